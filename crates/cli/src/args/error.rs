@@ -1,0 +1,331 @@
+//! What can be wrong with a command line. Usage errors read as argparse words them, since scripts know those;
+//! everything that vLLM finds out later, during a run, is refused here in one line of our own.
+
+use std::path::PathBuf;
+
+use super::repr::{joined, quoted};
+
+/// A command line that cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ArgError {
+    /// It breaks the grammar.
+    #[error("{error}")]
+    Usage {
+        /// The command whose usage is to be shown.
+        command: &'static str,
+        /// What is wrong.
+        error: UsageError,
+    },
+    /// The file of `--config` cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its values cannot work, alone or together.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+impl ArgError {
+    /// The exit code: 2 for usage, 1 for what vLLM too reports as a failed run.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            ArgError::Usage { .. } => 2,
+            ArgError::Config(error) => error.exit_code(),
+            ArgError::Refused(_) => 1,
+        }
+    }
+
+    /// The text for standard error, without a final line end.
+    pub(crate) fn report(&self) -> String {
+        match self {
+            ArgError::Usage { command, error } => {
+                // argparse leaves leftovers to the outermost parser, whose name is the program's alone.
+                let program = if matches!(error, UsageError::Unrecognized { .. }) { "tacho" } else { command };
+                format!("usage: {command} [options]\n{program}: error: {error}")
+            }
+            other => format!("error: {other}"),
+        }
+    }
+}
+
+/// A break of the grammar, in argparse's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum UsageError {
+    /// A flag that needs a value has none.
+    #[error("argument {flag}: expected one argument")]
+    NoValue {
+        /// The flag.
+        flag: String,
+    },
+    /// A flag that needs some values has none.
+    #[error("argument {flag}: expected at least one argument")]
+    NoValues {
+        /// The flag.
+        flag: String,
+    },
+    /// A flag without value was given one.
+    #[error("argument {flag}: ignored explicit argument {}", quoted(value))]
+    UnwantedValue {
+        /// The flag.
+        flag: String,
+        /// The value.
+        value: String,
+    },
+    /// A value is not of the flag's type; `kind` is the name of Python's reader.
+    #[error("argument {flag}: invalid {kind} value: {}", quoted(value))]
+    BadValue {
+        /// The flag.
+        flag: String,
+        /// The type.
+        kind: &'static str,
+        /// The value.
+        value: String,
+    },
+    /// A whole number needs more than 64 bits.
+    #[error("argument {flag}: number too large: {}", quoted(value))]
+    TooLarge {
+        /// The flag.
+        flag: String,
+        /// The value.
+        value: String,
+    },
+    /// A binary size such as `1.5K` is not whole.
+    #[error("argument {flag}: a size in K, M, G or T must be whole: {} (k, m, g, t are decimal)", quoted(value))]
+    BrokenSize {
+        /// The dotted flag.
+        flag: String,
+        /// The value.
+        value: String,
+    },
+    /// A value is not one of those allowed.
+    #[error("argument {flag}: invalid choice: {} (choose from {})", quoted(value), joined(choices.iter().map(|c| quoted(c))))]
+    BadChoice {
+        /// The flag.
+        flag: String,
+        /// The value.
+        value: String,
+        /// What is allowed.
+        choices: Vec<&'static str>,
+    },
+    /// An abbreviation fits several flags.
+    #[error("ambiguous option: {token} could match {}", matches.join(", "))]
+    Ambiguous {
+        /// The abbreviation.
+        token: String,
+        /// The flags.
+        matches: Vec<&'static str>,
+    },
+    /// Words that belong to nothing.
+    #[error("unrecognized arguments: {}", tokens.join(" "))]
+    Unrecognized {
+        /// The words.
+        tokens: Vec<String>,
+    },
+    /// A word is missing.
+    #[error("the following arguments are required: {what}")]
+    Missing {
+        /// What the word stands for.
+        what: &'static str,
+    },
+    /// An argument is not Unicode.
+    #[error("argument {} is not valid UTF-8", quoted(shown))]
+    NotUnicode {
+        /// The argument, as far as it can be shown.
+        shown: String,
+    },
+}
+
+/// Why the file of `--config` cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    /// No file was named.
+    #[error("--config names no file: write --config FILE.yaml")]
+    NoFile,
+    /// Two files were named.
+    #[error("--config is given more than once: merge the files into one")]
+    Several,
+    /// The name has another ending.
+    #[error("--config {}: only .yaml and .yml files are read", .path.display())]
+    NotYaml {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It cannot be read.
+    #[error("--config {}: cannot be read", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is not YAML, or YAML that cannot stand for flags.
+    #[error("--config {}: line {line}: {problem}", .path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The flags it stands for break the grammar.
+    #[error("--config {}: {error}", .path.display())]
+    Usage {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: UsageError,
+    },
+}
+
+impl ConfigError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            ConfigError::Usage { .. } => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// Values that parse but cannot work.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// A number is outside its range.
+    #[error("{flag} {value} is out of range: give {allowed}")]
+    OutOfRange {
+        /// The flag.
+        flag: &'static str,
+        /// The value.
+        value: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// Ramp-up without its bounds.
+    #[error("--ramp-up-strategy {strategy} needs both --ramp-up-start-rps and --ramp-up-end-rps")]
+    RampUnbounded {
+        /// The strategy.
+        strategy: &'static str,
+    },
+    /// Ramp-up and a fixed rate.
+    #[error("--request-rate {rate} contradicts --ramp-up-strategy, which sets the rate itself: remove one of them")]
+    RampAndRate {
+        /// The rate.
+        rate: f64,
+    },
+    /// Ramp-up that goes down.
+    #[error("--ramp-up-start-rps {start} is above --ramp-up-end-rps {end}: a ramp goes up, swap them")]
+    RampDown {
+        /// Where it starts.
+        start: i64,
+        /// Where it ends.
+        end: i64,
+    },
+    /// Ramp-up from nothing: the first request would never be due.
+    #[error("--ramp-up-start-rps 0 never sends a first request with --ramp-up-strategy {strategy}: start at 1 or more")]
+    RampFromZero {
+        /// The strategy.
+        strategy: &'static str,
+    },
+    /// An objective is not NAME:MS.
+    #[error("--goodput {}: write NAME:MILLISECONDS, such as ttft:200", quoted(item))]
+    GoodputForm {
+        /// The item.
+        item: String,
+    },
+    /// An objective on something else.
+    #[error("--goodput {}: there is no objective on {}, only on ttft, tpot and e2el", quoted(item), quoted(name))]
+    GoodputName {
+        /// The item.
+        item: String,
+        /// Its name.
+        name: String,
+    },
+    /// An objective below zero.
+    #[error("--goodput {}: an objective is 0 ms or more", quoted(item))]
+    GoodputValue {
+        /// The item.
+        item: String,
+    },
+    /// A percentile is not a number from 0 to 100.
+    #[error(
+        "--metric-percentiles: {} is no percentile: give numbers from 0 to 100 with commas between, such as 50,99",
+        quoted(item)
+    )]
+    Percentile {
+        /// The item.
+        item: String,
+    },
+    /// An item is not KEY=VALUE.
+    #[error("{flag} {}: write KEY=VALUE", quoted(item))]
+    PairForm {
+        /// The flag.
+        flag: &'static str,
+        /// The item.
+        item: String,
+    },
+    /// A base URL without scheme or host.
+    #[error("--base-url {}: write http://HOST[:PORT] or https://HOST[:PORT]", quoted(url))]
+    BaseUrl {
+        /// The value.
+        url: String,
+    },
+    /// The URL is not one that the backend speaks to.
+    #[error("--endpoint: {url} must end in {suffix} for --backend {backend}: correct --endpoint, or leave it out")]
+    Endpoint {
+        /// The whole URL.
+        url: String,
+        /// How it must end.
+        suffix: String,
+        /// The backend.
+        backend: &'static str,
+    },
+    /// A file for a dataset that is made up.
+    #[error("--dataset-path {path} has no use with --dataset-name random, which reads no file: remove it")]
+    PathUnused {
+        /// The file.
+        path: String,
+    },
+    /// The body additions are not an object.
+    #[error("--extra-body {text}: must be a JSON object, such as '{{\"min_tokens\": 8}}'")]
+    ExtraBody {
+        /// The JSON text.
+        text: String,
+    },
+    /// The range ratio has no meaning.
+    #[error(
+        "--random-range-ratio {}: give a number from 0 up to but not including 1, or both: \
+         '{{\"input\": 0.3, \"output\": 0.5}}'",
+        quoted(text)
+    )]
+    RangeRatio {
+        /// The value.
+        text: String,
+    },
+    /// A tokenizer mode that is not there.
+    #[error("--tokenizer-mode {}: only auto and hf can be loaded", quoted(mode))]
+    TokenizerMode {
+        /// The mode.
+        mode: String,
+    },
+    /// Beam search, which no request can ask for.
+    #[error("--use-beam-search cannot be honoured: no backend here has a request field for it: remove it")]
+    BeamSearch,
+    /// An adapter without name.
+    #[error("--lora-modules: an adapter name is empty: give the names the server knows")]
+    LoraName,
+    /// A flag that means nothing without another.
+    #[error("{flag} needs {other}: add it, or remove {flag}")]
+    Alone {
+        /// The flag.
+        flag: &'static str,
+        /// What it needs.
+        other: &'static str,
+    },
+    /// Two flags that exclude each other.
+    #[error("{flag} and {other} exclude each other: remove one of them")]
+    Together {
+        /// The one.
+        flag: &'static str,
+        /// The other.
+        other: &'static str,
+    },
+}

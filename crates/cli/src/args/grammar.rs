@@ -1,0 +1,262 @@
+//! The parser: argparse's rules for options, driven by a table. It knows no flag by name, and there are no
+//! positional arguments: whatever belongs to no option is left over, and an error.
+
+use tacho_core::json::{Value, parse as parse_json};
+
+use super::error::UsageError;
+use super::flag::{Flag, Kind, Origin, Table};
+use super::number::{python_float, python_int};
+use super::tokens;
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub(crate) enum Parsed {
+    /// To run, with these values.
+    Values(Values),
+    /// Help, on a topic or in general.
+    Help(Option<String>),
+}
+
+/// The value of every flag of a table.
+#[derive(Debug, Clone)]
+pub(crate) struct Values {
+    table: &'static Table,
+    values: Vec<Value>,
+    given: Vec<bool>,
+    /// Flags given more than once, in order of their second appearance.
+    pub(crate) duplicates: Vec<String>,
+}
+
+impl Values {
+    /// All flags at their defaults.
+    pub(crate) fn defaults(table: &'static Table) -> Self {
+        let values = table.flags.iter().map(|flag| flag.preset.value()).collect();
+        Values { table, values, given: vec![false; table.flags.len()], duplicates: Vec::new() }
+    }
+
+    /// Reads words over the values present, which they replace.
+    pub(crate) fn read(mut self, args: &[String]) -> Result<Parsed, UsageError> {
+        let folded = tokens::fold(args)?;
+        self.duplicates.extend(folded.duplicates);
+        let words = classify(self.table, folded.words)?;
+        let mut seen = vec![false; self.table.flags.len()];
+        let mut left_over = Vec::new();
+        let mut at = 0;
+        while let Some(word) = words.get(at) {
+            at += 1;
+            let (flag_at, name, explicit) = match word {
+                Word::Option { flag_at, name, explicit } => (*flag_at, *name, explicit.as_deref()),
+                Word::Plain(text) | Word::Unknown(text) => {
+                    left_over.push(text.clone());
+                    continue;
+                }
+            };
+            let flag = &self.table.flags[flag_at];
+            if flag.kind == Kind::Help {
+                return Ok(Parsed::Help(explicit.filter(|topic| !topic.is_empty()).map(str::to_owned)));
+            }
+            let (taken, args) = arguments(flag, explicit, &words[at..])?;
+            at += taken;
+            self.values[flag_at] = convert(flag, name, &args)?;
+            if seen[flag_at] && !self.duplicates.iter().any(|known| known == flag.names[0]) {
+                self.duplicates.push(flag.names[0].to_owned());
+            }
+            seen[flag_at] = true;
+            self.given[flag_at] = true;
+        }
+        if left_over.is_empty() {
+            Ok(Parsed::Values(self))
+        } else {
+            Err(UsageError::Unrecognized { tokens: left_over })
+        }
+    }
+
+    /// Every flag that has a value, with the name of its value.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static Flag, &Value)> {
+        self.table.flags.iter().zip(&self.values).filter(|(flag, _)| flag.kind != Kind::Help)
+    }
+
+    fn position(&self, name: &str) -> usize {
+        self.table.flags.iter().position(|flag| flag.names[0] == name).expect("the table has a row of this name")
+    }
+
+    /// The value of a flag, by its first option string.
+    pub(crate) fn get(&self, name: &str) -> &Value {
+        &self.values[self.position(name)]
+    }
+
+    /// Whether the flag was given.
+    pub(crate) fn is_given(&self, name: &str) -> bool {
+        self.given[self.position(name)]
+    }
+
+    /// A switch.
+    pub(crate) fn switch(&self, name: &str) -> bool {
+        self.get(name).truthy()
+    }
+
+    /// A three-state switch.
+    pub(crate) fn tri_state(&self, name: &str) -> Option<bool> {
+        match self.get(name) {
+            Value::Bool(flag) => Some(*flag),
+            _ => None,
+        }
+    }
+
+    /// A whole number that may be unset.
+    pub(crate) fn maybe_int(&self, name: &str) -> Option<i64> {
+        self.get(name).as_i64()
+    }
+
+    /// A whole number that has a default.
+    pub(crate) fn int(&self, name: &str) -> i64 {
+        self.maybe_int(name).expect("the row has a whole number as default")
+    }
+
+    /// A number that may be unset.
+    pub(crate) fn maybe_float(&self, name: &str) -> Option<f64> {
+        self.get(name).as_f64()
+    }
+
+    /// A number that has a default.
+    pub(crate) fn float(&self, name: &str) -> f64 {
+        self.maybe_float(name).expect("the row has a number as default")
+    }
+
+    /// A text that may be unset.
+    pub(crate) fn maybe_text(&self, name: &str) -> Option<String> {
+        self.get(name).as_str().map(str::to_owned)
+    }
+
+    /// A text that has a default.
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.maybe_text(name).expect("the row has a text as default")
+    }
+
+    /// A list that may be unset.
+    pub(crate) fn list(&self, name: &str) -> Option<Vec<String>> {
+        let items = self.get(name).as_list()?;
+        Some(items.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+    }
+}
+
+/// A word and what it is.
+enum Word {
+    /// A value, as long as an option takes it.
+    Plain(String),
+    /// Looks like an option and is none.
+    Unknown(String),
+    /// An option, under its full name, with the value after `=`.
+    Option { flag_at: usize, name: &'static str, explicit: Option<String> },
+}
+
+/// Tells options from values. Ambiguity is an error even before a bad value further left, as in argparse.
+fn classify(table: &'static Table, words: Vec<String>) -> Result<Vec<Word>, UsageError> {
+    let mut out = Vec::with_capacity(words.len());
+    let mut words = words.into_iter();
+    for word in words.by_ref() {
+        if word == "--" {
+            // No option takes values across it, and there are no positional arguments to take them.
+            out.push(Word::Unknown(word));
+            break;
+        }
+        out.push(classify_one(table, word)?);
+    }
+    out.extend(words.map(Word::Unknown));
+    Ok(out)
+}
+
+fn classify_one(table: &'static Table, word: String) -> Result<Word, UsageError> {
+    if !word.starts_with('-') || word.len() == 1 {
+        return Ok(Word::Plain(word));
+    }
+    let (name, explicit) = word.split_once('=').map_or((&*word, None), |(name, value)| (name, Some(value.to_owned())));
+    let exact = names(table).find(|(_, known)| *known == name);
+    let found = match exact {
+        Some(found) => Some(found),
+        None => abbreviated(table, &word, name)?,
+    };
+    if let Some((flag_at, name)) = found {
+        return Ok(if table.flags[flag_at].is_usable() {
+            Word::Option { flag_at, name, explicit }
+        } else {
+            Word::Unknown(word)
+        });
+    }
+    // A negative number or a text with blanks is a value unless it names an option.
+    let is_value = python_float(&word).is_some() || word.contains(' ');
+    Ok(if is_value { Word::Plain(word) } else { Word::Unknown(word) })
+}
+
+fn names(table: &'static Table) -> impl Iterator<Item = (usize, &'static str)> {
+    table.flags.iter().enumerate().flat_map(|(at, flag)| flag.names.iter().map(move |&name| (at, name)))
+}
+
+fn abbreviated(table: &'static Table, word: &str, prefix: &str) -> Result<Option<(usize, &'static str)>, UsageError> {
+    if !prefix.starts_with("--") {
+        return Ok(None);
+    }
+    let matches: Vec<_> = names(table)
+        .filter(|&(at, name)| table.flags[at].origin != Origin::Tacho && name.starts_with(prefix))
+        .collect();
+    if matches.len() > 1 {
+        let matches = matches.into_iter().map(|(_, name)| name).collect();
+        return Err(UsageError::Ambiguous { token: word.to_owned(), matches });
+    }
+    Ok(matches.first().copied())
+}
+
+/// The values an option takes, and how many of the words after it they are.
+fn arguments(flag: &Flag, explicit: Option<&str>, after: &[Word]) -> Result<(usize, Vec<String>), UsageError> {
+    let takes_none = matches!(flag.kind, Kind::Switch | Kind::TriState | Kind::Help);
+    if let Some(value) = explicit {
+        if takes_none {
+            return Err(UsageError::UnwantedValue { flag: flag.title(), value: value.to_owned() });
+        }
+        return Ok((0, vec![value.to_owned()]));
+    }
+    let most = match flag.kind {
+        _ if takes_none => 0,
+        Kind::AnyNumber | Kind::OneOrMore => usize::MAX,
+        _ => 1,
+    };
+    let values: Vec<String> = after
+        .iter()
+        .map_while(|word| match word {
+            Word::Plain(text) => Some(text.clone()),
+            _ => None,
+        })
+        .take(most)
+        .collect();
+    match flag.kind {
+        Kind::OneOrMore if values.is_empty() => Err(UsageError::NoValues { flag: flag.title() }),
+        Kind::AnyNumber => Ok((values.len(), values)),
+        _ if values.is_empty() && !takes_none => Err(UsageError::NoValue { flag: flag.title() }),
+        _ => Ok((values.len(), values)),
+    }
+}
+
+/// The typed value; `name` is the option string used, which decides a three-state switch.
+fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError> {
+    let text = args.first().map_or("", String::as_str);
+    let bad = |kind| UsageError::BadValue { flag: flag.title(), kind, value: text.to_owned() };
+    match flag.kind {
+        Kind::Help | Kind::Switch => Ok(Value::Bool(true)),
+        Kind::TriState => Ok(Value::Bool(name == flag.names[0])),
+        Kind::Str => Ok(Value::from(text)),
+        Kind::Float => python_float(text).map(Value::Float).ok_or_else(|| bad("float")),
+        Kind::Json => parse_json(text).map_err(|_| bad("loads")),
+        Kind::AnyNumber | Kind::OneOrMore => {
+            Ok(Value::List(args.iter().map(|arg| Value::from(arg.as_str())).collect()))
+        }
+        Kind::Int => match python_int(text) {
+            Some(Value::BigInt(_)) => Err(UsageError::TooLarge { flag: flag.title(), value: text.to_owned() }),
+            Some(number) => Ok(number),
+            None => Err(bad("int")),
+        },
+        Kind::Choice(choices) if choices.contains(&text) => Ok(Value::from(text)),
+        Kind::Choice(choices) => {
+            Err(UsageError::BadChoice { flag: flag.title(), value: text.to_owned(), choices: choices.to_vec() })
+        }
+    }
+}

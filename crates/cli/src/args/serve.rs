@@ -1,0 +1,289 @@
+//! What was typed after `tacho serve`, typed: vLLM's names and defaults, no decisions yet.
+
+mod check;
+mod composite;
+mod namespace;
+mod notice;
+mod table;
+
+pub(crate) use check::check;
+pub(crate) use table::TABLE;
+
+use tacho_client::{BackendKind, StampSource};
+use tacho_core::json::{Dict, Value};
+use tacho_loadgen::RampUpStrategy;
+use tacho_run::LoraAssignment;
+
+use super::grammar::Values;
+
+/// All flags of `tacho serve`.
+#[derive(Debug, Clone)]
+pub(crate) struct ServeArgs {
+    /// Which server and model.
+    pub(crate) target: TargetArgs,
+    /// How much, and when.
+    pub(crate) load: LoadArgs,
+    /// What requests ask for.
+    pub(crate) content: ContentArgs,
+    /// Where prompts come from.
+    pub(crate) dataset: DatasetArgs,
+    /// What is computed and written.
+    pub(crate) report: ReportArgs,
+    /// What vLLM does not have.
+    pub(crate) own: OwnArgs,
+    values: Values,
+}
+
+/// Flags about the server and the model.
+#[derive(Debug, Clone)]
+pub(crate) struct TargetArgs {
+    pub(crate) backend: BackendKind,
+    pub(crate) base_url: Option<String>,
+    pub(crate) host: String,
+    pub(crate) port: i64,
+    /// `None` when it was left to the backend.
+    pub(crate) endpoint: Option<String>,
+    pub(crate) header: Option<Vec<String>>,
+    pub(crate) insecure: bool,
+    pub(crate) model: Option<String>,
+    pub(crate) served_model_name: Option<String>,
+    pub(crate) tokenizer: Option<String>,
+    pub(crate) tokenizer_mode: String,
+    pub(crate) trust_remote_code: bool,
+    pub(crate) lora_modules: Option<Vec<String>>,
+    pub(crate) lora_assignment: LoraAssignment,
+}
+
+/// Flags about the number and times of requests.
+#[derive(Debug, Clone)]
+pub(crate) struct LoadArgs {
+    pub(crate) num_prompts: i64,
+    pub(crate) seed: i64,
+    pub(crate) request_rate: f64,
+    pub(crate) burstiness: f64,
+    pub(crate) max_concurrency: Option<i64>,
+    pub(crate) ramp_up_strategy: Option<RampUpStrategy>,
+    pub(crate) ramp_up_start_rps: Option<i64>,
+    pub(crate) ramp_up_end_rps: Option<i64>,
+    pub(crate) probe_request_rate: f64,
+    pub(crate) num_warmups: i64,
+    pub(crate) ready_check_timeout_sec: i64,
+    pub(crate) profile: bool,
+}
+
+/// Flags about what requests ask for.
+#[derive(Debug, Clone)]
+pub(crate) struct ContentArgs {
+    pub(crate) ignore_eos: bool,
+    pub(crate) logprobs: Option<i64>,
+    pub(crate) use_beam_search: bool,
+    pub(crate) top_p: Option<f64>,
+    pub(crate) top_k: Option<i64>,
+    pub(crate) min_p: Option<f64>,
+    pub(crate) temperature: Option<f64>,
+    pub(crate) frequency_penalty: Option<f64>,
+    pub(crate) presence_penalty: Option<f64>,
+    pub(crate) repetition_penalty: Option<f64>,
+    /// Any JSON; only an object passes [`check`].
+    pub(crate) extra_body: Option<Value>,
+    pub(crate) request_id_prefix: String,
+}
+
+/// Flags about prompts.
+#[derive(Debug, Clone)]
+pub(crate) struct DatasetArgs {
+    pub(crate) dataset_name: String,
+    pub(crate) dataset_path: Option<String>,
+    pub(crate) input_len: Option<i64>,
+    pub(crate) output_len: Option<i64>,
+    pub(crate) random_input_len: i64,
+    pub(crate) random_output_len: i64,
+    pub(crate) random_range_ratio: String,
+    pub(crate) random_prefix_len: i64,
+    pub(crate) random_batch_size: i64,
+}
+
+/// Flags about results.
+#[derive(Debug, Clone)]
+pub(crate) struct ReportArgs {
+    pub(crate) label: Option<String>,
+    pub(crate) percentile_metrics: Option<String>,
+    pub(crate) metric_percentiles: String,
+    pub(crate) goodput: Option<Vec<String>>,
+    pub(crate) save_result: bool,
+    pub(crate) append_result: bool,
+    pub(crate) save_detailed: bool,
+    pub(crate) result_dir: Option<String>,
+    pub(crate) result_filename: Option<String>,
+    pub(crate) metadata: Option<Vec<String>>,
+    pub(crate) disable_tqdm: bool,
+}
+
+/// Flags of our own.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnArgs {
+    pub(crate) sim: bool,
+    pub(crate) sim_profile: Option<String>,
+    pub(crate) strict_parity: bool,
+    pub(crate) dry_run: bool,
+    pub(crate) save_workload: Option<String>,
+    pub(crate) workload: Option<String>,
+    pub(crate) workers: Option<i64>,
+    pub(crate) timestamps: StampSource,
+    /// Seconds.
+    pub(crate) connect_timeout: Option<f64>,
+    /// Seconds.
+    pub(crate) timeout: f64,
+    pub(crate) quiet: bool,
+}
+
+impl From<Values> for ServeArgs {
+    fn from(values: Values) -> Self {
+        ServeArgs {
+            target: TargetArgs::from(&values),
+            load: LoadArgs::from(&values),
+            content: ContentArgs::from(&values),
+            dataset: DatasetArgs::from(&values),
+            report: ReportArgs::from(&values),
+            own: OwnArgs::from(&values),
+            values,
+        }
+    }
+}
+
+impl From<&Values> for TargetArgs {
+    fn from(v: &Values) -> Self {
+        TargetArgs {
+            backend: BackendKind::from_name(&v.text("--backend")).expect("the flag has the backends' names as choices"),
+            base_url: v.maybe_text("--base-url"),
+            host: v.text("--host"),
+            port: v.int("--port"),
+            endpoint: v.is_given("--endpoint").then(|| v.text("--endpoint")),
+            header: v.list("--header"),
+            insecure: v.switch("--insecure"),
+            model: v.maybe_text("--model"),
+            served_model_name: v.maybe_text("--served-model-name"),
+            tokenizer: v.maybe_text("--tokenizer"),
+            tokenizer_mode: v.text("--tokenizer-mode"),
+            trust_remote_code: v.switch("--trust-remote-code"),
+            lora_modules: v.list("--lora-modules"),
+            lora_assignment: match v.text("--lora-assignment").as_str() {
+                "round-robin" => LoraAssignment::RoundRobin,
+                _ => LoraAssignment::Random,
+            },
+        }
+    }
+}
+
+impl From<&Values> for LoadArgs {
+    fn from(v: &Values) -> Self {
+        LoadArgs {
+            num_prompts: v.int("--num-prompts"),
+            seed: v.int("--seed"),
+            request_rate: v.float("--request-rate"),
+            burstiness: v.float("--burstiness"),
+            max_concurrency: v.maybe_int("--max-concurrency"),
+            ramp_up_strategy: v.maybe_text("--ramp-up-strategy").map(|name| match name.as_str() {
+                "exponential" => RampUpStrategy::Exponential,
+                _ => RampUpStrategy::Linear,
+            }),
+            ramp_up_start_rps: v.maybe_int("--ramp-up-start-rps"),
+            ramp_up_end_rps: v.maybe_int("--ramp-up-end-rps"),
+            probe_request_rate: v.float("--probe-request-rate"),
+            num_warmups: v.int("--num-warmups"),
+            ready_check_timeout_sec: v.int("--ready-check-timeout-sec"),
+            profile: v.switch("--profile"),
+        }
+    }
+}
+
+impl From<&Values> for ContentArgs {
+    fn from(v: &Values) -> Self {
+        ContentArgs {
+            ignore_eos: v.switch("--ignore-eos"),
+            logprobs: v.maybe_int("--logprobs"),
+            use_beam_search: v.switch("--use-beam-search"),
+            top_p: v.maybe_float("--top-p"),
+            top_k: v.maybe_int("--top-k"),
+            min_p: v.maybe_float("--min-p"),
+            temperature: v.maybe_float("--temperature"),
+            frequency_penalty: v.maybe_float("--frequency-penalty"),
+            presence_penalty: v.maybe_float("--presence-penalty"),
+            repetition_penalty: v.maybe_float("--repetition-penalty"),
+            // An empty or null body adds nothing, as in Python's `or {}`.
+            extra_body: Some(v.get("--extra-body")).filter(|body| body.truthy()).cloned(),
+            request_id_prefix: v.text("--request-id-prefix"),
+        }
+    }
+}
+
+impl ContentArgs {
+    /// The sampling flags that were given, in the order vLLM sends them.
+    pub(crate) fn sampling(&self) -> Dict {
+        let all = [
+            ("top_p", Value::from(self.top_p)),
+            ("top_k", Value::from(self.top_k)),
+            ("min_p", Value::from(self.min_p)),
+            ("temperature", Value::from(self.temperature)),
+            ("frequency_penalty", Value::from(self.frequency_penalty)),
+            ("presence_penalty", Value::from(self.presence_penalty)),
+            ("repetition_penalty", Value::from(self.repetition_penalty)),
+        ];
+        all.into_iter().filter(|(_, value)| *value != Value::Null).map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+}
+
+impl From<&Values> for DatasetArgs {
+    fn from(v: &Values) -> Self {
+        DatasetArgs {
+            dataset_name: v.text("--dataset-name"),
+            dataset_path: v.maybe_text("--dataset-path"),
+            input_len: v.maybe_int("--input-len"),
+            output_len: v.maybe_int("--output-len"),
+            random_input_len: v.int("--random-input-len"),
+            random_output_len: v.int("--random-output-len"),
+            random_range_ratio: v.text("--random-range-ratio"),
+            random_prefix_len: v.int("--random-prefix-len"),
+            random_batch_size: v.int("--random-batch-size"),
+        }
+    }
+}
+
+impl From<&Values> for ReportArgs {
+    fn from(v: &Values) -> Self {
+        ReportArgs {
+            label: v.maybe_text("--label"),
+            percentile_metrics: v.maybe_text("--percentile-metrics"),
+            metric_percentiles: v.text("--metric-percentiles"),
+            goodput: v.list("--goodput"),
+            save_result: v.switch("--save-result"),
+            append_result: v.switch("--append-result"),
+            save_detailed: v.switch("--save-detailed"),
+            result_dir: v.maybe_text("--result-dir"),
+            result_filename: v.maybe_text("--result-filename"),
+            metadata: v.list("--metadata"),
+            disable_tqdm: v.switch("--disable-tqdm"),
+        }
+    }
+}
+
+impl From<&Values> for OwnArgs {
+    fn from(v: &Values) -> Self {
+        OwnArgs {
+            sim: v.switch("--sim"),
+            sim_profile: v.maybe_text("--sim-profile"),
+            strict_parity: v.switch("--strict-parity"),
+            dry_run: v.switch("--dry-run"),
+            save_workload: v.maybe_text("--save-workload"),
+            workload: v.maybe_text("--workload"),
+            workers: v.maybe_int("--workers"),
+            timestamps: match v.text("--timestamps").as_str() {
+                "user" => StampSource::User,
+                _ => StampSource::Kernel,
+            },
+            connect_timeout: v.maybe_float("--connect-timeout"),
+            timeout: v.float("--timeout"),
+            quiet: v.switch("--quiet"),
+        }
+    }
+}

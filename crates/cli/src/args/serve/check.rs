@@ -1,0 +1,125 @@
+//! Everything about `tacho serve` that can be known to fail before the first request. vLLM finds most of it during
+//! the run, some after it.
+
+use tacho_core::json::{dumps, float_repr};
+
+use super::{ContentArgs, LoadArgs, ServeArgs};
+use crate::args::error::Refusal;
+
+/// Refuses values that cannot work.
+pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
+    check_load(&args.load)?;
+    check_target(args)?;
+    check_content(&args.content)?;
+    check_dataset(args)?;
+    args.report.objectives()?;
+    args.report.percentiles()?;
+    args.report.metadata()?;
+    check_own(args)
+}
+
+fn out_of_range(flag: &'static str, value: impl ToString, allowed: &'static str) -> Refusal {
+    Refusal::OutOfRange { flag, value: value.to_string(), allowed }
+}
+
+fn ensure(holds: bool, refusal: impl FnOnce() -> Refusal) -> Result<(), Refusal> {
+    if holds { Ok(()) } else { Err(refusal()) }
+}
+
+fn check_load(load: &LoadArgs) -> Result<(), Refusal> {
+    if let Some(limit) = load.max_concurrency {
+        ensure(limit > 0, || out_of_range("--max-concurrency", limit, "1 or more, or leave it out for no limit"))?;
+    }
+    ensure((0..1 << 32).contains(&load.seed), || out_of_range("--seed", load.seed, "0 to 4294967295"))?;
+    check_ramp(load)?;
+    // Written so that NaN, which is in no order with anything, is refused too.
+    let (rate, burstiness) = (load.request_rate, load.burstiness);
+    ensure(rate > 0.0, || out_of_range("--request-rate", float_repr(rate), "more than 0, or inf"))?;
+    ensure(burstiness > 0.0, || out_of_range("--burstiness", float_repr(burstiness), "more than 0, or inf"))?;
+    ensure(load.num_prompts > 0, || out_of_range("--num-prompts", load.num_prompts, "1 or more"))
+}
+
+fn check_ramp(load: &LoadArgs) -> Result<(), Refusal> {
+    let Some(strategy) = load.ramp_up_strategy else { return Ok(()) };
+    let rate = load.request_rate;
+    ensure(rate == f64::INFINITY, || Refusal::RampAndRate { rate })?;
+    let (Some(start), Some(end)) = (load.ramp_up_start_rps, load.ramp_up_end_rps) else {
+        return Err(Refusal::RampUnbounded { strategy: strategy.name() });
+    };
+    ensure(start >= 0, || out_of_range("--ramp-up-start-rps", start, "1 or more"))?;
+    ensure(end >= 0, || out_of_range("--ramp-up-end-rps", end, "at least the start"))?;
+    ensure(start <= end, || Refusal::RampDown { start, end })?;
+    ensure(start > 0, || Refusal::RampFromZero { strategy: strategy.name() })
+}
+
+fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
+    let target = &args.target;
+    target.headers()?;
+    match &target.base_url {
+        Some(url) => ensure(is_http_url(url), || Refusal::BaseUrl { url: url.clone() })?,
+        None => {
+            ensure((1..=65535).contains(&target.port), || out_of_range("--port", target.port, "1 to 65535"))?;
+        }
+    }
+    let (url, backend) = (args.api_url(), target.backend);
+    let suffixes = backend.url_suffixes();
+    ensure(suffixes.iter().any(|suffix| url.ends_with(suffix)), || Refusal::Endpoint {
+        url: url.clone(),
+        suffix: suffixes.join("' or '"),
+        backend: backend.name(),
+    })?;
+    let mode = &target.tokenizer_mode;
+    ensure(mode == "auto" || mode == "hf", || Refusal::TokenizerMode { mode: mode.clone() })?;
+    ensure(!target.lora_modules.iter().flatten().any(String::is_empty), || Refusal::LoraName)
+}
+
+/// Whether a scheme we speak and something to connect to are there; the rest is for the client to judge.
+fn is_http_url(url: &str) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else { return false };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let spoken = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    spoken && !host.is_empty() && !host.contains(char::is_whitespace)
+}
+
+fn check_content(content: &ContentArgs) -> Result<(), Refusal> {
+    ensure(!content.use_beam_search, || Refusal::BeamSearch)?;
+    let floats = [
+        ("--top-p", content.top_p),
+        ("--min-p", content.min_p),
+        ("--temperature", content.temperature),
+        ("--frequency-penalty", content.frequency_penalty),
+        ("--presence-penalty", content.presence_penalty),
+        ("--repetition-penalty", content.repetition_penalty),
+    ];
+    for (flag, number) in floats {
+        let number = number.unwrap_or_default();
+        ensure(number.is_finite(), || out_of_range(flag, float_repr(number), "a finite number, as JSON has no other"))?;
+    }
+    match &content.extra_body {
+        Some(body) => ensure(body.as_dict().is_some(), || Refusal::ExtraBody { text: dumps(body) }),
+        None => Ok(()),
+    }
+}
+
+fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
+    if let Some(path) = &args.dataset.dataset_path {
+        return Err(Refusal::PathUnused { path: path.clone() });
+    }
+    args.dataset.range_ratio().map(drop)
+}
+
+fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
+    let own = &args.own;
+    for (flag, seconds) in [("--timeout", Some(own.timeout)), ("--connect-timeout", own.connect_timeout)] {
+        let seconds = seconds.unwrap_or(1.0);
+        ensure(seconds > 0.0, || out_of_range(flag, float_repr(seconds), "more than 0 seconds"))?;
+    }
+    let workers = own.workers.unwrap_or(1);
+    ensure(workers > 0, || out_of_range("--workers", workers, "1 or more"))?;
+    ensure(own.sim || own.sim_profile.is_none(), || Refusal::Alone { flag: "--sim-profile", other: "--sim" })?;
+    for other in ["--base-url", "--host", "--port"] {
+        ensure(!(own.sim && args.values.is_given(other)), || Refusal::Together { flag: "--sim", other })?;
+    }
+    let both = own.workload.is_some() && own.save_workload.is_some();
+    ensure(!both, || Refusal::Together { flag: "--workload", other: "--save-workload" })
+}

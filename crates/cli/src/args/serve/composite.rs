@@ -1,0 +1,142 @@
+//! Flags whose text has parts of its own: URLs, KEY=VALUE items, objectives, percentiles, the range ratio.
+
+use std::net::Ipv6Addr;
+
+use tacho_core::json::{Value, parse};
+
+use super::{DatasetArgs, ReportArgs, ServeArgs, TargetArgs};
+use crate::args::error::Refusal;
+use crate::args::number::python_float;
+
+/// The latencies that goodput knows, as vLLM names them.
+const OBJECTIVES: [&str; 3] = ["ttft", "tpot", "e2el"];
+
+impl ServeArgs {
+    /// The API path: the one typed, else the backend's. vLLM's default is the same for all backends.
+    pub(crate) fn endpoint(&self) -> String {
+        let preset = if self.own.strict_parity { "/v1/completions" } else { self.target.backend.default_endpoint() };
+        self.target.endpoint.clone().unwrap_or_else(|| preset.to_owned())
+    }
+
+    /// The server's address. A slash at its end is dropped, which vLLM would double.
+    pub(crate) fn base_url(&self) -> String {
+        match &self.target.base_url {
+            Some(url) if self.own.strict_parity => url.clone(),
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => format!("http://{}", self.target.authority()),
+        }
+    }
+
+    /// Where benchmark requests go.
+    pub(crate) fn api_url(&self) -> String {
+        self.base_url() + &self.endpoint()
+    }
+}
+
+impl TargetArgs {
+    /// Host and port, with brackets around an IPv6 address.
+    fn authority(&self) -> String {
+        if self.host.parse::<Ipv6Addr>().is_ok() {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+
+    /// The headers to send.
+    pub(crate) fn headers(&self) -> Result<Vec<(String, String)>, Refusal> {
+        pairs("--header", self.header.as_deref())
+    }
+}
+
+impl ReportArgs {
+    /// The facts to store.
+    pub(crate) fn metadata(&self) -> Result<Vec<(String, String)>, Refusal> {
+        pairs("--metadata", self.metadata.as_deref())
+    }
+
+    /// The percentiles to report, in order.
+    pub(crate) fn percentiles(&self) -> Result<Vec<f64>, Refusal> {
+        let percentile = |item: &str| {
+            let number = python_float(item).filter(|number| (0.0..=100.0).contains(number));
+            number.ok_or_else(|| Refusal::Percentile { item: item.to_owned() })
+        };
+        self.metric_percentiles.split(',').map(percentile).collect()
+    }
+
+    /// The latencies to report; unknown names stay, as they select nothing.
+    pub(crate) fn percentile_metrics(&self) -> Vec<String> {
+        let typed = self.percentile_metrics.as_deref().filter(|names| !names.is_empty());
+        typed.unwrap_or("ttft,tpot,itl").split(',').map(str::to_owned).collect()
+    }
+
+    /// The objectives by name, in milliseconds; a name given twice keeps its place and takes the last value.
+    pub(crate) fn objectives(&self) -> Result<Vec<(&'static str, f64)>, Refusal> {
+        let mut objectives: Vec<(&'static str, f64)> = Vec::new();
+        for item in self.goodput.iter().flatten() {
+            let (name, limit) = objective(item)?;
+            match objectives.iter_mut().find(|(known, _)| *known == name) {
+                Some(known) => known.1 = limit,
+                None => objectives.push((name, limit)),
+            }
+        }
+        Ok(objectives)
+    }
+}
+
+fn objective(item: &str) -> Result<(&'static str, f64), Refusal> {
+    let form = || Refusal::GoodputForm { item: item.to_owned() };
+    let (name, limit) = item.split_once(':').ok_or_else(form)?;
+    let limit = python_float(limit).ok_or_else(form)?;
+    let known = OBJECTIVES.into_iter().find(|&known| known == name);
+    let known = known.ok_or_else(|| Refusal::GoodputName { item: item.to_owned(), name: name.to_owned() })?;
+    if limit >= 0.0 { Ok((known, limit)) } else { Err(Refusal::GoodputValue { item: item.to_owned() }) }
+}
+
+/// Items split at their first `=`, both sides trimmed.
+fn pairs(flag: &'static str, items: Option<&[String]>) -> Result<Vec<(String, String)>, Refusal> {
+    let pair = |item: &String| match item.split_once('=') {
+        Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        None => Err(Refusal::PairForm { flag, item: item.clone() }),
+    };
+    items.unwrap_or_default().iter().map(pair).collect()
+}
+
+/// How far lengths vary.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RangeRatio {
+    /// For prompts.
+    pub(crate) input: f64,
+    /// For answers.
+    pub(crate) output: f64,
+    /// As vLLM keeps it: one number, or the object that was typed.
+    pub(crate) value: Value,
+}
+
+impl DatasetArgs {
+    /// The prompt length that counts.
+    pub(crate) fn input_len(&self) -> i64 {
+        self.input_len.unwrap_or(self.random_input_len)
+    }
+
+    /// The answer length that counts.
+    pub(crate) fn output_len(&self) -> i64 {
+        self.output_len.unwrap_or(self.random_output_len)
+    }
+
+    /// The range ratio.
+    pub(crate) fn range_ratio(&self) -> Result<RangeRatio, Refusal> {
+        let text = &self.random_range_ratio;
+        let refusal = || Refusal::RangeRatio { text: text.clone() };
+        let ratio = match python_float(text) {
+            Some(ratio) => RangeRatio { input: ratio, output: ratio, value: Value::Float(ratio) },
+            None => {
+                let value = parse(text).map_err(|_| refusal())?;
+                let side = |key| value.get(key).and_then(Value::as_f64).ok_or_else(refusal);
+                RangeRatio { input: side("input")?, output: side("output")?, value }
+            }
+        };
+        let sound = [ratio.input, ratio.output].iter().all(|side| (0.0..1.0).contains(side));
+        if sound { Ok(ratio) } else { Err(refusal()) }
+    }
+}

@@ -1,0 +1,70 @@
+//! Flags that were given and change nothing: vLLM is silent about them, and so would a wrong conclusion be.
+
+use tacho_client::BackendKind;
+
+use super::ServeArgs;
+
+/// Something worth a line on standard error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// Flags were given more than once.
+    Duplicates(Vec<String>),
+    /// A flag has no effect.
+    NoEffect {
+        /// The flag.
+        flag: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
+}
+
+impl std::fmt::Display for Notice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Notice::Duplicates(flags) => write!(f, "Found duplicate keys {}", flags.join(", ")),
+            Notice::NoEffect { flag, reason } => write!(f, "{flag} has no effect: {reason}"),
+        }
+    }
+}
+
+impl ServeArgs {
+    /// What is worth saying about the flags.
+    pub(crate) fn notices(&self) -> Vec<Notice> {
+        let duplicates = &self.values.duplicates;
+        let mut notices: Vec<Notice> =
+            (!duplicates.is_empty()).then(|| Notice::Duplicates(duplicates.clone())).into_iter().collect();
+        let (target, load) = (&self.target, &self.load);
+        let ramped = load.ramp_up_strategy.is_some();
+        let chat = target.backend == BackendKind::OpenAiChat;
+        let saved = self.report.save_result || self.report.append_result;
+        let cases = [
+            (target.trust_remote_code, "--trust-remote-code", "tacho never runs code from a model repository"),
+            (chat && self.content.logprobs.is_some(), "--logprobs", "only completions send it"),
+            (!ramped && load.ramp_up_start_rps.is_some(), "--ramp-up-start-rps", "there is no --ramp-up-strategy"),
+            (!ramped && load.ramp_up_end_rps.is_some(), "--ramp-up-end-rps", "there is no --ramp-up-strategy"),
+            (
+                target.model.is_none() && target.served_model_name.is_some(),
+                "--served-model-name",
+                "without --model the server's own name is used",
+            ),
+            (
+                target.lora_modules.is_none() && self.values.is_given("--lora-assignment"),
+                "--lora-assignment",
+                "there are no --lora-modules",
+            ),
+            (
+                self.report.save_detailed && !saved,
+                "--save-detailed",
+                "nothing is saved without --save-result or --append-result",
+            ),
+            (
+                load.request_rate.is_infinite() && !ramped && self.values.is_given("--burstiness"),
+                "--burstiness",
+                "at an infinite rate there are no gaps",
+            ),
+        ];
+        notices
+            .extend(cases.into_iter().filter(|case| case.0).map(|(_, flag, reason)| Notice::NoEffect { flag, reason }));
+        notices
+    }
+}

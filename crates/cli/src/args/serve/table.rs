@@ -1,0 +1,290 @@
+//! The flags of `tacho serve`: vLLM's in vLLM's order, then our own. One row is one flag;
+//! `absent` rows are flags of vLLM whose capability tacho does not have yet.
+
+use std::hash::{BuildHasher, RandomState};
+
+use tacho_core::json::{Dict, Value};
+
+use crate::args::flag::{Flag, Group, Kind, Origin, Preset, Table};
+
+use Kind::{AnyNumber, Choice, Float, Help, Int, Json, OneOrMore, Str, Switch, TriState};
+use Preset::{Made, Off, Unset};
+
+pub(crate) static TARGET: Group = Group {
+    title: "target options",
+    vllm_title: "options",
+    about: "Which server to benchmark, which model, and as whom.",
+};
+pub(crate) static LOAD: Group = Group {
+    title: "load options",
+    vllm_title: "options",
+    about: "How many requests, when each is sent, and what happens before.",
+};
+pub(crate) static CONTENT: Group =
+    Group { title: "request options", vllm_title: "options", about: "What every request asks for." };
+pub(crate) static SAMPLING: Group = Group {
+    title: "sampling parameters",
+    vllm_title: "sampling parameters",
+    about: "Sent with every request when given; the server decides otherwise.",
+};
+pub(crate) static DATASET: Group =
+    Group { title: "dataset options", vllm_title: "options", about: "Where the prompts come from." };
+pub(crate) static RANDOM: Group = Group {
+    title: "random dataset options",
+    vllm_title: "random dataset options",
+    about: "Prompts of random tokens, the same for the same --seed and tokenizer.",
+};
+pub(crate) static REPORT: Group =
+    Group { title: "report options", vllm_title: "options", about: "What is computed, printed and written." };
+pub(crate) static OWN: Group =
+    Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
+
+/// The backends there are.
+pub(crate) const BACKENDS: &[&str] = &["vllm", "openai", "openai-chat"];
+
+const fn vllm(
+    names: &'static [&'static str],
+    kind: Kind,
+    metavar: &'static str,
+    preset: Preset,
+    group: &'static Group,
+    help: &'static str,
+) -> Flag {
+    Flag { names, kind, metavar, preset, group, origin: Origin::Vllm, help }
+}
+
+const fn own(
+    names: &'static [&'static str],
+    kind: Kind,
+    metavar: &'static str,
+    preset: Preset,
+    help: &'static str,
+) -> Flag {
+    Flag { names, kind, metavar, preset, group: &OWN, origin: Origin::Tacho, help }
+}
+
+const fn absent(names: &'static [&'static str], kind: Kind, preset: Preset) -> Flag {
+    Flag { names, kind, metavar: "", preset, group: &DATASET, origin: Origin::Absent, help: "" }
+}
+
+/// vLLM takes the first 8 digits of a random UUID; any fresh 32 bits serve, so the hasher's keys do.
+fn request_id_prefix() -> Value {
+    Value::Str(format!("bench-{:08x}-", RandomState::new().hash_one("request id") as u32))
+}
+
+fn mm_limits() -> Value {
+    let limits = [("image".to_owned(), Value::Int(255)), ("video".to_owned(), Value::Int(1))];
+    Value::Dict(limits.into_iter().collect::<Dict>())
+}
+
+fn mm_buckets() -> Value {
+    let buckets = [("(256, 256, 1)", 0.5), ("(720, 1280, 1)", 0.5), ("(720, 1280, 16)", 0.0)];
+    Value::Dict(buckets.into_iter().map(|(shape, share)| (shape.to_owned(), Value::Float(share))).collect::<Dict>())
+}
+
+/// The table.
+pub(crate) static TABLE: Table = Table {
+    command: "tacho serve",
+    about: "Benchmark a running OpenAI-compatible server: latency, throughput, goodput.",
+    examples: &[
+        ("tacho serve --model Qwen/Qwen3-8B --num-prompts 200 --request-rate 10", "10 requests a second to port 8000"),
+        (
+            "tacho serve --backend openai-chat --max-concurrency 32 --goodput ttft:300 tpot:40",
+            "32 at a time, with objectives",
+        ),
+        ("tacho serve --sim --num-prompts 100", "no server needed: the built-in simulator answers"),
+    ],
+    groups: &[&TARGET, &LOAD, &DATASET, &RANDOM, &CONTENT, &SAMPLING, &REPORT, &OWN],
+    flags: FLAGS,
+};
+
+#[rustfmt::skip]
+static FLAGS: &[Flag] = &[
+    vllm(&["-h", "--help"], Help, "TOPIC", Unset, &TARGET,
+        "Show this help. --help=all explains every option, --help=TOPIC the options of one section (by its title) or \
+         those with TOPIC in their name."),
+    vllm(&["--trust-remote-code"], Switch, "", Off, &TARGET,
+        "Accepted, and not needed. tacho never runs code from a model repository; a tokenizer that only works that \
+         way cannot be loaded."),
+    vllm(&["--seed"], Int, "SEED", Preset::Int(0), &LOAD,
+        "Seed of prompts, arrival times and adapter choice. From 0 to 4294967295; the same seed gives the same \
+         requests at the same times as vLLM's command."),
+    vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &LOAD,
+        "Number of requests to send. Warm-up and probe requests are not counted."),
+    vllm(&["--dataset-name"], Choice(&["random"]), "NAME", Preset::Str("random"), &DATASET,
+        "Dataset the prompts come from."),
+    absent(&["--no-stream"], Switch, Off),
+    vllm(&["--dataset-path"], Str, "PATH", Unset, &DATASET,
+        "File or folder of the dataset. The random dataset reads none, so giving one with it is an error."),
+    absent(&["--no-oversample"], Switch, Off),
+    absent(&["--skip-chat-template"], Switch, Off),
+    absent(&["--enable-multimodal-chat"], Switch, Off),
+    absent(&["--disable-shuffle"], Switch, Off),
+    absent(&["--custom-output-len"], Int, Preset::Int(256)),
+    absent(&["--custom-ensure-client-side-data"], Switch, Off),
+    absent(&["--spec-bench-output-len"], Int, Preset::Int(256)),
+    absent(&["--spec-bench-category"], Str, Unset),
+    absent(&["--sharegpt-output-len"], Int, Unset),
+    absent(&["--timed-trace-chunk-hash-size"], Int, Preset::Int(16)),
+    // vLLM's default is the whole number 1, although what is typed becomes a float.
+    absent(&["--timed-trace-sec-multiplier"], Float, Preset::Int(1)),
+    absent(&["--timed-trace-label-timestamp"], Str, Preset::Str("timestamp")),
+    absent(&["--timed-trace-label-input-length"], Str, Preset::Str("input_length")),
+    absent(&["--timed-trace-label-output-length"], Str, Preset::Str("output_length")),
+    absent(&["--timed-trace-label-hash-ids"], Str, Preset::Str("hash_ids")),
+    absent(&["--blazedit-min-distance"], Float, Preset::Float(0.0)),
+    absent(&["--blazedit-max-distance"], Float, Preset::Float(1.0)),
+    absent(&["--asr-max-audio-len-sec"], Float, Preset::Float(f64::INFINITY)),
+    absent(&["--asr-min-audio-len-sec"], Float, Preset::Float(0.0)),
+    vllm(&["--random-input-len"], Int, "TOKENS", Preset::Int(1024), &RANDOM,
+        "Prompt length in tokens, without the prefix. See --random-range-ratio for lengths that vary."),
+    vllm(&["--random-output-len"], Int, "TOKENS", Preset::Int(128), &RANDOM,
+        "Answer length in tokens. Servers that honour ignore_eos, which is sent, generate exactly as many."),
+    vllm(&["--random-range-ratio"], Str, "RATIO", Preset::Str("0.0"), &RANDOM,
+        "How far lengths vary, from 0 up to but not 1. Lengths are drawn evenly from LEN*(1-RATIO) to LEN*(1+RATIO). \
+         A JSON object such as '{\"input\": 0.3, \"output\": 0.5}' sets prompts and answers apart."),
+    vllm(&["--random-prefix-len"], Int, "TOKENS", Preset::Int(0), &RANDOM,
+        "Length of a prefix that all prompts share. It comes on top of --random-input-len and can be served from \
+         a prefix cache."),
+    vllm(&["--random-batch-size"], Int, "N", Preset::Int(1), &RANDOM,
+        "Prompts per request. Above 1, a request carries a list of prompts."),
+    absent(&["--no-reranker"], Switch, Off),
+    absent(&["--random-mm-base-items-per-request"], Int, Preset::Int(1)),
+    absent(&["--random-mm-num-mm-items-range-ratio"], Float, Preset::Float(0.0)),
+    absent(&["--random-mm-limit-mm-per-prompt"], Json, Made(mm_limits, "")),
+    absent(&["--random-mm-bucket-config"], Str, Made(mm_buckets, "")),
+    absent(&["--hf-subset"], Str, Unset),
+    absent(&["--hf-split"], Str, Unset),
+    absent(&["--hf-name"], Str, Unset),
+    absent(&["--hf-output-len"], Int, Unset),
+    absent(&["--bfcl-categories"], Str, Unset),
+    absent(&["--prefix-repetition-prefix-len"], Int, Preset::Int(256)),
+    absent(&["--prefix-repetition-suffix-len"], Int, Preset::Int(256)),
+    absent(&["--prefix-repetition-num-prefixes"], Int, Preset::Int(10)),
+    absent(&["--prefix-repetition-output-len"], Int, Preset::Int(128)),
+    absent(&["--speed-bench-dataset-subset"], Str, Preset::Str("qualitative")),
+    absent(&["--speed-bench-output-len"], Int, Preset::Int(4096)),
+    absent(&["--speed-bench-category"], Str, Unset),
+    vllm(&["--label"], Str, "NAME", Unset, &REPORT,
+        "Start of the result file's name, and its label. Without it the name starts with the backend."),
+    vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("openai"), &TARGET,
+        "Protocol spoken to the server. vllm and openai: completions; openai-chat: chat completions."),
+    vllm(&["--base-url"], Str, "URL", Unset, &TARGET,
+        "Server address with scheme, in place of --host and --port. Use it for https://, or for a server below a \
+         path."),
+    vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &TARGET,
+        "Server name or address, for plain http."),
+    vllm(&["--port"], Int, "PORT", Preset::Int(8000), &TARGET, "Server port, for plain http."),
+    vllm(&["--endpoint"], Str, "PATH", Preset::Str("/v1/completions"), &TARGET,
+        "API path, appended to the server address. Left out, it follows the backend: openai-chat uses \
+         /v1/chat/completions."),
+    vllm(&["--header"], AnyNumber, "KEY=VALUE", Unset, &TARGET,
+        "Headers sent with every request. They replace those that tacho would send; their values are not printed."),
+    vllm(&["--max-concurrency"], Int, "N", Unset, &LOAD,
+        "Most requests in flight at once. Requests that are due beyond it wait in order; waiting is not part of their \
+         latency and is reported apart. Without it there is no limit."),
+    vllm(&["--model"], Str, "NAME", Unset, &TARGET,
+        "Model to ask for. Without it, the first model that the server lists."),
+    vllm(&["--input-len"], Int, "TOKENS", Unset, &DATASET,
+        "Prompt length in tokens; the same as --random-input-len."),
+    vllm(&["--output-len"], Int, "TOKENS", Unset, &DATASET,
+        "Answer length in tokens; the same as --random-output-len."),
+    vllm(&["--tokenizer"], Str, "NAME", Unset, &TARGET,
+        "Tokenizer, as a Hub id or a folder. It makes the prompts and counts tokens that the server does not \
+         report. Without it, the model's own."),
+    vllm(&["--tokenizer-mode"], Str, "MODE", Preset::Str("auto"), &TARGET,
+        "How the tokenizer is loaded: auto or hf."),
+    vllm(&["--use-beam-search"], Switch, "", Off, &CONTENT,
+        "Refused: no request can ask for beam search. vLLM's command accepts it and sends nothing."),
+    vllm(&["--logprobs"], Int, "N", Unset, &CONTENT,
+        "Log probabilities per token to ask for. Completions only."),
+    vllm(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &LOAD,
+        "Requests per second, on average. Send times are fixed before the run and do not wait for answers; inf sends \
+         everything at once."),
+    vllm(&["--burstiness"], Float, "SHAPE", Preset::Float(1.0), &LOAD,
+        "How regular the send times are at a finite rate. The shape of the gamma distribution of the gaps: 1 is a \
+         Poisson process, below 1 comes in bursts, above 1 is more even, inf is a constant gap."),
+    vllm(&["--probe-request-rate"], Float, "RPS", Preset::Float(0.0), &LOAD,
+        "Rate of tiny extra requests that measure responsiveness. 0 sends none; their times are reported apart."),
+    vllm(&["--disable-tqdm"], Switch, "", Off, &REPORT, "Show no progress bars."),
+    vllm(&["--num-warmups"], Int, "N", Preset::Int(0), &LOAD,
+        "Requests sent before the measurement. They repeat the first prompt and are not measured."),
+    vllm(&["--profile"], Switch, "", Off, &LOAD,
+        "Start the server's profiler for the run. The server must have been started with profiling enabled."),
+    vllm(&["--save-result"], Switch, "", Off, &REPORT, "Write the result as JSON, over an older file."),
+    vllm(&["--save-detailed"], Switch, "", Off, &REPORT,
+        "Keep the values of every request in the result. Needs --save-result or --append-result to be written."),
+    vllm(&["--append-result"], Switch, "", Off, &REPORT,
+        "Append the result to the file, one JSON document a line. Saves by itself."),
+    vllm(&["--metadata"], AnyNumber, "KEY=VALUE", Unset, &REPORT,
+        "Facts to keep in the result, such as version=0.6.0. Values are stored as text."),
+    vllm(&["--result-dir"], Str, "DIR", Unset, &REPORT, "Folder of the result file; made if it is not there."),
+    vllm(&["--result-filename"], Str, "FILE", Unset, &REPORT,
+        "Name of the result file. Without it, a name of backend, rate, model and time is made."),
+    vllm(&["--ignore-eos"], Switch, "", Off, &CONTENT,
+        "Ask the server to generate to full length. Always on for random prompts."),
+    absent(&["--self-timed", "--no-self-timed"], TriState, Unset),
+    vllm(&["--percentile-metrics"], Str, "NAMES", Unset, &REPORT,
+        "Latencies to report, with commas between. Of ttft, tpot, itl, e2el, client_queue_time and \
+         e2el_including_client_queue; ttft,tpot,itl without it."),
+    vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &REPORT,
+        "Percentiles to report, from 0 to 100, such as 50,90,99."),
+    vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &REPORT,
+        "Objectives a request must meet to count as good. In milliseconds, on ttft, tpot or e2el: \
+         --goodput ttft:200 e2el:5000 reports the rate of requests that meet all of them."),
+    vllm(&["--request-id-prefix"], Str, "TEXT", Made(request_id_prefix, "bench-XXXXXXXX-"), &CONTENT,
+        "Start of each x-request-id header; a number follows. XXXXXXXX are random hex digits, new in each run."),
+    vllm(&["--top-p"], Float, "P", Unset, &SAMPLING, "Nucleus sampling: keep the likeliest tokens up to this share."),
+    vllm(&["--top-k"], Int, "K", Unset, &SAMPLING, "Sample from the K likeliest tokens only."),
+    vllm(&["--min-p"], Float, "P", Unset, &SAMPLING, "Drop tokens below this share of the likeliest one's."),
+    vllm(&["--temperature"], Float, "T", Unset, &SAMPLING,
+        "Sampling temperature; 0 is greedy. Without it the server's default holds, which may differ by model."),
+    vllm(&["--frequency-penalty"], Float, "X", Unset, &SAMPLING, "Penalty by how often a token has occurred."),
+    vllm(&["--presence-penalty"], Float, "X", Unset, &SAMPLING, "Penalty on tokens that have occurred at all."),
+    vllm(&["--repetition-penalty"], Float, "X", Unset, &SAMPLING,
+        "Factor against repetition. Completions send 1.0 without it."),
+    vllm(&["--served-model-name"], Str, "NAME", Unset, &TARGET,
+        "Model name in requests, where it differs from --model. --model then names the tokenizer and the result."),
+    vllm(&["--lora-modules"], OneOrMore, "NAME", Unset, &TARGET,
+        "Adapters to spread the requests over. Each request asks for one of them in place of the model."),
+    vllm(&["--lora-assignment"], Choice(&["random", "round-robin"]), "HOW", Preset::Str("random"), &TARGET,
+        "How a request gets its adapter."),
+    vllm(&["--ramp-up-strategy"], Choice(&["linear", "exponential"]), "HOW", Unset, &LOAD,
+        "Let the request rate grow over the run. Needs both bounds below, and no --request-rate."),
+    vllm(&["--ramp-up-start-rps"], Int, "RPS", Unset, &LOAD, "Requests per second at the start of a ramp, 1 or more."),
+    vllm(&["--ramp-up-end-rps"], Int, "RPS", Unset, &LOAD, "Requests per second at the end of a ramp."),
+    vllm(&["--ready-check-timeout-sec"], Int, "SEC", Preset::Int(0), &LOAD,
+        "Seconds to wait for the server to answer a test request. 0 sends none."),
+    absent(&["--chat-template-kwargs"], Json, Unset),
+    vllm(&["--extra-body"], Json, "JSON", Unset, &CONTENT,
+        "Fields to add to every request, over all others. Also one by one: --extra-body.min_tokens 8, and lists as \
+         --extra-body.stop+ a,b; these replace a plain --extra-body."),
+    absent(&["--skip-tokenizer-init"], Switch, Off),
+    vllm(&["--insecure"], Switch, "", Off, &TARGET, "Do not check the server's TLS certificate."),
+    absent(&["--plot-timeline"], Switch, Off),
+    absent(&["--timeline-itl-thresholds"], Str, Preset::Str("25,50")),
+    absent(&["--plot-dataset-stats"], Switch, Off),
+
+    own(&["--sim"], Switch, "", Off,
+        "Benchmark the built-in simulator. It is started for the run on a free port; no server and no GPU needed."),
+    own(&["--sim-profile"], Str, "NAME", Unset,
+        "Hardware and model the simulator imitates. With --sim only."),
+    own(&["--strict-parity"], Switch, "", Off,
+        "Follow vLLM's command even where tacho does better."),
+    own(&["--dry-run"], Switch, "", Off,
+        "Check everything and show the plan, but send nothing."),
+    own(&["--save-workload"], Str, "FILE", Unset,
+        "Write the requests and their send times, for --workload."),
+    own(&["--workload"], Str, "FILE", Unset,
+        "Send the requests of a --save-workload file. The dataset and the rate flags then have no part in them."),
+    own(&["--workers"], Int, "N", Unset,
+        "Threads that send and receive. Without it, as many as the machine and the load call for."),
+    own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"),
+        "Where arriving bytes get their time. kernel: when they reached the socket, where the system tells; user: \
+         when tacho read them."),
+    own(&["--connect-timeout"], Float, "SEC", Unset,
+        "Seconds a connection may take to open. Without it only --timeout limits it."),
+    own(&["--timeout"], Float, "SEC", Preset::Float(21600.0),
+        "Seconds a request may take in all. The default is vLLM's 6 hours."),
+    own(&["--quiet"], Switch, "", Off, "Print the report and nothing else."),
+];

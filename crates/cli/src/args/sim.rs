@@ -1,0 +1,189 @@
+//! What was typed after `tacho sim`: the flags of the stand-alone simulator. Where vLLM's server has the same
+//! setting, the flag has its name.
+
+use super::error::Refusal;
+use super::flag::{Flag, Group, Kind, Origin, Preset, Table};
+use super::grammar::Values;
+
+use Kind::{Float, Help, Int, OneOrMore, Str, TriState};
+use Preset::Unset;
+
+static SERVER: Group =
+    Group { title: "server options", vllm_title: "server options", about: "Where it listens and what it serves." };
+static ENGINE: Group = Group {
+    title: "engine options",
+    vllm_title: "engine options",
+    about: "The imitated engine; what is left out comes from the profile.",
+};
+static FAULTS: Group = Group {
+    title: "fault options",
+    vllm_title: "fault options",
+    about: "Trouble on purpose, as shares of the requests, from 0 to 1.",
+};
+
+const fn row(
+    names: &'static [&'static str],
+    kind: Kind,
+    metavar: &'static str,
+    preset: Preset,
+    group: &'static Group,
+    help: &'static str,
+) -> Flag {
+    Flag { names, kind, metavar, preset, group, origin: Origin::Tacho, help }
+}
+
+/// The table.
+pub(crate) static TABLE: Table = Table {
+    command: "tacho sim",
+    about: "Serve an OpenAI-compatible API from a simulated engine: no GPU, no weights.",
+    examples: &[
+        ("tacho sim --port 8000", "then: tacho serve --port 8000"),
+        ("tacho sim --error-rate 0.01 --stall-rate 0.05 --stall-seconds 2", "a server that misbehaves now and then"),
+    ],
+    groups: &[&SERVER, &ENGINE, &FAULTS],
+    flags: FLAGS,
+};
+
+#[rustfmt::skip]
+static FLAGS: &[Flag] = &[
+    row(&["-h", "--help"], Help, "TOPIC", Unset, &SERVER, "Show this help. --help=all explains every option."),
+    row(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Address to listen on."),
+    row(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Port to listen on; 0 takes a free one."),
+    row(&["--model"], Str, "NAME", Preset::Str("tacho-sim"), &SERVER, "Model name that it lists and answers to."),
+    row(&["--tokenizer"], Str, "NAME", Unset, &SERVER,
+        "Tokenizer that turns prompts into tokens and back. A Hub id or a folder; without it tokens are counted \
+         roughly, from the text."),
+    row(&["--lora-modules"], OneOrMore, "NAME", Unset, &SERVER,
+        "Adapter names that it lists and answers to as well."),
+    row(&["--start-delay"], Float, "SEC", Preset::Float(0.0), &SERVER,
+        "Seconds after the start during which it is not ready."),
+    row(&["--profile"], Str, "NAME", Unset, &ENGINE, "Hardware and model whose speed it imitates."),
+    row(&["--seed"], Int, "SEED", Preset::Int(0), &ENGINE, "Seed of the generated text."),
+    row(&["--max-num-seqs"], Int, "N", Unset, &ENGINE, "Most requests in one batch."),
+    row(&["--max-num-batched-tokens"], Int, "TOKENS", Unset, &ENGINE, "Most tokens in one step."),
+    row(&["--block-size"], Int, "TOKENS", Unset, &ENGINE, "Tokens per block of the KV cache."),
+    row(&["--num-gpu-blocks"], Int, "N", Unset, &ENGINE, "Blocks in the KV cache."),
+    row(&["--max-model-len"], Int, "TOKENS", Unset, &ENGINE, "Longest prompt and answer together."),
+    row(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, "", Unset, &ENGINE,
+        "Keep the blocks of shared prefixes, or do not."),
+    row(&["--error-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS, "Requests answered with an HTTP error."),
+    row(&["--stream-error-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS,
+        "Requests with an error event inside their stream."),
+    row(&["--disconnect-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS,
+        "Requests whose connection is cut in mid-answer."),
+    row(&["--truncate-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS,
+        "Requests whose stream ends early without a final event."),
+    row(&["--stall-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS, "Requests whose stream pauses once."),
+    row(&["--stall-seconds"], Float, "SEC", Preset::Float(5.0), &FAULTS, "Length of such a pause."),
+    row(&["--fault-seed"], Int, "SEED", Preset::Int(0), &FAULTS, "Seed of the choice of requests that suffer."),
+];
+
+/// All flags of `tacho sim`.
+#[derive(Debug, Clone)]
+pub(crate) struct SimArgs {
+    pub(crate) host: String,
+    pub(crate) port: i64,
+    pub(crate) model: String,
+    pub(crate) tokenizer: Option<String>,
+    pub(crate) lora_modules: Vec<String>,
+    /// Seconds.
+    pub(crate) start_delay: f64,
+    pub(crate) profile: Option<String>,
+    pub(crate) seed: i64,
+    pub(crate) max_num_seqs: Option<i64>,
+    pub(crate) max_num_batched_tokens: Option<i64>,
+    pub(crate) block_size: Option<i64>,
+    pub(crate) num_gpu_blocks: Option<i64>,
+    pub(crate) max_model_len: Option<i64>,
+    pub(crate) enable_prefix_caching: Option<bool>,
+    pub(crate) error_rate: f64,
+    pub(crate) stream_error_rate: f64,
+    pub(crate) disconnect_rate: f64,
+    pub(crate) truncate_rate: f64,
+    pub(crate) stall_rate: f64,
+    /// Seconds.
+    pub(crate) stall_seconds: f64,
+    pub(crate) fault_seed: i64,
+    /// Flags given more than once.
+    pub(crate) duplicates: Vec<String>,
+}
+
+impl From<Values> for SimArgs {
+    fn from(v: Values) -> Self {
+        SimArgs {
+            host: v.text("--host"),
+            port: v.int("--port"),
+            model: v.text("--model"),
+            tokenizer: v.maybe_text("--tokenizer"),
+            lora_modules: v.list("--lora-modules").unwrap_or_default(),
+            start_delay: v.float("--start-delay"),
+            profile: v.maybe_text("--profile"),
+            seed: v.int("--seed"),
+            max_num_seqs: v.maybe_int("--max-num-seqs"),
+            max_num_batched_tokens: v.maybe_int("--max-num-batched-tokens"),
+            block_size: v.maybe_int("--block-size"),
+            num_gpu_blocks: v.maybe_int("--num-gpu-blocks"),
+            max_model_len: v.maybe_int("--max-model-len"),
+            enable_prefix_caching: v.tri_state("--enable-prefix-caching"),
+            error_rate: v.float("--error-rate"),
+            stream_error_rate: v.float("--stream-error-rate"),
+            disconnect_rate: v.float("--disconnect-rate"),
+            truncate_rate: v.float("--truncate-rate"),
+            stall_rate: v.float("--stall-rate"),
+            stall_seconds: v.float("--stall-seconds"),
+            fault_seed: v.int("--fault-seed"),
+            duplicates: v.duplicates,
+        }
+    }
+}
+
+impl SimArgs {
+    /// Refuses values that cannot work.
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
+        let refuse = |flag, value: String, allowed| Err(Refusal::OutOfRange { flag, value, allowed });
+        if !(0..=65535).contains(&self.port) {
+            return refuse("--port", self.port.to_string(), "0 to 65535");
+        }
+        for (flag, seed) in [("--seed", self.seed), ("--fault-seed", self.fault_seed)] {
+            if seed < 0 {
+                return refuse(flag, seed.to_string(), "0 or more");
+            }
+        }
+        for (flag, count) in self.counts() {
+            if count.is_some_and(|count| count < 1) {
+                return refuse(flag, count.unwrap_or_default().to_string(), "1 or more");
+            }
+        }
+        for (flag, share) in self.shares() {
+            if !(0.0..=1.0).contains(&share) {
+                return refuse(flag, share.to_string(), "a share from 0 to 1");
+            }
+        }
+        for (flag, seconds) in [("--start-delay", self.start_delay), ("--stall-seconds", self.stall_seconds)] {
+            if !(seconds.is_finite() && seconds >= 0.0) {
+                return refuse(flag, seconds.to_string(), "0 seconds or more");
+            }
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> [(&'static str, Option<i64>); 5] {
+        [
+            ("--max-num-seqs", self.max_num_seqs),
+            ("--max-num-batched-tokens", self.max_num_batched_tokens),
+            ("--block-size", self.block_size),
+            ("--num-gpu-blocks", self.num_gpu_blocks),
+            ("--max-model-len", self.max_model_len),
+        ]
+    }
+
+    fn shares(&self) -> [(&'static str, f64); 5] {
+        [
+            ("--error-rate", self.error_rate),
+            ("--stream-error-rate", self.stream_error_rate),
+            ("--disconnect-rate", self.disconnect_rate),
+            ("--truncate-rate", self.truncate_rate),
+            ("--stall-rate", self.stall_rate),
+        ]
+    }
+}

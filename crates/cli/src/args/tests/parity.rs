@@ -1,0 +1,148 @@
+//! Every flag of vLLM is either a row with the same properties or known to be absent.
+
+use serde_json::Value as Json;
+use tacho_core::json::{Value, dumps};
+use tacho_testkit::golden_json;
+
+use crate::args::flag::{Flag, Kind, Origin};
+use crate::args::serve::TABLE;
+
+/// vLLM's flags whose capability tacho does not have yet.
+const ABSENT: &[&str] = &[
+    "--no-stream",
+    "--no-oversample",
+    "--skip-chat-template",
+    "--enable-multimodal-chat",
+    "--disable-shuffle",
+    "--custom-output-len",
+    "--custom-ensure-client-side-data",
+    "--spec-bench-output-len",
+    "--spec-bench-category",
+    "--sharegpt-output-len",
+    "--timed-trace-chunk-hash-size",
+    "--timed-trace-sec-multiplier",
+    "--timed-trace-label-timestamp",
+    "--timed-trace-label-input-length",
+    "--timed-trace-label-output-length",
+    "--timed-trace-label-hash-ids",
+    "--blazedit-min-distance",
+    "--blazedit-max-distance",
+    "--asr-max-audio-len-sec",
+    "--asr-min-audio-len-sec",
+    "--no-reranker",
+    "--random-mm-base-items-per-request",
+    "--random-mm-num-mm-items-range-ratio",
+    "--random-mm-limit-mm-per-prompt",
+    "--random-mm-bucket-config",
+    "--hf-subset",
+    "--hf-split",
+    "--hf-name",
+    "--hf-output-len",
+    "--bfcl-categories",
+    "--prefix-repetition-prefix-len",
+    "--prefix-repetition-suffix-len",
+    "--prefix-repetition-num-prefixes",
+    "--prefix-repetition-output-len",
+    "--speed-bench-dataset-subset",
+    "--speed-bench-output-len",
+    "--speed-bench-category",
+    "--self-timed",
+    "--chat-template-kwargs",
+    "--skip-tokenizer-init",
+    "--plot-timeline",
+    "--timeline-itl-thresholds",
+    "--plot-dataset-stats",
+];
+
+/// Flags whose list of choices is still shorter than vLLM's.
+const FEWER_CHOICES: &[&str] = &["--dataset-name", "--backend"];
+
+fn vllm_rows() -> Vec<&'static Flag> {
+    TABLE.flags.iter().filter(|flag| flag.origin != Origin::Tacho).collect()
+}
+
+#[test]
+fn the_rows_are_vllms_flags_in_vllms_order() {
+    let golden = golden_json("cli/serve.json");
+    let theirs: Vec<Vec<&str>> = golden["options"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|option| option["strings"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect())
+        .collect();
+    let ours: Vec<Vec<&str>> = vllm_rows().iter().map(|flag| flag.names.to_vec()).collect();
+    assert_eq!(ours, theirs);
+    let absent: Vec<&str> =
+        vllm_rows().iter().filter(|flag| flag.origin == Origin::Absent).map(|flag| flag.names[0]).collect();
+    assert_eq!(absent, ABSENT);
+}
+
+#[test]
+fn rows_have_vllms_types_defaults_and_groups() {
+    let golden = golden_json("cli/serve.json");
+    for (flag, option) in vllm_rows().into_iter().zip(golden["options"].as_array().unwrap()) {
+        let name = flag.names[0];
+        if flag.kind != Kind::Help {
+            assert_eq!(flag.dest(), option["dest"].as_str().unwrap(), "{name}");
+            assert_default(flag, &option["default"]);
+        }
+        if flag.is_usable() {
+            assert_eq!(flag.group.vllm_title, option["group"].as_str().unwrap(), "{name}");
+            assert_kind(flag, option);
+        }
+    }
+}
+
+fn assert_default(flag: &Flag, theirs: &Json) {
+    let name = flag.names[0];
+    let ours = flag.preset.value();
+    if name == "--request-id-prefix" {
+        let hex = ours.as_str().and_then(|id| id.strip_prefix("bench-")).and_then(|id| id.strip_suffix('-')).unwrap();
+        assert!(hex.len() == 8 && hex.bytes().all(|b| b.is_ascii_hexdigit()), "{hex}");
+    } else if theirs["$float"] == "inf" {
+        assert_eq!(ours, Value::Float(f64::INFINITY), "{name}");
+    } else if let Some(repr) = theirs["$repr"].as_str() {
+        assert_eq!(dumps(&ours).replace('"', ""), repr, "{name}");
+    } else {
+        let theirs = tacho_core::json::parse(&theirs.to_string()).unwrap();
+        assert_eq!(dumps(&ours), dumps(&theirs), "{name}");
+    }
+}
+
+fn assert_kind(flag: &Flag, option: &Json) {
+    let name = flag.names[0];
+    let (action, type_name, nargs) = match flag.kind {
+        Kind::Help => ("Help", None, Json::from(0)),
+        Kind::Int => ("Store", Some("int"), Json::Null),
+        Kind::Float => ("Store", Some("float"), Json::Null),
+        Kind::Str | Kind::Choice(_) => ("Store", Some("str"), Json::Null),
+        Kind::Json => ("Store", Some("json (json.loads)"), Json::Null),
+        Kind::Switch => ("StoreTrue", None, Json::from(0)),
+        Kind::TriState => ("BooleanOptional", None, Json::from(0)),
+        Kind::AnyNumber => ("Store", None, Json::from("*")),
+        Kind::OneOrMore => ("Store", None, Json::from("+")),
+    };
+    assert_eq!(option["action"], action, "{name}");
+    assert_eq!(option["type"].as_str(), type_name, "{name}");
+    assert_eq!(option["nargs"], nargs, "{name}");
+    let theirs: Option<Vec<&str>> =
+        option["choices"].as_array().map(|choices| choices.iter().map(|choice| choice.as_str().unwrap()).collect());
+    match (flag.kind, theirs) {
+        (Kind::Choice(ours), Some(theirs)) if FEWER_CHOICES.contains(&name) => {
+            let known: Vec<&str> = theirs.into_iter().filter(|choice| ours.contains(choice)).collect();
+            assert_eq!(ours, known, "{name}: a subset in vLLM's order");
+        }
+        (Kind::Choice(ours), theirs) => assert_eq!(Some(ours.to_vec()), theirs, "{name}"),
+        (_, theirs) => assert_eq!(theirs, None, "{name}"),
+    }
+}
+
+#[test]
+fn own_flags_do_not_hide_abbreviations_of_vllms() {
+    for own in TABLE.flags.iter().filter(|flag| flag.origin == Origin::Tacho) {
+        for flag in vllm_rows() {
+            // An own flag that is the start of one of vLLM's would take over an abbreviation.
+            assert!(!flag.names[0].starts_with(own.names[0]), "{} and {}", own.names[0], flag.names[0]);
+        }
+    }
+}

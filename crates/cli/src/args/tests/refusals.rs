@@ -1,0 +1,132 @@
+//! What is refused before the first request, and in which words.
+
+use super::*;
+
+#[test]
+fn refusals_name_flag_value_and_remedy() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["--seed=-1"], "--seed -1 is out of range: give 0 to 4294967295"),
+        (&["--seed", "4294967296"], "--seed 4294967296 is out of range: give 0 to 4294967295"),
+        (
+            &["--max-concurrency", "0"],
+            "--max-concurrency 0 is out of range: give 1 or more, or leave it out for no limit",
+        ),
+        (&["--request-rate", "nan"], "--request-rate nan is out of range: give more than 0, or inf"),
+        (&["--burstiness", "0"], "--burstiness 0.0 is out of range: give more than 0, or inf"),
+        (&["--num-prompts", "0"], "--num-prompts 0 is out of range: give 1 or more"),
+        (&["--goodput", "ttft"], "--goodput 'ttft': write NAME:MILLISECONDS, such as ttft:200"),
+        (&["--goodput", "itl:1"], "--goodput 'itl:1': there is no objective on 'itl', only on ttft, tpot and e2el"),
+        (&["--goodput", "ttft:-1"], "--goodput 'ttft:-1': an objective is 0 ms or more"),
+        (&["--header", "x"], "--header 'x': write KEY=VALUE"),
+        (&["--metadata", "x"], "--metadata 'x': write KEY=VALUE"),
+        (&["--base-url", "localhost:1"], "--base-url 'localhost:1': write http://HOST[:PORT] or https://HOST[:PORT]"),
+        (&["--port", "0"], "--port 0 is out of range: give 1 to 65535"),
+        (
+            &["--endpoint", "/v1/x"],
+            "--endpoint: http://127.0.0.1:8000/v1/x must end in completions for --backend openai: \
+             correct --endpoint, or leave it out",
+        ),
+        (
+            &["--backend", "openai-chat", "--strict-parity"],
+            "--endpoint: http://127.0.0.1:8000/v1/completions must end in chat/completions for --backend openai-chat: \
+             correct --endpoint, or leave it out",
+        ),
+        (&["--tokenizer-mode", "mistral"], "--tokenizer-mode 'mistral': only auto and hf can be loaded"),
+        (&["--temperature", "nan"], "--temperature nan is out of range: give a finite number, as JSON has no other"),
+        (&["--lora-modules", ""], "--lora-modules: an adapter name is empty: give the names the server knows"),
+        (&["--sim-profile", "x"], "--sim-profile needs --sim: add it, or remove --sim-profile"),
+        (&["--sim", "--port", "1"], "--sim and --port exclude each other: remove one of them"),
+        (&["--timeout", "0"], "--timeout 0.0 is out of range: give more than 0 seconds"),
+        (&["--workers", "0"], "--workers 0 is out of range: give 1 or more"),
+    ];
+    for (words, expected) in cases {
+        let error = serve(words).unwrap_err();
+        assert_eq!(error.to_string(), *expected);
+        assert_eq!(error.exit_code(), 1);
+        assert_eq!(error.report(), format!("error: {expected}"));
+    }
+    assert!(message(&["--use-beam-search"]).contains("cannot be honoured"));
+}
+
+#[test]
+fn ramps_need_bounds_that_go_up_from_one() {
+    let ramp = |words: &[&str]| serve(&[&["--ramp-up-strategy", "linear"], words].concat());
+    for words in [
+        &["--ramp-up-start-rps", "1"][..],
+        &["--ramp-up-start-rps", "1", "--ramp-up-end-rps", "5", "--request-rate", "3"],
+        &["--ramp-up-start-rps", "-1", "--ramp-up-end-rps", "5"],
+        &["--ramp-up-start-rps", "6", "--ramp-up-end-rps", "5"],
+        &["--ramp-up-start-rps", "0", "--ramp-up-end-rps", "5"],
+    ] {
+        assert!(matches!(ramp(words), Err(ArgError::Refused(_))), "{words:?}");
+    }
+    assert!(ramp(&["--ramp-up-start-rps", "5", "--ramp-up-end-rps", "5"]).is_ok());
+}
+
+#[test]
+fn range_ratios_are_one_number_or_two() {
+    for text in ["abc", "1.0", "-0.1", "nan", "[0.1]", r#"{"input": 0.1}"#, r#"{"input": 0.1, "output": 1}"#] {
+        assert!(serve(&[&format!("--random-range-ratio={text}")]).is_err(), "{text}");
+    }
+    let ratio = serve(&["--random-range-ratio", "0.25"]).unwrap().dataset.range_ratio().unwrap();
+    assert_eq!((ratio.input, ratio.output), (0.25, 0.25));
+}
+
+#[test]
+fn percentiles_lie_between_0_and_100() {
+    for text in ["abc", "", "101", "-1", "nan", "50,,99"] {
+        assert!(serve(&[&format!("--metric-percentiles={text}")]).is_err(), "{text:?}");
+    }
+    assert_eq!(
+        serve(&["--metric-percentiles", "0, 99.9,100"]).unwrap().report.percentiles().unwrap(),
+        [0.0, 99.9, 100.0]
+    );
+}
+
+#[test]
+fn urls_follow_host_backend_and_parity() {
+    let url = |words: &[&str]| serve(words).unwrap().api_url();
+    assert_eq!(url(&["--host", "::1", "--port", "7"]), "http://[::1]:7/v1/completions");
+    assert_eq!(url(&["--backend", "openai-chat"]), "http://127.0.0.1:8000/v1/chat/completions");
+    assert_eq!(url(&["--base-url", "https://h/x/"]), "https://h/x/v1/completions");
+    assert_eq!(url(&["--base-url", "https://h/x/", "--strict-parity"]), "https://h/x//v1/completions");
+    assert_eq!(url(&["--base-url", "http://h/v1/completions", "--endpoint="]), "http://h/v1/completions");
+}
+
+#[test]
+fn flags_without_effect_are_announced() {
+    let said = |words: &[&str]| serve(words).unwrap().notices().iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(said(&["--model", "m", "--served-model-name", "s"]), [""; 0]);
+    assert_eq!(
+        said(&["--backend=openai-chat", "--logprobs=1"]),
+        ["--logprobs has no effect: only completions send it"]
+    );
+    for words in [
+        &["--trust-remote-code"][..],
+        &["--ramp-up-end-rps", "1"],
+        &["--served-model-name", "s"],
+        &["--lora-assignment", "random"],
+        &["--save-detailed"],
+        &["--burstiness", "2"],
+    ] {
+        assert!(said(words)[0].starts_with(words[0]), "{words:?}");
+    }
+}
+
+#[test]
+fn the_simulator_checks_its_numbers() {
+    assert!(sim(&["--error-rate", "1.0", "--port", "0", "--max-num-seqs", "1"]).is_ok());
+    for words in [
+        ["--error-rate", "1.5"],
+        ["--stall-rate", "nan"],
+        ["--stall-seconds", "-1"],
+        ["--start-delay", "inf"],
+        ["--block-size", "0"],
+        ["--port", "65536"],
+        ["--fault-seed", "-1"],
+    ] {
+        let error = sim(&words).unwrap_err();
+        assert!(error.to_string().starts_with(&format!("{} ", words[0])), "{error}");
+        assert_eq!(error.exit_code(), 1);
+    }
+}

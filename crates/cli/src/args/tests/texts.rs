@@ -1,0 +1,89 @@
+//! Help, version and usage messages.
+
+use super::*;
+use crate::args::flag::Kind;
+use crate::args::help::WIDTH;
+use crate::args::{serve as serve_args, sim as sim_args};
+
+#[test]
+fn help_explains_every_usable_flag_within_the_width() {
+    for table in [&serve_args::TABLE, &sim_args::TABLE] {
+        let word = table.command.trim_start_matches("tacho ");
+        let (brief, full) = (printed(&[word, "-h"]), printed(&[word, "--help=all"]));
+        for text in [&brief, &full] {
+            assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        }
+        for flag in table.flags.iter().filter(|flag| flag.kind != Kind::Help) {
+            let lines =
+                |text: &str| text.lines().filter(|line| line.split([' ', ',']).any(|w| w == flag.names[0])).count();
+            assert_eq!(brief.contains(&format!("\n  {}", flag.names[0])), flag.is_usable(), "{}", flag.names[0]);
+            assert_eq!(lines(&full) > 0, flag.is_usable(), "{}", flag.names[0]);
+            assert!(!flag.is_usable() || (flag.help.len() > 10 && flag.help.ends_with('.')), "{}", flag.names[0]);
+            assert!(table.groups.contains(&flag.group), "{}", flag.names[0]);
+        }
+    }
+}
+
+#[test]
+fn help_finds_sections_and_names() {
+    let section = printed(&["serve", "--help=Random Dataset Options"]);
+    assert!(section.starts_with("random dataset options: ") && section.contains("--random-prefix-len TOKENS"));
+    let options = printed(&["serve", "--help=options"]);
+    assert!(options.contains("--backend {vllm,openai,openai-chat}") && !options.contains("--top-k"));
+    let found = printed(&["serve", "--help=max_con"]);
+    assert!(found.starts_with("Arguments matching 'max_con':\n  --max-concurrency N\n"), "{found}");
+    let none = printed(&["bench", "serve", "--help=nope"]);
+    assert_eq!(
+        none,
+        "No group or arguments matching 'nope'.\n\
+         Use '--help' to see available groups or '--help=all' to see all available parameters.\n"
+    );
+}
+
+#[test]
+fn defaults_are_shown() {
+    let full = printed(&["serve", "--help=all"]).replace("\n        ", " ");
+    for text in ["(default: 1000)", "(default: inf)", "(default: bench-XXXXXXXX-)", "(default: /v1/completions)"] {
+        assert!(full.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn the_program_lists_its_commands() {
+    for words in [&[][..], &["-h"], &["--help"], &["bench", "--help"]] {
+        let text = printed(words);
+        assert!(text.contains("\n  serve, bench serve ") && text.contains("\n  sim "), "{text}");
+    }
+    assert_eq!(printed(&["--version"]), format!("tacho {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn usage_errors_show_usage_and_exit_2() {
+    let report = |words: &[&str]| {
+        let error = parse_words(words).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        error.report()
+    };
+    assert_eq!(
+        report(&["serve", "--num-prompts", "abc"]),
+        "usage: tacho serve [options]\ntacho serve: error: argument --num-prompts: invalid int value: 'abc'"
+    );
+    assert_eq!(
+        report(&["bench", "serve", "--bogus"]),
+        "usage: tacho serve [options]\ntacho: error: unrecognized arguments: --bogus"
+    );
+    assert_eq!(
+        report(&["nope"]),
+        "usage: tacho [options]\ntacho: error: argument command: invalid choice: 'nope' (choose from 'serve', 'bench', 'sim')"
+    );
+    assert!(report(&["bench"]).ends_with("tacho bench: error: the following arguments are required: bench_type"));
+    assert!(report(&["--bogus"]).ends_with("tacho: error: unrecognized arguments: --bogus"));
+}
+
+#[cfg(unix)]
+#[test]
+fn words_must_be_unicode() {
+    use std::os::unix::ffi::OsStringExt;
+    let error = parse([std::ffi::OsString::from_vec(vec![0xff])]).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+}

@@ -1,0 +1,82 @@
+//! `tacho serve`: benchmark a server, or the simulator.
+
+mod destination;
+mod dry_run;
+mod plan;
+mod simulator;
+
+use std::path::Path;
+
+use anyhow::anyhow;
+use tacho_core::{EventSink, RunEvent};
+use tacho_metrics::RunRecord;
+use tacho_report::{Live, Progress, console};
+use tacho_run::ServePlan;
+use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, save_workload};
+
+use crate::args::serve::ServeArgs;
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+use destination::Destination;
+
+/// Runs the benchmark that the arguments ask for.
+pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
+    let interrupt = Interrupt::catch()?;
+    let sink = sink(args);
+    for notice in args.notices() {
+        sink.event(RunEvent::Warning(notice.to_string()));
+    }
+    sink.event(RunEvent::Status(args.namespace_line()));
+    let destination = Destination::open(args)?;
+    let simulator = simulator::start(args)?;
+    let plan = plan::of(args, simulator.as_ref())?;
+    let contact = if args.own.dry_run { Contact::Minimal } else { Contact::Server };
+    let prepared = prepare(&plan, contact, &*sink)?;
+    if let Some(path) = &args.own.save_workload {
+        save_workload(&prepared, Path::new(path))?;
+        tracing::info!(requests = prepared.requests.len(), path, "workload saved");
+    }
+    if args.own.dry_run {
+        return dry_run::print(&prepared);
+    }
+    measure(args, &plan, prepared, &interrupt, &*sink, &destination)
+}
+
+fn measure(
+    args: &ServeArgs,
+    plan: &ServePlan,
+    prepared: Prepared,
+    interrupt: &Interrupt,
+    sink: &dyn EventSink,
+    destination: &Destination,
+) -> anyhow::Result<Exit> {
+    interrupt.measuring();
+    let record = run_serve(plan, prepared, &interrupt.stop, sink)?;
+    // The file first: a reader that has gone away must not cost the result.
+    let saved = destination.save(args, &record);
+    console::print(&record)?;
+    saved?;
+    verdict(&record)
+}
+
+fn verdict(record: &RunRecord) -> anyhow::Result<Exit> {
+    if record.setup.interrupted {
+        return Ok(Exit::Interrupted);
+    }
+    let samples = &record.measured.samples;
+    match samples.iter().find(|sample| !sample.success()) {
+        Some(first) if record.summary.completed == 0 => {
+            Err(anyhow!("all {} requests failed; the first one: {}", samples.len(), first.error))
+        }
+        _ => Ok(Exit::Done),
+    }
+}
+
+/// Shows events, or nothing.
+fn sink(args: &ServeArgs) -> Box<dyn EventSink> {
+    if args.own.quiet {
+        return Box::new(());
+    }
+    let progress = if args.report.disable_tqdm { Progress::Hidden } else { Progress::Shown };
+    Box::new(Live::new(progress))
+}

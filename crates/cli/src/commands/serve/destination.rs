@@ -1,0 +1,73 @@
+//! Where results go: checked before the run, written after it, and never lost.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use tacho_metrics::RunRecord;
+use tacho_report::json::{Detail, SaveMode, save};
+use tacho_report::{names, pytorch};
+
+use crate::args::serve::ServeArgs;
+
+/// The folder and name of the result file; nothing when none is wanted.
+pub(super) struct Destination {
+    file: Option<(Option<PathBuf>, SaveMode)>,
+}
+
+impl Destination {
+    /// Makes the folder and sees whether it can be written to, while nothing is lost yet.
+    pub(super) fn open(args: &ServeArgs) -> anyhow::Result<Self> {
+        let report = &args.report;
+        if !(report.save_result || report.append_result) {
+            return Ok(Destination { file: None });
+        }
+        let mode = if report.append_result { SaveMode::Append } else { SaveMode::Overwrite };
+        let folder = report.result_dir.as_ref().map(PathBuf::from);
+        if let Some(folder) = &folder {
+            let failed = || format!("cannot make the folder of --result-dir, {}", folder.display());
+            std::fs::create_dir_all(folder).with_context(failed)?;
+        }
+        let named = folder.clone().unwrap_or_default().join(report.result_filename.as_deref().unwrap_or("x"));
+        let parent = named.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        check_writable(parent)?;
+        if report.result_filename.is_some() && named.is_dir() {
+            return Err(anyhow!("{} is a folder, not a file: check --result-filename", named.display()));
+        }
+        Ok(Destination { file: Some((folder, mode)) })
+    }
+
+    /// Writes the result and its side file; when that fails, somewhere else.
+    pub(super) fn save(&self, args: &ServeArgs, record: &RunRecord) -> anyhow::Result<()> {
+        let Some((folder, mode)) = &self.file else { return Ok(()) };
+        let detail = if args.report.save_detailed { Detail::PerRequest } else { Detail::Brief };
+        let name = args.report.result_filename.as_deref();
+        let path = names::result_path(&record.setup, folder.as_deref(), name);
+        if let Err(error) = save(record, &path, detail, *mode) {
+            return Err(rescue(record, &path, detail, error.into()));
+        }
+        tracing::info!(path = %path.display(), "result saved");
+        if std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(|value| !value.is_empty()) {
+            let side = names::side_path(&path, ".pytorch.json");
+            pytorch::save(record, detail, &args.final_namespace(), name, &side)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_writable(folder: &Path) -> anyhow::Result<()> {
+    let trial = folder.join(format!(".tacho-{}", std::process::id()));
+    std::fs::write(&trial, b"").with_context(|| format!("cannot write results into {}", folder.display()))?;
+    let _ = std::fs::remove_file(&trial);
+    Ok(())
+}
+
+/// Saves the result in the system's temporary folder, so that a full or vanished disk does not cost it.
+fn rescue(record: &RunRecord, path: &Path, detail: Detail, error: anyhow::Error) -> anyhow::Error {
+    let name = path.file_name().unwrap_or(OsStr::new("tacho-result.json"));
+    let refuge = std::env::temp_dir().join(name);
+    match save(record, &refuge, detail, SaveMode::Overwrite) {
+        Ok(()) => error.context(format!("the result was saved to {} instead", refuge.display())),
+        Err(_) => error.context("the result could not be saved anywhere; the report on the screen is all there is"),
+    }
+}

@@ -1,0 +1,47 @@
+//! `--dry-run`: what would be sent, and when.
+
+use std::io::{self, Write};
+
+use tacho_report::style::{title, two, value_line};
+use tacho_run::serve::Prepared;
+use tacho_workload::{LengthStats, WorkloadStats};
+
+use crate::exit::Exit;
+
+/// Widest bar of a histogram.
+const BAR: usize = 28;
+
+/// Prints the workload's statistics.
+pub(super) fn print(prepared: &Prepared) -> anyhow::Result<Exit> {
+    let stats = WorkloadStats::new(&prepared.requests);
+    let mut lines = vec![title(" Workload ", '=')];
+    lines.push(value_line("Requests:", stats.count));
+    lines.push(value_line("Total input tokens:", stats.total_prompt_tokens));
+    lines.push(value_line("Total output tokens asked for:", stats.total_output_tokens));
+    lines.push(value_line("Shared prefix (% of text):", two(stats.shared_prefix * 100.0)));
+    lines.push(value_line("Last request due (s):", two(prepared.timeline.due().last().copied().unwrap_or(0.0))));
+    lines.extend(lengths("Input tokens", stats.prompt_len.as_ref()));
+    lines.extend(lengths("Output tokens", stats.output_len.as_ref()));
+    lines.push(title("", '='));
+    let text = lines.join("\n");
+    writeln!(io::stdout(), "{text}")?;
+    Ok(Exit::Done)
+}
+
+fn lengths(name: &str, stats: Option<&LengthStats>) -> Vec<String> {
+    let Some(stats) = stats else { return Vec::new() };
+    let mut lines = vec![title(name, '-')];
+    lines.push(value_line("Min:", stats.min));
+    lines.push(value_line("Mean:", two(stats.mean)));
+    lines.push(value_line("Median:", two(stats.median)));
+    lines.push(value_line("P99:", two(stats.p99)));
+    lines.push(value_line("Max:", stats.max));
+    let histogram = &stats.histogram;
+    let most = histogram.counts.iter().copied().max().unwrap_or(0).max(1);
+    for (at, &count) in histogram.counts.iter().enumerate() {
+        let start = histogram.start + at as u64 * histogram.width;
+        let bar = "#".repeat((count * BAR).div_ceil(most));
+        lines.push(format!("{start:>8} | {bar} {count}"));
+    }
+    lines
+}

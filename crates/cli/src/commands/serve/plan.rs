@@ -1,0 +1,132 @@
+//! From what was typed to what will be done.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use tacho_client::{EndpointSpec, Rules, Url, proxy_for};
+use tacho_core::json::Value;
+use tacho_loadgen::{RampUp, ScheduleSpec};
+use tacho_metrics::{GoodputLimits, MetricKind};
+use tacho_run::{LoraPlan, ModelPlan, ReportPlan, ServePlan, TokenizerPlan, TrafficPlan, WorkloadPlan};
+use tacho_sim::Server;
+use tacho_workload::{RandomSpec, RangeRatio, WorkloadSpec};
+
+use crate::args::serve::ServeArgs;
+use crate::commands::sim::hub_cache;
+
+/// How long requests may go on after Ctrl-C.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// The plan for these arguments, against the simulator if one was started.
+pub(super) fn of(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<ServePlan> {
+    let base_url = simulator.map_or_else(|| args.base_url(), |server| format!("http://{}", server.addr()));
+    let base = Url::parse(&base_url)?;
+    Ok(ServePlan {
+        endpoint: endpoint(args, &base_url)?,
+        base_path: base.path.trim_end_matches('/').to_owned(),
+        model: ModelPlan { model: args.target.model.clone(), served_name: args.target.served_model_name.clone() },
+        tokenizer: match &args.target.tokenizer {
+            None if simulator.is_some() => TokenizerPlan::Builtin,
+            named => TokenizerPlan::Named(named.clone(), hub_cache()),
+        },
+        workload: workload(args)?,
+        lora: args
+            .target
+            .lora_modules
+            .clone()
+            .map(|modules| LoraPlan { modules, assignment: args.target.lora_assignment }),
+        seed: u32::try_from(args.load.seed)?,
+        traffic: traffic(args)?,
+        report: report(args)?,
+    })
+}
+
+fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
+    let url = Url::parse(&format!("{base_url}{}", args.endpoint()))?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let proxy = if args.own.sim { None } else { proxy_for(&url, &variable)? };
+    let timeout = Duration::from_secs_f64(args.own.timeout);
+    Ok(EndpointSpec {
+        url,
+        backend: args.target.backend,
+        rules: if args.own.strict_parity { Rules::Vllm } else { Rules::Standard },
+        api_key: variable("OPENAI_API_KEY").filter(|key| !key.is_empty()),
+        headers: args.target.headers()?,
+        insecure: args.target.insecure,
+        ca_file: variable("SSL_CERT_FILE").map(PathBuf::from),
+        proxy,
+        connect_timeout: args.own.connect_timeout.map_or(timeout, Duration::from_secs_f64),
+        timeout,
+        stamps: args.own.timestamps,
+    })
+}
+
+fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
+    if let Some(path) = &args.own.workload {
+        return Ok(WorkloadPlan::File(PathBuf::from(path)));
+    }
+    let (dataset, num_prompts) = (&args.dataset, args.load.num_prompts);
+    let spec = match dataset.dataset_name.as_str() {
+        "random" => WorkloadSpec::Random(RandomSpec {
+            seed: args.load.seed,
+            num_prompts,
+            input_len: dataset.input_len(),
+            output_len: dataset.output_len(),
+            prefix_len: dataset.random_prefix_len,
+            range_ratio: RangeRatio::parse(&dataset.random_range_ratio)?,
+            batch_size: dataset.random_batch_size,
+            request_id_prefix: args.content.request_id_prefix.clone(),
+        }),
+        name => bail!("unknown dataset {name:?}"),
+    };
+    Ok(WorkloadPlan::Sample { spec, num_prompts, align: true })
+}
+
+fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
+    let (load, content) = (&args.load, &args.content);
+    let mut extra_body = content.sampling();
+    if let Some(Value::Dict(extra)) = &content.extra_body {
+        extra_body.update(extra);
+    }
+    let burstiness = load.burstiness;
+    let schedule = match (load.ramp_up_strategy, load.ramp_up_start_rps, load.ramp_up_end_rps) {
+        (Some(strategy), Some(start), Some(end)) => {
+            let (start_rps, end_rps) = (u32::try_from(start)?, u32::try_from(end)?);
+            ScheduleSpec::RampUp { ramp: RampUp { strategy, start_rps, end_rps }, burstiness }
+        }
+        _ => ScheduleSpec::Rate { rate: load.request_rate, burstiness },
+    };
+    Ok(TrafficPlan {
+        schedule,
+        max_concurrency: load.max_concurrency.map(usize::try_from).transpose()?,
+        // Random text has no natural end, so that output lengths would not be what was asked for.
+        ignore_eos: content.ignore_eos || args.own.workload.is_none(),
+        logprobs: content.logprobs,
+        extra_body,
+        temperature_given: content.temperature.is_some(),
+        ready_timeout: Duration::from_secs(load.ready_check_timeout_sec.max(0).unsigned_abs()),
+        warmups: usize::try_from(load.num_warmups.max(0))?,
+        profile: load.profile,
+        probe_rate: load.probe_request_rate,
+        workers: args.own.workers.map(usize::try_from).transpose()?,
+        grace: GRACE,
+    })
+}
+
+fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {
+    let report = &args.report;
+    let names = report.percentile_metrics().join(",");
+    let goodput = report.goodput.is_some().then(|| report.objectives()).transpose()?.map(|objectives| {
+        let limit = |name| objectives.iter().find(|(key, _)| *key == name).map(|(_, limit)| *limit);
+        GoodputLimits { ttft_ms: limit("ttft"), tpot_ms: limit("tpot"), e2el_ms: limit("e2el") }
+    });
+    Ok(ReportPlan {
+        label: report.label.clone(),
+        metadata: report.metadata()?,
+        percentile_metrics: MetricKind::parse_list(&names),
+        metric_percentiles: report.percentiles()?,
+        goodput,
+        keep_texts: report.save_detailed,
+    })
+}

@@ -1,0 +1,87 @@
+//! `tacho sim`: the simulator as a server, until it is stopped.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tacho_sim::{FaultSpec, Profile, Server, SimSpec};
+use tacho_text::{HubCache, Tokenizer, resolve};
+
+use crate::args::sim::SimArgs;
+use crate::exit::Exit;
+
+/// Serves until Ctrl-C.
+pub(crate) fn run(args: &SimArgs) -> anyhow::Result<Exit> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    if !args.duplicates.is_empty() {
+        tracing::warn!("Found duplicate keys {}", args.duplicates.join(", "));
+    }
+    let spec = spec(args)?;
+    let profile = spec.profile.name();
+    let mut server = Server::start(spec)?;
+    let mut out = std::io::stdout();
+    writeln!(out, "serving {} ({profile}) on http://{}", args.model, server.addr())?;
+    out.flush()?;
+    signals.forever().next();
+    server.stop();
+    Ok(Exit::Done)
+}
+
+fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
+    let host: IpAddr = args.host.parse().with_context(|| {
+        format!("--host {:?} is not an IP address: give one of this machine's, such as 127.0.0.1", args.host)
+    })?;
+    let mut spec = SimSpec::new(profile(args.profile.as_deref())?, tokenizer(args.tokenizer.as_deref())?);
+    spec.host = host;
+    spec.port = u16::try_from(args.port).context("--port is beyond 65535")?;
+    spec.model.clone_from(&args.model);
+    spec.lora_modules.clone_from(&args.lora_modules);
+    spec.seed = args.seed.unsigned_abs();
+    let engine = &mut spec.engine;
+    let settings = [
+        (&mut engine.max_num_seqs, args.max_num_seqs),
+        (&mut engine.max_num_batched_tokens, args.max_num_batched_tokens),
+        (&mut engine.block_size, args.block_size),
+        (&mut engine.num_blocks, args.num_gpu_blocks),
+        (&mut engine.max_model_len, args.max_model_len),
+    ];
+    for (setting, given) in settings {
+        if let Some(value) = given {
+            *setting = usize::try_from(value)?;
+        }
+    }
+    engine.enable_prefix_caching = args.enable_prefix_caching.unwrap_or(engine.enable_prefix_caching);
+    spec.faults = FaultSpec {
+        error_rate: args.error_rate,
+        stream_error_rate: args.stream_error_rate,
+        disconnect_rate: args.disconnect_rate,
+        truncate_rate: args.truncate_rate,
+        stall: (args.stall_rate > 0.0).then(|| (args.stall_rate, Duration::from_secs_f64(args.stall_seconds))),
+        start_delay: Duration::from_secs_f64(args.start_delay),
+        seed: args.fault_seed.unsigned_abs(),
+    };
+    Ok(spec)
+}
+
+/// The speed profile of that name, or the default one.
+pub(crate) fn profile(name: Option<&str>) -> anyhow::Result<Profile> {
+    Ok(name.map(Profile::parse).transpose()?.unwrap_or_default())
+}
+
+/// The tokenizer of that name, or the built-in one.
+pub(crate) fn tokenizer(name: Option<&str>) -> anyhow::Result<Arc<Tokenizer>> {
+    Ok(Arc::new(match name {
+        None => Tokenizer::builtin(),
+        Some(name) => Tokenizer::load(Path::new(&resolve(name, &hub_cache())?))?,
+    }))
+}
+
+/// The Hub cache that the environment names.
+pub(crate) fn hub_cache() -> HubCache {
+    HubCache::from_variables(|name| std::env::var(name).ok())
+}

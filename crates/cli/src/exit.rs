@@ -1,0 +1,61 @@
+//! How the program ends: its codes, and the one place where an error is printed.
+
+use std::io::{self, Write};
+
+use crate::args::ArgError;
+
+/// The program's exit codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// Done.
+    Done = 0,
+    /// The run could not be completed, or no request succeeded.
+    Failed = 1,
+    /// The command line cannot be read.
+    Usage = 2,
+    /// Stopped by the user; what was measured has been saved.
+    Interrupted = 130,
+}
+
+/// Prints an error and gives the code.
+pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
+    match result {
+        Ok(exit) => exit,
+        Err(error) if is_broken_pipe(&error) => Exit::Done,
+        Err(error) => {
+            let mut text = format!("error: {error}\n");
+            for cause in error.chain().skip(1) {
+                text += &format!("caused by: {cause}\n");
+            }
+            say(&text);
+            match error.downcast_ref::<tacho_run::Error>() {
+                Some(tacho_run::Error::Stopped) => Exit::Interrupted,
+                _ => Exit::Failed,
+            }
+        }
+    }
+}
+
+/// Refuses a command line.
+pub(crate) fn refuse(error: &ArgError) -> Exit {
+    say(&format!("{}\n", error.report()));
+    if error.exit_code() == 2 { Exit::Usage } else { Exit::Failed }
+}
+
+/// Prints a text that was asked for.
+pub(crate) fn print(text: &str) -> Exit {
+    report(writeln!(io::stdout(), "{text}").map(|()| Exit::Done).map_err(Into::into))
+}
+
+/// Texts may hold what a server sent.
+fn say(text: &str) {
+    let _ = io::stderr().write_all(tacho_report::style::harmless(text).as_bytes());
+}
+
+/// Whoever read our output has gone: nobody is left to tell.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
+}

@@ -1,0 +1,12 @@
+//! Logs go to stderr; `RUST_LOG` or vLLM's `VLLM_LOGGING_LEVEL` says how much, warnings by default.
+
+use tracing_subscriber::EnvFilter;
+
+/// Sets up logging for the process.
+pub(crate) fn init() {
+    let level = || std::env::var("VLLM_LOGGING_LEVEL").map(|level| level.to_lowercase());
+    let filter = EnvFilter::try_from_default_env()
+        .or_else(|_| EnvFilter::try_new(level().unwrap_or_else(|_| "warn".to_owned())))
+        .unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

@@ -1,0 +1,29 @@
+//! `/v1/completions`: the body.
+
+use tacho_core::Request;
+use tacho_core::json::Dict;
+
+use super::PayloadSpec;
+
+/// The body before what all backends add to it; the older names always fix the temperature.
+pub(super) fn body(payload: &PayloadSpec, request: &Request, temperature: Option<f64>) -> Dict {
+    let mut body = Dict::new();
+    body.set("model", payload.model_for(request));
+    body.set("prompt", request.content.to_json());
+    if let Some(temperature) = temperature {
+        body.set("temperature", temperature);
+    }
+    body.set("repetition_penalty", 1.0);
+    body.set("max_tokens", request.output_len);
+    body.set("logprobs", payload.logprobs);
+    body.set("stream", true);
+    body.set("stream_options", include_usage());
+    body
+}
+
+/// `{"include_usage": true}`.
+pub(super) fn include_usage() -> Dict {
+    let mut options = Dict::new();
+    options.set("include_usage", true);
+    options
+}

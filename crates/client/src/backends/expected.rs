@@ -1,0 +1,63 @@
+//! What the reader of an answer must know of the request.
+
+use std::sync::Arc;
+
+use tacho_core::Request;
+use tacho_core::json::{Dict, Value};
+
+use super::PayloadSpec;
+
+/// How a whole answer holds its numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Encoding {
+    /// In JSON.
+    #[default]
+    Json,
+    /// As bytes, described by a header.
+    Bytes,
+    /// As bytes that nothing describes.
+    BytesOnly,
+}
+
+/// What the reader of an answer must know of the request.
+#[derive(Debug, Clone, Default)]
+pub struct Expected {
+    /// Tokens that were asked for, so that room can be made for them.
+    pub(crate) output_len: usize,
+    /// Tokens of the prompt by the client's tokenizer.
+    pub(super) prompt_len: u64,
+    /// Tokens that will be generated, where the request leaves no choice and the answer does not count.
+    pub(super) fixed_tokens: Option<u64>,
+    pub(super) encoding: Encoding,
+    /// The prompt, where answers repeat it.
+    pub(super) prompt: Option<Arc<str>>,
+}
+
+impl Expected {
+    /// What every answer needs.
+    pub(super) fn of(request: &Request) -> Self {
+        Expected { output_len: request.output_len as usize, prompt_len: request.prompt_len, ..Expected::default() }
+    }
+
+    /// With the encoding that the body asks for.
+    pub(super) fn encoded_as(mut self, body: &Dict) -> Self {
+        self.encoding = match body.get("encoding_format").and_then(Value::as_str) {
+            Some("bytes") => Encoding::Bytes,
+            Some("bytes_only") => Encoding::BytesOnly,
+            _ => Encoding::Json,
+        };
+        self
+    }
+
+    /// With the length that a server told to ignore the end of text will reach.
+    pub(super) fn fixed_by(mut self, payload: &PayloadSpec) -> Self {
+        self.fixed_tokens = payload.ignore_eos.then_some(self.output_len as u64);
+        self
+    }
+
+    /// With the prompt that answers repeat.
+    pub(super) fn repeating(mut self, prompt: &str) -> Self {
+        self.prompt = Some(prompt.into());
+        self
+    }
+}

@@ -1,0 +1,98 @@
+//! `multipart/form-data` as aiohttp writes it.
+
+use std::fmt::Write;
+
+/// Unlikely in any file; the same for all requests, since the header that names it is.
+macro_rules! boundary {
+    () => {
+        "tacho-8d1f2c0b6e934a57b1c7f04e95a3d26c"
+    };
+}
+
+/// The value of the content type header.
+pub(super) const CONTENT_TYPE: &str = concat!("multipart/form-data; boundary=", boundary!());
+const DELIMITER: &str = concat!("--", boundary!());
+
+/// A form under way.
+#[derive(Debug, Default)]
+pub(super) struct Form {
+    bytes: Vec<u8>,
+}
+
+impl Form {
+    /// Adds a file.
+    pub(super) fn file(&mut self, name: &str, filename: &str, content_type: &str, content: &[u8]) {
+        let filename = percent_encoded(filename);
+        self.part(content_type, &format!("{}; filename=\"{filename}\"", field_name(name)), content);
+    }
+
+    /// Adds a field.
+    pub(super) fn text(&mut self, name: &str, value: &str) {
+        self.part("text/plain; charset=utf-8", &field_name(name), value.as_bytes());
+    }
+
+    fn part(&mut self, content_type: &str, parameters: &str, content: &[u8]) {
+        let head = format!(
+            "{DELIMITER}\r\nContent-Type: {content_type}\r\nContent-Disposition: form-data; {parameters}\r\n\r\n"
+        );
+        self.bytes.extend_from_slice(head.as_bytes());
+        self.bytes.extend_from_slice(content);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// The whole body.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        self.bytes.extend_from_slice(format!("{DELIMITER}--\r\n").as_bytes());
+        self.bytes
+    }
+}
+
+/// The `name` parameter: quoted where its characters allow it, else in the extended form.
+fn field_name(name: &str) -> String {
+    if !name.chars().all(|c| c == '\t' || (' '..='~').contains(&c)) {
+        return format!("name*=utf-8''{}", percent_encoded(name));
+    }
+    let mut quoted = String::from("name=\"");
+    for c in name.chars() {
+        if matches!(c, ' ' | '\t' | '"' | '\\') {
+            quoted.push('\\');
+        }
+        quoted.push(c);
+    }
+    quoted + "\""
+}
+
+/// Python's `quote` with nothing safe but what is always safe.
+fn percent_encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"_.-~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            write!(out, "%{byte:02X}").expect("a string takes everything");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_or_extended() {
+        assert_eq!(field_name("model"), "name=\"model\"");
+        assert_eq!(field_name("a \"b\\"), "name=\"a\\ \\\"b\\\\\"");
+        assert_eq!(field_name("é"), "name*=utf-8''%C3%A9");
+    }
+
+    #[test]
+    fn a_form_ends_with_its_last_delimiter() {
+        let mut form = Form::default();
+        form.text("k", "v");
+        let text = String::from_utf8(form.finish()).unwrap();
+        let expected = "--B\r\nContent-Type: text/plain; charset=utf-8\r\n\
+                        Content-Disposition: form-data; name=\"k\"\r\n\r\nv\r\n--B--\r\n";
+        assert_eq!(text.replace(DELIMITER, "--B"), expected);
+    }
+}

@@ -1,0 +1,216 @@
+//! Cuts a body into messages, by the framing that the protocol and the rules call for.
+
+use memchr::{memchr2, memmem};
+
+use super::{BackendKind, Flow, Rules};
+use crate::transport::sse::{MAX_EVENT, Splitter, TooLong};
+
+/// A body on its way to becoming messages.
+#[derive(Debug)]
+pub(super) enum Frames {
+    /// Server-sent events.
+    Events(Splitter),
+    /// As upstream reads audio: as events, but a comment is a message too.
+    Audio(Vec<u8>),
+    /// As upstream reads responses: blocks of lines, of which the data lines count.
+    Responses(Blocks),
+    /// Lines, each without the prefix that it may have.
+    Lines(Lines),
+}
+
+impl Frames {
+    pub(super) fn new(backend: BackendKind, rules: Rules) -> Self {
+        match (backend, rules) {
+            (BackendKind::VllmGenerate, _) => Frames::Lines(Lines::new(b"", Comments::Messages)),
+            (BackendKind::OpenAiAudio, Rules::Vllm) => Frames::Audio(Vec::new()),
+            (BackendKind::OpenAiResponses, Rules::Vllm) => Frames::Responses(Blocks::default()),
+            (BackendKind::Tgi, Rules::Vllm) => Frames::Lines(Lines::new(b"data:", Comments::Skipped)),
+            (BackendKind::TensorRtLlm, Rules::Vllm) => Frames::Lines(Lines::new(b"data:", Comments::Messages)),
+            (backend, Rules::Vllm) if backend.is_legacy() => Frames::Lines(Lines::new(b"data: ", Comments::Messages)),
+            (_, rules) => Frames::Events(Splitter::new(rules)),
+        }
+    }
+
+    /// Takes the next bytes and hands each message that they complete to `message`, until it says stop.
+    pub(super) fn feed(&mut self, bytes: &[u8], message: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
+        match self {
+            Frames::Events(splitter) => splitter.feed(bytes, message),
+            Frames::Audio(buffer) => feed_blocks(buffer, bytes, &mut |block| message(without_prefix(block))),
+            Frames::Responses(blocks) => blocks.feed(bytes, message),
+            Frames::Lines(lines) => lines.feed(bytes, message),
+        }
+    }
+
+    /// The body is over: hands what is left of an unfinished message to `tail`.
+    pub(super) fn finish(&mut self, tail: &mut impl FnMut(&[u8])) {
+        match self {
+            Frames::Events(splitter) => splitter.finish(tail),
+            Frames::Audio(buffer) | Frames::Responses(Blocks { buffer, .. }) => {
+                if let Some(data) = trim(buffer).strip_prefix(b"data: ") {
+                    tail(data);
+                }
+            }
+            Frames::Lines(lines) => {
+                let line = std::mem::take(&mut lines.buffer);
+                if let Some(line) = lines.message_of(&line) {
+                    tail(line);
+                }
+            }
+        }
+    }
+
+    /// Whether an unfinished message at the end counts like any other.
+    pub(super) fn ends_anywhere(&self) -> bool {
+        matches!(self, Frames::Lines(_))
+    }
+}
+
+fn without_prefix(block: &[u8]) -> &[u8] {
+    block.strip_prefix(b"data: ").unwrap_or(block)
+}
+
+fn feed_blocks(buffer: &mut Vec<u8>, bytes: &[u8], block: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
+    buffer.extend_from_slice(bytes);
+    let (mut start, mut flow) = (0, Flow::Continue);
+    while flow == Flow::Continue {
+        let Some(end) = memmem::find(&buffer[start..], b"\n\n") else { break };
+        let text = trim(&buffer[start..start + end]);
+        start += end + 2;
+        if !text.is_empty() {
+            flow = block(text);
+        }
+    }
+    buffer.drain(..start);
+    if buffer.len() > MAX_EVENT { Err(TooLong) } else { Ok(flow) }
+}
+
+/// Blocks that end with a blank line.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    buffer: Vec<u8>,
+    /// The data lines of a block that has several.
+    joined: Vec<u8>,
+}
+
+impl Blocks {
+    fn feed(&mut self, bytes: &[u8], message: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
+        let Blocks { buffer, joined } = self;
+        feed_blocks(buffer, bytes, &mut |block| {
+            let mut values = block.split(|&byte| byte == b'\n').filter_map(|line| {
+                let value = line.strip_prefix(b"data:")?;
+                Some(value.strip_prefix(b" ").unwrap_or(value))
+            });
+            let Some(first) = values.next() else { return Flow::Continue };
+            joined.clear();
+            joined.extend_from_slice(first);
+            for value in values {
+                joined.push(b'\n');
+                joined.extend_from_slice(value);
+            }
+            message(trim(joined))
+        })
+    }
+}
+
+/// What becomes of a line that begins with a colon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comments {
+    Skipped,
+    /// It is taken for a message, and is a broken one.
+    Messages,
+}
+
+/// One message a line.
+#[derive(Debug)]
+pub(super) struct Lines {
+    buffer: Vec<u8>,
+    prefix: &'static [u8],
+    comments: Comments,
+}
+
+impl Lines {
+    fn new(prefix: &'static [u8], comments: Comments) -> Self {
+        Lines { buffer: Vec::new(), prefix, comments }
+    }
+
+    fn feed(&mut self, mut rest: &[u8], message: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
+        // Older demonstration servers end their lines with a zero byte, which cannot stand in JSON.
+        while let Some(end) = memchr2(b'\n', 0, rest) {
+            let flow = if self.buffer.is_empty() {
+                self.message_of(&rest[..end]).map_or(Flow::Continue, &mut *message)
+            } else {
+                self.buffer.extend_from_slice(&rest[..end]);
+                let line = std::mem::take(&mut self.buffer);
+                let flow = self.message_of(&line).map_or(Flow::Continue, &mut *message);
+                self.buffer = line;
+                self.buffer.clear();
+                flow
+            };
+            rest = &rest[end + 1..];
+            if flow == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+        }
+        self.buffer.extend_from_slice(rest);
+        if self.buffer.len() > MAX_EVENT { Err(TooLong) } else { Ok(Flow::Continue) }
+    }
+
+    /// The message of a line, if it holds one.
+    fn message_of<'l>(&self, line: &'l [u8]) -> Option<&'l [u8]> {
+        let line = trim(line);
+        let skipped = line.is_empty() || (self.comments == Comments::Skipped && line.starts_with(b":"));
+        (!skipped).then(|| line.strip_prefix(self.prefix).unwrap_or(line))
+    }
+}
+
+/// Python's `strip` of the white space a stream may hold.
+fn trim(bytes: &[u8]) -> &[u8] {
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r' | 0x1c..=0x1f);
+    let start = bytes.iter().position(|byte| !blank(byte)).unwrap_or(bytes.len());
+    let end = bytes.iter().rposition(|byte| !blank(byte)).map_or(start, |at| at + 1);
+    &bytes[start..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(backend: BackendKind, rules: Rules, body: &str) -> (Vec<String>, Option<String>) {
+        let mut frames = Frames::new(backend, rules);
+        let mut messages = Vec::new();
+        let mut take = |data: &[u8]| {
+            messages.push(String::from_utf8_lossy(data).into_owned());
+            Flow::Continue
+        };
+        frames.feed(body.as_bytes(), &mut take).unwrap();
+        let mut tail = None;
+        frames.finish(&mut |data| tail = Some(String::from_utf8_lossy(data).into_owned()));
+        (messages, tail)
+    }
+
+    #[test]
+    fn audio_takes_comments_for_messages_as_upstream_does() {
+        let body = ": ping\n\ndata: A\n\ndata: B";
+        let found = messages(BackendKind::OpenAiAudio, Rules::Vllm, body);
+        assert_eq!(found, (vec![": ping".into(), "A".into()], Some("B".into())));
+        assert_eq!(messages(BackendKind::OpenAiAudio, Rules::Standard, body).0, ["A"]);
+    }
+
+    #[test]
+    fn responses_join_data_lines_and_pass_over_the_rest() {
+        let body = ": c\nevent: x\ndata: A\ndata:B\n\nevent: y\n\ndata:\n\nevent: z\ndata: C";
+        let found = messages(BackendKind::OpenAiResponses, Rules::Vllm, body);
+        assert_eq!(found, (vec!["A\nB".into(), String::new()], None));
+    }
+
+    #[test]
+    fn older_names_read_line_by_line() {
+        let lines = |backend, body| messages(backend, Rules::Vllm, body);
+        assert_eq!(
+            lines(BackendKind::Tgi, ": c\ndata:A\n\n data: B\r\nC"),
+            (vec!["A".into(), " B".into()], Some("C".into()))
+        );
+        assert_eq!(lines(BackendKind::SgLang, ":c\ndata:A\ndata: B\n").0, [":c", "data:A", "B"]);
+        assert_eq!(lines(BackendKind::VllmGenerate, "{}\0\n{}\n").0, ["{}", "{}"]);
+    }
+}

@@ -1,0 +1,23 @@
+//! `/embeddings` of an Infinity server: the body.
+
+use tacho_core::Request;
+use tacho_core::json::{Dict, Value};
+
+use super::PayloadSpec;
+
+/// Of the prompt, or where there is none, of one media object.
+pub(super) fn body(payload: &PayloadSpec, request: &Request, prompt: Value) -> Result<Dict, &'static str> {
+    let mut body = Dict::new();
+    body.set("model", payload.model_for(request));
+    if prompt.truthy() {
+        body.set("input", prompt);
+        return Ok(body);
+    }
+    let media =
+        request.media.as_ref().and_then(Value::as_dict).ok_or("it has neither a prompt nor one media object")?;
+    let kind = media.get("type").and_then(Value::as_str).ok_or("its media has no type")?;
+    let url = media.get(kind).and_then(|content| content.get("url")).ok_or("its media has no url")?;
+    body.set("input", url.clone());
+    body.set("modality", kind.split('_').next().unwrap_or(kind));
+    Ok(body)
+}

@@ -1,0 +1,169 @@
+//! Protocols as pure functions: a request becomes a body, the bytes of an answer become tokens.
+
+mod answer;
+mod audio;
+mod chat;
+mod completions;
+mod embeddings;
+mod event;
+mod expected;
+mod form;
+mod frames;
+mod generate;
+mod infinity;
+mod kind;
+mod pooling;
+mod python_text;
+mod responses;
+mod scan;
+mod sound;
+mod stream;
+mod tgi;
+mod trt_llm;
+mod whole;
+
+pub use answer::AnswerDecoder;
+pub use expected::Expected;
+pub use kind::{BackendKind, Task};
+pub(crate) use stream::excerpt;
+pub use stream::{Flow, StreamDecoder};
+
+use tacho_core::Request;
+use tacho_core::json::{Dict, Value, write_value};
+
+/// A request as it will be sent.
+#[derive(Debug, Clone)]
+pub struct Encoded {
+    /// The body.
+    pub body: Vec<u8>,
+    /// What the reader of the answer must know.
+    pub expected: Expected,
+}
+
+impl BackendKind {
+    /// The request body in the very bytes upstream sends, and what its answer is read by.
+    pub fn encode(self, payload: &PayloadSpec, request: &Request) -> Result<Encoded, &'static str> {
+        let fields = self.fields(payload, request)?;
+        let expected = Expected::of(request);
+        let expected = match self {
+            BackendKind::Tgi => expected.fixed_by(payload),
+            BackendKind::VllmGenerate => expected.repeating(generate::prompt(request)?),
+            _ if self.task() == Task::Pooling => expected.encoded_as(&fields),
+            _ => expected,
+        };
+        let body = if self == BackendKind::OpenAiAudio {
+            audio::body(&fields, request)?
+        } else {
+            let mut text = Vec::with_capacity(256);
+            write_value(&mut text, &Value::Dict(fields));
+            text
+        };
+        Ok(Encoded { body, expected })
+    }
+
+    /// The request body alone.
+    pub fn body(self, payload: &PayloadSpec, request: &Request) -> Result<Vec<u8>, &'static str> {
+        self.encode(payload, request).map(|encoded| encoded.body)
+    }
+
+    /// The members of the body: the protocol's own, then what all share.
+    fn fields(self, payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
+        let mut fields = match self {
+            BackendKind::Vllm | BackendKind::OpenAi => completions::body(payload, request, None),
+            BackendKind::SgLang | BackendKind::LmDeploy | BackendKind::ScaleLlm | BackendKind::LlamaCpp => {
+                completions::body(payload, request, Some(0.0))
+            }
+            BackendKind::OpenAiChat => chat::body(payload, request)?,
+            BackendKind::OpenAiResponses => responses::body(payload, request),
+            BackendKind::OpenAiAudio => audio::fields(payload, request),
+            BackendKind::OpenAiEmbeddings => embeddings::body(payload, request),
+            BackendKind::OpenAiEmbeddingsChat => embeddings::chat_body(payload, request)?,
+            BackendKind::OpenAiEmbeddingsClip => embeddings::clip_body(payload, request)?,
+            BackendKind::OpenAiEmbeddingsVlm2Vec => embeddings::vlm2vec_body(payload, request)?,
+            BackendKind::InfinityEmbeddings => infinity::body(payload, request, request.content.to_json())?,
+            BackendKind::InfinityEmbeddingsClip => {
+                infinity::body(payload, request, embeddings::prompt_or_media(request))?
+            }
+            BackendKind::VllmPooling => pooling::body(payload, request),
+            // Upstream adds nothing to these.
+            BackendKind::VllmRerank => return pooling::rerank_body(payload, request),
+            BackendKind::Tgi => tgi::body(payload, request),
+            BackendKind::TensorRtLlm => trt_llm::body(payload, request),
+            BackendKind::DeepSpeedMii => whole::mii_body(payload, request),
+            BackendKind::VllmGenerate => generate::body(request)?,
+        };
+        if payload.ignore_eos && self.knows_ignore_eos() {
+            fields.set("ignore_eos", true);
+        }
+        fields.update(&payload.extra_body);
+        if let Some(Value::Dict(overrides)) = &request.overrides {
+            fields.update(overrides);
+        }
+        Ok(fields)
+    }
+
+    /// Whether `ignore_eos` is a member of the body; some servers have another way to say it, or none.
+    fn knows_ignore_eos(self) -> bool {
+        !matches!(self, BackendKind::Tgi | BackendKind::TensorRtLlm | BackendKind::DeepSpeedMii)
+    }
+
+    /// How many sequences a request asks about; vLLM's `num_input_sequences`.
+    pub fn input_sequences(self, request: &Request) -> u64 {
+        use tacho_core::Content;
+        let by_prompt = || match &request.content {
+            Content::Texts(texts) => texts.len().max(1) as u64,
+            Content::Json(Value::List(items)) => match items.first() {
+                Some(Value::Str(_) | Value::List(_)) => items.len() as u64,
+                _ => 1,
+            },
+            _ => 1,
+        };
+        match self {
+            BackendKind::OpenAiEmbeddings
+            | BackendKind::InfinityEmbeddings
+            | BackendKind::InfinityEmbeddingsClip
+            | BackendKind::VllmPooling => by_prompt(),
+            BackendKind::VllmRerank => match &request.content {
+                Content::Texts(texts) => texts.len().saturating_sub(1) as u64,
+                Content::Ids(ids) => ids.len().saturating_sub(1) as u64,
+                Content::Json(Value::List(items)) => items.len().saturating_sub(1) as u64,
+                _ => 1,
+            },
+            _ => 1,
+        }
+    }
+
+    /// Seconds of sound in a request; vLLM's `input_audio_duration`. Zero unless the protocol sends sound files.
+    pub fn audio_seconds(self, request: &Request) -> Result<f64, &'static str> {
+        if self == BackendKind::OpenAiAudio { audio::seconds(request) } else { Ok(0.0) }
+    }
+}
+
+/// What all bodies of a run share.
+#[derive(Debug, Clone, Default)]
+pub struct PayloadSpec {
+    /// The model to name; a request's adapter wins over it.
+    pub model: String,
+    /// Log probabilities to ask for (completions only).
+    pub logprobs: Option<i64>,
+    /// Whether to generate on past the end of text.
+    pub ignore_eos: bool,
+    /// Fields that win over all others: sampling flags, then `--extra-body`.
+    pub extra_body: Dict,
+}
+
+impl PayloadSpec {
+    fn model_for<'a>(&'a self, request: &'a Request) -> &'a str {
+        request.lora.as_deref().unwrap_or(&self.model)
+    }
+}
+
+/// Whose verdict on a stream counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rules {
+    /// Server-sent events by the standard; only whole answers are complete.
+    #[default]
+    Standard,
+    /// What `vllm bench` 0.32.0 makes of the stream as a whole.
+    Vllm,
+}

@@ -1,0 +1,193 @@
+//! `/v1/responses`: the body, and the events of its stream, which name their kind.
+
+use std::ops::Range;
+
+use tacho_core::json::{Dict, dumps, parse};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Stamp};
+
+use super::event::{TextField, read_text};
+use super::scan::{Cursor, Kind, NotJson, whole};
+use super::stream::{excerpt, malformed, note_token, push_text};
+use super::{PayloadSpec, Rules};
+
+/// vLLM's words; the missing blanks are upstream's.
+const NO_TOKEN: &str = "Never received a token delta to calculate TTFT.This response will be marked as failed!";
+const NO_END: &str = "Stream ended without a terminal event.This response will be marked as failed!";
+
+/// The body before what all backends add to it.
+pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Dict {
+    let mut body = Dict::new();
+    body.set("model", payload.model_for(request));
+    body.set("input", request.content.to_json());
+    body.set("max_output_tokens", request.output_len);
+    body.set("stream", true);
+    body.set("store", false);
+    body
+}
+
+/// Reads the events of one answer.
+#[derive(Debug)]
+pub(super) struct ResponsesDecoder {
+    rules: Rules,
+    ended: bool,
+    /// The last error the stream reported.
+    error: Option<String>,
+    /// When content came that upstream does not time: tool calls, summaries, refusals.
+    untimed: Vec<Stamp>,
+}
+
+impl ResponsesDecoder {
+    pub(super) fn new(rules: Rules) -> Self {
+        ResponsesDecoder { rules, ended: false, error: None, untimed: Vec::new() }
+    }
+
+    pub(super) fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+        if data.is_empty() || data == b"[DONE]" {
+            return Ok(());
+        }
+        let event = Event::read(data).map_err(|_| malformed("an event is not JSON", data))?;
+        if !event.is_object {
+            return Err(malformed("an event is not an object", data));
+        }
+        match event.kind {
+            EventKind::Text => {
+                note_token(row, stamp, matches!(&event.delta, TextField::Text(text) if !text.span.is_empty()));
+                push_text(&event.delta, data, row)
+            }
+            EventKind::Reasoning => {
+                note_token(row, stamp, true);
+                Ok(())
+            }
+            EventKind::End => {
+                self.ended = true;
+                row.usage.completion_tokens = event.output_tokens.or(row.usage.completion_tokens);
+                row.usage.prompt_tokens = event.input_tokens.or(row.usage.prompt_tokens);
+                Ok(())
+            }
+            EventKind::Error => self.report(event.error, data),
+            EventKind::Untimed | EventKind::Other if event.error.is_some() => self.report(event.error, data),
+            EventKind::Untimed => {
+                self.untimed.push(stamp);
+                Ok(())
+            }
+            EventKind::Other => Ok(()),
+        }
+    }
+
+    /// Takes note of an error. Upstream reads on, and the last error counts.
+    fn report(&mut self, error: Option<Range<usize>>, data: &[u8]) -> Result<(), Failure> {
+        let text = &data[error.unwrap_or(0..data.len())];
+        if self.rules == Rules::Standard {
+            return Err(Failure { kind: FailureKind::ErrorInStream, message: excerpt(text) });
+        }
+        let value = std::str::from_utf8(text).ok().and_then(|text| parse(text).ok());
+        self.error = Some(value.map_or_else(|| excerpt(text), |value| dumps(&value)));
+        Ok(())
+    }
+
+    pub(super) fn finish(&mut self, row: &mut Observation) -> Outcome {
+        if let Some(error) = self.error.take() {
+            return Outcome::failed(FailureKind::ErrorInStream, error);
+        }
+        if self.rules == Rules::Standard && row.chunks.is_empty() && !self.untimed.is_empty() {
+            // An answer of tool calls alone is an answer too: it is timed by them.
+            row.chunks.append(&mut self.untimed);
+            row.first_content = row.chunks.first().copied();
+        }
+        if row.chunks.is_empty() {
+            return Outcome::failed(FailureKind::Empty, NO_TOKEN);
+        }
+        if !self.ended {
+            return Outcome::failed(FailureKind::Truncated, NO_END);
+        }
+        let empty = row.first_content.is_none() && row.usage.completion_tokens.unwrap_or(0) == 0;
+        if self.rules == Rules::Standard && empty {
+            return Outcome::failed(FailureKind::Empty, "the stream ended without any content");
+        }
+        Outcome::Complete
+    }
+}
+
+/// What an event's `type` means to us.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum EventKind {
+    Text,
+    Reasoning,
+    End,
+    Error,
+    Untimed,
+    #[default]
+    Other,
+}
+
+impl EventKind {
+    fn of(name: &[u8]) -> Self {
+        match name {
+            b"response.output_text.delta" => EventKind::Text,
+            b"response.reasoning_text.delta" => EventKind::Reasoning,
+            b"response.completed" | b"response.incomplete" => EventKind::End,
+            b"error" | b"response.failed" => EventKind::Error,
+            name if name.ends_with(b".delta") => EventKind::Untimed,
+            _ => EventKind::Other,
+        }
+    }
+}
+
+/// The members of an event that matter.
+#[derive(Debug, Default)]
+struct Event {
+    is_object: bool,
+    kind: EventKind,
+    delta: TextField,
+    /// The value of a truthy `error`.
+    error: Option<Range<usize>>,
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+}
+
+impl Event {
+    fn read(data: &[u8]) -> Result<Event, NotJson> {
+        whole(data, |cursor| {
+            let mut event = Event::default();
+            if cursor.kind()? != Kind::Object {
+                cursor.skip()?;
+                return Ok(event);
+            }
+            event.is_object = true;
+            cursor.members(|cursor, key| event.member(cursor, key))?;
+            Ok(event)
+        })
+    }
+
+    fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8]) -> Result<(), NotJson> {
+        match key {
+            b"type" => {
+                self.kind = match read_text(cursor)? {
+                    TextField::Text(name) => EventKind::of(cursor.slice(name.span)),
+                    _ => EventKind::Other,
+                }
+            }
+            b"delta" => self.delta = read_text(cursor)?,
+            b"error" => self.error = cursor.truthy_span()?,
+            b"response" => {
+                (self.input_tokens, self.output_tokens) = (None, None);
+                cursor.members_if_object(|cursor, key| match key {
+                    b"usage" => {
+                        (self.input_tokens, self.output_tokens) = (None, None);
+                        cursor.members_if_object(|cursor, key| {
+                            match key {
+                                b"input_tokens" => self.input_tokens = cursor.count()?,
+                                b"output_tokens" => self.output_tokens = cursor.count()?,
+                                _ => drop(cursor.skip()?),
+                            }
+                            Ok(())
+                        })
+                    }
+                    _ => cursor.skip().map(drop),
+                })?;
+            }
+            _ => drop(cursor.skip()?),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! Sound files: samples written as WAV, and how long a file plays.
+
+use tacho_core::json::Value;
+
+/// Samples of one or more channels, as 16-bit numbers.
+#[derive(Debug, PartialEq)]
+pub(super) struct Sound {
+    /// Interleaved.
+    samples: Vec<i16>,
+    channels: u16,
+    rate: u32,
+}
+
+impl Sound {
+    /// Reads `[samples, rate]`; samples are numbers, or one list of numbers per frame.
+    pub(super) fn from_json(audio: &Value, dtype: Option<&str>) -> Option<Self> {
+        let [samples, rate] = audio.as_list()? else { return None };
+        let frames = samples.as_list()?;
+        let rate = rate.as_f64().filter(|&rate| rate >= 1.0 && rate <= f64::from(u32::MAX))? as u32;
+        let channels = frames.first().and_then(Value::as_list).map_or(1, <[Value]>::len);
+        let mut sound = Sound { samples: Vec::new(), channels: u16::try_from(channels).ok()?, rate };
+        sound.samples.reserve(frames.len() * channels);
+        for frame in frames {
+            match frame {
+                Value::List(frame) if frame.len() == channels => {
+                    for sample in frame {
+                        sound.samples.push(sample_of(sample, dtype)?);
+                    }
+                }
+                Value::List(_) => return None,
+                sample if channels == 1 => sound.samples.push(sample_of(sample, dtype)?),
+                _ => return None,
+            }
+        }
+        Some(sound)
+    }
+
+    /// The file, as libsndfile lays it out.
+    pub(super) fn to_wav(&self) -> Vec<u8> {
+        let data_len = self.samples.len() as u32 * 2;
+        let frame_len = self.channels * 2;
+        let mut out = Vec::with_capacity(44 + data_len as usize);
+        out.extend_from_slice(b"RIFF");
+        out.extend_from_slice(&(36 + data_len).to_le_bytes());
+        out.extend_from_slice(b"WAVEfmt ");
+        out.extend_from_slice(&16_u32.to_le_bytes());
+        out.extend_from_slice(&1_u16.to_le_bytes());
+        out.extend_from_slice(&self.channels.to_le_bytes());
+        out.extend_from_slice(&self.rate.to_le_bytes());
+        out.extend_from_slice(&(self.rate.saturating_mul(u32::from(frame_len))).to_le_bytes());
+        out.extend_from_slice(&frame_len.to_le_bytes());
+        out.extend_from_slice(&16_u16.to_le_bytes());
+        out.extend_from_slice(b"data");
+        out.extend_from_slice(&data_len.to_le_bytes());
+        for sample in &self.samples {
+            out.extend_from_slice(&sample.to_le_bytes());
+        }
+        out
+    }
+
+    /// How long it plays.
+    pub(super) fn seconds(&self) -> f64 {
+        (self.samples.len() / usize::from(self.channels).max(1)) as f64 / f64::from(self.rate)
+    }
+}
+
+/// A float is a share of full scale, an integer a sample as it is.
+fn sample_of(value: &Value, dtype: Option<&str>) -> Option<i16> {
+    match (value, dtype) {
+        (Value::Int(number), None | Some("int16")) => i16::try_from(*number).ok(),
+        (Value::Int(number), Some("int32")) => i32::try_from(*number).ok().map(|number| (number >> 16) as i16),
+        (_, Some("float32")) => value.as_f64().map(|number| scaled(f64::from(number as f32))),
+        _ => value.as_f64().map(scaled),
+    }
+}
+
+/// libsndfile's way: 32 bits, rounded to even and held in range, of which the upper half is kept.
+fn scaled(share: f64) -> i16 {
+    const FULL: f64 = 2_147_483_648.0;
+    ((share * FULL).round_ties_even() as i32 >> 16) as i16
+}
+
+/// How long a sound file plays, by its own header; none when the kind of file is not known.
+pub(super) fn file_seconds(bytes: &[u8]) -> Option<f64> {
+    match bytes.get(..4)? {
+        b"RIFF" => wav_seconds(bytes),
+        b"fLaC" => flac_seconds(bytes),
+        b"OggS" => ogg_seconds(bytes),
+        _ => mp3_seconds(bytes),
+    }
+}
+
+fn le16(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?)))
+}
+
+fn le32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn ratio(count: u64, rate: u32) -> Option<f64> {
+    (rate > 0).then(|| count as f64 / f64::from(rate))
+}
+
+fn wav_seconds(bytes: &[u8]) -> Option<f64> {
+    let (mut rate, mut frame_len) = (0, 0);
+    let mut at = 12;
+    while let Some(length) = le32(bytes, at + 4) {
+        match &bytes[at..at + 4] {
+            b"fmt " => {
+                rate = le32(bytes, at + 12)?;
+                frame_len = le16(bytes, at + 20)?;
+            }
+            // A writer that could not go back leaves a length of its own invention.
+            b"data" if frame_len > 0 => {
+                let held = (bytes.len() - at - 8).min(length as usize) as u64;
+                return ratio(held / u64::from(frame_len), rate);
+            }
+            _ => {}
+        }
+        at = at.checked_add(8 + length as usize + (length as usize & 1))?;
+    }
+    None
+}
+
+/// The stream information block comes first, with twenty bits of rate and thirty-six of length.
+fn flac_seconds(bytes: &[u8]) -> Option<f64> {
+    let word = u64::from_be_bytes(bytes.get(18..26)?.try_into().ok()?);
+    ratio(word & 0xf_ffff_ffff, (word >> 44) as u32)
+}
+
+/// The last page says how many samples there were.
+fn ogg_seconds(bytes: &[u8]) -> Option<f64> {
+    let last = memchr::memmem::rfind(bytes, b"OggS")?;
+    let granules = u64::from_le_bytes(bytes.get(last + 6..last + 14)?.try_into().ok()?);
+    if let Some(at) = memchr::memmem::find(bytes, b"OpusHead") {
+        let skipped = u64::from(le16(bytes, at + 10)?);
+        return ratio(granules.saturating_sub(skipped), 48_000);
+    }
+    let at = memchr::memmem::find(bytes, b"\x01vorbis")?;
+    ratio(granules, le32(bytes, at + 12)?)
+}
+
+/// Adds up the frames.
+fn mp3_seconds(bytes: &[u8]) -> Option<f64> {
+    let mut at = 0;
+    if bytes.starts_with(b"ID3") {
+        let size = bytes.get(6..10)?.iter().fold(0, |size, &byte| size << 7 | usize::from(byte & 0x7f));
+        at = 10 + size;
+    }
+    let (mut samples, mut rate) = (0, 0);
+    while let Some(frame) = bytes.get(at..at + 4).and_then(mp3_frame) {
+        samples += u64::from(frame.samples);
+        rate = frame.rate;
+        at += frame.length;
+    }
+    ratio(samples, rate)
+}
+
+struct Mp3Frame {
+    samples: u32,
+    rate: u32,
+    length: usize,
+}
+
+/// Reads the header of a layer III frame.
+fn mp3_frame(head: &[u8]) -> Option<Mp3Frame> {
+    const RATES: [u32; 3] = [44_100, 48_000, 32_000];
+    const FIRST: [u32; 14] = [32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320];
+    const SECOND: [u32; 14] = [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160];
+    if head[0] != 0xff || head[1] & 0xe6 != 0xe2 {
+        return None;
+    }
+    let divisor = match head[1] >> 3 & 3 {
+        3 => 1,
+        2 => 2,
+        0 => 4,
+        _ => return None,
+    };
+    let rate = RATES.get(usize::from(head[2] >> 2 & 3))? / divisor;
+    let bit_rates = if divisor == 1 { FIRST } else { SECOND };
+    let bit_rate = bit_rates.get(usize::from(head[2] >> 4).checked_sub(1)?)? * 1000;
+    let samples = if divisor == 1 { 1152 } else { 576 };
+    let length = samples / 8 * bit_rate / rate + u32::from(head[2] >> 1 & 1);
+    Some(Mp3Frame { samples, rate, length: length as usize })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::json::parse;
+
+    fn sound(text: &str, dtype: Option<&str>) -> Option<Sound> {
+        Sound::from_json(&parse(text).unwrap(), dtype)
+    }
+
+    #[test]
+    fn floats_are_scaled_and_held_in_range() {
+        let samples = sound("[[0.5, -0.5, 1.5, -1.5, 0.1, -1.526e-05, 1e-06], 8000]", None).unwrap().samples;
+        assert_eq!(samples, [16384, -16384, 32767, -32768, 3276, -1, 0]);
+        assert_eq!(sound("[[1, -1], 8000]", Some("int16")).unwrap().samples, [1, -1]);
+        assert_eq!(sound("[[65536, -1], 8000]", Some("int32")).unwrap().samples, [1, -1]);
+    }
+
+    #[test]
+    fn what_is_no_sound_is_refused() {
+        for text in ["[]", "[[0.1], 0]", "[[\"a\"], 8]", "[[[0.1], [0.1, 0.2]], 8]", "[[40000], 8]"] {
+            assert_eq!(sound(text, None), None, "{text}");
+        }
+        assert_eq!(sound("[[[0.1, 0.2], 0.2], 8]", None), None);
+    }
+
+    #[test]
+    fn a_written_file_plays_as_long_as_its_samples() {
+        let stereo = sound("[[[0.0, 0.5], [0.25, -0.25], [-1.0, 1.0]], 44100]", None).unwrap();
+        assert_eq!(file_seconds(&stereo.to_wav()), Some(3.0 / 44100.0));
+        assert_eq!(stereo.seconds(), 3.0 / 44100.0);
+    }
+
+    #[test]
+    fn other_kinds_of_files_tell_their_length() {
+        let mut flac = b"fLaC\x00\x00\x00\x22".to_vec();
+        flac.extend_from_slice(&[0; 10]);
+        flac.extend_from_slice(&(16_000_u64 << 44 | 15 << 36 | 8_000).to_be_bytes());
+        assert_eq!(file_seconds(&flac), Some(0.5));
+        // 128 kbit/s at 44.1 kHz: 417 bytes a frame.
+        let mut mp3 = vec![0; 417 * 3];
+        for frame in 0..3 {
+            mp3[frame * 417..frame * 417 + 4].copy_from_slice(&[0xff, 0xfb, 0x90, 0x00]);
+        }
+        assert_eq!(file_seconds(&mp3), Some(3.0 * 1152.0 / 44_100.0));
+        assert_eq!(file_seconds(b"text that is no sound"), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn never_panics(head in 0..4_usize, bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..80)) {
+            let head: &[u8] = [b"RIFF....WAVE".as_slice(), b"fLaC", b"OggS", b""][head];
+            let _ = file_seconds(&[head, &bytes].concat());
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Turns the events of a stream into the stamps, text and verdict of a row.
+
+use std::ops::Range;
+
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Stamp};
+
+use super::event::{Choices, Event, Shape, TextField};
+use super::scan::{is_plain_text, unescape};
+use super::{BackendKind, Rules};
+
+/// vLLM's words for a stream without tokens; the missing blank is upstream's.
+pub(super) const NO_TOKEN: &str =
+    "Never received a valid chunk to calculate TTFT.This response will be marked as failed!";
+/// Longest piece of a server's text in a message.
+const EXCERPT: usize = 300;
+
+/// Whether to read on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// The stream goes on.
+    Continue,
+    /// The verdict is in; what follows does not matter.
+    Stop,
+}
+
+/// Reads the events of one answer.
+#[derive(Debug)]
+pub struct StreamDecoder {
+    shape: Shape,
+    rules: Rules,
+    usage: UsageRule,
+    template: Template,
+    done_seen: bool,
+    failure: Option<(FailureKind, String)>,
+}
+
+/// Which usage reports are believed.
+#[derive(Debug, Clone, Copy)]
+struct UsageRule {
+    /// Also those in events with choices.
+    beside_choices: bool,
+    /// For the prompt too.
+    prompt: bool,
+}
+
+impl UsageRule {
+    fn new(backend: BackendKind, rules: Rules) -> Self {
+        let legacy = backend.is_legacy_completions();
+        UsageRule {
+            beside_choices: rules == Rules::Standard || legacy,
+            // The audio protocol's prompt is sound; nobody has counted it in tokens beforehand either.
+            prompt: backend != BackendKind::OpenAiAudio && (rules == Rules::Standard || !legacy),
+        }
+    }
+}
+
+/// The bytes around the text of the last plain token event. Events of one stream mostly differ in their text alone,
+/// so that the next one can be known by comparing bytes; anything else is read in full.
+#[derive(Debug, Default)]
+struct Template {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+impl Template {
+    fn text_of<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
+        if self.head.is_empty() {
+            return None;
+        }
+        let text = data.strip_prefix(&self.head[..])?.strip_suffix(&self.tail[..])?;
+        (is_plain_text(text) && std::str::from_utf8(text).is_ok()).then_some(text)
+    }
+
+    fn learn(&mut self, data: &[u8], event: &Event) {
+        self.head.clear();
+        if let TextField::Text(text) = &event.choice.text
+            && !event.choice.finished
+            && event.usage.is_none()
+            && event.error.is_none()
+            && !event.choice.other_content
+        {
+            self.head.extend_from_slice(&data[..text.span.start]);
+            self.tail.clear();
+            self.tail.extend_from_slice(&data[text.span.end..]);
+        }
+    }
+}
+
+impl StreamDecoder {
+    /// A decoder for one answer of a completions, chat or audio protocol.
+    pub fn new(backend: BackendKind, rules: Rules) -> Self {
+        let shape = match backend {
+            BackendKind::OpenAiChat | BackendKind::OpenAiAudio => Shape::Chat,
+            _ => Shape::Completions,
+        };
+        let usage = UsageRule::new(backend, rules);
+        StreamDecoder { shape, rules, usage, template: Template::default(), done_seen: false, failure: None }
+    }
+
+    /// Takes one event's data, which arrived at `stamp`.
+    pub fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Flow {
+        if let Some(text) = self.template.text_of(data) {
+            note_token(row, stamp, !text.is_empty());
+            row.text.extend_from_slice(text);
+            return Flow::Continue;
+        }
+        if data == b"[DONE]" {
+            self.done_seen = true;
+            return Flow::Continue;
+        }
+        match Event::read(data, self.shape) {
+            Ok(event) => {
+                self.template.learn(data, &event);
+                self.apply(&event, data, stamp, row)
+            }
+            Err(_) => self.fail(FailureKind::Malformed, format!("an event is not JSON: {}", excerpt(data))),
+        }
+    }
+
+    fn apply(&mut self, event: &Event, data: &[u8], stamp: Stamp, row: &mut Observation) -> Flow {
+        if !event.is_object {
+            return self.fail(FailureKind::Malformed, format!("an event is not an object: {}", excerpt(data)));
+        }
+        if self.rules == Rules::Standard
+            && let Some(error) = &event.error
+        {
+            return self.fail(FailureKind::ErrorInStream, excerpt(&data[error.clone()]));
+        }
+        match event.choices {
+            Choices::Bad => {
+                return self
+                    .fail(FailureKind::Malformed, format!("choices is not a list of objects: {}", excerpt(data)));
+            }
+            Choices::Some => {
+                let no_delta = self.shape == Shape::Chat && !event.choice.has_delta;
+                if no_delta && self.rules == Rules::Vllm {
+                    return self.fail(FailureKind::Malformed, format!("a choice has no delta: {}", excerpt(data)));
+                }
+                let content = match &event.choice.text {
+                    TextField::Text(text) => !text.span.is_empty() || event.choice.other_content,
+                    _ => event.choice.other_content,
+                };
+                note_token(row, stamp, content);
+                if let Err(failure) = push_text(&event.choice.text, data, row) {
+                    return self.fail(failure.kind, failure.message);
+                }
+                if self.usage.beside_choices {
+                    self.note_usage(event, row);
+                }
+            }
+            Choices::None => self.note_usage(event, row),
+        }
+        Flow::Continue
+    }
+
+    fn note_usage(&self, event: &Event, row: &mut Observation) {
+        let Some(usage) = event.usage else { return };
+        match self.rules {
+            Rules::Standard => {
+                row.usage.completion_tokens = usage.completion_tokens.or(row.usage.completion_tokens);
+            }
+            Rules::Vllm => row.usage.completion_tokens = usage.completion_tokens,
+        }
+        if self.usage.prompt {
+            row.usage.prompt_tokens = usage.prompt_tokens.or(row.usage.prompt_tokens);
+        }
+    }
+
+    fn fail(&mut self, kind: FailureKind, message: String) -> Flow {
+        self.failure = Some((kind, message));
+        Flow::Stop
+    }
+
+    /// The verdict, when the body has ended as its framing said it would.
+    pub fn finish(&mut self, row: &Observation) -> Outcome {
+        if let Some((kind, message)) = self.failure.take() {
+            return Outcome::failed(kind, message);
+        }
+        if row.chunks.is_empty() {
+            return Outcome::failed(FailureKind::Empty, NO_TOKEN);
+        }
+        if self.rules == Rules::Vllm {
+            return Outcome::Complete;
+        }
+        if !self.done_seen {
+            let message = format!("the stream ended without [DONE] after {} token events", row.chunks.len());
+            return Outcome::failed(FailureKind::Truncated, message);
+        }
+        if row.first_content.is_none() && row.usage.completion_tokens.unwrap_or(0) == 0 {
+            return Outcome::failed(FailureKind::Empty, "the stream ended without any content");
+        }
+        Outcome::Complete
+    }
+}
+
+/// Appends a text that stands in `data` to the row's.
+pub(super) fn push_text(field: &TextField, data: &[u8], row: &mut Observation) -> Result<(), Failure> {
+    match field {
+        TextField::Missing => {}
+        TextField::Text(text) if text.escaped => unescape(&data[text.span.clone()], &mut row.text),
+        TextField::Text(text) => row.text.extend_from_slice(&data[text.span.clone()]),
+        TextField::Other => return Err(malformed("a text is none", data)),
+    }
+    Ok(())
+}
+
+/// A message that is not what the protocol says.
+pub(super) fn malformed(what: &str, data: &[u8]) -> Failure {
+    Failure { kind: FailureKind::Malformed, message: format!("{what}: {}", excerpt(data)) }
+}
+
+/// Fails where a message reports an error.
+pub(super) fn error_in_stream(error: Option<Range<usize>>, data: &[u8]) -> Result<(), Failure> {
+    match error {
+        Some(span) => Err(Failure { kind: FailureKind::ErrorInStream, message: excerpt(&data[span]) }),
+        None => Ok(()),
+    }
+}
+
+/// Notes a token event.
+pub(super) fn note_token(row: &mut Observation, stamp: Stamp, content: bool) {
+    if content && row.first_content.is_none() {
+        row.first_content = Some(stamp);
+    }
+    row.chunks.push(stamp);
+}
+
+/// One line of a server's text, cut to a length for people.
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(EXCERPT)]);
+    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if bytes.len() > EXCERPT {
+        line.push('…');
+    }
+    line
+}

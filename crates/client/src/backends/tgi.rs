@@ -1,0 +1,123 @@
+//! Text Generation Inference: the body, and a stream of tokens whose last event holds the whole text.
+
+use tacho_core::json::Dict;
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Stamp};
+
+use super::event::{TextField, read_text};
+use super::scan::{Cursor, Kind, NotJson, whole};
+use super::stream::{NO_TOKEN, error_in_stream, malformed, note_token, push_text};
+use super::{Expected, PayloadSpec, Rules};
+
+/// The body before what all backends add to it.
+pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Dict {
+    let mut parameters = Dict::new();
+    parameters.set("max_new_tokens", request.output_len);
+    parameters.set("do_sample", true);
+    parameters.set("temperature", 0.01);
+    parameters.set("top_p", 0.99);
+    parameters.set("truncate", request.prompt_len);
+    parameters.set("ignore_eos_token", payload.ignore_eos);
+    let mut body = Dict::new();
+    body.set("inputs", request.content.to_json());
+    body.set("parameters", parameters);
+    body
+}
+
+/// Reads the events of one answer.
+#[derive(Debug)]
+pub(super) struct TgiDecoder {
+    rules: Rules,
+    fixed_tokens: Option<u64>,
+    /// What the last event said of the whole text.
+    whole_text: WholeText,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WholeText {
+    Unmentioned,
+    Null,
+    Given,
+}
+
+impl TgiDecoder {
+    pub(super) fn new(rules: Rules, expected: &Expected) -> Self {
+        TgiDecoder { rules, fixed_tokens: expected.fixed_tokens, whole_text: WholeText::Unmentioned }
+    }
+
+    pub(super) fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+        let event = Event::read(data).map_err(|_| malformed("an event is not JSON", data))?;
+        if !event.is_object {
+            return Err(malformed("an event is not an object", data));
+        }
+        if self.rules == Rules::Standard {
+            error_in_stream(event.error, data)?;
+        }
+        note_token(row, stamp, event.token_has_text);
+        row.text.clear();
+        self.whole_text = match (&event.generated_text, event.mentions_text) {
+            (TextField::Missing, false) => WholeText::Unmentioned,
+            (TextField::Missing, true) => WholeText::Null,
+            (given, _) => {
+                push_text(given, data, row)?;
+                WholeText::Given
+            }
+        };
+        row.usage.completion_tokens =
+            event.generated_tokens.filter(|_| self.rules == Rules::Standard).or(self.fixed_tokens);
+        Ok(())
+    }
+
+    pub(super) fn finish(&mut self, row: &Observation) -> Outcome {
+        match (row.chunks.is_empty(), self.whole_text, self.rules) {
+            (true, ..) => Outcome::failed(FailureKind::Empty, NO_TOKEN),
+            (_, WholeText::Given, _) | (_, WholeText::Null, Rules::Vllm) => Outcome::Complete,
+            _ => Outcome::failed(FailureKind::Truncated, "the stream ended without the whole text"),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Event {
+    is_object: bool,
+    generated_text: TextField,
+    mentions_text: bool,
+    token_has_text: bool,
+    generated_tokens: Option<u64>,
+    error: Option<std::ops::Range<usize>>,
+}
+
+impl Event {
+    fn read(data: &[u8]) -> Result<Event, NotJson> {
+        whole(data, |cursor| {
+            let mut event = Event { is_object: cursor.kind()? == Kind::Object, ..Event::default() };
+            cursor.members_if_object(|cursor, key| event.member(cursor, key))?;
+            Ok(event)
+        })
+    }
+
+    fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8]) -> Result<(), NotJson> {
+        match key {
+            b"generated_text" => {
+                self.mentions_text = true;
+                self.generated_text = read_text(cursor)?;
+            }
+            b"token" => cursor.members_if_object(|cursor, key| {
+                if key == b"text" {
+                    self.token_has_text = matches!(read_text(cursor)?, TextField::Text(text) if !text.span.is_empty());
+                    return Ok(());
+                }
+                cursor.skip().map(drop)
+            })?,
+            b"details" => cursor.members_if_object(|cursor, key| {
+                if key == b"generated_tokens" {
+                    self.generated_tokens = cursor.count()?;
+                    return Ok(());
+                }
+                cursor.skip().map(drop)
+            })?,
+            b"error" => self.error = cursor.truthy_span()?,
+            _ => drop(cursor.skip()?),
+        }
+        Ok(())
+    }
+}

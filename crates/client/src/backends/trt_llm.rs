@@ -1,0 +1,83 @@
+//! Triton with TensorRT-LLM: the body, and a stream of texts.
+
+use tacho_core::json::Dict;
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Stamp};
+
+use super::event::{TextField, read_text};
+use super::scan::{Kind, NotJson, whole};
+use super::stream::{NO_TOKEN, error_in_stream, malformed, note_token, push_text};
+use super::{PayloadSpec, Rules};
+
+/// The body before what all backends add to it.
+pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Dict {
+    let mut body = Dict::new();
+    body.set("accumulate_tokens", true);
+    body.set("text_input", request.content.to_json());
+    body.set("temperature", 0.0);
+    body.set("top_p", 1.0);
+    body.set("max_tokens", request.output_len);
+    body.set("stream", true);
+    if payload.ignore_eos {
+        body.set("min_length", request.output_len);
+    }
+    body
+}
+
+/// Reads the events of one answer.
+#[derive(Debug)]
+pub(super) struct TrtLlmDecoder {
+    rules: Rules,
+}
+
+impl TrtLlmDecoder {
+    pub(super) fn new(rules: Rules) -> Self {
+        TrtLlmDecoder { rules }
+    }
+
+    pub(super) fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+        let event = Event::read(data).map_err(|_| malformed("an event is not JSON", data))?;
+        if self.rules == Rules::Standard {
+            error_in_stream(event.error, data)?;
+        }
+        match &event.text_output {
+            TextField::Missing => Err(malformed("an event has no text_output", data)),
+            text => {
+                note_token(row, stamp, matches!(text, TextField::Text(text) if !text.span.is_empty()));
+                push_text(text, data, row)
+            }
+        }
+    }
+
+    pub(super) fn finish(&mut self, row: &Observation) -> Outcome {
+        match (self.rules, row.first_content) {
+            (Rules::Standard, None) => Outcome::failed(FailureKind::Empty, NO_TOKEN),
+            _ => Outcome::Complete,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Event {
+    text_output: TextField,
+    error: Option<std::ops::Range<usize>>,
+}
+
+impl Event {
+    fn read(data: &[u8]) -> Result<Event, NotJson> {
+        whole(data, |cursor| {
+            let mut event = Event::default();
+            if cursor.kind()? != Kind::Object {
+                return Err(NotJson);
+            }
+            cursor.members(|cursor, key| {
+                match key {
+                    b"text_output" => event.text_output = read_text(cursor)?,
+                    b"error" => event.error = cursor.truthy_span()?,
+                    _ => drop(cursor.skip()?),
+                }
+                Ok(())
+            })?;
+            Ok(event)
+        })
+    }
+}

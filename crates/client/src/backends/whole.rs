@@ -1,0 +1,269 @@
+//! Answers that come whole: embeddings, scores, and texts that are not streamed.
+
+use std::ops::Range;
+
+use tacho_core::json::Dict;
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Request};
+
+use super::event::{TextField, UsageField, read_text, read_usage};
+use super::expected::Encoding;
+use super::generate::first_text;
+use super::scan::{Cursor, Kind, NotJson, whole};
+use super::stream::{error_in_stream, excerpt, malformed, push_text};
+use super::{BackendKind, Expected, PayloadSpec, Rules};
+
+/// No answer may be longer: a server that sends one is broken or hostile.
+const MAX_BODY: usize = 1 << 30;
+
+/// The body of a DeepSpeed-MII request before what all backends add to it.
+pub(super) fn mii_body(payload: &PayloadSpec, request: &Request) -> Dict {
+    let mut body = Dict::new();
+    body.set("model", payload.model_for(request));
+    body.set("prompt", request.content.to_json());
+    body.set("max_tokens", request.output_len);
+    body.set("temperature", 0.01);
+    body.set("top_p", 1.0);
+    body
+}
+
+/// Collects one answer and reads it when it is complete.
+#[derive(Debug)]
+pub(super) struct WholeDecoder {
+    rules: Rules,
+    /// Whether the answer is a text.
+    text: bool,
+    encoding: Encoding,
+    prompt_len: u64,
+    content_type: String,
+    metadata: Option<String>,
+    body: Vec<u8>,
+}
+
+impl WholeDecoder {
+    pub(super) fn new(backend: BackendKind, rules: Rules, expected: &Expected) -> Self {
+        WholeDecoder {
+            rules,
+            text: backend == BackendKind::DeepSpeedMii,
+            encoding: expected.encoding,
+            prompt_len: expected.prompt_len,
+            content_type: String::new(),
+            metadata: None,
+            body: Vec::new(),
+        }
+    }
+
+    /// Takes note of the headers that say how to read the body.
+    pub(super) fn head(&mut self, content_type: Option<&str>, metadata: Option<&str>) {
+        self.content_type = content_type.unwrap_or_default().to_owned();
+        self.metadata = metadata.map(str::to_owned);
+    }
+
+    /// Takes the next bytes; false when they are too many.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> bool {
+        self.body.extend_from_slice(bytes);
+        self.body.len() <= MAX_BODY
+    }
+
+    /// The verdict, when the body has ended as its framing said it would.
+    pub(super) fn finish(&mut self, row: &mut Observation) -> Outcome {
+        let body = std::mem::take(&mut self.body);
+        let read = match (self.text, self.encoding) {
+            (true, _) => self.read_text(&body, row),
+            (false, Encoding::Json) => self.read_json(&body, row),
+            (false, Encoding::Bytes) => self.read_described(&body, row),
+            (false, Encoding::BytesOnly) => self.not_empty(&body).map(|()| {
+                row.usage.prompt_tokens = Some(self.prompt_len);
+            }),
+        };
+        match read {
+            Ok(()) => Outcome::Complete,
+            Err(failure) => Outcome::Failed(failure),
+        }
+    }
+
+    fn read_json(&self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {
+        let answer = self.parse(body)?;
+        if self.rules == Rules::Standard {
+            error_in_stream(answer.error.clone(), body)?;
+            if !answer.has_data {
+                return Err(empty(format!("the answer holds no data: {}", excerpt(body))));
+            }
+        }
+        self.note_usage(&answer, row)
+    }
+
+    /// Bytes that the `metadata` header describes.
+    fn read_described(&self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {
+        let Some(metadata) = self.metadata.as_deref() else {
+            let message = match self.rules {
+                Rules::Vllm => "'metadata'",
+                Rules::Standard => "the answer is bytes without a metadata header",
+            };
+            return Err(Failure { kind: FailureKind::Malformed, message: message.into() });
+        };
+        let answer = WholeAnswer::read(metadata.as_bytes())
+            .map_err(|_| malformed("metadata is not JSON", metadata.as_bytes()))?;
+        self.must_be_object(&answer, metadata.as_bytes())?;
+        self.not_empty(body)?;
+        self.note_usage(&answer, row)
+    }
+
+    fn read_text(&self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {
+        let answer = self.parse(body)?;
+        if self.rules == Rules::Standard {
+            error_in_stream(answer.error.clone(), body)?;
+            let usage = answer.usage.unwrap_or_default();
+            row.usage.prompt_tokens = usage.prompt_tokens;
+            row.usage.completion_tokens = usage.completion_tokens;
+        }
+        let text = if answer.has_choices { &answer.choice_text } else { &answer.text };
+        match (text, self.rules) {
+            // Upstream notes an error and counts a success.
+            (TextField::Missing, Rules::Vllm) if !answer.has_choices => Ok(()),
+            (TextField::Missing, _) => Err(empty(format!("the answer holds no text: {}", excerpt(body)))),
+            (text, _) => push_text(text, body, row),
+        }
+    }
+
+    fn parse(&self, body: &[u8]) -> Result<WholeAnswer, Failure> {
+        if self.rules == Rules::Vllm {
+            if !is_json_type(&self.content_type) {
+                let message =
+                    format!("200, message='Attempt to decode JSON with unexpected mimetype: {}'", self.content_type);
+                return Err(Failure { kind: FailureKind::Malformed, message });
+            }
+            if body.trim_ascii().is_empty() {
+                return Err(no_attribute("NoneType"));
+            }
+        }
+        self.not_empty(body.trim_ascii())?;
+        let answer = WholeAnswer::read(body).map_err(|_| malformed("the answer is not JSON", body))?;
+        self.must_be_object(&answer, body)?;
+        Ok(answer)
+    }
+
+    fn must_be_object(&self, answer: &WholeAnswer, text: &[u8]) -> Result<(), Failure> {
+        match (answer.kind, self.rules) {
+            (Kind::Object, _) => Ok(()),
+            (kind, Rules::Vllm) => Err(no_attribute(python_type(kind))),
+            (_, Rules::Standard) => Err(malformed("the answer is not an object", text)),
+        }
+    }
+
+    fn not_empty(&self, body: &[u8]) -> Result<(), Failure> {
+        if self.rules == Rules::Standard && body.is_empty() {
+            return Err(empty("the answer has no body".into()));
+        }
+        Ok(())
+    }
+
+    fn note_usage(&self, answer: &WholeAnswer, row: &mut Observation) -> Result<(), Failure> {
+        match (answer.usage_kind, self.rules) {
+            (Kind::Object, _) | (_, Rules::Standard) => {
+                row.usage.prompt_tokens = answer.usage.and_then(|usage| usage.prompt_tokens);
+                Ok(())
+            }
+            (kind, Rules::Vllm) => Err(no_attribute(python_type(kind))),
+        }
+    }
+}
+
+fn empty(message: String) -> Failure {
+    Failure { kind: FailureKind::Empty, message }
+}
+
+/// Python's words for a value that should have been an object.
+fn no_attribute(python_type: &str) -> Failure {
+    Failure { kind: FailureKind::Malformed, message: format!("'{python_type}' object has no attribute 'get'") }
+}
+
+fn python_type(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Null => "NoneType",
+        Kind::False | Kind::True => "bool",
+        Kind::Number => "int",
+        Kind::Text => "str",
+        Kind::List => "list",
+        Kind::Object => "dict",
+    }
+}
+
+/// Whether a content type says JSON, by aiohttp's rule.
+fn is_json_type(content_type: &str) -> bool {
+    let mime = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    mime == "application/json" || (mime.contains('/') && mime.ends_with("+json"))
+}
+
+/// The members of a whole answer that matter.
+#[derive(Debug)]
+struct WholeAnswer {
+    kind: Kind,
+    usage: Option<UsageField>,
+    usage_kind: Kind,
+    error: Option<Range<usize>>,
+    /// Whether `data` or `results` hold anything.
+    has_data: bool,
+    has_choices: bool,
+    choice_text: TextField,
+    text: TextField,
+}
+
+impl WholeAnswer {
+    fn read(body: &[u8]) -> Result<Self, NotJson> {
+        whole(body, |cursor| {
+            let mut answer = WholeAnswer {
+                kind: cursor.kind()?,
+                usage: None,
+                // A missing one is as good as one without members.
+                usage_kind: Kind::Object,
+                error: None,
+                has_data: false,
+                has_choices: false,
+                choice_text: TextField::Missing,
+                text: TextField::Missing,
+            };
+            cursor.members_if_object(|cursor, key| answer.member(cursor, key))?;
+            Ok(answer)
+        })
+    }
+
+    fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8]) -> Result<(), NotJson> {
+        match key {
+            b"usage" => {
+                self.usage_kind = cursor.kind()?;
+                self.usage = read_usage(cursor)?;
+            }
+            b"error" => self.error = cursor.truthy_span()?,
+            b"data" | b"results" => self.has_data |= cursor.truthy_span()?.is_some(),
+            b"choices" => {
+                self.has_choices = true;
+                self.choice_text = first_choice(cursor)?;
+            }
+            b"text" => self.text = first_text(cursor)?,
+            _ => drop(cursor.skip()?),
+        }
+        Ok(())
+    }
+}
+
+/// The `text` of the first choice.
+fn first_choice(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
+    let mut text = TextField::Missing;
+    if cursor.kind()? != Kind::List {
+        cursor.skip()?;
+        return Ok(text);
+    }
+    cursor.items(|cursor, at| {
+        if at > 0 {
+            return cursor.skip().map(drop);
+        }
+        cursor.members_if_object(|cursor, key| {
+            if key == b"text" {
+                text = read_text(cursor)?;
+                return Ok(());
+            }
+            cursor.skip().map(drop)
+        })
+    })?;
+    Ok(text)
+}

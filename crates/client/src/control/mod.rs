@@ -1,0 +1,13 @@
+//! The calls around a run, which nobody times: models, tokenizer, metrics, profiler.
+
+mod call;
+mod models;
+mod profiler;
+mod prometheus;
+mod tokenize;
+
+pub use call::{Caller, Response};
+pub use models::{ServedModel, first_model};
+pub use profiler::{ProfilerCall, profile};
+pub use prometheus::metrics_text;
+pub use tokenize::TokenizeServer;

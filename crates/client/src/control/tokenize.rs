@@ -1,0 +1,43 @@
+//! The server's own tokenizer.
+
+use tacho_core::json::{Dict, Value, dumps, parse};
+
+use super::Caller;
+
+/// Speaks to `/tokenize` and `/detokenize`.
+#[derive(Debug)]
+pub struct TokenizeServer<'a> {
+    /// Makes the calls.
+    pub caller: &'a Caller,
+    /// The model to name.
+    pub model: &'a str,
+}
+
+impl TokenizeServer<'_> {
+    fn post(&self, path: &str, body: Dict) -> Option<Value> {
+        let body = dumps(&Value::Dict(body));
+        let mut headers = self.caller.user_headers();
+        headers.set_default("Content-Type", "application/json");
+        let response = self.caller.post(path, headers, body.as_bytes()).ok()?;
+        (response.status == 200).then(|| parse(&String::from_utf8_lossy(&response.body)).ok()).flatten()
+    }
+
+    /// The server's tokens of a text, without special ones; none when it does not say.
+    pub fn tokenize(&self, prompt: &str) -> Option<Vec<u32>> {
+        let mut body = Dict::new();
+        body.set("model", self.model);
+        body.set("prompt", prompt);
+        body.set("add_special_tokens", false);
+        let answer = self.post("/tokenize", body)?;
+        let tokens = answer.get("tokens")?.as_list()?;
+        tokens.iter().map(|token| u32::try_from(token.as_i64()?).ok()).collect()
+    }
+
+    /// The text of tokens; none when the server does not say.
+    pub fn detokenize(&self, tokens: &[u32]) -> Option<String> {
+        let mut body = Dict::new();
+        body.set("model", self.model);
+        body.set("tokens", tokens.iter().map(|&token| Value::Int(i64::from(token))).collect::<Vec<_>>());
+        Some(self.post("/detokenize", body)?.get("prompt")?.as_str()?.to_owned())
+    }
+}

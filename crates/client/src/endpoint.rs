@@ -1,0 +1,170 @@
+//! Where requests go and with which headers: everything about the server that is decided before a run.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::backends::{BackendKind, Rules};
+use crate::{Error, Url};
+
+/// Where arrival stamps come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StampSource {
+    /// The kernel's receive stamp where the system gives one, else as `User`.
+    #[default]
+    Kernel,
+    /// The clock right after the read.
+    User,
+}
+
+/// The server under test and how to speak to it.
+#[derive(Debug, Clone)]
+pub struct EndpointSpec {
+    /// Where requests are posted.
+    pub url: Url,
+    /// The protocol.
+    pub backend: BackendKind,
+    /// Whose verdicts count.
+    pub rules: Rules,
+    /// Sent as a bearer token when present.
+    pub api_key: Option<String>,
+    /// Further headers; a later one replaces an earlier one of the same name.
+    pub headers: Vec<(String, String)>,
+    /// Whether to accept any certificate.
+    pub insecure: bool,
+    /// Certificates to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// A proxy to go through.
+    pub proxy: Option<Url>,
+    /// How long connecting may take.
+    pub connect_timeout: Duration,
+    /// How long a request may take in all.
+    pub timeout: Duration,
+    /// Where arrival stamps come from.
+    pub stamps: StampSource,
+}
+
+impl EndpointSpec {
+    /// Checks what can be checked without the network.
+    pub fn check(&self) -> Result<(), Error> {
+        let suffixes = self.backend.url_suffixes();
+        if !suffixes.iter().any(|suffix| self.url.path.ends_with(suffix)) {
+            return Err(Error::WrongPath {
+                backend: self.backend.name(),
+                suffixes: suffixes.join(" or "),
+                url: self.url.to_string(),
+            });
+        }
+        if self.url.credentials.is_some() && self.names_authorization() {
+            return Err(Error::TwoCredentials);
+        }
+        let bad = |text: &str| text.chars().any(|c| c.is_control() && c != '\t');
+        let bad_name = |name: &str| name.is_empty() || !name.bytes().all(is_token);
+        match self.headers.iter().find(|(name, value)| bad_name(name) || bad(value)) {
+            Some((name, _)) => Err(Error::BadHeader { name: name.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn names_authorization(&self) -> bool {
+        (self.api_key.is_some() && self.backend.takes_api_key())
+            || self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+    }
+
+    /// The headers of a benchmark request, without those that HTTP itself needs.
+    pub fn request_headers(&self, request_id: Option<&str>) -> Headers {
+        let mut headers = Headers::default();
+        if let Some(content_type) = self.backend.content_type() {
+            headers.set("Content-Type", content_type);
+        }
+        if let Some(key) = self.api_key.as_ref().filter(|_| self.backend.takes_api_key()) {
+            headers.set("Authorization", &format!("Bearer {key}"));
+        }
+        for (name, value) in &self.headers {
+            headers.set(name, value);
+        }
+        if let Some(id) = request_id {
+            headers.set("x-request-id", id);
+        }
+        headers
+    }
+}
+
+/// A character that may stand in a header's name.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Headers in order; names are compared without case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Headers {
+    entries: Vec<(String, String)>,
+}
+
+impl Headers {
+    /// Sets a header; one of the same name is replaced, spelling and all.
+    pub fn set(&mut self, name: &str, value: &str) {
+        let entry = (name.to_owned(), value.to_owned());
+        match self.entries.iter_mut().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
+            Some(old) => *old = entry,
+            None => self.entries.push(entry),
+        }
+    }
+
+    /// Sets a header unless one of its name is there.
+    pub fn set_default(&mut self, name: &str, value: &str) {
+        if !self.entries.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+            self.entries.push((name.to_owned(), value.to_owned()));
+        }
+    }
+
+    /// The headers in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.entries.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+/// The proxy the environment asks for, by the usual variables; `get` reads one of them.
+pub fn proxy_for(url: &Url, get: &dyn Fn(&str) -> Option<String>) -> Result<Option<Url>, Error> {
+    let either = |name: &str| get(&name.to_lowercase()).or_else(|| get(name)).filter(|value| !value.is_empty());
+    let bypassed = either("NO_PROXY").is_some_and(|list| {
+        list.split(',').map(str::trim).any(|entry| {
+            let entry = entry.trim_start_matches('.');
+            entry == "*" || entry == url.host || (!entry.is_empty() && url.host.ends_with(&format!(".{entry}")))
+        })
+    });
+    if bypassed {
+        return Ok(None);
+    }
+    either(if url.tls { "HTTPS_PROXY" } else { "HTTP_PROXY" })
+        .map(|proxy| Url::parse(&if proxy.contains("://") { proxy } else { format!("http://{proxy}") }))
+        .transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &'static [(&'static str, &'static str)]) -> impl Fn(&str) -> Option<String> {
+        move |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+    }
+
+    #[test]
+    fn proxies_come_from_the_environment_unless_bypassed() {
+        let url = Url::parse("http://bench.example:81/v1").unwrap();
+        let proxy = |get: &dyn Fn(&str) -> Option<String>| proxy_for(&url, get).unwrap().map(|url| url.authority());
+        assert_eq!(proxy(&environment(&[])), None);
+        assert_eq!(proxy(&environment(&[("HTTP_PROXY", "http://p:1")])), Some("p:1".into()));
+        assert_eq!(proxy(&environment(&[("http_proxy", "p:1"), ("HTTP_PROXY", "q:2")])), Some("p:1".into()));
+        assert_eq!(proxy(&environment(&[("HTTPS_PROXY", "p:1")])), None);
+        assert_eq!(proxy(&environment(&[("HTTP_PROXY", "p:1"), ("NO_PROXY", "x, .example")])), None);
+    }
+
+    #[test]
+    fn a_later_header_replaces_an_earlier_one_whatever_its_case() {
+        let mut headers = Headers::default();
+        headers.set("Authorization", "a");
+        headers.set("authorization", "b");
+        headers.set_default("AUTHORIZATION", "c");
+        assert_eq!(headers.iter().collect::<Vec<_>>(), [("authorization", "b")]);
+    }
+}

@@ -1,0 +1,102 @@
+//! What ends a run on the client's side. A failed request is not an error but an outcome.
+
+use std::io;
+
+/// Why the client cannot do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not an address.
+    #[error("{url:?} is not a server address: {reason}")]
+    BadUrl {
+        /// What was given.
+        url: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The URL does not fit the protocol.
+    #[error("the {backend} backend needs a URL that ends with {suffixes}, not {url:?}: pass --endpoint")]
+    WrongPath {
+        /// The backend's name.
+        backend: &'static str,
+        /// What the URL must end with.
+        suffixes: String,
+        /// What it is.
+        url: String,
+    },
+    /// Two ways to authenticate.
+    #[error("credentials in the URL and an API key cannot both be sent: leave out one of them")]
+    TwoCredentials,
+    /// A header that HTTP does not allow.
+    #[error("header {name:?} holds a character that HTTP does not allow")]
+    BadHeader {
+        /// Its name.
+        name: String,
+    },
+    /// The name cannot be looked up.
+    #[error("cannot find the host {host:?}: check --host or --base-url")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        #[source]
+        source: io::Error,
+    },
+    /// Nobody answers there.
+    #[error("cannot reach {address}: is the server running there? check --host, --port or --base-url")]
+    Unreachable {
+        /// Where we tried.
+        address: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// More connections are needed than the system allows.
+    #[error(
+        "{needed} connections may be needed at once but only {limit} files may be open: raise the limit \
+         (ulimit -n {needed}) or set --max-concurrency"
+    )]
+    OpenFiles {
+        /// Connections that the schedule may open.
+        needed: u64,
+        /// What the limit leaves for them.
+        limit: u64,
+    },
+    /// TLS cannot be set up.
+    #[error("cannot set up TLS for {host:?}")]
+    Tls {
+        /// The server's name.
+        host: String,
+        /// What the library said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A call around the run failed.
+    #[error("{method} {url} failed: {reason}")]
+    Call {
+        /// GET or POST.
+        method: &'static str,
+        /// The whole URL, without credentials.
+        url: String,
+        /// What happened.
+        reason: String,
+    },
+    /// A request cannot be written in the backend's protocol.
+    #[error("request {index} does not fit the {backend} backend: {reason}")]
+    Unfit {
+        /// Which request.
+        index: usize,
+        /// The backend's name.
+        backend: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// The operating system refused something basic.
+    #[error("cannot {what}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What it said.
+        #[source]
+        source: io::Error,
+    },
+}

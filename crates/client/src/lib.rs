@@ -1,0 +1,18 @@
+//! The streaming HTTP client and the wire protocols it speaks.
+//!
+//! `transport` moves bytes and stamps them and knows no JSON; `backends` turn requests into bytes and stream events
+//! into tokens and know no sockets; `control` makes the calls around a run, which nobody times.
+
+pub mod backends;
+pub mod control;
+mod endpoint;
+mod error;
+mod target;
+pub mod transport;
+mod url;
+
+pub use backends::{BackendKind, PayloadSpec, Rules, Task};
+pub use endpoint::{EndpointSpec, Headers, StampSource, proxy_for};
+pub use error::Error;
+pub use target::{Client, ClientPlan};
+pub use url::Url;

@@ -1,0 +1,96 @@
+//! The client as a target of the load generator: all requests written out beforehand, one worker per thread.
+
+mod exchange;
+mod wall;
+mod worker;
+
+use std::sync::Arc;
+
+use tacho_core::{Request, SystemClock};
+use tacho_loadgen::Target;
+
+use crate::backends::{Encoded, Expected};
+use crate::transport::connect::{Route, route_headers};
+use crate::transport::{http1, sys};
+use crate::{EndpointSpec, Error, PayloadSpec};
+use worker::ClientWorker;
+
+/// Files that are open besides connections, generously.
+const OTHER_FILES: u64 = 64;
+
+/// How many connections a run will want.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ClientPlan {
+    /// Connections to open before the run.
+    pub preconnect: usize,
+    /// Whether to keep a connection in reserve during the run, so that a request need not wait for one.
+    pub spare: bool,
+    /// The most connections that may be open at once, if it is known.
+    pub at_most: Option<usize>,
+}
+
+/// A request as it goes over the wire.
+#[derive(Debug, Clone)]
+struct Prepared {
+    bytes: Arc<[u8]>,
+    expected: Expected,
+}
+
+/// Sends the requests of one run.
+#[derive(Debug)]
+pub struct Client {
+    endpoint: EndpointSpec,
+    route: Route,
+    plan: ClientPlan,
+    requests: Vec<Prepared>,
+    clock: SystemClock,
+}
+
+impl Client {
+    /// Writes out all requests and finds the way to the server. Nothing is sent.
+    pub fn new(
+        endpoint: EndpointSpec,
+        payload: &PayloadSpec,
+        requests: &[Request],
+        plan: ClientPlan,
+        clock: SystemClock,
+    ) -> Result<Client, Error> {
+        endpoint.check()?;
+        let limit = sys::raise_open_file_limit().saturating_sub(OTHER_FILES);
+        if let Some(needed) = plan.at_most.map(|count| count as u64).filter(|&needed| needed > limit) {
+            return Err(Error::OpenFiles { needed: needed + OTHER_FILES, limit });
+        }
+        let route = Route::find(&endpoint)?;
+        let requests = requests
+            .iter()
+            .enumerate()
+            .map(|(index, request)| prepare(&endpoint, &route, payload, index, request))
+            .collect::<Result<_, _>>()?;
+        Ok(Client { endpoint, route, plan, requests, clock })
+    }
+}
+
+fn prepare(
+    endpoint: &EndpointSpec,
+    route: &Route,
+    payload: &PayloadSpec,
+    index: usize,
+    request: &Request,
+) -> Result<Prepared, Error> {
+    let backend = endpoint.backend;
+    let Encoded { body, expected } =
+        backend.encode(payload, request).map_err(|reason| Error::Unfit { index, backend: backend.name(), reason })?;
+    let mut headers = endpoint.request_headers(request.id.as_deref());
+    route_headers(endpoint, &mut headers);
+    let target = route.target(&endpoint.url);
+    let bytes = http1::request("POST", &target, &endpoint.url.host_header(), &headers, Some(&body));
+    Ok(Prepared { bytes: bytes.into(), expected })
+}
+
+impl Target for Client {
+    type Worker<'t> = ClientWorker<'t>;
+
+    fn worker(&self, id: usize, of: usize) -> ClientWorker<'_> {
+        ClientWorker::new(self, id, of)
+    }
+}

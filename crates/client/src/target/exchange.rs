@@ -1,0 +1,206 @@
+//! One request and its answer: from the bytes of a connection to the verdict on a row.
+
+use std::sync::Arc;
+
+use tacho_core::{FailureKind, Observation, Outcome, Stamp};
+
+use crate::EndpointSpec;
+use crate::backends::{AnswerDecoder, Expected, Flow, Rules, excerpt};
+use crate::transport::http1::{Broken, Head, Reader, Sink};
+use crate::transport::inflate::Inflate;
+
+/// Bytes of an error's body that are kept.
+const ERROR_BODY: usize = 4 << 10;
+
+/// A request under way.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub(super) request: Arc<[u8]>,
+    pub(super) written: usize,
+    pub(super) reader: Reader,
+    pub(super) answer: Answer,
+    /// When it needs a connection that is not open yet: since when.
+    pub(super) connecting: Option<Stamp>,
+    /// Whether it was sent anew because a kept connection had died.
+    pub(super) resent: bool,
+    pub(super) redirects: u8,
+}
+
+/// What is known of the answer.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) row: Observation,
+    output_len: usize,
+    rules: Rules,
+    decoder: AnswerDecoder,
+    inflate: Option<Inflate>,
+    error_body: Vec<u8>,
+    /// Whether the status was 200, so that the body is an answer.
+    accepted: bool,
+    stamp: Stamp,
+    /// For an answer that comes whole: the stamp of the read that ended it.
+    pub(super) ended: Option<Stamp>,
+    stopped: bool,
+    failure: Option<Outcome>,
+}
+
+/// What to do after some bytes.
+#[derive(Debug, PartialEq)]
+pub(super) enum Progress {
+    /// Wait for more.
+    More,
+    /// The request is over.
+    Done(Outcome),
+    /// Ask again elsewhere: the location, and whether the method becomes GET.
+    Redirect(String, bool),
+}
+
+impl Exchange {
+    pub(super) fn new(row: Observation, request: Arc<[u8]>, expected: &Expected, endpoint: &EndpointSpec) -> Self {
+        Exchange {
+            request,
+            written: 0,
+            reader: Reader::new(),
+            answer: Answer {
+                row,
+                output_len: expected.output_len,
+                rules: endpoint.rules,
+                decoder: AnswerDecoder::new(endpoint.backend, endpoint.rules, expected),
+                inflate: None,
+                error_body: Vec::new(),
+                accepted: false,
+                stamp: Stamp::ZERO,
+                ended: None,
+                stopped: false,
+                failure: None,
+            },
+            connecting: None,
+            resent: false,
+            redirects: 0,
+        }
+    }
+
+    /// Takes bytes that arrived at `stamp`; tells how many token events they held.
+    pub(super) fn receive(&mut self, bytes: &[u8], stamp: Stamp) -> (Progress, usize) {
+        self.answer.stamp = stamp;
+        self.answer.row.first_byte.get_or_insert(stamp);
+        let before = self.answer.row.chunks.len();
+        let used = self.reader.feed(bytes, &mut self.answer);
+        let events = self.answer.row.chunks.len() - before;
+        if events > 1 {
+            self.answer.row.coalesced += (events - 1) as u32;
+        }
+        let progress = match used {
+            Err(broken) => Progress::Done(broken_outcome(broken)),
+            Ok(_) if self.answer.stopped => Progress::Done(self.answer.verdict()),
+            Ok(_) if self.reader.ended() => {
+                self.answer.ended = self.answer.decoder.is_whole().then_some(stamp);
+                self.conclude()
+            }
+            Ok(_) => Progress::More,
+        };
+        (progress, events)
+    }
+
+    /// The server has closed the connection.
+    pub(super) fn end_of_input(&mut self) -> Progress {
+        match self.reader.end_of_input() {
+            Ok(()) => self.conclude(),
+            Err(broken) => Progress::Done(broken_outcome(broken)),
+        }
+    }
+
+    fn conclude(&mut self) -> Progress {
+        let head = self.reader.head();
+        match (head.status, &head.location) {
+            (200, _) => Progress::Done(self.answer.close()),
+            (301..=303 | 307 | 308, Some(location)) if self.redirects < 10 => {
+                Progress::Redirect(location.clone(), head.status <= 303)
+            }
+            _ => Progress::Done(http_outcome(head, &self.answer)),
+        }
+    }
+
+    /// Begins anew with other bytes, on another connection.
+    pub(super) fn restart(&mut self, request: Arc<[u8]>) {
+        self.request = request;
+        self.written = 0;
+        self.reader = Reader::new();
+        self.answer.ended = None;
+    }
+}
+
+fn broken_outcome(broken: Broken) -> Outcome {
+    let (kind, message) = match broken {
+        Broken::Head => (FailureKind::Malformed, "the answer is not HTTP/1.1"),
+        Broken::Chunk => (FailureKind::Malformed, "the answer's chunks are broken"),
+        Broken::Incomplete => {
+            (FailureKind::ConnectionLost, "the server closed the connection before the answer was whole")
+        }
+    };
+    Outcome::failed(kind, message)
+}
+
+fn http_outcome(head: &Head, answer: &Answer) -> Outcome {
+    let body = excerpt(&answer.error_body);
+    let message = match (answer.rules, head.reason.is_empty()) {
+        (Rules::Vllm, _) => head.reason.clone(),
+        (Rules::Standard, true) => format!("HTTP {}: {body}", head.status),
+        (Rules::Standard, false) => format!("{} ({}): {body}", head.reason, head.status),
+    };
+    let message = message.strip_suffix(": ").map(str::to_owned).unwrap_or(message);
+    Outcome::failed(FailureKind::Http(head.status), message)
+}
+
+impl Answer {
+    /// The body has ended as its framing said.
+    fn close(&mut self) -> Outcome {
+        let outcome = self.decoder.finish(self.stamp, &mut self.row);
+        self.failure.take().unwrap_or(outcome)
+    }
+
+    fn verdict(&mut self) -> Outcome {
+        let outcome = self.decoder.verdict(&mut self.row);
+        self.failure.take().unwrap_or(outcome)
+    }
+
+    fn stop(&mut self, kind: FailureKind, message: &str) -> bool {
+        self.failure = Some(Outcome::failed(kind, message));
+        self.stopped = true;
+        false
+    }
+}
+
+impl Sink for Answer {
+    fn head(&mut self, head: &Head) {
+        self.accepted = head.status == 200;
+        self.inflate = head.encoding.as_deref().and_then(Inflate::for_encoding);
+        self.decoder.head(head.content_type.as_deref(), head.metadata.as_deref());
+        if self.accepted && !self.decoder.is_whole() {
+            // Enough for the whole answer, so that no event has to make room.
+            self.row.chunks.reserve(self.output_len.min(1 << 16) + 2);
+            self.row.text.reserve(self.output_len.min(1 << 16) * 5);
+        }
+    }
+
+    fn body(&mut self, bytes: &[u8]) -> bool {
+        let inflated;
+        let bytes = match &mut self.inflate {
+            None => bytes,
+            Some(inflate) => match inflate.feed(bytes) {
+                Ok(plain) => {
+                    inflated = plain;
+                    &inflated
+                }
+                Err(_) => return self.stop(FailureKind::Malformed, "the answer's compression is broken"),
+            },
+        };
+        if self.accepted {
+            self.stopped = self.decoder.feed(bytes, self.stamp, &mut self.row) == Flow::Stop;
+            return !self.stopped;
+        }
+        let room = ERROR_BODY.saturating_sub(self.error_body.len());
+        self.error_body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        true
+    }
+}

@@ -1,0 +1,130 @@
+//! The way to the server, decided once per run: addresses, tunnel, TLS.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+
+use super::tls;
+use crate::backends::BackendKind;
+use crate::{EndpointSpec, Error, Url};
+
+/// How to get a connection to the server.
+#[derive(Debug, Clone)]
+pub(crate) struct Route {
+    /// Where to connect to: the server, or the proxy.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// What to say to a proxy first, to be let through to a TLS server.
+    pub(crate) tunnel: Option<Vec<u8>>,
+    /// TLS settings and the name to expect.
+    pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    /// Whether requests name the whole URL, as a proxy without tunnel wants it.
+    pub(crate) absolute: bool,
+    /// The server or proxy, for messages.
+    pub(crate) peer: String,
+}
+
+impl Route {
+    /// Looks up names and sets up TLS.
+    pub(crate) fn find(endpoint: &EndpointSpec) -> Result<Route, Error> {
+        let url = &endpoint.url;
+        let next = endpoint.proxy.as_ref().unwrap_or(url);
+        let tls = if url.tls {
+            let fault = |source| Error::Tls { host: url.host.clone(), source };
+            let config = tls::config(endpoint.insecure, endpoint.ca_file.as_deref()).map_err(fault)?;
+            Some((config, tls::server_name(&url.host).map_err(fault)?))
+        } else {
+            None
+        };
+        Ok(Route {
+            addresses: resolve(next)?,
+            tunnel: (endpoint.proxy.is_some() && url.tls).then(|| connect_request(url, next)),
+            tls,
+            absolute: endpoint.proxy.is_some() && !url.tls,
+            peer: next.authority(),
+        })
+    }
+
+    /// The target of a request line.
+    pub(crate) fn target(&self, url: &Url) -> String {
+        if self.absolute { url.to_string() } else { url.path.clone() }
+    }
+}
+
+fn resolve(url: &Url) -> Result<Vec<SocketAddr>, Error> {
+    let unknown = |source| Error::Resolve { host: url.host.clone(), source };
+    let addresses: Vec<_> = (url.host.as_str(), url.port).to_socket_addrs().map_err(unknown)?.collect();
+    if addresses.is_empty() {
+        return Err(unknown(std::io::Error::other("the name has no address")));
+    }
+    Ok(addresses)
+}
+
+fn connect_request(url: &Url, proxy: &Url) -> Vec<u8> {
+    let authority = url.authority();
+    let credentials = match &proxy.credentials {
+        Some(credentials) => format!("Proxy-Authorization: {}\r\n", basic(credentials)),
+        None => String::new(),
+    };
+    format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{credentials}\r\n").into_bytes()
+}
+
+/// The value of an `Authorization` header for user and password.
+pub(crate) fn basic((user, password): &(String, String)) -> String {
+    format!("Basic {}", base64(format!("{user}:{password}").as_bytes()))
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::new();
+    for group in bytes.chunks(3) {
+        let bits = group.iter().fold(0_u32, |bits, &byte| bits << 8 | u32::from(byte)) << (8 * (3 - group.len()));
+        for place in 0..4 {
+            out.push(if place <= group.len() {
+                char::from(DIGITS[(bits >> (18 - 6 * place) & 63) as usize])
+            } else {
+                '='
+            });
+        }
+    }
+    out
+}
+
+/// The headers that HTTP and the way to the server add to all requests.
+pub(crate) fn route_headers(endpoint: &EndpointSpec, headers: &mut crate::endpoint::Headers) {
+    if let Some(credentials) = &endpoint.url.credentials {
+        headers.set_default("Authorization", &basic(credentials));
+    }
+    if let (Some(Url { credentials: Some(credentials), .. }), false) = (&endpoint.proxy, endpoint.url.tls) {
+        headers.set_default("Proxy-Authorization", &basic(credentials));
+    }
+}
+
+/// An endpoint for calls around the run: the same server, no protocol of its own.
+pub(crate) fn control_endpoint(base: &EndpointSpec, path: &str) -> EndpointSpec {
+    EndpointSpec { url: base.url.with_path(path), backend: BackendKind::OpenAi, ..base.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_base64() {
+        assert_eq!(basic(&("user".into(), "p@ss".into())), "Basic dXNlcjpwQHNz");
+        for (text, code) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
+            assert_eq!(base64(text.as_bytes()), code);
+        }
+    }
+
+    #[test]
+    fn a_tunnel_names_the_server_and_the_proxys_credentials() {
+        let url = Url::parse("https://s.example/v1").unwrap();
+        let proxy = Url::parse("http://u:p@proxy:3128").unwrap();
+        let text = String::from_utf8(connect_request(&url, &proxy)).unwrap();
+        let expected =
+            "CONNECT s.example:443 HTTP/1.1\r\nHost: s.example:443\r\nProxy-Authorization: Basic dTpw\r\n\r\n";
+        assert_eq!(text, expected);
+    }
+}

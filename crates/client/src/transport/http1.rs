@@ -1,0 +1,352 @@
+//! HTTP/1.1 framing: a request's bytes, and a response read piece by piece without copying its body.
+
+use crate::endpoint::Headers;
+
+/// A response head may not be longer.
+const MAX_HEAD: usize = 64 << 10;
+/// Name and version, as servers see them.
+pub(crate) const USER_AGENT: &str = concat!("tacho/", env!("CARGO_PKG_VERSION"));
+
+/// The whole request as it goes over the wire.
+pub(crate) fn request(method: &str, target: &str, host: &str, headers: &Headers, body: Option<&[u8]>) -> Vec<u8> {
+    let mut headers = headers.clone();
+    headers.set_default("Accept", "*/*");
+    headers.set_default("Accept-Encoding", "gzip, deflate");
+    headers.set_default("User-Agent", USER_AGENT);
+    if let Some(body) = body {
+        headers.set_default("Content-Length", &body.len().to_string());
+        let default = if body.is_empty() { "application/octet-stream" } else { "application/json" };
+        headers.set_default("Content-Type", default);
+    }
+    let mut out = Vec::with_capacity(256 + body.map_or(0, <[u8]>::len));
+    let mut line = |parts: [&str; 4]| {
+        for part in parts {
+            out.extend_from_slice(part.as_bytes());
+        }
+    };
+    line([method, " ", target, " HTTP/1.1\r\n"]);
+    line(["Host", ": ", host, "\r\n"]);
+    for (name, value) in headers.iter() {
+        line([name, ": ", value, "\r\n"]);
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(body.unwrap_or_default());
+    out
+}
+
+/// The part of a response head that matters here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) status: u16,
+    pub(crate) reason: String,
+    pub(crate) location: Option<String>,
+    pub(crate) encoding: Option<String>,
+    pub(crate) content_type: Option<String>,
+    /// What bytes in the body mean (vLLM's pooling answers).
+    pub(crate) metadata: Option<String>,
+    keep_alive: bool,
+}
+
+/// The bytes are not HTTP/1.x, or they end too early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// Not a response head.
+    Head,
+    /// Not a chunk.
+    Chunk,
+    /// The connection ended inside the response.
+    Incomplete,
+}
+
+/// Receives a response.
+pub(crate) trait Sink {
+    /// The head is complete.
+    fn head(&mut self, head: &Head);
+    /// A piece of the body; false: no more is wanted.
+    fn body(&mut self, bytes: &[u8]) -> bool;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Head,
+    /// This many bytes of body are left.
+    Sized(u64),
+    /// The body ends with the connection.
+    UntilClose,
+    Chunk(Chunk),
+    End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chunk {
+    /// In the size line: its value and whether a digit was seen.
+    Size(u64, bool),
+    /// In a chunk extension, which nobody uses.
+    Extension(u64),
+    Data(u64),
+    /// Before the line end that closes a chunk.
+    DataEnd,
+    /// In the trailer; whether the present line is still empty.
+    Trailer(bool),
+}
+
+/// Reads one response.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    state: State,
+    head_bytes: Vec<u8>,
+    head: Head,
+    has_body: bool,
+}
+
+impl Reader {
+    /// A reader for the answer to a request that may have a body in its answer (all but HEAD).
+    pub(crate) fn new() -> Self {
+        Reader { state: State::Head, head_bytes: Vec::new(), head: Head::default(), has_body: true }
+    }
+
+    /// Whether any byte of the response has been read.
+    pub(crate) fn begun(&self) -> bool {
+        self.state != State::Head || !self.head_bytes.is_empty()
+    }
+
+    /// Whether the response is complete.
+    pub(crate) fn ended(&self) -> bool {
+        self.state == State::End
+    }
+
+    /// Whether the connection can take another request after this response.
+    pub(crate) fn reusable(&self) -> bool {
+        self.ended() && self.head.keep_alive
+    }
+
+    pub(crate) fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Takes bytes from the connection; says how many belonged to this response.
+    pub(crate) fn feed(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<usize, Broken> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            match self.state {
+                State::Head => at += self.feed_head(rest, sink)?,
+                State::Sized(left) => {
+                    let take = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+                    self.state = if left == take as u64 { State::End } else { State::Sized(left - take as u64) };
+                    at += take;
+                    if !sink.body(&rest[..take]) {
+                        return Ok(at);
+                    }
+                }
+                State::UntilClose => {
+                    sink.body(rest);
+                    return Ok(bytes.len());
+                }
+                State::Chunk(chunk) => {
+                    let (used, wanted) = self.feed_chunk(chunk, rest, sink)?;
+                    at += used;
+                    if !wanted {
+                        return Ok(at);
+                    }
+                }
+                State::End => break,
+            }
+        }
+        Ok(at)
+    }
+
+    /// The connection has ended.
+    pub(crate) fn end_of_input(&mut self) -> Result<(), Broken> {
+        match self.state {
+            State::End | State::UntilClose => {
+                self.state = State::End;
+                Ok(())
+            }
+            _ => Err(Broken::Incomplete),
+        }
+    }
+
+    fn feed_head(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<usize, Broken> {
+        let before = self.head_bytes.len();
+        self.head_bytes.extend_from_slice(bytes);
+        let mut slots = [httparse::EMPTY_HEADER; 96];
+        let mut response = httparse::Response::new(&mut slots);
+        match response.parse(&self.head_bytes) {
+            Ok(httparse::Status::Complete(length)) => {
+                let framing = read_head(&response, &mut self.head)?;
+                self.head_bytes.clear();
+                self.state = framing;
+                if (100..200).contains(&self.head.status) {
+                    self.state = State::Head;
+                } else {
+                    if !self.has_body || matches!(self.head.status, 204 | 304) {
+                        self.state = State::End;
+                    }
+                    sink.head(&self.head);
+                }
+                Ok(length - before)
+            }
+            Ok(httparse::Status::Partial) if self.head_bytes.len() <= MAX_HEAD => Ok(bytes.len()),
+            _ => Err(Broken::Head),
+        }
+    }
+
+    fn feed_chunk(&mut self, chunk: Chunk, bytes: &[u8], sink: &mut impl Sink) -> Result<(usize, bool), Broken> {
+        let byte = bytes[0];
+        let next = match (chunk, byte) {
+            (Chunk::Data(left), _) => {
+                let take = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+                let left = left - take as u64;
+                self.state = State::Chunk(if left == 0 { Chunk::DataEnd } else { Chunk::Data(left) });
+                return Ok((take, sink.body(&bytes[..take])));
+            }
+            (Chunk::Size(size, true) | Chunk::Extension(size), b'\n') => {
+                if size == 0 {
+                    Chunk::Trailer(true)
+                } else {
+                    Chunk::Data(size)
+                }
+            }
+            (Chunk::Size(size, _), digit) if digit.is_ascii_hexdigit() && size < 1 << 56 => {
+                Chunk::Size(size << 4 | u64::from(char::from(digit).to_digit(16).unwrap_or(0)), true)
+            }
+            (Chunk::Size(size, true), b'\r' | b' ' | b'\t') => Chunk::Size(size, true),
+            (Chunk::Size(size, true), b';') | (Chunk::Extension(size), _) => Chunk::Extension(size),
+            (Chunk::DataEnd, b'\r') => Chunk::DataEnd,
+            (Chunk::DataEnd, b'\n') => Chunk::Size(0, false),
+            (Chunk::Trailer(true), b'\n') => {
+                self.state = State::End;
+                return Ok((1, true));
+            }
+            (Chunk::Trailer(_), b'\n') => Chunk::Trailer(true),
+            (Chunk::Trailer(empty), b'\r') => Chunk::Trailer(empty),
+            (Chunk::Trailer(_), _) => Chunk::Trailer(false),
+            _ => return Err(Broken::Chunk),
+        };
+        self.state = State::Chunk(next);
+        Ok((1, true))
+    }
+}
+
+fn read_head(response: &httparse::Response<'_, '_>, head: &mut Head) -> Result<State, Broken> {
+    *head = Head {
+        status: response.code.ok_or(Broken::Head)?,
+        reason: response.reason.unwrap_or_default().to_owned(),
+        keep_alive: response.version == Some(1),
+        ..Head::default()
+    };
+    let mut framing = State::UntilClose;
+    for header in response.headers.iter() {
+        let value = String::from_utf8_lossy(header.value);
+        let value = value.trim();
+        if header.name.eq_ignore_ascii_case("transfer-encoding") && value.to_ascii_lowercase().contains("chunked") {
+            framing = State::Chunk(Chunk::Size(0, false));
+        } else if header.name.eq_ignore_ascii_case("content-length") && framing == State::UntilClose {
+            let length = value.parse().map_err(|_| Broken::Head)?;
+            framing = if length == 0 { State::End } else { State::Sized(length) };
+        } else if header.name.eq_ignore_ascii_case("connection") {
+            let value = value.to_ascii_lowercase();
+            head.keep_alive = value.contains("keep-alive") || (head.keep_alive && !value.contains("close"));
+        } else if header.name.eq_ignore_ascii_case("location") {
+            head.location = Some(value.to_owned());
+        } else if header.name.eq_ignore_ascii_case("content-encoding") {
+            head.encoding = Some(value.to_ascii_lowercase());
+        } else if header.name.eq_ignore_ascii_case("content-type") {
+            head.content_type = Some(value.to_owned());
+        } else if header.name.eq_ignore_ascii_case("metadata") {
+            head.metadata = Some(value.to_owned());
+        }
+    }
+    if framing == State::UntilClose {
+        head.keep_alive = false;
+    }
+    Ok(framing)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Collect(Vec<u8>, u16);
+
+    impl Sink for Collect {
+        fn head(&mut self, head: &Head) {
+            self.1 = head.status;
+        }
+
+        fn body(&mut self, bytes: &[u8]) -> bool {
+            self.0.extend_from_slice(bytes);
+            true
+        }
+    }
+
+    fn read(reads: &[&[u8]]) -> (Result<(), Broken>, Vec<u8>, bool) {
+        let mut reader = Reader::new();
+        let mut sink = Collect::default();
+        for bytes in reads {
+            if let Err(broken) = reader.feed(bytes, &mut sink) {
+                return (Err(broken), sink.0, false);
+            }
+        }
+        let reusable = reader.reusable();
+        (reader.end_of_input(), sink.0, reusable)
+    }
+
+    const CHUNKED: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+        5\r\nhello\r\n1;x=y\r\n \r\n005\r\nworld\r\n0\r\nX-T: 1\r\n\r\n";
+
+    #[test]
+    fn reads_every_framing() {
+        assert_eq!(read(&[CHUNKED]), (Ok(()), b"hello world".to_vec(), true));
+        let sized = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
+        assert_eq!(read(&[sized]), (Ok(()), b"hi".to_vec(), false));
+        assert_eq!(read(&[b"HTTP/1.0 200 OK\r\n\r\nto the end"]), (Ok(()), b"to the end".to_vec(), false));
+        assert_eq!(read(&[b"HTTP/1.1 204 No Content\r\n\r\n"]), (Ok(()), vec![], false));
+    }
+
+    #[test]
+    fn notices_what_is_broken() {
+        assert_eq!(read(&[&CHUNKED[..CHUNKED.len() - 2]]).0, Err(Broken::Incomplete));
+        assert_eq!(read(&[b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi"]).0, Err(Broken::Incomplete));
+        assert_eq!(read(&[b"SSH-2.0-x\r\n\r\n"]).0, Err(Broken::Head));
+        assert_eq!(read(&[b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz"]).0, Err(Broken::Chunk));
+        assert_eq!(read(&[&vec![b'H'; MAX_HEAD + 1]]).0, Err(Broken::Head));
+    }
+
+    #[test]
+    fn writes_what_aiohttp_writes() {
+        let mut headers = Headers::default();
+        headers.set("x-request-id", "r");
+        headers.set("accept", "text/plain");
+        let text = String::from_utf8(request("POST", "/p", "h:1", &headers, Some(b"{}"))).unwrap();
+        let expected = format!(
+            "POST /p HTTP/1.1\r\nHost: h:1\r\nx-request-id: r\r\naccept: text/plain\r\nAccept-Encoding: gzip, deflate\r\n\
+             User-Agent: {USER_AGENT}\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{{}}"
+        );
+        assert_eq!(text, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn any_cutting_gives_the_same_body(cuts in prop::collection::vec(0..CHUNKED.len(), 0..9)) {
+            let mut cuts = cuts;
+            cuts.sort_unstable();
+            cuts.push(CHUNKED.len());
+            let mut start = 0;
+            let reads: Vec<&[u8]> = cuts.iter().map(|&end| &CHUNKED[std::mem::replace(&mut start, end)..end]).collect();
+            prop_assert_eq!(read(&reads), (Ok(()), b"hello world".to_vec(), true));
+        }
+
+        #[test]
+        fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = read(&[&bytes]);
+            let mut after_head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+            after_head.extend(bytes);
+            let _ = read(&[&after_head]);
+        }
+    }
+}

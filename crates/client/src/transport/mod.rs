@@ -1,0 +1,9 @@
+//! Bytes and stamps: connections, TLS, HTTP framing, server-sent events. No JSON.
+
+pub(crate) mod connect;
+pub(crate) mod http1;
+pub(crate) mod inflate;
+pub(crate) mod link;
+pub mod sse;
+pub(crate) mod sys;
+pub(crate) mod tls;

@@ -1,0 +1,281 @@
+//! Splits a body into server-sent events. Any way of cutting the body into reads gives the same events.
+
+use memchr::{memchr2, memmem};
+
+use crate::backends::{Flow, Rules};
+
+/// No event may be longer: a server that sends one is broken or hostile.
+pub(crate) const MAX_EVENT: usize = 32 << 20;
+
+/// An event is longer than any real one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLong;
+
+/// Splits by the standard, or as `vllm bench` does.
+#[derive(Debug)]
+pub enum Splitter {
+    /// By the standard.
+    Standard(Standard),
+    /// As `vllm bench` does with the stream as a whole.
+    Vllm(Vec<u8>),
+}
+
+impl Splitter {
+    /// A splitter for one body.
+    pub fn new(rules: Rules) -> Self {
+        match rules {
+            Rules::Standard => Splitter::Standard(Standard::default()),
+            Rules::Vllm => Splitter::Vllm(Vec::new()),
+        }
+    }
+
+    /// Takes the next bytes and hands each event that they complete to `event`, until it says stop.
+    pub fn feed(&mut self, bytes: &[u8], event: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
+        match self {
+            Splitter::Standard(standard) => standard.feed(bytes, event),
+            Splitter::Vllm(buffer) => feed_vllm(buffer, bytes, event),
+        }
+    }
+
+    /// The body is over: hands what is left of an unfinished event to `tail`.
+    pub fn finish(&mut self, tail: &mut impl FnMut(&[u8])) {
+        match self {
+            Splitter::Standard(standard) => standard.finish(tail),
+            Splitter::Vllm(buffer) => {
+                if let Some(data) = trim(buffer).strip_prefix(b"data: ") {
+                    tail(data);
+                }
+            }
+        }
+    }
+}
+
+/// The event stream format of the HTML standard, section 9.2.6.
+#[derive(Debug, Default)]
+pub struct Standard {
+    /// An unfinished line.
+    line: Vec<u8>,
+    /// The data lines of an unfinished event.
+    data: Vec<u8>,
+    has_data: bool,
+    /// A line ended with CR; an LF right after it belongs to it.
+    after_cr: bool,
+    /// Something has been read, so that a byte order mark is no longer one.
+    begun: bool,
+}
+
+impl Standard {
+    fn feed(&mut self, mut rest: &[u8], event: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
+        while !rest.is_empty() {
+            if std::mem::take(&mut self.after_cr) && rest[0] == b'\n' {
+                rest = &rest[1..];
+                continue;
+            }
+            if self.line.is_empty()
+                && !self.has_data
+                && let Some((data, used)) = whole_event(rest)
+            {
+                self.begun = true;
+                rest = &rest[used..];
+                if event(data) == Flow::Stop {
+                    return Ok(Flow::Stop);
+                }
+                continue;
+            }
+            let Some(end) = memchr2(b'\n', b'\r', rest) else {
+                self.line.extend_from_slice(rest);
+                return if self.line.len() + self.data.len() > MAX_EVENT { Err(TooLong) } else { Ok(Flow::Continue) };
+            };
+            self.line.extend_from_slice(&rest[..end]);
+            self.after_cr = rest[end] == b'\r';
+            rest = &rest[end + 1..];
+            if self.end_line(event) == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+            if self.data.len() > MAX_EVENT {
+                return Err(TooLong);
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// Takes `self.line` as a finished line; a blank one ends the event.
+    fn end_line(&mut self, event: &mut impl FnMut(&[u8]) -> Flow) -> Flow {
+        let mut line = std::mem::take(&mut self.line);
+        if !std::mem::replace(&mut self.begun, true) && line.starts_with("\u{feff}".as_bytes()) {
+            line.drain(..3);
+        }
+        let flow = if line.is_empty() {
+            self.dispatch(event)
+        } else {
+            self.field(&line);
+            Flow::Continue
+        };
+        line.clear();
+        self.line = line;
+        flow
+    }
+
+    fn field(&mut self, line: &[u8]) {
+        let Some(value) = data_value(line) else { return };
+        if std::mem::replace(&mut self.has_data, true) {
+            self.data.push(b'\n');
+        }
+        self.data.extend_from_slice(value);
+    }
+
+    fn dispatch(&mut self, event: &mut impl FnMut(&[u8]) -> Flow) -> Flow {
+        if !std::mem::take(&mut self.has_data) {
+            return Flow::Continue;
+        }
+        let flow = event(&self.data);
+        self.data.clear();
+        flow
+    }
+
+    fn finish(&mut self, tail: &mut impl FnMut(&[u8])) {
+        let mut none = |_: &[u8]| Flow::Continue;
+        if !self.line.is_empty() {
+            self.end_line(&mut none);
+        }
+        if self.has_data {
+            tail(&self.data);
+        }
+    }
+}
+
+/// The value of a `data` field, if the line is one.
+fn data_value(line: &[u8]) -> Option<&[u8]> {
+    let value = line.strip_prefix(b"data")?;
+    match value.first() {
+        None => Some(value),
+        Some(b':') => Some(value[1..].strip_prefix(b" ").unwrap_or(&value[1..])),
+        Some(_) => None,
+    }
+}
+
+/// The common case, without copying: one data line and its blank line, both here. Gives the data and the bytes used.
+fn whole_event(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let rest = bytes.strip_prefix(b"data:")?;
+    let end = memchr2(b'\n', b'\r', rest)?;
+    let blank = match &rest[end..] {
+        [b'\n', b'\n', ..] => 2,
+        [b'\r', b'\n', b'\r', b'\n', ..] => 4,
+        _ => return None,
+    };
+    let data = &rest[..end];
+    Some((data.strip_prefix(b" ").unwrap_or(data), bytes.len() - rest.len() + end + blank))
+}
+
+fn feed_vllm(buffer: &mut Vec<u8>, bytes: &[u8], event: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
+    buffer.extend_from_slice(bytes);
+    let mut start = 0;
+    let mut flow = Flow::Continue;
+    while flow == Flow::Continue {
+        let Some(end) = memmem::find(&buffer[start..], b"\n\n") else { break };
+        let message = trim(&buffer[start..start + end]);
+        start += end + 2;
+        if !message.is_empty() && message[0] != b':' {
+            flow = event(message.strip_prefix(b"data: ").unwrap_or(message));
+        }
+    }
+    buffer.drain(..start);
+    if buffer.len() > MAX_EVENT { Err(TooLong) } else { Ok(flow) }
+}
+
+/// Python's `strip` of the white space a stream may hold.
+fn trim(bytes: &[u8]) -> &[u8] {
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r' | 0x1c..=0x1f);
+    let start = bytes.iter().position(|byte| !blank(byte)).unwrap_or(bytes.len());
+    let end = bytes.iter().rposition(|byte| !blank(byte)).map_or(start, |at| at + 1);
+    &bytes[start..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn split(rules: Rules, reads: &[&[u8]]) -> (Vec<String>, Option<String>) {
+        let mut splitter = Splitter::new(rules);
+        let mut events = Vec::new();
+        for read in reads {
+            let mut event = |data: &[u8]| {
+                events.push(String::from_utf8_lossy(data).into_owned());
+                Flow::Continue
+            };
+            splitter.feed(read, &mut event).unwrap();
+        }
+        let mut tail = None;
+        splitter.finish(&mut |data| tail = Some(String::from_utf8_lossy(data).into_owned()));
+        (events, tail)
+    }
+
+    fn standard(text: &str) -> Vec<String> {
+        split(Rules::Standard, &[text.as_bytes()]).0
+    }
+
+    #[test]
+    fn reads_by_the_standard() {
+        assert_eq!(standard("data: A\n\ndata: B\n\n"), ["A", "B"]);
+        assert_eq!(standard("data:A\r\n\r\ndata: B\r\rdata:  C\n\n"), ["A", "B", " C"]);
+        assert_eq!(standard("\u{feff}data: A\n\n"), ["A"]);
+        assert_eq!(standard(": ping\n\nevent: x\nid: 1\nretry: 5\ndata: A\ndata: B\n\n"), ["A\nB"]);
+        assert_eq!(standard("data\n\ndatax: no\n\n\n\n"), [""]);
+        assert_eq!(standard("data: A\n"), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn keeps_an_unfinished_event_apart() {
+        assert_eq!(split(Rules::Standard, &[b"data: A\n\ndata: [DONE]"]), (vec!["A".into()], Some("[DONE]".into())));
+        assert_eq!(split(Rules::Vllm, &[b"data: A\n\ndata: [DONE]\n"]), (vec!["A".into()], Some("[DONE]".into())));
+    }
+
+    #[test]
+    fn refuses_endless_events() {
+        let mut splitter = Splitter::new(Rules::Standard);
+        let block = vec![b'x'; 1 << 20];
+        let mut feed = || splitter.feed(&block, &mut |_| Flow::Continue);
+        assert!((0..64).any(|_| feed().is_err()));
+    }
+
+    fn pieces() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            Just("data: {\"a\": 1}"),
+            Just("data:"),
+            Just("data"),
+            Just("\n"),
+            Just("\n\n"),
+            Just("\r\n"),
+            Just("\r"),
+            Just(": ping"),
+            Just("event: x"),
+            Just("é大🙂"),
+            Just(" "),
+            Just("\u{feff}"),
+            Just("[DONE]"),
+        ];
+        prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat().into_bytes())
+    }
+
+    proptest! {
+        #[test]
+        fn any_cutting_gives_the_same_events(
+            body in pieces(),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+        ) {
+            for rules in [Rules::Standard, Rules::Vllm] {
+                let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(body.len() + 1)).collect();
+                at.sort_unstable();
+                at.push(body.len());
+                let mut start = 0;
+                let reads: Vec<&[u8]> = at.iter().map(|&end| &body[std::mem::replace(&mut start, end)..end]).collect();
+                let bytewise: Vec<&[u8]> = body.chunks(1).collect();
+                let whole = split(rules, &[&body]);
+                prop_assert_eq!(&split(rules, &reads), &whole);
+                prop_assert_eq!(&split(rules, &bytewise), &whole);
+            }
+        }
+    }
+}

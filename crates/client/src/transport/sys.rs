@@ -1,0 +1,316 @@
+//! The system calls that the standard library does not offer: readiness, receive stamps, connecting without waiting.
+//! The only file with unsafe code.
+#![expect(unsafe_code, reason = "system calls")]
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// What a socket is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interest {
+    Read,
+    ReadWrite,
+}
+
+/// A socket that has something to say.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ready {
+    pub(crate) token: usize,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+}
+
+/// Turns -1 into the error it stands for.
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+#[cfg(target_os = "linux")]
+mod poller {
+    use super::*;
+
+    /// Waits for sockets with epoll, level-triggered: one read per wake-up is enough.
+    pub(crate) struct Poller {
+        epoll: OwnedFd,
+        events: Vec<libc::epoll_event>,
+        precise: bool,
+    }
+
+    impl Poller {
+        pub(crate) fn new() -> io::Result<Self> {
+            // SAFETY: no pointers; the descriptor is owned from here on.
+            let epoll = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
+            Ok(Poller { epoll, events: vec![libc::epoll_event { events: 0, u64: 0 }; 1024], precise: true })
+        }
+
+        pub(crate) fn add(&mut self, fd: RawFd, token: usize, interest: Interest) -> io::Result<()> {
+            self.control(libc::EPOLL_CTL_ADD, fd, token, interest)
+        }
+
+        pub(crate) fn modify(&mut self, fd: RawFd, token: usize, interest: Interest) -> io::Result<()> {
+            self.control(libc::EPOLL_CTL_MOD, fd, token, interest)
+        }
+
+        /// Nothing to do: closing a socket takes it out of the set.
+        pub(crate) fn remove(&mut self, _fd: RawFd) {}
+
+        fn control(&mut self, op: libc::c_int, fd: RawFd, token: usize, interest: Interest) -> io::Result<()> {
+            let write = if interest == Interest::ReadWrite { libc::EPOLLOUT } else { 0 };
+            let mut event = libc::epoll_event { events: (libc::EPOLLIN | write) as u32, u64: token as u64 };
+            // SAFETY: `event` lives through the call.
+            check(unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), op, fd, &mut event) }).map(drop)
+        }
+
+        /// Waits at most `timeout` and fills `ready`.
+        pub(crate) fn wait(&mut self, timeout: Duration, ready: &mut Vec<Ready>) -> io::Result<()> {
+            ready.clear();
+            let count = match self.wait_raw(timeout) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                other => other?,
+            };
+            ready.extend(self.events[..count].iter().map(|event| {
+                let flags = event.events as libc::c_int;
+                Ready {
+                    token: event.u64 as usize,
+                    readable: flags & (libc::EPOLLIN | libc::EPOLLHUP | libc::EPOLLERR) != 0,
+                    writable: flags & (libc::EPOLLOUT | libc::EPOLLHUP | libc::EPOLLERR) != 0,
+                }
+            }));
+            Ok(())
+        }
+
+        fn wait_raw(&mut self, timeout: Duration) -> io::Result<usize> {
+            let (fd, room) = (self.epoll.as_raw_fd(), self.events.len() as libc::c_int);
+            if self.precise && !timeout.is_zero() {
+                let time = libc::timespec {
+                    tv_sec: timeout.as_secs() as libc::time_t,
+                    tv_nsec: libc::c_long::from(timeout.subsec_nanos()),
+                };
+                // SAFETY: the buffer has room for `room` events and the time lives through the call.
+                let result = unsafe {
+                    libc::syscall(
+                        libc::SYS_epoll_pwait2,
+                        fd,
+                        self.events.as_mut_ptr(),
+                        room,
+                        &raw const time,
+                        std::ptr::null::<libc::sigset_t>(),
+                        0_usize,
+                    )
+                };
+                if result >= 0 {
+                    return Ok(result as usize);
+                }
+                let error = io::Error::last_os_error();
+                if error.raw_os_error() != Some(libc::ENOSYS) {
+                    return Err(error);
+                }
+                // A kernel before 5.11: milliseconds, rounded down so that the caller's spin covers the rest.
+                self.precise = false;
+            }
+            let millis = libc::c_int::try_from(timeout.as_millis()).unwrap_or(libc::c_int::MAX);
+            // SAFETY: the buffer has room for `room` events.
+            check(unsafe { libc::epoll_wait(fd, self.events.as_mut_ptr(), room, millis) }).map(|count| count as usize)
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod poller {
+    use super::*;
+
+    /// Waits for sockets with poll, which every Unix has.
+    pub(crate) struct Poller {
+        sockets: Vec<libc::pollfd>,
+        tokens: Vec<usize>,
+    }
+
+    impl Poller {
+        pub(crate) fn new() -> io::Result<Self> {
+            Ok(Poller { sockets: Vec::new(), tokens: Vec::new() })
+        }
+
+        pub(crate) fn add(&mut self, fd: RawFd, token: usize, interest: Interest) -> io::Result<()> {
+            self.sockets.push(libc::pollfd { fd, events: flags(interest), revents: 0 });
+            self.tokens.push(token);
+            Ok(())
+        }
+
+        pub(crate) fn modify(&mut self, fd: RawFd, _token: usize, interest: Interest) -> io::Result<()> {
+            if let Some(socket) = self.sockets.iter_mut().find(|socket| socket.fd == fd) {
+                socket.events = flags(interest);
+            }
+            Ok(())
+        }
+
+        pub(crate) fn remove(&mut self, fd: RawFd) {
+            if let Some(at) = self.sockets.iter().position(|socket| socket.fd == fd) {
+                self.sockets.swap_remove(at);
+                self.tokens.swap_remove(at);
+            }
+        }
+
+        pub(crate) fn wait(&mut self, timeout: Duration, ready: &mut Vec<Ready>) -> io::Result<()> {
+            ready.clear();
+            let millis = libc::c_int::try_from(timeout.as_millis()).unwrap_or(libc::c_int::MAX);
+            // SAFETY: the array lives through the call and its length is passed with it.
+            let count = unsafe { libc::poll(self.sockets.as_mut_ptr(), self.sockets.len() as libc::nfds_t, millis) };
+            match check(count) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                Err(_) => return Ok(()),
+                Ok(_) => {}
+            }
+            let failed = libc::POLLHUP | libc::POLLERR;
+            ready.extend(self.sockets.iter().zip(&self.tokens).filter(|(socket, _)| socket.revents != 0).map(
+                |(socket, &token)| Ready {
+                    token,
+                    readable: socket.revents & (libc::POLLIN | failed) != 0,
+                    writable: socket.revents & (libc::POLLOUT | failed) != 0,
+                },
+            ));
+            Ok(())
+        }
+    }
+
+    fn flags(interest: Interest) -> libc::c_short {
+        match interest {
+            Interest::Read => libc::POLLIN,
+            Interest::ReadWrite => libc::POLLIN | libc::POLLOUT,
+        }
+    }
+}
+
+pub(crate) use poller::Poller;
+
+/// Begins to connect; the socket becomes writable when that has worked or failed.
+pub(crate) fn connect(address: &SocketAddr) -> io::Result<TcpStream> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    // SAFETY: no pointers; the descriptor is owned by the stream from here on.
+    let stream = unsafe { TcpStream::from_raw_fd(check(libc::socket(family, libc::SOCK_STREAM, 0))?) };
+    stream.set_nonblocking(true)?;
+    // SAFETY: no pointers.
+    check(unsafe { libc::fcntl(stream.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    let result = match address {
+        SocketAddr::V4(v4) => {
+            // SAFETY: all-zero is a valid sockaddr_in.
+            let mut raw: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+            raw.sin_family = libc::AF_INET as libc::sa_family_t;
+            raw.sin_port = v4.port().to_be();
+            raw.sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
+            connect_raw(&stream, &raw)
+        }
+        SocketAddr::V6(v6) => {
+            // SAFETY: all-zero is a valid sockaddr_in6.
+            let mut raw: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+            raw.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+            raw.sin6_port = v6.port().to_be();
+            raw.sin6_addr.s6_addr = v6.ip().octets();
+            raw.sin6_scope_id = v6.scope_id();
+            connect_raw(&stream, &raw)
+        }
+    };
+    match result {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        _ => Ok(stream),
+    }
+}
+
+fn connect_raw<T>(stream: &TcpStream, raw: &T) -> io::Result<()> {
+    // SAFETY: `raw` is a socket address of the length passed with it.
+    let result =
+        unsafe { libc::connect(stream.as_raw_fd(), (&raw const *raw).cast(), size_of::<T>() as libc::socklen_t) };
+    check(result).map(drop)
+}
+
+/// Asks the kernel to stamp what arrives on the socket; tells whether it will.
+pub(crate) fn stamp_arrivals(stream: &TcpStream) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        let flags: libc::c_uint = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+        // SAFETY: the option's value is an int of the length passed with it.
+        let result = unsafe {
+            libc::setsockopt(
+                stream.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_TIMESTAMPING,
+                (&raw const flags).cast(),
+                size_of_val(&flags) as libc::socklen_t,
+            )
+        };
+        result == 0
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = stream;
+        false
+    }
+}
+
+/// Reads what has arrived, with the kernel's stamp of the last of it: nanoseconds of wall-clock time.
+#[cfg(target_os = "linux")]
+pub(crate) fn receive(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+    /// Three time stamps behind a header, with room to spare; aligned as a header must be.
+    #[repr(C, align(8))]
+    struct Control([u8; 128]);
+    let mut control = Control([0; 128]);
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: all-zero is a valid msghdr.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = (&raw mut control).cast();
+    message.msg_controllen = size_of::<Control>() as _;
+    // SAFETY: the message's parts all live through the call.
+    let count = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut message, 0) };
+    if count < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut stamp = None;
+    // SAFETY: the kernel has filled the control buffer, and these macros stay inside it.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while !header.is_null() {
+            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_TIMESTAMPING {
+                let time: libc::timespec = std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
+                stamp = Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
+            }
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+    }
+    Ok((count as usize, stamp.filter(|&nanos| nanos > 0)))
+}
+
+/// Reads what has arrived; no stamps here.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn receive(mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+    io::Read::read(&mut stream, buffer).map(|count| (count, None))
+}
+
+/// Raises the limit of open files as far as the system lets us, and tells what it is.
+pub(crate) fn raise_open_file_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` lives through both calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
+            return 1024;
+        }
+        if limit.rlim_cur < limit.rlim_max {
+            let raised = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) == 0 {
+                limit.rlim_cur = limit.rlim_max;
+            }
+        }
+    }
+    limit.rlim_cur
+}
+
+/// Makes timers of this thread as exact as the system can; it would otherwise round them by 50 µs.
+pub(crate) fn sharpen_timers() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: no pointers.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize, 0_usize, 0_usize, 0_usize);
+    }
+}

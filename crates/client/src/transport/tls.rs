@@ -1,0 +1,87 @@
+//! TLS settings: the system's certificates, a given file's, or none at all.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+type Fault = Box<dyn std::error::Error + Send + Sync>;
+
+/// The configuration of all connections of a run.
+pub(crate) fn config(insecure: bool, ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, Fault> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let mut config = if insecure {
+        let verifier = Arc::new(AcceptAll { provider });
+        builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+    } else {
+        builder.with_root_certificates(roots(ca_file)?).with_no_client_auth()
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, Fault> {
+    let mut roots = RootCertStore::empty();
+    match ca_file {
+        Some(path) => {
+            for certificate in CertificateDer::pem_file_iter(path)? {
+                roots.add(certificate?)?;
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    Ok(roots)
+}
+
+/// The name certificates are checked against.
+pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, Fault> {
+    Ok(ServerName::try_from(host.to_owned())?)
+}
+
+/// Accepts any certificate, as `--insecure` asks; signatures are still checked.
+#[derive(Debug)]
+struct AcceptAll {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for AcceptAll {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

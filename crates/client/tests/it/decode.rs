@@ -1,0 +1,240 @@
+//! Bodies into rows without sockets: the protocols that nobody recorded, and what holds for all of them.
+
+use proptest::prelude::*;
+use tacho_client::backends::{AnswerDecoder, Expected, Flow};
+use tacho_client::{BackendKind, PayloadSpec, Rules};
+use tacho_core::json::parse;
+use tacho_core::{Content, FailureKind, Observation, Outcome, Request, Stamp};
+
+const RULES: [Rules; 2] = [Rules::Standard, Rules::Vllm];
+
+fn request(backend: BackendKind) -> Request {
+    let mut request = Request::text("once", 3, 4);
+    if backend == BackendKind::VllmRerank {
+        request.content = Content::Texts(vec!["q".into(), "d".into()]);
+    }
+    if backend == BackendKind::OpenAiAudio {
+        request.media = Some(parse(r#"{"audio": [[0.0], 8000]}"#).unwrap());
+    }
+    request
+}
+
+fn expected(backend: BackendKind, extra_body: &str) -> Expected {
+    let extra_body = parse(extra_body).unwrap().as_dict().unwrap().clone();
+    let payload = PayloadSpec { ignore_eos: true, extra_body, ..PayloadSpec::default() };
+    backend.encode(&payload, &request(backend)).unwrap().expected
+}
+
+/// Reads a body in these pieces; each arrives one nanosecond after the last.
+fn read(backend: BackendKind, rules: Rules, expected: &Expected, pieces: &[&[u8]]) -> Observation {
+    let mut decoder = AnswerDecoder::new(backend, rules, expected);
+    decoder.head(Some("application/json"), Some(r#"{"usage": {"prompt_tokens": 6}}"#));
+    let mut row = Observation::released(0, Stamp::ZERO, Stamp::ZERO);
+    for (at, piece) in pieces.iter().enumerate() {
+        if decoder.feed(piece, Stamp(at as u64), &mut row) == Flow::Stop {
+            row.outcome = decoder.verdict(&mut row);
+            return row;
+        }
+    }
+    row.outcome = decoder.finish(Stamp(pieces.len() as u64), &mut row);
+    row
+}
+
+fn read_as(name: &str, rules: Rules, pieces: &[&str]) -> Observation {
+    let backend = BackendKind::from_name(name).unwrap();
+    let pieces: Vec<&[u8]> = pieces.iter().map(|piece| piece.as_bytes()).collect();
+    read(backend, rules, &expected(backend, "{}"), &pieces)
+}
+
+fn failure(row: &Observation) -> Option<FailureKind> {
+    row.outcome.failure().map(|failure| failure.kind)
+}
+
+fn text(row: &Observation) -> &str {
+    std::str::from_utf8(&row.text).unwrap()
+}
+
+#[test]
+fn tgi_takes_the_text_of_its_last_event() {
+    let token = |text: &str, whole: &str| {
+        format!(
+            "data:{{\"index\":1,\"token\":{{\"id\":7,\"text\":\"{text}\",\"special\":false}},\"generated_text\":{whole}}}\n\n"
+        )
+    };
+    let pieces = [token(" a", "null"), token(" b", "\" a b\"")];
+    for rules in RULES {
+        let row = read_as("tgi", rules, &[&pieces[0], &pieces[1]]);
+        assert_eq!((&row.outcome, text(&row), row.chunks.len()), (&Outcome::Complete, " a b", 2));
+        // The end of text was to be ignored, so that the length is known.
+        assert_eq!(row.usage.completion_tokens, Some(4));
+        let cut = read_as("tgi", rules, &[&pieces[0]]);
+        assert_eq!(failure(&cut), (rules == Rules::Standard).then_some(FailureKind::Truncated));
+        assert_eq!(failure(&read_as("tgi", rules, &[": ping\n\n"])), Some(FailureKind::Empty));
+    }
+    let counted = token(" b", "\" a b\",\"details\":{\"generated_tokens\":2}");
+    assert_eq!(read_as("tgi", Rules::Standard, &[&counted]).usage.completion_tokens, Some(2));
+    let error = "data:{\"error\":\"overloaded\",\"error_type\":\"overloaded\"}\n\n";
+    assert_eq!(failure(&read_as("tgi", Rules::Standard, &[&pieces[0], error])), Some(FailureKind::ErrorInStream));
+}
+
+#[test]
+fn tensorrt_llm_adds_up_its_texts() {
+    let pieces = ["data: {\"model_name\":\"e\",\"text_output\":\" a\"}\n\n", "data: {\"text_output\":\"\\u00e9\"}\n\n"];
+    for rules in RULES {
+        let row = read_as("tensorrt-llm", rules, &pieces);
+        assert_eq!((&row.outcome, text(&row), row.chunks.len()), (&Outcome::Complete, " aé", 2));
+        assert_eq!(row.usage.completion_tokens, None);
+        let other = read_as("tensorrt-llm", rules, &["data: {\"output\": 1}\n\n"]);
+        assert_eq!(failure(&other), Some(FailureKind::Malformed));
+    }
+    assert_eq!(failure(&read_as("tensorrt-llm", Rules::Standard, &[""])), Some(FailureKind::Empty));
+    assert_eq!(read_as("tensorrt-llm", Rules::Vllm, &[""]).outcome, Outcome::Complete);
+}
+
+#[test]
+fn deepspeed_mii_answers_whole() {
+    for rules in RULES {
+        let of = |body: &str| read_as("deepspeed-mii", rules, &[&body[..3], &body[3..]]);
+        let row = of(r#"{"choices": [{"text": "a"}], "text": ["b"]}"#);
+        assert_eq!((&row.outcome, text(&row), row.chunks.len()), (&Outcome::Complete, "a", 0));
+        assert_eq!(text(&of(r#"{"text": ["b"]}"#)), "b");
+        assert_eq!(failure(&of("{bad")), Some(FailureKind::Malformed));
+        assert_eq!(failure(&of("{  }")), (rules == Rules::Standard).then_some(FailureKind::Empty));
+    }
+    let error = read_as("deepspeed-mii", Rules::Standard, &[r#"{"error": {"message": "m"}}"#]);
+    assert_eq!(failure(&error), Some(FailureKind::ErrorInStream));
+}
+
+#[test]
+fn older_completions_take_usage_from_any_event_but_not_for_the_prompt() {
+    let event = r#"{"choices": [{"text": "a"}], "usage": {"prompt_tokens": 9, "completion_tokens": 3}}"#;
+    let body = format!("data: {event}\ndata: [DONE]\n");
+    let strict = read_as("sglang", Rules::Vllm, &[&body]);
+    assert_eq!((strict.usage.completion_tokens, strict.usage.prompt_tokens), (Some(3), None));
+    let body = format!("data: {event}\n\ndata: [DONE]\n\n");
+    let row = read_as("llama.cpp", Rules::Standard, &[&body]);
+    assert_eq!((row.usage.completion_tokens, row.usage.prompt_tokens), (Some(3), Some(9)));
+    assert_eq!(row.outcome, Outcome::Complete);
+    let comment = read_as("lmdeploy", Rules::Vllm, &[": ping\n", &body]);
+    assert_eq!(failure(&comment), Some(FailureKind::Malformed));
+}
+
+#[test]
+fn generate_lines_grow_past_the_prompt() {
+    let lines = [
+        "{\"text\": [\"once\"]}\n",
+        "{\"text\": [\"once upon\"]}\n",
+        "{\"text\": [\"once upon\"]}\n",
+        "{\"text\": [\"once upon\\n\"]}\n",
+    ];
+    for rules in RULES {
+        let row = read_as("vllm-generate", rules, &lines);
+        assert_eq!((&row.outcome, text(&row)), (&Outcome::Complete, " upon\n"));
+        assert_eq!(row.chunks, [Stamp(1), Stamp(3)]);
+        // An answer that is not streamed is one line, which need not end.
+        let whole = read_as("vllm-generate", rules, &["{\"text\": [\"once ", "upon\"]}"]);
+        assert_eq!((&whole.outcome, text(&whole), whole.chunks.len()), (&Outcome::Complete, " upon", 1));
+        assert_eq!(failure(&read_as("vllm-generate", rules, &lines[..1])), Some(FailureKind::Empty));
+    }
+    let cut = read_as("vllm-generate", Rules::Standard, &[lines[1], "{\"text\": [\"once up"]);
+    assert_eq!(failure(&cut), Some(FailureKind::Truncated));
+    let error = read_as("vllm-generate", Rules::Standard, &["{\"error\": \"aborted\"}\n"]);
+    assert_eq!(failure(&error), Some(FailureKind::ErrorInStream));
+}
+
+#[test]
+fn a_tool_call_alone_is_an_answer() {
+    let body = "data: {\"type\": \"response.function_call_arguments.delta\", \"delta\": \"{\"}\n\n\
+                data: {\"type\": \"response.completed\", \"response\": {\"usage\": {\"output_tokens\": 1}}}\n\n";
+    let row = read_as("openai-responses", Rules::Standard, &[body]);
+    assert_eq!((&row.outcome, row.chunks.len(), row.first_content), (&Outcome::Complete, 1, Some(Stamp(0))));
+    assert_eq!(failure(&read_as("openai-responses", Rules::Vllm, &[body])), Some(FailureKind::Empty));
+}
+
+#[test]
+fn byte_encodings_are_read_as_asked() {
+    let backend = BackendKind::OpenAiEmbeddings;
+    for (encoding, tokens) in [("bytes", 6), ("bytes_only", 3)] {
+        let expected = expected(backend, &format!(r#"{{"encoding_format": "{encoding}"}}"#));
+        for rules in RULES {
+            let row = read(backend, rules, &expected, &[b"\x00\xff"]);
+            assert_eq!((&row.outcome, row.usage.prompt_tokens), (&Outcome::Complete, Some(tokens)));
+            let bare = read(backend, rules, &expected, &[]);
+            assert_eq!(failure(&bare), (rules == Rules::Standard).then_some(FailureKind::Empty));
+        }
+    }
+}
+
+/// Pieces of which real and broken answers are made.
+fn body() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        Just("data: "),
+        Just("data:"),
+        Just("\n"),
+        Just("\n\n"),
+        Just("\r\n"),
+        Just(": ping"),
+        Just("event: response.completed"),
+        Just("[DONE]"),
+        Just(r#"{"choices": [{"text": "a", "delta": {"content": "b"}}]}"#),
+        Just(r#"{"choices": [{"text": "é\n", "delta": {"content": "\ud83d\ude42"}}]}"#),
+        Just(r#"{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}"#),
+        Just(r#"{"type": "response.output_text.delta", "delta": "x"}"#),
+        Just(r#"{"type": "response.reasoning_text.delta", "delta": "x"}"#),
+        Just(r#"{"type": "response.refusal.delta", "delta": "x"}"#),
+        Just(r#"{"type": "response.completed", "response": {"usage": {"output_tokens": 4, "input_tokens": 5}}}"#),
+        Just(r#"{"type": "error", "message": "m"}"#),
+        Just(r#"{"token": {"text": "t"}, "generated_text": null}"#),
+        Just(r#"{"token": {"text": "t"}, "generated_text": "tt", "details": {"generated_tokens": 2}}"#),
+        Just(r#"{"text_output": "o"}"#),
+        Just(r#"{"text": ["once upon"]}"#),
+        Just(r#"{"text": ["once upon a time", 3]}"#),
+        Just(r#"{"data": [{"embedding": [0.1, -2e3]}], "usage": {"prompt_tokens": 9}}"#),
+        Just(r#"{"error": {"message": "m"}}"#),
+        Just("{\"open\": "),
+        Just("\u{feff}"),
+        Just("\0"),
+        Just(" "),
+    ];
+    let known = prop::collection::vec(piece, 0..14).prop_map(|pieces| pieces.concat().into_bytes());
+    prop_oneof![
+        4 => known.clone(),
+        1 => prop::collection::vec(any::<u8>(), 0..120),
+        1 => (known, prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(mut body, noise)| {
+            let middle = body.len() / 2;
+            body.splice(middle..middle, noise);
+            body
+        }),
+    ]
+}
+
+/// A row without what hangs on when its bytes came.
+fn timeless(mut row: Observation) -> Observation {
+    row.chunks.iter_mut().chain(&mut row.first_content).for_each(|stamp| *stamp = Stamp::ZERO);
+    row
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn any_body_is_read_without_panic_and_alike_however_it_is_cut(
+        body in body(),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
+    ) {
+        let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(body.len() + 1)).collect();
+        at.sort_unstable();
+        at.push(body.len());
+        let mut start = 0;
+        let pieces: Vec<&[u8]> = at.iter().map(|&end| &body[std::mem::replace(&mut start, end)..end]).collect();
+        let bytewise: Vec<&[u8]> = body.chunks(1).collect();
+        for backend in BackendKind::ALL {
+            let expected = expected(backend, "{}");
+            for rules in RULES {
+                let whole = timeless(read(backend, rules, &expected, &[&body]));
+                prop_assert_eq!(&timeless(read(backend, rules, &expected, &pieces)), &whole, "{:?} {:?}", backend, rules);
+                prop_assert_eq!(&timeless(read(backend, rules, &expected, &bytewise)), &whole, "{:?} {:?}", backend, rules);
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Answers against the outcomes vLLM derives from them, and against the outcomes they deserve.
+
+use std::io::Write;
+use std::net::TcpStream;
+
+use base64::Engine;
+use serde_json::Value as Json;
+use tacho_client::{BackendKind, PayloadSpec, Rules, Task};
+use tacho_core::json::parse;
+use tacho_core::{Content, FailureKind, Observation, Outcome, Request};
+use tacho_testkit::{golden_files, golden_json};
+
+use crate::scripted::{Keep, Script, WHOLE, serve, write_stream};
+use crate::upstream::{Function, Verdict, verdict};
+use crate::wire::{endpoint, request_of, send};
+
+fn segments(answer: &Json) -> Vec<Vec<u8>> {
+    let engine = base64::engine::general_purpose::STANDARD;
+    let decode = |segment: &Json| engine.decode(segment["b64"].as_str().unwrap()).unwrap();
+    answer["segments"].as_array().map(|all| all.iter().map(decode).collect()).unwrap_or_default()
+}
+
+/// Writes a recorded answer, each segment on its own.
+fn play(answer: &Json, stream: &mut TcpStream) -> Keep {
+    if answer["end"] == "early" {
+        return Keep::Close;
+    }
+    let segments = segments(answer);
+    let total: usize = segments.iter().map(Vec::len).sum();
+    let framing = answer["framing"].as_str().unwrap();
+    let mut head = format!("HTTP/1.1 {} {}\r\n", answer["status"], answer["reason"].as_str().unwrap());
+    for pair in answer["headers"].as_array().unwrap() {
+        head += &format!("{}: {}\r\n", pair[0].as_str().unwrap(), pair[1].as_str().unwrap());
+    }
+    head += &match framing {
+        "chunked" => "Transfer-Encoding: chunked\r\n".to_owned(),
+        "length" => format!("Content-Length: {total}\r\n"),
+        "length-lie" => format!("Content-Length: {}\r\n", total + 1000),
+        _ => "Connection: close\r\n".to_owned(),
+    };
+    let _ = stream.write_all(format!("{head}\r\n").as_bytes());
+    for segment in segments {
+        if framing == "chunked" {
+            let _ = stream.write_all(format!("{:x}\r\n", segment.len()).as_bytes());
+        }
+        let _ = stream.write_all(&segment);
+        if framing == "chunked" {
+            let _ = stream.write_all(b"\r\n");
+        }
+    }
+    match answer["end"].as_str().unwrap() {
+        "normal" if framing == "chunked" => {
+            let _ = stream.write_all(b"0\r\n\r\n");
+            Keep::Open
+        }
+        "normal" if framing == "length" => Keep::Open,
+        "reset" => {
+            // The reset discards what has not been read yet, so let the client read first.
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            Keep::Reset
+        }
+        _ => Keep::Close,
+    }
+}
+
+fn observe(case: &Json, rules: Rules) -> Observation {
+    let answer = case["answer"].clone();
+    let refused = case["name"].as_str().unwrap().ends_with("connection-refused");
+    let mut asked = 0;
+    let script: Script = Box::new(move |_, stream| {
+        asked += 1;
+        // A redirect leads to an answer that is whole.
+        if asked > 1 {
+            write_stream(stream, &WHOLE);
+            return Keep::Open;
+        }
+        play(&answer, stream)
+    });
+    let server = serve(script);
+    let backend = backend_of(case);
+    let port = if refused { 1 } else { server.address.port() };
+    let url = format!("http://127.0.0.1:{port}{}", backend.default_endpoint());
+    let payload = payload_of(case);
+    send(endpoint(&url, backend, rules), &payload, &[request_for(case, backend)]).remove(0)
+}
+
+fn backend_of(case: &Json) -> BackendKind {
+    BackendKind::from_name(case["backend"].as_str().unwrap()).unwrap()
+}
+
+/// The request of a case; what the recording left out is whatever the backend can send.
+fn request_for(case: &Json, backend: BackendKind) -> Request {
+    let mut request = request_of(&case["input"]);
+    if case["input"]["prompt"].is_null() {
+        request.content = match backend {
+            BackendKind::VllmRerank => Content::Texts(vec!["q".into(), "a".into(), "b".into()]),
+            _ => Content::Text("p".into()),
+        };
+    }
+    if backend == BackendKind::OpenAiAudio {
+        request.media = Some(parse(r#"{"audio": [[0.0, 0.5], 8000]}"#).unwrap());
+    }
+    request
+}
+
+fn payload_of(case: &Json) -> PayloadSpec {
+    let extra = parse(&case["input"]["extra_body"].to_string()).unwrap();
+    let extra_body = extra.as_dict().cloned().unwrap_or_default();
+    PayloadSpec { model: "m".into(), extra_body, ..PayloadSpec::default() }
+}
+
+fn seen(row: &Observation) -> Verdict {
+    Verdict {
+        success: row.outcome.is_complete(),
+        text: String::from_utf8_lossy(&row.text).into_owned(),
+        token_events: row.chunks.len(),
+        output_tokens: row.usage.completion_tokens.unwrap_or(0),
+        prompt_tokens: row.usage.prompt_tokens,
+    }
+}
+
+fn recorded(case: &Json) -> Verdict {
+    let expect = &case["expect"];
+    let pooling = backend_of(case).task() == Task::Pooling;
+    let positive = expect["ttft_positive"].as_bool().unwrap();
+    let asked = case["input"]["prompt_len"].as_u64().unwrap();
+    let prompt = expect["prompt_len"].as_f64().unwrap() as u64;
+    Verdict {
+        success: expect["success"].as_bool().unwrap(),
+        // The responses function keeps the text of a failure; we do not.
+        text: expect["generated_text"].as_str().filter(|_| expect["success"] == true).unwrap_or_default().to_owned(),
+        token_events: if pooling { 0 } else { usize::from(positive) + expect["n_itl"].as_u64().unwrap() as usize },
+        output_tokens: expect["output_tokens"].as_f64().unwrap_or(0.0) as u64,
+        prompt_tokens: (prompt != asked).then_some(prompt),
+    }
+}
+
+fn cases() -> Vec<Json> {
+    let name = |path: &std::path::PathBuf| format!("sse/{}", path.file_name().unwrap().to_string_lossy());
+    golden_files("sse", ".json").iter().map(|path| golden_json(&name(path))).collect()
+}
+
+/// Whether upstream's own rules give another verdict when the same bytes come in one read.
+fn hangs_on_cuts(case: &Json) -> Option<Verdict> {
+    let answer = &case["answer"];
+    let plain = answer["status"] == 200 && answer["end"] == "normal" && !case.to_string().contains("Content-Encoding");
+    let function = match backend_of(case) {
+        BackendKind::Vllm | BackendKind::OpenAi => Function::Completions,
+        BackendKind::OpenAiChat => Function::Chat,
+        BackendKind::OpenAiAudio => Function::Audio,
+        BackendKind::OpenAiResponses => Function::Responses,
+        _ => return None,
+    };
+    if !plain {
+        return None;
+    }
+    let reads = segments(answer);
+    let (cut, whole) = (verdict(&reads, function), verdict(&[reads.concat()], function));
+    (cut != whole).then_some(whole)
+}
+
+#[test]
+fn strict_parity_gives_upstreams_verdicts() {
+    let (mut same, mut cut) = (0, 0);
+    for case in cases() {
+        let name = case["name"].as_str().unwrap();
+        let row = observe(&case, Rules::Vllm);
+        match hangs_on_cuts(&case) {
+            Some(whole) => {
+                let ours = seen(&row);
+                assert_eq!((ours.success, &ours.text), (whole.success, &whole.text), "{name}, as a whole");
+                // In one read upstream fails before it looks at any event; we have seen those before the fault.
+                assert!(!whole.success || ours == whole, "{name}, as a whole");
+                cut += 1;
+            }
+            None => {
+                let (ours, mut theirs) = (seen(&row), recorded(&case));
+                if name.contains("surrogate") && case["expect"]["generated_text"].is_null() {
+                    let mut json = Vec::new();
+                    tacho_core::json::write_wtf8(&mut json, &row.text);
+                    let expected = case["expect"]["generated_text_json"].as_str().unwrap();
+                    assert_eq!(String::from_utf8(json).unwrap(), expected, "{name}");
+                    theirs.text = ours.text.clone();
+                }
+                if backend_of(&case).task() == Task::Pooling {
+                    let prompt = case["expect"]["prompt_len"].as_u64().unwrap();
+                    assert_eq!(ours.prompt_tokens.unwrap_or(0), prompt, "{name}");
+                    assert!(!ours.success || row.done > row.sent, "{name}");
+                    theirs.prompt_tokens = ours.prompt_tokens;
+                }
+                theirs.prompt_tokens = theirs.prompt_tokens.or(ours.prompt_tokens);
+                assert_eq!(ours, theirs, "{name}: {:?}", row.outcome);
+                check_error(name, &case, &row);
+                same += 1;
+            }
+        }
+    }
+    assert!(same > 380 && cut > 40 && cut < 90, "{same} as recorded, {cut} as a whole");
+}
+
+/// Errors that are not Python tracebacks are the same text.
+fn check_error(name: &str, case: &Json, row: &Observation) {
+    // Upstream never looks at a last event that it cannot read; we say that it is broken.
+    // What the system or the HTTP library says, each says its own way.
+    let unread = row.outcome.failure().is_some_and(|failure| {
+        matches!(failure.kind, FailureKind::Malformed | FailureKind::Connect | FailureKind::ConnectionLost)
+    });
+    if case["expect"]["error_is_traceback"] == false && !unread {
+        let ours = row.outcome.failure().map_or("", |failure| failure.message.as_str());
+        assert_eq!(ours, case["expect"]["error_last_line"].as_str().unwrap(), "{name}");
+    }
+}
+
+/// What each recorded answer deserves; all that are not named are complete.
+fn deserved(name: &str, backend: BackendKind) -> Option<FailureKind> {
+    match backend {
+        BackendKind::OpenAiResponses => deserved_response(name.strip_prefix("responses-").unwrap()),
+        _ if backend.task() == Task::Pooling => {
+            deserved_pooling(name.strip_prefix(backend.name()).unwrap().trim_start_matches('-'))
+        }
+        _ => deserved_choices(name.split_once('-').map_or(name, |(_, case)| case)),
+    }
+}
+
+fn deserved_response(case: &str) -> Option<FailureKind> {
+    Some(match case {
+        "bad-json" | "delta-number" | "json-list" => FailureKind::Malformed,
+        "error-event"
+        | "error-event-with-error-member"
+        | "error-string"
+        | "error-then-completed"
+        | "error-two"
+        | "error-without-type"
+        | "failed" => FailureKind::ErrorInStream,
+        "chat-shape" | "plain-json-body" | "terminal-only" | "type-only-in-event-line" => FailureKind::Empty,
+        "no-terminal" => FailureKind::Truncated,
+        "disconnect-mid-stream" => FailureKind::ConnectionLost,
+        _ if case.starts_with("http-") => FailureKind::Http(case[5..8].parse().unwrap()),
+        _ => return None,
+    })
+}
+
+fn deserved_pooling(case: &str) -> Option<FailureKind> {
+    Some(match case {
+        "bad-json" | "bytes-bad-metadata" | "bytes-no-metadata" | "json-list" => FailureKind::Malformed,
+        "empty-body" | "usage-missing" | "usage-no-prompt-tokens" | "usage-null" => FailureKind::Empty,
+        "error-body-200" => FailureKind::ErrorInStream,
+        "connection-refused" => FailureKind::Connect,
+        "disconnect" | "disconnect-before-headers" => FailureKind::ConnectionLost,
+        _ if case.starts_with("http-") => FailureKind::Http(case[5..8].parse().unwrap()),
+        _ => return None,
+    })
+}
+
+fn deserved_choices(case: &str) -> Option<FailureKind> {
+    Some(match case {
+        "bad-json-own-segment"
+        | "bad-json-terminated"
+        | "choice-not-object"
+        | "choices-object"
+        | "content-list"
+        | "content-number"
+        | "delta-string"
+        | "invalid-utf8"
+        | "json-list"
+        | "json-null"
+        | "json-number-split"
+        | "json-string"
+        | "pretty-json"
+        | "text-number" => FailureKind::Malformed,
+        "error-in-stream" | "error-object-string" | "error-only" | "error-with-choices" => FailureKind::ErrorInStream,
+        "blank-only"
+        | "completions-shape"
+        | "done-only"
+        | "empty-body"
+        | "html-body"
+        | "indented-data"
+        | "message-instead-of-delta"
+        | "plain-json-body"
+        | "plain-json-body-with-blank-line"
+        | "usage-only" => FailureKind::Empty,
+        "disconnect-close-framing"
+        | "id-line"
+        | "last-event-cut"
+        | "last-event-unterminated"
+        | "missing-done"
+        | "no-blank-line"
+        | "single-newline-one-segment" => FailureKind::Truncated,
+        "connection-refused" => FailureKind::Connect,
+        "disconnect-after-headers"
+        | "disconnect-before-headers"
+        | "disconnect-length"
+        | "disconnect-mid-stream"
+        | "reset-mid-stream" => FailureKind::ConnectionLost,
+        _ if case.starts_with("http-") => FailureKind::Http(case[5..8].parse().unwrap()),
+        _ => return None,
+    })
+}
+
+#[test]
+fn each_answer_gets_the_outcome_it_deserves() {
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let name = case["name"].as_str().unwrap();
+        if name.starts_with("real-") {
+            continue;
+        }
+        let row = observe(&case, Rules::Standard);
+        let kind = row.outcome.failure().map(|failure| failure.kind);
+        let deserved = deserved(name, backend_of(&case));
+        if kind != deserved {
+            wrong.push(format!("{name}: {:?}, not {deserved:?}", row.outcome));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn answers_of_a_real_server_are_complete_unless_refused() {
+    for case in cases() {
+        let name = case["name"].as_str().unwrap();
+        if !name.starts_with("real-") {
+            continue;
+        }
+        let row = observe(&case, Rules::Standard);
+        let expected = recorded(&case);
+        assert_eq!(row.outcome == Outcome::Complete, expected.success, "{name}: {:?}", row.outcome);
+        assert_eq!(row.chunks.len(), expected.token_events, "{name}");
+        assert_eq!(String::from_utf8_lossy(&row.text), expected.text, "{name}");
+    }
+}
+
+#[test]
+fn whole_answers_are_timed_by_the_read_that_ended_them() {
+    let pause = std::time::Duration::from_millis(40);
+    let body = r#"{"data": [{"embedding": [1.0]}], "usage": {"prompt_tokens": 4}}"#;
+    let script: Script = Box::new(move |_, stream| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        let _ = stream.write_all(format!("{head}{}", &body[..9]).as_bytes());
+        std::thread::sleep(pause);
+        let _ = stream.write_all(&body.as_bytes()[9..]);
+        Keep::Open
+    });
+    let server = serve(script);
+    let url = format!("http://{}/v1/embeddings", server.address);
+    let endpoint = endpoint(&url, BackendKind::OpenAiEmbeddings, Rules::Standard);
+    let row = send(endpoint, &PayloadSpec::default(), &[Request::text("p", 1, 0)]).remove(0);
+    assert_eq!((&row.outcome, row.chunks.len()), (&Outcome::Complete, 0));
+    assert_eq!(row.usage.prompt_tokens, Some(4));
+    let first_byte = row.first_byte.unwrap();
+    assert!(first_byte > row.sent && row.done.since(first_byte) > pause / 2);
+}

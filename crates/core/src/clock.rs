@@ -1,0 +1,122 @@
+//! Time inside a run: nanoseconds since the run's origin, on a monotonic clock.
+
+use std::ops::{Add, Sub};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A moment: nanoseconds since the origin of the clock that made it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp(pub u64);
+
+impl Stamp {
+    /// The clock's origin.
+    pub const ZERO: Stamp = Stamp(0);
+    /// Later than any moment of a run.
+    pub const NEVER: Stamp = Stamp(u64::MAX);
+
+    /// The moment `seconds` after the origin; negative and NaN become the origin.
+    pub fn from_secs(seconds: f64) -> Self {
+        Stamp((seconds * 1e9).round() as u64)
+    }
+
+    /// Seconds since the origin.
+    pub fn secs(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// Time since `earlier`, zero when it is not earlier.
+    pub fn since(self, earlier: Stamp) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Signed seconds from `earlier` to here.
+    pub fn secs_since(self, earlier: Stamp) -> f64 {
+        if self >= earlier { (self.0 - earlier.0) as f64 / 1e9 } else { -((earlier.0 - self.0) as f64 / 1e9) }
+    }
+}
+
+impl Add<Duration> for Stamp {
+    type Output = Stamp;
+
+    fn add(self, time: Duration) -> Stamp {
+        Stamp(self.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl Sub<Duration> for Stamp {
+    type Output = Stamp;
+
+    fn sub(self, time: Duration) -> Stamp {
+        Stamp(self.0.saturating_sub(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// Where "now" comes from.
+pub trait Clock: Send + Sync {
+    /// The present moment.
+    fn now(&self) -> Stamp;
+}
+
+/// The machine's monotonic clock, counted from the moment this was made.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock {
+    origin: Instant,
+}
+
+impl SystemClock {
+    /// A clock whose origin is now.
+    pub fn start() -> Self {
+        SystemClock { origin: Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Stamp {
+        // A run of 584 years would be needed to overflow.
+        Stamp(self.origin.elapsed().as_nanos() as u64)
+    }
+}
+
+/// A clock that moves only when told to, for tests.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    now: AtomicU64,
+}
+
+impl ManualClock {
+    /// Moves to `stamp`.
+    pub fn set(&self, stamp: Stamp) {
+        self.now.store(stamp.0, Ordering::Relaxed);
+    }
+
+    /// Moves forward by `time`.
+    pub fn advance(&self, time: Duration) {
+        self.set(self.now() + time);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Stamp {
+        Stamp(self.now.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_convert_to_seconds_and_back() {
+        assert_eq!(Stamp::from_secs(1.5), Stamp(1_500_000_000));
+        assert_eq!(Stamp::from_secs(-1.0), Stamp::ZERO);
+        assert_eq!(Stamp(250_000_000).secs(), 0.25);
+        assert_eq!(Stamp(1).secs_since(Stamp(3)), -2e-9);
+    }
+
+    #[test]
+    fn manual_clock_moves_only_when_told() {
+        let clock = ManualClock::default();
+        clock.advance(Duration::from_millis(3));
+        assert_eq!(clock.now(), Stamp(3_000_000));
+    }
+}

@@ -1,0 +1,225 @@
+//! JSON as Python's `json` module reads and writes it: `NaN` and `Infinity` are numbers, key order is kept,
+//! integers keep all their digits, floats print as `repr` does, and text is ASCII with `, ` and `: ` between.
+
+mod read;
+mod write;
+
+pub use read::{ParseError, parse, parse_prefix};
+pub use write::{dumps, float_repr, write_str, write_value, write_wtf8};
+
+/// A JSON value with Python's distinctions.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// `null`.
+    Null,
+    /// `true`, `false`.
+    Bool(bool),
+    /// An integer that fits.
+    Int(i64),
+    /// An integer that does not, in its digits.
+    BigInt(String),
+    /// A float, finite or not.
+    Float(f64),
+    /// A text.
+    Str(String),
+    /// An array.
+    List(Vec<Value>),
+    /// An object; keys are unique.
+    Dict(Dict),
+}
+
+/// An object with its keys in insertion order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Dict {
+    entries: Vec<(String, Value)>,
+}
+
+impl Dict {
+    /// An empty object.
+    pub fn new() -> Self {
+        Dict::default()
+    }
+
+    /// Sets `key`; an existing key keeps its place, as in a Python dict.
+    pub fn set(&mut self, key: impl Into<String>, value: impl Into<Value>) {
+        let (key, value) = (key.into(), value.into());
+        match self.entries.iter_mut().find(|(name, _)| *name == key) {
+            Some(entry) => entry.1 = value,
+            None => self.entries.push((key, value)),
+        }
+    }
+
+    /// The value of `key`.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.entries.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// Removes `key` and hands back its value.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        let at = self.entries.iter().position(|(name, _)| name == key)?;
+        Some(self.entries.remove(at).1)
+    }
+
+    /// Sets every key of `other` here, as `dict.update` does.
+    pub fn update(&mut self, other: &Dict) {
+        for (key, value) in &other.entries {
+            self.set(key.as_str(), value.clone());
+        }
+    }
+
+    /// The entries in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.entries.iter().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Appends a key known to be new, without the search that [`Dict::set`] makes.
+    pub(crate) fn push(&mut self, key: String, value: Value) {
+        self.entries.push((key, value));
+    }
+}
+
+impl FromIterator<(String, Value)> for Dict {
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(entries: I) -> Self {
+        let mut dict = Dict::new();
+        for (key, value) in entries {
+            dict.set(key, value);
+        }
+        dict
+    }
+}
+
+impl Value {
+    /// The object, if it is one.
+    pub fn as_dict(&self) -> Option<&Dict> {
+        match self {
+            Value::Dict(dict) => Some(dict),
+            _ => None,
+        }
+    }
+
+    /// The array, if it is one.
+    pub fn as_list(&self) -> Option<&[Value]> {
+        match self {
+            Value::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is one.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Value::Str(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number as a float, if it is one.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Value::Int(number) => Some(*number as f64),
+            Value::BigInt(digits) => digits.parse().ok(),
+            Value::Float(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The number, if it is a whole one that fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            Value::Int(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The member `key` of an object.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.as_dict()?.get(key)
+    }
+
+    /// Python's `bool(value)`.
+    pub fn truthy(&self) -> bool {
+        match self {
+            Value::Null => false,
+            Value::Bool(flag) => *flag,
+            Value::Int(number) => *number != 0,
+            Value::BigInt(_) => true,
+            Value::Float(number) => *number != 0.0,
+            Value::Str(text) => !text.is_empty(),
+            Value::List(items) => !items.is_empty(),
+            Value::Dict(dict) => !dict.is_empty(),
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Value::Str(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Value::Str(text)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Self {
+        Value::Bool(flag)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Value::Int(number)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        i64::try_from(number).map_or_else(|_| Value::BigInt(number.to_string()), Value::Int)
+    }
+}
+
+impl From<usize> for Value {
+    fn from(number: usize) -> Self {
+        Value::from(number as u64)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Value::Float(number)
+    }
+}
+
+impl From<Dict> for Value {
+    fn from(dict: Dict) -> Self {
+        Value::Dict(dict)
+    }
+}
+
+impl From<Vec<Value>> for Value {
+    fn from(items: Vec<Value>) -> Self {
+        Value::List(items)
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, Into::into)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,14 @@
+//! The nouns all of tacho's crates share. No I/O, no async, no clock reads but [`Clock`]'s.
+
+pub mod clock;
+pub mod event;
+pub mod json;
+pub mod observation;
+pub mod outcome;
+pub mod request;
+
+pub use clock::{Clock, ManualClock, Stamp, SystemClock};
+pub use event::{Counters, EventSink, RunEvent};
+pub use observation::{Observation, Usage};
+pub use outcome::{Failure, FailureKind, Outcome};
+pub use request::{Content, Request};

@@ -1,0 +1,156 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tacho_core::{ManualClock, Outcome};
+use tacho_pyrand::randomstate::RandomState;
+
+use super::*;
+use crate::ScheduleSpec;
+
+/// Serves each request in a fixed time on a clock that it moves itself.
+struct Served {
+    clock: Arc<ManualClock>,
+    time: Duration,
+    stop_after: Option<(usize, StopSignal)>,
+}
+
+struct ServedWorker<'a> {
+    target: &'a Served,
+    under_way: VecDeque<Observation>,
+    finished: usize,
+}
+
+impl Target for Served {
+    type Worker<'t> = ServedWorker<'t>;
+
+    fn worker(&self, _id: usize, _of: usize) -> ServedWorker<'_> {
+        ServedWorker { target: self, under_way: VecDeque::new(), finished: 0 }
+    }
+}
+
+impl Worker for ServedWorker<'_> {
+    fn issue(&mut self, mut row: Observation) {
+        row.sent = self.target.clock.now();
+        self.under_way.push_back(row);
+    }
+
+    fn turn(&mut self, until: Stamp, done: &mut Vec<Observation>) {
+        // Time creeps so that a spinning loop ends, and jumps to whatever comes first otherwise.
+        let now = self.target.clock.now();
+        let soon = now + Duration::from_micros(1);
+        let first_end = self.under_way.front().map_or(Stamp::NEVER, |row| row.sent + self.target.time);
+        self.target.clock.set(until.min(first_end).max(soon));
+        let now = self.target.clock.now();
+        while self.under_way.front().is_some_and(|row| row.sent + self.target.time <= now) {
+            let mut row = self.under_way.pop_front().expect("there is a front");
+            row.done = row.sent + self.target.time;
+            done.push(row);
+            self.finished += 1;
+            if let Some((after, stop)) = &self.target.stop_after
+                && self.finished == *after
+            {
+                stop.ask();
+            }
+        }
+    }
+
+    fn abort(&mut self, done: &mut Vec<Observation>) {
+        for mut row in self.under_way.drain(..) {
+            row.outcome = Outcome::failed(tacho_core::FailureKind::Aborted, "stopped");
+            done.push(row);
+        }
+    }
+
+    fn take_tokens(&mut self) -> u64 {
+        0
+    }
+
+    fn stats(&self) -> WorkerStats {
+        WorkerStats::default()
+    }
+}
+
+fn run(spec: ScheduleSpec, count: usize, limit: Option<usize>, time: Duration, stop_after: Option<usize>) -> Driven {
+    let clock = Arc::new(ManualClock::default());
+    let stop = StopSignal::default();
+    let timeline = spec.plan(count, &mut RandomState::new(0)).unwrap();
+    let target = Served { clock: clock.clone(), time, stop_after: stop_after.map(|after| (after, stop.clone())) };
+    let counters = Counters::default();
+    let plan = Drive {
+        timeline: &timeline,
+        max_concurrency: limit,
+        workers: 1,
+        grace: Duration::from_secs(3),
+        clock: &*clock,
+        stop: &stop,
+        counters: &counters,
+    };
+    let driven = drive(&target, &plan);
+    assert_eq!(counters.finished.load(Ordering::Relaxed) as usize, driven.rows.len());
+    assert_eq!(counters.in_flight.load(Ordering::Relaxed), 0);
+    driven
+}
+
+fn constant(rate: f64) -> ScheduleSpec {
+    ScheduleSpec::Rate { rate, burstiness: f64::INFINITY }
+}
+
+#[test]
+fn sends_each_request_when_it_is_due() {
+    let driven = run(constant(100.0), 50, None, Duration::from_millis(500), None);
+    assert_eq!(driven.rows.len(), 50);
+    for (index, row) in driven.rows.iter().enumerate() {
+        assert_eq!(row.index, index);
+        assert!(row.sent >= row.due && row.sent.since(row.due) <= Duration::from_micros(2), "{row:?}");
+    }
+    assert!(!driven.interrupted);
+}
+
+#[test]
+fn a_limit_queues_in_order_and_the_wait_is_kept() {
+    // 40 requests/s offered to 4 slots of 190 ms each: 21 requests/s get through and the queue grows.
+    let driven = run(constant(40.0), 40, Some(4), Duration::from_millis(190), None);
+    let mut sent: Vec<_> = driven.rows.iter().map(|row| row.sent).collect();
+    assert!(sent.is_sorted());
+    for (index, row) in driven.rows.iter().enumerate() {
+        assert!(row.released.since(row.due) <= Duration::from_micros(2), "{row:?}");
+        let overlapping = driven.rows.iter().filter(|other| other.sent <= row.sent && row.sent < other.done).count();
+        assert!(overlapping <= 4, "request {index} made {overlapping}");
+    }
+    let mean_from_due = driven.rows.iter().map(|row| row.done.secs_since(row.due)).sum::<f64>() / 40.0;
+    assert!((0.55..0.70).contains(&mean_from_due), "{mean_from_due}");
+    sent.dedup();
+    assert!(sent.len() > 4);
+}
+
+#[test]
+fn an_infinite_rate_lets_everything_go_at_once() {
+    let driven =
+        run(ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 }, 10, None, Duration::from_secs(1), None);
+    assert!(driven.rows.iter().all(|row| row.due == driven.origin));
+    assert!(driven.end.since(driven.origin) < Duration::from_millis(1_001));
+}
+
+#[test]
+fn times_out_of_order_go_out_in_order() {
+    let driven = run(ScheduleSpec::Replay(vec![2.0, 1.0, 3.0]), 3, None, Duration::from_millis(1), None);
+    let seconds: Vec<_> = driven.rows.iter().map(|row| row.sent.secs_since(driven.origin).round()).collect();
+    assert_eq!(seconds, [2.0, 2.0, 3.0]);
+}
+
+#[test]
+fn a_stop_sends_nothing_more_and_finishes_what_is_under_way() {
+    let driven = run(constant(10.0), 100, None, Duration::from_millis(250), Some(5));
+    assert!(driven.interrupted);
+    assert!((7..=9).contains(&driven.rows.len()), "{}", driven.rows.len());
+    assert!(driven.rows.iter().all(|row| row.outcome.is_complete()));
+}
+
+#[test]
+fn a_stop_gives_up_after_the_grace() {
+    let driven = run(constant(2.0), 100, None, Duration::from_secs(10), Some(1));
+    assert!(driven.interrupted);
+    let (complete, aborted): (Vec<_>, Vec<_>) = driven.rows.iter().partition(|row| row.outcome.is_complete());
+    assert!((5..=8).contains(&complete.len()), "those within the grace of 3 s: {}", complete.len());
+    assert!(!aborted.is_empty());
+}

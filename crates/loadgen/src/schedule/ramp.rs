@@ -1,0 +1,73 @@
+//! A request rate that grows from one value to another over the run.
+
+use crate::Error;
+
+/// Along which curve the rate grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RampUpStrategy {
+    /// By equal steps.
+    Linear,
+    /// By equal factors.
+    Exponential,
+}
+
+impl RampUpStrategy {
+    /// The value of `--ramp-up-strategy`.
+    pub fn name(self) -> &'static str {
+        match self {
+            RampUpStrategy::Linear => "linear",
+            RampUpStrategy::Exponential => "exponential",
+        }
+    }
+}
+
+/// A growing rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RampUp {
+    /// The curve.
+    pub strategy: RampUpStrategy,
+    /// Requests per second at the first request.
+    pub start_rps: u32,
+    /// Requests per second at the last request.
+    pub end_rps: u32,
+}
+
+/// The moment the integer part of the rate first reached a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RpsChange {
+    /// Requests per second.
+    pub rps: i64,
+    /// The request at whose release it was noted; none for the start of the run.
+    pub index: Option<usize>,
+}
+
+impl RampUp {
+    /// The rate in force for each of `count` requests.
+    pub fn rates(&self, count: usize) -> Result<Vec<f64>, Error> {
+        if self.start_rps == 0 && count > 0 {
+            return Err(Error::RampFromZero);
+        }
+        Ok((0..count).map(|index| self.rate_at(index as f64 / count.saturating_sub(1).max(1) as f64)).collect())
+    }
+
+    fn rate_at(&self, progress: f64) -> f64 {
+        let (start, end) = (f64::from(self.start_rps), f64::from(self.end_rps));
+        match self.strategy {
+            RampUpStrategy::Linear => start + (end - start) * progress,
+            RampUpStrategy::Exponential => start * (end / start).powf(progress),
+        }
+    }
+
+    /// vLLM's change events: one per integer step of the rate, noted at the request that reached it.
+    pub fn changes(&self, rates: &[f64]) -> Vec<RpsChange> {
+        let mut last = i64::from(self.start_rps);
+        let mut changes = vec![RpsChange { rps: last, index: None }];
+        for (index, &rate) in rates.iter().enumerate() {
+            for rps in last + 1..=rate as i64 {
+                changes.push(RpsChange { rps, index: Some(index) });
+                last = rps;
+            }
+        }
+        changes
+    }
+}

@@ -1,0 +1,239 @@
+//! Reasons to doubt a result, with the numbers behind them.
+
+use tacho_core::FailureKind;
+
+use crate::{Sample, Setup, Task, Truth};
+
+/// A reason to doubt a result.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Caveat {
+    /// The run was stopped before its end.
+    Interrupted {
+        /// Requests that were over by then.
+        finished: u64,
+        /// Requests asked for.
+        asked: i64,
+    },
+    /// Some requests failed.
+    RequestsFailed {
+        /// How many.
+        failed: u64,
+        /// Of how many.
+        total: u64,
+        /// The first failure in one line; may hold text that the server sent.
+        first: String,
+    },
+    /// The server did not say how many tokens it generated.
+    TokensEstimated {
+        /// In how many answers.
+        answers: u64,
+        /// Of how many.
+        total: u64,
+        /// Whether a tokenizer counted instead; otherwise each answer counts as one token.
+        counted: bool,
+    },
+    /// The client released requests later than their due time.
+    DispatchLate {
+        /// 99th percentile of the delay, ms.
+        p99_ms: f64,
+    },
+    /// Requests left more slowly than the schedule wanted.
+    RateMissed {
+        /// Requests per second by the schedule.
+        planned: f64,
+        /// Requests per second as sent.
+        delivered: f64,
+    },
+    /// A percentile lies beyond what the number of samples can show.
+    FewSamples {
+        /// The percentile.
+        percentile: f64,
+        /// The samples there are.
+        samples: u64,
+        /// The samples it takes.
+        needed: u64,
+    },
+    /// Token events arrived in bundles.
+    EventsCoalesced {
+        /// Which share of them, as a fraction.
+        share: f64,
+    },
+}
+
+/// Lateness of dispatch that is worth a word.
+const LATE_MS: f64 = 1.0;
+/// Share of the planned rate that must be delivered.
+const DELIVERED: f64 = 0.95;
+/// Share of bundled events that is worth a word.
+const COALESCED: f64 = 0.05;
+
+impl Caveat {
+    /// All that apply, the gravest first.
+    pub fn all(setup: &Setup, samples: &[Sample], truth: &Truth) -> Vec<Caveat> {
+        [
+            interrupted(setup, samples),
+            requests_failed(samples),
+            tokens_estimated(setup, samples, truth),
+            dispatch_late(truth),
+            rate_missed(truth),
+            few_samples(setup, samples),
+            (truth.coalesced_share > COALESCED).then_some(Caveat::EventsCoalesced { share: truth.coalesced_share }),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// The name in result files.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Caveat::Interrupted { .. } => "interrupted",
+            Caveat::RequestsFailed { .. } => "requests_failed",
+            Caveat::TokensEstimated { .. } => "tokens_estimated",
+            Caveat::DispatchLate { .. } => "dispatch_late",
+            Caveat::RateMissed { .. } => "rate_missed",
+            Caveat::FewSamples { .. } => "few_samples",
+            Caveat::EventsCoalesced { .. } => "events_coalesced",
+        }
+    }
+
+    /// One line for a person.
+    pub fn text(&self) -> String {
+        match self {
+            Caveat::Interrupted { finished, asked } => {
+                format!("the run was interrupted: {finished} of {asked} requests are in this report")
+            }
+            Caveat::RequestsFailed { failed, total, first } => {
+                let reason = if first.is_empty() { "no reason given" } else { first };
+                format!("{failed} of {total} requests failed, the first with: {reason}")
+            }
+            Caveat::TokensEstimated { answers, total, counted } => {
+                let instead = if *counted { "the tokenizer counted instead" } else { "each counts as one token" };
+                format!("the server gave no token count for {answers} of {total} answers; {instead}")
+            }
+            Caveat::DispatchLate { p99_ms } => {
+                format!("the client fell behind its schedule: p99 of dispatch lateness is {p99_ms:.2} ms")
+            }
+            Caveat::RateMissed { planned, delivered } => {
+                format!("the schedule wanted {planned:.2} requests/s, {delivered:.2} were sent")
+            }
+            Caveat::FewSamples { percentile, samples, needed } => {
+                format!("p{percentile} of {samples} samples is close to their maximum; it takes {needed}")
+            }
+            Caveat::EventsCoalesced { share } => {
+                format!("{:.0} % of token events arrived in bundles: their gaps are bounds", share * 100.0)
+            }
+        }
+    }
+}
+
+fn interrupted(setup: &Setup, samples: &[Sample]) -> Option<Caveat> {
+    let finished = samples.iter().filter(|sample| sample.failure != Some(FailureKind::Aborted)).count() as u64;
+    setup.interrupted.then_some(Caveat::Interrupted { finished, asked: setup.num_prompts })
+}
+
+fn requests_failed(samples: &[Sample]) -> Option<Caveat> {
+    let mut failures = samples.iter().filter(|sample| !sample.success());
+    let first = failures.next()?.error.lines().next().unwrap_or("").to_owned();
+    Some(Caveat::RequestsFailed { failed: failures.count() as u64 + 1, total: samples.len() as u64, first })
+}
+
+fn tokens_estimated(setup: &Setup, samples: &[Sample], truth: &Truth) -> Option<Caveat> {
+    let total = samples.iter().filter(|sample| sample.success()).count() as u64;
+    (setup.task == Task::Generation && truth.unreported_lengths > 0).then(|| Caveat::TokensEstimated {
+        answers: truth.unreported_lengths,
+        total,
+        counted: setup.has_tokenizer(),
+    })
+}
+
+fn dispatch_late(truth: &Truth) -> Option<Caveat> {
+    let p99_ms = truth.dispatch_lateness.percentile_ms(99.0)?;
+    (p99_ms > LATE_MS).then_some(Caveat::DispatchLate { p99_ms })
+}
+
+fn rate_missed(truth: &Truth) -> Option<Caveat> {
+    let rates = truth.rates.filter(|rates| rates.delivered < rates.planned * DELIVERED)?;
+    Some(Caveat::RateMissed { planned: rates.planned, delivered: rates.delivered })
+}
+
+/// The p-th percentile needs 100/(100-p) samples to be less than their maximum.
+fn few_samples(setup: &Setup, samples: &[Sample]) -> Option<Caveat> {
+    let percentile = setup.metric_percentiles.iter().copied().filter(|&p| p < 100.0).max_by(f64::total_cmp)?;
+    let needed = (100.0 / (100.0 - percentile)).round() as u64;
+    let samples = samples.iter().filter(|sample| sample.success()).count() as u64;
+    (samples > 0 && samples < needed).then_some(Caveat::FewSamples { percentile, samples, needed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rates;
+
+    fn caveats(setup: &Setup, samples: &[Sample], change: impl FnOnce(&mut Truth)) -> Vec<String> {
+        let mut truth = Truth::of(setup, samples, 1.0);
+        change(&mut truth);
+        Caveat::all(setup, samples, &truth).iter().map(Caveat::text).collect()
+    }
+
+    fn good(count: usize) -> Vec<Sample> {
+        vec![Sample { output_tokens: Some(3), output_len: 3, ..Sample::default() }; count]
+    }
+
+    #[test]
+    fn clean_run_has_none() {
+        assert!(caveats(&Setup::example(), &good(100), |_| ()).is_empty());
+    }
+
+    #[test]
+    fn few_samples_depend_on_the_highest_percentile() {
+        let setup = Setup { metric_percentiles: vec![50.0, 99.9, 100.0], ..Setup::example() };
+        let said = caveats(&setup, &good(999), |_| ());
+        assert_eq!(said, ["p99.9 of 999 samples is close to their maximum; it takes 1000"]);
+        assert!(caveats(&setup, &good(1000), |_| ()).is_empty());
+    }
+
+    #[test]
+    fn failures_name_the_first_line_of_the_first_reason() {
+        let mut samples = good(200);
+        for at in [3, 7] {
+            samples[at].failure = Some(FailureKind::Aborted);
+            samples[at].error = format!("reason {at}\nmore");
+        }
+        let setup = Setup { interrupted: true, num_prompts: 300, ..Setup::example() };
+        assert_eq!(
+            caveats(&setup, &samples, |_| ()),
+            [
+                "the run was interrupted: 198 of 300 requests are in this report",
+                "2 of 200 requests failed, the first with: reason 3",
+            ]
+        );
+    }
+
+    #[test]
+    fn missing_token_counts_are_told() {
+        let mut samples = good(100);
+        samples[0].output_tokens = None;
+        let said = caveats(&Setup::example(), &samples, |_| ());
+        assert_eq!(said, ["the server gave no token count for 1 of 100 answers; the tokenizer counted instead"]);
+        let pooling = Setup { task: Task::Pooling, ..Setup::example() };
+        assert!(caveats(&pooling, &samples, |_| ()).is_empty());
+    }
+
+    #[test]
+    fn late_slow_and_bundled_runs_are_told() {
+        let said = caveats(&Setup::example(), &good(100), |truth| {
+            truth.dispatch_lateness.percentiles_ms = vec![(99.0, 1.5)];
+            truth.rates = Some(Rates { planned: 20.0, delivered: 18.9 });
+            truth.coalesced_share = 0.25;
+        });
+        assert_eq!(
+            said,
+            [
+                "the client fell behind its schedule: p99 of dispatch lateness is 1.50 ms",
+                "the schedule wanted 20.00 requests/s, 18.90 were sent",
+                "25 % of token events arrived in bundles: their gaps are bounds",
+            ]
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! Goodput: how many requests met every limit.
+
+use crate::Sample;
+use crate::latency::{successes, tpot};
+
+/// Upper limits in milliseconds; a request must meet all that are given.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct GoodputLimits {
+    /// On the time to the first token.
+    pub ttft_ms: Option<f64>,
+    /// On the time per output token; an answer of at most one token counts as 0.
+    pub tpot_ms: Option<f64>,
+    /// On the time to the last token.
+    pub e2el_ms: Option<f64>,
+}
+
+impl GoodputLimits {
+    /// How many successes meet the limits, timed from `sent`.
+    pub fn count(&self, samples: &[Sample]) -> u64 {
+        self.count_delayed(samples, |_| 0.0)
+    }
+
+    /// The same with `delay` seconds added to TTFT and E2EL of each.
+    pub fn count_delayed(&self, samples: &[Sample], delay: impl Fn(&Sample) -> f64) -> u64 {
+        successes(samples).filter(|sample| self.met(sample, delay(sample))).count() as u64
+    }
+
+    fn met(&self, sample: &Sample, delay: f64) -> bool {
+        let within = |limit_ms: Option<f64>, value: f64| limit_ms.is_none_or(|limit| limit / 1000.0 >= value);
+        within(self.ttft_ms, sample.ttft + delay)
+            && within(self.tpot_ms, tpot(sample).unwrap_or(0.0))
+            && within(self.e2el_ms, sample.latency + delay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_inclusive_and_short_answers_have_no_tpot() {
+        let sample = Sample { ttft: 0.1, latency: 0.5, output_len: 1, ..Sample::default() };
+        let limits = GoodputLimits { ttft_ms: Some(100.0), tpot_ms: Some(0.0), e2el_ms: Some(500.0) };
+        assert_eq!(limits.count(std::slice::from_ref(&sample)), 1);
+        assert_eq!(limits.count_delayed(&[sample], |_| 0.001), 0);
+    }
+}

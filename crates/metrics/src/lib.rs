@@ -1,0 +1,33 @@
+//! From what happened to what it means: samples, statistics, a summary in vLLM's definitions, tacho's own numbers
+//! beside it, and the record that all reports are made from. Pure functions: no network, no environment, no clock.
+
+pub mod caveat;
+pub mod concurrency;
+pub mod diffusion;
+pub mod goodput;
+pub mod latency;
+pub mod metric;
+pub mod percentile;
+pub mod probe;
+mod prometheus;
+pub mod record;
+pub mod sample;
+pub mod setup;
+pub mod speculative;
+pub mod statistics;
+pub mod summary;
+pub mod throughput;
+pub mod truth;
+
+pub use caveat::Caveat;
+pub use diffusion::{DiffusionCounters, DiffusionStatistics};
+pub use goodput::GoodputLimits;
+pub use metric::MetricKind;
+pub use probe::ProbeStatistics;
+pub use record::{Measured, RunRecord};
+pub use sample::{Asked, Sample, TokenCounter};
+pub use setup::{RampUp, RateChange, Setup, Task};
+pub use speculative::{SpeculativeCounters, SpeculativeStatistics};
+pub use statistics::Statistics;
+pub use summary::{GenerationSummary, PoolingSummary, Summary, TaskSummary};
+pub use truth::{Rates, Truth};

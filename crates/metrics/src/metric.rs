@@ -1,0 +1,60 @@
+//! The names of the latency metrics, as flags, result files and reports spell them.
+
+/// A latency metric that can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MetricKind {
+    /// Time to the first token.
+    Ttft,
+    /// Time per output token after the first.
+    Tpot,
+    /// Time between two token events.
+    Itl,
+    /// Time to the last token.
+    E2el,
+    /// Wait for a concurrency slot.
+    ClientQueueTime,
+    /// Time to the last token including that wait.
+    E2elIncludingClientQueue,
+}
+
+impl MetricKind {
+    /// All of them, in the order of reports.
+    pub const ALL: [MetricKind; 6] = [
+        MetricKind::Ttft,
+        MetricKind::Tpot,
+        MetricKind::Itl,
+        MetricKind::E2el,
+        MetricKind::ClientQueueTime,
+        MetricKind::E2elIncludingClientQueue,
+    ];
+
+    /// Those about single tokens, which vLLM reports only for generation with a tokenizer.
+    pub const TOKENS: [MetricKind; 3] = [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl];
+
+    /// The name in flags and keys.
+    pub fn name(self) -> &'static str {
+        match self {
+            MetricKind::Ttft => "ttft",
+            MetricKind::Tpot => "tpot",
+            MetricKind::Itl => "itl",
+            MetricKind::E2el => "e2el",
+            MetricKind::ClientQueueTime => "client_queue_time",
+            MetricKind::E2elIncludingClientQueue => "e2el_including_client_queue",
+        }
+    }
+
+    /// The metrics a comma list names. Names are not trimmed and unknown ones are passed over, as vLLM does.
+    pub fn parse_list(list: &str) -> Vec<MetricKind> {
+        list.split(',').filter_map(|name| Self::ALL.into_iter().find(|kind| kind.name() == name)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_is_neither_trimmed_nor_checked() {
+        assert_eq!(MetricKind::parse_list("e2el,ttft, itl,nope,"), [MetricKind::E2el, MetricKind::Ttft]);
+    }
+}

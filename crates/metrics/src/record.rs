@@ -1,0 +1,46 @@
+//! The record of a run: what was asked, what was measured and what it means. All reports are made from it.
+
+use crate::{Caveat, DiffusionStatistics, ProbeStatistics, Sample, Setup, SpeculativeStatistics, Summary, Truth};
+
+/// What a run measured.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Measured {
+    /// The requests, in workload order.
+    pub samples: Vec<Sample>,
+    /// Length of the run in seconds.
+    pub duration: f64,
+    /// What the server's counters say of speculative decoding.
+    pub speculative: Option<SpeculativeStatistics>,
+    /// What the server's counters say of diffusion decoding.
+    pub diffusion: Option<DiffusionStatistics>,
+    /// What the probes saw, if there were any.
+    pub probe: Option<ProbeStatistics>,
+}
+
+/// A run that is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRecord {
+    /// What was asked.
+    pub setup: Setup,
+    /// What was measured.
+    pub measured: Measured,
+    /// What it means in vLLM's definitions.
+    pub summary: Summary,
+    /// What it means in tacho's.
+    pub truth: Truth,
+    /// Why to doubt it.
+    pub caveats: Vec<Caveat>,
+}
+
+impl RunRecord {
+    /// The version of what is stored of a record.
+    pub const VERSION: u64 = 1;
+
+    /// Computes everything that follows from the measurements.
+    pub fn compute(setup: Setup, measured: Measured) -> Self {
+        let summary = Summary::of(&setup, &measured.samples, measured.duration);
+        let truth = Truth::of(&setup, &measured.samples, measured.duration);
+        let caveats = Caveat::all(&setup, &measured.samples, &truth);
+        RunRecord { setup, measured, summary, truth, caveats }
+    }
+}

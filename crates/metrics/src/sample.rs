@@ -1,0 +1,221 @@
+//! One request as the metrics see it: times in seconds and counts, made from an observation.
+
+use tacho_core::{FailureKind, Observation, Outcome, Stamp};
+
+use crate::Task;
+
+/// What the client knew of a request before it was sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Asked {
+    /// Tokens of the prompt by the client's tokenizer.
+    pub prompt_len: u64,
+    /// Texts in the request.
+    pub num_input_sequences: u64,
+    /// Seconds of audio in the request.
+    pub input_audio_duration: f64,
+}
+
+/// Counts the tokens of a WTF-8 text.
+pub type TokenCounter<'a> = &'a dyn Fn(&[u8]) -> u64;
+
+/// One request. Moments are seconds since the run's origin, the rest are spans in seconds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sample {
+    /// When the schedule wanted it sent.
+    pub due: f64,
+    /// When the dispatcher let it go, before any wait for a slot.
+    pub released: f64,
+    /// When sending began; vLLM's `start_time`.
+    pub sent: f64,
+    /// When it was over.
+    pub done: f64,
+    /// From `sent` to the first token event; kept for a request that failed later.
+    pub ttft: f64,
+    /// Between token events.
+    pub itl: Vec<f64>,
+    /// From `sent` to the last token event (pooling: to the end); 0 for a failed request.
+    pub latency: f64,
+    /// From `sent` to the first event that carried content.
+    pub first_content: Option<f64>,
+    /// Spent connecting; 0 on a connection that was open.
+    pub connect: f64,
+    /// Token events whose bytes came together with a later one's.
+    pub coalesced: u32,
+    /// Generated tokens as the server reported them.
+    pub output_tokens: Option<u64>,
+    /// Generated tokens as the metrics count them.
+    pub output_len: u64,
+    /// Tokens of the prompt, the server's count where it gave one.
+    pub prompt_len: u64,
+    /// Texts in the request.
+    pub num_input_sequences: u64,
+    /// Seconds of audio in the request.
+    pub input_audio_duration: f64,
+    /// Why it failed; nothing for a success.
+    pub failure: Option<FailureKind>,
+    /// The failure in words; empty for a success.
+    pub error: String,
+    /// The generated text, WTF-8; empty for a failed request.
+    pub text: Vec<u8>,
+}
+
+impl Sample {
+    /// Reads a sample off an observation. `count` counts the tokens of a text where the server did not; without it
+    /// such an answer counts as one token. The token stamps become gaps in the same allocation.
+    pub fn from_observation(
+        observation: Observation,
+        asked: Asked,
+        task: Task,
+        count: Option<TokenCounter<'_>>,
+    ) -> Self {
+        let Observation { sent, done, outcome, usage, .. } = observation;
+        let (first, last) = (observation.chunks.first().copied(), observation.chunks.last().copied());
+        let (failure, error) = match outcome {
+            Outcome::Complete => (None, String::new()),
+            Outcome::Failed(failure) => (Some(failure.kind), failure.message),
+        };
+        // An answer without token events (pooling) is timed by its end.
+        let whole = if failure.is_none() { done.secs_since(sent) } else { 0.0 };
+        let unreported = if task == Task::Pooling { 0 } else { asked.prompt_len };
+        let mut sample = Sample {
+            due: observation.due.secs(),
+            released: observation.released.secs(),
+            sent: sent.secs(),
+            done: done.secs(),
+            ttft: first.map_or(whole, |first| first.secs_since(sent)),
+            itl: gaps(observation.chunks),
+            latency: if failure.is_none() { last.map_or(whole, |last| last.secs_since(sent)) } else { 0.0 },
+            first_content: observation.first_content.map(|moment| moment.secs_since(sent)),
+            connect: observation.connect_ns as f64 / 1e9,
+            coalesced: observation.coalesced,
+            output_tokens: usage.completion_tokens.filter(|&tokens| tokens > 0),
+            output_len: 0,
+            prompt_len: usage.prompt_tokens.unwrap_or(unreported),
+            num_input_sequences: asked.num_input_sequences,
+            input_audio_duration: asked.input_audio_duration,
+            text: if failure.is_none() { observation.text } else { Vec::new() },
+            failure,
+            error,
+        };
+        if task == Task::Generation {
+            sample.output_len = sample.counted_output(count);
+        }
+        sample
+    }
+
+    /// Whether the answer arrived whole.
+    pub fn success(&self) -> bool {
+        self.failure.is_none()
+    }
+
+    /// The wait for a concurrency slot.
+    pub fn queue_time(&self) -> f64 {
+        self.sent - self.released
+    }
+
+    /// How many token events a success had.
+    pub fn events(&self) -> usize {
+        if self.success() { self.itl.len() + 1 } else { 0 }
+    }
+
+    /// The output length rule: nothing for a failure, the server's count, else the counter's, else one.
+    fn counted_output(&self, count: Option<TokenCounter<'_>>) -> u64 {
+        match (self.success(), self.output_tokens, count) {
+            (false, ..) => 0,
+            (true, Some(tokens), _) => tokens,
+            (true, None, Some(count)) => count(&self.text),
+            (true, None, None) => 1,
+        }
+    }
+}
+
+/// The gaps between stamps. Both are eight bytes wide, so collecting reuses the stamps' memory.
+fn gaps(stamps: Vec<Stamp>) -> Vec<f64> {
+    let mut stamps = stamps.into_iter();
+    let Some(mut previous) = stamps.next() else { return Vec::new() };
+    stamps
+        .map(|stamp| {
+            let gap = stamp.secs_since(previous);
+            previous = stamp;
+            gap
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::Usage;
+
+    const ASKED: Asked = Asked { prompt_len: 16, num_input_sequences: 1, input_audio_duration: 0.0 };
+
+    fn answered() -> Observation {
+        Observation {
+            sent: Stamp(2_000_000_000),
+            connect_ns: 500_000,
+            first_content: Some(Stamp(2_250_000_000)),
+            chunks: vec![Stamp(2_125_000_000), Stamp(2_250_000_000), Stamp(2_750_000_000)],
+            done: Stamp(3_000_000_000),
+            text: b"one two".to_vec(),
+            ..Observation::released(0, Stamp(1_000_000_000), Stamp(1_500_000_000))
+        }
+    }
+
+    fn words(text: &[u8]) -> u64 {
+        text.split(|&byte| byte == b' ').count() as u64
+    }
+
+    #[test]
+    fn times_end_at_the_last_token_event() {
+        let sample = Sample::from_observation(answered(), ASKED, Task::Generation, None);
+        assert_eq!((sample.ttft, sample.itl.as_slice(), sample.latency), (0.125, [0.125, 0.5].as_slice(), 0.75));
+        assert_eq!((sample.queue_time(), sample.first_content, sample.connect), (0.5, Some(0.25), 0.0005));
+        assert_eq!((sample.due, sample.done, sample.events()), (1.0, 3.0, 3));
+    }
+
+    #[test]
+    fn output_length_prefers_the_server() {
+        let reported =
+            |tokens| Observation { usage: Usage { prompt_tokens: Some(11), completion_tokens: tokens }, ..answered() };
+        let length = |tokens, count: Option<TokenCounter<'_>>| {
+            Sample::from_observation(reported(tokens), ASKED, Task::Generation, count).output_len
+        };
+        assert_eq!(length(Some(7), Some(&words)), 7);
+        assert_eq!(length(Some(0), Some(&words)), 2);
+        assert_eq!(length(None, Some(&words)), 2);
+        assert_eq!(length(None, None), 1);
+    }
+
+    #[test]
+    fn failure_keeps_what_came_before_it_but_no_latency() {
+        let failed = Observation {
+            outcome: Outcome::failed(FailureKind::ConnectionLost, "broken"),
+            usage: Usage { prompt_tokens: None, completion_tokens: Some(3) },
+            ..answered()
+        };
+        let sample = Sample::from_observation(failed, ASKED, Task::Generation, Some(&words));
+        assert_eq!((sample.latency, sample.ttft, sample.itl.len()), (0.0, 0.125, 2));
+        assert_eq!((sample.output_len, sample.output_tokens, sample.prompt_len), (0, Some(3), 16));
+        assert_eq!((sample.error.as_str(), sample.text.len(), sample.success()), ("broken", 0, false));
+    }
+
+    #[test]
+    fn pooling_is_timed_by_its_end_and_trusts_only_the_servers_prompt_length() {
+        let sample = Sample::from_observation(
+            Observation { chunks: Vec::new(), ..answered() },
+            ASKED,
+            Task::Pooling,
+            Some(&words),
+        );
+        assert_eq!((sample.ttft, sample.latency, sample.prompt_len, sample.output_len), (1.0, 1.0, 0, 0));
+    }
+
+    #[test]
+    fn gaps_reuse_the_memory_of_the_stamps() {
+        let stamps: Vec<Stamp> = (0..1000).map(Stamp).collect();
+        let (at, capacity) = (stamps.as_ptr() as usize, stamps.capacity());
+        let gaps = gaps(stamps);
+        assert_eq!((gaps.as_ptr() as usize, gaps.len()), (at, 999));
+        assert!(gaps.capacity() <= capacity);
+    }
+}

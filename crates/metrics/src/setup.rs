@@ -1,0 +1,153 @@
+//! What a run was asked to do, as far as its report needs it.
+
+use crate::{GoodputLimits, MetricKind};
+
+/// What the requests ask of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// Tokens, streamed.
+    Generation,
+    /// One answer about the input: embeddings, scores, classes.
+    Pooling,
+}
+
+/// A rate that rises during the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RampUp {
+    /// `linear` or `exponential`.
+    pub strategy: String,
+    /// Requests per second at the start.
+    pub start_rps: i64,
+    /// Requests per second at the end.
+    pub end_rps: i64,
+}
+
+/// A moment at which the rate of a ramp-up passed a whole number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateChange {
+    /// The new rate.
+    pub rps: i64,
+    /// When, in ISO format.
+    pub timestamp: String,
+}
+
+/// The settings of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setup {
+    /// End of the run, local time, `YYYYMMDD-HHMMSS`.
+    pub date: String,
+    /// Start of the run, in ISO format.
+    pub started: String,
+    /// The backend's name.
+    pub backend: String,
+    /// The user's name for the run.
+    pub label: Option<String>,
+    /// The model.
+    pub model_id: String,
+    /// The tokenizer; nothing when the run has none.
+    pub tokenizer_id: Option<String>,
+    /// Requests asked for; a dataset may have given fewer.
+    pub num_prompts: i64,
+    /// The user's keys and values.
+    pub metadata: Vec<(String, String)>,
+    /// Requests per second, may be infinite.
+    pub request_rate: f64,
+    /// Shape of the gaps between arrivals, may be infinite.
+    pub burstiness: f64,
+    /// Limit on requests under way.
+    pub max_concurrency: Option<u64>,
+    /// The rising rate, if there was one.
+    pub ramp_up: Option<RampUp>,
+    /// What the rising rate did.
+    pub rps_change_events: Vec<RateChange>,
+    /// Whether the data said when each request was due.
+    pub self_timed: bool,
+    /// What was asked of the server.
+    pub task: Task,
+    /// The latency metrics to report.
+    pub percentile_metrics: Vec<MetricKind>,
+    /// The percentiles to report.
+    pub metric_percentiles: Vec<f64>,
+    /// The limits of goodput, if asked for.
+    pub goodput: Option<GoodputLimits>,
+    /// Whether vLLM's defects were kept too.
+    pub strict_parity: bool,
+    /// Whether the run was stopped before its end.
+    pub interrupted: bool,
+}
+
+impl Setup {
+    /// Whether there was a tokenizer to count with.
+    pub fn has_tokenizer(&self) -> bool {
+        self.tokenizer_id.is_some()
+    }
+
+    /// Whether requests had due times of their own, rather than all being due at once.
+    pub fn is_paced(&self) -> bool {
+        self.request_rate.is_finite() || self.ramp_up.is_some() || self.self_timed
+    }
+
+    /// Whether vLLM reports `metric` for such a run.
+    pub fn reports(&self, metric: MetricKind) -> bool {
+        let applies = match metric {
+            MetricKind::Ttft | MetricKind::Tpot | MetricKind::Itl => {
+                self.task == Task::Generation && self.has_tokenizer()
+            }
+            MetricKind::E2el => true,
+            MetricKind::ClientQueueTime => self.max_concurrency.is_some(),
+            MetricKind::E2elIncludingClientQueue => self.max_concurrency.is_some() && self.request_rate.is_finite(),
+        };
+        applies && self.percentile_metrics.contains(&metric)
+    }
+}
+
+#[cfg(test)]
+impl Setup {
+    /// A plain generation run at infinite rate.
+    pub(crate) fn example() -> Self {
+        Setup {
+            date: "20260102-030405".into(),
+            started: "2026-01-02T03:04:00Z".into(),
+            backend: "openai".into(),
+            label: None,
+            model_id: "org/model".into(),
+            tokenizer_id: Some("org/model".into()),
+            num_prompts: 10,
+            metadata: Vec::new(),
+            request_rate: f64::INFINITY,
+            burstiness: 1.0,
+            max_concurrency: None,
+            ramp_up: None,
+            rps_change_events: Vec::new(),
+            self_timed: false,
+            task: Task::Generation,
+            percentile_metrics: MetricKind::ALL.to_vec(),
+            metric_percentiles: vec![99.0],
+            goodput: None,
+            strict_parity: false,
+            interrupted: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_metrics_need_a_limit_and_the_inclusive_one_a_finite_rate() {
+        let limited = Setup { max_concurrency: Some(2), ..Setup::example() };
+        let paced = Setup { request_rate: 3.0, ..limited.clone() };
+        assert!(!Setup::example().reports(MetricKind::ClientQueueTime));
+        assert!(limited.reports(MetricKind::ClientQueueTime));
+        assert!(!limited.reports(MetricKind::E2elIncludingClientQueue));
+        assert!(paced.reports(MetricKind::E2elIncludingClientQueue));
+    }
+
+    #[test]
+    fn token_metrics_need_a_tokenizer() {
+        let without = Setup { tokenizer_id: None, ..Setup::example() };
+        assert!(!without.reports(MetricKind::Ttft));
+        assert!(without.reports(MetricKind::E2el));
+    }
+}

@@ -1,0 +1,136 @@
+//! The numbers of a run in vLLM's definitions.
+
+use crate::concurrency::PerSecond;
+use crate::latency::{collect, itls, tpots};
+use crate::throughput::{Totals, per_second};
+use crate::{MetricKind, Sample, Setup, Statistics, Task};
+
+/// What is reported for every run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// Successful requests.
+    pub completed: u64,
+    /// The others.
+    pub failed: u64,
+    /// Prompt tokens of the successes.
+    pub total_input: u64,
+    /// Successes per second.
+    pub request_throughput: f64,
+    /// Prompt and generated tokens per second.
+    pub total_token_throughput: f64,
+    /// Time to the end of the answer.
+    pub e2el: Statistics,
+    /// Wait for a slot; computed whatever the load, though vLLM shows it only under a concurrency limit.
+    pub client_queue_time: Statistics,
+    /// Both together.
+    pub e2el_including_client_queue: Statistics,
+    /// What depends on the task.
+    pub task: TaskSummary,
+}
+
+/// What is reported for one kind of task only.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TaskSummary {
+    /// Of generation.
+    Generation(Box<GenerationSummary>),
+    /// Of pooling.
+    Pooling(PoolingSummary),
+}
+
+/// The numbers of generation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GenerationSummary {
+    /// Generated tokens.
+    pub total_output: u64,
+    /// Generated tokens per second.
+    pub output_throughput: f64,
+    /// Requests within their limits per second; nothing when there were no limits.
+    pub request_goodput: Option<f64>,
+    /// Token events in the fullest second.
+    pub max_output_tokens_per_s: f64,
+    /// Requests touching the busiest second.
+    pub max_concurrent_requests: u64,
+    /// Seconds of audio handled per second.
+    pub rtfx: f64,
+    /// Time to the first token event.
+    pub ttft: Statistics,
+    /// Time per output token after the first.
+    pub tpot: Statistics,
+    /// Time between token events.
+    pub itl: Statistics,
+}
+
+/// The numbers of pooling.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PoolingSummary {
+    /// Texts in the successful requests.
+    pub total_input_sequences: u64,
+    /// Those per second.
+    pub input_sequence_throughput: f64,
+}
+
+impl Summary {
+    /// Sums up `samples` of a run that took `duration` seconds.
+    pub fn of(setup: &Setup, samples: &[Sample], duration: f64) -> Self {
+        let totals = Totals::of(samples);
+        let statistics = |of: fn(&Sample) -> f64| Statistics::of(collect(samples, of), &setup.metric_percentiles);
+        Summary {
+            completed: totals.completed,
+            failed: totals.failed,
+            total_input: totals.input,
+            request_throughput: per_second(totals.completed as f64, duration),
+            total_token_throughput: per_second((totals.input + totals.output) as f64, duration),
+            e2el: statistics(|sample| sample.latency),
+            client_queue_time: statistics(Sample::queue_time),
+            e2el_including_client_queue: statistics(|sample| sample.latency + sample.queue_time()),
+            task: match setup.task {
+                Task::Generation => {
+                    TaskSummary::Generation(Box::new(GenerationSummary::of(setup, samples, &totals, duration)))
+                }
+                Task::Pooling => TaskSummary::Pooling(PoolingSummary {
+                    total_input_sequences: totals.input_sequences,
+                    input_sequence_throughput: per_second(totals.input_sequences as f64, duration),
+                }),
+            },
+        }
+    }
+
+    /// The statistics of `metric`; pooling has none about tokens.
+    pub fn statistics(&self, metric: MetricKind) -> Option<&Statistics> {
+        match (metric, &self.task) {
+            (MetricKind::E2el, _) => Some(&self.e2el),
+            (MetricKind::ClientQueueTime, _) => Some(&self.client_queue_time),
+            (MetricKind::E2elIncludingClientQueue, _) => Some(&self.e2el_including_client_queue),
+            (MetricKind::Ttft, TaskSummary::Generation(generation)) => Some(&generation.ttft),
+            (MetricKind::Tpot, TaskSummary::Generation(generation)) => Some(&generation.tpot),
+            (MetricKind::Itl, TaskSummary::Generation(generation)) => Some(&generation.itl),
+            (_, TaskSummary::Pooling(_)) => None,
+        }
+    }
+
+    /// The part about generation, if it was that.
+    pub fn generation(&self) -> Option<&GenerationSummary> {
+        match &self.task {
+            TaskSummary::Generation(generation) => Some(generation),
+            TaskSummary::Pooling(_) => None,
+        }
+    }
+}
+
+impl GenerationSummary {
+    fn of(setup: &Setup, samples: &[Sample], totals: &Totals, duration: f64) -> Self {
+        let per_second_counts = PerSecond::of(samples);
+        let percentiles = &setup.metric_percentiles;
+        GenerationSummary {
+            total_output: totals.output,
+            output_throughput: per_second(totals.output as f64, duration),
+            request_goodput: setup.goodput.map(|limits| per_second(limits.count(samples) as f64, duration)),
+            max_output_tokens_per_s: per_second_counts.peak_events(),
+            max_concurrent_requests: per_second_counts.peak_requests(),
+            rtfx: per_second(totals.audio, duration),
+            ttft: Statistics::of(collect(samples, |sample| sample.ttft), percentiles),
+            tpot: Statistics::of(tpots(samples), percentiles),
+            itl: Statistics::of(itls(samples), percentiles),
+        }
+    }
+}

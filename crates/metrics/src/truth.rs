@@ -1,0 +1,174 @@
+//! tacho's own numbers, kept apart from vLLM's: latencies from the moment a request was due, exact peaks, outcomes,
+//! and how well the client kept its schedule.
+
+use std::collections::BTreeMap;
+
+use crate::concurrency::{PerSecond, exact_peak};
+use crate::latency::{collect, successes};
+use crate::throughput::per_second;
+use crate::{Sample, Setup, Statistics, Task};
+
+/// What vLLM does not report, or reports in a way that can mislead.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Truth {
+    /// Requests that were really made.
+    pub requests: u64,
+    /// How many ended in which way; `complete` first, then the failures by name.
+    pub outcomes: Vec<(&'static str, u64)>,
+    /// From due to the first token event; nothing for pooling.
+    pub ttft_from_due: Option<Statistics>,
+    /// From due to the end of the answer.
+    pub e2el_from_due: Statistics,
+    /// From sent to the first token with content; only where that is not the first event of each request.
+    pub ttft_first_content: Option<Statistics>,
+    /// From release, before the wait for a slot, to the first token event; nothing for pooling.
+    pub ttft_including_client_queue: Option<Statistics>,
+    /// From due to release, of all requests: the client's own delay.
+    pub dispatch_lateness: Statistics,
+    /// Time spent connecting, of the requests that had to.
+    pub connect: Statistics,
+    /// Requests within their limits per second, timed from due; nothing when there were no limits.
+    pub goodput_from_due: Option<f64>,
+    /// Requests per second by the due times, and as sent; nothing when all were due at once.
+    pub rates: Option<Rates>,
+    /// Most requests under way at one moment.
+    pub peak_concurrency: u64,
+    /// Tokens in the fullest second, each event weighing its tokens.
+    pub peak_output_tokens_per_s: f64,
+    /// Share of token events whose bytes came together with a later one's.
+    pub coalesced_share: f64,
+    /// Successes whose output length the server did not report.
+    pub unreported_lengths: u64,
+}
+
+/// The schedule against what became of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rates {
+    /// Requests per second by the due times.
+    pub planned: f64,
+    /// Requests per second as sent.
+    pub delivered: f64,
+}
+
+/// The percentiles of dispatch lateness.
+const LATENESS_PERCENTILES: [f64; 2] = [50.0, 99.0];
+
+impl Truth {
+    /// Looks at `samples` of a run that took `duration` seconds.
+    pub fn of(setup: &Setup, samples: &[Sample], duration: f64) -> Self {
+        let percentiles = setup.metric_percentiles.as_slice();
+        let statistics = |of: fn(&Sample) -> f64| Statistics::of(collect(samples, of), percentiles);
+        let tokens = |of: fn(&Sample) -> f64| (setup.task == Task::Generation).then(|| statistics(of));
+        Truth {
+            requests: samples.len() as u64,
+            outcomes: outcomes(samples),
+            ttft_from_due: tokens(|sample| sample.ttft + since_due(sample)),
+            e2el_from_due: statistics(|sample| sample.latency + since_due(sample)),
+            ttft_first_content: first_content(samples, percentiles),
+            ttft_including_client_queue: tokens(|sample| sample.ttft + sample.queue_time()),
+            dispatch_lateness: Statistics::of(
+                samples.iter().map(|sample| sample.released - sample.due).collect(),
+                &LATENESS_PERCENTILES,
+            ),
+            connect: Statistics::of(
+                samples.iter().map(|sample| sample.connect).filter(|&connect| connect > 0.0).collect(),
+                percentiles,
+            ),
+            goodput_from_due: setup
+                .goodput
+                .filter(|_| setup.task == Task::Generation)
+                .map(|limits| per_second(limits.count_delayed(samples, since_due) as f64, duration)),
+            rates: setup.is_paced().then(|| rates(samples)).flatten(),
+            peak_concurrency: exact_peak(samples),
+            peak_output_tokens_per_s: PerSecond::of(samples).peak_tokens(),
+            coalesced_share: coalesced_share(samples),
+            unreported_lengths: successes(samples).filter(|sample| sample.output_tokens.is_none()).count() as u64,
+        }
+    }
+}
+
+fn since_due(sample: &Sample) -> f64 {
+    sample.sent - sample.due
+}
+
+fn outcomes(samples: &[Sample]) -> Vec<(&'static str, u64)> {
+    let mut failures: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for failure in samples.iter().filter_map(|sample| sample.failure) {
+        *failures.entry(failure.name()).or_default() += 1;
+    }
+    let complete = successes(samples).count() as u64;
+    std::iter::once(("complete", complete)).chain(failures).collect()
+}
+
+fn first_content(samples: &[Sample], percentiles: &[f64]) -> Option<Statistics> {
+    let differs = successes(samples).any(|sample| sample.first_content.is_some_and(|first| first != sample.ttft));
+    differs.then(|| Statistics::of(successes(samples).filter_map(|sample| sample.first_content).collect(), percentiles))
+}
+
+/// Rates over the span from the first request to the last; the span of a single request says nothing.
+fn rates(samples: &[Sample]) -> Option<Rates> {
+    let rate = |moment: fn(&Sample) -> f64| {
+        let first = samples.iter().map(moment).fold(f64::INFINITY, f64::min);
+        let last = samples.iter().map(moment).fold(f64::NEG_INFINITY, f64::max);
+        (last > first).then(|| (samples.len() - 1) as f64 / (last - first))
+    };
+    Some(Rates { planned: rate(|sample| sample.due)?, delivered: rate(|sample| sample.sent)? })
+}
+
+fn coalesced_share(samples: &[Sample]) -> f64 {
+    let events: usize = successes(samples).map(Sample::events).sum();
+    let coalesced: u64 = successes(samples).map(|sample| u64::from(sample.coalesced)).sum();
+    if events == 0 { 0.0 } else { coalesced as f64 / events as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::FailureKind;
+
+    fn sample(due: f64, released: f64, sent: f64, latency: f64) -> Sample {
+        Sample { due, released, sent, latency, ttft: latency / 2.0, done: sent + latency, ..Sample::default() }
+    }
+
+    #[test]
+    fn latencies_from_due_contain_every_delay_of_the_client() {
+        let samples = [sample(0.0, 0.25, 0.75, 1.0)];
+        let truth = Truth::of(&Setup::example(), &samples, 2.0);
+        assert_eq!(truth.e2el_from_due.mean_ms, 1750.0);
+        assert_eq!(truth.ttft_from_due.unwrap().mean_ms, 1250.0);
+        assert_eq!(truth.ttft_including_client_queue.unwrap().mean_ms, 1000.0);
+        assert_eq!(truth.dispatch_lateness.max_ms, 250.0);
+    }
+
+    #[test]
+    fn rates_compare_the_schedule_with_what_was_sent() {
+        let samples = [sample(0.0, 0.0, 0.0, 0.5), sample(0.5, 0.5, 1.0, 0.5), sample(1.0, 1.0, 2.0, 0.5)];
+        let paced = Setup { request_rate: 2.0, ..Setup::example() };
+        assert_eq!(Truth::of(&paced, &samples, 2.5).rates, Some(Rates { planned: 2.0, delivered: 1.0 }));
+        assert_eq!(Truth::of(&paced, &samples[..1], 2.5).rates, None);
+        assert_eq!(Truth::of(&Setup::example(), &samples, 2.5).rates, None);
+    }
+
+    #[test]
+    fn first_content_is_reported_only_where_it_differs() {
+        let role_first = Sample { first_content: Some(0.75), ..sample(0.0, 0.0, 0.0, 1.0) };
+        let same = Sample { first_content: Some(0.5), ..sample(0.0, 0.0, 0.0, 1.0) };
+        let truth = |samples: &[Sample]| Truth::of(&Setup::example(), samples, 1.0).ttft_first_content;
+        assert_eq!(truth(std::slice::from_ref(&same)), None);
+        assert_eq!(truth(&[role_first, same]).unwrap().mean_ms, 625.0);
+    }
+
+    #[test]
+    fn outcomes_are_counted_by_kind() {
+        let failed = |kind| Sample { failure: Some(kind), ..Sample::default() };
+        let samples = [
+            failed(FailureKind::Http(500)),
+            Sample::default(),
+            failed(FailureKind::TimedOut),
+            failed(FailureKind::Http(404)),
+        ];
+        let truth = Truth::of(&Setup::example(), &samples, 1.0);
+        assert_eq!(truth.outcomes, [("complete", 1), ("http_error", 2), ("timed_out", 1)]);
+        assert_eq!(truth.requests, 4);
+    }
+}

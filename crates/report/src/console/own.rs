@@ -1,0 +1,71 @@
+//! The block after vLLM's report: what its definitions leave out, and reasons to doubt the result.
+
+use tacho_metrics::{MetricKind, RunRecord, Statistics};
+
+use super::{joined, percentile_lines, section};
+use crate::style::{harmless_line, title, two, value_line};
+
+/// Our own block, to follow vLLM's closing line.
+pub fn own_report(record: &RunRecord) -> String {
+    let mut lines = vec![title(" tacho ", '-')];
+    lines.extend(times(record));
+    lines.extend(load(record));
+    lines.extend(outcomes(record));
+    lines.extend(record.caveats.iter().map(|caveat| harmless_line(&format!("caveat: {}", caveat.text()))));
+    lines.push(title("", '='));
+    joined(&lines)
+}
+
+fn times(record: &RunRecord) -> Vec<String> {
+    let truth = &record.truth;
+    let mut lines = Vec::new();
+    if !record.setup.has_tokenizer() {
+        // vLLM measures these without a tokenizer too, but does not show them.
+        for metric in MetricKind::TOKENS.into_iter().filter(|metric| record.setup.percentile_metrics.contains(metric)) {
+            lines.extend(time_lines(section(metric).1, record.summary.statistics(metric)));
+        }
+    }
+    // Where all requests are due at once, a time from due says only how long the queue was.
+    if record.setup.is_paced() {
+        lines.extend(time_lines("TTFT from due time", truth.ttft_from_due.as_ref()));
+        lines.extend(time_lines("E2EL from due time", Some(&truth.e2el_from_due)));
+    }
+    lines.extend(time_lines("TTFT, first content", truth.ttft_first_content.as_ref()));
+    lines
+}
+
+fn time_lines(name: &str, statistics: Option<&Statistics>) -> Vec<String> {
+    let Some(statistics) = statistics else { return Vec::new() };
+    let mut lines = vec![value_line(&format!("Mean {name} (ms):"), two(statistics.mean_ms))];
+    lines.extend(percentile_lines(name, statistics));
+    lines
+}
+
+fn load(record: &RunRecord) -> Vec<String> {
+    let truth = &record.truth;
+    let mut lines = Vec::new();
+    if record.setup.is_paced() {
+        lines.extend(truth.goodput_from_due.map(|rate| value_line("Goodput from due time (req/s):", two(rate))));
+    }
+    if let Some(rates) = truth.rates {
+        lines.push(value_line("Request rate planned (RPS):", two(rates.planned)));
+        lines.push(value_line("Request rate delivered (RPS):", two(rates.delivered)));
+    }
+    let lateness = truth.dispatch_lateness.percentile_ms(99.0).unwrap_or(0.0);
+    lines.push(value_line("P99 dispatch lateness (ms):", two(lateness)));
+    lines.push(value_line("Exact peak concurrent requests:", truth.peak_concurrency));
+    if record.summary.generation().is_some() {
+        lines.push(value_line("Peak token throughput, weighted (tok/s):", two(truth.peak_output_tokens_per_s)));
+    }
+    lines
+}
+
+fn outcomes(record: &RunRecord) -> Vec<String> {
+    let failures = record.truth.outcomes.iter().filter(|(name, _)| *name != "complete");
+    let mut lines: Vec<String> = failures.map(|(name, count)| value_line(&format!("Outcome {name}:"), count)).collect();
+    // vLLM says nothing of probes when all of them failed.
+    if let Some(probe) = record.measured.probe.filter(|probe| probe.completed == 0 && probe.failed > 0) {
+        lines.push(value_line("Probe requests failed:", probe.failed));
+    }
+    lines
+}

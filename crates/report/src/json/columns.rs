@@ -1,0 +1,99 @@
+//! The arrays with one value per request.
+
+use std::io::{self, Write};
+
+use tacho_core::json::{Value, write_str, write_value, write_wtf8};
+use tacho_metrics::Sample;
+
+/// What of a request an array holds.
+#[derive(Clone, Copy)]
+pub(super) enum Column {
+    InputLens,
+    OutputLens,
+    Ttfts,
+    Itls,
+    Latencies,
+    QueueTimes,
+    GeneratedTexts,
+    Errors,
+    Due,
+    Released,
+    Sent,
+    FirstContent,
+    Done,
+    Outcomes,
+}
+
+impl Column {
+    /// Writes the array one request at a time, so that memory holds one row of text and not all of them.
+    pub(super) fn write(self, samples: &[Sample], out: &mut impl Write) -> io::Result<()> {
+        out.write_all(b"[")?;
+        let mut text = Vec::new();
+        for (at, sample) in samples.iter().enumerate() {
+            text.clear();
+            if at > 0 {
+                text.extend_from_slice(b", ");
+            }
+            self.write_cell(sample, &mut text);
+            out.write_all(&text)?;
+        }
+        out.write_all(b"]")
+    }
+
+    fn write_cell(self, sample: &Sample, text: &mut Vec<u8>) {
+        match self {
+            Column::InputLens => write_value(text, &Value::from(sample.prompt_len)),
+            Column::OutputLens => write_value(text, &Value::from(sample.output_len)),
+            Column::Ttfts => write_float(text, sample.ttft),
+            Column::Itls => write_floats(text, &sample.itl),
+            Column::Latencies => write_float(text, sample.latency),
+            Column::QueueTimes => write_float(text, sample.queue_time()),
+            Column::GeneratedTexts => write_wtf8(text, &sample.text),
+            Column::Errors => write_str(text, &sample.error),
+            Column::Due => write_float(text, sample.due),
+            Column::Released => write_float(text, sample.released),
+            Column::Sent => write_float(text, sample.sent),
+            Column::FirstContent => write_value(text, &Value::from(sample.first_content)),
+            Column::Done => write_float(text, sample.done),
+            Column::Outcomes => write_str(text, sample.failure.map_or("complete", |failure| failure.name())),
+        }
+    }
+}
+
+/// The text of a float. In this range Rust's own is Python's too, and several times faster, which counts for lists
+/// of all token times.
+fn write_float(text: &mut Vec<u8>, number: f64) {
+    if (1e-4..1e16).contains(&number) {
+        write!(text, "{number:?}").expect("writing to memory does not fail");
+    } else {
+        write_value(text, &Value::Float(number));
+    }
+}
+
+fn write_floats(text: &mut Vec<u8>, numbers: &[f64]) {
+    text.push(b'[');
+    for (at, &number) in numbers.iter().enumerate() {
+        if at > 0 {
+            text.extend_from_slice(b", ");
+        }
+        write_float(text, number);
+    }
+    text.push(b']');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::json::float_repr;
+
+    #[test]
+    fn fast_floats_are_pythons() {
+        let edges = [1e-4, 1.0, 100.0, 0.1 + 0.2, 1e15, 123456789012345.6, 9999999999999998.0, 1e16, 9.9e-5, 0.0, -2.5];
+        let spread = (0..2000).map(|at| 1.7f64.powi(at % 90 - 20) * (1.0 + f64::from(at) / 7.0));
+        for number in edges.into_iter().chain(spread) {
+            let mut text = Vec::new();
+            write_float(&mut text, number);
+            assert_eq!(String::from_utf8(text).unwrap(), float_repr(number));
+        }
+    }
+}

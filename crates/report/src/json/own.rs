@@ -1,0 +1,82 @@
+//! The `tacho` key of a result file: our own numbers, apart from vLLM's.
+
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::{MetricKind, RunRecord, Statistics};
+
+use super::columns::Column;
+use super::fields::Fields;
+use super::{Detail, statistics_fields};
+
+/// The object under the key.
+pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
+    let mut fields = Fields::default();
+    fields.set("version", RunRecord::VERSION);
+    fields.set("strict_parity", record.setup.strict_parity);
+    fields.set("interrupted", record.setup.interrupted);
+    fields.set("start", record.setup.started.as_str());
+    fields.set("requests", record.truth.requests);
+    fields.set("outcomes", outcomes(record));
+    peaks_and_rates(record, &mut fields);
+    for (name, statistics) in statistics(record) {
+        statistics_fields(&mut fields, name, statistics);
+        fields.set(&format!("max_{name}_ms"), statistics.max_ms);
+    }
+    fields.set("connections_opened", record.truth.connect.count);
+    fields.set("caveats", caveats(record));
+    if detail == Detail::PerRequest {
+        fields.set("due", Column::Due);
+        fields.set("released", Column::Released);
+        fields.set("sent", Column::Sent);
+        fields.set("first_content", Column::FirstContent);
+        fields.set("done", Column::Done);
+        fields.set("outcome", Column::Outcomes);
+    }
+    fields
+}
+
+fn outcomes(record: &RunRecord) -> Dict {
+    record.truth.outcomes.iter().map(|&(name, count)| (name.to_owned(), Value::from(count))).collect()
+}
+
+fn peaks_and_rates(record: &RunRecord, fields: &mut Fields) {
+    let truth = &record.truth;
+    fields.set("peak_concurrency", truth.peak_concurrency);
+    fields.set("peak_output_tokens_per_s", truth.peak_output_tokens_per_s);
+    fields.set("goodput_from_due", truth.goodput_from_due);
+    fields.set("planned_request_rate", truth.rates.map(|rates| rates.planned));
+    fields.set("delivered_request_rate", truth.rates.map(|rates| rates.delivered));
+    fields.set("coalesced_share", truth.coalesced_share);
+    fields.set("unreported_lengths", truth.unreported_lengths);
+    if let Some(probe) = record.measured.probe {
+        fields.set("probe_completed", probe.completed);
+        fields.set("probe_failed", probe.failed);
+    }
+}
+
+/// The times by name. Those that vLLM measures but leaves out without a tokenizer are among them.
+fn statistics(record: &RunRecord) -> Vec<(&'static str, &Statistics)> {
+    let (summary, truth) = (&record.summary, &record.truth);
+    let hidden = if record.setup.has_tokenizer() { &[][..] } else { &MetricKind::TOKENS[..] };
+    let hidden = hidden.iter().map(|&metric| (metric.name(), summary.statistics(metric)));
+    let own = [
+        ("ttft_from_due", truth.ttft_from_due.as_ref()),
+        ("e2el_from_due", Some(&truth.e2el_from_due)),
+        ("ttft_first_content", truth.ttft_first_content.as_ref()),
+        ("client_queue_time", Some(&summary.client_queue_time)),
+        ("ttft_including_client_queue", truth.ttft_including_client_queue.as_ref()),
+        ("e2el_including_client_queue", Some(&summary.e2el_including_client_queue)),
+        ("dispatch_lateness", Some(&truth.dispatch_lateness)),
+        ("connect", Some(&truth.connect).filter(|connect| connect.count > 0)),
+    ];
+    hidden.chain(own).filter_map(|(name, statistics)| Some((name, statistics?))).collect()
+}
+
+fn caveats(record: &RunRecord) -> Vec<Value> {
+    let entry = |caveat: &tacho_metrics::Caveat| {
+        let mut entry = Dict::new();
+        entry.set("kind", caveat.kind());
+        entry.set("text", caveat.text());
+        Value::Dict(entry)
+    };
+    record.caveats.iter().map(entry).collect()
+}

@@ -1,0 +1,141 @@
+//! Result files on disk: a file is written whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tacho_metrics::RunRecord;
+
+use super::{Detail, ResultFile};
+use crate::Error;
+
+/// What to do with a file that is already there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SaveMode {
+    /// Replace it.
+    Overwrite,
+    /// Add a line to it.
+    Append,
+}
+
+/// Saves the result file of `record` at `path`.
+pub fn save(record: &RunRecord, path: &Path, detail: Detail, mode: SaveMode) -> Result<(), Error> {
+    let file = ResultFile::new(record, detail);
+    match mode {
+        SaveMode::Overwrite => write_whole(path, |out| file.write_to(out)),
+        SaveMode::Append => append(path, |out| file.write_to(out)),
+    }
+}
+
+/// A file being written.
+type Out = BufWriter<File>;
+
+/// Writes `path` through a file beside it that takes its name only when complete. What is there but is not a plain
+/// file (a pipe, a terminal) is written to directly.
+pub fn write_whole(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>) -> Result<(), Error> {
+    // A link keeps pointing where it does: the file behind it is replaced.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
+        let file = OpenOptions::new().write(true).open(&target).map_err(|source| open_error(path, source))?;
+        return fill(file, content).map_err(|source| write_error(path, source));
+    }
+    let beside = beside(&target);
+    let file = File::create(&beside).map_err(|source| open_error(path, source))?;
+    fill(file, content).and_then(|()| fs::rename(&beside, &target)).map_err(|source| {
+        // Nothing more can be done when this fails too.
+        let _ = fs::remove_file(&beside);
+        write_error(path, source)
+    })
+}
+
+/// Adds a line to `path`, and takes it back when it cannot be completed.
+fn append(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>) -> Result<(), Error> {
+    let file = OpenOptions::new().append(true).create(true).open(path).map_err(|source| open_error(path, source))?;
+    let before = file.metadata().map_err(|source| open_error(path, source))?.len();
+    let kept = file.try_clone().map_err(|source| open_error(path, source))?;
+    let line = |out: &mut Out| {
+        if before > 0 {
+            out.write_all(b"\n")?;
+        }
+        content(out)
+    };
+    fill(file, line).map_err(|source| {
+        let _ = kept.set_len(before);
+        write_error(path, source)
+    })
+}
+
+fn fill(file: File, content: impl FnOnce(&mut Out) -> io::Result<()>) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 16, file);
+    content(&mut out)?;
+    out.flush()
+}
+
+/// A name in the same folder, so that renaming stays within one file system.
+fn beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
+}
+
+fn open_error(path: &Path, source: io::Error) -> Error {
+    Error::Open { path: path.to_owned(), source }
+}
+
+fn write_error(path: &Path, source: io::Error) -> Error {
+    Error::Write { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(out: &mut Out) -> io::Result<()> {
+        out.write_all(b"half")?;
+        out.flush()?;
+        Err(io::Error::other("disk full"))
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn failed_write_leaves_the_old_file_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.json");
+        write_whole(&path, |out| out.write_all(b"old")).unwrap();
+        assert!(matches!(write_whole(&path, broken), Err(Error::Write { .. })));
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(folder.path()), ["r.json"]);
+    }
+
+    #[test]
+    fn failed_append_takes_its_part_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.json");
+        append(&path, |out| out.write_all(b"one")).unwrap();
+        assert!(matches!(append(&path, broken), Err(Error::Write { .. })));
+        append(&path, |out| out.write_all(b"two")).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"one\ntwo");
+    }
+
+    #[test]
+    fn missing_folder_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = write_whole(&folder.path().join("missing/r.json"), |_| Ok(())).unwrap_err();
+        assert!(error.to_string().contains("missing/r.json"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn link_and_device_stay_what_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real.json"), folder.path().join("link.json"));
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        write_whole(&link, |out| out.write_all(b"new")).unwrap();
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        write_whole(Path::new("/dev/null"), |out| out.write_all(b"new")).unwrap();
+    }
+}

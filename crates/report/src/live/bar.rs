@@ -1,0 +1,293 @@
+//! Status lines and progress bars from a run's events. A thread of its own reads the counters ten times a second;
+//! the workers are never touched.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tacho_core::{Counters, EventSink, RunEvent};
+
+use crate::style::{harmless, harmless_line};
+
+/// Whether the progress of work is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Yes, where stderr is a terminal.
+    Shown,
+    /// No (`--disable-tqdm`); the wait of the ready check is still drawn.
+    Hidden,
+}
+
+/// Updates of a bar per second.
+const HERTZ: u8 = 10;
+
+/// Shows events: status lines on stdout, warnings and bars on stderr.
+pub struct Live {
+    progress: Progress,
+    colour: bool,
+    /// Where bars are drawn; nothing when stderr is not a terminal.
+    target: Option<fn() -> ProgressDrawTarget>,
+    state: Mutex<State>,
+}
+
+struct State {
+    out: Box<dyn Write + Send>,
+    warnings: Box<dyn Write + Send>,
+    running: Option<Running>,
+}
+
+/// A bar and the thread that moves it.
+struct Running {
+    bar: ProgressBar,
+    over: Arc<AtomicBool>,
+    ticker: JoinHandle<()>,
+}
+
+impl Live {
+    /// Shows events on this process's stdout and stderr. Colour is used unless `NO_COLOR` is set.
+    pub fn new(progress: Progress) -> Self {
+        let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let target: fn() -> ProgressDrawTarget = || ProgressDrawTarget::stderr_with_hz(HERTZ);
+        let target = io::stderr().is_terminal().then_some(target);
+        Self::onto(progress, colour, target, Box::new(io::stdout()), Box::new(io::stderr()))
+    }
+
+    fn onto(
+        progress: Progress,
+        colour: bool,
+        target: Option<fn() -> ProgressDrawTarget>,
+        out: Box<dyn Write + Send>,
+        warnings: Box<dyn Write + Send>,
+    ) -> Self {
+        Live { progress, colour, target, state: Mutex::new(State { out, warnings, running: None }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self, total: u64, what: &'static str, text: impl FnMut(&ProgressBar) + Send + 'static) {
+        let mut state = self.state();
+        state.finish();
+        let Some(target) = self.target else { return };
+        let bar = ProgressBar::with_draw_target(Some(total), target());
+        bar.set_style(ProgressStyle::with_template("{prefix} |{bar:30}| {msg}").expect("the template is valid"));
+        bar.set_prefix(what);
+        state.running = Some(Running::start(bar, text));
+    }
+
+    fn start_work(&self, what: &'static str, total: u64, counters: Arc<Counters>) {
+        if self.progress == Progress::Hidden {
+            return;
+        }
+        let (colour, began) = (self.colour, Instant::now());
+        self.start(total, what, move |bar| {
+            let (finished, failed, tokens, _) = counters.read();
+            let read = Reading { finished, failed, tokens, total, elapsed: began.elapsed() };
+            bar.set_position(finished.min(total));
+            bar.set_message(read.text(colour));
+        });
+    }
+
+    fn start_wait(&self, what: &'static str, seconds: u64) {
+        let began = Instant::now();
+        self.start(seconds, what, move |bar| {
+            let elapsed = began.elapsed().as_secs().min(seconds);
+            bar.set_position(elapsed);
+            bar.set_message(format!("{} elapsed, {} remaining", clock(elapsed), clock(seconds - elapsed)));
+        });
+    }
+}
+
+impl EventSink for Live {
+    fn event(&self, event: RunEvent) {
+        match event {
+            RunEvent::Status(text) => self.state().say(|state| &mut state.out, &harmless(&text)),
+            RunEvent::Warning(text) => {
+                let line = format!("warning: {}", harmless_line(&text));
+                self.state().say(|state| &mut state.warnings, &line);
+            }
+            RunEvent::Started { what, total, counters } => self.start_work(what, total, counters),
+            RunEvent::Waiting { what, seconds } => self.start_wait(what, seconds),
+            RunEvent::Finished => self.state().finish(),
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.state().finish();
+    }
+}
+
+impl State {
+    /// Writes a line, with the bar out of the way. A reader that went away is no reason to end a run.
+    fn say(&mut self, stream: fn(&mut State) -> &mut Box<dyn Write + Send>, line: &str) {
+        let bar = self.running.as_ref().map(|running| running.bar.clone());
+        let mut write = || {
+            let out = stream(self);
+            let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        };
+        match bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.finish();
+        }
+    }
+}
+
+impl Running {
+    fn start(bar: ProgressBar, mut update: impl FnMut(&ProgressBar) + Send + 'static) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let (drawn, told) = (bar.clone(), Arc::clone(&over));
+        let ticker = thread::spawn(move || {
+            while !told.load(Ordering::Acquire) {
+                update(&drawn);
+                thread::park_timeout(Duration::from_secs(1) / u32::from(HERTZ));
+            }
+        });
+        Running { bar, over, ticker }
+    }
+
+    fn finish(self) {
+        self.over.store(true, Ordering::Release);
+        self.ticker.thread().unpark();
+        // A panic of the ticker has already been told and must not end the run.
+        let _ = self.ticker.join();
+        self.bar.finish_and_clear();
+    }
+}
+
+/// The counters at one moment.
+struct Reading {
+    finished: u64,
+    failed: u64,
+    tokens: u64,
+    total: u64,
+    elapsed: Duration,
+}
+
+impl Reading {
+    /// `3/10 [00:02<00:05, 1.50 req/s, 120 tok/s, 1 failed]`
+    fn text(&self, colour: bool) -> String {
+        let seconds = self.elapsed.as_secs_f64();
+        let left = match self.finished {
+            0 => "?".to_owned(),
+            finished => clock((seconds * self.total.saturating_sub(finished) as f64 / finished as f64) as u64),
+        };
+        let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        let mut text = format!(
+            "{}/{} [{}<{left}, {:.2} req/s",
+            self.finished,
+            self.total,
+            clock(self.elapsed.as_secs()),
+            rate(self.finished)
+        );
+        if self.tokens > 0 {
+            text += &format!(", {:.0} tok/s", rate(self.tokens));
+        }
+        if self.failed > 0 {
+            let failed = format!("{} failed", self.failed);
+            text += &if colour { format!(", \x1b[31m{failed}\x1b[0m") } else { format!(", {failed}") };
+        }
+        text + "]"
+    }
+}
+
+/// `02:03`, or `1:02:03` from an hour on.
+fn clock(seconds: u64) -> String {
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes:02}:{seconds:02}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Written {
+        fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    fn live(progress: Progress) -> (Live, Written, Written) {
+        let (out, warnings) = (Written::default(), Written::default());
+        let target: fn() -> ProgressDrawTarget = ProgressDrawTarget::hidden;
+        let live = Live::onto(progress, false, Some(target), Box::new(out.clone()), Box::new(warnings.clone()));
+        (live, out, warnings)
+    }
+
+    #[test]
+    fn lines_go_to_their_streams_even_under_a_bar() {
+        let (live, out, warnings) = live(Progress::Shown);
+        live.event(RunEvent::Started { what: "requests", total: 4, counters: Arc::default() });
+        live.event(RunEvent::Status("Burstiness factor: 1.0 (Poisson process)".into()));
+        live.event(RunEvent::Warning("slow\x1b[2J".into()));
+        live.event(RunEvent::Finished);
+        assert_eq!(out.text(), "Burstiness factor: 1.0 (Poisson process)\n");
+        assert_eq!(warnings.text(), "warning: slow\\x1b[2J\n");
+    }
+
+    #[test]
+    fn bar_follows_the_counters_until_finished() {
+        let (live, ..) = live(Progress::Shown);
+        let counters = Arc::new(Counters::default());
+        counters.finished.store(3, Ordering::Relaxed);
+        live.event(RunEvent::Started { what: "requests", total: 4, counters });
+        let bar = live.state().running.as_ref().map(|running| running.bar.clone()).unwrap();
+        while bar.position() != 3 {
+            thread::yield_now();
+        }
+        live.event(RunEvent::Finished);
+        assert!(bar.is_finished());
+        assert!(live.state().running.is_none());
+    }
+
+    #[test]
+    fn hidden_progress_still_shows_the_wait() {
+        let (live, ..) = live(Progress::Hidden);
+        live.event(RunEvent::Started { what: "requests", total: 4, counters: Arc::default() });
+        assert!(live.state().running.is_none());
+        live.event(RunEvent::Waiting { what: "endpoint", seconds: 30 });
+        assert!(live.state().running.is_some());
+        live.event(RunEvent::Finished);
+    }
+
+    #[test]
+    fn nothing_is_drawn_without_a_terminal() {
+        let live = Live::onto(Progress::Shown, true, None, Box::new(io::sink()), Box::new(io::sink()));
+        live.event(RunEvent::Started { what: "requests", total: 4, counters: Arc::default() });
+        assert!(live.state().running.is_none());
+    }
+
+    #[test]
+    fn progress_reads_as_a_line() {
+        let mut read = Reading { finished: 0, failed: 0, tokens: 0, total: 10, elapsed: Duration::ZERO };
+        assert_eq!(read.text(true), "0/10 [00:00<?, 0.00 req/s]");
+        read = Reading { finished: 4, failed: 1, tokens: 500, total: 10, elapsed: Duration::from_secs(2) };
+        assert_eq!(read.text(false), "4/10 [00:02<00:03, 2.00 req/s, 250 tok/s, 1 failed]");
+        assert!(read.text(true).contains("\x1b[31m1 failed\x1b[0m"));
+        assert_eq!(clock(3723), "1:02:03");
+    }
+}

@@ -1,0 +1,98 @@
+//! The PyTorch benchmark format: one record per latency metric, beside the result file.
+
+use std::io::Write;
+use std::path::Path;
+
+use tacho_core::json::{Dict, Value, dumps};
+use tacho_metrics::RunRecord;
+
+use crate::Error;
+use crate::json::{Detail, ResultFile, write_whole};
+
+/// The metrics that get a record, in its order.
+const METRICS: [&str; 12] = [
+    "median_ttft_ms",
+    "mean_ttft_ms",
+    "std_ttft_ms",
+    "p99_ttft_ms",
+    "mean_tpot_ms",
+    "median_tpot_ms",
+    "std_tpot_ms",
+    "p99_tpot_ms",
+    "median_itl_ms",
+    "mean_itl_ms",
+    "std_itl_ms",
+    "p99_itl_ms",
+];
+
+/// The arrays a record leaves out.
+const LEFT_OUT: [&str; 4] = ["ttfts", "itls", "generated_texts", "errors"];
+
+/// The records of a result, one per metric it has. `args` are the flags with their final values, `result_filename`
+/// is the name the user gave, if any.
+pub fn records(result: &Dict, args: &Dict, result_filename: Option<&str>) -> Vec<Value> {
+    let benchmark = benchmark(result, args, result_filename);
+    let mut model = Dict::new();
+    model.set("name", args.get("model").cloned());
+    let mut extra = result.clone();
+    for key in METRICS.iter().chain(&LEFT_OUT) {
+        extra.remove(key);
+    }
+    let record = |name: &str, value: &Value| {
+        let mut metric = Dict::new();
+        metric.set("name", name);
+        metric.set("benchmark_values", vec![value.clone()]);
+        metric.set("extra_info", extra.clone());
+        let mut record = Dict::new();
+        record.set("benchmark", benchmark.clone());
+        record.set("model", model.clone());
+        record.set("metric", metric);
+        without_infinities(Value::Dict(record))
+    };
+    METRICS.iter().filter_map(|name| Some(record(name, result.get(name)?))).collect()
+}
+
+/// Writes the records of `record` to `path`; a run without any of the metrics leaves no file.
+pub fn save(
+    record: &RunRecord,
+    detail: Detail,
+    args: &Dict,
+    result_filename: Option<&str>,
+    path: &Path,
+) -> Result<(), Error> {
+    let records = records(&ResultFile::vllm(record, detail).to_dict(), args, result_filename);
+    if records.is_empty() {
+        return Ok(());
+    }
+    write_whole(path, |out| out.write_all(dumps(&Value::List(records)).as_bytes()))
+}
+
+fn benchmark(result: &Dict, args: &Dict, result_filename: Option<&str>) -> Dict {
+    let mut args = args.clone();
+    if let Some(size) = result.get("tensor_parallel_size") {
+        args.set("tensor_parallel_size", size.clone());
+    }
+    let mode = result.get("compilation_config.mode").cloned().unwrap_or_else(|| Value::from(""));
+    let eager = result_filename.is_some_and(|name| name.contains("eager"));
+    let mut extra = Dict::new();
+    extra.set("args", args);
+    extra.set("compilation_config.mode", mode.clone());
+    extra.set("optimization_level", result.get("optimization_level").cloned().unwrap_or_else(|| Value::from("")));
+    extra.set("use_compile", !(mode.as_str() == Some("0") || eager));
+    let mut benchmark = Dict::new();
+    benchmark.set("name", "vLLM benchmark");
+    benchmark.set("extra_info", extra);
+    benchmark
+}
+
+/// This format spells every infinity as a text.
+fn without_infinities(value: Value) -> Value {
+    match value {
+        Value::Float(number) if number.is_infinite() => Value::from("inf"),
+        Value::List(items) => Value::List(items.into_iter().map(without_infinities).collect()),
+        Value::Dict(dict) => {
+            Value::Dict(dict.iter().map(|(key, value)| (key.to_owned(), without_infinities(value.clone()))).collect())
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,89 @@
+//! The layout shared by reports: titles, value lines, numbers, and text that is safe to show on a terminal.
+
+use std::fmt::{Display, Write};
+
+use tacho_core::json::float_repr;
+
+/// Width of vLLM's report.
+pub const WIDTH: usize = 50;
+
+/// `text` in the middle of a line of `fill`; an odd one goes to the right.
+pub fn title(text: &str, fill: char) -> String {
+    let rest = WIDTH.saturating_sub(text.chars().count());
+    let repeat = |count: usize| fill.to_string().repeat(count);
+    format!("{}{text}{}", repeat(rest / 2), repeat(rest - rest / 2))
+}
+
+/// A label and its value in vLLM's columns; the blanks at the end are part of the format.
+pub fn value_line(label: &str, value: impl Display) -> String {
+    format!("{label:<40} {:<10}", value.to_string())
+}
+
+/// Two decimals, ties to even as Python rounds.
+pub fn two(number: f64) -> String {
+    format!("{number:.2}")
+}
+
+/// A percentile as keys and labels spell it: `99`, `99.9`.
+pub fn percent(percentile: f64) -> String {
+    if percentile.fract() == 0.0 { format!("{percentile:.0}") } else { float_repr(percentile) }
+}
+
+/// `text` with everything escaped that could move a cursor, change a terminal or reorder what is read. Line breaks
+/// and tabs stay.
+pub fn harmless(text: &str) -> String {
+    escape(text, |character| matches!(character, '\n' | '\t'))
+}
+
+/// The same for text that must stay on one line.
+pub fn harmless_line(text: &str) -> String {
+    escape(text, |_| false)
+}
+
+fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if keep(character) || !is_harmful(character) {
+            out.push(character);
+        } else if u32::from(character) < 0x100 {
+            let _ = write!(out, "\\x{:02x}", u32::from(character));
+        } else {
+            let _ = write!(out, "\\u{:04x}", u32::from(character));
+        }
+    }
+    out
+}
+
+/// Control characters, line and paragraph separators, and the marks that change the direction of text.
+fn is_harmful(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_fill_fifty_columns() {
+        assert_eq!(title(" Serving Benchmark Result ", '='), "============ Serving Benchmark Result ============");
+        assert_eq!(
+            title("Time per Output Token (excl. 1st token)", '-'),
+            "-----Time per Output Token (excl. 1st token)------"
+        );
+    }
+
+    #[test]
+    fn percentiles_drop_a_zero_fraction() {
+        assert_eq!([percent(99.0), percent(99.9), percent(0.0), percent(12.5)], ["99", "99.9", "0", "12.5"]);
+    }
+
+    #[test]
+    fn escape_sequences_of_a_server_do_not_reach_the_terminal() {
+        assert_eq!(harmless("a\x1b[2J\u{9b}b\r\n\tc\u{202e}é"), "a\\x1b[2J\\x9bb\\x0d\n\tc\\u202eé");
+        assert_eq!(harmless_line("a\nb"), "a\\x0ab");
+    }
+}

@@ -1,0 +1,11 @@
+//! Recorded runs of vLLM: the same outcomes must give the same report and the same result file. And what is ours:
+//! the block after vLLM's report.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod file_names;
+mod given;
+mod outcomes;
+mod own_block;
+mod pytorch;
+mod saved_runs;
+mod whole_runs;

@@ -1,0 +1,139 @@
+//! What is printed and written beyond vLLM's part, on made-up runs.
+
+use tacho_core::FailureKind;
+use tacho_core::json::{self, Value};
+use tacho_metrics::{Measured, ProbeStatistics, RunRecord, Sample, Setup, Task};
+use tacho_report::console::{own_report, vllm_report};
+use tacho_report::json::{Detail, ResultFile};
+
+use crate::given::plain_setup;
+
+/// Requests due every quarter of a second, sent an eighth late, the role of the answer first and its content later.
+fn samples(count: usize) -> Vec<Sample> {
+    let sample = |at: usize| {
+        let due = at as f64 * 0.25;
+        Sample {
+            due,
+            released: due,
+            sent: due + 0.125,
+            done: due + 1.0,
+            ttft: 0.25,
+            itl: vec![0.25, 0.25],
+            latency: 0.75,
+            first_content: Some(0.5),
+            output_tokens: Some(6),
+            output_len: 6,
+            ..Sample::default()
+        }
+    };
+    (0..count).map(sample).collect()
+}
+
+fn record(setup: Setup, samples: Vec<Sample>) -> RunRecord {
+    RunRecord::compute(setup, Measured { samples, duration: 26.0, ..Measured::default() })
+}
+
+fn trimmed(text: &str) -> Vec<&str> {
+    text.lines().map(str::trim_end).collect()
+}
+
+#[test]
+fn paced_run_is_timed_from_due() {
+    let setup = Setup { request_rate: 4.0, ..plain_setup() };
+    let block = own_report(&record(setup, samples(100)));
+    assert_eq!(
+        trimmed(&block),
+        [
+            "--------------------- tacho ----------------------",
+            "Mean TTFT from due time (ms):            375.00",
+            "P99 TTFT from due time (ms):             375.00",
+            "Mean E2EL from due time (ms):            875.00",
+            "P99 E2EL from due time (ms):             875.00",
+            "Mean TTFT, first content (ms):           500.00",
+            "P99 TTFT, first content (ms):            500.00",
+            "Request rate planned (RPS):              4.00",
+            "Request rate delivered (RPS):            4.00",
+            "P99 dispatch lateness (ms):              0.00",
+            "Exact peak concurrent requests:          4",
+            "Peak token throughput, weighted (tok/s): 24.00",
+            "==================================================",
+        ]
+    );
+    let widths: Vec<usize> = block.lines().map(str::len).collect();
+    assert!(widths.iter().all(|&width| width >= 50), "{widths:?}");
+}
+
+#[test]
+fn outcomes_and_caveats_are_told_without_a_servers_escapes() {
+    let mut samples = samples(100);
+    samples[1].failure = Some(FailureKind::Http(500));
+    samples[1].error = "Server Error\x1b[2J\nsecond line".into();
+    samples[1].first_content = None;
+    let mut record = record(plain_setup(), samples);
+    record.measured.probe = Some(ProbeStatistics { failed: 2, ..ProbeStatistics::default() });
+    let block = own_report(&record);
+    assert_eq!(
+        trimmed(&block)[6..],
+        [
+            "Outcome http_error:                      1",
+            "Probe requests failed:                   2",
+            "caveat: 1 of 100 requests failed, the first with: Server Error\\x1b[2J",
+            "caveat: p99 of 99 samples is close to their maximum; it takes 100",
+            "==================================================",
+        ]
+    );
+    assert!(vllm_report(&record).contains("Error 0: Server Error\\x1b[2J\nsecond line\n"));
+}
+
+#[test]
+fn token_times_are_shown_without_a_tokenizer() {
+    let setup = Setup { tokenizer_id: None, ..plain_setup() };
+    let record = record(setup, samples(100));
+    assert!(!vllm_report(&record).contains("TTFT"));
+    let block = own_report(&record);
+    assert!(block.contains("Mean TPOT (ms):                          100.00"), "{block}");
+    let file = ResultFile::new(&record, Detail::Brief).to_dict();
+    let tpot = file.get("tacho").unwrap().get("mean_tpot_ms").and_then(Value::as_f64).unwrap();
+    assert!((tpot - 100.0).abs() < 1e-9, "{tpot}");
+    assert!(file.get("mean_tpot_ms").is_none());
+}
+
+#[test]
+fn pooling_has_no_token_lines() {
+    let setup = Setup { task: Task::Pooling, request_rate: 4.0, ..plain_setup() };
+    let samples = samples(100).into_iter().map(|sample| Sample { first_content: None, ..sample }).collect();
+    let block = own_report(&record(setup, samples));
+    assert!(
+        block.contains("Mean E2EL from due time") && !block.contains("TTFT") && !block.contains("tok/s"),
+        "{block}"
+    );
+}
+
+#[test]
+fn tip_is_printed_only_where_vllms_defects_are_kept() {
+    let tip = "tip: install termplotlib and gnuplot to plot the metrics\n";
+    let printed = |strict_parity| vllm_report(&record(Setup { strict_parity, ..plain_setup() }, samples(1)));
+    assert!(printed(true).starts_with(tip));
+    assert_eq!(printed(true).strip_prefix(tip), Some(printed(false).as_str()));
+}
+
+#[test]
+fn lone_surrogates_of_a_text_are_written_as_escapes() {
+    let mut samples = samples(1);
+    samples[0].text = vec![b'x', 0xed, 0xa0, 0xbd, 0xc3, 0xa9];
+    let record = record(plain_setup(), samples);
+    let mut out = Vec::new();
+    ResultFile::new(&record, Detail::PerRequest).write_to(&mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.contains(r#""generated_texts": ["x\ud83d\u00e9"]"#), "{text}");
+}
+
+#[test]
+fn burstiness_stays_an_infinity_and_only_the_rate_becomes_a_text() {
+    let record = record(Setup { burstiness: f64::INFINITY, ..plain_setup() }, samples(1));
+    let mut out = Vec::new();
+    ResultFile::vllm(&record, Detail::Brief).write_to(&mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.contains(r#""request_rate": "inf", "burstiness": Infinity, "max_concurrency": null"#), "{text}");
+    assert!(json::parse(&text).is_ok());
+}

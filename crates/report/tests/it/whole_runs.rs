@@ -1,0 +1,86 @@
+//! `metrics/results.json`: whole runs on a given clock, from their flags to the file and the report.
+
+use tacho_core::json::{self, Dict, Value};
+use tacho_metrics::{Measured, RunRecord, Sample, Setup};
+use tacho_report::console::vllm_report;
+use tacho_report::json::{Detail, SaveMode, save};
+
+use crate::given::{Flags, assert_same, golden, list, rate_changes, sample, text, whole};
+
+fn record(case: &Value, flags: &Flags<'_>) -> RunRecord {
+    let expected = &list(case, "result_file")[0];
+    let clock: Vec<f64> = list(case, "clock").iter().filter_map(Value::as_f64).collect();
+    let setup =
+        Setup { date: text(expected, "date").into(), rps_change_events: rate_changes(expected), ..flags.setup() };
+    let samples: Vec<Sample> = list(case, "outputs")
+        .iter()
+        .zip(&clock[1..])
+        .map(|(output, &released)| sample(output, released, output.get("output_tokens").map_or(0, whole)))
+        .collect();
+    let duration = clock[clock.len() - 1] - clock[0];
+    RunRecord::compute(setup, Measured { samples, duration, ..Measured::default() })
+}
+
+fn without_own_part(line: &str) -> Value {
+    let Value::Dict(mut dict) = json::parse(line).unwrap() else { panic!("a line holds an object") };
+    assert_eq!(dict.iter().last().map(|(key, _)| key), Some("tacho"));
+    let own = dict.remove("tacho").unwrap();
+    assert_eq!(own.get("version"), Some(&Value::Int(1)));
+    Value::Dict(dict)
+}
+
+#[test]
+fn runs_give_vllms_file_and_report() {
+    let golden = golden("metrics/results.json");
+    let cases = list(&golden, "cases");
+    assert!(!cases.is_empty());
+    for case in cases {
+        let name = text(case, "name");
+        let flags = Flags::of(case);
+        let record = record(case, &flags);
+        // The recorded report starts after the list of failures.
+        let ours = vllm_report(&record);
+        let start = ours.find("tip: ").or_else(|| ours.find("====")).unwrap();
+        assert_eq!(&ours[start..], text(case, "report"), "{name}");
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.json");
+        let detail = if flags.has("--save-detailed") { Detail::PerRequest } else { Detail::Brief };
+        let mode = if flags.has("--append-result") { SaveMode::Append } else { SaveMode::Overwrite };
+        let expected = list(case, "result_file");
+        for _ in expected {
+            save(&record, &path, detail, mode).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = written.split('\n').collect();
+        assert_eq!(lines.len(), expected.len(), "{name}");
+        for (line, expected) in lines.iter().zip(expected) {
+            assert_same(&without_own_part(line), expected, 1e-15, name);
+        }
+    }
+}
+
+#[test]
+fn own_part_holds_what_vllm_leaves_out() {
+    let golden = golden("metrics/results.json");
+    let case = list(&golden, "cases").iter().find(|case| text(case, "name") == "failures, label, metadata").unwrap();
+    let record = record(case, &Flags::of(case));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.json");
+    save(&record, &path, Detail::PerRequest, SaveMode::Overwrite).unwrap();
+    let file = json::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let own = file.get("tacho").unwrap();
+    let outcomes: Dict =
+        [("complete", 5u64), ("malformed", 1)].map(|(k, n)| (k.to_owned(), n.into())).into_iter().collect();
+    assert_eq!(own.get("outcomes"), Some(&Value::Dict(outcomes)));
+    assert_eq!(own.get("start").and_then(Value::as_str), Some("2026-01-02T03:04:05Z"));
+    assert_eq!(list(own, "outcome")[2], Value::from("malformed"));
+    assert_eq!(list(own, "sent"), list(&file, "start_times"));
+    let kinds: Vec<&str> = list(own, "caveats").iter().map(|caveat| text(caveat, "kind")).collect();
+    assert_eq!(kinds, ["requests_failed", "few_samples"]);
+
+    save(&record, &path, Detail::Brief, SaveMode::Overwrite).unwrap();
+    let brief = json::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    assert!(brief.get("tacho").unwrap().get("due").is_none());
+    assert!(brief.get("latencies").is_some() && brief.get("ttfts").is_none());
+}

@@ -1,0 +1,134 @@
+//! What a run is to do: compositions of the specs of its parts.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tacho_client::EndpointSpec;
+use tacho_core::json::Dict;
+use tacho_loadgen::ScheduleSpec;
+use tacho_metrics::{GoodputLimits, MetricKind};
+use tacho_text::HubCache;
+use tacho_workload::WorkloadSpec;
+
+/// A run of `tacho serve`.
+#[derive(Debug, Clone)]
+pub struct ServePlan {
+    /// The server.
+    pub endpoint: EndpointSpec,
+    /// The path that control calls begin with: the base URL's.
+    pub base_path: String,
+    /// The model.
+    pub model: ModelPlan,
+    /// What counts tokens.
+    pub tokenizer: TokenizerPlan,
+    /// The requests.
+    pub workload: WorkloadPlan,
+    /// Adapters, if any.
+    pub lora: Option<LoraPlan>,
+    /// Seeds both of Python's global generators.
+    pub seed: u32,
+    /// When requests go out.
+    pub traffic: TrafficPlan,
+    /// What is reported.
+    pub report: ReportPlan,
+}
+
+/// Which model to ask for.
+#[derive(Debug, Clone, Default)]
+pub struct ModelPlan {
+    /// `--model`; the server's first one when absent.
+    pub model: Option<String>,
+    /// The name it is served under.
+    pub served_name: Option<String>,
+}
+
+/// Where the tokenizer comes from.
+#[derive(Debug, Clone)]
+pub enum TokenizerPlan {
+    /// The one built into the program.
+    Builtin,
+    /// A path or a Hub id; the model's own when absent.
+    Named(Option<String>, HubCache),
+    /// None at all.
+    Skipped,
+}
+
+/// Where the requests come from.
+#[derive(Debug, Clone)]
+pub enum WorkloadPlan {
+    /// Sampled from a data set.
+    Sample {
+        /// The data set and its settings.
+        spec: WorkloadSpec,
+        /// How many requests were asked for; the data may give another number.
+        num_prompts: i64,
+        /// Whether prompts are cut to what the server's tokenizer counts.
+        align: bool,
+    },
+    /// Read from a file that an earlier run saved, due times and all.
+    File(PathBuf),
+}
+
+/// How requests get adapters.
+#[derive(Debug, Clone)]
+pub struct LoraPlan {
+    /// Their names.
+    pub modules: Vec<String>,
+    /// Who gets which.
+    pub assignment: LoraAssignment,
+}
+
+/// Who gets which adapter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoraAssignment {
+    /// Drawn from Python's global generator.
+    Random,
+    /// In turn.
+    RoundRobin,
+}
+
+/// When requests go out, and what comes before them.
+#[derive(Debug, Clone)]
+pub struct TrafficPlan {
+    /// Due times.
+    pub schedule: ScheduleSpec,
+    /// At most this many under way.
+    pub max_concurrency: Option<usize>,
+    /// Whether generation goes on past the end of text.
+    pub ignore_eos: bool,
+    /// Log probabilities to ask for.
+    pub logprobs: Option<i64>,
+    /// Sampling flags overlaid by `--extra-body`.
+    pub extra_body: Dict,
+    /// Whether `--temperature` was given; without it upstream warns.
+    pub temperature_given: bool,
+    /// How long to wait for the server; zero does not ask.
+    pub ready_timeout: Duration,
+    /// Requests to send before the run.
+    pub warmups: usize,
+    /// Whether to run the server's profiler.
+    pub profile: bool,
+    /// Probes per second beside the load; zero for none.
+    pub probe_rate: f64,
+    /// Threads; none leaves it to the machine.
+    pub workers: Option<usize>,
+    /// How long requests may go on after a stop.
+    pub grace: Duration,
+}
+
+/// What is reported, and under which names.
+#[derive(Debug, Clone)]
+pub struct ReportPlan {
+    /// The run's name.
+    pub label: Option<String>,
+    /// Keys for the result file.
+    pub metadata: Vec<(String, String)>,
+    /// Latencies to report.
+    pub percentile_metrics: Vec<MetricKind>,
+    /// Percentiles to report.
+    pub metric_percentiles: Vec<f64>,
+    /// Limits a good request keeps.
+    pub goodput: Option<GoodputLimits>,
+    /// Whether generated texts are wanted in the record.
+    pub keep_texts: bool,
+}

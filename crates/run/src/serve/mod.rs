@@ -1,0 +1,12 @@
+//! `tacho serve`: prepare the requests and their times, send them, compute the record.
+
+mod align;
+mod lora;
+mod prepare;
+mod probe;
+mod ready;
+mod record;
+mod run;
+
+pub use prepare::{Contact, Prepared, prepare, save_workload};
+pub use run::run;

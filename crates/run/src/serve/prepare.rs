@@ -1,0 +1,135 @@
+//! Everything up to the first request: model, tokenizer, workload, adapters, due times.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tacho_client::control::{Caller, first_model};
+use tacho_core::{Counters, EventSink, Request, RunEvent};
+use tacho_loadgen::{ScheduleSpec, Timeline};
+use tacho_pyrand::Globals;
+use tacho_text::{Tokenizer, resolve};
+use tacho_workload::{read_jsonl, sample, write_jsonl};
+
+use super::{align, lora};
+use crate::Error;
+use crate::plan::{ServePlan, TokenizerPlan, WorkloadPlan};
+
+/// How long a control call may take.
+const CALL: Duration = Duration::from_secs(30);
+/// The tokenizer's name when it is the built-in one.
+const BUILTIN: &str = "gpt2";
+
+/// A run that is ready to begin.
+pub struct Prepared {
+    /// What the tokenizer and the file name go by.
+    pub model_id: String,
+    /// What requests name.
+    pub model_name: String,
+    /// The tokenizer's name; none when there is none.
+    pub tokenizer_id: Option<String>,
+    /// The tokenizer.
+    pub tokenizer: Option<Tokenizer>,
+    /// The requests.
+    pub requests: Vec<Request>,
+    /// Their due times.
+    pub timeline: Timeline,
+    /// Makes calls around the run.
+    pub caller: Caller,
+}
+
+/// Whether to ask the server anything that is not needed to know the workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contact {
+    /// Prompts are aligned with its tokenizer.
+    Server,
+    /// Only what cannot be done without.
+    Minimal,
+}
+
+/// Prepares a run.
+pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Result<Prepared, Error> {
+    plan.endpoint.check()?;
+    let caller = Caller::new(&plan.endpoint, &plan.base_path, CALL)?;
+    let (model_id, model_name) = find_model(plan, &caller, sink)?;
+    let (tokenizer, tokenizer_id) = load_tokenizer(plan, &model_id)?;
+    let mut globals = Globals::seeded(plan.seed);
+    let (mut requests, recorded) = workload(plan, tokenizer.as_ref(), &mut globals, sink)?;
+    if requests.is_empty() {
+        return Err(Error::EmptyWorkload);
+    }
+    let aligns = matches!(plan.workload, WorkloadPlan::Sample { align: true, .. });
+    if aligns && contact == Contact::Server {
+        align::with_server(&caller, &model_name, &mut requests, sink);
+    }
+    if let (Some(plan), None) = (&plan.lora, &recorded) {
+        lora::assign(plan, &mut requests, &mut globals.py);
+    }
+    let schedule = recorded.map_or_else(|| plan.traffic.schedule.clone(), ScheduleSpec::Replay);
+    let timeline = schedule.plan(requests.len(), &mut globals.np)?;
+    Ok(Prepared { model_id, model_name, tokenizer_id, tokenizer, requests, timeline, caller })
+}
+
+/// The model's id and the name to send.
+fn find_model(plan: &ServePlan, caller: &Caller, sink: &dyn EventSink) -> Result<(String, String), Error> {
+    if let Some(id) = &plan.model.model {
+        let name = plan.model.served_name.clone().filter(|name| !name.is_empty());
+        return Ok((id.clone(), name.unwrap_or_else(|| id.clone())));
+    }
+    sink.event(RunEvent::Status("Model not specified, fetching first model from server...".into()));
+    let model = first_model(caller)?;
+    sink.event(RunEvent::Status(format!("First model name: {}, first model id: {}", model.name, model.root)));
+    Ok((model.root, model.name))
+}
+
+fn load_tokenizer(plan: &ServePlan, model_id: &str) -> Result<(Option<Tokenizer>, Option<String>), Error> {
+    match &plan.tokenizer {
+        TokenizerPlan::Skipped => Ok((None, None)),
+        TokenizerPlan::Builtin => Ok((Some(Tokenizer::builtin()), Some(BUILTIN.to_owned()))),
+        TokenizerPlan::Named(name, cache) => {
+            let name = name.as_deref().unwrap_or(model_id);
+            let tokenizer = Tokenizer::load(&resolve(name, cache)?)?;
+            Ok((Some(tokenizer), Some(name.to_owned())))
+        }
+    }
+}
+
+type Workload = (Vec<Request>, Option<Vec<f64>>);
+
+fn workload(
+    plan: &ServePlan,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    sink: &dyn EventSink,
+) -> Result<Workload, Error> {
+    match &plan.workload {
+        WorkloadPlan::File(path) => {
+            let (requests, due) = read_jsonl(path)?;
+            Ok((requests, Some(due)))
+        }
+        WorkloadPlan::Sample { spec, num_prompts, .. } => {
+            let counters = Arc::new(Counters::default());
+            let total = u64::try_from(*num_prompts).unwrap_or(0);
+            sink.event(RunEvent::Started { what: "sampling", total, counters: counters.clone() });
+            let sampled = sample(spec, tokenizer, globals, &counters);
+            sink.event(RunEvent::Finished);
+            let sampled = sampled?;
+            for notice in sampled.notices {
+                sink.event(RunEvent::Warning(notice));
+            }
+            Ok((sampled.requests, None))
+        }
+    }
+}
+
+/// Writes the requests and their due times, whole or not at all.
+pub fn save_workload(prepared: &Prepared, path: &Path) -> Result<(), Error> {
+    let failed = |source| Error::SaveWorkload { path: path.to_owned(), source };
+    let partial = path.with_extension("partial");
+    let mut out = BufWriter::new(std::fs::File::create(&partial).map_err(failed)?);
+    write_jsonl(&mut out, &prepared.requests, prepared.timeline.due())?;
+    out.flush().map_err(failed)?;
+    drop(out);
+    std::fs::rename(&partial, path).map_err(failed)
+}

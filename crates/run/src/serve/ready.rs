@@ -1,0 +1,90 @@
+//! What is sent before the run: the test request until the server answers, and warm-ups.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tacho_client::{Client, ClientPlan, EndpointSpec, PayloadSpec};
+use tacho_core::{Counters, EventSink, Observation, Request, RunEvent, SystemClock};
+use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
+use tacho_pyrand::RandomState;
+
+use crate::Error;
+
+/// Between two tries of the test request.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Sends copies of one request outside the measured run.
+pub(super) struct Rehearsal<'a> {
+    pub(super) endpoint: &'a EndpointSpec,
+    pub(super) payload: &'a PayloadSpec,
+    pub(super) request: Request,
+    pub(super) max_concurrency: Option<usize>,
+    pub(super) stop: &'a StopSignal,
+    pub(super) sink: &'a dyn EventSink,
+}
+
+impl Rehearsal<'_> {
+    /// Sends the request until it is answered or `timeout` has passed.
+    pub(super) fn wait_until_ready(&self, timeout: Duration) -> Result<(), Error> {
+        let seconds = timeout.as_secs();
+        self.sink.event(RunEvent::Status(format!("Waiting for endpoint to become up in {seconds} seconds")));
+        self.sink.event(RunEvent::Waiting { what: "waiting for the server", seconds });
+        let result = self.try_until(Instant::now() + timeout);
+        self.sink.event(RunEvent::Finished);
+        result
+    }
+
+    fn try_until(&self, deadline: Instant) -> Result<(), Error> {
+        let mut reason = "no time to try".to_owned();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.stop.draining() {
+                return Err(Error::Stopped);
+            }
+            if left.is_zero() {
+                return Err(Error::NotReady { reason });
+            }
+            let rows = self.send(1, left, Arc::default())?;
+            match rows.first().and_then(|row| row.outcome.failure()) {
+                None => return Ok(()),
+                Some(failure) => reason.clone_from(&failure.message),
+            }
+            self.sink.event(RunEvent::Warning(format!("Endpoint is not ready. Error='{reason}'")));
+            let pause = PAUSE.min(deadline.saturating_duration_since(Instant::now()));
+            let until = Instant::now() + pause;
+            while Instant::now() < until && !self.stop.draining() {
+                std::thread::sleep(Duration::from_millis(20).min(until.saturating_duration_since(Instant::now())));
+            }
+        }
+    }
+
+    /// Sends `count` copies at once and tells how many failed, and why the first did.
+    pub(super) fn warm_up(&self, count: usize) -> Result<(usize, Option<String>), Error> {
+        let counters = Arc::new(Counters::default());
+        self.sink.event(RunEvent::Started { what: "warm-up", total: count as u64, counters: counters.clone() });
+        let rows = self.send(count, self.endpoint.timeout, counters);
+        self.sink.event(RunEvent::Finished);
+        let rows = rows?;
+        let failures: Vec<_> = rows.iter().filter_map(|row| row.outcome.failure()).collect();
+        Ok((failures.len(), failures.first().map(|failure| failure.message.clone())))
+    }
+
+    fn send(&self, count: usize, timeout: Duration, counters: Arc<Counters>) -> Result<Vec<Observation>, Error> {
+        let endpoint = EndpointSpec { timeout: timeout.min(self.endpoint.timeout), ..self.endpoint.clone() };
+        let requests = vec![self.request.clone(); count];
+        let clock = SystemClock::start();
+        let client = Client::new(endpoint, self.payload, &requests, ClientPlan::default(), clock)?;
+        let at_once = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
+        let timeline = at_once.plan(count, &mut RandomState::new(0))?;
+        let plan = Drive {
+            timeline: &timeline,
+            max_concurrency: self.max_concurrency,
+            workers: 1,
+            grace: Duration::ZERO,
+            clock: &clock,
+            stop: self.stop,
+            counters: &counters,
+        };
+        Ok(drive(&client, &plan).rows)
+    }
+}

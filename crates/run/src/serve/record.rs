@@ -1,0 +1,129 @@
+//! From rows to the record of a run.
+
+use jiff::{Timestamp, Zoned, tz::TimeZone};
+use tacho_client::Rules;
+use tacho_core::{Clock, Stamp, SystemClock};
+use tacho_loadgen::{Driven, ScheduleSpec};
+use tacho_metrics::{
+    Asked, DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, Setup,
+    SpeculativeStatistics, Task, TokenCounter,
+};
+
+use super::prepare::Prepared;
+use super::run::Scrape;
+use crate::plan::{ServePlan, WorkloadPlan};
+
+/// Ties the run's clock to the calendar.
+pub(super) struct Moments {
+    wall: Timestamp,
+    stamp: Stamp,
+}
+
+impl Moments {
+    pub(super) fn now(clock: SystemClock) -> Self {
+        Moments { wall: Timestamp::now(), stamp: clock.now() }
+    }
+
+    /// The local time of a stamp.
+    fn local(&self, stamp: Stamp) -> Zoned {
+        let nanos = i128::from(stamp.0) - i128::from(self.stamp.0);
+        let wall = Timestamp::from_nanosecond(self.wall.as_nanosecond() + nanos).unwrap_or(self.wall);
+        wall.to_zoned(TimeZone::system())
+    }
+}
+
+/// Computes the record.
+pub(super) fn compute(
+    plan: &ServePlan,
+    prepared: &Prepared,
+    driven: Driven,
+    moments: &Moments,
+    (before, after): (Scrape, Scrape),
+    probe: Option<ProbeStatistics>,
+) -> RunRecord {
+    let duration = driven.end.secs_since(driven.origin);
+    let setup = setup(plan, prepared, &driven, moments);
+    let counter = |text: &[u8]| {
+        prepared.tokenizer.as_ref().map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64)
+    };
+    let count: Option<TokenCounter<'_>> = prepared.tokenizer.is_some().then_some(&counter);
+    let samples = driven
+        .rows
+        .into_iter()
+        .map(|row| {
+            let asked = Asked {
+                prompt_len: prepared.requests[row.index].prompt_len,
+                num_input_sequences: 1,
+                input_audio_duration: 0.0,
+            };
+            let mut sample = Sample::from_observation(row, asked, Task::Generation, count);
+            if !plan.report.keep_texts {
+                sample.text = Vec::new();
+            }
+            sample
+        })
+        .collect();
+    let speculative = before.speculative.zip(after.speculative);
+    let speculative = speculative.and_then(|(before, after)| SpeculativeStatistics::between(&before, &after));
+    let diffusion = before.diffusion.zip(after.diffusion);
+    let diffusion = diffusion.and_then(|(before, after)| DiffusionStatistics::between(before, after, duration));
+    RunRecord::compute(setup, Measured { samples, duration, speculative, diffusion, probe })
+}
+
+fn setup(plan: &ServePlan, prepared: &Prepared, driven: &Driven, moments: &Moments) -> Setup {
+    let (request_rate, burstiness) = match &plan.traffic.schedule {
+        ScheduleSpec::Rate { rate, burstiness } => (*rate, *burstiness),
+        ScheduleSpec::RampUp { burstiness, .. } => (f64::INFINITY, *burstiness),
+        ScheduleSpec::Replay(_) => (f64::INFINITY, 1.0),
+    };
+    let from_file = matches!(plan.workload, WorkloadPlan::File(_));
+    Setup {
+        date: moments.local(driven.end).strftime("%Y%m%d-%H%M%S").to_string(),
+        started: moments.local(driven.origin).strftime("%Y-%m-%dT%H:%M:%S%.6f%:z").to_string(),
+        backend: plan.endpoint.backend.name().to_owned(),
+        label: plan.report.label.clone(),
+        model_id: prepared.model_id.clone(),
+        tokenizer_id: prepared.tokenizer_id.clone(),
+        num_prompts: match &plan.workload {
+            WorkloadPlan::Sample { num_prompts, .. } => *num_prompts,
+            WorkloadPlan::File(_) => prepared.requests.len() as i64,
+        },
+        metadata: plan.report.metadata.clone(),
+        request_rate,
+        burstiness,
+        max_concurrency: plan.traffic.max_concurrency.map(|limit| limit as u64),
+        ramp_up: match &plan.traffic.schedule {
+            ScheduleSpec::RampUp { ramp, .. } if !from_file => Some(RampUp {
+                strategy: ramp.strategy.name().to_owned(),
+                start_rps: i64::from(ramp.start_rps),
+                end_rps: i64::from(ramp.end_rps),
+            }),
+            _ => None,
+        },
+        rps_change_events: rate_changes(plan, prepared, driven, moments),
+        self_timed: from_file || matches!(plan.traffic.schedule, ScheduleSpec::Replay(_)),
+        task: Task::Generation,
+        percentile_metrics: plan.report.percentile_metrics.clone(),
+        metric_percentiles: plan.report.metric_percentiles.clone(),
+        goodput: plan.report.goodput,
+        strict_parity: plan.endpoint.rules == Rules::Vllm,
+        interrupted: driven.interrupted,
+    }
+}
+
+/// When the rate of a ramp-up reached each whole number: at the release of the request that it was reached with.
+fn rate_changes(plan: &ServePlan, prepared: &Prepared, driven: &Driven, moments: &Moments) -> Vec<RateChange> {
+    let ScheduleSpec::RampUp { ramp, .. } = &plan.traffic.schedule else { return Vec::new() };
+    let changes = ramp.changes(prepared.timeline.rates());
+    let moment = |index: Option<usize>| match index {
+        None => Some(driven.origin),
+        Some(index) => {
+            driven.rows.binary_search_by_key(&index, |row| row.index).ok().map(|at| driven.rows[at].released)
+        }
+    };
+    let stamped = changes.into_iter().filter_map(|change| {
+        let timestamp = moments.local(moment(change.index)?).strftime("%Y-%m-%dT%H:%M:%S%.6f").to_string();
+        Some(RateChange { rps: change.rps, timestamp })
+    });
+    stamped.collect()
+}

@@ -1,0 +1,208 @@
+//! The run itself: rehearse, scrape, send, scrape, compute. Reads like the order of events because it is one.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tacho_client::control::{ProfilerCall, metrics_text, profile};
+use tacho_client::{Client, ClientPlan, PayloadSpec};
+use tacho_core::{Counters, EventSink, Request, RunEvent, SystemClock};
+use tacho_loadgen::{Drive, Driven, ScheduleSpec, StopSignal, drive};
+use tacho_metrics::{DiffusionCounters, ProbeStatistics, RunRecord, SpeculativeCounters};
+
+use super::prepare::Prepared;
+use super::probe;
+use super::ready::Rehearsal;
+use super::record::{self, Moments};
+use crate::Error;
+use crate::plan::{ServePlan, TrafficPlan, WorkloadPlan};
+
+/// Connections opened ahead when it is not known how many will be needed.
+const AHEAD: usize = 16;
+
+/// What the server's counters said at one moment.
+#[derive(Debug, Default)]
+pub(super) struct Scrape {
+    pub(super) speculative: Option<SpeculativeCounters>,
+    pub(super) diffusion: Option<DiffusionCounters>,
+}
+
+/// Sends a prepared workload and computes its record. A stop is no error once requests have been sent.
+pub fn run(plan: &ServePlan, prepared: Prepared, stop: &StopSignal, sink: &dyn EventSink) -> Result<RunRecord, Error> {
+    let traffic = &plan.traffic;
+    let say = |line: String| sink.event(RunEvent::Status(line));
+    let payload = PayloadSpec {
+        model: prepared.model_name.clone(),
+        logprobs: traffic.logprobs,
+        ignore_eos: traffic.ignore_eos,
+        extra_body: traffic.extra_body.clone(),
+    };
+    rehearse(plan, &prepared, &payload, stop, sink)?;
+    say("Starting main benchmark run...".into());
+    let profiling = traffic.profile && {
+        say("Starting profiler...".into());
+        call_profiler(&prepared, ProfilerCall::Start, "Profiler started", sink)
+    };
+    announce(plan, sink);
+    let before = scrape(&prepared);
+    let clock = SystemClock::start();
+    let client_plan = connections(traffic, prepared.requests.len(), &plan.workload);
+    let client = Client::new(plan.endpoint.clone(), &payload, &prepared.requests, client_plan, clock)?;
+    let moments = Moments::now(clock);
+    let probe_request = (traffic.probe_rate > 0.0).then(|| probe::probe_request(&prepared.requests[0]));
+    let (driven, probes) = drive_with_probes(plan, &prepared, &client, &payload, clock, probe_request, stop, sink)?;
+    let after = scrape(&prepared);
+    let record = record::compute(plan, &prepared, driven, &moments, (before, after), probes);
+    if profiling || traffic.profile {
+        say("Stopping profiler...".into());
+        call_profiler(&prepared, ProfilerCall::Stop, "Profiler stopped", sink);
+    }
+    Ok(record)
+}
+
+/// The ready check and the warm-ups, in vLLM's words.
+fn rehearse(
+    plan: &ServePlan,
+    prepared: &Prepared,
+    payload: &PayloadSpec,
+    stop: &StopSignal,
+    sink: &dyn EventSink,
+) -> Result<(), Error> {
+    let traffic = &plan.traffic;
+    let say = |line: &str| sink.event(RunEvent::Status(line.to_owned()));
+    if !traffic.temperature_given {
+        say("WARNING: vllm bench serve no longer sets temperature==0 (greedy) in requests by default. The default \
+             will be determined on the server side and can be model/API specific. For the old behavior, include \
+             --temperature=0.");
+    }
+    say("Starting initial single prompt test run...");
+    let test = Request { id: None, lora: None, ..prepared.requests[0].clone() };
+    let max_concurrency = traffic.max_concurrency;
+    let rehearsal = Rehearsal { endpoint: &plan.endpoint, payload, request: test, max_concurrency, stop, sink };
+    if traffic.ready_timeout.is_zero() {
+        say("Skipping endpoint ready check.");
+    } else {
+        rehearsal.wait_until_ready(traffic.ready_timeout)?;
+        say("Initial test run completed.");
+    }
+    if traffic.warmups > 0 {
+        say(&format!("Warming up with {} requests...", traffic.warmups));
+        let (failed, first) = rehearsal.warm_up(traffic.warmups)?;
+        if let Some(reason) = first {
+            let text = format!("{failed} of {} warm-up requests failed; the first: {reason}", traffic.warmups);
+            sink.event(RunEvent::Warning(text));
+        }
+        say("Warmup run completed.");
+    }
+    if stop.draining() { Err(Error::Stopped) } else { Ok(()) }
+}
+
+/// True when the server did it. Upstream is silent when it did not; that costs people their profile.
+fn call_profiler(prepared: &Prepared, call: ProfilerCall, done: &str, sink: &dyn EventSink) -> bool {
+    let worked = profile(&prepared.caller, call);
+    match &worked {
+        Ok(true) => sink.event(RunEvent::Status(done.to_owned())),
+        Ok(false) => sink.event(RunEvent::Warning("the server has no profiler to control".into())),
+        Err(error) => sink.event(RunEvent::Warning(format!("the profiler could not be reached: {error}"))),
+    }
+    worked.unwrap_or(false)
+}
+
+/// The traffic lines.
+fn announce(plan: &ServePlan, sink: &dyn EventSink) {
+    let say = |line: String| sink.event(RunEvent::Status(line));
+    if matches!(plan.workload, WorkloadPlan::File(_)) {
+        say("Self timing is set, using the timestamps from the trace file.".into());
+        return;
+    }
+    let burstiness = match &plan.traffic.schedule {
+        ScheduleSpec::Replay(_) => {
+            say("Self timing is set, using the timestamps from the trace file.".into());
+            return;
+        }
+        ScheduleSpec::Rate { rate, burstiness } => {
+            say(format!("Traffic request rate: {}", tacho_core::json::float_repr(*rate)));
+            *burstiness
+        }
+        ScheduleSpec::RampUp { ramp, burstiness } => {
+            say(format!("Traffic ramp-up strategy: {}.", ramp.strategy.name()));
+            let (start, end) = (ramp.start_rps, ramp.end_rps);
+            say(format!("Will increase RPS from {start} to {end} RPS over the duration of the benchmark."));
+            *burstiness
+        }
+    };
+    let process = if burstiness == 1.0 { "Poisson process" } else { "Gamma distribution" };
+    say(format!("Burstiness factor: {} ({process})", tacho_core::json::float_repr(burstiness)));
+    let limit = plan.traffic.max_concurrency.map_or_else(|| "None".to_owned(), |limit| limit.to_string());
+    say(format!("Maximum request concurrency: {limit}"));
+}
+
+fn scrape(prepared: &Prepared) -> Scrape {
+    // Two calls, as upstream makes them, so that a server sees the same traffic.
+    let speculative = metrics_text(&prepared.caller).and_then(|text| SpeculativeCounters::parse(&text));
+    let diffusion = metrics_text(&prepared.caller).and_then(|text| DiffusionCounters::parse(&text));
+    Scrape { speculative, diffusion }
+}
+
+/// How many connections to open, as far as the schedule tells.
+fn connections(traffic: &TrafficPlan, count: usize, workload: &WorkloadPlan) -> ClientPlan {
+    let at_once = matches!(traffic.schedule, ScheduleSpec::Rate { rate, .. } if rate.is_infinite())
+        && matches!(workload, WorkloadPlan::Sample { .. });
+    match traffic.max_concurrency {
+        Some(limit) => {
+            let most = limit.min(count);
+            ClientPlan { preconnect: most, spare: false, at_most: Some(most) }
+        }
+        None if at_once => ClientPlan { preconnect: count, spare: false, at_most: Some(count) },
+        None => ClientPlan { preconnect: AHEAD.min(count), spare: true, at_most: None },
+    }
+}
+
+/// The main run, with probes beside it where they are asked for.
+#[expect(clippy::too_many_arguments, reason = "the pieces of one run meet here and nowhere else")]
+fn drive_with_probes(
+    plan: &ServePlan,
+    prepared: &Prepared,
+    client: &Client,
+    payload: &PayloadSpec,
+    clock: SystemClock,
+    probe_request: Option<Request>,
+    stop: &StopSignal,
+    sink: &dyn EventSink,
+) -> Result<(Driven, Option<ProbeStatistics>), Error> {
+    let counters = Arc::new(Counters::default());
+    let total = prepared.requests.len() as u64;
+    let drive_plan = Drive {
+        timeline: &prepared.timeline,
+        max_concurrency: plan.traffic.max_concurrency,
+        workers: plan.traffic.workers.unwrap_or_else(default_workers),
+        grace: plan.traffic.grace,
+        clock: &clock,
+        stop,
+        counters: &counters,
+    };
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let probes = probe_request.map(|request| {
+            let rate = plan.traffic.probe_rate;
+            let line = format!("Probe request rate: {} req/s", tacho_core::json::float_repr(rate));
+            sink.event(RunEvent::Status(line));
+            let over = &over;
+            scope.spawn(move || probe::run(&plan.endpoint, payload, request, rate, over))
+        });
+        sink.event(RunEvent::Started { what: "benchmark", total, counters: counters.clone() });
+        let driven = drive(client, &drive_plan);
+        over.store(true, Ordering::Relaxed);
+        sink.event(RunEvent::Finished);
+        let probes = match probes {
+            Some(thread) => Some(thread.join().expect("the probe thread does not panic")?),
+            None => None,
+        };
+        Ok((driven, probes))
+    })
+}
+
+/// All cores but one, which is left to the rest of the machine.
+fn default_workers() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get).saturating_sub(1).max(1)
+}

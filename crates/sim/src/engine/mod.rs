@@ -1,0 +1,24 @@
+//! The model of a continuous-batching engine: a function of the times given to it. No sockets, no clock, no async.
+
+mod cost;
+mod kv;
+mod prefix_cache;
+mod profile;
+mod sample;
+mod scheduler;
+mod sequence;
+mod spec;
+mod stats;
+
+pub use cost::{BatchShape, CostModel};
+pub use profile::Profile;
+pub use sample::{Draw, Limits, LogprobDraws, Output, Vocabulary};
+pub use scheduler::{Engine, Step, TokenEvent};
+pub use sequence::{Finish, Job, Refusal, SeqId};
+pub use spec::EngineSpec;
+pub use stats::{Histogram, Stats};
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

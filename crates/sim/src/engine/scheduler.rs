@@ -1,0 +1,298 @@
+//! Continuous batching: each step serves the running sequences first, then admits waiting ones in order of arrival.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tacho_core::Stamp;
+
+use super::kv::BlockPool;
+use super::prefix_cache::extend_hashes;
+use super::sequence::{Finish, Job, Refusal, SeqId, Sequence};
+use super::{BatchShape, CostModel, EngineSpec, Stats};
+use crate::error::Error;
+
+/// A step under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// What is in it.
+    pub batch: BatchShape,
+    /// How long it takes.
+    pub takes: Duration,
+}
+
+/// A token that came out at the end of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenEvent {
+    /// Whose token.
+    pub id: SeqId,
+    /// Which of its output tokens, from zero.
+    pub position: usize,
+    /// Why it was the last, if it was.
+    pub finish: Option<Finish>,
+}
+
+/// The engine. Call [`Engine::begin_step`], let the time pass that it names, call [`Engine::end_step`], and again.
+#[derive(Debug)]
+pub struct Engine {
+    spec: EngineSpec,
+    cost: CostModel,
+    pool: BlockPool,
+    waiting: VecDeque<Sequence>,
+    running: Vec<Sequence>,
+    batch: Option<BatchShape>,
+    stats: Stats,
+}
+
+impl Engine {
+    /// An idle engine.
+    pub fn new(spec: EngineSpec, cost: CostModel) -> Result<Self, Error> {
+        spec.validate()?;
+        let pool = BlockPool::new(spec.num_blocks);
+        let stats = Stats::default();
+        Ok(Engine { spec, cost, pool, waiting: VecDeque::new(), running: Vec::new(), batch: None, stats })
+    }
+
+    /// Puts a job at the end of the queue, or says why it can never run.
+    pub fn submit(&mut self, id: SeqId, job: Job, now: Stamp) -> Result<(), Refusal> {
+        self.spec.check(&job)?;
+        let mut sequence = Sequence::new(id, job, now);
+        if self.spec.enable_prefix_caching {
+            extend_hashes(&mut sequence, self.spec.block_size);
+        }
+        self.waiting.push_back(sequence);
+        Ok(())
+    }
+
+    /// Drops a sequence wherever it is; says whether it was still there.
+    pub fn cancel(&mut self, id: SeqId) -> bool {
+        let waiting = self.waiting.iter().position(|sequence| sequence.id == id);
+        let gone = match waiting {
+            Some(at) => self.waiting.remove(at),
+            None => {
+                let running = self.running.iter().position(|sequence| sequence.id == id);
+                running.map(|at| self.running.remove(at))
+            }
+        };
+        let Some(mut sequence) = gone else { return false };
+        self.pool.release(&mut sequence.blocks);
+        self.stats.finished_abort += 1;
+        true
+    }
+
+    /// Composes the next step; `None` when there is nothing to do.
+    ///
+    /// # Panics
+    /// When the step before was not ended: that is a mistake of the caller.
+    pub fn begin_step(&mut self, now: Stamp) -> Option<Step> {
+        assert!(self.batch.is_none(), "a step is under way");
+        let mut budget = self.spec.max_num_batched_tokens;
+        let preempted = self.schedule_running(&mut budget);
+        if !preempted {
+            self.admit(&mut budget, now);
+        }
+        let batch = self.shape();
+        if batch.sequences == 0 {
+            return None;
+        }
+        self.batch = Some(batch);
+        Some(Step { batch, takes: self.cost.step_time(&batch) })
+    }
+
+    /// Gives the running sequences their tokens, oldest first; when blocks run out the newest are put back.
+    fn schedule_running(&mut self, budget: &mut usize) -> bool {
+        let mut preempted = false;
+        let mut at = 0;
+        while at < self.running.len() {
+            let sequence = &self.running[at];
+            let tokens = (sequence.known() - sequence.computed).min(*budget);
+            if tokens > 0 && self.make_room(at, tokens, &mut preempted) {
+                self.place(at, tokens);
+                *budget -= tokens;
+            }
+            at += 1;
+        }
+        preempted
+    }
+
+    /// Gets the blocks for `tokens` more of the sequence at `at`; false when it was put back itself.
+    fn make_room(&mut self, at: usize, tokens: usize, preempted: &mut bool) -> bool {
+        loop {
+            let sequence = &mut self.running[at];
+            let needed = (sequence.computed + tokens).div_ceil(self.spec.block_size) - sequence.blocks.len();
+            if self.pool.take(needed, &mut sequence.blocks) {
+                return true;
+            }
+            *preempted = true;
+            self.preempt_newest();
+            if at >= self.running.len() {
+                return false;
+            }
+        }
+    }
+
+    fn preempt_newest(&mut self) {
+        let Some(mut sequence) = self.running.pop() else { return };
+        self.pool.release(&mut sequence.blocks);
+        sequence.computed = 0;
+        sequence.registered = 0;
+        sequence.preempted = true;
+        self.stats.preemptions += 1;
+        self.waiting.push_front(sequence);
+    }
+
+    /// Admits from the front of the queue while sequences, tokens and blocks allow; never past the first that waits.
+    fn admit(&mut self, budget: &mut usize, now: Stamp) {
+        while *budget > 0 && self.running.len() < self.spec.max_num_seqs {
+            let Some(sequence) = self.waiting.front_mut() else { return };
+            // At least one token must be computed to get the next from it.
+            let usable = (sequence.known() - 1) / self.spec.block_size;
+            let hits = self.pool.find(&sequence.hashes[..usable.min(sequence.hashes.len())]);
+            let cached = hits.len() * self.spec.block_size;
+            let tokens = (sequence.known() - cached).min(*budget);
+            let fresh = (cached + tokens).div_ceil(self.spec.block_size) - hits.len();
+            if fresh + self.pool.free_among(&hits) > self.pool.free() {
+                return;
+            }
+            self.pool.share(&hits);
+            sequence.registered = hits.len();
+            sequence.computed = cached;
+            sequence.blocks = hits;
+            let taken = self.pool.take(fresh, &mut sequence.blocks);
+            assert!(taken, "the room was checked");
+            if self.spec.enable_prefix_caching && !sequence.preempted {
+                self.stats.prefix_cache_queries += sequence.known() as u64;
+                self.stats.prefix_cache_hits += cached as u64;
+            }
+            if sequence.admitted.is_none() {
+                sequence.admitted = Some(now);
+                self.stats.queue_time.observe(now.since(sequence.arrived).as_secs_f64());
+            }
+            self.running.extend(self.waiting.pop_front());
+            self.place(self.running.len() - 1, tokens);
+            *budget -= tokens;
+        }
+    }
+
+    /// Puts `tokens` of the sequence at `at` into the step, and names the blocks that they fill.
+    fn place(&mut self, at: usize, tokens: usize) {
+        let sequence = &mut self.running[at];
+        sequence.scheduled = tokens;
+        let full = ((sequence.computed + tokens) / self.spec.block_size).min(sequence.hashes.len());
+        for block in sequence.registered..full {
+            self.pool.register(sequence.blocks[block], sequence.hashes[block]);
+        }
+        sequence.registered = sequence.registered.max(full);
+    }
+
+    fn shape(&self) -> BatchShape {
+        let mut batch = BatchShape::default();
+        for sequence in self.running.iter().filter(|sequence| sequence.scheduled > 0) {
+            batch.sequences += 1;
+            batch.kv_tokens += sequence.computed + sequence.scheduled;
+            if sequence.decoding() {
+                batch.decode_sequences += 1;
+            } else {
+                batch.prefill_tokens += sequence.scheduled;
+            }
+        }
+        batch
+    }
+
+    /// Ends the step under way at `now` and appends the tokens that came out, in batch order.
+    pub fn end_step(&mut self, now: Stamp, events: &mut Vec<TokenEvent>) {
+        let Some(batch) = self.batch.take() else { return };
+        self.stats.steps += 1;
+        self.stats.iteration_tokens.observe((batch.prefill_tokens + batch.decode_sequences) as f64);
+        let first = events.len();
+        for sequence in &mut self.running {
+            sequence.computed += std::mem::take(&mut sequence.scheduled);
+            if sequence.computed == sequence.known() {
+                events.push(produce(sequence, now, &mut self.stats));
+                if self.spec.enable_prefix_caching {
+                    extend_hashes(sequence, self.spec.block_size);
+                }
+            }
+        }
+        if events[first..].iter().any(|event| event.finish.is_some()) {
+            let pool = &mut self.pool;
+            self.running.retain_mut(|sequence| {
+                let done = sequence.produced == sequence.job.output.len();
+                if done {
+                    pool.release(&mut sequence.blocks);
+                }
+                !done
+            });
+        }
+    }
+
+    /// Forgets all cached prefixes; refused (false) while any sequence holds blocks.
+    pub fn reset_prefix_cache(&mut self) -> bool {
+        self.pool.forget()
+    }
+
+    /// Whether nothing waits and nothing runs.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty()
+    }
+
+    /// Free blocks, those with cached prefixes included.
+    pub fn free_blocks(&self) -> usize {
+        self.pool.free()
+    }
+
+    /// Brings the gauges up to date and shows the counters.
+    pub fn stats(&mut self) -> &Stats {
+        self.stats.running = self.running.len();
+        self.stats.waiting = self.waiting.len();
+        self.stats.kv_cache_usage = 1.0 - self.pool.free() as f64 / self.pool.total() as f64;
+        &self.stats
+    }
+}
+
+/// Takes the sequence's next token and counts it.
+fn produce(sequence: &mut Sequence, now: Stamp, stats: &mut Stats) -> TokenEvent {
+    let position = sequence.produced;
+    sequence.produced += 1;
+    stats.generation_tokens += 1;
+    match sequence.last_token.replace(now) {
+        Some(before) => stats.inter_token_latency.observe(now.since(before).as_secs_f64()),
+        None => {
+            stats.prompt_tokens += sequence.job.prompt.len() as u64;
+            stats.time_to_first_token.observe(now.since(sequence.arrived).as_secs_f64());
+        }
+    }
+    let finish = (sequence.produced == sequence.job.output.len()).then_some(sequence.job.finish);
+    if let Some(reason) = finish {
+        stats.e2e_request_latency.observe(now.since(sequence.arrived).as_secs_f64());
+        match reason {
+            Finish::Stop => stats.finished_stop += 1,
+            Finish::Length => stats.finished_length += 1,
+        }
+    }
+    TokenEvent { id: sequence.id, position, finish }
+}
+
+#[cfg(test)]
+impl Engine {
+    /// Sequences' blocks and the pool, for tests of balance.
+    pub(super) fn check_balance(&self) {
+        let (refs, queue) = self.pool.census();
+        let mut held = vec![0; refs.len()];
+        let sequences = self.running.iter().chain(&self.waiting);
+        sequences.flat_map(|sequence| &sequence.blocks).for_each(|&block| held[block as usize] += 1);
+        assert_eq!(refs, held, "references equal the blocks that sequences hold");
+        let mut free: Vec<u32> = queue.clone();
+        free.sort_unstable();
+        let unused: Vec<u32> = (0..refs.len() as u32).filter(|&block| refs[block as usize] == 0).collect();
+        assert_eq!(free, unused, "every unused block is in the free queue, once");
+        assert_eq!(queue.len(), self.pool.free());
+    }
+
+    pub(super) fn running_ids(&self) -> Vec<u64> {
+        self.running.iter().map(|sequence| sequence.id.0).collect()
+    }
+
+    pub(super) fn waiting_ids(&self) -> Vec<u64> {
+        self.waiting.iter().map(|sequence| sequence.id.0).collect()
+    }
+}

@@ -1,0 +1,127 @@
+//! One sequence: what was asked of the engine, and how far it has come.
+
+use std::sync::Arc;
+
+use tacho_core::Stamp;
+
+use super::prefix_cache::BlockHash;
+
+/// Names a sequence; given by the caller, never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SeqId(pub u64);
+
+/// Why a sequence ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// EOS or a stop string.
+    Stop,
+    /// The token limit.
+    Length,
+}
+
+impl Finish {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Finish::Stop => "stop",
+            Finish::Length => "length",
+        }
+    }
+}
+
+/// What the engine is asked to do. The output is drawn beforehand: the engine decides when each token comes.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The prompt's token ids.
+    pub prompt: Arc<[u32]>,
+    /// The tokens that will come out.
+    pub output: Arc<[u32]>,
+    /// Why it ends after the last of them.
+    pub finish: Finish,
+    /// Separates prefix caches: sequences share blocks only under the same salt (one per LoRA adapter).
+    pub salt: u64,
+}
+
+/// Why the engine does not take a job.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is nothing to compute.
+    #[error("the prompt has no tokens")]
+    EmptyPrompt,
+    /// There is nothing to produce.
+    #[error("the output has no tokens")]
+    EmptyOutput,
+    /// Prompt and output are longer than the model allows.
+    #[error("{tokens} tokens exceed max_model_len={limit}; shorten the prompt or the output")]
+    TooLong {
+        /// Tokens of prompt and output.
+        tokens: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The whole KV cache could not hold it.
+    #[error("{needed} KV blocks are needed but num_blocks={blocks}; shorten the prompt or raise num_blocks")]
+    NeverFits {
+        /// Blocks the sequence needs at its end.
+        needed: usize,
+        /// Blocks there are.
+        blocks: usize,
+    },
+}
+
+/// A sequence inside the engine.
+#[derive(Debug)]
+pub(super) struct Sequence {
+    pub(super) id: SeqId,
+    pub(super) job: Job,
+    /// Tokens of the output that have come out.
+    pub(super) produced: usize,
+    /// Tokens whose KV is in the blocks.
+    pub(super) computed: usize,
+    /// Tokens in the step under way; zero when it is not in it.
+    pub(super) scheduled: usize,
+    pub(super) blocks: Vec<u32>,
+    /// Hashes of the full blocks of all known tokens.
+    pub(super) hashes: Vec<BlockHash>,
+    /// Leading blocks that the prefix cache already knows.
+    pub(super) registered: usize,
+    pub(super) preempted: bool,
+    pub(super) arrived: Stamp,
+    pub(super) admitted: Option<Stamp>,
+    pub(super) last_token: Option<Stamp>,
+}
+
+impl Sequence {
+    pub(super) fn new(id: SeqId, job: Job, arrived: Stamp) -> Self {
+        Sequence {
+            id,
+            job,
+            produced: 0,
+            computed: 0,
+            scheduled: 0,
+            blocks: Vec::new(),
+            hashes: Vec::new(),
+            registered: 0,
+            preempted: false,
+            arrived,
+            admitted: None,
+            last_token: None,
+        }
+    }
+
+    /// Tokens that exist: the prompt and what has come out.
+    pub(super) fn known(&self) -> usize {
+        self.job.prompt.len() + self.produced
+    }
+
+    /// Token `at` of prompt and output.
+    pub(super) fn token(&self, at: usize) -> u32 {
+        let prompt = &self.job.prompt;
+        if at < prompt.len() { prompt[at] } else { self.job.output[at - prompt.len()] }
+    }
+
+    /// Whether its next token needs only the one before: everything earlier is computed.
+    pub(super) fn decoding(&self) -> bool {
+        self.produced > 0 && self.computed + 1 == self.known()
+    }
+}

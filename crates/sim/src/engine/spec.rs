@@ -1,0 +1,88 @@
+//! The engine's limits, under the names vLLM gives them.
+
+use super::sequence::{Job, Refusal};
+use crate::error::Error;
+
+/// What bounds a batch and the KV cache.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EngineSpec {
+    /// Most sequences in one step.
+    pub max_num_seqs: usize,
+    /// Most tokens in one step; longer prompts are prefilled in chunks.
+    pub max_num_batched_tokens: usize,
+    /// Tokens per KV block.
+    pub block_size: usize,
+    /// KV blocks in all.
+    pub num_blocks: usize,
+    /// Longest sequence, prompt and output together.
+    pub max_model_len: usize,
+    /// Whether full blocks are kept and reused by sequences that start with the same tokens.
+    pub enable_prefix_caching: bool,
+    /// Mean of the geometric distribution of natural output lengths, for requests that do not ignore EOS.
+    pub mean_output_len: f64,
+}
+
+impl Default for EngineSpec {
+    fn default() -> Self {
+        EngineSpec {
+            max_num_seqs: 256,
+            max_num_batched_tokens: 8192,
+            block_size: 16,
+            num_blocks: 16_384,
+            max_model_len: 32_768,
+            enable_prefix_caching: true,
+            mean_output_len: 256.0,
+        }
+    }
+}
+
+impl EngineSpec {
+    /// Tokens the KV cache holds.
+    pub fn kv_tokens(&self) -> usize {
+        self.block_size.saturating_mul(self.num_blocks)
+    }
+
+    /// Checks the limits against each other.
+    pub fn validate(&self) -> Result<(), Error> {
+        let positive = [
+            ("max_num_seqs", self.max_num_seqs),
+            ("max_num_batched_tokens", self.max_num_batched_tokens),
+            ("block_size", self.block_size),
+            ("num_blocks", self.num_blocks),
+            ("max_model_len", self.max_model_len),
+        ];
+        if let Some((name, _)) = positive.into_iter().find(|(_, value)| *value == 0) {
+            return Err(Error::ZeroLimit { name });
+        }
+        if self.max_num_batched_tokens < self.max_num_seqs {
+            return Err(Error::BudgetBelowSeqs {
+                max_num_batched_tokens: self.max_num_batched_tokens,
+                max_num_seqs: self.max_num_seqs,
+            });
+        }
+        if !(self.mean_output_len.is_finite() && self.mean_output_len >= 1.0) {
+            return Err(Error::MeanOutputLen { value: self.mean_output_len });
+        }
+        Ok(())
+    }
+
+    /// Whether a job could ever run under these limits.
+    pub fn check(&self, job: &Job) -> Result<(), Refusal> {
+        if job.prompt.is_empty() {
+            return Err(Refusal::EmptyPrompt);
+        }
+        if job.output.is_empty() {
+            return Err(Refusal::EmptyOutput);
+        }
+        let tokens = job.prompt.len() + job.output.len();
+        if tokens > self.max_model_len {
+            return Err(Refusal::TooLong { tokens, limit: self.max_model_len });
+        }
+        // The last token's own KV is never needed.
+        let needed = (tokens - 1).div_ceil(self.block_size);
+        if needed > self.num_blocks {
+            return Err(Refusal::NeverFits { needed, blocks: self.num_blocks });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! What the engine counts: the numbers behind `/metrics`.
+
+/// Values counted in buckets, as Prometheus does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Histogram {
+    bounds: &'static [f64],
+    counts: Vec<u64>,
+    sum: f64,
+}
+
+impl Histogram {
+    /// An empty histogram with these upper bounds, and a bucket for everything above.
+    pub fn new(bounds: &'static [f64]) -> Self {
+        Histogram { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
+    }
+
+    /// Counts a value.
+    pub fn observe(&mut self, value: f64) {
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        self.counts[bucket] += 1;
+        self.sum += value;
+    }
+
+    /// Upper bounds with the number of values up to each; the last bound is infinite.
+    pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
+        let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
+        bounds.zip(self.counts.iter().scan(0, |total, count| {
+            *total += count;
+            Some(*total)
+        }))
+    }
+
+    /// How many values were counted.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Their sum.
+    pub fn sum(&self) -> f64 {
+        self.sum
+    }
+}
+
+// vLLM's bucket bounds.
+const FIRST_TOKEN: &[f64] = &[
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
+    160.0, 640.0, 2560.0,
+];
+const INTER_TOKEN: &[f64] =
+    &[0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0];
+const REQUEST: &[f64] = &[
+    0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0,
+    1920.0, 7680.0,
+];
+const ITERATION: &[f64] = &[1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0];
+
+/// A snapshot of the engine's gauges and counters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stats {
+    /// Sequences in the batch.
+    pub running: usize,
+    /// Sequences that wait to be admitted.
+    pub waiting: usize,
+    /// Used part of the KV blocks, 0 to 1.
+    pub kv_cache_usage: f64,
+    /// Steps finished.
+    pub steps: u64,
+    /// Prompt tokens looked up in the prefix cache.
+    pub prefix_cache_queries: u64,
+    /// Prompt tokens found there.
+    pub prefix_cache_hits: u64,
+    /// Sequences put back because blocks ran out.
+    pub preemptions: u64,
+    /// Prompt tokens of sequences that got their first token.
+    pub prompt_tokens: u64,
+    /// Tokens produced.
+    pub generation_tokens: u64,
+    /// Sequences ended by EOS or a stop string.
+    pub finished_stop: u64,
+    /// Sequences ended by their token limit.
+    pub finished_length: u64,
+    /// Sequences cancelled.
+    pub finished_abort: u64,
+    /// Arrival to first token, seconds.
+    pub time_to_first_token: Histogram,
+    /// Token to token, seconds.
+    pub inter_token_latency: Histogram,
+    /// Arrival to last token, seconds.
+    pub e2e_request_latency: Histogram,
+    /// Arrival to first admission, seconds.
+    pub queue_time: Histogram,
+    /// Tokens per step.
+    pub iteration_tokens: Histogram,
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Stats {
+            running: 0,
+            waiting: 0,
+            kv_cache_usage: 0.0,
+            steps: 0,
+            prefix_cache_queries: 0,
+            prefix_cache_hits: 0,
+            preemptions: 0,
+            prompt_tokens: 0,
+            generation_tokens: 0,
+            finished_stop: 0,
+            finished_length: 0,
+            finished_abort: 0,
+            time_to_first_token: Histogram::new(FIRST_TOKEN),
+            inter_token_latency: Histogram::new(INTER_TOKEN),
+            e2e_request_latency: Histogram::new(REQUEST),
+            queue_time: Histogram::new(REQUEST),
+            iteration_tokens: Histogram::new(ITERATION),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_fall_into_the_bucket_whose_bound_they_do_not_exceed() {
+        let mut histogram = Histogram::new(&[1.0, 2.0]);
+        [0.5, 1.0, 1.5, 9.0].into_iter().for_each(|value| histogram.observe(value));
+        let buckets: Vec<_> = histogram.cumulative().collect();
+        assert_eq!(buckets, [(1.0, 2), (2.0, 3), (f64::INFINITY, 4)]);
+        assert_eq!((histogram.count(), histogram.sum()), (4, 12.0));
+    }
+}

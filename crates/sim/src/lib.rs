@@ -1,0 +1,12 @@
+//! An OpenAI-compatible simulator of a continuous-batching engine: `engine` is a model that is stepped through given
+//! times, `server` puts it behind HTTP on the real clock.
+
+pub mod engine;
+mod error;
+mod server;
+mod spec;
+
+pub use engine::{CostModel, EngineSpec, Profile, Stats};
+pub use error::Error;
+pub use server::{FaultSpec, Server};
+pub use spec::SimSpec;

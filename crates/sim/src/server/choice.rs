@@ -1,0 +1,141 @@
+//! One answer while its tokens come: from positions to text, with stop strings held back as vLLM does.
+
+use std::sync::Arc;
+
+use tacho_text::{Decoder, Tokenizer};
+
+use super::ask::Ask;
+use super::prompt::Prompt;
+use crate::engine::{Draw, Finish, LogprobDraws, Output, Vocabulary};
+
+/// An answer under way.
+#[derive(Debug)]
+pub(super) struct Choice {
+    pub(super) prompt: Arc<Prompt>,
+    pub(super) output: Arc<[u32]>,
+    pub(super) finish: Finish,
+    pub(super) produced: usize,
+    ends_with_eos: bool,
+    stop: Option<(String, usize)>,
+    decoder: Decoder,
+    /// Text is kept back only when stop strings may still begin in it.
+    held: Option<Held>,
+    logprobs: Option<(usize, LogprobDraws)>,
+    text_offset: usize,
+}
+
+#[derive(Debug)]
+struct Held {
+    text: String,
+    told: usize,
+    /// Characters that a stop string might begin in.
+    reserve: usize,
+}
+
+/// What one token adds to an answer.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) text: String,
+    pub(super) token: u32,
+    pub(super) ranked: Option<Ranked>,
+    pub(super) last: bool,
+}
+
+/// A token's log-probability and its alternatives', the token first.
+#[derive(Debug, Clone)]
+pub(super) struct Ranked {
+    pub(super) tokens: Vec<(String, f64)>,
+    pub(super) text_offset: usize,
+}
+
+impl Choice {
+    pub(super) fn new(ask: &Ask, prompt: Arc<Prompt>, draw: &Draw<'_>, output: Output) -> Self {
+        let reserve = ask.stop.iter().map(|stop| stop.chars().count()).max().unwrap_or(0);
+        let reserve = if ask.keep_stop { 0 } else { reserve.saturating_sub(1) };
+        Choice {
+            output: output.ids.into(),
+            finish: output.finish,
+            produced: 0,
+            ends_with_eos: output.ends_with_eos,
+            stop: output.stop,
+            decoder: Decoder::new(),
+            held: (!ask.stop.is_empty()).then(|| Held { text: String::new(), told: 0, reserve }),
+            logprobs: ask.logprobs.map(|others| (others, LogprobDraws::new(draw))),
+            text_offset: 0,
+            prompt,
+        }
+    }
+
+    /// The stop string that ends it.
+    pub(super) fn stop_reason(&self) -> Option<&str> {
+        self.stop.as_ref().map(|(stop, _)| stop.as_str())
+    }
+
+    /// Alternatives per token that were asked for.
+    pub(super) fn alternatives(&self) -> usize {
+        self.logprobs.as_ref().map_or(0, |(others, _)| *others)
+    }
+
+    /// Takes the next token.
+    pub(super) fn advance(&mut self, tokenizer: &Tokenizer, vocabulary: &Vocabulary) -> Piece {
+        let token = self.output[self.produced];
+        self.produced += 1;
+        let last = self.produced == self.output.len();
+        let silent = last && self.ends_with_eos;
+        let new = if silent { String::new() } else { self.decoder.push(tokenizer, token) };
+        let text = match &mut self.held {
+            None => new,
+            Some(held) => held.tell(&new, last.then_some(self.stop.as_ref().map(|(_, shown)| *shown))),
+        };
+        Piece { text, token, ranked: self.rank(tokenizer, vocabulary, token), last }
+    }
+
+    fn rank(&mut self, tokenizer: &Tokenizer, vocabulary: &Vocabulary, token: u32) -> Option<Ranked> {
+        let (others, draws) = self.logprobs.as_mut()?;
+        let ranked = draws.next(vocabulary, token, others.saturating_sub(1));
+        let tokens: Vec<_> = ranked.into_iter().map(|(id, logprob)| (tokenizer.decode(&[id]), logprob)).collect();
+        let text_offset = self.text_offset;
+        self.text_offset += tokens[0].0.chars().count();
+        Some(Ranked { tokens, text_offset })
+    }
+
+    /// Log-probabilities of the prompt's tokens, for an answer that repeats it.
+    pub(super) fn rank_prompt(&mut self, tokenizer: &Tokenizer, vocabulary: &Vocabulary) -> Vec<Ranked> {
+        let prompt = Arc::clone(&self.prompt);
+        prompt.ids.iter().filter_map(|token| self.rank(tokenizer, vocabulary, *token)).collect()
+    }
+}
+
+impl Held {
+    /// Adds text and returns what may be told; `end` is given with the last token, and in it where a stop string cuts.
+    fn tell(&mut self, new: &str, end: Option<Option<usize>>) -> String {
+        self.text.push_str(new);
+        let until = match end {
+            Some(cut) => cut.unwrap_or(self.text.len()),
+            None => {
+                let kept = self.text.char_indices().rev().take(self.reserve);
+                kept.last().map_or(self.text.len(), |(at, _)| at)
+            }
+        };
+        let until = until.max(self.told);
+        let told = self.text[self.told..until].to_owned();
+        self.told = until;
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_may_begin_a_stop_string_is_held_back() {
+        let mut held = Held { text: String::new(), told: 0, reserve: 2 };
+        assert_eq!(held.tell("aé", None), "");
+        assert_eq!(held.tell("bc", None), "aé");
+        assert_eq!(held.tell("d", Some(None)), "bcd");
+        let mut cut = Held { text: String::new(), told: 0, reserve: 2 };
+        assert_eq!(cut.tell("abcd", None), "ab");
+        assert_eq!(cut.tell("ef", Some(Some(3))), "c");
+    }
+}

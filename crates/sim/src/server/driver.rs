@@ -1,0 +1,205 @@
+//! The engine's thread: steps the model on the real clock and hands each token to the connection that waits for it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tacho_core::{Clock, Stamp, SystemClock};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+
+use crate::engine::{Engine, Finish, Job, SeqId, Stats, TokenEvent};
+
+/// Timers of the kernel come up to this late; the rest of a wait is spun.
+const SPIN: Duration = Duration::from_micros(120);
+/// A step starts when the one before ended on paper, so that delivering tokens costs no model time, unless the thread
+/// is further behind than this.
+const MAX_LAG: Duration = Duration::from_millis(1);
+
+/// A token of one of the answers that a connection waits for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Signal {
+    /// Which answer.
+    pub(super) choice: usize,
+    /// Why the token is its last, if it is.
+    pub(super) finish: Option<Finish>,
+}
+
+enum Command {
+    Submit { id: SeqId, job: Job, arrived: Stamp, choice: usize, to: UnboundedSender<Signal> },
+    Cancel(SeqId),
+    ResetPrefixCache(oneshot::Sender<bool>),
+    Stop,
+}
+
+/// The way to the engine's thread.
+#[derive(Debug, Clone)]
+pub(super) struct EngineHandle {
+    commands: Sender<Command>,
+    stats: Arc<Mutex<Stats>>,
+    clock: SystemClock,
+}
+
+impl EngineHandle {
+    /// Queues a job that [`crate::engine::EngineSpec::check`] has passed.
+    pub(super) fn submit(&self, id: SeqId, job: Job, choice: usize, to: UnboundedSender<Signal>) {
+        // When the thread is gone the sender is dropped here, which the connection sees as the end of its signals.
+        let _ = self.commands.send(Command::Submit { id, job, arrived: self.clock.now(), choice, to });
+    }
+
+    pub(super) fn cancel(&self, id: SeqId) {
+        let _ = self.commands.send(Command::Cancel(id));
+    }
+
+    pub(super) async fn reset_prefix_cache(&self) -> bool {
+        let (reply, answer) = oneshot::channel();
+        let _ = self.commands.send(Command::ResetPrefixCache(reply));
+        answer.await.unwrap_or(false)
+    }
+
+    pub(super) fn stop(&self) {
+        let _ = self.commands.send(Command::Stop);
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        lock(&self.stats).clone()
+    }
+}
+
+fn lock(stats: &Mutex<Stats>) -> MutexGuard<'_, Stats> {
+    stats.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts the thread.
+pub(super) fn start(engine: Engine) -> std::io::Result<(EngineHandle, JoinHandle<()>)> {
+    let (commands, inbox) = channel();
+    let handle = EngineHandle { commands, stats: Arc::default(), clock: SystemClock::start() };
+    let driver = Driver {
+        engine,
+        inbox,
+        pending: VecDeque::new(),
+        streams: HashMap::new(),
+        stats: Arc::clone(&handle.stats),
+        clock: handle.clock,
+    };
+    let thread = std::thread::Builder::new().name("sim-engine".into()).spawn(move || driver.run())?;
+    Ok((handle, thread))
+}
+
+struct Driver {
+    engine: Engine,
+    inbox: Receiver<Command>,
+    /// Commands that came during a step.
+    pending: VecDeque<Command>,
+    streams: HashMap<SeqId, (usize, UnboundedSender<Signal>)>,
+    stats: Arc<Mutex<Stats>>,
+    clock: SystemClock,
+}
+
+/// The server is going away.
+struct Stopped;
+
+impl Driver {
+    fn run(mut self) {
+        let mut events = Vec::new();
+        let mut ended: Option<Stamp> = None;
+        loop {
+            if self.take_commands().is_err() {
+                return;
+            }
+            let now = self.clock.now();
+            let start = ended.filter(|end| now.since(*end) <= MAX_LAG).unwrap_or(now);
+            let step = self.engine.begin_step(start);
+            self.publish();
+            let Some(step) = step else {
+                ended = None;
+                match self.inbox.recv() {
+                    Ok(command) => self.pending.push_back(command),
+                    Err(_) => return,
+                }
+                continue;
+            };
+            let end = start + step.takes;
+            if self.wait_until(end).is_err() {
+                return;
+            }
+            self.engine.end_step(end, &mut events);
+            self.deliver(&events);
+            events.clear();
+            ended = Some(end);
+        }
+    }
+
+    fn take_commands(&mut self) -> Result<(), Stopped> {
+        loop {
+            let command = match self.pending.pop_front() {
+                Some(command) => command,
+                None => match self.inbox.try_recv() {
+                    Ok(command) => command,
+                    Err(TryRecvError::Empty) => return Ok(()),
+                    Err(TryRecvError::Disconnected) => return Err(Stopped),
+                },
+            };
+            self.obey(command)?;
+        }
+    }
+
+    fn obey(&mut self, command: Command) -> Result<(), Stopped> {
+        match command {
+            Command::Submit { id, job, arrived, choice, to } => {
+                // A refused job drops its sender, which ends the connection's signals.
+                if self.engine.submit(id, job, arrived).is_ok() {
+                    self.streams.insert(id, (choice, to));
+                }
+            }
+            Command::Cancel(id) => {
+                self.engine.cancel(id);
+                self.streams.remove(&id);
+            }
+            Command::ResetPrefixCache(reply) => {
+                let _ = reply.send(self.engine.reset_prefix_cache());
+            }
+            Command::Stop => return Err(Stopped),
+        }
+        Ok(())
+    }
+
+    /// Sleeps on the inbox, then spins; commands other than stop wait for the step's end, as in a real engine.
+    fn wait_until(&mut self, end: Stamp) -> Result<(), Stopped> {
+        loop {
+            let left = end.since(self.clock.now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            if left <= SPIN {
+                std::hint::spin_loop();
+                continue;
+            }
+            match self.inbox.recv_timeout(left - SPIN) {
+                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return Err(Stopped),
+                Ok(command) => self.pending.push_back(command),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    fn deliver(&mut self, events: &[TokenEvent]) {
+        // The counters come first: who has seen a last token must find it counted.
+        self.publish();
+        for event in events {
+            if let Some((choice, to)) = self.streams.get(&event.id) {
+                // A closed channel is a client that left; its cancel is on the way.
+                let _ = to.send(Signal { choice: *choice, finish: event.finish });
+            }
+            if event.finish.is_some() {
+                self.streams.remove(&event.id);
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        lock(&self.stats).clone_from(self.engine.stats());
+    }
+}

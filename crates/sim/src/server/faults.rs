@@ -1,0 +1,106 @@
+//! Faults on purpose: which request fails, and how, is a function of the fault seed and the request's ordinal.
+
+use std::time::Duration;
+
+use tacho_pyrand::{Generator, SeedSequence};
+
+use crate::error::Error;
+
+/// What goes wrong and how often. Nothing does by default.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FaultSpec {
+    /// Share of requests answered with HTTP 500.
+    pub error_rate: f64,
+    /// Share of streams with an error event in place of the rest.
+    pub stream_error_rate: f64,
+    /// Share of requests whose connection is reset, streams in the middle.
+    pub disconnect_rate: f64,
+    /// Share of streams that end cleanly before their last token, without `[DONE]`.
+    pub truncate_rate: f64,
+    /// Share of requests that pause once, and for how long.
+    pub stall: Option<(f64, Duration)>,
+    /// Every route answers 503 for this long after the start.
+    pub start_delay: Duration,
+    /// Seed of the draws.
+    pub seed: u64,
+}
+
+/// What is done to one request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Fault {
+    /// Nothing.
+    None,
+    /// HTTP 500 instead of an answer.
+    Error,
+    /// An error event, after this share of the first answer's tokens.
+    StreamError(f64),
+    /// A reset, likewise.
+    Disconnect(f64),
+    /// A clean but early end, likewise.
+    Truncate(f64),
+    /// A pause, likewise.
+    Stall(f64, Duration),
+}
+
+impl FaultSpec {
+    /// Checks that the rates are probabilities.
+    pub fn validate(&self) -> Result<(), Error> {
+        let rates = [
+            ("error_rate", self.error_rate),
+            ("stream_error_rate", self.stream_error_rate),
+            ("disconnect_rate", self.disconnect_rate),
+            ("truncate_rate", self.truncate_rate),
+            ("stall rate", self.stall.map_or(0.0, |(rate, _)| rate)),
+        ];
+        match rates.into_iter().find(|(_, rate)| !(0.0..=1.0).contains(rate)) {
+            Some((name, value)) => Err(Error::FaultRate { name, value }),
+            None => Ok(()),
+        }
+    }
+
+    /// The fate of the request with this ordinal. Every kind has its own draw, so raising one rate keeps the victims
+    /// of the others; the first kind that strikes counts.
+    pub(super) fn strike(&self, ordinal: u64) -> Fault {
+        let words = [self.seed as u32, (self.seed >> 32) as u32, ordinal as u32, (ordinal >> 32) as u32];
+        let mut generator = Generator::from_sequence(&SeedSequence::from_words(&words));
+        let place = generator.random();
+        let mut struck = |rate: f64| generator.random() < rate;
+        let kinds = [
+            (struck(self.error_rate), Fault::Error),
+            (struck(self.stream_error_rate), Fault::StreamError(place)),
+            (struck(self.disconnect_rate), Fault::Disconnect(place)),
+            (struck(self.truncate_rate), Fault::Truncate(place)),
+            self.stall.map_or((false, Fault::None), |(rate, pause)| (struck(rate), Fault::Stall(place, pause))),
+        ];
+        kinds.into_iter().find_map(|(hit, fault)| hit.then_some(fault)).unwrap_or(Fault::None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_fails_by_default_and_everything_at_rate_one() {
+        assert!((0..1000).all(|ordinal| FaultSpec::default().strike(ordinal) == Fault::None));
+        let all = FaultSpec { error_rate: 1.0, ..FaultSpec::default() };
+        assert!((0..1000).all(|ordinal| all.strike(ordinal) == Fault::Error));
+    }
+
+    #[test]
+    fn rates_are_met_and_the_same_seed_strikes_the_same_requests() {
+        let spec = FaultSpec { truncate_rate: 0.25, seed: 5, ..FaultSpec::default() };
+        let struck: Vec<u64> = (0..4000).filter(|&ordinal| spec.strike(ordinal) != Fault::None).collect();
+        assert!((900..1100).contains(&struck.len()), "{}", struck.len());
+        assert_eq!(struck, (0..4000).filter(|&at| spec.clone().strike(at) != Fault::None).collect::<Vec<_>>());
+        let other = FaultSpec { seed: 6, ..spec };
+        assert_ne!(struck, (0..4000).filter(|&at| other.strike(at) != Fault::None).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn rates_outside_zero_to_one_are_refused() {
+        assert!(FaultSpec { disconnect_rate: 1.5, ..FaultSpec::default() }.validate().is_err());
+        assert!(FaultSpec { error_rate: f64::NAN, ..FaultSpec::default() }.validate().is_err());
+        assert!(FaultSpec::default().validate().is_ok());
+    }
+}

@@ -1,0 +1,177 @@
+//! Reading the members of a request body: the types that vLLM accepts, and its findings about others.
+
+use tacho_core::json::{self, Dict, Value};
+
+use super::problem::{Invalid, Problem};
+
+/// A request's body.
+#[derive(Debug)]
+pub(super) struct Fields(Dict);
+
+impl Fields {
+    /// Reads a body that is said to be of `content_type`.
+    pub(super) fn parse(content_type: Option<&str>, body: &[u8]) -> Result<Fields, Problem> {
+        let media = content_type.map(|value| value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+        let is_json = |media: &str| {
+            media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
+        };
+        if media.is_some_and(|media| !is_json(&media)) {
+            return Err(Problem::invalid(&[Invalid::MediaType]));
+        }
+        let text = String::from_utf8_lossy(body);
+        match json::parse(&text) {
+            Ok(Value::Dict(dict)) => Ok(Fields(dict)),
+            Ok(other) => {
+                let message = "Input should be a valid dictionary or object to extract fields from";
+                let finding = Invalid::member("model_attributes_type", "", message, &other);
+                Err(Problem::invalid(&[finding]))
+            }
+            Err(error) => {
+                let mut reason = error.message.to_owned();
+                reason[..1].make_ascii_uppercase();
+                // Python counts characters, not bytes.
+                let at = text[..error.at].chars().count();
+                Err(Problem::invalid(&[Invalid::Json { at, error: reason }]))
+            }
+        }
+    }
+
+    /// A member that is there and not null.
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).filter(|value| **value != Value::Null)
+    }
+
+    /// A member that must be there.
+    pub(super) fn required(&self, name: &str) -> Result<&Value, Problem> {
+        self.0.get(name).ok_or_else(|| Problem::invalid(&[self.missing(name)]))
+    }
+
+    /// The finding that a member is missing.
+    pub(super) fn missing(&self, name: &str) -> Invalid {
+        Invalid::member("missing", name, "Field required", &Value::Dict(self.0.clone()))
+    }
+
+    /// Whether the member is there at all, null included.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.get(name).is_some()
+    }
+
+    pub(super) fn int(&self, name: &str) -> Result<Option<i64>, Problem> {
+        const PARSING: &str = "Input should be a valid integer, unable to parse string as an integer";
+        const FRACTION: &str = "Input should be a valid integer, got a number with a fractional part";
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let (kind, message) = match value {
+            Value::Int(number) => return Ok(Some(*number)),
+            Value::Bool(flag) => return Ok(Some(i64::from(*flag))),
+            Value::Float(number) if number.fract() == 0.0 => return Ok(Some(*number as i64)),
+            Value::Float(_) => ("int_from_float", FRACTION),
+            Value::Str(text) => match text.trim().parse() {
+                Ok(number) => return Ok(Some(number)),
+                Err(_) => ("int_parsing", PARSING),
+            },
+            _ => ("int_type", "Input should be a valid integer"),
+        };
+        Err(Problem::invalid(&[Invalid::member(kind, name, message, value)]))
+    }
+
+    pub(super) fn float(&self, name: &str) -> Result<Option<f64>, Problem> {
+        const PARSING: &str = "Input should be a valid number, unable to parse string as a number";
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let (kind, message) = match value {
+            Value::Str(text) => match text.trim().parse() {
+                Ok(number) => return Ok(Some(number)),
+                Err(_) => ("float_parsing", PARSING),
+            },
+            Value::Bool(flag) => return Ok(Some(f64::from(u8::from(*flag)))),
+            other => match other.as_f64() {
+                Some(number) => return Ok(Some(number)),
+                None => ("float_type", "Input should be a valid number"),
+            },
+        };
+        Err(Problem::invalid(&[Invalid::member(kind, name, message, value)]))
+    }
+
+    /// A flag; false when it is not there.
+    pub(super) fn flag(&self, name: &str) -> Result<bool, Problem> {
+        flag_of(self.get(name), name)
+    }
+
+    pub(super) fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Str(text)) => Ok(Some(text)),
+            Some(other) => {
+                let finding = Invalid::member("string_type", name, "Input should be a valid string", other);
+                Err(Problem::invalid(&[finding]))
+            }
+        }
+    }
+
+    /// A text or a list of texts.
+    pub(super) fn texts(&self, name: &str) -> Result<Vec<String>, Problem> {
+        let wrong = |value: &Value| {
+            Problem::invalid(&[Invalid::member("string_type", name, "Input should be a valid string", value)])
+        };
+        match self.get(name) {
+            None => Ok(Vec::new()),
+            Some(Value::Str(text)) => Ok(vec![text.clone()]),
+            Some(Value::List(items)) => {
+                items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(|| wrong(item))).collect()
+            }
+            Some(other) => Err(wrong(other)),
+        }
+    }
+
+    /// `stream_options`: the flags `include_usage` and `continuous_usage_stats`.
+    pub(super) fn stream_options(&self) -> Result<Option<(bool, bool)>, Problem> {
+        let Some(options) = self.get("stream_options") else { return Ok(None) };
+        let flag = |name: &str| flag_of(options.get(name), &format!("stream_options.{name}"));
+        Ok(Some((flag("include_usage")?, flag("continuous_usage_stats")?)))
+    }
+}
+
+fn flag_of(value: Option<&Value>, name: &str) -> Result<bool, Problem> {
+    const PARSING: &str = "Input should be a valid boolean, unable to interpret input";
+    match value {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(Value::Int(number @ (0 | 1))) => Ok(*number == 1),
+        Some(Value::Str(text)) if ["true", "1", "yes", "on"].contains(&text.to_lowercase().as_str()) => Ok(true),
+        Some(Value::Str(text)) if ["false", "0", "no", "off"].contains(&text.to_lowercase().as_str()) => Ok(false),
+        Some(other) => Err(Problem::invalid(&[Invalid::member("bool_parsing", name, PARSING, other)])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(text: &str) -> Fields {
+        Fields::parse(Some("application/json; charset=utf-8"), text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn numbers_and_flags_are_read_as_leniently_as_vllm_reads_them() {
+        let body = fields(r#"{"a": "7", "b": 3.0, "c": null, "d": true, "e": [1], "f": "yes"}"#);
+        assert_eq!(body.int("a").unwrap(), Some(7));
+        assert_eq!(body.int("b").unwrap(), Some(3));
+        assert_eq!(body.int("c").unwrap(), None);
+        assert!(body.flag("d").unwrap() && body.flag("f").unwrap() && !body.flag("g").unwrap());
+        assert!(body.int("e").unwrap_err().body.contains("'type': 'int_type'"));
+        assert!(body.flag("e").is_err());
+    }
+
+    #[test]
+    fn bodies_that_are_not_objects_are_findings() {
+        let text = |body: &[u8]| Fields::parse(Some("application/json"), body).unwrap_err().body;
+        assert_eq!(
+            text(b"[1]"),
+            r#"{"error":{"message":"1 validation error:\n  {'type': 'model_attributes_type', 'loc': 'body', 'msg': 'Input should be a valid dictionary or object to extract fields from', 'input': '<list of 1 items>'}","type":"Bad Request","param":"body","code":400}}"#
+        );
+        assert_eq!(
+            text(br#"{"model": "tiny", "#),
+            r#"{"error":{"message":"1 validation error:\n  {'type': 'json_invalid', 'loc': 'body.18', 'msg': 'JSON decode error', 'input': '<dict of 0 items>', 'ctx': {'error': 'Expecting property name enclosed in double quotes'}}","type":"Bad Request","param":"body.18","code":400}}"#
+        );
+        assert!(Fields::parse(Some("text/plain"), b"{}").unwrap_err().body.contains("Unsupported Media Type"));
+    }
+}

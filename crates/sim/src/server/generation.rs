@@ -1,0 +1,149 @@
+//! One request inside the engine: its answers, the signals it waits for, and its withdrawal when the client leaves.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::App;
+use super::ask::Ask;
+use super::choice::{Choice, Piece};
+use super::chunks::{Repeated, Usage};
+use super::driver::Signal;
+use super::faults::Fault;
+use super::problem::Problem;
+use super::prompt::Prompt;
+use crate::engine::{Draw, Job, SeqId};
+
+/// A request whose jobs are in the engine. Dropping it withdraws those that are not done.
+pub(super) struct Generation {
+    pub(super) app: Arc<App>,
+    pub(super) ask: Ask,
+    pub(super) id: String,
+    pub(super) created: u64,
+    pub(super) model: String,
+    pub(super) choices: Vec<Choice>,
+    pub(super) signals: UnboundedReceiver<Signal>,
+    pub(super) fault: Fault,
+    prompts: Vec<Arc<Prompt>>,
+    sequences: Vec<SeqId>,
+    live: usize,
+}
+
+impl Generation {
+    /// Draws the answers, checks that they fit, and submits them.
+    pub(super) fn start(
+        app: &Arc<App>,
+        ask: Ask,
+        id: String,
+        model: String,
+        prompts: Vec<Prompt>,
+        fault: Fault,
+    ) -> Result<Self, Problem> {
+        let prompts: Vec<Arc<Prompt>> = prompts.into_iter().map(Arc::new).collect();
+        let salt = app.salt(&model);
+        let mut choices = Vec::new();
+        let mut jobs = Vec::new();
+        for prompt in &prompts {
+            for number in 0..ask.n {
+                let choice = draw_choice(app, &ask, prompt, number)?;
+                let job = Job {
+                    prompt: Arc::clone(&prompt.ids),
+                    output: Arc::clone(&choice.output),
+                    finish: choice.finish,
+                    salt,
+                };
+                app.spec.engine.check(&job).map_err(|refusal| Problem::bad_request(&refusal.to_string()))?;
+                choices.push(choice);
+                jobs.push(job);
+            }
+        }
+        let (to, signals) = unbounded_channel();
+        let sequences: Vec<SeqId> = jobs
+            .into_iter()
+            .enumerate()
+            .map(|(choice, job)| {
+                let sequence = app.next_sequence();
+                app.engine.submit(sequence, job, choice, to.clone());
+                sequence
+            })
+            .collect();
+        let live = sequences.len();
+        let created = app.unix_time();
+        Ok(Generation {
+            app: Arc::clone(app),
+            ask,
+            id,
+            created,
+            model,
+            choices,
+            signals,
+            fault,
+            prompts,
+            sequences,
+            live,
+        })
+    }
+
+    /// Whether the fault's moment has come with this signal.
+    pub(super) fn fault_is_due(&self, signal: &Signal) -> bool {
+        let (Fault::StreamError(place) | Fault::Disconnect(place) | Fault::Truncate(place) | Fault::Stall(place, _)) =
+            self.fault
+        else {
+            return false;
+        };
+        let first = &self.choices[0];
+        signal.choice == 0 && first.produced == (place * first.output.len() as f64) as usize
+    }
+
+    /// Takes a signal's token.
+    pub(super) fn advance(&mut self, signal: &Signal) -> Piece {
+        if signal.finish.is_some() {
+            self.live -= 1;
+        }
+        self.choices[signal.choice].advance(&self.app.spec.tokenizer, &self.app.vocabulary)
+    }
+
+    /// The prompt that an answer begins with, when that was asked for; to be called before its first token.
+    pub(super) fn repeated(&mut self, choice: usize) -> Option<Repeated> {
+        let choice = &mut self.choices[choice];
+        if !self.ask.echo || choice.produced > 0 {
+            return None;
+        }
+        let text = choice.prompt.text(&self.app.spec.tokenizer);
+        Some(Repeated { text, ranked: choice.rank_prompt(&self.app.spec.tokenizer, &self.app.vocabulary) })
+    }
+
+    /// Whether all answers are complete.
+    pub(super) fn is_done(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Token counts of the whole request so far.
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            prompt: self.prompts.iter().map(|prompt| prompt.ids.len()).sum(),
+            completion: self.choices.iter().map(|choice| choice.produced).sum(),
+        }
+    }
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        for (sequence, choice) in self.sequences.iter().zip(&self.choices) {
+            if choice.produced < choice.output.len() {
+                self.app.engine.cancel(*sequence);
+            }
+        }
+    }
+}
+
+fn draw_choice(app: &App, ask: &Ask, prompt: &Arc<Prompt>, number: usize) -> Result<Choice, Problem> {
+    let limits = ask.limits(prompt, &app.spec.engine)?;
+    let draw = Draw { seed: app.spec.seed, request_seed: ask.seed, prompt: &prompt.ids, choice: number };
+    let mut output = app.vocabulary.output(&draw, &limits);
+    if !ask.stop.is_empty() {
+        let mut decoder = tacho_text::Decoder::new();
+        output.cut_at_stop(&ask.stop, ask.min_tokens, ask.keep_stop, |id| decoder.push(&app.spec.tokenizer, id));
+    }
+    Ok(Choice::new(ask, Arc::clone(prompt), &draw, output))
+}

@@ -1,0 +1,224 @@
+//! The engine behind HTTP on the real clock: one thread steps the engine, a few serve connections.
+
+mod ask;
+mod choice;
+mod chunks;
+mod driver;
+mod escape;
+mod faults;
+mod fields;
+mod generation;
+mod listing;
+mod metrics;
+mod problem;
+mod prompt;
+mod routes;
+mod stream;
+mod tokenize;
+mod whole;
+mod wire;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use tacho_pyrand::{Generator, SeedSequence};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+
+pub use faults::FaultSpec;
+
+use crate::engine::{Engine, SeqId, Stats, Vocabulary};
+use crate::error::Error;
+use crate::spec::SimSpec;
+use driver::EngineHandle;
+use faults::Fault;
+use problem::Problem;
+use wire::{ResetSwitch, Wire};
+
+/// Connections that may wait to be accepted: a burst of clients must not run into the kernel's retries.
+const BACKLOG: u32 = 4096;
+/// Pause after a failed accept (out of file descriptors): the listener would only fail again at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// What all connections share.
+pub(crate) struct App {
+    spec: SimSpec,
+    names: Vec<String>,
+    vocabulary: Vocabulary,
+    engine: EngineHandle,
+    fingerprint: String,
+    started: Instant,
+    sequences: AtomicU64,
+    requests: AtomicU64,
+    ids: AtomicU64,
+}
+
+impl App {
+    /// The name an answer carries for the model that was asked for; none means the first.
+    fn resolve(&self, model: Option<&str>) -> Result<String, Problem> {
+        match model {
+            None => Ok(self.names[0].clone()),
+            Some(name) if self.names.iter().any(|served| served == name) => Ok(self.names[0].clone()),
+            Some(name) if self.spec.lora_modules.iter().any(|adapter| adapter == name) => Ok(name.to_owned()),
+            Some(name) => Err(Problem::unknown_model(name, &self.names)),
+        }
+    }
+
+    /// Separates the adapters' prefix caches.
+    fn salt(&self, model: &str) -> u64 {
+        let adapter = self.spec.lora_modules.iter().position(|adapter| adapter == model);
+        adapter.map_or(0, |at| at as u64 + 1)
+    }
+
+    fn next_sequence(&self) -> SeqId {
+        SeqId(self.sequences.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The fate of the next generation request.
+    fn strike(&self) -> Fault {
+        self.spec.faults.strike(self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Sixteen hexadecimal digits, another each time.
+    fn random_id(&self) -> String {
+        let ordinal = self.ids.fetch_add(1, Ordering::Relaxed);
+        format!("{:016x}", scrambled(self.spec.seed, ordinal))
+    }
+
+    fn unix_time(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+    }
+}
+
+fn scrambled(seed: u64, ordinal: u64) -> u64 {
+    let words = [seed as u32, (seed >> 32) as u32, ordinal as u32, (ordinal >> 32) as u32];
+    Generator::from_sequence(&SeedSequence::from_words(&words)).up_to(u64::MAX)
+}
+
+/// A simulator that serves until it is stopped or dropped.
+pub struct Server {
+    addr: SocketAddr,
+    app: Arc<App>,
+    shutdown: Option<oneshot::Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens, starts the threads, and returns; requests are served from now on.
+    ///
+    /// # Errors
+    /// When the settings contradict each other, or the address or threads cannot be had.
+    pub fn start(spec: SimSpec) -> Result<Server, Error> {
+        spec.faults.validate()?;
+        let tokenizer = &spec.tokenizer;
+        let mut special = tokenizer.special_ids();
+        special.extend(tokenizer.added_special_ids());
+        let vocabulary = Vocabulary::new(&tokenizer.all_ids(), &special, tokenizer.eos_id())?;
+        let engine = Engine::new(spec.engine.clone(), spec.profile.cost())?;
+        let runtime = runtime(spec.threads)?;
+        let listener = listen(&runtime, SocketAddr::new(spec.host, spec.port))?;
+        let addr = listener.local_addr().map_err(|source| Error::Threads { source })?;
+        let (engine, engine_thread) = driver::start(engine).map_err(|source| Error::Threads { source })?;
+        let app = Arc::new(App {
+            names: spec.names(),
+            vocabulary,
+            engine,
+            fingerprint: format!("vllm-{}-{:08x}", routes::VERSION, scrambled(spec.seed, u64::MAX) as u32),
+            started: Instant::now(),
+            sequences: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            ids: AtomicU64::new(0),
+            spec,
+        });
+        let (shutdown, stopped) = oneshot::channel();
+        let mut server = Server { addr, app: Arc::clone(&app), shutdown: Some(shutdown), threads: vec![engine_thread] };
+        let thread = std::thread::Builder::new().name("sim-http".into()).spawn(move || {
+            runtime.block_on(accept(listener, app, stopped));
+            // Dropping the runtime drops the connections: streams under way are cut.
+        });
+        server.threads.push(thread.map_err(|source| Error::Threads { source })?);
+        Ok(server)
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The engine's counters as of its last step.
+    pub fn stats(&self) -> Stats {
+        self.app.engine.stats()
+    }
+
+    /// Cuts all streams, stops the threads and waits for them.
+    pub fn stop(&mut self) {
+        if let Some(shutdown) = self.shutdown.take() {
+            let _ = shutdown.send(());
+        }
+        self.app.engine.stop();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so already; there is nothing left to wait for.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("addr", &self.addr).finish_non_exhaustive()
+    }
+}
+
+fn runtime(threads: usize) -> Result<Runtime, Error> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads.max(1))
+        .thread_name("sim-http")
+        .enable_all()
+        .build()
+        .map_err(|source| Error::Threads { source })
+}
+
+fn listen(runtime: &Runtime, addr: SocketAddr) -> Result<TcpListener, Error> {
+    let _context = runtime.enter();
+    let bind = || {
+        let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(addr)?;
+        socket.listen(BACKLOG)
+    };
+    bind().map_err(|source| Error::Bind { addr, source })
+}
+
+async fn accept(listener: TcpListener, app: Arc<App>, mut stopped: oneshot::Receiver<()>) {
+    loop {
+        tokio::select! {
+            _ = &mut stopped => return,
+            accepted = listener.accept() => match accepted {
+                Ok((socket, _)) => drop(tokio::spawn(serve(socket, Arc::clone(&app)))),
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            },
+        }
+    }
+}
+
+async fn serve(socket: TcpStream, app: Arc<App>) {
+    // Tokens must leave at once; should this fail they merely leave later.
+    let _ = socket.set_nodelay(true);
+    let reset = ResetSwitch::default();
+    let wire = Wire::new(socket, reset.clone());
+    let service = service_fn(move |request| routes::answer(Arc::clone(&app), request, reset.clone()));
+    // An error here is a client that left or a cut on purpose: nothing to report to.
+    let _ = http1::Builder::new().serve_connection(wire, service).await;
+}

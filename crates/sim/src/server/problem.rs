@@ -1,0 +1,178 @@
+//! Answers other than success, worded as vLLM 0.32 words them.
+
+use hyper::StatusCode;
+use tacho_core::json::Value;
+
+use super::escape::quoted;
+
+/// An HTTP error with its JSON body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) status: StatusCode,
+    pub(super) body: String,
+    /// The methods that a 405 allows.
+    pub(super) allow: Option<&'static str>,
+}
+
+impl Problem {
+    fn error(status: StatusCode, kind: &str, message: &str, param: Option<&str>) -> Self {
+        let param = param.map_or_else(|| "null".to_owned(), quoted);
+        let body = format!(
+            r#"{{"error":{{"message":{},"type":{},"param":{param},"code":{}}}}}"#,
+            quoted(message),
+            quoted(kind),
+            status.as_u16()
+        );
+        Problem { status, body, allow: None }
+    }
+
+    /// A request that makes no sense as a whole.
+    pub(super) fn bad_request(message: &str) -> Self {
+        Problem::error(StatusCode::BAD_REQUEST, "BadRequestError", message, None)
+    }
+
+    /// A parameter that makes no sense; the value is shown when there is one.
+    pub(super) fn parameter(message: &str, name: &str, value: Option<&str>) -> Self {
+        let value = value.map_or_else(String::new, |value| format!(", value={value}"));
+        let message = format!("{message} (parameter={name}{value})");
+        Problem::error(StatusCode::BAD_REQUEST, "BadRequestError", &message, Some(name))
+    }
+
+    /// Members of the wrong type.
+    pub(super) fn invalid(found: &[Invalid]) -> Self {
+        let plural = if found.len() == 1 { "" } else { "s" };
+        let lines: String = found.iter().map(|invalid| format!("\n  {}", invalid.text())).collect();
+        let message = format!("{} validation error{plural}:{lines}", found.len());
+        let param = found.first().and_then(Invalid::param);
+        Problem::error(StatusCode::BAD_REQUEST, "Bad Request", &message, param.as_deref())
+    }
+
+    /// A model nobody serves.
+    pub(super) fn unknown_model(model: &str, served: &[String]) -> Self {
+        let message = format!("The model `{model}` does not exist. Valid aliases: {}.", served.join(", "));
+        Problem::error(StatusCode::NOT_FOUND, "NotFoundError", &message, Some("model"))
+    }
+
+    /// A fault on purpose.
+    pub(super) fn internal(message: &str) -> Self {
+        Problem::error(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", message, None)
+    }
+
+    /// The server is not ready yet.
+    pub(super) fn unavailable() -> Self {
+        let message = "the simulator is starting";
+        Problem::error(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailableError", message, None)
+    }
+
+    pub(super) fn not_found() -> Self {
+        Problem { status: StatusCode::NOT_FOUND, body: r#"{"detail":"Not Found"}"#.to_owned(), allow: None }
+    }
+
+    pub(super) fn wrong_method(allow: &'static str) -> Self {
+        let body = r#"{"detail":"Method Not Allowed"}"#.to_owned();
+        Problem { status: StatusCode::METHOD_NOT_ALLOWED, body, allow: Some(allow) }
+    }
+}
+
+/// One finding of the validation.
+#[derive(Debug, Clone)]
+pub(super) enum Invalid {
+    /// A member's type or absence.
+    Member {
+        /// The finding's name.
+        kind: &'static str,
+        /// Where, such as `body.max_tokens`.
+        loc: String,
+        /// What should be.
+        message: &'static str,
+        /// What was, as Python shows it.
+        input: String,
+    },
+    /// Text that is not JSON.
+    Json {
+        /// The character it breaks at.
+        at: usize,
+        /// Why.
+        error: String,
+    },
+    /// The body is not said to be JSON.
+    MediaType,
+}
+
+impl Invalid {
+    /// A finding about the member `name` of the body, or about the body itself.
+    pub(super) fn member(kind: &'static str, name: &str, message: &'static str, input: &Value) -> Self {
+        let loc = if name.is_empty() { "body".to_owned() } else { format!("body.{name}") };
+        Invalid::Member { kind, loc, message, input: shown(input) }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Invalid::Member { kind, loc, message, input } => {
+                format!("{{'type': '{kind}', 'loc': '{loc}', 'msg': '{message}', 'input': {input}}}")
+            }
+            Invalid::Json { at, error } => format!(
+                "{{'type': 'json_invalid', 'loc': 'body.{at}', 'msg': 'JSON decode error', \
+                 'input': '<dict of 0 items>', 'ctx': {{'error': {}}}}}",
+                python_repr(error)
+            ),
+            Invalid::MediaType => "Unsupported Media Type: Only 'application/json' is allowed".to_owned(),
+        }
+    }
+
+    fn param(&self) -> Option<String> {
+        match self {
+            Invalid::Member { loc, .. } => Some(loc.clone()),
+            Invalid::Json { at, .. } => Some(format!("body.{at}")),
+            Invalid::MediaType => None,
+        }
+    }
+}
+
+/// A value as vLLM's validation message shows it.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Dict(dict) => format!("'<dict of {} items>'", dict.len()),
+        Value::List(items) => format!("'<list of {} items>'", items.len()),
+        Value::Str(text) => python_repr(text),
+        Value::Null => "None".to_owned(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::Int(_) | Value::BigInt(_) | Value::Float(_) => tacho_core::json::dumps(value),
+    }
+}
+
+/// Python's `repr` of a text without control characters.
+fn python_repr(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t");
+    if escaped.contains('\'') && !escaped.contains('"') {
+        format!("\"{escaped}\"")
+    } else {
+        format!("'{}'", escaped.replace('\'', "\\'"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_read_as_vllm_writes_them() {
+        let model = Problem::unknown_model("nope", &["tiny".to_owned()]);
+        assert_eq!(
+            model.body,
+            r#"{"error":{"message":"The model `nope` does not exist. Valid aliases: tiny.","type":"NotFoundError","param":"model","code":404}}"#
+        );
+        let tokens = Problem::parameter("max_tokens must be at least 1, got 0.", "max_tokens", Some("0"));
+        assert_eq!(
+            tokens.body,
+            r#"{"error":{"message":"max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)","type":"BadRequestError","param":"max_tokens","code":400}}"#
+        );
+        let message = "Input should be a valid integer, unable to parse string as an integer";
+        let invalid = Problem::invalid(&[Invalid::member("int_parsing", "max_tokens", message, &Value::from("x"))]);
+        assert_eq!(
+            invalid.body,
+            r#"{"error":{"message":"1 validation error:\n  {'type': 'int_parsing', 'loc': 'body.max_tokens', 'msg': 'Input should be a valid integer, unable to parse string as an integer', 'input': 'x'}","type":"Bad Request","param":"body.max_tokens","code":400}}"#
+        );
+    }
+}

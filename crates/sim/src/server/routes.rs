@@ -1,0 +1,202 @@
+//! Which path answers what.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::{Request, Response};
+
+use super::App;
+use super::ask::{Ask, Endpoint};
+use super::faults::Fault;
+use super::fields::Fields;
+use super::generation::Generation;
+use super::problem::Problem;
+use super::prompt::{Prompt, Source};
+use super::stream::EventStream;
+use super::wire::ResetSwitch;
+use super::{listing, metrics, tokenize, whole};
+
+/// The vLLM whose wire is imitated.
+pub(super) const VERSION: &str = "0.32.0";
+/// Longer texts are tokenised off the threads that write streams.
+const LONG_TEXT: usize = 8192;
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// An answer's body.
+pub(super) enum Answer {
+    Whole(Full<Bytes>),
+    Stream(Box<EventStream>),
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match self.get_mut() {
+            Answer::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            Answer::Stream(body) => Pin::new(body.as_mut()).poll_frame(cx),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Answer::Whole(body) => body.size_hint(),
+            Answer::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// The methods of a path; `None` when there is no such path.
+fn methods(path: &str) -> Option<&'static str> {
+    Some(match path {
+        "/v1/models" | "/health" | "/version" | "/metrics" => "GET",
+        "/ping" => "GET, POST",
+        "/v1/completions"
+        | "/v1/chat/completions"
+        | "/tokenize"
+        | "/detokenize"
+        | "/reset_prefix_cache"
+        | "/reset_mm_cache"
+        | "/reset_encoder_cache"
+        | "/start_profile"
+        | "/stop_profile" => "POST",
+        _ => return None,
+    })
+}
+
+/// Answers a request. An I/O error means that the connection is to be cut.
+pub(super) async fn answer(
+    app: Arc<App>,
+    request: Request<Incoming>,
+    reset: ResetSwitch,
+) -> io::Result<Response<Answer>> {
+    let outcome = match app.gate(&request) {
+        Ok(()) => route(&app, request, &reset).await?,
+        Err(problem) => Err(problem),
+    };
+    Ok(outcome.unwrap_or_else(problem_response))
+}
+
+impl App {
+    /// Refuses what has no route, and everything before the start delay is over.
+    fn gate(&self, request: &Request<Incoming>) -> Result<(), Problem> {
+        if self.started.elapsed() < self.spec.faults.start_delay {
+            return Err(Problem::unavailable());
+        }
+        let allow = methods(request.uri().path()).ok_or_else(Problem::not_found)?;
+        let method = request.method().as_str();
+        if allow.split(", ").any(|allowed| allowed == method) { Ok(()) } else { Err(Problem::wrong_method(allow)) }
+    }
+}
+
+type Outcome = io::Result<Result<Response<Answer>, Problem>>;
+
+async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) -> Outcome {
+    let path = request.uri().path().to_owned();
+    let answer = match path.as_str() {
+        "/v1/completions" => return generate(app, Endpoint::Completions, request, reset).await,
+        "/v1/chat/completions" => return generate(app, Endpoint::Chat, request, reset).await,
+        "/tokenize" => fields(request).await?.and_then(|fields| tokenize::tokenize(app, &fields)).map(json),
+        "/detokenize" => fields(request).await?.and_then(|fields| tokenize::detokenize(app, &fields)).map(json),
+        "/v1/models" => Ok(json(listing::render(app))),
+        "/version" => Ok(json(format!(r#"{{"version":"{VERSION}"}}"#).into_bytes())),
+        "/metrics" => Ok(metrics_page(app)),
+        "/reset_prefix_cache" => {
+            let success = app.engine.reset_prefix_cache().await;
+            Ok(json(format!(r#"{{"success":{success}}}"#).into_bytes()))
+        }
+        // Health, ping, the profiler and the caches that a model of text does not have.
+        _ => Ok(Response::new(Answer::Whole(Full::default()))),
+    };
+    Ok(answer)
+}
+
+async fn fields(request: Request<Incoming>) -> io::Result<Result<Fields, Problem>> {
+    let content_type = request.headers().get(CONTENT_TYPE).cloned();
+    let body = request.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
+    Ok(Fields::parse(content_type.as_ref().and_then(|value| value.to_str().ok()), &body))
+}
+
+async fn generate(app: &Arc<App>, endpoint: Endpoint, request: Request<Incoming>, reset: &ResetSwitch) -> Outcome {
+    let named = request.headers().get("x-request-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let fields = match fields(request).await? {
+        Ok(fields) => fields,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let generation = match start(app, endpoint, &fields, named).await {
+        Ok(generation) => generation,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    if !generation.ask.stream {
+        return Ok(whole::answer(generation, reset).await?.map(json));
+    }
+    let body = Answer::Stream(Box::new(EventStream::new(generation, reset.clone())));
+    let mut response = Response::new(body);
+    let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    Ok(Ok(response))
+}
+
+async fn start(
+    app: &Arc<App>,
+    endpoint: Endpoint,
+    fields: &Fields,
+    named: Option<String>,
+) -> Result<Generation, Problem> {
+    let (ask, sources) = Ask::read(endpoint, fields, app.spec.tokenizer.full_vocab_size())?;
+    let model = app.resolve(ask.model.as_deref())?;
+    let prompts = tokenised(app, sources).await;
+    let fault = app.strike();
+    if fault == Fault::Error {
+        return Err(Problem::internal("the simulator failed this request on purpose"));
+    }
+    let prefix = match endpoint {
+        Endpoint::Completions => "cmpl",
+        Endpoint::Chat => "chatcmpl",
+    };
+    let id = format!("{prefix}-{}", named.unwrap_or_else(|| app.random_id()));
+    Generation::start(app, ask, id, model, prompts, fault)
+}
+
+async fn tokenised(app: &Arc<App>, sources: Vec<Source>) -> Vec<Prompt> {
+    let work = {
+        let app = Arc::clone(app);
+        move |sources: Vec<Source>| -> Vec<Prompt> {
+            let one = |source: Source| source.into_prompt(&app.spec.tokenizer, &app.vocabulary);
+            sources.into_iter().map(one).collect()
+        }
+    };
+    if sources.iter().map(Source::text_len).sum::<usize>() < LONG_TEXT {
+        return work(sources);
+    }
+    tokio::task::spawn_blocking(move || work(sources)).await.unwrap_or_default()
+}
+
+fn json(body: Vec<u8>) -> Response<Answer> {
+    let mut response = Response::new(Answer::Whole(Full::from(body)));
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+fn metrics_page(app: &App) -> Response<Answer> {
+    let text = metrics::render(&app.engine.stats(), &app.names[0]);
+    let mut response = Response::new(Answer::Whole(Full::from(text)));
+    let kind = HeaderValue::from_static("text/plain; version=1.0.0; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+fn problem_response(problem: Problem) -> Response<Answer> {
+    let mut response = json(problem.body.into_bytes());
+    *response.status_mut() = problem.status;
+    if let Some(allow) = problem.allow {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    }
+    response
+}

@@ -1,0 +1,59 @@
+//! `/tokenize` and `/detokenize`.
+
+use tacho_core::json::Value;
+
+use super::App;
+use super::escape::{ids, list, number, quote};
+use super::fields::Fields;
+use super::problem::{Invalid, Problem};
+use super::prompt::{self, Source};
+
+/// The answer to `/tokenize`: of a text or of a conversation.
+pub(super) fn tokenize(app: &App, fields: &Fields) -> Result<Vec<u8>, Problem> {
+    let source = if fields.has("messages") {
+        prompt::of_conversation(fields)?
+    } else if let Some(text) = fields.text("prompt")? {
+        let add_special = !fields.has("add_special_tokens") || fields.flag("add_special_tokens")?;
+        Source::Text(text.to_owned(), add_special)
+    } else {
+        return Err(Problem::invalid(&[fields.missing("prompt"), fields.missing("messages")]));
+    };
+    app.resolve(fields.text("model")?)?;
+    let prompt = source.into_prompt(&app.spec.tokenizer, &app.vocabulary);
+    let mut out = br#"{"count":"#.to_vec();
+    number(&mut out, prompt.ids.len());
+    out.extend_from_slice(br#","max_model_len":"#);
+    number(&mut out, app.spec.engine.max_model_len);
+    out.extend_from_slice(br#","tokens":"#);
+    ids(&mut out, &prompt.ids);
+    out.extend_from_slice(br#","token_strs":"#);
+    if fields.flag("return_token_strs")? {
+        list(&mut out, prompt.ids.iter(), |out, id| quote(out, &app.spec.tokenizer.decode(&[*id])));
+    } else {
+        out.extend_from_slice(b"null");
+    }
+    out.push(b'}');
+    Ok(out)
+}
+
+/// The answer to `/detokenize`; ids that do not exist have no text.
+pub(super) fn detokenize(app: &App, fields: &Fields) -> Result<Vec<u8>, Problem> {
+    let wrong = |value: &Value| {
+        Problem::invalid(&[Invalid::member("list_type", "tokens", "Input should be a valid list", value)])
+    };
+    let value = fields.required("tokens")?;
+    let items = value.as_list().ok_or_else(|| wrong(value))?;
+    let size = app.spec.tokenizer.full_vocab_size();
+    let mut known = Vec::with_capacity(items.len());
+    for item in items {
+        let id = item.as_i64().ok_or_else(|| {
+            Problem::invalid(&[Invalid::member("int_type", "tokens", "Input should be a valid integer", item)])
+        })?;
+        known.extend(u32::try_from(id).ok().filter(|id| (*id as usize) < size));
+    }
+    app.resolve(fields.text("model")?)?;
+    let mut out = br#"{"prompt":"#.to_vec();
+    quote(&mut out, &app.spec.tokenizer.decode(&known));
+    out.push(b'}');
+    Ok(out)
+}

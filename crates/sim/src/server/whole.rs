@@ -1,0 +1,128 @@
+//! An answer in one piece.
+
+use std::io;
+
+use super::ask::Endpoint;
+use super::choice::Ranked;
+use super::chunks::{self, Repeated};
+use super::escape::{ids, list, number, quote};
+use super::faults::Fault;
+use super::generation::Generation;
+use super::problem::Problem;
+use super::wire::ResetSwitch;
+
+/// What has been collected of one answer.
+#[derive(Debug, Default)]
+struct Collected {
+    text: String,
+    ranked: Vec<Ranked>,
+    repeats_prompt: bool,
+}
+
+/// Waits for all tokens and writes the answer. An I/O error means that the connection is to be cut.
+pub(super) async fn answer(mut generation: Generation, reset: &ResetSwitch) -> io::Result<Result<Vec<u8>, Problem>> {
+    let mut collected: Vec<Collected> = generation.choices.iter().map(|_| Collected::default()).collect();
+    while !generation.is_done() {
+        let signal = generation.signals.recv().await.ok_or(io::ErrorKind::ConnectionAborted)?;
+        if generation.fault_is_due(&signal) {
+            match std::mem::replace(&mut generation.fault, Fault::None) {
+                Fault::StreamError(_) => {
+                    return Ok(Err(Problem::internal("the simulator failed this request on purpose")));
+                }
+                Fault::Disconnect(_) => {
+                    reset.pull();
+                    return Err(io::ErrorKind::ConnectionReset.into());
+                }
+                Fault::Stall(_, pause) => tokio::time::sleep(pause).await,
+                // Only a stream can end early and look whole.
+                Fault::None | Fault::Error | Fault::Truncate(_) => {}
+            }
+        }
+        let repeated = generation.repeated(signal.choice);
+        let piece = generation.advance(&signal);
+        let answer = &mut collected[signal.choice];
+        if let Some(Repeated { text, ranked }) = repeated {
+            *answer = Collected { text, ranked, repeats_prompt: true };
+        }
+        answer.text.push_str(&piece.text);
+        answer.ranked.extend(piece.ranked);
+    }
+    Ok(Ok(write(&generation, &collected)))
+}
+
+fn write(generation: &Generation, collected: &[Collected]) -> Vec<u8> {
+    let object = match generation.ask.endpoint {
+        Endpoint::Completions => "text_completion",
+        Endpoint::Chat => "chat.completion",
+    };
+    let mut out = Vec::new();
+    out.extend_from_slice(br#"{"id":"#);
+    quote(&mut out, &generation.id);
+    out.extend_from_slice(format!(r#","object":"{object}","created":{},"model":"#, generation.created).as_bytes());
+    quote(&mut out, &generation.model);
+    out.extend_from_slice(br#","choices":"#);
+    list(&mut out, collected.iter().enumerate(), |out, (index, answer)| match generation.ask.endpoint {
+        Endpoint::Completions => push_completion(out, generation, index, answer),
+        Endpoint::Chat => push_message(out, generation, index, answer),
+    });
+    out.extend_from_slice(br#","service_tier":null,"system_fingerprint":"#);
+    quote(&mut out, &generation.app.fingerprint);
+    out.extend_from_slice(br#","usage":"#);
+    chunks::push_usage(&mut out, generation.usage());
+    out.extend_from_slice(br#","prompt_tokens_details":null,"completion_tokens_details":null}"#);
+    if generation.ask.endpoint == Endpoint::Chat {
+        out.extend_from_slice(br#","prompt_logprobs":null,"prompt_token_ids":"#);
+        push_ids(&mut out, generation, &generation.choices[0].prompt.ids);
+        out.extend_from_slice(br#","prompt_text":null"#);
+    }
+    out.extend_from_slice(br#","kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}"#);
+    out
+}
+
+fn push_completion(out: &mut Vec<u8>, generation: &Generation, index: usize, answer: &Collected) {
+    let choice = &generation.choices[index];
+    out.extend_from_slice(br#"{"index":"#);
+    number(out, index);
+    out.extend_from_slice(br#","text":"#);
+    quote(out, &answer.text);
+    out.extend_from_slice(br#","logprobs":"#);
+    if answer.ranked.is_empty() {
+        out.extend_from_slice(b"null");
+    } else {
+        chunks::push_completion_logprobs(out, &answer.ranked.iter().collect::<Vec<_>>(), answer.repeats_prompt);
+    }
+    chunks::push_finish(out, choice, true);
+    out.extend_from_slice(br#","stop_reason":"#);
+    chunks::push_stop_reason(out, choice, true);
+    out.extend_from_slice(br#","token_ids":"#);
+    push_ids(out, generation, &choice.output);
+    out.extend_from_slice(br#","prompt_logprobs":null,"prompt_token_ids":"#);
+    push_ids(out, generation, &choice.prompt.ids);
+    out.extend_from_slice(br#","routed_experts":null}"#);
+}
+
+fn push_message(out: &mut Vec<u8>, generation: &Generation, index: usize, answer: &Collected) {
+    let choice = &generation.choices[index];
+    out.extend_from_slice(br#"{"index":"#);
+    number(out, index);
+    out.extend_from_slice(br#","message":{"role":"assistant","content":"#);
+    quote(out, &answer.text);
+    out.extend_from_slice(
+        br#","refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null},"logprobs":"#,
+    );
+    if answer.ranked.is_empty() {
+        out.extend_from_slice(b"null");
+    } else {
+        chunks::push_chat_logprobs(out, &answer.ranked, choice.alternatives());
+    }
+    chunks::push_finish(out, choice, true);
+    out.extend_from_slice(br#","stop_reason":"#);
+    chunks::push_stop_reason(out, choice, true);
+    out.extend_from_slice(br#","token_ids":"#);
+    push_ids(out, generation, &choice.output);
+    out.extend_from_slice(br#","routed_experts":null}"#);
+}
+
+fn push_ids(out: &mut Vec<u8>, generation: &Generation, tokens: &[u32]) {
+    if generation.ask.return_token_ids { ids(out, tokens) } else { out.extend_from_slice(b"null") }
+}

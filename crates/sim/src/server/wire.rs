@@ -1,0 +1,79 @@
+//! A connection's socket, which can be told to end with a reset.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// Tells a connection's socket to end with a reset instead of a close.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ResetSwitch(Arc<AtomicBool>);
+
+impl ResetSwitch {
+    pub(super) fn pull(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// The socket under hyper.
+#[derive(Debug)]
+pub(super) struct Wire {
+    socket: TokioIo<TcpStream>,
+    reset: ResetSwitch,
+}
+
+impl Wire {
+    pub(super) fn new(socket: TcpStream, reset: ResetSwitch) -> Self {
+        Wire { socket: TokioIo::new(socket), reset }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        if self.reset.0.load(Ordering::Acquire) {
+            // Without lingering, closing a socket sends a reset.
+            let _ = self.socket.inner().set_zero_linger();
+        }
+    }
+}
+
+impl Read for Wire {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(cx, buf)
+    }
+}
+
+impl Write for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.reset.0.load(Ordering::Acquire) {
+            // An orderly shutdown first would turn the reset into a plain end.
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write_vectored(cx, bufs)
+    }
+}

@@ -1,0 +1,67 @@
+//! What a simulator is made from.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use tacho_text::Tokenizer;
+
+use crate::engine::{EngineSpec, Profile};
+use crate::server::FaultSpec;
+
+/// A simulator's settings.
+#[derive(Debug, Clone)]
+pub struct SimSpec {
+    /// Address to listen on.
+    pub host: IpAddr,
+    /// Port to listen on; 0 takes a free one.
+    pub port: u16,
+    /// The model's name, also its root in `/v1/models`.
+    pub model: String,
+    /// Names it is served under; the model's own when empty.
+    pub served_model_names: Vec<String>,
+    /// Names of LoRA adapters: accepted as models, with prefix caches of their own.
+    pub lora_modules: Vec<String>,
+    /// How fast it is.
+    pub profile: Profile,
+    /// The engine's limits.
+    pub engine: EngineSpec,
+    /// What goes wrong on purpose.
+    pub faults: FaultSpec,
+    /// Seed of outputs and request ids.
+    pub seed: u64,
+    /// The tokenizer of prompts and outputs.
+    pub tokenizer: Arc<Tokenizer>,
+    /// Threads that serve connections; the engine has one of its own.
+    pub threads: usize,
+}
+
+impl SimSpec {
+    /// Defaults with this speed and its KV capacity.
+    pub fn new(profile: Profile, tokenizer: Arc<Tokenizer>) -> Self {
+        SimSpec {
+            host: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            port: 0,
+            model: "tacho-sim".to_owned(),
+            served_model_names: Vec::new(),
+            lora_modules: Vec::new(),
+            profile,
+            engine: profile.engine(),
+            faults: FaultSpec::default(),
+            seed: 0,
+            tokenizer,
+            threads: std::thread::available_parallelism().map_or(1, |cores| cores.get().min(4)),
+        }
+    }
+
+    /// The names that requests may give, without adapters; the first is the one in answers.
+    pub fn names(&self) -> Vec<String> {
+        if self.served_model_names.is_empty() { vec![self.model.clone()] } else { self.served_model_names.clone() }
+    }
+}
+
+impl Default for SimSpec {
+    /// The `tiny` profile with the built-in tokenizer.
+    fn default() -> Self {
+        SimSpec::new(Profile::default(), Arc::new(Tokenizer::builtin()))
+    }
+}

@@ -1,0 +1,9 @@
+//! The simulator over real sockets: wire shapes, endpoints, faults and load.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod client;
+mod endpoints;
+mod faults;
+mod load;
+mod shapes;

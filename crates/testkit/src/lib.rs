@@ -1,0 +1,48 @@
+//! What tests share: finding and reading golden files, and running the binary. Uses no other crate of ours.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// The repository's `tests/golden` folder.
+pub fn golden_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
+}
+
+/// The path of a golden file, such as `rng/python_random.json`.
+pub fn golden_path(name: &str) -> PathBuf {
+    golden_dir().join(name)
+}
+
+/// A golden JSON file.
+///
+/// # Panics
+/// When it is missing or not JSON: the checkout is broken.
+pub fn golden_json(name: &str) -> Value {
+    let text = golden_text(name);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("golden file {name}: {error}"))
+}
+
+/// A golden text file.
+///
+/// # Panics
+/// When it is missing: the checkout is broken.
+pub fn golden_text(name: &str) -> String {
+    let path = golden_path(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("golden file {}: {error}", path.display()))
+}
+
+/// The files of a golden folder with the given ending, sorted by name.
+///
+/// # Panics
+/// When the folder is missing: the checkout is broken.
+pub fn golden_files(folder: &str, ending: &str) -> Vec<PathBuf> {
+    let path = golden_path(folder);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&path)
+        .unwrap_or_else(|error| panic!("golden folder {}: {error}", path.display()))
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.to_string_lossy().ends_with(ending))
+        .collect();
+    files.sort();
+    files
+}

@@ -1,0 +1,152 @@
+//! Byte-level BPE of the GPT-2 family, done directly: the words are found by hand-written scanning instead of a regular
+//! expression, and a word is looked up whole before any merging. Takes only tokenizers of exactly this form
+//! ([`form`]); tests prove it equal to the general library.
+
+mod added;
+mod alphabet;
+mod cache;
+mod classes;
+pub(crate) mod form;
+mod merges;
+mod ranges;
+mod vocabulary;
+mod words;
+
+pub(crate) use added::{Added, AddedTokens, Piece};
+pub(crate) use alphabet::{byte_of, char_of};
+use cache::{CachePool, WordCache};
+use merges::{Merges, Scratch};
+use vocabulary::{Vocabulary, hash};
+use words::Words;
+
+/// What a tokenizer of this form consists of.
+pub(crate) struct Parts {
+    /// The bytes of each id of the model; `None` where an id is not used.
+    pub(crate) tokens: Vec<Option<Vec<u8>>>,
+    /// The id of each single byte.
+    pub(crate) byte_ids: [u32; 256],
+    /// Left id, right id and the id they merge to, best first.
+    pub(crate) merges: Vec<(u32, u32, u32)>,
+    /// Whether a word that is a token is taken whole even if its merges lead elsewhere.
+    pub(crate) ignore_merges: bool,
+    /// Tokens recognised in the text before it is split.
+    pub(crate) added: Vec<Added>,
+    /// Ids put before and after a text when special tokens are wanted.
+    pub(crate) frame: (Vec<u32>, Vec<u32>),
+}
+
+/// A byte-level BPE tokenizer.
+pub(crate) struct ByteLevel {
+    vocabulary: Vocabulary,
+    byte_ids: [u32; 256],
+    merges: Merges,
+    caches: CachePool,
+    added: AddedTokens,
+    frame: (Vec<u32>, Vec<u32>),
+    base_size: usize,
+}
+
+impl ByteLevel {
+    /// Builds the tables.
+    pub(crate) fn new(parts: Parts) -> Self {
+        let merges = Merges::new(&parts.merges);
+        let base_size = parts.tokens.iter().filter(|token| token.is_some()).count();
+        let mut vocabulary = Vocabulary::new(&parts.tokens);
+        let mut scratch = Scratch::default();
+        for (id, token) in parts.tokens.iter().enumerate() {
+            let Some(token) = token else { continue };
+            if parts.ignore_merges || merges.makes_whole(&parts.byte_ids, token, id as u32, &mut scratch) {
+                vocabulary.add_word(id as u32);
+            }
+        }
+        for added in &parts.added {
+            vocabulary.set_bytes(added.id, &alphabet::bytes_of_token(&added.content));
+        }
+        let added = AddedTokens::new(parts.added);
+        let caches = CachePool::default();
+        ByteLevel { vocabulary, byte_ids: parts.byte_ids, merges, caches, added, frame: parts.frame, base_size }
+    }
+
+    /// The ids of a text.
+    pub(crate) fn encode(&self, text: &str, add_special: bool) -> Vec<u32> {
+        let mut ids = Vec::with_capacity(text.len() / 4 + 8);
+        if add_special {
+            ids.extend_from_slice(&self.frame.0);
+        }
+        self.caches.with(|cache| {
+            let mut scratch = Scratch::default();
+            self.added.pieces(text, |piece| match piece {
+                Piece::Token(id) => ids.push(id),
+                Piece::Text(text) => self.encode_piece(text, cache, &mut scratch, &mut ids),
+            });
+        });
+        if add_special {
+            ids.extend_from_slice(&self.frame.1);
+        }
+        ids
+    }
+
+    fn encode_piece(&self, text: &str, cache: &mut WordCache, scratch: &mut Scratch, ids: &mut Vec<u32>) {
+        for word in Words::new(text) {
+            let hash = hash(word);
+            if let Some(known) = cache.get(hash, word) {
+                ids.extend_from_slice(known);
+                continue;
+            }
+            let before = ids.len();
+            match self.vocabulary.word(hash, word) {
+                Some(id) => ids.push(id),
+                None => self.merges.encode(&self.byte_ids, word, scratch, ids),
+            }
+            cache.put(hash, word, &ids[before..]);
+        }
+    }
+
+    /// The text of ids: invalid UTF-8 becomes replacement characters, unknown ids are skipped.
+    pub(crate) fn decode(&self, ids: &[u32]) -> String {
+        let mut bytes = Vec::with_capacity(ids.len() * 6);
+        for &id in ids {
+            bytes.extend_from_slice(self.vocabulary.bytes(id));
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        }
+    }
+
+    /// The bytes of one id, none when it is unknown.
+    pub(crate) fn bytes(&self, id: u32) -> &[u8] {
+        self.vocabulary.bytes(id)
+    }
+
+    /// Tokens of the model, added ones not counted.
+    pub(crate) fn base_size(&self) -> usize {
+        self.base_size
+    }
+
+    /// Tokens of the model and added ones.
+    pub(crate) fn full_size(&self) -> usize {
+        self.ids().len()
+    }
+
+    /// All ids in use, ascending.
+    pub(crate) fn ids(&self) -> Vec<u32> {
+        self.vocabulary.ids()
+    }
+
+    /// The id of a token given as text.
+    pub(crate) fn token_to_id(&self, token: &str) -> Option<u32> {
+        let added = self.added().iter().find(|added| added.content == token).map(|added| added.id);
+        added.or_else(|| self.vocabulary.find(&alphabet::bytes_of_token(token)))
+    }
+
+    /// The tokens recognised in the text.
+    pub(crate) fn added(&self) -> &[Added] {
+        self.added.tokens()
+    }
+
+    /// How many ids frame a text when special tokens are wanted.
+    pub(crate) fn frame_len(&self) -> usize {
+        self.frame.0.len() + self.frame.1.len()
+    }
+}

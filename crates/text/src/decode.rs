@@ -1,0 +1,102 @@
+//! Decoding one token at a time, as a stream of text needs it: only whole characters come out.
+
+use crate::Tokenizer;
+use crate::tokenizer::Engine;
+
+/// Decodes a stream of ids.
+#[derive(Debug, Clone, Default)]
+pub struct Decoder {
+    /// Byte-level: bytes that do not yet make a character.
+    pending: Vec<u8>,
+    /// Other engines: the ids that the text still depends on, and how many of them have been told.
+    window: Vec<u32>,
+    told: usize,
+}
+
+impl Decoder {
+    /// A decoder at the beginning of a text.
+    pub fn new() -> Self {
+        Decoder::default()
+    }
+
+    /// Takes one id and returns the text that is now complete, which may be none.
+    pub fn push(&mut self, tokenizer: &Tokenizer, id: u32) -> String {
+        match tokenizer.engine() {
+            Engine::ByteLevel(engine) => {
+                self.pending.extend_from_slice(engine.bytes(id));
+                take_whole_characters(&mut self.pending)
+            }
+            Engine::General(_) => self.push_to_window(tokenizer, id),
+        }
+    }
+
+    /// The rest of the text: bytes that never became a character turn into replacement characters.
+    pub fn finish(&mut self, tokenizer: &Tokenizer) -> String {
+        let rest = String::from_utf8_lossy(&self.pending).into_owned();
+        let window = self.text_beyond(tokenizer, &tokenizer.decode(&self.window));
+        *self = Decoder::default();
+        rest + &window
+    }
+
+    /// Tokens change with their neighbours (a leading space, split bytes), so the text is decoded with the tokens
+    /// before it and only the difference is told, once it ends in a whole character.
+    fn push_to_window(&mut self, tokenizer: &Tokenizer, id: u32) -> String {
+        self.window.push(id);
+        let text = tokenizer.decode(&self.window);
+        if text.ends_with(char::REPLACEMENT_CHARACTER) {
+            return String::new();
+        }
+        let new = self.text_beyond(tokenizer, &text);
+        if !new.is_empty() {
+            self.window.drain(..self.told);
+            self.told = self.window.len();
+        }
+        new
+    }
+
+    fn text_beyond(&self, tokenizer: &Tokenizer, text: &str) -> String {
+        let known = tokenizer.decode(&self.window[..self.told]);
+        text.strip_prefix(known.as_str()).unwrap_or_default().to_owned()
+    }
+}
+
+/// Takes all that is decided off the front: whole characters, and a replacement for each sequence that is broken.
+fn take_whole_characters(bytes: &mut Vec<u8>) -> String {
+    let open = bytes.utf8_chunks().last().map_or(0, |chunk| {
+        let invalid = chunk.invalid();
+        if is_unfinished(invalid) { invalid.len() } else { 0 }
+    });
+    let rest = bytes.split_off(bytes.len() - open);
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    *bytes = rest;
+    text
+}
+
+/// Whether more bytes could complete this invalid tail.
+fn is_unfinished(tail: &[u8]) -> bool {
+    !tail.is_empty() && matches!(std::str::from_utf8(tail), Err(error) if error.error_len().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_come_out_whole() {
+        let mut bytes = "aé".as_bytes().to_vec();
+        let last = bytes.pop().unwrap();
+        assert_eq!(take_whole_characters(&mut bytes), "a");
+        bytes.push(last);
+        assert_eq!(take_whole_characters(&mut bytes), "é");
+        assert!(bytes.is_empty());
+    }
+
+    #[test]
+    fn broken_bytes_are_replaced_at_once() {
+        let mut bytes = vec![b'a', 0xff, b'b', 0xe2, 0x82];
+        assert_eq!(take_whole_characters(&mut bytes), "a\u{fffd}b");
+        assert_eq!(bytes, [0xe2, 0x82]);
+        bytes.push(b'c');
+        assert_eq!(take_whole_characters(&mut bytes), "\u{fffd}c");
+    }
+}

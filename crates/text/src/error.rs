@@ -1,0 +1,56 @@
+//! What can go wrong when a tokenizer is looked for or loaded.
+
+use std::path::PathBuf;
+
+/// Why there is no tokenizer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The place that was named holds no `tokenizer.json`.
+    #[error(
+        "no tokenizer in {}: looked for tokenizer.json; pass --tokenizer with a folder that holds one",
+        path.display()
+    )]
+    Missing {
+        /// The folder or file that was looked at.
+        path: PathBuf,
+    },
+    /// The id is no path and not in the Hub cache.
+    #[error(
+        "no tokenizer for {id:?}: it is no local path, and {} is not there; \
+         pass --tokenizer with a folder that holds tokenizer.json, or download the model first",
+        looked_for.display()
+    )]
+    NotCached {
+        /// What was asked for.
+        id: String,
+        /// The file in the cache that would have named the model's snapshot.
+        looked_for: PathBuf,
+    },
+    /// A file could not be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A settings file is not JSON.
+    #[error("{} is not valid JSON", path.display())]
+    NotJson {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// `tokenizer.json` is JSON but not a tokenizer.
+    #[error("{} does not describe a tokenizer", path.display())]
+    NotTokenizer {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}

@@ -1,0 +1,70 @@
+//! Any other tokenizer: Hugging Face's own library does the work.
+
+use std::path::Path;
+
+use crate::Error;
+
+/// A tokenizer of the general library.
+pub(crate) struct General {
+    inner: tokenizers::Tokenizer,
+    is_bpe: bool,
+}
+
+impl General {
+    /// From the bytes of `tokenizer.json`. Truncation and padding that the file may ask for are switched off: a
+    /// benchmark's prompts are never cut.
+    pub(crate) fn new(bytes: &[u8], path: &Path) -> Result<Self, Error> {
+        let broken = |source| Error::NotTokenizer { path: path.to_path_buf(), source };
+        let mut inner = tokenizers::Tokenizer::from_bytes(bytes).map_err(broken)?;
+        inner.with_truncation(None).map_err(broken)?;
+        inner.with_padding(None);
+        let is_bpe = matches!(inner.get_model(), tokenizers::ModelWrapper::BPE(_));
+        Ok(General { inner, is_bpe })
+    }
+
+    /// The ids of a text.
+    pub(crate) fn encode(&self, text: &str, add_special: bool) -> Vec<u32> {
+        match self.inner.encode_fast(text, add_special) {
+            Ok(encoding) => encoding.get_ids().to_vec(),
+            // Only a model without an unknown token can fail, on text that it has no token for: it has no ids.
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// The text of ids, special tokens kept.
+    pub(crate) fn decode(&self, ids: &[u32]) -> String {
+        self.inner.decode(ids, false).unwrap_or_default()
+    }
+
+    /// The id of a token.
+    pub(crate) fn token_to_id(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
+    }
+
+    /// Size of the vocabulary, with or without added tokens.
+    pub(crate) fn vocab_size(&self, with_added: bool) -> usize {
+        self.inner.get_vocab_size(with_added)
+    }
+
+    /// All ids, added tokens included.
+    pub(crate) fn ids(&self) -> Vec<u32> {
+        self.inner.get_vocab(true).into_values().collect()
+    }
+
+    /// Ids of the added tokens that are marked special.
+    pub(crate) fn added_special_ids(&self) -> Vec<u32> {
+        let added = self.inner.get_added_tokens_decoder();
+        added.into_iter().filter(|(_, token)| token.special).map(|(id, _)| id).collect()
+    }
+
+    /// How many tokens the post-processor adds to one text.
+    pub(crate) fn num_special(&self) -> usize {
+        use tokenizers::PostProcessor;
+        self.inner.get_post_processor().map_or(0, |processor| processor.added_tokens(false))
+    }
+
+    /// Whether the model is BPE.
+    pub(crate) fn is_bpe(&self) -> bool {
+        self.is_bpe
+    }
+}

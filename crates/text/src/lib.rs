@@ -1,0 +1,16 @@
+//! Tokenizers: text to token ids and back, exactly as Hugging Face's library does it. Takes paths, never fetches,
+//! reads no environment.
+
+mod builtin;
+mod byte_level;
+mod decode;
+mod error;
+mod hf;
+mod hub;
+mod settings;
+mod tokenizer;
+
+pub use decode::Decoder;
+pub use error::Error;
+pub use hub::{HubCache, resolve};
+pub use tokenizer::Tokenizer;

@@ -1,0 +1,168 @@
+//! What lies beside `tokenizer.json`: the named special tokens and how decoded text is tidied.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::Error;
+
+/// A tokenizer class, its attributes and their default tokens.
+type ClassDefaults = (&'static str, &'static [(&'static str, &'static str)]);
+
+/// Special tokens that a tokenizer class has when the files do not name them.
+const CLASS_DEFAULTS: &[ClassDefaults] = &[
+    (
+        "GPT2Tokenizer",
+        &[("unk_token", "<|endoftext|>"), ("bos_token", "<|endoftext|>"), ("eos_token", "<|endoftext|>")],
+    ),
+    ("LlamaTokenizer", &[("unk_token", "<unk>"), ("bos_token", "<s>"), ("eos_token", "</s>")]),
+    (
+        "Qwen2Tokenizer",
+        &[("unk_token", "<|endoftext|>"), ("eos_token", "<|endoftext|>"), ("pad_token", "<|endoftext|>")],
+    ),
+    (
+        "BertTokenizer",
+        &[
+            ("unk_token", "[UNK]"),
+            ("sep_token", "[SEP]"),
+            ("pad_token", "[PAD]"),
+            ("cls_token", "[CLS]"),
+            ("mask_token", "[MASK]"),
+        ],
+    ),
+    (
+        "RobertaTokenizer",
+        &[
+            ("bos_token", "<s>"),
+            ("eos_token", "</s>"),
+            ("sep_token", "</s>"),
+            ("cls_token", "<s>"),
+            ("unk_token", "<unk>"),
+            ("pad_token", "<pad>"),
+            ("mask_token", "<mask>"),
+        ],
+    ),
+    (
+        "GemmaTokenizer",
+        &[
+            ("unk_token", "<unk>"),
+            ("bos_token", "<bos>"),
+            ("eos_token", "<eos>"),
+            ("pad_token", "<pad>"),
+            ("mask_token", "<mask>"),
+        ],
+    ),
+];
+
+/// The tokenizer class of a model whose tokenizer settings name none.
+const MODEL_CLASSES: &[(&str, &str)] = &[
+    ("gpt2", "GPT2Tokenizer"),
+    ("llama", "LlamaTokenizer"),
+    ("mistral", "LlamaTokenizer"),
+    ("qwen2", "Qwen2Tokenizer"),
+    ("qwen3", "Qwen2Tokenizer"),
+    ("bert", "BertTokenizer"),
+    ("roberta", "RobertaTokenizer"),
+    ("gemma", "GemmaTokenizer"),
+    ("gemma2", "GemmaTokenizer"),
+];
+
+/// Settings of a tokenizer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Settings {
+    /// The tokenizer's Python class, without `Fast`.
+    pub(crate) class: Option<String>,
+    /// Attribute and text of each named special token, and the extra ones under no attribute.
+    pub(crate) named: Vec<(String, String)>,
+    /// Whether decoded text of models that are not BPE has spaces before punctuation removed.
+    pub(crate) clean_up_spaces: bool,
+}
+
+impl Settings {
+    /// Reads what is there of `tokenizer_config.json`, `special_tokens_map.json` and `config.json` in `folder`.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
+        let mut config = read_object(&folder.join("tokenizer_config.json"))?;
+        for (key, value) in read_object(&folder.join("special_tokens_map.json"))? {
+            config.entry(key).or_insert(value);
+        }
+        let model = read_object(&folder.join("config.json"))?;
+        Ok(Settings::new(&config, model.get("model_type").and_then(Value::as_str)))
+    }
+
+    /// From the tokenizer's settings and the model's type.
+    pub(crate) fn new(config: &Map<String, Value>, model_type: Option<&str>) -> Self {
+        let class = config
+            .get("tokenizer_class")
+            .and_then(Value::as_str)
+            .map(|class| class.strip_suffix("Fast").unwrap_or(class))
+            .or_else(|| MODEL_CLASSES.iter().find(|(kind, _)| Some(*kind) == model_type).map(|(_, class)| *class));
+        let clean_up_spaces = config.get("clean_up_tokenization_spaces").is_some_and(|flag| flag == true);
+        Settings { named: named_tokens(config, class), class: class.map(str::to_owned), clean_up_spaces }
+    }
+}
+
+/// Every `*_token` entry that is a text, the class's defaults for attributes the settings leave out, and the extra
+/// special tokens. Other added tokens are not named, special or not.
+fn named_tokens(config: &Map<String, Value>, class: Option<&str>) -> Vec<(String, String)> {
+    let mut named: Vec<(String, String)> = config
+        .iter()
+        .filter(|(key, _)| key.ends_with("_token"))
+        .filter_map(|(key, value)| Some((key.clone(), token_text(value)?.to_owned())))
+        .collect();
+    let defaults = CLASS_DEFAULTS.iter().find(|(name, _)| Some(*name) == class).map_or(&[][..], |(_, tokens)| tokens);
+    for (attribute, token) in defaults.iter().filter(|(attribute, _)| !config.contains_key(*attribute)) {
+        named.push(((*attribute).to_owned(), (*token).to_owned()));
+    }
+    for key in ["extra_special_tokens", "additional_special_tokens"] {
+        let extra: Vec<&Value> = match config.get(key) {
+            Some(Value::Array(tokens)) => tokens.iter().collect(),
+            Some(Value::Object(tokens)) => tokens.values().collect(),
+            _ => Vec::new(),
+        };
+        named.extend(extra.into_iter().filter_map(token_text).map(|token| (String::new(), token.to_owned())));
+    }
+    named
+}
+
+/// A token is stored as its text or as an object with `content`.
+fn token_text(value: &Value) -> Option<&str> {
+    value.as_str().or_else(|| value["content"].as_str())
+}
+
+fn read_object(path: &Path) -> Result<Map<String, Value>, Error> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(Map::new()),
+        Err(source) => return Err(Error::Read { path: path.to_path_buf(), source }),
+    };
+    serde_json::from_str(&text).map_err(|source| Error::NotJson { path: path.to_path_buf(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(config: &str, model_type: Option<&str>) -> Vec<String> {
+        let config: Map<String, Value> = serde_json::from_str(config).unwrap();
+        Settings::new(&config, model_type).named.into_iter().map(|(_, token)| token).collect()
+    }
+
+    #[test]
+    fn named_tokens_are_texts_of_token_attributes() {
+        let config =
+            r#"{"bos_token": "<s>", "image_token": {"content": "<img>"}, "add_bos_token": true, "pad_token": null}"#;
+        assert_eq!(named(config, None), ["<s>", "<img>"]);
+        assert_eq!(named(r#"{"extra_special_tokens": ["a", {"content": "b"}]}"#, None), ["a", "b"]);
+        assert_eq!(
+            named(r#"{"additional_special_tokens": ["a"], "extra_special_tokens": {"x": "b"}}"#, None),
+            ["b", "a"]
+        );
+    }
+
+    #[test]
+    fn class_defaults_fill_what_is_left_out() {
+        assert_eq!(named(r#"{"model_max_length": 1024}"#, Some("gpt2")), ["<|endoftext|>"; 3]);
+        let config = r#"{"tokenizer_class": "LlamaTokenizerFast", "unk_token": null, "bos_token": "<b>"}"#;
+        assert_eq!(named(config, Some("gpt2")), ["<b>", "</s>"]);
+    }
+}

@@ -1,0 +1,204 @@
+//! The tokenizer that everything else uses: loads one, encodes, decodes, and knows its special tokens.
+
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+use crate::builtin;
+use crate::byte_level::{ByteLevel, form};
+use crate::hf::General;
+use crate::settings::Settings;
+
+/// Replacements that tidy decoded text, each over the whole text in this order.
+const CLEAN_UP: [(&str, &str); 10] = [
+    (" .", "."),
+    (" ?", "?"),
+    (" !", "!"),
+    (" ,", ","),
+    (" ' ", "'"),
+    (" n't", "n't"),
+    (" 'm", "'m"),
+    (" 's", "'s"),
+    (" 've", "'ve"),
+    (" 're", "'re"),
+];
+
+/// A tokenizer; share it by reference or in an `Arc`.
+pub struct Tokenizer {
+    name: String,
+    engine: Engine,
+    special_ids: Vec<u32>,
+    settings: Settings,
+}
+
+pub(crate) enum Engine {
+    /// Byte-level BPE of GPT-2's form.
+    ByteLevel(Box<ByteLevel>),
+    /// Everything else.
+    General(Box<General>),
+}
+
+impl Tokenizer {
+    /// Loads a tokenizer from a folder that holds `tokenizer.json`, or from that file itself.
+    ///
+    /// # Errors
+    /// When there is none, or when it cannot be read.
+    pub fn load(path: &Path) -> Result<Tokenizer, Error> {
+        let file = if path.is_dir() { path.join("tokenizer.json") } else { path.to_path_buf() };
+        if !file.is_file() {
+            return Err(Error::Missing { path: path.to_path_buf() });
+        }
+        let bytes = std::fs::read(&file).map_err(|source| Error::Read { path: file.clone(), source })?;
+        let folder = file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+        let settings = Settings::read(&folder)?;
+        let engine = engine(&bytes, &file)?;
+        Ok(Tokenizer::new(path.to_string_lossy().into_owned(), engine, settings))
+    }
+
+    /// GPT-2's tokenizer, which the binary carries.
+    pub fn builtin() -> Tokenizer {
+        let engine = Engine::ByteLevel(Box::new(ByteLevel::new(builtin::parts())));
+        Tokenizer::new("gpt2".to_owned(), engine, Settings::new(&serde_json::Map::new(), Some("gpt2")))
+    }
+
+    fn new(name: String, engine: Engine, settings: Settings) -> Self {
+        let mut special_ids: Vec<u32> =
+            settings.named.iter().filter_map(|(_, token)| engine.token_to_id(token)).collect();
+        special_ids.sort_unstable();
+        special_ids.dedup();
+        Tokenizer { name, engine, special_ids, settings }
+    }
+
+    /// The ids of a text. Special tokens written in the text are recognised either way; `add_special` says whether
+    /// those that frame a text (BOS, EOS) are added.
+    pub fn encode(&self, text: &str, add_special: bool) -> Vec<u32> {
+        match &self.engine {
+            Engine::ByteLevel(engine) => engine.encode(text, add_special),
+            Engine::General(engine) => engine.encode(text, add_special),
+        }
+    }
+
+    /// How many ids a text has.
+    pub fn count(&self, text: &str, add_special: bool) -> usize {
+        self.encode(text, add_special).len()
+    }
+
+    /// The text of ids, special tokens kept.
+    pub fn decode(&self, ids: &[u32]) -> String {
+        match &self.engine {
+            Engine::ByteLevel(engine) => engine.decode(ids),
+            Engine::General(engine) if self.settings.clean_up_spaces && !engine.is_bpe() => {
+                clean_up(engine.decode(ids))
+            }
+            Engine::General(engine) => engine.decode(ids),
+        }
+    }
+
+    /// Size of the model's vocabulary, added tokens not counted.
+    pub fn vocab_size(&self) -> usize {
+        match &self.engine {
+            Engine::ByteLevel(engine) => engine.base_size(),
+            Engine::General(engine) => engine.vocab_size(false),
+        }
+    }
+
+    /// Size of the vocabulary with added tokens.
+    pub fn full_vocab_size(&self) -> usize {
+        match &self.engine {
+            Engine::ByteLevel(engine) => engine.full_size(),
+            Engine::General(engine) => engine.vocab_size(true),
+        }
+    }
+
+    /// All ids in use, added tokens included, ascending.
+    pub fn all_ids(&self) -> Vec<u32> {
+        let mut ids = match &self.engine {
+            Engine::ByteLevel(engine) => engine.ids(),
+            Engine::General(engine) => engine.ids(),
+        };
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// How many tokens are added to one text when special tokens are wanted.
+    pub fn num_special(&self) -> usize {
+        match &self.engine {
+            Engine::ByteLevel(engine) => engine.frame_len(),
+            Engine::General(engine) => engine.num_special(),
+        }
+    }
+
+    /// Ids of the named special tokens (`bos_token` and the like), ascending; not all added tokens are named.
+    pub fn special_ids(&self) -> Vec<u32> {
+        self.special_ids.clone()
+    }
+
+    /// Ids of all added tokens that are marked special, ascending.
+    pub fn added_special_ids(&self) -> Vec<u32> {
+        let mut ids = match &self.engine {
+            Engine::ByteLevel(engine) => {
+                engine.added().iter().filter(|token| token.special).map(|token| token.id).collect()
+            }
+            Engine::General(engine) => engine.added_special_ids(),
+        };
+        ids.sort_unstable();
+        ids
+    }
+
+    /// The id of the token that ends a text, if one is named.
+    pub fn eos_id(&self) -> Option<u32> {
+        let (_, token) = self.settings.named.iter().find(|(attribute, _)| attribute == "eos_token")?;
+        self.engine.token_to_id(token)
+    }
+
+    /// What it was loaded from.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The Python class of the tokenizer, without `Fast`, if the files say.
+    pub fn class(&self) -> Option<&str> {
+        self.settings.class.as_deref()
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl std::fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokenizer").field("name", &self.name).field("vocab_size", &self.vocab_size()).finish()
+    }
+}
+
+impl Engine {
+    fn token_to_id(&self, token: &str) -> Option<u32> {
+        match self {
+            Engine::ByteLevel(engine) => engine.token_to_id(token),
+            Engine::General(engine) => engine.token_to_id(token),
+        }
+    }
+}
+
+fn engine(bytes: &[u8], file: &Path) -> Result<Engine, Error> {
+    let json = serde_json::from_slice(bytes).map_err(|source| Error::NotJson { path: file.to_path_buf(), source })?;
+    if let Some(parts) = form::recognise(&json) {
+        return Ok(Engine::ByteLevel(Box::new(ByteLevel::new(parts))));
+    }
+    Ok(Engine::General(Box::new(General::new(bytes, file)?)))
+}
+
+fn clean_up(text: String) -> String {
+    CLEAN_UP.iter().fold(text, |text, (from, to)| text.replace(from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clean_up_removes_spaces_before_punctuation() {
+        assert_eq!(clean_up("it 's , n't ' x ' ! ok .".to_owned()), "it's,n't'x '! ok.");
+    }
+}

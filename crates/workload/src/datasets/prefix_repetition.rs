@@ -1,0 +1,88 @@
+//! `prefix_repetition`: groups of prompts that share a random prefix, shuffled. Draws from both global generators.
+
+use tacho_core::{Counters, Request};
+use tacho_pyrand::Globals;
+use tacho_text::Tokenizer;
+
+use crate::Error;
+use crate::fit::{Fitted, LegacyDraw, fit_drawn};
+use crate::spec::Sampled;
+
+/// Settings of the dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrefixRepetitionSpec {
+    /// Seed of the global generators.
+    pub seed: i64,
+    /// How many prompts; rounded down to a multiple of `num_prefixes`.
+    pub num_prompts: i64,
+    /// Tokens of a prefix.
+    pub prefix_len: i64,
+    /// Tokens of what follows the prefix.
+    pub suffix_len: i64,
+    /// How many prefixes.
+    pub num_prefixes: i64,
+    /// Tokens to generate.
+    pub output_len: u64,
+    /// Whether the requests are mixed.
+    pub shuffle: bool,
+}
+
+/// Makes the requests, which have no ids.
+pub(crate) fn sample(
+    spec: &PrefixRepetitionSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "prefix_repetition" })?;
+    let seed = u32::try_from(spec.seed).map_err(|_| Error::SeedOutOfRange { seed: spec.seed })?;
+    globals.seed(seed);
+    let per_prefix = spec.per_prefix()?;
+    let prefix_len = length("--prefix-repetition-prefix-len", spec.prefix_len)?;
+    let suffix_len = length("--prefix-repetition-suffix-len", spec.suffix_len)?;
+    let group = |_| std::iter::once(prefix_len).chain(std::iter::repeat_n(suffix_len, per_prefix));
+    let targets: Vec<usize> = (0..spec.num_prefixes.max(0)).flat_map(group).collect();
+    let mut draw = LegacyDraw { state: globals.np.clone(), vocab_size: tokenizer.vocab_size() };
+    let fitted = fit_drawn(&targets, tokenizer, &mut draw, counters);
+    globals.np = draw.state;
+    let groups = fitted.chunks(per_prefix + 1);
+    let mut requests: Vec<Request> = groups.flat_map(|group| spec.requests(group, tokenizer)).collect();
+    if spec.shuffle {
+        globals.py.shuffle(&mut requests);
+    }
+    Ok(Sampled { requests, notices: Vec::new() })
+}
+
+fn length(flag: &'static str, value: i64) -> Result<usize, Error> {
+    usize::try_from(value).map_err(|_| Error::NegativeLength { flag, value })
+}
+
+impl PrefixRepetitionSpec {
+    /// Prompts of each prefix. A negative number of prompts makes none, though prefixes are still drawn.
+    fn per_prefix(&self) -> Result<usize, Error> {
+        let too_few = Error::TooFewPrompts { num_prompts: self.num_prompts, num_prefixes: self.num_prefixes };
+        if self.num_prefixes == 0 {
+            return Err(Error::NoPrefixes);
+        }
+        // Python rounds towards negative infinity, so only a share between 0 and 1 is none.
+        let quotient = self.num_prompts.wrapping_div(self.num_prefixes);
+        let inexact = self.num_prompts.wrapping_rem(self.num_prefixes) != 0;
+        let negative = (self.num_prompts < 0) != (self.num_prefixes < 0);
+        match quotient {
+            0 if !(inexact && negative) => Err(too_few),
+            quotient => Ok(usize::try_from(quotient).unwrap_or(0)),
+        }
+    }
+
+    /// A prefix and its suffixes, joined without another fit.
+    fn requests(&self, group: &[Fitted], tokenizer: &Tokenizer) -> Vec<Request> {
+        let Some((prefix, suffixes)) = group.split_first() else {
+            return Vec::new();
+        };
+        let joined = |suffix: &Fitted| {
+            let ids = [prefix.ids.as_slice(), suffix.ids.as_slice()].concat();
+            Request::text(tokenizer.decode(&ids), ids.len() as u64, self.output_len)
+        };
+        suffixes.iter().map(joined).collect()
+    }
+}

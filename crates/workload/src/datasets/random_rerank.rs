@@ -1,0 +1,103 @@
+//! `random-rerank`: one random query and batches of random documents to be scored against it.
+
+use tacho_core::{Content, Counters, Request};
+use tacho_pyrand::Generator;
+use tacho_text::Tokenizer;
+
+use super::random::{allowed_tokens, run_of};
+use crate::Error;
+use crate::fit::{Fitted, GeneratorDraw, fit_all};
+use crate::lengths::{LengthRange, Lengths, RangeRatio};
+use crate::spec::Sampled;
+
+/// Settings of the dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RandomRerankSpec {
+    /// Seed of the dataset's own generator.
+    pub seed: i64,
+    /// How many documents; without a reranker the query counts as one of them.
+    pub num_prompts: i64,
+    /// Tokens of query and document together; of each, without a reranker.
+    pub input_len: i64,
+    /// How far lengths vary.
+    pub range_ratio: RangeRatio,
+    /// Documents per request; without a reranker the query counts as one of them.
+    pub batch_size: i64,
+    /// Whether the model reads query and document together, with a separator between them.
+    pub is_reranker: bool,
+    /// What request ids begin with.
+    pub request_id_prefix: String,
+}
+
+/// The lengths of the query (one entry) and of the documents.
+struct Drawn {
+    query: Lengths,
+    documents: Lengths,
+    batch: usize,
+}
+
+/// Makes the requests; the global generators are not touched.
+pub(crate) fn sample(
+    spec: &RandomRerankSpec,
+    tokenizer: Option<&Tokenizer>,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "random-rerank" })?;
+    let seed = u64::try_from(spec.seed).map_err(|_| Error::NegativeSeed { seed: spec.seed })?;
+    let mut generator = Generator::new(seed);
+    let drawn = spec.draw_lengths(tokenizer, &mut generator)?;
+    let allowed = allowed_tokens(tokenizer, &tokenizer.special_ids())?;
+    let mut draw = GeneratorDraw { generator, vocab_size: tokenizer.vocab_size() };
+    // The query is text 0 and the documents follow it, in drawing order and in the offsets of their tokens.
+    let text = |index: usize| {
+        let (lengths, at) = if index == 0 { (&drawn.query, 0) } else { (&drawn.documents, index - 1) };
+        let len = lengths.inputs[at] as usize;
+        (run_of(&allowed, lengths.offsets[at] as usize + index, len).collect(), len)
+    };
+    let fitted = fit_all(drawn.documents.inputs.len() + 1, text, tokenizer, &mut draw, counters);
+    Ok(Sampled { requests: spec.requests(fitted, drawn.batch), notices: Vec::new() })
+}
+
+impl RandomRerankSpec {
+    fn draw_lengths(&self, tokenizer: &Tokenizer, generator: &mut Generator) -> Result<Drawn, Error> {
+        let range = |input_len| LengthRange {
+            ratio: self.range_ratio,
+            input_len,
+            output_len: 0,
+            num_special: tokenizer.num_special(),
+            vocab_size: tokenizer.vocab_size(),
+        };
+        let query_len = if self.is_reranker { self.input_len.div_euclid(2) - 1 } else { self.input_len };
+        let query = range(query_len).draw(generator, 1)?;
+        let (count, batch, document_len) = if self.is_reranker {
+            (self.num_prompts, self.batch_size, self.input_len - query.inputs[0] - 1)
+        } else {
+            if self.num_prompts <= 1 || self.batch_size <= 1 {
+                return Err(Error::RerankTooFew { num_prompts: self.num_prompts, batch_size: self.batch_size });
+            }
+            (self.num_prompts - 1, self.batch_size - 1, self.input_len)
+        };
+        let count = usize::try_from(count).map_err(|_| Error::NegativeCount { count: self.num_prompts })?;
+        let batch = usize::try_from(batch).ok().filter(|&batch| batch > 0);
+        let batch = batch.ok_or(Error::BatchSize { batch_size: self.batch_size })?;
+        Ok(Drawn { query, documents: range(document_len).draw(generator, count)?, batch })
+    }
+
+    fn requests(&self, fitted: Vec<Fitted>, batch: usize) -> Vec<Request> {
+        let Some((query, documents)) = fitted.split_first() else {
+            return Vec::new();
+        };
+        let request = |(index, group): (usize, &[Fitted])| {
+            let texts = std::iter::once(query).chain(group).map(|fitted| fitted.text.clone()).collect();
+            let len = group.iter().map(|document| document.ids.len()).sum::<usize>() + self.query_share(query, group);
+            let id = Some(format!("{}{index}", self.request_id_prefix));
+            Request { content: Content::Texts(texts), id, ..Request::text("", len as u64, 0) }
+        };
+        documents.chunks(batch).enumerate().map(request).collect()
+    }
+
+    /// A reranker reads the query and a separator with every document.
+    fn query_share(&self, query: &Fitted, group: &[Fitted]) -> usize {
+        if self.is_reranker { (query.ids.len() + 1) * group.len() } else { query.ids.len() }
+    }
+}

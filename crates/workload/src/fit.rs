@@ -1,0 +1,247 @@
+//! The fit-to-length loop: text decoded from random tokens encodes to another length, so tokens are cut off or drawn
+//! until it fits. Draws come from one generator in request order; everything between two draws runs in parallel.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use rayon::prelude::*;
+use tacho_core::Counters;
+use tacho_pyrand::{Generator, RandomState};
+use tacho_text::Tokenizer;
+
+/// Rounds after which a length that does not fit is accepted.
+const BUDGET: u32 = 10;
+/// Most requests per thread that are continued ahead of time on the guess that none draws again.
+const AHEAD: usize = 8;
+
+/// A text and its tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fitted {
+    pub(crate) text: String,
+    pub(crate) ids: Vec<u32>,
+    pub(crate) target: usize,
+}
+
+impl Fitted {
+    /// Tokens beyond the target; negative when there are too few.
+    pub(crate) fn mismatch(&self) -> i64 {
+        self.ids.len() as i64 - self.target as i64
+    }
+}
+
+/// Draws tokens: a vector of the given length. Cloning it saves its state.
+pub(crate) trait Draw: Clone {
+    /// The next `count` token ids.
+    fn draw(&mut self, count: usize) -> Vec<u32>;
+}
+
+/// Ids below the vocabulary's size from NumPy's new generator, special ones included.
+#[derive(Debug, Clone)]
+pub(crate) struct GeneratorDraw {
+    pub(crate) generator: Generator,
+    pub(crate) vocab_size: usize,
+}
+
+impl Draw for GeneratorDraw {
+    fn draw(&mut self, count: usize) -> Vec<u32> {
+        let high = self.vocab_size as i64;
+        (0..count).map(|_| self.generator.integers(0, high) as u32).collect()
+    }
+}
+
+/// The same from NumPy's legacy generator.
+#[derive(Debug, Clone)]
+pub(crate) struct LegacyDraw {
+    pub(crate) state: RandomState,
+    pub(crate) vocab_size: usize,
+}
+
+impl Draw for LegacyDraw {
+    fn draw(&mut self, count: usize) -> Vec<u32> {
+        let high = self.vocab_size as i64;
+        (0..count).map(|_| self.state.randint(0, high) as u32).collect()
+    }
+}
+
+/// A sequence on its way to its target length.
+#[derive(Debug, Clone)]
+struct Fitting {
+    ids: Vec<u32>,
+    target: usize,
+    left: u32,
+}
+
+enum Step {
+    /// It fits, or its budget is spent.
+    Done(Fitted),
+    /// It needs tokens to go on.
+    Starved(Fitting),
+}
+
+impl Fitting {
+    fn new(ids: Vec<u32>, target: usize) -> Self {
+        Fitting { ids, target, left: BUDGET }
+    }
+
+    /// Goes on until it is done or needs a draw.
+    fn run(mut self, tokenizer: &Tokenizer) -> Step {
+        loop {
+            let text = tokenizer.decode(&self.ids);
+            self.ids = tokenizer.encode(&text, false);
+            if self.left == 0 || self.ids.len() == self.target {
+                return Step::Done(Fitted { text, ids: self.ids, target: self.target });
+            }
+            self.left -= 1;
+            if self.ids.len() < self.target {
+                return Step::Starved(self);
+            }
+            self.ids.truncate(self.target);
+        }
+    }
+
+    fn missing(&self) -> usize {
+        self.target - self.ids.len()
+    }
+
+    fn fed(&self, tokens: &[u32]) -> Self {
+        let mut ids = Vec::with_capacity(self.target);
+        ids.extend_from_slice(&self.ids);
+        ids.extend_from_slice(tokens);
+        Fitting { ids, target: self.target, left: self.left }
+    }
+}
+
+/// Fits one sequence.
+pub(crate) fn fit(ids: Vec<u32>, target: usize, tokenizer: &Tokenizer, draw: &mut impl Draw) -> Fitted {
+    finish(Fitting::new(ids, target).run(tokenizer), tokenizer, draw)
+}
+
+fn finish(mut step: Step, tokenizer: &Tokenizer, draw: &mut impl Draw) -> Fitted {
+    loop {
+        match step {
+            Step::Done(fitted) => return fitted,
+            Step::Starved(fitting) => {
+                let tokens = draw.draw(fitting.missing());
+                step = fitting.fed(&tokens).run(tokenizer);
+            }
+        }
+    }
+}
+
+/// Fits many sequences, given by `sequence(index)` with their targets, as if one after the other.
+///
+/// The first rounds need no randomness and run in parallel. Then the starved ones are fed in order. How much each
+/// takes at first is known, so several are fed ahead from a copy of the generator and run in parallel; as soon as one
+/// turns out to draw again, those after it were fed wrongly and are fed anew.
+pub(crate) fn fit_all<D: Draw>(
+    count: usize,
+    sequence: impl Fn(usize) -> (Vec<u32>, usize) + Sync,
+    tokenizer: &Tokenizer,
+    draw: &mut D,
+    counters: &Counters,
+) -> Vec<Fitted> {
+    let mut steps: Vec<Option<Step>> = (0..count)
+        .into_par_iter()
+        .map(|index| {
+            let (ids, target) = sequence(index);
+            let step = Fitting::new(ids, target).run(tokenizer);
+            if matches!(step, Step::Done(_)) {
+                counters.finished.fetch_add(1, Ordering::Relaxed);
+            }
+            Some(step)
+        })
+        .collect();
+    let mut starved: VecDeque<(usize, Fitting)> = VecDeque::new();
+    for (index, slot) in steps.iter_mut().enumerate() {
+        match slot.take() {
+            Some(Step::Starved(fitting)) => starved.push_back((index, fitting)),
+            done => *slot = done,
+        }
+    }
+    feed_all(starved, tokenizer, draw, |index, fitted| {
+        steps[index] = Some(Step::Done(fitted));
+        counters.finished.fetch_add(1, Ordering::Relaxed);
+    });
+    steps
+        .into_iter()
+        .map(|step| match step {
+            Some(Step::Done(fitted)) => fitted,
+            _ => unreachable!("every starved sequence has been fed until done"),
+        })
+        .collect()
+}
+
+/// Fits sequences that are drawn whole, one of each target length, as if one after the other.
+pub(crate) fn fit_drawn<D: Draw>(
+    targets: &[usize],
+    tokenizer: &Tokenizer,
+    draw: &mut D,
+    counters: &Counters,
+) -> Vec<Fitted> {
+    let starved = targets.iter().map(|&target| Fitting::new(Vec::new(), target)).enumerate().collect();
+    let mut done = Vec::with_capacity(targets.len());
+    feed_all(starved, tokenizer, draw, |_, fitted| {
+        done.push(fitted);
+        counters.finished.fetch_add(1, Ordering::Relaxed);
+    });
+    done
+}
+
+/// Feeds sequences in order until all are done. The further the guesses hold, the more are fed ahead.
+fn feed_all<D: Draw>(
+    mut starved: VecDeque<(usize, Fitting)>,
+    tokenizer: &Tokenizer,
+    draw: &mut D,
+    mut take: impl FnMut(usize, Fitted),
+) {
+    let threads = rayon::current_num_threads();
+    let mut window = threads;
+    while !starved.is_empty() {
+        let done = feed(&mut starved, window, tokenizer, draw);
+        window = (done.len() * 2).clamp(threads, AHEAD * threads);
+        for (index, fitted) in done {
+            take(index, fitted);
+        }
+    }
+}
+
+/// Feeds up to `window` sequences at once and takes off the front all that are done for certain, at least one.
+fn feed<D: Draw>(
+    starved: &mut VecDeque<(usize, Fitting)>,
+    window: usize,
+    tokenizer: &Tokenizer,
+    draw: &mut D,
+) -> Vec<(usize, Fitted)> {
+    let size = window.min(starved.len());
+    let mut ahead = draw.clone();
+    let mut states = Vec::with_capacity(size);
+    let mut fed = Vec::with_capacity(size);
+    for (_, fitting) in starved.iter().take(size) {
+        fed.push(fitting.fed(&ahead.draw(fitting.missing())));
+        states.push(ahead.clone());
+    }
+    let steps: Vec<Step> = fed.into_par_iter().map(|fitting| fitting.run(tokenizer)).collect();
+    let mut done = Vec::with_capacity(size);
+    for (step, state) in steps.into_iter().zip(states) {
+        let (index, _) = starved.pop_front().expect("the window is no longer than the queue");
+        *draw = state;
+        let draws_again = matches!(step, Step::Starved(_));
+        done.push((index, finish(step, tokenizer, draw)));
+        if draws_again {
+            break;
+        }
+    }
+    done
+}
+
+/// The sum of mismatches as vLLM warns about it; nothing when all lengths fit.
+pub(crate) fn mismatch_notice(total: i64) -> Option<String> {
+    let sign = if total > 0 { "more" } else { "fewer" };
+    (total != 0).then(|| {
+        format!(
+            "Across all generated prompts, there were {} {sign} tokens than expected after decoding and re-encoding. \
+             This is expected due to the imperfect nature of the sampling procedure.",
+            total.abs()
+        )
+    })
+}

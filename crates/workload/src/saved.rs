@@ -1,0 +1,124 @@
+//! A workload as a file: one request a line, with the time at which it is to be sent.
+
+use std::io::Write;
+use std::path::Path;
+
+use tacho_core::json::{self, Dict, Value};
+use tacho_core::{Content, Request};
+
+use crate::Error;
+
+/// Writes requests and the seconds after the start at which they are due. A request without a due time has none.
+///
+/// # Errors
+/// When the writer fails.
+pub fn write_jsonl(out: &mut impl Write, requests: &[Request], due_s: &[f64]) -> Result<(), Error> {
+    let mut line = Vec::new();
+    for (index, request) in requests.iter().enumerate() {
+        line.clear();
+        json::write_value(&mut line, &Value::Dict(to_json(index, request, due_s.get(index).copied())));
+        line.push(b'\n');
+        out.write_all(&line).map_err(|source| Error::Write { source })?;
+    }
+    Ok(())
+}
+
+fn to_json(index: usize, request: &Request, due_s: Option<f64>) -> Dict {
+    let mut dict = Dict::new();
+    dict.set("index", index);
+    dict.set("prompt", request.content.to_json());
+    dict.set("prompt_len", request.prompt_len);
+    dict.set("expected_output_len", request.output_len);
+    dict.set("request_id", request.id.clone());
+    dict.set("multi_modal_data", request.media.clone());
+    dict.set("media", Value::Null);
+    dict.set("lora", request.lora.clone());
+    dict.set("timestamp", request.timestamp);
+    dict.set("chat_messages", request.chat_messages.clone());
+    dict.set("request_overrides", request.overrides.clone());
+    dict.set("planned_send_time", due_s);
+    dict
+}
+
+/// Reads a saved workload; a line without `planned_send_time` is due at once.
+///
+/// # Errors
+/// Names the file, the line and the field that is wrong.
+pub fn read_jsonl(path: &Path) -> Result<(Vec<Request>, Vec<f64>), Error> {
+    let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+    let mut requests = Vec::new();
+    let mut due_s = Vec::new();
+    for (index, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
+        let line = Line { path, number: index + 1 };
+        let value = json::parse(text).map_err(|source| line.not_json(source))?;
+        let Value::Dict(mut dict) = value else {
+            return Err(line.wrong("prompt", "a member of an object"));
+        };
+        due_s.push(line.number(&mut dict, "planned_send_time")?.unwrap_or(0.0));
+        requests.push(line.request(dict)?);
+    }
+    Ok((requests, due_s))
+}
+
+/// Where an error is found.
+struct Line<'p> {
+    path: &'p Path,
+    number: usize,
+}
+
+impl Line<'_> {
+    fn request(&self, mut dict: Dict) -> Result<Request, Error> {
+        let prompt = dict.remove("prompt").ok_or_else(|| self.wrong("prompt", "given"))?;
+        Ok(Request {
+            content: content(prompt),
+            prompt_len: self.length(&mut dict, "prompt_len")?,
+            output_len: self.length(&mut dict, "expected_output_len")?,
+            id: self.text(&mut dict, "request_id")?,
+            media: present(&mut dict, "multi_modal_data"),
+            lora: self.text(&mut dict, "lora")?,
+            timestamp: self.number(&mut dict, "timestamp")?,
+            chat_messages: present(&mut dict, "chat_messages"),
+            overrides: present(&mut dict, "request_overrides"),
+        })
+    }
+
+    fn length(&self, dict: &mut Dict, field: &'static str) -> Result<u64, Error> {
+        let length = dict.remove(field).and_then(|value| value.as_i64()).and_then(|value| u64::try_from(value).ok());
+        length.ok_or_else(|| self.wrong(field, "a whole number that is not negative"))
+    }
+
+    fn number(&self, dict: &mut Dict, field: &'static str) -> Result<Option<f64>, Error> {
+        let number = |value: Value| value.as_f64().filter(|number| number.is_finite());
+        present(dict, field).map(|value| number(value).ok_or_else(|| self.wrong(field, "a number or null"))).transpose()
+    }
+
+    fn text(&self, dict: &mut Dict, field: &'static str) -> Result<Option<String>, Error> {
+        match present(dict, field) {
+            None => Ok(None),
+            Some(Value::Str(text)) => Ok(Some(text)),
+            Some(_) => Err(self.wrong(field, "a text or null")),
+        }
+    }
+
+    fn wrong(&self, field: &'static str, expected: &'static str) -> Error {
+        Error::LineField { path: self.path.to_path_buf(), line: self.number, field, expected }
+    }
+
+    fn not_json(&self, source: json::ParseError) -> Error {
+        Error::LineNotJson { path: self.path.to_path_buf(), line: self.number, source }
+    }
+}
+
+fn present(dict: &mut Dict, field: &str) -> Option<Value> {
+    dict.remove(field).filter(|value| !matches!(value, Value::Null))
+}
+
+/// A list of token ids is content of its own; [`Content::from_json`] knows the other forms.
+fn content(value: Value) -> Content {
+    let id = |item: &Value| item.as_i64().and_then(|id| u32::try_from(id).ok());
+    let ids = value.as_list().filter(|items| !items.is_empty());
+    match ids.and_then(|items| items.iter().map(id).collect::<Option<Vec<u32>>>()) {
+        Some(ids) => Content::Ids(ids),
+        None => Content::from_json(value),
+    }
+}

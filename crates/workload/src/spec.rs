@@ -1,0 +1,48 @@
+//! One variant per dataset, with only its own settings, and the one function that makes requests of them.
+
+use tacho_core::{Counters, Request};
+use tacho_pyrand::Globals;
+use tacho_text::Tokenizer;
+
+use crate::Error;
+use crate::datasets::prefix_repetition::{self, PrefixRepetitionSpec};
+use crate::datasets::random::{self, RandomSpec};
+use crate::datasets::random_rerank::{self, RandomRerankSpec};
+
+/// What a workload is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WorkloadSpec {
+    /// Random tokens.
+    Random(RandomSpec),
+    /// A random query with random documents.
+    RandomRerank(RandomRerankSpec),
+    /// Random tokens behind a few shared prefixes.
+    PrefixRepetition(PrefixRepetitionSpec),
+}
+
+/// A finished workload.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sampled {
+    /// The requests, in sending order.
+    pub requests: Vec<Request>,
+    /// What a user should know about them.
+    pub notices: Vec<String>,
+}
+
+/// Makes the requests. `globals` are left as the same dataset leaves Python's generators; `counters.finished` counts
+/// prompts as they are made.
+///
+/// # Errors
+/// When the settings contradict each other or need what is not there.
+pub fn sample(
+    spec: &WorkloadSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    match spec {
+        WorkloadSpec::Random(spec) => random::sample(spec, tokenizer, counters),
+        WorkloadSpec::RandomRerank(spec) => random_rerank::sample(spec, tokenizer, counters),
+        WorkloadSpec::PrefixRepetition(spec) => prefix_repetition::sample(spec, tokenizer, globals, counters),
+    }
+}

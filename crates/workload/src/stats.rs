@@ -1,0 +1,152 @@
+//! What a workload looks like: how many requests, how long, how much they share.
+
+use tacho_core::{Content, Request};
+
+const BINS: usize = 10;
+
+/// A summary of a workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkloadStats {
+    /// How many requests.
+    pub count: usize,
+    /// Tokens of all prompts.
+    pub total_prompt_tokens: u64,
+    /// Tokens asked for in all.
+    pub total_output_tokens: u64,
+    /// Prompt lengths; none for an empty workload.
+    pub prompt_len: Option<LengthStats>,
+    /// Output lengths; none for an empty workload.
+    pub output_len: Option<LengthStats>,
+    /// Share of all prompt characters (ids for prompts of ids) that repeat the beginning of another request's prompt.
+    pub shared_prefix: f64,
+}
+
+/// Lengths in tokens.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LengthStats {
+    /// The smallest.
+    pub min: u64,
+    /// The mean.
+    pub mean: f64,
+    /// The median.
+    pub median: f64,
+    /// The 99th percentile, linearly interpolated.
+    pub p99: f64,
+    /// The largest.
+    pub max: u64,
+    /// How they are spread.
+    pub histogram: Histogram,
+}
+
+/// Counts in bins of equal width.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Histogram {
+    /// First length of the first bin.
+    pub start: u64,
+    /// Lengths per bin.
+    pub width: u64,
+    /// Lengths found in each bin.
+    pub counts: Vec<usize>,
+}
+
+impl WorkloadStats {
+    /// Looks at all requests.
+    pub fn new(requests: &[Request]) -> Self {
+        let prompts: Vec<u64> = requests.iter().map(|request| request.prompt_len).collect();
+        let outputs: Vec<u64> = requests.iter().map(|request| request.output_len).collect();
+        WorkloadStats {
+            count: requests.len(),
+            total_prompt_tokens: prompts.iter().sum(),
+            total_output_tokens: outputs.iter().sum(),
+            prompt_len: LengthStats::new(prompts),
+            output_len: LengthStats::new(outputs),
+            shared_prefix: shared_prefix(requests),
+        }
+    }
+}
+
+impl LengthStats {
+    fn new(mut lengths: Vec<u64>) -> Option<Self> {
+        lengths.sort_unstable();
+        let (&min, &max) = (lengths.first()?, lengths.last()?);
+        let mean = lengths.iter().map(|&length| length as f64).sum::<f64>() / lengths.len() as f64;
+        Some(LengthStats {
+            min,
+            mean,
+            median: percentile(&lengths, 50.0),
+            p99: percentile(&lengths, 99.0),
+            max,
+            histogram: Histogram::new(&lengths, min, max),
+        })
+    }
+}
+
+impl Histogram {
+    fn new(lengths: &[u64], min: u64, max: u64) -> Self {
+        let width = (max - min + 1).div_ceil(BINS as u64);
+        let bins = (max - min) / width + 1;
+        let mut counts = vec![0; bins as usize];
+        for length in lengths {
+            counts[((length - min) / width) as usize] += 1;
+        }
+        Histogram { start: min, width, counts }
+    }
+}
+
+fn percentile(sorted: &[u64], percent: f64) -> f64 {
+    let place = (sorted.len() - 1) as f64 * percent / 100.0;
+    let (below, above) = (sorted[place.floor() as usize] as f64, sorted[place.ceil() as usize] as f64);
+    below + (above - below) * (place - place.floor())
+}
+
+/// Sorted prompts have their longest common beginning with a neighbour, so one pass finds what each repeats of
+/// the one before it: what a prefix cache without limits would not have to compute again.
+fn shared_prefix(requests: &[Request]) -> f64 {
+    let mut prompts: Vec<Vec<u8>> = requests.iter().map(|request| prompt_bytes(&request.content)).collect();
+    prompts.sort_unstable();
+    let total: usize = prompts.iter().map(Vec::len).sum();
+    let common = |pair: &[Vec<u8>]| pair[0].iter().zip(&pair[1]).take_while(|(left, right)| left == right).count();
+    let shared: usize = prompts.windows(2).map(common).sum();
+    if total == 0 { 0.0 } else { shared as f64 / total as f64 }
+}
+
+fn prompt_bytes(content: &Content) -> Vec<u8> {
+    match content {
+        Content::Text(text) => text.as_bytes().to_vec(),
+        Content::Texts(texts) => texts.concat().into_bytes(),
+        Content::Ids(ids) => ids.iter().flat_map(|id| id.to_be_bytes()).collect(),
+        Content::Json(value) => tacho_core::json::dumps(value).into_bytes(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests(prompts: &[(&str, u64, u64)]) -> Vec<Request> {
+        prompts.iter().map(|&(prompt, len, output)| Request::text(prompt, len, output)).collect()
+    }
+
+    #[test]
+    fn lengths_are_summarised() {
+        let stats = WorkloadStats::new(&requests(&[("a", 1, 5), ("b", 3, 5), ("c", 2, 5), ("d", 100, 5)]));
+        assert_eq!((stats.count, stats.total_prompt_tokens, stats.total_output_tokens), (4, 106, 20));
+        let lengths = stats.prompt_len.unwrap();
+        assert_eq!((lengths.min, lengths.mean, lengths.median, lengths.max), (1, 26.5, 2.5, 100));
+        assert!((lengths.p99 - 97.09).abs() < 1e-9);
+        assert_eq!(lengths.histogram, Histogram { start: 1, width: 10, counts: vec![3, 0, 0, 0, 0, 0, 0, 0, 0, 1] });
+        assert_eq!(stats.output_len.unwrap().histogram.counts, [4]);
+    }
+
+    #[test]
+    fn shared_beginnings_count_once_per_repetition() {
+        let stats = WorkloadStats::new(&requests(&[("abcx", 1, 1), ("zz", 1, 1), ("abcy", 1, 1)]));
+        assert_eq!(stats.shared_prefix, 0.3);
+    }
+
+    #[test]
+    fn empty_workload_has_no_lengths() {
+        let stats = WorkloadStats::new(&[]);
+        assert_eq!((stats.count, stats.prompt_len, stats.shared_prefix), (0, None, 0.0));
+    }
+}

@@ -1,0 +1,130 @@
+//! The dataset `random`: every recorded workload, made again byte for byte, and the generators it leaves behind.
+
+#![expect(clippy::unwrap_used, reason = "a broken golden file fails the test")]
+
+mod support;
+
+use sha2::{Digest, Sha256};
+use support::{Case, cases, prompts, run, tokenizer};
+use tacho_core::Counters;
+use tacho_pyrand::Globals;
+use tacho_workload::{Error, RandomSpec, RangeRatio, WorkloadSpec, sample};
+
+#[test]
+fn recorded_workloads_are_made_again() {
+    let cases = cases("random-gpt2-").into_iter().chain(cases("random-mistral-"));
+    let mut count = 0;
+    for case in cases {
+        case.assert_equal(&run(&case).unwrap().0.requests);
+        count += 1;
+    }
+    assert_eq!(count, 30, "golden cases of the dataset");
+}
+
+#[test]
+fn global_generators_are_left_as_seeded() {
+    for case in cases("random-gpt2-") {
+        let (_, mut globals) = run(&case).unwrap();
+        case.assert_rng_after(&mut globals);
+    }
+}
+
+#[test]
+fn recorded_errors_are_errors() {
+    let all = tacho_testkit::golden_json("datasets/errors.json");
+    let mut seen = Vec::new();
+    for entry in all.as_array().unwrap() {
+        let case = Case::from_error(entry);
+        // A path beside a synthetic dataset is refused where flags are read.
+        let ours = case.flag("--dataset-name") == Some("random") && case.flag("--dataset-path").is_none();
+        if !ours || !case.name.starts_with("random-") {
+            continue;
+        }
+        let error = run(&case).map(|(sampled, _)| sampled.requests.len()).expect_err(&case.name);
+        seen.push((case.name, error.to_string()));
+    }
+    let kinds: Vec<&str> = seen.iter().map(|(name, _)| name.as_str()).collect();
+    assert!(kinds.contains(&"random-input-too-short") && kinds.contains(&"random-range-ratio-one"), "{kinds:?}");
+    let message = |name: &str| seen.iter().find(|(found, _)| found == name).unwrap().1.as_str();
+    assert!(message("random-input-too-short-bos").starts_with("--random-input-len is too small"));
+    assert!(message("random-range-ratio-one").contains("input_range_ratio must be in [0, 1)"));
+    assert!(message("random-range-ratio-missing-key").contains("'input' and 'output'"));
+}
+
+fn spec(seed: i64) -> RandomSpec {
+    RandomSpec {
+        seed,
+        num_prompts: 4,
+        input_len: 64,
+        output_len: 16,
+        prefix_len: 0,
+        range_ratio: RangeRatio::both(0.0),
+        batch_size: 1,
+        request_id_prefix: String::new(),
+    }
+}
+
+fn made(spec: RandomSpec) -> Result<tacho_workload::Sampled, Error> {
+    sample(&WorkloadSpec::Random(spec), Some(tokenizer("gpt2")), &mut Globals::seeded(0), &Counters::default())
+}
+
+fn digest(sampled: &tacho_workload::Sampled) -> String {
+    let mut hash = Sha256::new();
+    for prompt in sampled.requests.iter().flat_map(prompts) {
+        hash.update(prompt.as_bytes());
+        hash.update([0]);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn whole_workloads_have_the_published_digest() {
+    let plain = made(spec(0)).unwrap();
+    assert_eq!(digest(&plain), "c1038b2541ac70fe57fc3dd114426376bc70f20345977fb59cffda98a6a6f5db");
+    let spread = RandomSpec { num_prompts: 8, prefix_len: 8, range_ratio: RangeRatio::both(0.3), ..spec(42) };
+    let spread = made(spread).unwrap();
+    let lens: Vec<(u64, u64)> = spread.requests.iter().map(|r| (r.prompt_len, r.output_len)).collect();
+    assert_eq!(lens, [(55, 13), (83, 12), (78, 16), (69, 21), (69, 19), (87, 19), (55, 18), (80, 19)]);
+    assert_eq!(digest(&spread), "86c1153bcc496a5a27bf4e9dc39c128b6f58c493e33453458a183a8a6aa316fd");
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused() {
+    let error = |spec| made(spec).unwrap_err();
+    assert!(matches!(error(spec(-1)), Error::NegativeSeed { seed: -1 }));
+    assert!(matches!(error(RandomSpec { num_prompts: -1, ..spec(0) }), Error::NegativeCount { count: -1 }));
+    let ratio = |value| RandomSpec { range_ratio: RangeRatio::both(value), ..spec(0) };
+    assert!(matches!(error(ratio(1.0)), Error::InputTooSmall { minimum: 0, .. }));
+    assert!(matches!(error(ratio(f64::NAN)), Error::RatioNotFinite { .. }));
+    assert!(matches!(error(ratio(f64::INFINITY)), Error::RatioNotFinite { .. }));
+    let short = RandomSpec { input_len: 1, prefix_len: -1, ..spec(0) };
+    assert!(matches!(error(short), Error::InputTooSmall { .. }));
+    let none = sample(&WorkloadSpec::Random(spec(0)), None, &mut Globals::seeded(0), &Counters::default());
+    assert!(matches!(none, Err(Error::NoTokenizer { dataset: "random" })));
+}
+
+#[test]
+fn no_prompts_make_an_empty_workload() {
+    let sampled = made(RandomSpec { num_prompts: 0, ..spec(0) }).unwrap();
+    assert!(sampled.requests.is_empty() && sampled.notices.is_empty());
+}
+
+#[test]
+fn progress_counts_every_prompt() {
+    let counters = Counters::default();
+    let spec = WorkloadSpec::Random(RandomSpec { num_prompts: 50, batch_size: 7, ..spec(3) });
+    let sampled = sample(&spec, Some(tokenizer("gpt2")), &mut Globals::seeded(0), &counters).unwrap();
+    assert_eq!(counters.read().0, 50);
+    assert_eq!(sampled.requests.len(), 8);
+}
+
+/// The parallel sampler speculates on draws; one thread and many must agree on workloads full of redraws.
+#[test]
+fn threads_do_not_change_the_workload() {
+    let spec = RandomSpec { num_prompts: 300, input_len: 3, ..spec(5) };
+    let on = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| made(spec.clone()).unwrap())
+    };
+    assert_eq!(on(1), on(7));
+}

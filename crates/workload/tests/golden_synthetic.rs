@@ -1,0 +1,118 @@
+//! The other synthetic datasets, and re-alignment with a server whose tokenizer is another one.
+
+#![expect(clippy::unwrap_used, reason = "a broken golden file fails the test")]
+
+mod support;
+
+use support::{Case, cases, run, tokenizer};
+use tacho_core::{Counters, Request};
+use tacho_pyrand::Globals;
+use tacho_text::Tokenizer;
+use tacho_workload::align::{Alignment, needs_alignment, plan, probe, prompt, replace_prompt};
+use tacho_workload::{Error, PrefixRepetitionSpec, RandomRerankSpec, RangeRatio, WorkloadSpec, catalog, sample};
+
+fn assert_made_again(prefix: &str, count: usize) {
+    let cases = cases(prefix);
+    assert_eq!(cases.len(), count, "golden cases of {prefix}");
+    for case in cases {
+        let (sampled, mut globals) = run(&case).unwrap();
+        case.assert_equal(&sampled.requests);
+        case.assert_rng_after(&mut globals);
+    }
+}
+
+#[test]
+fn recorded_rerank_workloads_are_made_again() {
+    assert_made_again("rerank-", 12);
+}
+
+#[test]
+fn recorded_prefix_repetition_workloads_are_made_again() {
+    assert_made_again("prefix-repetition-", 10);
+}
+
+/// Plays the server: what the client's steps ask for is done by another tokenizer.
+fn align(requests: &mut [Request], server: &Tokenizer) {
+    let Some(first) = probe(requests) else { return };
+    if !needs_alignment(&requests[0], server.count(first, false)) {
+        return;
+    }
+    for request in requests {
+        let ids = server.encode(prompt(request).unwrap(), false);
+        if let Alignment::Detokenize(head) = plan(request, &ids) {
+            replace_prompt(request, server.decode(&head));
+        }
+    }
+}
+
+fn server_of(case: &Case) -> Option<&'static Tokenizer> {
+    let path = case.recorded("server_tokenizer")?.as_str()?;
+    Some(tokenizer(path.rsplit('/').next().unwrap()))
+}
+
+#[test]
+fn recorded_alignments_are_made_again() {
+    let cases = cases("align-");
+    assert_eq!(cases.len(), 8, "golden cases of alignment");
+    for case in cases {
+        let (mut sampled, _) = run(&case).unwrap();
+        let entry = catalog().iter().find(|entry| Some(entry.name) == case.flag("--dataset-name")).unwrap();
+        if let Some(server) = server_of(&case).filter(|_| entry.aligns_with_server) {
+            align(&mut sampled.requests, server);
+        }
+        case.assert_equal(&sampled.requests);
+    }
+}
+
+fn prefix_spec(num_prompts: i64, num_prefixes: i64) -> PrefixRepetitionSpec {
+    PrefixRepetitionSpec {
+        seed: 0,
+        num_prompts,
+        prefix_len: 4,
+        suffix_len: 2,
+        num_prefixes,
+        output_len: 1,
+        shuffle: true,
+    }
+}
+
+fn requests(spec: WorkloadSpec) -> Result<usize, Error> {
+    let tokenizer = tokenizer("gpt2");
+    let sampled = sample(&spec, Some(tokenizer), &mut Globals::seeded(0), &Counters::default())?;
+    Ok(sampled.requests.len())
+}
+
+#[test]
+fn prompts_are_divided_among_prefixes() {
+    let count = |prompts, prefixes| requests(WorkloadSpec::PrefixRepetition(prefix_spec(prompts, prefixes)));
+    assert_eq!(count(25, 10).unwrap(), 20);
+    assert_eq!(count(-1, 10).unwrap(), 0);
+    assert!(matches!(count(3, 10), Err(Error::TooFewPrompts { num_prompts: 3, num_prefixes: 10 })));
+    assert!(matches!(count(0, 10), Err(Error::TooFewPrompts { .. })));
+    assert!(matches!(count(3, 0), Err(Error::NoPrefixes)));
+    let negative = PrefixRepetitionSpec { suffix_len: -1, ..prefix_spec(4, 2) };
+    assert!(matches!(requests(WorkloadSpec::PrefixRepetition(negative)), Err(Error::NegativeLength { .. })));
+    let seed = PrefixRepetitionSpec { seed: 1 << 32, ..prefix_spec(4, 2) };
+    assert!(matches!(requests(WorkloadSpec::PrefixRepetition(seed)), Err(Error::SeedOutOfRange { .. })));
+}
+
+#[test]
+fn rerank_needs_documents() {
+    let rerank = |num_prompts, batch_size, is_reranker| {
+        requests(WorkloadSpec::RandomRerank(RandomRerankSpec {
+            seed: 0,
+            num_prompts,
+            input_len: 12,
+            range_ratio: RangeRatio::both(0.0),
+            batch_size,
+            is_reranker,
+            request_id_prefix: String::new(),
+        }))
+    };
+    assert_eq!(rerank(5, 2, true).unwrap(), 3);
+    assert_eq!(rerank(5, 2, false).unwrap(), 4);
+    assert!(matches!(rerank(1, 2, false), Err(Error::RerankTooFew { .. })));
+    assert!(matches!(rerank(5, 1, false), Err(Error::RerankTooFew { .. })));
+    assert!(matches!(rerank(-5, 1, true), Err(Error::NegativeCount { .. })));
+    assert!(matches!(rerank(5, 0, true), Err(Error::BatchSize { .. })));
+}
