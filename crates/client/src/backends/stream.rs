@@ -48,7 +48,7 @@ impl UsageRule {
         let legacy = backend.is_legacy_completions();
         UsageRule {
             beside_choices: rules == Rules::Standard || legacy,
-            // The audio protocol's prompt is sound; nobody has counted it in tokens beforehand either.
+            // Of an audio request upstream believes its own count of the prompt.
             prompt: backend != BackendKind::OpenAiAudio && (rules == Rules::Standard || !legacy),
         }
     }

@@ -204,3 +204,49 @@ impl Sink for Answer {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{BackendKind, StampSource, Url};
+
+    fn exchange(backend: BackendKind) -> Exchange {
+        let endpoint = EndpointSpec {
+            url: Url::parse("http://h/").unwrap(),
+            backend,
+            rules: Rules::Standard,
+            api_key: None,
+            headers: Vec::new(),
+            insecure: false,
+            ca_file: None,
+            proxy: None,
+            connect_timeout: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
+            stamps: StampSource::User,
+        };
+        let row = Observation::released(0, Stamp::ZERO, Stamp::ZERO);
+        Exchange::new(row, Arc::from(&b""[..]), &Expected::default(), &endpoint)
+    }
+
+    #[test]
+    fn a_whole_answer_ends_with_its_last_read() {
+        let mut exchange = exchange(BackendKind::VllmPooling);
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{\"data\"";
+        assert_eq!(exchange.receive(head, Stamp(5)), (Progress::More, 0));
+        assert_eq!(exchange.receive(b": [1]}", Stamp(9)), (Progress::Done(Outcome::Complete), 0));
+        assert_eq!((exchange.answer.ended, exchange.answer.row.first_byte), (Some(Stamp(9)), Some(Stamp(5))));
+        exchange.restart(Arc::from(&b""[..]));
+        assert_eq!(exchange.answer.ended, None);
+    }
+
+    #[test]
+    fn a_stream_ends_when_it_is_dealt_with() {
+        let mut exchange = exchange(BackendKind::Vllm);
+        let body = "data: {\"choices\": [{\"text\": \"a\"}]}\n\ndata: [DONE]\n\n";
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        assert_eq!(exchange.receive(answer.as_bytes(), Stamp(5)), (Progress::Done(Outcome::Complete), 1));
+        assert_eq!(exchange.answer.ended, None);
+    }
+}
