@@ -16,6 +16,7 @@ fn main() -> ExitCode {
     let code = match args::parse(std::env::args_os().skip(1)) {
         Ok(Invocation::Print(text)) => exit::print(&text),
         Ok(Invocation::Serve(args)) => exit::report(commands::serve::run(&args)),
+        Ok(Invocation::Selfcheck(args)) => exit::report(commands::selfcheck::run(&args)),
         Ok(Invocation::Sim(args)) => exit::report(commands::sim::run(&args)),
         Err(error) => exit::refuse(&error),
     };

@@ -2,6 +2,7 @@
 
 mod error;
 mod plan;
+pub mod selfcheck;
 pub mod serve;
 
 pub use error::Error;

@@ -5,9 +5,10 @@ use std::ffi::OsString;
 use super::error::{ArgError, ConfigError, UsageError};
 use super::flag::Table;
 use super::grammar::{Parsed, Values};
+use super::selfcheck::SelfcheckArgs;
 use super::serve::ServeArgs;
 use super::sim::SimArgs;
-use super::{config, help, serve, sim};
+use super::{config, help, selfcheck, serve, sim};
 
 /// What a command line asks for.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(crate) enum Invocation {
     Print(String),
     /// `tacho serve`.
     Serve(Box<ServeArgs>),
+    /// `tacho selfcheck`.
+    Selfcheck(Box<SelfcheckArgs>),
     /// `tacho sim`.
     Sim(Box<SimArgs>),
 }
@@ -31,6 +34,7 @@ struct Command {
 /// All of them, in the order of the help.
 static COMMANDS: &[Command] = &[
     Command { spellings: &[&["serve"], &["bench", "serve"]], table: &serve::TABLE, build: build_serve },
+    Command { spellings: &[&["selfcheck"]], table: &selfcheck::TABLE, build: build_selfcheck },
     Command { spellings: &[&["sim"]], table: &sim::TABLE, build: build_sim },
 ];
 
@@ -38,6 +42,10 @@ fn build_serve(values: Values) -> Result<Invocation, ArgError> {
     let args = ServeArgs::from(values);
     serve::check(&args)?;
     Ok(Invocation::Serve(Box::new(args)))
+}
+
+fn build_selfcheck(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::Selfcheck(Box::new(SelfcheckArgs::of(&values)?)))
 }
 
 fn build_sim(values: Values) -> Result<Invocation, ArgError> {

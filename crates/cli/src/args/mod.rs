@@ -9,6 +9,7 @@ mod grammar;
 mod help;
 mod number;
 mod repr;
+pub(crate) mod selfcheck;
 pub(crate) mod serve;
 pub(crate) mod sim;
 mod tokens;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use tacho_core::{EventSink, RunEvent};
-use tacho_metrics::RunRecord;
+use tacho_metrics::{RunRecord, Trust};
 use tacho_report::{Live, Progress, console};
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, save_workload};
@@ -56,10 +56,10 @@ fn measure(
     let saved = destination.save(args, &record);
     console::print(&record)?;
     saved?;
-    verdict(&record)
+    verdict(args, &record)
 }
 
-fn verdict(record: &RunRecord) -> anyhow::Result<Exit> {
+fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
     if record.setup.interrupted {
         return Ok(Exit::Interrupted);
     }
@@ -68,6 +68,7 @@ fn verdict(record: &RunRecord) -> anyhow::Result<Exit> {
         Some(first) if record.summary.completed == 0 => {
             Err(anyhow!("all {} requests failed; the first one: {}", samples.len(), first.error))
         }
+        _ if args.own.require_trustworthy && !record.trust.as_ref().is_some_and(Trust::is_ok) => Ok(Exit::Gate),
         _ => Ok(Exit::Done),
     }
 }
