@@ -147,6 +147,7 @@ fn endpoint(server: SocketAddr, stamps: StampSource) -> Result<EndpointSpec, Err
         insecure: false,
         ca_file: None,
         proxy: None,
+        http2: false,
         connect_timeout: Duration::from_secs(10),
         timeout: Duration::from_secs(120),
         stamps,

@@ -53,6 +53,7 @@ fn endpoint(server: &Server) -> EndpointSpec {
         insecure: false,
         ca_file: None,
         proxy: None,
+        http2: false,
         connect_timeout: Duration::from_secs(10),
         timeout: Duration::from_secs(600),
         stamps: stamps(),

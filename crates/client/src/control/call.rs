@@ -132,18 +132,19 @@ fn connect(route: &Route, attempt: usize, deadline: Instant) -> io::Result<Waite
     poller.add(link.fd(), 0, Interest::ReadWrite)?;
     let mut waiter = Waiter { link, poller };
     while !waiter.link.advance()? {
-        waiter.wait(deadline, true)?;
+        waiter.wait(deadline, false)?;
     }
     Ok(waiter)
 }
 
 impl Waiter {
-    fn wait(&mut self, deadline: Instant, write: bool) -> io::Result<()> {
+    /// Waits for bytes, and for room to write where there is something to write.
+    fn wait(&mut self, deadline: Instant, unsent: bool) -> io::Result<()> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
         }
-        let wanted = if write && self.link.wants_write() { Interest::ReadWrite } else { Interest::Read };
+        let wanted = if unsent || self.link.wants_write() { Interest::ReadWrite } else { Interest::Read };
         self.poller.modify(self.link.fd(), 0, wanted)?;
         self.poller.wait(left.min(Duration::from_millis(100)), &mut Vec::new())
     }
@@ -158,9 +159,9 @@ impl Waiter {
             if written < request.len() {
                 written += self.link.write(&request[written..])?;
             }
+            self.link.flush()?;
             match self.link.read(&mut buffer)? {
-                None if written < request.len() => std::thread::sleep(Duration::from_micros(200)),
-                None => self.wait(deadline, true)?,
+                None => self.wait(deadline, written < request.len())?,
                 Some(received) if received.count == 0 => reader.end_of_input().map_err(|_| broken())?,
                 Some(received) => {
                     reader.feed(&buffer[..received.count], &mut sink).map_err(|_| broken())?;

@@ -222,6 +222,7 @@ mod tests {
             insecure: false,
             ca_file: None,
             proxy: None,
+            http2: false,
             connect_timeout: Duration::from_secs(1),
             timeout: Duration::from_secs(1),
             stamps: StampSource::User,

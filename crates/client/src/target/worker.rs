@@ -34,6 +34,22 @@ struct Slot {
     kept: bool,
 }
 
+impl Slot {
+    /// Writes as much of the request as the socket takes.
+    fn flush(&mut self) -> io::Result<()> {
+        if let Some(exchange) = &mut self.exchange {
+            while exchange.written < exchange.request.len() {
+                match self.link.write(&exchange.request[exchange.written..])? {
+                    0 => break,
+                    count => exchange.written += count,
+                }
+            }
+        }
+        // What TLS has taken it may not have sent.
+        self.link.flush()
+    }
+}
+
 /// The client's share of one thread.
 pub struct ClientWorker<'c> {
     client: &'c Client,
@@ -166,18 +182,10 @@ impl<'c> ClientWorker<'c> {
     /// Writes as much of the request as the socket takes.
     fn flush(&mut self, token: usize) {
         let slot = self.slots[token].as_mut().expect("flushed connections exist");
-        let Some(exchange) = &mut slot.exchange else { return };
-        while exchange.written < exchange.request.len() {
-            match slot.link.write(&exchange.request[exchange.written..]) {
-                Ok(0) => break,
-                Ok(count) => exchange.written += count,
-                Err(error) => {
-                    self.lost(token, &error);
-                    return;
-                }
-            }
+        match slot.flush() {
+            Ok(()) => self.watch(token),
+            Err(error) => self.lost(token, &error),
         }
-        self.watch(token);
     }
 
     /// Waits for room to write only while there is something to write.
@@ -336,7 +344,7 @@ impl<'c> ClientWorker<'c> {
         match there {
             Ok(url) if (url.tls, &url.host, url.port) == (here.tls, &here.host, here.port) => {
                 exchange.redirects += 1;
-                let request = self.rewritten(&exchange, &url, as_get);
+                let request = self.rewritten(&exchange, &here.with_path(&url.path), as_get);
                 exchange.restart(request);
                 self.place(exchange);
             }

@@ -3,7 +3,11 @@
 
 mod behaviour;
 mod decode;
+mod proxy;
 mod scripted;
+mod secure;
 mod sse;
+mod tls;
+mod unix;
 mod upstream;
 mod wire;

@@ -171,7 +171,7 @@ static FLAGS: &[Flag] = &[
         "Protocol spoken to the server. vllm and openai: completions; openai-chat: chat completions."),
     vllm(&["--base-url"], Str, "URL", Unset, &TARGET,
         "Server address with scheme, in place of --host and --port. Use it for https://, or for a server below a \
-         path."),
+         path. A Unix socket is http+unix:// with %2F for / in its path: http+unix://%2Frun%2Fvllm.sock."),
     vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &TARGET,
         "Server name or address, for plain http."),
     vllm(&["--port"], Int, "PORT", Preset::Int(8000), &TARGET, "Server port, for plain http."),

@@ -61,6 +61,7 @@ fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
         insecure: args.target.insecure,
         ca_file: variable("SSL_CERT_FILE").map(PathBuf::from),
         proxy,
+        http2: false,
         connect_timeout: args.own.connect_timeout.map_or(timeout, Duration::from_secs_f64),
         timeout,
         stamps: args.own.timestamps,
