@@ -2,6 +2,7 @@
 
 pub(crate) mod connect;
 pub(crate) mod http1;
+pub(crate) mod http2;
 pub(crate) mod inflate;
 pub(crate) mod link;
 pub(crate) mod socket;

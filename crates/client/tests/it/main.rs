@@ -3,6 +3,7 @@
 
 mod behaviour;
 mod decode;
+mod http2;
 mod proxy;
 mod scripted;
 mod secure;

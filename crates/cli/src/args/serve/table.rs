@@ -282,6 +282,9 @@ static FLAGS: &[Flag] = &[
     own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"),
         "Where arriving bytes get their time. kernel: when they reached the socket, where the system tells; user: \
          when tacho read them."),
+    own(&["--http2"], Switch, "", Off,
+        "Speak HTTP/2: to https:// servers that offer it, to http:// servers in any case. One request at a time goes \
+         over a connection, as with HTTP/1.1."),
     own(&["--connect-timeout"], Float, "SEC", Unset,
         "Seconds a connection may take to open. Without it only --timeout limits it."),
     own(&["--timeout"], Float, "SEC", Preset::Float(21600.0),
