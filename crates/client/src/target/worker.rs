@@ -34,6 +34,8 @@ struct Slot {
     http2: Option<Box<Http2>>,
     interest: Interest,
     began: Stamp,
+    /// When the request takes too long; kept here because looking into every request takes long with many of them.
+    deadline: Stamp,
     /// Whether it has been idle, so that the server may have closed it meanwhile.
     kept: bool,
 }
@@ -178,8 +180,9 @@ impl<'c> ClientWorker<'c> {
             return Err((error, exchange));
         }
         let began = self.client.clock.now();
-        self.slots[token] =
-            Some(Slot { link, exchange, http2: None, interest: Interest::ReadWrite, began, kept: false });
+        let deadline = exchange.as_ref().map_or(Stamp::NEVER, |exchange| self.deadline(exchange));
+        let interest = Interest::ReadWrite;
+        self.slots[token] = Some(Slot { link, exchange, http2: None, interest, began, deadline, kept: false });
         self.opening += 1;
         Ok(())
     }
@@ -187,8 +190,9 @@ impl<'c> ClientWorker<'c> {
     /// Sends an exchange on a connection that is open, or on a new one.
     fn place(&mut self, mut exchange: Box<Exchange>) {
         if let Some(token) = self.idle.pop() {
+            let deadline = self.deadline(&exchange);
             let slot = self.slots[token].as_mut().expect("idle connections exist");
-            slot.exchange = Some(exchange);
+            (slot.exchange, slot.deadline) = (Some(exchange), deadline);
             self.flush(token);
             return;
         }
@@ -196,6 +200,10 @@ impl<'c> ClientWorker<'c> {
         if let Err((error, Some(exchange))) = self.open(Some(exchange)) {
             self.finish(exchange, Outcome::failed(FailureKind::Connect, self.connect_message(&error)));
         }
+    }
+
+    fn deadline(&self, exchange: &Exchange) -> Stamp {
+        exchange.answer.row.sent + self.client.endpoint.timeout
     }
 
     fn connect_message(&self, error: &io::Error) -> String {
@@ -498,7 +506,7 @@ impl<'c> ClientWorker<'c> {
         for token in 0..self.slots.len() {
             let Some(slot) = &self.slots[token] else { continue };
             let connecting = !slot.link.is_open() && now.since(slot.began) > connect;
-            let overdue = slot.exchange.as_ref().is_some_and(|exchange| now.since(exchange.answer.row.sent) > total);
+            let overdue = slot.exchange.is_some() && now > slot.deadline;
             if !connecting && !overdue {
                 continue;
             }
@@ -556,5 +564,17 @@ impl Worker for ClientWorker<'_> {
     fn stats(&self) -> WorkerStats {
         let total_ns = self.client.clock.now().0 - self.started.0;
         WorkerStats { total_ns, busy_ns: total_ns.saturating_sub(self.waited_ns), ..self.stats.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With 10,000 streams, what each of them takes is read through on every sweep and kept for the whole run.
+    #[test]
+    fn a_waiting_stream_is_small() {
+        assert!(size_of::<Option<Slot>>() <= 64, "{}", size_of::<Option<Slot>>());
+        assert!(size_of::<Exchange>() <= 1024, "{}", size_of::<Exchange>());
     }
 }

@@ -218,7 +218,8 @@ impl Reader {
         match response.parse(&self.head_bytes) {
             Ok(httparse::Status::Complete(length)) => {
                 let framing = read_head(&response, &mut self.head)?;
-                self.head_bytes.clear();
+                // Not kept for the length of the stream.
+                self.head_bytes = Vec::new();
                 self.state = framing;
                 if (100..200).contains(&self.head.status) {
                     self.state = State::Head;

@@ -5,6 +5,7 @@ mod behaviour;
 mod decode;
 mod http2;
 mod proxy;
+mod scale;
 mod scripted;
 mod secure;
 mod sse;
