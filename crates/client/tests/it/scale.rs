@@ -68,6 +68,7 @@ fn to_all(streams: &mut [TcpStream], bytes: &str) {
     }
 }
 
+#[expect(clippy::print_stdout, reason = "a measurement is there to be read")]
 fn stream_at_once(count: usize) -> Memory {
     let (address, memory) = serve(count);
     let url = format!("http://{address}/v1/completions");
