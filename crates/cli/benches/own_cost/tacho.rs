@@ -32,7 +32,8 @@ pub(crate) fn run(load: Load) -> Seen {
     let before = system::cpu_time();
     let driven = drive(&client, &drive_plan);
     let cpu = system::cpu_time() - before;
-    let mut seen = Seen { cpu, ..Seen::default() };
+    let blurred = driven.workers.iter().map(|worker| worker.late_coalesced).sum();
+    let mut seen = Seen { cpu, blurred, ..Seen::default() };
     for row in &driven.rows {
         assert!(row.outcome.is_complete(), "{:?}", row.outcome);
         seen.tokens += row.chunks.len();

@@ -5,6 +5,7 @@ mod dry_run;
 mod plan;
 mod simulator;
 
+use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -26,7 +27,10 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     for notice in args.notices() {
         sink.event(RunEvent::Warning(notice.to_string()));
     }
-    sink.event(RunEvent::Status(args.namespace_line()));
+    // A log wants to know what was asked; a person at a terminal has just typed it.
+    if args.own.strict_parity || !std::io::stdout().is_terminal() {
+        sink.event(RunEvent::Status(args.namespace_line()));
+    }
     let destination = Destination::open(args)?;
     let simulator = simulator::start(args)?;
     let plan = plan::of(args, simulator.as_ref())?;
