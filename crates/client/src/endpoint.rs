@@ -39,6 +39,10 @@ pub struct EndpointSpec {
     pub connect_timeout: Duration,
     /// How long a request may take in all.
     pub timeout: Duration,
+    /// How long the first token may take; answers that come whole have none.
+    pub first_token_timeout: Option<Duration>,
+    /// How often a request that failed is sent anew.
+    pub retries: u32,
     /// Where arrival stamps come from.
     pub stamps: StampSource,
 }
