@@ -44,7 +44,7 @@ pub struct ClientWorker<'c> {
     buffer: Box<[u8]>,
     finished: Vec<Observation>,
     /// Requests to be sent anew at the next look at time limits, so that a server in trouble is not overrun.
-    again: Vec<Box<Exchange>>,
+    again: Vec<Exchange>,
     wall: WallClock,
     tokens: u64,
     next_sweep: Stamp,
@@ -182,7 +182,7 @@ impl<'c> ClientWorker<'c> {
         };
         let mut exchange = Exchange::new(row, prepared.bytes.clone(), &prepared.expected, &self.client.endpoint);
         exchange.began = self.client.clock.now();
-        self.again.push(Box::new(exchange));
+        self.again.push(exchange);
     }
 
     /// Writes as much of the request as the socket takes.
@@ -421,7 +421,7 @@ impl<'c> ClientWorker<'c> {
     /// Ends what has taken too long.
     fn sweep(&mut self, now: Stamp) {
         for exchange in std::mem::take(&mut self.again) {
-            self.place(exchange);
+            self.place(Box::new(exchange));
         }
         let endpoint = &self.client.endpoint;
         let (total, connect) = (endpoint.timeout, endpoint.connect_timeout);
@@ -489,7 +489,7 @@ impl Worker for ClientWorker<'_> {
             }
         }
         for exchange in std::mem::take(&mut self.again) {
-            self.finish(exchange, Outcome::failed(FailureKind::Aborted, "the run was stopped"));
+            self.finish(Box::new(exchange), Outcome::failed(FailureKind::Aborted, "the run was stopped"));
         }
         done.append(&mut self.finished);
     }

@@ -26,7 +26,7 @@ pub(super) enum Pooling {
     /// `/embeddings` of an Infinity server.
     Infinity,
     /// `/pooling`.
-    Pooling,
+    Plain,
     /// `/score`.
     Score,
     /// `/rerank` and its versions.
@@ -72,8 +72,8 @@ impl Ask {
     ) -> Result<(Ask, Vec<Source>), Problem> {
         let mut documents = Vec::new();
         let sources = match pooling {
-            Pooling::Embeddings | Pooling::Pooling if fields.has("messages") => vec![prompt::of_conversation(fields)?],
-            Pooling::Embeddings | Pooling::Pooling | Pooling::Infinity => inputs(fields, full_vocab_size)?,
+            Pooling::Embeddings | Pooling::Plain if fields.has("messages") => vec![prompt::of_conversation(fields)?],
+            Pooling::Embeddings | Pooling::Plain | Pooling::Infinity => inputs(fields, full_vocab_size)?,
             Pooling::Rerank => {
                 let query = text_of(fields.required("query")?, "query")?;
                 documents = texts_of(fields.required("documents")?, "documents")?;
@@ -99,7 +99,7 @@ impl Ask {
         let tokens: usize = prompts.iter().map(|prompt| prompt.ids.len()).sum();
         match self.pooling {
             Pooling::Embeddings => self.vectors(app, ("embd", "embedding", "embedding"), id, model, created, prompts),
-            Pooling::Pooling => self.vectors(app, ("pooling", "pooling", "data"), id, model, created, prompts),
+            Pooling::Plain => self.vectors(app, ("pooling", "pooling", "data"), id, model, created, prompts),
             Pooling::Infinity => json(self.infinity(app, model, created, prompts, tokens)),
             Pooling::Score => json(score(app, id, model, created, prompts, tokens)),
             Pooling::Rerank => json(self.rerank(app, id, model, prompts, tokens)),

@@ -133,7 +133,7 @@ async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) 
         path if is_triton(path) => return generate(app, Endpoint::Triton, request, reset).await,
         "/v1/embeddings" => return pool(app, Pooling::Embeddings, request, reset).await,
         "/embeddings" => return pool(app, Pooling::Infinity, request, reset).await,
-        "/pooling" => return pool(app, Pooling::Pooling, request, reset).await,
+        "/pooling" => return pool(app, Pooling::Plain, request, reset).await,
         "/rerank" | "/v1/rerank" | "/v2/rerank" => return pool(app, Pooling::Rerank, request, reset).await,
         "/score" | "/v1/score" => return pool(app, Pooling::Score, request, reset).await,
         "/tokenize" => fields(request).await?.and_then(|fields| tokenize::tokenize(app, &fields)).map(json),
