@@ -67,7 +67,7 @@ static FLAGS: &[Flag] = &[
     row(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, "", Unset, &ENGINE,
         "Keep the blocks of shared prefixes, or do not."),
     row(&["--stream-interval"], Int, "TOKENS", Preset::Int(1), &ENGINE,
-        "Tokens told together in a stream, after the first."),
+        "Tokens per event of a stream. The first token is always told alone, as in vLLM."),
     row(&["--error-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS, "Requests answered with an HTTP error."),
     row(&["--stream-error-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS,
         "Requests with an error event inside their stream."),
