@@ -135,7 +135,10 @@ fn synopsis(flag: &Flag, full: bool) -> String {
     let value = flag.metavar;
     match flag.kind {
         Kind::Help | Kind::Switch | Kind::TriState => names,
-        Kind::Choice(choices) if full => format!("{names} {{{}}}", choices.join(",")),
+        // Where the names do not fit in a line, the explanation has them.
+        Kind::Choice(choices) if full && choices.join(",").len() < WIDTH / 2 => {
+            format!("{names} {{{}}}", choices.join(","))
+        }
         Kind::AnyNumber => format!("{names} [{value} ...]"),
         Kind::OneOrMore => format!("{names} {value} [{value} ...]"),
         _ => format!("{names} {value}"),

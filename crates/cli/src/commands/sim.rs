@@ -42,6 +42,7 @@ fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
     spec.model.clone_from(&args.model);
     spec.lora_modules.clone_from(&args.lora_modules);
     spec.seed = args.seed.unsigned_abs();
+    spec.stream_interval = usize::try_from(args.stream_interval)?;
     let engine = &mut spec.engine;
     let settings = [
         (&mut engine.max_num_seqs, args.max_num_seqs),

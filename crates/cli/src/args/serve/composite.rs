@@ -33,6 +33,15 @@ impl ServeArgs {
     }
 }
 
+impl ServeArgs {
+    /// The latencies to report; unknown names stay, as they select nothing.
+    pub(crate) fn percentile_metrics(&self) -> Vec<String> {
+        let typed = self.report.percentile_metrics.as_deref().filter(|names| !names.is_empty());
+        let preset = if self.is_pooling() { "e2el" } else { "ttft,tpot,itl" };
+        typed.unwrap_or(preset).split(',').map(str::to_owned).collect()
+    }
+}
+
 impl TargetArgs {
     /// Host and port, with brackets around an IPv6 address.
     fn authority(&self) -> String {
@@ -62,12 +71,6 @@ impl ReportArgs {
             number.ok_or_else(|| Refusal::Percentile { item: item.to_owned() })
         };
         self.metric_percentiles.split(',').map(percentile).collect()
-    }
-
-    /// The latencies to report; unknown names stay, as they select nothing.
-    pub(crate) fn percentile_metrics(&self) -> Vec<String> {
-        let typed = self.percentile_metrics.as_deref().filter(|names| !names.is_empty());
-        typed.unwrap_or("ttft,tpot,itl").split(',').map(str::to_owned).collect()
     }
 
     /// The objectives by name, in milliseconds; a name given twice keeps its place and takes the last value.

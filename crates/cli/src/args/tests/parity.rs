@@ -1,6 +1,7 @@
 //! Every flag of vLLM is either a row with the same properties or known to be absent.
 
 use serde_json::Value as Json;
+use tacho_client::BackendKind;
 use tacho_core::json::{Value, dumps};
 use tacho_testkit::golden_json;
 
@@ -55,7 +56,7 @@ const ABSENT: &[&str] = &[
 ];
 
 /// Flags whose list of choices is still shorter than vLLM's.
-const FEWER_CHOICES: &[&str] = &["--dataset-name", "--backend"];
+const FEWER_CHOICES: &[&str] = &["--dataset-name"];
 
 fn vllm_rows() -> Vec<&'static Flag> {
     TABLE.flags.iter().filter(|flag| flag.origin != Origin::Tacho).collect()
@@ -128,6 +129,11 @@ fn assert_kind(flag: &Flag, option: &Json) {
     let theirs: Option<Vec<&str>> =
         option["choices"].as_array().map(|choices| choices.iter().map(|choice| choice.as_str().unwrap()).collect());
     match (flag.kind, theirs) {
+        (Kind::Choice(ours), Some(theirs)) if name == "--backend" => {
+            assert_eq!(ours[..theirs.len()], theirs, "vLLM's names in vLLM's order");
+            let all: Vec<&str> = BackendKind::ALL.iter().map(|backend| backend.name()).collect();
+            assert_eq!(ours, all, "then those of before");
+        }
         (Kind::Choice(ours), Some(theirs)) if FEWER_CHOICES.contains(&name) => {
             let known: Vec<&str> = theirs.into_iter().filter(|choice| ours.contains(choice)).collect();
             assert_eq!(ours, known, "{name}: a subset in vLLM's order");

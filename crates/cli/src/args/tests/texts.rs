@@ -29,7 +29,12 @@ fn help_finds_sections_and_names() {
     let section = printed(&["serve", "--help=Random Dataset Options"]);
     assert!(section.starts_with("random dataset options: ") && section.contains("--random-prefix-len TOKENS"));
     let options = printed(&["serve", "--help=options"]);
-    assert!(options.contains("--backend {vllm,openai,openai-chat}") && !options.contains("--top-k"));
+    assert!(options.contains("--lora-assignment {random,round-robin}") && !options.contains("--top-k"));
+    let backends = options.split_once("--backend NAME\n").unwrap().1;
+    let explained = backends.split("\n  --").next().unwrap();
+    let words: Vec<&str> = explained.split([' ', ',', ':', ';', '\n']).map(|word| word.trim_end_matches('.')).collect();
+    let missing: Vec<_> = serve_args::BACKENDS.iter().filter(|name| !words.contains(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
     let found = printed(&["serve", "--help=max_con"]);
     assert!(found.starts_with("Arguments matching 'max_con':\n  --max-concurrency N\n"), "{found}");
     let none = printed(&["bench", "serve", "--help=nope"]);
