@@ -1,4 +1,8 @@
 //! One file per subcommand: arguments to plan, plan to run, record to reports.
 
+pub(crate) mod compare;
+pub(crate) mod gate;
+pub(crate) mod report;
 pub(crate) mod serve;
 pub(crate) mod sim;
+pub(crate) mod sweep;

@@ -2,6 +2,7 @@
 
 mod destination;
 mod dry_run;
+mod pictures;
 mod plan;
 mod simulator;
 
@@ -56,6 +57,9 @@ fn measure(
     let saved = destination.save(args, &record);
     console::print(&record)?;
     saved?;
+    if let Some(path) = destination.path(args, &record) {
+        pictures::draw(args, &record, &path, sink)?;
+    }
     verdict(&record)
 }
 

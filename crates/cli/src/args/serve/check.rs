@@ -12,6 +12,9 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     check_target(args)?;
     check_content(&args.content)?;
     check_dataset(args)?;
+    if args.report.plot_timeline {
+        args.report.thresholds()?;
+    }
     args.report.objectives()?;
     args.report.percentiles()?;
     args.report.metadata()?;

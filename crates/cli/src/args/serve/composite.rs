@@ -64,6 +64,16 @@ impl ReportArgs {
         self.metric_percentiles.split(',').map(percentile).collect()
     }
 
+    /// Where gaps change colour in the timeline, in milliseconds; their order is the user's.
+    pub(crate) fn thresholds(&self) -> Result<(f64, f64), Refusal> {
+        let text = &self.timeline_itl_thresholds;
+        let numbers: Option<Vec<f64>> = text.split(',').map(python_float).collect();
+        match numbers.as_deref() {
+            Some(&[low, high]) if low.is_finite() && high.is_finite() => Ok((low, high)),
+            _ => Err(Refusal::Thresholds { text: text.clone() }),
+        }
+    }
+
     /// The latencies to report; unknown names stay, as they select nothing.
     pub(crate) fn percentile_metrics(&self) -> Vec<String> {
         let typed = self.percentile_metrics.as_deref().filter(|names| !names.is_empty());
