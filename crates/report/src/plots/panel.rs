@@ -393,10 +393,12 @@ impl Frame<'_> {
 
 /// Places for a note of that size around a point, the nearest first.
 fn note_places((x, y): (f64, f64), (width, height): (f64, f64)) -> impl Iterator<Item = Rect> {
-    let corners = [(1.0, -1.0), (1.0, 1.0), (-1.0, -1.0), (-1.0, 1.0)];
+    // Right before left, and flat before steep.
+    let corners =
+        [(1.0, -0.4), (1.0, 0.4), (-1.0, -0.4), (-1.0, 0.4), (1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)];
     let place = move |away: f64, (right, down): (f64, f64)| Rect {
         x: if right > 0.0 { x + away } else { x - away - width },
-        y: if down > 0.0 { y + away * 0.4 } else { y - away * 0.4 - height },
+        y: if down > 0.0 { y + away * down } else { y + away * down - height },
         width,
         height,
     };
