@@ -18,6 +18,11 @@ fn main() -> ExitCode {
         Ok(Invocation::Serve(args)) => exit::report(commands::serve::run(&args)),
         Ok(Invocation::Selfcheck(args)) => exit::report(commands::selfcheck::run(&args)),
         Ok(Invocation::Sim(args)) => exit::report(commands::sim::run(&args)),
+        Ok(Invocation::Compare(args)) => exit::report(commands::compare::run(&args)),
+        Ok(Invocation::Gate(args)) => exit::report(commands::gate::run(&args)),
+        Ok(Invocation::Report(args)) => exit::report(commands::report::run(&args)),
+        Ok(Invocation::SweepPlot(args)) => exit::report(commands::sweep::plot::run(&args)),
+        Ok(Invocation::SweepPareto(args)) => exit::report(commands::sweep::plot_pareto::run(&args)),
         Err(error) => exit::refuse(&error),
     };
     code.into()

@@ -2,13 +2,18 @@
 
 use std::ffi::OsString;
 
+use super::compare::CompareArgs;
 use super::error::{ArgError, ConfigError, UsageError};
 use super::flag::Table;
+use super::gate::GateArgs;
 use super::grammar::{Parsed, Values};
+use super::report::ReportCommandArgs;
 use super::selfcheck::SelfcheckArgs;
 use super::serve::ServeArgs;
 use super::sim::SimArgs;
-use super::{config, help, selfcheck, serve, sim};
+use super::sweep::plot::PlotArgs;
+use super::sweep::plot_pareto::ParetoArgs;
+use super::{compare, config, gate, help, report, selfcheck, serve, sim, sweep};
 
 /// What a command line asks for.
 #[derive(Debug)]
@@ -21,6 +26,16 @@ pub(crate) enum Invocation {
     Selfcheck(Box<SelfcheckArgs>),
     /// `tacho sim`.
     Sim(Box<SimArgs>),
+    /// `tacho compare`.
+    Compare(Box<CompareArgs>),
+    /// `tacho gate`.
+    Gate(Box<GateArgs>),
+    /// `tacho report`.
+    Report(Box<ReportCommandArgs>),
+    /// `tacho sweep plot`.
+    SweepPlot(Box<PlotArgs>),
+    /// `tacho sweep plot_pareto`.
+    SweepPareto(Box<ParetoArgs>),
 }
 
 /// A subcommand: the words that call it, and what they lead to.
@@ -36,6 +51,19 @@ static COMMANDS: &[Command] = &[
     Command { spellings: &[&["serve"], &["bench", "serve"]], table: &serve::TABLE, build: build_serve },
     Command { spellings: &[&["selfcheck"]], table: &selfcheck::TABLE, build: build_selfcheck },
     Command { spellings: &[&["sim"]], table: &sim::TABLE, build: build_sim },
+    Command { spellings: &[&["compare"]], table: &compare::TABLE, build: build_compare },
+    Command { spellings: &[&["gate"]], table: &gate::TABLE, build: build_gate },
+    Command { spellings: &[&["report"]], table: &report::TABLE, build: build_report },
+    Command {
+        spellings: &[&["sweep", "plot"], &["bench", "sweep", "plot"]],
+        table: &sweep::plot::TABLE,
+        build: build_sweep_plot,
+    },
+    Command {
+        spellings: &[&["sweep", "plot_pareto"], &["bench", "sweep", "plot_pareto"]],
+        table: &sweep::plot_pareto::TABLE,
+        build: build_sweep_pareto,
+    },
 ];
 
 fn build_serve(values: Values) -> Result<Invocation, ArgError> {
@@ -52,6 +80,26 @@ fn build_sim(values: Values) -> Result<Invocation, ArgError> {
     let args = SimArgs::from(values);
     args.check()?;
     Ok(Invocation::Sim(Box::new(args)))
+}
+
+fn build_compare(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::Compare(Box::new(CompareArgs::read(&values)?)))
+}
+
+fn build_gate(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::Gate(Box::new(GateArgs::read(&values)?)))
+}
+
+fn build_report(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::Report(Box::new(ReportCommandArgs::read(&values)?)))
+}
+
+fn build_sweep_plot(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::SweepPlot(Box::new(PlotArgs::read(&values)?)))
+}
+
+fn build_sweep_pareto(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::SweepPareto(Box::new(ParetoArgs::read(&values)?)))
 }
 
 /// Reads a command line, without the program's name.
@@ -95,8 +143,15 @@ fn outside(args: &[String]) -> Result<Invocation, ArgError> {
     let usage = |command, error| Err(ArgError::Usage { command, error });
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words[..] {
-        [] | ["-h" | "--help" | "help", ..] | ["bench", "-h" | "--help", ..] => Ok(Invocation::Print(top_help())),
+        [] | ["-h" | "--help" | "help", ..] => Ok(Invocation::Print(top_help())),
         ["-v" | "-V" | "--version", ..] => Ok(Invocation::Print(format!("tacho {}\n", env!("CARGO_PKG_VERSION")))),
+        ["sweep" | "bench", "-h" | "--help", ..] | ["bench", "sweep", "-h" | "--help", ..] => {
+            Ok(Invocation::Print(top_help()))
+        }
+        ["sweep"] | ["bench", "sweep"] => usage("tacho sweep", UsageError::Missing { what: "sweep_type" }),
+        ["sweep", word, ..] | ["bench", "sweep", word, ..] => {
+            usage("tacho sweep", bad_word("sweep_type", word, after("sweep")))
+        }
         ["bench"] => usage("tacho bench", UsageError::Missing { what: "bench_type" }),
         ["bench", word, ..] => usage("tacho bench", bad_word("bench_type", word, after("bench"))),
         [word, ..] if word.starts_with('-') => usage("tacho", UsageError::Unrecognized { tokens: args.to_vec() }),
@@ -113,8 +168,12 @@ fn spellings() -> impl Iterator<Item = &'static [&'static str]> {
 }
 
 fn first_words() -> Vec<&'static str> {
-    let mut words: Vec<&'static str> = spellings().map(|spelling| spelling[0]).collect();
-    words.dedup();
+    let mut words: Vec<&'static str> = Vec::new();
+    for spelling in spellings() {
+        if !words.contains(&spelling[0]) {
+            words.push(spelling[0]);
+        }
+    }
     words
 }
 

@@ -254,6 +254,24 @@ pub(crate) enum Refusal {
         /// The item.
         item: String,
     },
+    /// The thresholds of the timeline are not two numbers.
+    #[error("--timeline-itl-thresholds {}: give two numbers of milliseconds, such as 25,50", quoted(text))]
+    Thresholds {
+        /// The value.
+        text: String,
+    },
+    /// A rule of a gate is not KEY:LIMIT.
+    #[error("--max-regression {}: write KEY:LIMIT, such as p99_ttft_ms:5% or mean_e2el_ms:20", quoted(text))]
+    Rule {
+        /// The rule.
+        text: String,
+    },
+    /// A filter or binner cannot be read.
+    #[error("{problem}")]
+    PlotRule {
+        /// What is wrong with it.
+        problem: String,
+    },
     /// An item is not KEY=VALUE.
     #[error("{flag} {}: write KEY=VALUE", quoted(item))]
     PairForm {

@@ -26,6 +26,10 @@ pub(crate) enum Kind {
     AnyNumber,
     /// All values up to the next option, at least one.
     OneOrMore,
+    /// The same, and a repeated flag adds to the list rather than replacing it.
+    Repeated,
+    /// No flag: the words that belong to none. At most one row of a table; its name is for the help.
+    Rest,
 }
 
 /// The value of a flag that was not given.

@@ -1,5 +1,5 @@
-//! The parser: argparse's rules for options, driven by a table. It knows no flag by name, and there are no
-//! positional arguments: whatever belongs to no option is left over, and an error.
+//! The parser: argparse's rules for options, driven by a table. It knows no flag by name. Words that belong to no
+//! option go to the table's row for them; without such a row they are left over, and an error.
 
 use tacho_core::json::{Value, parse as parse_json};
 
@@ -40,12 +40,17 @@ impl Values {
         self.duplicates.extend(folded.duplicates);
         let words = classify(self.table, folded.words)?;
         let mut seen = vec![false; self.table.flags.len()];
-        let mut left_over = Vec::new();
+        let has_rest = self.table.flags.iter().any(|flag| flag.kind == Kind::Rest);
+        let (mut plain, mut left_over) = (Vec::new(), Vec::new());
         let mut at = 0;
         while let Some(word) = words.get(at) {
             at += 1;
             let (flag_at, name, explicit) = match word {
                 Word::Option { flag_at, name, explicit } => (*flag_at, *name, explicit.as_deref()),
+                Word::Plain(text) if has_rest => {
+                    plain.push(text.clone());
+                    continue;
+                }
                 Word::Plain(text) | Word::Unknown(text) => {
                     left_over.push(text.clone());
                     continue;
@@ -57,17 +62,36 @@ impl Values {
             }
             let (taken, args) = arguments(flag, explicit, &words[at..])?;
             at += taken;
-            self.values[flag_at] = convert(flag, name, &args)?;
+            let value = convert(flag, name, &args)?;
+            if flag.kind == Kind::Repeated {
+                self.append(flag_at, value, seen[flag_at]);
+                seen[flag_at] = true;
+                self.given[flag_at] = true;
+                continue;
+            }
+            self.values[flag_at] = value;
             if seen[flag_at] && !self.duplicates.iter().any(|known| known == flag.names[0]) {
                 self.duplicates.push(flag.names[0].to_owned());
             }
             seen[flag_at] = true;
             self.given[flag_at] = true;
         }
+        if let Some(at) = self.table.flags.iter().position(|flag| flag.kind == Kind::Rest) {
+            self.append(at, Value::List(words_of(std::mem::take(&mut plain))), false);
+        }
+        left_over.extend(plain);
         if left_over.is_empty() {
             Ok(Parsed::Values(self))
         } else {
             Err(UsageError::Unrecognized { tokens: left_over })
+        }
+    }
+
+    /// Adds the items of a list to a value, or puts the list in its place.
+    fn append(&mut self, at: usize, items: Value, add: bool) {
+        match (&mut self.values[at], items) {
+            (Value::List(known), Value::List(items)) if add => known.extend(items),
+            (value, items) => *value = items,
         }
     }
 
@@ -217,7 +241,7 @@ fn arguments(flag: &Flag, explicit: Option<&str>, after: &[Word]) -> Result<(usi
     }
     let most = match flag.kind {
         _ if takes_none => 0,
-        Kind::AnyNumber | Kind::OneOrMore => usize::MAX,
+        Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated => usize::MAX,
         _ => 1,
     };
     let values: Vec<String> = after
@@ -229,11 +253,15 @@ fn arguments(flag: &Flag, explicit: Option<&str>, after: &[Word]) -> Result<(usi
         .take(most)
         .collect();
     match flag.kind {
-        Kind::OneOrMore if values.is_empty() => Err(UsageError::NoValues { flag: flag.title() }),
+        Kind::OneOrMore | Kind::Repeated if values.is_empty() => Err(UsageError::NoValues { flag: flag.title() }),
         Kind::AnyNumber => Ok((values.len(), values)),
         _ if values.is_empty() && !takes_none => Err(UsageError::NoValue { flag: flag.title() }),
         _ => Ok((values.len(), values)),
     }
+}
+
+fn words_of(words: Vec<String>) -> Vec<Value> {
+    words.into_iter().map(Value::from).collect()
 }
 
 /// The typed value; `name` is the option string used, which decides a three-state switch.
@@ -246,9 +274,7 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
         Kind::Str => Ok(Value::from(text)),
         Kind::Float => python_float(text).map(Value::Float).ok_or_else(|| bad("float")),
         Kind::Json => parse_json(text).map_err(|_| bad("loads")),
-        Kind::AnyNumber | Kind::OneOrMore => {
-            Ok(Value::List(args.iter().map(|arg| Value::from(arg.as_str())).collect()))
-        }
+        Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated | Kind::Rest => Ok(Value::List(words_of(args.to_vec()))),
         Kind::Int => match python_int(text) {
             Some(Value::BigInt(_)) => Err(UsageError::TooLarge { flag: flag.title(), value: text.to_owned() }),
             Some(number) => Ok(number),

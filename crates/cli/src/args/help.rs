@@ -76,7 +76,9 @@ fn search(table: &Table, topic: &str) -> String {
 }
 
 fn heading(table: &Table) -> String {
-    format!("usage: {} [options]\n\n{}\n\n", table.command, table.about)
+    let rest = table.flags.iter().find(|flag| flag.kind == Kind::Rest);
+    let rest = rest.map_or_else(String::new, |flag| format!(" {}", flag.metavar));
+    format!("usage: {}{rest} [options]\n\n{}\n\n", table.command, table.about)
 }
 
 fn footer(table: &Table) -> String {
@@ -140,7 +142,8 @@ fn synopsis(flag: &Flag, full: bool) -> String {
             format!("{names} {{{}}}", choices.join(","))
         }
         Kind::AnyNumber => format!("{names} [{value} ...]"),
-        Kind::OneOrMore => format!("{names} {value} [{value} ...]"),
+        Kind::OneOrMore | Kind::Repeated => format!("{names} {value} [{value} ...]"),
+        Kind::Rest => names,
         _ => format!("{names} {value}"),
     }
 }

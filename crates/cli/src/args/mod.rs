@@ -2,16 +2,20 @@
 //! it, which differ enough from any Rust crate's to be written out here.
 
 mod command;
+pub(crate) mod compare;
 mod config;
 mod error;
 mod flag;
+pub(crate) mod gate;
 mod grammar;
 mod help;
 mod number;
+pub(crate) mod report;
 mod repr;
 pub(crate) mod selfcheck;
 pub(crate) mod serve;
 pub(crate) mod sim;
+pub(crate) mod sweep;
 mod tokens;
 
 pub(crate) use command::{Invocation, parse};

@@ -119,6 +119,9 @@ pub(crate) struct ReportArgs {
     pub(crate) result_filename: Option<String>,
     pub(crate) metadata: Option<Vec<String>>,
     pub(crate) disable_tqdm: bool,
+    pub(crate) plot_timeline: bool,
+    pub(crate) timeline_itl_thresholds: String,
+    pub(crate) plot_dataset_stats: bool,
 }
 
 /// Flags of our own.
@@ -286,6 +289,9 @@ impl From<&Values> for ReportArgs {
             result_filename: v.maybe_text("--result-filename"),
             metadata: v.list("--metadata"),
             disable_tqdm: v.switch("--disable-tqdm"),
+            plot_timeline: v.switch("--plot-timeline"),
+            timeline_itl_thresholds: v.text("--timeline-itl-thresholds"),
+            plot_dataset_stats: v.switch("--plot-dataset-stats"),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod cases;
 mod file;
 mod parity;
+mod plots;
 mod refusals;
 mod texts;
 

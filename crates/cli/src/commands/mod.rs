@@ -1,5 +1,9 @@
 //! One file per subcommand: arguments to plan, plan to run, record to reports.
 
+pub(crate) mod compare;
+pub(crate) mod gate;
+pub(crate) mod report;
 pub(crate) mod selfcheck;
 pub(crate) mod serve;
 pub(crate) mod sim;
+pub(crate) mod sweep;

@@ -2,6 +2,7 @@
 
 mod destination;
 mod dry_run;
+mod pictures;
 mod plan;
 mod simulator;
 
@@ -60,6 +61,9 @@ fn measure(
     let saved = destination.save(args, &record);
     console::print(&record)?;
     saved?;
+    if let Some(path) = destination.path(args, &record) {
+        pictures::draw(args, &record, &path, sink)?;
+    }
     verdict(args, &record)
 }
 

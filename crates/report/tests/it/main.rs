@@ -8,4 +8,5 @@ mod outcomes;
 mod own_block;
 mod pytorch;
 mod saved_runs;
+mod timeline;
 mod whole_runs;

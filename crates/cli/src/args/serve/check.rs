@@ -14,6 +14,9 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     check_content(&args.content)?;
     check_backend(args)?;
     check_dataset(args)?;
+    if args.report.plot_timeline {
+        args.report.thresholds()?;
+    }
     args.report.objectives()?;
     args.report.percentiles()?;
     args.report.metadata()?;

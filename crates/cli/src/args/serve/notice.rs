@@ -70,6 +70,11 @@ impl ServeArgs {
                 "nothing is saved without --save-result or --append-result",
             ),
             (
+                !self.report.plot_timeline && self.values.is_given("--timeline-itl-thresholds"),
+                "--timeline-itl-thresholds",
+                "there is no --plot-timeline",
+            ),
+            (
                 load.request_rate.is_infinite() && !ramped && self.values.is_given("--burstiness"),
                 "--burstiness",
                 "at an infinite rate there are no gaps",

@@ -289,9 +289,13 @@ static FLAGS: &[Flag] = &[
          --extra-body.stop+ a,b; these replace a plain --extra-body."),
     absent(&["--skip-tokenizer-init"], Switch, Off),
     vllm(&["--insecure"], Switch, "", Off, &TARGET, "Do not check the server's TLS certificate."),
-    absent(&["--plot-timeline"], Switch, Off),
-    absent(&["--timeline-itl-thresholds"], Str, Preset::Str("25,50")),
-    absent(&["--plot-dataset-stats"], Switch, Off),
+    vllm(&["--plot-timeline"], Switch, "", Off, &REPORT,
+        "Write a page that shows each request as a row of segments. An .html file beside the result, with zoom; \
+         also without --save-result."),
+    vllm(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &REPORT,
+        "Where gaps between tokens change colour in the timeline. Two numbers, in milliseconds."),
+    vllm(&["--plot-dataset-stats"], Switch, "", Off, &REPORT,
+        "Write a picture of prompt and answer lengths. A .png file beside the result; also without --save-result."),
 
     own(&["--sim"], Switch, "", Off,
         "Benchmark the built-in simulator. It is started for the run on a free port; no server and no GPU needed."),

@@ -50,9 +50,6 @@ const ABSENT: &[&str] = &[
     "--self-timed",
     "--chat-template-kwargs",
     "--skip-tokenizer-init",
-    "--plot-timeline",
-    "--timeline-itl-thresholds",
-    "--plot-dataset-stats",
 ];
 
 /// Flags whose list of choices is still shorter than vLLM's.
@@ -122,6 +119,8 @@ fn assert_kind(flag: &Flag, option: &Json) {
         Kind::TriState => ("BooleanOptional", None, Json::from(0)),
         Kind::AnyNumber => ("Store", None, Json::from("*")),
         Kind::OneOrMore => ("Store", None, Json::from("+")),
+        Kind::Repeated => ("Append", None, Json::from("+")),
+        Kind::Rest => ("Store", Some("str"), Json::Null),
     };
     assert_eq!(option["action"], action, "{name}");
     assert_eq!(option["type"].as_str(), type_name, "{name}");

@@ -37,6 +37,10 @@ fn refusals_name_flag_value_and_remedy() {
         (&["--sim-profile", "x"], "--sim-profile needs --sim: add it, or remove --sim-profile"),
         (&["--sim", "--port", "1"], "--sim and --port exclude each other: remove one of them"),
         (&["--timeout", "0"], "--timeout 0.0 is out of range: give more than 0 seconds"),
+        (
+            &["--plot-timeline", "--timeline-itl-thresholds", "1,2,3"],
+            "--timeline-itl-thresholds '1,2,3': give two numbers of milliseconds, such as 25,50",
+        ),
         (&["--workers", "0"], "--workers 0 is out of range: give 1 or more"),
     ];
     for (words, expected) in cases {

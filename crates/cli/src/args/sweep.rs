@@ -1,0 +1,4 @@
+//! What was typed after `tacho sweep …`: one file per subcommand.
+
+pub(crate) mod plot;
+pub(crate) mod plot_pareto;
