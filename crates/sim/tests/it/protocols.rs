@@ -107,6 +107,12 @@ fn sounds_become_chunks_with_running_usage() {
         [("/v1/audio/transcriptions", "transcription.chunk"), ("/v1/audio/translations", "translation.chunk")]
     {
         let events = transcribe(&server, path, &sound, &fields).events();
+        let (id, rest) = events[4].split_once(r#"","object""#).unwrap();
+        assert!(id.starts_with(r#"{"id":"trans"#), "{id}");
+        // As vLLM 0.32.0 writes the last chunk, but for its text.
+        let end = r#""},"finish_reason":"length","stop_reason":null}],"usage":{"prompt_tokens":6,"total_tokens":11,"completion_tokens":5}}"#;
+        assert!(rest.contains(r#","model":"tiny","choices":[{"delta":{"content":""#), "{rest}");
+        assert!(rest.ends_with(end), "{rest}");
         let values: Vec<Value> = events[..6].iter().map(|event| serde_json::from_str(event).unwrap()).collect();
         assert_eq!((events.len(), events[6].as_str()), (7, "[DONE]"));
         for (at, value) in values[..5].iter().enumerate() {
