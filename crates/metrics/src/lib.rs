@@ -7,6 +7,7 @@ pub mod diffusion;
 pub mod goodput;
 pub mod latency;
 pub mod metric;
+pub mod offline;
 pub mod percentile;
 pub mod probe;
 mod prometheus;

@@ -6,6 +6,7 @@ pub mod error;
 pub mod json;
 pub mod live;
 pub mod names;
+pub mod offline;
 pub mod pytorch;
 pub mod style;
 

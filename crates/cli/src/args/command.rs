@@ -5,6 +5,10 @@ use std::ffi::OsString;
 use super::error::{ArgError, ConfigError, UsageError};
 use super::flag::Table;
 use super::grammar::{Parsed, Values};
+use super::offline::latency::{self, LatencyArgs};
+use super::offline::mm_processor::{self, MmProcessorArgs};
+use super::offline::startup::{self, StartupArgs};
+use super::offline::throughput::{self, ThroughputArgs};
 use super::serve::ServeArgs;
 use super::sim::SimArgs;
 use super::{config, help, serve, sim};
@@ -16,6 +20,14 @@ pub(crate) enum Invocation {
     Print(String),
     /// `tacho serve`.
     Serve(Box<ServeArgs>),
+    /// `tacho throughput`.
+    Throughput(Box<ThroughputArgs>),
+    /// `tacho latency`.
+    Latency(Box<LatencyArgs>),
+    /// `tacho startup`.
+    Startup(Box<StartupArgs>),
+    /// `tacho mm-processor`.
+    MmProcessor(Box<MmProcessorArgs>),
     /// `tacho sim`.
     Sim(Box<SimArgs>),
 }
@@ -31,6 +43,18 @@ struct Command {
 /// All of them, in the order of the help.
 static COMMANDS: &[Command] = &[
     Command { spellings: &[&["serve"], &["bench", "serve"]], table: &serve::TABLE, build: build_serve },
+    Command {
+        spellings: &[&["throughput"], &["bench", "throughput"]],
+        table: &throughput::TABLE,
+        build: build_throughput,
+    },
+    Command { spellings: &[&["latency"], &["bench", "latency"]], table: &latency::TABLE, build: build_latency },
+    Command { spellings: &[&["startup"], &["bench", "startup"]], table: &startup::TABLE, build: build_startup },
+    Command {
+        spellings: &[&["mm-processor"], &["bench", "mm-processor"]],
+        table: &mm_processor::TABLE,
+        build: build_mm_processor,
+    },
     Command { spellings: &[&["sim"]], table: &sim::TABLE, build: build_sim },
 ];
 
@@ -38,6 +62,30 @@ fn build_serve(values: Values) -> Result<Invocation, ArgError> {
     let args = ServeArgs::from(values);
     serve::check(&args)?;
     Ok(Invocation::Serve(Box::new(args)))
+}
+
+fn build_throughput(values: Values) -> Result<Invocation, ArgError> {
+    let args = ThroughputArgs::from(values);
+    args.check()?;
+    Ok(Invocation::Throughput(Box::new(args)))
+}
+
+fn build_latency(values: Values) -> Result<Invocation, ArgError> {
+    let args = LatencyArgs::from(values);
+    args.check()?;
+    Ok(Invocation::Latency(Box::new(args)))
+}
+
+fn build_startup(values: Values) -> Result<Invocation, ArgError> {
+    let args = StartupArgs::from(values);
+    args.check()?;
+    Ok(Invocation::Startup(Box::new(args)))
+}
+
+fn build_mm_processor(values: Values) -> Result<Invocation, ArgError> {
+    let args = MmProcessorArgs::from(values);
+    args.check()?;
+    Ok(Invocation::MmProcessor(Box::new(args)))
 }
 
 fn build_sim(values: Values) -> Result<Invocation, ArgError> {
@@ -105,8 +153,12 @@ fn spellings() -> impl Iterator<Item = &'static [&'static str]> {
 }
 
 fn first_words() -> Vec<&'static str> {
-    let mut words: Vec<&'static str> = spellings().map(|spelling| spelling[0]).collect();
-    words.dedup();
+    let mut words: Vec<&'static str> = Vec::new();
+    for spelling in spellings() {
+        if !words.contains(&spelling[0]) {
+            words.push(spelling[0]);
+        }
+    }
     words
 }
 

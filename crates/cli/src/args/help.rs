@@ -89,7 +89,8 @@ fn footer(table: &Table) -> String {
 
 /// The flags of the groups wanted, by name.
 fn flags_of(table: &Table, wanted: impl Fn(&'static Group) -> bool) -> Vec<&'static Flag> {
-    let shown = |flag: &&Flag| flag.is_usable() && flag.kind != Kind::Help && wanted(flag.group);
+    let shown =
+        |flag: &&Flag| flag.is_usable() && !flag.is_passed_on() && flag.kind != Kind::Help && wanted(flag.group);
     let mut flags: Vec<&'static Flag> = table.flags.iter().filter(shown).collect();
     flags.sort_by_key(|flag| flag.names[0]);
     flags

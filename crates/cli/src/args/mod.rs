@@ -3,11 +3,13 @@
 
 mod command;
 mod config;
+mod engine;
 mod error;
 mod flag;
 mod grammar;
 mod help;
-mod number;
+pub(crate) mod number;
+pub(crate) mod offline;
 mod repr;
 pub(crate) mod serve;
 pub(crate) mod sim;

@@ -1,4 +1,9 @@
 //! One file per subcommand: arguments to plan, plan to run, record to reports.
 
+pub(crate) mod latency;
+pub(crate) mod mm_processor;
+mod offline;
 pub(crate) mod serve;
 pub(crate) mod sim;
+pub(crate) mod startup;
+pub(crate) mod throughput;
