@@ -30,8 +30,6 @@ pub(crate) struct EngineArgs {
     pub(crate) distributed_executor_backend: Option<String>,
     pub(crate) enable_lora: bool,
     pub(crate) max_loras: i64,
-    /// The JSON text, if it was given.
-    pub(crate) profiler_config: Option<String>,
     pub(crate) enable_prefix_caching: Option<bool>,
     pub(crate) max_num_seqs: Option<i64>,
     pub(crate) max_num_batched_tokens: Option<String>,
@@ -73,7 +71,6 @@ impl From<&Values> for EngineArgs {
             distributed_executor_backend: text("--distributed-executor-backend"),
             enable_lora: v.switch("--enable-lora"),
             max_loras: v.int("--max-loras"),
-            profiler_config: v.is_given("--profiler-config").then(|| v.text("--profiler-config")),
             enable_prefix_caching: v.tri_state("--enable-prefix-caching"),
             max_num_seqs: v.maybe_int("--max-num-seqs"),
             max_num_batched_tokens: text("--max-num-batched-tokens"),

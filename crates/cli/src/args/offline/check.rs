@@ -73,6 +73,11 @@ pub(super) fn throughput(args: &ThroughputArgs) -> Result<(), Refusal> {
     if let Some(size) = args.hf_max_batch_size {
         at_least("--hf-max-batch-size", size, 1)?;
     }
+    refuse_if(backend == Backend::OpenAi && args.n != 1, OfflineRefusal::ServerCannot { flag: "--n" })?;
+    let mode = &args.engine.tokenizer_mode;
+    if mode != "auto" && mode != "hf" {
+        return Err(Refusal::TokenizerMode { mode: mode.clone() });
+    }
     worker(&args.worker, backend == Backend::Sim)?;
     seed(args.engine.seed)
 }
