@@ -1,8 +1,9 @@
 //! The offline commands from the outside: on the simulated engine, and on workers of plain Python that stand in for
 //! real ones.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -235,6 +236,68 @@ fn a_python_without_the_engine_is_named() {
     let output = tacho(folder.path(), &["latency", "--python", "python3"]);
     let error = text(&output.stderr);
     assert!(error.contains("the engine is not installed") && error.contains("cannot import vllm"), "{error}");
+    let output = tacho(folder.path(), &["latency", "--model", "/no/such/model"]);
+    assert!(text(&output.stderr).contains("--model /no/such/model: there is no such folder"));
     let output = tacho(folder.path(), &["latency", "--python", "/no/such/python"]);
     assert!(text(&output.stderr).contains("cannot start the engine's Python, /no/such/python"));
+}
+
+/// A simulated server that ends with the test.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_running_server_gives_the_same_table() {
+    let folder = folder();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tacho"))
+        .args(["sim", "--port", "0", "--profile", "instant"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let _served = Served(child);
+    let url = line.trim().rsplit(' ').next().unwrap();
+    let words =
+        ["throughput", "--backend", "openai", "--base-url", url, "--num-warmups", "1", "--output-json", "o.json"];
+    let output = tacho(folder.path(), &[&words[..], &SMALL].concat());
+    let out = text(&output.stdout);
+    assert!(output.status.success(), "{out}{}", text(&output.stderr));
+    assert!(out.contains("Total num prompt tokens:  64\nTotal num output tokens:  16\n"), "{out}");
+    let result = json(&folder.path().join("o.json"));
+    assert_eq!((&result["num_requests"], &result["tacho"]["backend"]), (&Value::from(4), &Value::from("openai")));
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error() {
+    let folder = folder();
+    let words = ["throughput", "--backend", "openai", "--model", "m", "--port", "1"];
+    let output = tacho(folder.path(), &[&words[..], &SMALL].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("all 4 requests failed"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn transformers_batches_are_filled_up_to_the_budget_of_a_row() {
+    let worker = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/worker");
+    let script = r#"
+import sys, types
+stub = types.ModuleType("tacho_worker_main"); stub.Problem = Exception; sys.modules["tacho_worker_main"] = stub
+from hf_engine import batches
+lengths = [(1000, 1000), (1000, 1000), (1040, 1000), (1100, 900)]
+requests = [{"prompt_len": p, "output_len": o} for p, o in lengths]
+print([(len(batch), output) for batch, output in batches(requests, 4)])
+print([len(batch) for batch, _ in batches(requests[:2] * 2, 3)])
+"#;
+    let Ok(output) = Command::new("python3").args(["-B", "-c", script]).current_dir(worker).output() else {
+        eprintln!("skipped: there is no python3 on this machine");
+        return;
+    };
+    assert_eq!(text(&output.stdout), "[(3, 1000), (1, 900)]\n[3, 1]\n", "{}", text(&output.stderr));
 }

@@ -62,6 +62,8 @@ pub(super) fn python(
     worker: &WorkerArgs,
     defaults: Dict,
 ) -> anyhow::Result<PythonSpec> {
+    let is_path = engine.model.starts_with(['/', '.']);
+    anyhow::ensure!(!is_path || Path::new(&engine.model).exists(), "--model {}: there is no such folder", engine.model);
     let variable = |name: &str| std::env::var(name).ok();
     let mut words = engine.words.clone();
     let mut defaults = defaults;

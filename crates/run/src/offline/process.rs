@@ -75,10 +75,8 @@ impl Process {
 
     /// Sends a frame. A worker that is gone is noticed when its answer is awaited.
     pub(super) fn send(&mut self, value: &Value) {
-        if let Some(stdin) = &mut self.stdin {
-            if write_frame(stdin, value).is_err() {
-                self.stdin = None;
-            }
+        if self.stdin.as_mut().is_some_and(|stdin| write_frame(stdin, value).is_err()) {
+            self.stdin = None;
         }
     }
 

@@ -1,6 +1,6 @@
 //! Every flag with its value, as the records of PyTorch's benchmark format hold them.
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::{Dict, Value, parse};
 
 use crate::args::flag::{Flag, Origin};
 use crate::args::grammar::Values;
@@ -17,7 +17,7 @@ pub(crate) fn namespace(values: &Values, bench_type: &str, engine: Option<&Dict>
     }
     for (flag, value) in rows(Origin::Engine).filter(|(flag, _)| !is_late(flag)) {
         let value = engine.and_then(|engine| engine.get(&dest(flag))).unwrap_or(value);
-        dict.set(dest(flag), value.clone());
+        dict.set(dest(flag), object(value));
     }
     for (key, value) in engine.iter().flat_map(|engine| engine.iter()) {
         if dict.get(key).is_none() {
@@ -33,6 +33,12 @@ pub(crate) fn namespace(values: &Values, bench_type: &str, engine: Option<&Dict>
         dict.set("hf_token", "***");
     }
     dict
+}
+
+/// An engine's JSON flag was kept as it was typed.
+fn object(value: &Value) -> Value {
+    let text = value.as_str().filter(|text| text.starts_with('{'));
+    text.and_then(|text| parse(text).ok()).unwrap_or_else(|| value.clone())
 }
 
 /// vLLM's logging flags are read before its parser; two of them leave a value, at the end.

@@ -108,8 +108,8 @@ fn engine_words_are_handed_on_as_typed() {
         "3",
         "--num-prompts",
         "7",
-        "--kv-cache-dt",
-        "fp8",
+        "--gpu-memory-u",
+        "0.5",
     ])
     .unwrap();
     let expected = [
@@ -121,8 +121,8 @@ fn engine_words_are_handed_on_as_typed() {
         "-O3",
         "--enforce-eager",
         "-tp=2",
-        "--kv-cache-dtype",
-        "fp8",
+        "--gpu-memory-utilization",
+        "0.5",
         "--compilation-config",
         r#"{"mode": 3}"#,
     ];
