@@ -14,6 +14,8 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line cannot be read.
     Usage = 2,
+    /// A gate, an SLA or a comparison failed.
+    Gate = 3,
     /// Stopped by the user; what was measured has been saved.
     Interrupted = 130,
 }

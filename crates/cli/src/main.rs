@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         Ok(Invocation::Latency(args)) => exit::report(commands::latency::run(&args)),
         Ok(Invocation::Startup(args)) => exit::report(commands::startup::run(&args)),
         Ok(Invocation::MmProcessor(args)) => exit::report(commands::mm_processor::run(&args)),
+        Ok(Invocation::Selfcheck(args)) => exit::report(commands::selfcheck::run(&args)),
         Ok(Invocation::Sim(args)) => exit::report(commands::sim::run(&args)),
         Err(error) => exit::refuse(&error),
     };

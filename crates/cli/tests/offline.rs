@@ -1,5 +1,6 @@
 //! The offline commands from the outside: on the simulated engine, and on workers of plain Python that stand in for
 //! real ones.
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test may panic, and says what it skips")]
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

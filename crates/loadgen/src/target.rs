@@ -44,6 +44,10 @@ pub struct WorkerStats {
     pub events: u64,
     /// Token events whose bytes came together with a later one's.
     pub coalesced: u64,
+    /// Those of them that came together because the worker was late.
+    pub late_coalesced: u64,
+    /// Connections that could not be opened.
+    pub connect_failures: u64,
     /// Connections opened.
     pub connections: u64,
     /// Whether stamps came from the kernel.

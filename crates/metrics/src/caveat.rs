@@ -2,7 +2,7 @@
 
 use tacho_core::FailureKind;
 
-use crate::{Sample, Setup, Task, Truth};
+use crate::{Sample, Setup, Task, Trust, Truth};
 
 /// A reason to doubt a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,11 +32,6 @@ pub enum Caveat {
         /// Whether a tokenizer counted instead; otherwise each answer counts as one token.
         counted: bool,
     },
-    /// The client released requests later than their due time.
-    DispatchLate {
-        /// 99th percentile of the delay, ms.
-        p99_ms: f64,
-    },
     /// Requests left more slowly than the schedule wanted.
     RateMissed {
         /// Requests per second by the schedule.
@@ -58,10 +53,13 @@ pub enum Caveat {
         /// Which share of them, as a fraction.
         share: f64,
     },
+    /// The client distorted what it measured.
+    ClientInDoubt {
+        /// Its own words.
+        verdict: String,
+    },
 }
 
-/// Lateness of dispatch that is worth a word.
-const LATE_MS: f64 = 1.0;
 /// Share of the planned rate that must be delivered.
 const DELIVERED: f64 = 0.95;
 /// Share of bundled events that is worth a word.
@@ -69,12 +67,12 @@ const COALESCED: f64 = 0.05;
 
 impl Caveat {
     /// All that apply, the gravest first.
-    pub fn all(setup: &Setup, samples: &[Sample], truth: &Truth) -> Vec<Caveat> {
+    pub fn all(setup: &Setup, samples: &[Sample], truth: &Truth, trust: Option<&Trust>) -> Vec<Caveat> {
         [
             interrupted(setup, samples),
             requests_failed(samples),
             tokens_estimated(setup, samples, truth),
-            dispatch_late(truth),
+            client_in_doubt(trust),
             rate_missed(truth),
             few_samples(setup, samples),
             (truth.coalesced_share > COALESCED).then_some(Caveat::EventsCoalesced { share: truth.coalesced_share }),
@@ -90,10 +88,10 @@ impl Caveat {
             Caveat::Interrupted { .. } => "interrupted",
             Caveat::RequestsFailed { .. } => "requests_failed",
             Caveat::TokensEstimated { .. } => "tokens_estimated",
-            Caveat::DispatchLate { .. } => "dispatch_late",
             Caveat::RateMissed { .. } => "rate_missed",
             Caveat::FewSamples { .. } => "few_samples",
             Caveat::EventsCoalesced { .. } => "events_coalesced",
+            Caveat::ClientInDoubt { .. } => "client_in_doubt",
         }
     }
 
@@ -111,9 +109,6 @@ impl Caveat {
                 let instead = if *counted { "the tokenizer counted instead" } else { "each counts as one token" };
                 format!("the server gave no token count for {answers} of {total} answers; {instead}")
             }
-            Caveat::DispatchLate { p99_ms } => {
-                format!("the client fell behind its schedule: p99 of dispatch lateness is {p99_ms:.2} ms")
-            }
             Caveat::RateMissed { planned, delivered } => {
                 format!("the schedule wanted {planned:.2} requests/s, {delivered:.2} were sent")
             }
@@ -123,6 +118,7 @@ impl Caveat {
             Caveat::EventsCoalesced { share } => {
                 format!("{:.0} % of token events arrived in bundles: their gaps are bounds", share * 100.0)
             }
+            Caveat::ClientInDoubt { verdict } => verdict.clone(),
         }
     }
 }
@@ -147,9 +143,9 @@ fn tokens_estimated(setup: &Setup, samples: &[Sample], truth: &Truth) -> Option<
     })
 }
 
-fn dispatch_late(truth: &Truth) -> Option<Caveat> {
-    let p99_ms = truth.dispatch_lateness.percentile_ms(99.0)?;
-    (p99_ms > LATE_MS).then_some(Caveat::DispatchLate { p99_ms })
+fn client_in_doubt(trust: Option<&Trust>) -> Option<Caveat> {
+    let trust = trust.filter(|trust| !trust.is_ok())?;
+    Some(Caveat::ClientInDoubt { verdict: trust.text() })
 }
 
 fn rate_missed(truth: &Truth) -> Option<Caveat> {
@@ -173,7 +169,7 @@ mod tests {
     fn caveats(setup: &Setup, samples: &[Sample], change: impl FnOnce(&mut Truth)) -> Vec<String> {
         let mut truth = Truth::of(setup, samples, 1.0);
         change(&mut truth);
-        Caveat::all(setup, samples, &truth).iter().map(Caveat::text).collect()
+        Caveat::all(setup, samples, &truth, None).iter().map(Caveat::text).collect()
     }
 
     fn good(count: usize) -> Vec<Sample> {
@@ -221,16 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn late_slow_and_bundled_runs_are_told() {
+    fn slow_and_bundled_runs_are_told() {
         let said = caveats(&Setup::example(), &good(100), |truth| {
-            truth.dispatch_lateness.percentiles_ms = vec![(99.0, 1.5)];
             truth.rates = Some(Rates { planned: 20.0, delivered: 18.9 });
             truth.coalesced_share = 0.25;
         });
         assert_eq!(
             said,
             [
-                "the client fell behind its schedule: p99 of dispatch lateness is 1.50 ms",
                 "the schedule wanted 20.00 requests/s, 18.90 were sent",
                 "25 % of token events arrived in bundles: their gaps are bounds",
             ]

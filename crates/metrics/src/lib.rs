@@ -18,7 +18,8 @@ pub mod speculative;
 pub mod statistics;
 pub mod summary;
 pub mod throughput;
-pub mod truth;
+pub mod trust;
+mod truth;
 
 pub use caveat::Caveat;
 pub use diffusion::{DiffusionCounters, DiffusionStatistics};
@@ -31,4 +32,5 @@ pub use setup::{RampUp, RateChange, Setup, Task};
 pub use speculative::{SpeculativeCounters, SpeculativeStatistics};
 pub use statistics::Statistics;
 pub use summary::{GenerationSummary, PoolingSummary, Summary, TaskSummary};
+pub use trust::{StampedBy, Trust, TrustVerdict, WorkerUse};
 pub use truth::{Rates, Truth};

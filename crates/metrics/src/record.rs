@@ -1,6 +1,9 @@
 //! The record of a run: what was asked, what was measured and what it means. All reports are made from it.
 
-use crate::{Caveat, DiffusionStatistics, ProbeStatistics, Sample, Setup, SpeculativeStatistics, Summary, Truth};
+use crate::{
+    Caveat, DiffusionStatistics, ProbeStatistics, Sample, Setup, SpeculativeStatistics, Summary, Trust, Truth,
+    WorkerUse,
+};
 
 /// What a run measured.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -15,6 +18,8 @@ pub struct Measured {
     pub diffusion: Option<DiffusionStatistics>,
     /// What the probes saw, if there were any.
     pub probe: Option<ProbeStatistics>,
+    /// How the client's workers kept up.
+    pub workers: Vec<WorkerUse>,
 }
 
 /// A run that is over.
@@ -28,6 +33,8 @@ pub struct RunRecord {
     pub summary: Summary,
     /// What it means in tacho's.
     pub truth: Truth,
+    /// How far the client can be trusted; nothing when its workers are not known.
+    pub trust: Option<Trust>,
     /// Why to doubt it.
     pub caveats: Vec<Caveat>,
 }
@@ -40,7 +47,8 @@ impl RunRecord {
     pub fn compute(setup: Setup, measured: Measured) -> Self {
         let summary = Summary::of(&setup, &measured.samples, measured.duration);
         let truth = Truth::of(&setup, &measured.samples, measured.duration);
-        let caveats = Caveat::all(&setup, &measured.samples, &truth);
-        RunRecord { setup, measured, summary, truth, caveats }
+        let trust = Trust::of(&setup, &measured.samples, &truth, &measured.workers);
+        let caveats = Caveat::all(&setup, &measured.samples, &truth, trust.as_ref());
+        RunRecord { setup, measured, summary, truth, trust, caveats }
     }
 }

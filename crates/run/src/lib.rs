@@ -5,6 +5,7 @@ pub mod latency;
 pub mod mm_processor;
 pub mod offline;
 mod plan;
+pub mod selfcheck;
 pub mod serve;
 pub mod startup;
 pub mod throughput;

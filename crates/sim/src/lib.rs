@@ -3,10 +3,12 @@
 
 pub mod engine;
 mod error;
+pub mod metronome;
 mod server;
 mod spec;
 
 pub use engine::{CostModel, EngineSpec, Profile, Stats};
 pub use error::Error;
+pub use metronome::{Metronome, MetronomeSpec};
 pub use server::{FaultSpec, Server};
 pub use spec::SimSpec;

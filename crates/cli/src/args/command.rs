@@ -9,9 +9,10 @@ use super::offline::latency::{self, LatencyArgs};
 use super::offline::mm_processor::{self, MmProcessorArgs};
 use super::offline::startup::{self, StartupArgs};
 use super::offline::throughput::{self, ThroughputArgs};
+use super::selfcheck::SelfcheckArgs;
 use super::serve::ServeArgs;
 use super::sim::SimArgs;
-use super::{config, help, serve, sim};
+use super::{config, help, selfcheck, serve, sim};
 
 /// What a command line asks for.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(crate) enum Invocation {
     Startup(Box<StartupArgs>),
     /// `tacho mm-processor`.
     MmProcessor(Box<MmProcessorArgs>),
+    /// `tacho selfcheck`.
+    Selfcheck(Box<SelfcheckArgs>),
     /// `tacho sim`.
     Sim(Box<SimArgs>),
 }
@@ -55,6 +58,7 @@ static COMMANDS: &[Command] = &[
         table: &mm_processor::TABLE,
         build: build_mm_processor,
     },
+    Command { spellings: &[&["selfcheck"]], table: &selfcheck::TABLE, build: build_selfcheck },
     Command { spellings: &[&["sim"]], table: &sim::TABLE, build: build_sim },
 ];
 
@@ -86,6 +90,10 @@ fn build_mm_processor(values: Values) -> Result<Invocation, ArgError> {
     let args = MmProcessorArgs::from(values);
     args.check()?;
     Ok(Invocation::MmProcessor(Box::new(args)))
+}
+
+fn build_selfcheck(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::Selfcheck(Box::new(SelfcheckArgs::of(&values)?)))
 }
 
 fn build_sim(values: Values) -> Result<Invocation, ArgError> {

@@ -11,6 +11,7 @@ mod help;
 pub(crate) mod number;
 pub(crate) mod offline;
 mod repr;
+pub(crate) mod selfcheck;
 pub(crate) mod serve;
 pub(crate) mod sim;
 mod tokens;

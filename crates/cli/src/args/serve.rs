@@ -134,6 +134,7 @@ pub(crate) struct OwnArgs {
     pub(crate) connect_timeout: Option<f64>,
     /// Seconds.
     pub(crate) timeout: f64,
+    pub(crate) require_trustworthy: bool,
     pub(crate) quiet: bool,
 }
 
@@ -283,6 +284,7 @@ impl From<&Values> for OwnArgs {
             },
             connect_timeout: v.maybe_float("--connect-timeout"),
             timeout: v.float("--timeout"),
+            require_trustworthy: v.switch("--require-trustworthy"),
             quiet: v.switch("--quiet"),
         }
     }

@@ -3,6 +3,7 @@
 pub(crate) mod latency;
 pub(crate) mod mm_processor;
 mod offline;
+pub(crate) mod selfcheck;
 pub(crate) mod serve;
 pub(crate) mod sim;
 pub(crate) mod startup;

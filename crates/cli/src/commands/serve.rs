@@ -5,11 +5,12 @@ mod dry_run;
 mod plan;
 mod simulator;
 
+use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::anyhow;
 use tacho_core::{EventSink, RunEvent};
-use tacho_metrics::RunRecord;
+use tacho_metrics::{RunRecord, Trust};
 use tacho_report::{Live, Progress, console};
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, save_workload};
@@ -26,7 +27,10 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     for notice in args.notices() {
         sink.event(RunEvent::Warning(notice.to_string()));
     }
-    sink.event(RunEvent::Status(args.namespace_line()));
+    // A log wants to know what was asked; a person at a terminal has just typed it.
+    if args.own.strict_parity || !std::io::stdout().is_terminal() {
+        sink.event(RunEvent::Status(args.namespace_line()));
+    }
     let destination = Destination::open(args)?;
     let simulator = simulator::start(args)?;
     let plan = plan::of(args, simulator.as_ref())?;
@@ -56,10 +60,10 @@ fn measure(
     let saved = destination.save(args, &record);
     console::print(&record)?;
     saved?;
-    verdict(&record)
+    verdict(args, &record)
 }
 
-fn verdict(record: &RunRecord) -> anyhow::Result<Exit> {
+fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
     if record.setup.interrupted {
         return Ok(Exit::Interrupted);
     }
@@ -68,6 +72,7 @@ fn verdict(record: &RunRecord) -> anyhow::Result<Exit> {
         Some(first) if record.summary.completed == 0 => {
             Err(anyhow!("all {} requests failed; the first one: {}", samples.len(), first.error))
         }
+        _ if args.own.require_trustworthy && !record.trust.as_ref().is_some_and(Trust::is_ok) => Ok(Exit::Gate),
         _ => Ok(Exit::Done),
     }
 }

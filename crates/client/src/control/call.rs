@@ -39,7 +39,7 @@ impl Caller {
     pub fn new(endpoint: &EndpointSpec, base_path: &str, timeout: Duration) -> Result<Caller, Error> {
         let endpoint = control_endpoint(endpoint, base_path);
         let route = Route::find(&endpoint)?;
-        Ok(Caller { endpoint, route, base_path: base_path.trim_end_matches('/').to_owned(), timeout })
+        Ok(Caller { endpoint, route, base_path: base_path.to_owned(), timeout })
     }
 
     /// The URL of `path`, for messages.

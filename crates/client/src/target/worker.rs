@@ -19,6 +19,8 @@ use crate::{StampSource, Url};
 const BUFFER: usize = 256 << 10;
 /// How often time limits are looked at.
 const SWEEP: Duration = Duration::from_millis(100);
+/// Being this late lets events pile up that came one by one.
+const LATE: Duration = Duration::from_micros(500);
 /// Wake-up lags that are kept; beyond this, every second one is dropped.
 const LAGS: usize = 1 << 16;
 
@@ -48,6 +50,10 @@ pub struct ClientWorker<'c> {
     next_sweep: Stamp,
     started: Stamp,
     waited_ns: u64,
+    /// When the last wait ended; what happens until the next one is work.
+    woke: Stamp,
+    /// How long the work before the present wake-up took: longer than it takes events to pile up?
+    last_work: Duration,
     stats: WorkerStats,
     lag_stride: u64,
     lag_count: u64,
@@ -73,6 +79,8 @@ impl<'c> ClientWorker<'c> {
             next_sweep: now,
             started: now,
             waited_ns: 0,
+            woke: now,
+            last_work: Duration::ZERO,
             stats: WorkerStats::default(),
             lag_stride: 1,
             lag_count: 0,
@@ -104,14 +112,13 @@ impl<'c> ClientWorker<'c> {
 
     /// Begins a connection; with an exchange, it is for that one alone.
     fn open(&mut self, exchange: Option<Box<Exchange>>) -> Result<(), (io::Error, Option<Box<Exchange>>)> {
-        let kernel = self.client.endpoint.stamps == StampSource::Kernel;
         let attempt = self.stats.connections as usize;
-        let link = match Link::open(&self.client.route, attempt, kernel) {
+        let link = match Link::open(&self.client.route, attempt, true) {
             Ok(link) => link,
             Err(error) => return Err((error, exchange)),
         };
         self.stats.connections += 1;
-        self.stats.kernel_stamps = link.is_stamped();
+        self.stats.kernel_stamps = link.is_stamped() && self.client.endpoint.stamps == StampSource::Kernel;
         let token = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -191,6 +198,8 @@ impl<'c> ClientWorker<'c> {
         let waited = self.poller.wait(timeout, &mut ready);
         let now = self.client.clock.now();
         self.waited_ns += now.0 - before.0;
+        self.last_work = before.since(self.woke);
+        self.woke = now;
         waited.expect("the system can wait for sockets");
         self.wall.refresh(now);
         for &event in &ready {
@@ -240,6 +249,7 @@ impl<'c> ClientWorker<'c> {
             }
             Err(error) => {
                 self.opening -= 1;
+                self.stats.connect_failures += 1;
                 let message = self.connect_message(&error);
                 if let Some(exchange) = self.close(token) {
                     self.finish(exchange, Outcome::failed(FailureKind::Connect, message));
@@ -257,6 +267,7 @@ impl<'c> ClientWorker<'c> {
             Ok(Some(received)) => {
                 let now = self.client.clock.now();
                 let stamp = self.stamp(&received, now);
+                let late = self.last_work > LATE || now.since(stamp) > LATE;
                 let slot = self.slots[token].as_mut().expect("read connections exist");
                 let Some(exchange) = &mut slot.exchange else {
                     // Nobody asked: the server is not to be trusted on this connection.
@@ -268,6 +279,9 @@ impl<'c> ClientWorker<'c> {
                 self.tokens += events as u64;
                 self.stats.events += events as u64;
                 self.stats.coalesced += events.saturating_sub(1) as u64;
+                if late {
+                    self.stats.late_coalesced += events.saturating_sub(1) as u64;
+                }
                 if progress != Progress::More {
                     self.settle(token, progress);
                 }
@@ -279,7 +293,7 @@ impl<'c> ClientWorker<'c> {
     /// The stamp of a read: the kernel's, where there is one.
     fn stamp(&mut self, received: &Received, now: Stamp) -> Stamp {
         let Some(kernel) = received.kernel else { return now };
-        let stamp = self.wall.stamp(kernel).min(now);
+        let arrival = self.wall.stamp(kernel).min(now);
         self.lag_count += 1;
         if self.lag_count.is_multiple_of(self.lag_stride) {
             if self.stats.wake_lags_ns.len() == LAGS {
@@ -290,9 +304,12 @@ impl<'c> ClientWorker<'c> {
                 });
                 self.lag_stride *= 2;
             }
-            self.stats.wake_lags_ns.push(now.0 - stamp.0);
+            self.stats.wake_lags_ns.push(now.0 - arrival.0);
         }
-        stamp
+        match self.client.endpoint.stamps {
+            StampSource::Kernel => arrival,
+            StampSource::User => now,
+        }
     }
 
     /// The request on this connection has come to an end, one way or another.

@@ -100,7 +100,7 @@ fn the_first_model_is_asked_for_below_the_base_path() {
     let server = json_server(|line, _| {
         (line == "GET /deploy/v1/models HTTP/1.1").then(|| r#"{"data": [{"id": "n", "root": "org/n"}]}"#.to_owned())
     });
-    let model = first_model(&caller(&server, "/deploy/")).unwrap();
+    let model = first_model(&caller(&server, "/deploy")).unwrap();
     assert_eq!(model, ServedModel { name: "n".into(), root: "org/n".into() });
     assert_eq!(server.seen.recv().unwrap().header("x-team"), Some("a"));
     assert!(first_model(&caller(&server, "")).unwrap_err().to_string().contains("404"));

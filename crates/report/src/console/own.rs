@@ -11,6 +11,7 @@ pub fn own_report(record: &RunRecord) -> String {
     lines.extend(times(record));
     lines.extend(load(record));
     lines.extend(outcomes(record));
+    lines.extend(client(record));
     lines.extend(record.caveats.iter().map(|caveat| harmless_line(&format!("caveat: {}", caveat.text()))));
     lines.push(title("", '='));
     joined(&lines)
@@ -51,11 +52,33 @@ fn load(record: &RunRecord) -> Vec<String> {
         lines.push(value_line("Request rate planned (RPS):", two(rates.planned)));
         lines.push(value_line("Request rate delivered (RPS):", two(rates.delivered)));
     }
-    let lateness = truth.dispatch_lateness.percentile_ms(99.0).unwrap_or(0.0);
-    lines.push(value_line("P99 dispatch lateness (ms):", two(lateness)));
     lines.push(value_line("Exact peak concurrent requests:", truth.peak_concurrency));
     if record.summary.generation().is_some() {
         lines.push(value_line("Peak token throughput, weighted (tok/s):", two(truth.peak_output_tokens_per_s)));
+    }
+    lines
+}
+
+/// How good the client was, and its verdict on itself unless a caveat tells it.
+fn client(record: &RunRecord) -> Vec<String> {
+    let Some(trust) = &record.trust else { return Vec::new() };
+    let mut lines = Vec::new();
+    let mut times = |name: &str, statistics: &Option<Statistics>| {
+        let Some(statistics) = statistics else { return };
+        let percentile = |percent| two(statistics.percentile_ms(percent).unwrap_or(0.0));
+        let text = format!("{} / {} / {}", percentile(50.0), percentile(99.0), two(statistics.max_ms));
+        lines.push(value_line(&format!("{name} p50/p99/max (ms):"), text));
+    };
+    times("Dispatch lateness", &trust.lateness);
+    times("Wake-up lag", &trust.wake_lag);
+    let busy: Vec<String> = trust.busy.iter().map(|busy| format!("{:.0}", busy * 100.0)).collect();
+    lines.push(value_line("Worker busy (%):", busy.join(" ")));
+    if trust.connect_failures > 0 {
+        lines.push(value_line("Failed connections:", trust.connect_failures));
+    }
+    lines.push(value_line("Arrivals stamped by:", trust.stamps.name()));
+    if trust.is_ok() {
+        lines.push(trust.text());
     }
     lines
 }

@@ -1,7 +1,7 @@
 //! The `tacho` key of a result file: our own numbers, apart from vLLM's.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::{MetricKind, RunRecord, Statistics};
+use tacho_metrics::{MetricKind, RunRecord, Statistics, Trust};
 
 use super::columns::Column;
 use super::fields::Fields;
@@ -22,6 +22,9 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set(&format!("max_{name}_ms"), statistics.max_ms);
     }
     fields.set("connections_opened", record.truth.connect.count);
+    if let Some(trust) = &record.trust {
+        fields.set("client", client(trust));
+    }
     fields.set("caveats", caveats(record));
     if detail == Detail::PerRequest {
         fields.set("due", Column::Due);
@@ -69,6 +72,27 @@ fn statistics(record: &RunRecord) -> Vec<(&'static str, &Statistics)> {
         ("connect", Some(&truth.connect).filter(|connect| connect.count > 0)),
     ];
     hidden.chain(own).filter_map(|(name, statistics)| Some((name, statistics?))).collect()
+}
+
+/// The client's report on itself.
+fn client(trust: &Trust) -> Dict {
+    let mut client = Dict::new();
+    client.set("trustworthy", trust.is_ok());
+    client.set("verdict", trust.text());
+    client.set("error_p99_ms", trust.error_p99_ms);
+    client.set("clock_source", trust.stamps.name());
+    for (name, statistics) in [("lateness", &trust.lateness), ("wake_lag", &trust.wake_lag)] {
+        let percentile = |percent| statistics.as_ref().and_then(|statistics| statistics.percentile_ms(percent));
+        client.set(format!("p50_{name}_ms"), percentile(50.0));
+        client.set(format!("p99_{name}_ms"), percentile(99.0));
+        client.set(format!("max_{name}_ms"), statistics.as_ref().map(|statistics| statistics.max_ms));
+    }
+    client.set("blurred_share", trust.blurred_share);
+    client.set("busy", trust.busy.iter().map(|&busy| Value::from(busy)).collect::<Vec<_>>());
+    client.set("connections", trust.connections);
+    client.set("connect_failures", trust.connect_failures);
+    client.set("arrival_distance", trust.arrival_distance);
+    client
 }
 
 fn caveats(record: &RunRecord) -> Vec<Value> {

@@ -51,6 +51,7 @@ fn record(case: &Value) -> RunRecord {
         speculative: speculative(),
         diffusion: diffusion(),
         probe: None,
+        ..Measured::default()
     };
     RunRecord::compute(setup(case), measured)
 }

@@ -105,7 +105,14 @@ fn measured(case: &Value, file: &Value) -> Measured {
         p99_ms: float(file, "probe_p99_e2el_ms"),
         max_ms: float(file, "probe_max_e2el_ms"),
     });
-    Measured { samples: samples(file), duration, speculative: speculative(), diffusion: diffusion(), probe }
+    Measured {
+        samples: samples(file),
+        duration,
+        speculative: speculative(),
+        diffusion: diffusion(),
+        probe,
+        ..Measured::default()
+    }
 }
 
 /// The part of a recorded stdout that the report makes.

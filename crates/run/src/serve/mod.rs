@@ -7,6 +7,8 @@ mod probe;
 mod ready;
 mod record;
 mod run;
+mod workers;
 
 pub use prepare::{Contact, Prepared, prepare, save_workload};
 pub use run::run;
+pub use workers::default_workers;

@@ -51,11 +51,19 @@ pub enum Contact {
 /// Prepares a run.
 pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Result<Prepared, Error> {
     plan.endpoint.check()?;
+    // What needs no server comes first: a mistake in it should not cost a wait.
+    let recorded = match &plan.workload {
+        WorkloadPlan::File(path) => Some(read_jsonl(path)?),
+        WorkloadPlan::Sample { .. } => None,
+    };
     let caller = Caller::new(&plan.endpoint, &plan.base_path, CALL)?;
     let (model_id, model_name) = find_model(plan, &caller, sink)?;
     let (tokenizer, tokenizer_id) = load_tokenizer(plan, &model_id)?;
     let mut globals = Globals::seeded(plan.seed);
-    let (mut requests, recorded) = workload(plan, tokenizer.as_ref(), &mut globals, sink)?;
+    let (mut requests, recorded) = match recorded {
+        Some((requests, due)) => (requests, Some(due)),
+        None => (sampled(plan, tokenizer.as_ref(), &mut globals, sink)?, None),
+    };
     if requests.is_empty() {
         return Err(Error::EmptyWorkload);
     }
@@ -95,32 +103,24 @@ fn load_tokenizer(plan: &ServePlan, model_id: &str) -> Result<(Option<Tokenizer>
     }
 }
 
-type Workload = (Vec<Request>, Option<Vec<f64>>);
-
-fn workload(
+/// Samples the data set, and tells what it has to say.
+fn sampled(
     plan: &ServePlan,
     tokenizer: Option<&Tokenizer>,
     globals: &mut Globals,
     sink: &dyn EventSink,
-) -> Result<Workload, Error> {
-    match &plan.workload {
-        WorkloadPlan::File(path) => {
-            let (requests, due) = read_jsonl(path)?;
-            Ok((requests, Some(due)))
-        }
-        WorkloadPlan::Sample { spec, num_prompts, .. } => {
-            let counters = Arc::new(Counters::default());
-            let total = u64::try_from(*num_prompts).unwrap_or(0);
-            sink.event(RunEvent::Started { what: "sampling", total, counters: counters.clone() });
-            let sampled = sample(spec, tokenizer, globals, &counters);
-            sink.event(RunEvent::Finished);
-            let sampled = sampled?;
-            for notice in sampled.notices {
-                sink.event(RunEvent::Warning(notice));
-            }
-            Ok((sampled.requests, None))
-        }
+) -> Result<Vec<Request>, Error> {
+    let WorkloadPlan::Sample { spec, num_prompts, .. } = &plan.workload else { return Ok(Vec::new()) };
+    let counters = Arc::new(Counters::default());
+    let total = u64::try_from(*num_prompts).unwrap_or(0);
+    sink.event(RunEvent::Started { what: "sampling", total, counters: counters.clone() });
+    let sampled = sample(spec, tokenizer, globals, &counters);
+    sink.event(RunEvent::Finished);
+    let sampled = sampled?;
+    for notice in sampled.notices {
+        sink.event(RunEvent::Warning(notice));
     }
+    Ok(sampled.requests)
 }
 
 /// Writes the requests and their due times, whole or not at all.

@@ -3,10 +3,10 @@
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 use tacho_client::Rules;
 use tacho_core::{Clock, Stamp, SystemClock};
-use tacho_loadgen::{Driven, ScheduleSpec};
+use tacho_loadgen::{Driven, ScheduleSpec, WorkerStats};
 use tacho_metrics::{
     Asked, DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, Setup,
-    SpeculativeStatistics, Task, TokenCounter,
+    SpeculativeStatistics, Task, TokenCounter, WorkerUse,
 };
 
 use super::prepare::Prepared;
@@ -47,6 +47,7 @@ pub(super) fn compute(
         prepared.tokenizer.as_ref().map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64)
     };
     let count: Option<TokenCounter<'_>> = prepared.tokenizer.is_some().then_some(&counter);
+    let workers = driven.workers.iter().map(worker_use).collect();
     let samples = driven
         .rows
         .into_iter()
@@ -67,7 +68,20 @@ pub(super) fn compute(
     let speculative = speculative.and_then(|(before, after)| SpeculativeStatistics::between(&before, &after));
     let diffusion = before.diffusion.zip(after.diffusion);
     let diffusion = diffusion.and_then(|(before, after)| DiffusionStatistics::between(before, after, duration));
-    RunRecord::compute(setup, Measured { samples, duration, speculative, diffusion, probe })
+    RunRecord::compute(setup, Measured { samples, duration, speculative, diffusion, probe, workers })
+}
+
+fn worker_use(stats: &WorkerStats) -> WorkerUse {
+    WorkerUse {
+        busy: stats.busy_ns as f64 / stats.total_ns.max(1) as f64,
+        wake_lags: stats.wake_lags_ns.iter().map(|&nanos| nanos as f64 / 1e9).collect(),
+        events: stats.events,
+        coalesced: stats.coalesced,
+        late_coalesced: stats.late_coalesced,
+        connections: stats.connections,
+        connect_failures: stats.connect_failures,
+        kernel_stamps: stats.kernel_stamps,
+    }
 }
 
 fn setup(plan: &ServePlan, prepared: &Prepared, driven: &Driven, moments: &Moments) -> Setup {

@@ -1,6 +1,5 @@
 //! The run itself: rehearse, scrape, send, scrape, compute. Reads like the order of events because it is one.
 
-use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,9 +10,9 @@ use tacho_loadgen::{Drive, Driven, ScheduleSpec, StopSignal, drive};
 use tacho_metrics::{DiffusionCounters, ProbeStatistics, RunRecord, SpeculativeCounters};
 
 use super::prepare::Prepared;
-use super::probe;
 use super::ready::Rehearsal;
 use super::record::{self, Moments};
+use super::{probe, workers::default_workers};
 use crate::Error;
 use crate::plan::{ServePlan, TrafficPlan, WorkloadPlan};
 
@@ -200,9 +199,4 @@ fn drive_with_probes(
         };
         Ok((driven, probes))
     })
-}
-
-/// All cores but one, which is left to the rest of the machine.
-fn default_workers() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZero::get).saturating_sub(1).max(1)
 }

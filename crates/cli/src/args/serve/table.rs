@@ -286,5 +286,7 @@ static FLAGS: &[Flag] = &[
         "Seconds a connection may take to open. Without it only --timeout limits it."),
     own(&["--timeout"], Float, "SEC", Preset::Float(21600.0),
         "Seconds a request may take in all. The default is vLLM's 6 hours."),
+    own(&["--require-trustworthy"], Switch, "", Off,
+        "Exit with 3 when the client itself was too slow or too late for the result to be trusted."),
     own(&["--quiet"], Switch, "", Off, "Print the report and nothing else."),
 ];

@@ -187,6 +187,9 @@ fn the_argument_dump_has_vllms_keys_in_order_and_no_secret() {
 fn help_explains_what_tacho_reads() {
     for (command, table) in COMMANDS {
         let full = printed(&[command, "--help=all"]);
+        for text in [&full, &printed(&[command, "--help"])] {
+            assert!(text.lines().all(|line| line.chars().count() <= crate::args::help::WIDTH), "{text}");
+        }
         for flag in table.flags.iter().filter(|flag| flag.kind != Kind::Help) {
             let shown = full.lines().any(|line| line.split([' ', ',']).any(|word| word == flag.names[0]));
             assert_eq!(shown, !flag.is_passed_on(), "{command} {}", flag.names[0]);

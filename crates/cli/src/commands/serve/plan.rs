@@ -21,10 +21,9 @@ const GRACE: Duration = Duration::from_secs(3);
 /// The plan for these arguments, against the simulator if one was started.
 pub(super) fn of(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<ServePlan> {
     let base_url = simulator.map_or_else(|| args.base_url(), |server| format!("http://{}", server.addr()));
-    let base = Url::parse(&base_url)?;
     Ok(ServePlan {
         endpoint: endpoint(args, &base_url)?,
-        base_path: base.path.trim_end_matches('/').to_owned(),
+        base_path: base_path(&base_url).to_owned(),
         model: ModelPlan { model: args.target.model.clone(), served_name: args.target.served_model_name.clone() },
         tokenizer: match &args.target.tokenizer {
             None if simulator.is_some() => TokenizerPlan::Builtin,
@@ -40,6 +39,12 @@ pub(super) fn of(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result
         traffic: traffic(args)?,
         report: report(args)?,
     })
+}
+
+/// The path of a base URL as it was written; vLLM appends to it as it is.
+fn base_path(base_url: &str) -> &str {
+    let place = base_url.split_once("://").map_or(base_url, |(_, place)| place);
+    place.find('/').map_or("", |at| &place[at..])
 }
 
 fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {

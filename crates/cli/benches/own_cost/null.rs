@@ -1,0 +1,67 @@
+//! A target that answers at once: the ceiling of the dispatch loop itself.
+
+use std::time::{Duration, Instant};
+
+use tacho_core::{Clock, Counters, Observation, Stamp, SystemClock};
+use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, Target, Worker, WorkerStats, drive};
+use tacho_pyrand::RandomState;
+
+struct Null {
+    clock: SystemClock,
+}
+
+struct NullWorker {
+    clock: SystemClock,
+    done: Vec<Observation>,
+}
+
+impl Target for Null {
+    type Worker<'t> = NullWorker;
+
+    fn worker(&self, _id: usize, _of: usize) -> NullWorker {
+        NullWorker { clock: self.clock, done: Vec::new() }
+    }
+}
+
+impl Worker for NullWorker {
+    fn issue(&mut self, mut row: Observation) {
+        row.sent = self.clock.now();
+        row.done = row.sent;
+        self.done.push(row);
+    }
+
+    fn turn(&mut self, _until: Stamp, done: &mut Vec<Observation>) {
+        done.append(&mut self.done);
+    }
+
+    fn abort(&mut self, done: &mut Vec<Observation>) {
+        done.append(&mut self.done);
+    }
+
+    fn take_tokens(&mut self) -> u64 {
+        0
+    }
+
+    fn stats(&self) -> WorkerStats {
+        WorkerStats::default()
+    }
+}
+
+pub(crate) fn requests_per_second() -> f64 {
+    let count = 1_000_000;
+    let at_once = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
+    let timeline = at_once.plan(count, &mut RandomState::new(0)).unwrap();
+    let clock = SystemClock::start();
+    let plan = Drive {
+        timeline: &timeline,
+        max_concurrency: Some(64),
+        workers: 1,
+        grace: Duration::ZERO,
+        clock: &clock,
+        stop: &StopSignal::default(),
+        counters: &Counters::default(),
+    };
+    let start = Instant::now();
+    let driven = drive(&Null { clock }, &plan);
+    driven.rows.len() as f64 / start.elapsed().as_secs_f64()
+}

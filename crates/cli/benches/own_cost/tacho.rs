@@ -1,0 +1,65 @@
+//! The real client, as `tacho serve` uses it, on one worker.
+
+use std::time::Duration;
+
+use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, Rules, StampSource, Url};
+use tacho_core::{Counters, Request, SystemClock};
+use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
+use tacho_pyrand::RandomState;
+use tacho_sim::metronome::send_times;
+
+use crate::server::Server;
+use crate::{Load, Seen, system};
+
+pub(crate) fn run(load: Load) -> Seen {
+    let server = Server::start(load);
+    let clock = SystemClock::start();
+    let requests = vec![Request::text("p", 32, load.tokens as u64); load.streams];
+    let plan = ClientPlan { preconnect: load.streams, spare: false, at_most: Some(load.streams) };
+    let payload = PayloadSpec { model: "metronome".into(), ..PayloadSpec::default() };
+    let client = Client::new(endpoint(&server), &payload, &requests, plan, clock).unwrap();
+    let at_once = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
+    let timeline = at_once.plan(load.streams, &mut RandomState::new(0)).unwrap();
+    let drive_plan = Drive {
+        timeline: &timeline,
+        max_concurrency: None,
+        workers: 1,
+        grace: Duration::ZERO,
+        clock: &clock,
+        stop: &StopSignal::default(),
+        counters: &Counters::default(),
+    };
+    let before = system::cpu_time();
+    let driven = drive(&client, &drive_plan);
+    let cpu = system::cpu_time() - before;
+    let blurred = driven.workers.iter().map(|worker| worker.late_coalesced).sum();
+    let mut seen = Seen { cpu, blurred, ..Seen::default() };
+    for row in &driven.rows {
+        assert!(row.outcome.is_complete(), "{:?}", row.outcome);
+        seen.tokens += row.chunks.len();
+        seen.gaps.extend(row.chunks.windows(2).map(|pair| pair[1].0 - pair[0].0));
+        seen.truth.extend(send_times(&row.text).windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].0)));
+    }
+    assert_eq!(seen.tokens, load.streams * load.tokens);
+    seen
+}
+
+fn endpoint(server: &Server) -> EndpointSpec {
+    EndpointSpec {
+        url: Url::parse(&format!("http://{}/v1/completions", server.address)).unwrap(),
+        backend: BackendKind::OpenAi,
+        rules: Rules::Standard,
+        api_key: None,
+        headers: Vec::new(),
+        insecure: false,
+        ca_file: None,
+        proxy: None,
+        connect_timeout: Duration::from_secs(10),
+        timeout: Duration::from_secs(600),
+        stamps: stamps(),
+    }
+}
+
+fn stamps() -> StampSource {
+    if std::env::var_os("TACHO_BENCH_USER_STAMPS").is_some() { StampSource::User } else { StampSource::Kernel }
+}

@@ -1,0 +1,99 @@
+//! What was typed after `tacho selfcheck`.
+
+use tacho_client::StampSource;
+
+use super::error::Refusal;
+use super::flag::{Flag, Group, Kind, Origin, Preset, Table};
+use super::grammar::Values;
+
+static OPTIONS: Group = Group { title: "options", vllm_title: "options", about: "How hard to look." };
+
+const fn row(
+    names: &'static [&'static str],
+    kind: Kind,
+    metavar: &'static str,
+    preset: Preset,
+    help: &'static str,
+) -> Flag {
+    Flag { names, kind, metavar, preset, group: &OPTIONS, origin: Origin::Tacho, help }
+}
+
+/// The table.
+pub(crate) static TABLE: Table = Table {
+    command: "tacho selfcheck",
+    about: "Measure this machine's client against a server that tells the truth.",
+    examples: &[(
+        "tacho selfcheck",
+        "up to how many streams and tokens/s the client's error stays under 0.1, 1, 10 ms",
+    )],
+    groups: &[&OPTIONS],
+    flags: FLAGS,
+};
+
+#[rustfmt::skip]
+static FLAGS: &[Flag] = &[
+    row(&["-h", "--help"], Kind::Help, "TOPIC", Preset::Unset, "Show this help. --help=all explains every option."),
+    row(&["--streams"], Kind::OneOrMore, "N", Preset::Unset,
+        "Numbers of streams to try, rising. Default: 1 10 100 300 1000 3000."),
+    row(&["--rates"], Kind::OneOrMore, "TOKENS/S", Preset::Unset,
+        "Tokens per second of each stream to try. Default: 20 100."),
+    row(&["--seconds"], Kind::Float, "SEC", Preset::Float(1.0), "Seconds that each stream lasts."),
+    row(&["--workers"], Kind::Int, "N", Preset::Unset,
+        "Threads that receive. Default: all cores but one."),
+    row(&["--timestamps"], Kind::Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"),
+        "Where arriving bytes get their time: kernel, or user to see what the kernel's stamps are worth."),
+    row(&["--json"], Kind::Str, "FILE", Preset::Unset, "Write the numbers to this file as well."),
+];
+
+/// All flags of `tacho selfcheck`.
+#[derive(Debug, Clone)]
+pub(crate) struct SelfcheckArgs {
+    pub(crate) streams: Vec<usize>,
+    pub(crate) rates: Vec<f64>,
+    /// Seconds.
+    pub(crate) seconds: f64,
+    pub(crate) workers: Option<usize>,
+    pub(crate) timestamps: StampSource,
+    pub(crate) json: Option<String>,
+}
+
+impl SelfcheckArgs {
+    /// Reads and checks the values.
+    pub(crate) fn of(values: &Values) -> Result<Self, Refusal> {
+        let seconds = values.float("--seconds");
+        if !(seconds > 0.0 && seconds <= 600.0) {
+            let allowed = "more than 0 and at most 600 seconds";
+            return Err(Refusal::OutOfRange { flag: "--seconds", value: seconds.to_string(), allowed });
+        }
+        let workers = values.maybe_int("--workers");
+        if let Some(value) = workers.filter(|&workers| workers < 1) {
+            return Err(Refusal::OutOfRange { flag: "--workers", value: value.to_string(), allowed: "1 or more" });
+        }
+        Ok(SelfcheckArgs {
+            streams: numbers(values, "--streams", &[1, 10, 100, 300, 1000, 3000])?,
+            rates: numbers(values, "--rates", &[20.0, 100.0])?,
+            seconds,
+            workers: workers.map(|workers| workers.unsigned_abs() as usize),
+            timestamps: match values.text("--timestamps").as_str() {
+                "user" => StampSource::User,
+                _ => StampSource::Kernel,
+            },
+            json: values.maybe_text("--json"),
+        })
+    }
+}
+
+fn numbers<T>(values: &Values, flag: &'static str, preset: &[T]) -> Result<Vec<T>, Refusal>
+where
+    T: std::str::FromStr + PartialOrd + Copy + Default,
+{
+    let Some(given) = values.list(flag) else { return Ok(preset.to_vec()) };
+    let mut numbers = Vec::new();
+    for text in given {
+        match text.parse::<T>() {
+            Ok(number) if number > T::default() => numbers.push(number),
+            _ => return Err(Refusal::OutOfRange { flag, value: text, allowed: "numbers above 0" }),
+        }
+    }
+    Ok(numbers)
+}

@@ -1,0 +1,8 @@
+//! The binary from the outside: exit codes, streams, files, traffic.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod recorded;
+mod scripted;
+mod serve;
+mod signals;
+mod tacho;

@@ -1,0 +1,159 @@
+//! Whole runs against recorded ones: the same command line must send the same requests, write a file with the same
+//! keys in the same order, and print a report of the same shape.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+use tacho_testkit::{golden_files, golden_text};
+
+use crate::scripted::{Asked, Scripted};
+use crate::tacho::{Place, stderr, stdout};
+
+/// Runs whose traffic is not the same twice, or that need what this machine does not have, and why.
+const LEFT_OUT: [(&str, &str); 8] = [
+    ("https-", "needs a TLS server"),
+    ("real-server-", "recorded against a real server"),
+    ("probe", "probes are sent by the clock"),
+    ("timed-trace", "token ids come from a hash that Python salts"),
+    ("connection-refused", "nothing listens"),
+    ("ready-check-retry", "waits five seconds"),
+    ("plots", "pictures are not compared"),
+    ("failures", "failures are cut differently by the scripted server"),
+];
+
+/// Flags of features that this build does not have make argparse's exit code.
+const USAGE: i32 = 2;
+
+fn recorded(case: &Value) -> Vec<Asked> {
+    let requests = case["requests"].as_array().cloned().unwrap_or_default();
+    let header = |request: &Value| {
+        let headers = request["headers"].as_array()?;
+        let pair = headers.iter().find(|pair| pair[0].as_str().unwrap().eq_ignore_ascii_case("x-request-id"))?;
+        pair[1].as_str().map(str::to_owned)
+    };
+    let mut asked: Vec<Asked> = requests
+        .iter()
+        .map(|request| Asked {
+            method: request["method"].as_str().unwrap().to_owned(),
+            path: request["path"].as_str().unwrap().to_owned(),
+            body: request["body_text"].as_str().unwrap_or_default().to_owned(),
+            id: request["x-request-id"].as_str().map(str::to_owned).or_else(|| header(request)),
+        })
+        .collect();
+    asked.sort();
+    asked
+}
+
+/// A report without its numbers.
+fn shape(text: &str) -> Vec<String> {
+    let start = text.lines().skip_while(|line| !line.contains(" Serving Benchmark Result "));
+    let end = start.clone().skip(1).position(|line| line == "=".repeat(50)).unwrap_or(0);
+    let label = |line: &str| line.split_once(':').map_or(line.to_owned(), |(label, _)| format!("{label}:"));
+    start.take(end + 2).map(label).collect()
+}
+
+fn keys(text: &str) -> Vec<String> {
+    let line = text.lines().next().unwrap_or_default();
+    match tacho_core::json::parse(line) {
+        Ok(tacho_core::json::Value::Dict(dict)) => {
+            dict.iter().map(|(key, _)| key.to_owned()).filter(|key| key != "tacho").collect()
+        }
+        other => panic!("not a result: {other:?}"),
+    }
+}
+
+/// Runs one command line of a case; false when this build lacks one of its flags.
+fn check(name: &str, case: &Value, folder: &str) -> bool {
+    let server = Scripted::start(case["server_script"].clone());
+    let place = Place::new();
+    for (file, content) in case["files_given"].as_object().into_iter().flatten() {
+        std::fs::write(place.path().join(file), content.as_str().unwrap_or_default()).unwrap();
+    }
+    let port = server.address.port().to_string();
+    let argv: Vec<String> =
+        case["argv"].as_array().unwrap().iter().map(|word| word.as_str().unwrap().replace("{port}", &port)).collect();
+    let mut args: Vec<&str> = argv.iter().map(String::as_str).collect();
+    args.push("--strict-parity");
+    let mut command = place.command(&args);
+    for (key, value) in case["env"].as_object().into_iter().flatten() {
+        command.env(key, value.as_str().unwrap());
+    }
+    let output = command.output().unwrap();
+    if output.status.code() == Some(USAGE) {
+        return false;
+    }
+    let all_failed = name.contains("all-failed");
+    let fixed = all_failed || name == "pytorch-no-filename";
+    let expected = if all_failed { 1 } else { case["exit_code"].as_i64().unwrap() };
+    assert!(fixed || output.status.code() == Some(expected as i32), "{name}: {}", stderr(&output));
+    let mut ours = server.asked();
+    ours.sort();
+    // The server's own tokenizer is asked under the served name, which upstream forgets.
+    let comparable = |asked: Vec<Asked>| -> Vec<Asked> {
+        let renamed = name.contains("served-model-name") || name.contains("model-from-server");
+        asked.into_iter().filter(|asked| !(renamed && asked.path.contains("tokenize"))).collect()
+    };
+    // What upstream finds out after its first calls is refused before them here.
+    if expected == 0 && !case["requests"].is_null() {
+        assert_eq!(comparable(ours), comparable(recorded(case)), "{name}");
+    }
+    if case["exit_code"] == 0 {
+        let theirs = golden_text(&format!("{folder}/{name}.txt"));
+        assert_eq!(shape(&stdout(&output)), shape(&theirs), "{name}");
+    }
+    check_files(name, case, folder, &place);
+    true
+}
+
+fn check_files(name: &str, case: &Value, folder: &str, place: &Place) {
+    for (file, about) in case["files_written"].as_object().into_iter().flatten() {
+        let saved = tacho_testkit::golden_path(&format!("{folder}/{name}.files/{file}"));
+        if about["kept"] != true || !file.ends_with(".json") || file.contains("pytorch") || !saved.exists() {
+            continue;
+        }
+        // A date in the name is another one today.
+        let ours = place.path().join(file);
+        if ours.exists() {
+            let (theirs, ours) = (std::fs::read_to_string(saved).unwrap(), std::fs::read_to_string(ours).unwrap());
+            assert_eq!(keys(&ours), keys(&theirs), "{name}: {file}");
+        }
+    }
+}
+
+/// All cases worth running: folder, name, content.
+fn cases() -> Vec<(&'static str, String, Value)> {
+    let mut cases = Vec::new();
+    for folder in ["console", "result"] {
+        for path in golden_files(folder, ".case.json") {
+            let file = path.file_name().unwrap().to_string_lossy().into_owned();
+            let name = file.trim_end_matches(".case.json").to_owned();
+            let case: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+            if !LEFT_OUT.iter().any(|(start, _)| name.starts_with(start)) && !case["argv"].is_null() {
+                cases.push((folder, name, case));
+            }
+        }
+    }
+    cases
+}
+
+#[test]
+fn runs_send_and_write_what_the_recorded_ones_did() {
+    let cases = cases();
+    let next = AtomicUsize::new(0);
+    let lacking = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some((folder, name, case)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if !check(name, case, folder) {
+                        lacking.lock().unwrap().push(name.clone());
+                    }
+                }
+            });
+        }
+    });
+    let lacking = lacking.into_inner().unwrap();
+    let run = cases.len() - lacking.len();
+    assert!(run >= 65, "only {run} runs were compared; not understood: {lacking:?}");
+}

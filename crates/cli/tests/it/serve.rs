@@ -1,0 +1,161 @@
+//! `tacho serve` as a user meets it.
+
+use serde_json::{Value, json};
+
+use crate::scripted::Scripted;
+use crate::tacho::{Place, stderr, stdout};
+
+const SMALL: [&str; 8] =
+    ["--num-prompts", "12", "--random-input-len", "16", "--random-output-len", "4", "--sim-profile", "instant"];
+
+fn sim(place: &Place, more: &[&str]) -> std::process::Output {
+    place.run(&[&["serve", "--sim"], &SMALL[..], more].concat())
+}
+
+#[test]
+fn the_simulator_is_benchmarked_without_anything_else() {
+    let place = Place::new();
+    let output = sim(&place, &["--save-result", "--result-filename", "r.json", "--save-detailed"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("Successful requests:                     12        "), "{text}");
+    assert!(text.contains("client: ") || text.contains("caveat: client"), "{text}");
+    let result = place.json("r.json");
+    assert_eq!((&result["completed"], &result["total_output_tokens"]), (&json!(12), &json!(48)));
+    assert_eq!(result["tacho"]["outcomes"]["complete"], 12);
+    assert_eq!(result["tacho"]["due"].as_array().unwrap().len(), 12);
+}
+
+#[test]
+fn bench_serve_is_the_same_command() {
+    let place = Place::new();
+    let output = place.run(&[&["bench", "serve", "--sim"], &SMALL[..]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn a_saved_workload_is_sent_again_to_the_byte() {
+    let place = Place::new();
+    let completions = json!({"routes": {"POST /v1/completions": [{"gen": "completions"}]}});
+    let (first, second) = (Scripted::start(completions.clone()), Scripted::start(completions));
+    let common = ["--model", "m", "--tokenizer", "golden/tokenizers/gpt2", "--ignore-eos"];
+    let port = first.address.port().to_string();
+    let load = ["--port", &port, "--request-rate", "200", "--seed", "3", "--save-workload", "w.jsonl"];
+    let output = place.run(&[&["serve"], &SMALL[..6], &common, &load].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let port = second.address.port().to_string();
+    let output = place.run(&[&["serve"], &common[..], &["--port", &port, "--workload", "w.jsonl"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let bodies = |server: &Scripted| {
+        let mut bodies: Vec<_> = server.asked().into_iter().filter(|asked| asked.path == "/v1/completions").collect();
+        bodies.sort();
+        bodies
+    };
+    assert_eq!(bodies(&first), bodies(&second));
+    assert_eq!(bodies(&first).len(), 12);
+}
+
+#[test]
+fn a_dry_run_needs_no_server() {
+    let place = Place::new();
+    let args = ["serve", "--model", "m", "--tokenizer", "golden/tokenizers/gpt2", "--port", "1", "--dry-run"];
+    let output = place.run(&[&args[..], &["--num-prompts", "5", "--save-workload", "w.jsonl"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("Total input tokens:                      5120"));
+    let lines = std::fs::read_to_string(place.path().join("w.jsonl")).unwrap();
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    let names: Vec<&String> = first.as_object().unwrap().keys().collect();
+    let expected = [
+        "index",
+        "prompt",
+        "prompt_len",
+        "expected_output_len",
+        "request_id",
+        "multi_modal_data",
+        "media",
+        "lora",
+        "timestamp",
+        "chat_messages",
+        "request_overrides",
+        "planned_send_time",
+    ];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn bad_input_gets_one_clear_line() {
+    let place = Place::new();
+    let tokenizer = ["--tokenizer", "golden/tokenizers/gpt2"];
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["serve", "--port", "1"], 1, "cannot reach 127.0.0.1:1"),
+        (&["serve", "--port", "1", "--model", "org/none"], 1, "no tokenizer for \"org/none\""),
+        (&["serve", "--request-rate", "0"], 1, "--request-rate 0.0 is out of range"),
+        (&["serve", "--bogus"], 2, "unrecognized arguments: --bogus"),
+        (&["serve", "--sim", "--endpoint", "/v1/x"], 1, "must end in"),
+        (&["serve", "--workload", "none.jsonl"], 1, "none.jsonl"),
+        (&["serve", "--sim", "--save-result", "--result-filename", "no/such/r.json"], 1, "cannot write results into"),
+        (&["serve", "--host", "no.host.invalid", "--model", "m"], 1, "cannot find the host"),
+    ];
+    for (args, code, words) in cases {
+        let output =
+            place.run(&[args, &tokenizer[..if args.contains(&"--model") && code == 1 { 0 } else { 2 }]].concat());
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
+        assert!(text.contains(words), "{args:?}: {text}");
+        assert!(!text.contains("panicked"), "{text}");
+    }
+}
+
+#[test]
+fn a_wrong_model_fails_with_the_servers_words() {
+    let place = Place::new();
+    let output = sim(&place, &["--model", "right", "--extra-body", "{\"model\": \"wrong\"}"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    assert!(text.contains("all 12 requests failed; the first one: Not Found (404)"), "{text}");
+    assert!(text.contains("wrong"), "{text}");
+}
+
+#[test]
+fn secrets_stay_out_of_every_output() {
+    let place = Place::new();
+    let args = [&["serve", "--sim"], &SMALL[..], &["--header", "X-Secret=hush-hush", "--save-result"]].concat();
+    let mut command = place.command(&[&args[..], &["--save-detailed", "--result-filename", "r.json"]].concat());
+    let output = command.env("OPENAI_API_KEY", "sk-very-secret").env("RUST_LOG", "trace").output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let file = std::fs::read_to_string(place.path().join("r.json")).unwrap();
+    for text in [stdout(&output), stderr(&output), file] {
+        assert!(!text.contains("hush-hush") && !text.contains("sk-very-secret"), "{text}");
+    }
+}
+
+#[test]
+fn hostile_text_cannot_reach_the_terminal() {
+    let place = Place::new();
+    let body = "{\"error\": \"\\u001b[2Jgone\"} \u{1b}[31mred";
+    let answer = json!({"status": 500, "reason": "No", "framing": "length", "segments": [{"text": body}]});
+    let server = Scripted::start(json!({"routes": {"POST /v1/completions": [answer]}}));
+    let port = server.address.port().to_string();
+    let args =
+        ["serve", "--model", "m", "--tokenizer", "golden/tokenizers/gpt2", "--num-prompts", "2", "--port", &port];
+    let output = place.run(&args);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!stdout(&output).contains('\u{1b}') && !stderr(&output).contains('\u{1b}'));
+}
+
+#[test]
+fn a_queue_before_the_limit_is_part_of_the_time_from_due() {
+    let place = Place::new();
+    let slow = json!({"gen": "completions", "delay_by_index": [60], "ttft_ms": 0});
+    let server = Scripted::start(json!({"routes": {"POST /v1/completions": [slow]}}));
+    let port = server.address.port().to_string();
+    let args = ["serve", "--model", "m", "--tokenizer", "golden/tokenizers/gpt2", "--port", &port];
+    let load = ["--request-rate", "100", "--max-concurrency", "2", "--save-result"];
+    let output = place.run(&[&args[..], &SMALL[..6], &load, &["--result-filename", "r.json"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result = place.json("r.json");
+    let mean = |key: &str| result["tacho"][key].as_f64().unwrap();
+    // Twelve requests of 60 ms through two slots: the last pair waits for five others.
+    assert!(mean("mean_e2el_from_due_ms") > 150.0, "{result}");
+    assert!(mean("mean_client_queue_time_ms") > 80.0, "{result}");
+}

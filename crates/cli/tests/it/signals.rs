@@ -1,0 +1,154 @@
+//! Ctrl-C keeps what was measured; a stopped process does not distort what the kernel stamped.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::scripted::Scripted;
+use crate::tacho::{Place, stdout};
+use serde_json::json;
+
+fn signal(name: &str, pid: u32) {
+    assert!(Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap().success());
+}
+
+/// Stops a process and waits until each of its threads stands still.
+fn stop(pid: u32) {
+    signal("STOP", pid);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let stopped = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+    };
+    while !std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten().all(stopped) {
+        assert!(Instant::now() < deadline, "the process does not stop");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn ctrl_c_reports_and_saves_what_was_measured() {
+    let place = Place::new();
+    let server = Scripted::start(json!({"routes": {"POST /v1/completions": [{"gen": "completions"}]}}));
+    let port = server.address.port().to_string();
+    let child = place.spawn(&[
+        "serve",
+        "--model",
+        "m",
+        "--tokenizer",
+        "golden/tokenizers/gpt2",
+        "--port",
+        &port,
+        "--num-prompts",
+        "1000",
+        "--random-input-len",
+        "8",
+        "--random-output-len",
+        "2",
+        "--request-rate",
+        "20",
+        "--save-result",
+        "--result-filename",
+        "r.json",
+    ]);
+    // Only once requests have been answered is there something to lose.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while server.asked().iter().filter(|asked| asked.path == "/v1/completions").count() < 5 {
+        assert!(Instant::now() < deadline, "no requests came");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    signal("INT", child.id());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(stdout(&output).contains("caveat: the run was interrupted"), "{}", stdout(&output));
+    let result = place.json("r.json");
+    assert!(result["completed"].as_u64().unwrap() >= 3, "{result}");
+    assert_eq!(result["tacho"]["interrupted"], true);
+}
+
+/// Answers one completion: stops the client, sends the token while it stands still, and lets it go on 50 ms later.
+/// Gives the time from the request to the token.
+fn answer_while_stopped(mut stream: TcpStream, client: u32) -> Duration {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length: ") {
+            length = value.trim().parse().unwrap();
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    reader.read_exact(&mut vec![0; length]).unwrap();
+    let asked = Instant::now();
+    stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    std::thread::sleep(Duration::from_millis(30));
+    stop(client);
+    let event = "data: {\"choices\": [{\"index\": 0, \"text\": \"a\"}]}\n\n";
+    write!(stream, "{:x}\r\n{event}\r\n", event.len()).unwrap();
+    let sent = asked.elapsed();
+    std::thread::sleep(Duration::from_millis(50));
+    signal("CONT", client);
+    let rest = "data: {\"choices\": [], \"usage\": {\"completion_tokens\": 1}}\n\ndata: [DONE]\n\n";
+    write!(stream, "{:x}\r\n{rest}\r\n0\r\n\r\n", rest.len()).unwrap();
+    sent
+}
+
+/// The reported TTFT minus the true one, in seconds.
+fn ttft_error(timestamps: &str) -> f64 {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let child = place.spawn(&[
+        "serve",
+        "--model",
+        "m",
+        "--tokenizer",
+        "golden/tokenizers/gpt2",
+        "--port",
+        &port,
+        "--num-prompts",
+        "1",
+        "--random-batch-size",
+        "2",
+        "--random-input-len",
+        "8",
+        "--random-output-len",
+        "1",
+        "--save-result",
+        "--save-detailed",
+        "--result-filename",
+        "r.json",
+        "--timestamps",
+        timestamps,
+    ]);
+    let client = child.id();
+    let truth = std::thread::spawn(move || {
+        // The calls around the run are refused; the benchmark request is a POST to its own path.
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut first = [0; 19];
+            if stream.peek(&mut first).unwrap_or(0) < 19 || first != *b"POST /v1/completion" {
+                let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                continue;
+            }
+            return answer_while_stopped(stream, client);
+        }
+        unreachable!("the client connects")
+    });
+    let truth = truth.join().unwrap().as_secs_f64();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    place.json("r.json")["ttfts"][0].as_f64().unwrap() - truth
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn kernel_stamps_do_not_notice_that_the_process_was_stopped() {
+    let (kernel, user) = (ttft_error("kernel"), ttft_error("user"));
+    assert!(kernel.abs() < 0.02, "stamped by the kernel, the error is {kernel} s");
+    assert!(user > 0.03, "stamped by the client, the error is {user} s");
+}

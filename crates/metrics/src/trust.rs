@@ -1,0 +1,283 @@
+//! How far the client itself can be trusted: how late it sent, how late it read, how busy it was, and a verdict.
+
+use crate::{Sample, Setup, Statistics, Truth};
+
+/// How one worker thread of the client kept up.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WorkerUse {
+    /// Share of the run it was working rather than waiting, from 0 to 1.
+    pub busy: f64,
+    /// Seconds from the arrival of bytes at the socket to their reading, a sample of them; empty where unknown.
+    pub wake_lags: Vec<f64>,
+    /// Token events received.
+    pub events: u64,
+    /// Token events that came together with a later one in one read.
+    pub coalesced: u64,
+    /// Those of them that came together because this worker was late, so that their own arrival is not known.
+    pub late_coalesced: u64,
+    /// Connections opened.
+    pub connections: u64,
+    /// Connections that could not be opened.
+    pub connect_failures: u64,
+    /// Whether arrivals were stamped by the kernel.
+    pub kernel_stamps: bool,
+}
+
+/// The client's report on itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trust {
+    /// Who stamped arrivals.
+    pub stamps: StampedBy,
+    /// From due to release, of all requests; nothing when all were due at once.
+    pub lateness: Option<Statistics>,
+    /// From the arrival of bytes to their reading; nothing where the system does not tell.
+    pub wake_lag: Option<Statistics>,
+    /// Share of token events whose own arrival is not known because the client read late.
+    pub blurred_share: f64,
+    /// Busy share of each worker.
+    pub busy: Vec<f64>,
+    /// Connections opened.
+    pub connections: u64,
+    /// Connections that could not be opened.
+    pub connect_failures: u64,
+    /// Largest distance between the distributions of planned and actual gaps between requests.
+    pub arrival_distance: Option<f64>,
+    /// The client's own share in a measured time, 99th percentile, ms.
+    pub error_p99_ms: f64,
+    /// The verdict.
+    pub verdict: TrustVerdict,
+}
+
+/// Who stamped arrivals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StampedBy {
+    /// The kernel, when bytes reached the socket.
+    Kernel,
+    /// The client, right after the read.
+    User,
+}
+
+impl StampedBy {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            StampedBy::Kernel => "kernel",
+            StampedBy::User => "user",
+        }
+    }
+}
+
+/// Whether the client distorted what it measured.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TrustVerdict {
+    /// It did not.
+    Ok,
+    /// It could not read as fast as the server wrote.
+    Saturated {
+        /// Share of events whose arrival is not known.
+        blurred_share: f64,
+        /// Busy share of its busiest worker.
+        busiest: f64,
+    },
+    /// It sent requests late.
+    Late {
+        /// 99th percentile of the delay, ms.
+        p99_ms: f64,
+    },
+    /// It did not send at the rate that was asked for.
+    RateMissed {
+        /// Requests per second by the schedule.
+        planned: f64,
+        /// Requests per second as sent.
+        delivered: f64,
+    },
+    /// Requests did not arrive as the process that was asked for.
+    WrongProcess {
+        /// Distance between planned and actual gaps.
+        distance: f64,
+    },
+}
+
+/// Share of blurred events that makes a client saturated.
+const BLURRED: f64 = 0.05;
+/// Busy share that does.
+const BUSY: f64 = 0.95;
+/// Lateness of dispatch that makes a client late, ms.
+const LATE_MS: f64 = 1.0;
+/// Share of the planned rate that must be delivered.
+const DELIVERED: f64 = 0.95;
+/// Fewer events than this say nothing about saturation.
+const ENOUGH_EVENTS: u64 = 100;
+const PERCENTILES: [f64; 2] = [50.0, 99.0];
+
+impl Trust {
+    /// Judges a run by its samples and what its workers say; nothing when there were no workers to ask.
+    pub fn of(setup: &Setup, samples: &[Sample], truth: &Truth, workers: &[WorkerUse]) -> Option<Self> {
+        let stamps = match workers.first()?.kernel_stamps {
+            true => StampedBy::Kernel,
+            false => StampedBy::User,
+        };
+        let sum = |of: fn(&WorkerUse) -> u64| workers.iter().map(of).sum::<u64>();
+        let events = sum(|worker| worker.events);
+        let lags: Vec<f64> = workers.iter().flat_map(|worker| worker.wake_lags.iter().copied()).collect();
+        let mut trust = Trust {
+            stamps,
+            lateness: setup.is_paced().then(|| truth.dispatch_lateness.clone()),
+            wake_lag: (!lags.is_empty()).then(|| Statistics::of(lags, &PERCENTILES)),
+            blurred_share: if events == 0 { 0.0 } else { sum(|worker| worker.late_coalesced) as f64 / events as f64 },
+            busy: workers.iter().map(|worker| worker.busy).collect(),
+            connections: sum(|worker| worker.connections),
+            connect_failures: sum(|worker| worker.connect_failures),
+            arrival_distance: setup.is_paced().then(|| arrival_distance(samples)).flatten(),
+            error_p99_ms: 0.0,
+            verdict: TrustVerdict::Ok,
+        };
+        trust.error_p99_ms = trust.own_share();
+        trust.verdict = trust.judge(truth, events, samples.len());
+        Some(trust)
+    }
+
+    /// What the client adds to a time from due: its lateness and, where it stamps itself, its wake-up lag.
+    fn own_share(&self) -> f64 {
+        let p99 =
+            |statistics: &Option<Statistics>| statistics.as_ref().and_then(|s| s.percentile_ms(99.0)).unwrap_or(0.0);
+        let read = if self.stamps == StampedBy::User { p99(&self.wake_lag) } else { 0.0 };
+        p99(&self.lateness) + read
+    }
+
+    fn judge(&self, truth: &Truth, events: u64, requests: usize) -> TrustVerdict {
+        let busiest = self.busy.iter().copied().fold(0.0, f64::max);
+        let p99_ms = self.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0)).unwrap_or(0.0);
+        if events >= ENOUGH_EVENTS && (self.blurred_share > BLURRED || (busiest > BUSY && self.blurred_share > 0.0)) {
+            return TrustVerdict::Saturated { blurred_share: self.blurred_share, busiest };
+        }
+        if p99_ms > LATE_MS {
+            return TrustVerdict::Late { p99_ms };
+        }
+        if let Some(rates) = truth.rates.filter(|rates| rates.delivered < rates.planned * DELIVERED)
+            && truth.dispatch_lateness.max_ms > LATE_MS
+        {
+            return TrustVerdict::RateMissed { planned: rates.planned, delivered: rates.delivered };
+        }
+        match self.arrival_distance {
+            Some(distance) if distance > critical_distance(requests) => TrustVerdict::WrongProcess { distance },
+            _ => TrustVerdict::Ok,
+        }
+    }
+
+    /// Whether nothing speaks against the client.
+    pub fn is_ok(&self) -> bool {
+        self.verdict == TrustVerdict::Ok
+    }
+
+    /// One line for a person.
+    pub fn text(&self) -> String {
+        let percent = |share: f64| share * 100.0;
+        match &self.verdict {
+            TrustVerdict::Ok => format!("client: ok, measurement error p99 {:.2} ms", self.error_p99_ms),
+            TrustVerdict::Saturated { blurred_share, busiest } => format!(
+                "client: SATURATED, {:.0} % of events coalesced, busiest worker {:.0} %: use more workers or fewer streams",
+                percent(*blurred_share),
+                percent(*busiest)
+            ),
+            TrustVerdict::Late { p99_ms } => {
+                format!("client: LATE, p99 of dispatch lateness {p99_ms:.2} ms: free a core for it or use more workers")
+            }
+            TrustVerdict::RateMissed { planned, delivered } => {
+                format!("client: RATE MISSED, {delivered:.2} of {planned:.2} requests/s were sent")
+            }
+            TrustVerdict::WrongProcess { distance } => {
+                format!("client: WRONG ARRIVALS, gaps differ from the planned ones by {distance:.3} (KS distance)")
+            }
+        }
+    }
+}
+
+/// The two-sample Kolmogorov-Smirnov distance between planned and actual gaps. Both have one gap per request, so it is
+/// the largest difference of their empirical distribution functions.
+fn arrival_distance(samples: &[Sample]) -> Option<f64> {
+    let gaps = |moment: fn(&Sample) -> f64| {
+        let mut gaps: Vec<f64> = samples.windows(2).map(|pair| moment(&pair[1]) - moment(&pair[0])).collect();
+        gaps.sort_unstable_by(f64::total_cmp);
+        gaps
+    };
+    let (planned, actual) = (gaps(|sample| sample.due), gaps(|sample| sample.released));
+    let count = planned.len();
+    if count == 0 {
+        return None;
+    }
+    // Gaps that differ by less than what the clock and the loop resolve are the same gap.
+    const SAME: f64 = 1e-4;
+    let below = |sorted: &[f64], value: f64| sorted.partition_point(|&gap| gap <= value) as f64 / count as f64;
+    let distance = planned.iter().map(|&gap| {
+        let at_most = below(&actual, gap + SAME);
+        let at_least = below(&actual, gap - SAME);
+        let wanted = below(&planned, gap);
+        (wanted - at_most).max(at_least - wanted).max(0.0)
+    });
+    Some(distance.fold(0.0, f64::max))
+}
+
+/// The distance that two samples of the same process exceed once in a hundred runs.
+fn critical_distance(requests: usize) -> f64 {
+    let gaps = requests.saturating_sub(1).max(1) as f64;
+    1.63 * (2.0 / gaps).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(late: f64) -> Vec<Sample> {
+        (0..200)
+            .map(|index| {
+                let due = f64::from(index) * 0.01;
+                Sample { due, released: due + late, sent: due + late, ..Sample::default() }
+            })
+            .collect()
+    }
+
+    fn trust(samples: &[Sample], worker: WorkerUse) -> Trust {
+        let setup = Setup { request_rate: 100.0, ..Setup::example() };
+        let truth = Truth::of(&setup, samples, 2.0);
+        Trust::of(&setup, samples, &truth, &[worker]).unwrap()
+    }
+
+    #[test]
+    fn a_client_on_time_is_ok() {
+        let worker =
+            WorkerUse { busy: 0.2, events: 5000, coalesced: 4000, kernel_stamps: true, ..WorkerUse::default() };
+        let trust = trust(&samples(5e-5), worker);
+        assert!(trust.is_ok(), "{}", trust.text());
+        assert_eq!(trust.text(), "client: ok, measurement error p99 0.05 ms");
+    }
+
+    #[test]
+    fn a_client_that_reads_late_is_saturated() {
+        let worker = WorkerUse { busy: 0.99, events: 1000, late_coalesced: 310, ..WorkerUse::default() };
+        let trust = trust(&samples(0.0), worker);
+        assert!(trust.text().starts_with("client: SATURATED, 31 % of events coalesced"), "{}", trust.text());
+    }
+
+    #[test]
+    fn a_client_that_sends_late_says_so() {
+        let trust = trust(&samples(0.004), WorkerUse::default());
+        assert_eq!(trust.verdict, TrustVerdict::Late { p99_ms: trust.error_p99_ms });
+    }
+
+    #[test]
+    fn arrivals_in_bundles_are_another_process() {
+        let mut bundled = samples(0.0);
+        for (index, sample) in bundled.iter_mut().enumerate() {
+            sample.released = (index / 4) as f64 * 0.04 + 0.03;
+        }
+        assert!(arrival_distance(&bundled).unwrap() > critical_distance(200));
+        assert_eq!(arrival_distance(&samples(0.0)), Some(0.0));
+    }
+
+    #[test]
+    fn without_workers_there_is_nothing_to_say() {
+        let truth = Truth::of(&Setup::example(), &[], 1.0);
+        assert!(Trust::of(&Setup::example(), &[], &truth, &[]).is_none());
+    }
+}

@@ -1,0 +1,298 @@
+//! A server whose every token tells when it was sent: the truth that a client's own measurements are held against.
+//! No engine and no batching; one thread writes each token at its planned instant, or as fast as the client reads.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tacho_core::{Clock, Stamp, SystemClock};
+
+use crate::Error;
+
+/// How often connections without a stream are looked at.
+const LOOK: Duration = Duration::from_micros(500);
+/// A wait shorter than this is spun.
+const SPIN: Duration = Duration::from_micros(60);
+/// Tokens per write when nothing is paced.
+const FLOOD_BATCH: usize = 32;
+/// Hex digits of a token's text.
+pub const DIGITS: usize = 16;
+
+const EVENT_HEAD: &str = "data: {\"id\":\"cmpl-metronome\",\"object\":\"text_completion\",\"created\":1790000000,\
+    \"model\":\"metronome\",\"choices\":[{\"index\":0,\"text\":\"";
+const EVENT_TAIL: &str = "\",\"logprobs\":null,\"finish_reason\":null,\"stop_reason\":null,\
+    \"prompt_token_ids\":null,\"token_ids\":null}]}\n\n";
+
+/// What the metronome plays.
+#[derive(Debug, Clone, Copy)]
+pub struct MetronomeSpec {
+    /// Tokens of each answer.
+    pub tokens: usize,
+    /// Time between two tokens of a stream; zero floods.
+    pub gap: Duration,
+    /// Time from a request to its first token.
+    pub first: Duration,
+}
+
+/// A running metronome; dropped, it stops.
+#[derive(Debug)]
+pub struct Metronome {
+    address: SocketAddr,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Metronome {
+    /// Listens on a free port of 127.0.0.1. Each token's text is its send time by `clock`, as [`DIGITS`] hex digits of
+    /// nanoseconds.
+    pub fn start(spec: MetronomeSpec, clock: SystemClock) -> Result<Metronome, Error> {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let failed = |source| Error::Bind { addr: any, source };
+        let listener = TcpListener::bind(any).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let over = Arc::new(AtomicBool::new(false));
+        let player = Player { spec, clock, listener, over: over.clone(), streams: Vec::new(), due: BinaryHeap::new() };
+        let thread = std::thread::Builder::new().name("metronome".into()).spawn(move || player.play());
+        Ok(Metronome { address, over, thread: Some(thread.map_err(failed)?) })
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Metronome {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One connection.
+struct Stream {
+    socket: TcpStream,
+    /// Bytes of a request that is not whole yet.
+    heard: Vec<u8>,
+    /// Bytes that the socket did not take.
+    unsent: Vec<u8>,
+    /// Tokens still to send; none while a request is waited for.
+    left: Option<usize>,
+}
+
+struct Player {
+    spec: MetronomeSpec,
+    clock: SystemClock,
+    listener: TcpListener,
+    over: Arc<AtomicBool>,
+    streams: Vec<Option<Stream>>,
+    /// When each paced stream's next token is due.
+    due: BinaryHeap<Reverse<(Stamp, usize)>>,
+}
+
+impl Player {
+    fn play(mut self) {
+        let mut next_look = Stamp::ZERO;
+        while !self.over.load(Ordering::Relaxed) {
+            let now = self.clock.now();
+            if now >= next_look {
+                self.accept();
+                self.listen();
+                next_look = self.clock.now() + LOOK;
+            }
+            if self.spec.gap.is_zero() {
+                if !self.flood() {
+                    std::thread::sleep(LOOK);
+                }
+                continue;
+            }
+            self.tick();
+            let next = self.due.peek().map_or(next_look, |Reverse((due, _))| (*due).min(next_look));
+            let wait = next.since(self.clock.now());
+            if wait > SPIN {
+                std::thread::sleep(wait - SPIN);
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Ok((socket, _)) = self.listener.accept() {
+            if socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true)).is_ok() {
+                let stream = Stream { socket, heard: Vec::new(), unsent: Vec::new(), left: None };
+                match self.streams.iter().position(Option::is_none) {
+                    Some(vacant) => self.streams[vacant] = Some(stream),
+                    None => self.streams.push(Some(stream)),
+                }
+            }
+        }
+    }
+
+    /// Reads requests on connections that have no stream.
+    fn listen(&mut self) {
+        for at in 0..self.streams.len() {
+            let Some(stream) = self.streams[at].as_mut().filter(|stream| stream.left.is_none()) else { continue };
+            match stream.hear() {
+                Ok(false) => {}
+                Ok(true) => {
+                    stream.left = Some(self.spec.tokens);
+                    let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n\
+                        transfer-encoding: chunked\r\n\r\n";
+                    stream.unsent.extend_from_slice(head);
+                    self.due.push(Reverse((self.clock.now() + self.spec.first, at)));
+                }
+                Err(_) => self.streams[at] = None,
+            }
+        }
+    }
+
+    /// Writes every token that is due.
+    fn tick(&mut self) {
+        while let Some(&Reverse((due, at))) = self.due.peek() {
+            if due > self.clock.now() {
+                return;
+            }
+            self.due.pop();
+            let Some(stream) = &mut self.streams[at] else { continue };
+            let Some(left) = stream.left else { continue };
+            push_token(&mut stream.unsent, self.clock.now());
+            stream.left = Some(left - 1);
+            if left == 1 {
+                stream.finish(self.spec.tokens);
+            } else {
+                self.due.push(Reverse((due + self.spec.gap, at)));
+            }
+            if stream.flush().is_err() {
+                self.streams[at] = None;
+            }
+        }
+    }
+
+    /// Writes to every stream that takes something; false when none did.
+    fn flood(&mut self) -> bool {
+        self.due.clear();
+        let mut wrote = false;
+        for at in 0..self.streams.len() {
+            let Some(stream) = self.streams[at].as_mut() else { continue };
+            if stream.unsent.is_empty()
+                && let Some(left) = stream.left
+            {
+                let batch = left.min(FLOOD_BATCH);
+                for _ in 0..batch {
+                    push_token(&mut stream.unsent, Stamp::ZERO);
+                }
+                stream.left = Some(left - batch);
+                if left == batch {
+                    stream.finish(self.spec.tokens);
+                }
+            }
+            match stream.flush() {
+                Ok(taken) => wrote |= taken,
+                Err(_) => self.streams[at] = None,
+            }
+        }
+        wrote
+    }
+}
+
+impl Stream {
+    /// True when a whole request has been read.
+    fn hear(&mut self) -> io::Result<bool> {
+        let mut buffer = [0; 16 << 10];
+        match self.socket.read(&mut buffer) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => self.heard.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        let Some(end) = self.heard.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return Ok(false) };
+        let head = String::from_utf8_lossy(&self.heard[..end]).to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length:")).map(str::trim);
+        let length = length.and_then(|length| length.parse().ok()).unwrap_or(0_usize);
+        let whole = self.heard.len() >= end + 4 + length;
+        if whole {
+            self.heard.clear();
+        }
+        Ok(whole)
+    }
+
+    /// The end of an answer: usage, the closing mark, the last chunk.
+    fn finish(&mut self, tokens: usize) {
+        let usage = format!(
+            "data: {{\"id\":\"cmpl-metronome\",\"choices\":[],\"usage\":{{\"prompt_tokens\":1,\
+             \"completion_tokens\":{tokens}}}}}\n\ndata: [DONE]\n\n"
+        );
+        let _ = write!(self.unsent, "{:x}\r\n{usage}\r\n0\r\n\r\n", usage.len());
+        self.left = None;
+    }
+
+    /// Writes what the socket takes; true when it took something.
+    fn flush(&mut self) -> io::Result<bool> {
+        let mut taken = 0;
+        while taken < self.unsent.len() {
+            match self.socket.write(&self.unsent[taken..]) {
+                Ok(count) => taken += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.unsent.drain(..taken);
+        Ok(taken > 0)
+    }
+}
+
+/// Appends one token event as an HTTP chunk of its own.
+fn push_token(out: &mut Vec<u8>, stamp: Stamp) {
+    let length = EVENT_HEAD.len() + DIGITS + EVENT_TAIL.len();
+    let _ = write!(out, "{length:x}\r\n{EVENT_HEAD}{:016x}{EVENT_TAIL}\r\n", stamp.0);
+}
+
+/// The send times that a metronome's answer tells.
+pub fn send_times(text: &[u8]) -> Vec<Stamp> {
+    let digits = |token: &[u8]| std::str::from_utf8(token).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
+    text.chunks_exact(DIGITS).filter_map(digits).map(Stamp).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(spec: MetronomeSpec) -> String {
+        let clock = SystemClock::start();
+        let metronome = Metronome::start(spec, clock).unwrap();
+        let mut socket = TcpStream::connect(metronome.addr()).unwrap();
+        socket.write_all(b"POST /v1/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}").unwrap();
+        let mut text = Vec::new();
+        let mut buffer = [0; 4096];
+        while !text.ends_with(b"0\r\n\r\n") {
+            let count = socket.read(&mut buffer).unwrap();
+            text.extend_from_slice(&buffer[..count]);
+        }
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn tokens_tell_when_they_were_sent() {
+        let gap = Duration::from_millis(2);
+        let text = answer(MetronomeSpec { tokens: 5, gap, first: Duration::ZERO });
+        let digits: String = text.split("\"text\":\"").skip(1).map(|rest| &rest[..DIGITS]).collect();
+        let times = send_times(digits.as_bytes());
+        assert_eq!(times.len(), 5);
+        assert!(times.windows(2).all(|pair| pair[1] > pair[0]));
+        assert!(times[4].since(times[0]) >= 3 * gap, "{times:?}");
+        assert!(text.contains("\"completion_tokens\":5") && text.contains("data: [DONE]"));
+    }
+
+    #[test]
+    fn a_flood_has_all_its_tokens() {
+        let text = answer(MetronomeSpec { tokens: 1000, gap: Duration::ZERO, first: Duration::ZERO });
+        assert_eq!(text.matches("\"text\":\"").count(), 1000);
+    }
+}
