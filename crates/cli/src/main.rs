@@ -16,6 +16,10 @@ fn main() -> ExitCode {
     let code = match args::parse(std::env::args_os().skip(1)) {
         Ok(Invocation::Print(text)) => exit::print(&text),
         Ok(Invocation::Serve(args)) => exit::report(commands::serve::run(&args)),
+        Ok(Invocation::Throughput(args)) => exit::report(commands::throughput::run(&args)),
+        Ok(Invocation::Latency(args)) => exit::report(commands::latency::run(&args)),
+        Ok(Invocation::Startup(args)) => exit::report(commands::startup::run(&args)),
+        Ok(Invocation::MmProcessor(args)) => exit::report(commands::mm_processor::run(&args)),
         Ok(Invocation::Selfcheck(args)) => exit::report(commands::selfcheck::run(&args)),
         Ok(Invocation::Sim(args)) => exit::report(commands::sim::run(&args)),
         Ok(Invocation::Compare(args)) => exit::report(commands::compare::run(&args)),

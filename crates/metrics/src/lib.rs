@@ -11,6 +11,7 @@ pub mod gate;
 pub mod goodput;
 pub mod latency;
 pub mod metric;
+pub mod offline;
 pub mod per_token;
 pub mod percentile;
 pub mod probe;

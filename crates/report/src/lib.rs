@@ -11,6 +11,7 @@ pub mod json;
 pub mod live;
 pub mod markdown;
 pub mod names;
+pub mod offline;
 pub mod plots;
 pub mod pytorch;
 pub mod results;

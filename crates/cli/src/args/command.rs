@@ -7,6 +7,10 @@ use super::error::{ArgError, ConfigError, UsageError};
 use super::flag::Table;
 use super::gate::GateArgs;
 use super::grammar::{Parsed, Values};
+use super::offline::latency::{self, LatencyArgs};
+use super::offline::mm_processor::{self, MmProcessorArgs};
+use super::offline::startup::{self, StartupArgs};
+use super::offline::throughput::{self, ThroughputArgs};
 use super::report::ReportCommandArgs;
 use super::selfcheck::SelfcheckArgs;
 use super::serve::ServeArgs;
@@ -22,6 +26,14 @@ pub(crate) enum Invocation {
     Print(String),
     /// `tacho serve`.
     Serve(Box<ServeArgs>),
+    /// `tacho throughput`.
+    Throughput(Box<ThroughputArgs>),
+    /// `tacho latency`.
+    Latency(Box<LatencyArgs>),
+    /// `tacho startup`.
+    Startup(Box<StartupArgs>),
+    /// `tacho mm-processor`.
+    MmProcessor(Box<MmProcessorArgs>),
     /// `tacho selfcheck`.
     Selfcheck(Box<SelfcheckArgs>),
     /// `tacho sim`.
@@ -49,6 +61,18 @@ struct Command {
 /// All of them, in the order of the help.
 static COMMANDS: &[Command] = &[
     Command { spellings: &[&["serve"], &["bench", "serve"]], table: &serve::TABLE, build: build_serve },
+    Command {
+        spellings: &[&["throughput"], &["bench", "throughput"]],
+        table: &throughput::TABLE,
+        build: build_throughput,
+    },
+    Command { spellings: &[&["latency"], &["bench", "latency"]], table: &latency::TABLE, build: build_latency },
+    Command { spellings: &[&["startup"], &["bench", "startup"]], table: &startup::TABLE, build: build_startup },
+    Command {
+        spellings: &[&["mm-processor"], &["bench", "mm-processor"]],
+        table: &mm_processor::TABLE,
+        build: build_mm_processor,
+    },
     Command { spellings: &[&["selfcheck"]], table: &selfcheck::TABLE, build: build_selfcheck },
     Command { spellings: &[&["sim"]], table: &sim::TABLE, build: build_sim },
     Command { spellings: &[&["compare"]], table: &compare::TABLE, build: build_compare },
@@ -70,6 +94,30 @@ fn build_serve(values: Values) -> Result<Invocation, ArgError> {
     let args = ServeArgs::from(values);
     serve::check(&args)?;
     Ok(Invocation::Serve(Box::new(args)))
+}
+
+fn build_throughput(values: Values) -> Result<Invocation, ArgError> {
+    let args = ThroughputArgs::from(values);
+    args.check()?;
+    Ok(Invocation::Throughput(Box::new(args)))
+}
+
+fn build_latency(values: Values) -> Result<Invocation, ArgError> {
+    let args = LatencyArgs::from(values);
+    args.check()?;
+    Ok(Invocation::Latency(Box::new(args)))
+}
+
+fn build_startup(values: Values) -> Result<Invocation, ArgError> {
+    let args = StartupArgs::from(values);
+    args.check()?;
+    Ok(Invocation::Startup(Box::new(args)))
+}
+
+fn build_mm_processor(values: Values) -> Result<Invocation, ArgError> {
+    let args = MmProcessorArgs::from(values);
+    args.check()?;
+    Ok(Invocation::MmProcessor(Box::new(args)))
 }
 
 fn build_selfcheck(values: Values) -> Result<Invocation, ArgError> {

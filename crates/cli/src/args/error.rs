@@ -363,6 +363,9 @@ pub(crate) enum Refusal {
     /// An adapter without name.
     #[error("--lora-modules: an adapter name is empty: give the names the server knows")]
     LoraName,
+    /// An offline command's.
+    #[error(transparent)]
+    Offline(#[from] super::offline::OfflineRefusal),
     /// A flag that means nothing without another.
     #[error("{flag} needs {other}: add it, or remove {flag}")]
     Alone {

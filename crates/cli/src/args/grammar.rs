@@ -25,13 +25,24 @@ pub(crate) struct Values {
     given: Vec<bool>,
     /// Flags given more than once, in order of their second appearance.
     pub(crate) duplicates: Vec<String>,
+    /// What was typed for the engine, flags under their full names.
+    pub(crate) engine_words: Vec<String>,
+    /// The part of it that is in no table.
+    pub(crate) unknown: Vec<String>,
 }
 
 impl Values {
     /// All flags at their defaults.
     pub(crate) fn defaults(table: &'static Table) -> Self {
         let values = table.flags.iter().map(|flag| flag.preset.value()).collect();
-        Values { table, values, given: vec![false; table.flags.len()], duplicates: Vec::new() }
+        Values {
+            table,
+            values,
+            given: vec![false; table.flags.len()],
+            duplicates: Vec::new(),
+            engine_words: Vec::new(),
+            unknown: Vec::new(),
+        }
     }
 
     /// Reads words over the values present, which they replace.
@@ -41,14 +52,18 @@ impl Values {
         let words = classify(self.table, folded.words)?;
         let mut seen = vec![false; self.table.flags.len()];
         let has_rest = self.table.flags.iter().any(|flag| flag.kind == Kind::Rest);
-        let (mut plain, mut left_over) = (Vec::new(), Vec::new());
+        let (mut rest, mut left_over) = (Vec::new(), Vec::new());
         let mut at = 0;
         while let Some(word) = words.get(at) {
             at += 1;
             let (flag_at, name, explicit) = match word {
                 Word::Option { flag_at, name, explicit } => (*flag_at, *name, explicit.as_deref()),
                 Word::Plain(text) if has_rest => {
-                    plain.push(text.clone());
+                    rest.push(text.clone());
+                    continue;
+                }
+                Word::Unknown(text) if self.table.has_engine() && text != "--" => {
+                    at += self.pass_on_unknown(text, &words[at..]);
                     continue;
                 }
                 Word::Plain(text) | Word::Unknown(text) => {
@@ -70,6 +85,9 @@ impl Values {
                 continue;
             }
             self.values[flag_at] = value;
+            if flag.origin == Origin::Engine {
+                self.engine_words.extend(typed(name, explicit, &args));
+            }
             if seen[flag_at] && !self.duplicates.iter().any(|known| known == flag.names[0]) {
                 self.duplicates.push(flag.names[0].to_owned());
             }
@@ -77,9 +95,9 @@ impl Values {
             self.given[flag_at] = true;
         }
         if let Some(at) = self.table.flags.iter().position(|flag| flag.kind == Kind::Rest) {
-            self.append(at, Value::List(words_of(std::mem::take(&mut plain))), false);
+            self.append(at, Value::List(words_of(std::mem::take(&mut rest))), false);
         }
-        left_over.extend(plain);
+        left_over.extend(rest);
         if left_over.is_empty() {
             Ok(Parsed::Values(self))
         } else {
@@ -93,6 +111,15 @@ impl Values {
             (Value::List(known), Value::List(items)) if add => known.extend(items),
             (value, items) => *value = items,
         }
+    }
+
+    /// Takes an option that only the engine can know, and the values after it; says how many they are.
+    fn pass_on_unknown(&mut self, option: &str, after: &[Word]) -> usize {
+        let values = plain(after, usize::MAX);
+        let words: Vec<String> = std::iter::once(option.to_owned()).chain(values.iter().cloned()).collect();
+        self.unknown.extend_from_slice(&words);
+        self.engine_words.extend(words);
+        values.len()
     }
 
     /// Every flag that has a value, with the name of its value.
@@ -244,14 +271,7 @@ fn arguments(flag: &Flag, explicit: Option<&str>, after: &[Word]) -> Result<(usi
         Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated => usize::MAX,
         _ => 1,
     };
-    let values: Vec<String> = after
-        .iter()
-        .map_while(|word| match word {
-            Word::Plain(text) => Some(text.clone()),
-            _ => None,
-        })
-        .take(most)
-        .collect();
+    let values = plain(after, most);
     match flag.kind {
         Kind::OneOrMore | Kind::Repeated if values.is_empty() => Err(UsageError::NoValues { flag: flag.title() }),
         Kind::AnyNumber => Ok((values.len(), values)),
@@ -264,13 +284,33 @@ fn words_of(words: Vec<String>) -> Vec<Value> {
     words.into_iter().map(Value::from).collect()
 }
 
+/// The plain words that come next.
+fn plain(after: &[Word], most: usize) -> Vec<String> {
+    let texts = after.iter().map_while(|word| match word {
+        Word::Plain(text) => Some(text.clone()),
+        _ => None,
+    });
+    texts.take(most).collect()
+}
+
+/// An option as it was typed, under its full name.
+fn typed(name: &str, explicit: Option<&str>, args: &[String]) -> Vec<String> {
+    match explicit {
+        Some(value) => vec![format!("{name}={value}")],
+        None => std::iter::once(name.to_owned()).chain(args.iter().cloned()).collect(),
+    }
+}
+
 /// The typed value; `name` is the option string used, which decides a three-state switch.
 fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError> {
     let text = args.first().map_or("", String::as_str);
     let bad = |kind| UsageError::BadValue { flag: flag.title(), kind, value: text.to_owned() };
     match flag.kind {
         Kind::Help | Kind::Switch => Ok(Value::Bool(true)),
-        Kind::TriState => Ok(Value::Bool(name == flag.names[0])),
+        Kind::TriState => Ok(Value::Bool(!name.starts_with("--no-"))),
+        // The engine may know forms of a value that this table does not.
+        Kind::Int if flag.is_passed_on() => Ok(python_int(text).unwrap_or_else(|| Value::from(text))),
+        Kind::Float if flag.is_passed_on() => Ok(python_float(text).map_or_else(|| Value::from(text), Value::Float)),
         Kind::Str => Ok(Value::from(text)),
         Kind::Float => python_float(text).map(Value::Float).ok_or_else(|| bad("float")),
         Kind::Json => parse_json(text).map_err(|_| bad("loads")),

@@ -4,12 +4,14 @@
 mod command;
 pub(crate) mod compare;
 mod config;
+mod engine;
 mod error;
 mod flag;
 pub(crate) mod gate;
 mod grammar;
 mod help;
-mod number;
+pub(crate) mod number;
+pub(crate) mod offline;
 pub(crate) mod report;
 mod repr;
 pub(crate) mod selfcheck;

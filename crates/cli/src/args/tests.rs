@@ -2,6 +2,7 @@
 
 mod cases;
 mod file;
+mod offline;
 mod parity;
 mod plots;
 mod refusals;

@@ -4,6 +4,7 @@
 
 mod file_names;
 mod given;
+mod offline;
 mod outcomes;
 mod own_block;
 mod pytorch;
