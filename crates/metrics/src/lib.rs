@@ -12,6 +12,7 @@ pub mod probe;
 mod prometheus;
 pub mod record;
 pub mod sample;
+pub mod search;
 pub mod setup;
 pub mod speculative;
 pub mod statistics;

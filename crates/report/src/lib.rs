@@ -8,6 +8,7 @@ pub mod live;
 pub mod names;
 pub mod pytorch;
 pub mod style;
+pub mod sweep_table;
 
 pub use error::Error;
 pub use live::{Live, Progress};

@@ -3,6 +3,7 @@
 mod error;
 mod plan;
 pub mod serve;
+pub mod sweep;
 
 pub use error::Error;
 pub use plan::{LoraAssignment, LoraPlan, ModelPlan, ReportPlan, ServePlan, TokenizerPlan, TrafficPlan, WorkloadPlan};

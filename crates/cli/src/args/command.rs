@@ -7,7 +7,8 @@ use super::flag::Table;
 use super::grammar::{Parsed, Values};
 use super::serve::ServeArgs;
 use super::sim::SimArgs;
-use super::{config, help, serve, sim};
+use super::sweep::{StartupSweepArgs, SweepArgs};
+use super::{config, help, serve, sim, sweep};
 
 /// What a command line asks for.
 #[derive(Debug)]
@@ -18,6 +19,10 @@ pub(crate) enum Invocation {
     Serve(Box<ServeArgs>),
     /// `tacho sim`.
     Sim(Box<SimArgs>),
+    /// `tacho sweep serve` and its relatives.
+    Sweep(Box<SweepArgs>),
+    /// `tacho sweep startup`.
+    SweepStartup(Box<StartupSweepArgs>),
 }
 
 /// A subcommand: the words that call it, and what they lead to.
@@ -31,6 +36,26 @@ struct Command {
 /// All of them, in the order of the help.
 static COMMANDS: &[Command] = &[
     Command { spellings: &[&["serve"], &["bench", "serve"]], table: &serve::TABLE, build: build_serve },
+    Command {
+        spellings: &[&["sweep", "serve"], &["bench", "sweep", "serve"]],
+        table: &sweep::SERVE,
+        build: |values| Ok(Invocation::Sweep(Box::new(SweepArgs::serve(&values)?))),
+    },
+    Command {
+        spellings: &[&["sweep", "serve_workload"], &["bench", "sweep", "serve_workload"]],
+        table: &sweep::SERVE_WORKLOAD,
+        build: |values| Ok(Invocation::Sweep(Box::new(SweepArgs::serve_workload(&values)?))),
+    },
+    Command {
+        spellings: &[&["sweep", "serve_sla"], &["bench", "sweep", "serve_sla"]],
+        table: &sweep::SERVE_SLA,
+        build: |values| Ok(Invocation::Sweep(Box::new(SweepArgs::serve_sla(&values)?))),
+    },
+    Command {
+        spellings: &[&["sweep", "startup"], &["bench", "sweep", "startup"]],
+        table: &sweep::STARTUP,
+        build: |values| Ok(Invocation::SweepStartup(Box::new(StartupSweepArgs::new(&values)?))),
+    },
     Command { spellings: &[&["sim"]], table: &sim::TABLE, build: build_sim },
 ];
 
@@ -89,6 +114,11 @@ fn outside(args: &[String]) -> Result<Invocation, ArgError> {
     match words[..] {
         [] | ["-h" | "--help" | "help", ..] | ["bench", "-h" | "--help", ..] => Ok(Invocation::Print(top_help())),
         ["-v" | "-V" | "--version", ..] => Ok(Invocation::Print(format!("tacho {}\n", env!("CARGO_PKG_VERSION")))),
+        ["sweep", "-h" | "--help", ..] | ["bench", "sweep", "-h" | "--help", ..] => Ok(Invocation::Print(top_help())),
+        ["sweep"] | ["bench", "sweep"] => usage("tacho sweep", UsageError::Missing { what: "sweep_type" }),
+        ["sweep", word, ..] | ["bench", "sweep", word, ..] => {
+            usage("tacho sweep", bad_word("sweep_type", word, after("sweep")))
+        }
         ["bench"] => usage("tacho bench", UsageError::Missing { what: "bench_type" }),
         ["bench", word, ..] => usage("tacho bench", bad_word("bench_type", word, after("bench"))),
         [word, ..] if word.starts_with('-') => usage("tacho", UsageError::Unrecognized { tokens: args.to_vec() }),
@@ -105,13 +135,21 @@ fn spellings() -> impl Iterator<Item = &'static [&'static str]> {
 }
 
 fn first_words() -> Vec<&'static str> {
-    let mut words: Vec<&'static str> = spellings().map(|spelling| spelling[0]).collect();
-    words.dedup();
-    words
+    unique(spellings().map(|spelling| spelling[0]))
 }
 
 fn after(first: &str) -> Vec<&'static str> {
-    spellings().filter(|spelling| spelling.len() == 2 && spelling[0] == first).map(|spelling| spelling[1]).collect()
+    unique(spellings().filter(|spelling| spelling.len() > 1 && spelling[0] == first).map(|spelling| spelling[1]))
+}
+
+fn unique(words: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    let mut known = Vec::new();
+    for word in words {
+        if !known.contains(&word) {
+            known.push(word);
+        }
+    }
+    known
 }
 
 /// The help of `tacho` itself.

@@ -230,7 +230,7 @@ fn arguments(flag: &Flag, explicit: Option<&str>, after: &[Word]) -> Result<(usi
         .collect();
     match flag.kind {
         Kind::OneOrMore if values.is_empty() => Err(UsageError::NoValues { flag: flag.title() }),
-        Kind::AnyNumber => Ok((values.len(), values)),
+        Kind::AnyNumber | Kind::OptionalStr => Ok((values.len(), values)),
         _ if values.is_empty() && !takes_none => Err(UsageError::NoValue { flag: flag.title() }),
         _ => Ok((values.len(), values)),
     }
@@ -243,7 +243,8 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
     match flag.kind {
         Kind::Help | Kind::Switch => Ok(Value::Bool(true)),
         Kind::TriState => Ok(Value::Bool(name == flag.names[0])),
-        Kind::Str => Ok(Value::from(text)),
+        Kind::OptionalStr if args.is_empty() => Ok(Value::Bool(true)),
+        Kind::Str | Kind::OptionalStr => Ok(Value::from(text)),
         Kind::Float => python_float(text).map(Value::Float).ok_or_else(|| bad("float")),
         Kind::Json => parse_json(text).map_err(|_| bad("loads")),
         Kind::AnyNumber | Kind::OneOrMore => {

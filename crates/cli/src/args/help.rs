@@ -136,6 +136,7 @@ fn synopsis(flag: &Flag, full: bool) -> String {
     match flag.kind {
         Kind::Help | Kind::Switch | Kind::TriState => names,
         Kind::Choice(choices) if full => format!("{names} {{{}}}", choices.join(",")),
+        Kind::OptionalStr => format!("{names} [{value}]"),
         Kind::AnyNumber => format!("{names} [{value} ...]"),
         Kind::OneOrMore => format!("{names} {value} [{value} ...]"),
         _ => format!("{names} {value}"),

@@ -11,6 +11,7 @@ mod number;
 mod repr;
 pub(crate) mod serve;
 pub(crate) mod sim;
+pub(crate) mod sweep;
 mod tokens;
 
 pub(crate) use command::{Invocation, parse};

@@ -2,3 +2,5 @@
 
 pub(crate) mod serve;
 pub(crate) mod sim;
+pub(crate) mod supervise;
+pub(crate) mod sweep;

@@ -116,6 +116,8 @@ fn assert_kind(flag: &Flag, option: &Json) {
         Kind::Int => ("Store", Some("int"), Json::Null),
         Kind::Float => ("Store", Some("float"), Json::Null),
         Kind::Str | Kind::Choice(_) => ("Store", Some("str"), Json::Null),
+        // Older releases took a name here.
+        Kind::OptionalStr => ("StoreTrue", None, Json::from(0)),
         Kind::Json => ("Store", Some("json (json.loads)"), Json::Null),
         Kind::Switch => ("StoreTrue", None, Json::from(0)),
         Kind::TriState => ("BooleanOptional", None, Json::from(0)),
