@@ -199,8 +199,13 @@ fn killed_sweep_resumes_to_the_same_result() {
     let broken = prepared();
     let mut resume = false;
     for step in 1..=8_u32 {
-        let mut child =
-            broken.command(&[]).args(args(&broken, resume)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = broken
+            .command(&[])
+            .args(args(&broken, resume))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         std::thread::sleep(length * step / 24);
         child.kill().unwrap();
         child.wait().unwrap();
@@ -243,8 +248,12 @@ fn wait_for(what: &str, done: impl Fn() -> bool) {
 #[test]
 fn a_server_that_dies_costs_only_its_own_combinations() {
     let place = Place::new();
-    place.script("diesvllm", "#!/bin/sh\necho out of memory >&2\ncase \"$*\" in *bad*) exit 3;; esac\nexec ./fakevllm \"$@\"\n");
-    place.script("stub", "#!/bin/sh\nwhile [ \"$1\" != --result-dir ]; do shift; done\necho '{\"x\": 1}' > \"$2/$4\"\n");
+    place.script(
+        "diesvllm",
+        "#!/bin/sh\necho out of memory >&2\ncase \"$*\" in *bad*) exit 3;; esac\nexec ./fakevllm \"$@\"\n",
+    );
+    place
+        .script("stub", "#!/bin/sh\nwhile [ \"$1\" != --result-dir ]; do shift; done\necho '{\"x\": 1}' > \"$2/$4\"\n");
     place.write("serve.json", r#"{"first/bad": {"bad": 1}, "good": {"ok": 1}}"#);
     let serve = format!("./diesvllm serve --port {}", place.port);
     let args = ["sweep", "serve", "--serve-cmd", &serve, "--bench-cmd", "./stub", "--serve-params", "serve.json"];

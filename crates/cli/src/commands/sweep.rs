@@ -45,6 +45,9 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
         ready_timeout: Duration::from_secs(args.server_ready_timeout),
     };
     let host: &dyn Host = simulators.as_ref().map_or(&processes, |simulators| simulators);
+    if let SweepKind::Workload { variable, .. } | SweepKind::Sla { variable, .. } = &args.kind {
+        variable.check(&plan.bench_sets, "the search over load levels")?;
+    }
     if !plan.dry_run {
         experiment.open(&args.kind, &plan)?;
     }

@@ -59,9 +59,26 @@ impl Session<'_> {
             self.say("[NO SUCCESSFUL MEASURED RUNS] leaving combination retryable");
             return Ok(results);
         }
-        let list = Value::List(results.iter().cloned().map(Value::Dict).collect());
-        self.archive.keep(&layout::summary_file(what.folder), &list, Style::Result).map_err(Stop::Sweep)?;
+        self.sum_up(what.folder, &results)?;
         Ok(results)
+    }
+
+    /// Runs a combination once more and adds the result to those there are.
+    pub(super) fn combine_once_more(
+        &mut self,
+        slot: &mut Slot,
+        what: Combination<'_>,
+        number: usize,
+        results: &mut Vec<Dict>,
+    ) -> Result<(), Stop> {
+        let output = layout::run_file(what.folder, number);
+        results.extend(self.run_one(slot, what, number as i64, &output)?);
+        self.sum_up(what.folder, results)
+    }
+
+    fn sum_up(&self, folder: &Path, results: &[Dict]) -> Result<(), Stop> {
+        let list = Value::List(results.iter().cloned().map(Value::Dict).collect());
+        self.archive.keep(&layout::summary_file(folder), &list, Style::Result).map_err(Stop::Sweep)
     }
 
     /// Whether all results of a combination are stored.

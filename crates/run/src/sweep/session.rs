@@ -233,8 +233,8 @@ impl<'a> Session<'a> {
             self.say(format!("Experiment will be saved at: {place}"));
             return Ok(Report::default());
         }
-        self.add(Vec::new()).or_else(|stop| match stop {
-            Stop::Sweep(failure) | Stop::Server(failure) => Err(Error::Ended(failure)),
+        self.add(Vec::new()).map_err(|stop| match stop {
+            Stop::Sweep(failure) | Stop::Server(failure) => Error::Ended(failure),
         })?;
         self.sink.event(RunEvent::Finished);
         if self.plan.continue_on_error || !self.rows.is_empty() || self.failures.is_empty() {

@@ -200,17 +200,19 @@ impl Pair<'_> {
         while runs < asked + MORE_RUNS && session.archive.result(&run_file(&folder, runs)).is_some() {
             runs += 1;
         }
+        let mut results = self.measure(session, slot, level, runs)?;
+        if results.is_empty() {
+            return Ok(None);
+        }
+        let bench = self.bench.with(self.plan.variable.key(), level);
         loop {
-            let results = self.measure(session, slot, level, runs)?;
-            if results.is_empty() {
-                return Ok(None);
-            }
-            let values = values(target, &results).map_err(Stop::Sweep)?;
-            let verdict = Verdict::of(target, &values);
+            let verdict = Verdict::of(target, &values(target, &results).map_err(Stop::Sweep)?);
             // Unlimited load is far off every boundary worth a repetition.
             if level == UNLIMITED || !verdict.is_open() || runs >= asked + MORE_RUNS {
                 return Ok(Some(Level { tried: Tried { level, verdict }, results }));
             }
+            let what = Combination { serve: self.serve, bench: &bench, folder: &folder };
+            session.combine_once_more(slot, what, runs, &mut results)?;
             runs += 1;
         }
     }

@@ -45,7 +45,7 @@ impl LoadVariable {
     }
 
     /// Refuses client sets that set what is explored.
-    pub(super) fn check(self, bench_sets: &[ParamSet], what: &'static str) -> Result<(), Error> {
+    pub fn check(self, bench_sets: &[ParamSet], what: &'static str) -> Result<(), Error> {
         let is_it = |key: &str| key.replace('-', "_") == self.key();
         let mut keys = bench_sets.iter().flat_map(|set| set.params().map(|(key, _)| key));
         keys.find(|key| is_it(key)).map_or(Ok(()), |key| Err(Error::Explored { key: key.to_owned(), what }))

@@ -3,13 +3,15 @@
 use super::*;
 use crate::args::flag::Kind;
 use crate::args::help::WIDTH;
-use crate::args::{serve as serve_args, sim as sim_args};
+use crate::args::{serve as serve_args, sim as sim_args, sweep as sweep_args};
 
 #[test]
 fn help_explains_every_usable_flag_within_the_width() {
-    for table in [&serve_args::TABLE, &sim_args::TABLE] {
-        let word = table.command.trim_start_matches("tacho ");
-        let (brief, full) = (printed(&[word, "-h"]), printed(&[word, "--help=all"]));
+    let sweeps = [&sweep_args::SERVE, &sweep_args::SERVE_WORKLOAD, &sweep_args::SERVE_SLA, &sweep_args::STARTUP];
+    for table in [&serve_args::TABLE, &sim_args::TABLE].into_iter().chain(sweeps) {
+        let words: Vec<&str> = table.command.split(' ').skip(1).collect();
+        let help = |flag: &'static str| printed(&[&words[..], &[flag]].concat());
+        let (brief, full) = (help("-h"), help("--help=all"));
         for text in [&brief, &full] {
             assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         }

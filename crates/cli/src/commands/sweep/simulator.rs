@@ -26,11 +26,11 @@ impl Simulators {
 
     /// Refuses a command that cannot be read.
     pub(super) fn check(&self, command: &[String]) -> anyhow::Result<()> {
-        spec(&sim_args(command)?).map(drop)
+        spec(&*sim_args(command)?).map(drop)
     }
 
     fn start_one(&self, command: &[String]) -> anyhow::Result<Rc<Server>> {
-        let mut spec = spec(&sim_args(command)?)?;
+        let mut spec = spec(&*sim_args(command)?)?;
         if option(command, "--port").is_none() {
             spec.port = 0;
         }
