@@ -1,4 +1,5 @@
 //! Sweeps as commands: recorded ones, interrupted ones, and ones with nothing but the simulator.
+#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use std::fs;
 use std::net::TcpListener;
