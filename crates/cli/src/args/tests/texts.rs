@@ -76,7 +76,7 @@ fn usage_errors_show_usage_and_exit_2() {
     );
     assert_eq!(
         report(&["nope"]),
-        "usage: tacho [options]\ntacho: error: argument command: invalid choice: 'nope' (choose from 'serve', 'bench', 'sim')"
+        "usage: tacho [options]\ntacho: error: argument command: invalid choice: 'nope' (choose from 'serve', 'bench', 'sweep', 'sim')"
     );
     assert!(report(&["bench"]).ends_with("tacho bench: error: the following arguments are required: bench_type"));
     assert!(report(&["--bogus"]).ends_with("tacho: error: unrecognized arguments: --bogus"));
@@ -88,4 +88,22 @@ fn words_must_be_unicode() {
     use std::os::unix::ffi::OsStringExt;
     let error = parse([std::ffi::OsString::from_vec(vec![0xff])]).unwrap_err();
     assert_eq!(error.exit_code(), 2);
+}
+
+#[test]
+fn sweeps_name_what_is_missing_or_unknown() {
+    let message = |words: &[&str]| {
+        let error = parse_words(words).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        error.to_string()
+    };
+    assert_eq!(message(&["bench", "sweep"]), "the following arguments are required: sweep_type");
+    assert!(
+        message(&["sweep", "nope"]).starts_with("argument sweep_type: invalid choice: 'nope' (choose from 'serve',")
+    );
+    assert_eq!(message(&["sweep", "serve"]), "the following arguments are required: --serve-cmd, --bench-cmd");
+    let only_server = ["bench", "sweep", "serve", "--serve-cmd", "x"];
+    assert_eq!(message(&only_server), "the following arguments are required: --bench-cmd");
+    let neither = ["sweep", "serve_sla", "--serve-cmd", "x", "--bench-cmd", "y"];
+    assert_eq!(message(&neither), "the following arguments are required: --sla-params");
 }
