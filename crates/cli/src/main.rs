@@ -12,6 +12,9 @@ use args::Invocation;
 use exit::Exit;
 
 fn main() -> ExitCode {
+    if let Some(command) = commands::supervise::asked(std::env::args_os()) {
+        return commands::supervise::run(&command);
+    }
     logging::init();
     let code = match args::parse(std::env::args_os().skip(1)) {
         Ok(Invocation::Print(text)) => exit::print(&text),
@@ -27,6 +30,8 @@ fn main() -> ExitCode {
         Ok(Invocation::Report(args)) => exit::report(commands::report::run(&args)),
         Ok(Invocation::SweepPlot(args)) => exit::report(commands::sweep::plot::run(&args)),
         Ok(Invocation::SweepPareto(args)) => exit::report(commands::sweep::plot_pareto::run(&args)),
+        Ok(Invocation::Sweep(args)) => exit::report(commands::sweep::run(&args)),
+        Ok(Invocation::SweepStartup(args)) => exit::report(commands::sweep::run_startup(&args)),
         Err(error) => exit::refuse(&error),
     };
     code.into()

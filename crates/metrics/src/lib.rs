@@ -18,6 +18,7 @@ pub mod probe;
 mod prometheus;
 pub mod record;
 pub mod sample;
+pub mod search;
 pub mod server_metrics;
 pub mod setup;
 pub mod speculative;

@@ -16,6 +16,7 @@ pub mod plots;
 pub mod pytorch;
 pub mod results;
 pub mod style;
+pub mod sweep_table;
 
 pub use error::Error;
 pub use live::{Live, Progress};

@@ -8,6 +8,7 @@ mod plan;
 pub mod selfcheck;
 pub mod serve;
 pub mod startup;
+pub mod sweep;
 pub mod throughput;
 
 pub use error::Error;

@@ -17,6 +17,7 @@ use super::serve::ServeArgs;
 use super::sim::SimArgs;
 use super::sweep::plot::PlotArgs;
 use super::sweep::plot_pareto::ParetoArgs;
+use super::sweep::{StartupSweepArgs, SweepArgs};
 use super::{compare, config, gate, help, report, selfcheck, serve, sim, sweep};
 
 /// What a command line asks for.
@@ -48,6 +49,10 @@ pub(crate) enum Invocation {
     SweepPlot(Box<PlotArgs>),
     /// `tacho sweep plot_pareto`.
     SweepPareto(Box<ParetoArgs>),
+    /// `tacho sweep serve` and its relatives.
+    Sweep(Box<SweepArgs>),
+    /// `tacho sweep startup`.
+    SweepStartup(Box<StartupSweepArgs>),
 }
 
 /// A subcommand: the words that call it, and what they lead to.
@@ -74,6 +79,26 @@ static COMMANDS: &[Command] = &[
         build: build_mm_processor,
     },
     Command { spellings: &[&["selfcheck"]], table: &selfcheck::TABLE, build: build_selfcheck },
+    Command {
+        spellings: &[&["sweep", "serve"], &["bench", "sweep", "serve"]],
+        table: &sweep::SERVE,
+        build: |values| Ok(Invocation::Sweep(Box::new(SweepArgs::serve(&values)?))),
+    },
+    Command {
+        spellings: &[&["sweep", "serve_workload"], &["bench", "sweep", "serve_workload"]],
+        table: &sweep::SERVE_WORKLOAD,
+        build: |values| Ok(Invocation::Sweep(Box::new(SweepArgs::serve_workload(&values)?))),
+    },
+    Command {
+        spellings: &[&["sweep", "serve_sla"], &["bench", "sweep", "serve_sla"]],
+        table: &sweep::SERVE_SLA,
+        build: |values| Ok(Invocation::Sweep(Box::new(SweepArgs::serve_sla(&values)?))),
+    },
+    Command {
+        spellings: &[&["sweep", "startup"], &["bench", "sweep", "startup"]],
+        table: &sweep::STARTUP,
+        build: |values| Ok(Invocation::SweepStartup(Box::new(StartupSweepArgs::new(&values)?))),
+    },
     Command { spellings: &[&["sim"]], table: &sim::TABLE, build: build_sim },
     Command { spellings: &[&["compare"]], table: &compare::TABLE, build: build_compare },
     Command { spellings: &[&["gate"]], table: &gate::TABLE, build: build_gate },
@@ -216,17 +241,21 @@ fn spellings() -> impl Iterator<Item = &'static [&'static str]> {
 }
 
 fn first_words() -> Vec<&'static str> {
-    let mut words: Vec<&'static str> = Vec::new();
-    for spelling in spellings() {
-        if !words.contains(&spelling[0]) {
-            words.push(spelling[0]);
-        }
-    }
-    words
+    unique(spellings().map(|spelling| spelling[0]))
 }
 
 fn after(first: &str) -> Vec<&'static str> {
-    spellings().filter(|spelling| spelling.len() == 2 && spelling[0] == first).map(|spelling| spelling[1]).collect()
+    unique(spellings().filter(|spelling| spelling.len() > 1 && spelling[0] == first).map(|spelling| spelling[1]))
+}
+
+fn unique(words: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    let mut known = Vec::new();
+    for word in words {
+        if !known.contains(&word) {
+            known.push(word);
+        }
+    }
+    known
 }
 
 /// The help of `tacho` itself.

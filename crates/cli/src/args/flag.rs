@@ -14,6 +14,8 @@ pub(crate) enum Kind {
     Float,
     /// One text.
     Str,
+    /// One text, or none, which means true.
+    OptionalStr,
     /// One text out of a list.
     Choice(&'static [&'static str]),
     /// One JSON text.
@@ -111,9 +113,10 @@ pub(crate) struct Flag {
 }
 
 impl Flag {
-    /// The name of its value: the first option string with underscores.
+    /// The name of its value: the first long option string with underscores.
     pub(crate) fn dest(&self) -> String {
-        self.names[0].trim_start_matches('-').replace('-', "_")
+        let long = self.names.iter().find(|name| name.starts_with("--")).unwrap_or(&self.names[0]);
+        long.trim_start_matches('-').replace('-', "_")
     }
 
     /// How messages name it.

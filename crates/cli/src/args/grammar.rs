@@ -274,7 +274,7 @@ fn arguments(flag: &Flag, explicit: Option<&str>, after: &[Word]) -> Result<(usi
     let values = plain(after, most);
     match flag.kind {
         Kind::OneOrMore | Kind::Repeated if values.is_empty() => Err(UsageError::NoValues { flag: flag.title() }),
-        Kind::AnyNumber => Ok((values.len(), values)),
+        Kind::AnyNumber | Kind::OptionalStr => Ok((values.len(), values)),
         _ if values.is_empty() && !takes_none => Err(UsageError::NoValue { flag: flag.title() }),
         _ => Ok((values.len(), values)),
     }
@@ -311,7 +311,8 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
         // The engine may know forms of a value that this table does not.
         Kind::Int if flag.is_passed_on() => Ok(python_int(text).unwrap_or_else(|| Value::from(text))),
         Kind::Float if flag.is_passed_on() => Ok(python_float(text).map_or_else(|| Value::from(text), Value::Float)),
-        Kind::Str => Ok(Value::from(text)),
+        Kind::OptionalStr if args.is_empty() => Ok(Value::Bool(true)),
+        Kind::Str | Kind::OptionalStr => Ok(Value::from(text)),
         Kind::Float => python_float(text).map(Value::Float).ok_or_else(|| bad("float")),
         Kind::Json => parse_json(text).map_err(|_| bad("loads")),
         Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated | Kind::Rest => Ok(Value::List(words_of(args.to_vec()))),

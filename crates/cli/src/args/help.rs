@@ -163,6 +163,7 @@ fn synopsis(flag: &Flag, full: bool) -> String {
         Kind::Choice(choices) if full && choices.join(",").len() < WIDTH / 2 => {
             format!("{names} {{{}}}", choices.join(","))
         }
+        Kind::OptionalStr => format!("{names} [{value}]"),
         Kind::AnyNumber => format!("{names} [{value} ...]"),
         Kind::OneOrMore | Kind::Repeated => format!("{names} {value} [{value} ...]"),
         Kind::Rest => names,

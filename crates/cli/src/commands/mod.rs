@@ -10,5 +10,6 @@ pub(crate) mod selfcheck;
 pub(crate) mod serve;
 pub(crate) mod sim;
 pub(crate) mod startup;
+pub(crate) mod supervise;
 pub(crate) mod sweep;
 pub(crate) mod throughput;

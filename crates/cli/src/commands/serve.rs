@@ -11,10 +11,12 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use tacho_core::{EventSink, RunEvent};
+use tacho_loadgen::StopSignal;
 use tacho_metrics::{RunRecord, Trust};
 use tacho_report::{Live, Progress, console};
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, save_workload};
+use tacho_sim::Server;
 
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
@@ -65,6 +67,23 @@ fn measure(
         pictures::draw(args, &record, &path, sink)?;
     }
     verdict(args, &record)
+}
+
+/// Runs a benchmark inside a sweep, against the sweep's simulator if it has one. What it measured is saved where the
+/// arguments say.
+pub(crate) fn run_inside(
+    args: &ServeArgs,
+    simulator: Option<&Server>,
+    sink: &dyn EventSink,
+) -> anyhow::Result<RunRecord> {
+    let destination = Destination::open(args)?;
+    let own = if simulator.is_none() { simulator::start(args)? } else { None };
+    let plan = plan::of(args, simulator.or(own.as_ref()))?;
+    let prepared = prepare(&plan, Contact::Server, sink)?;
+    let record = run_serve(&plan, prepared, &StopSignal::default(), sink)?;
+    destination.save(args, &record)?;
+    verdict(args, &record)?;
+    Ok(record)
 }
 
 fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {

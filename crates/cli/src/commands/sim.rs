@@ -32,7 +32,8 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
+/// The simulator that the arguments describe.
+pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
     let host: IpAddr = args.host.parse().with_context(|| {
         format!("--host {:?} is not an IP address: give one of this machine's, such as 127.0.0.1", args.host)
     })?;

@@ -7,6 +7,7 @@ use tacho_testkit::golden_json;
 
 use crate::args::flag::{Flag, Kind, Origin};
 use crate::args::serve::TABLE;
+use crate::args::sweep;
 
 /// vLLM's flags whose capability tacho does not have yet.
 const ABSENT: &[&str] = &[
@@ -114,6 +115,8 @@ fn assert_kind(flag: &Flag, option: &Json) {
         Kind::Int => ("Store", Some("int"), Json::Null),
         Kind::Float => ("Store", Some("float"), Json::Null),
         Kind::Str | Kind::Choice(_) => ("Store", Some("str"), Json::Null),
+        // Older releases took a name here.
+        Kind::OptionalStr => ("StoreTrue", None, Json::from(0)),
         Kind::Json => ("Store", Some("json (json.loads)"), Json::Null),
         Kind::Switch => ("StoreTrue", None, Json::from(0)),
         Kind::TriState => ("BooleanOptional", None, Json::from(0)),
@@ -148,6 +151,27 @@ fn own_flags_do_not_hide_abbreviations_of_vllms() {
         for flag in vllm_rows() {
             // An own flag that is the start of one of vLLM's would take over an abbreviation.
             assert!(!flag.names[0].starts_with(own.names[0]), "{} and {}", own.names[0], flag.names[0]);
+        }
+    }
+}
+
+#[test]
+fn sweeps_have_vllms_flags() {
+    let tables = [("serve", &sweep::SERVE), ("serve_workload", &sweep::SERVE_WORKLOAD), ("startup", &sweep::STARTUP)];
+    for (name, table) in tables {
+        let golden = golden_json(&format!("cli/sweep-{name}.json"));
+        let options = golden["options"].as_array().unwrap();
+        let ours: Vec<&Flag> = table.flags.iter().filter(|flag| flag.origin == Origin::Vllm).collect();
+        assert_eq!(ours.len(), options.len(), "{name}");
+        for (flag, option) in ours.into_iter().zip(options) {
+            let strings: Vec<&str> = option["strings"].as_array().unwrap().iter().filter_map(Json::as_str).collect();
+            assert_eq!(flag.names, strings, "{name}");
+            assert_kind(flag, option);
+            if flag.kind != Kind::Help {
+                assert_eq!(flag.dest(), option["dest"].as_str().unwrap(), "{name}");
+                assert_default(flag, &option["default"]);
+            }
+            assert_eq!(flag.group.vllm_title, option["group"].as_str().unwrap(), "{name}");
         }
     }
 }
