@@ -6,6 +6,9 @@ use std::time::Duration;
 use crate::backends::{BackendKind, Rules};
 use crate::{Error, Url};
 
+/// How long a request may take unless said otherwise: vLLM's six hours.
+const TIMEOUT: Duration = Duration::from_secs(6 * 3600);
+
 /// Where arrival stamps come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StampSource {
@@ -41,11 +44,35 @@ pub struct EndpointSpec {
     pub connect_timeout: Duration,
     /// How long a request may take in all.
     pub timeout: Duration,
+    /// How long the first token may take; answers that come whole have none.
+    pub first_token_timeout: Option<Duration>,
+    /// How often a request that failed is sent anew.
+    pub retries: u32,
     /// Where arrival stamps come from.
     pub stamps: StampSource,
 }
 
 impl EndpointSpec {
+    /// Plain HTTP or TLS with the system's certificates, no headers, vLLM's time limit, kernel stamps.
+    pub fn new(url: Url, backend: BackendKind) -> Self {
+        EndpointSpec {
+            url,
+            backend,
+            rules: Rules::Standard,
+            api_key: None,
+            headers: Vec::new(),
+            insecure: false,
+            ca_file: None,
+            proxy: None,
+            http2: false,
+            connect_timeout: TIMEOUT,
+            timeout: TIMEOUT,
+            first_token_timeout: None,
+            retries: 0,
+            stamps: StampSource::Kernel,
+        }
+    }
+
     /// Checks what can be checked without the network.
     pub fn check(&self) -> Result<(), Error> {
         let suffixes = self.backend.url_suffixes();

@@ -14,5 +14,5 @@ mod url;
 pub use backends::{BackendKind, PayloadSpec, Rules, Task};
 pub use endpoint::{EndpointSpec, Headers, StampSource, proxy_for};
 pub use error::Error;
-pub use target::{Client, ClientPlan};
+pub use target::{Client, ClientPlan, connection_limit};
 pub use url::Url;

@@ -29,6 +29,11 @@ pub struct ClientPlan {
     pub at_most: Option<usize>,
 }
 
+/// Raises the limit of open files as far as the system allows, and tells how many connections it leaves room for.
+pub fn connection_limit() -> u64 {
+    sys::raise_open_file_limit().saturating_sub(OTHER_FILES)
+}
+
 /// A request as it goes over the wire.
 #[derive(Debug, Clone)]
 struct Prepared {
@@ -56,7 +61,7 @@ impl Client {
         clock: SystemClock,
     ) -> Result<Client, Error> {
         endpoint.check()?;
-        let limit = sys::raise_open_file_limit().saturating_sub(OTHER_FILES);
+        let limit = connection_limit();
         if let Some(needed) = plan.at_most.map(|count| count as u64).filter(|&needed| needed > limit) {
             return Err(Error::OpenFiles { needed: needed + OTHER_FILES, limit });
         }

@@ -2,10 +2,12 @@
 //! integers keep all their digits, floats print as `repr` does, and text is ASCII with `, ` and `: ` between.
 
 mod read;
+mod repr;
 mod write;
 
 pub use read::{ParseError, parse, parse_prefix};
-pub use write::{dumps, float_repr, write_str, write_value, write_wtf8};
+pub use repr::{python_str, quoted, repr};
+pub use write::{dumps, dumps_indented, float_repr, write_str, write_value, write_wtf8};
 
 /// A JSON value with Python's distinctions.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,6 +9,6 @@ pub mod request;
 
 pub use clock::{Clock, ManualClock, Stamp, SystemClock};
 pub use event::{Counters, EventSink, RunEvent};
-pub use observation::{Observation, Usage};
+pub use observation::{MarkSource, Observation, Usage};
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use request::{Content, Request};

@@ -11,6 +11,15 @@ pub struct Usage {
     pub completion_tokens: Option<u64>,
 }
 
+/// Who said how many tokens an event brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MarkSource {
+    /// Usage that the server reports with every event.
+    Usage,
+    /// The log-probabilities, one per token.
+    Logprobs,
+}
+
 /// One row of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
@@ -30,6 +39,19 @@ pub struct Observation {
     pub first_content: Option<Stamp>,
     /// When each token event arrived, in order; vLLM's TTFT is the first, its ITLs are the gaps.
     pub chunks: Vec<Stamp>,
+    /// Where the text of each token event ends in `text`; empty where events do not append to it.
+    pub text_ends: Vec<u32>,
+    /// Tokens known by events: the event's place in `chunks`, and all tokens up to it. Events that bring one token
+    /// each, as nearly all do, are not here.
+    pub token_marks: Vec<(u32, u32)>,
+    /// Where the marks come from, if there are any.
+    pub mark_source: Option<MarkSource>,
+    /// When the first token of the answer itself, after any reasoning, arrived.
+    pub first_answer: Option<Stamp>,
+    /// Tokens of reasoning among those generated, where the server says.
+    pub reasoning_tokens: Option<u64>,
+    /// How often it was sent anew after a failure; all times are counted from the first sending.
+    pub retries: u32,
     /// Token events whose bytes came in the same read as a later one's, so that their stamp is a bound.
     pub coalesced: u32,
     /// When the request was over.
@@ -54,6 +76,12 @@ impl Observation {
             first_byte: None,
             first_content: None,
             chunks: Vec::new(),
+            text_ends: Vec::new(),
+            token_marks: Vec::new(),
+            mark_source: None,
+            first_answer: None,
+            reasoning_tokens: None,
+            retries: 0,
             coalesced: 0,
             done: released,
             outcome: Outcome::Complete,

@@ -1,8 +1,8 @@
 //! The record of a run: what was asked, what was measured and what it means. All reports are made from it.
 
 use crate::{
-    Caveat, DiffusionStatistics, ProbeStatistics, Sample, Setup, SpeculativeStatistics, Summary, Trust, Truth,
-    WorkerUse,
+    Caveat, DiffusionStatistics, ProbeStatistics, Sample, ServerMetrics, Setup, SpeculativeStatistics, Summary, Trust,
+    Truth, WorkerUse,
 };
 
 /// What a run measured.
@@ -16,6 +16,8 @@ pub struct Measured {
     pub speculative: Option<SpeculativeStatistics>,
     /// What the server's counters say of diffusion decoding.
     pub diffusion: Option<DiffusionStatistics>,
+    /// What the server said of itself during the run.
+    pub server: ServerMetrics,
     /// What the probes saw, if there were any.
     pub probe: Option<ProbeStatistics>,
     /// How the client's workers kept up.

@@ -2,7 +2,8 @@
 
 use tacho_core::{FailureKind, Observation, Outcome, Stamp};
 
-use crate::Task;
+use crate::per_token::tokens_of_events;
+use crate::{PerToken, Task, TokenSource};
 
 /// What the client knew of a request before it was sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +38,14 @@ pub struct Sample {
     pub latency: f64,
     /// From `sent` to the first event that carried content.
     pub first_content: Option<f64>,
+    /// From `sent` to the first token of the answer itself, after any reasoning.
+    pub first_answer: Option<f64>,
+    /// Gaps by tokens, where events brought several.
+    pub per_token: Option<PerToken>,
+    /// Tokens of reasoning among those generated, where the server says.
+    pub reasoning_tokens: Option<u64>,
+    /// How often it was sent anew; its times contain all attempts.
+    pub retries: u32,
     /// Spent connecting; 0 on a connection that was open.
     pub connect: f64,
     /// Token events whose bytes came together with a later one's.
@@ -69,6 +78,7 @@ impl Sample {
         count: Option<TokenCounter<'_>>,
     ) -> Self {
         let Observation { sent, done, outcome, usage, .. } = observation;
+        let (marks, source) = (observation.token_marks, observation.mark_source);
         let (first, last) = (observation.chunks.first().copied(), observation.chunks.last().copied());
         let (failure, error) = match outcome {
             Outcome::Complete => (None, String::new()),
@@ -86,6 +96,10 @@ impl Sample {
             itl: gaps(observation.chunks),
             latency: if failure.is_none() { last.map_or(whole, |last| last.secs_since(sent)) } else { 0.0 },
             first_content: observation.first_content.map(|moment| moment.secs_since(sent)),
+            first_answer: observation.first_answer.map(|moment| moment.secs_since(sent)),
+            per_token: None,
+            reasoning_tokens: observation.reasoning_tokens,
+            retries: observation.retries,
             connect: observation.connect_ns as f64 / 1e9,
             coalesced: observation.coalesced,
             output_tokens: usage.completion_tokens.filter(|&tokens| tokens > 0),
@@ -99,6 +113,11 @@ impl Sample {
         };
         if task == Task::Generation {
             sample.output_len = sample.counted_output(count);
+            let tokens = match source {
+                Some(source) => Some((source.into(), tokens_of_events(&marks, sample.events()))),
+                None => sample.retokenised(&observation.text_ends, count),
+            };
+            sample.per_token = tokens.and_then(|(source, tokens)| PerToken::new(source, &sample.itl, &tokens));
         }
         sample
     }
@@ -116,6 +135,19 @@ impl Sample {
     /// How many token events a success had.
     pub fn events(&self) -> usize {
         if self.success() { self.itl.len() + 1 } else { 0 }
+    }
+
+    /// Tokens of each event by their texts, where the server reports more tokens than there were events.
+    fn retokenised(&self, ends: &[u32], count: Option<TokenCounter<'_>>) -> Option<(TokenSource, Vec<u32>)> {
+        let more = self.output_tokens.is_some_and(|tokens| tokens > self.events() as u64);
+        let count = count.filter(|_| self.success() && more && ends.len() == self.events())?;
+        let mut start = 0;
+        let tokens = ends.iter().map(|&end| {
+            let piece = self.text.get(start..end as usize).unwrap_or_default();
+            start = end as usize;
+            if piece.is_empty() { 0 } else { count(piece) as u32 }
+        });
+        Some((TokenSource::Retokenised, tokens.collect()))
     }
 
     /// The output length rule: nothing for a failure, the server's count, else the counter's, else one.
@@ -208,6 +240,34 @@ mod tests {
             Some(&words),
         );
         assert_eq!((sample.ttft, sample.latency, sample.prompt_len, sample.output_len), (1.0, 1.0, 0, 0));
+    }
+
+    #[test]
+    fn events_of_several_tokens_are_known_by_marks_or_by_their_text() {
+        let several = Observation {
+            text_ends: vec![1, 3, 7],
+            usage: Usage { prompt_tokens: None, completion_tokens: Some(4) },
+            text: b"a b c d".to_vec(),
+            ..answered()
+        };
+        let per_token = |row: Observation, count: Option<TokenCounter<'_>>| {
+            Sample::from_observation(row, ASKED, Task::Generation, count).per_token
+        };
+        let counted = per_token(several.clone(), Some(&words)).unwrap();
+        let third = 0.5 / 3.0;
+        assert_eq!(
+            (counted.source, counted.gaps),
+            (TokenSource::Retokenised, vec![0.0625, 0.0625, third, third, third])
+        );
+        let marked = Observation {
+            token_marks: vec![(0, 1), (1, 2), (2, 4)],
+            mark_source: Some(tacho_core::MarkSource::Usage),
+            ..several.clone()
+        };
+        let marked = per_token(marked, None).unwrap();
+        assert_eq!((marked.source, marked.gaps), (TokenSource::Usage, vec![0.125, 0.25, 0.25]));
+        assert_eq!(per_token(several, None), None);
+        assert_eq!(per_token(answered(), Some(&words)), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::concurrency::{PerSecond, exact_peak};
 use crate::latency::{collect, successes};
 use crate::throughput::per_second;
-use crate::{Sample, Setup, Statistics, Task};
+use crate::{Sample, Setup, Statistics, Task, TokenSource};
 
 /// What vLLM does not report, or reports in a way that can mislead.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +21,14 @@ pub struct Truth {
     pub e2el_from_due: Statistics,
     /// From sent to the first token with content; only where that is not the first event of each request.
     pub ttft_first_content: Option<Statistics>,
+    /// From sent to the first token of the answer itself; only where reasoning came before it.
+    pub ttft_first_answer: Option<Statistics>,
+    /// Time between tokens where events brought several, each gap shared by the tokens that ended it; and who counted.
+    pub itl_per_token: Option<(Statistics, TokenSource)>,
+    /// Tokens of reasoning among those generated; nothing when the server does not say.
+    pub reasoning_tokens: Option<u64>,
+    /// Requests that were sent more than once, and how often they were sent anew in all.
+    pub retried: (u64, u64),
     /// From release, before the wait for a slot, to the first token event; nothing for pooling.
     pub ttft_including_client_queue: Option<Statistics>,
     /// From due to release, of all requests: the client's own delay.
@@ -65,6 +73,10 @@ impl Truth {
             ttft_from_due: tokens(|sample| sample.ttft + since_due(sample)),
             e2el_from_due: statistics(|sample| sample.latency + since_due(sample)),
             ttft_first_content: first_content(samples, percentiles),
+            ttft_first_answer: first_answer(samples, percentiles),
+            itl_per_token: per_token(samples, percentiles),
+            reasoning_tokens: successes(samples).filter_map(|sample| sample.reasoning_tokens).reduce(|a, b| a + b),
+            retried: retried(samples),
             ttft_including_client_queue: tokens(|sample| sample.ttft + sample.queue_time()),
             dispatch_lateness: Statistics::of(
                 samples.iter().map(|sample| sample.released - sample.due).collect(),
@@ -103,6 +115,24 @@ fn outcomes(samples: &[Sample]) -> Vec<(&'static str, u64)> {
 fn first_content(samples: &[Sample], percentiles: &[f64]) -> Option<Statistics> {
     let differs = successes(samples).any(|sample| sample.first_content.is_some_and(|first| first != sample.ttft));
     differs.then(|| Statistics::of(successes(samples).filter_map(|sample| sample.first_content).collect(), percentiles))
+}
+
+fn first_answer(samples: &[Sample], percentiles: &[f64]) -> Option<Statistics> {
+    let differs = successes(samples)
+        .any(|sample| sample.first_answer.is_some_and(|_| sample.first_answer != sample.first_content));
+    differs.then(|| Statistics::of(successes(samples).filter_map(|sample| sample.first_answer).collect(), percentiles))
+}
+
+/// Requests whose events brought one token each take part with their plain gaps.
+fn per_token(samples: &[Sample], percentiles: &[f64]) -> Option<(Statistics, TokenSource)> {
+    let source = successes(samples).filter_map(|sample| sample.per_token.as_ref()).map(|gaps| gaps.source).max()?;
+    let gaps = |sample: &'_ Sample| sample.per_token.as_ref().map_or(sample.itl.clone(), |own| own.gaps.clone());
+    Some((Statistics::of(successes(samples).flat_map(gaps).collect(), percentiles), source))
+}
+
+fn retried(samples: &[Sample]) -> (u64, u64) {
+    let retries = samples.iter().map(|sample| u64::from(sample.retries)).filter(|&retries| retries > 0);
+    retries.fold((0, 0), |(requests, total), retries| (requests + 1, total + retries))
 }
 
 /// Rates over the span from the first request to the last; the span of a single request says nothing.

@@ -1,11 +1,13 @@
 //! vLLM's report to the character, and after it a block of our own in the same layout.
 
+mod chart;
 mod own;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use tacho_metrics::{MetricKind, RunRecord, Statistics, TaskSummary};
 
+pub use self::chart::charts;
 pub use self::own::own_report;
 use crate::style::{harmless, percent, title, two, value_line};
 
@@ -21,9 +23,20 @@ pub fn print(record: &RunRecord) -> io::Result<()> {
         )?;
     }
     let mut out = io::stdout().lock();
+    // A person sees the charts; what reads a pipe or wants vLLM's text alone does not.
+    if out.is_terminal() && !record.setup.strict_parity {
+        let width = console_width();
+        out.write_all(charts(record, width).as_bytes())?;
+    }
     out.write_all(vllm_report(record).as_bytes())?;
     out.write_all(own_report(record).as_bytes())?;
     out.flush()
+}
+
+/// The terminal's width, within what can be read.
+fn console_width() -> usize {
+    let (_, columns) = console::Term::stdout().size();
+    usize::from(columns).min(120)
 }
 
 /// What vLLM prints after a run: the failures, its tip (only where its defects are kept), the report.

@@ -1,8 +1,8 @@
-//! Why a report could not be written.
+//! Why a report could not be written, or a result not be read.
 
 use std::path::PathBuf;
 
-/// A report that could not be written.
+/// A report that could not be written, or a result that could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file could not be opened or made.
@@ -20,5 +20,57 @@ pub enum Error {
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,
+    },
+    /// A picture would have no pixels, or more than can be drawn.
+    #[error("a picture of {width} by {height} pixels cannot be drawn; choose another size or fewer dots per inch")]
+    PictureSize {
+        /// Its width.
+        width: f64,
+        /// Its height.
+        height: f64,
+    },
+    /// The pixels could not be turned into a PNG file.
+    #[error("cannot make a PNG file of the picture")]
+    Png {
+        /// What the encoder said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A file or folder could not be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file is no result.
+    #[error("{} is no result file: {problem}", path.display())]
+    NotAResult {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A key of a result cannot be used.
+    #[error("{label}: {problem}")]
+    Key {
+        /// The file or side.
+        label: String,
+        /// What is wrong with which key.
+        problem: tacho_metrics::Error,
+    },
+    /// There are no results of a sweep.
+    #[error("{problem} {}", path.display())]
+    NoSweep {
+        /// What is wrong.
+        problem: &'static str,
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A variable, filter or binner of a plot cannot be used.
+    #[error("{problem}")]
+    PlotRule {
+        /// What is wrong, in vLLM's words where it has some.
+        problem: String,
     },
 }

@@ -4,6 +4,7 @@ mod columns;
 mod fields;
 mod own;
 mod save;
+mod server;
 
 use std::io::{self, Write};
 

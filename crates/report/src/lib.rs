@@ -1,13 +1,22 @@
 //! Everything a person, a file or a CI job reads of a run. Works from finished records, and from events while a run
 //! is under way; the only library that prints.
 
+pub mod compare;
 pub mod console;
+pub mod dashboard;
 pub mod error;
+mod headings;
+pub mod html;
 pub mod json;
 pub mod live;
+pub mod markdown;
 pub mod names;
+pub mod offline;
+pub mod plots;
 pub mod pytorch;
+pub mod results;
 pub mod style;
+pub mod sweep_table;
 
 pub use error::Error;
 pub use live::{Live, Progress};

@@ -17,6 +17,47 @@ pub enum Error {
     /// There is no schedule.
     #[error(transparent)]
     Schedule(#[from] tacho_loadgen::Error),
+    /// An offline engine failed.
+    #[error(transparent)]
+    Engine(#[from] crate::offline::EngineError),
+    /// A request is longer than the engine allows; in vLLM's words.
+    #[error(
+        "Please ensure that max_model_len is greater than the sum of {parts}{whose}: \
+         the longest here has {longest} tokens and max_model_len is {limit}"
+    )]
+    TooLong {
+        /// What is added up.
+        parts: &'static str,
+        /// Of which requests.
+        whose: &'static str,
+        /// Tokens of the longest request.
+        longest: u64,
+        /// What the engine allows.
+        limit: u64,
+    },
+    /// No start of the engine succeeded.
+    #[error("no {phase} start succeeded; the last one: {reason}")]
+    NoStart {
+        /// Cold or warm.
+        phase: &'static str,
+        /// Why the last one failed.
+        reason: String,
+    },
+    /// A cache folder could not be made.
+    #[error("cannot make an empty cache folder")]
+    CacheFolder {
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// All requests of a batch failed.
+    #[error("all {count} requests failed; the first one: {reason}")]
+    AllFailed {
+        /// How many there were.
+        count: usize,
+        /// Why.
+        reason: String,
+    },
     /// The data set gave no request.
     #[error("the workload is empty: raise --num-prompts or check the data")]
     EmptyWorkload,

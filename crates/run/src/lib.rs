@@ -1,9 +1,15 @@
 //! One module per subcommand: compose the parts, return a record. No flags, no terminal, no printing.
 
 mod error;
+pub mod latency;
+pub mod mm_processor;
+pub mod offline;
 mod plan;
 pub mod selfcheck;
 pub mod serve;
+pub mod startup;
+pub mod sweep;
+pub mod throughput;
 
 pub use error::Error;
 pub use plan::{LoraAssignment, LoraPlan, ModelPlan, ReportPlan, ServePlan, TokenizerPlan, TrafficPlan, WorkloadPlan};

@@ -110,6 +110,8 @@ pub struct TrafficPlan {
     pub profile: bool,
     /// Probes per second beside the load; zero for none.
     pub probe_rate: f64,
+    /// Between two looks at the server's metrics; zero looks only before and after the run.
+    pub metrics_interval: Duration,
     /// Threads; none leaves it to the machine.
     pub workers: Option<usize>,
     /// How long requests may go on after a stop.

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, Rules, StampSource, Url};
+use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, StampSource, Url};
 use tacho_core::{Counters, Observation, Request, Stamp, SystemClock};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
 use tacho_pyrand::RandomState;
@@ -138,18 +138,7 @@ impl CheckPoint {
 }
 
 fn endpoint(server: SocketAddr, stamps: StampSource) -> Result<EndpointSpec, Error> {
-    Ok(EndpointSpec {
-        url: Url::parse(&format!("http://{server}/v1/completions"))?,
-        backend: BackendKind::OpenAi,
-        rules: Rules::Standard,
-        api_key: None,
-        headers: Vec::new(),
-        insecure: false,
-        ca_file: None,
-        proxy: None,
-        http2: false,
-        connect_timeout: Duration::from_secs(10),
-        timeout: Duration::from_secs(120),
-        stamps,
-    })
+    let url = Url::parse(&format!("http://{server}/v1/completions"))?;
+    let timeout = Duration::from_secs(120);
+    Ok(EndpointSpec { connect_timeout: timeout, timeout, stamps, ..EndpointSpec::new(url, BackendKind::OpenAi) })
 }

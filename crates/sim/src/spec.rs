@@ -23,6 +23,10 @@ pub struct SimSpec {
     pub lora_modules: Vec<String>,
     /// How fast it is.
     pub profile: Profile,
+    /// Tokens told in one event of a stream; the first is always told alone, as in vLLM.
+    pub stream_interval: usize,
+    /// Numbers in an embedding.
+    pub embedding_size: usize,
     /// The engine's limits.
     pub engine: EngineSpec,
     /// What goes wrong on purpose.
@@ -45,6 +49,8 @@ impl SimSpec {
             served_model_names: Vec::new(),
             lora_modules: Vec::new(),
             profile,
+            stream_interval: 1,
+            embedding_size: 384,
             engine: profile.engine(),
             faults: FaultSpec::default(),
             seed: 0,

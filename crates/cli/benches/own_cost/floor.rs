@@ -39,5 +39,5 @@ pub(crate) fn run(load: Load) -> Seen {
     }
     let cpu = system::cpu_time() - before;
     let gaps = stamps.iter().flat_map(|stamps| stamps.windows(2).map(|pair| pair[1] - pair[0])).collect();
-    Seen { tokens: load.streams * load.tokens, cpu, gaps, truth: Vec::new() }
+    Seen { tokens: load.streams * load.tokens, cpu, gaps, ..Seen::default() }
 }

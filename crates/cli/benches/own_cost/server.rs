@@ -12,7 +12,7 @@ use crate::{Load, system};
 
 /// Serves until standard input ends.
 pub(crate) fn serve(spec: &str) {
-    system::pin(0);
+    system::pin(system::cores().0);
     let (tokens, gap) = spec.split_once(',').unwrap();
     let gap = Duration::from_nanos(gap.parse().unwrap());
     let spec = MetronomeSpec { tokens: tokens.parse().unwrap(), gap, first: Duration::from_millis(500) };

@@ -3,6 +3,13 @@
 
 use std::time::Duration;
 
+/// The server's core and the client's: `TACHO_BENCH_CORES=0,1` unless set. Two threads of one core are a poor choice.
+pub(crate) fn cores() -> (usize, usize) {
+    let given = std::env::var("TACHO_BENCH_CORES").unwrap_or_default();
+    let parsed = given.split_once(',').and_then(|(server, client)| Some((server.parse().ok()?, client.parse().ok()?)));
+    parsed.unwrap_or((0, 1))
+}
+
 /// Pins this process to a core, where there are enough of them.
 pub(crate) fn pin(core: usize) {
     if std::thread::available_parallelism().map_or(1, std::num::NonZero::get) < 2 {

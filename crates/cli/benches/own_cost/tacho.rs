@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, Rules, StampSource, Url};
+use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, StampSource, Url};
 use tacho_core::{Counters, Request, SystemClock};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
 use tacho_pyrand::RandomState;
@@ -32,7 +32,8 @@ pub(crate) fn run(load: Load) -> Seen {
     let before = system::cpu_time();
     let driven = drive(&client, &drive_plan);
     let cpu = system::cpu_time() - before;
-    let mut seen = Seen { cpu, ..Seen::default() };
+    let blurred = driven.workers.iter().map(|worker| worker.late_coalesced).sum();
+    let mut seen = Seen { cpu, blurred, ..Seen::default() };
     for row in &driven.rows {
         assert!(row.outcome.is_complete(), "{:?}", row.outcome);
         seen.tokens += row.chunks.len();
@@ -44,20 +45,8 @@ pub(crate) fn run(load: Load) -> Seen {
 }
 
 fn endpoint(server: &Server) -> EndpointSpec {
-    EndpointSpec {
-        url: Url::parse(&format!("http://{}/v1/completions", server.address)).unwrap(),
-        backend: BackendKind::OpenAi,
-        rules: Rules::Standard,
-        api_key: None,
-        headers: Vec::new(),
-        insecure: false,
-        ca_file: None,
-        proxy: None,
-        http2: false,
-        connect_timeout: Duration::from_secs(10),
-        timeout: Duration::from_secs(600),
-        stamps: stamps(),
-    }
+    let url = Url::parse(&format!("http://{}/v1/completions", server.address)).unwrap();
+    EndpointSpec { stamps: stamps(), ..EndpointSpec::new(url, BackendKind::OpenAi) }
 }
 
 fn stamps() -> StampSource {

@@ -2,13 +2,23 @@
 
 use std::ffi::OsString;
 
+use super::compare::CompareArgs;
 use super::error::{ArgError, ConfigError, UsageError};
 use super::flag::Table;
+use super::gate::GateArgs;
 use super::grammar::{Parsed, Values};
+use super::offline::latency::{self, LatencyArgs};
+use super::offline::mm_processor::{self, MmProcessorArgs};
+use super::offline::startup::{self, StartupArgs};
+use super::offline::throughput::{self, ThroughputArgs};
+use super::report::ReportCommandArgs;
 use super::selfcheck::SelfcheckArgs;
 use super::serve::ServeArgs;
 use super::sim::SimArgs;
-use super::{config, help, selfcheck, serve, sim};
+use super::sweep::plot::PlotArgs;
+use super::sweep::plot_pareto::ParetoArgs;
+use super::sweep::{StartupSweepArgs, SweepArgs};
+use super::{compare, config, gate, help, report, selfcheck, serve, sim, sweep};
 
 /// What a command line asks for.
 #[derive(Debug)]
@@ -17,10 +27,32 @@ pub(crate) enum Invocation {
     Print(String),
     /// `tacho serve`.
     Serve(Box<ServeArgs>),
+    /// `tacho throughput`.
+    Throughput(Box<ThroughputArgs>),
+    /// `tacho latency`.
+    Latency(Box<LatencyArgs>),
+    /// `tacho startup`.
+    Startup(Box<StartupArgs>),
+    /// `tacho mm-processor`.
+    MmProcessor(Box<MmProcessorArgs>),
     /// `tacho selfcheck`.
     Selfcheck(Box<SelfcheckArgs>),
     /// `tacho sim`.
     Sim(Box<SimArgs>),
+    /// `tacho compare`.
+    Compare(Box<CompareArgs>),
+    /// `tacho gate`.
+    Gate(Box<GateArgs>),
+    /// `tacho report`.
+    Report(Box<ReportCommandArgs>),
+    /// `tacho sweep plot`.
+    SweepPlot(Box<PlotArgs>),
+    /// `tacho sweep plot_pareto`.
+    SweepPareto(Box<ParetoArgs>),
+    /// `tacho sweep serve` and its relatives.
+    Sweep(Box<SweepArgs>),
+    /// `tacho sweep startup`.
+    SweepStartup(Box<StartupSweepArgs>),
 }
 
 /// A subcommand: the words that call it, and what they lead to.
@@ -34,14 +66,83 @@ struct Command {
 /// All of them, in the order of the help.
 static COMMANDS: &[Command] = &[
     Command { spellings: &[&["serve"], &["bench", "serve"]], table: &serve::TABLE, build: build_serve },
+    Command {
+        spellings: &[&["throughput"], &["bench", "throughput"]],
+        table: &throughput::TABLE,
+        build: build_throughput,
+    },
+    Command { spellings: &[&["latency"], &["bench", "latency"]], table: &latency::TABLE, build: build_latency },
+    Command { spellings: &[&["startup"], &["bench", "startup"]], table: &startup::TABLE, build: build_startup },
+    Command {
+        spellings: &[&["mm-processor"], &["bench", "mm-processor"]],
+        table: &mm_processor::TABLE,
+        build: build_mm_processor,
+    },
     Command { spellings: &[&["selfcheck"]], table: &selfcheck::TABLE, build: build_selfcheck },
+    Command {
+        spellings: &[&["sweep", "serve"], &["bench", "sweep", "serve"]],
+        table: &sweep::SERVE,
+        build: |values| Ok(Invocation::Sweep(Box::new(SweepArgs::serve(&values)?))),
+    },
+    Command {
+        spellings: &[&["sweep", "serve_workload"], &["bench", "sweep", "serve_workload"]],
+        table: &sweep::SERVE_WORKLOAD,
+        build: |values| Ok(Invocation::Sweep(Box::new(SweepArgs::serve_workload(&values)?))),
+    },
+    Command {
+        spellings: &[&["sweep", "serve_sla"], &["bench", "sweep", "serve_sla"]],
+        table: &sweep::SERVE_SLA,
+        build: |values| Ok(Invocation::Sweep(Box::new(SweepArgs::serve_sla(&values)?))),
+    },
+    Command {
+        spellings: &[&["sweep", "startup"], &["bench", "sweep", "startup"]],
+        table: &sweep::STARTUP,
+        build: |values| Ok(Invocation::SweepStartup(Box::new(StartupSweepArgs::new(&values)?))),
+    },
     Command { spellings: &[&["sim"]], table: &sim::TABLE, build: build_sim },
+    Command { spellings: &[&["compare"]], table: &compare::TABLE, build: build_compare },
+    Command { spellings: &[&["gate"]], table: &gate::TABLE, build: build_gate },
+    Command { spellings: &[&["report"]], table: &report::TABLE, build: build_report },
+    Command {
+        spellings: &[&["sweep", "plot"], &["bench", "sweep", "plot"]],
+        table: &sweep::plot::TABLE,
+        build: build_sweep_plot,
+    },
+    Command {
+        spellings: &[&["sweep", "plot_pareto"], &["bench", "sweep", "plot_pareto"]],
+        table: &sweep::plot_pareto::TABLE,
+        build: build_sweep_pareto,
+    },
 ];
 
 fn build_serve(values: Values) -> Result<Invocation, ArgError> {
     let args = ServeArgs::from(values);
     serve::check(&args)?;
     Ok(Invocation::Serve(Box::new(args)))
+}
+
+fn build_throughput(values: Values) -> Result<Invocation, ArgError> {
+    let args = ThroughputArgs::from(values);
+    args.check()?;
+    Ok(Invocation::Throughput(Box::new(args)))
+}
+
+fn build_latency(values: Values) -> Result<Invocation, ArgError> {
+    let args = LatencyArgs::from(values);
+    args.check()?;
+    Ok(Invocation::Latency(Box::new(args)))
+}
+
+fn build_startup(values: Values) -> Result<Invocation, ArgError> {
+    let args = StartupArgs::from(values);
+    args.check()?;
+    Ok(Invocation::Startup(Box::new(args)))
+}
+
+fn build_mm_processor(values: Values) -> Result<Invocation, ArgError> {
+    let args = MmProcessorArgs::from(values);
+    args.check()?;
+    Ok(Invocation::MmProcessor(Box::new(args)))
 }
 
 fn build_selfcheck(values: Values) -> Result<Invocation, ArgError> {
@@ -52,6 +153,26 @@ fn build_sim(values: Values) -> Result<Invocation, ArgError> {
     let args = SimArgs::from(values);
     args.check()?;
     Ok(Invocation::Sim(Box::new(args)))
+}
+
+fn build_compare(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::Compare(Box::new(CompareArgs::read(&values)?)))
+}
+
+fn build_gate(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::Gate(Box::new(GateArgs::read(&values)?)))
+}
+
+fn build_report(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::Report(Box::new(ReportCommandArgs::read(&values)?)))
+}
+
+fn build_sweep_plot(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::SweepPlot(Box::new(PlotArgs::read(&values)?)))
+}
+
+fn build_sweep_pareto(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::SweepPareto(Box::new(ParetoArgs::read(&values)?)))
 }
 
 /// Reads a command line, without the program's name.
@@ -95,8 +216,15 @@ fn outside(args: &[String]) -> Result<Invocation, ArgError> {
     let usage = |command, error| Err(ArgError::Usage { command, error });
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words[..] {
-        [] | ["-h" | "--help" | "help", ..] | ["bench", "-h" | "--help", ..] => Ok(Invocation::Print(top_help())),
+        [] | ["-h" | "--help" | "help", ..] => Ok(Invocation::Print(top_help())),
         ["-v" | "-V" | "--version", ..] => Ok(Invocation::Print(format!("tacho {}\n", env!("CARGO_PKG_VERSION")))),
+        ["sweep" | "bench", "-h" | "--help", ..] | ["bench", "sweep", "-h" | "--help", ..] => {
+            Ok(Invocation::Print(top_help()))
+        }
+        ["sweep"] | ["bench", "sweep"] => usage("tacho sweep", UsageError::Missing { what: "sweep_type" }),
+        ["sweep", word, ..] | ["bench", "sweep", word, ..] => {
+            usage("tacho sweep", bad_word("sweep_type", word, after("sweep")))
+        }
         ["bench"] => usage("tacho bench", UsageError::Missing { what: "bench_type" }),
         ["bench", word, ..] => usage("tacho bench", bad_word("bench_type", word, after("bench"))),
         [word, ..] if word.starts_with('-') => usage("tacho", UsageError::Unrecognized { tokens: args.to_vec() }),
@@ -113,13 +241,21 @@ fn spellings() -> impl Iterator<Item = &'static [&'static str]> {
 }
 
 fn first_words() -> Vec<&'static str> {
-    let mut words: Vec<&'static str> = spellings().map(|spelling| spelling[0]).collect();
-    words.dedup();
-    words
+    unique(spellings().map(|spelling| spelling[0]))
 }
 
 fn after(first: &str) -> Vec<&'static str> {
-    spellings().filter(|spelling| spelling.len() == 2 && spelling[0] == first).map(|spelling| spelling[1]).collect()
+    unique(spellings().filter(|spelling| spelling.len() > 1 && spelling[0] == first).map(|spelling| spelling[1]))
+}
+
+fn unique(words: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    let mut known = Vec::new();
+    for word in words {
+        if !known.contains(&word) {
+            known.push(word);
+        }
+    }
+    known
 }
 
 /// The help of `tacho` itself.

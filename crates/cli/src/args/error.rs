@@ -254,6 +254,24 @@ pub(crate) enum Refusal {
         /// The item.
         item: String,
     },
+    /// The thresholds of the timeline are not two numbers.
+    #[error("--timeline-itl-thresholds {}: give two numbers of milliseconds, such as 25,50", quoted(text))]
+    Thresholds {
+        /// The value.
+        text: String,
+    },
+    /// A rule of a gate is not KEY:LIMIT.
+    #[error("--max-regression {}: write KEY:LIMIT, such as p99_ttft_ms:5% or mean_e2el_ms:20", quoted(text))]
+    Rule {
+        /// The rule.
+        text: String,
+    },
+    /// A filter or binner cannot be read.
+    #[error("{problem}")]
+    PlotRule {
+        /// What is wrong with it.
+        problem: String,
+    },
     /// An item is not KEY=VALUE.
     #[error("{flag} {}: write KEY=VALUE", quoted(item))]
     PairForm {
@@ -309,9 +327,45 @@ pub(crate) enum Refusal {
     /// Beam search, which no request can ask for.
     #[error("--use-beam-search cannot be honoured: no backend here has a request field for it: remove it")]
     BeamSearch,
+    /// Sampling flags for a server that does not know them.
+    #[error("--{flag} cannot be sent: --backend {backend} does not take sampling parameters: remove it")]
+    Sampling {
+        /// The flag without its dashes.
+        flag: String,
+        /// The backend.
+        backend: &'static str,
+    },
+    /// Probes that the backend cannot send.
+    #[error("--probe-request-rate: --backend {backend} has no tiny request to probe with: remove it")]
+    Probe {
+        /// The backend.
+        backend: &'static str,
+    },
+    /// A dataset without what the backend sends.
+    #[error("--dataset-name {dataset} has no {needs}, which --backend {backend} sends: choose another dataset")]
+    DatasetBackend {
+        /// The dataset.
+        dataset: String,
+        /// The backend.
+        backend: &'static str,
+        /// What is missing.
+        needs: &'static str,
+    },
+    /// A list of prompts for a protocol of single ones.
+    #[error("--random-batch-size above 1 makes lists of prompts, and --backend {backend} takes one: remove it")]
+    Batch {
+        /// The backend.
+        backend: &'static str,
+    },
+    /// Reranking without documents.
+    #[error("--backend vllm-rerank needs a query and documents: set --random-batch-size to 2 or more")]
+    RerankBatch,
     /// An adapter without name.
     #[error("--lora-modules: an adapter name is empty: give the names the server knows")]
     LoraName,
+    /// An offline command's.
+    #[error(transparent)]
+    Offline(#[from] super::offline::OfflineRefusal),
     /// A flag that means nothing without another.
     #[error("{flag} needs {other}: add it, or remove {flag}")]
     Alone {

@@ -1,7 +1,7 @@
 //! The rows that command tables are made of: one row per flag, with all that the parser, the help and the
 //! argument dump need to know. No row knows what its value is used for.
 
-use tacho_core::json::Value;
+use tacho_core::json::{Value, parse};
 
 /// What a flag takes from the command line.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,6 +14,8 @@ pub(crate) enum Kind {
     Float,
     /// One text.
     Str,
+    /// One text, or none, which means true.
+    OptionalStr,
     /// One text out of a list.
     Choice(&'static [&'static str]),
     /// One JSON text.
@@ -26,6 +28,10 @@ pub(crate) enum Kind {
     AnyNumber,
     /// All values up to the next option, at least one.
     OneOrMore,
+    /// The same, and a repeated flag adds to the list rather than replacing it.
+    Repeated,
+    /// No flag: the words that belong to none. At most one row of a table; its name is for the help.
+    Rest,
 }
 
 /// The value of a flag that was not given.
@@ -41,6 +47,8 @@ pub(crate) enum Preset {
     Float(f64),
     /// A text.
     Str(&'static str),
+    /// Any other value, as JSON.
+    Json(&'static str),
     /// A value that is made for each run, and how the help describes it.
     Made(fn() -> Value, &'static str),
 }
@@ -54,6 +62,7 @@ impl Preset {
             Preset::Int(number) => Value::Int(number),
             Preset::Float(number) => Value::Float(number),
             Preset::Str(text) => Value::from(text),
+            Preset::Json(text) => parse(text).expect("the table holds valid JSON"),
             Preset::Made(make, _) => make(),
         }
     }
@@ -64,6 +73,8 @@ impl Preset {
 pub(crate) enum Origin {
     /// vLLM has it under the same name, with the same meaning.
     Vllm,
+    /// An engine flag of vLLM: handed on to the engine as typed. tacho reads those that have a help text.
+    Engine,
     /// tacho alone has it.
     Tacho,
     /// vLLM has it and tacho does not yet: it is refused like an unknown flag, but keeps its place in
@@ -102,14 +113,20 @@ pub(crate) struct Flag {
 }
 
 impl Flag {
-    /// The name of its value: the first option string with underscores.
+    /// The name of its value: the first long option string with underscores.
     pub(crate) fn dest(&self) -> String {
-        self.names[0].trim_start_matches('-').replace('-', "_")
+        let long = self.names.iter().find(|name| name.starts_with("--")).unwrap_or(&self.names[0]);
+        long.trim_start_matches('-').replace('-', "_")
     }
 
     /// How messages name it.
     pub(crate) fn title(&self) -> String {
         self.names.join("/")
+    }
+
+    /// Whether it is the engine's alone: its value is not judged here.
+    pub(crate) fn is_passed_on(&self) -> bool {
+        self.origin == Origin::Engine && self.help.is_empty()
     }
 
     /// Whether the command line may use it.
@@ -134,6 +151,11 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// Whether it starts an engine, so that flags unknown here may be known there.
+    pub(crate) fn has_engine(&self) -> bool {
+        self.flags.iter().any(|flag| flag.origin == Origin::Engine)
+    }
+
     /// The flag with this exact option string, if the command line may use it.
     pub(crate) fn find(&self, name: &str) -> Option<&'static Flag> {
         self.flags.iter().find(|flag| flag.is_usable() && flag.names.contains(&name))

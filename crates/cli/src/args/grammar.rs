@@ -1,5 +1,5 @@
-//! The parser: argparse's rules for options, driven by a table. It knows no flag by name, and there are no
-//! positional arguments: whatever belongs to no option is left over, and an error.
+//! The parser: argparse's rules for options, driven by a table. It knows no flag by name. Words that belong to no
+//! option go to the table's row for them; without such a row they are left over, and an error.
 
 use tacho_core::json::{Value, parse as parse_json};
 
@@ -25,13 +25,24 @@ pub(crate) struct Values {
     given: Vec<bool>,
     /// Flags given more than once, in order of their second appearance.
     pub(crate) duplicates: Vec<String>,
+    /// What was typed for the engine, flags under their full names.
+    pub(crate) engine_words: Vec<String>,
+    /// The part of it that is in no table.
+    pub(crate) unknown: Vec<String>,
 }
 
 impl Values {
     /// All flags at their defaults.
     pub(crate) fn defaults(table: &'static Table) -> Self {
         let values = table.flags.iter().map(|flag| flag.preset.value()).collect();
-        Values { table, values, given: vec![false; table.flags.len()], duplicates: Vec::new() }
+        Values {
+            table,
+            values,
+            given: vec![false; table.flags.len()],
+            duplicates: Vec::new(),
+            engine_words: Vec::new(),
+            unknown: Vec::new(),
+        }
     }
 
     /// Reads words over the values present, which they replace.
@@ -40,12 +51,21 @@ impl Values {
         self.duplicates.extend(folded.duplicates);
         let words = classify(self.table, folded.words)?;
         let mut seen = vec![false; self.table.flags.len()];
-        let mut left_over = Vec::new();
+        let has_rest = self.table.flags.iter().any(|flag| flag.kind == Kind::Rest);
+        let (mut rest, mut left_over) = (Vec::new(), Vec::new());
         let mut at = 0;
         while let Some(word) = words.get(at) {
             at += 1;
             let (flag_at, name, explicit) = match word {
                 Word::Option { flag_at, name, explicit } => (*flag_at, *name, explicit.as_deref()),
+                Word::Plain(text) if has_rest => {
+                    rest.push(text.clone());
+                    continue;
+                }
+                Word::Unknown(text) if self.table.has_engine() && text != "--" => {
+                    at += self.pass_on_unknown(text, &words[at..]);
+                    continue;
+                }
                 Word::Plain(text) | Word::Unknown(text) => {
                     left_over.push(text.clone());
                     continue;
@@ -57,18 +77,49 @@ impl Values {
             }
             let (taken, args) = arguments(flag, explicit, &words[at..])?;
             at += taken;
-            self.values[flag_at] = convert(flag, name, &args)?;
+            let value = convert(flag, name, &args)?;
+            if flag.kind == Kind::Repeated {
+                self.append(flag_at, value, seen[flag_at]);
+                seen[flag_at] = true;
+                self.given[flag_at] = true;
+                continue;
+            }
+            self.values[flag_at] = value;
+            if flag.origin == Origin::Engine {
+                self.engine_words.extend(typed(name, explicit, &args));
+            }
             if seen[flag_at] && !self.duplicates.iter().any(|known| known == flag.names[0]) {
                 self.duplicates.push(flag.names[0].to_owned());
             }
             seen[flag_at] = true;
             self.given[flag_at] = true;
         }
+        if let Some(at) = self.table.flags.iter().position(|flag| flag.kind == Kind::Rest) {
+            self.append(at, Value::List(words_of(std::mem::take(&mut rest))), false);
+        }
+        left_over.extend(rest);
         if left_over.is_empty() {
             Ok(Parsed::Values(self))
         } else {
             Err(UsageError::Unrecognized { tokens: left_over })
         }
+    }
+
+    /// Adds the items of a list to a value, or puts the list in its place.
+    fn append(&mut self, at: usize, items: Value, add: bool) {
+        match (&mut self.values[at], items) {
+            (Value::List(known), Value::List(items)) if add => known.extend(items),
+            (value, items) => *value = items,
+        }
+    }
+
+    /// Takes an option that only the engine can know, and the values after it; says how many they are.
+    fn pass_on_unknown(&mut self, option: &str, after: &[Word]) -> usize {
+        let values = plain(after, usize::MAX);
+        let words: Vec<String> = std::iter::once(option.to_owned()).chain(values.iter().cloned()).collect();
+        self.unknown.extend_from_slice(&words);
+        self.engine_words.extend(words);
+        values.len()
     }
 
     /// Every flag that has a value, with the name of its value.
@@ -217,22 +268,36 @@ fn arguments(flag: &Flag, explicit: Option<&str>, after: &[Word]) -> Result<(usi
     }
     let most = match flag.kind {
         _ if takes_none => 0,
-        Kind::AnyNumber | Kind::OneOrMore => usize::MAX,
+        Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated => usize::MAX,
         _ => 1,
     };
-    let values: Vec<String> = after
-        .iter()
-        .map_while(|word| match word {
-            Word::Plain(text) => Some(text.clone()),
-            _ => None,
-        })
-        .take(most)
-        .collect();
+    let values = plain(after, most);
     match flag.kind {
-        Kind::OneOrMore if values.is_empty() => Err(UsageError::NoValues { flag: flag.title() }),
-        Kind::AnyNumber => Ok((values.len(), values)),
+        Kind::OneOrMore | Kind::Repeated if values.is_empty() => Err(UsageError::NoValues { flag: flag.title() }),
+        Kind::AnyNumber | Kind::OptionalStr => Ok((values.len(), values)),
         _ if values.is_empty() && !takes_none => Err(UsageError::NoValue { flag: flag.title() }),
         _ => Ok((values.len(), values)),
+    }
+}
+
+fn words_of(words: Vec<String>) -> Vec<Value> {
+    words.into_iter().map(Value::from).collect()
+}
+
+/// The plain words that come next.
+fn plain(after: &[Word], most: usize) -> Vec<String> {
+    let texts = after.iter().map_while(|word| match word {
+        Word::Plain(text) => Some(text.clone()),
+        _ => None,
+    });
+    texts.take(most).collect()
+}
+
+/// An option as it was typed, under its full name.
+fn typed(name: &str, explicit: Option<&str>, args: &[String]) -> Vec<String> {
+    match explicit {
+        Some(value) => vec![format!("{name}={value}")],
+        None => std::iter::once(name.to_owned()).chain(args.iter().cloned()).collect(),
     }
 }
 
@@ -242,13 +307,15 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
     let bad = |kind| UsageError::BadValue { flag: flag.title(), kind, value: text.to_owned() };
     match flag.kind {
         Kind::Help | Kind::Switch => Ok(Value::Bool(true)),
-        Kind::TriState => Ok(Value::Bool(name == flag.names[0])),
-        Kind::Str => Ok(Value::from(text)),
+        Kind::TriState => Ok(Value::Bool(!name.starts_with("--no-"))),
+        // The engine may know forms of a value that this table does not.
+        Kind::Int if flag.is_passed_on() => Ok(python_int(text).unwrap_or_else(|| Value::from(text))),
+        Kind::Float if flag.is_passed_on() => Ok(python_float(text).map_or_else(|| Value::from(text), Value::Float)),
+        Kind::OptionalStr if args.is_empty() => Ok(Value::Bool(true)),
+        Kind::Str | Kind::OptionalStr => Ok(Value::from(text)),
         Kind::Float => python_float(text).map(Value::Float).ok_or_else(|| bad("float")),
         Kind::Json => parse_json(text).map_err(|_| bad("loads")),
-        Kind::AnyNumber | Kind::OneOrMore => {
-            Ok(Value::List(args.iter().map(|arg| Value::from(arg.as_str())).collect()))
-        }
+        Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated | Kind::Rest => Ok(Value::List(words_of(args.to_vec()))),
         Kind::Int => match python_int(text) {
             Some(Value::BigInt(_)) => Err(UsageError::TooLarge { flag: flag.title(), value: text.to_owned() }),
             Some(number) => Ok(number),

@@ -6,6 +6,9 @@ use super::repr::repr;
 /// Lines are broken here.
 pub(crate) const WIDTH: usize = 100;
 
+/// Options longer than this have their sentence below them.
+const COLUMN: usize = 40;
+
 const JSON_NOTE: &str = "\
 JSON options can be given in parts: --extra-body.a.b 1 is --extra-body '{\"a\": {\"b\": 1}}', and
 --extra-body.l+ x,y makes a list. Options may be abbreviated as long as they stay unique (tacho's
@@ -29,9 +32,9 @@ fn overview(table: &Table) -> String {
     for group in table.groups {
         out += &format!("\n{}: {}\n", group.title, group.about);
         let flags = flags_of(table, |known| known == *group);
-        let column = flags.iter().map(|flag| synopsis(flag, false).len()).max().unwrap_or(0);
+        let column = flags.iter().map(|flag| synopsis(flag, false).len()).max().unwrap_or(0).min(COLUMN);
         for flag in flags {
-            out += &format!("  {:column$}  {}\n", synopsis(flag, false), brief(flag));
+            out += &columns(&synopsis(flag, false), &brief(flag), column);
         }
     }
     let command = table.command;
@@ -41,6 +44,17 @@ fn overview(table: &Table) -> String {
          Options by name:        {command} --help=len\n",
         table.groups[0].title
     )
+}
+
+/// An option and its sentence beside it; what is too long for a line goes on below.
+fn columns(synopsis: &str, text: &str, column: usize) -> String {
+    let mut lines = wrapped(text, WIDTH - column - 4);
+    let first = if synopsis.len() > column || lines.is_empty() { String::new() } else { lines.remove(0) };
+    let mut out = format!("  {synopsis:column$}  {first}").trim_end().to_owned() + "\n";
+    for line in lines {
+        out += &format!("  {:column$}  {line}\n", "");
+    }
+    out
 }
 
 fn everything(table: &Table) -> String {
@@ -76,7 +90,9 @@ fn search(table: &Table, topic: &str) -> String {
 }
 
 fn heading(table: &Table) -> String {
-    format!("usage: {} [options]\n\n{}\n\n", table.command, table.about)
+    let rest = table.flags.iter().find(|flag| flag.kind == Kind::Rest);
+    let rest = rest.map_or_else(String::new, |flag| format!(" {}", flag.metavar));
+    format!("usage: {}{rest} [options]\n\n{}\n\n", table.command, table.about)
 }
 
 fn footer(table: &Table) -> String {
@@ -89,7 +105,8 @@ fn footer(table: &Table) -> String {
 
 /// The flags of the groups wanted, by name.
 fn flags_of(table: &Table, wanted: impl Fn(&'static Group) -> bool) -> Vec<&'static Flag> {
-    let shown = |flag: &&Flag| flag.is_usable() && flag.kind != Kind::Help && wanted(flag.group);
+    let shown =
+        |flag: &&Flag| flag.is_usable() && !flag.is_passed_on() && flag.kind != Kind::Help && wanted(flag.group);
     let mut flags: Vec<&'static Flag> = table.flags.iter().filter(shown).collect();
     flags.sort_by_key(|flag| flag.names[0]);
     flags
@@ -98,11 +115,16 @@ fn flags_of(table: &Table, wanted: impl Fn(&'static Group) -> bool) -> Vec<&'sta
 fn explained(title: &str, about: &str, flags: &[&Flag]) -> String {
     let mut out = if about.is_empty() { format!("{title}:\n") } else { format!("{title}: {about}\n") };
     for flag in flags {
-        out += &format!("  {}\n", synopsis(flag, true));
-        let text = match preset(flag) {
-            Some(preset) => format!("{} (default: {preset})", flag.help),
-            None => flag.help.to_owned(),
-        };
+        let full = synopsis(flag, true);
+        let fits = full.len() + 2 <= WIDTH;
+        out += &format!("  {}\n", if fits { full } else { synopsis(flag, false) });
+        let mut text = flag.help.to_owned();
+        if let (Kind::Choice(choices), false) = (flag.kind, fits) {
+            text += &format!(" One of {}.", choices.join(", "));
+        }
+        if let Some(preset) = preset(flag) {
+            text += &format!(" (default: {preset})");
+        }
         for line in wrapped(&text, WIDTH - 8) {
             out += &format!("        {line}\n");
         }
@@ -123,6 +145,8 @@ fn brief(flag: &Flag) -> String {
 fn preset(flag: &Flag) -> Option<String> {
     match flag.preset {
         Preset::Unset | Preset::Off => None,
+        // What the engine makes itself cannot be shown.
+        Preset::Str(text) if text.starts_with('<') => None,
         Preset::Str(text) => Some(text.to_owned()),
         Preset::Made(_, described) => Some(described.to_owned()),
         other => Some(repr(&other.value())),
@@ -135,9 +159,14 @@ fn synopsis(flag: &Flag, full: bool) -> String {
     let value = flag.metavar;
     match flag.kind {
         Kind::Help | Kind::Switch | Kind::TriState => names,
-        Kind::Choice(choices) if full => format!("{names} {{{}}}", choices.join(",")),
+        // Where the names do not fit in a line, the explanation has them.
+        Kind::Choice(choices) if full && choices.join(",").len() < WIDTH / 2 => {
+            format!("{names} {{{}}}", choices.join(","))
+        }
+        Kind::OptionalStr => format!("{names} [{value}]"),
         Kind::AnyNumber => format!("{names} [{value} ...]"),
-        Kind::OneOrMore => format!("{names} {value} [{value} ...]"),
+        Kind::OneOrMore | Kind::Repeated => format!("{names} {value} [{value} ...]"),
+        Kind::Rest => names,
         _ => format!("{names} {value}"),
     }
 }

@@ -2,16 +2,22 @@
 //! it, which differ enough from any Rust crate's to be written out here.
 
 mod command;
+pub(crate) mod compare;
 mod config;
+mod engine;
 mod error;
 mod flag;
+pub(crate) mod gate;
 mod grammar;
 mod help;
-mod number;
+pub(crate) mod number;
+pub(crate) mod offline;
+pub(crate) mod report;
 mod repr;
 pub(crate) mod selfcheck;
 pub(crate) mod serve;
 pub(crate) mod sim;
+pub(crate) mod sweep;
 mod tokens;
 
 pub(crate) use command::{Invocation, parse};

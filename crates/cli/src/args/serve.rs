@@ -7,9 +7,11 @@ mod notice;
 mod table;
 
 pub(crate) use check::check;
+#[cfg(test)]
+pub(crate) use table::BACKENDS;
 pub(crate) use table::TABLE;
 
-use tacho_client::{BackendKind, StampSource};
+use tacho_client::{BackendKind, StampSource, Task};
 use tacho_core::json::{Dict, Value};
 use tacho_loadgen::RampUpStrategy;
 use tacho_run::LoraAssignment;
@@ -117,6 +119,9 @@ pub(crate) struct ReportArgs {
     pub(crate) result_filename: Option<String>,
     pub(crate) metadata: Option<Vec<String>>,
     pub(crate) disable_tqdm: bool,
+    pub(crate) plot_timeline: bool,
+    pub(crate) timeline_itl_thresholds: String,
+    pub(crate) plot_dataset_stats: bool,
 }
 
 /// Flags of our own.
@@ -136,6 +141,12 @@ pub(crate) struct OwnArgs {
     /// Seconds.
     pub(crate) timeout: f64,
     pub(crate) require_trustworthy: bool,
+    /// Seconds.
+    pub(crate) first_token_timeout: Option<f64>,
+    pub(crate) retries: i64,
+    pub(crate) ca_file: Option<String>,
+    /// Seconds.
+    pub(crate) metrics_interval: f64,
     pub(crate) quiet: bool,
 }
 
@@ -219,6 +230,20 @@ impl From<&Values> for ContentArgs {
     }
 }
 
+impl ServeArgs {
+    /// Whether answers come whole.
+    pub(crate) fn is_pooling(&self) -> bool {
+        self.target.backend.task() == Task::Pooling
+    }
+
+    /// Whether the server is told to generate to full length: random prompts have no natural end.
+    pub(crate) fn ignores_eos(&self) -> bool {
+        let random =
+            self.own.workload.is_none() && matches!(self.dataset.dataset_name.as_str(), "random" | "random-mm");
+        self.content.ignore_eos || (random && self.target.backend.is_openai_compatible())
+    }
+}
+
 impl ContentArgs {
     /// The sampling flags that were given, in the order vLLM sends them.
     pub(crate) fn sampling(&self) -> Dict {
@@ -265,6 +290,9 @@ impl From<&Values> for ReportArgs {
             result_filename: v.maybe_text("--result-filename"),
             metadata: v.list("--metadata"),
             disable_tqdm: v.switch("--disable-tqdm"),
+            plot_timeline: v.switch("--plot-timeline"),
+            timeline_itl_thresholds: v.text("--timeline-itl-thresholds"),
+            plot_dataset_stats: v.switch("--plot-dataset-stats"),
         }
     }
 }
@@ -287,6 +315,10 @@ impl From<&Values> for OwnArgs {
             connect_timeout: v.maybe_float("--connect-timeout"),
             timeout: v.float("--timeout"),
             require_trustworthy: v.switch("--require-trustworthy"),
+            first_token_timeout: v.maybe_float("--first-token-timeout"),
+            retries: v.int("--retries"),
+            ca_file: v.maybe_text("--ca-file"),
+            metrics_interval: v.float("--metrics-interval"),
             quiet: v.switch("--quiet"),
         }
     }

@@ -35,7 +35,7 @@ const fn row(
 /// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho sim",
-    about: "Serve an OpenAI-compatible API from a simulated engine: no GPU, no weights.",
+    about: "Serve the APIs of LLM servers from a simulated engine: no GPU, no weights.",
     examples: &[
         ("tacho sim --port 8000", "then: tacho serve --port 8000"),
         ("tacho sim --error-rate 0.01 --stall-rate 0.05 --stall-seconds 2", "a server that misbehaves now and then"),
@@ -66,13 +66,15 @@ static FLAGS: &[Flag] = &[
     row(&["--max-model-len"], Int, "TOKENS", Unset, &ENGINE, "Longest prompt and answer together."),
     row(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, "", Unset, &ENGINE,
         "Keep the blocks of shared prefixes, or do not."),
+    row(&["--stream-interval"], Int, "TOKENS", Preset::Int(1), &ENGINE,
+        "Tokens per event of a stream. The first token is always told alone, as in vLLM."),
     row(&["--error-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS, "Requests answered with an HTTP error."),
     row(&["--stream-error-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS,
         "Requests with an error event inside their stream."),
     row(&["--disconnect-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS,
         "Requests whose connection is cut in mid-answer."),
     row(&["--truncate-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS,
-        "Requests whose stream ends early without a final event."),
+        "Requests whose answer ends early. A stream ends without its final event, others in the middle."),
     row(&["--stall-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS, "Requests whose stream pauses once."),
     row(&["--stall-seconds"], Float, "SEC", Preset::Float(5.0), &FAULTS, "Length of such a pause."),
     row(&["--fault-seed"], Int, "SEED", Preset::Int(0), &FAULTS, "Seed of the choice of requests that suffer."),
@@ -96,6 +98,7 @@ pub(crate) struct SimArgs {
     pub(crate) num_gpu_blocks: Option<i64>,
     pub(crate) max_model_len: Option<i64>,
     pub(crate) enable_prefix_caching: Option<bool>,
+    pub(crate) stream_interval: i64,
     pub(crate) error_rate: f64,
     pub(crate) stream_error_rate: f64,
     pub(crate) disconnect_rate: f64,
@@ -125,6 +128,7 @@ impl From<Values> for SimArgs {
             num_gpu_blocks: v.maybe_int("--num-gpu-blocks"),
             max_model_len: v.maybe_int("--max-model-len"),
             enable_prefix_caching: v.tri_state("--enable-prefix-caching"),
+            stream_interval: v.int("--stream-interval"),
             error_rate: v.float("--error-rate"),
             stream_error_rate: v.float("--stream-error-rate"),
             disconnect_rate: v.float("--disconnect-rate"),
@@ -167,13 +171,14 @@ impl SimArgs {
         Ok(())
     }
 
-    fn counts(&self) -> [(&'static str, Option<i64>); 5] {
+    fn counts(&self) -> [(&'static str, Option<i64>); 6] {
         [
             ("--max-num-seqs", self.max_num_seqs),
             ("--max-num-batched-tokens", self.max_num_batched_tokens),
             ("--block-size", self.block_size),
             ("--num-gpu-blocks", self.num_gpu_blocks),
             ("--max-model-len", self.max_model_len),
+            ("--stream-interval", Some(self.stream_interval)),
         ]
     }
 

@@ -2,7 +2,9 @@
 
 mod cases;
 mod file;
+mod offline;
 mod parity;
+mod plots;
 mod refusals;
 mod texts;
 

@@ -1,5 +1,15 @@
 //! One file per subcommand: arguments to plan, plan to run, record to reports.
 
+pub(crate) mod compare;
+pub(crate) mod gate;
+pub(crate) mod latency;
+pub(crate) mod mm_processor;
+mod offline;
+pub(crate) mod report;
 pub(crate) mod selfcheck;
 pub(crate) mod serve;
 pub(crate) mod sim;
+pub(crate) mod startup;
+pub(crate) mod supervise;
+pub(crate) mod sweep;
+pub(crate) mod throughput;

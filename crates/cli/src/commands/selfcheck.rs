@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use anyhow::bail;
+use tacho_client::connection_limit;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_core::{Counters, EventSink, RunEvent, SystemClock};
 use tacho_report::json::write_whole;
@@ -27,6 +29,7 @@ const BAR: usize = 40;
 pub(crate) fn run(args: &SelfcheckArgs) -> anyhow::Result<Exit> {
     let workers = args.workers.unwrap_or_else(default_workers);
     let loads = loads(args);
+    check_files(&loads)?;
     let live = Live::new(Progress::Shown);
     let counters = Arc::new(Counters::default());
     live.event(RunEvent::Started { what: "selfcheck", total: loads.len() as u64, counters: counters.clone() });
@@ -43,6 +46,19 @@ pub(crate) fn run(args: &SelfcheckArgs) -> anyhow::Result<Exit> {
         write_whole(path.as_ref(), |out| out.write_all(json.as_bytes()))?;
     }
     Ok(Exit::Done)
+}
+
+/// Both ends of every connection are in this process.
+fn check_files(loads: &[CheckLoad]) -> anyhow::Result<()> {
+    let limit = connection_limit();
+    let streams = loads.iter().map(|load| load.streams as u64).max().unwrap_or(0);
+    if 2 * streams > limit {
+        bail!(
+            "{streams} streams need {} open files, the limit leaves room for {limit}: raise it (ulimit -n) or lower --streams",
+            2 * streams
+        );
+    }
+    Ok(())
 }
 
 fn loads(args: &SelfcheckArgs) -> Vec<CheckLoad> {

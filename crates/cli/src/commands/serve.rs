@@ -2,17 +2,21 @@
 
 mod destination;
 mod dry_run;
+mod pictures;
 mod plan;
 mod simulator;
 
+use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::anyhow;
 use tacho_core::{EventSink, RunEvent};
+use tacho_loadgen::StopSignal;
 use tacho_metrics::{RunRecord, Trust};
 use tacho_report::{Live, Progress, console};
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, save_workload};
+use tacho_sim::Server;
 
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
@@ -26,7 +30,10 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     for notice in args.notices() {
         sink.event(RunEvent::Warning(notice.to_string()));
     }
-    sink.event(RunEvent::Status(args.namespace_line()));
+    // A log wants to know what was asked; a person at a terminal has just typed it.
+    if args.own.strict_parity || !std::io::stdout().is_terminal() {
+        sink.event(RunEvent::Status(args.namespace_line()));
+    }
     let destination = Destination::open(args)?;
     let simulator = simulator::start(args)?;
     let plan = plan::of(args, simulator.as_ref())?;
@@ -56,7 +63,27 @@ fn measure(
     let saved = destination.save(args, &record);
     console::print(&record)?;
     saved?;
+    if let Some(path) = destination.path(args, &record) {
+        pictures::draw(args, &record, &path, sink)?;
+    }
     verdict(args, &record)
+}
+
+/// Runs a benchmark inside a sweep, against the sweep's simulator if it has one. What it measured is saved where the
+/// arguments say.
+pub(crate) fn run_inside(
+    args: &ServeArgs,
+    simulator: Option<&Server>,
+    sink: &dyn EventSink,
+) -> anyhow::Result<RunRecord> {
+    let destination = Destination::open(args)?;
+    let own = if simulator.is_none() { simulator::start(args)? } else { None };
+    let plan = plan::of(args, simulator.or(own.as_ref()))?;
+    let prepared = prepare(&plan, Contact::Server, sink)?;
+    let record = run_serve(&plan, prepared, &StopSignal::default(), sink)?;
+    destination.save(args, &record)?;
+    verdict(args, &record)?;
+    Ok(record)
 }
 
 fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {

@@ -32,7 +32,8 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
+/// The simulator that the arguments describe.
+pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
     let host: IpAddr = args.host.parse().with_context(|| {
         format!("--host {:?} is not an IP address: give one of this machine's, such as 127.0.0.1", args.host)
     })?;
@@ -42,6 +43,7 @@ fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
     spec.model.clone_from(&args.model);
     spec.lora_modules.clone_from(&args.lora_modules);
     spec.seed = args.seed.unsigned_abs();
+    spec.stream_interval = usize::try_from(args.stream_interval)?;
     let engine = &mut spec.engine;
     let settings = [
         (&mut engine.max_num_seqs, args.max_num_seqs),

@@ -39,6 +39,8 @@ pub(crate) struct Choice {
     pub(crate) has_delta: bool,
     /// Whether it says why generation ended.
     pub(crate) finished: bool,
+    /// Tokens it gives log-probabilities for.
+    pub(crate) logprobs: u32,
 }
 
 /// A member that should be a text.
@@ -58,6 +60,7 @@ pub(crate) enum TextField {
 pub(crate) struct UsageField {
     pub(crate) prompt_tokens: Option<u64>,
     pub(crate) completion_tokens: Option<u64>,
+    pub(crate) reasoning_tokens: Option<u64>,
 }
 
 /// Where the text of a choice stands.
@@ -134,6 +137,7 @@ impl Choice {
                 self.has_delta = true;
                 cursor.members(|cursor, key| self.delta_member(cursor, key))?;
             }
+            (b"logprobs", _) => self.logprobs = count_logprobs(cursor)?,
             (b"finish_reason", _) => self.finished = cursor.skip()? != Kind::Null,
             _ => drop(cursor.skip()?),
         }
@@ -153,6 +157,19 @@ impl Choice {
         }
         Ok(())
     }
+}
+
+/// Tokens in a choice's `logprobs`: its `tokens` (completions) or `content` (chat).
+fn count_logprobs(cursor: &mut Cursor<'_>) -> Result<u32, NotJson> {
+    let mut count = 0;
+    cursor.members_if_object(|cursor, key| {
+        if matches!(key, b"tokens" | b"content") && cursor.kind()? == Kind::List {
+            count = cursor.items(|cursor, _| cursor.skip().map(drop))? as u32;
+            return Ok(());
+        }
+        cursor.skip().map(drop)
+    })?;
+    Ok(count)
 }
 
 pub(super) fn read_text(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
@@ -177,6 +194,15 @@ pub(super) fn read_usage(cursor: &mut Cursor<'_>) -> Result<Option<UsageField>, 
         let field = match key {
             b"prompt_tokens" => &mut usage.prompt_tokens,
             b"completion_tokens" => &mut usage.completion_tokens,
+            b"completion_tokens_details" => {
+                return cursor.members_if_object(|cursor, key| {
+                    if key == b"reasoning_tokens" {
+                        usage.reasoning_tokens = cursor.count()?;
+                        return Ok(());
+                    }
+                    cursor.skip().map(drop)
+                });
+            }
             _ => return cursor.skip().map(drop),
         };
         *field = cursor.count()?;
@@ -214,7 +240,7 @@ mod tests {
     #[test]
     fn an_event_without_choices_may_bring_usage_or_an_error() {
         let event = Event::read(br#"{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3.0}}"#, Shape::Chat);
-        let usage = UsageField { prompt_tokens: Some(7), completion_tokens: Some(3) };
+        let usage = UsageField { prompt_tokens: Some(7), completion_tokens: Some(3), reasoning_tokens: None };
         assert_eq!(event.unwrap().usage, Some(usage));
         assert!(Event::read(br#"{"error":{"message":"m"}}"#, Shape::Chat).unwrap().error.is_some());
         assert!(Event::read(br#"{"error":null}"#, Shape::Chat).unwrap().error.is_none());

@@ -7,7 +7,7 @@ use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Stamp};
 
 use super::event::{TextField, read_text};
 use super::scan::{Cursor, Kind, NotJson, whole};
-use super::stream::{excerpt, malformed, note_token, push_text};
+use super::stream::{excerpt, malformed, note_answer, note_token, push_text};
 use super::{PayloadSpec, Rules};
 
 /// vLLM's words; the missing blanks are upstream's.
@@ -51,7 +51,9 @@ impl ResponsesDecoder {
         }
         match event.kind {
             EventKind::Text => {
-                note_token(row, stamp, matches!(&event.delta, TextField::Text(text) if !text.span.is_empty()));
+                let content = matches!(&event.delta, TextField::Text(text) if !text.span.is_empty());
+                note_token(row, stamp, content);
+                note_answer(row, stamp, content);
                 push_text(&event.delta, data, row)
             }
             EventKind::Reasoning => {
@@ -61,6 +63,7 @@ impl ResponsesDecoder {
             EventKind::End => {
                 self.ended = true;
                 row.usage.completion_tokens = event.output_tokens.or(row.usage.completion_tokens);
+                row.reasoning_tokens = event.reasoning_tokens.or(row.reasoning_tokens);
                 row.usage.prompt_tokens = event.input_tokens.or(row.usage.prompt_tokens);
                 Ok(())
             }
@@ -143,6 +146,7 @@ struct Event {
     error: Option<Range<usize>>,
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
+    reasoning_tokens: Option<u64>,
 }
 
 impl Event {
@@ -156,6 +160,16 @@ impl Event {
             event.is_object = true;
             cursor.members(|cursor, key| event.member(cursor, key))?;
             Ok(event)
+        })
+    }
+
+    fn read_details(&mut self, cursor: &mut Cursor<'_>) -> Result<(), NotJson> {
+        cursor.members_if_object(|cursor, key| {
+            if key == b"reasoning_tokens" {
+                self.reasoning_tokens = cursor.count()?;
+                return Ok(());
+            }
+            cursor.skip().map(drop)
         })
     }
 
@@ -178,6 +192,7 @@ impl Event {
                             match key {
                                 b"input_tokens" => self.input_tokens = cursor.count()?,
                                 b"output_tokens" => self.output_tokens = cursor.count()?,
+                                b"output_tokens_details" => self.read_details(cursor)?,
                                 _ => drop(cursor.skip()?),
                             }
                             Ok(())

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tacho_core::{Failure, FailureKind, Observation, Outcome, Stamp};
+use tacho_core::{Failure, FailureKind, MarkSource, Observation, Outcome, Stamp};
 
 use super::event::{Choices, Event, Shape, TextField};
 use super::scan::{is_plain_text, unescape};
@@ -31,6 +31,8 @@ pub struct StreamDecoder {
     usage: UsageRule,
     template: Template,
     done_seen: bool,
+    /// Tokens that log-probabilities were given for.
+    ranked: u32,
     failure: Option<(FailureKind, String)>,
 }
 
@@ -78,6 +80,7 @@ impl Template {
             && event.usage.is_none()
             && event.error.is_none()
             && !event.choice.other_content
+            && event.choice.logprobs <= 1
         {
             self.head.extend_from_slice(&data[..text.span.start]);
             self.tail.clear();
@@ -94,14 +97,16 @@ impl StreamDecoder {
             _ => Shape::Completions,
         };
         let usage = UsageRule::new(backend, rules);
-        StreamDecoder { shape, rules, usage, template: Template::default(), done_seen: false, failure: None }
+        StreamDecoder { shape, rules, usage, template: Template::default(), done_seen: false, ranked: 0, failure: None }
     }
 
     /// Takes one event's data, which arrived at `stamp`.
     pub fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Flow {
         if let Some(text) = self.template.text_of(data) {
             note_token(row, stamp, !text.is_empty());
+            note_answer(row, stamp, !text.is_empty());
             row.text.extend_from_slice(text);
+            row.text_ends.push(row.text.len() as u32);
             return Flow::Continue;
         }
         if data == b"[DONE]" {
@@ -141,9 +146,12 @@ impl StreamDecoder {
                     _ => event.choice.other_content,
                 };
                 note_token(row, stamp, content);
+                note_answer(row, stamp, matches!(&event.choice.text, TextField::Text(text) if !text.span.is_empty()));
                 if let Err(failure) = push_text(&event.choice.text, data, row) {
                     return self.fail(failure.kind, failure.message);
                 }
+                row.text_ends.push(row.text.len() as u32);
+                self.mark(event, row);
                 if self.usage.beside_choices {
                     self.note_usage(event, row);
                 }
@@ -151,6 +159,20 @@ impl StreamDecoder {
             Choices::None => self.note_usage(event, row),
         }
         Flow::Continue
+    }
+
+    /// Takes note of how many tokens there are by now, where the event tells.
+    fn mark(&mut self, event: &Event, row: &mut Observation) {
+        let place = row.chunks.len() as u32 - 1;
+        self.ranked += event.choice.logprobs;
+        let reported = event.usage.and_then(|usage| usage.completion_tokens);
+        if let Some(tokens) = reported {
+            row.mark_source = Some(MarkSource::Usage);
+            row.token_marks.push((place, u32::try_from(tokens).unwrap_or(u32::MAX)));
+        } else if event.choice.logprobs > 1 && row.mark_source != Some(MarkSource::Usage) {
+            row.mark_source = Some(MarkSource::Logprobs);
+            row.token_marks.push((place, self.ranked));
+        }
     }
 
     fn note_usage(&self, event: &Event, row: &mut Observation) {
@@ -161,6 +183,7 @@ impl StreamDecoder {
             }
             Rules::Vllm => row.usage.completion_tokens = usage.completion_tokens,
         }
+        row.reasoning_tokens = usage.reasoning_tokens.or(row.reasoning_tokens);
         if self.usage.prompt {
             row.usage.prompt_tokens = usage.prompt_tokens.or(row.usage.prompt_tokens);
         }
@@ -223,6 +246,13 @@ pub(super) fn note_token(row: &mut Observation, stamp: Stamp, content: bool) {
         row.first_content = Some(stamp);
     }
     row.chunks.push(stamp);
+}
+
+/// Notes the first token of the answer itself.
+pub(super) fn note_answer(row: &mut Observation, stamp: Stamp, text: bool) {
+    if text && row.first_answer.is_none() {
+        row.first_answer = Some(stamp);
+    }
 }
 
 /// One line of a server's text, cut to a length for people.

@@ -1,6 +1,7 @@
 //! One request and its answer: from the bytes of a connection to the verdict on a row.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tacho_core::{FailureKind, Observation, Outcome, Stamp};
 
@@ -25,6 +26,8 @@ pub(super) struct Exchange {
     /// Whether it was sent anew because a kept connection had died.
     pub(super) resent: bool,
     pub(super) redirects: u8,
+    /// When this attempt began; the row's own time is that of the first.
+    pub(super) began: Stamp,
 }
 
 /// What is known of the answer.
@@ -34,7 +37,8 @@ pub(super) struct Answer {
     output_len: usize,
     rules: Rules,
     decoder: AnswerDecoder,
-    inflate: Option<Inflate>,
+    /// Apart, since few answers are compressed and all are held in memory.
+    inflate: Option<Box<Inflate>>,
     error_body: Vec<u8>,
     /// Whether the status was 200, so that the body is an answer.
     accepted: bool,
@@ -58,6 +62,7 @@ pub(super) enum Progress {
 
 impl Exchange {
     pub(super) fn new(row: Observation, request: Arc<[u8]>, expected: &Expected, endpoint: &EndpointSpec) -> Self {
+        let began = row.sent;
         Exchange {
             request,
             written: 0,
@@ -78,7 +83,13 @@ impl Exchange {
             connecting: None,
             resent: false,
             redirects: 0,
+            began,
         }
+    }
+
+    /// Whether the first token is still awaited `limit` after this attempt began.
+    pub(super) fn is_silent(&self, now: Stamp, limit: Duration) -> bool {
+        !self.answer.decoder.is_whole() && self.answer.row.chunks.is_empty() && now.since(self.began) > limit
     }
 
     /// Takes bytes that arrived at `stamp`; tells how many token events they held.
@@ -201,12 +212,13 @@ impl Answer {
 impl Sink for Answer {
     fn head(&mut self, head: &Head) {
         self.accepted = head.status == 200;
-        self.inflate = head.encoding.as_deref().and_then(Inflate::for_encoding);
+        self.inflate = head.encoding.as_deref().and_then(Inflate::for_encoding).map(Box::new);
         self.decoder.head(head.content_type.as_deref(), head.metadata.as_deref());
         if self.accepted && !self.decoder.is_whole() {
             // Enough for the whole answer, so that no event has to make room.
             self.row.chunks.reserve(self.output_len.min(1 << 16) + 2);
             self.row.text.reserve(self.output_len.min(1 << 16) * 5);
+            self.row.text_ends.reserve(self.output_len.min(1 << 16) + 2);
         }
     }
 
@@ -234,8 +246,6 @@ impl Sink for Answer {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::{BackendKind, StampSource, Url};
 
@@ -252,6 +262,8 @@ mod tests {
             http2: false,
             connect_timeout: Duration::from_secs(1),
             timeout: Duration::from_secs(1),
+            first_token_timeout: None,
+            retries: 0,
             stamps: StampSource::User,
         };
         let row = Observation::released(0, Stamp::ZERO, Stamp::ZERO);

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tacho_core::{Clock, FailureKind, Observation, Outcome, Stamp};
+use tacho_core::{Clock, Failure, FailureKind, Observation, Outcome, Stamp};
 use tacho_loadgen::{Worker, WorkerStats};
 
 use super::Client;
@@ -97,6 +97,8 @@ pub struct ClientWorker<'c> {
     ready: Vec<Ready>,
     buffer: Box<[u8]>,
     finished: Vec<Observation>,
+    /// Requests to be sent anew at the next look at time limits, so that a server in trouble is not overrun.
+    again: Vec<Exchange>,
     wall: WallClock,
     tokens: u64,
     next_sweep: Stamp,
@@ -126,6 +128,7 @@ impl<'c> ClientWorker<'c> {
             ready: Vec::new(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
             finished: Vec::new(),
+            again: Vec::new(),
             wall: WallClock::new(client.clock),
             tokens: 0,
             next_sweep: now,
@@ -211,6 +214,10 @@ impl<'c> ClientWorker<'c> {
     }
 
     fn finish(&mut self, exchange: Box<Exchange>, outcome: Outcome) {
+        if self.is_worth_retrying(&exchange.answer.row, &outcome) {
+            self.retry(*exchange);
+            return;
+        }
         let done = exchange.answer.ended.unwrap_or_else(|| self.client.clock.now());
         let mut row = exchange.answer.row;
         row.done = done;
@@ -220,6 +227,28 @@ impl<'c> ClientWorker<'c> {
             row.text.clear();
         }
         self.finished.push(row);
+    }
+
+    fn is_worth_retrying(&self, row: &Observation, outcome: &Outcome) -> bool {
+        let endpoint = &self.client.endpoint;
+        row.retries < endpoint.retries
+            && outcome.failure().is_some_and(may_pass)
+            && self.client.clock.now().since(row.sent) < endpoint.timeout
+    }
+
+    /// Sends a request anew. What was timed of it so far is forgotten, but not when it was first sent.
+    fn retry(&mut self, exchange: Exchange) {
+        let old = exchange.answer.row;
+        let prepared = &self.client.requests[old.index];
+        let row = Observation {
+            sent: old.sent,
+            connect_ns: old.connect_ns,
+            retries: old.retries + 1,
+            ..Observation::released(old.index, old.due, old.released)
+        };
+        let mut exchange = Exchange::new(row, prepared.bytes.clone(), &prepared.expected, &self.client.endpoint);
+        exchange.began = self.client.clock.now();
+        self.again.push(exchange);
     }
 
     /// Writes as much of the request as the socket takes.
@@ -502,24 +531,41 @@ impl<'c> ClientWorker<'c> {
 
     /// Ends what has taken too long.
     fn sweep(&mut self, now: Stamp) {
-        let (total, connect) = (self.client.endpoint.timeout, self.client.endpoint.connect_timeout);
+        for exchange in std::mem::take(&mut self.again) {
+            self.place(Box::new(exchange));
+        }
+        let endpoint = &self.client.endpoint;
+        let (total, connect) = (endpoint.timeout, endpoint.connect_timeout);
+        let first = endpoint.first_token_timeout.unwrap_or(Duration::MAX);
         for token in 0..self.slots.len() {
             let Some(slot) = &self.slots[token] else { continue };
             let connecting = !slot.link.is_open() && now.since(slot.began) > connect;
             let overdue = slot.exchange.is_some() && now > slot.deadline;
-            if !connecting && !overdue {
-                continue;
-            }
+            let silent =
+                first < Duration::MAX && slot.exchange.as_ref().is_some_and(|exchange| exchange.is_silent(now, first));
+            let (what, limit) = match (connecting, overdue, silent) {
+                (true, ..) => ("no connection", connect),
+                (_, true, _) => ("no whole answer", total),
+                (_, _, true) => ("no first token", first),
+                _ => continue,
+            };
             if !slot.link.is_open() {
                 self.opening -= 1;
             }
-            let limit = if connecting { connect } else { total };
             if let Some(exchange) = self.close(token) {
-                let what = if connecting { "no connection" } else { "no whole answer" };
                 let message = format!("{what} within {} s", limit.as_secs_f64());
                 self.finish(exchange, Outcome::failed(FailureKind::TimedOut, message));
             }
         }
+    }
+}
+
+/// Whether a failure may be gone when the request is sent anew.
+fn may_pass(failure: &Failure) -> bool {
+    match failure.kind {
+        FailureKind::Http(status) => status >= 500 || matches!(status, 408 | 425 | 429),
+        FailureKind::Aborted => false,
+        _ => true,
     }
 }
 
@@ -553,6 +599,9 @@ impl Worker for ClientWorker<'_> {
             if let Some(exchange) = self.close(token) {
                 self.finish(exchange, Outcome::failed(FailureKind::Aborted, "the run was stopped"));
             }
+        }
+        for exchange in std::mem::take(&mut self.again) {
+            self.finish(Box::new(exchange), Outcome::failed(FailureKind::Aborted, "the run was stopped"));
         }
         done.append(&mut self.finished);
     }

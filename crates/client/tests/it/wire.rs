@@ -27,6 +27,8 @@ pub(crate) fn endpoint(url: &str, backend: BackendKind, rules: Rules) -> Endpoin
         http2: false,
         connect_timeout: Duration::from_secs(5),
         timeout: Duration::from_secs(20),
+        first_token_timeout: None,
+        retries: 0,
         stamps: StampSource::Kernel,
     }
 }

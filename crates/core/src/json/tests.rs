@@ -81,3 +81,10 @@ proptest! {
         let _ = parse(&text);
     }
 }
+
+#[test]
+fn indented_text_is_laid_out_as_python_does() {
+    let value = parse(r#"{"a": [1, {"b": null}], "c": [], "d": {}}"#).unwrap();
+    let expected = "{\n    \"a\": [\n        1,\n        {\n            \"b\": null\n        }\n    ],\n    \"c\": [],\n    \"d\": {}\n}";
+    assert_eq!(dumps_indented(&value, 4), expected);
+}

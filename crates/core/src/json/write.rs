@@ -44,6 +44,46 @@ pub fn write_value(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
+/// The text of `value` over several lines, as `json.dumps` gives it with an `indent`.
+pub fn dumps_indented(value: &Value, indent: usize) -> String {
+    let mut out = Vec::new();
+    write_indented(&mut out, value, indent, 0);
+    String::from_utf8(out).expect("the writer emits ASCII")
+}
+
+fn write_indented(out: &mut Vec<u8>, value: &Value, indent: usize, depth: usize) {
+    let line = |out: &mut Vec<u8>, at: usize, depth: usize| {
+        out.extend_from_slice(if at > 0 { b",\n" } else { b"\n" });
+        out.resize(out.len() + indent * depth, b' ');
+    };
+    let end = |out: &mut Vec<u8>, bracket: u8| {
+        out.push(b'\n');
+        out.resize(out.len() + indent * depth, b' ');
+        out.push(bracket);
+    };
+    match value {
+        Value::List(items) if !items.is_empty() => {
+            out.push(b'[');
+            for (at, item) in items.iter().enumerate() {
+                line(out, at, depth + 1);
+                write_indented(out, item, indent, depth + 1);
+            }
+            end(out, b']');
+        }
+        Value::Dict(dict) if !dict.is_empty() => {
+            out.push(b'{');
+            for (at, (key, item)) in dict.iter().enumerate() {
+                line(out, at, depth + 1);
+                write_str(out, key);
+                out.extend_from_slice(b": ");
+                write_indented(out, item, indent, depth + 1);
+            }
+            end(out, b'}');
+        }
+        flat => write_value(out, flat),
+    }
+}
+
 /// JSON spells the non-finite floats otherwise than `repr` does.
 fn float_text(number: f64) -> String {
     if number.is_nan() {

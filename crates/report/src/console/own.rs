@@ -32,6 +32,11 @@ fn times(record: &RunRecord) -> Vec<String> {
         lines.extend(time_lines("E2EL from due time", Some(&truth.e2el_from_due)));
     }
     lines.extend(time_lines("TTFT, first content", truth.ttft_first_content.as_ref()));
+    lines.extend(time_lines("TTFT, first answer token", truth.ttft_first_answer.as_ref()));
+    if let Some((statistics, source)) = &truth.itl_per_token {
+        lines.extend(time_lines("ITL per token", Some(statistics)));
+        lines.push(value_line("Tokens per event known from:", source.name()));
+    }
     lines
 }
 
@@ -55,6 +60,9 @@ fn load(record: &RunRecord) -> Vec<String> {
     lines.push(value_line("Exact peak concurrent requests:", truth.peak_concurrency));
     if record.summary.generation().is_some() {
         lines.push(value_line("Peak token throughput, weighted (tok/s):", two(truth.peak_output_tokens_per_s)));
+        lines.extend(
+            truth.reasoning_tokens.filter(|&tokens| tokens > 0).map(|tokens| value_line("Reasoning tokens:", tokens)),
+        );
     }
     lines
 }
@@ -86,6 +94,10 @@ fn client(record: &RunRecord) -> Vec<String> {
 fn outcomes(record: &RunRecord) -> Vec<String> {
     let failures = record.truth.outcomes.iter().filter(|(name, _)| *name != "complete");
     let mut lines: Vec<String> = failures.map(|(name, count)| value_line(&format!("Outcome {name}:"), count)).collect();
+    let (requests, retries) = record.truth.retried;
+    if requests > 0 {
+        lines.push(value_line("Requests sent again:", format!("{requests} ({retries} times)")));
+    }
     // vLLM says nothing of probes when all of them failed.
     if let Some(probe) = record.measured.probe.filter(|probe| probe.completed == 0 && probe.failed > 0) {
         lines.push(value_line("Probe requests failed:", probe.failed));

@@ -22,6 +22,7 @@ pub(super) enum Column {
     FirstContent,
     Done,
     Outcomes,
+    Retries,
 }
 
 impl Column {
@@ -55,6 +56,7 @@ impl Column {
             Column::Sent => write_float(text, sample.sent),
             Column::FirstContent => write_value(text, &Value::from(sample.first_content)),
             Column::Done => write_float(text, sample.done),
+            Column::Retries => write_value(text, &Value::from(u64::from(sample.retries))),
             Column::Outcomes => write_str(text, sample.failure.map_or("complete", |failure| failure.name())),
         }
     }

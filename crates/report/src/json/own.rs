@@ -5,6 +5,7 @@ use tacho_metrics::{MetricKind, RunRecord, Statistics, Trust};
 
 use super::columns::Column;
 use super::fields::Fields;
+use super::server;
 use super::{Detail, statistics_fields};
 
 /// The object under the key.
@@ -26,6 +27,9 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set("client", client(trust));
     }
     fields.set("caveats", caveats(record));
+    if !record.measured.server.is_empty() {
+        fields.set("server_metrics", server::metrics(&record.measured.server, detail));
+    }
     if detail == Detail::PerRequest {
         fields.set("due", Column::Due);
         fields.set("released", Column::Released);
@@ -33,6 +37,7 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set("first_content", Column::FirstContent);
         fields.set("done", Column::Done);
         fields.set("outcome", Column::Outcomes);
+        fields.set("request_retries", Column::Retries);
     }
     fields
 }
@@ -50,6 +55,14 @@ fn peaks_and_rates(record: &RunRecord, fields: &mut Fields) {
     fields.set("delivered_request_rate", truth.rates.map(|rates| rates.delivered));
     fields.set("coalesced_share", truth.coalesced_share);
     fields.set("unreported_lengths", truth.unreported_lengths);
+    fields.set("retried_requests", truth.retried.0);
+    fields.set("retries", truth.retried.1);
+    if let Some((_, source)) = &truth.itl_per_token {
+        fields.set("itl_per_token_source", source.name());
+    }
+    if let Some(tokens) = truth.reasoning_tokens {
+        fields.set("reasoning_tokens", tokens);
+    }
     if let Some(probe) = record.measured.probe {
         fields.set("probe_completed", probe.completed);
         fields.set("probe_failed", probe.failed);
@@ -65,6 +78,8 @@ fn statistics(record: &RunRecord) -> Vec<(&'static str, &Statistics)> {
         ("ttft_from_due", truth.ttft_from_due.as_ref()),
         ("e2el_from_due", Some(&truth.e2el_from_due)),
         ("ttft_first_content", truth.ttft_first_content.as_ref()),
+        ("ttft_first_answer", truth.ttft_first_answer.as_ref()),
+        ("itl_per_token", truth.itl_per_token.as_ref().map(|(statistics, _)| statistics)),
         ("client_queue_time", Some(&summary.client_queue_time)),
         ("ttft_including_client_queue", truth.ttft_including_client_queue.as_ref()),
         ("e2el_including_client_queue", Some(&summary.e2el_including_client_queue)),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tacho_core::{Counters, EventSink, RunEvent};
 
 use crate::style::{harmless, harmless_line};
@@ -36,7 +36,10 @@ pub struct Live {
 struct State {
     out: Box<dyn Write + Send>,
     warnings: Box<dyn Write + Send>,
-    running: Option<Running>,
+    /// The screen area of the bars while there are any.
+    area: Option<MultiProgress>,
+    /// The bars under way, the outermost first: a run inside a sweep has its own below the sweep's.
+    running: Vec<Running>,
 }
 
 /// A bar and the thread that moves it.
@@ -62,7 +65,7 @@ impl Live {
         out: Box<dyn Write + Send>,
         warnings: Box<dyn Write + Send>,
     ) -> Self {
-        Live { progress, colour, target, state: Mutex::new(State { out, warnings, running: None }) }
+        Live { progress, colour, target, state: Mutex::new(State { out, warnings, area: None, running: Vec::new() }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -71,12 +74,12 @@ impl Live {
 
     fn start(&self, total: u64, what: &'static str, text: impl FnMut(&ProgressBar) + Send + 'static) {
         let mut state = self.state();
-        state.finish();
         let Some(target) = self.target else { return };
-        let bar = ProgressBar::with_draw_target(Some(total), target());
+        let area = state.area.get_or_insert_with(|| MultiProgress::with_draw_target(target()));
+        let bar = area.add(ProgressBar::new(total));
         bar.set_style(ProgressStyle::with_template("{prefix} |{bar:30}| {msg}").expect("the template is valid"));
         bar.set_prefix(what);
-        state.running = Some(Running::start(bar, text));
+        state.running.push(Running::start(bar, text));
     }
 
     fn start_work(&self, what: &'static str, total: u64, counters: Arc<Counters>) {
@@ -86,7 +89,8 @@ impl Live {
         let (colour, began) = (self.colour, Instant::now());
         self.start(total, what, move |bar| {
             let (finished, failed, tokens, _) = counters.read();
-            let read = Reading { finished, failed, tokens, total, elapsed: began.elapsed() };
+            let unit = if what == "sweep" { "run/s" } else { "req/s" };
+            let read = Reading { finished, failed, tokens, total, unit, elapsed: began.elapsed() };
             bar.set_position(finished.min(total));
             bar.set_message(read.text(colour));
         });
@@ -119,27 +123,34 @@ impl EventSink for Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        self.state().finish();
+        let mut state = self.state();
+        while !state.running.is_empty() {
+            state.finish();
+        }
     }
 }
 
 impl State {
     /// Writes a line, with the bar out of the way. A reader that went away is no reason to end a run.
     fn say(&mut self, stream: fn(&mut State) -> &mut Box<dyn Write + Send>, line: &str) {
-        let bar = self.running.as_ref().map(|running| running.bar.clone());
+        let area = self.area.clone();
         let mut write = || {
             let out = stream(self);
             let _ = writeln!(out, "{line}").and_then(|()| out.flush());
         };
-        match bar {
-            Some(bar) => bar.suspend(write),
+        match area {
+            Some(area) => area.suspend(write),
             None => write(),
         }
     }
 
+    /// Takes down the innermost bar.
     fn finish(&mut self) {
-        if let Some(running) = self.running.take() {
+        if let Some(running) = self.running.pop() {
             running.finish();
+        }
+        if self.running.is_empty() {
+            self.area = None;
         }
     }
 }
@@ -172,6 +183,7 @@ struct Reading {
     failed: u64,
     tokens: u64,
     total: u64,
+    unit: &'static str,
     elapsed: Duration,
 }
 
@@ -185,11 +197,12 @@ impl Reading {
         };
         let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
         let mut text = format!(
-            "{}/{} [{}<{left}, {:.2} req/s",
+            "{}/{} [{}<{left}, {:.2} {}",
             self.finished,
             self.total,
             clock(self.elapsed.as_secs()),
-            rate(self.finished)
+            rate(self.finished),
+            self.unit
         );
         if self.tokens > 0 {
             text += &format!(", {:.0} tok/s", rate(self.tokens));
@@ -255,22 +268,22 @@ mod tests {
         let counters = Arc::new(Counters::default());
         counters.finished.store(3, Ordering::Relaxed);
         live.event(RunEvent::Started { what: "requests", total: 4, counters });
-        let bar = live.state().running.as_ref().map(|running| running.bar.clone()).unwrap();
+        let bar = live.state().running.last().map(|running| running.bar.clone()).unwrap();
         while bar.position() != 3 {
             thread::yield_now();
         }
         live.event(RunEvent::Finished);
         assert!(bar.is_finished());
-        assert!(live.state().running.is_none());
+        assert!(live.state().running.is_empty());
     }
 
     #[test]
     fn hidden_progress_still_shows_the_wait() {
         let (live, ..) = live(Progress::Hidden);
         live.event(RunEvent::Started { what: "requests", total: 4, counters: Arc::default() });
-        assert!(live.state().running.is_none());
+        assert!(live.state().running.is_empty());
         live.event(RunEvent::Waiting { what: "endpoint", seconds: 30 });
-        assert!(live.state().running.is_some());
+        assert!(!live.state().running.is_empty());
         live.event(RunEvent::Finished);
     }
 
@@ -278,14 +291,28 @@ mod tests {
     fn nothing_is_drawn_without_a_terminal() {
         let live = Live::onto(Progress::Shown, true, None, Box::new(io::sink()), Box::new(io::sink()));
         live.event(RunEvent::Started { what: "requests", total: 4, counters: Arc::default() });
-        assert!(live.state().running.is_none());
+        assert!(live.state().running.is_empty());
+    }
+
+    #[test]
+    fn bars_nest() {
+        let (live, ..) = live(Progress::Shown);
+        live.event(RunEvent::Started { what: "sweep", total: 2, counters: Arc::default() });
+        let outer = live.state().running[0].bar.clone();
+        live.event(RunEvent::Started { what: "benchmark", total: 4, counters: Arc::default() });
+        assert_eq!(live.state().running.len(), 2);
+        live.event(RunEvent::Finished);
+        assert!(!outer.is_finished() && live.state().running.len() == 1);
+        live.event(RunEvent::Finished);
+        assert!(outer.is_finished());
     }
 
     #[test]
     fn progress_reads_as_a_line() {
-        let mut read = Reading { finished: 0, failed: 0, tokens: 0, total: 10, elapsed: Duration::ZERO };
+        let mut read = Reading { finished: 0, failed: 0, tokens: 0, total: 10, unit: "req/s", elapsed: Duration::ZERO };
         assert_eq!(read.text(true), "0/10 [00:00<?, 0.00 req/s]");
-        read = Reading { finished: 4, failed: 1, tokens: 500, total: 10, elapsed: Duration::from_secs(2) };
+        read =
+            Reading { finished: 4, failed: 1, tokens: 500, total: 10, unit: "req/s", elapsed: Duration::from_secs(2) };
         assert_eq!(read.text(false), "4/10 [00:02<00:03, 2.00 req/s, 250 tok/s, 1 failed]");
         assert!(read.text(true).contains("\x1b[31m1 failed\x1b[0m"));
         assert_eq!(clock(3723), "1:02:03");

@@ -4,8 +4,10 @@
 
 mod file_names;
 mod given;
+mod offline;
 mod outcomes;
 mod own_block;
 mod pytorch;
 mod saved_runs;
+mod timeline;
 mod whole_runs;

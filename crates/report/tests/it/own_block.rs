@@ -53,7 +53,6 @@ fn paced_run_is_timed_from_due() {
             "P99 TTFT, first content (ms):            500.00",
             "Request rate planned (RPS):              4.00",
             "Request rate delivered (RPS):            4.00",
-            "P99 dispatch lateness (ms):              0.00",
             "Exact peak concurrent requests:          4",
             "Peak token throughput, weighted (tok/s): 24.00",
             "==================================================",
@@ -73,7 +72,7 @@ fn outcomes_and_caveats_are_told_without_a_servers_escapes() {
     record.measured.probe = Some(ProbeStatistics { failed: 2, ..ProbeStatistics::default() });
     let block = own_report(&record);
     assert_eq!(
-        trimmed(&block)[6..],
+        trimmed(&block)[5..],
         [
             "Outcome http_error:                      1",
             "Probe requests failed:                   2",

@@ -7,6 +7,7 @@ mod probe;
 mod ready;
 mod record;
 mod run;
+mod scrape;
 mod workers;
 
 pub use prepare::{Contact, Prepared, prepare, save_workload};

@@ -43,6 +43,6 @@ pub(super) fn run(
         }
     }
     let failed = rows.iter().filter(|row| !row.outcome.is_complete()).count() as u64;
-    let latency = |row: &Observation| row.chunks.last().map_or(0.0, |last| last.secs_since(row.sent));
+    let latency = |row: &Observation| row.chunks.last().unwrap_or(&row.done).secs_since(row.sent);
     Ok(ProbeStatistics::of(rows.iter().filter(|row| row.outcome.is_complete()).map(latency).collect(), failed))
 }

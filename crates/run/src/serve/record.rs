@@ -1,16 +1,16 @@
 //! From rows to the record of a run.
 
 use jiff::{Timestamp, Zoned, tz::TimeZone};
-use tacho_client::Rules;
+use tacho_client::{BackendKind, Rules};
 use tacho_core::{Clock, Stamp, SystemClock};
 use tacho_loadgen::{Driven, ScheduleSpec, WorkerStats};
 use tacho_metrics::{
-    Asked, DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, Setup,
+    Asked, DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, ServerMetrics, Setup,
     SpeculativeStatistics, Task, TokenCounter, WorkerUse,
 };
 
 use super::prepare::Prepared;
-use super::run::Scrape;
+use super::scrape::Scrape;
 use crate::plan::{ServePlan, WorkloadPlan};
 
 /// Ties the run's clock to the calendar.
@@ -32,17 +32,35 @@ impl Moments {
     }
 }
 
+/// What was seen of the server beside the answers.
+pub(super) struct Seen {
+    pub(super) before: Scrape,
+    pub(super) after: Scrape,
+    pub(super) server: ServerMetrics,
+    pub(super) probes: Option<ProbeStatistics>,
+    /// How long each request's sound plays; empty where none are sent.
+    pub(super) audio_seconds: Vec<f64>,
+}
+
+/// What the metrics make of a backend's answers.
+fn task(backend: BackendKind) -> Task {
+    match backend.task() {
+        tacho_client::Task::Generation => Task::Generation,
+        tacho_client::Task::Pooling => Task::Pooling,
+    }
+}
+
 /// Computes the record.
 pub(super) fn compute(
     plan: &ServePlan,
     prepared: &Prepared,
     driven: Driven,
     moments: &Moments,
-    (before, after): (Scrape, Scrape),
-    probe: Option<ProbeStatistics>,
+    seen: Seen,
 ) -> RunRecord {
     let duration = driven.end.secs_since(driven.origin);
     let setup = setup(plan, prepared, &driven, moments);
+    let backend = plan.endpoint.backend;
     let counter = |text: &[u8]| {
         prepared.tokenizer.as_ref().map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64)
     };
@@ -52,23 +70,25 @@ pub(super) fn compute(
         .rows
         .into_iter()
         .map(|row| {
+            let request = &prepared.requests[row.index];
             let asked = Asked {
-                prompt_len: prepared.requests[row.index].prompt_len,
-                num_input_sequences: 1,
-                input_audio_duration: 0.0,
+                prompt_len: request.prompt_len,
+                num_input_sequences: backend.input_sequences(request),
+                input_audio_duration: seen.audio_seconds.get(row.index).copied().unwrap_or(0.0),
             };
-            let mut sample = Sample::from_observation(row, asked, Task::Generation, count);
+            let mut sample = Sample::from_observation(row, asked, task(backend), count);
             if !plan.report.keep_texts {
                 sample.text = Vec::new();
             }
             sample
         })
         .collect();
+    let Seen { before, after, server, probes, .. } = seen;
     let speculative = before.speculative.zip(after.speculative);
     let speculative = speculative.and_then(|(before, after)| SpeculativeStatistics::between(&before, &after));
     let diffusion = before.diffusion.zip(after.diffusion);
     let diffusion = diffusion.and_then(|(before, after)| DiffusionStatistics::between(before, after, duration));
-    RunRecord::compute(setup, Measured { samples, duration, speculative, diffusion, probe, workers })
+    RunRecord::compute(setup, Measured { samples, duration, speculative, diffusion, server, probe: probes, workers })
 }
 
 fn worker_use(stats: &WorkerStats) -> WorkerUse {
@@ -116,7 +136,7 @@ fn setup(plan: &ServePlan, prepared: &Prepared, driven: &Driven, moments: &Momen
         },
         rps_change_events: rate_changes(plan, prepared, driven, moments),
         self_timed: from_file || matches!(plan.traffic.schedule, ScheduleSpec::Replay(_)),
-        task: Task::Generation,
+        task: task(plan.endpoint.backend),
         percentile_metrics: plan.report.percentile_metrics.clone(),
         metric_percentiles: plan.report.metric_percentiles.clone(),
         goodput: plan.report.goodput,

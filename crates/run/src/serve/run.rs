@@ -3,28 +3,22 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tacho_client::control::{ProfilerCall, metrics_text, profile};
-use tacho_client::{Client, ClientPlan, PayloadSpec};
+use tacho_client::control::{ProfilerCall, profile};
+use tacho_client::{BackendKind, Client, ClientPlan, PayloadSpec};
 use tacho_core::{Counters, EventSink, Request, RunEvent, SystemClock};
 use tacho_loadgen::{Drive, Driven, ScheduleSpec, StopSignal, drive};
-use tacho_metrics::{DiffusionCounters, ProbeStatistics, RunRecord, SpeculativeCounters};
+use tacho_metrics::{ProbeStatistics, RunRecord, ServerMetrics};
 
 use super::prepare::Prepared;
 use super::ready::Rehearsal;
-use super::record::{self, Moments};
+use super::record::{self, Moments, Seen};
+use super::scrape::{self, Scrape, Watch};
 use super::{probe, workers::default_workers};
 use crate::Error;
 use crate::plan::{ServePlan, TrafficPlan, WorkloadPlan};
 
 /// Connections opened ahead when it is not known how many will be needed.
 const AHEAD: usize = 16;
-
-/// What the server's counters said at one moment.
-#[derive(Debug, Default)]
-pub(super) struct Scrape {
-    pub(super) speculative: Option<SpeculativeCounters>,
-    pub(super) diffusion: Option<DiffusionCounters>,
-}
 
 /// Sends a prepared workload and computes its record. A stop is no error once requests have been sent.
 pub fn run(plan: &ServePlan, prepared: Prepared, stop: &StopSignal, sink: &dyn EventSink) -> Result<RunRecord, Error> {
@@ -43,20 +37,37 @@ pub fn run(plan: &ServePlan, prepared: Prepared, stop: &StopSignal, sink: &dyn E
         call_profiler(&prepared, ProfilerCall::Start, "Profiler started", sink)
     };
     announce(plan, sink);
-    let before = scrape(&prepared);
     let clock = SystemClock::start();
+    let before = Scrape::take(&prepared.caller, clock);
+    let watch = Watch::new(plan, &before, clock)?;
     let client_plan = connections(traffic, prepared.requests.len(), &plan.workload);
     let client = Client::new(plan.endpoint.clone(), &payload, &prepared.requests, client_plan, clock)?;
+    let audio_seconds = audio_seconds(plan.endpoint.backend, &prepared.requests)?;
     let moments = Moments::now(clock);
     let probe_request = (traffic.probe_rate > 0.0).then(|| probe::probe_request(&prepared.requests[0]));
-    let (driven, probes) = drive_with_probes(plan, &prepared, &client, &payload, clock, probe_request, stop, sink)?;
-    let after = scrape(&prepared);
-    let record = record::compute(plan, &prepared, driven, &moments, (before, after), probes);
+    let beside = Beside { payload: &payload, probe: probe_request, watch };
+    let (driven, probes, during) = drive_with_others(plan, &prepared, &client, clock, beside, stop, sink)?;
+    let after = Scrape::take(&prepared.caller, clock);
+    let server = scrape::series(&before, during, &after, driven.origin.secs());
+    let record =
+        record::compute(plan, &prepared, driven, &moments, Seen { before, after, server, probes, audio_seconds });
     if profiling || traffic.profile {
         say("Stopping profiler...".into());
         call_profiler(&prepared, ProfilerCall::Stop, "Profiler stopped", sink);
     }
     Ok(record)
+}
+
+/// How long the sound of each request plays; nothing for protocols that send none.
+fn audio_seconds(backend: BackendKind, requests: &[Request]) -> Result<Vec<f64>, Error> {
+    if backend != BackendKind::OpenAiAudio {
+        return Ok(Vec::new());
+    }
+    let seconds = |(index, request)| {
+        let unfit = |reason| tacho_client::Error::Unfit { index, backend: backend.name(), reason };
+        backend.audio_seconds(request).map_err(|reason| unfit(reason).into())
+    };
+    requests.iter().enumerate().map(seconds).collect()
 }
 
 /// The ready check and the warm-ups, in vLLM's words.
@@ -136,13 +147,6 @@ fn announce(plan: &ServePlan, sink: &dyn EventSink) {
     say(format!("Maximum request concurrency: {limit}"));
 }
 
-fn scrape(prepared: &Prepared) -> Scrape {
-    // Two calls, as upstream makes them, so that a server sees the same traffic.
-    let speculative = metrics_text(&prepared.caller).and_then(|text| SpeculativeCounters::parse(&text));
-    let diffusion = metrics_text(&prepared.caller).and_then(|text| DiffusionCounters::parse(&text));
-    Scrape { speculative, diffusion }
-}
-
 /// How many connections to open, as far as the schedule tells.
 fn connections(traffic: &TrafficPlan, count: usize, workload: &WorkloadPlan) -> ClientPlan {
     let at_once = matches!(traffic.schedule, ScheduleSpec::Rate { rate, .. } if rate.is_infinite())
@@ -157,18 +161,25 @@ fn connections(traffic: &TrafficPlan, count: usize, workload: &WorkloadPlan) -> 
     }
 }
 
-/// The main run, with probes beside it where they are asked for.
-#[expect(clippy::too_many_arguments, reason = "the pieces of one run meet here and nowhere else")]
-fn drive_with_probes(
+/// What goes on beside the main run.
+struct Beside<'a> {
+    payload: &'a PayloadSpec,
+    probe: Option<Request>,
+    watch: Option<Watch>,
+}
+
+type Together = (Driven, Option<ProbeStatistics>, Option<ServerMetrics>);
+
+/// The main run, with probes and looks at the server's metrics beside it where they are asked for.
+fn drive_with_others(
     plan: &ServePlan,
     prepared: &Prepared,
     client: &Client,
-    payload: &PayloadSpec,
     clock: SystemClock,
-    probe_request: Option<Request>,
+    beside: Beside<'_>,
     stop: &StopSignal,
     sink: &dyn EventSink,
-) -> Result<(Driven, Option<ProbeStatistics>), Error> {
+) -> Result<Together, Error> {
     let counters = Arc::new(Counters::default());
     let total = prepared.requests.len() as u64;
     let drive_plan = Drive {
@@ -182,11 +193,13 @@ fn drive_with_probes(
     };
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let probes = probe_request.map(|request| {
+        let over = &over;
+        let watch = beside.watch.as_ref().map(|watch| scope.spawn(move || watch.run(over)));
+        let probes = beside.probe.map(|request| {
             let rate = plan.traffic.probe_rate;
             let line = format!("Probe request rate: {} req/s", tacho_core::json::float_repr(rate));
             sink.event(RunEvent::Status(line));
-            let over = &over;
+            let payload = beside.payload;
             scope.spawn(move || probe::run(&plan.endpoint, payload, request, rate, over))
         });
         sink.event(RunEvent::Started { what: "benchmark", total, counters: counters.clone() });
@@ -197,6 +210,7 @@ fn drive_with_probes(
             Some(thread) => Some(thread.join().expect("the probe thread does not panic")?),
             None => None,
         };
-        Ok((driven, probes))
+        let watched = watch.map(|thread| thread.join().expect("the metrics thread does not panic"));
+        Ok((driven, probes, watched))
     })
 }

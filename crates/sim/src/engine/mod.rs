@@ -14,7 +14,7 @@ pub use cost::{BatchShape, CostModel};
 pub use profile::Profile;
 pub use sample::{Draw, Limits, LogprobDraws, Output, Vocabulary};
 pub use scheduler::{Engine, Step, TokenEvent};
-pub use sequence::{Finish, Job, Refusal, SeqId};
+pub use sequence::{Finish, Job, Refusal, SeqId, Work};
 pub use spec::EngineSpec;
 pub use stats::{Histogram, Stats};
 

@@ -51,7 +51,7 @@ impl World {
         let id = self.next;
         let ids = (0..prompt as u32).map(|at| family * 1000 + at).collect();
         let output_ids = (0..output as u32).collect::<Vec<_>>();
-        let job = Job { prompt: ids, output: output_ids.into(), finish: Finish::Length, salt: 0 };
+        let job = Job { prompt: ids, output: output_ids.into(), finish: Finish::Length, salt: 0, work: Work::Generate };
         if self.engine.submit(SeqId(id), job, self.now).is_ok() {
             self.next += 1;
             self.live.insert(id, (0, output));

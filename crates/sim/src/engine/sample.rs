@@ -75,6 +75,11 @@ pub struct Draw<'a> {
 }
 
 impl Draw<'_> {
+    /// One number for all of it, for whoever draws something else than tokens.
+    pub fn number(&self) -> u64 {
+        self.seed(2)
+    }
+
     /// One number for all of it; `purpose` tells draws for different things apart.
     fn seed(&self, purpose: u64) -> u64 {
         let request = self.request_seed.map_or(0, |seed| mix(seed ^ 1));

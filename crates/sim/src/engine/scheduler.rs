@@ -7,7 +7,7 @@ use tacho_core::Stamp;
 
 use super::kv::BlockPool;
 use super::prefix_cache::extend_hashes;
-use super::sequence::{Finish, Job, Refusal, SeqId, Sequence};
+use super::sequence::{Finish, Job, Refusal, SeqId, Sequence, Work};
 use super::{BatchShape, CostModel, EngineSpec, Stats};
 use crate::error::Error;
 
@@ -253,12 +253,14 @@ impl Engine {
 fn produce(sequence: &mut Sequence, now: Stamp, stats: &mut Stats) -> TokenEvent {
     let position = sequence.produced;
     sequence.produced += 1;
-    stats.generation_tokens += 1;
-    match sequence.last_token.replace(now) {
-        Some(before) => stats.inter_token_latency.observe(now.since(before).as_secs_f64()),
-        None => {
-            stats.prompt_tokens += sequence.job.prompt.len() as u64;
-            stats.time_to_first_token.observe(now.since(sequence.arrived).as_secs_f64());
+    if position == 0 {
+        stats.prompt_tokens += sequence.job.prompt.len() as u64;
+    }
+    if sequence.job.work == Work::Generate {
+        stats.generation_tokens += 1;
+        match sequence.last_token.replace(now) {
+            Some(before) => stats.inter_token_latency.observe(now.since(before).as_secs_f64()),
+            None => stats.time_to_first_token.observe(now.since(sequence.arrived).as_secs_f64()),
         }
     }
     let finish = (sequence.produced == sequence.job.output.len()).then_some(sequence.job.finish);

@@ -29,6 +29,16 @@ impl Finish {
     }
 }
 
+/// What comes of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Work {
+    /// A text, token by token.
+    #[default]
+    Generate,
+    /// One answer about the prompt, which comes when the prompt is computed: the one token of the output stands for it.
+    Pool,
+}
+
 /// What the engine is asked to do. The output is drawn beforehand: the engine decides when each token comes.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -40,6 +50,28 @@ pub struct Job {
     pub finish: Finish,
     /// Separates prefix caches: sequences share blocks only under the same salt (one per LoRA adapter).
     pub salt: u64,
+    /// What comes of it.
+    pub work: Work,
+}
+
+impl Job {
+    /// A job that only computes its prompt.
+    pub fn pool(prompt: Arc<[u32]>, salt: u64) -> Self {
+        Job { prompt, output: [0].into(), finish: Finish::Stop, salt, work: Work::Pool }
+    }
+
+    /// Tokens of prompt and output that count against the model's length.
+    pub fn tokens(&self) -> usize {
+        match self.work {
+            Work::Generate => self.prompt.len() + self.output.len(),
+            Work::Pool => self.prompt.len(),
+        }
+    }
+
+    /// Tokens whose KV is needed; the last output token's own never is.
+    pub fn kv_tokens(&self) -> usize {
+        self.prompt.len() + self.output.len() - 1
+    }
 }
 
 /// Why the engine does not take a job.

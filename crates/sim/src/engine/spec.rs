@@ -74,12 +74,11 @@ impl EngineSpec {
         if job.output.is_empty() {
             return Err(Refusal::EmptyOutput);
         }
-        let tokens = job.prompt.len() + job.output.len();
+        let tokens = job.tokens();
         if tokens > self.max_model_len {
             return Err(Refusal::TooLong { tokens, limit: self.max_model_len });
         }
-        // The last token's own KV is never needed.
-        let needed = (tokens - 1).div_ceil(self.block_size);
+        let needed = job.kv_tokens().div_ceil(self.block_size);
         if needed > self.num_blocks {
             return Err(Refusal::NeverFits { needed, blocks: self.num_blocks });
         }

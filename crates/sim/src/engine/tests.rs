@@ -21,7 +21,13 @@ fn spec() -> EngineSpec {
 
 fn job(prompt: impl IntoIterator<Item = u32>, output: usize) -> Job {
     let output: Vec<u32> = (0..output as u32).map(|at| 1000 + at).collect();
-    Job { prompt: prompt.into_iter().collect(), output: output.into(), finish: Finish::Length, salt: 0 }
+    Job {
+        prompt: prompt.into_iter().collect(),
+        output: output.into(),
+        finish: Finish::Length,
+        salt: 0,
+        work: Work::Generate,
+    }
 }
 
 /// Runs one step from `now` and says its batch, its end, and the tokens as (sequence, position).

@@ -1,8 +1,9 @@
-//! A generation request after validation: what both endpoints ask of the engine.
+//! A generation request after validation: what all endpoints ask of the engine.
 
 use super::fields::Fields;
 use super::problem::Problem;
 use super::prompt::{self, Prompt, Source};
+use super::{audio, demo, responses, tgi, triton};
 use crate::engine::{EngineSpec, Limits};
 
 /// Most alternatives per token, as vLLM's default has it.
@@ -10,13 +11,39 @@ const MAX_LOGPROBS: i64 = 20;
 /// Default of `max_tokens` for completions.
 const COMPLETION_TOKENS: i64 = 16;
 
-/// Which of the two endpoints.
+/// Who was asked, which decides how the answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Endpoint {
     /// `/v1/completions`.
     Completions,
     /// `/v1/chat/completions`.
     Chat,
+    /// `/v1/responses`.
+    Responses,
+    /// `/v1/audio/transcriptions`.
+    Transcription,
+    /// `/v1/audio/translations`.
+    Translation,
+    /// `/generate_stream` of Text Generation Inference.
+    Tgi,
+    /// `generate_stream` of a Triton model.
+    Triton,
+    /// `/generate` of vLLM's demonstration server.
+    Demo,
+}
+
+impl Endpoint {
+    /// What request ids begin with.
+    pub(super) fn id_prefix(self) -> &'static str {
+        match self {
+            Endpoint::Completions => "cmpl-",
+            Endpoint::Chat => "chatcmpl-",
+            Endpoint::Responses => "resp_",
+            Endpoint::Transcription => "transcribe-",
+            Endpoint::Translation => "translate-",
+            Endpoint::Tgi | Endpoint::Triton | Endpoint::Demo => "",
+        }
+    }
 }
 
 /// What a request asks for, prompts aside.
@@ -38,9 +65,39 @@ pub(super) struct Ask {
     pub(super) logprobs: Option<usize>,
     pub(super) return_token_ids: bool,
     pub(super) seed: Option<u64>,
+    /// Repeated in answers of `/v1/responses`.
+    pub(super) temperature: Option<f64>,
+    /// Likewise.
+    pub(super) top_p: Option<f64>,
+    /// How long the sound plays that was sent.
+    pub(super) audio_seconds: f64,
 }
 
 impl Ask {
+    /// One answer of at most `max_tokens`, with nothing special about it.
+    pub(super) fn plain(endpoint: Endpoint, max_tokens: Option<i64>) -> Ask {
+        Ask {
+            endpoint,
+            model: None,
+            n: 1,
+            max_tokens,
+            min_tokens: 0,
+            ignore_eos: false,
+            stop: Vec::new(),
+            keep_stop: false,
+            stream: true,
+            include_usage: false,
+            continuous_usage: false,
+            echo: false,
+            logprobs: None,
+            return_token_ids: false,
+            seed: None,
+            temperature: None,
+            top_p: None,
+            audio_seconds: 0.0,
+        }
+    }
+
     /// Reads and checks a request's members; prompts come beside, not yet in ids.
     pub(super) fn read(
         endpoint: Endpoint,
@@ -50,6 +107,11 @@ impl Ask {
         let sources = match endpoint {
             Endpoint::Completions => prompt::of_completion(fields, full_vocab_size)?,
             Endpoint::Chat => vec![prompt::of_conversation(fields)?],
+            Endpoint::Responses => return responses::read(fields),
+            Endpoint::Transcription | Endpoint::Translation => return audio::read(endpoint, fields),
+            Endpoint::Tgi => return tgi::read(fields),
+            Endpoint::Triton => return triton::read(fields),
+            Endpoint::Demo => return demo::read(fields, full_vocab_size),
         };
         let stream = fields.flag("stream")?;
         let options = fields.stream_options()?;
@@ -74,6 +136,7 @@ impl Ask {
             logprobs: logprobs(endpoint, fields, full_vocab_size)?,
             return_token_ids: fields.flag("return_token_ids")?,
             seed: fields.int("seed")?.map(|seed| seed as u64),
+            ..Ask::plain(endpoint, None)
         };
         check_temperature(fields)?;
         Ok((ask, sources))
@@ -112,7 +175,7 @@ impl Ask {
     }
 }
 
-fn too_long(tokens: usize, limit: usize) -> Problem {
+pub(super) fn too_long(tokens: usize, limit: usize) -> Problem {
     let least = if tokens == limit + 1 { "at least " } else { "" };
     let message = format!(
         "This model's maximum context length is {limit} tokens. However, your prompt contains {least}{tokens} input \
@@ -132,7 +195,7 @@ fn max_tokens(endpoint: Endpoint, fields: &Fields) -> Result<Option<i64>, Proble
     match endpoint {
         Endpoint::Completions if fields.has("max_tokens") => fields.int("max_tokens"),
         Endpoint::Completions => Ok(Some(COMPLETION_TOKENS)),
-        Endpoint::Chat => match fields.int("max_completion_tokens")? {
+        _ => match fields.int("max_completion_tokens")? {
             Some(tokens) => Ok(Some(tokens)),
             None => fields.int("max_tokens"),
         },
@@ -144,7 +207,7 @@ fn negative_min(fields: &Fields) -> Problem {
     Problem::bad_request(&format!("min_tokens must be greater than or equal to 0, got {got}."))
 }
 
-fn stop(fields: &Fields) -> Result<Vec<String>, Problem> {
+pub(super) fn stop(fields: &Fields) -> Result<Vec<String>, Problem> {
     let stop = fields.texts("stop")?;
     if stop.iter().any(String::is_empty) {
         return Err(Problem::bad_request("stop cannot contain an empty string."));
@@ -155,7 +218,7 @@ fn stop(fields: &Fields) -> Result<Vec<String>, Problem> {
 fn logprobs(endpoint: Endpoint, fields: &Fields, full_vocab_size: usize) -> Result<Option<usize>, Problem> {
     let (name, asked) = match endpoint {
         Endpoint::Completions => ("logprobs", fields.int("logprobs")?),
-        Endpoint::Chat => {
+        _ => {
             let wanted = fields.flag("logprobs")?;
             let top = fields.int("top_logprobs")?;
             if top.is_some_and(|top| top > 0) && !wanted {
@@ -181,7 +244,7 @@ fn logprobs(endpoint: Endpoint, fields: &Fields, full_vocab_size: usize) -> Resu
     }
 }
 
-fn check_temperature(fields: &Fields) -> Result<(), Problem> {
+pub(super) fn check_temperature(fields: &Fields) -> Result<(), Problem> {
     match fields.float("temperature")? {
         Some(value) if value < 0.0 => {
             let value = tacho_core::json::float_repr(value);

@@ -39,6 +39,29 @@ pub(super) struct Piece {
     pub(super) token: u32,
     pub(super) ranked: Option<Ranked>,
     pub(super) last: bool,
+    /// The tokens after the first, where several are told together.
+    pub(super) more: Vec<(u32, Option<Ranked>)>,
+}
+
+impl Piece {
+    /// Its tokens in order.
+    pub(super) fn tokens(&self) -> impl Iterator<Item = u32> + '_ {
+        std::iter::once(self.token).chain(self.more.iter().map(|(token, _)| *token))
+    }
+
+    /// Their log-probabilities, where those were asked for.
+    pub(super) fn ranked(&self) -> impl Iterator<Item = &Ranked> {
+        self.ranked.iter().chain(self.more.iter().filter_map(|(_, ranked)| ranked.as_ref()))
+    }
+
+    /// This piece with the next one behind it.
+    pub(super) fn then(mut self, next: Piece) -> Piece {
+        self.text.push_str(&next.text);
+        self.more.push((next.token, next.ranked));
+        self.more.extend(next.more);
+        self.last = next.last;
+        self
+    }
 }
 
 /// A token's log-probability and its alternatives', the token first.
@@ -87,7 +110,7 @@ impl Choice {
             None => new,
             Some(held) => held.tell(&new, last.then_some(self.stop.as_ref().map(|(_, shown)| *shown))),
         };
-        Piece { text, token, ranked: self.rank(tokenizer, vocabulary, token), last }
+        Piece { text, token, ranked: self.rank(tokenizer, vocabulary, token), last, more: Vec::new() }
     }
 
     fn rank(&mut self, tokenizer: &Tokenizer, vocabulary: &Vocabulary, token: u32) -> Option<Ranked> {

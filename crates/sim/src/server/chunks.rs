@@ -36,8 +36,8 @@ pub(super) struct Chunks {
 impl Chunks {
     pub(super) fn new(ask: &Ask, id: &str, created: u64, model: &str, fingerprint: &str, choices: usize) -> Self {
         let (object, text) = match ask.endpoint {
-            Endpoint::Completions => ("text_completion", r#","text":""#),
             Endpoint::Chat => ("chat.completion.chunk", r#","delta":{"content":""#),
+            _ => ("text_completion", r#","text":""#),
         };
         let head = format!(
             r#"data: {{"id":{},"object":"{object}","created":{created},"model":{},"choices":["#,
@@ -86,10 +86,10 @@ impl Chunks {
         escape(&mut out, &piece.text);
         let plain = piece.ranked.is_none() && !piece.last && !self.return_token_ids && repeated.is_none();
         match self.endpoint {
-            Endpoint::Completions if plain => out.extend_from_slice(COMPLETIONS_REST),
             Endpoint::Chat if plain => out.extend_from_slice(CHAT_REST),
-            Endpoint::Completions => self.push_completions_rest(&mut out, choice, piece, repeated),
             Endpoint::Chat => self.push_chat_rest(&mut out, choice, piece),
+            _ if plain => out.extend_from_slice(COMPLETIONS_REST),
+            _ => self.push_completions_rest(&mut out, choice, piece, repeated),
         }
         self.push_running_usage(&mut out, Usage { prompt: choice.prompt.ids.len(), completion: choice.produced });
         if piece.last && !self.include_usage {
@@ -102,7 +102,7 @@ impl Chunks {
     fn push_completions_rest(&self, out: &mut Vec<u8>, choice: &Choice, piece: &Piece, repeated: Option<&Repeated>) {
         out.extend_from_slice(br#"","logprobs":"#);
         let before = repeated.map_or(&[][..], |repeated| repeated.ranked.as_slice());
-        let ranked: Vec<&Ranked> = before.iter().chain(&piece.ranked).collect();
+        let ranked: Vec<&Ranked> = before.iter().chain(piece.ranked()).collect();
         if piece.ranked.is_some() {
             push_completion_logprobs(out, &ranked, !before.is_empty());
         } else {
@@ -112,7 +112,7 @@ impl Chunks {
         out.extend_from_slice(br#","stop_reason":"#);
         push_stop_reason(out, choice, piece.last);
         out.extend_from_slice(br#","prompt_token_ids":"#);
-        let first = choice.produced == 1;
+        let first = choice.produced == piece.tokens().count();
         if repeated.is_some() || (self.return_token_ids && first) {
             ids(out, &choice.prompt.ids);
         } else {
@@ -124,7 +124,7 @@ impl Chunks {
     fn push_chat_rest(&self, out: &mut Vec<u8>, choice: &Choice, piece: &Piece) {
         out.extend_from_slice(br#""},"logprobs":"#);
         match &piece.ranked {
-            Some(ranked) => push_chat_logprobs(out, std::slice::from_ref(ranked), choice.alternatives()),
+            Some(_) => push_chat_logprobs(out, piece.ranked(), choice.alternatives()),
             None => out.extend_from_slice(b"null"),
         }
         push_finish(out, choice, piece.last);
@@ -138,7 +138,7 @@ impl Chunks {
     fn push_token_ids(&self, out: &mut Vec<u8>, piece: &Piece) {
         out.extend_from_slice(br#","token_ids":"#);
         if self.return_token_ids {
-            ids(out, &[piece.token])
+            list(out, piece.tokens(), |out, token| number(out, token as usize));
         } else {
             out.extend_from_slice(b"null")
         }
@@ -252,7 +252,11 @@ fn push_alternatives(out: &mut Vec<u8>, tokens: &[(String, f64)]) {
 }
 
 /// Appends the log-probabilities of a conversation's answer.
-pub(super) fn push_chat_logprobs(out: &mut Vec<u8>, ranked: &[Ranked], alternatives: usize) {
+pub(super) fn push_chat_logprobs<'r>(
+    out: &mut Vec<u8>,
+    ranked: impl IntoIterator<Item = &'r Ranked>,
+    alternatives: usize,
+) {
     out.extend_from_slice(br#"{"content":"#);
     list(out, ranked, |out, token| {
         push_chat_token(out, &token.tokens[0]);

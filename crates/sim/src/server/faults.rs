@@ -15,7 +15,7 @@ pub struct FaultSpec {
     pub stream_error_rate: f64,
     /// Share of requests whose connection is reset, streams in the middle.
     pub disconnect_rate: f64,
-    /// Share of streams that end cleanly before their last token, without `[DONE]`.
+    /// Share of answers that end cleanly before their end: streams before the last token, others in the middle.
     pub truncate_rate: f64,
     /// Share of requests that pause once, and for how long.
     pub stall: Option<(f64, Duration)>,

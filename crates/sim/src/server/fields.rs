@@ -36,6 +36,16 @@ impl Fields {
         }
     }
 
+    /// The fields of a form: texts all of them.
+    pub(super) fn from_texts(texts: impl IntoIterator<Item = (String, String)>) -> Fields {
+        Fields(texts.into_iter().map(|(name, text)| (name, Value::Str(text))).collect())
+    }
+
+    /// A member that is an object of its own.
+    pub(super) fn within(&self, name: &str) -> Fields {
+        Fields(self.get(name).and_then(Value::as_dict).cloned().unwrap_or_default())
+    }
+
     /// A member that is there and not null.
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| **value != Value::Null)

@@ -12,7 +12,7 @@ use super::driver::Signal;
 use super::faults::Fault;
 use super::problem::Problem;
 use super::prompt::Prompt;
-use crate::engine::{Draw, Job, SeqId};
+use crate::engine::{Draw, Job, SeqId, Work};
 
 /// A request whose jobs are in the engine. Dropping it withdraws those that are not done.
 pub(super) struct Generation {
@@ -51,6 +51,7 @@ impl Generation {
                     output: Arc::clone(&choice.output),
                     finish: choice.finish,
                     salt,
+                    work: Work::Generate,
                 };
                 app.spec.engine.check(&job).map_err(|refusal| Problem::bad_request(&refusal.to_string()))?;
                 choices.push(choice);

@@ -1,20 +1,29 @@
 //! The engine behind HTTP on the real clock: one thread steps the engine, a few serve connections.
 
 mod ask;
+mod audio;
 mod choice;
 mod chunks;
+mod demo;
 mod driver;
 mod escape;
 mod faults;
 mod fields;
+mod form;
 mod generation;
 mod listing;
 mod metrics;
+mod pooling;
 mod problem;
 mod prompt;
+mod responses;
 mod routes;
+mod script;
 mod stream;
+mod tgi;
 mod tokenize;
+mod triton;
+mod vectors;
 mod whole;
 mod wire;
 

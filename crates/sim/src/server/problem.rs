@@ -5,11 +5,16 @@ use tacho_core::json::Value;
 
 use super::escape::quoted;
 
+/// What a request is told that a fault has struck.
+pub(super) const ON_PURPOSE: &str = "the simulator failed this request on purpose";
+
 /// An HTTP error with its JSON body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) status: StatusCode,
     pub(super) body: String,
+    /// The error in words, for protocols that have another body.
+    pub(super) message: String,
     /// The methods that a 405 allows.
     pub(super) allow: Option<&'static str>,
 }
@@ -23,7 +28,7 @@ impl Problem {
             quoted(kind),
             status.as_u16()
         );
-        Problem { status, body, allow: None }
+        Problem { status, body, message: message.to_owned(), allow: None }
     }
 
     /// A request that makes no sense as a whole.
@@ -65,12 +70,16 @@ impl Problem {
     }
 
     pub(super) fn not_found() -> Self {
-        Problem { status: StatusCode::NOT_FOUND, body: r#"{"detail":"Not Found"}"#.to_owned(), allow: None }
+        Problem::detail(StatusCode::NOT_FOUND, "Not Found", None)
     }
 
     pub(super) fn wrong_method(allow: &'static str) -> Self {
-        let body = r#"{"detail":"Method Not Allowed"}"#.to_owned();
-        Problem { status: StatusCode::METHOD_NOT_ALLOWED, body, allow: Some(allow) }
+        Problem::detail(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed", Some(allow))
+    }
+
+    fn detail(status: StatusCode, message: &str, allow: Option<&'static str>) -> Self {
+        let body = format!(r#"{{"detail":"{message}"}}"#);
+        Problem { status, body, message: message.to_owned(), allow }
     }
 }
 

@@ -22,6 +22,15 @@ pub(super) enum Source {
     Ids(Vec<u32>),
     /// A conversation after the template: texts and media in turn.
     Conversation(Vec<Part>),
+    /// A sound of so many tokens; equal ones have equal numbers.
+    Sound {
+        /// Its number.
+        hash: u64,
+        /// Its tokens.
+        tokens: u64,
+    },
+    /// Two texts that are looked at together.
+    Pair(String, String),
 }
 
 /// A piece of a conversation.
@@ -45,13 +54,22 @@ impl Prompt {
     pub(super) fn text(&self, tokenizer: &Tokenizer) -> String {
         match &self.source {
             Source::Text(text, _) => text.clone(),
-            Source::Ids(_) | Source::Conversation(_) => tokenizer.decode(&self.ids),
+            Source::Ids(_) | Source::Conversation(_) | Source::Sound { .. } | Source::Pair(..) => {
+                tokenizer.decode(&self.ids)
+            }
         }
     }
 
     /// Whether the ids were counted from text.
     pub(super) fn was_text(&self) -> bool {
-        !matches!(self.source, Source::Ids(_))
+        !matches!(self.source, Source::Ids(_) | Source::Sound { .. })
+    }
+
+    /// Drops the tokens beyond `limit`.
+    pub(super) fn truncate(&mut self, limit: usize) {
+        if self.ids.len() > limit {
+            self.ids = self.ids[..limit].into();
+        }
     }
 }
 
@@ -60,7 +78,8 @@ impl Source {
     pub(super) fn text_len(&self) -> usize {
         match self {
             Source::Text(text, _) => text.len(),
-            Source::Ids(_) => 0,
+            Source::Ids(_) | Source::Sound { .. } => 0,
+            Source::Pair(one, other) => one.len() + other.len(),
             Source::Conversation(parts) => parts
                 .iter()
                 .map(|part| match part {
@@ -76,6 +95,8 @@ impl Source {
         let ids: Vec<u32> = match &self {
             Source::Text(text, add_special) => tokenizer.encode(text, *add_special),
             Source::Ids(ids) => ids.clone(),
+            Source::Sound { hash, tokens } => (0..*tokens).map(|at| vocabulary.token(hash.wrapping_add(at))).collect(),
+            Source::Pair(one, other) => [tokenizer.encode(one, false), tokenizer.encode(other, false)].concat(),
             Source::Conversation(parts) => parts.iter().flat_map(|part| part.ids(tokenizer, vocabulary)).collect(),
         };
         Prompt { ids: ids.into(), source: self }
@@ -145,6 +166,12 @@ pub(super) fn of_conversation(fields: &Fields) -> Result<Source, Problem> {
             return Err(Problem::invalid(&[finding]));
         }
     };
+    let opens = !fields.has("add_generation_prompt") || fields.flag("add_generation_prompt")?;
+    conversation(messages, opens)
+}
+
+/// Messages under the built-in template; `opens` lets the assistant's turn begin.
+pub(super) fn conversation(messages: &[Value], opens: bool) -> Result<Source, Problem> {
     if messages.is_empty() {
         let message = "Cannot apply chat template to an empty conversation. Provide at least one message.";
         return Err(Problem::bad_request(message));
@@ -159,7 +186,7 @@ pub(super) fn of_conversation(fields: &Fields) -> Result<Source, Problem> {
         push_content(&mut parts, message.get("content"), at)?;
         push_text(&mut parts, "\n");
     }
-    if !fields.has("add_generation_prompt") || fields.flag("add_generation_prompt")? {
+    if opens {
         push_text(&mut parts, "<|assistant|>\n");
     }
     Ok(Source::Conversation(parts))

@@ -14,12 +14,15 @@ use super::App;
 use super::ask::{Ask, Endpoint};
 use super::faults::Fault;
 use super::fields::Fields;
+use super::form::Form;
 use super::generation::Generation;
-use super::problem::Problem;
+use super::pooling::{self, Pooling};
+use super::problem::{ON_PURPOSE, Problem};
 use super::prompt::{Prompt, Source};
+use super::script::Script;
 use super::stream::EventStream;
 use super::wire::ResetSwitch;
-use super::{listing, metrics, tokenize, whole};
+use super::{audio, listing, metrics, tokenize, whole};
 
 /// The vLLM whose wire is imitated.
 pub(super) const VERSION: &str = "0.32.0";
@@ -59,6 +62,19 @@ fn methods(path: &str) -> Option<&'static str> {
         "/ping" => "GET, POST",
         "/v1/completions"
         | "/v1/chat/completions"
+        | "/v1/responses"
+        | "/v1/audio/transcriptions"
+        | "/v1/audio/translations"
+        | "/generate"
+        | "/generate_stream"
+        | "/v1/embeddings"
+        | "/embeddings"
+        | "/pooling"
+        | "/rerank"
+        | "/v1/rerank"
+        | "/v2/rerank"
+        | "/score"
+        | "/v1/score"
         | "/tokenize"
         | "/detokenize"
         | "/reset_prefix_cache"
@@ -66,8 +82,15 @@ fn methods(path: &str) -> Option<&'static str> {
         | "/reset_encoder_cache"
         | "/start_profile"
         | "/stop_profile" => "POST",
+        _ if is_triton(path) => "POST",
         _ => return None,
     })
+}
+
+/// `/v2/models/NAME/generate_stream`, whatever the name.
+fn is_triton(path: &str) -> bool {
+    let name = path.strip_prefix("/v2/models/").and_then(|rest| rest.strip_suffix("/generate_stream"));
+    name.is_some_and(|name| !name.is_empty() && !name.contains('/'))
 }
 
 /// Answers a request. An I/O error means that the connection is to be cut.
@@ -102,6 +125,17 @@ async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) 
     let answer = match path.as_str() {
         "/v1/completions" => return generate(app, Endpoint::Completions, request, reset).await,
         "/v1/chat/completions" => return generate(app, Endpoint::Chat, request, reset).await,
+        "/v1/responses" => return generate(app, Endpoint::Responses, request, reset).await,
+        "/v1/audio/transcriptions" => return generate(app, Endpoint::Transcription, request, reset).await,
+        "/v1/audio/translations" => return generate(app, Endpoint::Translation, request, reset).await,
+        "/generate" => return generate(app, Endpoint::Demo, request, reset).await,
+        "/generate_stream" => return generate(app, Endpoint::Tgi, request, reset).await,
+        path if is_triton(path) => return generate(app, Endpoint::Triton, request, reset).await,
+        "/v1/embeddings" => return pool(app, Pooling::Embeddings, request, reset).await,
+        "/embeddings" => return pool(app, Pooling::Infinity, request, reset).await,
+        "/pooling" => return pool(app, Pooling::Plain, request, reset).await,
+        "/rerank" | "/v1/rerank" | "/v2/rerank" => return pool(app, Pooling::Rerank, request, reset).await,
+        "/score" | "/v1/score" => return pool(app, Pooling::Score, request, reset).await,
         "/tokenize" => fields(request).await?.and_then(|fields| tokenize::tokenize(app, &fields)).map(json),
         "/detokenize" => fields(request).await?.and_then(|fields| tokenize::detokenize(app, &fields)).map(json),
         "/v1/models" => Ok(json(listing::render(app))),
@@ -118,17 +152,35 @@ async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) 
 }
 
 async fn fields(request: Request<Incoming>) -> io::Result<Result<Fields, Problem>> {
-    let content_type = request.headers().get(CONTENT_TYPE).cloned();
+    let (content_type, body) = received(request).await?;
+    Ok(Fields::parse(content_type.as_deref(), &body))
+}
+
+/// The same of a form with a sound.
+async fn form_fields(request: Request<Incoming>) -> io::Result<Result<Fields, Problem>> {
+    let (content_type, body) = received(request).await?;
+    Ok(Form::parse(content_type.as_deref(), &body).and_then(audio::fields))
+}
+
+async fn received(request: Request<Incoming>) -> io::Result<(Option<String>, Bytes)> {
+    let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let body = request.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
-    Ok(Fields::parse(content_type.as_ref().and_then(|value| value.to_str().ok()), &body))
+    Ok((content_type, body))
 }
 
 async fn generate(app: &Arc<App>, endpoint: Endpoint, request: Request<Incoming>, reset: &ResetSwitch) -> Outcome {
-    let named = request.headers().get("x-request-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let fields = match fields(request).await? {
+    let named = request_id(&request);
+    let received = match endpoint {
+        Endpoint::Transcription | Endpoint::Translation => form_fields(request).await?,
+        _ => fields(request).await?,
+    };
+    let fields = match received {
         Ok(fields) => fields,
         Err(problem) => return Ok(Err(problem)),
     };
+    // Both protocols live at this path; their members tell them apart.
+    let triton = endpoint == Endpoint::Tgi && fields.has("text_input");
+    let endpoint = if triton { Endpoint::Triton } else { endpoint };
     let generation = match start(app, endpoint, &fields, named).await {
         Ok(generation) => generation,
         Err(problem) => return Ok(Err(problem)),
@@ -138,9 +190,50 @@ async fn generate(app: &Arc<App>, endpoint: Endpoint, request: Request<Incoming>
     }
     let body = Answer::Stream(Box::new(EventStream::new(generation, reset.clone())));
     let mut response = Response::new(body);
-    let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
+    let kind = HeaderValue::from_static(Script::content_type(endpoint));
     response.headers_mut().insert(CONTENT_TYPE, kind);
     Ok(Ok(response))
+}
+
+fn request_id(request: &Request<Incoming>) -> Option<String> {
+    request.headers().get("x-request-id").and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+async fn pool(app: &Arc<App>, pooling: Pooling, request: Request<Incoming>, reset: &ResetSwitch) -> Outcome {
+    let named = request_id(&request);
+    let asked = fields(request).await?.and_then(|fields| {
+        let (ask, sources) = pooling::Ask::read(pooling, &fields, app.spec.tokenizer.full_vocab_size())?;
+        let model = app.resolve(ask.model.as_deref())?;
+        Ok((ask, sources, model))
+    });
+    let (ask, sources, model) = match asked {
+        Ok(asked) => asked,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let prompts = tokenised(app, sources).await;
+    let fault = app.strike();
+    if fault == Fault::Error {
+        return Ok(Err(Problem::internal(ON_PURPOSE)));
+    }
+    let computed = match pooling::Computation::start(app, &ask, &model, prompts) {
+        Ok(computation) => computation.finish(fault, reset).await?,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let id = named.unwrap_or_else(|| app.random_id());
+    Ok(computed.map(|prompts| pooling_response(ask.answer(app, &id, &model, &prompts), fault)))
+}
+
+fn pooling_response(answer: pooling::Reply, fault: Fault) -> Response<Answer> {
+    let pooling::Reply { mut body, content_type, metadata } = answer;
+    if matches!(fault, Fault::Truncate(_)) {
+        body.truncate(body.len() / 2);
+    }
+    let mut response = Response::new(Answer::Whole(Full::from(body)));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    if let Some(value) = metadata.and_then(|text| HeaderValue::from_str(&text).ok()) {
+        response.headers_mut().insert("metadata", value);
+    }
+    response
 }
 
 async fn start(
@@ -154,13 +247,9 @@ async fn start(
     let prompts = tokenised(app, sources).await;
     let fault = app.strike();
     if fault == Fault::Error {
-        return Err(Problem::internal("the simulator failed this request on purpose"));
+        return Err(Problem::internal(ON_PURPOSE));
     }
-    let prefix = match endpoint {
-        Endpoint::Completions => "cmpl",
-        Endpoint::Chat => "chatcmpl",
-    };
-    let id = format!("{prefix}-{}", named.unwrap_or_else(|| app.random_id()));
+    let id = endpoint.id_prefix().to_owned() + &named.unwrap_or_else(|| app.random_id());
     Generation::start(app, ask, id, model, prompts, fault)
 }
 

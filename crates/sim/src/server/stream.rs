@@ -1,4 +1,4 @@
-//! A streamed answer: one event per token, as soon as the engine signals it.
+//! A streamed answer: one event per token (or per few), as soon as the engine signals it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,21 +8,24 @@ use std::task::{Context, Poll, ready};
 use hyper::body::{Body, Bytes, Frame};
 use tokio::time::Sleep;
 
-use super::ask::Endpoint;
-use super::chunks::{self, Chunks};
+use super::choice::Piece;
+use super::chunks::Repeated;
 use super::driver::Signal;
 use super::faults::Fault;
 use super::generation::Generation;
 use super::problem::Problem;
+use super::script::Script;
 use super::wire::ResetSwitch;
 
 /// The body of a streamed answer.
 pub(super) struct EventStream {
     generation: Generation,
-    chunks: Chunks,
+    script: Script,
     reset: ResetSwitch,
     ready: VecDeque<Bytes>,
     opened: bool,
+    /// Per answer: what waits to be told together with later tokens.
+    held: Vec<Option<(Piece, Option<Repeated>)>>,
     end: Option<End>,
     /// A signal that waits for a stall to pass.
     stalled: Option<(Pin<Box<Sleep>>, Signal)>,
@@ -36,15 +39,9 @@ enum End {
 
 impl EventStream {
     pub(super) fn new(generation: Generation, reset: ResetSwitch) -> Self {
-        let chunks = Chunks::new(
-            &generation.ask,
-            &generation.id,
-            generation.created,
-            &generation.model,
-            &generation.app.fingerprint,
-            generation.choices.len(),
-        );
-        EventStream { generation, chunks, reset, ready: VecDeque::new(), opened: false, end: None, stalled: None }
+        let script = Script::new(&generation);
+        let held = generation.choices.iter().map(|_| None).collect();
+        EventStream { generation, script, reset, ready: VecDeque::new(), opened: false, held, end: None, stalled: None }
     }
 
     fn take(&mut self, signal: Signal) {
@@ -60,7 +57,7 @@ impl EventStream {
             Fault::None | Fault::Error => return false,
             Fault::StreamError(_) => {
                 let problem = Problem::internal("the simulator failed this stream on purpose");
-                self.ready.extend([chunks::failure(&problem.body), chunks::done()]);
+                self.script.fail(&problem, &mut self.ready);
                 self.end = Some(End::Clean);
             }
             Fault::Disconnect(_) => {
@@ -74,22 +71,31 @@ impl EventStream {
     }
 
     fn tell(&mut self, signal: Signal) {
-        if !self.opened && self.generation.ask.endpoint == Endpoint::Chat {
-            let choices = self.generation.choices.iter().enumerate();
-            self.ready.extend(choices.map(|(index, choice)| self.chunks.role(index, &choice.prompt.ids)));
+        if !self.opened {
+            self.script.open(&self.generation, &mut self.ready);
+            self.opened = true;
         }
-        self.opened = true;
         let repeated = self.generation.repeated(signal.choice);
         let piece = self.generation.advance(&signal);
-        let choice = &self.generation.choices[signal.choice];
-        self.ready.push_back(self.chunks.token(signal.choice, choice, &piece, repeated.as_ref()));
+        let (piece, repeated) = match self.held[signal.choice].take() {
+            Some((before, repeated)) => (before.then(piece), repeated),
+            None => (piece, repeated),
+        };
+        if self.is_due(signal.choice, &piece) {
+            self.script.token(&self.generation, signal.choice, &piece, repeated.as_ref(), &mut self.ready);
+        } else {
+            self.held[signal.choice] = Some((piece, repeated));
+        }
         if self.generation.is_done() {
-            if self.generation.ask.include_usage {
-                self.ready.push_back(self.chunks.usage(self.generation.usage()));
-            }
-            self.ready.push_back(chunks::done());
+            self.script.close(&self.generation, &mut self.ready);
             self.end = Some(End::Clean);
         }
+    }
+
+    /// Whether a piece is told now: the first token at once, then so many together, and the rest at the end.
+    fn is_due(&self, choice: usize, piece: &Piece) -> bool {
+        let first = self.generation.choices[choice].produced == 1;
+        first || piece.last || piece.tokens().count() >= self.generation.app.spec.stream_interval
     }
 }
 

@@ -10,6 +10,7 @@ use super::faults::Fault;
 use super::generation::Generation;
 use super::problem::Problem;
 use super::wire::ResetSwitch;
+use super::{audio, demo, responses};
 
 /// What has been collected of one answer.
 #[derive(Debug, Default)]
@@ -22,6 +23,7 @@ struct Collected {
 /// Waits for all tokens and writes the answer. An I/O error means that the connection is to be cut.
 pub(super) async fn answer(mut generation: Generation, reset: &ResetSwitch) -> io::Result<Result<Vec<u8>, Problem>> {
     let mut collected: Vec<Collected> = generation.choices.iter().map(|_| Collected::default()).collect();
+    let mut cut = false;
     while !generation.is_done() {
         let signal = generation.signals.recv().await.ok_or(io::ErrorKind::ConnectionAborted)?;
         if generation.fault_is_due(&signal) {
@@ -34,8 +36,8 @@ pub(super) async fn answer(mut generation: Generation, reset: &ResetSwitch) -> i
                     return Err(io::ErrorKind::ConnectionReset.into());
                 }
                 Fault::Stall(_, pause) => tokio::time::sleep(pause).await,
-                // Only a stream can end early and look whole.
-                Fault::None | Fault::Error | Fault::Truncate(_) => {}
+                Fault::Truncate(_) => cut = true,
+                Fault::None | Fault::Error => {}
             }
         }
         let repeated = generation.repeated(signal.choice);
@@ -47,13 +49,21 @@ pub(super) async fn answer(mut generation: Generation, reset: &ResetSwitch) -> i
         answer.text.push_str(&piece.text);
         answer.ranked.extend(piece.ranked);
     }
-    Ok(Ok(write(&generation, &collected)))
+    let mut body = write(&generation, &collected);
+    if cut {
+        body.truncate(body.len() / 2);
+    }
+    Ok(Ok(body))
 }
 
 fn write(generation: &Generation, collected: &[Collected]) -> Vec<u8> {
     let object = match generation.ask.endpoint {
-        Endpoint::Completions => "text_completion",
         Endpoint::Chat => "chat.completion",
+        Endpoint::Responses => return responses::whole(generation, &collected[0].text),
+        Endpoint::Transcription | Endpoint::Translation => return audio::whole(generation, &collected[0].text),
+        Endpoint::Demo => return demo::whole(&with_prompts(generation, collected)),
+        // The streaming protocols have no such form.
+        Endpoint::Completions | Endpoint::Tgi | Endpoint::Triton => "text_completion",
     };
     let mut out = Vec::new();
     out.extend_from_slice(br#"{"id":"#);
@@ -62,8 +72,8 @@ fn write(generation: &Generation, collected: &[Collected]) -> Vec<u8> {
     quote(&mut out, &generation.model);
     out.extend_from_slice(br#","choices":"#);
     list(&mut out, collected.iter().enumerate(), |out, (index, answer)| match generation.ask.endpoint {
-        Endpoint::Completions => push_completion(out, generation, index, answer),
         Endpoint::Chat => push_message(out, generation, index, answer),
+        _ => push_completion(out, generation, index, answer),
     });
     out.extend_from_slice(br#","service_tier":null,"system_fingerprint":"#);
     quote(&mut out, &generation.app.fingerprint);
@@ -77,6 +87,12 @@ fn write(generation: &Generation, collected: &[Collected]) -> Vec<u8> {
     }
     out.extend_from_slice(br#","kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}"#);
     out
+}
+
+/// Prompts and answers as one text each.
+fn with_prompts(generation: &Generation, collected: &[Collected]) -> Vec<String> {
+    let answers = generation.choices.iter().zip(collected);
+    answers.map(|(choice, answer)| choice.prompt.text(&generation.app.spec.tokenizer) + &answer.text).collect()
 }
 
 fn push_completion(out: &mut Vec<u8>, generation: &Generation, index: usize, answer: &Collected) {

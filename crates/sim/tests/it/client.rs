@@ -64,10 +64,13 @@ impl Client {
     }
 
     pub(crate) fn send(&mut self, method: &str, path: &str, headers: &str, body: &str) {
+        self.send_bytes(method, path, headers, body.as_bytes());
+    }
+
+    pub(crate) fn send_bytes(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) {
         let length = body.len();
-        let request =
-            format!("{method} {path} HTTP/1.1\r\nHost: sim\r\n{headers}Content-Length: {length}\r\n\r\n{body}");
-        self.socket.write_all(request.as_bytes()).unwrap();
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: sim\r\n{headers}Content-Length: {length}\r\n\r\n");
+        self.socket.write_all(&[head.as_bytes(), body].concat()).unwrap();
     }
 
     fn fill(&mut self) -> io::Result<()> {

@@ -6,4 +6,6 @@ mod client;
 mod endpoints;
 mod faults;
 mod load;
+mod pooling;
+mod protocols;
 mod shapes;

@@ -1,6 +1,7 @@
 //! Everything about `tacho serve` that can be known to fail before the first request. vLLM finds most of it during
 //! the run, some after it.
 
+use tacho_client::BackendKind;
 use tacho_core::json::{dumps, float_repr};
 
 use super::{ContentArgs, LoadArgs, ServeArgs};
@@ -11,7 +12,11 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     check_load(&args.load)?;
     check_target(args)?;
     check_content(&args.content)?;
+    check_backend(args)?;
     check_dataset(args)?;
+    if args.report.plot_timeline {
+        args.report.thresholds()?;
+    }
     args.report.objectives()?;
     args.report.percentiles()?;
     args.report.metadata()?;
@@ -101,6 +106,33 @@ fn check_content(content: &ContentArgs) -> Result<(), Refusal> {
     }
 }
 
+/// What a backend cannot do.
+fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
+    let backend = args.target.backend;
+    let name = backend.name();
+    let samples = !backend.is_openai_compatible() && !args.is_pooling();
+    if let Some((field, _)) = args.content.sampling().iter().next().filter(|_| samples) {
+        return Err(Refusal::Sampling { flag: field.replace('_', "-"), backend: name });
+    }
+    let probes = args.load.probe_request_rate > 0.0;
+    let unprobed = matches!(backend, BackendKind::OpenAiAudio | BackendKind::VllmRerank);
+    ensure(!(probes && unprobed), || Refusal::Probe { backend: name })?;
+    if args.own.workload.is_some() {
+        return Ok(());
+    }
+    let lists = args.dataset.random_batch_size > 1;
+    match (backend, args.dataset.dataset_name.as_str()) {
+        (BackendKind::OpenAiAudio, dataset @ "random") => {
+            Err(Refusal::DatasetBackend { dataset: dataset.to_owned(), backend: name, needs: "sounds" })
+        }
+        (BackendKind::VllmRerank, "random") if !lists => Err(Refusal::RerankBatch),
+        (BackendKind::VllmGenerate | BackendKind::Tgi | BackendKind::TensorRtLlm, "random") if lists => {
+            Err(Refusal::Batch { backend: name })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
     if let Some(path) = &args.dataset.dataset_path {
         return Err(Refusal::PathUnused { path: path.clone() });
@@ -110,10 +142,23 @@ fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
 
 fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
     let own = &args.own;
-    for (flag, seconds) in [("--timeout", Some(own.timeout)), ("--connect-timeout", own.connect_timeout)] {
+    for (flag, seconds) in [
+        ("--timeout", Some(own.timeout)),
+        ("--connect-timeout", own.connect_timeout),
+        ("--first-token-timeout", own.first_token_timeout),
+    ] {
         let seconds = seconds.unwrap_or(1.0);
         ensure(seconds > 0.0, || out_of_range(flag, float_repr(seconds), "more than 0 seconds"))?;
     }
+    let interval = own.metrics_interval;
+    ensure(interval >= 0.0 && interval.is_finite(), || {
+        out_of_range("--metrics-interval", float_repr(interval), "0 seconds or more")
+    })?;
+    ensure((0..=1000).contains(&own.retries), || out_of_range("--retries", own.retries, "0 to 1000"))?;
+    ensure(!(own.ca_file.is_some() && args.target.insecure), || Refusal::Together {
+        flag: "--ca-file",
+        other: "--insecure",
+    })?;
     let workers = own.workers.unwrap_or(1);
     ensure(workers > 0, || out_of_range("--workers", workers, "1 or more"))?;
     ensure(own.sim || own.sim_profile.is_none(), || Refusal::Alone { flag: "--sim-profile", other: "--sim" })?;

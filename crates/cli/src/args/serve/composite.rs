@@ -33,6 +33,15 @@ impl ServeArgs {
     }
 }
 
+impl ServeArgs {
+    /// The latencies to report; unknown names stay, as they select nothing.
+    pub(crate) fn percentile_metrics(&self) -> Vec<String> {
+        let typed = self.report.percentile_metrics.as_deref().filter(|names| !names.is_empty());
+        let preset = if self.is_pooling() { "e2el" } else { "ttft,tpot,itl" };
+        typed.unwrap_or(preset).split(',').map(str::to_owned).collect()
+    }
+}
+
 impl TargetArgs {
     /// Host and port, with brackets around an IPv6 address.
     fn authority(&self) -> String {
@@ -64,10 +73,14 @@ impl ReportArgs {
         self.metric_percentiles.split(',').map(percentile).collect()
     }
 
-    /// The latencies to report; unknown names stay, as they select nothing.
-    pub(crate) fn percentile_metrics(&self) -> Vec<String> {
-        let typed = self.percentile_metrics.as_deref().filter(|names| !names.is_empty());
-        typed.unwrap_or("ttft,tpot,itl").split(',').map(str::to_owned).collect()
+    /// Where gaps change colour in the timeline, in milliseconds; their order is the user's.
+    pub(crate) fn thresholds(&self) -> Result<(f64, f64), Refusal> {
+        let text = &self.timeline_itl_thresholds;
+        let numbers: Option<Vec<f64>> = text.split(',').map(python_float).collect();
+        match numbers.as_deref() {
+            Some(&[low, high]) if low.is_finite() && high.is_finite() => Ok((low, high)),
+            _ => Err(Refusal::Thresholds { text: text.clone() }),
+        }
     }
 
     /// The objectives by name, in milliseconds; a name given twice keeps its place and takes the last value.

@@ -35,11 +35,23 @@ impl ServeArgs {
             (!duplicates.is_empty()).then(|| Notice::Duplicates(duplicates.clone())).into_iter().collect();
         let (target, load) = (&self.target, &self.load);
         let ramped = load.ramp_up_strategy.is_some();
-        let chat = target.backend == BackendKind::OpenAiChat;
+        let completions = target.backend.url_suffixes()[0] == "completions";
         let saved = self.report.save_result || self.report.append_result;
+        let pooling = self.is_pooling();
+        let tls = target.base_url.as_deref().is_some_and(|url| url.starts_with("https"));
+        let whole = pooling || target.backend == BackendKind::DeepSpeedMii;
         let cases = [
+            (pooling && !self.content.sampling().is_empty(), "a sampling flag", "no text is generated"),
+            (pooling && self.report.goodput.is_some(), "--goodput", "it is defined for generated text only"),
+            (
+                target.backend == BackendKind::VllmRerank && self.content.extra_body.is_some(),
+                "--extra-body",
+                "reranking requests have fixed fields",
+            ),
+            (whole && self.own.first_token_timeout.is_some(), "--first-token-timeout", "answers come whole"),
+            (self.own.ca_file.is_some() && !tls, "--ca-file", "the server is not spoken to over TLS"),
             (target.trust_remote_code, "--trust-remote-code", "tacho never runs code from a model repository"),
-            (chat && self.content.logprobs.is_some(), "--logprobs", "only completions send it"),
+            (!completions && self.content.logprobs.is_some(), "--logprobs", "only completions send it"),
             (!ramped && load.ramp_up_start_rps.is_some(), "--ramp-up-start-rps", "there is no --ramp-up-strategy"),
             (!ramped && load.ramp_up_end_rps.is_some(), "--ramp-up-end-rps", "there is no --ramp-up-strategy"),
             (
@@ -56,6 +68,11 @@ impl ServeArgs {
                 self.report.save_detailed && !saved,
                 "--save-detailed",
                 "nothing is saved without --save-result or --append-result",
+            ),
+            (
+                !self.report.plot_timeline && self.values.is_given("--timeline-itl-thresholds"),
+                "--timeline-itl-thresholds",
+                "there is no --plot-timeline",
             ),
             (
                 load.request_rate.is_infinite() && !ramped && self.values.is_given("--burstiness"),

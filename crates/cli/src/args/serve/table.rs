@@ -39,8 +39,30 @@ pub(crate) static REPORT: Group =
 pub(crate) static OWN: Group =
     Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
 
-/// The backends there are.
-pub(crate) const BACKENDS: &[&str] = &["vllm", "openai", "openai-chat"];
+/// The backends there are: vLLM's in its order, then the names of its older script, then its demonstration server.
+pub(crate) const BACKENDS: &[&str] = &[
+    "vllm",
+    "openai",
+    "openai-chat",
+    "openai-responses",
+    "openai-audio",
+    "openai-embeddings",
+    "openai-embeddings-chat",
+    "openai-embeddings-clip",
+    "openai-embeddings-vlm2vec",
+    "infinity-embeddings",
+    "infinity-embeddings-clip",
+    "vllm-pooling",
+    "vllm-rerank",
+    "tgi",
+    "tensorrt-llm",
+    "deepspeed-mii",
+    "sglang",
+    "lmdeploy",
+    "scalellm",
+    "llama.cpp",
+    "vllm-generate",
+];
 
 const fn vllm(
     names: &'static [&'static str],
@@ -147,7 +169,8 @@ static FLAGS: &[Flag] = &[
         "Length of a prefix that all prompts share. It comes on top of --random-input-len and can be served from \
          a prefix cache."),
     vllm(&["--random-batch-size"], Int, "N", Preset::Int(1), &RANDOM,
-        "Prompts per request. Above 1, a request carries a list of prompts."),
+        "Prompts per request. Above 1, a request carries a list of prompts, as embeddings and reranking take them; the \
+         first of a list is then the query of a reranking."),
     absent(&["--no-reranker"], Switch, Off),
     absent(&["--random-mm-base-items-per-request"], Int, Preset::Int(1)),
     absent(&["--random-mm-num-mm-items-range-ratio"], Float, Preset::Float(0.0)),
@@ -168,7 +191,11 @@ static FLAGS: &[Flag] = &[
     vllm(&["--label"], Str, "NAME", Unset, &REPORT,
         "Start of the result file's name, and its label. Without it the name starts with the backend."),
     vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("openai"), &TARGET,
-        "Protocol spoken to the server. vllm and openai: completions; openai-chat: chat completions."),
+        "Protocol spoken to the server. vllm, openai, sglang, lmdeploy, scalellm, llama.cpp: completions; openai-chat: \
+         chat completions; openai-responses: responses; openai-audio: transcriptions or translations of sounds; \
+         openai-embeddings, openai-embeddings-chat, openai-embeddings-clip, openai-embeddings-vlm2vec, \
+         infinity-embeddings, infinity-embeddings-clip, vllm-pooling, vllm-rerank: answers that come whole; tgi, tensorrt-llm, deepspeed-mii, vllm-generate: servers with protocols of their \
+         own."),
     vllm(&["--base-url"], Str, "URL", Unset, &TARGET,
         "Server address with scheme, in place of --host and --port. Use it for https://, or for a server below a \
          path. A Unix socket is http+unix:// with %2F for / in its path: http+unix://%2Frun%2Fvllm.sock."),
@@ -177,7 +204,7 @@ static FLAGS: &[Flag] = &[
     vllm(&["--port"], Int, "PORT", Preset::Int(8000), &TARGET, "Server port, for plain http."),
     vllm(&["--endpoint"], Str, "PATH", Preset::Str("/v1/completions"), &TARGET,
         "API path, appended to the server address. Left out, it follows the backend: openai-chat uses \
-         /v1/chat/completions."),
+         /v1/chat/completions, openai-embeddings /v1/embeddings."),
     vllm(&["--header"], AnyNumber, "KEY=VALUE", Unset, &TARGET,
         "Headers sent with every request. They replace those that tacho would send; their values are not printed."),
     vllm(&["--max-concurrency"], Int, "N", Unset, &LOAD,
@@ -222,11 +249,12 @@ static FLAGS: &[Flag] = &[
     vllm(&["--result-filename"], Str, "FILE", Unset, &REPORT,
         "Name of the result file. Without it, a name of backend, rate, model and time is made."),
     vllm(&["--ignore-eos"], Switch, "", Off, &CONTENT,
-        "Ask the server to generate to full length. Always on for random prompts."),
+        "Ask the server to generate to full length. Always on for random prompts with backends that speak OpenAI's \
+         protocols."),
     absent(&["--self-timed", "--no-self-timed"], TriState, Unset),
     vllm(&["--percentile-metrics"], Str, "NAMES", Unset, &REPORT,
         "Latencies to report, with commas between. Of ttft, tpot, itl, e2el, client_queue_time and \
-         e2el_including_client_queue; ttft,tpot,itl without it."),
+         e2el_including_client_queue; without it ttft,tpot,itl, or e2el for answers that come whole."),
     vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &REPORT,
         "Percentiles to report, from 0 to 100, such as 50,90,99."),
     vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &REPORT,
@@ -261,9 +289,13 @@ static FLAGS: &[Flag] = &[
          --extra-body.stop+ a,b; these replace a plain --extra-body."),
     absent(&["--skip-tokenizer-init"], Switch, Off),
     vllm(&["--insecure"], Switch, "", Off, &TARGET, "Do not check the server's TLS certificate."),
-    absent(&["--plot-timeline"], Switch, Off),
-    absent(&["--timeline-itl-thresholds"], Str, Preset::Str("25,50")),
-    absent(&["--plot-dataset-stats"], Switch, Off),
+    vllm(&["--plot-timeline"], Switch, "", Off, &REPORT,
+        "Write a page that shows each request as a row of segments. An .html file beside the result, with zoom; \
+         also without --save-result."),
+    vllm(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &REPORT,
+        "Where gaps between tokens change colour in the timeline. Two numbers, in milliseconds."),
+    vllm(&["--plot-dataset-stats"], Switch, "", Off, &REPORT,
+        "Write a picture of prompt and answer lengths. A .png file beside the result; also without --save-result."),
 
     own(&["--sim"], Switch, "", Off,
         "Benchmark the built-in simulator. It is started for the run on a free port; no server and no GPU needed."),
@@ -291,5 +323,15 @@ static FLAGS: &[Flag] = &[
         "Seconds a request may take in all. The default is vLLM's 6 hours."),
     own(&["--require-trustworthy"], Switch, "", Off,
         "Exit with 3 when the client itself was too slow or too late for the result to be trusted."),
+    own(&["--first-token-timeout"], Float, "SEC", Unset,
+        "Seconds the first token of a streamed answer may take. Without it only --timeout limits it."),
+    own(&["--retries"], Int, "N", Preset::Int(0),
+        "How often a failed request is sent again. Such requests are counted in the report, and their times contain \
+         all attempts; errors that would only come again (most of HTTP 4xx) are not retried."),
+    own(&["--ca-file"], Str, "FILE", Unset,
+        "Certificates in PEM form to trust in place of the system's."),
+    own(&["--metrics-interval"], Float, "SEC", Preset::Float(1.0),
+        "Seconds between looks at the server's /metrics during the run. They are kept in the result as series; 0 looks \
+         only before and after. Servers without such a page are not asked again."),
     own(&["--quiet"], Switch, "", Off, "Print the report and nothing else."),
 ];

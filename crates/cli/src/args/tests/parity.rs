@@ -1,11 +1,13 @@
 //! Every flag of vLLM is either a row with the same properties or known to be absent.
 
 use serde_json::Value as Json;
+use tacho_client::BackendKind;
 use tacho_core::json::{Value, dumps};
 use tacho_testkit::golden_json;
 
 use crate::args::flag::{Flag, Kind, Origin};
 use crate::args::serve::TABLE;
+use crate::args::sweep;
 
 /// vLLM's flags whose capability tacho does not have yet.
 const ABSENT: &[&str] = &[
@@ -49,13 +51,10 @@ const ABSENT: &[&str] = &[
     "--self-timed",
     "--chat-template-kwargs",
     "--skip-tokenizer-init",
-    "--plot-timeline",
-    "--timeline-itl-thresholds",
-    "--plot-dataset-stats",
 ];
 
 /// Flags whose list of choices is still shorter than vLLM's.
-const FEWER_CHOICES: &[&str] = &["--dataset-name", "--backend"];
+const FEWER_CHOICES: &[&str] = &["--dataset-name"];
 
 fn vllm_rows() -> Vec<&'static Flag> {
     TABLE.flags.iter().filter(|flag| flag.origin != Origin::Tacho).collect()
@@ -116,11 +115,15 @@ fn assert_kind(flag: &Flag, option: &Json) {
         Kind::Int => ("Store", Some("int"), Json::Null),
         Kind::Float => ("Store", Some("float"), Json::Null),
         Kind::Str | Kind::Choice(_) => ("Store", Some("str"), Json::Null),
+        // Older releases took a name here.
+        Kind::OptionalStr => ("StoreTrue", None, Json::from(0)),
         Kind::Json => ("Store", Some("json (json.loads)"), Json::Null),
         Kind::Switch => ("StoreTrue", None, Json::from(0)),
         Kind::TriState => ("BooleanOptional", None, Json::from(0)),
         Kind::AnyNumber => ("Store", None, Json::from("*")),
         Kind::OneOrMore => ("Store", None, Json::from("+")),
+        Kind::Repeated => ("Append", None, Json::from("+")),
+        Kind::Rest => ("Store", Some("str"), Json::Null),
     };
     assert_eq!(option["action"], action, "{name}");
     assert_eq!(option["type"].as_str(), type_name, "{name}");
@@ -128,6 +131,11 @@ fn assert_kind(flag: &Flag, option: &Json) {
     let theirs: Option<Vec<&str>> =
         option["choices"].as_array().map(|choices| choices.iter().map(|choice| choice.as_str().unwrap()).collect());
     match (flag.kind, theirs) {
+        (Kind::Choice(ours), Some(theirs)) if name == "--backend" => {
+            assert_eq!(ours[..theirs.len()], theirs, "vLLM's names in vLLM's order");
+            let all: Vec<&str> = BackendKind::ALL.iter().map(|backend| backend.name()).collect();
+            assert_eq!(ours, all, "then those of before");
+        }
         (Kind::Choice(ours), Some(theirs)) if FEWER_CHOICES.contains(&name) => {
             let known: Vec<&str> = theirs.into_iter().filter(|choice| ours.contains(choice)).collect();
             assert_eq!(ours, known, "{name}: a subset in vLLM's order");
@@ -143,6 +151,27 @@ fn own_flags_do_not_hide_abbreviations_of_vllms() {
         for flag in vllm_rows() {
             // An own flag that is the start of one of vLLM's would take over an abbreviation.
             assert!(!flag.names[0].starts_with(own.names[0]), "{} and {}", own.names[0], flag.names[0]);
+        }
+    }
+}
+
+#[test]
+fn sweeps_have_vllms_flags() {
+    let tables = [("serve", &sweep::SERVE), ("serve_workload", &sweep::SERVE_WORKLOAD), ("startup", &sweep::STARTUP)];
+    for (name, table) in tables {
+        let golden = golden_json(&format!("cli/sweep-{name}.json"));
+        let options = golden["options"].as_array().unwrap();
+        let ours: Vec<&Flag> = table.flags.iter().filter(|flag| flag.origin == Origin::Vllm).collect();
+        assert_eq!(ours.len(), options.len(), "{name}");
+        for (flag, option) in ours.into_iter().zip(options) {
+            let strings: Vec<&str> = option["strings"].as_array().unwrap().iter().filter_map(Json::as_str).collect();
+            assert_eq!(flag.names, strings, "{name}");
+            assert_kind(flag, option);
+            if flag.kind != Kind::Help {
+                assert_eq!(flag.dest(), option["dest"].as_str().unwrap(), "{name}");
+                assert_default(flag, &option["default"]);
+            }
+            assert_eq!(flag.group.vllm_title, option["group"].as_str().unwrap(), "{name}");
         }
     }
 }

@@ -37,6 +37,10 @@ fn refusals_name_flag_value_and_remedy() {
         (&["--sim-profile", "x"], "--sim-profile needs --sim: add it, or remove --sim-profile"),
         (&["--sim", "--port", "1"], "--sim and --port exclude each other: remove one of them"),
         (&["--timeout", "0"], "--timeout 0.0 is out of range: give more than 0 seconds"),
+        (
+            &["--plot-timeline", "--timeline-itl-thresholds", "1,2,3"],
+            "--timeline-itl-thresholds '1,2,3': give two numbers of milliseconds, such as 25,50",
+        ),
         (&["--workers", "0"], "--workers 0 is out of range: give 1 or more"),
     ];
     for (words, expected) in cases {
@@ -129,5 +133,66 @@ fn the_simulator_checks_its_numbers() {
         let error = sim(&words).unwrap_err();
         assert!(error.to_string().starts_with(&format!("{} ", words[0])), "{error}");
         assert_eq!(error.exit_code(), 1);
+    }
+}
+
+#[test]
+fn backends_refuse_what_they_cannot_do() {
+    for (words, expected) in [
+        (
+            &["--backend", "openai-audio", "--top-p", "0.5", "--workload", "w"][..],
+            "--top-p cannot be sent: --backend openai-audio does not take sampling parameters",
+        ),
+        (&["--backend", "tgi", "--temperature", "0"], "--temperature cannot be sent: --backend tgi"),
+        (&["--backend", "openai-audio"], "--dataset-name random has no sounds, which --backend openai-audio sends"),
+        (&["--backend", "vllm-rerank"], "--backend vllm-rerank needs a query and documents"),
+        (&["--backend", "vllm-generate", "--random-batch-size", "2"], "--random-batch-size above 1 makes lists"),
+        (
+            &["--backend", "vllm-rerank", "--random-batch-size", "2", "--probe-request-rate", "1"],
+            "--probe-request-rate: --backend vllm-rerank has no tiny request",
+        ),
+        (
+            &["--backend", "vllm-pooling", "--endpoint", "/v1/embeddings"],
+            "--endpoint: http://127.0.0.1:8000/v1/embeddings must end in pooling",
+        ),
+        (&["--retries", "-1"], "--retries -1 is out of range"),
+        (&["--metrics-interval", "nan"], "--metrics-interval nan is out of range"),
+        (&["--first-token-timeout", "0"], "--first-token-timeout 0.0 is out of range"),
+        (&["--ca-file", "f", "--insecure"], "--ca-file and --insecure exclude each other"),
+    ] {
+        assert!(message(words).starts_with(expected), "{}", message(words));
+    }
+}
+
+#[test]
+fn pooling_drops_what_is_about_generated_text() {
+    let args = serve(&["--backend", "openai-embeddings", "--temperature", "0", "--goodput", "e2el:100"]).unwrap();
+    assert_eq!(args.percentile_metrics(), ["e2el"]);
+    assert!(!args.ignores_eos());
+    let notices: Vec<String> = args.notices().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        notices,
+        [
+            "a sampling flag has no effect: no text is generated",
+            "--goodput has no effect: it is defined for generated text only"
+        ]
+    );
+}
+
+#[test]
+fn every_backend_has_an_endpoint_of_its_own() {
+    for (name, endpoint) in [
+        ("openai-responses", "/v1/responses"),
+        ("openai-embeddings-clip", "/v1/embeddings"),
+        ("infinity-embeddings", "/embeddings"),
+        ("vllm-pooling", "/pooling"),
+        ("tgi", "/generate_stream"),
+        ("tensorrt-llm", "/v2/models/ensemble/generate_stream"),
+        ("llama.cpp", "/v1/completions"),
+        ("vllm-generate", "/generate"),
+    ] {
+        let args = serve(&["--backend", name]).unwrap();
+        assert_eq!(args.endpoint(), endpoint, "{name}");
+        assert_eq!(args.ignores_eos(), args.target.backend.is_openai_compatible(), "{name}");
     }
 }

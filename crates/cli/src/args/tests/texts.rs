@@ -3,13 +3,15 @@
 use super::*;
 use crate::args::flag::Kind;
 use crate::args::help::WIDTH;
-use crate::args::{serve as serve_args, sim as sim_args};
+use crate::args::{serve as serve_args, sim as sim_args, sweep as sweep_args};
 
 #[test]
 fn help_explains_every_usable_flag_within_the_width() {
-    for table in [&serve_args::TABLE, &sim_args::TABLE] {
-        let word = table.command.trim_start_matches("tacho ");
-        let (brief, full) = (printed(&[word, "-h"]), printed(&[word, "--help=all"]));
+    let sweeps = [&sweep_args::SERVE, &sweep_args::SERVE_WORKLOAD, &sweep_args::SERVE_SLA, &sweep_args::STARTUP];
+    for table in [&serve_args::TABLE, &sim_args::TABLE].into_iter().chain(sweeps) {
+        let words: Vec<&str> = table.command.split(' ').skip(1).collect();
+        let help = |flag: &'static str| printed(&[&words[..], &[flag]].concat());
+        let (brief, full) = (help("-h"), help("--help=all"));
         for text in [&brief, &full] {
             assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         }
@@ -29,7 +31,12 @@ fn help_finds_sections_and_names() {
     let section = printed(&["serve", "--help=Random Dataset Options"]);
     assert!(section.starts_with("random dataset options: ") && section.contains("--random-prefix-len TOKENS"));
     let options = printed(&["serve", "--help=options"]);
-    assert!(options.contains("--backend {vllm,openai,openai-chat}") && !options.contains("--top-k"));
+    assert!(options.contains("--lora-assignment {random,round-robin}") && !options.contains("--top-k"));
+    let backends = options.split_once("--backend NAME\n").unwrap().1;
+    let explained = backends.split("\n  --").next().unwrap();
+    let words: Vec<&str> = explained.split([' ', ',', ':', ';', '\n']).map(|word| word.trim_end_matches('.')).collect();
+    let missing: Vec<_> = serve_args::BACKENDS.iter().filter(|name| !words.contains(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
     let found = printed(&["serve", "--help=max_con"]);
     assert!(found.starts_with("Arguments matching 'max_con':\n  --max-concurrency N\n"), "{found}");
     let none = printed(&["bench", "serve", "--help=nope"]);
@@ -74,7 +81,7 @@ fn usage_errors_show_usage_and_exit_2() {
     );
     assert_eq!(
         report(&["nope"]),
-        "usage: tacho [options]\ntacho: error: argument command: invalid choice: 'nope' (choose from 'serve', 'bench', 'sim')"
+        "usage: tacho [options]\ntacho: error: argument command: invalid choice: 'nope' (choose from 'serve', 'bench', 'throughput', 'latency', 'startup', 'mm-processor', 'selfcheck', 'sweep', 'sim', 'compare', 'gate', 'report')"
     );
     assert!(report(&["bench"]).ends_with("tacho bench: error: the following arguments are required: bench_type"));
     assert!(report(&["--bogus"]).ends_with("tacho: error: unrecognized arguments: --bogus"));
@@ -86,4 +93,22 @@ fn words_must_be_unicode() {
     use std::os::unix::ffi::OsStringExt;
     let error = parse([std::ffi::OsString::from_vec(vec![0xff])]).unwrap_err();
     assert_eq!(error.exit_code(), 2);
+}
+
+#[test]
+fn sweeps_name_what_is_missing_or_unknown() {
+    let message = |words: &[&str]| {
+        let error = parse_words(words).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        error.to_string()
+    };
+    assert_eq!(message(&["bench", "sweep"]), "the following arguments are required: sweep_type");
+    assert!(
+        message(&["sweep", "nope"]).starts_with("argument sweep_type: invalid choice: 'nope' (choose from 'serve',")
+    );
+    assert_eq!(message(&["sweep", "serve"]), "the following arguments are required: --serve-cmd, --bench-cmd");
+    let only_server = ["bench", "sweep", "serve", "--serve-cmd", "x"];
+    assert_eq!(message(&only_server), "the following arguments are required: --bench-cmd");
+    let neither = ["sweep", "serve_sla", "--serve-cmd", "x", "--bench-cmd", "y"];
+    assert_eq!(message(&neither), "the following arguments are required: --sla-params");
 }

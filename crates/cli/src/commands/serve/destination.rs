@@ -10,19 +10,29 @@ use tacho_report::{names, pytorch};
 
 use crate::args::serve::ServeArgs;
 
-/// The folder and name of the result file; nothing when none is wanted.
+/// The folder and name of the result file and the files beside it; nothing when none is wanted.
 pub(super) struct Destination {
-    file: Option<(Option<PathBuf>, SaveMode)>,
+    file: Option<Place>,
+}
+
+struct Place {
+    folder: Option<PathBuf>,
+    /// Nothing when only files beside the result are wanted.
+    mode: Option<SaveMode>,
 }
 
 impl Destination {
     /// Makes the folder and sees whether it can be written to, while nothing is lost yet.
     pub(super) fn open(args: &ServeArgs) -> anyhow::Result<Self> {
         let report = &args.report;
-        if !(report.save_result || report.append_result) {
+        let mode = match (report.append_result, report.save_result) {
+            (true, _) => Some(SaveMode::Append),
+            (false, true) => Some(SaveMode::Overwrite),
+            (false, false) => None,
+        };
+        if mode.is_none() && !report.plot_timeline && !report.plot_dataset_stats {
             return Ok(Destination { file: None });
         }
-        let mode = if report.append_result { SaveMode::Append } else { SaveMode::Overwrite };
         let folder = report.result_dir.as_ref().map(PathBuf::from);
         if let Some(folder) = &folder {
             let failed = || format!("cannot make the folder of --result-dir, {}", folder.display());
@@ -34,22 +44,27 @@ impl Destination {
         if report.result_filename.is_some() && named.is_dir() {
             return Err(anyhow!("{} is a folder, not a file: check --result-filename", named.display()));
         }
-        Ok(Destination { file: Some((folder, mode)) })
+        Ok(Destination { file: Some(Place { folder, mode }) })
+    }
+
+    /// The path of the result file, whether or not it is wanted itself.
+    pub(super) fn path(&self, args: &ServeArgs, record: &RunRecord) -> Option<PathBuf> {
+        let place = self.file.as_ref()?;
+        Some(names::result_path(&record.setup, place.folder.as_deref(), args.report.result_filename.as_deref()))
     }
 
     /// Writes the result and its side file; when that fails, somewhere else.
     pub(super) fn save(&self, args: &ServeArgs, record: &RunRecord) -> anyhow::Result<()> {
-        let Some((folder, mode)) = &self.file else { return Ok(()) };
+        let Some(mode) = self.file.as_ref().and_then(|place| place.mode) else { return Ok(()) };
+        let Some(path) = self.path(args, record) else { return Ok(()) };
         let detail = if args.report.save_detailed { Detail::PerRequest } else { Detail::Brief };
-        let name = args.report.result_filename.as_deref();
-        let path = names::result_path(&record.setup, folder.as_deref(), name);
-        if let Err(error) = save(record, &path, detail, *mode) {
+        if let Err(error) = save(record, &path, detail, mode) {
             return Err(rescue(record, &path, detail, error.into()));
         }
         tracing::info!(path = %path.display(), "result saved");
         if std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(|value| !value.is_empty()) {
-            let side = names::side_path(&path, ".pytorch.json");
-            pytorch::save(record, detail, &args.final_namespace(), name, &side)?;
+            let side = names::side_path(&path, "pytorch.json");
+            pytorch::save(record, detail, &args.final_namespace(), args.report.result_filename.as_deref(), &side)?;
         }
         Ok(())
     }

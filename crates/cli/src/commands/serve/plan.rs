@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
-use tacho_client::{EndpointSpec, Rules, Url, proxy_for};
-use tacho_core::json::Value;
+use tacho_client::{BackendKind, EndpointSpec, Rules, Url, proxy_for};
+use tacho_core::json::{Dict, Value};
 use tacho_loadgen::{RampUp, ScheduleSpec};
 use tacho_metrics::{GoodputLimits, MetricKind};
 use tacho_run::{LoraPlan, ModelPlan, ReportPlan, ServePlan, TokenizerPlan, TrafficPlan, WorkloadPlan};
@@ -59,11 +59,13 @@ fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
         api_key: variable("OPENAI_API_KEY").filter(|key| !key.is_empty()),
         headers: args.target.headers()?,
         insecure: args.target.insecure,
-        ca_file: variable("SSL_CERT_FILE").map(PathBuf::from),
+        ca_file: args.own.ca_file.clone().or_else(|| variable("SSL_CERT_FILE")).map(PathBuf::from),
         proxy,
         http2: args.own.http2,
         connect_timeout: args.own.connect_timeout.map_or(timeout, Duration::from_secs_f64),
         timeout,
+        first_token_timeout: args.own.first_token_timeout.map(Duration::from_secs_f64),
+        retries: u32::try_from(args.own.retries)?,
         stamps: args.own.timestamps,
     })
 }
@@ -91,7 +93,8 @@ fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
 
 fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     let (load, content) = (&args.load, &args.content);
-    let mut extra_body = content.sampling();
+    let backend = args.target.backend;
+    let mut extra_body = if args.is_pooling() { Dict::new() } else { content.sampling() };
     if let Some(Value::Dict(extra)) = &content.extra_body {
         extra_body.update(extra);
     }
@@ -106,15 +109,18 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     Ok(TrafficPlan {
         schedule,
         max_concurrency: load.max_concurrency.map(usize::try_from).transpose()?,
-        // Random text has no natural end, so that output lengths would not be what was asked for.
-        ignore_eos: content.ignore_eos || args.own.workload.is_none(),
+        ignore_eos: args.ignores_eos(),
         logprobs: content.logprobs,
         extra_body,
-        temperature_given: content.temperature.is_some(),
+        temperature_given: content.temperature.is_some()
+            || args.is_pooling()
+            || (backend.is_legacy() && backend != BackendKind::VllmGenerate),
         ready_timeout: Duration::from_secs(load.ready_check_timeout_sec.max(0).unsigned_abs()),
         warmups: usize::try_from(load.num_warmups.max(0))?,
         profile: load.profile,
         probe_rate: load.probe_request_rate,
+        // vLLM looks only before and after.
+        metrics_interval: Duration::from_secs_f64(if args.own.strict_parity { 0.0 } else { args.own.metrics_interval }),
         workers: args.own.workers.map(usize::try_from).transpose()?,
         grace: GRACE,
     })
@@ -122,11 +128,12 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
 
 fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {
     let report = &args.report;
-    let names = report.percentile_metrics().join(",");
-    let goodput = report.goodput.is_some().then(|| report.objectives()).transpose()?.map(|objectives| {
-        let limit = |name| objectives.iter().find(|(key, _)| *key == name).map(|(_, limit)| *limit);
-        GoodputLimits { ttft_ms: limit("ttft"), tpot_ms: limit("tpot"), e2el_ms: limit("e2el") }
-    });
+    let names = args.percentile_metrics().join(",");
+    let goodput =
+        (report.goodput.is_some() && !args.is_pooling()).then(|| report.objectives()).transpose()?.map(|objectives| {
+            let limit = |name| objectives.iter().find(|(key, _)| *key == name).map(|(_, limit)| *limit);
+            GoodputLimits { ttft_ms: limit("ttft"), tpot_ms: limit("tpot"), e2el_ms: limit("e2el") }
+        });
     Ok(ReportPlan {
         label: report.label.clone(),
         metadata: report.metadata()?,

@@ -1,0 +1,112 @@
+//! What was typed after `tacho compare`. Where vLLM's comparison script has the same setting, the flag has its name.
+
+use std::path::PathBuf;
+
+use tacho_metrics::compare::Confidence;
+use tacho_report::compare::{CompareSpec, Latency};
+
+use super::error::{ArgError, Refusal, UsageError};
+use super::flag::{Flag, Group, Kind, Origin, Preset, Table};
+use super::grammar::Values;
+
+use Kind::{Float, Help, Int, Repeated, Rest, Str};
+use Preset::Unset;
+
+static INPUT: Group = Group { title: "input options", vllm_title: "input options", about: "What is compared." };
+static LIMITS: Group =
+    Group { title: "limit options", vllm_title: "limit options", about: "Latencies that a load level must keep." };
+static OUTPUT: Group = Group { title: "output options", vllm_title: "output options", about: "What is written." };
+
+pub(super) const fn row(
+    names: &'static [&'static str],
+    kind: Kind,
+    metavar: &'static str,
+    preset: Preset,
+    group: &'static Group,
+    help: &'static str,
+) -> Flag {
+    Flag { names, kind, metavar, preset, group, origin: Origin::Tacho, help }
+}
+
+/// The table.
+pub(crate) static TABLE: Table = Table {
+    command: "tacho compare",
+    about: "Compare results: ratios per load level, the largest load within limits, and whether differences are real.",
+    examples: &[
+        ("tacho compare before.json after.json", "two runs, best saved with --save-detailed"),
+        ("tacho compare results_a results_b --html compare.html", "two folders of results, with charts"),
+    ],
+    groups: &[&INPUT, &LIMITS, &OUTPUT],
+    flags: FLAGS,
+};
+
+#[rustfmt::skip]
+static FLAGS: &[Flag] = &[
+    row(&["-h", "--help"], Help, "TOPIC", Unset, &INPUT, "Show this help. --help=all explains every option."),
+    row(&["FILE"], Rest, "FILE [FILE ...]", Unset, &INPUT,
+        "Results, the first one is the base. Files of vLLM or tacho, benchmark_results.json tables, or folders of them."),
+    row(&["--file", "-f"], Repeated, "FILE", Unset, &INPUT, "More results, after those above."),
+    row(&["--metrics"], Str, "KEYS", Unset, &INPUT,
+        "Numbers to judge, with commas between, such as p99_ttft_ms,output_throughput. All that both sides have \
+         without it."),
+    row(&["--confidence"], Int, "PERCENT", Preset::Int(95), &INPUT, "How sure an interval shall be: 90, 95 or 99."),
+    row(&["--xaxis", "-x"], Str, "COLUMN", Preset::Str("# of max concurrency."), &INPUT,
+        "Column that says the load level. The request rate (qps) where no result has a concurrency limit."),
+    row(&["--latency", "-l"], Str, "WHICH", Preset::Str("p99"), &INPUT,
+        "Latencies in the tables. median takes the medians, anything else the 99th percentiles."),
+    row(&["--ttft-max-ms"], Float, "MS", Preset::Float(3000.0), &LIMITS, "Largest time to first token."),
+    row(&["--tpot-max-ms"], Float, "MS", Preset::Float(100.0), &LIMITS, "Largest time per output token."),
+    row(&["--ttft-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "How far TTFT may pass its limit."),
+    row(&["--tpot-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "How far TPOT may pass its limit."),
+    row(&["--html"], Str, "FILE", Unset, &OUTPUT, "Write a page with tables and charts. It needs no network."),
+    row(&["--markdown"], Str, "FILE", Unset, &OUTPUT, "Write what is printed to a file too."),
+    row(&["--csv-out-dir"], Str, "DIR", Unset, &OUTPUT, "Write each table as CSV into this folder."),
+];
+
+/// All flags of `tacho compare`.
+#[derive(Debug, Clone)]
+pub(crate) struct CompareArgs {
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) spec: CompareSpec,
+    pub(crate) html: Option<PathBuf>,
+    pub(crate) markdown: Option<PathBuf>,
+    pub(crate) csv_out_dir: Option<PathBuf>,
+}
+
+impl CompareArgs {
+    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
+        let words = [v.list("FILE"), v.list("--file")].into_iter().flatten().flatten();
+        let files: Vec<PathBuf> = words.map(PathBuf::from).collect();
+        if files.is_empty() {
+            return Err(missing(&TABLE, "FILE"));
+        }
+        let keys = v.maybe_text("--metrics").map(|keys| keys.split(',').map(|key| key.trim().to_owned()).collect());
+        let latency = if v.text("--latency").contains("median") { Latency::Median } else { Latency::P99 };
+        let spec = CompareSpec {
+            x: v.text("--xaxis"),
+            latency,
+            ttft: (v.float("--ttft-max-ms"), v.float("--ttft-slack-pct")),
+            tpot: (v.float("--tpot-max-ms"), v.float("--tpot-slack-pct")),
+            confidence: confidence(v)?,
+            keys,
+        };
+        let path = |name| v.maybe_text(name).map(PathBuf::from);
+        Ok(CompareArgs {
+            files,
+            spec,
+            html: path("--html"),
+            markdown: path("--markdown"),
+            csv_out_dir: path("--csv-out-dir"),
+        })
+    }
+}
+
+pub(super) fn missing(table: &Table, what: &'static str) -> ArgError {
+    ArgError::Usage { command: table.command, error: UsageError::Missing { what } }
+}
+
+pub(super) fn confidence(v: &Values) -> Result<Confidence, Refusal> {
+    let percent = v.int("--confidence");
+    let refusal = Refusal::OutOfRange { flag: "--confidence", value: percent.to_string(), allowed: "90, 95 or 99" };
+    Confidence::from_percent(percent).ok_or(refusal)
+}

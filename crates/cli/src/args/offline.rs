@@ -1,0 +1,111 @@
+//! What was typed after `tacho throughput`, `latency`, `startup` and `mm-processor`: what the four have in common.
+
+mod check;
+pub(crate) mod latency;
+pub(crate) mod mm_processor;
+mod namespace;
+mod refusal;
+pub(crate) mod rows;
+pub(crate) mod startup;
+pub(crate) mod throughput;
+
+pub(crate) use namespace::namespace;
+pub(crate) use refusal::OfflineRefusal;
+
+use super::error::UsageError;
+use super::grammar::Values;
+
+/// What decides which engine runs, and with which settings.
+#[derive(Debug, Clone)]
+pub(crate) struct EngineArgs {
+    pub(crate) model: String,
+    /// `None` means the model's own.
+    pub(crate) tokenizer: Option<String>,
+    pub(crate) tokenizer_mode: String,
+    pub(crate) seed: i64,
+    pub(crate) dtype: String,
+    pub(crate) quantization: Option<String>,
+    pub(crate) data_parallel_size: i64,
+    pub(crate) tensor_parallel_size: i64,
+    pub(crate) distributed_executor_backend: Option<String>,
+    pub(crate) enable_lora: bool,
+    pub(crate) max_loras: i64,
+    pub(crate) enable_prefix_caching: Option<bool>,
+    pub(crate) max_num_seqs: Option<i64>,
+    pub(crate) max_num_batched_tokens: Option<String>,
+    pub(crate) max_model_len: Option<String>,
+    pub(crate) block_size: Option<i64>,
+    pub(crate) num_gpu_blocks: Option<String>,
+    pub(crate) kv_transfer_config: Option<String>,
+    /// All that was typed for the engine.
+    pub(crate) words: Vec<String>,
+    /// What only the engine can know of it.
+    pub(crate) unknown: Vec<String>,
+    pub(crate) duplicates: Vec<String>,
+}
+
+/// tacho's own flags of all four commands.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkerArgs {
+    pub(crate) python: Option<String>,
+    pub(crate) worker_script: Option<String>,
+    /// Seconds.
+    pub(crate) worker_timeout: Option<f64>,
+    pub(crate) decode_bench: bool,
+    pub(crate) sim_profile: Option<String>,
+    pub(crate) quiet: bool,
+}
+
+impl From<&Values> for EngineArgs {
+    fn from(v: &Values) -> Self {
+        let text = |name: &str| v.maybe_text(name).filter(|text| !text.is_empty() && text != "None");
+        EngineArgs {
+            model: v.text("--model"),
+            tokenizer: text("--tokenizer"),
+            tokenizer_mode: v.text("--tokenizer-mode"),
+            seed: v.int("--seed"),
+            dtype: v.text("--dtype"),
+            quantization: text("--quantization"),
+            data_parallel_size: v.int("--data-parallel-size"),
+            tensor_parallel_size: v.int("--tensor-parallel-size"),
+            distributed_executor_backend: text("--distributed-executor-backend"),
+            enable_lora: v.switch("--enable-lora"),
+            max_loras: v.int("--max-loras"),
+            enable_prefix_caching: v.tri_state("--enable-prefix-caching"),
+            max_num_seqs: v.maybe_int("--max-num-seqs"),
+            max_num_batched_tokens: text("--max-num-batched-tokens"),
+            max_model_len: text("--max-model-len"),
+            block_size: v.maybe_int("--block-size"),
+            num_gpu_blocks: text("--num-gpu-blocks-override"),
+            kv_transfer_config: text("--kv-transfer-config"),
+            words: v.engine_words.clone(),
+            unknown: v.unknown.clone(),
+            duplicates: v.duplicates.clone(),
+        }
+    }
+}
+
+impl From<&Values> for WorkerArgs {
+    fn from(v: &Values) -> Self {
+        WorkerArgs {
+            python: v.maybe_text("--python"),
+            worker_script: v.maybe_text("--worker-script"),
+            worker_timeout: v.maybe_float("--worker-timeout"),
+            decode_bench: v.switch("--decode-bench"),
+            sim_profile: v.maybe_text("--sim-profile"),
+            quiet: v.switch("--quiet"),
+        }
+    }
+}
+
+impl EngineArgs {
+    /// Without an engine's own parser, a flag that is in no table is a mistake.
+    pub(crate) fn refuse_unknown(&self) -> Result<(), UsageError> {
+        if self.unknown.is_empty() { Ok(()) } else { Err(UsageError::Unrecognized { tokens: self.unknown.clone() }) }
+    }
+
+    /// The tokenizer's name: the model's when none is given.
+    pub(crate) fn tokenizer_name(&self) -> &str {
+        self.tokenizer.as_deref().unwrap_or(&self.model)
+    }
+}

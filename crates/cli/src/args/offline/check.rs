@@ -1,0 +1,116 @@
+//! What can be known to fail before an engine is started, in the order in which vLLM looks.
+
+use super::throughput::{Backend, ThroughputArgs};
+use super::{EngineArgs, OfflineRefusal, WorkerArgs};
+use crate::args::error::{ArgError, Refusal};
+
+fn refuse_if(holds: bool, refusal: OfflineRefusal) -> Result<(), Refusal> {
+    if holds { Err(Refusal::Offline(refusal)) } else { Ok(()) }
+}
+
+/// A number that must not be below `least`.
+pub(super) fn at_least(flag: &'static str, value: i64, least: i64) -> Result<(), Refusal> {
+    let allowed = if least == 0 { "0 or more" } else { "1 or more" };
+    if value >= least { Ok(()) } else { Err(Refusal::OutOfRange { flag, value: value.to_string(), allowed }) }
+}
+
+fn seed(seed: i64) -> Result<(), Refusal> {
+    let allowed = "0 to 4294967295";
+    let fits = (0..1 << 32).contains(&seed);
+    if fits { Ok(()) } else { Err(Refusal::OutOfRange { flag: "--seed", value: seed.to_string(), allowed }) }
+}
+
+fn worker(args: &WorkerArgs, sim: bool) -> Result<(), Refusal> {
+    if let Some(seconds) = args.worker_timeout {
+        let value = seconds.to_string();
+        let refusal = Refusal::OutOfRange { flag: "--worker-timeout", value, allowed: "more than 0 seconds" };
+        if !(seconds.is_finite() && seconds > 0.0) {
+            return Err(refusal);
+        }
+    }
+    match (&args.sim_profile, sim) {
+        (Some(_), false) => Err(Refusal::Alone { flag: "--sim-profile", other: "the simulated engine" }),
+        _ => Ok(()),
+    }
+}
+
+/// The checks of the commands that have no backends.
+pub(super) fn engine(engine: &EngineArgs, own: &WorkerArgs, sim: bool, command: &'static str) -> Result<(), ArgError> {
+    if sim {
+        engine.refuse_unknown().map_err(|error| ArgError::Usage { command, error })?;
+    }
+    worker(own, sim)?;
+    Ok(seed(engine.seed)?)
+}
+
+/// The checks of `tacho throughput`.
+pub(super) fn throughput(args: &ThroughputArgs) -> Result<(), Refusal> {
+    let backend = args.backend;
+    let vllm = matches!(backend, Backend::Vllm | Backend::VllmAsync | Backend::VllmChat);
+    refuse_if(args.prequeue_requests && !vllm, OfflineRefusal::PrequeueBackend)?;
+    refuse_if(args.prequeue_requests && backend == Backend::VllmAsync, OfflineRefusal::PrequeueAsync)?;
+    dataset(args)?;
+    let lora_backend = matches!(backend, Backend::Vllm | Backend::VllmAsync);
+    refuse_if(args.engine.enable_lora && !lora_backend, OfflineRefusal::LoraBackend)?;
+    refuse_if(args.engine.enable_lora && args.lora_path.is_none(), OfflineRefusal::LoraPath)?;
+    refuse_if(backend == Backend::Hf && args.hf_max_batch_size.is_none(), OfflineRefusal::HfBatchMissing)?;
+    refuse_if(backend != Backend::Hf && args.hf_max_batch_size.is_some(), OfflineRefusal::HfBatchUnused)?;
+    let plain = matches!(backend, Backend::Hf | Backend::Mii);
+    refuse_if(plain && args.engine.quantization.is_some(), OfflineRefusal::Quantization)?;
+    mii(args)?;
+    let parallel = args.engine.data_parallel_size > 1;
+    let launched = args.engine.distributed_executor_backend.as_deref() == Some("external_launcher");
+    refuse_if(parallel && (!launched || backend == Backend::VllmAsync), OfflineRefusal::DataParallel)?;
+    refuse_if(backend == Backend::Hf && args.engine.tensor_parallel_size != 1, OfflineRefusal::HfTensorParallel)?;
+    refuse_if(args.profile && !vllm, OfflineRefusal::ProfileBackend { backend: backend.name() })?;
+    refuse_if(
+        backend == Backend::OpenAi && args.worker.decode_bench,
+        OfflineRefusal::ServerCannot { flag: "--decode-bench" },
+    )?;
+    at_least("--n", args.n, 1)?;
+    at_least("--num-prompts", args.num_prompts, 1)?;
+    at_least("--num-warmups", args.num_warmups, 0)?;
+    if let Some(size) = args.hf_max_batch_size {
+        at_least("--hf-max-batch-size", size, 1)?;
+    }
+    refuse_if(backend == Backend::OpenAi && args.n != 1, OfflineRefusal::ServerCannot { flag: "--n" })?;
+    let mode = &args.engine.tokenizer_mode;
+    if mode != "auto" && mode != "hf" {
+        return Err(Refusal::TokenizerMode { mode: mode.clone() });
+    }
+    worker(&args.worker, backend == Backend::Sim)?;
+    seed(args.engine.seed)
+}
+
+fn dataset(args: &ThroughputArgs) -> Result<(), Refusal> {
+    if args.workload.is_some() {
+        return Ok(());
+    }
+    match args.effective_dataset() {
+        "random-rerank" => refuse_if(true, OfflineRefusal::Rerank),
+        "random-mm" => refuse_if(
+            matches!(args.backend, Backend::Vllm | Backend::VllmAsync | Backend::Hf | Backend::Mii),
+            OfflineRefusal::MediaNeedsChat,
+        ),
+        "prefix_repetition" => {
+            let flags = [
+                "--prefix-repetition-prefix-len",
+                "--prefix-repetition-suffix-len",
+                "--prefix-repetition-num-prefixes",
+                "--prefix-repetition-output-len",
+            ];
+            let missing = args.prefix_repetition.iter().position(Option::is_none);
+            missing.map_or(Ok(()), |at| refuse_if(true, OfflineRefusal::PrefixRepetition { flag: flags[at] }))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn mii(args: &ThroughputArgs) -> Result<(), Refusal> {
+    if args.backend != Backend::Mii {
+        return Ok(());
+    }
+    refuse_if(args.engine.dtype != "auto", OfflineRefusal::MiiDtype)?;
+    refuse_if(args.n != 1, OfflineRefusal::MiiN)?;
+    refuse_if(args.engine.tokenizer_name() != args.engine.model, OfflineRefusal::MiiTokenizer)
+}

@@ -1,0 +1,111 @@
+//! Rows that several of the offline commands share.
+
+use crate::args::flag::{Flag, Group, Kind, Origin, Preset};
+
+use Kind::{Float, Int, Json, Str, Switch};
+use Preset::{Off, Unset};
+
+pub(crate) static RUN: Group =
+    Group { title: "run options", vllm_title: "options", about: "What is run, how often, and where results go." };
+pub(crate) static DATASET: Group =
+    Group { title: "dataset options", vllm_title: "options", about: "Where the prompts come from." };
+pub(crate) static RANDOM: Group = Group {
+    title: "random dataset options",
+    vllm_title: "options",
+    about: "Prompts of random tokens, the same for the same --seed and tokenizer.",
+};
+pub(crate) static OWN: Group =
+    Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
+
+/// One of vLLM's own flags of a command.
+pub(crate) const fn vllm(
+    names: &'static [&'static str],
+    kind: Kind,
+    metavar: &'static str,
+    preset: Preset,
+    group: &'static Group,
+    help: &'static str,
+) -> Flag {
+    Flag { names, kind, metavar, preset, group, origin: Origin::Vllm, help }
+}
+
+/// One of tacho's.
+pub(crate) const fn own(
+    names: &'static [&'static str],
+    kind: Kind,
+    metavar: &'static str,
+    preset: Preset,
+    help: &'static str,
+) -> Flag {
+    Flag { names, kind, metavar, preset, group: &OWN, origin: Origin::Tacho, help }
+}
+
+pub(crate) const HELP: Flag = vllm(
+    &["-h", "--help"],
+    Kind::Help,
+    "TOPIC",
+    Unset,
+    &RUN,
+    "Show this help. --help=all explains every option, --help=TOPIC those of one section or with TOPIC in their name.",
+);
+pub(crate) const OUTPUT_JSON: Flag = vllm(
+    &["--output-json"],
+    Str,
+    "FILE",
+    Unset,
+    &RUN,
+    "File for the results. Its folder is made, and tried, before anything is measured.",
+);
+pub(crate) const DISABLE_DETOKENIZE: Flag = vllm(
+    &["--disable-detokenize"],
+    Switch,
+    "",
+    Off,
+    &RUN,
+    "Leave the turning of tokens into text out of what is measured.",
+);
+
+#[rustfmt::skip]
+pub(crate) const RANDOM_ROWS: &[Flag] = &[
+    vllm(&["--random-input-len"], Int, "TOKENS", Preset::Int(1024), &RANDOM, "Tokens of a prompt."),
+    vllm(&["--random-output-len"], Int, "TOKENS", Preset::Int(128), &RANDOM, "Tokens to generate."),
+    vllm(&["--random-range-ratio"], Str, "RATIO", Preset::Str("0.0"), &RANDOM,
+        "How far lengths vary, as a share of them. A number from 0 to below 1, or JSON with input and output."),
+    vllm(&["--random-prefix-len"], Int, "TOKENS", Preset::Int(0), &RANDOM,
+        "Tokens of a beginning that all prompts share."),
+    vllm(&["--random-batch-size"], Int, "N", Preset::Int(1), &RANDOM, "Prompts per request, for rerankers."),
+    vllm(&["--no-reranker"], Switch, "", Off, &RANDOM, "The model of random-rerank is no reranker."),
+    vllm(&["--random-mm-base-items-per-request"], Int, "N", Preset::Int(1), &RANDOM,
+        "Images or videos per request of random-mm."),
+    vllm(&["--random-mm-num-mm-items-range-ratio"], Float, "RATIO", Preset::Float(0.0), &RANDOM,
+        "How far that number varies, as a share of it."),
+    vllm(&["--random-mm-limit-mm-per-prompt"], Json, "JSON", Preset::Json(r#"{"image": 255, "video": 1}"#), &RANDOM,
+        "Most items of each kind in a request."),
+    vllm(&["--random-mm-bucket-config"], Str, "DICT",
+        Preset::Json(r#"{"(256, 256, 1)": 0.5, "(720, 1280, 1)": 0.5, "(720, 1280, 16)": 0.0}"#), &RANDOM,
+        "Shares of item sizes, as a Python dict of (height, width, frames)."),
+];
+
+/// The flags of [`super::WorkerArgs`].
+#[rustfmt::skip]
+pub(crate) const WORKER_ROWS: &[Flag] = &[
+    own(&["--python"], Str, "FILE", Unset,
+        "Python that has the engine. Without it that of $VIRTUAL_ENV, or python3 on the PATH."),
+    own(&["--worker-script"], Str, "FILE", Unset,
+        "Worker to run instead of the built-in one. It speaks the protocol of docs/guides/offline.md."),
+    own(&["--worker-timeout"], Float, "SEC", Unset,
+        "Longest time one step of the engine (start, warm-up, run) may take. After it the engine is killed."),
+    own(&["--decode-bench"], Switch, "", Off,
+        "Measure decoding alone. Starts the engine with the DecodeBenchConnector, which makes up the prompts' KV cache."),
+    own(&["--sim-profile"], Str, "NAME", Unset, "Speed of the simulated engine, such as h100-8b or tiny."),
+    own(&["--quiet"], Switch, "", Off, "Print results and errors only."),
+];
+
+/// Selects the simulated engine where there is no `--backend`.
+pub(crate) const SIM: Flag = own(
+    &["--sim"],
+    Switch,
+    "",
+    Off,
+    "Run on the built-in simulated engine. Needs neither Python nor a GPU; its times are modelled, not measured.",
+);

@@ -1,0 +1,240 @@
+//! What was typed after `tacho throughput`.
+
+use super::rows::{
+    DATASET, DISABLE_DETOKENIZE, HELP, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, WORKER_ROWS, own, vllm,
+};
+use super::{EngineArgs, WorkerArgs, check};
+use crate::args::engine::{self, ENGINE, joined, passed};
+use crate::args::error::ArgError;
+use crate::args::flag::{Flag, Kind, Preset, Table};
+use crate::args::grammar::Values;
+
+use Kind::{Choice, Float, Int, Str, Switch, TriState};
+use Preset::{Off, Unset};
+
+/// What runs the batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backend {
+    /// vLLM's synchronous engine.
+    Vllm,
+    /// vLLM's asynchronous engine.
+    VllmAsync,
+    /// vLLM's chat interface.
+    VllmChat,
+    /// transformers.
+    Hf,
+    /// DeepSpeed-MII.
+    Mii,
+    /// The simulated engine.
+    Sim,
+    /// A running server.
+    OpenAi,
+}
+
+impl Backend {
+    /// The name in messages and in the result file.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Backend::Vllm | Backend::VllmAsync => "vllm",
+            Backend::VllmChat => "vllm-chat",
+            Backend::Hf => "hf",
+            Backend::Mii => "mii",
+            Backend::Sim => "sim",
+            Backend::OpenAi => "openai",
+        }
+    }
+}
+
+/// vLLM's four, then ours.
+const BACKENDS: &[&str] = &["vllm", "hf", "mii", "vllm-chat", "vllm-async", "sim", "openai"];
+/// vLLM's eight, then the one it had before.
+const DATASETS: &[&str] = &[
+    "sharegpt",
+    "random",
+    "burstgpt",
+    "hf",
+    "prefix_repetition",
+    "random-mm",
+    "random-rerank",
+    "custom_audio",
+    "sonnet",
+];
+
+/// The table.
+pub(crate) static TABLE: Table = Table {
+    command: "tacho throughput",
+    about: "Benchmark offline inference throughput: the whole workload at once, no server.",
+    examples: &[
+        (
+            "tacho throughput --model Qwen/Qwen3-8B --dataset-name random --num-prompts 500",
+            "500 random prompts through vLLM's engine",
+        ),
+        ("tacho throughput --backend openai --port 8000 --num-prompts 500", "the same batch through a running server"),
+        ("tacho throughput --backend sim --num-prompts 100", "no engine needed: simulated"),
+    ],
+    groups: &[&RUN, &DATASET, &RANDOM, &OWN, &ENGINE],
+    flags: &joined::<{ VLLM.len() + OURS.len() + engine::FLAGS.len() }>(
+        &joined::<{ VLLM.len() + engine::FLAGS.len() }>(VLLM, engine::FLAGS),
+        OURS,
+    ),
+};
+
+#[rustfmt::skip]
+const FIRST: &[Flag] = &[
+    HELP,
+    vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("vllm"), &RUN,
+        "What runs the batch. vllm, vllm-chat and vllm-async are vLLM's engine, hf is transformers, sim is simulated, \
+         openai is a running server."),
+    vllm(&["--dataset-name"], Choice(DATASETS), "NAME", Preset::Str("sharegpt"), &DATASET,
+        "Dataset. Without --dataset-path, those that need a file become random."),
+    vllm(&["--dataset-path"], Str, "PATH", Unset, &DATASET, "File or Hub id of the dataset."),
+    vllm(&["--no-oversample"], Switch, "", Off, &DATASET, "Do not repeat samples to reach --num-prompts."),
+    vllm(&["--enable-multimodal-chat"], Switch, "", Off, &DATASET, "Make prompts chat messages."),
+    vllm(&["--custom-output-len"], Int, "TOKENS", Unset, &DATASET, "Tokens to generate for custom_audio."),
+    vllm(&["--input-len"], Int, "TOKENS", Unset, &DATASET,
+        "Tokens of a random prompt, where --random-input-len is not given."),
+    vllm(&["--output-len"], Int, "TOKENS", Unset, &DATASET,
+        "Tokens to generate, in place of the dataset's own number."),
+    vllm(&["--n"], Int, "N", Preset::Int(1), &RUN, "Sequences generated for each prompt."),
+    vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &RUN, "Prompts in the batch."),
+    vllm(&["--num-warmups"], Int, "N", Preset::Int(0), &RUN, "Prompts run before, not measured."),
+    vllm(&["--hf-max-batch-size"], Int, "N", Unset, &RUN, "Largest batch of --backend hf, which needs it."),
+    vllm(&["--hf-enable-torch-compile"], Switch, "", Off, &RUN, "Compile the model of --backend hf."),
+    OUTPUT_JSON,
+    vllm(&["--async-engine"], Switch, "", Off, &RUN, "Use vLLM's asynchronous engine with --backend vllm."),
+    vllm(&["--prequeue-requests"], Switch, "", Off, &RUN,
+        "Queue everything before scheduling begins. Only the synchronous vllm and vllm-chat."),
+    DISABLE_DETOKENIZE,
+    vllm(&["--lora-path"], Str, "PATH", Unset, &RUN, "LoRA adapter, a folder or a Hub id."),
+    vllm(&["--lora-assignment"], Choice(&["random", "round-robin"]), "HOW", Preset::Str("random"), &RUN,
+        "Which prompt gets which of the --max-loras adapters."),
+    vllm(&["--prefix-len"], Int, "TOKENS", Preset::Int(0), &DATASET,
+        "Tokens that random prompts share, where --random-prefix-len is not given."),
+    vllm(&["--hf-subset"], Str, "NAME", Unset, &DATASET, "Subset of a Hub dataset."),
+    vllm(&["--hf-split"], Str, "NAME", Unset, &DATASET, "Split of a Hub dataset."),
+    vllm(&["--hf-name"], Str, "ID", Unset, &DATASET, "Hub id of a dataset whose --dataset-path is a local copy."),
+    vllm(&["--profile"], Switch, "", Off, &RUN, "Run the engine's profiler. Needs --profiler-config."),
+    vllm(&["--prefix-repetition-prefix-len"], Int, "TOKENS", Unset, &DATASET, "Tokens of each shared prefix."),
+    vllm(&["--prefix-repetition-suffix-len"], Int, "TOKENS", Unset, &DATASET, "Tokens after it."),
+    vllm(&["--prefix-repetition-num-prefixes"], Int, "N", Unset, &DATASET, "Different prefixes."),
+    vllm(&["--prefix-repetition-output-len"], Int, "TOKENS", Unset, &DATASET, "Tokens to generate after them."),
+];
+
+#[rustfmt::skip]
+const LAST: &[Flag] = &[
+    vllm(&["--asr-min-audio-len-sec"], Float, "SEC", Preset::Float(0.0), &DATASET, "Shortest recording used."),
+    vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &DATASET, "Longest recording used."),
+];
+
+const VLLM: &[Flag] = &joined::<{ FIRST.len() + RANDOM_ROWS.len() + LAST.len() }>(
+    &joined::<{ FIRST.len() + RANDOM_ROWS.len() }>(FIRST, RANDOM_ROWS),
+    LAST,
+);
+
+#[rustfmt::skip]
+const ALONE: &[Flag] = &[
+    passed(&["--enable-log-requests", "--no-enable-log-requests"], TriState, Off),
+    own(&["--base-url"], Str, "URL", Unset, "Server of --backend openai, instead of host and port."),
+    own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), "Server of --backend openai."),
+    own(&["--port"], Int, "PORT", Preset::Int(8000), "Its port."),
+    own(&["--workload"], Str, "FILE", Unset, "Run a workload that tacho serve --save-workload wrote."),
+    own(&["--dataset"], Str, "PATH", Unset, "Old name of --dataset-path."),
+    own(&["--disable-frontend-multiprocessing"], Switch, "", Off, "Accepted for old scripts. Has no effect."),
+];
+
+const OURS: &[Flag] = &joined::<{ ALONE.len() + WORKER_ROWS.len() }>(ALONE, WORKER_ROWS);
+
+/// All flags of `tacho throughput`.
+#[derive(Debug, Clone)]
+pub(crate) struct ThroughputArgs {
+    pub(crate) backend: Backend,
+    pub(crate) dataset_name: String,
+    pub(crate) dataset_path: Option<String>,
+    pub(crate) n: i64,
+    pub(crate) num_prompts: i64,
+    pub(crate) num_warmups: i64,
+    pub(crate) hf_max_batch_size: Option<i64>,
+    pub(crate) hf_enable_torch_compile: bool,
+    pub(crate) output_json: Option<String>,
+    pub(crate) prequeue_requests: bool,
+    pub(crate) disable_detokenize: bool,
+    pub(crate) lora_path: Option<String>,
+    pub(crate) lora_round_robin: bool,
+    pub(crate) profile: bool,
+    pub(crate) prefix_repetition: [Option<i64>; 4],
+    pub(crate) base_url: Option<String>,
+    pub(crate) host: String,
+    pub(crate) port: i64,
+    pub(crate) workload: Option<String>,
+    pub(crate) engine: EngineArgs,
+    pub(crate) worker: WorkerArgs,
+    pub(crate) values: Values,
+}
+
+impl From<Values> for ThroughputArgs {
+    fn from(v: Values) -> Self {
+        let backend = match v.text("--backend").as_str() {
+            "vllm" if v.switch("--async-engine") => Backend::VllmAsync,
+            "vllm" => Backend::Vllm,
+            "vllm-async" => Backend::VllmAsync,
+            "vllm-chat" => Backend::VllmChat,
+            "hf" => Backend::Hf,
+            "mii" => Backend::Mii,
+            "sim" => Backend::Sim,
+            _ => Backend::OpenAi,
+        };
+        ThroughputArgs {
+            backend,
+            dataset_name: v.text("--dataset-name"),
+            dataset_path: v.maybe_text("--dataset-path").or_else(|| v.maybe_text("--dataset")),
+            n: v.int("--n"),
+            num_prompts: v.int("--num-prompts"),
+            num_warmups: v.int("--num-warmups"),
+            hf_max_batch_size: v.maybe_int("--hf-max-batch-size"),
+            hf_enable_torch_compile: v.switch("--hf-enable-torch-compile"),
+            output_json: v.maybe_text("--output-json"),
+            prequeue_requests: v.switch("--prequeue-requests"),
+            disable_detokenize: v.switch("--disable-detokenize"),
+            lora_path: v.maybe_text("--lora-path"),
+            lora_round_robin: v.text("--lora-assignment") == "round-robin",
+            profile: v.switch("--profile"),
+            prefix_repetition: ["prefix-len", "suffix-len", "num-prefixes", "output-len"]
+                .map(|part| v.maybe_int(&format!("--prefix-repetition-{part}"))),
+            base_url: v.maybe_text("--base-url"),
+            host: v.text("--host"),
+            port: v.int("--port"),
+            workload: v.maybe_text("--workload"),
+            engine: EngineArgs::from(&v),
+            worker: WorkerArgs::from(&v),
+            values: v,
+        }
+    }
+}
+
+impl ThroughputArgs {
+    /// Refuses what cannot work.
+    pub(crate) fn check(&self) -> Result<(), ArgError> {
+        if matches!(self.backend, Backend::Sim | Backend::OpenAi) {
+            let command = TABLE.command;
+            self.engine.refuse_unknown().map_err(|error| ArgError::Usage { command, error })?;
+        }
+        Ok(check::throughput(self)?)
+    }
+
+    /// The dataset that will be used: without a file, one that needs it gives way to `random`, as in vLLM; those that
+    /// make up their data stay.
+    pub(crate) fn effective_dataset(&self) -> &str {
+        let synthetic = ["prefix_repetition", "random-mm", "random-rerank"];
+        let kept = self.dataset_path.is_some() || synthetic.contains(&self.dataset_name.as_str());
+        if kept { &self.dataset_name } else { "random" }
+    }
+
+    /// A length of random prompts: vLLM's newer flag, else the older one, else the default.
+    pub(crate) fn random_len(&self, random: &str, legacy: &str) -> i64 {
+        let legacy = self.values.is_given(legacy).then(|| self.values.maybe_int(legacy)).flatten();
+        match legacy {
+            Some(len) if !self.values.is_given(random) => len,
+            _ => self.values.int(random),
+        }
+    }
+}

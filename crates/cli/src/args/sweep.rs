@@ -1,0 +1,178 @@
+//! What was typed after `tacho sweep serve`, `serve_workload`, `serve_sla` and `startup`, typed.
+
+pub(crate) mod plot;
+pub(crate) mod plot_pareto;
+mod table;
+
+pub(crate) use table::{SERVE, SERVE_SLA, SERVE_WORKLOAD, STARTUP};
+
+use tacho_run::sweep::LoadVariable;
+
+use super::error::{ArgError, Refusal, UsageError};
+use super::flag::Table;
+use super::grammar::Values;
+
+/// A sweep over servers and clients.
+#[derive(Debug, Clone)]
+pub(crate) struct SweepArgs {
+    pub(crate) kind: SweepKind,
+    pub(crate) serve_cmd: Option<String>,
+    pub(crate) bench_cmd: String,
+    pub(crate) after_bench_cmd: Option<String>,
+    /// Seconds.
+    pub(crate) server_ready_timeout: u64,
+    pub(crate) serve_params: Option<String>,
+    pub(crate) bench_params: Option<String>,
+    pub(crate) link_vars: String,
+    pub(crate) warmup_num_prompts: usize,
+    pub(crate) continue_on_error: bool,
+    pub(crate) sim: bool,
+    pub(crate) place: PlaceArgs,
+}
+
+/// Which of the sweeps over servers and clients.
+#[derive(Debug, Clone)]
+pub(crate) enum SweepKind {
+    /// The product of the sets.
+    Serve,
+    /// Load levels; `label` is what the console calls them.
+    Workload { variable: LoadVariable, iterations: usize, label: &'static str },
+    /// The largest load that meets targets.
+    Sla { variable: LoadVariable, params: String, tolerance: f64 },
+}
+
+/// Where results go and how often things run.
+#[derive(Debug, Clone)]
+pub(crate) struct PlaceArgs {
+    pub(crate) output_dir: String,
+    pub(crate) experiment_name: Option<String>,
+    pub(crate) num_runs: usize,
+    pub(crate) show_stdout: bool,
+    pub(crate) dry_run: bool,
+    pub(crate) resume: bool,
+}
+
+/// `tacho sweep startup`.
+#[derive(Debug, Clone)]
+pub(crate) struct StartupSweepArgs {
+    /// `None` when it was left to the default.
+    pub(crate) startup_cmd: Option<String>,
+    pub(crate) serve_params: Option<String>,
+    pub(crate) startup_params: Option<String>,
+    pub(crate) strict_params: bool,
+    pub(crate) place: PlaceArgs,
+}
+
+fn at_least(v: &Values, flag: &'static str, least: i64, allowed: &'static str) -> Result<usize, Refusal> {
+    let value = v.int(flag);
+    usize::try_from(value).ok().filter(|_| value >= least).ok_or_else(|| Refusal::OutOfRange {
+        flag,
+        value: value.to_string(),
+        allowed,
+    })
+}
+
+impl TryFrom<&Values> for PlaceArgs {
+    type Error = Refusal;
+
+    fn try_from(v: &Values) -> Result<Self, Refusal> {
+        let resume = v.get("--resume");
+        let named = v.maybe_text("-e");
+        if named.is_some() && resume.as_str().is_some() {
+            return Err(Refusal::Together { flag: "--experiment-name", other: "--resume NAME" });
+        }
+        Ok(PlaceArgs {
+            output_dir: v.text("-o"),
+            experiment_name: named.or_else(|| resume.as_str().map(str::to_owned)),
+            num_runs: at_least(v, "--num-runs", 1, "1 or more")?,
+            show_stdout: v.switch("--show-stdout"),
+            dry_run: v.switch("--dry-run"),
+            resume: resume.truthy(),
+        })
+    }
+}
+
+fn variable(v: &Values, flag: &str) -> LoadVariable {
+    if v.text(flag) == "max_concurrency" { LoadVariable::MaxConcurrency } else { LoadVariable::RequestRate }
+}
+
+impl SweepArgs {
+    /// `tacho sweep serve`.
+    pub(crate) fn serve(v: &Values) -> Result<Self, ArgError> {
+        Self::new(v, &SERVE, SweepKind::Serve)
+    }
+
+    /// `tacho sweep serve_workload`.
+    pub(crate) fn serve_workload(v: &Values) -> Result<Self, ArgError> {
+        let iterations = at_least(v, "--workload-iters", 2, "2 or more");
+        let kind =
+            |iterations| SweepKind::Workload { variable: variable(v, "--workload-var"), iterations, label: "WL" };
+        Self::new(v, &SERVE_WORKLOAD, kind(*iterations.as_ref().unwrap_or(&2))).and_then(|args| {
+            iterations?;
+            Ok(args)
+        })
+    }
+
+    /// `tacho sweep serve_sla`, in its searching form or the one that explores levels.
+    pub(crate) fn serve_sla(v: &Values) -> Result<Self, ArgError> {
+        let variable = variable(v, "--sla-variable");
+        let kind = match v.maybe_text("--sla-params") {
+            Some(params) => {
+                let tolerance = v.float("--sla-tolerance");
+                if !(0.0..1.0).contains(&tolerance) {
+                    let (flag, value, allowed) = ("--sla-tolerance", tolerance.to_string(), "a share from 0 to 1");
+                    return Err(Refusal::OutOfRange { flag, value, allowed }.into());
+                }
+                SweepKind::Sla { variable, params, tolerance }
+            }
+            None if v.is_given("--sla-iters") => {
+                let iterations = at_least(v, "--sla-iters", 2, "2 or more")?;
+                SweepKind::Workload { variable, iterations, label: "SLA" }
+            }
+            None => return Err(missing(&SERVE_SLA, "--sla-params")),
+        };
+        Self::new(v, &SERVE_SLA, kind)
+    }
+
+    fn new(v: &Values, table: &Table, kind: SweepKind) -> Result<Self, ArgError> {
+        let (serve_cmd, bench_cmd, sim) = (v.maybe_text("--serve-cmd"), v.maybe_text("--bench-cmd"), v.switch("--sim"));
+        let bench_cmd = match (&serve_cmd, bench_cmd) {
+            (None, None) if !sim => return Err(missing(table, "--serve-cmd, --bench-cmd")),
+            (_, None) => return Err(missing(table, "--bench-cmd")),
+            (None, _) if !sim => return Err(missing(table, "--serve-cmd")),
+            (_, Some(bench_cmd)) => bench_cmd,
+        };
+        let timeout = at_least(v, "--server-ready-timeout", 0, "0 seconds or more")?;
+        Ok(SweepArgs {
+            kind,
+            serve_cmd,
+            bench_cmd,
+            after_bench_cmd: v.maybe_text("--after-bench-cmd"),
+            server_ready_timeout: timeout as u64,
+            serve_params: v.maybe_text("--serve-params"),
+            bench_params: v.maybe_text("--bench-params"),
+            link_vars: v.text("--link-vars"),
+            warmup_num_prompts: at_least(v, "--warmup-num-prompts", 0, "0 or more")?,
+            continue_on_error: v.switch("--continue-on-error"),
+            sim,
+            place: PlaceArgs::try_from(v)?,
+        })
+    }
+}
+
+impl StartupSweepArgs {
+    /// `tacho sweep startup`.
+    pub(crate) fn new(v: &Values) -> Result<Self, ArgError> {
+        Ok(StartupSweepArgs {
+            startup_cmd: v.is_given("--startup-cmd").then(|| v.text("--startup-cmd")),
+            serve_params: v.maybe_text("--serve-params"),
+            startup_params: v.maybe_text("--startup-params"),
+            strict_params: v.switch("--strict-params"),
+            place: PlaceArgs::try_from(v)?,
+        })
+    }
+}
+
+fn missing(table: &Table, what: &'static str) -> ArgError {
+    ArgError::Usage { command: table.command, error: UsageError::Missing { what } }
+}

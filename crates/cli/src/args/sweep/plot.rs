@@ -1,0 +1,141 @@
+//! What was typed after `tacho sweep plot`: vLLM's flags, and formats of our own.
+
+use std::path::PathBuf;
+
+use tacho_report::plots::ScaleKind;
+use tacho_report::plots::sweep::{Binner, Filter, SweepPlotSpec};
+
+use crate::args::compare::{missing, row as own};
+use crate::args::error::{ArgError, Refusal, UsageError};
+use crate::args::flag::{Flag, Group, Kind, Origin, Preset, Table};
+use crate::args::grammar::Values;
+
+use Kind::{Float, Help, Int, Rest, Str, Switch};
+use Preset::{Off, Unset};
+
+static OPTIONS: Group = Group { title: "plot options", vllm_title: "options", about: "What is drawn, and how." };
+static FORMATS: Group =
+    Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
+
+const fn vllm(
+    names: &'static [&'static str],
+    kind: Kind,
+    metavar: &'static str,
+    preset: Preset,
+    help: &'static str,
+) -> Flag {
+    Flag { names, kind, metavar, preset, group: &OPTIONS, origin: Origin::Vllm, help }
+}
+
+/// The table.
+pub(crate) static TABLE: Table = Table {
+    command: "tacho sweep plot",
+    about: "Draw curves from the results of a sweep.",
+    examples: &[(
+        "tacho sweep plot results/exp --curve-by max_num_seqs --var-x max_concurrency --var-y p99_ttft_ms",
+        "a curve per max_num_seqs, in results/exp/FIGURE.png",
+    )],
+    groups: &[&OPTIONS, &FORMATS],
+    flags: FLAGS,
+};
+
+#[rustfmt::skip]
+static FLAGS: &[Flag] = &[
+    vllm(&["-h", "--help"], Help, "TOPIC", Unset, "Show this help. --help=all explains every option."),
+    vllm(&["EXPERIMENT_DIR"], Rest, "EXPERIMENT_DIR", Unset, "The folder of the sweep; every summary.json below it counts."),
+    vllm(&["--fig-dir"], Str, "DIR", Preset::Str(""), "Folder for figures, inside the sweep's. Without it, the sweep's own."),
+    vllm(&["--fig-by"], Str, "KEYS", Preset::Str(""), "Variables that make figures, with commas between."),
+    vllm(&["--row-by"], Str, "KEYS", Preset::Str(""), "Variables that make rows of panels."),
+    vllm(&["--col-by"], Str, "KEYS", Preset::Str(""), "Variables that make columns of panels."),
+    vllm(&["--curve-by"], Str, "KEYS", Unset, "Variables that make curves."),
+    vllm(&["--var-x"], Str, "KEY", Preset::Str("total_token_throughput"), "Variable of the horizontal axis."),
+    vllm(&["--var-y"], Str, "KEY", Preset::Str("median_ttft_ms"), "Variable of the vertical axis."),
+    vllm(&["--filter-by"], Str, "RULES", Preset::Str(""),
+        "Records to keep, such as max_concurrency<1000,n==2. With ==, !=, <=, >=, < and >; all must hold."),
+    vllm(&["--bin-by"], Str, "RULES", Preset::Str(""),
+        "Variables to round down, such as request_throughput%1. Points that fall together are averaged."),
+    vllm(&["--scale-x"], Str, "SCALE", Unset, "Scale of the horizontal axis. linear, log, symlog, asinh, logit or sqrt."),
+    vllm(&["--scale-y"], Str, "SCALE", Unset, "Scale of the vertical axis. The same ones."),
+    vllm(&["--fig-name"], Str, "NAME", Preset::Str("FIGURE"), "File name of figures; the values of --fig-by follow it."),
+    vllm(&["--no-error-bars"], Switch, "", Off, "Do not show the spread over runs."),
+    vllm(&["--fig-height"], Float, "INCHES", Preset::Float(6.4), "Side of each panel."),
+    vllm(&["--fig-dpi"], Int, "DPI", Preset::Int(300), "Dots per inch of PNG files."),
+    vllm(&["--dry-run"], Switch, "", Off, "Say which figures there would be, and draw none."),
+    own(&["--svg"], Switch, "", Off, &FORMATS, "Write an SVG file beside each PNG."),
+    own(&["--html"], Switch, "", Off, &FORMATS, "Write one page with all figures. Pointing at a curve shows its values."),
+];
+
+/// All flags of `tacho sweep plot`.
+#[derive(Debug, Clone)]
+pub(crate) struct PlotArgs {
+    pub(crate) folder: PathBuf,
+    pub(crate) fig_dir: String,
+    pub(crate) spec: SweepPlotSpec,
+    pub(crate) dpi: i64,
+    pub(crate) dry_run: bool,
+    pub(crate) svg: bool,
+    pub(crate) html: bool,
+}
+
+impl PlotArgs {
+    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
+        let folder = only_folder(v, &TABLE)?;
+        let rule = |error: tacho_report::Error| Refusal::PlotRule { problem: error.to_string() };
+        let list = |name| split(&v.maybe_text(name).unwrap_or_default());
+        let filters: Result<Vec<Filter>, _> = list("--filter-by").iter().map(|text| Filter::parse(text)).collect();
+        let binners: Result<Vec<Binner>, _> = list("--bin-by").iter().map(|text| Binner::parse(text)).collect();
+        let (panel, dpi) = (v.float("--fig-height"), v.int("--fig-dpi"));
+        let out_of_range = |flag, value: String, allowed| Refusal::OutOfRange { flag, value, allowed };
+        if !(1.0..=100.0).contains(&panel) {
+            return Err(out_of_range("--fig-height", panel.to_string(), "1 to 100 inches").into());
+        }
+        if !(1..=2400).contains(&dpi) {
+            return Err(out_of_range("--fig-dpi", dpi.to_string(), "1 to 2400").into());
+        }
+        let spec = SweepPlotSpec {
+            fig_by: list("--fig-by"),
+            row_by: list("--row-by"),
+            col_by: list("--col-by"),
+            curve_by: list("--curve-by"),
+            x: v.text("--var-x"),
+            y: v.text("--var-y"),
+            filters: filters.map_err(rule)?,
+            binners: binners.map_err(rule)?,
+            scale_x: scale(v, "--scale-x")?,
+            scale_y: scale(v, "--scale-y")?,
+            name: v.text("--fig-name"),
+            error_bars: !v.switch("--no-error-bars"),
+            panel,
+        };
+        Ok(PlotArgs {
+            folder,
+            fig_dir: v.text("--fig-dir"),
+            spec,
+            dpi,
+            dry_run: v.switch("--dry-run"),
+            svg: v.switch("--svg"),
+            html: v.switch("--html"),
+        })
+    }
+}
+
+/// The parts of a comma list; none for an empty text.
+pub(super) fn split(text: &str) -> Vec<String> {
+    if text.is_empty() { Vec::new() } else { text.split(',').map(str::to_owned).collect() }
+}
+
+/// The one folder that was named.
+pub(super) fn only_folder(v: &Values, table: &Table) -> Result<PathBuf, ArgError> {
+    let mut words = v.list("EXPERIMENT_DIR").unwrap_or_default();
+    if words.len() > 1 {
+        let error = UsageError::Unrecognized { tokens: words.split_off(1) };
+        return Err(ArgError::Usage { command: table.command, error });
+    }
+    words.pop().map(PathBuf::from).ok_or_else(|| missing(table, "EXPERIMENT_DIR"))
+}
+
+fn scale(v: &Values, flag: &'static str) -> Result<ScaleKind, Refusal> {
+    let Some(name) = v.maybe_text(flag) else { return Ok(ScaleKind::Linear) };
+    let allowed = "linear, log, symlog, asinh, logit or sqrt";
+    ScaleKind::from_name(&name).ok_or(Refusal::OutOfRange { flag, value: name, allowed })
+}

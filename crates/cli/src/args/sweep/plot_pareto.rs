@@ -1,0 +1,81 @@
+//! What was typed after `tacho sweep plot_pareto`: vLLM's flags, and formats of our own.
+
+use std::path::PathBuf;
+
+use tacho_report::plots::pareto::ParetoSpec;
+
+use super::plot::{only_folder, split};
+use crate::args::compare::row as own;
+use crate::args::error::ArgError;
+use crate::args::flag::{Flag, Group, Kind, Origin, Preset, Table};
+use crate::args::grammar::Values;
+
+use Kind::{Help, Rest, Str, Switch};
+use Preset::{Off, Unset};
+
+static OPTIONS: Group = Group { title: "plot options", vllm_title: "options", about: "What is drawn." };
+static FORMATS: Group =
+    Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
+
+const fn vllm(
+    names: &'static [&'static str],
+    kind: Kind,
+    metavar: &'static str,
+    preset: Preset,
+    help: &'static str,
+) -> Flag {
+    Flag { names, kind, metavar, preset, group: &OPTIONS, origin: Origin::Vllm, help }
+}
+
+/// The table.
+pub(crate) static TABLE: Table = Table {
+    command: "tacho sweep plot_pareto",
+    about: "Draw speed per user against speed per GPU, with the settings that no other beats in both.",
+    examples: &[("tacho sweep plot_pareto results/exp", "in results/exp/pareto/PARETO.png")],
+    groups: &[&OPTIONS, &FORMATS],
+    flags: FLAGS,
+};
+
+#[rustfmt::skip]
+static FLAGS: &[Flag] = &[
+    vllm(&["-h", "--help"], Help, "TOPIC", Unset, "Show this help. --help=all explains every option."),
+    vllm(&["EXPERIMENT_DIR"], Rest, "EXPERIMENT_DIR", Unset, "The folder of the sweep; every summary.json below it counts."),
+    vllm(&["--user-count-var"], Str, "KEY", Preset::Str("max_concurrency"),
+        "Key with the number of users. max_concurrent_requests where it is missing."),
+    vllm(&["--gpu-count-var"], Str, "KEY", Unset,
+        "Key with the number of GPUs. Without it num_gpus, gpu_count or the product of the parallel sizes."),
+    vllm(&["--label-by"], Str, "KEYS", Preset::Str("max_concurrency,gpu_count"),
+        "Keys to write at the points of the frontier, with commas between."),
+    vllm(&["--dry-run"], Switch, "", Off, "Say where the figure would be, and draw nothing."),
+    own(&["--svg"], Switch, "", Off, &FORMATS, "Write an SVG file beside the PNG."),
+    own(&["--html"], Switch, "", Off, &FORMATS, "Write a page with the figure. Pointing at a point shows its values."),
+    own(&["--strict-parity"], Switch, "", Off, &FORMATS,
+        "Take every run as a point and keep equal points, as vLLM does. Otherwise the runs of a setting are averaged."),
+];
+
+/// All flags of `tacho sweep plot_pareto`.
+#[derive(Debug, Clone)]
+pub(crate) struct ParetoArgs {
+    pub(crate) folder: PathBuf,
+    pub(crate) spec: ParetoSpec,
+    pub(crate) dry_run: bool,
+    pub(crate) svg: bool,
+    pub(crate) html: bool,
+}
+
+impl ParetoArgs {
+    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
+        Ok(ParetoArgs {
+            folder: only_folder(v, &TABLE)?,
+            spec: ParetoSpec {
+                user_count: v.text("--user-count-var"),
+                gpu_count: v.maybe_text("--gpu-count-var"),
+                label_by: split(&v.text("--label-by")),
+                strict: v.switch("--strict-parity"),
+            },
+            dry_run: v.switch("--dry-run"),
+            svg: v.switch("--svg"),
+            html: v.switch("--html"),
+        })
+    }
+}

@@ -1,0 +1,199 @@
+//! The four offline commands: every flag of vLLM, its engine's flags handed on, its refusals.
+
+use serde_json::Value as Json;
+use tacho_core::json::dumps;
+use tacho_testkit::golden_json;
+
+use super::*;
+use crate::args::flag::{Flag, Kind, Origin, Table};
+use crate::args::offline::{latency, mm_processor, namespace, startup, throughput};
+
+const COMMANDS: [(&str, &Table); 4] = [
+    ("throughput", &throughput::TABLE),
+    ("latency", &latency::TABLE),
+    ("startup", &startup::TABLE),
+    ("mm-processor", &mm_processor::TABLE),
+];
+
+fn throughput_args(words: &[&str]) -> Result<throughput::ThroughputArgs, ArgError> {
+    match parse_words(&[&["throughput"], words].concat())? {
+        Invocation::Throughput(args) => Ok(*args),
+        other => panic!("not a run: {other:?}"),
+    }
+}
+
+fn rows(table: &'static Table, origin: Origin) -> Vec<&'static Flag> {
+    table.flags.iter().filter(|flag| flag.origin == origin).collect()
+}
+
+fn strings(option: &Json) -> Vec<&str> {
+    option["strings"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect()
+}
+
+fn same_default(flag: &Flag, theirs: &Json, name: &str) {
+    let ours = dumps(&flag.preset.value());
+    if theirs["$float"] == "inf" {
+        assert_eq!(ours, "Infinity", "{name}");
+    } else if let Some(repr) = theirs["$repr"].as_str().filter(|repr| repr.starts_with("{(")) {
+        assert_eq!(ours.replace('"', ""), repr, "{name}");
+    } else if !theirs.is_object() || theirs.get("$repr").is_none() && theirs.get("$suppress").is_none() {
+        assert_eq!(ours, dumps(&tacho_core::json::parse(&theirs.to_string()).unwrap()), "{name}");
+    }
+}
+
+#[test]
+fn own_flags_are_vllms_in_vllms_order() {
+    for (command, table) in COMMANDS {
+        let golden = golden_json(&format!("cli/{command}.json"));
+        let options = golden["options"].as_array().unwrap();
+        let ours = rows(table, Origin::Vllm);
+        let names: Vec<Vec<&str>> = ours.iter().map(|flag| flag.names.to_vec()).collect();
+        assert_eq!(names, options.iter().map(strings).collect::<Vec<_>>(), "{command}");
+        for (flag, option) in ours.into_iter().zip(options) {
+            if flag.kind == Kind::Help {
+                continue;
+            }
+            let name = format!("{command} {}", flag.names[0]);
+            assert_eq!(flag.dest(), option["dest"].as_str().unwrap(), "{name}");
+            same_default(flag, &option["default"], &name);
+            let kind = match flag.kind {
+                Kind::Int => Some("int"),
+                Kind::Float => Some("float"),
+                Kind::Json => Some("json (json.loads)"),
+                Kind::Str if flag.names[0].ends_with("bucket-config") => Some("_parse_mm_bucket_config"),
+                Kind::Str | Kind::Choice(_) => Some("str"),
+                _ => None,
+            };
+            assert_eq!(option["type"].as_str(), kind, "{name}");
+            if let (Kind::Choice(ours), Some(theirs)) = (flag.kind, option["choices"].as_array()) {
+                let theirs: Vec<&str> = theirs.iter().map(|choice| choice.as_str().unwrap()).collect();
+                assert!(ours.starts_with(&theirs), "{name}: vLLM's come first");
+            }
+        }
+    }
+}
+
+#[test]
+fn engine_flags_are_all_there() {
+    for (command, table) in COMMANDS {
+        let golden = golden_json(&format!("cli/{command}.json"));
+        let options = golden["engine_options"].as_array().unwrap();
+        let ours = rows(table, Origin::Engine);
+        assert_eq!(ours.len(), options.len(), "{command}");
+        for option in options {
+            let names = strings(option);
+            let flag = ours.iter().find(|flag| flag.names == names);
+            let flag = flag.unwrap_or_else(|| panic!("{command} lacks {names:?}"));
+            if !(command == "latency" && names[0] == "--enable-prefix-caching") {
+                same_default(flag, &option["default"], names[0]);
+            }
+        }
+    }
+}
+
+#[test]
+fn engine_words_are_handed_on_as_typed() {
+    let args = throughput_args(&[
+        "--max_model_len",
+        "2k",
+        "--n",
+        "2",
+        "--new-flag",
+        "a",
+        "b",
+        "-O3",
+        "--enforce-eager",
+        "-tp=2",
+        "--compilation-config.mode",
+        "3",
+        "--num-prompts",
+        "7",
+        "--gpu-memory-u",
+        "0.5",
+    ])
+    .unwrap();
+    let expected = [
+        "--max-model-len",
+        "2k",
+        "--new-flag",
+        "a",
+        "b",
+        "-O3",
+        "--enforce-eager",
+        "-tp=2",
+        "--gpu-memory-utilization",
+        "0.5",
+        "--compilation-config",
+        r#"{"mode": 3}"#,
+    ];
+    // Folded options come last, as in vLLM's parser.
+    assert_eq!(args.engine.words, expected);
+    assert_eq!(args.engine.unknown, ["--new-flag", "a", "b", "-O3"]);
+    assert_eq!((args.n, args.num_prompts, args.engine.tensor_parallel_size), (2, 7, 2));
+}
+
+#[test]
+fn without_an_engine_to_know_them_unknown_flags_are_refused() {
+    for words in [&["throughput", "--backend", "sim", "--new-flag"][..], &["latency", "--sim", "--new-flag"]] {
+        let error = parse_words(words).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("unrecognized arguments: --new-flag"), "{error}");
+    }
+    assert!(parse_words(&["latency", "stray"]).is_err());
+}
+
+#[test]
+fn refusals_are_vllms() {
+    let mut seen = 0;
+    for case in golden_json("cli/invalid.json").as_array().unwrap() {
+        let argv = golden_argv(case);
+        let words: Vec<&str> = argv.iter().map(String::as_str).collect();
+        if words.len() < 3 || words[0] != "bench" || !COMMANDS.iter().any(|(name, _)| *name == words[1]) {
+            continue;
+        }
+        let error = parse_words(&words).map(|_| ()).expect_err("vLLM refuses it").to_string();
+        let theirs = case["message"].as_str().unwrap();
+        let theirs = theirs.split_once("rror: ").unwrap().1;
+        // Our lists of choices go on after vLLM's.
+        let theirs = theirs.trim_end_matches(')').trim_end_matches('.');
+        assert!(error.contains(theirs), "{error}\n  is not\n{theirs}");
+        seen += 1;
+    }
+    assert!(seen >= 12, "{seen}");
+}
+
+#[test]
+fn legacy_lengths_count_where_the_new_ones_are_absent() {
+    let args = throughput_args(&["--input-len", "16", "--random-output-len", "9", "--output-len", "8"]).unwrap();
+    assert_eq!(args.random_len("--random-input-len", "--input-len"), 16);
+    assert_eq!(args.random_len("--random-output-len", "--output-len"), 9);
+    assert_eq!(args.random_len("--random-prefix-len", "--prefix-len"), 0);
+    assert_eq!(throughput_args(&["--backend", "vllm-async"]).unwrap().backend, throughput::Backend::VllmAsync);
+}
+
+#[test]
+fn the_argument_dump_has_vllms_keys_in_order_and_no_secret() {
+    let golden = golden_json("offline/throughput-pytorch.files/o.pytorch.json");
+    let theirs = golden[0]["benchmark"]["extra_info"]["args"].as_object().unwrap();
+    let args = throughput_args(&["--hf-token", "secret"]).unwrap();
+    let dump = namespace(&args.values, "throughput", None);
+    let ours: Vec<&str> = dump.iter().map(|(key, _)| key).collect();
+    let theirs: Vec<&str> = theirs.keys().map(String::as_str).collect();
+    assert_eq!(ours[..theirs.len()], theirs);
+    assert_eq!(dump.get("hf_token").and_then(|token| token.as_str()), Some("***"));
+}
+
+#[test]
+fn help_explains_what_tacho_reads() {
+    for (command, table) in COMMANDS {
+        let full = printed(&[command, "--help=all"]);
+        for text in [&full, &printed(&[command, "--help"])] {
+            assert!(text.lines().all(|line| line.chars().count() <= crate::args::help::WIDTH), "{text}");
+        }
+        for flag in table.flags.iter().filter(|flag| flag.kind != Kind::Help) {
+            let shown = full.lines().any(|line| line.split([' ', ',']).any(|word| word == flag.names[0]));
+            assert_eq!(shown, !flag.is_passed_on(), "{command} {}", flag.names[0]);
+            assert!(flag.is_passed_on() || flag.help.ends_with('.'), "{}", flag.names[0]);
+        }
+    }
+}

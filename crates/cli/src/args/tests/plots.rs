@@ -1,0 +1,47 @@
+//! The plot commands have vLLM's flags, in its order and with its defaults.
+
+use tacho_core::json::dumps;
+use tacho_testkit::golden_json;
+
+use super::*;
+use crate::args::flag::{Kind, Origin, Table};
+use crate::args::sweep::{plot, plot_pareto};
+
+fn assert_like(table: &Table, golden: &str) {
+    let golden = golden_json(golden);
+    let theirs = golden["options"].as_array().unwrap();
+    let ours: Vec<_> = table.flags.iter().filter(|flag| flag.origin == Origin::Vllm).collect();
+    assert_eq!(ours.len(), theirs.len());
+    for (flag, option) in ours.into_iter().zip(theirs) {
+        let name = flag.names[0];
+        let strings: Vec<&str> =
+            option["strings"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+        match flag.kind {
+            Kind::Rest => assert_eq!((name, strings.len()), (option["dest"].as_str().unwrap(), 0)),
+            Kind::Help => assert_eq!(strings, ["-h", "--help"]),
+            _ => {
+                assert_eq!(strings, flag.names, "{name}");
+                assert_eq!(dumps(&flag.preset.value()), option["default"].to_string(), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn plot_flags_are_vllms() {
+    assert_like(&plot::TABLE, "cli/sweep-plot.json");
+    assert_like(&plot_pareto::TABLE, "cli/sweep-plot_pareto.json");
+}
+
+#[test]
+fn repeated_flags_add_up_and_words_may_stand_anywhere() {
+    let words = ["gate", "--max-regression", "a:1%", "b:2", "--max-regression", "c:3%", "--confidence", "99", "x", "y"];
+    let Invocation::Gate(args) = parse_words(&words).unwrap() else { panic!("not a gate") };
+    assert_eq!(args.rules.iter().map(|rule| rule.key.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert_eq!((args.base[0].to_str(), args.new[0].to_str()), (Some("x"), Some("y")));
+    let Invocation::Compare(args) = parse_words(&["compare", "a", "-f", "b", "-f", "c"]).unwrap() else { panic!() };
+    assert_eq!(args.files.len(), 3);
+    assert!(parse_words(&["compare"]).is_err() && parse_words(&["report", "a", "b"]).is_err());
+    assert!(parse_words(&["compare", "a", "--confidence", "50"]).is_err());
+    assert!(parse_words(&["serve", "word"]).is_err());
+}

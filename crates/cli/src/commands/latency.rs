@@ -1,0 +1,75 @@
+//! `tacho latency`: one batch, repeated.
+
+use tacho_core::json::Dict;
+use tacho_metrics::offline::Phase;
+use tacho_report::{Progress, names, offline as report};
+use tacho_run::latency::{LatencyOutcome, LatencyPlan, run as run_latency};
+use tacho_run::offline::{OfflineEngine, PythonEngine, Sampling};
+
+use super::offline::{self, SimulatedEngine};
+use crate::args::offline::latency::LatencyArgs;
+use crate::args::offline::namespace;
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+
+/// Runs the benchmark that the arguments ask for.
+pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
+    let _interrupt = Interrupt::catch()?;
+    let sink = offline::sink(&args.worker, Progress::Shown);
+    offline::notices(&args.engine, &*sink);
+    let output = offline::output(args.output_json.as_deref())?;
+    let mut engine = engine(args)?;
+    let parsed = engine.parse().map_err(tacho_run::Error::from)?;
+    let outcome = run_latency(&plan(args)?, &mut *engine, &*sink)?;
+    engine.close().map_err(tacho_run::Error::from)?;
+    let record = match outcome {
+        LatencyOutcome::Measured(record) => record,
+        LatencyOutcome::Profiled(folder) => {
+            let place = folder.unwrap_or_else(|| "where --profiler-config says".to_owned());
+            offline::print(&format!("Profile: {place}"))?;
+            return Ok(Exit::Done);
+        }
+    };
+    if let Some(path) = output.as_deref() {
+        report::save(path, &report::latency_json(&record), 4)?;
+        if offline::wants_records() {
+            let mut namespace = namespace(&args.values, "latency", offline::model_dict(&parsed));
+            namespace.set("enable_prefix_caching", args.engine.enable_prefix_caching.unwrap_or(false));
+            let records = report::latency_records(&record, &namespace, path);
+            report::save_records(&names::side_path(path, "pytorch.json"), records)?;
+        }
+    }
+    offline::print(&report::latency_text(&record))?;
+    Ok(Exit::Done)
+}
+
+fn engine(args: &LatencyArgs) -> anyhow::Result<Box<dyn OfflineEngine>> {
+    if args.sim {
+        return Ok(Box::new(SimulatedEngine::new(&args.engine, &args.worker, false, Phase::Warm)?));
+    }
+    let mut defaults = Dict::new();
+    // The same prompts come again and again: a cache would answer them.
+    defaults.set("enable_prefix_caching", false);
+    Ok(Box::new(PythonEngine::new(offline::python("vllm", &args.engine, &args.worker, defaults)?)))
+}
+
+fn plan(args: &LatencyArgs) -> anyhow::Result<LatencyPlan> {
+    Ok(LatencyPlan {
+        model_id: args.engine.model.clone(),
+        engine: offline::note(if args.sim { "sim" } else { "vllm" }, args.sim, &args.worker)?,
+        input_len: u64::try_from(args.input_len)?,
+        output_len: u64::try_from(args.output_len)?,
+        batch_size: u64::try_from(args.batch_size)?,
+        sampling: Sampling {
+            n: u64::try_from(args.n)?,
+            temperature: 1.0,
+            ignore_eos: true,
+            detokenize: !args.disable_detokenize,
+            beam: args.use_beam_search,
+        },
+        warmups: u64::try_from(args.num_iters_warmup)?,
+        iterations: u64::try_from(args.num_iters)?,
+        profile: args.profile,
+        seed: u32::try_from(args.engine.seed)?,
+    })
+}

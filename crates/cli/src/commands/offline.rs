@@ -1,0 +1,137 @@
+//! What the four offline commands share: the engine, the screen, and the result file.
+
+mod simulated;
+mod workload;
+
+pub(super) use simulated::SimulatedEngine;
+pub(super) use workload::{multimodal, throughput as throughput_workload};
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tacho_core::json::{Dict, Value};
+use tacho_core::{EventSink, RunEvent};
+use tacho_metrics::offline::EngineNote;
+use tacho_report::{Live, Progress};
+use tacho_run::TokenizerPlan;
+use tacho_run::offline::{LogTap, PythonSpec, WorkerSource, find_python};
+
+use super::sim::{hub_cache, profile};
+use crate::args::offline::{EngineArgs, WorkerArgs};
+
+/// The configuration that makes up the KV cache of prompts; vLLM's own defaults of the connector, spelled out.
+const DECODE_BENCH: &str = r#"{"kv_connector": "DecodeBenchConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"fill_mean": 0.015, "fill_std": 0.0}}"#;
+
+/// Shows events, or warnings alone.
+pub(super) fn sink(worker: &WorkerArgs, progress: Progress) -> Box<dyn EventSink> {
+    if worker.quiet { Box::new(()) } else { Box::new(Live::new(progress)) }
+}
+
+/// Says what is worth saying about the engine's flags.
+pub(super) fn notices(engine: &EngineArgs, sink: &dyn EventSink) {
+    if !engine.duplicates.is_empty() {
+        sink.event(RunEvent::Warning(format!("Found duplicate keys {}", engine.duplicates.join(", "))));
+    }
+}
+
+/// What the record says about the simulated engine, or about a real one.
+pub(super) fn note(backend: &str, sim: bool, worker: &WorkerArgs) -> anyhow::Result<EngineNote> {
+    let simulated = sim.then(|| profile(worker.sim_profile.as_deref())).transpose()?;
+    Ok(EngineNote {
+        backend: backend.to_owned(),
+        simulated: simulated.map(|profile| profile.name().to_owned()),
+        ..EngineNote::default()
+    })
+}
+
+/// The tokenizer that makes prompts. The simulated engine has the built-in one unless another is named.
+pub(super) fn tokenizer(engine: &EngineArgs, sim: bool) -> TokenizerPlan {
+    match (&engine.tokenizer, sim) {
+        (None, true) => TokenizerPlan::Builtin,
+        (named, _) => TokenizerPlan::Named(named.clone(), hub_cache()),
+    }
+}
+
+/// What to start in Python.
+pub(super) fn python(
+    kind: &'static str,
+    engine: &EngineArgs,
+    worker: &WorkerArgs,
+    defaults: Dict,
+) -> anyhow::Result<PythonSpec> {
+    let is_path = engine.model.starts_with(['/', '.']);
+    anyhow::ensure!(!is_path || Path::new(&engine.model).exists(), "--model {}: there is no such folder", engine.model);
+    let variable = |name: &str| std::env::var(name).ok();
+    let mut words = engine.words.clone();
+    let mut defaults = defaults;
+    if worker.decode_bench {
+        words.extend(["--kv-transfer-config".to_owned(), DECODE_BENCH.to_owned()]);
+        // A cached prefix would not be filled, and so would not be what is measured.
+        defaults.set("enable_prefix_caching", false);
+    }
+    Ok(PythonSpec {
+        python: find_python(worker.python.as_deref(), &variable).map_err(tacho_run::Error::from)?,
+        worker: worker.worker_script.as_ref().map_or(WorkerSource::Embedded, |path| WorkerSource::File(path.into())),
+        engine: kind,
+        words,
+        defaults,
+        settings: settings(engine),
+        accepts_async_flags: false,
+        mm_stats: false,
+        environment: Vec::new(),
+        timeout: worker.worker_timeout.map(Duration::from_secs_f64),
+        log: log_tap(),
+    })
+}
+
+/// What engines without vLLM's parser read.
+fn settings(engine: &EngineArgs) -> Dict {
+    let has = |name: &str| engine.words.iter().any(|word| word == name);
+    let dummy = engine.words.windows(2).any(|pair| pair[0] == "--load-format" && pair[1] == "dummy");
+    let mut settings = Dict::new();
+    settings.set("model", engine.model.as_str());
+    settings.set("tokenizer", engine.tokenizer_name());
+    settings.set("dtype", engine.dtype.as_str());
+    settings.set("trust_remote_code", has("--trust-remote-code"));
+    settings.set("tensor_parallel_size", engine.tensor_parallel_size);
+    settings.set("dummy_weights", dummy || has("--load-format=dummy"));
+    settings
+}
+
+/// The engine's log goes to stderr as it comes.
+fn log_tap() -> LogTap {
+    Arc::new(|bytes| {
+        let _ = std::io::stderr().write_all(bytes);
+    })
+}
+
+/// Prints a report.
+pub(super) fn print(text: &str) -> anyhow::Result<()> {
+    Ok(writeln!(std::io::stdout(), "{text}")?)
+}
+
+/// A result file that can be written: its folder is made and tried while nothing is lost yet.
+pub(super) fn output(path: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
+    let Some(path) = path.map(PathBuf::from) else { return Ok(None) };
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder of --output-json, {}", folder.display()))?;
+    let trial = folder.join(format!(".tacho-{}", std::process::id()));
+    std::fs::write(&trial, b"").with_context(|| format!("cannot write results into {}", folder.display()))?;
+    let _ = std::fs::remove_file(&trial);
+    anyhow::ensure!(!path.is_dir(), "{} is a folder, not a file: check --output-json", path.display());
+    Ok(Some(path))
+}
+
+/// Whether records of PyTorch's format are wanted.
+pub(super) fn wants_records() -> bool {
+    std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(|value| !value.is_empty())
+}
+
+/// Which engine, in the argument dump.
+pub(super) fn model_dict(args: &Dict) -> Option<&Dict> {
+    Some(args).filter(|args| args.get("model").is_some_and(|model| *model != Value::Null))
+}

@@ -1,0 +1,49 @@
+//! `--plot-timeline` and `--plot-dataset-stats`: files beside the result. A picture that fails costs a warning, never
+//! the run.
+
+use std::path::Path;
+
+use tacho_core::{EventSink, RunEvent};
+use tacho_metrics::{RunRecord, Task};
+use tacho_report::html::timeline::{self, Thresholds};
+use tacho_report::plots::dataset;
+use tacho_report::{Error, names};
+
+use crate::args::serve::ServeArgs;
+
+/// Draws what was asked for beside `result`.
+pub(super) fn draw(args: &ServeArgs, record: &RunRecord, result: &Path, sink: &dyn EventSink) -> anyhow::Result<()> {
+    let pooling = record.setup.task == Task::Pooling;
+    if args.report.plot_timeline {
+        let (low, high) = args.report.thresholds()?;
+        let path = names::side_path(result, "timeline.html");
+        let drawn = || timeline::save(record, Thresholds(low, high), &path);
+        tell(sink, ("Timeline plot", "No timeline data to plot"), pooling, &path, drawn);
+    }
+    if args.report.plot_dataset_stats {
+        let path = names::side_path(result, "dataset_stats.png");
+        let words = ("Dataset statistics plot", "No data available for dataset statistics plot");
+        tell(sink, words, pooling, &path, || dataset::save(record, &path));
+    }
+    Ok(())
+}
+
+fn tell(
+    sink: &dyn EventSink,
+    (name, nothing): (&str, &str),
+    pooling: bool,
+    path: &Path,
+    draw: impl FnOnce() -> Result<bool, Error>,
+) {
+    sink.event(match (pooling, draw) {
+        (true, _) => RunEvent::Warning(format!("{name} skipped: pooling requests have no tokens to show")),
+        (false, draw) => match draw() {
+            Ok(true) => RunEvent::Status(format!("{name} saved to: {}", path.display())),
+            Ok(false) => RunEvent::Status(nothing.into()),
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
+                RunEvent::Warning(format!("{name} failed: {error}{cause}"))
+            }
+        },
+    });
+}

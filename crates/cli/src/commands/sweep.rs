@@ -1,0 +1,180 @@
+//! `tacho sweep serve`, `serve_workload`, `serve_sla` and `startup`: commands over parameter sets.
+
+mod bench;
+mod experiment;
+mod files;
+pub(crate) mod plot;
+pub(crate) mod plot_pareto;
+mod simulator;
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use tacho_report::{Live, Progress};
+use tacho_run::sweep::{
+    AfterBench, Host, Links, ParamSet, ProcessHost, Report, ResetKind, SlaPlan, StartupPlan, Supervised, SweepPlan,
+    WorkloadPlan, apply, filter_params, option, parse_params, parse_targets, program_exists, serve, sla, split,
+    startup, workload,
+};
+
+use crate::args::sweep::{StartupSweepArgs, SweepArgs, SweepKind};
+use crate::commands::supervise;
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+use bench::{Commands, is_tacho};
+use experiment::Experiment;
+use files::Files;
+use simulator::Simulators;
+
+/// Runs a sweep over servers and clients.
+pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
+    // A signal ends the program at once: every file is whole, and the supervisors end what still runs.
+    let _interrupt = Interrupt::catch()?;
+    let experiment = Experiment::locate(&args.place)?;
+    let plan = plan(args, &experiment)?;
+    let targets = match &args.kind {
+        SweepKind::Sla { params, .. } => parse_targets(Path::new(params), &read(params)?)?,
+        _ => Vec::new(),
+    };
+    let simulators = (args.sim || is_tacho(&plan.serve_cmd)).then(Simulators::default);
+    let sink = Live::new(Progress::Shown);
+    let bench = Commands::new(&plan, args.place.show_stdout, simulators.as_ref(), &sink);
+    check(&plan, &bench, simulators.as_ref())?;
+    let processes = ProcessHost {
+        supervised: plan.supervised.clone(),
+        ready_timeout: Duration::from_secs(args.server_ready_timeout),
+    };
+    let host: &dyn Host = simulators.as_ref().map_or(&processes, |simulators| simulators);
+    if let SweepKind::Workload { variable, .. } | SweepKind::Sla { variable, .. } = &args.kind {
+        variable.check(&plan.bench_sets, "the search over load levels")?;
+    }
+    if !plan.dry_run {
+        experiment.open(&args.kind, &plan)?;
+    }
+    let files = Files { experiment: plan.experiment.clone() };
+    let report = match &args.kind {
+        SweepKind::Serve => serve(&plan, &files, &bench, host, &sink)?,
+        SweepKind::Workload { variable, iterations, label } => {
+            let plan = WorkloadPlan { sweep: plan, variable: *variable, iterations: *iterations, label };
+            workload(&plan, &files, &bench, host, &sink)?
+        }
+        SweepKind::Sla { variable, tolerance, .. } => {
+            let plan = SlaPlan { sweep: plan, variable: *variable, targets, tolerance: *tolerance };
+            sla(&plan, &files, &bench, host, &sink)?
+        }
+    };
+    verdict(&report)
+}
+
+/// Runs a sweep over start-ups.
+pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
+    let _interrupt = Interrupt::catch()?;
+    let sink = Live::new(Progress::Shown);
+    let filtered = |path: Option<&str>| -> anyhow::Result<Vec<ParamSet>> {
+        let filter = |set: &ParamSet| filter_params(set, args.strict_params, &sink);
+        Ok(sets(path)?.iter().map(filter).collect::<Result<_, _>>()?)
+    };
+    let command = split("--startup-cmd", args.startup_cmd.as_deref().unwrap_or("vllm bench startup"))?;
+    let experiment = Experiment::locate(&args.place)?;
+    let plan = StartupPlan {
+        command,
+        serve_sets: filtered(args.serve_params.as_deref())?,
+        startup_sets: filtered(args.startup_params.as_deref())?,
+        experiment: experiment.path.clone(),
+        num_runs: args.place.num_runs,
+        dry_run: args.place.dry_run,
+    };
+    for set in plan.serve_sets.iter().chain(&plan.startup_sets) {
+        apply("--startup-cmd", &plan.command, set)?;
+    }
+    if !plan.dry_run {
+        experiment.make()?;
+    }
+    let files = Files { experiment: plan.experiment.clone() };
+    let supervised = supervised(args.place.show_stdout)?;
+    let bench = bench::StartupCommand { supervised, by_us: args.startup_cmd.is_none() };
+    verdict(&startup(&plan, &files, &bench, &sink)?)
+}
+
+fn plan(args: &SweepArgs, experiment: &Experiment) -> anyhow::Result<SweepPlan> {
+    let serve_cmd = match &args.serve_cmd {
+        Some(command) => split("--serve-cmd", command)?,
+        None => vec!["tacho".to_owned(), "sim".to_owned()],
+    };
+    let dry_run = args.place.dry_run;
+    let after = match &args.after_bench_cmd {
+        Some(command) => AfterBench::Command(split("--after-bench-cmd", command)?),
+        None if args.sim || is_tacho(&serve_cmd) => AfterBench::Reset(ResetKind::Call),
+        None if dry_run => AfterBench::Reset(ResetKind::Nothing),
+        None => AfterBench::Reset(ResetKind::of(&serve_cmd)?),
+    };
+    Ok(SweepPlan {
+        bench_cmd: split("--bench-cmd", &args.bench_cmd)?,
+        serve_cmd,
+        after,
+        supervised: supervised(args.place.show_stdout)?,
+        serve_sets: sets(args.serve_params.as_deref())?,
+        bench_sets: sets(args.bench_params.as_deref())?,
+        links: Links::parse(&args.link_vars)?,
+        experiment: experiment.path.clone(),
+        num_runs: args.place.num_runs,
+        warmup_prompts: args.warmup_num_prompts,
+        continue_on_error: args.continue_on_error,
+        dry_run,
+    })
+}
+
+/// What is wrong with some command, before any is run.
+fn check(plan: &SweepPlan, bench: &Commands<'_>, simulators: Option<&Simulators>) -> anyhow::Result<()> {
+    plan.check()?;
+    for set in &plan.bench_sets {
+        bench.check(&apply("--bench-cmd", &plan.bench_cmd, set)?)?;
+    }
+    if let Some(simulators) = simulators {
+        for set in &plan.serve_sets {
+            simulators.check(&apply("--serve-cmd", &plan.serve_cmd, set)?)?;
+        }
+    }
+    let program = &plan.bench_cmd[0];
+    if is_tacho(&plan.bench_cmd) || plan.dry_run {
+        return Ok(());
+    }
+    if !program_exists(program) {
+        bail!("--bench-cmd: there is no program {program:?}: check its name and PATH");
+    }
+    if simulators.is_some() && option(&plan.serve_cmd, "--port").is_none() {
+        bail!(
+            "--bench-cmd {program:?} cannot know where the simulator listens: give --serve-cmd 'tacho sim --port PORT'"
+        );
+    }
+    Ok(())
+}
+
+fn supervised(show_stdout: bool) -> anyhow::Result<Supervised> {
+    let this = std::env::current_exe().context("cannot find this program's own file")?;
+    Ok(Supervised { supervisor: vec![this.into_os_string(), supervise::WORD.into()], show_stdout })
+}
+
+fn read(path: &str) -> anyhow::Result<String> {
+    fs::read_to_string(path).map_err(|error| anyhow!("{path}: cannot be read: {error}"))
+}
+
+/// The sets of a parameter file; without one, a set that changes nothing.
+fn sets(path: Option<&str>) -> anyhow::Result<Vec<ParamSet>> {
+    match path {
+        None => Ok(vec![ParamSet::default()]),
+        Some(path) => Ok(parse_params(Path::new(path), &read(path)?)?),
+    }
+}
+
+fn verdict(report: &Report) -> anyhow::Result<Exit> {
+    match &report.failures[..] {
+        [] => Ok(Exit::Done),
+        failures => {
+            let kept = if report.results > 0 { "the other results are kept" } else { "there are no results" };
+            Err(anyhow!("{} failed; {kept}; use --resume to try again:\n  {}", failures.len(), failures.join("\n  ")))
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Where an experiment lies, whether it may be begun or taken up again there, and what it was made with.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use tacho_core::json::{Dict, Value, dumps_indented, parse};
+use tacho_run::sweep::SweepPlan;
+
+use crate::args::sweep::{PlaceArgs, SweepKind};
+
+/// The folder of one experiment.
+pub(super) struct Experiment {
+    pub(super) path: PathBuf,
+    resume: bool,
+}
+
+impl Experiment {
+    /// Finds it; a new one must not be there yet, one to be resumed must.
+    pub(super) fn locate(args: &PlaceArgs) -> anyhow::Result<Self> {
+        if args.resume && args.experiment_name.is_none() {
+            bail!("--resume needs the name of the experiment: give -e NAME, or --resume NAME");
+        }
+        let now = || jiff::Zoned::now().strftime("%Y%m%d_%H%M%S").to_string();
+        let path = Path::new(&args.output_dir).join(args.experiment_name.clone().unwrap_or_else(now));
+        match (args.resume, path.exists()) {
+            (false, true) => {
+                bail!("cannot overwrite the experiment {}: choose another -e, or add --resume", path.display())
+            }
+            (true, false) => bail!("cannot resume from {}: there is no such experiment", path.display()),
+            _ => Ok(Experiment { path, resume: args.resume }),
+        }
+    }
+
+    /// Makes it and sees whether it can be written to, while nothing is lost yet.
+    pub(super) fn make(&self) -> anyhow::Result<()> {
+        let failed = || format!("cannot write results into {}: check --output-dir", self.path.display());
+        fs::create_dir_all(&self.path).with_context(failed)?;
+        let trial = self.path.join(format!(".tacho-{}", std::process::id()));
+        fs::write(&trial, b"").with_context(failed)?;
+        fs::remove_file(&trial).with_context(failed)
+    }
+
+    /// Makes it, and notes or compares the commands: results of other commands must not be mixed.
+    pub(super) fn open(&self, kind: &SweepKind, plan: &SweepPlan) -> anyhow::Result<()> {
+        self.make()?;
+        let path = self.path.join("sweep.json");
+        let made_with = description(kind, plan);
+        let stored = fs::read_to_string(&path).ok().and_then(|text| parse(&text).ok());
+        if let Some(stored) = stored.filter(|_| self.resume) {
+            for (key, ours) in made_with.iter().filter(|(key, _)| *key != "tacho") {
+                if stored.get(key).is_some_and(|theirs| theirs != ours) {
+                    bail!(
+                        "{}: the experiment was made with another {key}: use the same, or another -e",
+                        path.display()
+                    );
+                }
+            }
+            return Ok(());
+        }
+        let text = dumps_indented(&Value::Dict(made_with), 4);
+        tacho_report::json::write_whole(&path, |out| std::io::Write::write_all(out, text.as_bytes()))?;
+        Ok(())
+    }
+}
+
+fn description(kind: &SweepKind, plan: &SweepPlan) -> Dict {
+    let words = |words: &[String]| Value::List(words.iter().map(|word| Value::from(word.as_str())).collect());
+    let kind = match kind {
+        SweepKind::Serve => "serve",
+        SweepKind::Workload { .. } => "serve_workload",
+        SweepKind::Sla { .. } => "serve_sla",
+    };
+    let mut made_with = Dict::new();
+    made_with.set("version", 1_i64);
+    made_with.set("tacho", env!("CARGO_PKG_VERSION"));
+    made_with.set("sweep", kind);
+    made_with.set("serve-cmd", words(&plan.serve_cmd));
+    made_with.set("bench-cmd", words(&plan.bench_cmd));
+    made_with
+}

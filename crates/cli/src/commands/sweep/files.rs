@@ -1,0 +1,102 @@
+//! The files of an experiment: each is whole or absent, and a run that was cut short is not taken for a result.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tacho_core::json::{Dict, Value, dumps_indented, parse};
+use tacho_report::json::write_whole;
+use tacho_report::sweep_table::{stats_csv, summary_csv};
+use tacho_run::sweep::{Archive, Failure, Style};
+
+/// An experiment's folder.
+pub(super) struct Files {
+    pub(super) experiment: PathBuf,
+}
+
+/// Beside the result of a run while it is under way: what lies there is not complete.
+fn mark(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.begun"))
+}
+
+fn load(path: &Path) -> Option<Value> {
+    parse(&fs::read_to_string(path).ok()?).ok()
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    make_folder(path)?;
+    write_whole(path, |out| out.write_all(text.as_bytes())).map_err(|error| {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        Failure::new("OSError", format!("{error}{cause}"))
+    })
+}
+
+fn make_folder(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(|error| Failure::io(folder.display(), &error))
+}
+
+impl Archive for Files {
+    fn result(&self, path: &Path) -> Option<Dict> {
+        if mark(path).exists() {
+            return None;
+        }
+        load(path)?.as_dict().cloned()
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        load(path).is_some()
+    }
+
+    fn list(&self, path: &Path) -> Option<Vec<Value>> {
+        load(path)?.as_list().map(<[Value]>::to_vec)
+    }
+
+    fn folders(&self, path: &Path) -> Vec<String> {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.filter(|entry| entry.path().is_dir()).filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
+
+    fn begin(&self, path: &Path) -> Result<(), Failure> {
+        make_folder(path)?;
+        fs::write(mark(path), b"").map_err(|error| Failure::io(path.display(), &error))?;
+        // Half a file of an earlier attempt must not be read as this one's.
+        let _ = fs::remove_file(path);
+        Ok(())
+    }
+
+    fn measured(&self, path: &Path) -> Result<Dict, Failure> {
+        let text = fs::read_to_string(path).map_err(|_| {
+            Failure::new("FileNotFoundError", format!("the benchmark wrote no result to {}", path.display()))
+        })?;
+        match parse(&text) {
+            Ok(Value::Dict(result)) => Ok(result),
+            Ok(_) => Err(Failure::new("ValueError", format!("{} is not a JSON object", path.display()))),
+            Err(fault) => Err(Failure::new("JSONDecodeError", format!("{}: {fault}", path.display()))),
+        }
+    }
+
+    fn complete(&self, path: &Path, result: &Dict) -> Result<(), Failure> {
+        write(path, &dumps_indented(&Value::Dict(result.clone()), 4))?;
+        fs::remove_file(mark(path)).map_err(|error| Failure::io(path.display(), &error))
+    }
+
+    fn discard(&self, path: &Path) {
+        // The result first: without its mark it would count.
+        let _ = fs::remove_file(path);
+        let _ = fs::remove_file(mark(path));
+    }
+
+    fn keep(&self, path: &Path, value: &Value, style: Style) -> Result<(), Failure> {
+        match style {
+            Style::Result => write(path, &dumps_indented(value, 4)),
+            Style::Note => write(path, &(dumps_indented(value, 2) + "\n")),
+        }
+    }
+
+    fn table(&self, rows: &[Dict]) -> Result<(), Failure> {
+        write(&self.experiment.join("summary.csv"), &summary_csv(rows))?;
+        if rows.is_empty() { Ok(()) } else { write(&self.experiment.join("summary_stats.csv"), &stats_csv(rows)) }
+    }
+}

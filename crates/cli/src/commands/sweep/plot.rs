@@ -1,0 +1,69 @@
+//! `tacho sweep plot`: curves from the results of a sweep.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use tacho_report::html::picture_page;
+use tacho_report::json::write_whole;
+use tacho_report::plots::sweep::{Figure, figures, read_sweep};
+use tacho_report::plots::{Scene, png, svg};
+
+use crate::args::sweep::plot::PlotArgs;
+use crate::exit::Exit;
+
+/// Draws all figures; one that fails is told of and does not keep the others from being drawn.
+pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
+    let combinations = read_sweep(&args.folder)?;
+    let figures = figures(&combinations, &args.spec)?;
+    let folder = args.folder.join(&args.fig_dir);
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let (mut drawn, mut failed) = (Vec::new(), Vec::new());
+    for figure in &figures {
+        match draw(args, figure, &folder) {
+            Ok(scene) => drawn.extend(scene.map(|scene| (figure.name.clone(), scene))),
+            Err(error) => failed.push(format!("{}: {error:#}", figure.name)),
+        }
+    }
+    if args.html && !drawn.is_empty() {
+        let path = folder.join(&args.spec.name).with_extension("html");
+        let page = picture_page(&args.folder.display().to_string(), &drawn);
+        write_whole(&path, |out| out.write_all(page.as_bytes()))?;
+        writeln!(io::stdout(), "Page: {}", path.display())?;
+    }
+    match failed.as_slice() {
+        [] => Ok(Exit::Done),
+        [only] if figures.len() == 1 => bail!("{}", only.split_once(": ").map_or(only.as_str(), |(_, error)| error)),
+        some => bail!("{} of {} figures failed: {}", some.len(), figures.len(), some.join("; ")),
+    }
+}
+
+fn draw(args: &PlotArgs, figure: &Figure, folder: &Path) -> anyhow::Result<Option<Scene>> {
+    let mut out = io::stdout();
+    let group: Vec<String> = figure.group.iter().map(|(key, value)| format!("'{key}': '{value}'")).collect();
+    let (rows, columns) = figure.grid();
+    let path = folder.join(format!("{}.png", figure.name));
+    writeln!(out, "[BEGIN FIGURE]\nGroup: {{{}}}\nGrid: {rows} rows x {columns} cols", group.join(", "))?;
+    writeln!(out, "Output file: {}", path.display())?;
+    let scene = if args.dry_run { None } else { figure.scene(&args.spec)? };
+    match &scene {
+        Some(scene) => save(scene, &path, args.dpi as f64, args.svg)?,
+        None if args.dry_run => {}
+        None => {
+            let filters: Vec<String> = args.spec.filters.iter().map(|filter| filter.describe()).collect();
+            writeln!(out, "No data to plot. Filters: [{}]", filters.join(", "))?;
+        }
+    }
+    writeln!(out, "[END FIGURE]")?;
+    Ok(scene)
+}
+
+/// Writes a picture as PNG, and beside it as SVG.
+pub(super) fn save(scene: &Scene, path: &Path, dpi: f64, with_svg: bool) -> anyhow::Result<()> {
+    let pixels = png(scene, dpi)?;
+    write_whole(path, |out| out.write_all(&pixels))?;
+    if with_svg {
+        write_whole(&path.with_extension("svg"), |out| out.write_all(svg(scene).as_bytes()))?;
+    }
+    Ok(())
+}

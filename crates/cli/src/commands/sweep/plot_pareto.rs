@@ -1,0 +1,43 @@
+//! `tacho sweep plot_pareto`: the settings that no other beats.
+
+use std::io::{self, Write};
+
+use anyhow::Context;
+use tacho_report::html::picture_page;
+use tacho_report::json::write_whole;
+use tacho_report::plots::pareto::Pareto;
+use tacho_report::plots::sweep::read_sweep;
+
+use super::plot::save;
+use crate::args::sweep::plot_pareto::ParetoArgs;
+use crate::exit::Exit;
+
+/// Dots per inch.
+const DPI: f64 = 100.0;
+
+/// Draws the figure.
+pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
+    let combinations = read_sweep(&args.folder)?;
+    let pareto = Pareto::new(&combinations, &args.spec)?;
+    let folder = args.folder.join("pareto");
+    let path = folder.join("PARETO.png");
+    let mut out = io::stdout();
+    if pareto.skipped > 0 {
+        let (skipped, key) = (pareto.skipped, &args.spec.user_count);
+        writeln!(out, "Skipped {skipped} runs without a user count ({key} or max_concurrent_requests).")?;
+    }
+    writeln!(out, "[BEGIN FIGURE]\nGroup: {{}}\nOutput file: {}", path.display())?;
+    if !args.dry_run {
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        let scene = pareto.scene(&args.spec);
+        save(&scene, &path, DPI, args.svg)?;
+        if args.html {
+            let page = picture_page(&args.folder.display().to_string(), &[("PARETO".to_owned(), scene)]);
+            write_whole(&path.with_extension("html"), |out| out.write_all(page.as_bytes()))?;
+        }
+        let (points, frontier) = pareto.sizes();
+        writeln!(out, "Plotted {points} points; Pareto frontier size: {frontier}.")?;
+    }
+    writeln!(out, "[END FIGURE]")?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,57 @@
+//! The simulator as the server of a sweep: a new one inside this program for each server set.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::{Rc, Weak};
+
+use anyhow::bail;
+use tacho_run::sweep::{Failure, Host, Resident, Running, option};
+use tacho_sim::Server;
+
+use crate::args::sim::SimArgs;
+use crate::args::{Invocation, parse};
+use crate::commands::sim::spec;
+
+/// Starts simulators and knows the one that runs.
+#[derive(Default)]
+pub(super) struct Simulators {
+    current: RefCell<Weak<Server>>,
+}
+
+impl Simulators {
+    /// The one that runs.
+    pub(super) fn current(&self) -> Option<Rc<Server>> {
+        self.current.borrow().upgrade()
+    }
+
+    /// Refuses a command that cannot be read.
+    pub(super) fn check(&self, command: &[String]) -> anyhow::Result<()> {
+        spec(&*sim_args(command)?).map(drop)
+    }
+
+    fn start_one(&self, command: &[String]) -> anyhow::Result<Rc<Server>> {
+        let mut spec = spec(&*sim_args(command)?)?;
+        if option(command, "--port").is_none() {
+            spec.port = 0;
+        }
+        let server = Rc::new(Server::start(spec)?);
+        *self.current.borrow_mut() = Rc::downgrade(&server);
+        Ok(server)
+    }
+}
+
+impl Host for Simulators {
+    fn start(&self, command: &[String], _log: &Path) -> Result<Box<dyn Running>, Failure> {
+        let server = self.start_one(command).map_err(|error| Failure::new("RuntimeError", format!("{error:#}")))?;
+        let address = format!("http://{}", server.addr());
+        Ok(Box::new(Resident { server, address }))
+    }
+}
+
+fn sim_args(command: &[String]) -> anyhow::Result<Box<SimArgs>> {
+    match parse(command[1..].iter().map(Into::into)) {
+        Ok(Invocation::Sim(args)) => Ok(args),
+        Ok(_) => bail!("--serve-cmd {:?}: only tacho sim is a server", command.join(" ")),
+        Err(error) => bail!("--serve-cmd {:?}: {error}", command.join(" ")),
+    }
+}

@@ -1,0 +1,217 @@
+//! `tacho throughput`: the whole workload at once, on an engine or a running server.
+
+use std::time::Duration;
+
+use tacho_client::{BackendKind, EndpointSpec, Url, proxy_for};
+use tacho_core::json::Dict;
+use tacho_core::{EventSink, RunEvent};
+use tacho_loadgen::{ScheduleSpec, StopSignal};
+use tacho_metrics::offline::{Phase, ThroughputRecord};
+use tacho_report::{Progress, names, offline as report};
+use tacho_run::offline::{OfflineEngine, PythonEngine, Sampling};
+use tacho_run::throughput::{OfflineLora, OfflineWorkload, ThroughputPlan, run as run_engine, run_served};
+use tacho_run::{LoraAssignment, ModelPlan, ReportPlan, ServePlan, TrafficPlan, WorkloadPlan};
+
+use super::offline::{self, SimulatedEngine, throughput_workload};
+use crate::args::offline::namespace;
+use crate::args::offline::throughput::{Backend, ThroughputArgs};
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+
+/// Runs the benchmark that the arguments ask for.
+pub(crate) fn run(args: &ThroughputArgs) -> anyhow::Result<Exit> {
+    let interrupt = Interrupt::catch()?;
+    let sink = offline::sink(&args.worker, Progress::Shown);
+    offline::notices(&args.engine, &*sink);
+    warn(args, &*sink);
+    let output = offline::output(args.output_json.as_deref())?;
+    let (record, engine_args) = match args.backend {
+        Backend::OpenAi => (served(args, &interrupt.stop, &*sink)?, None),
+        _ => {
+            let mut engine = engine(args)?;
+            let parsed = engine.parse().map_err(tacho_run::Error::from)?;
+            let record = run_engine(&plan(args)?, &mut *engine, &*sink)?;
+            engine.close().map_err(tacho_run::Error::from)?;
+            (record, Some(parsed))
+        }
+    };
+    save(args, &record, engine_args.as_ref(), output.as_deref())?;
+    offline::print(&report::throughput_text(&record))?;
+    Ok(if record.failed == record.num_requests { Exit::Failed } else { Exit::Done })
+}
+
+fn save(
+    args: &ThroughputArgs,
+    record: &ThroughputRecord,
+    engine_args: Option<&Dict>,
+    output: Option<&std::path::Path>,
+) -> anyhow::Result<()> {
+    let Some(path) = output else { return Ok(()) };
+    report::save(path, &report::throughput_json(record), 4)?;
+    if offline::wants_records() {
+        let engine_args = engine_args.and_then(offline::model_dict);
+        let mut namespace = namespace(&args.values, "throughput", engine_args);
+        namespace.set("tokenizer", args.engine.tokenizer_name());
+        namespace.set("dataset_name", args.effective_dataset());
+        let records = report::throughput_records(record, &namespace, path);
+        report::save_records(&names::side_path(path, "pytorch.json"), records)?;
+    }
+    Ok(())
+}
+
+/// What vLLM says too, but only about flags that were given.
+fn warn(args: &ThroughputArgs, sink: &dyn EventSink) {
+    let dataset = args.effective_dataset();
+    if args.dataset_path.is_none() && args.dataset_name != "prefix_repetition" && dataset == "random" {
+        let line = "When dataset path is not set, it will default to random dataset";
+        sink.event(RunEvent::Status(line.to_owned()));
+    }
+    let given = |flag: &str| args.values.is_given(flag);
+    let random = dataset.starts_with("random");
+    let cases = [
+        (
+            dataset != "hf" && (given("--hf-subset") || given("--hf-split")),
+            "--hf-subset and --hf-split are only for hf",
+        ),
+        (!random && given("--random-range-ratio"), "--random-range-ratio is only for random datasets"),
+        (!random && given("--prefix-len"), "--prefix-len is only for random datasets"),
+        (given("--random-batch-size"), "--random-batch-size is only for random-rerank"),
+        (given("--no-reranker"), "--no-reranker is only for random-rerank"),
+        (given("--input-len") && given("--random-input-len"), "--random-input-len is preferred to --input-len"),
+        (
+            random && given("--output-len") && given("--random-output-len"),
+            "--random-output-len is preferred to --output-len",
+        ),
+        (given("--prefix-len") && given("--random-prefix-len"), "--random-prefix-len is preferred to --prefix-len"),
+        (given("--dataset"), "--dataset is the old name of --dataset-path"),
+        (given("--disable-frontend-multiprocessing"), "--disable-frontend-multiprocessing has no effect any more"),
+        (args.lora_path.is_some() && !args.engine.enable_lora, "--lora-path has no effect without --enable-lora"),
+    ];
+    for (_, text) in cases.into_iter().filter(|(holds, _)| *holds) {
+        sink.event(RunEvent::Warning(text.to_owned()));
+    }
+}
+
+fn engine(args: &ThroughputArgs) -> anyhow::Result<Box<dyn OfflineEngine>> {
+    if args.backend == Backend::Sim {
+        let engine = SimulatedEngine::new(&args.engine, &args.worker, true, Phase::Warm)?;
+        return Ok(Box::new(engine));
+    }
+    let kind = if args.backend == Backend::VllmAsync { "vllm-async" } else { args.backend.name() };
+    let mut spec = offline::python(kind, &args.engine, &args.worker, Dict::new())?;
+    spec.accepts_async_flags = true;
+    spec.settings.set("max_batch_size", args.hf_max_batch_size);
+    spec.settings.set("torch_compile", args.hf_enable_torch_compile);
+    Ok(Box::new(PythonEngine::new(spec)))
+}
+
+fn plan(args: &ThroughputArgs) -> anyhow::Result<ThroughputPlan> {
+    let sim = args.backend == Backend::Sim;
+    let enabled = args.engine.enable_lora;
+    let lora = args.lora_path.as_ref().filter(|_| enabled).map(|path| {
+        anyhow::Ok(OfflineLora {
+            path: path.clone(),
+            count: u64::try_from(args.engine.max_loras)?,
+            assignment: if args.lora_round_robin { LoraAssignment::RoundRobin } else { LoraAssignment::Random },
+        })
+    });
+    Ok(ThroughputPlan {
+        model_id: args.engine.model.clone(),
+        engine: offline::note(args.backend.name(), sim, &args.worker)?,
+        tokenizer: offline::tokenizer(&args.engine, sim),
+        workload: throughput_workload(args)?,
+        seed: u32::try_from(args.engine.seed)?,
+        sampling: Sampling {
+            n: u64::try_from(args.n)?,
+            temperature: 1.0,
+            ignore_eos: true,
+            detokenize: !args.disable_detokenize,
+            beam: false,
+        },
+        lora: lora.transpose()?,
+        share: share(args.engine.data_parallel_size)?,
+        profile: args.profile,
+        prequeue: args.prequeue_requests,
+        progress: !args.worker.quiet,
+        counts_media: args.backend == Backend::VllmChat,
+    })
+}
+
+/// Which part of the requests is this process's, when several were launched.
+fn share(size: i64) -> anyhow::Result<Option<(usize, usize)>> {
+    if size <= 1 {
+        return Ok(None);
+    }
+    let number = |name: &str| -> anyhow::Result<usize> {
+        let text = std::env::var(name).map_err(|_| anyhow::anyhow!("{name} is not set: start this with torchrun"))?;
+        text.parse().map_err(|_| anyhow::anyhow!("{name}={text} is not a number"))
+    };
+    let (rank, world, size) = (number("RANK")?, number("WORLD_SIZE")?, usize::try_from(size)?);
+    anyhow::ensure!(world >= size, "WORLD_SIZE={world} is less than --data-parallel-size {size}");
+    Ok(Some((rank / (world / size), size)))
+}
+
+/// The same batch through a running server.
+fn served(args: &ThroughputArgs, stop: &StopSignal, sink: &dyn EventSink) -> anyhow::Result<ThroughputRecord> {
+    let base_url = args.base_url.clone().unwrap_or_else(|| format!("http://{}:{}", args.host, args.port));
+    let base_url = base_url.trim_end_matches('/');
+    let base = Url::parse(base_url)?;
+    let url = Url::parse(&format!("{base_url}/v1/completions"))?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let workload = match throughput_workload(args)? {
+        OfflineWorkload::File { path, .. } => WorkloadPlan::File(path),
+        OfflineWorkload::Sample { measured, .. } => {
+            WorkloadPlan::Sample { spec: measured, num_prompts: args.num_prompts, align: false }
+        }
+    };
+    let plan = ServePlan {
+        endpoint: EndpointSpec {
+            proxy: proxy_for(&url, &variable)?,
+            api_key: variable("OPENAI_API_KEY").filter(|key| !key.is_empty()),
+            ca_file: variable("SSL_CERT_FILE").map(Into::into),
+            connect_timeout: Duration::from_secs(30),
+            ..EndpointSpec::new(url, BackendKind::OpenAi)
+        },
+        base_path: base.path.trim_end_matches('/').to_owned(),
+        model: ModelPlan {
+            model: args.values.is_given("--model").then(|| args.engine.model.clone()),
+            served_name: None,
+        },
+        tokenizer: offline::tokenizer(&args.engine, false),
+        workload,
+        lora: None,
+        seed: u32::try_from(args.engine.seed)?,
+        traffic: traffic(args)?,
+        report: ReportPlan {
+            label: None,
+            metadata: Vec::new(),
+            percentile_metrics: Vec::new(),
+            metric_percentiles: vec![99.0],
+            goodput: None,
+            keep_texts: false,
+        },
+    };
+    Ok(run_served(&plan, offline::note("openai", false, &args.worker)?, stop, sink)?)
+}
+
+/// Everything at once, whole lengths.
+fn traffic(args: &ThroughputArgs) -> anyhow::Result<TrafficPlan> {
+    let mut extra_body = Dict::new();
+    extra_body.set("temperature", 1.0);
+    extra_body.set("top_p", 1.0);
+    Ok(TrafficPlan {
+        schedule: ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 },
+        max_concurrency: None,
+        ignore_eos: true,
+        logprobs: None,
+        extra_body,
+        temperature_given: true,
+        ready_timeout: Duration::ZERO,
+        warmups: usize::try_from(args.num_warmups)?,
+        profile: false,
+        probe_rate: 0.0,
+        metrics_interval: Duration::ZERO,
+        workers: None,
+        grace: Duration::from_secs(3),
+    })
+}

@@ -1,0 +1,201 @@
+//! The commands that draw and decide, run as a user runs them.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use tacho_testkit::{golden_json, golden_path, golden_text};
+
+fn tacho(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tacho")).current_dir(folder).args(args).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// The blocks of a text in order: vLLM draws several figures in any order.
+fn blocks(text: &str) -> Vec<String> {
+    let mut blocks: Vec<String> = text.split("[END FIGURE]\n").map(str::to_owned).collect();
+    blocks.sort();
+    blocks
+}
+
+#[test]
+fn recorded_sweeps_are_plotted_in_vllms_words() {
+    let mut steps = 0;
+    for name in ["stub-basic", "real-basic", "stub-pareto-tp", "real-workload-concurrency"] {
+        let case = golden_json(&format!("sweep/{name}/case.json"));
+        let folder = tempfile::tempdir().unwrap();
+        for (path, source) in case["files_after"].as_object().unwrap() {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::copy(golden_path(&format!("sweep/{name}/{}", source.as_str().unwrap())), path).unwrap();
+        }
+        for step in case["steps"].as_array().unwrap() {
+            let mut argv: Vec<&str> =
+                step["argv"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+            if !argv[2].starts_with("plot") {
+                continue;
+            }
+            if argv[2] == "plot_pareto" {
+                argv.push("--strict-parity");
+            } else if !argv.contains(&"--dry-run") {
+                argv.extend(["--fig-dpi", "40"]);
+            }
+            let output = tacho(folder.path(), &argv);
+            assert_eq!(output.status.code(), Some(0), "{argv:?} {output:?}");
+            let expected = golden_text(&format!("sweep/{name}/{}", step["stdout"].as_str().unwrap()));
+            assert_eq!(blocks(&stdout(&output)), blocks(&expected), "{name} {argv:?}");
+            for made in
+                step["tree"].as_array().unwrap().iter().filter_map(Value::as_str).filter(|path| path.ends_with(".png"))
+            {
+                let bytes = std::fs::read(folder.path().join(made)).unwrap();
+                assert!(bytes.starts_with(b"\x89PNG"), "{made}");
+            }
+            steps += 1;
+        }
+    }
+    assert!(steps > 15, "{steps}");
+}
+
+#[test]
+fn faults_of_sweeps_are_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("d/r")).unwrap();
+    std::fs::create_dir_all(folder.path().join("empty")).unwrap();
+    std::fs::write(folder.path().join("d/r/summary.json"), r#"[{"a": 1, "total_token_throughput": 5.0}]"#).unwrap();
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["plot"], 2, "the following arguments are required: EXPERIMENT_DIR"),
+        (&["plot", "missing-dir"], 1, "No parameter sweep results under missing-dir"),
+        (&["plot", "empty", "--dry-run"], 1, "Did not find any parameter sweep results under empty"),
+        (
+            &["plot", "d", "--filter-by", "a~1", "--dry-run"],
+            1,
+            "Invalid operator for plot filter 'a~1'. Valid operators are: ['!=', '<', '<=', '==', '>', '>=']",
+        ),
+        (
+            &["plot", "d", "--bin-by", "a1", "--dry-run"],
+            1,
+            "Invalid operator for plot binner 'a1'. Valid operators are: ['%']",
+        ),
+        (&["plot", "d", "--fig-by", "zzz", "--dry-run"], 1, "Cannot find metric 'zzz'"),
+        (&["plot", "d", "--var-y", "zzz"], 1, "Cannot find var_y='zzz' in parameter sweep results."),
+        (
+            &["plot_pareto", "d"],
+            1,
+            "Cannot find throughput metric 'output_throughput' in run data. Available keys: ['a'",
+        ),
+    ];
+    for (words, code, message) in cases {
+        let output = tacho(folder.path(), &[&["bench", "sweep"], *words].concat());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(*code), "{words:?} {error}");
+        assert!(error.contains(message), "{words:?}: {error}");
+    }
+}
+
+/// A result whose latencies are `factor` times those of another.
+fn result(path: &Path, factor: f64, phase: usize) {
+    let latencies: Vec<f64> =
+        (0..3000).map(|at| factor * (0.1 + ((at * 7919 + phase) % 101) as f64 / 2000.0)).collect();
+    let mean = latencies.iter().sum::<f64>() / 3000.0 * 1000.0;
+    let result = json!({"duration": 10.0, "completed": 3000, "request_throughput": 300.0, "max_concurrency": 8,
+        "request_rate": "inf", "model_id": "m<b>", "output_throughput": 100.0, "p99_ttft_ms": 5.0, "p99_tpot_ms": 1.0,
+        "mean_e2el_ms": mean, "latencies": latencies});
+    std::fs::write(path, result.to_string()).unwrap();
+}
+
+#[test]
+fn a_gate_tells_by_its_code() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, factor, phase) in [("base.json", 1.0, 0), ("same.json", 1.0, 5), ("slow.json", 1.1, 9)] {
+        result(&folder.path().join(name), factor, phase);
+    }
+    let gate = |args: &[&str]| {
+        let output = tacho(folder.path(), &[&["gate"], args].concat());
+        (output.status.code().unwrap(), stdout(&output) + &String::from_utf8_lossy(&output.stderr))
+    };
+    let (code, text) =
+        gate(&["base.json", "slow.json", "--max-regression", "mean_e2el_ms:5%", "--max-regression", "p99_e2el_ms:50%"]);
+    assert_eq!(code, 3, "{text}");
+    assert!(text.starts_with("REGRESSED  mean_e2el_ms: ") && text.lines().count() == 2, "{text}");
+    assert!(text.lines().nth(1).unwrap().starts_with("ok "), "{text}");
+    assert_eq!(gate(&["base.json", "same.json", "--max-regression", "mean_e2el_ms:0%"]).0, 0);
+    assert_eq!(gate(&["slow.json", "base.json", "--max-regression", "mean_e2el_ms:0%"]).0, 0);
+    let several =
+        ["--base", "base.json", "same.json", "--new", "slow.json", "slow.json", "--max-regression", "mean_e2el_ms:5%"];
+    assert_eq!(gate(&several).0, 3);
+    let undecided = ["base.json", "slow.json", "--max-regression", "output_throughput:1%"];
+    assert_eq!(gate(&undecided).0, 0);
+    assert_eq!(gate(&[&undecided[..], &["--fail-undecided"]].concat()).0, 3);
+    let (code, text) = gate(&["base.json", "slow.json", "--max-regression", "nope_ms:1%"]);
+    assert!(code == 1 && text.starts_with("error: slow.json against base.json: nope_ms "), "{text}");
+    assert_eq!(gate(&["base.json", "--max-regression", "x:1%"]).0, 2);
+    assert_eq!(gate(&["base.json", "slow.json", "--max-regression", "x"]).0, 1);
+}
+
+#[test]
+fn a_comparison_prints_tables_and_writes_a_page_without_foreign_markup() {
+    let folder = tempfile::tempdir().unwrap();
+    result(&folder.path().join("a.json"), 1.0, 0);
+    result(&folder.path().join("b.json"), 0.8, 3);
+    let output = tacho(
+        folder.path(),
+        &["compare", "a.json", "-f", "b.json", "--html", "c.html", "--csv-out-dir", "csv", "--markdown", "c.md"],
+    );
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(text.starts_with("comparing : a, b\n"), "{text}");
+    let line = text.lines().find(|line| line.contains("mean_e2el_ms")).unwrap();
+    assert!(line.contains("better") && line.contains("-19."), "{line}");
+    let page = std::fs::read_to_string(folder.path().join("c.html")).unwrap();
+    assert!(
+        page.contains("m&lt;b&gt;")
+            && !page.contains("m<b>")
+            && page.contains("<svg ")
+            && !page.contains("src=")
+            && !page.contains("href="),
+        "page"
+    );
+    assert_eq!(std::fs::read_dir(folder.path().join("csv")).unwrap().count(), 4);
+    assert!(text.starts_with(&std::fs::read_to_string(folder.path().join("c.md")).unwrap()));
+    // The same input gives the same answer.
+    assert_eq!(text.lines().nth(4), stdout(&tacho(folder.path(), &["compare", "a.json", "b.json"])).lines().nth(4));
+}
+
+#[test]
+fn a_run_leaves_its_pictures_beside_the_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = [
+        "serve",
+        "--sim",
+        "--num-prompts",
+        "5",
+        "--random-input-len",
+        "8",
+        "--random-output-len",
+        "4",
+        "--disable-tqdm",
+        "--plot-timeline",
+        "--plot-dataset-stats",
+        "--result-filename",
+        "r.json",
+    ];
+    let output = tacho(folder.path(), &args);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(
+        text.ends_with(
+            "Timeline plot saved to: r.timeline.html\nDataset statistics plot saved to: r.dataset_stats.png\n"
+        ),
+        "{text}"
+    );
+    assert!(!text.contains("Output tokens per second"), "no chart in a pipe");
+    let names: Vec<String> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(names.len() == 2 && !names.contains(&"r.json".to_owned()), "{names:?}");
+}

@@ -1,0 +1,363 @@
+//! Sweeps as commands: recorded ones, interrupted ones, and ones with nothing but the simulator.
+#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tacho_testkit::{golden_dir, golden_json, golden_path};
+
+const TACHO: &str = env!("CARGO_BIN_EXE_tacho");
+
+/// Files that upstream does not have.
+const OWN: [&str; 2] = ["sweep.json", "summary_stats.csv"];
+
+struct Place {
+    folder: tempfile::TempDir,
+    port: u16,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let place = Place { folder, port };
+        // A server that ignores all flags but its port.
+        let server = format!(
+            "#!/bin/sh\nwhile [ $# -gt 0 ]; do [ \"$1\" = --port ] && port=$2; shift; done\n\
+             exec {TACHO} sim --port $port\n"
+        );
+        place.script("fakevllm", &server);
+        for name in ["stub-bench", "stub-startup"] {
+            place.script(name, &fs::read_to_string(golden_path(&format!("server/{name}.py"))).unwrap());
+        }
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        self.write(name, text);
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(TACHO);
+        command.current_dir(self.folder.path()).args(args).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// All files below a folder with their contents, logs left out.
+    fn tree(&self, name: &str) -> Vec<(String, Vec<u8>)> {
+        let mut files = Vec::new();
+        walk(&self.path(name), &self.path(name), &mut files);
+        files.sort();
+        files
+    }
+}
+
+fn walk(root: &Path, folder: &Path, files: &mut Vec<(String, Vec<u8>)>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            walk(root, &path, files);
+        } else if !path.to_string_lossy().ends_with("-server.log") {
+            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+            files.push((name, fs::read(&path).unwrap()));
+        }
+    }
+}
+
+fn has_python() -> bool {
+    Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// Runs the first command of a recorded case; compares what it prints.
+fn replay(name: &str) -> (Value, Place, Output) {
+    let case = golden_json(&format!("sweep/{name}/case.json"));
+    let place = Place::new();
+    for (file, text) in case["files_given"].as_object().into_iter().flatten() {
+        place.write(file, text.as_str().unwrap());
+    }
+    let port = place.port.to_string();
+    let argv = case["steps"][0]["argv"].as_array().unwrap().iter();
+    let argv: Vec<String> = argv.map(|word| word.as_str().unwrap().replace("{sport}", &port)).collect();
+    let output = place.run(&argv.iter().map(String::as_str).collect::<Vec<_>>());
+    let expected = fs::read_to_string(golden_dir().join(format!("sweep/{name}/stdout-0.txt"))).unwrap();
+    let stamp = |text: &str| {
+        let is_stamp = |part: &str| part.len() == 15 && part.bytes().all(|b| b.is_ascii_digit() || b == b'_');
+        text.split('/')
+            .map(|part| {
+                let end = part.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(part.len());
+                if is_stamp(&part[..end]) { format!("{{timestamp}}{}", &part[end..]) } else { part.to_owned() }
+            })
+            .collect::<Vec<_>>()
+            .join("/")
+    };
+    let printed = String::from_utf8(output.stdout.clone()).unwrap().replace(&port, "{sport}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(stamp(&printed), stamp(&expected), "{name}: {told}");
+    (case, place, output)
+}
+
+#[test]
+fn dry_runs_print_what_was_recorded() {
+    let mut count = 0;
+    for entry in fs::read_dir(golden_path("sweep")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.starts_with("dry-") {
+            let (case, place, output) = replay(&name);
+            assert_eq!(output.status.code(), case["steps"][0]["exit_code"].as_i64().map(|code| code as i32), "{name}");
+            let made = place.path("results/exp").exists() && !name.starts_with("dry-resume");
+            assert!(!made, "{name}: a dry run makes nothing");
+            count += 1;
+        }
+    }
+    assert!(count > 30);
+}
+
+#[test]
+fn stub_sweeps_leave_the_recorded_files() {
+    if !has_python() {
+        return;
+    }
+    let cases = [
+        "stub-basic",
+        "stub-pareto-tp",
+        "stub-values",
+        "stub-workload-concurrency",
+        "stub-workload-rate",
+        "stub-workload-small-range",
+        "stub-workload-fails-continue",
+        "startup-stub",
+    ];
+    for name in cases {
+        let (case, place, output) = replay(name);
+        // Upstream ends well even when everything failed.
+        let expected = i32::from(name == "stub-workload-fails-continue");
+        assert_eq!(output.status.code(), Some(expected), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let tree = case["steps"][0]["tree"].as_array().unwrap();
+        let mut wanted: Vec<&str> = tree.iter().filter_map(Value::as_str).filter(|path| !path.ends_with('/')).collect();
+        let found = place.tree("results/exp");
+        let mut found: Vec<String> = found
+            .iter()
+            .filter(|(name, _)| !OWN.contains(&name.as_str()))
+            .map(|(name, _)| format!("results/exp/{name}"))
+            .collect();
+        wanted.sort_unstable();
+        found.sort();
+        assert_eq!(found, wanted, "{name}");
+        for (path, kept) in case["files_after"].as_object().unwrap() {
+            let kept = golden_path(&format!("sweep/{name}/{}", kept.as_str().unwrap()));
+            if kept.exists() && !path.contains("figs") {
+                let ours = fs::read_to_string(place.path(path)).unwrap_or_default();
+                assert_eq!(ours, fs::read_to_string(&kept).unwrap(), "{name}: {path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn killed_sweep_resumes_to_the_same_result() {
+    if !has_python() {
+        return;
+    }
+    let args = |place: &Place, resume: bool| -> Vec<String> {
+        let serve = format!("tacho sim --port {}", place.port);
+        let words = ["sweep", "serve", "--serve-cmd", &serve, "--bench-cmd", "./stub-bench --num-prompts 4"];
+        let files = ["--serve-params", "serve.json", "--bench-params", "bench.json", "-e", "exp", "--num-runs", "2"];
+        let mut all: Vec<String> = words.iter().chain(&files).map(|&word| word.to_owned()).collect();
+        all.extend(resume.then(|| "--resume".to_owned()));
+        all
+    };
+    let prepared = || {
+        let place = Place::new();
+        place.write("serve.json", r#"[{"max_num_seqs": 1}, {"max_num_seqs": 2}]"#);
+        place.write("bench.json", r#"[{"max_concurrency": 1}, {"max_concurrency": 2}]"#);
+        place
+    };
+    let as_words = |args: &[String]| args.to_vec();
+    let whole = prepared();
+    let began = Instant::now();
+    let output = whole.command(&[]).args(as_words(&args(&whole, false))).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let length = began.elapsed();
+    let broken = prepared();
+    let mut resume = false;
+    for step in 1..=8_u32 {
+        let mut child = broken
+            .command(&[])
+            .args(args(&broken, resume))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(length * step / 24);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        resume = broken.path("results/exp").exists();
+    }
+    let output = broken.command(&[]).args(args(&broken, resume)).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // The ports of the two differ, and so do the commands noted; a killed writer leaves its unfinished file.
+    let files = |place: &Place| {
+        let mut tree = place.tree("results/exp");
+        tree.retain(|(name, _)| name != "sweep.json" && !name.ends_with(".tmp") && !name.starts_with(".tacho-"));
+        tree
+    };
+    assert_eq!(files(&broken), files(&whole));
+}
+
+#[test]
+fn a_killed_sweep_leaves_no_server_behind() {
+    let place = Place::new();
+    let serve = format!("./fakevllm serve --port {}", place.port);
+    place.script("slow", "#!/bin/sh\nsleep 60\n");
+    let args = ["sweep", "serve", "--serve-cmd", &serve, "--bench-cmd", "./slow", "-e", "exp", "--num-runs", "1"];
+    let mut child = place.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let answers = || std::net::TcpStream::connect(("127.0.0.1", place.port)).is_ok();
+    wait_for("the server", answers);
+    wait_for("the run", || place.path("results/exp/.run=0.json.begun").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_for("the end of the server", || !answers());
+}
+
+fn wait_for(what: &str, done: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < Duration::from_secs(120), "{what} did not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_server_that_dies_costs_only_its_own_combinations() {
+    let place = Place::new();
+    place.script(
+        "diesvllm",
+        "#!/bin/sh\necho out of memory >&2\ncase \"$*\" in *bad*) exit 3;; esac\nexec ./fakevllm \"$@\"\n",
+    );
+    place
+        .script("stub", "#!/bin/sh\nwhile [ \"$1\" != --result-dir ]; do shift; done\necho '{\"x\": 1}' > \"$2/$4\"\n");
+    place.write("serve.json", r#"{"first/bad": {"bad": 1}, "good": {"ok": 1}}"#);
+    let serve = format!("./diesvllm serve --port {}", place.port);
+    let args = ["sweep", "serve", "--serve-cmd", &serve, "--bench-cmd", "./stub", "--serve-params", "serve.json"];
+    let output = place.run(&[&args[..], &["-e", "exp", "--num-runs", "1"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("server first/bad: RuntimeError: Server process crashed with return code 3"), "{told}");
+    let log = fs::read_to_string(place.path("results/exp/SERVE-first_bad-server.log")).unwrap();
+    assert!(log.contains("out of memory"), "{log}");
+    assert!(place.path("results/exp/SERVE-first_bad-failure.json").exists());
+    let csv = fs::read_to_string(place.path("results/exp/summary.csv")).unwrap();
+    assert_eq!(csv, ",x,run_number,_benchmark_name,ok\n0,1,0,good,1\n");
+}
+
+#[test]
+fn the_simulator_is_swept_without_anything_else() {
+    let place = Place::new();
+    place.write("serve.json", r#"[{"max_num_seqs": 1}, {"max-num-seqs": 8}]"#);
+    place.write("bench.json", r#"{"two": {"max_concurrency": 2}}"#);
+    let bench = "tacho serve --num-prompts 6 --random-input-len 8 --random-output-len 4";
+    let args = ["sweep", "serve", "--sim", "--bench-cmd", bench, "--serve-params", "serve.json"];
+    let output = place.run(&[&args[..], &["--bench-params", "bench.json", "-e", "exp", "--num-runs", "1"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let csv = fs::read_to_string(place.path("results/exp/summary.csv")).unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 3, "{csv}");
+    assert!(lines[0].contains(",request_throughput,") && lines[0].contains(",p99_e2el_ms,"), "{csv}");
+    assert!(place.path("results/exp/SERVE--max_num_seqs=1-BENCH--two/run=0.json").exists());
+}
+
+#[test]
+fn an_sla_search_finds_the_level_and_shares_its_runs() {
+    let place = Place::new();
+    // A server whose latency is its load in milliseconds.
+    place.script(
+        "stub",
+        "#!/bin/sh\nfor word; do case \"$before\" in --request-rate) r=$word;; --result-dir) d=$word;; \
+         --result-filename) f=$word;; esac; before=$word; done\necho run >> runs.txt\n\
+         echo \"{\\\"request_throughput\\\": 20.0, \\\"p99_ttft_ms\\\": $r.0}\" > \"$d/$f\"\n",
+    );
+    place.write("sla.json", r#"[{"p99_ttft_ms": "<=13"}, {"p99_ttft_ms": "<6"}, {"p99_ttft_ms": "<1"}]"#);
+    let serve = format!("tacho sim --port {}", place.port);
+    let args = ["sweep", "serve_sla", "--serve-cmd", &serve, "--bench-cmd", "./stub", "--sla-params", "sla.json"];
+    let output = place.run(&[&args[..], &["-e", "exp", "--num-runs", "1"]].concat());
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for line in [
+        "Initial request_rate to search: 20 req/s.",
+        "Validating SLA: p99_ttft_ms = 20.00<=13.00 | FAILED",
+        "Maximum request_rate for SLA: 13 req/s.",
+        "13.0 requests/s (13.0–13.0) meets p99 TTFT ≤ 13 ms",
+        "Maximum request_rate for SLA: 5 req/s.",
+        "Maximum request_rate for SLA: no feasible value.",
+    ] {
+        assert!(printed.contains(line), "{line}\n{printed}");
+    }
+    let runs = fs::read_to_string(place.path("runs.txt")).unwrap().lines().count();
+    let again = place.run(&[&args[..], &["-e", "exp", "--num-runs", "1", "--resume"]].concat());
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    let after = fs::read_to_string(place.path("runs.txt")).unwrap().lines().count();
+    assert_eq!(runs, after, "a finished search runs nothing again");
+    let summary = fs::read_to_string(place.path("results/exp/sla_summary.json")).unwrap();
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    let values: Vec<&Value> = summary.as_array().unwrap().iter().map(|entry| &entry["value"]).collect();
+    assert_eq!(values, [&Value::from(13), &Value::from(5), &Value::Null]);
+    assert!(place.path("results/exp/SLA--p99_ttft_ms<=13.00.json").exists());
+    // Levels of the first target close to it were repeated.
+    assert!(place.path("results/exp/request_rate=13/run=2.json").exists());
+    assert!(!place.path("results/exp/request_rate=20/run=1.json").exists());
+}
+
+#[test]
+fn bad_input_is_refused_in_one_line_before_anything_starts() {
+    let place = Place::new();
+    place.write("twice.json", r#"{"a": {}, "a": {}}"#);
+    place.write("broken.json", "{x");
+    place.write("rate.json", r#"[{"request-rate": 5}]"#);
+    place.write("flag.json", r#"[{"no_such_flag": 5}]"#);
+    place.write("file", "");
+    let sim = ["sweep", "serve", "--sim", "--bench-cmd", "tacho serve", "-e", "exp"];
+    let with = |further: &[&'static str]| [&sim[..], further].concat();
+    let workload = ["sweep", "serve_workload", "--sim", "--bench-cmd", "tacho serve", "--bench-params", "rate.json"];
+    let cases = [
+        (with(&["--serve-params", "twice.json"]), "twice.json: the name \"a\""),
+        (with(&["--serve-params", "broken.json"]), "broken.json: not JSON"),
+        (with(&["--serve-params", "missing.json"]), "missing.json: cannot be read"),
+        (with(&["--serve-params", "flag.json"]), "--no-such-flag"),
+        (with(&["--bench-params", "flag.json"]), "--no-such-flag"),
+        (with(&["--link-vars", "a"]), "--link-vars"),
+        (with(&["-o", "file"]), "cannot write results into file/exp"),
+        (with(&["--resume"]), "cannot resume from results/exp"),
+        (with(&["--num-runs", "0"]), "--num-runs 0"),
+        (workload.to_vec(), "\"request-rate\""),
+        (vec!["sweep", "serve", "--serve-cmd", "a 'b", "--bench-cmd", "c"], "--serve-cmd: no closing quotation"),
+        (vec!["sweep", "serve", "--serve-cmd", "./server", "--bench-cmd", "sh"], "--after-bench-cmd"),
+        (vec!["sweep", "serve", "--serve-cmd", "./fakevllm", "--bench-cmd", "./none"], "\"./none\""),
+    ];
+    for (args, part) in cases {
+        let output = place.run(&args);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {told}");
+        assert!(told.contains(part), "{args:?}: {told}");
+        assert!(told.lines().filter(|line| line.starts_with("error:")).count() == 1, "{told}");
+        assert!(!place.path("results").exists(), "{args:?}");
+    }
+}

@@ -1,0 +1,36 @@
+//! What can be wrong with stored results and with the rules they are judged by.
+
+/// A result or a rule that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A key of a result does not hold what it should.
+    #[error("{key} is not {expected}")]
+    Key {
+        /// The key.
+        key: String,
+        /// What it should hold.
+        expected: &'static str,
+    },
+    /// A list over requests has another length than the others.
+    #[error("{key} has {found} entries where {expected} requests are recorded")]
+    Length {
+        /// The key.
+        key: String,
+        /// How many there are.
+        found: usize,
+        /// How many there should be.
+        expected: usize,
+    },
+    /// A result has no such number and nothing to compute it from.
+    #[error("{key} is neither recorded nor can be computed from single requests (save with --save-detailed)")]
+    Missing {
+        /// The key.
+        key: String,
+    },
+    /// A rule of a gate cannot be read.
+    #[error("the rule {rule:?} is not KEY:LIMIT, such as p99_ttft_ms:5% or mean_e2el_ms:20")]
+    Rule {
+        /// The rule.
+        rule: String,
+    },
+}

@@ -1,0 +1,40 @@
+//! Records of the offline commands: what was measured, and the numbers that follow from it in vLLM's definitions.
+
+mod interval;
+mod latency;
+mod mm_processor;
+mod startup;
+mod throughput;
+
+pub use interval::{Drift, Interval};
+pub use latency::LatencyRecord;
+pub use mm_processor::{MmProcessorRecord, StageStatistics, encoder_calls, stage_statistics};
+pub use startup::{Phase, Start, StartupRecord};
+pub use throughput::ThroughputRecord;
+
+use tacho_core::json::Dict;
+
+use crate::percentile::percentile;
+
+/// The percentiles of vLLM's latency and startup reports.
+pub const PERCENTS: [u32; 6] = [10, 25, 50, 75, 90, 99];
+
+/// What ran.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct EngineNote {
+    /// `--backend`, or the engine's name.
+    pub backend: String,
+    /// The simulator's profile, when times are modelled and not measured.
+    pub simulated: Option<String>,
+    /// Versions of the engine and of what it is built on.
+    pub versions: Dict,
+    /// Where a profile was written.
+    pub profile_dir: Option<String>,
+}
+
+/// Percent and value for [`PERCENTS`].
+pub fn percentiles(values: &[f64]) -> Vec<(u32, f64)> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    PERCENTS.iter().map(|&percent| (percent, percentile(&sorted, f64::from(percent)))).collect()
+}

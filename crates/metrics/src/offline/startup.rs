@@ -1,0 +1,78 @@
+//! Starts of an engine, with cold and with warm caches.
+
+use super::EngineNote;
+
+/// Whether caches were empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// They were.
+    Cold,
+    /// They were not.
+    Warm,
+}
+
+impl Phase {
+    /// Its name in keys.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Cold => "cold",
+            Phase::Warm => "warm",
+        }
+    }
+}
+
+/// One start, seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Start {
+    /// Building the engine: vLLM's startup time.
+    pub startup: f64,
+    /// Compiling the language model.
+    pub compilation: f64,
+    /// Compiling the encoder.
+    pub encoder_compilation: f64,
+    /// Importing the library, which vLLM leaves out.
+    pub import: f64,
+    /// From the start of the process until the engine is ready.
+    pub wall: f64,
+}
+
+/// A run of `tacho startup`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StartupRecord {
+    /// The model.
+    pub model_id: String,
+    /// What was started.
+    pub engine: EngineNote,
+    /// Starts with empty caches.
+    pub cold: Vec<Start>,
+    /// Starts with full ones.
+    pub warm: Vec<Start>,
+    /// Why starts failed, if some did.
+    pub failures: Vec<String>,
+}
+
+impl StartupRecord {
+    /// The starts of a phase.
+    pub fn starts(&self, phase: Phase) -> &[Start] {
+        match phase {
+            Phase::Cold => &self.cold,
+            Phase::Warm => &self.warm,
+        }
+    }
+
+    /// Whether an encoder was compiled in any start.
+    pub fn has_encoder(&self) -> bool {
+        self.cold.iter().chain(&self.warm).any(|start| start.encoder_compilation > 0.0)
+    }
+
+    /// The metrics that are reported: name and values of a phase.
+    pub fn metrics(&self, phase: Phase) -> Vec<(&'static str, Vec<f64>)> {
+        let values = |of: fn(&Start) -> f64| self.starts(phase).iter().map(of).collect::<Vec<f64>>();
+        let mut metrics =
+            vec![("startup", values(|start| start.startup)), ("compilation", values(|start| start.compilation))];
+        if self.has_encoder() {
+            metrics.push(("encoder_compilation", values(|start| start.encoder_compilation)));
+        }
+        metrics
+    }
+}

@@ -1,0 +1,134 @@
+//! One criterion of a latency target: a metric, a comparison and a number.
+
+/// How a metric is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    AtMost,
+    AtLeast,
+    Below,
+    Above,
+}
+
+/// The operators in the order in which they are looked for.
+const OPERATORS: [(&str, Operator); 4] =
+    [("<=", Operator::AtMost), (">=", Operator::AtLeast), ("<", Operator::Below), (">", Operator::Above)];
+
+/// A condition on a metric of a result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Criterion {
+    /// The result's key.
+    pub metric: String,
+    operator: Operator,
+    target: f64,
+}
+
+/// A criterion that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{metric:?}: {text:?} is no criterion: write <=, <, >= or > and a number, such as \"<=200\"")]
+pub struct BadCriterion {
+    /// The key.
+    pub metric: String,
+    /// What was given.
+    pub text: String,
+}
+
+impl Criterion {
+    /// Reads `<=200` and the like.
+    pub fn parse(metric: &str, text: &str) -> Result<Self, BadCriterion> {
+        let bad = || BadCriterion { metric: metric.to_owned(), text: text.to_owned() };
+        let trimmed = text.trim();
+        let (sign, operator) = OPERATORS.into_iter().find(|(sign, _)| trimmed.starts_with(sign)).ok_or_else(bad)?;
+        let target: f64 = trimmed[sign.len()..].trim().parse().map_err(|_| bad())?;
+        if !target.is_finite() {
+            return Err(bad());
+        }
+        Ok(Criterion { metric: metric.to_owned(), operator, target })
+    }
+
+    fn sign(&self) -> &'static str {
+        OPERATORS.iter().find(|(_, operator)| *operator == self.operator).map_or("", |(sign, _)| sign)
+    }
+
+    /// The condition without its metric: `<=200.00`.
+    pub fn condition(&self) -> String {
+        format!("{}{:.2}", self.sign(), self.target)
+    }
+
+    /// Whether a value meets it.
+    pub fn is_met(&self, value: f64) -> bool {
+        match self.operator {
+            Operator::AtMost => value <= self.target,
+            Operator::AtLeast => value >= self.target,
+            Operator::Below => value < self.target,
+            Operator::Above => value > self.target,
+        }
+    }
+
+    /// How far a value is on the wrong side, as a share of the target; positive exactly when it is not met.
+    pub fn margin(&self, value: f64) -> f64 {
+        let scale = if self.target == 0.0 { 1.0 } else { self.target.abs() };
+        let distance = match self.operator {
+            Operator::AtMost | Operator::Below => value - self.target,
+            Operator::AtLeast | Operator::Above => self.target - value,
+        } / scale;
+        match (self.is_met(value), distance.is_nan()) {
+            (_, true) => f64::INFINITY,
+            // On the target itself a strict comparison fails by nothing at all.
+            (false, _) => distance.max(f64::MIN_POSITIVE),
+            (true, _) => distance.min(0.0),
+        }
+    }
+
+    /// The metric as people say it, with its limit: `p99 TTFT ≤ 200 ms`; other keys as they are.
+    pub fn spoken(&self) -> String {
+        let sign = match self.operator {
+            Operator::AtMost => "≤",
+            Operator::AtLeast => "≥",
+            Operator::Below => "<",
+            Operator::Above => ">",
+        };
+        let latency = self.metric.strip_suffix("_ms").and_then(|rest| rest.rsplit_once('_'));
+        match latency.filter(|(_, metric)| ["ttft", "tpot", "itl", "e2el"].contains(metric)) {
+            Some((statistic, metric)) => {
+                format!("{statistic} {} {sign} {} ms", metric.to_uppercase(), self.target)
+            }
+            None => format!("{} {sign} {}", self.metric, self.target),
+        }
+    }
+}
+
+impl std::fmt::Display for Criterion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}", self.metric, self.condition())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_four_comparisons() {
+        for (text, met, missed) in [("<=2", 2.0, 2.1), ("<2", 1.9, 2.0), (">=2", 2.0, 1.9), (">2", 2.1, 2.0)] {
+            let criterion = Criterion::parse("m", text).unwrap();
+            assert!(criterion.is_met(met) && criterion.margin(met) <= 0.0, "{text}");
+            assert!(!criterion.is_met(missed) && criterion.margin(missed) > 0.0, "{text}");
+            assert!(criterion.margin(f64::NAN) > 0.0, "{text}");
+        }
+    }
+
+    #[test]
+    fn conditions_have_two_decimals() {
+        assert_eq!(Criterion::parse("p99_e2el_ms", "<= 1000").unwrap().to_string(), "p99_e2el_ms<=1000.00");
+        assert_eq!(Criterion::parse("p99_ttft_ms", "<=200").unwrap().spoken(), "p99 TTFT ≤ 200 ms");
+        assert_eq!(Criterion::parse("request_goodput", ">5").unwrap().spoken(), "request_goodput > 5");
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for text in ["200", "=200", "<=", "<=x", "<=nan", ""] {
+            let error = Criterion::parse("m", text).unwrap_err();
+            assert!(error.to_string().contains("\"m\""), "{error}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The server's own metrics over the run: gauges and counters of its Prometheus page as series.
+
+use std::collections::BTreeMap;
+
+/// Metrics are those of vLLM.
+const PREFIX: &str = "vllm:";
+
+/// What a series holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SeriesKind {
+    /// A value of the moment.
+    Gauge,
+    /// A count that only grows.
+    Counter,
+}
+
+/// One metric over the run; NaN where a page did not have it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub kind: SeriesKind,
+    /// A value per page.
+    pub values: Vec<f64>,
+}
+
+impl Series {
+    fn known(&self) -> impl Iterator<Item = f64> + '_ {
+        self.values.iter().copied().filter(|value| value.is_finite())
+    }
+
+    /// The mean of the values; nothing when there are none.
+    pub fn mean(&self) -> Option<f64> {
+        let count = self.known().count();
+        (count > 0).then(|| self.known().sum::<f64>() / count as f64)
+    }
+
+    /// The largest value; nothing when there are none.
+    pub fn max(&self) -> Option<f64> {
+        self.known().reduce(f64::max)
+    }
+
+    /// By how much it grew from the first value to the last.
+    pub fn growth(&self) -> Option<f64> {
+        Some(self.known().last()? - self.known().next()?)
+    }
+}
+
+/// Pages of the server's metrics, read one after another.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ServerMetrics {
+    /// When each page was read, in seconds since the run's origin.
+    pub times: Vec<f64>,
+    /// The metrics by name.
+    pub series: Vec<Series>,
+}
+
+impl ServerMetrics {
+    /// Takes a page that was read at `time`. Label sets of one metric are summed; shares are averaged.
+    pub fn add(&mut self, time: f64, page: &str) {
+        let before = self.times.len();
+        self.times.push(time);
+        for (name, (kind, value)) in values(page) {
+            let at = match self.series.binary_search_by(|series| series.name.as_str().cmp(name)) {
+                Ok(at) => at,
+                Err(at) => {
+                    let series = Series { name: name.to_owned(), kind, values: vec![f64::NAN; before] };
+                    self.series.insert(at, series);
+                    at
+                }
+            };
+            self.series[at].values.push(value);
+        }
+        for series in self.series.iter_mut().filter(|series| series.values.len() == before) {
+            series.values.push(f64::NAN);
+        }
+    }
+
+    /// Takes the pages of `other`, which were read later.
+    pub fn append(&mut self, other: ServerMetrics) {
+        let before = self.times.len();
+        self.times.extend(&other.times);
+        for series in other.series {
+            match self.series.binary_search_by(|known| known.name.cmp(&series.name)) {
+                Ok(at) => self.series[at].values.extend(series.values),
+                Err(at) => {
+                    let values = [vec![f64::NAN; before], series.values].concat();
+                    self.series.insert(at, Series { values, ..series });
+                }
+            }
+        }
+        let count = self.times.len();
+        self.series.iter_mut().for_each(|series| series.values.resize(count, f64::NAN));
+    }
+
+    /// Whether there is nothing to report.
+    pub fn is_empty(&self) -> bool {
+        self.series.is_empty()
+    }
+
+    /// The series of that name, without the prefix.
+    pub fn get(&self, name: &str) -> Option<&Series> {
+        self.series.iter().find(|series| series.name.strip_prefix(PREFIX) == Some(name))
+    }
+
+    /// Counts times from `origin`.
+    pub fn shift(&mut self, origin: f64) {
+        self.times.iter_mut().for_each(|time| *time -= origin);
+    }
+}
+
+/// The gauges and counters of a page.
+fn values(page: &str) -> BTreeMap<&str, (SeriesKind, f64)> {
+    let mut kinds: BTreeMap<&str, SeriesKind> = BTreeMap::new();
+    let mut sums: BTreeMap<&str, (SeriesKind, f64, u32)> = BTreeMap::new();
+    for line in page.lines() {
+        if let Some(declared) = line.strip_prefix("# TYPE ") {
+            let kind = declared.split_once(' ').and_then(|(name, kind)| Some((name, series_kind(kind.trim())?)));
+            kinds.extend(kind);
+        } else if line.starts_with(PREFIX) {
+            let Some((name, value)) = sample(line) else { continue };
+            let Some(&kind) = kinds.get(name) else { continue };
+            let entry = sums.entry(name).or_insert((kind, 0.0, 0));
+            entry.1 += value;
+            entry.2 += 1;
+        }
+    }
+    let settled = sums.into_iter().filter(|(name, _)| !name.ends_with("_info") && !name.ends_with("_created"));
+    settled
+        .map(|(name, (kind, sum, count))| {
+            let share = kind == SeriesKind::Gauge && name.ends_with("_perc");
+            (name, (kind, if share { sum / f64::from(count) } else { sum }))
+        })
+        .collect()
+}
+
+fn series_kind(text: &str) -> Option<SeriesKind> {
+    match text {
+        "gauge" => Some(SeriesKind::Gauge),
+        "counter" => Some(SeriesKind::Counter),
+        _ => None,
+    }
+}
+
+/// Name and value of a line; labels may hold blanks, so that the value is what follows the last one.
+fn sample(line: &str) -> Option<(&str, f64)> {
+    let (head, value) = line.trim_end().rsplit_once(' ')?;
+    let name = head.split('{').next()?.trim_end();
+    Some((name, value.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "# HELP vllm:num_requests_running Running.\n\
+        # TYPE vllm:num_requests_running gauge\n\
+        vllm:num_requests_running{engine=\"0\"} 3.0\n\
+        vllm:num_requests_running{engine=\"1\"} 2.0\n\
+        # TYPE vllm:kv_cache_usage_perc gauge\n\
+        vllm:kv_cache_usage_perc{engine=\"0\"} 0.5\n\
+        vllm:kv_cache_usage_perc{engine=\"1\"} 0.25\n\
+        # TYPE vllm:prefix_cache_hits_total counter\n\
+        vllm:prefix_cache_hits_total{engine=\"0\"} 7.0\n\
+        # TYPE vllm:ttft_seconds histogram\n\
+        vllm:ttft_seconds_bucket{le=\"1.0\"} 4.0\n\
+        # TYPE vllm:cache_config_info gauge\n\
+        vllm:cache_config_info{a=\"b c\"} 1.0\n\
+        # TYPE process_open_fds gauge\n\
+        process_open_fds 9\n";
+
+    #[test]
+    fn gauges_and_counters_become_series() {
+        let mut metrics = ServerMetrics::default();
+        metrics.add(1.0, PAGE);
+        let names: Vec<&str> = metrics.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["vllm:kv_cache_usage_perc", "vllm:num_requests_running", "vllm:prefix_cache_hits_total"]);
+        assert_eq!(metrics.get("num_requests_running").unwrap().values, [5.0]);
+        assert_eq!(metrics.get("kv_cache_usage_perc").unwrap().values, [0.375]);
+    }
+
+    #[test]
+    fn series_line_up_with_the_times() {
+        let mut metrics = ServerMetrics::default();
+        metrics.add(1.0, "");
+        metrics.add(2.0, PAGE);
+        metrics.add(3.0, &PAGE.replace(" 7.0", " 12.0").replace(" 3.0", " 5.0"));
+        metrics.add(4.0, "");
+        let mut both = ServerMetrics::default();
+        both.add(0.5, PAGE);
+        both.append(metrics.clone());
+        let lengths: Vec<usize> = both.series.iter().map(|series| series.values.len()).collect();
+        assert_eq!((both.times.len(), lengths), (5, vec![5; 3]));
+        metrics.shift(1.0);
+        assert_eq!(metrics.times, [0.0, 1.0, 2.0, 3.0]);
+        let running = metrics.get("num_requests_running").unwrap();
+        assert!(running.values[0].is_nan() && running.values[3].is_nan());
+        assert_eq!((running.mean(), running.max()), (Some(6.0), Some(7.0)));
+        assert_eq!(metrics.get("prefix_cache_hits_total").unwrap().growth(), Some(5.0));
+    }
+}

@@ -1,0 +1,39 @@
+//! `tacho compare`: results beside each other. Tables of values and ratios per load level, the largest level within
+//! latency limits, and for each number whether the difference is real.
+
+mod join;
+mod page;
+mod side;
+mod verdicts;
+
+pub use join::{Comparison, Group, MetricTable};
+pub use side::{Side, load};
+pub use verdicts::{Verdicts, verdicts};
+
+use tacho_metrics::compare::Confidence;
+
+/// Which latencies are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Latency {
+    /// The 99th percentiles.
+    P99,
+    /// The medians.
+    Median,
+}
+
+/// How to compare.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompareSpec {
+    /// The column of the load level.
+    pub x: String,
+    /// Which latencies.
+    pub latency: Latency,
+    /// Largest TTFT, ms, and the percentage by which it may be passed.
+    pub ttft: (f64, f64),
+    /// Largest TPOT, ms, and the percentage by which it may be passed.
+    pub tpot: (f64, f64),
+    /// How sure verdicts shall be.
+    pub confidence: Confidence,
+    /// The numbers to judge; all that both sides have without it.
+    pub keys: Option<Vec<String>>,
+}

@@ -1,0 +1,374 @@
+//! Rows of all sides joined by what they measured: values, ratios, and the largest load within the limits.
+
+use tacho_core::json::{Dict, Value};
+
+use super::side::{Row, Side};
+use super::{CompareSpec, Latency};
+use crate::Error;
+use crate::markdown::{Table, plain, significant};
+
+/// The columns that say what was measured.
+const KEYS: [&str; 6] = ["Model", "Dataset Name", "Input Len", "Output Len", "# of max concurrency.", "qps"];
+/// Those that make a group: one model under one workload.
+const GROUP: [&str; 4] = ["Model", "Dataset Name", "Input Len", "Output Len"];
+/// Other names of the concurrency column.
+const CONCURRENCY: [&str; 5] =
+    ["# of max concurrency.", "# of max concurrency", "Max Concurrency", "max_concurrency", "Concurrency"];
+const THROUGHPUT: &str = "Output Tput (tok/s)";
+
+/// One number of all sides at all levels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricTable {
+    /// The heading of the number.
+    pub metric: String,
+    /// The table: level, values, ratios.
+    pub table: Table,
+    /// For each side its points: level and value.
+    pub(super) points: Vec<Vec<(f64, f64)>>,
+}
+
+/// All tables about one model and workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// What they are about: column and value.
+    pub about: Vec<(String, String)>,
+    /// The tables.
+    pub metrics: Vec<MetricTable>,
+    /// The largest load within the limits.
+    pub summary: Table,
+}
+
+/// A whole comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// The names of the sides.
+    pub labels: Vec<String>,
+    /// The column of the load level.
+    pub x: String,
+    /// The groups.
+    pub groups: Vec<Group>,
+}
+
+impl Comparison {
+    /// Joins the sides.
+    pub fn new(sides: &[Side], spec: &CompareSpec) -> Result<Self, Error> {
+        let x = level_column(sides, &spec.x)?;
+        let mut keys: Vec<&str> =
+            KEYS.into_iter().filter(|key| sides.iter().all(|side| has(side, key)) && *key != x).collect();
+        // Levels of another kind would be told apart by values nobody asked for.
+        keys.retain(|key| GROUP.contains(key) || varies_alike(sides, key));
+        let group_keys: Vec<&str> = keys.iter().copied().filter(|key| GROUP.contains(key)).collect();
+        let mut abouts: Vec<Vec<(String, String)>> = Vec::new();
+        for row in sides.iter().flat_map(|side| &side.rows) {
+            let about = group_keys.iter().map(|key| ((*key).to_owned(), cell(&row.cells, key))).collect();
+            if !abouts.contains(&about) {
+                abouts.push(about);
+            }
+        }
+        let level_keys: Vec<&str> = keys.into_iter().filter(|key| !GROUP.contains(key)).collect();
+        let groups = abouts.into_iter().map(|about| group(sides, spec, &x, &level_keys, about)).collect();
+        Ok(Comparison { labels: sides.iter().map(|side| side.label.clone()).collect(), x, groups })
+    }
+
+    /// All tables as Markdown.
+    pub fn markdown(&self) -> String {
+        let mut out = String::new();
+        for group in &self.groups {
+            out += &format!("## {}\n\n", crate::style::harmless_line(&group.heading()));
+            for metric in &group.metrics {
+                if metric.table.rows.is_empty() {
+                    out += &format!("{}: missing for this group\n\n", metric.metric);
+                } else {
+                    out += &format!("### {}\n\n{}\n", named(&metric.metric), metric.table.markdown());
+                }
+            }
+            out += &format!("### Valid Max Concurrency Summary\n\n{}\n", group.summary.markdown());
+        }
+        out
+    }
+
+    /// File names and texts of all tables as CSV.
+    pub fn csv(&self) -> Vec<(String, String)> {
+        let mut files = Vec::new();
+        for group in &self.groups {
+            let values: Vec<&str> = group.about.iter().map(|(_, value)| value.as_str()).collect();
+            for metric in &group.metrics {
+                files.push((safe(&format!("{}__{}", values.join("_"), metric.metric)), metric.table.csv()));
+            }
+            let name = format!("{}__Valid_Max_Concurrency_Summary", values.join("_"));
+            files.push((safe(&name), group.summary.csv()));
+        }
+        files
+    }
+}
+
+impl Group {
+    /// What it is about, in one line.
+    pub fn heading(&self) -> String {
+        if self.about.is_empty() {
+            return "All results".into();
+        }
+        let parts: Vec<String> = self.about.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+        parts.join(", ")
+    }
+}
+
+/// The bare headings of vLLM's tables with the name of their metric.
+pub(super) fn named(metric: &str) -> &str {
+    match metric {
+        "P99" => "P99 TPOT (ms)",
+        "Median" => "Median TPOT (ms)",
+        other => other,
+    }
+}
+
+fn safe(name: &str) -> String {
+    let clean = |character: char| {
+        if character.is_ascii_alphanumeric() || "._-".contains(character) { character } else { '_' }
+    };
+    name.chars().map(clean).take(176).collect::<String>() + ".csv"
+}
+
+fn has(side: &Side, key: &str) -> bool {
+    side.rows.iter().any(|row| row.cells.get(key).is_some_and(|value| *value != Value::Null))
+}
+
+/// Whether a second column of levels takes the same values on all sides.
+fn varies_alike(sides: &[Side], key: &str) -> bool {
+    let values = |side: &Side| {
+        let mut values: Vec<String> = side.rows.iter().map(|row| cell(&row.cells, key)).collect();
+        values.sort();
+        values.dedup();
+        values
+    };
+    sides.windows(2).all(|pair| values(&pair[0]) == values(&pair[1]))
+}
+
+/// The column of the load level: the one asked for, another name of it, or the request rate.
+fn level_column(sides: &[Side], wanted: &str) -> Result<String, Error> {
+    let mut names = vec![wanted];
+    if CONCURRENCY.contains(&wanted) {
+        names.extend(CONCURRENCY);
+        names.push("qps");
+    }
+    let found = names.into_iter().find(|name| sides.iter().all(|side| has(side, name)));
+    found.map(str::to_owned).ok_or_else(|| Error::Key {
+        label: sides.iter().map(|side| side.label.as_str()).collect::<Vec<_>>().join(", "),
+        problem: tacho_metrics::Error::Missing { key: wanted.to_owned() },
+    })
+}
+
+fn cell(cells: &Dict, key: &str) -> String {
+    match cells.get(key) {
+        Some(Value::Float(number)) => significant(*number),
+        Some(value) => plain(value),
+        None => String::new(),
+    }
+}
+
+fn number(cells: &Dict, key: &str) -> Option<f64> {
+    match cells.get(key)? {
+        Value::Str(text) => text.trim().parse().ok(),
+        other => other.as_f64(),
+    }
+}
+
+fn group(sides: &[Side], spec: &CompareSpec, x: &str, keys: &[&str], about: Vec<(String, String)>) -> Group {
+    let (ttft, tpot) = match spec.latency {
+        Latency::P99 => ("P99 TTFT (ms)", "P99"),
+        Latency::Median => ("Median TTFT (ms)", "Median"),
+    };
+    let members: Vec<Vec<&Row>> = sides
+        .iter()
+        .map(|side| {
+            let belongs = |row: &&Row| about.iter().all(|(key, value)| cell(&row.cells, key) == *value);
+            side.rows.iter().filter(belongs).collect()
+        })
+        .collect();
+    let metrics: Vec<MetricTable> =
+        [THROUGHPUT, ttft, tpot].into_iter().map(|metric| metric_table(sides, &members, metric, x, keys)).collect();
+    let summary = summary(sides, spec, x, &metrics);
+    Group { about, metrics, summary }
+}
+
+/// The level of a row and what else tells it apart.
+type Level = (f64, Vec<String>);
+
+fn metric_table(sides: &[Side], members: &[Vec<&Row>], metric: &str, x: &str, keys: &[&str]) -> MetricTable {
+    let level = |row: &Row| -> Option<Level> {
+        Some((number(&row.cells, x)?, keys.iter().map(|key| cell(&row.cells, key)).collect()))
+    };
+    let mut levels: Vec<Level> = Vec::new();
+    let mut values: Vec<Vec<(Level, f64)>> = Vec::new();
+    for rows in members {
+        let found: Vec<(Level, f64)> =
+            rows.iter().filter_map(|row| Some((level(row)?, number(&row.cells, metric)?))).collect();
+        levels.extend(found.iter().map(|(level, _)| level.clone()));
+        values.push(found);
+    }
+    levels.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    levels.dedup();
+    // Repeated runs at one level count as their mean.
+    let at = |side: usize, level: &Level| {
+        let same: Vec<f64> = values[side].iter().filter(|(other, _)| other == level).map(|(_, value)| *value).collect();
+        (!same.is_empty()).then(|| tacho_metrics::statistics::mean(&same))
+    };
+    let mut headings: Vec<String> = vec![x.to_owned()];
+    headings.extend(keys.iter().map(|key| (*key).to_owned()));
+    for (side, name) in sides.iter().enumerate() {
+        headings.push(name.label.clone());
+        if side > 0 {
+            headings.push(format!("Ratio 1 vs {}", side + 1));
+        }
+    }
+    let rows = levels.iter().map(|level| {
+        let mut row = vec![whole(level.0)];
+        row.extend(level.1.iter().map(|key| Value::from(key.as_str())));
+        let base = at(0, level);
+        for side in 0..sides.len() {
+            let value = at(side, level);
+            row.push(Value::from(value));
+            if side > 0 {
+                row.push(Value::from(ratio(metric, base, value)));
+            }
+        }
+        row
+    });
+    let points = (0..sides.len())
+        .map(|side| levels.iter().filter_map(|level| Some((level.0, at(side, level)?))).collect())
+        .collect();
+    MetricTable { metric: metric.to_owned(), table: Table { headings, rows: rows.collect() }, points }
+}
+
+/// Above 1 is better than the first side, whatever the number.
+fn ratio(metric: &str, base: Option<f64>, value: Option<f64>) -> Option<f64> {
+    let (base, value) = (base?, value?);
+    let ratio = if metric == THROUGHPUT { value / base } else { base / value };
+    ratio.is_finite().then_some(ratio)
+}
+
+/// A number without a fraction as a whole one.
+fn whole(number: f64) -> Value {
+    if number.fract() == 0.0 && number.abs() < 1e15 { Value::Int(number as i64) } else { Value::Float(number) }
+}
+
+fn summary(sides: &[Side], spec: &CompareSpec, x: &str, metrics: &[MetricTable]) -> Table {
+    let bound = |name: &str, (limit, slack): (f64, f64)| {
+        let most = limit * (1.0 + slack / 100.0);
+        format!("Max {x} ({name} ≤ {}–{} ms (+{}%))", significant(limit), significant(most), significant(slack))
+    };
+    let headings = vec![
+        "Configuration".into(),
+        bound("TTFT", spec.ttft),
+        bound("TPOT", spec.tpot),
+        format!("Max {x} (Both)"),
+        "Output Tput @ Both (tok/s)".into(),
+        "TTFT @ Both (ms)".into(),
+        "TPOT @ Both (ms)".into(),
+    ];
+    let rows = sides.iter().enumerate().map(|(side, name)| {
+        let points = |at: usize| metrics[at].points[side].as_slice();
+        let most = |(limit, slack): (f64, f64)| limit * (1.0 + slack / 100.0);
+        let largest = |at: usize, limit: f64| {
+            points(at).iter().filter(|(_, value)| *value <= limit).map(|(level, _)| *level).reduce(f64::max)
+        };
+        let value =
+            |at: usize, level: f64| points(at).iter().find(|(other, _)| *other == level).map(|(_, value)| *value);
+        let passes = |level: f64| {
+            value(1, level).is_some_and(|value| value <= most(spec.ttft))
+                && value(2, level).is_some_and(|value| value <= most(spec.tpot))
+        };
+        let both = points(1).iter().map(|(level, _)| *level).filter(|&level| passes(level)).reduce(f64::max);
+        let gap = both.is_some_and(|both| points(1).iter().any(|(level, _)| *level < both && !passes(*level)));
+        let shown = match both {
+            Some(level) if gap => Value::from(format!("{} (a smaller level fails)", significant(level))),
+            level => level.map_or(Value::Null, whole),
+        };
+        let at_both = |at: usize| Value::from(both.and_then(|level| value(at, level)));
+        let level = |level: Option<f64>| level.map_or(Value::Null, whole);
+        vec![
+            Value::from(name.label.as_str()),
+            level(largest(1, most(spec.ttft))),
+            level(largest(2, most(spec.tpot))),
+            shown,
+            at_both(0),
+            at_both(1),
+            at_both(2),
+        ]
+    });
+    Table { headings, rows: rows.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_metrics::compare::Confidence;
+
+    fn side(label: &str, levels: &[f64], throughput: f64, ttft: f64, tpot: f64) -> Side {
+        let row = |level: f64| {
+            let mut cells = Dict::new();
+            cells.set("Test name", "serving_x");
+            cells.set("Model", "m/a,b");
+            cells.set("Input Len", 128.0);
+            cells.set("# of max concurrency.", level);
+            cells.set(THROUGHPUT, throughput * level);
+            cells.set("P99 TTFT (ms)", ttft * level);
+            cells.set("P99", tpot * level);
+            Row { cells, run: None }
+        };
+        Side { label: label.into(), rows: levels.iter().map(|&level| row(level)).collect() }
+    }
+
+    fn spec() -> CompareSpec {
+        CompareSpec {
+            x: "# of max concurrency.".into(),
+            latency: Latency::P99,
+            ttft: (3000.0, 5.0),
+            tpot: (100.0, 5.0),
+            confidence: Confidence::NinetyFive,
+            keys: None,
+        }
+    }
+
+    #[test]
+    fn ratios_and_largest_loads() {
+        let sides = [
+            side("a", &[12.0, 16.0, 24.0, 64.0], 100.0, 70.0, 1.2),
+            side("b", &[12.0, 16.0, 32.0, 64.0, 128.0], 150.0, 70.0 / 1.5, 0.8),
+        ];
+        let comparison = Comparison::new(&sides, &spec()).unwrap();
+        let group = &comparison.groups[0];
+        assert_eq!(group.heading(), "Model: m/a,b, Input Len: 128");
+        for metric in &group.metrics {
+            for row in &metric.table.rows {
+                let level = row[0].as_f64().unwrap();
+                match row[3].as_f64() {
+                    Some(ratio) => assert!((ratio - 1.5).abs() < 1e-9 && [12.0, 16.0, 64.0].contains(&level)),
+                    None => assert!([24.0, 32.0, 128.0].contains(&level), "{level}"),
+                }
+            }
+        }
+        let cells =
+            |row: usize| group.summary.rows[row][1..5].iter().map(|cell| cell.as_f64().unwrap()).collect::<Vec<_>>();
+        assert_eq!(cells(0), [24.0, 64.0, 24.0, 2400.0]);
+        assert_eq!(cells(1), [64.0, 128.0, 64.0, 9600.0]);
+        assert_eq!(group.summary.headings[1], "Max # of max concurrency. (TTFT ≤ 3000–3150 ms (+5%))");
+        assert!(comparison.csv()[0].0.starts_with("m_a_b_128__Output_Tput__tok_s_"));
+    }
+
+    #[test]
+    fn a_level_above_a_failing_one_is_marked() {
+        let mut side = side("a", &[1.0, 2.0, 4.0], 10.0, 100.0, 1.0);
+        side.rows[1].cells.set("P99", 1000.0);
+        let comparison = Comparison::new(&[side], &spec()).unwrap();
+        assert_eq!(comparison.groups[0].summary.rows[0][3], Value::from("4 (a smaller level fails)"));
+    }
+
+    #[test]
+    fn a_missing_level_column_is_named() {
+        let mut spec = spec();
+        spec.x = "nope".into();
+        let error = Comparison::new(&[side("a", &[1.0], 1.0, 1.0, 1.0)], &spec).unwrap_err();
+        assert!(error.to_string().starts_with("a: nope is "), "{error}");
+    }
+}

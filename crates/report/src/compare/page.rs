@@ -1,0 +1,136 @@
+//! A comparison as one page: tables with colours, and a chart for each number.
+
+use std::fmt::Write;
+
+use tacho_core::json::Value;
+
+use super::join::{Comparison, MetricTable, named};
+use super::{CompareSpec, Verdicts};
+use crate::html::{escape, page};
+use crate::markdown::{Table, plain};
+use crate::plots::{
+    AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Rect, ScaleKind, Scene, Series, Stroke, category, draw_legend,
+    legend_width, svg,
+};
+
+impl Comparison {
+    /// The page, with the verdicts on top.
+    pub fn html(&self, verdicts: &[Verdicts], spec: &CompareSpec) -> String {
+        let mut body = String::new();
+        for verdict in verdicts {
+            put(&mut body, &format!("<h2>{}</h2>\n", escape(&verdict.title)));
+            let table = verdict.table(spec);
+            put(&mut body, &html_table(&table, |row, at| verdict_class(&table, row, at)));
+        }
+        for group in &self.groups {
+            put(&mut body, &format!("<h2>{}</h2>\n", escape(&group.heading())));
+            for metric in &group.metrics {
+                let title = escape(named(&metric.metric));
+                if metric.table.rows.is_empty() {
+                    put(&mut body, &format!("<p>{title}: missing for this group</p>\n"));
+                    continue;
+                }
+                put(&mut body, &format!("<h3>{title}</h3>\n<div class=\"pair\">\n"));
+                put(&mut body, &html_table(&metric.table, |row, at| self.value_class(metric, spec, row, at)));
+                put(&mut body, &svg(&self.chart(metric, spec)));
+                body.push_str("</div>\n");
+            }
+            body.push_str("<h3>Valid Max Concurrency Summary</h3>\n");
+            put(&mut body, &html_table(&group.summary, |_, at| if at == 3 { "good" } else { "" }));
+        }
+        page(&format!("Comparison: {}", self.labels.join(", ")), &body)
+    }
+
+    fn limit(metric: &MetricTable, spec: &CompareSpec) -> Option<(f64, f64)> {
+        match metric.metric.as_str() {
+            name if name.contains("TTFT") => Some(spec.ttft),
+            "P99" | "Median" => Some(spec.tpot),
+            _ => None,
+        }
+    }
+
+    fn value_class(&self, metric: &MetricTable, spec: &CompareSpec, row: usize, at: usize) -> &'static str {
+        let heading = &metric.table.headings[at];
+        if heading.starts_with("Ratio 1 vs ") {
+            return "ratio";
+        }
+        let value = metric.table.rows[row][at].as_f64();
+        match (Self::limit(metric, spec), value) {
+            (Some((limit, _)), Some(value)) if self.labels.contains(heading) && value <= limit => "good",
+            (Some((limit, slack)), Some(value))
+                if self.labels.contains(heading) && value <= limit * (1.0 + slack / 100.0) =>
+            {
+                "close"
+            }
+            _ => "",
+        }
+    }
+
+    fn chart(&self, metric: &MetricTable, spec: &CompareSpec) -> Scene {
+        let all = || metric.points.iter().flatten();
+        let mut series = Vec::new();
+        let mut entries = Vec::new();
+        for (side, points) in metric.points.iter().enumerate() {
+            let stroke = Stroke::solid(category(side), 1.8);
+            let hints = points.iter().map(|(x, y)| format!("{}: {x}, {y:.2}", self.labels[side])).collect();
+            entries.push(LegendEntry::Line(stroke.clone(), Marker::Disc, self.labels[side].clone()));
+            series.push(Series::Line { points: points.clone(), stroke, marker: Marker::Disc, hints });
+        }
+        let ys: Vec<f64> = all().map(|point| point.1).collect();
+        let mut top = ys.iter().copied().fold(0.0, f64::max);
+        if let Some((limit, _)) = Self::limit(metric, spec) {
+            let (name, code) = if metric.metric.contains("TTFT") { ("TTFT", 0xD6_27_28) } else { ("TPOT", 0x1F_77_B4) };
+            let stroke = Stroke::dashed(Color::hex(code), 1.2, &[5.0, 3.0]);
+            series.push(Series::Level { y: limit, stroke, name: format!("{name} limit: {limit:?} ms") });
+            // A limit far above everything would flatten the curves.
+            if limit <= top * 3.0 {
+                top = top.max(limit);
+            }
+        }
+        let panel = Panel {
+            title: vec![format!("{} vs {}", named(&metric.metric), self.x)],
+            x: AxisSpec::over(self.x.as_str(), ScaleKind::Linear, all().map(|point| point.0)),
+            y: AxisSpec::linear(named(&metric.metric), 0.0, top * 1.08),
+            grid: Grid::Both,
+            series,
+        };
+        let legend = legend_width(&entries);
+        let mut scene = Scene::new(430.0 + legend, 300.0);
+        panel.draw(&mut scene, Rect { x: 66.0, y: 28.0, width: 340.0, height: 225.0 });
+        draw_legend(&mut scene, (416.0, 28.0), &entries);
+        scene
+    }
+}
+
+fn verdict_class(table: &Table, row: usize, at: usize) -> &'static str {
+    match (at, &table.rows[row][at]) {
+        (5, Value::Str(text)) if text == "better" => "good",
+        (5, Value::Str(text)) if text == "worse" => "bad",
+        _ => "",
+    }
+}
+
+fn html_table(table: &Table, class: impl Fn(usize, usize) -> &'static str) -> String {
+    let mut out = String::from("<table><thead><tr>");
+    for heading in &table.headings {
+        put(&mut out, &format!("<th>{}</th>", escape(heading)));
+    }
+    out.push_str("</tr></thead><tbody>\n");
+    for (row, cells) in table.rows.iter().enumerate() {
+        out.push_str("<tr>");
+        for (at, value) in cells.iter().enumerate() {
+            let text = match value {
+                Value::Float(number) if number.is_finite() => format!("{number:.2}"),
+                other => escape(&plain(other)),
+            };
+            let number = if value.as_f64().is_some() { "n " } else { "" };
+            put(&mut out, &format!("<td class=\"{number}{}\">{text}</td>", class(row, at)));
+        }
+        out.push_str("</tr>\n");
+    }
+    out + "</tbody></table>\n"
+}
+
+fn put(out: &mut String, text: &str) {
+    out.write_str(text).expect("writing to a string does not fail");
+}

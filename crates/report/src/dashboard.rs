@@ -1,0 +1,248 @@
+//! `tacho report`: the tables of vLLM's dashboard from a folder of results.
+
+mod command;
+
+use std::path::Path;
+
+use tacho_core::json::{Dict, Value, dumps, parse};
+
+use self::command::Flags;
+use crate::headings::{LATENCY, SERVING, THROUGHPUT, is_serving_result, row};
+use crate::json::write_whole;
+use crate::markdown::Table;
+use crate::{Error, results};
+
+/// Files that earlier reports and other tools leave among results.
+const NOT_RESULTS: [&str; 3] = ["benchmark_results.json", "_sla_summary.json", ".pytorch.json"];
+
+/// The kind of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Latency,
+    Throughput,
+    Serving,
+}
+
+impl Kind {
+    /// By what the result holds; its name does not matter.
+    fn of(result: &Dict) -> Option<Self> {
+        let has = |key: &str| result.get(key).is_some();
+        match result {
+            result if is_serving_result(result) => Some(Kind::Serving),
+            _ if has("avg_latency") && has("percentiles") => Some(Kind::Latency),
+            _ if has("elapsed_time") && has("requests_per_second") => Some(Kind::Throughput),
+            _ => None,
+        }
+    }
+}
+
+/// The tables of a folder.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Dashboard {
+    latency: Vec<Dict>,
+    throughput: Vec<Dict>,
+    serving: Vec<Dict>,
+    /// Files that hold no result.
+    pub skipped: Vec<String>,
+}
+
+impl Dashboard {
+    /// Reads all results directly in `folder`.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let mut dashboard = Dashboard::default();
+        for path in results::files_in(folder, ".json")? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if NOT_RESULTS.iter().any(|ending| name.ends_with(ending)) {
+                continue;
+            }
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let commands = commands(&path.with_extension("commands"))?;
+            let mut found = false;
+            for result in results::read(&path)? {
+                found |= dashboard.add(&stem, result, commands.as_ref())?;
+            }
+            if !found {
+                dashboard.skipped.push(name);
+            }
+        }
+        for rows in [&mut dashboard.latency, &mut dashboard.throughput, &mut dashboard.serving] {
+            rows.sort_by(|a, b| name_of(a).cmp(name_of(b)));
+        }
+        Ok(dashboard)
+    }
+
+    fn add(&mut self, stem: &str, mut result: Dict, commands: Option<&Dict>) -> Result<bool, Error> {
+        let Some(kind) = Kind::of(&result) else { return Ok(false) };
+        let flags = |key: &str| commands.and_then(|dict| dict.get(key)).and_then(Value::as_str).map(Flags::parse);
+        if kind == Kind::Serving {
+            if let Some(rate) = result.get("request_rate").cloned() {
+                result.set("qps", rate);
+            }
+            // The metadata that the suite hands to the client says the same as the server's command.
+            for (key, column) in [("tensor_parallel_size", "tp_size"), ("pipeline_parallel_size", "pp_size")] {
+                if let Some(value) = result.get(key).and_then(Value::as_str).and_then(|text| text.parse::<i64>().ok()) {
+                    result.set(column, value);
+                }
+            }
+            let server =
+                [("tensor-parallel-size", "tp_size"), ("pipeline-parallel-size", "pp_size"), ("dtype", "dtype")];
+            let client = [
+                ("dataset-name", "dataset_name"),
+                ("random-input-len", "input_len"),
+                ("random-output-len", "output_len"),
+                ("request-rate", "qps"),
+            ];
+            for (command, columns) in [("server_command", &server[..]), ("client_command", &client[..])] {
+                let Some(flags) = flags(command) else { continue };
+                for (flag, column) in columns {
+                    if let Some(value) = flags.get(flag) {
+                        result.set(*column, value.clone());
+                    }
+                }
+            }
+        }
+        if kind == Kind::Latency {
+            in_milliseconds(&mut result);
+        }
+        if let Some(commands) = commands {
+            result.update(commands);
+        }
+        result.set("test_name", stem);
+        if let Some(gpus) = result.get("gpu_type").and_then(Value::as_str).map(counted) {
+            result.set("gpu_type", gpus);
+        }
+        match kind {
+            Kind::Latency => self.latency.push(row(LATENCY, &result)),
+            Kind::Throughput => self.throughput.push(row(THROUGHPUT, &result)),
+            Kind::Serving => self.serving.push(row(SERVING, &result)),
+        }
+        Ok(true)
+    }
+
+    fn tables(&self) -> [(&'static str, &'static str, &[Dict], Vec<&'static str>); 3] {
+        let order = |columns: &[(&'static str, &'static str)]| columns.iter().map(|column| column.1).collect();
+        [
+            ("Latency tests", "latency", &self.latency, order(LATENCY)),
+            ("Throughput tests", "throughput", &self.throughput, order(THROUGHPUT)),
+            ("Serving tests", "serving", &self.serving, order(SERVING)),
+        ]
+    }
+
+    /// Whether there is nothing to show.
+    pub fn is_empty(&self) -> bool {
+        self.tables().iter().all(|table| table.2.is_empty())
+    }
+
+    /// The tables as Markdown, followed by all numbers as JSON.
+    pub fn markdown(&self) -> String {
+        let mut out = String::new();
+        let mut numbers = Dict::new();
+        for (title, key, rows, order) in self.tables() {
+            let table = Table::of(rows, &order);
+            if !rows.is_empty() {
+                out += &format!("## {title}\n\n{}\n", table.markdown());
+            }
+            numbers.set(key, by_column(&table));
+        }
+        out + &format!(
+            "## JSON of the tables\n\n```json\n{}\n```\n",
+            dumps(&Value::Dict(numbers)).replace('`', "\\u0060")
+        )
+    }
+
+    /// All rows as a list of objects with headings as keys: what comparisons read.
+    pub fn rows(&self) -> Value {
+        let rows = self.tables().into_iter().flat_map(|(_, _, rows, order)| {
+            let table = Table::of(rows, &order);
+            let row = move |cells: Vec<Value>| Value::Dict(table.headings.iter().cloned().zip(cells).collect());
+            table.rows.clone().into_iter().map(row).collect::<Vec<_>>()
+        });
+        Value::List(rows.collect())
+    }
+
+    /// Writes both into `folder`.
+    pub fn save(&self, folder: &Path) -> Result<(), Error> {
+        let write = |name: &str, text: String| {
+            write_whole(&folder.join(name), |out| std::io::Write::write_all(out, text.as_bytes()))
+        };
+        write("benchmark_results.md", self.markdown())?;
+        write("benchmark_results.json", dumps(&self.rows()))
+    }
+}
+
+fn name_of(row: &Dict) -> &str {
+    row.get("Test name").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The commands beside a result, if there are any.
+fn commands(path: &Path) -> Result<Option<Dict>, Error> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    match parse(&results::read_text(path)?) {
+        Ok(Value::Dict(dict)) => Ok(Some(dict)),
+        _ => Err(Error::NotAResult { path: path.to_owned(), problem: "not a JSON object of commands".into() }),
+    }
+}
+
+fn in_milliseconds(result: &mut Dict) {
+    let scaled = |value: &Value| value.as_f64().map(|seconds| seconds * 1000.0);
+    if let Some(mean) = result.get("avg_latency").and_then(scaled) {
+        result.set("avg_latency", mean);
+    }
+    let percentiles = result.get("percentiles").and_then(Value::as_dict).cloned().unwrap_or_default();
+    for (percent, value) in percentiles.iter() {
+        if let Some(value) = scaled(value) {
+            result.set(format!("P{percent}"), value);
+        }
+    }
+}
+
+/// `T` on each of four lines is `4xT`.
+fn counted(gpus: &str) -> String {
+    let lines: Vec<&str> = gpus.lines().filter(|line| !line.is_empty()).collect();
+    lines.first().map_or_else(String::new, |first| format!("{}x{first}", lines.len()))
+}
+
+/// The table by columns, then row numbers.
+fn by_column(table: &Table) -> Dict {
+    let column = |at: usize| {
+        let cells = table.rows.iter().enumerate().map(|(row, cells)| (row.to_string(), cells[at].clone()));
+        Value::Dict(cells.collect())
+    };
+    table.headings.iter().enumerate().map(|(at, heading)| (heading.clone(), column(at))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_all_kinds_become_tables() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write(
+            "b.json",
+            r#"{"duration": 1.0, "completed": 3, "request_throughput": 3.0, "p99_tpot_ms": 9.5, "request_rate": "inf"}"#,
+        );
+        write(
+            "b.commands",
+            r#"{"server_command": "vllm serve m --tensor-parallel-size=2", "gpu_type": "H200\nH200\n",
+                "client_command": "vllm bench serve --random-input-len 128 --request-rate 4"}"#,
+        );
+        write("a.json", r#"{"avg_latency": 0.5, "percentiles": {"50": 0.25, "99": 1.5}}"#);
+        write("c.json", r#"{"elapsed_time": 2.0, "requests_per_second": 4.0, "num_requests": 8}"#);
+        write("d.json", r#"{"other": 1}"#);
+        let dashboard = Dashboard::read(folder.path()).unwrap();
+        let text = dashboard.markdown();
+        assert!(text.contains("| Test name | Mean latency (ms) | Median latency (ms) | P99 latency (ms) |"), "{text}");
+        assert!(text.contains("| b         |       128 |       2 | 2xH200 |         3 |    4 |"), "{text}");
+        assert_eq!(dashboard.skipped, ["d.json"]);
+        dashboard.save(folder.path()).unwrap();
+        let rows = results::read(&folder.path().join("benchmark_results.json")).unwrap();
+        assert_eq!(rows.len(), 3);
+        assert_eq!(rows[2].get("P99"), Some(&Value::Float(9.5)));
+        // A second report does not read the first.
+        assert_eq!(Dashboard::read(folder.path()).unwrap(), dashboard);
+    }
+}

@@ -1,0 +1,89 @@
+//! The flags of a recorded command line.
+
+use tacho_core::json::Value;
+
+/// Flags and their values, without the dashes.
+pub(super) struct Flags(Vec<(String, Value)>);
+
+impl Flags {
+    /// Reads a shell command; its first two words are the program.
+    pub(super) fn parse(command: &str) -> Self {
+        let words = split(command);
+        let mut flags = Vec::new();
+        let mut at = 2;
+        while let Some(word) = words.get(at) {
+            at += 1;
+            let Some(flag) = word.strip_prefix("--") else { continue };
+            if let Some((name, value)) = flag.split_once('=') {
+                flags.push((name.replace('_', "-"), typed(value)));
+            } else if let Some(value) = words.get(at).filter(|next| !next.starts_with("--")) {
+                flags.push((flag.replace('_', "-"), typed(value)));
+                at += 1;
+            } else {
+                flags.push((flag.replace('_', "-"), Value::Bool(true)));
+            }
+        }
+        Flags(flags)
+    }
+
+    /// The last value of a flag.
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.iter().rev().find(|(flag, _)| flag == name).map(|(_, value)| value)
+    }
+}
+
+fn typed(text: &str) -> Value {
+    let decimal = text.contains('.') && text.bytes().all(|byte| byte.is_ascii_digit() || b".-".contains(&byte));
+    match text {
+        "null" => Value::Null,
+        "true" => Value::Bool(true),
+        "false" => Value::Bool(false),
+        _ => match text.parse::<i64>() {
+            Ok(number) => Value::Int(number),
+            Err(_) => text.parse().ok().filter(|_| decimal).map_or_else(|| Value::from(text), Value::Float),
+        },
+    }
+}
+
+/// The words of a shell command: blanks part them, quotes and backslashes keep them together.
+fn split(command: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut characters = command.chars();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (Some(open), close) if open == close => quote = None,
+            (Some('\''), other) => word.get_or_insert_default().push(other),
+            (_, '\\') => word.get_or_insert_default().extend(characters.next()),
+            (Some(_), other) => word.get_or_insert_default().push(other),
+            (None, open @ ('\'' | '"')) => {
+                quote = Some(open);
+                word.get_or_insert_default();
+            }
+            (None, blank) if blank.is_whitespace() => words.extend(word.take()),
+            (None, other) => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_follow_the_shell() {
+        assert_eq!(split(r#"a 'b c' "d \"e" f\ g '' h"#), ["a", "b c", "d \"e", "f g", "", "h"]);
+    }
+
+    #[test]
+    fn values_have_types() {
+        let flags = Flags::parse("vllm serve --a=1 --b_c 2.5 --d --e inf --a 3 --f x");
+        assert_eq!(flags.get("a"), Some(&Value::Int(3)));
+        assert_eq!(flags.get("b-c"), Some(&Value::Float(2.5)));
+        assert_eq!(flags.get("d"), Some(&Value::Bool(true)));
+        assert_eq!((flags.get("e"), flags.get("g")), (Some(&Value::from("inf")), None));
+    }
+}

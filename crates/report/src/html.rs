@@ -1,0 +1,50 @@
+//! Pages for a browser: each one file, with nothing fetched from anywhere.
+
+pub mod timeline;
+
+const PAGE_STYLE: &str = include_str!("html/page.css");
+
+/// `text` as HTML text or attribute value; what moves a cursor or changes the reading order is made visible.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in crate::style::harmless_line(text).chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// A page of text, tables and pictures.
+pub(crate) fn page(title: &str, body: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{0}</title>\n<style>\n{PAGE_STYLE}</style>\n</head>\n<body>\n<h1>{0}</h1>\n{body}</body>\n</html>\n",
+        escape(title)
+    )
+}
+
+/// A page of named pictures.
+pub fn picture_page(title: &str, pictures: &[(String, crate::plots::Scene)]) -> String {
+    let picture = |(name, scene): &(String, crate::plots::Scene)| {
+        format!("<h2>{}</h2>\n{}", escape(name), crate::plots::svg(scene))
+    };
+    page(title, &pictures.iter().map(picture).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_of_others_stays_text() {
+        assert_eq!(escape("<script>\"a\" & 'b'\u{202e}"), "&lt;script&gt;&quot;a&quot; &amp; &#39;b&#39;\\u202e");
+    }
+}

@@ -1,0 +1,206 @@
+//! `--plot-timeline`: every request as a row of coloured segments, on one page that opens quickly however many there
+//! are. The page gets the times as compressed arrays and draws only what a pixel can show.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use tacho_core::json::{Dict, Value, dumps};
+use tacho_metrics::{RunRecord, Sample};
+
+use super::escape;
+use crate::Error;
+use crate::json::write_whole;
+use crate::plots::number;
+
+const STYLE: &str = include_str!("timeline.css");
+const SCRIPT: &str = include_str!("timeline.js");
+/// Seconds per unit of the segments' ends: ten microseconds, a hundredth of what the page prints.
+const UNIT: f64 = 1e-5;
+/// An error text is cut to this many characters.
+const ERROR_LENGTH: usize = 300;
+
+/// The bounds between the three classes of gaps, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Thresholds(pub f64, pub f64);
+
+impl Thresholds {
+    /// The class of a gap in seconds: 1, 2 or 3; 0 is for the first token.
+    fn class(self, gap: f64) -> u8 {
+        if gap < self.0 / 1000.0 {
+            1
+        } else if gap < self.1 / 1000.0 {
+            2
+        } else {
+            3
+        }
+    }
+
+    fn names(self) -> [String; 4] {
+        let (a, b) = (number(self.0), number(self.1));
+        ["TTFT".into(), format!("ITL < {a}ms"), format!("{a}ms ≤ ITL < {b}ms"), format!("ITL ≥ {b}ms")]
+    }
+}
+
+/// Writes the page of `record`; says whether there was anything to draw.
+pub fn save(record: &RunRecord, thresholds: Thresholds, path: &Path) -> Result<bool, Error> {
+    if record.measured.samples.is_empty() {
+        return Ok(false);
+    }
+    write_whole(path, |out| write_page(record, thresholds, out))?;
+    Ok(true)
+}
+
+/// Writes the page of `record` to `out`.
+pub fn write_page(record: &RunRecord, thresholds: Thresholds, out: &mut impl Write) -> io::Result<()> {
+    let samples = &record.measured.samples;
+    let setup = &record.setup;
+    let title = format!("{} · {} · {} requests", setup.model_id, setup.backend, samples.len());
+    let segments = Segments::of(samples, thresholds);
+    write!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; \
+         style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>Timeline: {0}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <header><h1>{0}</h1><p id=\"help\">wheel: zoom (over an axis: that axis only) · drag: move · shift and drag: \
+         zoom to a box · double click: everything</p></header>\n\
+         <main><canvas id=\"plot\" tabindex=\"0\" aria-label=\"Timeline of all requests\"></canvas>\n\
+         <div id=\"legend\"></div><div id=\"tip\" hidden></div><div id=\"box\" hidden></div></main>\n\
+         <script type=\"application/json\" id=\"facts\">{1}</script>\n",
+        escape(&title),
+        in_script(&dumps(&Value::Dict(facts(samples, thresholds, segments.total)))),
+    )?;
+    for (name, bytes) in [("starts", starts(samples)), ("ends", segments.ends), ("classes", segments.classes)] {
+        writeln!(out, "<script type=\"application/octet-stream\" id=\"{name}\">{}</script>", packed(&bytes)?)?;
+    }
+    writeln!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>")
+}
+
+/// JSON text that cannot end the element it is in.
+fn in_script(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+/// What the page knows of the requests besides their times.
+fn facts(samples: &[Sample], thresholds: Thresholds, total: usize) -> Dict {
+    let whole = |of: fn(&Sample) -> u64| Value::List(samples.iter().map(|sample| Value::from(of(sample))).collect());
+    let mut dict = Dict::new();
+    dict.set("unit", UNIT);
+    dict.set("total", total);
+    dict.set("names", Value::List(thresholds.names().into_iter().map(Value::from).collect()));
+    dict.set("prompt", whole(|sample| sample.prompt_len));
+    dict.set("output", whole(|sample| sample.output_len));
+    dict.set("counts", whole(|sample| sample.itl.len() as u64 + 1));
+    // Texts repeat, so each is stored once.
+    let mut texts: Vec<Value> = Vec::new();
+    let mut errors = Dict::new();
+    let failed = samples.iter().enumerate().filter(|(_, sample)| !sample.error.is_empty());
+    for (at, sample) in failed {
+        let text = Value::from(crate::style::harmless_line(&shortened(&sample.error)));
+        let place = texts.iter().position(|known| *known == text).unwrap_or_else(|| {
+            texts.push(text);
+            texts.len() - 1
+        });
+        errors.set(at.to_string(), place);
+    }
+    dict.set("error_texts", Value::List(texts));
+    dict.set("errors", errors);
+    dict
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(ERROR_LENGTH) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// When each request was sent, in seconds after the first, as doubles.
+fn starts(samples: &[Sample]) -> Vec<u8> {
+    let first = samples.iter().map(|sample| sample.sent).fold(f64::INFINITY, f64::min);
+    samples.iter().flat_map(|sample| (sample.sent - first).to_le_bytes()).collect()
+}
+
+/// All segments of all requests one after another.
+struct Segments {
+    total: usize,
+    /// Lengths in units, 32 bits each: all lowest bytes first, then the next ones, so that the nearly constant
+    /// high bytes shrink to nothing.
+    ends: Vec<u8>,
+    /// Classes, four to a byte. They are stored because a rounded length may fall on the wrong side of a threshold.
+    classes: Vec<u8>,
+}
+
+impl Segments {
+    fn of(samples: &[Sample], thresholds: Thresholds) -> Self {
+        let total: usize = samples.iter().map(|sample| sample.itl.len() + 1).sum();
+        let mut ends = vec![0; total * 4];
+        let mut classes = vec![0; total.div_ceil(4)];
+        let mut at = 0;
+        for sample in samples {
+            let (mut time, mut before) = (0.0, 0);
+            let gaps = sample.itl.iter().map(|&gap| (gap, thresholds.class(gap)));
+            for (gap, class) in std::iter::once((sample.ttft, 0)).chain(gaps) {
+                time += gap;
+                // The ends are rounded, not the lengths, so that errors do not add up.
+                let end = (time / UNIT).round() as u64;
+                let length = u32::try_from(end.saturating_sub(before)).unwrap_or(u32::MAX);
+                before = end.max(before);
+                for (plane, byte) in length.to_le_bytes().into_iter().enumerate() {
+                    ends[plane * total + at] = byte;
+                }
+                classes[at / 4] |= class << (at % 4 * 2);
+                at += 1;
+            }
+        }
+        Segments { total, ends, classes }
+    }
+}
+
+fn packed(bytes: &[u8]) -> io::Result<String> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(6));
+    encoder.write_all(bytes)?;
+    Ok(STANDARD.encode(encoder.finish()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_have_their_lower_bound_inside() {
+        let thresholds = Thresholds(25.0, 50.0);
+        assert_eq!([0.0249, 0.025, 0.0499, 0.05].map(|gap| thresholds.class(gap)), [1, 2, 2, 3]);
+        assert_eq!(thresholds.names(), ["TTFT", "ITL < 25ms", "25ms ≤ ITL < 50ms", "ITL ≥ 50ms"]);
+        assert_eq!(Thresholds(0.5, 1.25).names()[2], "0.5ms ≤ ITL < 1.25ms");
+    }
+
+    #[test]
+    fn segments_keep_ends_and_classes() {
+        let sample = Sample { ttft: 0.1, itl: vec![0.02, 0.025, 0.7], ..Sample::default() };
+        let segments = Segments::of(&[sample], Thresholds(25.0, 50.0));
+        let length =
+            |at: usize| (0..4).rev().fold(0u32, |sum, plane| sum << 8 | u32::from(segments.ends[plane * 4 + at]));
+        assert_eq!([0, 1, 2, 3].map(length), [10_000, 2000, 2500, 70_000]);
+        assert_eq!(segments.classes, [0b11_10_01_00]);
+    }
+
+    #[test]
+    fn rounding_does_not_add_up() {
+        let sample = Sample { ttft: 0.0, itl: vec![4.4e-6; 1000], ..Sample::default() };
+        let segments = Segments::of(&[sample], Thresholds(25.0, 50.0));
+        let sum: u32 = segments.ends[..1001].iter().map(|&byte| u32::from(byte)).sum();
+        assert_eq!(sum, 440);
+    }
+
+    #[test]
+    fn long_errors_are_cut_between_characters() {
+        assert_eq!(shortened(&"é".repeat(301)).chars().count(), 301);
+        assert_eq!(shortened("short"), "short");
+    }
+}

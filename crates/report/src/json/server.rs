@@ -1,0 +1,48 @@
+//! What the server said of itself during the run: series in a detailed file, their summary in every one.
+
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::{SeriesKind, ServerMetrics};
+
+use super::Detail;
+
+/// The object under `server_metrics`.
+pub(super) fn metrics(metrics: &ServerMetrics, detail: Detail) -> Dict {
+    let mut dict = Dict::new();
+    dict.set("samples", metrics.times.len());
+    dict.set("prefix_cache_hit_rate", hit_rate(metrics));
+    dict.set("summary", summary(metrics));
+    if detail == Detail::PerRequest {
+        dict.set("times", floats(&metrics.times));
+        let series = metrics.series.iter().map(|series| (series.name.clone(), Value::List(floats(&series.values))));
+        dict.set("series", series.collect::<Dict>());
+    }
+    dict
+}
+
+/// Mean and maximum of gauges, growth of counters.
+fn summary(metrics: &ServerMetrics) -> Dict {
+    let entry = |series: &tacho_metrics::server_metrics::Series| {
+        let mut entry = Dict::new();
+        match series.kind {
+            SeriesKind::Gauge => {
+                entry.set("mean", series.mean());
+                entry.set("max", series.max());
+            }
+            SeriesKind::Counter => entry.set("growth", series.growth()),
+        }
+        (series.name.clone(), Value::Dict(entry))
+    };
+    metrics.series.iter().map(entry).collect()
+}
+
+/// Tokens found in the prefix cache among those looked for, during the run.
+fn hit_rate(metrics: &ServerMetrics) -> Option<f64> {
+    let growth = |name: &str| metrics.get(name).and_then(|series| series.growth());
+    let queries = growth("prefix_cache_queries_total").filter(|&queries| queries > 0.0)?;
+    Some(growth("prefix_cache_hits_total")? / queries)
+}
+
+/// JSON has no word for a value that was not there.
+fn floats(numbers: &[f64]) -> Vec<Value> {
+    numbers.iter().map(|&number| if number.is_finite() { Value::Float(number) } else { Value::Null }).collect()
+}

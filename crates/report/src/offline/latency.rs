@@ -1,0 +1,62 @@
+//! `tacho latency`.
+
+use std::path::Path;
+
+use tacho_core::json::{Dict, Value, float_repr};
+use tacho_metrics::offline::LatencyRecord;
+
+use super::records::{Metric, records as make_records};
+use super::{engine_keys, percentile_dict, simulated_line};
+
+/// The report.
+pub fn text(record: &LatencyRecord) -> String {
+    let mut lines = vec![format!("Avg latency: {} seconds", float_repr(record.average()))];
+    for (percent, value) in record.percentiles() {
+        lines.push(format!("{percent}% percentile latency: {} seconds", float_repr(value)));
+    }
+    if let Some(interval) = record.interval() {
+        let (low, high) = (float_repr(interval.low), float_repr(interval.high));
+        lines.push(format!("95% interval of the mean: {low} to {high} seconds"));
+    }
+    if let Some(drift) = record.drift() {
+        let direction = if drift.share > 0.0 { "slower" } else { "faster" };
+        let percent = drift.share.abs() * 100.0;
+        lines.push(format!(
+            "Note: iterations became {direction} by {percent:.0} % from first to last; raise --num-iters-warmup, or \
+             look for a machine that is heating up or shared."
+        ));
+    }
+    lines.extend(simulated_line(&record.engine));
+    lines.join("\n")
+}
+
+/// The result file.
+pub fn json(record: &LatencyRecord) -> Value {
+    let mut dict = Dict::new();
+    dict.set("model_id", record.model_id.as_str());
+    dict.set("avg_latency", record.average());
+    dict.set("latencies", record.latencies.iter().map(|&value| Value::Float(value)).collect::<Vec<_>>());
+    dict.set("percentiles", percentile_dict(&record.percentiles()));
+    let mut own = Dict::new();
+    if let Some(interval) = record.interval() {
+        own.set("avg_latency_ci95", vec![Value::Float(interval.low), Value::Float(interval.high)]);
+    }
+    if let Some(drift) = record.drift() {
+        own.set("drift", drift.share);
+    }
+    engine_keys(&mut own, &record.engine);
+    dict.set("tacho", own);
+    Value::Dict(dict)
+}
+
+/// The records of PyTorch's format.
+pub fn records(record: &LatencyRecord, args: &Dict, output_json: &Path) -> Vec<Value> {
+    let mut extra = Dict::new();
+    extra.set("avg_latency", record.average());
+    extra.set("percentiles", percentile_dict(&record.percentiles()));
+    make_records(
+        args,
+        output_json,
+        vec![Metric { name: "latency".to_owned(), values: record.latencies.clone(), extra }],
+    )
+}

@@ -1,0 +1,61 @@
+//! Records of PyTorch's benchmark format, for metrics that are lists.
+
+use std::path::Path;
+
+use tacho_core::json::{Dict, Value};
+
+/// One metric of a record.
+pub(super) struct Metric {
+    pub(super) name: String,
+    pub(super) values: Vec<f64>,
+    pub(super) extra: Dict,
+}
+
+/// One record per metric. `args` are all flags with their final values.
+pub(super) fn records(args: &Dict, output_json: &Path, metrics: Vec<Metric>) -> Vec<Value> {
+    let benchmark = benchmark(args, output_json);
+    let mut model = Dict::new();
+    model.set("name", args.get("model").cloned());
+    let record = |metric: Metric| {
+        let mut entry = Dict::new();
+        entry.set("name", metric.name);
+        entry.set("benchmark_values", metric.values.into_iter().map(Value::Float).collect::<Vec<_>>());
+        entry.set("extra_info", metric.extra);
+        let mut record = Dict::new();
+        record.set("benchmark", benchmark.clone());
+        record.set("model", model.clone());
+        record.set("metric", entry);
+        plain(Value::Dict(record))
+    };
+    metrics.into_iter().map(record).collect()
+}
+
+fn benchmark(args: &Dict, output_json: &Path) -> Dict {
+    let mode = args.get("compilation_config").and_then(|config| config.get("mode")).cloned().unwrap_or(Value::Null);
+    let level = args.get("optimization_level").cloned().unwrap_or_else(|| Value::from(""));
+    let eager = args.get("enforce_eager").is_some_and(Value::truthy)
+        || output_json.to_string_lossy().contains("eager")
+        || mode.as_str() == Some("0")
+        || mode.as_i64() == Some(0);
+    let mut extra = Dict::new();
+    extra.set("args", args.clone());
+    extra.set("compilation_config.mode", mode);
+    extra.set("optimization_level", level);
+    extra.set("use_compile", !eager);
+    let mut benchmark = Dict::new();
+    benchmark.set("name", "vLLM benchmark");
+    benchmark.set("extra_info", extra);
+    benchmark
+}
+
+/// This format spells every infinity as a text.
+fn plain(value: Value) -> Value {
+    match value {
+        Value::Float(number) if number.is_infinite() => Value::from("inf"),
+        Value::List(items) => Value::List(items.into_iter().map(plain).collect()),
+        Value::Dict(dict) => {
+            Value::Dict(dict.iter().map(|(key, item)| (key.to_owned(), plain(item.clone()))).collect())
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,108 @@
+//! `tacho startup`.
+
+use std::path::Path;
+
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::offline::{Phase, Start, StartupRecord, percentiles};
+use tacho_metrics::statistics::mean;
+
+use super::records::{Metric, records as make_records};
+use super::{engine_keys, percentile_dict, simulated_line};
+use crate::style::two;
+
+const WIDTH: usize = 60;
+const PHASES: [(Phase, &str); 2] = [(Phase::Cold, "COLD STARTUP:"), (Phase::Warm, "WARM STARTUP:")];
+
+fn title(metric: &str) -> &'static str {
+    match metric {
+        "startup" => "startup",
+        "compilation" => "compilation",
+        _ => "encoder compilation",
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), characters.as_str()))
+}
+
+/// The report.
+pub fn text(record: &StartupRecord) -> String {
+    let rule = "=".repeat(WIDTH);
+    let mut lines = vec![String::new(), rule.clone(), "STARTUP TIME BENCHMARK RESULTS".to_owned(), rule.clone()];
+    for (phase, heading) in PHASES {
+        lines.extend([String::new(), heading.to_owned()]);
+        let metrics = record.metrics(phase);
+        for (metric, values) in &metrics {
+            lines.push(format!("Avg {} time: {} seconds", title(metric), two(mean(values))));
+        }
+        for (metric, values) in &metrics {
+            lines.push(format!("{} time percentiles:", capital(title(metric))));
+            lines.extend(percentiles(values).iter().map(|(p, value)| format!("  {p}%: {} seconds", two(*value))));
+        }
+    }
+    lines.push(rule);
+    lines.extend(own_lines(record));
+    lines.join("\n")
+}
+
+/// What vLLM leaves out: the import, and the whole wait.
+fn own_lines(record: &StartupRecord) -> Vec<String> {
+    let average = |starts: &[Start], of: fn(&Start) -> f64| two(mean(&starts.iter().map(of).collect::<Vec<_>>()));
+    let mut lines = Vec::new();
+    for (phase, _) in PHASES {
+        let starts = record.starts(phase);
+        let (import, wall) = (average(starts, |start| start.import), average(starts, |start| start.wall));
+        lines.push(format!("From process start to ready ({}): {wall} seconds, {import} of them imports", phase.name()));
+    }
+    lines.push(
+        "Cold means empty vLLM, inductor and Triton caches; weights and the system's page cache stay warm.".to_owned(),
+    );
+    lines.extend(record.failures.iter().map(|failure| format!("Failed {failure}")));
+    lines.extend(simulated_line(&record.engine));
+    lines
+}
+
+fn list(values: &[f64]) -> Value {
+    Value::List(values.iter().map(|&value| Value::Float(value)).collect())
+}
+
+/// The result file.
+pub fn json(record: &StartupRecord) -> Value {
+    let mut dict = Dict::new();
+    for (phase, _) in PHASES {
+        for (metric, values) in record.metrics(phase) {
+            let stem = format!("{}_{metric}", phase.name());
+            dict.set(format!("avg_{stem}_time"), mean(&values));
+            dict.set(format!("{stem}_times"), list(&values));
+            dict.set(format!("{stem}_percentiles"), percentile_dict(&percentiles(&values)));
+        }
+    }
+    let mut own = Dict::new();
+    own.set("model_id", record.model_id.as_str());
+    for (phase, _) in PHASES {
+        let values = |of: fn(&Start) -> f64| record.starts(phase).iter().map(of).collect::<Vec<_>>();
+        own.set(format!("{}_import_times", phase.name()), list(&values(|start| start.import)));
+        own.set(format!("{}_wall_times", phase.name()), list(&values(|start| start.wall)));
+    }
+    own.set("failures", record.failures.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>());
+    engine_keys(&mut own, &record.engine);
+    dict.set("tacho", own);
+    Value::Dict(dict)
+}
+
+/// The records of PyTorch's format, with the ending of each one's file.
+pub fn records(record: &StartupRecord, args: &Dict, output_json: &Path) -> Vec<(String, Vec<Value>)> {
+    let mut files = Vec::new();
+    for (phase, _) in PHASES {
+        for (metric, values) in record.metrics(phase) {
+            let stem = format!("{}_{metric}", phase.name());
+            let mut extra = Dict::new();
+            extra.set(format!("{stem}_times"), list(&values));
+            extra.set(format!("{stem}_percentiles"), percentile_dict(&percentiles(&values)));
+            let entry = Metric { name: format!("avg_{stem}_time"), values: vec![mean(&values)], extra };
+            files.push((format!("{stem}.pytorch.json"), make_records(args, output_json, vec![entry])));
+        }
+    }
+    files
+}

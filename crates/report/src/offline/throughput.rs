@@ -1,0 +1,81 @@
+//! `tacho throughput`.
+
+use std::path::Path;
+
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::offline::ThroughputRecord;
+
+use super::records::{Metric, records as make_records};
+use super::{engine_keys, simulated_line};
+use crate::style::two;
+
+/// The report.
+pub fn text(record: &ThroughputRecord) -> String {
+    let mut lines = Vec::new();
+    if record.media_uncounted {
+        lines.push(
+            "\x1b[91mWARNING\x1b[0m: Multi-modal request with this backend detected. The following metrics are not \
+             accurate because image tokens are not counted. See vllm-project/vllm/issues/9778 for details."
+                .to_owned(),
+        );
+    }
+    lines.push(format!(
+        "Throughput: {} requests/s, {} total tokens/s, {} output tokens/s",
+        two(record.requests_per_second()),
+        two(record.tokens_per_second()),
+        two(record.output_tokens_per_second())
+    ));
+    lines.push(format!("Total num prompt tokens:  {}", record.prompt_tokens));
+    lines.push(format!("Total num output tokens:  {}", record.output_tokens));
+    if record.failed > 0 {
+        lines.push(format!("Failed requests:  {}", record.failed));
+    }
+    lines.extend(simulated_line(&record.engine));
+    if let Some(folder) = &record.engine.profile_dir {
+        lines.push(format!("Profile:  {folder} ({} s of the run started and stopped it)", two(record.profile_seconds)));
+    }
+    lines.join("\n")
+}
+
+fn vllm_keys(record: &ThroughputRecord) -> Dict {
+    let mut dict = Dict::new();
+    dict.set("model_id", record.model_id.as_str());
+    dict.set("elapsed_time", record.elapsed);
+    dict.set("num_requests", record.num_requests);
+    dict.set("total_num_tokens", record.total_tokens());
+    dict.set("requests_per_second", record.requests_per_second());
+    dict.set("tokens_per_second", record.tokens_per_second());
+    dict
+}
+
+/// The result file.
+pub fn json(record: &ThroughputRecord) -> Value {
+    let mut dict = vllm_keys(record);
+    let mut own = Dict::new();
+    own.set("num_prompt_tokens", record.prompt_tokens);
+    own.set("num_output_tokens", record.output_tokens);
+    own.set("output_tokens_per_second", record.output_tokens_per_second());
+    own.set("failed", record.failed);
+    own.set("profile_seconds", record.profile_seconds);
+    engine_keys(&mut own, &record.engine);
+    dict.set("tacho", own);
+    Value::Dict(dict)
+}
+
+/// The records of PyTorch's format.
+pub fn records(record: &ThroughputRecord, args: &Dict, output_json: &Path) -> Vec<Value> {
+    let keys = vllm_keys(record);
+    let extra: Dict = ["elapsed_time", "num_requests", "total_num_tokens"]
+        .iter()
+        .filter_map(|key| Some(((*key).to_owned(), keys.get(key)?.clone())))
+        .collect();
+    let metric = |name: &str, value| Metric { name: name.to_owned(), values: vec![value], extra: extra.clone() };
+    make_records(
+        args,
+        output_json,
+        vec![
+            metric("requests_per_second", record.requests_per_second()),
+            metric("tokens_per_second", record.tokens_per_second()),
+        ],
+    )
+}

@@ -1,0 +1,23 @@
+//! Pictures of results: one small core (a scene of shapes, axes, panels) that is written as SVG or drawn as PNG, and
+//! the figures made with it. No system fonts, no outside library at run time.
+
+pub mod dataset;
+mod font;
+mod legend;
+mod palette;
+mod panel;
+pub mod pareto;
+mod pixels;
+mod scale;
+mod scene;
+mod svg;
+pub mod sweep;
+
+pub use legend::{LegendEntry, draw_legend, legend_width};
+pub use palette::{Color, category, sequence};
+pub use panel::{AxisSpec, Bar, Grid, Marker, Panel, Rect, Series};
+pub use pixels::png;
+pub use scale::ScaleKind;
+pub(crate) use scale::number;
+pub use scene::{Anchor, Scene, Shape, Stroke};
+pub use svg::svg;

@@ -1,0 +1,50 @@
+//! The embedded font: outlines and widths. DejaVu Sans, reduced to Latin, Greek, Cyrillic and a few signs; what it
+//! does not have is shown as its sign for an unknown character.
+
+use std::sync::LazyLock;
+
+use ttf_parser::{Face, GlyphId, OutlineBuilder};
+
+static FACE: LazyLock<Face<'static>> = LazyLock::new(|| {
+    Face::parse(include_bytes!("../../assets/dejavu-sans.ttf"), 0).expect("the embedded font is well formed")
+});
+
+fn glyph(character: char) -> GlyphId {
+    FACE.glyph_index(character).or_else(|| FACE.glyph_index('\u{fffd}')).unwrap_or(GlyphId(0))
+}
+
+/// The width of `text` in points at `size`.
+pub(super) fn width(text: &str, size: f64) -> f64 {
+    let units: f64 =
+        text.chars().map(|character| f64::from(FACE.glyph_hor_advance(glyph(character)).unwrap_or(0))).sum();
+    units * size / f64::from(FACE.units_per_em())
+}
+
+/// Feeds the outlines of `text` to `pen`. `start` is called before each character with its distance from the start,
+/// in font units.
+pub(super) fn outline<P: OutlineBuilder>(text: &str, pen: &mut P, mut start: impl FnMut(&mut P, f64)) {
+    let mut distance = 0.0;
+    for character in text.chars() {
+        let glyph = glyph(character);
+        start(pen, distance);
+        FACE.outline_glyph(glyph, pen);
+        distance += f64::from(FACE.glyph_hor_advance(glyph).unwrap_or(0));
+    }
+}
+
+/// Font units per em square.
+pub(super) fn units() -> f64 {
+    f64::from(FACE.units_per_em())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_have_widths_and_unknown_ones_too() {
+        assert!(width("mm", 10.0) > width("ii", 10.0));
+        assert!(width("≤µ–漢", 10.0) > 20.0);
+        assert_eq!(width("", 10.0), 0.0);
+    }
+}

@@ -1,0 +1,59 @@
+//! Colours: one type, and the lists that curves take theirs from.
+
+/// A colour with opacity.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Color {
+    /// Red, green and blue.
+    pub rgb: [u8; 3],
+    /// 1 is opaque.
+    pub alpha: f64,
+}
+
+impl Color {
+    /// Black.
+    pub const BLACK: Color = Color::hex(0x00_00_00);
+    /// The colour of axis lines and texts.
+    pub const INK: Color = Color::hex(0x26_26_26);
+    /// A medium grey.
+    pub const GREY: Color = Color::hex(0x80_80_80);
+    /// White.
+    pub const WHITE: Color = Color::hex(0xFF_FF_FF);
+
+    /// From `0xRRGGBB`.
+    pub const fn hex(code: u32) -> Self {
+        Color { rgb: [(code >> 16) as u8, (code >> 8) as u8, code as u8], alpha: 1.0 }
+    }
+
+    /// The same with another opacity.
+    pub const fn with_alpha(self, alpha: f64) -> Self {
+        Color { alpha, ..self }
+    }
+
+    /// `#rrggbb`.
+    pub fn css(self) -> String {
+        let [red, green, blue] = self.rgb;
+        format!("#{red:02x}{green:02x}{blue:02x}")
+    }
+}
+
+/// Ten hues that differ for people with common colour blindness too, when lightness is counted in.
+const HUES: [u32; 10] =
+    [0x1F77B4, 0xFF7F0E, 0x2CA02C, 0xD62728, 0x9467BD, 0x8C564B, 0xE377C2, 0x7F7F7F, 0xBCBD22, 0x17BECF];
+
+/// From dark blue over green to yellow: an order that can be seen.
+const RAMP: [u32; 9] = [0x440154, 0x472D7B, 0x3B528B, 0x2C728E, 0x21918C, 0x28AE80, 0x5EC962, 0xADDC30, 0xE8C51C];
+
+/// The colour of the `at`-th of some names.
+pub fn category(at: usize) -> Color {
+    Color::hex(HUES[at % HUES.len()])
+}
+
+/// The colour of the `at`-th of `count` numbers in order.
+pub fn sequence(at: usize, count: usize) -> Color {
+    let place = if count < 2 { 0.0 } else { at as f64 / (count - 1) as f64 * (RAMP.len() - 1) as f64 };
+    let (below, above) = (place.floor() as usize, place.ceil() as usize);
+    let (from, to) = (Color::hex(RAMP[below]), Color::hex(RAMP[above]));
+    let share = place - place.floor();
+    let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * share).round() as u8;
+    Color { rgb: std::array::from_fn(|at| mix(from.rgb[at], to.rgb[at])), alpha: 1.0 }
+}

@@ -1,0 +1,451 @@
+//! A panel: two axes with what is drawn between them.
+
+use super::scale::Scale;
+use super::scene::{Anchor, Scene, Shape, Stroke};
+use super::{Color, ScaleKind, font};
+
+const TITLE_SIZE: f64 = 12.0;
+const LABEL_SIZE: f64 = 11.0;
+const TICK_SIZE: f64 = 9.5;
+const NOTE_SIZE: f64 = 8.0;
+const NOTE_LINE: f64 = 9.5;
+
+/// A rectangle of a scene.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rect {
+    /// Left edge.
+    pub x: f64,
+    /// Top edge.
+    pub y: f64,
+    /// Width.
+    pub width: f64,
+    /// Height.
+    pub height: f64,
+}
+
+/// An axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AxisSpec {
+    /// What it shows, with its unit.
+    pub label: String,
+    /// How values are spread.
+    pub kind: ScaleKind,
+    /// The lowest value.
+    pub low: f64,
+    /// The highest value.
+    pub high: f64,
+}
+
+impl AxisSpec {
+    /// An even axis.
+    pub fn linear(label: impl Into<String>, low: f64, high: f64) -> Self {
+        AxisSpec { label: label.into(), kind: ScaleKind::Linear, low, high }
+    }
+
+    /// An axis over `values`, with a little room at both ends. Values without a place on it do not count.
+    pub fn over(label: impl Into<String>, kind: ScaleKind, values: impl Iterator<Item = f64>) -> Self {
+        let placed = values.filter(|&value| match kind {
+            ScaleKind::Log => value.is_finite() && value > 0.0,
+            ScaleKind::Logit => value > 0.0 && value < 1.0,
+            _ => value.is_finite(),
+        });
+        let (low, high) =
+            placed.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+        let (low, high) = match kind {
+            _ if low > high => (0.0, 1.0),
+            ScaleKind::Log if low < high => (low / (high / low).powf(0.05), high * (high / low).powf(0.05)),
+            ScaleKind::Logit => (low * 0.9, 1.0 - (1.0 - high) * 0.9),
+            _ => (low - (high - low) * 0.05, high + (high - low) * 0.05),
+        };
+        AxisSpec { label: label.into(), kind, low, high }
+    }
+}
+
+/// Which grid lines are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grid {
+    /// None.
+    None,
+    /// Horizontal ones.
+    Horizontal,
+    /// Both.
+    Both,
+    /// Both, dashed.
+    Dashed,
+}
+
+/// The shape of a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marker {
+    /// No shape.
+    None,
+    /// A disc.
+    Disc,
+    /// A square.
+    Square,
+    /// A triangle.
+    Triangle,
+    /// A diamond.
+    Diamond,
+    /// A cross.
+    Cross,
+}
+
+impl Marker {
+    /// Those that can be told apart, in the order of use.
+    pub const ALL: [Marker; 5] = [Marker::Disc, Marker::Cross, Marker::Square, Marker::Triangle, Marker::Diamond];
+}
+
+/// A bar in data units.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bar {
+    /// Left and right.
+    pub x: (f64, f64),
+    /// Bottom and top.
+    pub y: (f64, f64),
+}
+
+/// Data to draw, in data units.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Series {
+    /// Bars.
+    Bars {
+        /// The bars.
+        bars: Vec<Bar>,
+        /// Their colour.
+        fill: Color,
+        /// The colour of their edges.
+        edge: Option<Color>,
+    },
+    /// A line through points, and a shape at each.
+    Line {
+        /// The points.
+        points: Vec<(f64, f64)>,
+        /// The line.
+        stroke: Stroke,
+        /// The shape.
+        marker: Marker,
+        /// What a pointer on the points shows: one text each, or none.
+        hints: Vec<String>,
+    },
+    /// The area between two lines: x, lower and upper y.
+    Band {
+        /// The edges.
+        edges: Vec<(f64, f64, f64)>,
+        /// The colour.
+        fill: Color,
+    },
+    /// Single points.
+    Points {
+        /// The points.
+        points: Vec<(f64, f64)>,
+        /// Their colour.
+        fill: Color,
+        /// What a pointer on them shows: one text each, or none.
+        hints: Vec<String>,
+    },
+    /// A horizontal line with a name.
+    Level {
+        /// Where.
+        y: f64,
+        /// The line.
+        stroke: Stroke,
+        /// Its name.
+        name: String,
+    },
+    /// Lines of text beside a point.
+    Note {
+        /// The point.
+        at: (f64, f64),
+        /// The lines.
+        lines: Vec<String>,
+    },
+}
+
+/// Axes and what is between them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Panel {
+    /// The lines above.
+    pub title: Vec<String>,
+    /// The horizontal axis.
+    pub x: AxisSpec,
+    /// The vertical axis.
+    pub y: AxisSpec,
+    /// The grid.
+    pub grid: Grid,
+    /// What is drawn, from back to front.
+    pub series: Vec<Series>,
+}
+
+/// A panel being drawn.
+struct Frame<'a> {
+    scene: &'a mut Scene,
+    rect: Rect,
+    x: Scale,
+    y: Scale,
+    /// Where notes are already.
+    notes: Vec<Rect>,
+}
+
+impl Panel {
+    /// Draws it with its axes along the edges of `rect`; titles and labels go outside.
+    pub fn draw(&self, scene: &mut Scene, rect: Rect) {
+        let x = Scale::new(self.x.kind, self.x.low, self.x.high);
+        let y = Scale::new(self.y.kind, self.y.low, self.y.high);
+        let mut frame = Frame { scene, rect, x, y, notes: Vec::new() };
+        frame.axes(self);
+        for series in &self.series {
+            frame.series(series);
+        }
+        frame.outline();
+        for (at, line) in self.title.iter().rev().enumerate() {
+            let above = rect.y - 8.0 - at as f64 * (TITLE_SIZE + 3.0);
+            frame.scene.text(
+                (rect.x + rect.width / 2.0, above),
+                fitted(line, TITLE_SIZE, rect.width * 1.15),
+                TITLE_SIZE,
+                Anchor::Middle,
+            );
+        }
+    }
+}
+
+impl Frame<'_> {
+    fn axes(&mut self, panel: &Panel) {
+        let Rect { x: left, y: top, width, height } = self.rect;
+        let bottom = top + height;
+        let faint = Color::GREY.with_alpha(0.3);
+        let line = if panel.grid == Grid::Dashed {
+            Stroke::dashed(faint, 0.8, &[3.5, 2.0])
+        } else {
+            Stroke::solid(faint, 0.8)
+        };
+        let tick = || Stroke::solid(Color::INK, 0.8);
+        let y_ticks = self.y.ticks(((height / 40.0) as usize).clamp(4, 8));
+        let mut widest = 0.0f64;
+        for (value, label) in y_ticks {
+            let Some(place) = self.y.place(value) else { continue };
+            let at = bottom - place * height;
+            if panel.grid != Grid::None {
+                self.scene.line((left, at), (left + width, at), line.clone());
+            }
+            self.scene.line((left - 3.5, at), (left, at), tick());
+            widest = widest.max(font::width(&label, TICK_SIZE));
+            self.scene.text((left - 6.0, at + TICK_SIZE * 0.36), label, TICK_SIZE, Anchor::End);
+        }
+        for (value, label) in self.x_ticks() {
+            let Some(place) = self.x.place(value) else { continue };
+            let at = left + place * width;
+            if matches!(panel.grid, Grid::Both | Grid::Dashed) {
+                self.scene.line((at, top), (at, bottom), line.clone());
+            }
+            self.scene.line((at, bottom), (at, bottom + 3.5), tick());
+            self.scene.text((at, bottom + 5.0 + TICK_SIZE), label, TICK_SIZE, Anchor::Middle);
+        }
+        let middle = (left + width / 2.0, top + height / 2.0);
+        self.scene.text(
+            (middle.0, bottom + 32.0),
+            fitted(&panel.x.label, LABEL_SIZE, width * 1.1),
+            LABEL_SIZE,
+            Anchor::Middle,
+        );
+        self.scene.upward_text(
+            (left - 12.0 - widest, middle.1),
+            fitted(&panel.y.label, LABEL_SIZE, height * 1.1),
+            LABEL_SIZE,
+        );
+    }
+
+    /// As many as have room beside each other.
+    fn x_ticks(&self) -> Vec<(f64, String)> {
+        let mut wish = ((self.rect.width / 55.0) as usize).clamp(2, 9);
+        loop {
+            let ticks = self.x.ticks(wish);
+            let room: f64 = ticks.iter().map(|(_, label)| font::width(label, TICK_SIZE) + 10.0).sum();
+            if room <= self.rect.width || wish <= 2 {
+                return ticks;
+            }
+            wish -= 1;
+        }
+    }
+
+    fn outline(&mut self) {
+        let Rect { x, y, width, height } = self.rect;
+        self.scene.rect((x, y), (x + width, y + height), None, Some(Stroke::solid(Color::INK, 0.9)));
+    }
+
+    /// Where a point is drawn; nothing for one that has no place.
+    fn at(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
+        let (x, y) = (self.x.place(x)?, self.y.place(y)?);
+        Some((self.rect.x + x * self.rect.width, self.rect.y + (1.0 - y) * self.rect.height))
+    }
+
+    fn series(&mut self, series: &Series) {
+        match series {
+            Series::Bars { bars, fill, edge } => self.bars(bars, *fill, *edge),
+            Series::Line { points, stroke, marker, hints } => self.line(points, stroke, *marker, hints),
+            Series::Band { edges, fill } => self.band(edges, *fill),
+            Series::Points { points, fill, hints } => {
+                for (at, point) in points.iter().enumerate() {
+                    self.marker(Marker::Disc, *point, 4.0, *fill, hints.get(at));
+                }
+            }
+            Series::Level { y, stroke, name } => {
+                let Some(place) = self.y.place(*y) else { return };
+                let Rect { x, width, height, .. } = self.rect;
+                let at = self.rect.y + (1.0 - place) * height;
+                self.scene.line((x, at), (x + width, at), stroke.clone());
+                self.scene.text((x + width - 4.0, at - 4.0), name.as_str(), TICK_SIZE, Anchor::End);
+            }
+            Series::Note { at, lines } => self.note(*at, lines),
+        }
+    }
+
+    fn bars(&mut self, bars: &[Bar], fill: Color, edge: Option<Color>) {
+        for bar in bars {
+            let (Some(low), Some(high)) = (self.at((bar.x.0, bar.y.0)), self.at((bar.x.1, bar.y.1))) else { continue };
+            if low.1 - high.1 > 0.0 {
+                self.scene.rect(low, high, Some(fill), edge.map(|edge| Stroke::solid(edge, 0.7)));
+            }
+        }
+    }
+
+    fn line(&mut self, points: &[(f64, f64)], stroke: &Stroke, marker: Marker, hints: &[String]) {
+        // A point without a place leaves a gap.
+        let placed: Vec<Option<(f64, f64)>> = points.iter().map(|&point| self.at(point)).collect();
+        for run in placed.split(Option::is_none).filter(|run| run.len() > 1) {
+            let run = run.iter().flatten().copied().collect();
+            self.scene.path(run, false, None, Some(stroke.clone()), None);
+        }
+        let lone = points.len() == 1;
+        for (at, point) in points.iter().enumerate() {
+            let marker = if marker == Marker::None && lone { Marker::Disc } else { marker };
+            if marker != Marker::None {
+                self.marker(marker, *point, 3.2, stroke.color, hints.get(at));
+            } else if let (Some(hint), Some(center)) = (hints.get(at), self.at(*point)) {
+                // Nothing to see, but something to point at.
+                let (fill, hint) = (Color::WHITE.with_alpha(0.0), Some(hint.clone()));
+                self.scene.shapes.push(Shape::Disc { center, radius: 6.0, fill, hint });
+            }
+        }
+    }
+
+    fn band(&mut self, edges: &[(f64, f64, f64)], fill: Color) {
+        let (low, high) = (self.y_bound(f64::NEG_INFINITY), self.y_bound(f64::INFINITY));
+        let mut upper = Vec::new();
+        let mut lower = Vec::new();
+        for &(x, bottom, top) in edges {
+            let Some(x) = self.x.place(x).map(|place| self.rect.x + place * self.rect.width) else { continue };
+            let place = |value: f64, bound: f64| {
+                self.y.place(value).map_or(bound, |place| self.rect.y + (1.0 - place) * self.rect.height)
+            };
+            if bottom.is_finite() && top.is_finite() {
+                lower.push((x, place(bottom, low)));
+                upper.push((x, place(top, high)));
+            }
+        }
+        if upper.len() > 1 {
+            upper.extend(lower.into_iter().rev());
+            self.scene.path(upper, true, Some(fill), None, None);
+        } else if let (Some(&top), Some(&bottom)) = (upper.first(), lower.first()) {
+            self.scene.line(top, bottom, Stroke::solid(fill.with_alpha(0.8), 1.5));
+        }
+    }
+
+    fn y_bound(&self, end: f64) -> f64 {
+        if end < 0.0 { self.rect.y + self.rect.height } else { self.rect.y }
+    }
+
+    fn marker(&mut self, marker: Marker, point: (f64, f64), size: f64, fill: Color, hint: Option<&String>) {
+        if let Some(center) = self.at(point) {
+            draw_marker(self.scene, marker, center, size, fill, hint.cloned());
+        }
+    }
+
+    /// Beside the point, where no other note is.
+    fn note(&mut self, at: (f64, f64), lines: &[String]) {
+        let Some(point) = self.at(at) else { return };
+        let widest = lines.iter().map(|line| font::width(line, NOTE_SIZE)).fold(0.0, f64::max);
+        let size = (widest, lines.len() as f64 * NOTE_LINE);
+        let places: Vec<Rect> = note_places(point, size).collect();
+        let free =
+            places.iter().find(|place| self.inside(place) && !self.notes.iter().any(|note| overlap(note, place)));
+        // A crowd of points may leave no room at all: rather no note than one that hides others.
+        let Some(&place) = free else { return };
+        if places.first() != Some(&place) {
+            // Away from the usual place, a thin line says whose note it is.
+            let edge = if place.x > point.0 { place.x - 1.0 } else { place.x + place.width + 1.0 };
+            let middle = (edge, place.y + place.height / 2.0);
+            self.scene.line(point, middle, Stroke::solid(Color::GREY.with_alpha(0.7), 0.6));
+        }
+        for (at, line) in lines.iter().enumerate() {
+            let baseline = place.y + (at as f64 + 0.8) * NOTE_LINE;
+            self.scene.text((place.x, baseline), line.as_str(), NOTE_SIZE, Anchor::Start);
+        }
+        self.notes.push(place);
+    }
+
+    fn inside(&self, place: &Rect) -> bool {
+        let Rect { x, y, width, height } = self.rect;
+        place.x >= x && place.y >= y && place.x + place.width <= x + width && place.y + place.height <= y + height
+    }
+}
+
+/// Places for a note of that size around a point, the nearest first.
+fn note_places((x, y): (f64, f64), (width, height): (f64, f64)) -> impl Iterator<Item = Rect> {
+    // Right before left, and flat before steep.
+    let corners =
+        [(1.0, -0.4), (1.0, 0.4), (-1.0, -0.4), (-1.0, 0.4), (1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)];
+    let place = move |away: f64, (right, down): (f64, f64)| Rect {
+        x: if right > 0.0 { x + away } else { x - away - width },
+        y: if down > 0.0 { y + away * down } else { y + away * down - height },
+        width,
+        height,
+    };
+    [6.0, 16.0, 30.0, 48.0, 70.0, 100.0].into_iter().flat_map(move |away| corners.map(|corner| place(away, corner)))
+}
+
+fn overlap(a: &Rect, b: &Rect) -> bool {
+    a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height
+}
+
+pub(super) fn draw_marker(
+    scene: &mut Scene,
+    marker: Marker,
+    (x, y): (f64, f64),
+    size: f64,
+    fill: Color,
+    hint: Option<String>,
+) {
+    let polygon = match marker {
+        Marker::None => return,
+        Marker::Disc => {
+            scene.shapes.push(Shape::Disc { center: (x, y), radius: size, fill, hint });
+            return;
+        }
+        Marker::Square => vec![(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)],
+        Marker::Triangle => vec![(0.0, -1.2), (1.1, 0.9), (-1.1, 0.9)],
+        Marker::Diamond => vec![(0.0, -1.4), (1.4, 0.0), (0.0, 1.4), (-1.4, 0.0)],
+        Marker::Cross => {
+            for (dx, dy) in [(1.1, 1.1), (1.1, -1.1)] {
+                let (from, to) = ((x - dx * size, y - dy * size), (x + dx * size, y + dy * size));
+                scene.path(vec![from, to], false, None, Some(Stroke::solid(fill, 1.8)), hint.clone());
+            }
+            return;
+        }
+    };
+    let points = polygon.into_iter().map(|(dx, dy)| (x + dx * size, y + dy * size)).collect();
+    scene.path(points, true, Some(fill), None, hint);
+}
+
+/// `text`, cut short where it is wider than `room`.
+fn fitted(text: &str, size: f64, room: f64) -> String {
+    if font::width(text, size) <= room {
+        return text.to_owned();
+    }
+    let mut kept: String = text.to_owned();
+    while !kept.is_empty() && font::width(&kept, size) + font::width("…", size) > room {
+        kept.pop();
+    }
+    kept + "…"
+}

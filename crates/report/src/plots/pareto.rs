@@ -1,0 +1,240 @@
+//! `sweep plot_pareto`: speed for a user against speed of a GPU, and the settings that no other beats in both.
+
+use tacho_core::json::{Dict, Value};
+
+use super::sweep::{Combination, python_text};
+use super::{
+    AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Rect, ScaleKind, Scene, Series, Stroke, category, draw_legend,
+    legend_width,
+};
+use crate::Error;
+
+/// What to draw.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ParetoSpec {
+    /// The key with the number of users.
+    pub user_count: String,
+    /// The key with the number of GPUs.
+    pub gpu_count: Option<String>,
+    /// The keys written at the points of the frontier.
+    pub label_by: Vec<String>,
+    /// Whether runs are single points and dominated ties stay, as vLLM has it.
+    pub strict: bool,
+}
+
+/// One point.
+#[derive(Debug, Clone, PartialEq)]
+struct Point {
+    per_user: f64,
+    per_gpu: f64,
+    record: Dict,
+}
+
+/// The points of a sweep and which of them are the frontier.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pareto {
+    points: Vec<Point>,
+    frontier: Vec<usize>,
+    /// Records without a number of users.
+    pub skipped: usize,
+}
+
+impl Pareto {
+    /// Computes the points and the frontier.
+    pub fn new(combinations: &[Combination], spec: &ParetoSpec) -> Result<Self, Error> {
+        let (mut points, mut skipped) = (Vec::new(), 0);
+        for combination in combinations {
+            let mut of_combination = Vec::new();
+            for record in &combination.runs {
+                match point(record, spec)? {
+                    Some(point) => of_combination.push(point),
+                    None => skipped += 1,
+                }
+            }
+            points.extend(if spec.strict { of_combination } else { averaged(of_combination) });
+        }
+        if points.is_empty() {
+            let problem = "No data points with both throughput and user count available to plot Pareto frontier.";
+            return Err(Error::PlotRule { problem: problem.into() });
+        }
+        let frontier = frontier(&points, spec.strict);
+        Ok(Pareto { points, frontier, skipped })
+    }
+
+    /// How many points there are, and how many of them are the frontier.
+    pub fn sizes(&self) -> (usize, usize) {
+        (self.points.len(), self.frontier.len())
+    }
+
+    /// The picture, 640 by 480 pixels at 100 dots per inch.
+    pub fn scene(&self, spec: &ParetoSpec) -> Scene {
+        let place = |point: &Point| (point.per_user, point.per_gpu);
+        let hint = |point: &Point| format!("{:.2} tokens/s/user, {:.2} tokens/s/GPU", point.per_user, point.per_gpu);
+        let mut best: Vec<&Point> = self.frontier.iter().map(|&at| &self.points[at]).collect();
+        best.sort_by(|a, b| a.per_user.total_cmp(&b.per_user));
+        let line = Stroke::solid(category(0), 1.8);
+        let grey = Color::GREY.with_alpha(0.6);
+        let mut series = vec![
+            Series::Points {
+                points: self.points.iter().map(place).collect(),
+                fill: grey,
+                hints: self.points.iter().map(hint).collect(),
+            },
+            Series::Line {
+                points: best.iter().copied().map(place).collect(),
+                stroke: line.clone(),
+                marker: Marker::Disc,
+                hints: best.iter().copied().map(hint).collect(),
+            },
+        ];
+        // From right to left the points rise, so that notes stack up in their order.
+        for point in best.iter().rev() {
+            let found = spec.label_by.iter().filter_map(|key| Some((key, lookup(&point.record, key)?)));
+            let lines = found.map(|(key, value)| format!("{key}={}", python_text(value))).collect();
+            series.push(Series::Note { at: place(point), lines });
+        }
+        let over =
+            |label: &str, of: fn(&Point) -> f64| AxisSpec::over(label, ScaleKind::Linear, self.points.iter().map(of));
+        let panel = Panel {
+            title: Vec::new(),
+            x: over("Tokens/s/user", |point| point.per_user),
+            y: over("Tokens/s/GPU", |point| point.per_gpu),
+            grid: Grid::Dashed,
+            series,
+        };
+        let mut scene = Scene::new(640.0 * 0.72, 480.0 * 0.72);
+        let rect = Rect { x: 66.0, y: 44.0, width: 375.0, height: 254.0 };
+        panel.draw(&mut scene, rect);
+        let entries = [
+            LegendEntry::Point(grey, if spec.strict { "All runs" } else { "All settings" }.into()),
+            LegendEntry::Line(line, Marker::Disc, "Pareto frontier".into()),
+        ];
+        // Above the axes, where no point can be.
+        let mut x = rect.x;
+        for entry in entries.chunks(1) {
+            draw_legend(&mut scene, (x, 10.0), entry);
+            x += legend_width(entry) + 6.0;
+        }
+        scene
+    }
+}
+
+/// A value by its key; dashes and underscores are the same.
+fn lookup<'a>(record: &'a Dict, key: &str) -> Option<&'a Value> {
+    let plain = |key: &str| key.replace('-', "_");
+    record.iter().find(|(name, _)| plain(name) == plain(key)).map(|(_, value)| value)
+}
+
+/// A number that is not zero.
+fn count(record: &Dict, key: &str) -> Option<f64> {
+    lookup(record, key)?.as_f64().filter(|number| *number != 0.0 && !number.is_nan())
+}
+
+fn point(record: &Dict, spec: &ParetoSpec) -> Result<Option<Point>, Error> {
+    let problem = |problem: String| Error::PlotRule { problem };
+    let keys = || record.iter().map(|(key, _)| format!("'{key}'")).collect::<Vec<_>>().join(", ");
+    let throughput = lookup(record, "output_throughput").ok_or_else(|| {
+        problem(format!("Cannot find throughput metric 'output_throughput' in run data. Available keys: [{}]", keys()))
+    })?;
+    let throughput = throughput.as_f64().ok_or_else(|| {
+        problem(format!(
+            "Expected numeric value for one of ['output_throughput'], but found '{}'",
+            python_text(throughput)
+        ))
+    })?;
+    let Some(users) = users(record, spec) else { return Ok(None) };
+    let gpus = gpus(record, spec);
+    let mut record = record.clone();
+    record.set("user_count_estimate", users);
+    record.set("gpu_count", gpus);
+    Ok(Some(Point { per_user: throughput / users, per_gpu: throughput / gpus, record }))
+}
+
+fn users(record: &Dict, spec: &ParetoSpec) -> Option<f64> {
+    let first =
+        if spec.strict && lookup(record, &spec.user_count).is_none() { "request_rate" } else { &spec.user_count };
+    count(record, first).or_else(|| count(record, "max_concurrent_requests"))
+}
+
+fn gpus(record: &Dict, spec: &ParetoSpec) -> f64 {
+    let named = spec.gpu_count.as_deref().and_then(|key| count(record, key));
+    let stored = || ["num_gpus", "gpu_count"].into_iter().filter(|_| !spec.strict).find_map(|key| count(record, key));
+    let sizes = [("tensor_parallel_size", "tp"), ("pipeline_parallel_size", "pp"), ("data_parallel_size", "dp")];
+    let product =
+        || sizes.iter().filter_map(|(long, short)| count(record, long).or_else(|| count(record, short))).product();
+    named.or_else(stored).unwrap_or_else(product)
+}
+
+/// The runs of one combination as their mean.
+fn averaged(points: Vec<Point>) -> Vec<Point> {
+    let count = points.len() as f64;
+    let mean = |of: fn(&Point) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (per_user, per_gpu) = (mean(|point| point.per_user), mean(|point| point.per_gpu));
+    points.first().map(|first| Point { per_user, per_gpu, record: first.record.clone() }).into_iter().collect()
+}
+
+/// The points that no other beats in both.
+fn frontier(points: &[Point], ties: bool) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    order.sort_by(|&a, &b| {
+        let (a, b) = (&points[a], &points[b]);
+        b.per_user.total_cmp(&a.per_user).then(b.per_gpu.total_cmp(&a.per_gpu))
+    });
+    let mut best = f64::NEG_INFINITY;
+    order.retain(|&at| {
+        let value = points[at].per_gpu;
+        let stays = if ties { value >= best - 1e-9 } else { value > best };
+        best = best.max(value);
+        stays
+    });
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points() -> Vec<Point> {
+        let point = |(per_user, per_gpu)| Point { per_user, per_gpu, record: Dict::new() };
+        [(10.0, 1.0), (5.0, 3.0), (5.0, 2.0), (1.0, 3.0)].map(point).to_vec()
+    }
+
+    #[test]
+    fn dominated_ties_stay_only_in_vllms_frontier() {
+        assert_eq!(frontier(&points(), false), [0, 1]);
+        assert_eq!(frontier(&points(), true), [0, 1, 3]);
+    }
+
+    fn spec(strict: bool) -> ParetoSpec {
+        ParetoSpec { user_count: "max_concurrency".into(), gpu_count: None, label_by: vec!["gpu_count".into()], strict }
+    }
+
+    fn combination(text: &str) -> Combination {
+        let value = tacho_core::json::parse(text).unwrap();
+        let runs = value.as_list().unwrap().iter().map(|run| run.as_dict().unwrap().clone()).collect();
+        Combination { path: "summary.json".into(), runs }
+    }
+
+    #[test]
+    fn users_and_gpus_come_from_what_is_there() {
+        let runs = combination(
+            r#"[{"output_throughput": 100.0, "max-concurrency": null, "max_concurrent_requests": 4, "tp": 2},
+                {"output_throughput": 300.0, "max-concurrency": 8, "tensor_parallel_size": 2},
+                {"output_throughput": 300.0}]"#,
+        );
+        let strict = Pareto::new(std::slice::from_ref(&runs), &spec(true)).unwrap();
+        assert_eq!((strict.sizes(), strict.skipped), ((2, 1), 1));
+        assert_eq!((strict.points[0].per_user, strict.points[0].per_gpu), (25.0, 50.0));
+        let mean = Pareto::new(&[runs], &spec(false)).unwrap();
+        assert_eq!(mean.sizes(), (1, 1));
+        assert!(crate::plots::svg(&mean.scene(&spec(false))).contains("gpu_count=2.0"));
+    }
+
+    #[test]
+    fn faults_name_the_key() {
+        let fault = |text| Pareto::new(&[combination(text)], &spec(false)).unwrap_err().to_string();
+        assert!(fault(r#"[{"a": 1}]"#).contains("'output_throughput' in run data. Available keys: ['a']"));
+        assert!(fault(r#"[{"output_throughput": "x"}]"#).contains("but found 'x'"));
+        assert!(fault(r#"[{"output_throughput": 1}]"#).contains("No data points"));
+    }
+}

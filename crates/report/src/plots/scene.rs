@@ -1,0 +1,132 @@
+//! What a picture consists of: shapes in points (1/72 inch) from the top left corner. Knows nothing of data or files.
+
+use super::Color;
+
+/// A line's looks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stroke {
+    /// Its colour.
+    pub color: Color,
+    /// Its width in points.
+    pub width: f64,
+    /// Lengths of dashes and gaps in points; none for a solid line.
+    pub dash: Vec<f64>,
+}
+
+impl Stroke {
+    /// A solid line.
+    pub fn solid(color: Color, width: f64) -> Self {
+        Stroke { color, width, dash: Vec::new() }
+    }
+
+    /// A dashed line.
+    pub fn dashed(color: Color, width: f64, dash: &[f64]) -> Self {
+        Stroke { color, width, dash: dash.to_vec() }
+    }
+}
+
+/// Which end of a text its position is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anchor {
+    /// The start.
+    Start,
+    /// The middle.
+    Middle,
+    /// The end.
+    End,
+}
+
+/// A shape.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shape {
+    /// Points joined by straight lines.
+    Path {
+        /// The points.
+        points: Vec<(f64, f64)>,
+        /// Whether the last is joined to the first.
+        closed: bool,
+        /// The inside.
+        fill: Option<Color>,
+        /// The line.
+        stroke: Option<Stroke>,
+        /// What a pointer on it shows, where the format can.
+        hint: Option<String>,
+    },
+    /// A disc.
+    Disc {
+        /// Its centre.
+        center: (f64, f64),
+        /// Its radius.
+        radius: f64,
+        /// Its colour.
+        fill: Color,
+        /// What a pointer on it shows, where the format can.
+        hint: Option<String>,
+    },
+    /// One line of text.
+    Text {
+        /// The position of its baseline.
+        at: (f64, f64),
+        /// The text.
+        text: String,
+        /// The font size in points.
+        size: f64,
+        /// Which end of it is at the position.
+        anchor: Anchor,
+        /// Whether it runs upwards.
+        upwards: bool,
+        /// Its colour.
+        color: Color,
+    },
+}
+
+/// A picture.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scene {
+    /// Its width in points.
+    pub width: f64,
+    /// Its height in points.
+    pub height: f64,
+    /// What is on it, from back to front.
+    pub shapes: Vec<Shape>,
+}
+
+impl Scene {
+    /// An empty picture.
+    pub fn new(width: f64, height: f64) -> Self {
+        Scene { width, height, shapes: Vec::new() }
+    }
+
+    /// Adds a straight line.
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: Stroke) {
+        self.path(vec![from, to], false, None, Some(stroke), None);
+    }
+
+    /// Adds a rectangle given by two corners.
+    pub fn rect(&mut self, (x0, y0): (f64, f64), (x1, y1): (f64, f64), fill: Option<Color>, stroke: Option<Stroke>) {
+        self.path(vec![(x0, y0), (x1, y0), (x1, y1), (x0, y1)], true, fill, stroke, None);
+    }
+
+    /// Adds a path.
+    pub fn path(
+        &mut self,
+        points: Vec<(f64, f64)>,
+        closed: bool,
+        fill: Option<Color>,
+        stroke: Option<Stroke>,
+        hint: Option<String>,
+    ) {
+        self.shapes.push(Shape::Path { points, closed, fill, stroke, hint });
+    }
+
+    /// Adds a text that runs from left to right.
+    pub fn text(&mut self, at: (f64, f64), text: impl Into<String>, size: f64, anchor: Anchor) {
+        self.shapes.push(Shape::Text { at, text: text.into(), size, anchor, upwards: false, color: Color::INK });
+    }
+
+    /// Adds a text that runs upwards, centred.
+    pub fn upward_text(&mut self, at: (f64, f64), text: impl Into<String>, size: f64) {
+        let anchor = Anchor::Middle;
+        self.shapes.push(Shape::Text { at, text: text.into(), size, anchor, upwards: true, color: Color::INK });
+    }
+}

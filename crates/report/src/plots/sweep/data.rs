@@ -1,0 +1,251 @@
+//! The records of a sweep, and the rules that leave some out or round them.
+
+use std::path::{Path, PathBuf};
+
+use tacho_core::json::{Dict, Value, float_repr};
+
+use crate::{Error, results};
+
+/// All runs of one combination of parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Combination {
+    /// The file they come from.
+    pub path: PathBuf,
+    /// The runs.
+    pub runs: Vec<Dict>,
+}
+
+/// Reads every `summary.json` below `folder`.
+pub fn read_sweep(folder: &Path) -> Result<Vec<Combination>, Error> {
+    if !folder.is_dir() {
+        return Err(Error::NoSweep { problem: "No parameter sweep results under", path: folder.to_owned() });
+    }
+    let mut combinations = Vec::new();
+    for path in results::files_below(folder, "summary.json")? {
+        let mut runs = results::read(&path)?;
+        runs.iter_mut().for_each(numbers_for_words);
+        combinations.push(Combination { path, runs });
+    }
+    combinations.sort_by_key(|combination| natural(&combination.path.to_string_lossy()));
+    if combinations.is_empty() {
+        let problem = "Did not find any parameter sweep results under";
+        return Err(Error::NoSweep { problem, path: folder.to_owned() });
+    }
+    Ok(combinations)
+}
+
+/// Texts that stand for numbers JSON does not have.
+fn numbers_for_words(run: &mut Dict) {
+    let words: Vec<(String, f64)> = run
+        .iter()
+        .filter_map(|(key, value)| {
+            let number = match value.as_str()? {
+                "inf" => f64::INFINITY,
+                "-inf" => f64::NEG_INFINITY,
+                "nan" => f64::NAN,
+                _ => return None,
+            };
+            Some((key.to_owned(), number))
+        })
+        .collect();
+    words.into_iter().for_each(|(key, number)| run.set(key, number));
+}
+
+/// A text in parts that sort as people sort: numbers by size.
+pub(super) fn natural(text: &str) -> Vec<(u64, String)> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let words = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let digits = rest[words..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - words);
+        // Words before numbers, and a word's own order among words.
+        parts.push((0, rest[..words].to_owned()));
+        if digits > 0 {
+            parts.push((rest[words..words + digits].parse().unwrap_or(u64::MAX), String::new()));
+        }
+        rest = &rest[words + digits..];
+    }
+    parts
+}
+
+/// A value as Python's `str` prints it.
+pub fn python_text(value: &Value) -> String {
+    match value {
+        Value::Null => "None".into(),
+        Value::Bool(true) => "True".into(),
+        Value::Bool(false) => "False".into(),
+        Value::Float(number) => float_repr(*number),
+        Value::Str(text) => text.clone(),
+        other => tacho_core::json::dumps(other),
+    }
+}
+
+/// How a filter compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Equal,
+    NotEqual,
+    LessOrEqual,
+    GreaterOrEqual,
+    Less,
+    Greater,
+}
+
+/// In the order in which they are looked for: the longer ones first.
+const OPERATORS: [(&str, Operator, &str); 6] = [
+    ("==", Operator::Equal, "PlotEqualTo"),
+    ("!=", Operator::NotEqual, "PlotNotEqualTo"),
+    ("<=", Operator::LessOrEqual, "PlotLessThanOrEqualTo"),
+    (">=", Operator::GreaterOrEqual, "PlotGreaterThanOrEqualTo"),
+    ("<", Operator::Less, "PlotLessThan"),
+    (">", Operator::Greater, "PlotGreaterThan"),
+];
+
+/// A rule that records must meet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    variable: String,
+    operator: Operator,
+    target: String,
+    text: &'static str,
+}
+
+impl Filter {
+    /// Reads `key<op>value`.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let wrong = |problem: String| Error::PlotRule { problem };
+        let Some((sign, operator, name)) = OPERATORS.into_iter().find(|(sign, ..)| text.contains(sign)) else {
+            return Err(wrong(format!(
+                "Invalid operator for plot filter '{text}'. Valid operators are: ['!=', '<', '<=', '==', '>', '>=']"
+            )));
+        };
+        let parts: Vec<&str> = text.split(sign).collect();
+        let [variable, target] = parts[..] else {
+            return Err(wrong(format!("the plot filter '{text}' has more than one {sign}: write KEY{sign}VALUE")));
+        };
+        let target = target.trim_matches('\'').trim_matches('"').to_owned();
+        let filter = Filter { variable: variable.to_owned(), operator, target, text: name };
+        let ordered = !matches!(operator, Operator::Equal | Operator::NotEqual);
+        if ordered && filter.number().is_none() {
+            return Err(wrong(format!("the plot filter '{text}' needs a number after {sign}")));
+        }
+        Ok(filter)
+    }
+
+    fn number(&self) -> Option<f64> {
+        self.target.trim().parse().ok()
+    }
+
+    /// Whether the record meets it; an error where it has no such variable.
+    pub(super) fn holds(&self, record: &Dict) -> Result<bool, Error> {
+        let value = variable(record, &self.variable, "filter")?;
+        let Some(target) = self.number() else {
+            let same = python_text(value) == self.target;
+            return Ok(same == (self.operator == Operator::Equal));
+        };
+        let Some(value) = value.as_f64() else { return Ok(self.operator == Operator::NotEqual) };
+        Ok(match self.operator {
+            Operator::Equal => value == target,
+            Operator::NotEqual => value != target,
+            Operator::LessOrEqual => value <= target,
+            Operator::GreaterOrEqual => value >= target,
+            Operator::Less => value < target,
+            Operator::Greater => value > target,
+        })
+    }
+
+    /// As vLLM prints it.
+    pub fn describe(&self) -> String {
+        format!("{}(var='{}', target='{}')", self.text, self.variable, self.target)
+    }
+}
+
+/// A rule that rounds a variable down.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Binner {
+    variable: String,
+    size: f64,
+}
+
+impl Binner {
+    /// Reads `key%size`.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let wrong = |problem: String| Error::PlotRule { problem };
+        let (variable, size) = text
+            .split_once('%')
+            .ok_or_else(|| wrong(format!("Invalid operator for plot binner '{text}'. Valid operators are: ['%']")))?;
+        let size: f64 = size
+            .trim()
+            .parse()
+            .ok()
+            .filter(|size: &f64| size.is_finite() && *size > 0.0)
+            .ok_or_else(|| wrong(format!("the plot binner '{text}' needs a number above 0 after %")))?;
+        Ok(Binner { variable: variable.to_owned(), size })
+    }
+
+    pub(super) fn apply(&self, record: &mut Dict) -> Result<(), Error> {
+        let value = variable(record, &self.variable, "binner")?.as_f64();
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            record.set(self.variable.as_str(), (value / self.size).floor() * self.size);
+        }
+        Ok(())
+    }
+}
+
+fn variable<'a>(record: &'a Dict, name: &str, rule: &str) -> Result<&'a Value, Error> {
+    record.get(name).ok_or_else(|| Error::PlotRule {
+        problem: format!("a {rule} names {name}, which a result does not have; it has {}", keys(record)),
+    })
+}
+
+/// The keys of a record, as Python prints a list.
+pub(super) fn keys(record: &Dict) -> String {
+    let keys: Vec<String> = record.iter().map(|(key, _)| format!("'{key}'")).collect();
+    format!("[{}]", keys.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Dict {
+        [("n", Value::Int(8)), ("r", Value::Float(f64::INFINITY)), ("s", Value::from("x"))]
+            .map(|(key, value)| (key.to_owned(), value))
+            .into_iter()
+            .collect()
+    }
+
+    #[test]
+    fn filters_compare_numbers_or_texts() {
+        let holds = |text: &str| Filter::parse(text).unwrap().holds(&record()).unwrap();
+        for text in ["n==8", "n<=8", "n>7.5", "n!=9", "r==inf", "r>5", "s=='x'", "s!=y", "s!=3"] {
+            assert!(holds(text), "{text}");
+        }
+        for text in ["n<8", "n==8.5", "r<inf", "s==y", "s==3"] {
+            assert!(!holds(text), "{text}");
+        }
+        assert!(Filter::parse("zzz==1").unwrap().holds(&record()).is_err());
+        for text in ["a~1", "a<b<c", "a<b"] {
+            assert!(Filter::parse(text).is_err(), "{text}");
+        }
+        assert_eq!(Filter::parse("n>=5").unwrap().describe(), "PlotGreaterThanOrEqualTo(var='n', target='5')");
+    }
+
+    #[test]
+    fn binners_round_down() {
+        let mut record = record();
+        Binner::parse("n%5").unwrap().apply(&mut record).unwrap();
+        Binner::parse("r%5").unwrap().apply(&mut record).unwrap();
+        assert_eq!((record.get("n"), record.get("r")), (Some(&Value::Float(5.0)), Some(&Value::Float(f64::INFINITY))));
+        for text in ["a1", "a%x", "a%0"] {
+            assert!(Binner::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_sort_by_size() {
+        let mut names = ["c=10", "c=9", "b=1", "c=9-a"];
+        names.sort_by_key(|name| natural(name));
+        assert_eq!(names, ["b=1", "c=9", "c=9-a", "c=10"]);
+    }
+}

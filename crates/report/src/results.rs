@@ -1,0 +1,105 @@
+//! Result files read back: those of vLLM and of tacho, one object or several, and the row lists made of them.
+
+use std::path::{Path, PathBuf};
+
+use tacho_core::json::{Dict, Value, parse, parse_prefix};
+
+use crate::Error;
+
+/// All objects of a file: one, a list of them, or one after another as `--append-result` writes them.
+pub fn read(path: &Path) -> Result<Vec<Dict>, Error> {
+    let text = read_text(path)?;
+    let bad = |problem: String| Error::NotAResult { path: path.to_owned(), problem };
+    let mut values = Vec::new();
+    match parse(&text) {
+        Ok(value) => values.push(value),
+        Err(whole) => {
+            let mut rest = text.trim_start();
+            while !rest.is_empty() {
+                let (value, used) = parse_prefix(rest).map_err(|_| bad(format!("no JSON: {whole}")))?;
+                values.push(value);
+                rest = rest[used..].trim_start();
+            }
+        }
+    }
+    let mut dicts = Vec::new();
+    for value in values {
+        match value {
+            Value::Dict(dict) => dicts.push(dict),
+            Value::List(items) => {
+                for (at, item) in items.into_iter().enumerate() {
+                    let Value::Dict(dict) = item else { return Err(bad(format!("entry {at} is not an object"))) };
+                    dicts.push(dict);
+                }
+            }
+            _ => return Err(bad("neither an object nor a list of objects".into())),
+        }
+    }
+    if dicts.is_empty() { Err(bad("empty".into())) } else { Ok(dicts) }
+}
+
+/// The text of a file.
+pub fn read_text(path: &Path) -> Result<String, Error> {
+    let bytes = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    String::from_utf8(bytes).map_err(|_| Error::NotAResult { path: path.to_owned(), problem: "not UTF-8 text".into() })
+}
+
+/// The names directly in a folder that end in `ending`, in order.
+pub fn files_in(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, Error> {
+    let failed = |source| Error::Read { path: folder.to_owned(), source };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // A name that begins with a dot is a file being written.
+        if name.ends_with(ending) && !name.starts_with('.') && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Files of that exact name anywhere below a folder, in order.
+pub fn files_below(folder: &Path, name: &str) -> Result<Vec<PathBuf>, Error> {
+    let failed = |source| Error::Read { path: folder.to_owned(), source };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            files.extend(files_below(&path, name)?);
+        } else if path.file_name().is_some_and(|found| found == name) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<usize, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.json");
+        std::fs::write(&path, text).unwrap();
+        read(&path).map(|dicts| dicts.len()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn one_object_a_list_or_one_per_line() {
+        assert_eq!(of(r#"{"a": NaN}"#), Ok(1));
+        assert_eq!(of(r#"[{"a": 1}, {"a": 2}]"#), Ok(2));
+        assert_eq!(of("{\"a\": 1}\n{\"a\": 2}\n{}"), Ok(3));
+    }
+
+    #[test]
+    fn faults_name_the_file() {
+        for text in ["", "nope", "[1]", "3", "{\"a\": 1} x", "[]"] {
+            let error = of(text).unwrap_err();
+            assert!(error.contains("r.json"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The offline reports against recorded runs of vLLM: same numbers in, same lines and keys out.
+
+use std::path::Path;
+
+use serde_json::Value as Json;
+use tacho_core::json::{Dict, parse};
+use tacho_metrics::offline::{EngineNote, LatencyRecord, Start, StartupRecord, ThroughputRecord};
+use tacho_report::offline;
+use tacho_testkit::{golden_json, golden_text};
+
+fn engine() -> EngineNote {
+    EngineNote { backend: "vllm".into(), ..EngineNote::default() }
+}
+
+fn floats(value: &Json) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+}
+
+/// What is written, without our key.
+fn written(value: &tacho_core::json::Value, indent: usize) -> String {
+    let mut dict: Dict = value.as_dict().unwrap().clone();
+    assert!(dict.remove("tacho").is_some());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("o.json");
+    offline::save(&path, &dict.into(), indent).unwrap();
+    std::fs::read_to_string(&path).unwrap()
+}
+
+fn same_record(ours: &tacho_core::json::Value, theirs: &Json) {
+    let ours: Json = serde_json::from_str(&tacho_core::json::dumps(ours)).unwrap();
+    assert_eq!(ours["metric"], theirs["metric"]);
+    assert_eq!(ours["model"], theirs["model"]);
+    let info = |record: &Json| {
+        let mut info = record["benchmark"]["extra_info"].clone();
+        // Upstream leaves it true for eager runs, which is wrong.
+        info.as_object_mut().unwrap().remove("use_compile");
+        info
+    };
+    assert_eq!(info(&ours), info(theirs));
+}
+
+fn golden_args(name: &str) -> Dict {
+    let args = golden_json(name)[0]["benchmark"]["extra_info"]["args"].to_string();
+    parse(&args).unwrap().as_dict().unwrap().clone()
+}
+
+#[test]
+fn latency_lines_file_and_record() {
+    let golden = golden_json("offline/latency-basic.files/o.json");
+    let record = LatencyRecord {
+        model_id: golden["model_id"].as_str().unwrap().to_owned(),
+        engine: engine(),
+        latencies: floats(&golden["latencies"]),
+    };
+    let text = golden_text("offline/latency-basic.txt");
+    let lines = text.strip_prefix("Warming up...\n").unwrap().trim_end();
+    assert!(offline::latency_text(&record).starts_with(lines));
+    assert_eq!(written(&offline::latency_json(&record), 4), golden_text("offline/latency-basic.files/o.json"));
+    let name = "offline/latency-basic.files/o.pytorch.json";
+    let records = offline::latency_records(&record, &golden_args(name), Path::new("o.json"));
+    same_record(&records[0], &golden_json(name)[0]);
+}
+
+#[test]
+fn throughput_lines_file_and_records() {
+    let golden = golden_json("offline/throughput-pytorch.files/o.json");
+    let record = ThroughputRecord {
+        model_id: golden["model_id"].as_str().unwrap().to_owned(),
+        engine: engine(),
+        elapsed: golden["elapsed_time"].as_f64().unwrap(),
+        profile_seconds: 0.0,
+        num_requests: 4,
+        failed: 0,
+        prompt_tokens: 64,
+        output_tokens: 16,
+        media_uncounted: false,
+    };
+    assert_eq!(
+        offline::throughput_text(&record),
+        "Throughput: 58.64 requests/s, 1172.73 total tokens/s, 234.55 output tokens/s\n\
+         Total num prompt tokens:  64\nTotal num output tokens:  16"
+    );
+    assert_eq!(written(&offline::throughput_json(&record), 4), golden_text("offline/throughput-pytorch.files/o.json"));
+    let name = "offline/throughput-pytorch.files/o.pytorch.json";
+    let records = offline::throughput_records(&record, &golden_args(name), Path::new("o.json"));
+    for (ours, theirs) in records.iter().zip(golden_json(name).as_array().unwrap()) {
+        same_record(ours, theirs);
+    }
+}
+
+#[test]
+fn startup_lines_file_and_records() {
+    let golden = golden_json("offline/startup-basic.files/o.json");
+    let starts = |phase: &str| {
+        let times = floats(&golden[format!("{phase}_startup_times")]);
+        times.into_iter().map(|startup| Start { startup, ..Start::default() }).collect::<Vec<_>>()
+    };
+    let record = StartupRecord {
+        model_id: "m".into(),
+        engine: engine(),
+        cold: starts("cold"),
+        warm: starts("warm"),
+        failures: Vec::new(),
+    };
+    let text = golden_text("offline/startup-basic.txt");
+    let report = &text[text.find("\n====").unwrap()..];
+    assert!(offline::startup_text(&record).starts_with(report.trim_end()), "{}", offline::startup_text(&record));
+    assert_eq!(written(&offline::startup_json(&record), 4), golden_text("offline/startup-basic.files/o.json"));
+    let name = "offline/startup-basic.files/o.cold_startup.pytorch.json";
+    let files = offline::startup_records(&record, &golden_args(name), Path::new("o.json"));
+    let endings: Vec<&str> = files.iter().map(|(ending, _)| ending.as_str()).collect();
+    assert_eq!(endings[..2], ["cold_startup.pytorch.json", "cold_compilation.pytorch.json"]);
+    same_record(&files[0].1[0], &golden_json(name)[0]);
+}

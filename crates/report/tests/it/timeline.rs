@@ -1,0 +1,62 @@
+//! The timeline page: what others wrote stays text, and nothing is fetched.
+
+use tacho_metrics::{Measured, RunRecord, Sample};
+use tacho_report::html::timeline::{Thresholds, save, write_page};
+
+use crate::given::{Flags, golden};
+
+const HOSTILE: &str = "</script><script>alert(1)</script>\u{202e}&\"'";
+
+fn record(samples: Vec<Sample>) -> RunRecord {
+    let case = golden("console/basic.case.json");
+    let mut setup = Flags::of(&case).setup();
+    setup.model_id = HOSTILE.into();
+    RunRecord::compute(setup, Measured { samples, duration: 1.0, ..Measured::default() })
+}
+
+fn page(samples: Vec<Sample>) -> String {
+    let mut out = Vec::new();
+    write_page(&record(samples), Thresholds(25.0, 50.0), &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn sample(error: &str) -> Sample {
+    Sample { ttft: 0.1, itl: vec![0.01, 0.03], latency: 0.14, error: error.into(), ..Sample::default() }
+}
+
+#[test]
+fn hostile_texts_cannot_leave_their_place() {
+    let page = page(vec![sample(HOSTILE), sample("")]);
+    assert!(!page.contains("<script>alert") && !page.contains('\u{202e}'));
+    // The facts, three arrays, and the page's own script.
+    assert_eq!((page.matches("<script").count(), page.matches("</script>").count()), (5, 5));
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+}
+
+#[test]
+fn nothing_is_fetched() {
+    let page = page(vec![sample("")]);
+    for word in ["http:", "https:", "src=", "href=", "@import", "fetch(", "XMLHttpRequest"] {
+        assert!(!page.contains(word), "{word}");
+    }
+    assert!(page.contains("default-src 'none'"));
+}
+
+#[test]
+fn ten_thousand_requests_stay_small() {
+    let many: Vec<Sample> = (0..1000)
+        .map(|at| Sample {
+            itl: (0..100).map(|token| 0.01 + f64::from((at * 31 + token * 17) % 89) * 1e-5).collect(),
+            ..sample("")
+        })
+        .collect();
+    let size = page(many).len();
+    assert!(size < 100_000 * 2 + 60_000, "{size} bytes for 100 000 segments");
+}
+
+#[test]
+fn an_empty_run_has_no_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.html");
+    assert!(!save(&record(Vec::new()), Thresholds(25.0, 50.0), &path).unwrap() && !path.exists());
+}

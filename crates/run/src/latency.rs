@@ -1,0 +1,117 @@
+//! `tacho latency`: one batch of made-up tokens, run again and again.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tacho_core::{Content, Counters, EventSink, Request, RunEvent};
+use tacho_metrics::offline::{EngineNote, LatencyRecord};
+use tacho_pyrand::RandomState;
+
+use crate::Error;
+use crate::offline::{Batch, Loaded, OfflineEngine, Sampling, Slot, Step};
+
+/// Token ids are drawn below this, as vLLM does, or below the vocabulary's size where that is smaller.
+const HIGHEST_ID: u64 = 10_000;
+
+/// A run of `tacho latency`.
+#[derive(Debug, Clone)]
+pub struct LatencyPlan {
+    /// The model's name.
+    pub model_id: String,
+    /// What runs it.
+    pub engine: EngineNote,
+    /// Tokens of each prompt.
+    pub input_len: u64,
+    /// Tokens to generate.
+    pub output_len: u64,
+    /// Prompts in the batch.
+    pub batch_size: u64,
+    /// How tokens are drawn.
+    pub sampling: Sampling,
+    /// Iterations before those measured.
+    pub warmups: u64,
+    /// Iterations measured.
+    pub iterations: u64,
+    /// Profile one iteration instead.
+    pub profile: bool,
+    /// Seed of the prompts.
+    pub seed: u32,
+}
+
+/// What came of it.
+#[derive(Debug, Clone)]
+pub enum LatencyOutcome {
+    /// Times.
+    Measured(LatencyRecord),
+    /// A profile, and where it is, if the engine says.
+    Profiled(Option<String>),
+}
+
+/// Runs the iterations and computes the record.
+pub fn run(plan: &LatencyPlan, engine: &mut dyn OfflineEngine, sink: &dyn EventSink) -> Result<LatencyOutcome, Error> {
+    let loaded = engine.load()?;
+    let longest = plan.input_len + plan.output_len;
+    if let Some(limit) = loaded.max_model_len.filter(|&limit| longest > limit) {
+        return Err(Error::TooLong { parts: "input_len and output_len", whose: "", longest, limit });
+    }
+    engine.queue(Slot::Measured, &batch(plan, &loaded))?;
+    sink.event(RunEvent::Status("Warming up...".into()));
+    iterate(engine, "Warmup iterations", plan.warmups, sink)?;
+    if plan.profile {
+        return profile(&loaded, engine, sink);
+    }
+    let latencies = iterate(engine, "Bench iterations", plan.iterations, sink)?;
+    let engine = EngineNote { versions: loaded.versions, ..plan.engine.clone() };
+    Ok(LatencyOutcome::Measured(LatencyRecord { model_id: plan.model_id.clone(), engine, latencies }))
+}
+
+fn step() -> Step {
+    Step { single_sampling: true, ..Step::of(Slot::Measured) }
+}
+
+/// Prompts of uniform ids, from the generator that vLLM uses but seeded, so that a run can be repeated.
+fn batch(plan: &LatencyPlan, loaded: &Loaded) -> Batch {
+    let mut random = RandomState::new(plan.seed);
+    let highest = loaded.vocab_size.unwrap_or(HIGHEST_ID).min(HIGHEST_ID);
+    let mut prompt = || {
+        let ids = (0..plan.input_len).map(|_| random.randint(0, highest as i64) as u32).collect();
+        let plain = Request::text("", plan.input_len, plan.output_len);
+        Request { content: Content::Ids(ids), ..plain }
+    };
+    let requests = (0..plan.batch_size).map(|_| prompt()).collect();
+    Batch { requests, adapters: Vec::new(), lora_path: None, sampling: plan.sampling }
+}
+
+fn iterate(
+    engine: &mut dyn OfflineEngine,
+    what: &'static str,
+    count: u64,
+    sink: &dyn EventSink,
+) -> Result<Vec<f64>, Error> {
+    let counters = Arc::new(Counters::default());
+    sink.event(RunEvent::Started { what, total: count, counters: counters.clone() });
+    let one = |_| {
+        let generated = engine.generate(&step());
+        counters.finished.fetch_add(1, Ordering::Relaxed);
+        Ok(generated?.seconds)
+    };
+    let seconds = (0..count).map(one).collect();
+    sink.event(RunEvent::Finished);
+    seconds
+}
+
+fn profile(loaded: &Loaded, engine: &mut dyn OfflineEngine, sink: &dyn EventSink) -> Result<LatencyOutcome, Error> {
+    let folder = loaded.profile_dir.clone();
+    let place = folder.as_deref().unwrap_or_default();
+    let line = match loaded.profiler.as_deref() {
+        Some("torch") => Some(format!("Profiling with torch profiler (results will be saved to {place})...")),
+        Some("cuda") => Some("Profiling with cuda profiler ...".to_owned()),
+        Some("proton") => Some(format!("Profiling with Proton (results will be saved under {place})...")),
+        _ => None,
+    };
+    if let Some(line) = line {
+        sink.event(RunEvent::Status(line));
+    }
+    engine.generate(&Step { profile: true, ..step() })?;
+    Ok(LatencyOutcome::Profiled(folder))
+}

@@ -1,0 +1,234 @@
+//! Drives an engine in a Python process: one call, one answer.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tacho_core::json::{Dict, Value};
+use tempfile::TempDir;
+
+use super::engine::{Batch, Generated, Loaded, OfflineEngine, Slot, StageTimes, Step};
+pub use super::process::LogTap;
+use super::process::Process;
+use super::protocol::{self, PROTOCOL};
+use super::{EngineError, worker};
+
+/// How long a Python may take to say hello.
+const HELLO: Duration = Duration::from_secs(120);
+
+/// Which worker runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkerSource {
+    /// The one that the program carries.
+    Embedded,
+    /// A file.
+    File(PathBuf),
+}
+
+/// An engine in Python.
+#[derive(Clone)]
+pub struct PythonSpec {
+    /// The interpreter.
+    pub python: PathBuf,
+    /// The worker.
+    pub worker: WorkerSource,
+    /// The engine's name in the protocol.
+    pub engine: &'static str,
+    /// The engine's arguments as typed.
+    pub words: Vec<String>,
+    /// Defaults of the command that differ from the engine's.
+    pub defaults: Dict,
+    /// What engines without a parser of their own need to know.
+    pub settings: Dict,
+    /// Whether the flags of the asynchronous engine are known too.
+    pub accepts_async_flags: bool,
+    /// Whether multimodal stage times are collected.
+    pub mm_stats: bool,
+    /// Variables of its environment.
+    pub environment: Vec<(String, String)>,
+    /// The longest time of one call.
+    pub timeout: Option<Duration>,
+    /// Takes its log.
+    pub log: LogTap,
+}
+
+/// Finds the interpreter: the one named, the virtual environment's, or `python3` on the path.
+pub fn find_python(named: Option<&str>, variable: &dyn Fn(&str) -> Option<String>) -> Result<PathBuf, EngineError> {
+    if let Some(named) = named {
+        return Ok(PathBuf::from(named));
+    }
+    if let Some(environment) = variable("VIRTUAL_ENV").filter(|folder| !folder.is_empty()) {
+        let python = Path::new(&environment).join("bin/python");
+        if python.exists() {
+            return Ok(python);
+        }
+    }
+    let path = variable("PATH").unwrap_or_default();
+    let found = path.split(':').map(|folder| Path::new(folder).join("python3")).find(|file| file.is_file());
+    found.ok_or(EngineError::NoPython)
+}
+
+/// An engine behind a worker; nothing is started before the first call.
+pub struct PythonEngine {
+    spec: PythonSpec,
+    process: Option<Process>,
+    folder: Option<TempDir>,
+    next_id: i64,
+}
+
+impl PythonEngine {
+    /// An engine that is not started yet.
+    pub fn new(spec: PythonSpec) -> Self {
+        PythonEngine { spec, process: None, folder: None, next_id: 0 }
+    }
+
+    fn start(&mut self) -> Result<(), EngineError> {
+        let script = match &self.spec.worker {
+            WorkerSource::File(path) => path.clone(),
+            WorkerSource::Embedded => {
+                let (folder, script) = worker::unpack()?;
+                self.folder = Some(folder);
+                script
+            }
+        };
+        let spec = &self.spec;
+        let mut process = Process::start(&spec.python, &script, &spec.environment, spec.log.clone())?;
+        let hello = process.receive("start", Some(spec.timeout.unwrap_or(HELLO)))?;
+        let found = hello.get("tacho_worker").cloned().unwrap_or(Value::Null);
+        if found != Value::Int(PROTOCOL) {
+            let found = tacho_core::json::dumps(&found);
+            return Err(EngineError::Version { found, expected: PROTOCOL });
+        }
+        self.process = Some(process);
+        Ok(())
+    }
+
+    fn call(&mut self, name: &'static str, params: Dict) -> Result<Value, EngineError> {
+        if self.process.is_none() {
+            self.start()?;
+        }
+        let process = self.process.as_mut().expect("it was just started");
+        self.next_id += 1;
+        process.send(&protocol::call(self.next_id, name, params));
+        let answer = process.receive(name, self.spec.timeout)?;
+        if answer.get("id").and_then(Value::as_i64) != Some(self.next_id) {
+            return Err(EngineError::Protocol { problem: format!("the answer to {name:?} has another id") });
+        }
+        if let Some(result) = answer.get("result") {
+            return Ok(result.clone());
+        }
+        let process = self.process.as_ref().expect("it answered");
+        Err(failure(answer.get("error"), process))
+    }
+}
+
+/// An error frame as an error.
+fn failure(error: Option<&Value>, process: &Process) -> EngineError {
+    let text = |key: &str| error.and_then(|error| error.get(key)).and_then(Value::as_str).unwrap_or("").to_owned();
+    let message = text("message");
+    match text("kind").as_str() {
+        "usage" => EngineError::Usage { message },
+        "missing" => EngineError::Missing { message },
+        "workload" => EngineError::Workload { message },
+        "memory" => EngineError::Memory { message },
+        "protocol" => EngineError::Protocol { problem: message },
+        _ => root_cause(message, &process.log_text()),
+    }
+}
+
+/// vLLM runs its core in a process of its own, whose error is only in the log.
+fn root_cause(message: String, log: &str) -> EngineError {
+    let memory = ["out of memory", "No available memory for the cache blocks", "Free memory on device"];
+    let cause = |line: &str| line.rsplit_once("] ").map_or(line, |(_, text)| text).trim().to_owned();
+    if let Some(line) = log.lines().rev().find(|line| memory.iter().any(|sign| line.contains(sign))) {
+        return EngineError::Memory { message: cause(line) };
+    }
+    if !message.contains("Engine core initialization failed") {
+        return EngineError::Engine { message };
+    }
+    let is_error = |text: &str| {
+        let name = text.split(": ").next().unwrap_or("");
+        text.contains(": ") && name.ends_with("Error") && !name.contains(' ') && !text.contains("Engine core init")
+    };
+    let found = log.lines().rev().map(cause).find(|text| is_error(text));
+    EngineError::Engine { message: found.unwrap_or(message) }
+}
+
+impl OfflineEngine for PythonEngine {
+    fn parse(&mut self) -> Result<Dict, EngineError> {
+        let spec = &self.spec;
+        let mut params = Dict::new();
+        params.set("engine", spec.engine);
+        params.set("words", spec.words.iter().map(|word| Value::from(word.as_str())).collect::<Vec<_>>());
+        params.set("defaults", spec.defaults.clone());
+        params.set("settings", spec.settings.clone());
+        params.set("accepts_async_flags", spec.accepts_async_flags);
+        params.set("mm_stats", spec.mm_stats);
+        let result = self.call("parse", params)?;
+        Ok(result.get("args").and_then(Value::as_dict).cloned().unwrap_or_default())
+    }
+
+    fn load(&mut self) -> Result<Loaded, EngineError> {
+        protocol::loaded(&self.call("load", Dict::new())?)
+    }
+
+    fn queue(&mut self, slot: Slot, batch: &Batch) -> Result<(), EngineError> {
+        self.call("queue", protocol::batch(slot, batch)).map(|_| ())
+    }
+
+    fn generate(&mut self, step: &Step) -> Result<Generated, EngineError> {
+        protocol::generated(&self.call("generate", protocol::step(step))?)
+    }
+
+    fn stage_times(&mut self, settle: bool) -> Result<StageTimes, EngineError> {
+        let mut params = Dict::new();
+        params.set("freeze", settle);
+        protocol::stage_times(&self.call("mm_stats", params)?)
+    }
+
+    fn close(&mut self) -> Result<(), EngineError> {
+        if self.process.is_some() {
+            self.call("close", Dict::new())?;
+        }
+        if let Some(mut process) = self.process.take() {
+            process.finish();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_named_python_wins_then_the_environment_then_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let bin = folder.path().join("bin");
+        std::fs::create_dir(&bin).unwrap();
+        std::fs::write(bin.join("python"), "").unwrap();
+        std::fs::write(bin.join("python3"), "").unwrap();
+        let home = folder.path().to_string_lossy().into_owned();
+        let path = format!("/nowhere:{}", bin.display());
+        let both = |name: &str| match name {
+            "VIRTUAL_ENV" => Some(home.clone()),
+            "PATH" => Some(path.clone()),
+            _ => None,
+        };
+        assert_eq!(find_python(Some("/x/py"), &both).unwrap(), Path::new("/x/py"));
+        assert_eq!(find_python(None, &both).unwrap(), bin.join("python"));
+        let path_only = |name: &str| (name == "PATH").then(|| path.clone());
+        assert_eq!(find_python(None, &path_only).unwrap(), bin.join("python3"));
+        assert!(matches!(find_python(None, &|_| None), Err(EngineError::NoPython)));
+    }
+
+    #[test]
+    fn the_cause_of_a_dead_core_is_found_in_its_log() {
+        let log = "(EngineCore pid=1) ERROR 11-15 [core.py:9] ValueError: no such layer\nmore\n";
+        let message = "RuntimeError: Engine core initialization failed. See root cause above.".to_owned();
+        let error = root_cause(message.clone(), log);
+        assert_eq!(error.to_string(), "the engine failed: ValueError: no such layer");
+        let log = "ERROR [core.py:9] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n";
+        let text = root_cause(message, log).to_string();
+        assert!(text.starts_with("the engine ran out of memory: torch.OutOfMemoryError: CUDA out"), "{text}");
+    }
+}

@@ -1,0 +1,140 @@
+//! What an offline engine is asked, and what it answers. It takes the times itself, on its own clock.
+
+use tacho_core::Request;
+use tacho_core::json::Dict;
+
+use super::EngineError;
+
+/// An engine that runs whole batches.
+pub trait OfflineEngine {
+    /// Reads the engine's own arguments, so that a wrong one is found before anything else is done. Gives the
+    /// arguments with their final values, as far as the engine has any.
+    fn parse(&mut self) -> Result<Dict, EngineError>;
+
+    /// Starts the engine.
+    fn load(&mut self) -> Result<Loaded, EngineError>;
+
+    /// Hands over a batch; nothing is timed yet.
+    fn queue(&mut self, slot: Slot, batch: &Batch) -> Result<(), EngineError>;
+
+    /// Runs a batch that was handed over; may be repeated.
+    fn generate(&mut self, step: &Step) -> Result<Generated, EngineError>;
+
+    /// The multimodal stage times collected since the last call. `settle` says that the run to measure comes next.
+    fn stage_times(&mut self, settle: bool) -> Result<StageTimes, EngineError>;
+
+    /// Ends the engine.
+    fn close(&mut self) -> Result<(), EngineError>;
+}
+
+/// Stage times in seconds by request id.
+pub type StageTimes = Vec<(String, Dict)>;
+
+/// An engine that is ready.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Loaded {
+    /// Longest sequence, where the engine has a limit.
+    pub max_model_len: Option<u64>,
+    /// Size of its vocabulary.
+    pub vocab_size: Option<u64>,
+    /// Seconds to import the engine's library.
+    pub import_seconds: f64,
+    /// Seconds to build the engine.
+    pub load_seconds: f64,
+    /// Seconds of it spent on compiling the language model.
+    pub compilation_seconds: f64,
+    /// Seconds of it spent on compiling the encoder.
+    pub encoder_compilation_seconds: f64,
+    /// The profiler that is configured.
+    pub profiler: Option<String>,
+    /// Where profiles go.
+    pub profile_dir: Option<String>,
+    /// Versions of the engine and of what it is built on.
+    pub versions: Dict,
+}
+
+/// Which batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slot {
+    /// The unmeasured one.
+    Warmup,
+    /// The measured one.
+    Measured,
+}
+
+impl Slot {
+    /// Its name in the protocol.
+    pub fn name(self) -> &'static str {
+        match self {
+            Slot::Warmup => "warmup",
+            Slot::Measured => "measured",
+        }
+    }
+}
+
+/// How tokens are drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sampling {
+    /// Sequences per prompt, or the width of the beam.
+    pub n: u64,
+    /// Temperature.
+    pub temperature: f64,
+    /// Whether generation goes on past the end of text.
+    pub ignore_eos: bool,
+    /// Whether tokens are turned into text.
+    pub detokenize: bool,
+    /// Beam search instead of sampling.
+    pub beam: bool,
+}
+
+/// A batch of requests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    /// The requests.
+    pub requests: Vec<Request>,
+    /// The adapter of each, from 1; empty without adapters.
+    pub adapters: Vec<u64>,
+    /// Where the adapters are.
+    pub lora_path: Option<String>,
+    /// How tokens are drawn.
+    pub sampling: Sampling,
+}
+
+/// One run of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Which batch.
+    pub slot: Slot,
+    /// Whether the profiler runs.
+    pub profile: bool,
+    /// Whether everything is queued before scheduling begins.
+    pub prequeue: bool,
+    /// Whether the engine draws its own progress bar.
+    pub progress: bool,
+    /// Whether one set of sampling settings goes for the whole batch.
+    pub single_sampling: bool,
+}
+
+impl Step {
+    /// A plain run.
+    pub fn of(slot: Slot) -> Self {
+        Step { slot, profile: false, prequeue: false, progress: false, single_sampling: false }
+    }
+}
+
+/// What a run of a batch gave.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Generated {
+    /// Seconds around the engine call.
+    pub seconds: f64,
+    /// Seconds of it in which the profiler was started and stopped.
+    pub profile_seconds: f64,
+    /// Requests that finished.
+    pub finished: u64,
+    /// Prompt tokens, once per request.
+    pub prompt_tokens: u64,
+    /// Generated tokens of all sequences.
+    pub output_tokens: u64,
+    /// End-to-end latencies, ms, of the requests that have one.
+    pub e2e_ms: Vec<f64>,
+}

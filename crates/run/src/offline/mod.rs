@@ -1,0 +1,13 @@
+//! Offline engines: what the four offline commands need of one, and the driver of those that run in Python.
+
+mod driver;
+mod engine;
+mod error;
+mod process;
+mod protocol;
+mod worker;
+
+pub use driver::{LogTap, PythonEngine, PythonSpec, WorkerSource, find_python};
+pub use engine::{Batch, Generated, Loaded, OfflineEngine, Sampling, Slot, StageTimes, Step};
+pub use error::EngineError;
+pub use protocol::PROTOCOL;

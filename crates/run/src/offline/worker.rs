@@ -1,0 +1,28 @@
+//! The worker's files, carried by the program and written out for Python to run.
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::EngineError;
+
+const FILES: [(&str, &str); 4] = [
+    ("main.py", include_str!("../../../../python/worker/main.py")),
+    ("vllm_engine.py", include_str!("../../../../python/worker/vllm_engine.py")),
+    ("hf_engine.py", include_str!("../../../../python/worker/hf_engine.py")),
+    ("mii_engine.py", include_str!("../../../../python/worker/mii_engine.py")),
+];
+
+/// Writes them to a folder that is removed with the value.
+pub(super) fn unpack() -> Result<(TempDir, PathBuf), EngineError> {
+    let unpacked = || {
+        let folder = tempfile::Builder::new().prefix("tacho-worker-").tempdir()?;
+        for (name, text) in FILES {
+            std::fs::write(folder.path().join(name), text)?;
+        }
+        Ok(folder)
+    };
+    let folder = unpacked().map_err(|source| EngineError::Unpack { source })?;
+    let script = folder.path().join("main.py");
+    Ok((folder, script))
+}

@@ -1,0 +1,235 @@
+//! One combination of a server set and a client set: its warm-up, its runs, its summary.
+
+use std::path::Path;
+
+use tacho_core::json::{Dict, Value, repr};
+
+use super::archive::Style;
+use super::error::Failure;
+use super::grid::{ParamSet, same};
+use super::layout;
+use super::session::{Session, Slot, Stop, command_text};
+use super::words::apply;
+
+/// The number that stands for the warm-up.
+const WARMUP: i64 = -1;
+
+/// Who is measured, and where the results go.
+#[derive(Clone, Copy)]
+pub(super) struct Combination<'a> {
+    pub(super) serve: &'a ParamSet,
+    pub(super) bench: &'a ParamSet,
+    pub(super) folder: &'a Path,
+}
+
+impl Session<'_> {
+    /// Runs a combination as often as the plan says and gives the results there are.
+    pub(super) fn combine(&mut self, slot: &mut Slot, what: Combination<'_>) -> Result<Vec<Dict>, Stop> {
+        self.combine_runs(slot, what, self.plan.num_runs)
+    }
+
+    /// Runs a combination so many times.
+    pub(super) fn combine_runs(
+        &mut self,
+        slot: &mut Slot,
+        what: Combination<'_>,
+        runs: usize,
+    ) -> Result<Vec<Dict>, Stop> {
+        if let Some(link) = self.plan.links.broken(what.serve, what.bench) {
+            let (serve, bench) = (shown(what.serve), shown(what.bench));
+            self.warn(format!("skipped {serve} with {bench}: --link-vars {link} does not hold"));
+            return Ok(Vec::new());
+        }
+        let complete = !self.plan.dry_run && self.has_runs(what.folder, runs);
+        if self.plan.warmup_prompts > 0 && !complete {
+            let bench = what.bench.with("num_prompts", self.plan.warmup_prompts);
+            let output = layout::warmup_file(what.folder);
+            self.run_one(slot, Combination { bench: &bench, ..what }, WARMUP, &output)?;
+        }
+        let mut results = Vec::new();
+        for number in 0..runs {
+            let output = layout::run_file(what.folder, number);
+            results.extend(self.run_one(slot, what, number as i64, &output)?);
+            self.count();
+        }
+        if self.plan.dry_run {
+            return Ok(results);
+        }
+        if results.is_empty() {
+            self.say("[NO SUCCESSFUL MEASURED RUNS] leaving combination retryable");
+            return Ok(results);
+        }
+        self.sum_up(what.folder, &results)?;
+        Ok(results)
+    }
+
+    /// Runs a combination once more and adds the result to those there are.
+    pub(super) fn combine_once_more(
+        &mut self,
+        slot: &mut Slot,
+        what: Combination<'_>,
+        number: usize,
+        results: &mut Vec<Dict>,
+    ) -> Result<(), Stop> {
+        let output = layout::run_file(what.folder, number);
+        results.extend(self.run_one(slot, what, number as i64, &output)?);
+        self.sum_up(what.folder, results)
+    }
+
+    fn sum_up(&self, folder: &Path, results: &[Dict]) -> Result<(), Stop> {
+        let list = Value::List(results.iter().cloned().map(Value::Dict).collect());
+        self.archive.keep(&layout::summary_file(folder), &list, Style::Result).map_err(Stop::Sweep)
+    }
+
+    /// Whether all results of a combination are stored.
+    pub(super) fn has_runs(&self, folder: &Path, runs: usize) -> bool {
+        (0..runs).all(|number| self.archive.result(&layout::run_file(folder, number)).is_some())
+    }
+
+    fn run_one(
+        &mut self,
+        slot: &mut Slot,
+        what: Combination<'_>,
+        number: i64,
+        output: &Path,
+    ) -> Result<Option<Dict>, Stop> {
+        let command = self.bench_command(what.bench, output)?;
+        self.say("[BEGIN BENCHMARK]");
+        self.say(format!("Benchmark overrides: {}", repr(&Value::Dict(what.bench.values().clone()))));
+        self.say(format!("Run Number: {number}"));
+        self.say(format!("Benchmark command: {}", command_text(&command)));
+        self.say(format!("Output file: {}", output.display()));
+        if let Some(mut found) = self.archive.result(output) {
+            merge(&mut found, &[what.serve, what.bench]);
+            self.say("Found existing results.");
+            self.say("[SKIPPED BENCHMARK]");
+            return Ok(Some(found));
+        }
+        if self.plan.dry_run {
+            self.say("[END BENCHMARK]");
+            return Ok(None);
+        }
+        self.ensure(slot)?;
+        match self.measure(slot, what, &command, number, output) {
+            Ok(result) => {
+                self.say("[END BENCHMARK]");
+                Ok(Some(result))
+            }
+            Err(failure) => self.run_failed(slot, what, number, output, failure),
+        }
+    }
+
+    fn bench_command(&self, bench: &ParamSet, output: &Path) -> Result<Vec<String>, Stop> {
+        let mut command = apply("--bench-cmd", &self.plan.bench_cmd, bench)
+            .map_err(|error| Stop::Sweep(Failure::new("ValueError", error.to_string())))?;
+        let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+        let folder = text(output.parent().map(Path::as_os_str));
+        let further = ["--percentile-metrics", "ttft,tpot,itl,e2el", "--save-result", "--result-dir"];
+        command.extend(further.map(str::to_owned));
+        command.extend([folder, "--result-filename".to_owned(), text(output.file_name())]);
+        Ok(command)
+    }
+
+    fn measure(
+        &self,
+        slot: &mut Slot,
+        what: Combination<'_>,
+        command: &[String],
+        number: i64,
+        output: &Path,
+    ) -> Result<Dict, Failure> {
+        self.archive.begin(output)?;
+        self.bench
+            .run(command, output)
+            .and_then(|()| self.archive.measured(output))
+            .inspect_err(|_| {
+                self.archive.discard(output);
+            })
+            .and_then(|mut result| {
+                result.set("run_number", number);
+                merge(&mut result, &[what.serve, what.bench]);
+                // Stored first: the measurement is good even if the caches cannot be reset after it.
+                self.archive.complete(output, &result)?;
+                self.after_bench(slot)?;
+                self.archive.discard(&layout::failure_file(output));
+                Ok(result)
+            })
+    }
+
+    fn run_failed(
+        &mut self,
+        slot: &mut Slot,
+        what: Combination<'_>,
+        number: i64,
+        output: &Path,
+        failure: Failure,
+    ) -> Result<Option<Dict>, Stop> {
+        if let Some(lost) = slot.lost() {
+            self.archive.discard(output);
+            return Err(Stop::Server(lost));
+        }
+        if !self.plan.continue_on_error {
+            return Err(Stop::Sweep(failure));
+        }
+        self.archive.discard(output);
+        let mut note = Dict::new();
+        note.set("run_number", number);
+        note.set("error_type", failure.kind);
+        note.set("error", failure.text.as_str());
+        note.set("serve_overrides", what.serve.values().clone());
+        note.set("bench_overrides", what.bench.values().clone());
+        let path = layout::failure_file(output);
+        self.archive.keep(&path, &Value::Dict(note), Style::Note).map_err(Stop::Sweep)?;
+        self.say(format!("[FAILED BENCHMARK] run={number}: {failure}"));
+        self.say(format!("Failure details: {}", path.display()));
+        self.failed(format!("{}: {failure}", output.display()));
+        // The next run deserves clean caches, but this one has failed already.
+        let _ = self.after_bench(slot);
+        Ok(None)
+    }
+}
+
+/// Sets the sweep's keys in a result. A measured value that says something else is kept beside them.
+pub(super) fn merge(result: &mut Dict, sets: &[&ParamSet]) {
+    for (key, value) in sets.iter().flat_map(|set| set.values().iter()) {
+        let measured = result.get(key).filter(|old| !same(old, value) && **old != Value::Null).cloned();
+        let set_before = sets.iter().filter(|set| set.values().get(key).is_some()).count() > 1;
+        if let Some(measured) = measured.filter(|_| !set_before) {
+            result.set(format!("measured_{key}"), measured);
+        }
+        result.set(key, value.clone());
+    }
+}
+
+fn shown(set: &ParamSet) -> String {
+    if set.is_empty() { "(None)".to_owned() } else { set.name() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::json::{dumps, parse};
+
+    fn dict(text: &str) -> Dict {
+        parse(text).unwrap().as_dict().unwrap().clone()
+    }
+
+    #[test]
+    fn merging_keeps_what_was_measured() {
+        let (serve, bench) = (ParamSet::new(dict(r#"{"a": 1}"#)), ParamSet::new(dict(r#"{"rate": 5, "n": 2}"#)));
+        let mut result = dict(r#"{"rate": 4.5, "n": 2.0, "x": null}"#);
+        merge(&mut result, &[&serve, &bench]);
+        let expected = r#"{"rate": 5, "n": 2, "x": null, "a": 1, "measured_rate": 4.5}"#;
+        assert_eq!(dumps(&Value::Dict(result.clone())), expected);
+        merge(&mut result, &[&serve, &bench]);
+        assert_eq!(dumps(&Value::Dict(result)), expected, "merging again changes nothing");
+    }
+
+    #[test]
+    fn a_name_of_the_client_replaces_the_servers() {
+        let named = |name: &str| ParamSet::default().with("_benchmark_name", name);
+        let mut result = Dict::new();
+        merge(&mut result, &[&named("s"), &named("b")]);
+        assert_eq!(dumps(&Value::Dict(result)), r#"{"_benchmark_name": "b"}"#);
+    }
+}

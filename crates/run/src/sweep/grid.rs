@@ -1,0 +1,300 @@
+//! Parameter files and what a sweep goes through: the product of server and client sets, less what links exclude.
+//! Reads texts, not files, and starts nothing.
+
+use std::path::Path;
+
+use tacho_core::json::{Dict, Value, parse, python_str};
+
+use super::Error;
+
+/// The key that names a set and is passed to no command.
+const NAME: &str = "_benchmark_name";
+
+/// One parameter set: keys and values to put into a command.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ParamSet {
+    values: Dict,
+}
+
+impl ParamSet {
+    /// A set of these values.
+    pub fn new(values: Dict) -> Self {
+        ParamSet { values }
+    }
+
+    /// All values, the name among them.
+    pub fn values(&self) -> &Dict {
+        &self.values
+    }
+
+    /// What goes into a command.
+    pub fn params(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.values.iter().filter(|(key, _)| *key != NAME)
+    }
+
+    /// Whether there is nothing in it, not even a name.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Whether a name was given.
+    pub fn is_named(&self) -> bool {
+        self.values.get(NAME).is_some()
+    }
+
+    /// The name given, else the parameters.
+    pub fn name(&self) -> String {
+        self.values.get(NAME).map_or_else(|| self.as_text("-"), python_str)
+    }
+
+    /// `key=value` of each parameter.
+    pub fn as_text(&self, separator: &str) -> String {
+        let parts: Vec<String> = self.params().map(|(key, value)| format!("{key}={}", python_str(value))).collect();
+        parts.join(separator)
+    }
+
+    /// The same set with one more value, or another one.
+    pub fn with(&self, key: &str, value: impl Into<Value>) -> Self {
+        let mut values = self.values.clone();
+        values.set(key, value);
+        ParamSet { values }
+    }
+
+    /// The value of a key in either spelling.
+    pub fn get_tolerant(&self, key: &str) -> Option<&Value> {
+        let plain = |key: &str| key.replace('-', "_");
+        let wanted = plain(key);
+        self.values.get(key).or_else(|| self.params().find(|(known, _)| plain(known) == wanted).map(|(_, value)| value))
+    }
+}
+
+/// The sets of a parameter file; `path` is named in errors.
+pub fn parse_params(path: &Path, text: &str) -> Result<Vec<ParamSet>, Error> {
+    let file = || path.to_owned();
+    let value = parse(text).map_err(|fault| Error::Json { path: file(), fault })?;
+    let sets = match value {
+        Value::List(items) => items
+            .into_iter()
+            .enumerate()
+            .map(|(at, item)| match item {
+                Value::Dict(values) => Ok(ParamSet { values }),
+                other => Err(Error::NotASet { path: file(), place: format!("item {at}"), found: type_name(&other) }),
+            })
+            .collect::<Result<Vec<_>, _>>()?,
+        Value::Dict(named) => named
+            .iter()
+            .map(|(name, item)| match item {
+                Value::Dict(values) => {
+                    let mut all = Dict::new();
+                    all.set(NAME, name);
+                    all.update(values);
+                    Ok(ParamSet { values: all })
+                }
+                other => Err(Error::NotASet { path: file(), place: format!("{name:?}"), found: type_name(other) }),
+            })
+            .collect::<Result<Vec<_>, _>>()?,
+        other => return Err(Error::NotAGrid { path: file(), found: type_name(&other) }),
+    };
+    repeated_key(text).map_or(Ok(()), |name| Err(Error::RepeatedName { path: file(), name }))?;
+    let mut names = Vec::new();
+    for name in sets.iter().filter_map(|set| set.values.get(NAME)) {
+        if names.contains(&name) {
+            return Err(Error::RepeatedName { path: file(), name: python_str(name) });
+        }
+        names.push(name);
+    }
+    Ok(sets)
+}
+
+/// A name that an object of sets has twice: the JSON reader keeps the last one silently, which would lose a set.
+fn repeated_key(text: &str) -> Option<String> {
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    let mut seen: Vec<String> = Vec::new();
+    let (mut depth, mut rest) = (0_usize, text);
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        match c {
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth = depth.saturating_sub(1),
+            '"' => {
+                let (key, after) = string_at(rest)?;
+                rest = after;
+                if depth == 1 && after.trim_start().starts_with(':') {
+                    if seen.contains(&key) {
+                        return Some(key);
+                    }
+                    seen.push(key);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The text up to its closing quote, and what follows; `rest` begins after the opening one.
+fn string_at(rest: &str) -> Option<(String, &str)> {
+    let mut escaped = false;
+    let end = rest.bytes().position(|b| {
+        let closes = b == b'"' && !escaped;
+        escaped = b == b'\\' && !escaped;
+        closes
+    })?;
+    let text = parse(&format!("\"{}\"", &rest[..end])).ok()?;
+    Some((python_str(&text), &rest[end + 1..]))
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Int(_) | Value::BigInt(_) | Value::Float(_) => "a number",
+        Value::Str(_) => "a text",
+        Value::List(_) => "a list",
+        Value::Dict(_) => "an object",
+    }
+}
+
+/// Pairs of keys whose values must agree.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Links {
+    pairs: Vec<(String, String)>,
+}
+
+impl Links {
+    /// Reads `serveKey=benchKey,…`.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        if text.trim().is_empty() {
+            return Ok(Links::default());
+        }
+        let pairs = text
+            .split(',')
+            .map(|item| match item.split('=').collect::<Vec<_>>()[..] {
+                [serve, bench] => Ok((serve.trim().to_owned(), bench.trim().to_owned())),
+                _ => Err(Error::Link { item: item.trim().to_owned() }),
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Links { pairs })
+    }
+
+    /// The first pair that keeps these two sets apart.
+    pub fn broken(&self, serve: &ParamSet, bench: &ParamSet) -> Option<String> {
+        let differs = |(a, b): &&(String, String)| match (serve.get_tolerant(a), bench.get_tolerant(b)) {
+            (Some(a), Some(b)) => !same(a, b),
+            _ => true,
+        };
+        self.pairs.iter().find(differs).map(|(a, b)| format!("{a}={b}"))
+    }
+}
+
+/// Python's equality: numbers and booleans compare by value, objects without regard to order.
+pub(super) fn same(a: &Value, b: &Value) -> bool {
+    let number = |value: &Value| match value {
+        Value::Bool(on) => Some(f64::from(u8::from(*on))),
+        other => other.as_f64(),
+    };
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => a == b,
+        (Value::BigInt(a), Value::BigInt(b)) => a == b,
+        (Value::List(a), Value::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Dict(a), Value::Dict(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+        }
+        _ => match (number(a), number(b)) {
+            (Some(a), Some(b)) => a == b,
+            _ => a == b,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sets(text: &str) -> Result<Vec<ParamSet>, Error> {
+        parse_params(Path::new("p.json"), text)
+    }
+
+    #[test]
+    fn both_forms_of_a_file_mean_the_same() {
+        let listed = sets(r#"[{"_benchmark_name": "a", "x": 1}, {"_benchmark_name": "b"}]"#).unwrap();
+        assert_eq!(listed, sets(r#"{"a": {"x": 1}, "b": {}}"#).unwrap());
+        assert_eq!(listed[0].name(), "a");
+        assert_eq!(listed[0].as_text("-"), "x=1");
+    }
+
+    #[test]
+    fn faults_name_the_file_and_the_place() {
+        let cases = [
+            ("5", "p.json"),
+            ("[1]", "item 0"),
+            (r#"{"a": 1}"#, "\"a\""),
+            ("{x", "p.json"),
+            (r#"[{"_benchmark_name": "a"}, {"_benchmark_name": "a"}]"#, "a"),
+            (r#"{"a": {"a": 1}, "b": {}, "a": {}}"#, "a"),
+        ];
+        for (text, part) in cases {
+            let message = sets(text).unwrap_err().to_string();
+            assert!(message.contains("p.json") && message.contains(part), "{message}");
+            assert!(!message.contains('\n'));
+        }
+        assert!(sets(r#"{"a": {"b": {}}, "b": {"a": 1, "c": "\"a\": {"}}"#).is_ok());
+    }
+
+    #[test]
+    fn links_are_pairs() {
+        assert!(Links::parse("").unwrap().broken(&ParamSet::default(), &ParamSet::default()).is_none());
+        for bad in ["a", "a=b=c", "a=b,", ","] {
+            assert!(matches!(Links::parse(bad), Err(Error::Link { .. })), "{bad}");
+        }
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        prop_oneof![(0_i64..3).prop_map(Value::Int), any::<bool>().prop_map(Value::Bool), "[ab]".prop_map(Value::Str)]
+    }
+
+    fn param_sets() -> impl Strategy<Value = Vec<ParamSet>> {
+        let set = proptest::collection::vec(("[a-c](_x)?", value()), 0..3);
+        proptest::collection::vec(set.prop_map(|entries| ParamSet::new(entries.into_iter().collect())), 0..4)
+    }
+
+    proptest! {
+        #[test]
+        fn a_link_keeps_exactly_the_pairs_with_equal_values(serve in param_sets(), bench in param_sets()) {
+            let links = Links::parse("a = b").unwrap();
+            for (serve, bench) in serve.iter().flat_map(|serve| bench.iter().map(move |bench| (serve, bench))) {
+                let both = serve.values().get("a").zip(bench.values().get("b"));
+                let agree = both.is_some_and(|(a, b)| same(a, b) && same(b, a));
+                prop_assert_eq!(links.broken(serve, bench).is_none(), agree);
+            }
+        }
+
+        #[test]
+        fn spelling_does_not_matter_to_links(value in value()) {
+            let serve = ParamSet::default().with("max-num_seqs", value.clone());
+            let bench = ParamSet::default().with("max_concurrency", value);
+            prop_assert!(Links::parse("max_num_seqs=max-concurrency").unwrap().broken(&serve, &bench).is_none());
+        }
+
+        #[test]
+        fn an_applied_set_is_found_in_the_command(sets in param_sets()) {
+            let command = vec!["s".to_owned(), "--a".to_owned(), "0".to_owned(), "--z".to_owned()];
+            for set in sets {
+                let words = super::super::words::apply("--serve-cmd", &command, &set).unwrap();
+                prop_assert!(words.contains(&"--z".to_owned()) && words[0] == "s");
+                for (key, value) in set.params() {
+                    let name = key.replace('_', "-");
+                    let expected = match value {
+                        Value::Bool(true) => vec![format!("--{name}")],
+                        Value::Bool(false) => vec![format!("--no-{name}")],
+                        other => vec![format!("--{name}"), python_str(other)],
+                    };
+                    prop_assert!(words.windows(expected.len()).any(|part| part == expected), "{:?} {:?}", words, key);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Where a sweep's files lie: upstream's folder and file names.
+
+use std::path::{Path, PathBuf};
+
+use super::grid::ParamSet;
+
+/// A name made fit for a file system, as upstream does it: nothing but separators and outer quotes is changed.
+pub(super) fn clean(name: &str) -> String {
+    let name = name.replace('/', "_").replace("..", "__");
+    name.trim_matches('\'').trim_matches('"').to_owned()
+}
+
+/// A part of a folder name: its label and the set it stands for.
+pub(super) type Part<'a> = (&'static str, &'a ParamSet);
+
+/// The folder of a combination: a label and a name for each set that is not empty, then what is further given.
+pub(super) fn folder(experiment: &Path, parts: &[Part<'_>], further: &[&str]) -> PathBuf {
+    let mut words: Vec<String> = Vec::new();
+    for (label, set) in parts.iter().filter(|(_, set)| !set.is_empty()) {
+        words.extend([(*label).to_owned(), set.name()]);
+    }
+    words.extend(further.iter().map(|word| (*word).to_owned()));
+    let name = clean(&words.join("-"));
+    if name.is_empty() { experiment.to_owned() } else { experiment.join(name) }
+}
+
+/// `run=0.json` and so on.
+pub(super) fn run_file(folder: &Path, number: usize) -> PathBuf {
+    folder.join(format!("run={number}.json"))
+}
+
+/// The list of a combination's runs; its presence says that the combination is complete.
+pub(super) fn summary_file(folder: &Path) -> PathBuf {
+    folder.join("summary.json")
+}
+
+/// The warm-up of a combination.
+pub(super) fn warmup_file(folder: &Path) -> PathBuf {
+    folder.join("warmup.json")
+}
+
+/// What is left of a failed run, beside where its result would be.
+pub(super) fn failure_file(output: &Path) -> PathBuf {
+    output.with_extension("failure.json")
+}
+
+/// A file about the server of a set: `SERVE-<name>-<what>`.
+pub(super) fn server_file(experiment: &Path, serve: &ParamSet, what: &str) -> PathBuf {
+    let name = if serve.is_empty() { "default".to_owned() } else { serve.name() };
+    experiment.join(clean(&format!("SERVE-{name}-{what}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_cleaned() {
+        for (name, expected) in [("big/one..x", "big_one__x"), ("../x", "___x"), ("'\"q\"'", "q")] {
+            assert_eq!(clean(name), expected);
+        }
+    }
+
+    #[test]
+    fn folders_have_a_part_per_set() {
+        let (none, set) = (ParamSet::default(), ParamSet::default().with("x", 1_i64));
+        let exp = Path::new("r/e");
+        assert_eq!(folder(exp, &[("SERVE-", &none), ("BENCH-", &none)], &[]), exp);
+        assert_eq!(folder(exp, &[("SERVE-", &set), ("BENCH-", &none)], &[]), exp.join("SERVE--x=1"));
+        assert_eq!(folder(exp, &[("SERVE-", &none)], &["WL-", "request_rate=3"]), exp.join("WL--request_rate=3"));
+        assert_eq!(failure_file(&exp.join("run=0.json")), exp.join("run=0.failure.json"));
+        assert_eq!(server_file(exp, &none, "failure.json"), exp.join("SERVE-default-failure.json"));
+    }
+}

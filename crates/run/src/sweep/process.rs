@@ -1,0 +1,112 @@
+//! Commands of others, run so that nothing of them outlives this program: each is started by a small supervisor
+//! process that ends the command's whole process group as soon as the pipe to this program closes, whatever closed it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+
+use super::error::Failure;
+
+/// How to start commands under supervision.
+#[derive(Debug, Clone)]
+pub struct Supervised {
+    /// The words before the command's own: the supervisor.
+    pub supervisor: Vec<OsString>,
+    /// Whether commands may write to this program's standard output.
+    pub show_stdout: bool,
+}
+
+/// Where a command's output goes.
+pub(super) enum Output<'a> {
+    /// To this program's own streams; standard output only where it is wanted.
+    Ours,
+    /// To a file.
+    Log(&'a Path),
+}
+
+/// A command under way; it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    leash: Option<ChildStdin>,
+}
+
+impl Supervised {
+    /// Runs a command to its end.
+    pub fn run(&self, command: &[String]) -> Result<(), Failure> {
+        let mut process = self.start(command, &Output::Ours, &[])?;
+        let status = process.child.wait().map_err(|error| Failure::io(&command[0], &error))?;
+        if status.success() { Ok(()) } else { Err(failed(command, status)) }
+    }
+
+    pub(super) fn start(
+        &self,
+        command: &[String],
+        output: &Output<'_>,
+        variables: &[(&str, &str)],
+    ) -> Result<Process, Failure> {
+        if !program_exists(&command[0]) {
+            let text = format!("[Errno 2] No such file or directory: {}", tacho_core::json::quoted(&command[0]));
+            return Err(Failure::new("FileNotFoundError", text));
+        }
+        let io_failure = |error: io::Error| Failure::io(&command[0], &error);
+        let mut spawn = Command::new(&self.supervisor[0]);
+        spawn.args(&self.supervisor[1..]).args(command).envs(variables.iter().copied()).stdin(Stdio::piped());
+        match output {
+            Output::Ours => {
+                spawn.stdout(if self.show_stdout { Stdio::inherit() } else { Stdio::null() });
+            }
+            Output::Log(path) => {
+                let log = File::create(path).map_err(|error| Failure::io(path.display(), &error))?;
+                spawn.stderr(log.try_clone().map_err(io_failure)?);
+                spawn.stdout(if self.show_stdout { Stdio::inherit() } else { Stdio::from(log) });
+            }
+        }
+        own_group(&mut spawn);
+        let mut child = spawn.spawn().map_err(io_failure)?;
+        let leash = child.stdin.take();
+        Ok(Process { child, leash })
+    }
+}
+
+/// A group of its own, so that Ctrl-C in a terminal does not end the supervisor before its work.
+fn own_group(spawn: &mut Command) {
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(spawn, 0);
+    #[cfg(not(unix))]
+    let _ = spawn;
+}
+
+impl Process {
+    /// Its exit code, once it has ended.
+    pub(super) fn ended(&mut self) -> Option<i32> {
+        self.child.try_wait().ok().flatten().map(|status| status.code().unwrap_or(-1))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The supervisor sees the closed pipe and ends the group; its own end says that this is done.
+        drop(self.leash.take());
+        let _ = self.child.wait();
+    }
+}
+
+fn failed(command: &[String], status: ExitStatus) -> Failure {
+    let words: Vec<String> = command.iter().map(|word| tacho_core::json::quoted(word)).collect();
+    let code = status.code().unwrap_or(-1);
+    let text = format!("Command '[{}]' returned non-zero exit status {code}.", words.join(", "));
+    Failure::new("CalledProcessError", text)
+}
+
+/// Whether a command's first word names a program.
+pub fn program_exists(program: &str) -> bool {
+    let is_file = |path: PathBuf| path.is_file();
+    if program.contains('/') {
+        return is_file(PathBuf::from(program));
+    }
+    let Some(path) = std::env::var_os("PATH") else { return false };
+    std::env::split_paths(&path).any(|folder| is_file(folder.join(program)))
+}

@@ -1,0 +1,42 @@
+//! `sweep serve`: each server set is started once and measured with every client set that belongs to it.
+
+use tacho_core::EventSink;
+
+use super::archive::{Archive, Bench, Host};
+use super::combination::Combination;
+use super::error::Error;
+use super::grid::ParamSet;
+use super::layout::{folder, summary_file};
+use super::session::{Report, Session, SweepPlan};
+
+/// Runs the sweep.
+pub fn serve(
+    plan: &SweepPlan,
+    archive: &dyn Archive,
+    bench: &dyn Bench,
+    host: &dyn Host,
+    sink: &dyn EventSink,
+) -> Result<Report, Error> {
+    plan.check()?;
+    let linked =
+        |serve: &ParamSet| plan.bench_sets.iter().filter(|bench| plan.links.broken(serve, bench).is_none()).count();
+    let total = plan.serve_sets.iter().map(linked).sum::<usize>() * plan.num_runs;
+    let mut session = Session::begin(plan, archive, bench, host, sink, total);
+    for serve in &plan.serve_sets {
+        let place = |bench: &ParamSet| folder(&plan.experiment, &[("SERVE-", serve), ("BENCH-", bench)], &[]);
+        let missing = plan
+            .bench_sets
+            .iter()
+            .any(|bench| plan.links.broken(serve, bench).is_none() && !session.has_runs(&place(bench), plan.num_runs));
+        let unsummed = plan.bench_sets.iter().any(|bench| !archive.has(&summary_file(&place(bench))));
+        session.with_server(serve, missing || unsummed, missing, |session, slot| {
+            for bench in &plan.bench_sets {
+                let folder = place(bench);
+                let results = session.combine(slot, Combination { serve, bench, folder: &folder })?;
+                session.add(results)?;
+            }
+            Ok(())
+        })?;
+    }
+    session.finish()
+}

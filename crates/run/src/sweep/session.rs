@@ -1,0 +1,251 @@
+//! What all sweeps share while they run: the plan, the results so far, and the server of the moment.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tacho_core::json::{Dict, Value, quoted, repr};
+use tacho_core::{Counters, EventSink, RunEvent};
+
+use super::archive::{Archive, Bench, Host, Running, Style};
+use super::error::{Error, Failure};
+use super::grid::{Links, ParamSet};
+use super::layout;
+use super::process::Supervised;
+use super::server::{ResetKind, reset_caches};
+use super::words::apply;
+
+/// What to do after each benchmark.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AfterBench {
+    /// Run this command.
+    Command(Vec<String>),
+    /// See to the server's caches.
+    Reset(ResetKind),
+}
+
+/// A sweep over servers and clients.
+#[derive(Debug, Clone)]
+pub struct SweepPlan {
+    /// The words of the server command.
+    pub serve_cmd: Vec<String>,
+    /// The words of the client command.
+    pub bench_cmd: Vec<String>,
+    /// What to do after each run.
+    pub after: AfterBench,
+    /// How commands are started.
+    pub supervised: Supervised,
+    /// The server's parameter sets.
+    pub serve_sets: Vec<ParamSet>,
+    /// The client's.
+    pub bench_sets: Vec<ParamSet>,
+    /// Which of them belong together.
+    pub links: Links,
+    /// Where everything is written.
+    pub experiment: PathBuf,
+    /// Runs per combination.
+    pub num_runs: usize,
+    /// Prompts of the unmeasured run before each combination; none at 0.
+    pub warmup_prompts: usize,
+    /// Whether a failed run ends only itself.
+    pub continue_on_error: bool,
+    /// Whether to say what would be done, and do nothing.
+    pub dry_run: bool,
+}
+
+impl SweepPlan {
+    /// Finds what would go wrong with the commands of some combination, before anything is started.
+    pub fn check(&self) -> Result<(), Error> {
+        for set in &self.serve_sets {
+            apply("--serve-cmd", &self.serve_cmd, set)?;
+        }
+        for set in &self.bench_sets {
+            apply("--bench-cmd", &self.bench_cmd, set)?;
+        }
+        Ok(())
+    }
+}
+
+/// How a sweep went.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// How many results there are.
+    pub results: usize,
+    /// What failed, in a line each.
+    pub failures: Vec<String>,
+}
+
+/// Why something came to an end before its time.
+pub(super) enum Stop {
+    /// The whole sweep ends.
+    Sweep(Failure),
+    /// The server is of no more use; the sweep goes on with the next.
+    Server(Failure),
+}
+
+/// The server of the moment, started when first needed.
+pub(super) struct Slot {
+    command: Vec<String>,
+    log: PathBuf,
+    running: Option<Box<dyn Running>>,
+}
+
+impl Slot {
+    /// Why the server no longer runs, if it was started and does not.
+    pub(super) fn lost(&mut self) -> Option<Failure> {
+        self.running.as_mut()?.lost()
+    }
+}
+
+/// A sweep under way.
+pub(super) struct Session<'a> {
+    pub(super) plan: &'a SweepPlan,
+    pub(super) archive: &'a dyn Archive,
+    pub(super) bench: &'a dyn Bench,
+    pub(super) host: &'a dyn Host,
+    pub(super) sink: &'a dyn EventSink,
+    counters: Arc<Counters>,
+    rows: Vec<Dict>,
+    failures: Vec<String>,
+}
+
+impl<'a> Session<'a> {
+    /// Begins; `total` is how many runs are expected.
+    pub(super) fn begin(
+        plan: &'a SweepPlan,
+        archive: &'a dyn Archive,
+        bench: &'a dyn Bench,
+        host: &'a dyn Host,
+        sink: &'a dyn EventSink,
+        total: usize,
+    ) -> Self {
+        let counters = Arc::new(Counters::default());
+        if !plan.dry_run {
+            sink.event(RunEvent::Started { what: "sweep", total: total as u64, counters: counters.clone() });
+        }
+        Session { plan, archive, bench, host, sink, counters, rows: Vec::new(), failures: Vec::new() }
+    }
+
+    /// A line in upstream's words.
+    pub(super) fn say(&self, line: impl Into<String>) {
+        self.sink.event(RunEvent::Status(line.into()));
+    }
+
+    pub(super) fn warn(&self, line: impl Into<String>) {
+        self.sink.event(RunEvent::Warning(line.into()));
+    }
+
+    /// One more run is over.
+    pub(super) fn count(&self) {
+        self.counters.finished.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn failed(&mut self, what: String) {
+        self.counters.failed.fetch_add(1, Ordering::Relaxed);
+        self.failures.push(what);
+    }
+
+    /// Adds results to the table and stores it.
+    pub(super) fn add(&mut self, rows: Vec<Dict>) -> Result<(), Stop> {
+        self.rows.extend(rows);
+        if self.plan.dry_run {
+            return Ok(());
+        }
+        self.archive.table(&self.rows).map_err(Stop::Sweep)
+    }
+
+    /// Does the work of one server set. With `shown` the server is announced, with `needed` it is started at once
+    /// rather than when the first missing result asks for it.
+    pub(super) fn with_server(
+        &mut self,
+        serve: &ParamSet,
+        shown: bool,
+        needed: bool,
+        work: impl FnOnce(&mut Self, &mut Slot) -> Result<(), Stop>,
+    ) -> Result<(), Error> {
+        let command = apply("--serve-cmd", &self.plan.serve_cmd, serve)?;
+        if shown {
+            self.say("[BEGIN SERVER]");
+            self.say(format!("Server overrides: {}", repr(&Value::Dict(serve.values().clone()))));
+            self.say(format!("Server command: {}", command_text(&command)));
+        }
+        let log = layout::server_file(&self.plan.experiment, serve, "server.log");
+        let mut slot = Slot { command, log, running: None };
+        let started = if needed && !self.plan.dry_run { self.ensure(&mut slot) } else { Ok(()) };
+        let result = started.and_then(|()| work(self, &mut slot));
+        let log = slot.log.clone();
+        drop(slot);
+        match result {
+            Ok(()) if shown => self.say("[END SERVER]"),
+            Ok(()) => {}
+            Err(Stop::Sweep(failure)) => return Err(Error::Ended(failure)),
+            Err(Stop::Server(failure)) => self.server_failed(serve, &failure, &log)?,
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the server runs.
+    pub(super) fn ensure(&self, slot: &mut Slot) -> Result<(), Stop> {
+        if slot.running.is_none() {
+            slot.running = Some(self.host.start(&slot.command, &slot.log).map_err(Stop::Server)?);
+        }
+        Ok(())
+    }
+
+    /// What is done after each benchmark.
+    pub(super) fn after_bench(&self, slot: &Slot) -> Result<(), Failure> {
+        match (&self.plan.after, &slot.running) {
+            (AfterBench::Command(command), _) => self.plan.supervised.run(command),
+            (AfterBench::Reset(ResetKind::Call), Some(server)) => {
+                let address = server.address();
+                self.say(format!("Resetting caches at {address}"));
+                reset_caches(&address)
+            }
+            (AfterBench::Reset(_), _) => Ok(()),
+        }
+    }
+
+    fn server_failed(&mut self, serve: &ParamSet, failure: &Failure, log: &std::path::Path) -> Result<(), Error> {
+        let path = layout::server_file(&self.plan.experiment, serve, "failure.json");
+        let mut note = Dict::new();
+        note.set("error_type", failure.kind);
+        note.set("error", failure.text.as_str());
+        note.set("serve_overrides", serve.values().clone());
+        self.archive.keep(&path, &Value::Dict(note), Style::Note).map_err(Error::Ended)?;
+        let name = if serve.is_empty() { "(default)".to_owned() } else { serve.name() };
+        let lines =
+            [format!("[FAILED SERVER COMBINATION] {name}: {failure}"), format!("Failure details: {}", path.display())];
+        for line in lines {
+            // Upstream speaks of it only where it goes on.
+            if self.plan.continue_on_error { self.say(line) } else { self.warn(line) }
+        }
+        if log.exists() {
+            self.warn(format!("what the server said is in {}", log.display()));
+        }
+        self.failed(format!("server {name}: {failure}"));
+        Ok(())
+    }
+
+    /// The last lines.
+    pub(super) fn finish(mut self) -> Result<Report, Error> {
+        let place = self.plan.experiment.display().to_string();
+        if self.plan.dry_run {
+            self.say(format!("Experiment will be saved at: {place}"));
+            return Ok(Report::default());
+        }
+        self.add(Vec::new()).map_err(|stop| match stop {
+            Stop::Sweep(failure) | Stop::Server(failure) => Error::Ended(failure),
+        })?;
+        self.sink.event(RunEvent::Finished);
+        if self.plan.continue_on_error || !self.rows.is_empty() || self.failures.is_empty() {
+            self.say(format!("Experiment has been saved at: {place}"));
+        }
+        Ok(Report { results: self.rows.len(), failures: self.failures })
+    }
+}
+
+/// A command as Python prints a list.
+pub(super) fn command_text(command: &[String]) -> String {
+    let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+    format!("[{}]", words.join(", "))
+}

@@ -1,0 +1,172 @@
+//! Commands as lists of words: splitting as a shell does, and applying a parameter set to them.
+
+use tacho_core::json::{Value, dumps, python_str};
+
+use super::Error;
+use super::grid::ParamSet;
+
+/// The words of a command, by the quoting rules of a POSIX shell. `flag` is named in errors.
+pub fn split(flag: &'static str, text: &str) -> Result<Vec<String>, Error> {
+    let unbalanced = |what| Error::Quoting { flag, what };
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            ' ' | '\t' | '\r' | '\n' => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match rest.next().ok_or_else(|| unbalanced("no closing quotation"))? {
+                        '\'' => break,
+                        c => word.push(c),
+                    }
+                }
+            }
+            '"' => double_quoted(&mut rest, word.get_or_insert_default())
+                .ok_or_else(|| unbalanced("no closing quotation"))?,
+            '\\' => {
+                let escaped = rest.next().ok_or_else(|| unbalanced("no escaped character"))?;
+                word.get_or_insert_default().push(escaped);
+            }
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    if words.is_empty() { Err(Error::EmptyCommand { flag }) } else { Ok(words) }
+}
+
+fn double_quoted(rest: &mut std::str::Chars<'_>, word: &mut String) -> Option<()> {
+    loop {
+        match rest.next()? {
+            '"' => return Some(()),
+            '\\' => match rest.next()? {
+                c @ ('"' | '\\') => word.push(c),
+                c => word.extend(['\\', c]),
+            },
+            c => word.push(c),
+        }
+    }
+}
+
+/// A command with the set's keys replaced or added, in their order. `flag` is named in errors.
+pub fn apply(flag: &'static str, command: &[String], set: &ParamSet) -> Result<Vec<String>, Error> {
+    let mut words = command.to_vec();
+    for (key, value) in set.params() {
+        apply_one(flag, &mut words, key, value)?;
+    }
+    Ok(words)
+}
+
+fn apply_one(flag: &'static str, words: &mut Vec<String>, key: &str, value: &Value) -> Result<(), Error> {
+    let (root, tail) = key.split_at(key.find('.').unwrap_or(key.len()));
+    let dashed = format!("{}{tail}", root.replace('_', "-"));
+    let spellings = [format!("--{dashed}"), format!("--{}{tail}", root.replace('-', "_")), format!("--{key}")];
+    let found = spellings.iter().find_map(|name| words.iter().position(|word| word == name));
+    let has_value = |at: usize| words.get(at + 1).is_some_and(|next| !next.starts_with("--"));
+    match value {
+        Value::Bool(on) if tail.is_empty() => {
+            let word = if *on { format!("--{dashed}") } else { format!("--no-{dashed}") };
+            match found {
+                Some(at) => words[at] = word,
+                None => words.push(word),
+            }
+        }
+        Value::Bool(on) => {
+            let word = format!("--{dashed}={on}");
+            match found {
+                // The old value would be left behind as a stray word.
+                Some(at) if has_value(at) => drop(words.splice(at..at + 2, [word])),
+                Some(at) => words[at] = word,
+                None => words.push(word),
+            }
+        }
+        value => {
+            let text = if matches!(value, Value::Dict(_)) { dumps(value) } else { python_str(value) };
+            let pair = [format!("--{dashed}"), text];
+            match found {
+                Some(at) if at + 1 == words.len() => {
+                    return Err(Error::NoValueToReplace { flag, word: words[at].clone(), key: key.to_owned() });
+                }
+                Some(at) if has_value(at) => drop(words.splice(at..at + 2, pair)),
+                // Another option follows: it must not be taken for the value.
+                Some(at) => drop(words.splice(at..=at, pair)),
+                None => words.extend(pair),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The value after an option, or behind its `=`.
+pub fn option<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
+    words.iter().enumerate().find_map(|(at, word)| {
+        if word == name {
+            return words.get(at + 1).map(String::as_str);
+        }
+        word.strip_prefix(name)?.strip_prefix('=')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::json::parse;
+
+    fn words(text: &str) -> Vec<String> {
+        split("--serve-cmd", text).unwrap()
+    }
+
+    fn applied(command: &str, set: &str) -> String {
+        let set = ParamSet::new(parse(set).unwrap().as_dict().unwrap().clone());
+        apply("--serve-cmd", &words(command), &set).unwrap().join(" ")
+    }
+
+    #[test]
+    fn sets_are_applied_as_upstream_does() {
+        let cases = [
+            (
+                "s --max-num-seqs 16 --enable-prefix-caching",
+                r#"{"max_num_seqs":32,"enable_prefix_caching":false}"#,
+                "s --max-num-seqs 32 --no-enable-prefix-caching",
+            ),
+            ("s --a_b_c 9", r#"{"a-b_c":1}"#, "s --a-b-c 1"),
+            ("s -tp 2", r#"{"tensor_parallel_size":4}"#, "s -tp 2 --tensor-parallel-size 4"),
+            (
+                "s",
+                r#"{"compilation_config.mode":3,"compilation_config":{"a":true}}"#,
+                r#"s --compilation-config.mode 3 --compilation-config {"a": true}"#,
+            ),
+            ("s", r#"{"compilation_config.use_x":false}"#, "s --compilation-config.use_x=false"),
+            ("s", r#"{"x":{"é":"ü"}}"#, r#"s --x {"\u00e9": "\u00fc"}"#),
+            ("s --x 2 --x 3", r#"{"x":1}"#, "s --x 1 --x 3"),
+        ];
+        for (command, set, expected) in cases {
+            assert_eq!(applied(command, set), expected);
+        }
+    }
+
+    #[test]
+    fn other_options_survive() {
+        assert_eq!(applied("s --enable-foo --bar 1", r#"{"enable_foo": "5"}"#), "s --enable-foo 5 --bar 1");
+        assert_eq!(applied("s --c.x 0 --bar 1", r#"{"c.x": true}"#), "s --c.x=true --bar 1");
+        let set = ParamSet::new(parse(r#"{"port": 9}"#).unwrap().as_dict().unwrap().clone());
+        let error = apply("--serve-cmd", &words("s --port"), &set).unwrap_err();
+        assert!(error.to_string().contains("--port"), "{error}");
+    }
+
+    #[test]
+    fn commands_split_as_in_a_shell() {
+        assert_eq!(words(r#"a 'b c' "d \" \n" e\ f'' """#), ["a", "b c", "d \" \\n", "e f", ""]);
+        assert!(matches!(split("--serve-cmd", "a 'b"), Err(Error::Quoting { .. })));
+        assert!(matches!(split("--serve-cmd", "a \\"), Err(Error::Quoting { .. })));
+        assert!(matches!(split("--serve-cmd", "  "), Err(Error::EmptyCommand { .. })));
+    }
+
+    #[test]
+    fn options_are_found_in_both_forms() {
+        assert_eq!(option(&words("s --port 1"), "--port"), Some("1"));
+        assert_eq!(option(&words("s --port=2"), "--port"), Some("2"));
+        assert_eq!(option(&words("s --porter 2"), "--port"), None);
+    }
+}

@@ -1,0 +1,224 @@
+//! `sweep serve_workload`: the curve of a server over load levels between one request at a time and all at once.
+
+use std::path::{Path, PathBuf};
+
+use tacho_core::EventSink;
+use tacho_core::json::{Dict, Value, python_str};
+
+use super::archive::{Archive, Bench, Host};
+use super::combination::Combination;
+use super::error::Error;
+use super::grid::ParamSet;
+use super::layout::folder;
+use super::session::{Report, Session, Slot, Stop, SweepPlan};
+
+/// What is varied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadVariable {
+    /// Requests per second.
+    RequestRate,
+    /// Requests at a time.
+    MaxConcurrency,
+}
+
+impl LoadVariable {
+    /// Its key in parameter sets and results.
+    pub fn key(self) -> &'static str {
+        match self {
+            LoadVariable::RequestRate => "request_rate",
+            LoadVariable::MaxConcurrency => "max_concurrency",
+        }
+    }
+
+    /// The load at which a run kept the server: the mean over its results.
+    pub(super) fn estimate(self, results: &[Dict]) -> Option<f64> {
+        let number = |result: &Dict, key: &str| result.get(key).and_then(Value::as_f64);
+        let each = results.iter().map(|result| {
+            let rate = number(result, "request_throughput")?;
+            Some(match self {
+                LoadVariable::RequestRate => rate,
+                LoadVariable::MaxConcurrency => rate * number(result, "mean_e2el_ms")? / 1000.0,
+            })
+        });
+        let values: Vec<f64> = each.collect::<Option<_>>()?;
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    }
+
+    /// Refuses client sets that set what is explored.
+    pub fn check(self, bench_sets: &[ParamSet], what: &'static str) -> Result<(), Error> {
+        let is_it = |key: &str| key.replace('-', "_") == self.key();
+        let mut keys = bench_sets.iter().flat_map(|set| set.params().map(|(key, _)| key));
+        keys.find(|key| is_it(key)).map_or(Ok(()), |key| Err(Error::Explored { key: key.to_owned(), what }))
+    }
+}
+
+/// A sweep over load levels.
+#[derive(Debug, Clone)]
+pub struct WorkloadPlan {
+    /// The sets, and all that sweeps share.
+    pub sweep: SweepPlan,
+    /// What is varied.
+    pub variable: LoadVariable,
+    /// How many levels, both ends included.
+    pub iterations: usize,
+    /// What the console and the folders call it: `WL`, or `SLA` in one old form.
+    pub label: &'static str,
+}
+
+/// Runs the sweep.
+pub fn workload(
+    plan: &WorkloadPlan,
+    archive: &dyn Archive,
+    bench: &dyn Bench,
+    host: &dyn Host,
+    sink: &dyn EventSink,
+) -> Result<Report, Error> {
+    let sweep = &plan.sweep;
+    plan.variable.check(&sweep.bench_sets, "the exploration of load levels")?;
+    sweep.check()?;
+    let total = sweep.serve_sets.len() * sweep.bench_sets.len() * plan.iterations * sweep.num_runs;
+    let mut session = Session::begin(sweep, archive, bench, host, sink, total);
+    for serve in &sweep.serve_sets {
+        // With the first level missing the server is needed for certain.
+        let first = sweep.bench_sets.first().map(|bench| bench.with("max_concurrency", 1_i64));
+        let needed = first.is_some_and(|named| {
+            let linked = sweep.links.broken(serve, &named.with(plan.variable.key(), 1_i64)).is_none();
+            linked && !session.has_runs(&plan.place(serve, &named, &Value::Int(1), &[]), sweep.num_runs)
+        });
+        session.with_server(serve, true, needed, |session, slot| {
+            for bench in &sweep.bench_sets {
+                let rows = explore(session, plan, slot, serve, bench)?;
+                session.add(rows)?;
+            }
+            Ok(())
+        })?;
+    }
+    session.finish()
+}
+
+fn explore(
+    session: &mut Session<'_>,
+    plan: &WorkloadPlan,
+    slot: &mut Slot,
+    serve: &ParamSet,
+    bench: &ParamSet,
+) -> Result<Vec<Dict>, Stop> {
+    let (label, key) = (plan.label, plan.variable.key());
+    let shown = |set: &ParamSet| Some(set.as_text(", ")).filter(|text| !text.is_empty()).unwrap_or("(None)".into());
+    let size = dataset_size(&plan.sweep.bench_cmd, bench);
+    session.say(format!("[{label} START]"));
+    session.say(format!("Serve parameters: {}", shown(serve)));
+    session.say(format!("Bench parameters: {}", shown(bench)));
+    session.say(format!("Number of {} iterations: {}", plan.spoken().to_lowercase(), plan.iterations));
+    session.say(format!("Dataset size: {size}"));
+    let mut level = |session: &mut Session<'_>, named: &ParamSet, value: &Value, place: &Path| {
+        let set = named.with(key, value.clone());
+        session.combine(slot, Combination { serve, bench: &set, folder: place })
+    };
+    let mut end = |session: &mut Session<'_>, load: i64| {
+        let (named, value) = (bench.with("max_concurrency", load), Value::Int(load));
+        level(session, &named, &value, &plan.place(serve, &named, &value, &[]))
+    };
+    let mut rows = end(session, 1)?;
+    let batch = end(session, size)?;
+    let ends = plan.variable.estimate(&rows).zip(plan.variable.estimate(&batch));
+    if plan.sweep.dry_run {
+        session.say(format!("Omitting intermediate {} iterations.", plan.spoken()));
+    } else if let Some((serial, all)) = ends {
+        session.say(format!("Serial inference: {key}={}", serial.ceil()));
+        session.say(format!("Batch inference: {key}={}", all.floor()));
+        for value in levels(plan.variable, serial, all, plan.iterations) {
+            session.say(format!("Exploring: {key}={}", python_str(&value)));
+            let taken = [1, size].contains(&value.as_i64().unwrap_or(0)) && bench.is_named();
+            // A named set's folder does not tell an end level's concurrency from none at all.
+            let further: &[&str] = if taken { &["max_concurrency=None"] } else { &[] };
+            rows.extend(level(session, bench, &value, &plan.place(serve, bench, &value, further))?);
+        }
+    } else {
+        let what = plan.spoken();
+        session.say(format!(
+            "Unable to establish both {what} Explorer endpoints; skipping intermediate {} levels.",
+            what.to_lowercase()
+        ));
+    }
+    rows.extend(batch);
+    session.say(format!("[{label} END]"));
+    Ok(rows)
+}
+
+impl WorkloadPlan {
+    /// Where a level's results lie. The level itself is no part of the client set's name.
+    fn place(&self, serve: &ParamSet, named: &ParamSet, value: &Value, further: &[&str]) -> PathBuf {
+        let label = format!("{}-", self.label);
+        let level = format!("{}={}", self.variable.key(), python_str(value));
+        let parts = [("SERVE-", serve), ("BENCH-", named)];
+        folder(&self.sweep.experiment, &parts, &[&[&*label, &level], further].concat())
+    }
+
+    fn spoken(&self) -> &'static str {
+        if self.label == "SLA" { "SLA" } else { "Workload" }
+    }
+}
+
+/// How many prompts a client command sends: what its set says, else its words, else the client's default.
+fn dataset_size(command: &[String], bench: &ParamSet) -> i64 {
+    let given = bench.values().get("num_prompts").map(python_str);
+    let given = given.or_else(|| super::words::option(command, "--num-prompts").map(str::to_owned));
+    given.and_then(|text| text.trim().parse().ok()).unwrap_or(1000)
+}
+
+/// The levels between the two ends, which are left out.
+fn levels(variable: LoadVariable, serial: f64, all: f64, iterations: usize) -> Vec<Value> {
+    let (low, high) = (serial.ceil(), all.floor());
+    let spaced = |low: f64, high: f64| {
+        let step = (high - low) / (iterations - 1) as f64;
+        (1..iterations.saturating_sub(1)).map(move |at| low + step * at as f64)
+    };
+    // Whole numbers cannot tell apart the levels of a server that manages less than one request a second.
+    if variable == LoadVariable::RequestRate && high < 1.0 {
+        let round = |value: f64| format!("{value:.2e}").parse::<f64>().unwrap_or(value);
+        let mut values: Vec<f64> = spaced(serial, all).map(round).filter(|value| *value > 0.0).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        return values.into_iter().map(Value::Float).collect();
+    }
+    let mut values: Vec<i64> = spaced(low, high).map(|value| value.round_ties_even() as i64).collect();
+    values.retain(|value| *value >= 1);
+    values.sort_unstable();
+    values.dedup();
+    values.into_iter().map(Value::Int).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_lie_between_the_ends() {
+        let ints = |serial, all, count| {
+            let values = levels(LoadVariable::MaxConcurrency, serial, all, count);
+            values.iter().filter_map(Value::as_i64).collect::<Vec<_>>()
+        };
+        assert_eq!(ints(1.0, 20.0, 5), [6, 10, 15]);
+        assert_eq!(ints(1.5, 50.9, 4), [18, 34]);
+        assert_eq!(ints(1.0, 2.0, 10), [1, 2]);
+        assert_eq!(ints(1.0, 50.0, 2), [0_i64; 0]);
+        assert_eq!(ints(1.0, 0.0, 10), [1], "a level of 0 sends nothing");
+    }
+
+    #[test]
+    fn slow_servers_get_fractions() {
+        let values = levels(LoadVariable::RequestRate, 0.2, 0.8, 4);
+        assert_eq!(values, [Value::Float(0.4), Value::Float(0.6)]);
+    }
+
+    #[test]
+    fn dataset_size_comes_from_set_command_or_default() {
+        let words = |text: &str| super::super::words::split("--bench-cmd", text).unwrap();
+        let none = ParamSet::default();
+        assert_eq!(dataset_size(&words("b --num-prompts 5"), &none), 5);
+        assert_eq!(dataset_size(&words("b --num-prompts=6"), &none), 6);
+        assert_eq!(dataset_size(&words("b --num-prompts 5"), &none.with("num_prompts", 7_i64)), 7);
+        assert_eq!(dataset_size(&words("b"), &none), 1000);
+    }
+}

@@ -1,0 +1,114 @@
+//! How a streamed answer is written: one writer per protocol, asked in turn for its opening, its tokens and its end.
+
+use std::collections::VecDeque;
+
+use hyper::body::Bytes;
+
+use super::ask::Endpoint;
+use super::audio::AudioScript;
+use super::choice::Piece;
+use super::chunks::{self, Chunks, Repeated};
+use super::demo::DemoScript;
+use super::generation::Generation;
+use super::problem::Problem;
+use super::responses::ResponsesScript;
+use super::tgi::TgiScript;
+use super::triton;
+
+/// The writer of one stream.
+pub(super) enum Script {
+    OpenAi(Chunks),
+    Responses(Box<ResponsesScript>),
+    Audio(AudioScript),
+    Tgi(TgiScript),
+    Triton,
+    Demo(DemoScript),
+}
+
+impl Script {
+    /// The writer for a request.
+    pub(super) fn new(generation: &Generation) -> Self {
+        match generation.ask.endpoint {
+            Endpoint::Completions | Endpoint::Chat => Script::OpenAi(Chunks::new(
+                &generation.ask,
+                &generation.id,
+                generation.created,
+                &generation.model,
+                &generation.app.fingerprint,
+                generation.choices.len(),
+            )),
+            Endpoint::Responses => Script::Responses(Box::new(ResponsesScript::new(generation))),
+            Endpoint::Transcription | Endpoint::Translation => Script::Audio(AudioScript::new(generation)),
+            Endpoint::Tgi => Script::Tgi(TgiScript::default()),
+            Endpoint::Triton => Script::Triton,
+            Endpoint::Demo => Script::Demo(DemoScript::new(generation)),
+        }
+    }
+
+    /// The content type of such a stream.
+    pub(super) fn content_type(endpoint: Endpoint) -> &'static str {
+        match endpoint {
+            Endpoint::Demo => "application/x-ndjson",
+            Endpoint::Tgi | Endpoint::Triton => "text/event-stream",
+            _ => "text/event-stream; charset=utf-8",
+        }
+    }
+
+    /// What comes before the first token.
+    pub(super) fn open(&mut self, generation: &Generation, out: &mut VecDeque<Bytes>) {
+        match self {
+            Script::OpenAi(chunks) if generation.ask.endpoint == Endpoint::Chat => {
+                let choices = generation.choices.iter().enumerate();
+                out.extend(choices.map(|(index, choice)| chunks.role(index, &choice.prompt.ids)));
+            }
+            Script::Responses(script) => script.open(generation, out),
+            _ => {}
+        }
+    }
+
+    /// What one piece of an answer adds; `repeated` is the prompt, where the answer begins with it.
+    pub(super) fn token(
+        &mut self,
+        generation: &Generation,
+        index: usize,
+        piece: &Piece,
+        repeated: Option<&Repeated>,
+        out: &mut VecDeque<Bytes>,
+    ) {
+        let choice = &generation.choices[index];
+        match self {
+            Script::OpenAi(chunks) => out.push_back(chunks.token(index, choice, piece, repeated)),
+            Script::Responses(script) => out.push_back(script.token(piece)),
+            Script::Audio(script) => out.push_back(script.token(generation, piece)),
+            Script::Tgi(script) => out.push_back(script.token(choice, piece, generation.ask.include_usage)),
+            Script::Triton => out.push_back(triton::token(piece)),
+            Script::Demo(script) => out.push_back(script.token(index, piece)),
+        }
+    }
+
+    /// What comes after the last token.
+    pub(super) fn close(&mut self, generation: &Generation, out: &mut VecDeque<Bytes>) {
+        match self {
+            Script::OpenAi(chunks) => {
+                if generation.ask.include_usage {
+                    out.push_back(chunks.usage(generation.usage()));
+                }
+                out.push_back(chunks::done());
+            }
+            Script::Responses(script) => script.close(generation, out),
+            Script::Audio(script) => script.close(generation, out),
+            Script::Tgi(_) | Script::Triton | Script::Demo(_) => {}
+        }
+    }
+
+    /// An error in place of the rest.
+    pub(super) fn fail(&mut self, problem: &Problem, out: &mut VecDeque<Bytes>) {
+        match self {
+            Script::OpenAi(_) | Script::Audio(_) => out.extend([chunks::failure(&problem.body), chunks::done()]),
+            Script::Responses(script) => out.push_back(script.failure(&problem.message)),
+            Script::Tgi(_) => out.push_back(TgiScript::failure(&problem.message)),
+            Script::Triton => out.push_back(triton::failure(&problem.message)),
+            Script::Demo(_) => out.push_back(format!("{}\n", problem.body).into()),
+        }
+    }
+}

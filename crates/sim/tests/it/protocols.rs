@@ -1,0 +1,203 @@
+//! The streaming protocols beside completions and chat: their shapes, and what they share with each other.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use tacho_sim::{Profile, Server, SimSpec};
+use tacho_testkit::golden_json;
+
+use crate::client::{Client, Reply, post, spec, start};
+
+/// Event names and data of a stream whose events have names.
+fn named_events(text: &str) -> Vec<(String, Value)> {
+    let event = |event: &str| {
+        let (name, data) = event.split_once("\ndata: ").unwrap();
+        (name.strip_prefix("event: ").unwrap().to_owned(), serde_json::from_str(data).unwrap())
+    };
+    text.split_terminator("\n\n").map(event).collect()
+}
+
+/// What differs from run to run is the same in all.
+fn settled(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .map(|(key, value)| match key.as_str() {
+                "id" | "item_id" => (key.clone(), Value::from(value.as_str().unwrap().split('_').next().unwrap())),
+                "created_at" => (key.clone(), Value::from(0)),
+                "delta" | "text" if value.is_string() => (key.clone(), Value::from("text")),
+                _ => (key.clone(), settled(value)),
+            })
+            .collect(),
+        Value::Array(items) => items.iter().map(settled).collect(),
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn responses_have_the_events_of_a_recorded_answer() {
+    let golden = golden_json("sse/real-responses.json");
+    let note = golden["note"].as_str().unwrap();
+    let body = note.split_once("/v1/responses ").unwrap().1;
+    let segments = golden["answer"]["segments"].as_array().unwrap();
+    let bytes: Vec<u8> =
+        segments.iter().flat_map(|segment| STANDARD.decode(segment["b64"].as_str().unwrap()).unwrap()).collect();
+    let theirs = named_events(&String::from_utf8(bytes).unwrap());
+    let server = start();
+    let reply = post(&server, "/v1/responses", body);
+    assert_eq!(reply.header("content-type"), Some("text/event-stream; charset=utf-8"));
+    let ours = named_events(&reply.text());
+    let shapes = |events: &[(String, Value)]| -> Vec<(String, String)> {
+        events.iter().map(|(name, data)| (name.clone(), settled(data).to_string())).collect()
+    };
+    assert_eq!(shapes(&ours), shapes(&theirs));
+    // Compact JSON with members in this order, so that equal values mean equal bytes.
+    for (name, data) in &ours {
+        assert!(reply.text().contains(&format!("event: {name}\ndata: {data}\n\n")));
+    }
+}
+
+#[test]
+fn responses_come_whole_when_not_streamed() {
+    let server = start();
+    let body = r#"{"model": "tiny", "input": [{"role": "user", "content": "Hello"}], "max_output_tokens": 3, "ignore_eos": true}"#;
+    let answer = post(&server, "/v1/responses", body).json();
+    assert_eq!((answer["status"].as_str(), answer["usage"]["output_tokens"].as_u64()), (Some("incomplete"), Some(3)));
+    assert_eq!(answer["output"][0]["content"][0]["type"], "output_text");
+    assert_eq!(post(&server, "/v1/responses", r#"{"model": "tiny"}"#).status, 400);
+}
+
+fn wav(milliseconds: usize) -> Vec<u8> {
+    let data = milliseconds * 16;
+    let mut file = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
+    file.extend(8000u32.to_le_bytes());
+    file.extend(16_000u32.to_le_bytes());
+    file.extend(b"\x02\0\x10\0data");
+    file.extend((data as u32).to_le_bytes());
+    file.resize(file.len() + data, b'a');
+    file
+}
+
+fn transcribe(server: &Server, path: &str, file: &[u8], fields: &[(&str, &str)]) -> Reply {
+    let mut body = b"--mark\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\n".to_vec();
+    body.extend(file);
+    for (name, value) in fields {
+        let part = format!("\r\n--mark\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}");
+        body.extend(part.as_bytes());
+    }
+    body.extend(b"\r\n--mark--\r\n");
+    let mut client = Client::connect(server.addr());
+    client.send_bytes("POST", path, "Content-Type: multipart/form-data; boundary=mark\r\n", &body);
+    client.reply().unwrap()
+}
+
+#[test]
+fn sounds_become_chunks_with_running_usage() {
+    let server = start();
+    let fields = [
+        ("model", "tiny"),
+        ("max_completion_tokens", "5"),
+        ("stream", "True"),
+        ("stream_include_usage", "True"),
+        ("stream_continuous_usage_stats", "True"),
+        ("ignore_eos", "True"),
+    ];
+    let sound = wav(20);
+    for (path, object) in
+        [("/v1/audio/transcriptions", "transcription.chunk"), ("/v1/audio/translations", "translation.chunk")]
+    {
+        let events = transcribe(&server, path, &sound, &fields).events();
+        let (id, rest) = events[4].split_once(r#"","object""#).unwrap();
+        assert!(id.starts_with(r#"{"id":"trans"#), "{id}");
+        // As vLLM 0.32.0 writes the last chunk, but for its text.
+        let end = r#""},"finish_reason":"length","stop_reason":null}],"usage":{"prompt_tokens":6,"total_tokens":11,"completion_tokens":5}}"#;
+        assert!(rest.contains(r#","model":"tiny","choices":[{"delta":{"content":""#), "{rest}");
+        assert!(rest.ends_with(end), "{rest}");
+        let values: Vec<Value> = events[..6].iter().map(|event| serde_json::from_str(event).unwrap()).collect();
+        assert_eq!((events.len(), events[6].as_str()), (7, "[DONE]"));
+        for (at, value) in values[..5].iter().enumerate() {
+            assert_eq!(value["object"], object);
+            assert_eq!(value["usage"]["completion_tokens"], at + 1);
+            assert!(value["choices"][0]["delta"]["content"].is_string());
+        }
+        assert_eq!(values[4]["choices"][0]["finish_reason"], "length");
+        assert_eq!(
+            (&values[5]["choices"], &values[5]["usage"]["completion_tokens"]),
+            (&Value::Array(vec![]), &5.into())
+        );
+    }
+}
+
+#[test]
+fn a_sound_costs_prompt_tokens_by_its_length_and_must_be_one() {
+    let server = start();
+    let tokens = |milliseconds| {
+        let reply = transcribe(&server, "/v1/audio/transcriptions", &wav(milliseconds), &[("stream", "false")]);
+        reply.json()["usage"]["seconds"].as_u64()
+    };
+    assert_eq!((tokens(400), tokens(1100)), (Some(1), Some(2)));
+    assert_eq!(transcribe(&server, "/v1/audio/transcriptions", b"no sound", &[]).status, 400);
+    assert_eq!(post(&server, "/v1/audio/transcriptions", "{}").status, 400);
+}
+
+#[test]
+fn text_generation_inference_tells_the_whole_text_at_the_end() {
+    let server = start();
+    let body = r#"{"inputs": "Hello", "parameters": {"max_new_tokens": 4, "ignore_eos_token": true, "details": true}}"#;
+    let text = post(&server, "/generate_stream", body).text();
+    let events: Vec<Value> = text
+        .split_terminator("\n\n")
+        .map(|event| serde_json::from_str(event.strip_prefix("data:").unwrap()).unwrap())
+        .collect();
+    assert_eq!(events.len(), 4);
+    let told: String = events.iter().map(|event| event["token"]["text"].as_str().unwrap()).collect();
+    assert_eq!(events[3]["generated_text"].as_str(), Some(told.as_str()));
+    assert_eq!(events[3]["details"]["generated_tokens"], 4);
+    assert!(events[..3].iter().all(|event| event["generated_text"].is_null()));
+}
+
+#[test]
+fn triton_streams_at_both_of_its_paths() {
+    let server = start();
+    let body = r#"{"text_input": "Hello", "max_tokens": 4, "min_length": 4, "stream": true}"#;
+    for path in ["/v2/models/ensemble/generate_stream", "/generate_stream"] {
+        let events = post(&server, path, body).events();
+        assert_eq!(events.len(), 4);
+        let event: Value = serde_json::from_str(&events[0]).unwrap();
+        assert!(event["text_output"].is_string() && event["model_name"] == "ensemble");
+    }
+    assert_eq!(post(&server, "/v2/models//generate_stream", body).status, 404);
+}
+
+#[test]
+fn the_demonstration_server_repeats_the_prompt_in_every_line() {
+    let server = start();
+    let body = |stream: bool| {
+        format!(r#"{{"prompt": "Hello", "max_tokens": 3, "ignore_eos": true, "stream": {stream}, "seed": 1}}"#)
+    };
+    let text = post(&server, "/generate", &body(true)).text();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    let texts: Vec<&str> = lines.iter().map(|line| line["text"][0].as_str().unwrap()).collect();
+    assert!(texts[0].starts_with("Hello") && texts.windows(2).all(|pair| pair[1].starts_with(pair[0])));
+    assert_eq!(post(&server, "/generate", &body(false)).json()["text"][0], texts[2]);
+}
+
+#[test]
+fn several_tokens_are_told_in_one_event_when_asked_for() {
+    let server = Server::start(SimSpec { stream_interval: 4, ..spec(Profile::Instant) }).unwrap();
+    let body = r#"{"prompt": "A", "max_tokens": 10, "ignore_eos": true, "stream": true, "logprobs": 0,
+        "stream_options": {"include_usage": true, "continuous_usage_stats": true}}"#;
+    let events = post(&server, "/v1/completions", body).events();
+    let counts = |pointer: &str| -> Vec<Value> {
+        let values = events[..4].iter().map(|event| serde_json::from_str::<Value>(event).unwrap());
+        values.map(|value| value.pointer(pointer).unwrap().clone()).collect()
+    };
+    assert_eq!(counts("/usage/completion_tokens"), [1, 5, 9, 10]);
+    let tokens: Vec<usize> =
+        counts("/choices/0/logprobs/tokens").iter().map(|tokens| tokens.as_array().unwrap().len()).collect();
+    assert_eq!(tokens, [1, 4, 4, 1]);
+    let alone = post(&start(), "/v1/completions", r#"{"prompt": "A", "max_tokens": 10, "ignore_eos": true}"#).json();
+    let text: String = counts("/choices/0/text").iter().map(|text| text.as_str().unwrap()).collect();
+    assert_eq!(alone["choices"][0]["text"], text);
+}
