@@ -38,6 +38,8 @@ pub struct EndpointSpec {
     pub ca_file: Option<PathBuf>,
     /// A proxy to go through.
     pub proxy: Option<Url>,
+    /// Whether to speak HTTP/2: where the server agrees to with TLS, in any case without.
+    pub http2: bool,
     /// How long connecting may take.
     pub connect_timeout: Duration,
     /// How long a request may take in all.
@@ -62,6 +64,7 @@ impl EndpointSpec {
             insecure: false,
             ca_file: None,
             proxy: None,
+            http2: false,
             connect_timeout: TIMEOUT,
             timeout: TIMEOUT,
             first_token_timeout: None,
@@ -151,6 +154,9 @@ impl Headers {
 
 /// The proxy the environment asks for, by the usual variables; `get` reads one of them.
 pub fn proxy_for(url: &Url, get: &dyn Fn(&str) -> Option<String>) -> Result<Option<Url>, Error> {
+    if url.socket.is_some() {
+        return Ok(None);
+    }
     let either = |name: &str| get(&name.to_lowercase()).or_else(|| get(name)).filter(|value| !value.is_empty());
     let bypassed = either("NO_PROXY").is_some_and(|list| {
         list.split(',').map(str::trim).any(|entry| {

@@ -61,6 +61,12 @@ pub enum Error {
         /// What the limit leaves for them.
         limit: u64,
     },
+    /// HTTP/2 without TLS has no way through a proxy.
+    #[error("--http2 cannot go through the proxy {proxy} to an http:// server: use https://, or set NO_PROXY")]
+    Http2Proxy {
+        /// The proxy.
+        proxy: String,
+    },
     /// TLS cannot be set up.
     #[error("cannot set up TLS for {host:?}")]
     Tls {

@@ -1,8 +1,12 @@
 //! The few parts of a URL that a client of one server needs.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
 use crate::Error;
 
-/// An `http` or `https` URL.
+/// An `http`, `https` or `http+unix` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
     /// Whether TLS is spoken.
@@ -13,6 +17,9 @@ pub struct Url {
     pub port: u16,
     /// Path and query, percent-encoded, at least `/`.
     pub path: String,
+    /// For `http+unix`: the socket that the percent-encoded host names. Host and port are then those of any local
+    /// server, since requests still need them.
+    pub socket: Option<PathBuf>,
     /// User and password, decoded.
     pub credentials: Option<(String, String)>,
 }
@@ -21,18 +28,23 @@ impl Url {
     /// Reads a URL; characters that may not stand in a path are encoded.
     pub fn parse(text: &str) -> Result<Url, Error> {
         let bad = |reason| Error::BadUrl { url: text.to_owned(), reason };
-        let (tls, rest) = if let Some(rest) = text.strip_prefix("http://") {
-            (false, rest)
-        } else if let Some(rest) = text.strip_prefix("https://") {
-            (true, rest)
-        } else {
-            return Err(bad("it must begin with http:// or https://"));
+        let (scheme, rest) = text.split_once("://").unwrap_or_default();
+        let (tls, unix) = match scheme.to_ascii_lowercase().as_str() {
+            "http" => (false, false),
+            "https" => (true, false),
+            "http+unix" => (false, true),
+            _ => return Err(bad("it must begin with http://, https:// or http+unix://")),
         };
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let (credentials, place) = match authority.rsplit_once('@') {
             Some((user, place)) => (Some(read_credentials(user)), place),
             None => (None, authority),
         };
+        let socket = unix.then(|| PathBuf::from(OsString::from_vec(decode_bytes(place))));
+        if socket.as_ref().is_some_and(|path| !path.is_absolute()) {
+            return Err(bad("its host must be the whole path of a socket with %2F for /, as in %2Frun%2Fvllm.sock"));
+        }
+        let place = if unix { "localhost" } else { place };
         let (host, port) = split_port(place).ok_or_else(|| bad("its host or port cannot be read"))?;
         if host.is_empty() {
             return Err(bad("it has no host"));
@@ -44,6 +56,7 @@ impl Url {
             host: host.to_owned(),
             port: port.unwrap_or(if tls { 443 } else { 80 }),
             path: format!("{slash}{}", encode_path(path)),
+            socket,
             credentials,
         })
     }
@@ -64,9 +77,17 @@ impl Url {
         format!("{}:{}", bracket(&self.host), self.port)
     }
 
+    /// Where connections go, for messages: host and port, or the socket's path.
+    pub fn place(&self) -> String {
+        self.socket.as_ref().map_or_else(|| self.authority(), |path| path.display().to_string())
+    }
+
     /// Scheme, host and port.
     pub fn origin(&self) -> String {
-        format!("{}://{}", if self.tls { "https" } else { "http" }, self.host_header())
+        match &self.socket {
+            Some(path) => format!("http+unix://{}", path.display().to_string().replace('%', "%25").replace('/', "%2F")),
+            None => format!("{}://{}", if self.tls { "https" } else { "http" }, self.host_header()),
+        }
     }
 }
 
@@ -101,6 +122,10 @@ fn read_credentials(text: &str) -> (String, String) {
 }
 
 fn decode(text: &str) -> String {
+    String::from_utf8_lossy(&decode_bytes(text)).into_owned()
+}
+
+fn decode_bytes(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -117,7 +142,7 @@ fn decode(text: &str) -> String {
             }
         }
     }
-    String::from_utf8_lossy(&out).into_owned()
+    out
 }
 
 /// Encodes what may not stand in a path or query and leaves everything else, `%` included, alone.
@@ -156,8 +181,31 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_is_named_by_its_encoded_path() {
+        let url = Url::parse("http+unix://%2Frun%2Fv%25llm.sock/base/v1").unwrap();
+        assert_eq!(url.socket.as_deref(), Some(std::path::Path::new("/run/v%llm.sock")));
+        assert_eq!((url.host_header().as_str(), url.path.as_str()), ("localhost", "/base/v1"));
+        assert_eq!((url.place().as_str(), url.tls), ("/run/v%llm.sock", false));
+        assert_eq!(url.to_string(), "http+unix://%2Frun%2Fv%25llm.sock/base/v1");
+    }
+
+    #[test]
+    fn schemes_have_no_case() {
+        assert_eq!(Url::parse("HTTPS://h").unwrap().port, 443);
+    }
+
+    #[test]
     fn refuses_what_is_no_address() {
-        for text in ["localhost:8000", "ftp://h", "http://", "http://h:x", "http://[::1", "http://h:99999"] {
+        for text in [
+            "http+unix://run",
+            "http+unix://",
+            "localhost:8000",
+            "ftp://h",
+            "http://",
+            "http://h:x",
+            "http://[::1",
+            "http://h:99999",
+        ] {
             assert!(Url::parse(text).is_err(), "{text}");
         }
     }

@@ -135,6 +135,7 @@ pub(crate) struct OwnArgs {
     pub(crate) workload: Option<String>,
     pub(crate) workers: Option<i64>,
     pub(crate) timestamps: StampSource,
+    pub(crate) http2: bool,
     /// Seconds.
     pub(crate) connect_timeout: Option<f64>,
     /// Seconds.
@@ -310,6 +311,7 @@ impl From<&Values> for OwnArgs {
                 "user" => StampSource::User,
                 _ => StampSource::Kernel,
             },
+            http2: v.switch("--http2"),
             connect_timeout: v.maybe_float("--connect-timeout"),
             timeout: v.float("--timeout"),
             require_trustworthy: v.switch("--require-trustworthy"),

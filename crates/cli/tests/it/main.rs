@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod backends;
+mod http2;
 mod recorded;
 mod scripted;
 mod serve;

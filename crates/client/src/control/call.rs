@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::endpoint::Headers;
 use crate::transport::connect::{Route, control_endpoint, route_headers};
 use crate::transport::http1::{self, Head, Reader, Sink};
+use crate::transport::http2::Http2;
 use crate::transport::inflate::Inflate;
 use crate::transport::link::Link;
 use crate::transport::sys::{Interest, Poller};
@@ -124,28 +125,49 @@ fn exchange(route: &Route, request: &[u8], timeout: Duration) -> io::Result<Resp
 struct Waiter {
     link: Link,
     poller: Poller,
+    http2: Option<Http2>,
 }
 
 fn connect(route: &Route, attempt: usize, deadline: Instant) -> io::Result<Waiter> {
     let link = Link::open(route, attempt, false)?;
     let mut poller = Poller::new()?;
     poller.add(link.fd(), 0, Interest::ReadWrite)?;
-    let mut waiter = Waiter { link, poller };
+    let mut waiter = Waiter { link, poller, http2: None };
     while !waiter.link.advance()? {
-        waiter.wait(deadline, true)?;
+        waiter.wait(deadline, false)?;
     }
+    waiter.http2 = waiter.link.speaks_http2(route).then(|| Http2::new(route.tls.is_some()));
     Ok(waiter)
 }
 
 impl Waiter {
-    fn wait(&mut self, deadline: Instant, write: bool) -> io::Result<()> {
+    /// Waits for bytes, and for room to write where there is something to write.
+    fn wait(&mut self, deadline: Instant, unsent: bool) -> io::Result<()> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
         }
-        let wanted = if write && self.link.wants_write() { Interest::ReadWrite } else { Interest::Read };
+        let wanted = if unsent || self.link.wants_write() { Interest::ReadWrite } else { Interest::Read };
         self.poller.modify(self.link.fd(), 0, wanted)?;
         self.poller.wait(left.min(Duration::from_millis(100)), &mut Vec::new())
+    }
+
+    /// Writes what the socket takes; tells whether something waits for room in it.
+    fn write(&mut self, request: &[u8], written: &mut usize) -> io::Result<bool> {
+        let unsent = match &mut self.http2 {
+            Some(http2) => {
+                http2.flush(&mut self.link, Some((request, written)))?;
+                http2.has_output()
+            }
+            None => {
+                if *written < request.len() {
+                    *written += self.link.write(&request[*written..])?;
+                }
+                *written < request.len()
+            }
+        };
+        self.link.flush()?;
+        Ok(unsent)
     }
 
     fn exchange(mut self, request: &[u8], deadline: Instant) -> io::Result<Response> {
@@ -155,15 +177,17 @@ impl Waiter {
         let mut buffer = vec![0; 64 << 10];
         let broken = || io::Error::new(io::ErrorKind::InvalidData, "the answer is not whole or not HTTP");
         while !reader.ended() {
-            if written < request.len() {
-                written += self.link.write(&request[written..])?;
-            }
+            let unsent = self.write(request, &mut written)?;
             match self.link.read(&mut buffer)? {
-                None if written < request.len() => std::thread::sleep(Duration::from_micros(200)),
-                None => self.wait(deadline, true)?,
+                None => self.wait(deadline, unsent)?,
                 Some(received) if received.count == 0 => reader.end_of_input().map_err(|_| broken())?,
                 Some(received) => {
-                    reader.feed(&buffer[..received.count], &mut sink).map_err(|_| broken())?;
+                    let bytes = &buffer[..received.count];
+                    let fed = match &mut self.http2 {
+                        None => reader.feed(bytes, &mut sink).map(drop),
+                        Some(http2) => http2.feed(bytes, &mut reader, &mut sink),
+                    };
+                    fed.map_err(|_| broken())?;
                     if sink.fault {
                         return Err(broken());
                     }

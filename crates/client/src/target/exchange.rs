@@ -8,6 +8,7 @@ use tacho_core::{FailureKind, Observation, Outcome, Stamp};
 use crate::EndpointSpec;
 use crate::backends::{AnswerDecoder, Expected, Flow, Rules, excerpt};
 use crate::transport::http1::{Broken, Head, Reader, Sink};
+use crate::transport::http2::{Http2, code_name};
 use crate::transport::inflate::Inflate;
 
 /// Bytes of an error's body that are kept.
@@ -36,7 +37,8 @@ pub(super) struct Answer {
     output_len: usize,
     rules: Rules,
     decoder: AnswerDecoder,
-    inflate: Option<Inflate>,
+    /// Apart, since few answers are compressed and all are held in memory.
+    inflate: Option<Box<Inflate>>,
     error_body: Vec<u8>,
     /// Whether the status was 200, so that the body is an answer.
     accepted: bool,
@@ -92,22 +94,39 @@ impl Exchange {
 
     /// Takes bytes that arrived at `stamp`; tells how many token events they held.
     pub(super) fn receive(&mut self, bytes: &[u8], stamp: Stamp) -> (Progress, usize) {
-        self.answer.stamp = stamp;
         self.answer.row.first_byte.get_or_insert(stamp);
+        self.receive_by(stamp, |reader, answer| reader.feed(bytes, answer).map(drop))
+    }
+
+    /// The same for bytes of an HTTP/2 connection, which are not all about the answer.
+    pub(super) fn receive_http2(&mut self, http2: &mut Http2, bytes: &[u8], stamp: Stamp) -> (Progress, usize) {
+        let received = self.receive_by(stamp, |reader, answer| http2.feed(bytes, reader, answer));
+        if self.reader.begun() {
+            self.answer.row.first_byte.get_or_insert(stamp);
+        }
+        received
+    }
+
+    fn receive_by(
+        &mut self,
+        stamp: Stamp,
+        feed: impl FnOnce(&mut Reader, &mut Answer) -> Result<(), Broken>,
+    ) -> (Progress, usize) {
+        self.answer.stamp = stamp;
         let before = self.answer.row.chunks.len();
-        let used = self.reader.feed(bytes, &mut self.answer);
+        let used = feed(&mut self.reader, &mut self.answer);
         let events = self.answer.row.chunks.len() - before;
         if events > 1 {
             self.answer.row.coalesced += (events - 1) as u32;
         }
         let progress = match used {
             Err(broken) => Progress::Done(broken_outcome(broken)),
-            Ok(_) if self.answer.stopped => Progress::Done(self.answer.verdict()),
-            Ok(_) if self.reader.ended() => {
+            Ok(()) if self.answer.stopped => Progress::Done(self.answer.verdict()),
+            Ok(()) if self.reader.ended() => {
                 self.answer.ended = self.answer.decoder.is_whole().then_some(stamp);
                 self.conclude()
             }
-            Ok(_) => Progress::More,
+            Ok(()) => Progress::More,
         };
         (progress, events)
     }
@@ -142,6 +161,15 @@ impl Exchange {
 
 fn broken_outcome(broken: Broken) -> Outcome {
     let (kind, message) = match broken {
+        Broken::Http2(reason) => return Outcome::failed(FailureKind::Malformed, format!("not HTTP/2: {reason}")),
+        Broken::Reset(code) => {
+            let message = format!("the server gave up the answer: {}", code_name(code));
+            return Outcome::failed(FailureKind::ConnectionLost, message);
+        }
+        Broken::GoneAway(code) => {
+            let message = format!("the server gave up the connection: {}", code_name(code));
+            return Outcome::failed(FailureKind::ConnectionLost, message);
+        }
         Broken::Head => (FailureKind::Malformed, "the answer is not HTTP/1.1"),
         Broken::Chunk => (FailureKind::Malformed, "the answer's chunks are broken"),
         Broken::Incomplete => {
@@ -184,7 +212,7 @@ impl Answer {
 impl Sink for Answer {
     fn head(&mut self, head: &Head) {
         self.accepted = head.status == 200;
-        self.inflate = head.encoding.as_deref().and_then(Inflate::for_encoding);
+        self.inflate = head.encoding.as_deref().and_then(Inflate::for_encoding).map(Box::new);
         self.decoder.head(head.content_type.as_deref(), head.metadata.as_deref());
         if self.accepted && !self.decoder.is_whole() {
             // Enough for the whole answer, so that no event has to make room.
@@ -231,6 +259,7 @@ mod tests {
             insecure: false,
             ca_file: None,
             proxy: None,
+            http2: false,
             connect_timeout: Duration::from_secs(1),
             timeout: Duration::from_secs(1),
             first_token_timeout: None,

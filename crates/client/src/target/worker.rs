@@ -10,6 +10,8 @@ use tacho_loadgen::{Worker, WorkerStats};
 use super::Client;
 use super::exchange::{Exchange, Progress};
 use super::wall::WallClock;
+use crate::transport::http1::{Head, Reader, Sink};
+use crate::transport::http2::Http2;
 use crate::transport::link::{Link, Received};
 use crate::transport::sys::{self, Interest, Poller, Ready};
 use crate::transport::{connect, http1};
@@ -28,10 +30,60 @@ const LAGS: usize = 1 << 16;
 struct Slot {
     link: Link,
     exchange: Option<Box<Exchange>>,
+    /// Where HTTP/2 is spoken.
+    http2: Option<Box<Http2>>,
     interest: Interest,
     began: Stamp,
+    /// When the request takes too long; kept here because looking into every request takes long with many of them.
+    deadline: Stamp,
     /// Whether it has been idle, so that the server may have closed it meanwhile.
     kept: bool,
+}
+
+/// Hears what no request has asked for.
+struct Nobody;
+
+impl Sink for Nobody {
+    fn head(&mut self, _head: &Head) {}
+
+    fn body(&mut self, _bytes: &[u8]) -> bool {
+        true
+    }
+}
+
+impl Slot {
+    /// Writes as much of the request as the socket takes.
+    fn flush(&mut self) -> io::Result<()> {
+        if let Some(http2) = &mut self.http2 {
+            let request = self.exchange.as_deref_mut().map(|exchange| (&exchange.request[..], &mut exchange.written));
+            http2.flush(&mut self.link, request)?;
+        } else if let Some(exchange) = &mut self.exchange {
+            while exchange.written < exchange.request.len() {
+                match self.link.write(&exchange.request[exchange.written..])? {
+                    0 => break,
+                    count => exchange.written += count,
+                }
+            }
+        }
+        // What TLS has taken it may not have sent.
+        self.link.flush()
+    }
+
+    /// Whether something waits for room in the socket.
+    fn wants_write(&self) -> bool {
+        let unsent = match &self.http2 {
+            None => self.exchange.as_ref().is_some_and(|exchange| exchange.written < exchange.request.len()),
+            Some(http2) => http2.has_output(),
+        };
+        unsent || self.link.wants_write()
+    }
+
+    /// Whether the connection can take another request, now that `exchange` is over.
+    fn is_reusable(&self, exchange: &Exchange) -> bool {
+        exchange.reader.reusable()
+            && exchange.written == exchange.request.len()
+            && self.http2.as_ref().is_none_or(|http2| !http2.is_going_away())
+    }
 }
 
 /// The client's share of one thread.
@@ -131,7 +183,9 @@ impl<'c> ClientWorker<'c> {
             return Err((error, exchange));
         }
         let began = self.client.clock.now();
-        self.slots[token] = Some(Slot { link, exchange, interest: Interest::ReadWrite, began, kept: false });
+        let deadline = exchange.as_ref().map_or(Stamp::NEVER, |exchange| self.deadline(exchange));
+        let interest = Interest::ReadWrite;
+        self.slots[token] = Some(Slot { link, exchange, http2: None, interest, began, deadline, kept: false });
         self.opening += 1;
         Ok(())
     }
@@ -139,8 +193,9 @@ impl<'c> ClientWorker<'c> {
     /// Sends an exchange on a connection that is open, or on a new one.
     fn place(&mut self, mut exchange: Box<Exchange>) {
         if let Some(token) = self.idle.pop() {
+            let deadline = self.deadline(&exchange);
             let slot = self.slots[token].as_mut().expect("idle connections exist");
-            slot.exchange = Some(exchange);
+            (slot.exchange, slot.deadline) = (Some(exchange), deadline);
             self.flush(token);
             return;
         }
@@ -148,6 +203,10 @@ impl<'c> ClientWorker<'c> {
         if let Err((error, Some(exchange))) = self.open(Some(exchange)) {
             self.finish(exchange, Outcome::failed(FailureKind::Connect, self.connect_message(&error)));
         }
+    }
+
+    fn deadline(&self, exchange: &Exchange) -> Stamp {
+        exchange.answer.row.sent + self.client.endpoint.timeout
     }
 
     fn connect_message(&self, error: &io::Error) -> String {
@@ -195,25 +254,16 @@ impl<'c> ClientWorker<'c> {
     /// Writes as much of the request as the socket takes.
     fn flush(&mut self, token: usize) {
         let slot = self.slots[token].as_mut().expect("flushed connections exist");
-        let Some(exchange) = &mut slot.exchange else { return };
-        while exchange.written < exchange.request.len() {
-            match slot.link.write(&exchange.request[exchange.written..]) {
-                Ok(0) => break,
-                Ok(count) => exchange.written += count,
-                Err(error) => {
-                    self.lost(token, &error);
-                    return;
-                }
-            }
+        match slot.flush() {
+            Ok(()) => self.watch(token),
+            Err(error) => self.lost(token, &error),
         }
-        self.watch(token);
     }
 
     /// Waits for room to write only while there is something to write.
     fn watch(&mut self, token: usize) {
         let Some(slot) = &mut self.slots[token] else { return };
-        let unsent = slot.exchange.as_ref().is_some_and(|exchange| exchange.written < exchange.request.len());
-        let wanted = if unsent || slot.link.wants_write() { Interest::ReadWrite } else { Interest::Read };
+        let wanted = if slot.wants_write() { Interest::ReadWrite } else { Interest::Read };
         if wanted != slot.interest {
             slot.interest = wanted;
             let _ = self.poller.modify(slot.link.fd(), token, wanted);
@@ -263,17 +313,22 @@ impl<'c> ClientWorker<'c> {
             Ok(true) => {
                 self.opening -= 1;
                 let now = self.client.clock.now();
+                let http2 = slot.link.speaks_http2(&self.client.route);
+                slot.http2 = http2.then(|| Box::new(Http2::new(self.client.endpoint.url.tls)));
                 match &mut slot.exchange {
                     Some(exchange) => {
                         let since = exchange.connecting.take().unwrap_or(now);
                         exchange.answer.row.connect_ns += now.0 - since.0;
-                        self.flush(token);
                     }
                     None => {
                         slot.kept = true;
                         self.idle.push(token);
-                        self.watch(token);
                     }
+                }
+                self.flush(token);
+                if http2 {
+                    // The server may have spoken first, in the last bytes of the handshake.
+                    self.read(token);
                 }
             }
             Err(error) => {
@@ -298,6 +353,10 @@ impl<'c> ClientWorker<'c> {
                 let stamp = self.stamp(&received, now);
                 let late = self.last_work > LATE || now.since(stamp) > LATE;
                 let slot = self.slots[token].as_mut().expect("read connections exist");
+                if slot.http2.is_some() {
+                    self.receive_http2(token, received.count, stamp, late);
+                    return;
+                }
                 let Some(exchange) = &mut slot.exchange else {
                     // Nobody asked: the server is not to be trusted on this connection.
                     self.close(token);
@@ -305,17 +364,50 @@ impl<'c> ClientWorker<'c> {
                 };
                 let stamp = stamp.max(exchange.answer.row.sent);
                 let (progress, events) = exchange.receive(&self.buffer[..received.count], stamp);
-                self.tokens += events as u64;
-                self.stats.events += events as u64;
-                self.stats.coalesced += events.saturating_sub(1) as u64;
-                if late {
-                    self.stats.late_coalesced += events.saturating_sub(1) as u64;
-                }
+                self.count(events, late);
                 if progress != Progress::More {
                     self.settle(token, progress);
                 }
             }
             Err(error) => self.lost(token, &error),
+        }
+    }
+
+    /// Notes token events that came in one read.
+    fn count(&mut self, events: usize, late: bool) {
+        self.tokens += events as u64;
+        self.stats.events += events as u64;
+        self.stats.coalesced += events.saturating_sub(1) as u64;
+        if late {
+            self.stats.late_coalesced += events.saturating_sub(1) as u64;
+        }
+    }
+
+    /// Takes the first `count` bytes of the buffer as HTTP/2; they may be about the connection alone.
+    fn receive_http2(&mut self, token: usize, count: usize, stamp: Stamp, late: bool) {
+        let Some(Slot { exchange, http2: Some(http2), .. }) = &mut self.slots[token] else { return };
+        let bytes = &self.buffer[..count];
+        let Some(exchange) = exchange else {
+            let healthy = http2.feed(bytes, &mut Reader::new(), &mut Nobody).is_ok() && !http2.is_going_away();
+            if healthy {
+                self.flush(token);
+            } else {
+                self.close(token);
+            }
+            return;
+        };
+        let stamp = stamp.max(exchange.answer.row.sent);
+        let (progress, events) = exchange.receive_http2(http2, bytes, stamp);
+        let again = http2.has_refused() && !exchange.resent;
+        self.count(events, late);
+        match progress {
+            Progress::More => {}
+            _ if again => self.resend(token),
+            progress => self.settle(token, progress),
+        }
+        // The slot may be another connection's by now, one that is not open yet.
+        if self.slots[token].as_ref().is_some_and(|slot| slot.link.is_open()) {
+            self.flush(token);
         }
     }
 
@@ -345,7 +437,7 @@ impl<'c> ClientWorker<'c> {
     fn settle(&mut self, token: usize, progress: Progress) {
         let slot = self.slots[token].as_mut().expect("settled connections exist");
         let exchange = slot.exchange.take().expect("settled connections carry a request");
-        if exchange.reader.reusable() && exchange.written == exchange.request.len() {
+        if slot.is_reusable(&exchange) {
             slot.kept = true;
             self.idle.push(token);
         } else {
@@ -365,7 +457,7 @@ impl<'c> ClientWorker<'c> {
         match there {
             Ok(url) if (url.tls, &url.host, url.port) == (here.tls, &here.host, here.port) => {
                 exchange.redirects += 1;
-                let request = self.rewritten(&exchange, &url, as_get);
+                let request = self.rewritten(&exchange, &here.with_path(&url.path), as_get);
                 exchange.restart(request);
                 self.place(exchange);
             }
@@ -430,7 +522,9 @@ impl<'c> ClientWorker<'c> {
     fn close(&mut self, token: usize) -> Option<Box<Exchange>> {
         let slot = self.slots[token].take()?;
         self.poller.remove(slot.link.fd());
-        self.idle.retain(|&idle| idle != token);
+        if slot.exchange.is_none() {
+            self.idle.retain(|&idle| idle != token);
+        }
         self.vacant.push(token);
         slot.exchange
     }
@@ -446,8 +540,9 @@ impl<'c> ClientWorker<'c> {
         for token in 0..self.slots.len() {
             let Some(slot) = &self.slots[token] else { continue };
             let connecting = !slot.link.is_open() && now.since(slot.began) > connect;
-            let overdue = slot.exchange.as_ref().is_some_and(|exchange| now.since(exchange.answer.row.sent) > total);
-            let silent = slot.exchange.as_ref().is_some_and(|exchange| exchange.is_silent(now, first));
+            let overdue = slot.exchange.is_some() && now > slot.deadline;
+            let silent =
+                first < Duration::MAX && slot.exchange.as_ref().is_some_and(|exchange| exchange.is_silent(now, first));
             let (what, limit) = match (connecting, overdue, silent) {
                 (true, ..) => ("no connection", connect),
                 (_, true, _) => ("no whole answer", total),
@@ -518,5 +613,17 @@ impl Worker for ClientWorker<'_> {
     fn stats(&self) -> WorkerStats {
         let total_ns = self.client.clock.now().0 - self.started.0;
         WorkerStats { total_ns, busy_ns: total_ns.saturating_sub(self.waited_ns), ..self.stats.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With 10,000 streams, what each of them takes is read through on every sweep and kept for the whole run.
+    #[test]
+    fn a_waiting_stream_is_small() {
+        assert!(size_of::<Option<Slot>>() <= 64, "{}", size_of::<Option<Slot>>());
+        assert!(size_of::<Exchange>() <= 1024, "{}", size_of::<Exchange>());
     }
 }

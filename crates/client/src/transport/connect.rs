@@ -1,11 +1,12 @@
 //! The way to the server, decided once per run: addresses, tunnel, TLS.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
+use super::socket::Address;
 use super::tls;
 use crate::backends::BackendKind;
 use crate::{EndpointSpec, Error, Url};
@@ -14,13 +15,15 @@ use crate::{EndpointSpec, Error, Url};
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
     /// Where to connect to: the server, or the proxy.
-    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) addresses: Vec<Address>,
     /// What to say to a proxy first, to be let through to a TLS server.
-    pub(crate) tunnel: Option<Vec<u8>>,
+    pub(crate) tunnel: Option<Arc<[u8]>>,
     /// TLS settings and the name to expect.
     pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     /// Whether requests name the whole URL, as a proxy without tunnel wants it.
     pub(crate) absolute: bool,
+    /// Whether HTTP/2 is spoken from the first byte on; with TLS the two sides agree on it instead.
+    pub(crate) http2: bool,
     /// The server or proxy, for messages.
     pub(crate) peer: String,
 }
@@ -30,19 +33,23 @@ impl Route {
     pub(crate) fn find(endpoint: &EndpointSpec) -> Result<Route, Error> {
         let url = &endpoint.url;
         let next = endpoint.proxy.as_ref().unwrap_or(url);
+        if endpoint.proxy.is_some() && endpoint.http2 && !url.tls {
+            return Err(Error::Http2Proxy { proxy: next.place() });
+        }
         let tls = if url.tls {
             let fault = |source| Error::Tls { host: url.host.clone(), source };
-            let config = tls::config(endpoint.insecure, endpoint.ca_file.as_deref()).map_err(fault)?;
+            let config = tls::config(endpoint).map_err(fault)?;
             Some((config, tls::server_name(&url.host).map_err(fault)?))
         } else {
             None
         };
         Ok(Route {
             addresses: resolve(next)?,
-            tunnel: (endpoint.proxy.is_some() && url.tls).then(|| connect_request(url, next)),
+            tunnel: (endpoint.proxy.is_some() && url.tls).then(|| connect_request(url, next).into()),
             tls,
             absolute: endpoint.proxy.is_some() && !url.tls,
-            peer: next.authority(),
+            http2: endpoint.http2 && !url.tls,
+            peer: next.place(),
         })
     }
 
@@ -52,9 +59,13 @@ impl Route {
     }
 }
 
-fn resolve(url: &Url) -> Result<Vec<SocketAddr>, Error> {
+fn resolve(url: &Url) -> Result<Vec<Address>, Error> {
+    if let Some(path) = &url.socket {
+        return Ok(vec![Address::Unix(path.clone())]);
+    }
     let unknown = |source| Error::Resolve { host: url.host.clone(), source };
-    let addresses: Vec<_> = (url.host.as_str(), url.port).to_socket_addrs().map_err(unknown)?.collect();
+    let addresses: Vec<_> =
+        (url.host.as_str(), url.port).to_socket_addrs().map_err(unknown)?.map(Address::Tcp).collect();
     if addresses.is_empty() {
         return Err(unknown(std::io::Error::other("the name has no address")));
     }

@@ -47,6 +47,21 @@ pub(crate) struct Head {
     keep_alive: bool,
 }
 
+impl Head {
+    /// Keeps a header if it matters.
+    pub(super) fn note(&mut self, name: &str, value: &str) {
+        if name.eq_ignore_ascii_case("location") {
+            self.location = Some(value.to_owned());
+        } else if name.eq_ignore_ascii_case("content-encoding") {
+            self.encoding = Some(value.to_ascii_lowercase());
+        } else if name.eq_ignore_ascii_case("content-type") {
+            self.content_type = Some(value.to_owned());
+        } else if name.eq_ignore_ascii_case("metadata") {
+            self.metadata = Some(value.to_owned());
+        }
+    }
+}
+
 /// The bytes are not HTTP/1.x, or they end too early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
@@ -56,6 +71,12 @@ pub(crate) enum Broken {
     Chunk,
     /// The connection ended inside the response.
     Incomplete,
+    /// Not HTTP/2, and why.
+    Http2(&'static str),
+    /// The server gave up this answer, with an error code of HTTP/2.
+    Reset(u32),
+    /// The server gave up the connection before it did anything about the request.
+    GoneAway(u32),
 }
 
 /// Receives a response.
@@ -74,6 +95,8 @@ enum State {
     /// The body ends with the connection.
     UntilClose,
     Chunk(Chunk),
+    /// HTTP/2's frames tell when it ends.
+    Framed,
     End,
 }
 
@@ -139,7 +162,7 @@ impl Reader {
                         return Ok(at);
                     }
                 }
-                State::UntilClose => {
+                State::UntilClose | State::Framed => {
                     sink.body(rest);
                     return Ok(bytes.len());
                 }
@@ -154,6 +177,26 @@ impl Reader {
             }
         }
         Ok(at)
+    }
+
+    /// Takes a head that HTTP/2 has read.
+    pub(super) fn take_head(&mut self, head: Head, sink: &mut impl Sink) {
+        self.head = Head { keep_alive: true, ..head };
+        self.state = State::Framed;
+        sink.head(&self.head);
+    }
+
+    /// Takes a piece of a body out of HTTP/2's frames; false: no more is wanted.
+    pub(super) fn take_body(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<bool, Broken> {
+        match self.state {
+            State::Framed => Ok(sink.body(bytes)),
+            _ => Err(Broken::Http2("a body comes before its headers")),
+        }
+    }
+
+    /// HTTP/2 says that the response is complete.
+    pub(super) fn finish(&mut self) {
+        self.state = State::End;
     }
 
     /// The connection has ended.
@@ -175,7 +218,8 @@ impl Reader {
         match response.parse(&self.head_bytes) {
             Ok(httparse::Status::Complete(length)) => {
                 let framing = read_head(&response, &mut self.head)?;
-                self.head_bytes.clear();
+                // Not kept for the length of the stream.
+                self.head_bytes = Vec::new();
                 self.state = framing;
                 if (100..200).contains(&self.head.status) {
                     self.state = State::Head;
@@ -248,14 +292,8 @@ fn read_head(response: &httparse::Response<'_, '_>, head: &mut Head) -> Result<S
         } else if header.name.eq_ignore_ascii_case("connection") {
             let value = value.to_ascii_lowercase();
             head.keep_alive = value.contains("keep-alive") || (head.keep_alive && !value.contains("close"));
-        } else if header.name.eq_ignore_ascii_case("location") {
-            head.location = Some(value.to_owned());
-        } else if header.name.eq_ignore_ascii_case("content-encoding") {
-            head.encoding = Some(value.to_ascii_lowercase());
-        } else if header.name.eq_ignore_ascii_case("content-type") {
-            head.content_type = Some(value.to_owned());
-        } else if header.name.eq_ignore_ascii_case("metadata") {
-            head.metadata = Some(value.to_owned());
+        } else {
+            head.note(header.name, value);
         }
     }
     if framing == State::UntilClose {

@@ -2,8 +2,10 @@
 
 pub(crate) mod connect;
 pub(crate) mod http1;
+pub(crate) mod http2;
 pub(crate) mod inflate;
 pub(crate) mod link;
+pub(crate) mod socket;
 pub mod sse;
 pub(crate) mod sys;
 pub(crate) mod tls;

@@ -1,10 +1,11 @@
-//! The system calls that the standard library does not offer: readiness, receive stamps, connecting without waiting.
-//! The only file with unsafe code.
+//! The system calls about waiting and limits that the standard library does not offer. Sockets have their own file;
+//! there is no unsafe code besides in these two.
 #![expect(unsafe_code, reason = "system calls")]
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
+#[cfg(target_os = "linux")]
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 /// What a socket is waited for.
@@ -23,7 +24,7 @@ pub(crate) struct Ready {
 }
 
 /// Turns -1 into the error it stands for.
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+pub(super) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
@@ -183,110 +184,6 @@ mod poller {
 }
 
 pub(crate) use poller::Poller;
-
-/// Begins to connect; the socket becomes writable when that has worked or failed.
-pub(crate) fn connect(address: &SocketAddr) -> io::Result<TcpStream> {
-    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    // SAFETY: no pointers; the descriptor is owned by the stream from here on.
-    let stream = unsafe { TcpStream::from_raw_fd(check(libc::socket(family, libc::SOCK_STREAM, 0))?) };
-    stream.set_nonblocking(true)?;
-    // SAFETY: no pointers.
-    check(unsafe { libc::fcntl(stream.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) })?;
-    let result = match address {
-        SocketAddr::V4(v4) => {
-            // SAFETY: all-zero is a valid sockaddr_in.
-            let mut raw: libc::sockaddr_in = unsafe { std::mem::zeroed() };
-            raw.sin_family = libc::AF_INET as libc::sa_family_t;
-            raw.sin_port = v4.port().to_be();
-            raw.sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
-            connect_raw(&stream, &raw)
-        }
-        SocketAddr::V6(v6) => {
-            // SAFETY: all-zero is a valid sockaddr_in6.
-            let mut raw: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
-            raw.sin6_family = libc::AF_INET6 as libc::sa_family_t;
-            raw.sin6_port = v6.port().to_be();
-            raw.sin6_addr.s6_addr = v6.ip().octets();
-            raw.sin6_scope_id = v6.scope_id();
-            connect_raw(&stream, &raw)
-        }
-    };
-    match result {
-        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
-        _ => Ok(stream),
-    }
-}
-
-fn connect_raw<T>(stream: &TcpStream, raw: &T) -> io::Result<()> {
-    // SAFETY: `raw` is a socket address of the length passed with it.
-    let result =
-        unsafe { libc::connect(stream.as_raw_fd(), (&raw const *raw).cast(), size_of::<T>() as libc::socklen_t) };
-    check(result).map(drop)
-}
-
-/// Asks the kernel to stamp what arrives on the socket; tells whether it will.
-pub(crate) fn stamp_arrivals(stream: &TcpStream) -> bool {
-    #[cfg(target_os = "linux")]
-    {
-        let flags: libc::c_uint = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-        // SAFETY: the option's value is an int of the length passed with it.
-        let result = unsafe {
-            libc::setsockopt(
-                stream.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_TIMESTAMPING,
-                (&raw const flags).cast(),
-                size_of_val(&flags) as libc::socklen_t,
-            )
-        };
-        result == 0
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = stream;
-        false
-    }
-}
-
-/// Reads what has arrived, with the kernel's stamp of the last of it: nanoseconds of wall-clock time.
-#[cfg(target_os = "linux")]
-pub(crate) fn receive(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
-    /// Three time stamps behind a header, with room to spare; aligned as a header must be.
-    #[repr(C, align(8))]
-    struct Control([u8; 128]);
-    let mut control = Control([0; 128]);
-    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    // SAFETY: all-zero is a valid msghdr.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &raw mut part;
-    message.msg_iovlen = 1;
-    message.msg_control = (&raw mut control).cast();
-    message.msg_controllen = size_of::<Control>() as _;
-    // SAFETY: the message's parts all live through the call.
-    let count = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut message, 0) };
-    if count < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let mut stamp = None;
-    // SAFETY: the kernel has filled the control buffer, and these macros stay inside it.
-    unsafe {
-        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
-        while !header.is_null() {
-            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_TIMESTAMPING {
-                let time: libc::timespec = std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
-                stamp = Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
-            }
-            header = libc::CMSG_NXTHDR(&raw const message, header);
-        }
-    }
-    Ok((count as usize, stamp.filter(|&nanos| nanos > 0)))
-}
-
-/// Reads what has arrived; no stamps here.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn receive(mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
-    io::Read::read(&mut stream, buffer).map(|count| (count, None))
-}
 
 /// Raises the limit of open files as far as the system lets us, and tells what it is.
 pub(crate) fn raise_open_file_limit() -> u64 {

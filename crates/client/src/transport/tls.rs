@@ -9,19 +9,22 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
+use crate::EndpointSpec;
+
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 /// The configuration of all connections of a run.
-pub(crate) fn config(insecure: bool, ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, Fault> {
+pub(crate) fn config(endpoint: &EndpointSpec) -> Result<Arc<ClientConfig>, Fault> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
-    let mut config = if insecure {
+    let mut config = if endpoint.insecure {
         let verifier = Arc::new(AcceptAll { provider });
         builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
     } else {
-        builder.with_root_certificates(roots(ca_file)?).with_no_client_auth()
+        builder.with_root_certificates(roots(endpoint.ca_file.as_deref())?).with_no_client_auth()
     };
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let offered: &[&[u8]] = if endpoint.http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+    config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
 }
 

@@ -13,11 +13,11 @@ fn url(server: &Scripted) -> String {
     format!("http://{}/v1/completions", server.address)
 }
 
-fn requests(count: usize) -> Vec<Request> {
+pub(crate) fn requests(count: usize) -> Vec<Request> {
     (0..count).map(|index| Request { id: Some(format!("r{index}")), ..Request::text("p", 1, 4) }).collect()
 }
 
-fn payload() -> PayloadSpec {
+pub(crate) fn payload() -> PayloadSpec {
     PayloadSpec { model: "m".into(), ..PayloadSpec::default() }
 }
 

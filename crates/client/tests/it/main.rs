@@ -3,7 +3,13 @@
 
 mod behaviour;
 mod decode;
+mod http2;
+mod proxy;
+mod scale;
 mod scripted;
+mod secure;
 mod sse;
+mod tls;
+mod unix;
 mod upstream;
 mod wire;

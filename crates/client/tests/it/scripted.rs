@@ -1,6 +1,6 @@
 //! A server that answers each connection's request with scripted bytes and keeps what it was sent.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -84,7 +84,8 @@ fn set_linger(stream: &TcpStream, linger: libc::linger) {
     }
 }
 
-fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Seen> {
+/// The next request of a connection.
+pub(crate) fn read_request(reader: &mut impl BufRead) -> Option<Seen> {
     let mut line = String::new();
     if reader.read_line(&mut line).ok()? == 0 {
         return None;
@@ -107,7 +108,7 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Seen> {
 }
 
 /// A stream answer in HTTP chunks.
-pub(crate) fn write_stream(stream: &mut TcpStream, events: &[&str]) {
+pub(crate) fn write_stream(stream: &mut impl Write, events: &[&str]) {
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     for event in events {
         let _ = write!(stream, "{:x}\r\n{event}\r\n", event.len());

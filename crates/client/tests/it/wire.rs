@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, Rules, StampSource, Url, proxy_for};
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Content, Counters, Observation, Request, SystemClock};
-use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
+use tacho_loadgen::{Drive, Driven, ScheduleSpec, StopSignal, drive};
 use tacho_pyrand::randomstate::RandomState;
 use tacho_testkit::{golden_files, golden_json};
 
@@ -24,6 +24,7 @@ pub(crate) fn endpoint(url: &str, backend: BackendKind, rules: Rules) -> Endpoin
         insecure: false,
         ca_file: None,
         proxy: None,
+        http2: false,
         connect_timeout: Duration::from_secs(5),
         timeout: Duration::from_secs(20),
         first_token_timeout: None,
@@ -34,20 +35,30 @@ pub(crate) fn endpoint(url: &str, backend: BackendKind, rules: Rules) -> Endpoin
 
 /// Sends the requests all at once on one worker.
 pub(crate) fn send(endpoint: EndpointSpec, payload: &PayloadSpec, requests: &[Request]) -> Vec<Observation> {
+    run(endpoint, payload, requests, 1).rows
+}
+
+/// Sends the requests with so many at a time on one worker.
+pub(crate) fn run(
+    endpoint: EndpointSpec,
+    payload: &PayloadSpec,
+    requests: &[Request],
+    max_concurrency: usize,
+) -> Driven {
     let clock = SystemClock::start();
     let client = Client::new(endpoint, payload, requests, ClientPlan::default(), clock).unwrap();
     let spec = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
     let timeline = spec.plan(requests.len(), &mut RandomState::new(0)).unwrap();
     let plan = Drive {
         timeline: &timeline,
-        max_concurrency: Some(1),
+        max_concurrency: Some(max_concurrency),
         workers: 1,
         grace: Duration::from_secs(1),
         clock: &clock,
         stop: &StopSignal::default(),
         counters: &Counters::default(),
     };
-    drive(&client, &plan).rows
+    drive(&client, &plan)
 }
 
 fn answering() -> Scripted {

@@ -33,8 +33,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper_util::rt::TokioExecutor;
+use hyper_util::server::conn::auto;
 use tacho_pyrand::{Generator, SeedSequence};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
@@ -229,5 +230,5 @@ async fn serve(socket: TcpStream, app: Arc<App>) {
     let wire = Wire::new(socket, reset.clone());
     let service = service_fn(move |request| routes::answer(Arc::clone(&app), request, reset.clone()));
     // An error here is a client that left or a cut on purpose: nothing to report to.
-    let _ = http1::Builder::new().serve_connection(wire, service).await;
+    let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(wire, service).await;
 }

@@ -82,7 +82,7 @@ fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
 fn is_http_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let spoken = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    let spoken = ["http", "https", "http+unix"].iter().any(|name| scheme.eq_ignore_ascii_case(name));
     spoken && !host.is_empty() && !host.contains(char::is_whitespace)
 }
 

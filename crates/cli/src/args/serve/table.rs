@@ -198,7 +198,7 @@ static FLAGS: &[Flag] = &[
          own."),
     vllm(&["--base-url"], Str, "URL", Unset, &TARGET,
         "Server address with scheme, in place of --host and --port. Use it for https://, or for a server below a \
-         path."),
+         path. A Unix socket is http+unix:// with %2F for / in its path: http+unix://%2Frun%2Fvllm.sock."),
     vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &TARGET,
         "Server name or address, for plain http."),
     vllm(&["--port"], Int, "PORT", Preset::Int(8000), &TARGET, "Server port, for plain http."),
@@ -314,6 +314,9 @@ static FLAGS: &[Flag] = &[
     own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"),
         "Where arriving bytes get their time. kernel: when they reached the socket, where the system tells; user: \
          when tacho read them."),
+    own(&["--http2"], Switch, "", Off,
+        "Speak HTTP/2: to https:// servers that offer it, to http:// servers in any case. One request at a time goes \
+         over a connection, as with HTTP/1.1."),
     own(&["--connect-timeout"], Float, "SEC", Unset,
         "Seconds a connection may take to open. Without it only --timeout limits it."),
     own(&["--timeout"], Float, "SEC", Preset::Float(21600.0),

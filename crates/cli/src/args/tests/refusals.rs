@@ -95,6 +95,7 @@ fn urls_follow_host_backend_and_parity() {
     assert_eq!(url(&["--base-url", "https://h/x/"]), "https://h/x/v1/completions");
     assert_eq!(url(&["--base-url", "https://h/x/", "--strict-parity"]), "https://h/x//v1/completions");
     assert_eq!(url(&["--base-url", "http://h/v1/completions", "--endpoint="]), "http://h/v1/completions");
+    assert_eq!(url(&["--base-url", "http+unix://%2Frun%2Fs"]), "http+unix://%2Frun%2Fs/v1/completions");
 }
 
 #[test]

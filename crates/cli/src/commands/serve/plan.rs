@@ -61,6 +61,7 @@ fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
         insecure: args.target.insecure,
         ca_file: args.own.ca_file.clone().or_else(|| variable("SSL_CERT_FILE")).map(PathBuf::from),
         proxy,
+        http2: args.own.http2,
         connect_timeout: args.own.connect_timeout.map_or(timeout, Duration::from_secs_f64),
         timeout,
         first_token_timeout: args.own.first_token_timeout.map(Duration::from_secs_f64),

@@ -1,0 +1,64 @@
+//! A TLS server with a certificate that nobody knows.
+
+use std::io::BufReader;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// One connection, as the script of a server sees it.
+pub(crate) type Secured = BufReader<StreamOwned<ServerConnection, TcpStream>>;
+
+pub(crate) struct Secure {
+    pub(crate) address: SocketAddr,
+    /// The certificate as PEM.
+    pub(crate) certificate: String,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Secure {
+    /// Serves each connection with `script` on a thread of its own; ends with the test process.
+    pub(crate) fn start(alpn: &[&str], script: impl Fn(&mut Secured) + Send + Sync + 'static) -> Secure {
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let mut config = builder.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (config, script, count) = (Arc::new(config), Arc::new(script), connections.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else { return };
+                stream.set_nodelay(true).unwrap();
+                count.fetch_add(1, Ordering::Relaxed);
+                let tls = StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream);
+                let script = script.clone();
+                std::thread::spawn(move || script(&mut BufReader::new(tls)));
+            }
+        });
+        Secure { address, certificate: cert.pem(), connections }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("https://127.0.0.1:{}/v1/completions", self.address.port())
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Writes the certificate to a file of the given name.
+    pub(crate) fn certificate_file(&self, name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("tacho-{}-{name}.pem", std::process::id()));
+        std::fs::write(&path, &self.certificate).unwrap();
+        path
+    }
+}
