@@ -160,8 +160,138 @@ pub enum Error {
         /// The line, from 1.
         line: usize,
         /// The field.
-        field: &'static str,
+        field: String,
         /// What it should hold.
         expected: &'static str,
+    },
+    /// A line is JSON but no object.
+    #[error("{}, line {line}: must be a JSON object", path.display())]
+    LineNotObject {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// A field of a row of a list is missing or of the wrong kind.
+    #[error("{}, row {row}: field {field:?} must be {expected}", path.display())]
+    RowField {
+        /// The file.
+        path: PathBuf,
+        /// The row, from 1.
+        row: usize,
+        /// The field.
+        field: String,
+        /// What it should hold.
+        expected: &'static str,
+    },
+    /// No row of a file has a column that the dataset needs.
+    #[error("{} has no column {column:?}", path.display())]
+    NoColumn {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: &'static str,
+    },
+    /// A whole file is not JSON.
+    #[error("{} is not valid JSON", path.display())]
+    FileNotJson {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        #[source]
+        source: ParseError,
+    },
+    /// A file should hold a list of objects.
+    #[error("{} is not a JSON list of objects", path.display())]
+    NotList {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A dataset of one's own must be JSON lines.
+    #[error("{} does not end in .jsonl: only JSON lines are supported for this dataset", path.display())]
+    NotJsonl {
+        /// The file.
+        path: PathBuf,
+    },
+    /// SPEED-Bench is a folder with a file per subset.
+    #[error(
+        "{} is not a directory: pass the folder that the prepare.py of nvidia/SPEED-Bench writes, with a .jsonl file \
+         for each subset",
+        path.display()
+    )]
+    NotFolder {
+        /// What was given.
+        path: PathBuf,
+    },
+    /// No row passed the filters of the dataset, so there is nothing to repeat.
+    #[error("no row of the dataset can be used, so {wanted} requests cannot be made: cannot choose from an empty sequence")]
+    NothingToRepeat {
+        /// Requests asked for.
+        wanted: usize,
+    },
+    /// The CSV has no row to draw.
+    #[error("{} has no row with Model GPT-4 and Response tokens above 0", path.display())]
+    NoMatchingRow {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Two requests have one id.
+    #[error("duplicate request_id {id:?}: pass --no-oversample, or ask for fewer requests")]
+    DuplicateId {
+        /// The id.
+        id: String,
+    },
+    /// No server accepts fewer tokens than none.
+    #[error("an output length of {len} tokens is negative: no server accepts it")]
+    NegativeOutputLen {
+        /// The length.
+        len: i64,
+    },
+    /// A trace lacks a field.
+    #[error(
+        "{}, line {line}: no field {field:?}, only {}; pass --timed-trace-label-{flag} with its name",
+        path.display(),
+        found.join(", ")
+    )]
+    TraceField {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The field.
+        field: String,
+        /// The fields that are there.
+        found: Vec<String>,
+        /// The end of the flag that names it.
+        flag: &'static str,
+    },
+    /// The chat template cannot be used.
+    #[error("the prompts of this dataset go through the tokenizer's chat template, which failed")]
+    Template {
+        /// Why.
+        #[source]
+        source: tacho_text::Error,
+    },
+    /// A text file holds nothing.
+    #[error("{} is empty", path.display())]
+    EmptyText {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A text to be sliced has no tokens.
+    #[error("the text has no tokens")]
+    NoTokens,
+    /// Prompts cannot be that short.
+    #[error("{flag} is {len}: the shortest prompt takes {offset} tokens")]
+    SonnetTooShort {
+        /// The flag.
+        flag: &'static str,
+        /// Its value.
+        len: i64,
+        /// Tokens that a prompt takes at least.
+        offset: i64,
     },
 }

@@ -5,9 +5,16 @@ use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
+use crate::datasets::burstgpt::{self, BurstGptSpec};
+use crate::datasets::custom::{self, CustomSpec};
 use crate::datasets::prefix_repetition::{self, PrefixRepetitionSpec};
 use crate::datasets::random::{self, RandomSpec};
 use crate::datasets::random_rerank::{self, RandomRerankSpec};
+use crate::datasets::sharegpt::{self, ShareGptSpec};
+use crate::datasets::sonnet::{self, SonnetSpec};
+use crate::datasets::spec_bench::{self, SpecBenchSpec};
+use crate::datasets::speed_bench::{self, SpeedBenchSpec};
+use crate::datasets::timed_trace::{self, TimedTraceSpec};
 
 /// What a workload is made of.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +25,20 @@ pub enum WorkloadSpec {
     RandomRerank(RandomRerankSpec),
     /// Random tokens behind a few shared prefixes.
     PrefixRepetition(PrefixRepetitionSpec),
+    /// The first questions of recorded conversations.
+    ShareGpt(ShareGptSpec),
+    /// Recorded lengths with made-up text.
+    BurstGpt(BurstGptSpec),
+    /// Prompts of one's own.
+    Custom(CustomSpec),
+    /// Questions of Spec-Bench.
+    SpecBench(SpecBenchSpec),
+    /// Questions of SPEED-Bench.
+    SpeedBench(SpeedBenchSpec),
+    /// Recorded lengths, times and shared blocks.
+    TimedTrace(TimedTraceSpec),
+    /// Lines of a poem.
+    Sonnet(SonnetSpec),
 }
 
 /// A finished workload.
@@ -44,5 +65,12 @@ pub fn sample(
         WorkloadSpec::Random(spec) => random::sample(spec, tokenizer, counters),
         WorkloadSpec::RandomRerank(spec) => random_rerank::sample(spec, tokenizer, counters),
         WorkloadSpec::PrefixRepetition(spec) => prefix_repetition::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::ShareGpt(spec) => sharegpt::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::BurstGpt(spec) => burstgpt::sample(spec, tokenizer, counters),
+        WorkloadSpec::Custom(spec) => custom::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::SpecBench(spec) => spec_bench::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::SpeedBench(spec) => speed_bench::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::TimedTrace(spec) => timed_trace::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::Sonnet(spec) => sonnet::sample(spec, tokenizer, globals, counters),
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test target uses its part")]
 
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use serde_json::Value;
@@ -10,7 +11,8 @@ use tacho_pyrand::Globals;
 use tacho_testkit::{golden_files, golden_json, golden_path, golden_text};
 use tacho_text::Tokenizer;
 use tacho_workload::{
-    Error, PrefixRepetitionSpec, RandomRerankSpec, RandomSpec, RangeRatio, Sampled, WorkloadSpec, sample,
+    BurstGptSpec, CustomSpec, Error, PrefixRepetitionSpec, RandomRerankSpec, RandomSpec, RangeRatio, Sampled, Selection,
+    ShareGptSpec, SpecBenchSpec, SpeedBenchSpec, TimedTraceSpec, WorkloadSpec, sample,
 };
 
 /// One recorded case.
@@ -120,8 +122,82 @@ impl Case {
                 output_len: self.int("--output-len", self.int("--prefix-repetition-output-len", 128)) as u64,
                 shuffle: !self.has("--disable-shuffle"),
             })),
+            "sharegpt" => Ok(WorkloadSpec::ShareGpt(ShareGptSpec {
+                path: self.path(),
+                selection: self.selection(),
+                output_len: self.general("--sharegpt-output-len").map(|len| len as u64),
+                multimodal_chat: self.has("--enable-multimodal-chat"),
+            })),
+            "burstgpt" => {
+                Ok(WorkloadSpec::BurstGpt(BurstGptSpec { path: self.path(), selection: self.selection() }))
+            }
+            "custom" => Ok(WorkloadSpec::Custom(CustomSpec {
+                path: self.path(),
+                selection: self.selection(),
+                output_len: Some(self.general("--custom-output-len").unwrap_or(256)),
+                chat_template: !self.has("--skip-chat-template"),
+                template_variables: self.template_variables(),
+            })),
+            "spec_bench" => Ok(WorkloadSpec::SpecBench(SpecBenchSpec {
+                path: self.path(),
+                selection: self.selection(),
+                output_len: self.general("--spec-bench-output-len").unwrap_or(256),
+                category: self.flag("--spec-bench-category").map(str::to_owned),
+            })),
+            "speed_bench" => Ok(WorkloadSpec::SpeedBench(SpeedBenchSpec {
+                folder: self.path(),
+                subset: self.flag("--speed-bench-dataset-subset").unwrap_or("qualitative").to_owned(),
+                selection: self.selection(),
+                output_len: self.int("--speed-bench-output-len", 4096),
+                category: self.flag("--speed-bench-category").map(str::to_owned),
+                chat_template: !self.has("--skip-chat-template"),
+                template_variables: self.template_variables(),
+            })),
+            "timed_trace" => Ok(WorkloadSpec::TimedTrace(self.timed_trace())),
             other => panic!("{}: unknown dataset {other}", self.name),
         }
+    }
+
+    fn timed_trace(&self) -> TimedTraceSpec {
+        let label = |name: &str, default: &str| {
+            self.flag(&format!("--timed-trace-label-{name}")).unwrap_or(default).to_owned()
+        };
+        TimedTraceSpec {
+            path: self.path(),
+            selection: self.selection(),
+            chunk_size: self.int("--timed-trace-chunk-hash-size", 16),
+            sec_multiplier: self.flag("--timed-trace-sec-multiplier").map_or(1.0, |text| text.parse().unwrap()),
+            timestamp_label: label("timestamp", "timestamp"),
+            input_length_label: label("input-length", "input_length"),
+            output_length_label: label("output-length", "output_length"),
+            hash_ids_label: label("hash-ids", "hash_ids"),
+            hash_seed: self.recorded["env"]["PYTHONHASHSEED"].as_str().map_or(0, |seed| seed.parse().unwrap()),
+        }
+    }
+
+    /// The data file, which lies below `tests/` as it does in the recorded command line.
+    fn path(&self) -> PathBuf {
+        golden_path("..").join(self.flag("--dataset-path").unwrap())
+    }
+
+    fn selection(&self) -> Selection {
+        Selection {
+            seed: self.seed(),
+            num_prompts: self.int("--num-prompts", 1000),
+            shuffle: !self.has("--disable-shuffle"),
+            oversample: !self.has("--no-oversample"),
+            request_id_prefix: self.flag("--request-id-prefix").unwrap_or("").to_owned(),
+        }
+    }
+
+    /// A length that `--output-len` overrides.
+    fn general(&self, name: &str) -> Option<i64> {
+        self.flag("--output-len").or_else(|| self.flag(name)).map(|text| text.parse().unwrap())
+    }
+
+    fn template_variables(&self) -> Option<json::Dict> {
+        let text = self.flag("--chat-template-kwargs")?;
+        json::parse(text).unwrap().as_dict().cloned()
     }
 }
 
@@ -143,7 +219,8 @@ pub(crate) fn cases(prefix: &str) -> Vec<Case> {
 /// Samples a case on fresh generators.
 pub(crate) fn run(case: &Case) -> Result<(Sampled, Globals), Error> {
     let mut globals = Globals::seeded(u32::try_from(case.seed()).unwrap());
-    let sampled = sample(&case.spec()?, Some(case.tokenizer()), &mut globals, &Counters::default())?;
+    let tokenizer = (!case.has("--skip-tokenizer-init")).then(|| case.tokenizer());
+    let sampled = sample(&case.spec()?, tokenizer, &mut globals, &Counters::default())?;
     Ok((sampled, globals))
 }
 

@@ -1,0 +1,3 @@
+//! Images, sounds and films: made, read, written.
+
+pub(crate) mod reference;
