@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         Ok(Invocation::Print(text)) => exit::print(&text),
         Ok(Invocation::Serve(args)) => exit::report(commands::serve::run(&args)),
         Ok(Invocation::Sim(args)) => exit::report(commands::sim::run(&args)),
+        Ok(Invocation::Convert(args)) => exit::report(commands::convert::run(&args)),
         Err(error) => exit::refuse(&error),
     };
     code.into()

@@ -64,6 +64,8 @@ pub enum WorkloadPlan {
         num_prompts: i64,
         /// Whether prompts are cut to what the server's tokenizer counts.
         align: bool,
+        /// Whether requests go out at the times that the data set gives.
+        self_timed: bool,
     },
     /// Read from a file that an earlier run saved, due times and all.
     File(PathBuf),

@@ -115,7 +115,8 @@ fn without_generation_marks(source: &str) -> String {
     let mut out = source.to_owned();
     for name in ["generation", "endgeneration"] {
         for (open, close) in [("{%", "%}"), ("{%-", "%}"), ("{%", "-%}"), ("{%-", "-%}")] {
-            out = out.replace(&format!("{open} {name} {close}"), &format!("{open} if true {close}{open} endif {close}"));
+            out =
+                out.replace(&format!("{open} {name} {close}"), &format!("{open} if true {close}{open} endif {close}"));
         }
     }
     out

@@ -36,7 +36,8 @@ fn blocks_are_trimmed_and_special_tokens_are_known() {
 #[test]
 fn json_is_pythons() {
     let template = "{{ messages | tojson }}|{{ messages[0] | tojson(indent=2) }}|{{ 1.0 | tojson }}";
-    let expected = "[{\"role\": \"user\", \"content\": \" hé \"}]|{\n  \"role\": \"user\",\n  \"content\": \" hé \"\n}|1.0";
+    let expected =
+        "[{\"role\": \"user\", \"content\": \" hé \"}]|{\n  \"role\": \"user\",\n  \"content\": \" hé \"\n}|1.0";
     assert_eq!(render(template, HELLO, "{}").unwrap(), expected);
 }
 

@@ -227,7 +227,9 @@ pub enum Error {
         path: PathBuf,
     },
     /// No row passed the filters of the dataset, so there is nothing to repeat.
-    #[error("no row of the dataset can be used, so {wanted} requests cannot be made: cannot choose from an empty sequence")]
+    #[error(
+        "no row of the dataset can be used, so {wanted} requests cannot be made: cannot choose from an empty sequence"
+    )]
     NothingToRepeat {
         /// Requests asked for.
         wanted: usize,
@@ -293,5 +295,138 @@ pub enum Error {
         len: i64,
         /// Tokens that a prompt takes at least.
         offset: i64,
+    },
+    /// A Parquet file is broken.
+    #[error("{} cannot be read as Parquet", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: parquet::errors::ParquetError,
+    },
+    /// A dataset is neither local nor downloaded.
+    #[error(
+        "no dataset {id:?}: it is no local path, and {} is not there; download it first (hf download --repo-type \
+         dataset {id}), or pass --dataset-path with its folder and --hf-name with its id",
+        looked_for.display()
+    )]
+    DatasetNotCached {
+        /// What was asked for.
+        id: String,
+        /// The file in the cache that would have named its snapshot.
+        looked_for: PathBuf,
+    },
+    /// No loader knows the dataset.
+    #[error("unsupported dataset path: {path}; pass one of these as --dataset-path or --hf-name: {}", known.join(", "))]
+    UnsupportedDataset {
+        /// What was asked for.
+        path: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
+    /// A folder has no rows of the split.
+    #[error("{} has no data files of the split {split:?}: pass --hf-split with one that it has", path.display())]
+    NoDataFiles {
+        /// The folder.
+        path: PathBuf,
+        /// The split.
+        split: String,
+    },
+    /// The card does not name the configuration.
+    #[error(
+        "{} has no configuration {}: pass --hf-subset with one of {}",
+        path.display(),
+        subset.as_deref().unwrap_or("by default"),
+        known.join(", ")
+    )]
+    Subset {
+        /// The folder.
+        path: PathBuf,
+        /// What was asked for.
+        subset: Option<String>,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// The dataset has no split of its own choice.
+    #[error("this dataset needs --hf-split")]
+    NoSplit,
+    /// The protocol cannot carry media.
+    #[error("multi-modal content is not supported on backend {backend:?}: use openai-audio or openai-chat")]
+    NotMultimodal {
+        /// The backend.
+        backend: String,
+    },
+    /// BFCL needs chat completions.
+    #[error("BFCL needs the backend openai-chat, since its requests carry tool schemas, not {backend:?}")]
+    BfclBackend {
+        /// The backend.
+        backend: String,
+    },
+    /// BFCL has no such category.
+    #[error(
+        "BFCL category '{category}' not found: {path} has no file BFCL_v3_{category}.json; check --bfcl-categories"
+    )]
+    BfclCategory {
+        /// The category.
+        category: String,
+        /// The dataset.
+        path: String,
+    },
+    /// The number of media varies too far.
+    #[error("--random-mm-num-mm-items-range-ratio is {ratio}: it must be in [0, 1]")]
+    ItemsRatio {
+        /// The ratio.
+        ratio: f64,
+    },
+    /// A size whose modality has no limit.
+    #[error("the modality {modality} of a bucket is not in --random-mm-limit-mm-per-prompt, only {}", known.join(", "))]
+    NoLimit {
+        /// The modality.
+        modality: &'static str,
+        /// Those that have one.
+        known: Vec<String>,
+    },
+    /// More media than the limits allow.
+    #[error("--random-mm-base-items-per-request asks for at least {low} media, and the limits allow {high}")]
+    TooManyItems {
+        /// Fewest media of a request.
+        low: i64,
+        /// Most media of a request.
+        high: i64,
+    },
+    /// Sizes that cannot be read.
+    #[error("--random-mm-bucket-config {text:?} is no dict of (height, width, frames) and numbers")]
+    Buckets {
+        /// What was given.
+        text: String,
+    },
+    /// A size of nothing.
+    #[error("a bucket of height {height}, width {width} and {frames} frames is an invalid multimodal item")]
+    BucketSize {
+        /// Rows of pixels.
+        height: i64,
+        /// Columns of pixels.
+        width: i64,
+        /// Frames.
+        frames: i64,
+    },
+    /// A share below zero.
+    #[error("the values of --random-mm-bucket-config must be non-negative")]
+    NegativeBucket,
+    /// No share above zero.
+    #[error("the values of --random-mm-bucket-config must not all be zero")]
+    NoBucket,
+    /// An image that cannot be loaded.
+    #[error("invalid image URL: {url}; only PNG and JPEG files can be sent as client-side data")]
+    ImageUrl {
+        /// Where it was looked for.
+        url: String,
+    },
+    /// A sound that cannot be read.
+    #[error("{} is no sound file that can be read: only WAV and FLAC are known", path.display())]
+    NotSound {
+        /// The file.
+        path: PathBuf,
     },
 }

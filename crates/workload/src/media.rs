@@ -1,3 +1,7 @@
 //! Images, sounds and films: made, read, written.
 
+pub(crate) mod audio;
+pub(crate) mod image;
+pub(crate) mod jpeg;
 pub(crate) mod reference;
+pub(crate) mod video;

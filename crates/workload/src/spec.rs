@@ -7,8 +7,12 @@ use tacho_text::Tokenizer;
 use crate::Error;
 use crate::datasets::burstgpt::{self, BurstGptSpec};
 use crate::datasets::custom::{self, CustomSpec};
+use crate::datasets::custom_audio::{self, CustomAudioSpec};
+use crate::datasets::custom_image::{self, CustomImageSpec};
+use crate::datasets::hf::{self, HfSpec};
 use crate::datasets::prefix_repetition::{self, PrefixRepetitionSpec};
 use crate::datasets::random::{self, RandomSpec};
+use crate::datasets::random_mm::{self, RandomMmSpec};
 use crate::datasets::random_rerank::{self, RandomRerankSpec};
 use crate::datasets::sharegpt::{self, ShareGptSpec};
 use crate::datasets::sonnet::{self, SonnetSpec};
@@ -21,6 +25,8 @@ use crate::datasets::timed_trace::{self, TimedTraceSpec};
 pub enum WorkloadSpec {
     /// Random tokens.
     Random(RandomSpec),
+    /// Random tokens with random images and films.
+    RandomMm(RandomMmSpec),
     /// A random query with random documents.
     RandomRerank(RandomRerankSpec),
     /// Random tokens behind a few shared prefixes.
@@ -31,6 +37,12 @@ pub enum WorkloadSpec {
     BurstGpt(BurstGptSpec),
     /// Prompts of one's own.
     Custom(CustomSpec),
+    /// Prompts of one's own with images.
+    CustomImage(CustomImageSpec),
+    /// Prompts of one's own with sounds.
+    CustomAudio(CustomAudioSpec),
+    /// A dataset of the Hugging Face Hub.
+    Hf(HfSpec),
     /// Questions of Spec-Bench.
     SpecBench(SpecBenchSpec),
     /// Questions of SPEED-Bench.
@@ -63,11 +75,15 @@ pub fn sample(
 ) -> Result<Sampled, Error> {
     match spec {
         WorkloadSpec::Random(spec) => random::sample(spec, tokenizer, counters),
+        WorkloadSpec::RandomMm(spec) => random_mm::sample(spec, tokenizer, counters),
         WorkloadSpec::RandomRerank(spec) => random_rerank::sample(spec, tokenizer, counters),
         WorkloadSpec::PrefixRepetition(spec) => prefix_repetition::sample(spec, tokenizer, globals, counters),
         WorkloadSpec::ShareGpt(spec) => sharegpt::sample(spec, tokenizer, globals, counters),
         WorkloadSpec::BurstGpt(spec) => burstgpt::sample(spec, tokenizer, counters),
         WorkloadSpec::Custom(spec) => custom::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::CustomImage(spec) => custom_image::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::CustomAudio(spec) => custom_audio::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::Hf(spec) => hf::sample(spec, tokenizer, globals, counters),
         WorkloadSpec::SpecBench(spec) => spec_bench::sample(spec, tokenizer, globals, counters),
         WorkloadSpec::SpeedBench(spec) => speed_bench::sample(spec, tokenizer, globals, counters),
         WorkloadSpec::TimedTrace(spec) => timed_trace::sample(spec, tokenizer, globals, counters),

@@ -4,19 +4,9 @@
 
 mod support;
 
-use support::{Case, cases, run, tokenizer};
+use support::{Case, assert_made_again, cases, run, tokenizer};
 use tacho_testkit::{golden_json, golden_path, golden_text};
 use tacho_workload::{Error, RangeRatio, SlicesSpec, slices};
-
-fn assert_made_again(prefix: &str, count: usize) {
-    let cases: Vec<Case> = cases(prefix).into_iter().filter(|case| case.recorded("resolved").is_some()).collect();
-    assert_eq!(cases.len(), count, "golden cases of {prefix}");
-    for case in cases {
-        let (sampled, mut globals) = run(&case).unwrap_or_else(|error| panic!("{}: {error:?}", case.name));
-        case.assert_equal(&sampled.requests);
-        case.assert_rng_after(&mut globals);
-    }
-}
 
 #[test]
 fn recorded_sharegpt_workloads_are_made_again() {

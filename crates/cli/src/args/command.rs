@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 
+use super::convert::ConvertArgs;
 use super::error::{ArgError, ConfigError, UsageError};
 use super::flag::Table;
 use super::grammar::{Parsed, Values};
 use super::serve::ServeArgs;
 use super::sim::SimArgs;
-use super::{config, help, serve, sim};
+use super::{config, convert, help, serve, sim};
 
 /// What a command line asks for.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) enum Invocation {
     Serve(Box<ServeArgs>),
     /// `tacho sim`.
     Sim(Box<SimArgs>),
+    /// `tacho convert txt-slices`.
+    Convert(Box<ConvertArgs>),
 }
 
 /// A subcommand: the words that call it, and what they lead to.
@@ -32,6 +35,7 @@ struct Command {
 static COMMANDS: &[Command] = &[
     Command { spellings: &[&["serve"], &["bench", "serve"]], table: &serve::TABLE, build: build_serve },
     Command { spellings: &[&["sim"]], table: &sim::TABLE, build: build_sim },
+    Command { spellings: &[&["convert", "txt-slices"]], table: &convert::TABLE, build: build_convert },
 ];
 
 fn build_serve(values: Values) -> Result<Invocation, ArgError> {
@@ -44,6 +48,10 @@ fn build_sim(values: Values) -> Result<Invocation, ArgError> {
     let args = SimArgs::from(values);
     args.check()?;
     Ok(Invocation::Sim(Box::new(args)))
+}
+
+fn build_convert(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::Convert(Box::new(ConvertArgs::new(&values)?)))
 }
 
 /// Reads a command line, without the program's name.

@@ -18,6 +18,10 @@ pub(crate) enum Kind {
     Choice(&'static [&'static str]),
     /// One JSON text.
     Json,
+    /// Names with commas between.
+    Names,
+    /// A Python dict of media sizes.
+    Buckets,
     /// Nothing: its presence means true.
     Switch,
     /// Nothing: `--x` means true, `--no-x` false, neither means unset.

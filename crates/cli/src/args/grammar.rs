@@ -2,6 +2,7 @@
 //! positional arguments: whatever belongs to no option is left over, and an error.
 
 use tacho_core::json::{Value, parse as parse_json};
+use tacho_workload::{Bucket, Buckets};
 
 use super::error::UsageError;
 use super::flag::{Flag, Kind, Origin, Table};
@@ -246,6 +247,10 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
         Kind::Str => Ok(Value::from(text)),
         Kind::Float => python_float(text).map(Value::Float).ok_or_else(|| bad("float")),
         Kind::Json => parse_json(text).map_err(|_| bad("loads")),
+        Kind::Names => {
+            Ok(Value::List(text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(Value::from).collect()))
+        }
+        Kind::Buckets => buckets(text).ok_or_else(|| bad("_parse_mm_bucket_config")),
         Kind::AnyNumber | Kind::OneOrMore => {
             Ok(Value::List(args.iter().map(|arg| Value::from(arg.as_str())).collect()))
         }
@@ -259,4 +264,13 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
             Err(UsageError::BadChoice { flag: flag.title(), value: text.to_owned(), choices: choices.to_vec() })
         }
     }
+}
+
+/// Media sizes as an object, each key the tuple as Python prints it.
+fn buckets(text: &str) -> Option<Value> {
+    let buckets = Buckets::parse(text).ok()?;
+    let entry = |(bucket, share): &(Bucket, f64)| {
+        (format!("({}, {}, {})", bucket.height, bucket.width, bucket.frames), Value::Float(*share))
+    };
+    Some(Value::Dict(buckets.entries().iter().map(entry).collect()))
 }

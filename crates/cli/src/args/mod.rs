@@ -3,6 +3,7 @@
 
 mod command;
 mod config;
+pub(crate) mod convert;
 mod error;
 mod flag;
 mod grammar;

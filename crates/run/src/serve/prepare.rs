@@ -63,8 +63,8 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     if aligns && contact == Contact::Server {
         align::with_server(&caller, &model_name, &mut requests, sink);
     }
-    if let (Some(plan), None) = (&plan.lora, &recorded) {
-        lora::assign(plan, &mut requests, &mut globals.py);
+    if let (Some(lora), WorkloadPlan::Sample { .. }) = (&plan.lora, &plan.workload) {
+        lora::assign(lora, &mut requests, &mut globals.py);
     }
     let schedule = recorded.map_or_else(|| plan.traffic.schedule.clone(), ScheduleSpec::Replay);
     let timeline = schedule.plan(requests.len(), &mut globals.np)?;
@@ -108,7 +108,7 @@ fn workload(
             let (requests, due) = read_jsonl(path)?;
             Ok((requests, Some(due)))
         }
-        WorkloadPlan::Sample { spec, num_prompts, .. } => {
+        WorkloadPlan::Sample { spec, num_prompts, self_timed, .. } => {
             let counters = Arc::new(Counters::default());
             let total = u64::try_from(*num_prompts).unwrap_or(0);
             sink.event(RunEvent::Started { what: "sampling", total, counters: counters.clone() });
@@ -118,7 +118,8 @@ fn workload(
             for notice in sampled.notices {
                 sink.event(RunEvent::Warning(notice));
             }
-            Ok((sampled.requests, None))
+            let due = self_timed.then(|| sampled.requests.iter().filter_map(|request| request.timestamp).collect());
+            Ok((sampled.requests, due))
         }
     }
 }

@@ -35,8 +35,8 @@ pub(crate) fn sample(
     let selection = &spec.selection;
     let seed = u32::try_from(selection.seed).map_err(|_| Error::SeedOutOfRange { seed: selection.seed })?;
     let rows = spec.lengths()?;
-    let count = usize::try_from(selection.num_prompts)
-        .map_err(|_| Error::NegativeCount { count: selection.num_prompts })?;
+    let count =
+        usize::try_from(selection.num_prompts).map_err(|_| Error::NegativeCount { count: selection.num_prompts })?;
     let mut state = RandomState::new(seed);
     let chosen = if count <= rows.len() {
         state.choice_distinct(rows.len(), count)

@@ -2,8 +2,12 @@
 
 pub(crate) mod burstgpt;
 pub(crate) mod custom;
+pub(crate) mod custom_audio;
+pub(crate) mod custom_image;
+pub(crate) mod hf;
 pub(crate) mod prefix_repetition;
 pub(crate) mod random;
+pub(crate) mod random_mm;
 pub(crate) mod random_rerank;
 pub(crate) mod sharegpt;
 pub(crate) mod sonnet;

@@ -103,8 +103,8 @@ impl ShareGptSpec {
             field: field.to_owned(),
             expected,
         };
-        let object = json::parse(entry.text)
-            .map_err(|source| Error::FileNotJson { path: self.path.clone(), source })?;
+        let object =
+            json::parse(entry.text).map_err(|source| Error::FileNotJson { path: self.path.clone(), source })?;
         let turn = |index: usize| {
             let turns = object.get("conversations").and_then(Value::as_list);
             let value = turns.and_then(|turns| turns.get(index)).and_then(|turn| turn.get("value"));

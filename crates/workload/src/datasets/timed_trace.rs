@@ -121,13 +121,7 @@ impl TimedTraceSpec {
             .ok_or_else(|| self.wrong(line, label, "a whole number that is not negative"))
     }
 
-    fn field<'o>(
-        &self,
-        object: &'o Dict,
-        line: usize,
-        label: &str,
-        flag: &'static str,
-    ) -> Result<&'o Value, Error> {
+    fn field<'o>(&self, object: &'o Dict, line: usize, label: &str, flag: &'static str) -> Result<&'o Value, Error> {
         object.get(label).ok_or_else(|| Error::TraceField {
             path: self.path.clone(),
             line,

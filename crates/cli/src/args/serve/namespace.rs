@@ -55,9 +55,8 @@ impl ServeArgs {
         if let Ok(ratio) = dataset.range_ratio() {
             dict.set("random_range_ratio", ratio.value);
         }
-        // Random prompts have no natural end, so all three backends here are told to ignore it.
-        dict.set("ignore_eos", true);
-        dict.set("self_timed", false);
+        dict.set("ignore_eos", self.ignore_eos());
+        dict.set("self_timed", self.self_timed());
         dict.set("endpoint", self.endpoint());
     }
 }

@@ -8,54 +8,10 @@ use crate::args::flag::{Flag, Kind, Origin};
 use crate::args::serve::TABLE;
 
 /// vLLM's flags whose capability tacho does not have yet.
-const ABSENT: &[&str] = &[
-    "--no-stream",
-    "--no-oversample",
-    "--skip-chat-template",
-    "--enable-multimodal-chat",
-    "--disable-shuffle",
-    "--custom-output-len",
-    "--custom-ensure-client-side-data",
-    "--spec-bench-output-len",
-    "--spec-bench-category",
-    "--sharegpt-output-len",
-    "--timed-trace-chunk-hash-size",
-    "--timed-trace-sec-multiplier",
-    "--timed-trace-label-timestamp",
-    "--timed-trace-label-input-length",
-    "--timed-trace-label-output-length",
-    "--timed-trace-label-hash-ids",
-    "--blazedit-min-distance",
-    "--blazedit-max-distance",
-    "--asr-max-audio-len-sec",
-    "--asr-min-audio-len-sec",
-    "--no-reranker",
-    "--random-mm-base-items-per-request",
-    "--random-mm-num-mm-items-range-ratio",
-    "--random-mm-limit-mm-per-prompt",
-    "--random-mm-bucket-config",
-    "--hf-subset",
-    "--hf-split",
-    "--hf-name",
-    "--hf-output-len",
-    "--bfcl-categories",
-    "--prefix-repetition-prefix-len",
-    "--prefix-repetition-suffix-len",
-    "--prefix-repetition-num-prefixes",
-    "--prefix-repetition-output-len",
-    "--speed-bench-dataset-subset",
-    "--speed-bench-output-len",
-    "--speed-bench-category",
-    "--self-timed",
-    "--chat-template-kwargs",
-    "--skip-tokenizer-init",
-    "--plot-timeline",
-    "--timeline-itl-thresholds",
-    "--plot-dataset-stats",
-];
+const ABSENT: &[&str] = &["--plot-timeline", "--timeline-itl-thresholds", "--plot-dataset-stats"];
 
 /// Flags whose list of choices is still shorter than vLLM's.
-const FEWER_CHOICES: &[&str] = &["--dataset-name", "--backend"];
+const FEWER_CHOICES: &[&str] = &["--backend"];
 
 fn vllm_rows() -> Vec<&'static Flag> {
     TABLE.flags.iter().filter(|flag| flag.origin != Origin::Tacho).collect()
@@ -117,6 +73,8 @@ fn assert_kind(flag: &Flag, option: &Json) {
         Kind::Float => ("Store", Some("float"), Json::Null),
         Kind::Str | Kind::Choice(_) => ("Store", Some("str"), Json::Null),
         Kind::Json => ("Store", Some("json (json.loads)"), Json::Null),
+        Kind::Names => ("Store", Some("<lambda>"), Json::Null),
+        Kind::Buckets => ("Store", Some("_parse_mm_bucket_config"), Json::Null),
         Kind::Switch => ("StoreTrue", None, Json::from(0)),
         Kind::TriState => ("BooleanOptional", None, Json::from(0)),
         Kind::AnyNumber => ("Store", None, Json::from("*")),
