@@ -3,5 +3,6 @@
 pub(crate) mod audio;
 pub(crate) mod image;
 pub(crate) mod jpeg;
+mod jpeg_reader;
 pub(crate) mod reference;
 pub(crate) mod video;

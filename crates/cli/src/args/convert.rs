@@ -65,8 +65,7 @@ impl ConvertArgs {
     /// Reads the values; three of them have no default.
     pub(crate) fn new(v: &Values) -> Result<Self, ArgError> {
         let required = |name: &'static str, what: &'static str| {
-            v.maybe_text(name)
-                .ok_or(ArgError::Usage { command: TABLE.command, error: UsageError::Missing { what } })
+            v.maybe_text(name).ok_or(ArgError::Usage { command: TABLE.command, error: UsageError::Missing { what } })
         };
         Ok(ConvertArgs {
             input: required("--input", "--input")?,

@@ -3,6 +3,7 @@
 use std::io::Cursor;
 
 use super::jpeg;
+use super::jpeg_reader;
 use super::reference::data_url;
 
 /// Pixels of 8 bits per channel, row by row.
@@ -16,7 +17,7 @@ pub(crate) struct Rgb {
 impl Rgb {
     /// Reads an image file; none when it is of no known kind, or broken.
     pub(crate) fn decode(file: &[u8]) -> Option<Rgb> {
-        if file.starts_with(&[0x89, b'P', b'N', b'G']) { decode_png(file) } else { decode_jpeg(file) }
+        if file.starts_with(&[0x89, b'P', b'N', b'G']) { decode_png(file) } else { jpeg_reader::decode(file) }
     }
 
     /// As a JPEG file inside its own URL.
@@ -64,17 +65,8 @@ fn over_white(colour: u8, opacity: u8) -> u8 {
     (((sum >> 8) + sum) >> 8) as u8
 }
 
-fn decode_jpeg(file: &[u8]) -> Option<Rgb> {
-    let options = zune_jpeg::zune_core::options::DecoderOptions::default()
-        .jpeg_set_out_colorspace(zune_jpeg::zune_core::colorspace::ColorSpace::RGB);
-    let mut decoder = zune_jpeg::JpegDecoder::new_with_options(Cursor::new(file), options);
-    let pixels = decoder.decode().ok()?;
-    let (width, height) = decoder.dimensions()?;
-    Some(turn(Rgb { width, height, pixels }, orientation(decoder.exif().map_or(&[], |exif| exif.as_slice()))))
-}
-
 /// The orientation that EXIF data name: 1 to 8, 1 where there is none.
-fn orientation(exif: &[u8]) -> u16 {
+pub(super) fn orientation(exif: &[u8]) -> u16 {
     const ORIENTATION: u16 = 0x0112;
     let little = exif.starts_with(b"II");
     let word = |at: usize| {
@@ -92,7 +84,7 @@ fn orientation(exif: &[u8]) -> u16 {
 }
 
 /// The image as it is meant to be seen.
-fn turn(image: Rgb, orientation: u16) -> Rgb {
+pub(super) fn turn(image: Rgb, orientation: u16) -> Rgb {
     if orientation == 1 {
         return image;
     }

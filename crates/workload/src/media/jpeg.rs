@@ -2,7 +2,7 @@
 //! standard Huffman tables. Not a general encoder.
 
 mod bits;
-mod tables;
+pub(super) mod tables;
 mod transform;
 
 use super::image::Rgb;

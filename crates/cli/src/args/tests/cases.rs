@@ -111,10 +111,13 @@ fn out_of_scope(case: &Json) -> Option<&'static str> {
         Some("another benchmark")
     } else if argv.iter().any(absent) {
         Some("an absent flag")
-    } else if argv.windows(2).any(|pair| pair[0] == "--dataset-name" && pair[1] != "nope" && pair[1] != "random")
-        || argv.iter().any(|word| word == "openai-embeddings")
+    } else if argv.iter().any(|word| word == "openai-embeddings" || word == "vllm-rerank") {
+        Some("an absent backend")
+    } else if argv.iter().any(|word| word == "--dataset-path")
+        && argv.windows(2).any(|pair| pair[0] == "--dataset-name" && pair[1] != "random")
+        && !message.contains("requires a completions backend")
     {
-        Some("an absent dataset or backend")
+        Some("known only when the data set is read")
     } else if argv.iter().any(|word| word == "--config") {
         Some("a file, and a defect of vLLM: tested apart")
     } else if argv.ends_with(&["--random-input-len".into(), "0".into()])
@@ -147,14 +150,15 @@ fn recorded_failures_fail_alike() {
             let report = result.unwrap_err().report();
             let (_, ours) = report.split_once(": error: ").unwrap();
             let same = |text: &str| text.split(" (choose from").next().unwrap().to_owned();
-            let subset =
-                theirs.contains("--backend") || theirs.contains("--dataset-name") || theirs.contains("bench_type:");
+            // The subsets of speed_bench are a Python set, which prints in another order in every process.
+            let subset = ["--backend", "--speed-bench-dataset-subset", "bench_type:"];
+            let subset = subset.iter().any(|flag| theirs.contains(flag));
             if subset { assert_eq!(same(ours), same(theirs)) } else { assert_eq!(ours, theirs) }
         }
         compared += 1;
     }
-    // 99 of `bench serve` less 34 out of scope, and 2 of `bench` itself: the scope must not shrink unseen.
-    assert_eq!(compared, 67);
+    // 99 of `bench serve` less 20 out of scope, and 2 of `bench` itself: the scope must not shrink unseen.
+    assert_eq!(compared, 81);
 }
 
 #[test]

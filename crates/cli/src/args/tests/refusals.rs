@@ -36,6 +36,38 @@ fn refusals_name_flag_value_and_remedy() {
         (&["--lora-modules", ""], "--lora-modules: an adapter name is empty: give the names the server knows"),
         (&["--sim-profile", "x"], "--sim-profile needs --sim: add it, or remove --sim-profile"),
         (&["--sim", "--port", "1"], "--sim and --port exclude each other: remove one of them"),
+        (
+            &["--dataset-path", "x"],
+            "cannot use the random dataset with --dataset-path x, since it reads no file: remove it, or pass the \
+             --dataset-name of the file",
+        ),
+        (
+            &["--dataset-name", "sharegpt"],
+            "--dataset-name sharegpt needs --dataset-path with its file, folder or Hub id",
+        ),
+        (
+            &["--self-timed"],
+            "--self-timed/--no-self-timed is only for --dataset-name timed_trace, not for random: remove it",
+        ),
+        (
+            &["--dataset-name", "timed_trace", "--dataset-path", "x", "--backend", "openai-chat"],
+            "--dataset-name timed_trace sends token ids, which --backend openai-chat cannot: use vllm or openai",
+        ),
+        (
+            &["--dataset-name", "random-mm"],
+            "multi-modal content of --dataset-name random-mm is not supported on --backend openai: use openai-chat or \
+             openai-audio",
+        ),
+        (&["--skip-tokenizer-init"], "--dataset-name random needs a tokenizer: remove --skip-tokenizer-init"),
+        (
+            &["--chat-template-kwargs", "[1]"],
+            "--chat-template-kwargs [1]: must be a JSON object, such as '{\"enable_thinking\": false}'",
+        ),
+        (
+            &["--random-mm-limit-mm-per-prompt", "{\"image\": \"x\"}"],
+            "--random-mm-limit-mm-per-prompt {\"image\": \"x\"}: must be a JSON object of whole numbers, such as \
+             '{\"image\": 3}'",
+        ),
         (&["--timeout", "0"], "--timeout 0.0 is out of range: give more than 0 seconds"),
         (&["--workers", "0"], "--workers 0 is out of range: give 1 or more"),
     ];
@@ -129,4 +161,22 @@ fn the_simulator_checks_its_numbers() {
         assert!(error.to_string().starts_with(&format!("{} ", words[0])), "{error}");
         assert_eq!(error.exit_code(), 1);
     }
+}
+
+#[test]
+fn dataset_flags_are_read() {
+    let words = ["--dataset-name", "custom", "--dataset-path", "x.jsonl", "--num-prompts", "0", "--disable-shuffle"];
+    let args = serve(&words).unwrap();
+    assert!(!args.dataset.shuffle && args.dataset.oversample && args.dataset.chat_template);
+    assert!(!args.ignore_eos() && !args.self_timed());
+    assert!(serve(&[]).unwrap().ignore_eos());
+    let trace = serve(&["--dataset-name", "timed_trace", "--dataset-path", "x"]).unwrap();
+    assert!(trace.ignore_eos() && trace.self_timed());
+    let bfcl = ["--dataset-name", "hf", "--dataset-path", "x", "--bfcl-categories", " a, ,b"];
+    assert_eq!(serve(&bfcl).unwrap().dataset.hf.bfcl_categories.as_deref(), Some("a,b"));
+    assert_eq!(
+        message(&["--random-mm-bucket-config", "{(1, 2): 1.0}"]),
+        "argument --random-mm-bucket-config: invalid _parse_mm_bucket_config value: '{(1, 2): 1.0}'"
+    );
+    assert!(message(&["--dataset-name", "sonnet"]).starts_with("argument --dataset-name: invalid choice: 'sonnet'"));
 }

@@ -30,8 +30,11 @@ pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Option<Request
     let (media, seconds) = sound(context, row)?;
     let (shortest, longest) = context.spec.audio_seconds;
     let longest = if longest == 0.0 { f64::INFINITY } else { longest };
-    if seconds < shortest || seconds > longest {
-        return Ok(None);
+    let limited = shortest > 0.0 || longest.is_finite();
+    match seconds {
+        Some(seconds) if seconds < shortest || seconds > longest => return Ok(None),
+        None if limited => return Err(row.wrong("audio", "a WAV or FLAC file where its length matters")),
+        _ => {}
     }
     let prompt = prompt(context);
     let len = context.tokenizer.count(prompt, true) as u64;
@@ -51,16 +54,18 @@ fn prompt(context: &Context<'_>) -> &'static str {
     }
 }
 
-/// The sound as a request carries it, and how long it plays.
-fn sound(context: &Context<'_>, row: &Row) -> Result<(Value, f64), Error> {
+/// A sound as a request carries it, and how long it plays, where that is known.
+type Media = (Value, Option<f64>);
+
+fn sound(context: &Context<'_>, row: &Row) -> Result<Media, Error> {
     if context.name == WITHOUT_STREAM {
         let path = context.folder.join(row.text("url")?);
-        return named(row, &path.to_string_lossy());
+        return named(&path.to_string_lossy());
     }
     let wrong = || row.wrong("audio", "a sound: a WAV or FLAC file, samples with their rate, or a path");
     let audio = row.get("audio").ok_or_else(wrong)?;
     match audio {
-        Cell::Text(path) => return named(row, path),
+        Cell::Text(path) => return named(path),
         Cell::Bytes(file) => return held(file).ok_or_else(wrong),
         _ => {}
     }
@@ -68,26 +73,25 @@ fn sound(context: &Context<'_>, row: &Row) -> Result<(Value, f64), Error> {
         let samples = samples.iter().map(Cell::number).collect::<Option<Vec<f64>>>().ok_or_else(wrong)?;
         let rate = rate.number().filter(|rate| *rate >= 1.0).ok_or_else(wrong)? as u32;
         let sound = Sound { samples, channels: 1, rate };
-        return Ok((sound.to_media(), sound.frames() as f64 / f64::from(rate)));
+        return Ok((sound.to_media(), Some(sound.frames() as f64 / f64::from(rate))));
     }
     match (audio.get("bytes"), audio.get("path")) {
         (Some(Cell::Bytes(file)), _) => held(file).ok_or_else(wrong),
-        (_, Some(Cell::Text(path))) => named(row, path),
+        (_, Some(Cell::Text(path))) => named(path),
         _ => Err(wrong()),
     }
 }
 
 /// A file inside the row. Of several channels, their number is taken for the length, as in vLLM.
-fn held(file: &[u8]) -> Option<(Value, f64)> {
+fn held(file: &[u8]) -> Option<Media> {
     let sound = Sound::decode(file)?.to_single();
     let length = if sound.channels == 1 { sound.frames() } else { sound.channels };
-    Some((sound.to_media(), length as f64 / f64::from(sound.rate)))
+    Some((sound.to_media(), Some(length as f64 / f64::from(sound.rate))))
 }
 
-/// A file that is only named.
-fn named(row: &Row, path: &str) -> Result<(Value, f64), Error> {
+/// A file that is only named: it is sent as it is, so it need not be of a kind that can be read here.
+fn named(path: &str) -> Result<Media, Error> {
     let file = std::fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?;
-    let sound = Sound::decode(&file).ok_or_else(|| row.wrong("audio", "the path of a WAV or FLAC file"))?;
-    let seconds = sound.frames() as f64 / f64::from(sound.rate);
+    let seconds = Sound::decode(&file).map(|sound| sound.frames() as f64 / f64::from(sound.rate));
     Ok((object([("audio_path", Value::from(path))]), seconds))
 }

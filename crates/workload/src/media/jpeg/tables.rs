@@ -20,7 +20,7 @@ pub(super) const CHROMA_QUANT: [u16; 64] = [
 
 /// Places of the natural order in the order in which they are written.
 #[rustfmt::skip]
-pub(super) const ZIGZAG: [usize; 64] = [
+pub(in crate::media) const ZIGZAG: [usize; 64] = [
     0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5,
     12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,
     35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
