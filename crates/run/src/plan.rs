@@ -59,7 +59,7 @@ pub enum WorkloadPlan {
     /// Sampled from a data set.
     Sample {
         /// The data set and its settings.
-        spec: WorkloadSpec,
+        spec: Box<WorkloadSpec>,
         /// How many requests were asked for; the data may give another number.
         num_prompts: i64,
         /// Whether prompts are cut to what the server's tokenizer counts.

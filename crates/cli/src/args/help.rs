@@ -99,10 +99,13 @@ fn explained(title: &str, about: &str, flags: &[&Flag]) -> String {
     let mut out = if about.is_empty() { format!("{title}:\n") } else { format!("{title}: {about}\n") };
     for flag in flags {
         out += &format!("  {}\n", synopsis(flag, true));
-        let text = match preset(flag) {
-            Some(preset) => format!("{} (default: {preset})", flag.help),
-            None => flag.help.to_owned(),
-        };
+        let mut text = flag.help.to_owned();
+        if let (Kind::Choice(choices), None) = (flag.kind, spelled_choices(flag)) {
+            text += &format!(" One of {}.", choices.join(", "));
+        }
+        if let Some(preset) = preset(flag) {
+            text += &format!(" (default: {preset})");
+        }
         for line in wrapped(&text, WIDTH - 8) {
             out += &format!("        {line}\n");
         }
@@ -129,13 +132,19 @@ fn preset(flag: &Flag) -> Option<String> {
     }
 }
 
+/// The option with its choices, if they fit on a line.
+fn spelled_choices(flag: &Flag) -> Option<String> {
+    let Kind::Choice(choices) = flag.kind else { return None };
+    Some(format!("{} {{{}}}", flag.names.join(", "), choices.join(","))).filter(|line| line.len() + 2 <= WIDTH)
+}
+
 /// The option and what follows it; choices are spelled out in full help.
 fn synopsis(flag: &Flag, full: bool) -> String {
     let names = flag.names.join(", ");
     let value = flag.metavar;
     match flag.kind {
         Kind::Help | Kind::Switch | Kind::TriState => names,
-        Kind::Choice(choices) if full => format!("{names} {{{}}}", choices.join(",")),
+        Kind::Choice(_) if full => spelled_choices(flag).unwrap_or_else(|| format!("{names} {value}")),
         Kind::AnyNumber => format!("{names} [{value} ...]"),
         Kind::OneOrMore => format!("{names} {value} [{value} ...]"),
         _ => format!("{names} {value}"),

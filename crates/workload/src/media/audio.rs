@@ -33,7 +33,7 @@ impl Sound {
     }
 
     /// Rounded to single precision, as a decoder asked for 32-bit floats gives it.
-    pub(crate) fn to_single(mut self) -> Sound {
+    pub(crate) fn into_single(mut self) -> Sound {
         for sample in &mut self.samples {
             *sample = f64::from(*sample as f32);
         }

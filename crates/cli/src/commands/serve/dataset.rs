@@ -20,11 +20,11 @@ pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
     }
     let num_prompts = args.load.num_prompts;
     if let Some(path) = &args.dataset.sonnet.path {
-        let spec = WorkloadSpec::Sonnet(sonnet(args, path)?);
+        let spec = Box::new(WorkloadSpec::Sonnet(sonnet(args, path)?));
         return Ok(WorkloadPlan::Sample { spec, num_prompts, align: false, self_timed: false });
     }
     let align = args.dataset.entry().aligns_with_server;
-    Ok(WorkloadPlan::Sample { spec: spec(args)?, num_prompts, align, self_timed: args.self_timed() })
+    Ok(WorkloadPlan::Sample { spec: Box::new(spec(args)?), num_prompts, align, self_timed: args.self_timed() })
 }
 
 fn spec(args: &ServeArgs) -> anyhow::Result<WorkloadSpec> {

@@ -84,7 +84,7 @@ fn sound(context: &Context<'_>, row: &Row) -> Result<Media, Error> {
 
 /// A file inside the row. Of several channels, their number is taken for the length, as in vLLM.
 fn held(file: &[u8]) -> Option<Media> {
-    let sound = Sound::decode(file)?.to_single();
+    let sound = Sound::decode(file)?.into_single();
     let length = if sound.channels == 1 { sound.frames() } else { sound.channels };
     Some((sound.to_media(), Some(length as f64 / f64::from(sound.rate))))
 }
