@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Ok(Invocation::SweepPareto(args)) => exit::report(commands::sweep::plot_pareto::run(&args)),
         Ok(Invocation::Sweep(args)) => exit::report(commands::sweep::run(&args)),
         Ok(Invocation::SweepStartup(args)) => exit::report(commands::sweep::run_startup(&args)),
+        Ok(Invocation::Convert(args)) => exit::report(commands::convert::run(&args)),
         Err(error) => exit::refuse(&error),
     };
     code.into()

@@ -59,11 +59,13 @@ pub enum WorkloadPlan {
     /// Sampled from a data set.
     Sample {
         /// The data set and its settings.
-        spec: WorkloadSpec,
+        spec: Box<WorkloadSpec>,
         /// How many requests were asked for; the data may give another number.
         num_prompts: i64,
         /// Whether prompts are cut to what the server's tokenizer counts.
         align: bool,
+        /// Whether requests go out at the times that the data set gives.
+        self_timed: bool,
     },
     /// Read from a file that an earlier run saved, due times and all.
     File(PathBuf),

@@ -53,4 +53,14 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A chat is to be rendered and the tokenizer brings no template.
+    #[error("the tokenizer has no chat template: pass --skip-chat-template, or a tokenizer that has one")]
+    NoTemplate,
+    /// The template has a mistake, or refuses the messages.
+    #[error("the chat template cannot be rendered")]
+    Template {
+        /// Where and why.
+        #[source]
+        source: minijinja::Error,
+    },
 }

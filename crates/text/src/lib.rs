@@ -1,4 +1,4 @@
-//! Tokenizers: text to token ids and back, exactly as Hugging Face's library does it. Takes paths, never fetches,
+//! Tokenizers and chat templates: text to token ids and back, exactly as Hugging Face's library does it. Takes paths, never fetches,
 //! reads no environment.
 
 mod builtin;
@@ -8,9 +8,11 @@ mod error;
 mod hf;
 mod hub;
 mod settings;
+mod template;
 mod tokenizer;
 
 pub use decode::Decoder;
 pub use error::Error;
 pub use hub::{HubCache, resolve};
+pub use template::{ChatInput, ChatTemplate, unicode_text};
 pub use tokenizer::Tokenizer;

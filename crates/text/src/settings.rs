@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::Error;
+use crate::template::Templates;
 
 /// A tokenizer class, its attributes and their default tokens.
 type ClassDefaults = (&'static str, &'static [(&'static str, &'static str)]);
@@ -76,6 +77,8 @@ pub(crate) struct Settings {
     pub(crate) named: Vec<(String, String)>,
     /// Whether decoded text of models that are not BPE has spaces before punctuation removed.
     pub(crate) clean_up_spaces: bool,
+    /// Chat templates.
+    pub(crate) templates: Templates,
 }
 
 impl Settings {
@@ -86,7 +89,9 @@ impl Settings {
             config.entry(key).or_insert(value);
         }
         let model = read_object(&folder.join("config.json"))?;
-        Ok(Settings::new(&config, model.get("model_type").and_then(Value::as_str)))
+        let mut settings = Settings::new(&config, model.get("model_type").and_then(Value::as_str));
+        settings.read_template_files(folder)?;
+        Ok(settings)
     }
 
     /// From the tokenizer's settings and the model's type.
@@ -97,7 +102,28 @@ impl Settings {
             .map(|class| class.strip_suffix("Fast").unwrap_or(class))
             .or_else(|| MODEL_CLASSES.iter().find(|(kind, _)| Some(*kind) == model_type).map(|(_, class)| *class));
         let clean_up_spaces = config.get("clean_up_tokenization_spaces").is_some_and(|flag| flag == true);
-        Settings { named: named_tokens(config, class), class: class.map(str::to_owned), clean_up_spaces }
+        Settings {
+            named: named_tokens(config, class),
+            class: class.map(str::to_owned),
+            clean_up_spaces,
+            templates: templates(config),
+        }
+    }
+
+    /// Templates in files of their own win over those of the settings.
+    fn read_template_files(&mut self, folder: &Path) -> Result<(), Error> {
+        let main = folder.join("chat_template.jinja");
+        if main.is_file() {
+            self.templates.add("default", read_text(&main)?);
+        }
+        let Ok(entries) = std::fs::read_dir(folder.join("additional_chat_templates")) else { return Ok(()) };
+        for path in entries.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
+            let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
+            if let (Some(name), true) = (name, path.extension().is_some_and(|extension| extension == "jinja")) {
+                self.templates.add(name, read_text(&path)?);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -122,6 +148,27 @@ fn named_tokens(config: &Map<String, Value>, class: Option<&str>) -> Vec<(String
         named.extend(extra.into_iter().filter_map(token_text).map(|token| (String::new(), token.to_owned())));
     }
     named
+}
+
+/// One template, or a list of templates with names.
+fn templates(config: &Map<String, Value>) -> Templates {
+    let mut templates = Templates::default();
+    match config.get("chat_template") {
+        Some(Value::String(source)) => templates.add("default", source.as_str()),
+        Some(Value::Array(entries)) => {
+            for entry in entries {
+                if let (Some(name), Some(source)) = (entry["name"].as_str(), entry["template"].as_str()) {
+                    templates.add(name, source);
+                }
+            }
+        }
+        _ => {}
+    }
+    templates
+}
+
+fn read_text(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })
 }
 
 /// A token is stored as its text or as an object with `content`.

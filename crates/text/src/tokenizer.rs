@@ -7,6 +7,7 @@ use crate::builtin;
 use crate::byte_level::{ByteLevel, form};
 use crate::hf::General;
 use crate::settings::Settings;
+use crate::template::ChatTemplate;
 
 /// Replacements that tidy decoded text, each over the whole text in this order.
 const CLEAN_UP: [(&str, &str); 10] = [
@@ -149,6 +150,19 @@ impl Tokenizer {
     pub fn eos_id(&self) -> Option<u32> {
         let (_, token) = self.settings.named.iter().find(|(attribute, _)| attribute == "eos_token")?;
         self.engine.token_to_id(token)
+    }
+
+    /// Whether it brings a chat template.
+    pub fn has_chat_template(&self) -> bool {
+        !self.settings.templates.is_empty()
+    }
+
+    /// Its chat template, for requests with or without tools.
+    ///
+    /// # Errors
+    /// When it has none, or the template is no Jinja.
+    pub fn chat_template(&self, with_tools: bool) -> Result<ChatTemplate, Error> {
+        self.settings.templates.compile(with_tools, &self.settings.named)
     }
 
     /// What it was loaded from.

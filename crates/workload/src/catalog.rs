@@ -13,11 +13,26 @@ pub struct DatasetEntry {
     pub synthetic: bool,
 }
 
+/// In vLLM's order.
 const CATALOG: &[DatasetEntry] = &[
-    DatasetEntry { name: "random", ignores_eos: true, aligns_with_server: true, synthetic: true },
-    DatasetEntry { name: "random-rerank", ignores_eos: false, aligns_with_server: false, synthetic: true },
-    DatasetEntry { name: "prefix_repetition", ignores_eos: false, aligns_with_server: true, synthetic: true },
+    entry("sharegpt", false, false, false),
+    entry("burstgpt", false, false, false),
+    entry("random", true, true, true),
+    entry("random-mm", true, false, true),
+    entry("random-rerank", false, false, true),
+    entry("hf", false, false, false),
+    entry("custom", false, false, false),
+    entry("custom_audio", false, false, false),
+    entry("custom_image", false, false, false),
+    entry("prefix_repetition", false, true, true),
+    entry("spec_bench", false, false, false),
+    entry("speed_bench", false, false, false),
+    entry("timed_trace", true, false, false),
 ];
+
+const fn entry(name: &'static str, ignores_eos: bool, aligns_with_server: bool, synthetic: bool) -> DatasetEntry {
+    DatasetEntry { name, ignores_eos, aligns_with_server, synthetic }
+}
 
 /// The datasets that can be sampled.
 pub fn catalog() -> &'static [DatasetEntry] {

@@ -160,8 +160,273 @@ pub enum Error {
         /// The line, from 1.
         line: usize,
         /// The field.
-        field: &'static str,
+        field: String,
         /// What it should hold.
         expected: &'static str,
+    },
+    /// A line is JSON but no object.
+    #[error("{}, line {line}: must be a JSON object", path.display())]
+    LineNotObject {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// A field of a row of a list is missing or of the wrong kind.
+    #[error("{}, row {row}: field {field:?} must be {expected}", path.display())]
+    RowField {
+        /// The file.
+        path: PathBuf,
+        /// The row, from 1.
+        row: usize,
+        /// The field.
+        field: String,
+        /// What it should hold.
+        expected: &'static str,
+    },
+    /// No row of a file has a column that the dataset needs.
+    #[error("{} has no column {column:?}", path.display())]
+    NoColumn {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: &'static str,
+    },
+    /// A whole file is not JSON.
+    #[error("{} is not valid JSON", path.display())]
+    FileNotJson {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        #[source]
+        source: ParseError,
+    },
+    /// A file should hold a list of objects.
+    #[error("{} is not a JSON list of objects", path.display())]
+    NotList {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A dataset of one's own must be JSON lines.
+    #[error("{} does not end in .jsonl: only JSON lines are supported for this dataset", path.display())]
+    NotJsonl {
+        /// The file.
+        path: PathBuf,
+    },
+    /// SPEED-Bench is a folder with a file per subset.
+    #[error(
+        "{} is not a directory: pass the folder that the prepare.py of nvidia/SPEED-Bench writes, with a .jsonl file \
+         for each subset",
+        path.display()
+    )]
+    NotFolder {
+        /// What was given.
+        path: PathBuf,
+    },
+    /// No row passed the filters of the dataset, so there is nothing to repeat.
+    #[error(
+        "no row of the dataset can be used, so {wanted} requests cannot be made: cannot choose from an empty sequence"
+    )]
+    NothingToRepeat {
+        /// Requests asked for.
+        wanted: usize,
+    },
+    /// The CSV has no row to draw.
+    #[error("{} has no row with Model GPT-4 and Response tokens above 0", path.display())]
+    NoMatchingRow {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Two requests have one id.
+    #[error("duplicate request_id {id:?}: pass --no-oversample, or ask for fewer requests")]
+    DuplicateId {
+        /// The id.
+        id: String,
+    },
+    /// No server accepts fewer tokens than none.
+    #[error("an output length of {len} tokens is negative: no server accepts it")]
+    NegativeOutputLen {
+        /// The length.
+        len: i64,
+    },
+    /// A trace lacks a field.
+    #[error(
+        "{}, line {line}: no field {field:?}, only {}; pass --timed-trace-label-{flag} with its name",
+        path.display(),
+        found.join(", ")
+    )]
+    TraceField {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The field.
+        field: String,
+        /// The fields that are there.
+        found: Vec<String>,
+        /// The end of the flag that names it.
+        flag: &'static str,
+    },
+    /// The chat template cannot be used.
+    #[error("the prompts of this dataset go through the tokenizer's chat template, which failed")]
+    Template {
+        /// Why.
+        #[source]
+        source: tacho_text::Error,
+    },
+    /// A text file holds nothing.
+    #[error("{} is empty", path.display())]
+    EmptyText {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A text to be sliced has no tokens.
+    #[error("the text has no tokens")]
+    NoTokens,
+    /// Prompts cannot be that short.
+    #[error("{flag} is {len}: the shortest prompt takes {offset} tokens")]
+    SonnetTooShort {
+        /// The flag.
+        flag: &'static str,
+        /// Its value.
+        len: i64,
+        /// Tokens that a prompt takes at least.
+        offset: i64,
+    },
+    /// A Parquet file is broken.
+    #[error("{} cannot be read as Parquet", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: parquet::errors::ParquetError,
+    },
+    /// A dataset is neither local nor downloaded.
+    #[error(
+        "no dataset {id:?}: it is no local path, and {} is not there; download it first (hf download --repo-type \
+         dataset {id}), or pass --dataset-path with its folder and --hf-name with its id",
+        looked_for.display()
+    )]
+    DatasetNotCached {
+        /// What was asked for.
+        id: String,
+        /// The file in the cache that would have named its snapshot.
+        looked_for: PathBuf,
+    },
+    /// No loader knows the dataset.
+    #[error("unsupported dataset path: {path}; pass one of these as --dataset-path or --hf-name: {}", known.join(", "))]
+    UnsupportedDataset {
+        /// What was asked for.
+        path: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
+    /// A folder has no rows of the split.
+    #[error("{} has no data files of the split {split:?}: pass --hf-split with one that it has", path.display())]
+    NoDataFiles {
+        /// The folder.
+        path: PathBuf,
+        /// The split.
+        split: String,
+    },
+    /// The card does not name the configuration.
+    #[error(
+        "{} has no configuration {}: pass --hf-subset with one of {}",
+        path.display(),
+        subset.as_deref().unwrap_or("by default"),
+        known.join(", ")
+    )]
+    Subset {
+        /// The folder.
+        path: PathBuf,
+        /// What was asked for.
+        subset: Option<String>,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// The dataset has no split of its own choice.
+    #[error("this dataset needs --hf-split")]
+    NoSplit,
+    /// The protocol cannot carry media.
+    #[error("multi-modal content is not supported on backend {backend:?}: use openai-audio or openai-chat")]
+    NotMultimodal {
+        /// The backend.
+        backend: String,
+    },
+    /// BFCL needs chat completions.
+    #[error("BFCL needs the backend openai-chat, since its requests carry tool schemas, not {backend:?}")]
+    BfclBackend {
+        /// The backend.
+        backend: String,
+    },
+    /// BFCL has no such category.
+    #[error(
+        "BFCL category '{category}' not found: {path} has no file BFCL_v3_{category}.json; check --bfcl-categories"
+    )]
+    BfclCategory {
+        /// The category.
+        category: String,
+        /// The dataset.
+        path: String,
+    },
+    /// The number of media varies too far.
+    #[error("--random-mm-num-mm-items-range-ratio is {ratio}: it must be in [0, 1]")]
+    ItemsRatio {
+        /// The ratio.
+        ratio: f64,
+    },
+    /// A size whose modality has no limit.
+    #[error("the modality {modality} of a bucket is not in --random-mm-limit-mm-per-prompt, only {}", known.join(", "))]
+    NoLimit {
+        /// The modality.
+        modality: &'static str,
+        /// Those that have one.
+        known: Vec<String>,
+    },
+    /// More media than the limits allow.
+    #[error("--random-mm-base-items-per-request asks for at least {low} media, and the limits allow {high}")]
+    TooManyItems {
+        /// Fewest media of a request.
+        low: i64,
+        /// Most media of a request.
+        high: i64,
+    },
+    /// Sizes that cannot be read.
+    #[error("--random-mm-bucket-config {text:?} is no dict of (height, width, frames) and numbers")]
+    Buckets {
+        /// What was given.
+        text: String,
+    },
+    /// A size of nothing.
+    #[error("a bucket of height {height}, width {width} and {frames} frames is an invalid multimodal item")]
+    BucketSize {
+        /// Rows of pixels.
+        height: i64,
+        /// Columns of pixels.
+        width: i64,
+        /// Frames.
+        frames: i64,
+    },
+    /// A share below zero.
+    #[error("the values of --random-mm-bucket-config must be non-negative")]
+    NegativeBucket,
+    /// No share above zero.
+    #[error("the values of --random-mm-bucket-config must not all be zero")]
+    NoBucket,
+    /// An image that cannot be loaded.
+    #[error("invalid image URL: {url}; only PNG and JPEG files can be sent as client-side data")]
+    ImageUrl {
+        /// Where it was looked for.
+        url: String,
+    },
+    /// A sound that cannot be read.
+    #[error("{} is no sound file that can be read: only WAV and FLAC are known", path.display())]
+    NotSound {
+        /// The file.
+        path: PathBuf,
     },
 }

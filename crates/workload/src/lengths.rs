@@ -103,7 +103,7 @@ fn ratio_of(value: &Value) -> Result<f64, Error> {
 }
 
 /// Python's `float(text)`: blanks around it and single underscores between digits are allowed.
-fn python_float(text: &str) -> Option<f64> {
+pub(crate) fn python_float(text: &str) -> Option<f64> {
     let text = text.trim();
     let bytes = text.as_bytes();
     let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);

@@ -101,7 +101,7 @@ impl Line<'_> {
     }
 
     fn wrong(&self, field: &'static str, expected: &'static str) -> Error {
-        Error::LineField { path: self.path.to_path_buf(), line: self.number, field, expected }
+        Error::LineField { path: self.path.to_path_buf(), line: self.number, field: field.to_owned(), expected }
     }
 
     fn not_json(&self, source: json::ParseError) -> Error {

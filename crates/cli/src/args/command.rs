@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use super::compare::CompareArgs;
+use super::convert::ConvertArgs;
 use super::error::{ArgError, ConfigError, UsageError};
 use super::flag::Table;
 use super::gate::GateArgs;
@@ -18,7 +19,7 @@ use super::sim::SimArgs;
 use super::sweep::plot::PlotArgs;
 use super::sweep::plot_pareto::ParetoArgs;
 use super::sweep::{StartupSweepArgs, SweepArgs};
-use super::{compare, config, gate, help, report, selfcheck, serve, sim, sweep};
+use super::{compare, config, convert, gate, help, report, selfcheck, serve, sim, sweep};
 
 /// What a command line asks for.
 #[derive(Debug)]
@@ -53,6 +54,8 @@ pub(crate) enum Invocation {
     Sweep(Box<SweepArgs>),
     /// `tacho sweep startup`.
     SweepStartup(Box<StartupSweepArgs>),
+    /// `tacho convert txt-slices`.
+    Convert(Box<ConvertArgs>),
 }
 
 /// A subcommand: the words that call it, and what they lead to.
@@ -113,6 +116,7 @@ static COMMANDS: &[Command] = &[
         table: &sweep::plot_pareto::TABLE,
         build: build_sweep_pareto,
     },
+    Command { spellings: &[&["convert", "txt-slices"]], table: &convert::TABLE, build: build_convert },
 ];
 
 fn build_serve(values: Values) -> Result<Invocation, ArgError> {
@@ -173,6 +177,10 @@ fn build_sweep_plot(values: Values) -> Result<Invocation, ArgError> {
 
 fn build_sweep_pareto(values: Values) -> Result<Invocation, ArgError> {
     Ok(Invocation::SweepPareto(Box::new(ParetoArgs::read(&values)?)))
+}
+
+fn build_convert(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::Convert(Box::new(ConvertArgs::new(&values)?)))
 }
 
 /// Reads a command line, without the program's name.

@@ -297,10 +297,64 @@ pub(crate) enum Refusal {
         backend: &'static str,
     },
     /// A file for a dataset that is made up.
-    #[error("--dataset-path {path} has no use with --dataset-name random, which reads no file: remove it")]
+    #[error(
+        "cannot use the {name} dataset with --dataset-path {path}, since it reads no file: remove it, or pass the \
+         --dataset-name of the file"
+    )]
     PathUnused {
+        /// The dataset.
+        name: String,
         /// The file.
         path: String,
+    },
+    /// A dataset without its file.
+    #[error("--dataset-name {name} needs --dataset-path with its file, folder or Hub id")]
+    PathMissing {
+        /// The dataset.
+        name: String,
+    },
+    /// Times that only traces have.
+    #[error("--self-timed/--no-self-timed is only for --dataset-name timed_trace, not for {name}: remove it")]
+    SelfTimed {
+        /// The dataset.
+        name: String,
+    },
+    /// A trace has token ids for prompts.
+    #[error("--dataset-name timed_trace sends token ids, which --backend {backend} cannot: use vllm or openai")]
+    TraceBackend {
+        /// The backend.
+        backend: &'static str,
+    },
+    /// A dataset with media on a protocol without.
+    #[error(
+        "multi-modal content of --dataset-name {name} is not supported on --backend {backend}: use openai-chat or \
+         openai-audio"
+    )]
+    MediaBackend {
+        /// The dataset.
+        name: String,
+        /// The backend.
+        backend: &'static str,
+    },
+    /// Text cannot be made or counted without a tokenizer.
+    #[error("--dataset-name {name} needs a tokenizer: remove --skip-tokenizer-init")]
+    NeedsTokenizer {
+        /// The dataset.
+        name: String,
+    },
+    /// The template's variables are not an object.
+    #[error("--chat-template-kwargs {text}: must be a JSON object, such as '{{\"enable_thinking\": false}}'")]
+    TemplateVariables {
+        /// The JSON text.
+        text: String,
+    },
+    /// The limits are not numbers by modality.
+    #[error(
+        "--random-mm-limit-mm-per-prompt {text}: must be a JSON object of whole numbers, such as '{{\"image\": 3}}'"
+    )]
+    MmLimits {
+        /// The JSON text.
+        text: String,
     },
     /// The body additions are not an object.
     #[error("--extra-body {text}: must be a JSON object, such as '{{\"min_tokens\": 8}}'")]

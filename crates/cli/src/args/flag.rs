@@ -20,6 +20,10 @@ pub(crate) enum Kind {
     Choice(&'static [&'static str]),
     /// One JSON text.
     Json,
+    /// Names with commas between.
+    Names,
+    /// A Python dict of media sizes.
+    Buckets,
     /// Nothing: its presence means true.
     Switch,
     /// Nothing: `--x` means true, `--no-x` false, neither means unset.
@@ -77,9 +81,6 @@ pub(crate) enum Origin {
     Engine,
     /// tacho alone has it.
     Tacho,
-    /// vLLM has it and tacho does not yet: it is refused like an unknown flag, but keeps its place in
-    /// abbreviations and its default in the argument dump.
-    Absent,
 }
 
 /// The help section of a flag.
@@ -128,11 +129,6 @@ impl Flag {
     pub(crate) fn is_passed_on(&self) -> bool {
         self.origin == Origin::Engine && self.help.is_empty()
     }
-
-    /// Whether the command line may use it.
-    pub(crate) fn is_usable(&self) -> bool {
-        self.origin != Origin::Absent
-    }
 }
 
 /// The flags of one command.
@@ -156,8 +152,8 @@ impl Table {
         self.flags.iter().any(|flag| flag.origin == Origin::Engine)
     }
 
-    /// The flag with this exact option string, if the command line may use it.
+    /// The flag with this exact option string.
     pub(crate) fn find(&self, name: &str) -> Option<&'static Flag> {
-        self.flags.iter().find(|flag| flag.is_usable() && flag.names.contains(&name))
+        self.flags.iter().find(|flag| flag.names.contains(&name))
     }
 }

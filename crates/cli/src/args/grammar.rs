@@ -2,6 +2,7 @@
 //! option go to the table's row for them; without such a row they are left over, and an error.
 
 use tacho_core::json::{Value, parse as parse_json};
+use tacho_workload::{Bucket, Buckets};
 
 use super::error::UsageError;
 use super::flag::{Flag, Kind, Origin, Table};
@@ -228,11 +229,7 @@ fn classify_one(table: &'static Table, word: String) -> Result<Word, UsageError>
         None => abbreviated(table, &word, name)?,
     };
     if let Some((flag_at, name)) = found {
-        return Ok(if table.flags[flag_at].is_usable() {
-            Word::Option { flag_at, name, explicit }
-        } else {
-            Word::Unknown(word)
-        });
+        return Ok(Word::Option { flag_at, name, explicit });
     }
     // A negative number or a text with blanks is a value unless it names an option.
     let is_value = python_float(&word).is_some() || word.contains(' ');
@@ -316,6 +313,10 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
         Kind::Float => python_float(text).map(Value::Float).ok_or_else(|| bad("float")),
         Kind::Json => parse_json(text).map_err(|_| bad("loads")),
         Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated | Kind::Rest => Ok(Value::List(words_of(args.to_vec()))),
+        Kind::Names => {
+            Ok(Value::List(text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(Value::from).collect()))
+        }
+        Kind::Buckets => buckets(text).ok_or_else(|| bad("_parse_mm_bucket_config")),
         Kind::Int => match python_int(text) {
             Some(Value::BigInt(_)) => Err(UsageError::TooLarge { flag: flag.title(), value: text.to_owned() }),
             Some(number) => Ok(number),
@@ -326,4 +327,13 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
             Err(UsageError::BadChoice { flag: flag.title(), value: text.to_owned(), choices: choices.to_vec() })
         }
     }
+}
+
+/// Media sizes as an object, each key the tuple as Python prints it.
+fn buckets(text: &str) -> Option<Value> {
+    let buckets = Buckets::parse(text).ok()?;
+    let entry = |(bucket, share): &(Bucket, f64)| {
+        (format!("({}, {}, {})", bucket.height, bucket.width, bucket.frames), Value::Float(*share))
+    };
+    Some(Value::Dict(buckets.entries().iter().map(entry).collect()))
 }

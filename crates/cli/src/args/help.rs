@@ -96,17 +96,12 @@ fn heading(table: &Table) -> String {
 }
 
 fn footer(table: &Table) -> String {
-    if table.flags.iter().any(|flag| flag.is_usable() && flag.kind == Kind::Json) {
-        format!("\n{JSON_NOTE}\n")
-    } else {
-        String::new()
-    }
+    if table.flags.iter().any(|flag| flag.kind == Kind::Json) { format!("\n{JSON_NOTE}\n") } else { String::new() }
 }
 
 /// The flags of the groups wanted, by name.
 fn flags_of(table: &Table, wanted: impl Fn(&'static Group) -> bool) -> Vec<&'static Flag> {
-    let shown =
-        |flag: &&Flag| flag.is_usable() && !flag.is_passed_on() && flag.kind != Kind::Help && wanted(flag.group);
+    let shown = |flag: &&Flag| !flag.is_passed_on() && flag.kind != Kind::Help && wanted(flag.group);
     let mut flags: Vec<&'static Flag> = table.flags.iter().filter(shown).collect();
     flags.sort_by_key(|flag| flag.names[0]);
     flags

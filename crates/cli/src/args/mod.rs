@@ -4,6 +4,7 @@
 mod command;
 pub(crate) mod compare;
 mod config;
+pub(crate) mod convert;
 mod engine;
 mod error;
 mod flag;

@@ -2,11 +2,13 @@
 
 mod check;
 mod composite;
+mod dataset;
 mod namespace;
 mod notice;
 mod table;
 
 pub(crate) use check::check;
+pub(crate) use dataset::DatasetArgs;
 #[cfg(test)]
 pub(crate) use table::BACKENDS;
 pub(crate) use table::TABLE;
@@ -52,6 +54,7 @@ pub(crate) struct TargetArgs {
     pub(crate) tokenizer: Option<String>,
     pub(crate) tokenizer_mode: String,
     pub(crate) trust_remote_code: bool,
+    pub(crate) skip_tokenizer_init: bool,
     pub(crate) lora_modules: Option<Vec<String>>,
     pub(crate) lora_assignment: LoraAssignment,
 }
@@ -71,6 +74,8 @@ pub(crate) struct LoadArgs {
     pub(crate) num_warmups: i64,
     pub(crate) ready_check_timeout_sec: i64,
     pub(crate) profile: bool,
+    /// `None` leaves it to the dataset.
+    pub(crate) self_timed: Option<bool>,
 }
 
 /// Flags about what requests ask for.
@@ -89,20 +94,6 @@ pub(crate) struct ContentArgs {
     /// Any JSON; only an object passes [`check`].
     pub(crate) extra_body: Option<Value>,
     pub(crate) request_id_prefix: String,
-}
-
-/// Flags about prompts.
-#[derive(Debug, Clone)]
-pub(crate) struct DatasetArgs {
-    pub(crate) dataset_name: String,
-    pub(crate) dataset_path: Option<String>,
-    pub(crate) input_len: Option<i64>,
-    pub(crate) output_len: Option<i64>,
-    pub(crate) random_input_len: i64,
-    pub(crate) random_output_len: i64,
-    pub(crate) random_range_ratio: String,
-    pub(crate) random_prefix_len: i64,
-    pub(crate) random_batch_size: i64,
 }
 
 /// Flags about results.
@@ -179,6 +170,7 @@ impl From<&Values> for TargetArgs {
             tokenizer: v.maybe_text("--tokenizer"),
             tokenizer_mode: v.text("--tokenizer-mode"),
             trust_remote_code: v.switch("--trust-remote-code"),
+            skip_tokenizer_init: v.switch("--skip-tokenizer-init"),
             lora_modules: v.list("--lora-modules"),
             lora_assignment: match v.text("--lora-assignment").as_str() {
                 "round-robin" => LoraAssignment::RoundRobin,
@@ -206,6 +198,10 @@ impl From<&Values> for LoadArgs {
             num_warmups: v.int("--num-warmups"),
             ready_check_timeout_sec: v.int("--ready-check-timeout-sec"),
             profile: v.switch("--profile"),
+            self_timed: match v.get("--self-timed") {
+                Value::Bool(flag) => Some(*flag),
+                _ => None,
+            },
         }
     }
 }
@@ -235,13 +231,6 @@ impl ServeArgs {
     pub(crate) fn is_pooling(&self) -> bool {
         self.target.backend.task() == Task::Pooling
     }
-
-    /// Whether the server is told to generate to full length: random prompts have no natural end.
-    pub(crate) fn ignores_eos(&self) -> bool {
-        let random =
-            self.own.workload.is_none() && matches!(self.dataset.dataset_name.as_str(), "random" | "random-mm");
-        self.content.ignore_eos || (random && self.target.backend.is_openai_compatible())
-    }
 }
 
 impl ContentArgs {
@@ -257,22 +246,6 @@ impl ContentArgs {
             ("repetition_penalty", Value::from(self.repetition_penalty)),
         ];
         all.into_iter().filter(|(_, value)| *value != Value::Null).map(|(key, value)| (key.to_owned(), value)).collect()
-    }
-}
-
-impl From<&Values> for DatasetArgs {
-    fn from(v: &Values) -> Self {
-        DatasetArgs {
-            dataset_name: v.text("--dataset-name"),
-            dataset_path: v.maybe_text("--dataset-path"),
-            input_len: v.maybe_int("--input-len"),
-            output_len: v.maybe_int("--output-len"),
-            random_input_len: v.int("--random-input-len"),
-            random_output_len: v.int("--random-output-len"),
-            random_range_ratio: v.text("--random-range-ratio"),
-            random_prefix_len: v.int("--random-prefix-len"),
-            random_batch_size: v.int("--random-batch-size"),
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! One file per subcommand: arguments to plan, plan to run, record to reports.
 
 pub(crate) mod compare;
+pub(crate) mod convert;
 pub(crate) mod gate;
 pub(crate) mod latency;
 pub(crate) mod mm_processor;

@@ -161,7 +161,8 @@ fn served(args: &ThroughputArgs, stop: &StopSignal, sink: &dyn EventSink) -> any
     let workload = match throughput_workload(args)? {
         OfflineWorkload::File { path, .. } => WorkloadPlan::File(path),
         OfflineWorkload::Sample { measured, .. } => {
-            WorkloadPlan::Sample { spec: measured, num_prompts: args.num_prompts, align: false }
+            let spec = Box::new(measured);
+            WorkloadPlan::Sample { spec, num_prompts: args.num_prompts, align: false, self_timed: false }
         }
     };
     let plan = ServePlan {

@@ -62,7 +62,11 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     let mut globals = Globals::seeded(plan.seed);
     let (mut requests, recorded) = match recorded {
         Some((requests, due)) => (requests, Some(due)),
-        None => (sampled(plan, tokenizer.as_ref(), &mut globals, sink)?, None),
+        None => {
+            let requests = sampled(plan, tokenizer.as_ref(), &mut globals, sink)?;
+            let due = trace_times(plan, &requests);
+            (requests, due)
+        }
     };
     if requests.is_empty() {
         return Err(Error::EmptyWorkload);
@@ -71,8 +75,8 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     if aligns && contact == Contact::Server {
         align::with_server(&caller, &model_name, &mut requests, sink);
     }
-    if let (Some(plan), None) = (&plan.lora, &recorded) {
-        lora::assign(plan, &mut requests, &mut globals.py);
+    if let (Some(lora), WorkloadPlan::Sample { .. }) = (&plan.lora, &plan.workload) {
+        lora::assign(lora, &mut requests, &mut globals.py);
     }
     let schedule = recorded.map_or_else(|| plan.traffic.schedule.clone(), ScheduleSpec::Replay);
     let timeline = schedule.plan(requests.len(), &mut globals.np)?;
@@ -101,6 +105,12 @@ fn load_tokenizer(plan: &ServePlan, model_id: &str) -> Result<(Option<Tokenizer>
             Ok((Some(tokenizer), Some(name.to_owned())))
         }
     }
+}
+
+/// When the data itself says each request is due; none when the schedule does.
+fn trace_times(plan: &ServePlan, requests: &[Request]) -> Option<Vec<f64>> {
+    let self_timed = matches!(plan.workload, WorkloadPlan::Sample { self_timed: true, .. });
+    self_timed.then(|| requests.iter().map(|request| request.timestamp.unwrap_or(0.0)).collect())
 }
 
 /// Samples the data set, and tells what it has to say.

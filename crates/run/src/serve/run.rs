@@ -121,7 +121,7 @@ fn call_profiler(prepared: &Prepared, call: ProfilerCall, done: &str, sink: &dyn
 /// The traffic lines.
 fn announce(plan: &ServePlan, sink: &dyn EventSink) {
     let say = |line: String| sink.event(RunEvent::Status(line));
-    if matches!(plan.workload, WorkloadPlan::File(_)) {
+    if matches!(plan.workload, WorkloadPlan::File(_) | WorkloadPlan::Sample { self_timed: true, .. }) {
         say("Self timing is set, using the timestamps from the trace file.".into());
         return;
     }
@@ -150,7 +150,7 @@ fn announce(plan: &ServePlan, sink: &dyn EventSink) {
 /// How many connections to open, as far as the schedule tells.
 fn connections(traffic: &TrafficPlan, count: usize, workload: &WorkloadPlan) -> ClientPlan {
     let at_once = matches!(traffic.schedule, ScheduleSpec::Rate { rate, .. } if rate.is_infinite())
-        && matches!(workload, WorkloadPlan::Sample { .. });
+        && matches!(workload, WorkloadPlan::Sample { self_timed: false, .. });
     match traffic.max_concurrency {
         Some(limit) => {
             let most = limit.min(count);

@@ -41,7 +41,7 @@ fn check_load(load: &LoadArgs) -> Result<(), Refusal> {
     let (rate, burstiness) = (load.request_rate, load.burstiness);
     ensure(rate > 0.0, || out_of_range("--request-rate", float_repr(rate), "more than 0, or inf"))?;
     ensure(burstiness > 0.0, || out_of_range("--burstiness", float_repr(burstiness), "more than 0, or inf"))?;
-    ensure(load.num_prompts > 0, || out_of_range("--num-prompts", load.num_prompts, "1 or more"))
+    Ok(())
 }
 
 fn check_ramp(load: &LoadArgs) -> Result<(), Refusal> {
@@ -134,10 +134,32 @@ fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
 }
 
 fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
-    if let Some(path) = &args.dataset.dataset_path {
-        return Err(Refusal::PathUnused { path: path.clone() });
+    let (dataset, backend) = (&args.dataset, args.target.backend.name());
+    let name = dataset.dataset_name.clone();
+    let prompts = args.load.num_prompts;
+    ensure(prompts > 0 || dataset.takes_all_rows(), || out_of_range("--num-prompts", prompts, "1 or more"))?;
+    dataset.range_ratio()?;
+    if let Some(kwargs) = &dataset.chat_template_kwargs {
+        ensure(kwargs.as_dict().is_some(), || Refusal::TemplateVariables { text: dumps(kwargs) })?;
     }
-    args.dataset.range_ratio().map(drop)
+    let limits = dataset.mm.limits.as_dict().filter(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));
+    ensure(limits.is_some(), || Refusal::MmLimits { text: dumps(&dataset.mm.limits) })?;
+    if args.own.workload.is_some() || dataset.sonnet.path.is_some() {
+        return Ok(());
+    }
+    match &dataset.dataset_path {
+        Some(path) => {
+            ensure(!dataset.entry().synthetic, || Refusal::PathUnused { name: name.clone(), path: path.clone() })?;
+        }
+        None => ensure(dataset.entry().synthetic, || Refusal::PathMissing { name: name.clone() })?,
+    }
+    let trace = name == "timed_trace";
+    ensure(args.load.self_timed.is_none() || trace, || Refusal::SelfTimed { name: name.clone() })?;
+    ensure(!trace || matches!(backend, "vllm" | "openai"), || Refusal::TraceBackend { backend })?;
+    let media = name == "random-mm" && !matches!(backend, "openai-chat" | "openai-audio");
+    ensure(!media, || Refusal::MediaBackend { name: name.clone(), backend })?;
+    let skipped = args.target.skip_tokenizer_init && !dataset.works_without_tokenizer();
+    ensure(!skipped, || Refusal::NeedsTokenizer { name })
 }
 
 fn check_own(args: &ServeArgs) -> Result<(), Refusal> {

@@ -27,6 +27,19 @@ impl ServeArgs {
         }
     }
 
+    /// Whether servers are told to generate on past the end: always where prompts have no natural answer.
+    pub(crate) fn ignore_eos(&self) -> bool {
+        let sampled = self.own.workload.is_none() && self.dataset.sonnet.path.is_none();
+        let trace = self.dataset.dataset_name == "timed_trace";
+        let forced = self.dataset.entry().ignores_eos && (trace || self.target.backend.is_openai_compatible());
+        self.content.ignore_eos || sampled && forced
+    }
+
+    /// Whether requests go out at the times that the dataset gives.
+    pub(crate) fn self_timed(&self) -> bool {
+        self.dataset.dataset_name == "timed_trace" && self.load.self_timed.unwrap_or(true)
+    }
+
     /// Where benchmark requests go.
     pub(crate) fn api_url(&self) -> String {
         self.base_url() + &self.endpoint()

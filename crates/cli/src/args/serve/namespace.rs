@@ -55,8 +55,8 @@ impl ServeArgs {
         if let Ok(ratio) = dataset.range_ratio() {
             dict.set("random_range_ratio", ratio.value);
         }
-        dict.set("ignore_eos", self.ignores_eos());
-        dict.set("self_timed", false);
+        dict.set("ignore_eos", self.ignore_eos());
+        dict.set("self_timed", self.self_timed());
         dict.set("endpoint", self.endpoint());
     }
 }

@@ -7,7 +7,7 @@ use tacho_core::json::{Dict, Value};
 
 use crate::args::flag::{Flag, Group, Kind, Origin, Preset, Table};
 
-use Kind::{AnyNumber, Choice, Float, Help, Int, Json, OneOrMore, Str, Switch, TriState};
+use Kind::{AnyNumber, Buckets, Choice, Float, Help, Int, Json, Names, OneOrMore, Str, Switch, TriState};
 use Preset::{Made, Off, Unset};
 
 pub(crate) static TARGET: Group = Group {
@@ -33,6 +33,49 @@ pub(crate) static RANDOM: Group = Group {
     title: "random dataset options",
     vllm_title: "random dataset options",
     about: "Prompts of random tokens, the same for the same --seed and tokenizer.",
+};
+pub(crate) static MULTIMODAL: Group = Group {
+    title: "random multimodal options",
+    vllm_title: "random multimodal dataset options extended from random dataset",
+    about: "Random images and films beside random text.",
+};
+pub(crate) static CUSTOM: Group = Group {
+    title: "custom dataset options",
+    vllm_title: "custom dataset options",
+    about: "Prompts of your own, a JSON object a line.",
+};
+pub(crate) static SPEC_BENCH: Group =
+    Group { title: "spec bench options", vllm_title: "spec bench dataset options", about: "Questions of Spec-Bench." };
+pub(crate) static SPEED_BENCH: Group = Group {
+    title: "speed bench options",
+    vllm_title: "speed bench dataset options",
+    about: "Questions of SPEED-Bench.",
+};
+pub(crate) static SHAREGPT: Group =
+    Group { title: "sharegpt options", vllm_title: "sharegpt dataset options", about: "Recorded conversations." };
+pub(crate) static TIMED_TRACE: Group = Group {
+    title: "timed trace options",
+    vllm_title: "timed-trace dataset options",
+    about: "Recorded lengths, times and shared blocks.",
+};
+pub(crate) static BLAZEDIT: Group = Group {
+    title: "blazedit options",
+    vllm_title: "blazedit dataset options",
+    about: "Code to be edited, by edit distance.",
+};
+pub(crate) static ASR: Group =
+    Group { title: "speech options", vllm_title: "asr dataset options", about: "Speech to be transcribed." };
+pub(crate) static HF: Group = Group {
+    title: "hugging face options",
+    vllm_title: "hf dataset options",
+    about: "Datasets of the Hugging Face Hub.",
+};
+pub(crate) static BFCL: Group =
+    Group { title: "bfcl options", vllm_title: "BFCL dataset options", about: "Questions that call functions." };
+pub(crate) static PREFIX: Group = Group {
+    title: "prefix repetition options",
+    vllm_title: "prefix repetition dataset options",
+    about: "Random prompts behind a few shared prefixes.",
 };
 pub(crate) static REPORT: Group =
     Group { title: "report options", vllm_title: "options", about: "What is computed, printed and written." };
@@ -63,6 +106,26 @@ pub(crate) const BACKENDS: &[&str] = &[
     "llama.cpp",
     "vllm-generate",
 ];
+/// The datasets there are, as vLLM orders them.
+pub(crate) const DATASETS: &[&str] = &[
+    "sharegpt",
+    "burstgpt",
+    "random",
+    "random-mm",
+    "random-rerank",
+    "hf",
+    "custom",
+    "custom_audio",
+    "custom_image",
+    "prefix_repetition",
+    "spec_bench",
+    "speed_bench",
+    "timed_trace",
+];
+
+/// The files of SPEED-Bench.
+const SPEED_BENCH_SUBSETS: &[&str] =
+    &["qualitative", "throughput_16k", "throughput_1k", "throughput_2k", "throughput_32k", "throughput_8k"];
 
 const fn vllm(
     names: &'static [&'static str],
@@ -83,10 +146,6 @@ const fn own(
     help: &'static str,
 ) -> Flag {
     Flag { names, kind, metavar, preset, group: &OWN, origin: Origin::Tacho, help }
-}
-
-const fn absent(names: &'static [&'static str], kind: Kind, preset: Preset) -> Flag {
-    Flag { names, kind, metavar: "", preset, group: &DATASET, origin: Origin::Absent, help: "" }
 }
 
 /// vLLM takes the first 8 digits of a random UUID; any fresh 32 bits serve, so the hasher's keys do.
@@ -116,7 +175,27 @@ pub(crate) static TABLE: Table = Table {
         ),
         ("tacho serve --sim --num-prompts 100", "no server needed: the built-in simulator answers"),
     ],
-    groups: &[&TARGET, &LOAD, &DATASET, &RANDOM, &CONTENT, &SAMPLING, &REPORT, &OWN],
+    groups: &[
+        &TARGET,
+        &LOAD,
+        &DATASET,
+        &RANDOM,
+        &MULTIMODAL,
+        &PREFIX,
+        &SHAREGPT,
+        &CUSTOM,
+        &HF,
+        &ASR,
+        &BLAZEDIT,
+        &BFCL,
+        &SPEC_BENCH,
+        &SPEED_BENCH,
+        &TIMED_TRACE,
+        &CONTENT,
+        &SAMPLING,
+        &REPORT,
+        &OWN,
+    ],
     flags: FLAGS,
 };
 
@@ -133,31 +212,54 @@ static FLAGS: &[Flag] = &[
          requests at the same times as vLLM's command."),
     vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &LOAD,
         "Number of requests to send. Warm-up and probe requests are not counted."),
-    vllm(&["--dataset-name"], Choice(&["random"]), "NAME", Preset::Str("random"), &DATASET,
+    vllm(&["--dataset-name"], Choice(DATASETS), "NAME", Preset::Str("random"), &DATASET,
         "Dataset the prompts come from."),
-    absent(&["--no-stream"], Switch, Off),
+    vllm(&["--no-stream"], Switch, "", Off, &DATASET,
+        "Mix all rows of a Hub dataset at once. Without it they are mixed through a buffer, in the order of \
+         the `datasets` library's streaming."),
     vllm(&["--dataset-path"], Str, "PATH", Unset, &DATASET,
-        "File or folder of the dataset. The random dataset reads none, so giving one with it is an error."),
-    absent(&["--no-oversample"], Switch, Off),
-    absent(&["--skip-chat-template"], Switch, Off),
-    absent(&["--enable-multimodal-chat"], Switch, Off),
-    absent(&["--disable-shuffle"], Switch, Off),
-    absent(&["--custom-output-len"], Int, Preset::Int(256)),
-    absent(&["--custom-ensure-client-side-data"], Switch, Off),
-    absent(&["--spec-bench-output-len"], Int, Preset::Int(256)),
-    absent(&["--spec-bench-category"], Str, Unset),
-    absent(&["--sharegpt-output-len"], Int, Unset),
-    absent(&["--timed-trace-chunk-hash-size"], Int, Preset::Int(16)),
+        "File or folder of the dataset, or its Hub id for hf. The random ones and prefix_repetition read none, so giving \
+         one with them is an error."),
+    vllm(&["--no-oversample"], Switch, "", Off, &DATASET,
+        "Send fewer requests when the dataset has too few rows. Without it, requests are repeated."),
+    vllm(&["--skip-chat-template"], Switch, "", Off, &DATASET,
+        "Send prompts as they are in the dataset. Without it, those of custom, speed_bench and several Hub \
+         datasets go through the tokenizer's chat template."),
+    vllm(&["--enable-multimodal-chat"], Switch, "", Off, &DATASET,
+        "Send media as parts of a chat message."),
+    vllm(&["--disable-shuffle"], Switch, "", Off, &DATASET,
+        "Keep the order of the dataset's rows."),
+    vllm(&["--custom-output-len"], Int, "TOKENS", Preset::Int(256), &CUSTOM,
+        "Answer length; -1 takes each row's output_tokens. custom_image never asks the rows."),
+    vllm(&["--custom-ensure-client-side-data"], Switch, "", Off, &CUSTOM,
+        "Send the images of custom_image inside the requests. They are read here and sent as PNG."),
+    vllm(&["--spec-bench-output-len"], Int, "TOKENS", Preset::Int(256), &SPEC_BENCH,
+        "Answer length."),
+    vllm(&["--spec-bench-category"], Str, "NAME", Unset, &SPEC_BENCH,
+        "Questions of this category only, such as math."),
+    vllm(&["--sharegpt-output-len"], Int, "TOKENS", Unset, &SHAREGPT,
+        "Answer length, in place of the length of the recorded answer."),
+    vllm(&["--timed-trace-chunk-hash-size"], Int, "TOKENS", Preset::Int(16), &TIMED_TRACE,
+        "Tokens of a block. 16 in traces of Qwen, 512 in Mooncake's."),
     // vLLM's default is the whole number 1, although what is typed becomes a float.
-    absent(&["--timed-trace-sec-multiplier"], Float, Preset::Int(1)),
-    absent(&["--timed-trace-label-timestamp"], Str, Preset::Str("timestamp")),
-    absent(&["--timed-trace-label-input-length"], Str, Preset::Str("input_length")),
-    absent(&["--timed-trace-label-output-length"], Str, Preset::Str("output_length")),
-    absent(&["--timed-trace-label-hash-ids"], Str, Preset::Str("hash_ids")),
-    absent(&["--blazedit-min-distance"], Float, Preset::Float(0.0)),
-    absent(&["--blazedit-max-distance"], Float, Preset::Float(1.0)),
-    absent(&["--asr-max-audio-len-sec"], Float, Preset::Float(f64::INFINITY)),
-    absent(&["--asr-min-audio-len-sec"], Float, Preset::Float(0.0)),
+    vllm(&["--timed-trace-sec-multiplier"], Float, "FACTOR", Preset::Int(1), &TIMED_TRACE,
+        "What makes seconds of the times. 0.001 for milliseconds."),
+    vllm(&["--timed-trace-label-timestamp"], Str, "FIELD", Preset::Str("timestamp"), &TIMED_TRACE,
+        "Field of the arrival time."),
+    vllm(&["--timed-trace-label-input-length"], Str, "FIELD", Preset::Str("input_length"), &TIMED_TRACE,
+        "Field of the prompt length."),
+    vllm(&["--timed-trace-label-output-length"], Str, "FIELD", Preset::Str("output_length"), &TIMED_TRACE,
+        "Field of the answer length."),
+    vllm(&["--timed-trace-label-hash-ids"], Str, "FIELD", Preset::Str("hash_ids"), &TIMED_TRACE,
+        "Field of the blocks' ids."),
+    vllm(&["--blazedit-min-distance"], Float, "SHARE", Preset::Float(0.0), &BLAZEDIT,
+        "Least edit distance, from 0 to 1."),
+    vllm(&["--blazedit-max-distance"], Float, "SHARE", Preset::Float(1.0), &BLAZEDIT,
+        "Greatest edit distance, from 0 to 1."),
+    vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &ASR,
+        "Longest sound; 0 is no limit."),
+    vllm(&["--asr-min-audio-len-sec"], Float, "SEC", Preset::Float(0.0), &ASR,
+        "Shortest sound."),
     vllm(&["--random-input-len"], Int, "TOKENS", Preset::Int(1024), &RANDOM,
         "Prompt length in tokens, without the prefix. See --random-range-ratio for lengths that vary."),
     vllm(&["--random-output-len"], Int, "TOKENS", Preset::Int(128), &RANDOM,
@@ -171,23 +273,41 @@ static FLAGS: &[Flag] = &[
     vllm(&["--random-batch-size"], Int, "N", Preset::Int(1), &RANDOM,
         "Prompts per request. Above 1, a request carries a list of prompts, as embeddings and reranking take them; the \
          first of a list is then the query of a reranking."),
-    absent(&["--no-reranker"], Switch, Off),
-    absent(&["--random-mm-base-items-per-request"], Int, Preset::Int(1)),
-    absent(&["--random-mm-num-mm-items-range-ratio"], Float, Preset::Float(0.0)),
-    absent(&["--random-mm-limit-mm-per-prompt"], Json, Made(mm_limits, "")),
-    absent(&["--random-mm-bucket-config"], Str, Made(mm_buckets, "")),
-    absent(&["--hf-subset"], Str, Unset),
-    absent(&["--hf-split"], Str, Unset),
-    absent(&["--hf-name"], Str, Unset),
-    absent(&["--hf-output-len"], Int, Unset),
-    absent(&["--bfcl-categories"], Str, Unset),
-    absent(&["--prefix-repetition-prefix-len"], Int, Preset::Int(256)),
-    absent(&["--prefix-repetition-suffix-len"], Int, Preset::Int(256)),
-    absent(&["--prefix-repetition-num-prefixes"], Int, Preset::Int(10)),
-    absent(&["--prefix-repetition-output-len"], Int, Preset::Int(128)),
-    absent(&["--speed-bench-dataset-subset"], Str, Preset::Str("qualitative")),
-    absent(&["--speed-bench-output-len"], Int, Preset::Int(4096)),
-    absent(&["--speed-bench-category"], Str, Unset),
+    vllm(&["--no-reranker"], Switch, "", Off, &RANDOM,
+        "The model of random-rerank embeds query and documents apart. Without it, it reads them together."),
+    vllm(&["--random-mm-base-items-per-request"], Int, "N", Preset::Int(1), &MULTIMODAL,
+        "Images and films of a request."),
+    vllm(&["--random-mm-num-mm-items-range-ratio"], Float, "RATIO", Preset::Float(0.0), &MULTIMODAL,
+        "How far that number varies, from 0 to 1."),
+    vllm(&["--random-mm-limit-mm-per-prompt"], Json, "JSON", Made(mm_limits, "255 and 1"), &MULTIMODAL,
+        "Most images and films of a request. Such as '{\"image\": 3, \"video\": 0}'."),
+    vllm(&["--random-mm-bucket-config"], Buckets, "DICT", Made(mm_buckets, "two images"), &MULTIMODAL,
+        "Sizes and their shares. A Python dict such as {(256, 256, 1): 0.5, (720, 1280, 16): 0.5}, of height, width \
+         and frames; one frame is an image, more are a film."),
+    vllm(&["--hf-subset"], Str, "NAME", Unset, &HF,
+        "Configuration of the dataset."),
+    vllm(&["--hf-split"], Str, "NAME", Unset, &HF,
+        "Split of the dataset. Most loaders know theirs."),
+    vllm(&["--hf-name"], Str, "ID", Unset, &HF,
+        "Hub id of the dataset when --dataset-path is a local folder."),
+    vllm(&["--hf-output-len"], Int, "TOKENS", Unset, &HF,
+        "Answer length, in place of the dataset's own."),
+    vllm(&["--bfcl-categories"], Names, "NAMES", Unset, &BFCL,
+        "Categories of questions, with commas between. Without it simple,live_simple,multiple."),
+    vllm(&["--prefix-repetition-prefix-len"], Int, "TOKENS", Preset::Int(256), &PREFIX,
+        "Length of a prefix."),
+    vllm(&["--prefix-repetition-suffix-len"], Int, "TOKENS", Preset::Int(256), &PREFIX,
+        "Length of what follows the prefix."),
+    vllm(&["--prefix-repetition-num-prefixes"], Int, "N", Preset::Int(10), &PREFIX,
+        "Number of prefixes. Each gets an equal share of the prompts."),
+    vllm(&["--prefix-repetition-output-len"], Int, "TOKENS", Preset::Int(128), &PREFIX,
+        "Answer length."),
+    vllm(&["--speed-bench-dataset-subset"], Choice(SPEED_BENCH_SUBSETS), "NAME", Preset::Str("qualitative"), &SPEED_BENCH,
+        "File of the folder to read, without its ending."),
+    vllm(&["--speed-bench-output-len"], Int, "TOKENS", Preset::Int(4096), &SPEED_BENCH,
+        "Answer length; --output-len does not change it."),
+    vllm(&["--speed-bench-category"], Str, "NAME", Unset, &SPEED_BENCH,
+        "Questions of this category only, such as coding."),
     vllm(&["--label"], Str, "NAME", Unset, &REPORT,
         "Start of the result file's name, and its label. Without it the name starts with the backend."),
     vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("openai"), &TARGET,
@@ -213,9 +333,9 @@ static FLAGS: &[Flag] = &[
     vllm(&["--model"], Str, "NAME", Unset, &TARGET,
         "Model to ask for. Without it, the first model that the server lists."),
     vllm(&["--input-len"], Int, "TOKENS", Unset, &DATASET,
-        "Prompt length in tokens; the same as --random-input-len."),
+        "Prompt length in tokens, in place of --random-input-len."),
     vllm(&["--output-len"], Int, "TOKENS", Unset, &DATASET,
-        "Answer length in tokens; the same as --random-output-len."),
+        "Answer length in tokens. In place of the dataset's own flag, except --speed-bench-output-len."),
     vllm(&["--tokenizer"], Str, "NAME", Unset, &TARGET,
         "Tokenizer, as a Hub id or a folder. It makes the prompts and counts tokens that the server does not \
          report. Without it, the model's own."),
@@ -251,7 +371,9 @@ static FLAGS: &[Flag] = &[
     vllm(&["--ignore-eos"], Switch, "", Off, &CONTENT,
         "Ask the server to generate to full length. Always on for random prompts with backends that speak OpenAI's \
          protocols."),
-    absent(&["--self-timed", "--no-self-timed"], TriState, Unset),
+    vllm(&["--self-timed", "--no-self-timed"], TriState, "", Unset, &LOAD,
+        "Send requests at the times that the trace gives. On by default for timed_trace, an error for other \
+         datasets."),
     vllm(&["--percentile-metrics"], Str, "NAMES", Unset, &REPORT,
         "Latencies to report, with commas between. Of ttft, tpot, itl, e2el, client_queue_time and \
          e2el_including_client_queue; without it ttft,tpot,itl, or e2el for answers that come whole."),
@@ -283,11 +405,14 @@ static FLAGS: &[Flag] = &[
     vllm(&["--ramp-up-end-rps"], Int, "RPS", Unset, &LOAD, "Requests per second at the end of a ramp."),
     vllm(&["--ready-check-timeout-sec"], Int, "SEC", Preset::Int(0), &LOAD,
         "Seconds to wait for the server to answer a test request. 0 sends none."),
-    absent(&["--chat-template-kwargs"], Json, Unset),
+    vllm(&["--chat-template-kwargs"], Json, "JSON", Unset, &DATASET,
+        "Variables for the chat template. For custom and speed_bench; such as \
+         '{\"enable_thinking\": false}'."),
     vllm(&["--extra-body"], Json, "JSON", Unset, &CONTENT,
         "Fields to add to every request, over all others. Also one by one: --extra-body.min_tokens 8, and lists as \
          --extra-body.stop+ a,b; these replace a plain --extra-body."),
-    absent(&["--skip-tokenizer-init"], Switch, Off),
+    vllm(&["--skip-tokenizer-init"], Switch, "", Off, &TARGET,
+        "Load no tokenizer. custom, custom_image and custom_audio only; lengths are then not known."),
     vllm(&["--insecure"], Switch, "", Off, &TARGET, "Do not check the server's TLS certificate."),
     vllm(&["--plot-timeline"], Switch, "", Off, &REPORT,
         "Write a page that shows each request as a row of segments. An .html file beside the result, with zoom; \
@@ -309,6 +434,13 @@ static FLAGS: &[Flag] = &[
         "Write the requests and their send times, for --workload."),
     own(&["--workload"], Str, "FILE", Unset,
         "Send the requests of a --save-workload file. The dataset and the rate flags then have no part in them."),
+    own(&["--sonnet"], Str, "FILE", Unset,
+        "Prompts of lines of this poem. As the dataset sonnet of older releases made them, in place of --dataset-name."),
+    own(&["--sonnet-input-len"], Int, "TOKENS", Preset::Int(550), "Most tokens of a prompt of --sonnet."),
+    own(&["--sonnet-output-len"], Int, "TOKENS", Preset::Int(150), "Answer length of --sonnet."),
+    own(&["--sonnet-prefix-len"], Int, "TOKENS", Preset::Int(200), "Tokens that all prompts of --sonnet share."),
+    own(&["--hf-order"], Choice(&["5.1", "5.0", "4"]), "RELEASE", Preset::Str("5.1"),
+        "Order of streamed rows. That of a release of the `datasets` library: 5.1 and later, 5.0, or 4 and before."),
     own(&["--workers"], Int, "N", Unset,
         "Threads that send and receive. Without it, as many as the machine and the load call for."),
     own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"),

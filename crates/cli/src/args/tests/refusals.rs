@@ -36,6 +36,38 @@ fn refusals_name_flag_value_and_remedy() {
         (&["--lora-modules", ""], "--lora-modules: an adapter name is empty: give the names the server knows"),
         (&["--sim-profile", "x"], "--sim-profile needs --sim: add it, or remove --sim-profile"),
         (&["--sim", "--port", "1"], "--sim and --port exclude each other: remove one of them"),
+        (
+            &["--dataset-path", "x"],
+            "cannot use the random dataset with --dataset-path x, since it reads no file: remove it, or pass the \
+             --dataset-name of the file",
+        ),
+        (
+            &["--dataset-name", "sharegpt"],
+            "--dataset-name sharegpt needs --dataset-path with its file, folder or Hub id",
+        ),
+        (
+            &["--self-timed"],
+            "--self-timed/--no-self-timed is only for --dataset-name timed_trace, not for random: remove it",
+        ),
+        (
+            &["--dataset-name", "timed_trace", "--dataset-path", "x", "--backend", "openai-chat"],
+            "--dataset-name timed_trace sends token ids, which --backend openai-chat cannot: use vllm or openai",
+        ),
+        (
+            &["--dataset-name", "random-mm"],
+            "multi-modal content of --dataset-name random-mm is not supported on --backend openai: use openai-chat or \
+             openai-audio",
+        ),
+        (&["--skip-tokenizer-init"], "--dataset-name random needs a tokenizer: remove --skip-tokenizer-init"),
+        (
+            &["--chat-template-kwargs", "[1]"],
+            "--chat-template-kwargs [1]: must be a JSON object, such as '{\"enable_thinking\": false}'",
+        ),
+        (
+            &["--random-mm-limit-mm-per-prompt", "{\"image\": \"x\"}"],
+            "--random-mm-limit-mm-per-prompt {\"image\": \"x\"}: must be a JSON object of whole numbers, such as \
+             '{\"image\": 3}'",
+        ),
         (&["--timeout", "0"], "--timeout 0.0 is out of range: give more than 0 seconds"),
         (
             &["--plot-timeline", "--timeline-itl-thresholds", "1,2,3"],
@@ -168,7 +200,7 @@ fn backends_refuse_what_they_cannot_do() {
 fn pooling_drops_what_is_about_generated_text() {
     let args = serve(&["--backend", "openai-embeddings", "--temperature", "0", "--goodput", "e2el:100"]).unwrap();
     assert_eq!(args.percentile_metrics(), ["e2el"]);
-    assert!(!args.ignores_eos());
+    assert!(!args.ignore_eos());
     let notices: Vec<String> = args.notices().iter().map(ToString::to_string).collect();
     assert_eq!(
         notices,
@@ -193,6 +225,24 @@ fn every_backend_has_an_endpoint_of_its_own() {
     ] {
         let args = serve(&["--backend", name]).unwrap();
         assert_eq!(args.endpoint(), endpoint, "{name}");
-        assert_eq!(args.ignores_eos(), args.target.backend.is_openai_compatible(), "{name}");
+        assert_eq!(args.ignore_eos(), args.target.backend.is_openai_compatible(), "{name}");
     }
+}
+
+#[test]
+fn dataset_flags_are_read() {
+    let words = ["--dataset-name", "custom", "--dataset-path", "x.jsonl", "--num-prompts", "0", "--disable-shuffle"];
+    let args = serve(&words).unwrap();
+    assert!(!args.dataset.shuffle && args.dataset.oversample && args.dataset.chat_template);
+    assert!(!args.ignore_eos() && !args.self_timed());
+    assert!(serve(&[]).unwrap().ignore_eos());
+    let trace = serve(&["--dataset-name", "timed_trace", "--dataset-path", "x"]).unwrap();
+    assert!(trace.ignore_eos() && trace.self_timed());
+    let bfcl = ["--dataset-name", "hf", "--dataset-path", "x", "--bfcl-categories", " a, ,b"];
+    assert_eq!(serve(&bfcl).unwrap().dataset.hf.bfcl_categories.as_deref(), Some("a,b"));
+    assert_eq!(
+        message(&["--random-mm-bucket-config", "{(1, 2): 1.0}"]),
+        "argument --random-mm-bucket-config: invalid _parse_mm_bucket_config value: '{(1, 2): 1.0}'"
+    );
+    assert!(message(&["--dataset-name", "sonnet"]).starts_with("argument --dataset-name: invalid choice: 'sonnet'"));
 }

@@ -3,15 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::bail;
 use tacho_client::{BackendKind, EndpointSpec, Rules, Url, proxy_for};
 use tacho_core::json::{Dict, Value};
 use tacho_loadgen::{RampUp, ScheduleSpec};
 use tacho_metrics::{GoodputLimits, MetricKind};
-use tacho_run::{LoraPlan, ModelPlan, ReportPlan, ServePlan, TokenizerPlan, TrafficPlan, WorkloadPlan};
+use tacho_run::{LoraPlan, ModelPlan, ReportPlan, ServePlan, TokenizerPlan, TrafficPlan};
 use tacho_sim::Server;
-use tacho_workload::{RandomSpec, RangeRatio, WorkloadSpec};
 
+use super::dataset;
 use crate::args::serve::ServeArgs;
 use crate::commands::sim::hub_cache;
 
@@ -26,10 +25,11 @@ pub(super) fn of(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result
         base_path: base_path(&base_url).to_owned(),
         model: ModelPlan { model: args.target.model.clone(), served_name: args.target.served_model_name.clone() },
         tokenizer: match &args.target.tokenizer {
+            _ if args.target.skip_tokenizer_init => TokenizerPlan::Skipped,
             None if simulator.is_some() => TokenizerPlan::Builtin,
             named => TokenizerPlan::Named(named.clone(), hub_cache()),
         },
-        workload: workload(args)?,
+        workload: dataset::workload(args)?,
         lora: args
             .target
             .lora_modules
@@ -70,27 +70,6 @@ fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
     })
 }
 
-fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
-    if let Some(path) = &args.own.workload {
-        return Ok(WorkloadPlan::File(PathBuf::from(path)));
-    }
-    let (dataset, num_prompts) = (&args.dataset, args.load.num_prompts);
-    let spec = match dataset.dataset_name.as_str() {
-        "random" => WorkloadSpec::Random(RandomSpec {
-            seed: args.load.seed,
-            num_prompts,
-            input_len: dataset.input_len(),
-            output_len: dataset.output_len(),
-            prefix_len: dataset.random_prefix_len,
-            range_ratio: RangeRatio::parse(&dataset.random_range_ratio)?,
-            batch_size: dataset.random_batch_size,
-            request_id_prefix: args.content.request_id_prefix.clone(),
-        }),
-        name => bail!("unknown dataset {name:?}"),
-    };
-    Ok(WorkloadPlan::Sample { spec, num_prompts, align: true })
-}
-
 fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     let (load, content) = (&args.load, &args.content);
     let backend = args.target.backend;
@@ -109,7 +88,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     Ok(TrafficPlan {
         schedule,
         max_concurrency: load.max_concurrency.map(usize::try_from).transpose()?,
-        ignore_eos: args.ignores_eos(),
+        ignore_eos: args.ignore_eos(),
         logprobs: content.logprobs,
         extra_body,
         temperature_given: content.temperature.is_some()

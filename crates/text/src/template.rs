@@ -1,0 +1,136 @@
+//! Chat templates, rendered as Hugging Face's library renders them: Jinja with trimmed blocks, Python's methods on
+//! texts and objects, Python's JSON. Knows no clock: the moment a template may print is handed in.
+
+mod json_filter;
+
+use jiff::civil::DateTime;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Value;
+use minijinja::{Environment, Error as JinjaError, ErrorKind};
+use tacho_core::json::{Dict, Value as Json};
+
+use crate::Error;
+pub use json_filter::unicode_text;
+
+/// What a template is rendered with.
+#[derive(Debug, Clone, Copy)]
+pub struct ChatInput<'i> {
+    /// The list of messages.
+    pub messages: &'i Json,
+    /// Tool descriptions, if the request has some.
+    pub tools: Option<&'i Json>,
+    /// Further variables, which win over all others.
+    pub variables: Option<&'i Dict>,
+    /// What `strftime_now` takes for the present.
+    pub now: DateTime,
+}
+
+/// The templates of a tokenizer by name.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Templates {
+    sources: Vec<(String, String)>,
+}
+
+impl Templates {
+    /// Adds one; a later one of the same name wins.
+    pub(crate) fn add(&mut self, name: impl Into<String>, source: impl Into<String>) {
+        let name = name.into();
+        self.sources.retain(|(known, _)| *known != name);
+        self.sources.push((name, source.into()));
+    }
+
+    /// The one for a request with or without tools.
+    fn choose(&self, with_tools: bool) -> Option<&str> {
+        let find = |name: &str| self.sources.iter().find(|(known, _)| known == name).map(|(_, source)| source.as_str());
+        with_tools.then(|| find("tool_use")).flatten().or_else(|| find("default"))
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    /// Compiles the template for requests with or without tools.
+    pub(crate) fn compile(&self, with_tools: bool, named: &[(String, String)]) -> Result<ChatTemplate, Error> {
+        let source = self.choose(with_tools).ok_or(Error::NoTemplate)?;
+        let mut environment = Environment::new();
+        let mut syntax = SyntaxConfig::builder();
+        syntax.trim_blocks(true).lstrip_blocks(true);
+        environment.set_syntax(syntax.build().map_err(|source| Error::Template { source })?);
+        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+        environment.add_filter("tojson", json_filter::tojson);
+        environment.add_function("raise_exception", |message: String| -> Result<Value, JinjaError> {
+            Err(JinjaError::new(ErrorKind::InvalidOperation, message))
+        });
+        environment
+            .add_template_owned("chat", without_generation_marks(source))
+            .map_err(|source| Error::Template { source })?;
+        let named = named.iter().filter(|(attribute, _)| !attribute.is_empty()).cloned().collect();
+        Ok(ChatTemplate { environment, named })
+    }
+}
+
+/// A template ready to be rendered many times, from any thread.
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    named: Vec<(String, String)>,
+}
+
+impl ChatTemplate {
+    /// The text of the messages with the prompt for an answer behind them.
+    ///
+    /// # Errors
+    /// When the template refuses the messages, or has a mistake in it.
+    pub fn render(&self, input: &ChatInput<'_>) -> Result<String, Error> {
+        let mut variables: Vec<(String, Value)> = Vec::with_capacity(self.named.len() + 8);
+        variables.extend(self.named.iter().map(|(name, token)| (name.clone(), Value::from(token.as_str()))));
+        variables.push(("messages".into(), to_jinja(input.messages)));
+        variables.push(("tools".into(), input.tools.map_or(Value::from(()), to_jinja)));
+        variables.push(("documents".into(), Value::from(())));
+        variables.push(("add_generation_prompt".into(), Value::from(true)));
+        let now = input.now;
+        let strftime = Value::from_function(move |format: String| -> Result<String, JinjaError> {
+            jiff::fmt::strtime::format(&format, now)
+                .map_err(|error| JinjaError::new(ErrorKind::InvalidOperation, error.to_string()))
+        });
+        variables.push(("strftime_now".into(), strftime));
+        if let Some(more) = input.variables {
+            variables.retain(|(name, _)| more.get(name).is_none());
+            variables.extend(more.iter().map(|(name, value)| (name.to_owned(), to_jinja(value))));
+        }
+        let template = self.environment.get_template("chat").map_err(|source| Error::Template { source })?;
+        template.render(Value::from_pairs(variables)).map_err(|source| Error::Template { source })
+    }
+}
+
+impl std::fmt::Debug for ChatTemplate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChatTemplate").field("named", &self.named).finish_non_exhaustive()
+    }
+}
+
+/// Marks of what the assistant wrote change nothing in the text, and are no part of Jinja itself.
+fn without_generation_marks(source: &str) -> String {
+    let mut out = source.to_owned();
+    for name in ["generation", "endgeneration"] {
+        for (open, close) in [("{%", "%}"), ("{%-", "%}"), ("{%", "-%}"), ("{%-", "-%}")] {
+            out =
+                out.replace(&format!("{open} {name} {close}"), &format!("{open} if true {close}{open} endif {close}"));
+        }
+    }
+    out
+}
+
+fn to_jinja(value: &Json) -> Value {
+    match value {
+        Json::Null => Value::from(()),
+        Json::Bool(flag) => Value::from(*flag),
+        Json::Int(number) => Value::from(*number),
+        Json::BigInt(digits) => digits.parse::<i128>().map_or_else(|_| Value::from(digits.as_str()), Value::from),
+        Json::Float(number) => Value::from(*number),
+        Json::Str(text) => Value::from(text.as_str()),
+        Json::List(items) => items.iter().map(to_jinja).collect::<Vec<Value>>().into(),
+        Json::Dict(dict) => Value::from_pairs(dict.iter().map(|(key, item)| (key.to_owned(), to_jinja(item)))),
+    }
+}

@@ -1,0 +1,144 @@
+//! Sizes of synthetic media and how likely each is: a Python dict literal on the command line.
+
+use crate::Error;
+use crate::lengths::python_float;
+use crate::literal::{Literal, parse};
+
+/// One size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bucket {
+    /// Rows of pixels.
+    pub height: i64,
+    /// Columns of pixels.
+    pub width: i64,
+    /// Frames; one makes an image.
+    pub frames: i64,
+}
+
+/// What a size is a size of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Modality {
+    Image,
+    Video,
+}
+
+impl Modality {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Modality::Image => "image",
+            Modality::Video => "video",
+        }
+    }
+}
+
+impl Bucket {
+    pub(crate) fn modality(self) -> Result<Modality, Error> {
+        match self {
+            Bucket { frames: 1, height: 1.., width: 1.. } => Ok(Modality::Image),
+            Bucket { frames: 2.., height: 1.., width: 1.. } => Ok(Modality::Video),
+            Bucket { height, width, frames } => Err(Error::BucketSize { height, width, frames }),
+        }
+    }
+}
+
+/// Sizes with weights, in the order given.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Buckets {
+    entries: Vec<(Bucket, f64)>,
+}
+
+impl Default for Buckets {
+    /// Small images and large ones alike, and no films.
+    fn default() -> Self {
+        let bucket = |height, width, frames| Bucket { height, width, frames };
+        Buckets { entries: vec![(bucket(256, 256, 1), 0.5), (bucket(720, 1280, 1), 0.5), (bucket(720, 1280, 16), 0.0)] }
+    }
+}
+
+impl Buckets {
+    /// Reads a dict literal such as `{(256, 256, 1): 0.5, (720, 1280, 16): 0.5}`. A key given again keeps its place
+    /// and takes the last value.
+    ///
+    /// # Errors
+    /// When it is no such dict.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let wrong = || Error::Buckets { text: text.to_owned() };
+        let Some(Literal::Dict(pairs)) = parse(text) else { return Err(wrong()) };
+        let mut entries: Vec<(Bucket, f64)> = Vec::new();
+        for (key, value) in pairs {
+            let key = match key {
+                Literal::Text(inner) => parse(&inner),
+                key => Some(key),
+            };
+            let bucket = key.as_ref().and_then(bucket_of).ok_or_else(wrong)?;
+            let share = match &value {
+                Literal::Text(text) => python_float(text),
+                value => value.number(),
+            };
+            let share = share.ok_or_else(wrong)?;
+            match entries.iter_mut().find(|(known, _)| *known == bucket) {
+                Some(known) => known.1 = share,
+                None => entries.push((bucket, share)),
+            }
+        }
+        Ok(Buckets { entries })
+    }
+
+    /// The sizes and their weights.
+    pub fn entries(&self) -> &[(Bucket, f64)] {
+        &self.entries
+    }
+
+    /// Those that can be drawn, with shares that sum to one.
+    pub(crate) fn normalised(&self) -> Result<Vec<(Bucket, f64)>, Error> {
+        if self.entries.iter().any(|(_, share)| *share < 0.0) {
+            return Err(Error::NegativeBucket);
+        }
+        let mut entries: Vec<(Bucket, f64)> = self.entries.iter().copied().filter(|(_, share)| *share != 0.0).collect();
+        if entries.is_empty() {
+            return Err(Error::NoBucket);
+        }
+        Buckets::divide_by_sum(&mut entries);
+        Ok(entries)
+    }
+
+    /// Divides by the sum, added from the left as Python 3.11 adds.
+    pub(crate) fn divide_by_sum(entries: &mut [(Bucket, f64)]) {
+        let total: f64 = entries.iter().fold(0.0, |total, (_, share)| total + share);
+        entries.iter_mut().for_each(|(_, share)| *share /= total);
+    }
+}
+
+fn bucket_of(key: &Literal) -> Option<Bucket> {
+    match key {
+        Literal::Tuple(sides) => match sides[..] {
+            [Literal::Int(height), Literal::Int(width), Literal::Int(frames)] => Some(Bucket { height, width, frames }),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_are_pythons() {
+        let buckets = Buckets::parse("{(1, 2, 1): 1, '(3,4,5)': \"0.5\", (1, 2, 1): 3.0,}").unwrap();
+        let bucket = |height, width, frames| Bucket { height, width, frames };
+        assert_eq!(buckets.entries(), [(bucket(1, 2, 1), 3.0), (bucket(3, 4, 5), 0.5)]);
+        for bad in ["{(1, 2): 1.0}", "[1]", "{", "{(1, 2, 1): None}", "{(1, 2, 1.5): 1}", "{1: 2}"] {
+            assert!(matches!(Buckets::parse(bad), Err(Error::Buckets { .. })), "{bad}");
+        }
+    }
+
+    #[test]
+    fn shares_are_normalised_in_order() {
+        let shares: Vec<f64> = Buckets::default().normalised().unwrap().into_iter().map(|(_, share)| share).collect();
+        assert_eq!(shares, [0.5, 0.5]);
+        assert!(matches!(Buckets::parse("{(8, 8, 1): 0}").unwrap().normalised(), Err(Error::NoBucket)));
+        assert!(matches!(Buckets::parse("{(8, 8, 1): -1}").unwrap().normalised(), Err(Error::NegativeBucket)));
+        assert!(Bucket { height: 8, width: 8, frames: 0 }.modality().is_err());
+    }
+}

@@ -1,0 +1,186 @@
+//! `custom`: prompts of one's own, a JSON object a line. `spec_bench` and `speed_bench` sample the same way.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use rayon::prelude::*;
+use tacho_core::json::{Dict, Value};
+use tacho_core::{Content, Counters, Request};
+use tacho_pyrand::Globals;
+use tacho_text::Tokenizer;
+
+use crate::Error;
+use crate::chat::Chat;
+use crate::lengths::python_float;
+use crate::selection::Selection;
+use crate::sources::jsonl::{Line, Lines};
+use crate::spec::Sampled;
+
+/// Settings of the dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CustomSpec {
+    /// The JSON lines.
+    pub path: PathBuf,
+    /// Which rows.
+    pub selection: Selection,
+    /// Tokens to generate; none, or -1, takes each row's `output_tokens`.
+    pub output_len: Option<i64>,
+    /// Whether prompts go through the tokenizer's chat template.
+    pub chat_template: bool,
+    /// Further variables of the template.
+    pub template_variables: Option<Dict>,
+}
+
+/// Makes the requests; Python's global generator is left as the shuffle or the repetition leaves it.
+pub(crate) fn sample(
+    spec: &CustomSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    let mut lines = load(&spec.path)?;
+    let lengths = OutputLengths::new(spec.output_len, &lines);
+    spec.selection.arrange(lines.rows_mut(), globals);
+    let prompt = |row: &Line| match row.object.get("prompt") {
+        None | Some(Value::Null) => Err(lines.wrong(row, "prompt", "given")),
+        Some(prompt) => Ok(prompt.clone()),
+    };
+    let rows: Vec<Row<'_>> = lines.rows().iter().map(|line| Row { line, prompt: prompt(line) }).collect();
+    let sampler = Sampler {
+        lines: &lines,
+        selection: &spec.selection,
+        lengths,
+        chat_template: spec.chat_template,
+        template_variables: spec.template_variables.as_ref(),
+    };
+    sampler.sample(rows, tokenizer, globals, counters)
+}
+
+/// Reads a file of prompts.
+pub(crate) fn load(path: &Path) -> Result<Lines, Error> {
+    if path.extension().is_none_or(|extension| extension != "jsonl") {
+        return Err(Error::NotJsonl { path: path.to_path_buf() });
+    }
+    let lines = Lines::read(path)?;
+    if lines.has_field("prompt") { Ok(lines) } else { Err(lines.no_column("prompt")) }
+}
+
+/// A row and its prompt; a prompt that is not there matters only when the row is used.
+pub(crate) struct Row<'l> {
+    pub(crate) line: &'l Line,
+    pub(crate) prompt: Result<Value, Error>,
+}
+
+/// What `custom` and its relatives do once they know their rows.
+pub(crate) struct Sampler<'l> {
+    pub(crate) lines: &'l Lines,
+    pub(crate) selection: &'l Selection,
+    pub(crate) lengths: OutputLengths,
+    pub(crate) chat_template: bool,
+    pub(crate) template_variables: Option<&'l Dict>,
+}
+
+impl Sampler<'_> {
+    /// The first rows as requests, repeated if there are too few.
+    pub(crate) fn sample(
+        &self,
+        mut rows: Vec<Row<'_>>,
+        tokenizer: Option<&Tokenizer>,
+        globals: &mut Globals,
+        counters: &Counters,
+    ) -> Result<Sampled, Error> {
+        let wanted = self.selection.wanted_or_all(rows.len());
+        rows.truncate(wanted);
+        let chat = match tokenizer {
+            Some(tokenizer) if self.chat_template && !rows.is_empty() => {
+                Some(Chat::new(tokenizer, self.template_variables)?)
+            }
+            _ => None,
+        };
+        let request = |(index, row): (usize, Row<'_>)| {
+            let request = match tokenizer {
+                Some(tokenizer) => self.request(row, tokenizer, chat.as_ref())?,
+                None => Request { content: Content::from_json(row.prompt?), ..Request::text("", 1, 1) },
+            };
+            counters.finished.fetch_add(1, Ordering::Relaxed);
+            Ok(Request { id: self.selection.id(index), ..request })
+        };
+        let mut requests = rows.into_par_iter().enumerate().map(request).collect::<Result<Vec<_>, Error>>()?;
+        self.selection.oversample(&mut requests, wanted, globals)?;
+        Ok(Sampled { requests, notices: Vec::new() })
+    }
+
+    fn request(&self, row: Row<'_>, tokenizer: &Tokenizer, chat: Option<&Chat<'_>>) -> Result<Request, Error> {
+        let output_len = self.lengths.of(self.lines, row.line)?;
+        match (Content::from_json(row.prompt?), chat) {
+            (Content::Text(prompt), chat) => {
+                let prompt = chat.map_or(Ok(prompt.clone()), |chat| chat.user(&prompt))?;
+                let len = tokenizer.count(&prompt, true) as u64;
+                Ok(Request::text(prompt, len, output_len))
+            }
+            // The tokenizer takes a list for a batch, whose length is its number of texts.
+            (Content::Texts(texts), None) => {
+                let len = texts.len() as u64;
+                Ok(Request { content: Content::Texts(texts), ..Request::text("", len, output_len) })
+            }
+            _ => Err(self.lines.wrong(row.line, "prompt", "a text")),
+        }
+    }
+}
+
+/// Where output lengths come from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OutputLengths {
+    /// The flag.
+    Fixed(i64),
+    /// The column `output_tokens`. pandas reads a column in which everything looks like a number as numbers, so that
+    /// `"6.2"` is one; in any other column texts stay texts, and only whole numbers among them count.
+    Column { numeric: bool },
+    /// The column, which is not there.
+    Missing,
+}
+
+impl OutputLengths {
+    /// From the flag and what the file holds.
+    pub(crate) fn new(flag: Option<i64>, lines: &Lines) -> Self {
+        match flag {
+            Some(len) if len != -1 => OutputLengths::Fixed(len),
+            _ if !lines.has_field("output_tokens") => OutputLengths::Missing,
+            _ => {
+                let values = lines.rows().iter().filter_map(|row| row.object.get("output_tokens"));
+                let numeric = |value: &Value| match value {
+                    Value::Str(text) => python_float(text).is_some(),
+                    Value::List(_) | Value::Dict(_) => false,
+                    _ => true,
+                };
+                OutputLengths::Column { numeric: values.into_iter().all(numeric) }
+            }
+        }
+    }
+
+    /// The tokens to generate for a row.
+    pub(crate) fn of(self, lines: &Lines, row: &Line) -> Result<u64, Error> {
+        let numeric = match self {
+            OutputLengths::Fixed(len) => {
+                return u64::try_from(len).map_err(|_| Error::NegativeOutputLen { len });
+            }
+            OutputLengths::Missing => return Err(lines.no_column("output_tokens")),
+            OutputLengths::Column { numeric } => numeric,
+        };
+        let whole = match row.object.get("output_tokens") {
+            Some(Value::Int(number)) => Some(*number),
+            Some(Value::Bool(flag)) => Some(i64::from(*flag)),
+            Some(Value::Float(number)) => truncated(*number),
+            Some(Value::Str(text)) if numeric => python_float(text).and_then(truncated),
+            Some(Value::Str(text)) => text.trim().parse().ok(),
+            _ => None,
+        };
+        whole
+            .and_then(|len| u64::try_from(len).ok())
+            .ok_or_else(|| lines.wrong(row, "output_tokens", "a whole number that is not negative"))
+    }
+}
+
+fn truncated(number: f64) -> Option<i64> {
+    number.is_finite().then_some(number as i64)
+}

@@ -1,0 +1,85 @@
+//! `custom_audio`: prompts of one's own with sounds, a JSON object a line.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use rayon::prelude::*;
+use tacho_core::json::Value;
+use tacho_core::{Counters, Request};
+use tacho_pyrand::Globals;
+use tacho_text::Tokenizer;
+
+use super::custom::{OutputLengths, load};
+use crate::Error;
+use crate::chat::Chat;
+use crate::media::audio::Sound;
+use crate::selection::Selection;
+use crate::sources::jsonl::{Line, Lines};
+use crate::spec::Sampled;
+
+/// Tokens to generate where neither flag nor rows are asked.
+const OUTPUT_LEN: u64 = 256;
+
+/// Settings of the dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CustomAudioSpec {
+    /// The JSON lines.
+    pub path: PathBuf,
+    /// Which rows.
+    pub selection: Selection,
+    /// Tokens to generate; none, or -1, takes each row's `output_tokens`.
+    pub output_len: Option<i64>,
+    /// Whether sounds become parts of chat messages.
+    pub multimodal_chat: bool,
+}
+
+/// Makes the requests; Python's global generator is left as the shuffle or the repetition leaves it.
+pub(crate) fn sample(
+    spec: &CustomAudioSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    let mut lines = load(&spec.path)?;
+    let lengths = OutputLengths::new(spec.output_len, &lines);
+    spec.selection.arrange(lines.rows_mut(), globals);
+    let wanted = spec.selection.wanted_or_all(lines.rows().len());
+    let rows = &lines.rows()[..wanted.min(lines.rows().len())];
+    let chat = match tokenizer {
+        // The template is used wherever there is one; there is no way to switch it off.
+        Some(tokenizer) if tokenizer.has_chat_template() && !spec.multimodal_chat => Some(Chat::new(tokenizer, None)?),
+        _ => None,
+    };
+    let request = |(index, row): (usize, &Line)| {
+        let prompt = row.object.get("prompt").and_then(Value::as_str);
+        let prompt = prompt.ok_or_else(|| lines.wrong(row, "prompt", "a text"))?;
+        let made = match tokenizer {
+            None => {
+                let flag = spec.output_len.filter(|&len| len != -1);
+                let len = flag
+                    .map_or(Ok(OUTPUT_LEN), |len| u64::try_from(len).map_err(|_| Error::NegativeOutputLen { len }))?;
+                Request::text(prompt, 1, len)
+            }
+            Some(tokenizer) => {
+                let output_len = lengths.of(&lines, row)?;
+                let sound = read_sound(&lines, row)?;
+                let media = if spec.multimodal_chat { sound.to_chat_part() } else { sound.to_media() };
+                let prompt = chat.as_ref().map_or(Ok(prompt.to_owned()), |chat| chat.user(prompt))?;
+                let len = tokenizer.count(&prompt, true) as u64;
+                Request { media: Some(media), ..Request::text(prompt, len, output_len) }
+            }
+        };
+        counters.finished.fetch_add(1, Ordering::Relaxed);
+        Ok(Request { id: spec.selection.id(index), ..made })
+    };
+    let mut requests = rows.par_iter().enumerate().map(request).collect::<Result<Vec<_>, Error>>()?;
+    spec.selection.oversample(&mut requests, wanted, globals)?;
+    Ok(Sampled { requests, notices: Vec::new() })
+}
+
+fn read_sound(lines: &Lines, row: &Line) -> Result<Sound, Error> {
+    let path = row.object.get("audio").and_then(Value::as_str);
+    let path = PathBuf::from(path.ok_or_else(|| lines.wrong(row, "audio", "the path of a sound file"))?);
+    let file = std::fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+    Sound::decode(&file).ok_or(Error::NotSound { path })
+}

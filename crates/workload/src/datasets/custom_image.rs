@@ -1,0 +1,181 @@
+//! `custom_image`: prompts of one's own with images, a JSON object a line.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use rayon::prelude::*;
+use tacho_core::json::Value;
+use tacho_core::{Content, Counters, Request};
+use tacho_pyrand::Globals;
+use tacho_text::Tokenizer;
+
+use crate::Error;
+use crate::chat::{message, multimodal_chat, object};
+use crate::media::image::Rgb;
+use crate::media::reference::{image_part, image_url};
+use crate::selection::Selection;
+use crate::sources::jsonl::{Line, Lines};
+use crate::spec::Sampled;
+
+/// Settings of the dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CustomImageSpec {
+    /// The JSON lines.
+    pub path: PathBuf,
+    /// Which rows.
+    pub selection: Selection,
+    /// Tokens to generate; the rows are not asked.
+    pub output_len: i64,
+    /// Whether the prompt becomes a chat message that holds its images.
+    pub multimodal_chat: bool,
+    /// Whether images are read here and sent inside the request.
+    pub client_side_data: bool,
+}
+
+/// Makes the requests; Python's global generator is left as the shuffle or the repetition leaves it.
+pub(crate) fn sample(
+    spec: &CustomImageSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    if spec.path.extension().is_none_or(|extension| extension != "jsonl") {
+        return Err(Error::NotJsonl { path: spec.path.clone() });
+    }
+    let output_len = u64::try_from(spec.output_len).map_err(|_| Error::NegativeOutputLen { len: spec.output_len })?;
+    let mut lines = Lines::read(&spec.path)?;
+    for row in lines.rows() {
+        let given = |field| row.object.get(field).is_some();
+        if !(given("content") || given("prompt") && given("image_files")) {
+            return Err(lines.wrong(row, "content", "given, or 'prompt' and 'image_files'"));
+        }
+    }
+    spec.selection.arrange(lines.rows_mut(), globals);
+    let wanted = spec.selection.wanted_or_all(lines.rows().len());
+    let rows = &lines.rows()[..wanted.min(lines.rows().len())];
+    let reader = RowReader { lines: &lines, spec, tokenizer };
+    let request = |(index, row): (usize, &Line)| {
+        let (content, media, len) = match row.object.get("content") {
+            Some(parts) => reader.parts(row, parts)?,
+            None => reader.files(row)?,
+        };
+        counters.finished.fetch_add(1, Ordering::Relaxed);
+        let id = spec.selection.id(index);
+        Ok(Request { content, media, id, ..Request::text("", len, output_len) })
+    };
+    let mut requests = rows.par_iter().enumerate().map(request).collect::<Result<Vec<_>, Error>>()?;
+    spec.selection.oversample(&mut requests, wanted, globals)?;
+    Ok(Sampled { requests, notices: Vec::new() })
+}
+
+type Made = (Content, Option<Value>, u64);
+
+struct RowReader<'r> {
+    lines: &'r Lines,
+    spec: &'r CustomImageSpec,
+    tokenizer: Option<&'r Tokenizer>,
+}
+
+impl RowReader<'_> {
+    /// A prompt with a list of images.
+    fn files(&self, row: &Line) -> Result<Made, Error> {
+        let files = row.object.get("image_files").and_then(Value::as_list).filter(|files| !files.is_empty());
+        let files = files.ok_or_else(|| self.lines.wrong(row, "image_files", "a list with at least one image"))?;
+        let prompt = row.object.get("prompt").and_then(Value::as_str);
+        let prompt = prompt.ok_or_else(|| self.lines.wrong(row, "prompt", "a text"))?;
+        let mut parts =
+            files.iter().map(|file| self.image(row, "image_files", file)).collect::<Result<Vec<Value>, Error>>()?;
+        let media = if parts.len() == 1 { parts.remove(0) } else { Value::List(parts) };
+        let content = if self.spec.multimodal_chat {
+            multimodal_chat(prompt, Some(&media))
+        } else {
+            Content::Text(prompt.to_owned())
+        };
+        Ok((content, Some(media), self.count(prompt)))
+    }
+
+    /// Content parts, texts and images in any order.
+    fn parts(&self, row: &Line, parts: &Value) -> Result<Made, Error> {
+        let parts = parts.as_list().filter(|parts| !parts.is_empty());
+        let parts = parts.ok_or_else(|| self.lines.wrong(row, "content", "a list with at least one part"))?;
+        let (mut made, mut text) = (Vec::with_capacity(parts.len()), String::new());
+        for part in parts {
+            made.push(self.part(row, part, &mut text)?);
+        }
+        let content = if self.spec.multimodal_chat {
+            Value::List(vec![message("user", Value::List(made))])
+        } else {
+            Value::List(made)
+        };
+        Ok((Content::Json(content), None, self.count(&text)))
+    }
+
+    fn part(&self, row: &Line, part: &Value, text: &mut String) -> Result<Value, Error> {
+        let wrong = |expected| self.lines.wrong(row, "content", expected);
+        match part.get("type").and_then(Value::as_str) {
+            Some("text") => {
+                let words = part.get("text").and_then(Value::as_str).ok_or_else(|| wrong("parts with a 'text'"))?;
+                text.push_str(words);
+                Ok(object([("type", Value::from("text")), ("text", Value::from(words))]))
+            }
+            Some("image") => {
+                let image = part.get("image").ok_or_else(|| wrong("image parts with an 'image'"))?;
+                self.image(row, "content", image)
+            }
+            Some("image_url") => match part.get("image_url") {
+                Some(Value::Dict(given)) => {
+                    let url = given.get("url").ok_or_else(|| wrong("image_url parts with a 'url'"))?;
+                    let mut made = self.image(row, "content", url)?;
+                    if let Value::Dict(made) = &mut made
+                        && let Some(Value::Dict(mut inner)) = made.remove("image_url")
+                    {
+                        given.iter().filter(|(key, _)| *key != "url").for_each(|(key, value)| {
+                            inner.set(key, value.clone());
+                        });
+                        made.set("image_url", inner);
+                    }
+                    Ok(made)
+                }
+                Some(url @ Value::Str(_)) => self.image(row, "content", url),
+                _ => Err(wrong("image_url parts with a URL")),
+            },
+            _ => Err(wrong("parts of type 'text', 'image' or 'image_url'")),
+        }
+    }
+
+    fn image(&self, row: &Line, field: &str, image: &Value) -> Result<Value, Error> {
+        let text = image.as_str().ok_or_else(|| self.lines.wrong(row, field, "paths or URLs of images"))?;
+        let url = image_url(text);
+        if !self.spec.client_side_data || url.starts_with("data:image/") {
+            return Ok(image_part(&url));
+        }
+        let bad = || Error::ImageUrl { url: url.clone() };
+        let path = url.strip_prefix("file://").map(percent_decoded).ok_or_else(bad)?;
+        let file = std::fs::read(path).map_err(|_| bad())?;
+        let png = Rgb::decode(&file).and_then(|image| image.to_png_url()).ok_or_else(bad)?;
+        Ok(image_part(&png))
+    }
+
+    fn count(&self, text: &str) -> u64 {
+        self.tokenizer.map_or(1, |tokenizer| tokenizer.count(text, true) as u64)
+    }
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let code = after.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        match code {
+            Some(byte) if first == b'%' => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

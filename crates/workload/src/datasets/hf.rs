@@ -1,0 +1,161 @@
+//! `hf`: datasets of the Hugging Face Hub. The id chooses how rows become requests; where the rows come from and in
+//! which order is the same for all but BFCL.
+
+mod asr;
+mod bfcl;
+mod blazedit;
+mod conversation;
+mod loader;
+mod mlperf;
+mod question;
+mod vision;
+mod zeta;
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use rayon::prelude::*;
+use tacho_core::{Counters, Request};
+use tacho_pyrand::Globals;
+use tacho_text::{HubCache, Tokenizer};
+
+use crate::Error;
+use crate::chat::Chat;
+use crate::selection::Selection;
+use crate::sources::hub::dataset_folder;
+use crate::sources::layout::{Wanted, data_files};
+use crate::sources::order::{Order, StreamOrder, places};
+use crate::sources::table::{Row, Table};
+use crate::spec::Sampled;
+use loader::Loader;
+
+/// Backends that take media.
+const MULTIMODAL: [&str; 2] = ["openai-audio", "openai-chat"];
+
+/// Settings of the dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HfSpec {
+    /// The Hub's id, or a local folder.
+    pub path: String,
+    /// The Hub's id of a local folder.
+    pub name: Option<String>,
+    /// The configuration.
+    pub subset: Option<String>,
+    /// The split.
+    pub split: Option<String>,
+    /// Tokens to generate.
+    pub output_len: Option<i64>,
+    /// Which rows.
+    pub selection: Selection,
+    /// Whether rows are mixed through a buffer, as streaming does it, or all at once.
+    pub stream: bool,
+    /// Whose streaming.
+    pub stream_order: StreamOrder,
+    /// Whether prompts go through the tokenizer's chat template.
+    pub chat_template: bool,
+    /// Whether prompts become chat messages that hold their media.
+    pub multimodal_chat: bool,
+    /// The protocol, which must be able to carry what the dataset holds.
+    pub backend: String,
+    /// Least and greatest edit distance of Blazedit.
+    pub blazedit_distance: (f64, f64),
+    /// Shortest and longest sound, in seconds.
+    pub audio_seconds: (f64, f64),
+    /// Categories of BFCL; its own when there is none.
+    pub bfcl_categories: Option<String>,
+    /// Where downloaded datasets are.
+    pub cache: HubCache,
+}
+
+/// What the loaders work with.
+struct Context<'c> {
+    spec: &'c HfSpec,
+    tokenizer: &'c Tokenizer,
+    /// The Hub's id.
+    name: &'c str,
+    /// The dataset's files.
+    folder: PathBuf,
+    /// The chat template, where one is applied.
+    chat: Option<Chat<'c>>,
+}
+
+impl Context<'_> {
+    /// The tokens to generate, which no server accepts if they are fewer than none.
+    fn output_len(&self, default: u64) -> Result<u64, Error> {
+        self.spec.output_len.map_or(Ok(default), |len| u64::try_from(len).map_err(|_| Error::NegativeOutputLen { len }))
+    }
+
+    /// A plain text request, through the chat template where there is one.
+    fn text(&self, prompt: String, output_len: u64) -> Result<Request, Error> {
+        let prompt = self.chat.as_ref().map_or(Ok(prompt.clone()), |chat| chat.user(&prompt))?;
+        let len = self.tokenizer.count(&prompt, true) as u64;
+        Ok(Request::text(prompt, len, output_len))
+    }
+}
+
+/// Makes the requests; Python's global generator is touched only by the repetition.
+pub(crate) fn sample(
+    spec: &HfSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    let loader = Loader::choose(spec)?;
+    if loader == Loader::Bfcl {
+        return bfcl::sample(spec, tokenizer, globals, counters);
+    }
+    let name = spec.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&spec.path);
+    loader.check(name, &spec.backend)?;
+    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "hf" })?;
+    let folder = dataset_folder(&spec.path, &spec.cache)?;
+    let split = spec.split.as_deref().filter(|split| !split.is_empty()).or(loader.split());
+    let split = split.ok_or(Error::NoSplit)?;
+    let files = data_files(&folder, &Wanted { subset: loader.subset(spec), split })?;
+    let mut table = Table::open(files)?;
+    let seed = u64::try_from(spec.selection.seed).map_err(|_| Error::NegativeSeed { seed: spec.selection.seed })?;
+    let order = match (spec.selection.shuffle, spec.stream && name != asr::WITHOUT_STREAM) {
+        (false, _) => Order::Plain,
+        (true, false) => Order::Permuted { seed },
+        (true, true) => Order::Streamed { seed, order: spec.stream_order },
+    };
+    let places = places(&table.lens(), order);
+    let chat = match loader {
+        _ if places.is_empty() => None,
+        Loader::MlPerf => Some(Chat::new(tokenizer, None)?),
+        loader if loader.templated() && spec.chat_template => Some(Chat::new(tokenizer, None)?),
+        _ => None,
+    };
+    let context = Context { spec, tokenizer, name, folder, chat };
+    let wanted = loader.wanted(&spec.selection);
+    let mut requests: Vec<Request> = Vec::with_capacity(wanted);
+    let (mut rest, mut skipped) = (places.as_slice(), 0);
+    while requests.len() < wanted && !rest.is_empty() {
+        let missing = wanted - requests.len();
+        let (batch, after) = rest.split_at(rest.len().min(missing + missing / 2 + 16));
+        let first = places.len() - rest.len();
+        rest = after;
+        let rows: Vec<Row> = batch.iter().map(|&place| table.row(place)).collect::<Result<_, _>>()?;
+        let made: Vec<Option<Request>> =
+            rows.par_iter().map(|row| loader.request(&context, row)).collect::<Result<_, _>>()?;
+        for (at, request) in made.into_iter().enumerate() {
+            let Some(request) = request else {
+                skipped += 1;
+                continue;
+            };
+            // Blazedit counts the rows that it leaves out.
+            let index = if loader == Loader::Blazedit { first + at } else { requests.len() };
+            requests.push(Request { id: spec.selection.id(index), ..request });
+            counters.finished.fetch_add(1, Ordering::Relaxed);
+            if requests.len() == wanted {
+                break;
+            }
+        }
+    }
+    let found = requests.len();
+    spec.selection.oversample(&mut requests, spec.selection.wanted().max(found), globals)?;
+    let notices = match loader {
+        Loader::Asr if skipped > 0 => vec![format!("{skipped} sounds were left out: too short or too long")],
+        _ => Vec::new(),
+    };
+    Ok(Sampled { requests, notices })
+}

@@ -1,0 +1,97 @@
+//! Speech to be transcribed: LibriSpeech and its relatives.
+
+use tacho_core::Request;
+use tacho_core::json::Value;
+
+use super::Context;
+use crate::Error;
+use crate::chat::object;
+use crate::media::audio::Sound;
+use crate::sources::cell::Cell;
+use crate::sources::table::Row;
+
+/// The datasets of this kind.
+pub(super) const IDS: &[&str] = &[
+    "openslr/librispeech_asr",
+    "facebook/voxpopuli",
+    "LIUM/tedlium",
+    "edinburghcstr/ami",
+    "speechcolab/gigaspeech",
+    "kensho/spgispeech",
+    WITHOUT_STREAM,
+    "D4nt3/esb-datasets-earnings22-validation-tiny-filtered",
+];
+
+/// The one that is never streamed, and whose rows only name their sound.
+pub(super) const WITHOUT_STREAM: &str = "ArtificialAnalysis/Earnings22-Cleaned-AA";
+
+/// The request of a row, if its sound is neither too short nor too long.
+pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Option<Request>, Error> {
+    let (media, seconds) = sound(context, row)?;
+    let (shortest, longest) = context.spec.audio_seconds;
+    let longest = if longest == 0.0 { f64::INFINITY } else { longest };
+    let limited = shortest > 0.0 || longest.is_finite();
+    match seconds {
+        Some(seconds) if seconds < shortest || seconds > longest => return Ok(None),
+        None if limited => return Err(row.wrong("audio", "a WAV or FLAC file where its length matters")),
+        _ => {}
+    }
+    let prompt = prompt(context);
+    let len = context.tokenizer.count(prompt, true) as u64;
+    Ok(Some(Request { media: Some(media), ..Request::text(prompt, len, context.output_len(1024)?) }))
+}
+
+/// What the model family expects before a transcription, told by the tokenizer's name.
+fn prompt(context: &Context<'_>) -> &'static str {
+    let name = context.tokenizer.name();
+    if name.contains("openai") {
+        "<|startoftranscript|><|en|><|transcribe|><|notimestamps|>"
+    } else if context.tokenizer.class() == Some("CohereAsrTokenizer") || name.to_lowercase().contains("cohere") {
+        "<|startofcontext|><|startoftranscript|><|emo:undefined|><|en|><|en|><|pnc|><|noitn|><|notimestamp|>\
+         <|nodiarize|>"
+    } else {
+        ""
+    }
+}
+
+/// A sound as a request carries it, and how long it plays, where that is known.
+type Media = (Value, Option<f64>);
+
+fn sound(context: &Context<'_>, row: &Row) -> Result<Media, Error> {
+    if context.name == WITHOUT_STREAM {
+        let path = context.folder.join(row.text("url")?);
+        return named(&path.to_string_lossy());
+    }
+    let wrong = || row.wrong("audio", "a sound: a WAV or FLAC file, samples with their rate, or a path");
+    let audio = row.get("audio").ok_or_else(wrong)?;
+    match audio {
+        Cell::Text(path) => return named(path),
+        Cell::Bytes(file) => return held(file).ok_or_else(wrong),
+        _ => {}
+    }
+    if let (Some(Cell::List(samples)), Some(rate)) = (audio.get("array"), audio.get("sampling_rate")) {
+        let samples = samples.iter().map(Cell::number).collect::<Option<Vec<f64>>>().ok_or_else(wrong)?;
+        let rate = rate.number().filter(|rate| *rate >= 1.0).ok_or_else(wrong)? as u32;
+        let sound = Sound { samples, channels: 1, rate };
+        return Ok((sound.to_media(), Some(sound.frames() as f64 / f64::from(rate))));
+    }
+    match (audio.get("bytes"), audio.get("path")) {
+        (Some(Cell::Bytes(file)), _) => held(file).ok_or_else(wrong),
+        (_, Some(Cell::Text(path))) => named(path),
+        _ => Err(wrong()),
+    }
+}
+
+/// A file inside the row. Of several channels, their number is taken for the length, as in vLLM.
+fn held(file: &[u8]) -> Option<Media> {
+    let sound = Sound::decode(file)?.into_single();
+    let length = if sound.channels == 1 { sound.frames() } else { sound.channels };
+    Some((sound.to_media(), Some(length as f64 / f64::from(sound.rate))))
+}
+
+/// A file that is only named: it is sent as it is, so it need not be of a kind that can be read here.
+fn named(path: &str) -> Result<Media, Error> {
+    let file = std::fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?;
+    let seconds = Sound::decode(&file).map(|sound| sound.frames() as f64 / f64::from(sound.rate));
+    Ok((object([("audio_path", Value::from(path))]), seconds))
+}

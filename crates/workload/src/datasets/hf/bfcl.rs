@@ -1,0 +1,127 @@
+//! BFCL: questions that call functions, with the functions' descriptions in the request.
+
+use std::sync::atomic::Ordering;
+
+use rayon::prelude::*;
+use tacho_core::json::{Dict, Value};
+use tacho_core::{Counters, Request};
+use tacho_pyrand::{Globals, Random};
+use tacho_text::Tokenizer;
+
+use super::HfSpec;
+use crate::Error;
+use crate::chat::{Chat, object};
+use crate::sources::hub::dataset_folder;
+use crate::sources::jsonl::Lines;
+use crate::spec::Sampled;
+
+const CATEGORIES: &str = "simple,live_simple,multiple";
+/// Python's names of types, and JSON schema's.
+const TYPES: [(&str, &str); 4] = [("dict", "object"), ("float", "number"), ("tuple", "array"), ("any", "string")];
+
+/// A question and the functions it may call.
+struct Question {
+    messages: Value,
+    tools: Value,
+}
+
+/// Makes the requests; Python's global generator is touched only by the repetition.
+pub(super) fn sample(
+    spec: &HfSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    if spec.backend != "openai-chat" {
+        return Err(Error::BfclBackend { backend: spec.backend.clone() });
+    }
+    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "hf" })?;
+    let mut rows = rows(spec)?;
+    if spec.selection.shuffle {
+        Random::new(spec.selection.seed.unsigned_abs()).shuffle(&mut rows);
+    }
+    let wanted = spec.selection.wanted();
+    let output_len = spec.output_len.unwrap_or(512);
+    let output_len = u64::try_from(output_len).map_err(|_| Error::NegativeOutputLen { len: output_len })?;
+    let questions: Vec<Question> = rows.iter().filter_map(question).take(wanted).collect();
+    let chat = Chat::with_tools(tokenizer);
+    let request = |(index, question): (usize, Question)| {
+        let text = chat.as_ref().ok().and_then(|chat| chat.messages(&question.messages, Some(&question.tools)).ok());
+        let failed = text.is_none();
+        let text = text.unwrap_or_else(|| joined_contents(&question.messages));
+        let prompt = question.messages.as_list().and_then(|messages| messages.last()).and_then(content);
+        let overrides = object([("tools", question.tools), ("tool_choice", Value::from("auto"))]);
+        let len = tokenizer.count(&text, true) as u64;
+        counters.finished.fetch_add(1, Ordering::Relaxed);
+        let request = Request {
+            id: spec.selection.id(index),
+            chat_messages: Some(question.messages.clone()),
+            overrides: Some(overrides),
+            ..Request::text(prompt.unwrap_or_default(), len, output_len)
+        };
+        (request, failed)
+    };
+    let made: Vec<(Request, bool)> = questions.into_par_iter().enumerate().map(request).collect();
+    let failed = made.iter().filter(|(_, failed)| *failed).count();
+    let mut requests: Vec<Request> = made.into_iter().map(|(request, _)| request).collect();
+    spec.selection.oversample(&mut requests, wanted, globals)?;
+    let notices = match failed {
+        0 => Vec::new(),
+        count => vec![format!("{count} prompts were counted without a chat template, which failed on them")],
+    };
+    Ok(Sampled { requests, notices })
+}
+
+/// The rows of the categories in turns.
+fn rows(spec: &HfSpec) -> Result<Vec<Dict>, Error> {
+    let folder = dataset_folder(&spec.path, &spec.cache)?;
+    let names = spec.bfcl_categories.as_deref().filter(|names| !names.is_empty()).unwrap_or(CATEGORIES);
+    let mut categories = Vec::new();
+    for category in names.split(',').map(str::trim).filter(|category| !category.is_empty()) {
+        let file = folder.join(format!("BFCL_v3_{category}.json"));
+        if !file.is_file() {
+            return Err(Error::BfclCategory { category: category.to_owned(), path: spec.path.clone() });
+        }
+        let lines = Lines::read(&file)?;
+        categories.push(lines.rows().iter().map(|row| row.object.clone()).collect::<Vec<Dict>>());
+    }
+    let longest = categories.iter().map(Vec::len).max().unwrap_or(0);
+    let turn = |index: usize| categories.iter().filter_map(move |rows| rows.get(index));
+    Ok((0..longest).flat_map(turn).cloned().collect())
+}
+
+/// The first turn of a row; a row that lacks something is left out.
+fn question(row: &Dict) -> Option<Question> {
+    let given = |field: &str| row.get(field).filter(|value| value.truthy());
+    let messages = given("question")?.as_list()?.first()?;
+    messages.as_list().filter(|messages| !messages.is_empty())?;
+    let functions = given("function")?;
+    let functions = functions.as_list().unwrap_or(std::slice::from_ref(functions));
+    let tool = |function: &Value| object([("type", Value::from("function")), ("function", schema(function))]);
+    Some(Question { messages: messages.clone(), tools: Value::List(functions.iter().map(tool).collect()) })
+}
+
+/// A copy in which types have the names of JSON schema.
+fn schema(value: &Value) -> Value {
+    match value {
+        Value::List(items) => Value::List(items.iter().map(schema).collect()),
+        Value::Dict(dict) => {
+            let entry = |(key, item): (&str, &Value)| {
+                let renamed = item.as_str().filter(|_| key == "type");
+                let renamed = renamed.and_then(|name| TYPES.iter().find(|(python, _)| *python == name));
+                (key.to_owned(), renamed.map_or_else(|| schema(item), |(_, name)| Value::from(*name)))
+            };
+            Value::Dict(dict.iter().map(entry).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn content(message: &Value) -> Option<String> {
+    message.get("content").and_then(Value::as_str).map(str::to_owned)
+}
+
+fn joined_contents(messages: &Value) -> String {
+    let contents = messages.as_list().unwrap_or_default().iter().map(|message| content(message).unwrap_or_default());
+    contents.collect::<Vec<String>>().join("\n")
+}

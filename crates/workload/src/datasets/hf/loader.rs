@@ -1,0 +1,125 @@
+//! The table of datasets that can be read: ids, splits, and what each asks for.
+
+use tacho_core::Request;
+
+use super::{Context, HfSpec, MULTIMODAL, asr, blazedit, conversation, mlperf, question, vision, zeta};
+use crate::Error;
+use crate::selection::Selection;
+use crate::sources::table::Row;
+
+/// How rows become requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loader {
+    VisionArena,
+    Mmvu,
+    InstructCoder,
+    MtBench,
+    HumanEval,
+    Gsm8k,
+    MultiModalConversation,
+    Conversation,
+    Aimo,
+    Zeta,
+    Asr,
+    Blazedit,
+    MlPerf,
+    MmStar,
+    Bfcl,
+}
+
+/// A loader, its ids, and the split it takes when none is named.
+type Entry = (Loader, &'static [&'static str], Option<&'static str>);
+
+/// The first entry that knows the id is taken.
+const LOADERS: [Entry; 15] = [
+    (Loader::VisionArena, &["lmarena-ai/VisionArena-Chat", "lmarena-ai/vision-arena-bench-v0.1"], Some("train")),
+    (Loader::Mmvu, &["yale-nlp/MMVU"], Some("validation")),
+    (Loader::InstructCoder, &["likaixin/InstructCoder"], Some("train")),
+    (Loader::MtBench, &["philschmid/mt-bench"], Some("train")),
+    (Loader::HumanEval, &["openai/openai_humaneval"], Some("test")),
+    (Loader::Gsm8k, &["openai/gsm8k"], Some("test")),
+    (Loader::MultiModalConversation, &["lmms-lab/LLaVA-OneVision-Data"], None),
+    (Loader::Conversation, &["Aeala/ShareGPT_Vicuna_unfiltered"], None),
+    (Loader::Aimo, &["AI-MO/aimo-validation-aime", "AI-MO/NuminaMath-1.5", "AI-MO/NuminaMath-CoT"], Some("train")),
+    (Loader::Zeta, &["zed-industries/zeta"], Some("train")),
+    (Loader::Asr, asr::IDS, Some("train")),
+    (Loader::Blazedit, &["vdaita/edit_5k_char", "vdaita/edit_10k_char"], Some("train")),
+    (Loader::MlPerf, &["mgoin/mlperf-inference-llama2-data", "mgoin/mlperf-inference-llama3.1-data"], Some("train")),
+    (Loader::MmStar, &["Lin-Chen/MMStar"], Some("val")),
+    (Loader::Bfcl, &["gorilla-llm/Berkeley-Function-Calling-Leaderboard"], None),
+];
+
+impl Loader {
+    /// The loader of a dataset.
+    pub(super) fn choose(spec: &HfSpec) -> Result<Loader, Error> {
+        let known = |(loader, ids, _): &&Entry| {
+            let by_name = *loader != Loader::Blazedit && spec.name.as_deref().is_some_and(|name| ids.contains(&name));
+            by_name || ids.contains(&spec.path.as_str())
+        };
+        LOADERS.iter().find(known).map(|(loader, ..)| *loader).ok_or_else(|| unsupported(&spec.path))
+    }
+
+    fn entry(self) -> &'static Entry {
+        LOADERS.iter().find(|(loader, ..)| *loader == self).expect("every loader is in the table")
+    }
+
+    /// The split that is taken when none is named.
+    pub(super) fn split(self) -> Option<&'static str> {
+        self.entry().2
+    }
+
+    /// The configuration; some loaders do not let it be chosen.
+    pub(super) fn subset(self, spec: &HfSpec) -> Option<&str> {
+        let given = spec.subset.as_deref().filter(|subset| !subset.is_empty());
+        match self {
+            Loader::VisionArena | Loader::Mmvu | Loader::MmStar => None,
+            Loader::Gsm8k => given.or(Some("main")),
+            _ => given,
+        }
+    }
+
+    /// Refuses a protocol that cannot carry media, and a name that the rows do not fit.
+    pub(super) fn check(self, name: &str, backend: &str) -> Result<(), Error> {
+        let media = matches!(self, Loader::VisionArena | Loader::MultiModalConversation | Loader::Asr | Loader::MmStar);
+        if media && !MULTIMODAL.contains(&backend) && !backend.contains("embeddings-") {
+            return Err(Error::NotMultimodal { backend: backend.to_owned() });
+        }
+        let by_id = matches!(self, Loader::VisionArena | Loader::Mmvu | Loader::Zeta);
+        if by_id && !self.entry().1.contains(&name) { Err(unsupported(name)) } else { Ok(()) }
+    }
+
+    /// Whether prompts go through the chat template unless it is switched off.
+    pub(super) fn templated(self) -> bool {
+        matches!(self, Loader::InstructCoder | Loader::MtBench | Loader::HumanEval | Loader::Gsm8k | Loader::Blazedit)
+    }
+
+    /// How many requests are made; zeta looks only after the first.
+    pub(super) fn wanted(self, selection: &Selection) -> usize {
+        if self == Loader::Zeta { selection.wanted().max(1) } else { selection.wanted() }
+    }
+
+    /// The request of a row, unless the dataset leaves it out.
+    pub(super) fn request(self, context: &Context<'_>, row: &Row) -> Result<Option<Request>, Error> {
+        match self {
+            Loader::VisionArena => vision::arena(context, row).map(Some),
+            Loader::Mmvu => vision::mmvu(context, row).map(Some),
+            Loader::MmStar => vision::mm_star(context, row).map(Some),
+            Loader::InstructCoder => question::instruct_coder(context, row).map(Some),
+            Loader::MtBench => question::mt_bench(context, row).map(Some),
+            Loader::HumanEval => question::human_eval(context, row).map(Some),
+            Loader::Gsm8k => question::gsm8k(context, row).map(Some),
+            Loader::MultiModalConversation | Loader::Conversation => conversation::request(context, row),
+            Loader::Aimo => conversation::aimo(context, row),
+            Loader::Zeta => zeta::request(context, row).map(Some),
+            Loader::Asr => asr::request(context, row),
+            Loader::Blazedit => blazedit::request(context, row),
+            Loader::MlPerf => mlperf::request(context, row),
+            Loader::Bfcl => Ok(None),
+        }
+    }
+}
+
+fn unsupported(path: &str) -> Error {
+    let known = LOADERS.iter().flat_map(|(_, ids, _)| ids.iter().copied()).collect();
+    Error::UnsupportedDataset { path: path.to_owned(), known }
+}

@@ -1,0 +1,211 @@
+//! `random-mm`: random text with random images and films. Text and media take turns drawing from one generator.
+
+use std::sync::atomic::Ordering;
+
+use rayon::prelude::*;
+use tacho_core::json::Value;
+use tacho_core::{Content, Counters, Request};
+use tacho_pyrand::Generator;
+use tacho_text::Tokenizer;
+
+use super::random::{allowed_tokens, prefix, run_of};
+use crate::Error;
+use crate::buckets::{Bucket, Buckets, Modality};
+use crate::chat::multimodal_chat;
+use crate::fit::{GeneratorDraw, fit, mismatch_notice};
+use crate::lengths::{LengthRange, Lengths, RangeRatio};
+use crate::media::image::Rgb;
+use crate::media::reference::{data_url, image_part, video_part};
+use crate::media::video;
+use crate::spec::Sampled;
+
+/// Bytes of pixels that are held before they are encoded.
+const HELD: usize = 256 << 20;
+
+/// Settings of the dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RandomMmSpec {
+    /// Seed of the dataset's own generator.
+    pub seed: i64,
+    /// How many prompts.
+    pub num_prompts: i64,
+    /// Tokens of a prompt, its prefix not counted.
+    pub input_len: i64,
+    /// Tokens to generate.
+    pub output_len: i64,
+    /// Tokens of the prefix that all prompts share.
+    pub prefix_len: i64,
+    /// How far lengths vary.
+    pub range_ratio: RangeRatio,
+    /// Media of a request.
+    pub base_items: i64,
+    /// How far their number varies.
+    pub items_range_ratio: f64,
+    /// Most images and most films of a request, by modality.
+    pub limits: Vec<(String, i64)>,
+    /// Sizes and how likely each is.
+    pub buckets: Buckets,
+    /// Whether the prompt becomes a chat message that holds its media.
+    pub multimodal_chat: bool,
+    /// What request ids begin with.
+    pub request_id_prefix: String,
+}
+
+/// A medium before it is encoded.
+struct Raw {
+    bucket: Bucket,
+    pixels: Vec<u8>,
+}
+
+/// A request before its media are encoded.
+struct Draft {
+    text: String,
+    len: usize,
+    media: Vec<Raw>,
+}
+
+/// Makes the requests; the global generators are not touched.
+pub(crate) fn sample(
+    spec: &RandomMmSpec,
+    tokenizer: Option<&Tokenizer>,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "random-mm" })?;
+    let seed = u64::try_from(spec.seed).map_err(|_| Error::NegativeSeed { seed: spec.seed })?;
+    let count = usize::try_from(spec.num_prompts).map_err(|_| Error::NegativeCount { count: spec.num_prompts })?;
+    let mut generator = Generator::new(seed);
+    let range = LengthRange {
+        ratio: spec.range_ratio,
+        input_len: spec.input_len,
+        output_len: spec.output_len,
+        num_special: tokenizer.num_special(),
+        vocab_size: tokenizer.vocab_size(),
+    };
+    let lengths = range.draw(&mut generator, count)?;
+    let plan = spec.plan()?;
+    let allowed = allowed_tokens(tokenizer, &tokenizer.added_special_ids())?;
+    let mut draw = GeneratorDraw { generator, vocab_size: tokenizer.vocab_size() };
+    let prefix = prefix(spec.prefix_len, &allowed, tokenizer, &mut draw);
+    let mut requests = Vec::with_capacity(count);
+    let (mut drafts, mut held, mut mismatch, mut exhausted) = (Vec::new(), 0, 0, 0);
+    for index in 0..count {
+        let ids = prefix.iter().copied().chain(spec.tokens(&lengths, index, &allowed)).collect();
+        let target = usize::try_from(spec.prefix_len.saturating_add(lengths.inputs[index])).unwrap_or(0);
+        let fitted = fit(ids, target, tokenizer, &mut draw);
+        let (media, short) = plan.draw(&mut draw.generator)?;
+        exhausted += usize::from(short);
+        mismatch += fitted.mismatch();
+        held += media.iter().map(|raw| raw.pixels.len()).sum::<usize>();
+        drafts.push(Draft { len: fitted.ids.len(), text: fitted.text, media });
+        if held > HELD || index + 1 == count {
+            let first = requests.len();
+            let made = drafts.par_drain(..).enumerate().map(|(at, draft)| {
+                counters.finished.fetch_add(1, Ordering::Relaxed);
+                spec.request(draft, first + at, lengths.outputs[first + at])
+            });
+            requests.extend(made.collect::<Vec<_>>());
+            held = 0;
+        }
+    }
+    let mut notices: Vec<String> = mismatch_notice(mismatch).into_iter().collect();
+    if exhausted > 0 {
+        notices.push(format!("{exhausted} requests have fewer media than drawn: every modality reached its limit"));
+    }
+    Ok(Sampled { requests, notices })
+}
+
+impl RandomMmSpec {
+    fn tokens<'a>(&self, lengths: &Lengths, index: usize, allowed: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
+        run_of(allowed, lengths.offsets[index] as usize + index, lengths.inputs[index] as usize)
+    }
+
+    fn request(&self, draft: Draft, index: usize, output_len: i64) -> Request {
+        let parts = draft.media.iter().map(Raw::to_part).collect();
+        let media = Value::List(parts);
+        let id = Some(format!("{}{index}", self.request_id_prefix));
+        let (content, media) = if self.multimodal_chat {
+            (multimodal_chat(&draft.text, Some(&media)), None)
+        } else {
+            (Content::Text(draft.text), Some(media))
+        };
+        Request { content, media, id, ..Request::text("", draft.len as u64, output_len as u64) }
+    }
+
+    /// What media are drawn by.
+    fn plan(&self) -> Result<MediaPlan, Error> {
+        if !(0.0..=1.0).contains(&self.items_range_ratio) {
+            return Err(Error::ItemsRatio { ratio: self.items_range_ratio });
+        }
+        let limit = |modality: Modality| self.limits.iter().find(|(name, _)| name == modality.name()).map(|(_, n)| *n);
+        for bucket in self.buckets.entries() {
+            let modality = bucket.0.modality()?;
+            limit(modality).ok_or_else(|| Error::NoLimit {
+                modality: modality.name(),
+                known: self.limits.iter().map(|(name, _)| name.clone()).collect(),
+            })?;
+        }
+        let buckets = self.buckets.normalised()?;
+        let mut limits = Vec::new();
+        for modality in [Modality::Image, Modality::Video] {
+            let used = buckets.iter().any(|(bucket, _)| bucket.modality().is_ok_and(|found| found == modality));
+            if let (true, Some(limit)) = (used, limit(modality)) {
+                limits.push((modality, limit));
+            }
+        }
+        let base = self.base_items as f64;
+        let high = ((base * (1.0 + self.items_range_ratio)).ceil() as i64).min(limits.iter().map(|(_, n)| n).sum());
+        let low = ((base * (1.0 - self.items_range_ratio)).floor() as i64).max(0);
+        if low > high {
+            return Err(Error::TooManyItems { low, high });
+        }
+        Ok(MediaPlan { buckets, limits, low, high })
+    }
+}
+
+/// What media are drawn by, the same for every request.
+struct MediaPlan {
+    buckets: Vec<(Bucket, f64)>,
+    limits: Vec<(Modality, i64)>,
+    low: i64,
+    high: i64,
+}
+
+impl MediaPlan {
+    /// The media of one request, and whether the limits allowed fewer than were drawn. The pixels of a medium are
+    /// drawn before the next one is chosen.
+    fn draw(&self, generator: &mut Generator) -> Result<(Vec<Raw>, bool), Error> {
+        let wanted = generator.integers(self.low, self.high + 1) as usize;
+        let mut buckets = self.buckets.clone();
+        let mut media: Vec<Raw> = Vec::with_capacity(wanted);
+        while media.len() < wanted {
+            let shares: Vec<f64> = buckets.iter().map(|(_, share)| *share).collect();
+            let bucket = buckets[generator.choice_weighted(&shares)].0;
+            let modality = bucket.modality()?;
+            let limit = self.limits.iter().find(|(known, _)| *known == modality).map_or(0, |(_, limit)| *limit);
+            let taken = media.iter().filter(|raw| raw.bucket.modality().is_ok_and(|known| known == modality)).count();
+            if (taken as i64) < limit {
+                let mut pixels = vec![0; bucket.frames as usize * bucket.height as usize * bucket.width as usize * 3];
+                generator.fill_bytes(&mut pixels);
+                media.push(Raw { bucket, pixels });
+                continue;
+            }
+            buckets.retain(|(bucket, _)| bucket.modality().is_ok_and(|found| found != modality));
+            if buckets.is_empty() {
+                return Ok((media, true));
+            }
+            Buckets::divide_by_sum(&mut buckets);
+        }
+        Ok((media, false))
+    }
+}
+
+impl Raw {
+    fn to_part(&self) -> Value {
+        let (height, width) = (self.bucket.height as usize, self.bucket.width as usize);
+        if self.bucket.frames == 1 {
+            let image = Rgb { width, height, pixels: self.pixels.clone() };
+            return image_part(&image.to_jpeg_url());
+        }
+        video_part(&data_url("video/mp4", &video::encode(&self.pixels, height, width)))
+    }
+}

@@ -1,0 +1,85 @@
+//! `sonnet`: lines of a poem behind a common beginning, as the last release that had it made them. Draws from
+//! Python's global generator as the command seeded it.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use rayon::prelude::*;
+use tacho_core::{Counters, Request};
+use tacho_pyrand::Globals;
+use tacho_text::Tokenizer;
+
+use crate::Error;
+use crate::chat::Chat;
+use crate::sources::read_text;
+use crate::spec::Sampled;
+
+const BASE: &str = "Pick as many lines as you can from these poem lines:\n";
+/// Attempts in a row without a prompt that is short enough, after which none will come.
+const PATIENCE: usize = 10_000;
+
+/// Settings of the dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SonnetSpec {
+    /// The poem.
+    pub path: PathBuf,
+    /// How many prompts.
+    pub num_prompts: i64,
+    /// Most tokens of a prompt.
+    pub input_len: i64,
+    /// Tokens to generate.
+    pub output_len: u64,
+    /// Tokens of the beginning that all prompts share.
+    pub prefix_len: i64,
+    /// Whether prompts are sent as plain text, since the server applies the template.
+    pub plain: bool,
+    /// What request ids begin with.
+    pub request_id_prefix: String,
+}
+
+/// Makes the requests.
+pub(crate) fn sample(
+    spec: &SonnetSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "sonnet" })?;
+    let chat = Chat::new(tokenizer, None)?;
+    let text = read_text(&spec.path)?;
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    if lines.is_empty() {
+        return Err(Error::EmptyText { path: spec.path.clone() });
+    }
+    let total: usize = lines.par_iter().map(|line| tokenizer.count(line, true)).sum();
+    let average = total as f64 / lines.len() as f64;
+    let offset = tokenizer.count(&chat.user(BASE)?, true) as i64;
+    if spec.input_len <= offset {
+        return Err(Error::SonnetTooShort { flag: "--sonnet-input-len", len: spec.input_len, offset });
+    }
+    let count = |len: i64, least: f64| (((len - offset) as f64 / average).round_ties_even().max(least)) as usize;
+    let (in_prompt, in_prefix) = (count(spec.input_len, 1.0), count(spec.prefix_len, 0.0));
+    let prefix = lines[..in_prefix.min(lines.len())].concat();
+    let wanted = usize::try_from(spec.num_prompts).unwrap_or(0);
+    let (mut requests, mut failed) = (Vec::with_capacity(wanted), 0);
+    while requests.len() < wanted {
+        let extra = globals.py.choices_indices(lines.len(), in_prompt.saturating_sub(in_prefix));
+        let extra: String = extra.into_iter().map(|line| lines[line]).collect();
+        let plain = format!("{BASE}{prefix}{extra}");
+        let rendered = chat.user(&plain)?;
+        let len = tokenizer.count(&rendered, true);
+        if len as i64 <= spec.input_len {
+            let id = Some(format!("{}{}", spec.request_id_prefix, requests.len()));
+            let prompt = if spec.plain { plain } else { rendered };
+            requests.push(Request { id, ..Request::text(prompt, len as u64, spec.output_len) });
+            counters.finished.fetch_add(1, Ordering::Relaxed);
+            failed = 0;
+            continue;
+        }
+        failed += 1;
+        if failed == PATIENCE {
+            return Err(Error::SonnetTooShort { flag: "--sonnet-input-len", len: spec.input_len, offset: len as i64 });
+        }
+    }
+    Ok(Sampled { requests, notices: Vec::new() })
+}

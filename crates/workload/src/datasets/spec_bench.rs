@@ -1,0 +1,70 @@
+//! `spec_bench`: the first turn of each question, of one category or of all. Its seed is always 0.
+
+use std::path::PathBuf;
+
+use tacho_core::Counters;
+use tacho_core::json::Value;
+use tacho_pyrand::Globals;
+use tacho_text::Tokenizer;
+
+use super::custom::{OutputLengths, Row, Sampler};
+use crate::Error;
+use crate::selection::Selection;
+use crate::sources::jsonl::{Line, Lines};
+use crate::spec::Sampled;
+
+/// Settings of the dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpecBenchSpec {
+    /// The JSON lines.
+    pub path: PathBuf,
+    /// Which rows; the seed is not used.
+    pub selection: Selection,
+    /// Tokens to generate.
+    pub output_len: i64,
+    /// The category, or all.
+    pub category: Option<String>,
+}
+
+/// Makes the requests; Python's global generator is left as the shuffle or the repetition leaves it.
+pub(crate) fn sample(
+    spec: &SpecBenchSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "spec_bench" })?;
+    let lines = Lines::read(&spec.path)?;
+    if !lines.has_field("turns") {
+        return Err(lines.no_column("turns"));
+    }
+    let prompt = |row: &Line| {
+        let turns = row.object.get("turns").and_then(Value::as_list);
+        turns.and_then(|turns| turns.first()).cloned().ok_or_else(|| lines.wrong(row, "turns", "a list with a text"))
+    };
+    let mut rows = rows_of_category(&lines, spec.category.as_deref(), prompt)?;
+    let selection = Selection { seed: 0, ..spec.selection.clone() };
+    selection.arrange(&mut rows, globals);
+    let lengths = OutputLengths::new(Some(spec.output_len), &lines);
+    let sampler =
+        Sampler { lines: &lines, selection: &selection, lengths, chat_template: true, template_variables: None };
+    sampler.sample(rows, Some(tokenizer), globals, counters)
+}
+
+/// The rows of a category with their prompts, in file order.
+pub(crate) fn rows_of_category<'l>(
+    lines: &'l Lines,
+    category: Option<&str>,
+    prompt: impl Fn(&Line) -> Result<Value, Error>,
+) -> Result<Vec<Row<'l>>, Error> {
+    let mut rows = Vec::new();
+    for line in lines.rows() {
+        let found = line.object.get("category");
+        match category {
+            Some(_) if found.is_none() => return Err(lines.wrong(line, "category", "given")),
+            Some(wanted) if found.and_then(Value::as_str) != Some(wanted) => {}
+            _ => rows.push(Row { line, prompt: Ok(prompt(line)?) }),
+        }
+    }
+    Ok(rows)
+}

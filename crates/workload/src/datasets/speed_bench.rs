@@ -1,0 +1,67 @@
+//! `speed_bench`: the first message of each row of one subset, of one category or of all. Its seed is always 0.
+
+use std::path::PathBuf;
+
+use tacho_core::Counters;
+use tacho_core::json::{Dict, Value};
+use tacho_pyrand::Globals;
+use tacho_text::Tokenizer;
+
+use super::custom::{OutputLengths, Sampler};
+use super::spec_bench::rows_of_category;
+use crate::Error;
+use crate::selection::Selection;
+use crate::sources::jsonl::{Line, Lines};
+use crate::spec::Sampled;
+
+/// Settings of the dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpeedBenchSpec {
+    /// The folder of the subsets.
+    pub folder: PathBuf,
+    /// The subset: the file's name without its ending.
+    pub subset: String,
+    /// Which rows; the seed is not used.
+    pub selection: Selection,
+    /// Tokens to generate.
+    pub output_len: i64,
+    /// The category, or all.
+    pub category: Option<String>,
+    /// Whether prompts go through the tokenizer's chat template.
+    pub chat_template: bool,
+    /// Further variables of the template.
+    pub template_variables: Option<Dict>,
+}
+
+/// Makes the requests; Python's global generator is left as the shuffle or the repetition leaves it.
+pub(crate) fn sample(
+    spec: &SpeedBenchSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "speed_bench" })?;
+    if !spec.folder.is_dir() {
+        return Err(Error::NotFolder { path: spec.folder.clone() });
+    }
+    let lines = Lines::read(&spec.folder.join(format!("{}.jsonl", spec.subset)))?;
+    if !lines.has_field("messages") {
+        return Err(lines.no_column("messages"));
+    }
+    let prompt = |row: &Line| {
+        let messages = row.object.get("messages").and_then(Value::as_list);
+        let content = messages.and_then(|messages| messages.first()).and_then(|message| message.get("content"));
+        content.cloned().ok_or_else(|| lines.wrong(row, "messages", "a list of messages with content"))
+    };
+    let mut rows = rows_of_category(&lines, spec.category.as_deref(), prompt)?;
+    let selection = Selection { seed: 0, ..spec.selection.clone() };
+    selection.arrange(&mut rows, globals);
+    let sampler = Sampler {
+        lines: &lines,
+        selection: &selection,
+        lengths: OutputLengths::new(Some(spec.output_len), &lines),
+        chat_template: spec.chat_template,
+        template_variables: spec.template_variables.as_ref(),
+    };
+    sampler.sample(rows, Some(tokenizer), globals, counters)
+}

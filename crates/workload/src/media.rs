@@ -1,0 +1,8 @@
+//! Images, sounds and films: made, read, written.
+
+pub(crate) mod audio;
+pub(crate) mod image;
+pub(crate) mod jpeg;
+mod jpeg_reader;
+pub(crate) mod reference;
+pub(crate) mod video;

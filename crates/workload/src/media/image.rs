@@ -1,0 +1,143 @@
+//! Images: read from PNG or JPEG files, laid over white where they are transparent, written as JPEG or PNG.
+
+use std::io::Cursor;
+
+use super::jpeg;
+use super::jpeg_reader;
+use super::reference::data_url;
+
+/// Pixels of 8 bits per channel, row by row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rgb {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) pixels: Vec<u8>,
+}
+
+impl Rgb {
+    /// Reads an image file; none when it is of no known kind, or broken.
+    pub(crate) fn decode(file: &[u8]) -> Option<Rgb> {
+        if file.starts_with(&[0x89, b'P', b'N', b'G']) { decode_png(file) } else { jpeg_reader::decode(file) }
+    }
+
+    /// As a JPEG file inside its own URL.
+    pub(crate) fn to_jpeg_url(&self) -> String {
+        data_url("image/jpeg", &jpeg::encode(self))
+    }
+
+    /// As a PNG file inside its own URL.
+    pub(crate) fn to_png_url(&self) -> Option<String> {
+        let mut file = Vec::new();
+        let mut encoder = png::Encoder::new(&mut file, self.width as u32, self.height as u32);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        encoder.write_header().ok()?.write_image_data(&self.pixels).ok()?;
+        Some(data_url("image/png", &file))
+    }
+}
+
+fn decode_png(file: &[u8]) -> Option<Rgb> {
+    let mut decoder = png::Decoder::new(Cursor::new(file));
+    decoder.set_transformations(png::Transformations::normalize_to_color8());
+    let mut reader = decoder.read_info().ok()?;
+    let mut samples = vec![0; reader.output_buffer_size()?];
+    let frame = reader.next_frame(&mut samples).ok()?;
+    let samples = &samples[..frame.buffer_size()];
+    let pixels = match frame.color_type {
+        png::ColorType::Rgb => samples.to_vec(),
+        png::ColorType::Grayscale => samples.iter().flat_map(|&grey| [grey; 3]).collect(),
+        png::ColorType::GrayscaleAlpha => {
+            samples.chunks_exact(2).flat_map(|pixel| [over_white(pixel[0], pixel[1]); 3]).collect()
+        }
+        png::ColorType::Rgba => {
+            let pixel = |pixel: &[u8]| [0, 1, 2].map(|channel| over_white(pixel[channel], pixel[3]));
+            samples.chunks_exact(4).flat_map(pixel).collect()
+        }
+        png::ColorType::Indexed => return None,
+    };
+    Some(Rgb { width: frame.width as usize, height: frame.height as usize, pixels })
+}
+
+/// A colour with its opacity on a white ground, rounded as Pillow rounds it.
+fn over_white(colour: u8, opacity: u8) -> u8 {
+    let (colour, opacity) = (u32::from(colour), u32::from(opacity));
+    let sum = 255 * (255 - opacity) + colour * opacity + 128;
+    (((sum >> 8) + sum) >> 8) as u8
+}
+
+/// The orientation that EXIF data name: 1 to 8, 1 where there is none.
+pub(super) fn orientation(exif: &[u8]) -> u16 {
+    const ORIENTATION: u16 = 0x0112;
+    let little = exif.starts_with(b"II");
+    let word = |at: usize| {
+        let bytes: [u8; 2] = exif.get(at..at + 2)?.try_into().ok()?;
+        Some(if little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
+    };
+    let find = || {
+        let bytes: [u8; 4] = exif.get(4..8)?.try_into().ok()?;
+        let start = if little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) } as usize;
+        (0..usize::from(word(start)?))
+            .map(|entry| start + 2 + entry * 12)
+            .find_map(|entry| (word(entry)? == ORIENTATION).then(|| word(entry + 8)).flatten())
+    };
+    find().filter(|orientation| (1..=8).contains(orientation)).unwrap_or(1)
+}
+
+/// The image as it is meant to be seen.
+pub(super) fn turn(image: Rgb, orientation: u16) -> Rgb {
+    if orientation == 1 {
+        return image;
+    }
+    let swapped = orientation >= 5;
+    let (width, height) = if swapped { (image.height, image.width) } else { (image.width, image.height) };
+    let (right, bottom) = (image.width - 1, image.height - 1);
+    let mut pixels = Vec::with_capacity(image.pixels.len());
+    for y in 0..height {
+        for x in 0..width {
+            let (from_x, from_y) = match orientation {
+                2 => (right - x, y),
+                3 => (right - x, bottom - y),
+                4 => (x, bottom - y),
+                5 => (y, x),
+                6 => (y, bottom - x),
+                7 => (right - y, bottom - x),
+                _ => (right - y, x),
+            };
+            let at = (from_y * image.width + from_x) * 3;
+            pixels.extend_from_slice(&image.pixels[at..at + 3]);
+        }
+    }
+    Rgb { width, height, pixels }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transparency_shows_white() {
+        assert_eq!((over_white(0, 0), over_white(0, 255), over_white(200, 255)), (255, 0, 200));
+        assert_eq!(over_white(0, 128), 127);
+    }
+
+    #[test]
+    fn orientations_turn_and_mirror() {
+        let image = Rgb { width: 2, height: 1, pixels: vec![1, 1, 1, 2, 2, 2] };
+        assert_eq!(turn(image.clone(), 2).pixels, [2, 2, 2, 1, 1, 1]);
+        let turned = turn(image.clone(), 6);
+        assert_eq!((turned.width, turned.height, turned.pixels), (1, 2, vec![1, 1, 1, 2, 2, 2]));
+        assert_eq!(turn(image, 8).pixels, [2, 2, 2, 1, 1, 1]);
+        let exif = b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0";
+        assert_eq!(orientation(exif), 6);
+        assert_eq!(orientation(b""), 1);
+    }
+
+    #[test]
+    fn png_round_trips() {
+        let image = Rgb { width: 3, height: 2, pixels: (0..18).collect() };
+        let url = image.to_png_url().unwrap();
+        let data = url.strip_prefix("data:image/png;base64,").unwrap();
+        let file = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, data).unwrap();
+        assert_eq!(Rgb::decode(&file), Some(image));
+    }
+}

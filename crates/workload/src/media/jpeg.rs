@@ -1,0 +1,239 @@
+//! A baseline JPEG writer that gives libjpeg-turbo's bytes: quality 75, 4:2:0, the slow integer transform, the
+//! standard Huffman tables. Not a general encoder.
+
+mod bits;
+pub(super) mod tables;
+mod transform;
+
+use super::image::Rgb;
+use bits::BitWriter;
+use tables::{AC, CHROMA_QUANT, DC, LUMA_QUANT, ZIGZAG, quality_75};
+use transform::forward;
+
+/// Side of a block.
+const BLOCK: usize = 8;
+/// Side of a unit of 4:2:0: four blocks of luma, one of each chroma.
+const UNIT: usize = 16;
+
+/// The file of an image.
+pub(crate) fn encode(image: &Rgb) -> Vec<u8> {
+    let quant = [quality_75(&LUMA_QUANT), quality_75(&CHROMA_QUANT)];
+    let mut out = Vec::with_capacity(image.pixels.len() / 4 + 1024);
+    write_head(&mut out, image, &quant);
+    let planes = Planes::new(image);
+    let mut bits = BitWriter::new(out);
+    let mut last_dc = [0_i32; 3];
+    for unit_y in 0..planes.luma.height / UNIT {
+        for unit_x in 0..planes.luma.width / UNIT {
+            write_unit(&mut bits, image, &planes, &quant, (unit_x, unit_y), &mut last_dc);
+        }
+    }
+    let mut out = bits.finish();
+    out.extend_from_slice(&[0xff, 0xd9]);
+    out
+}
+
+fn write_unit(
+    bits: &mut BitWriter,
+    image: &Rgb,
+    planes: &Planes,
+    quant: &[[u16; 64]; 2],
+    (unit_x, unit_y): (usize, usize),
+    last_dc: &mut [i32; 3],
+) {
+    let (blocks_wide, blocks_high) = (image.width.div_ceil(BLOCK), image.height.div_ceil(BLOCK));
+    let mut before = [0_i16; 64];
+    for place in 0..4 {
+        let (x, y) = (unit_x * 2 + place % 2, unit_y * 2 + place / 2);
+        let block = if x < blocks_wide && y < blocks_high {
+            planes.luma.block(x, y, &quant[0])
+        } else {
+            // A block outside of the image costs least when it repeats the mean of the one before it.
+            let mut dummy = [0; 64];
+            dummy[0] = before[0];
+            dummy
+        };
+        write_block(bits, &block, 0, &mut last_dc[0]);
+        before = block;
+    }
+    for (index, plane) in [&planes.blue, &planes.red].into_iter().enumerate() {
+        write_block(bits, &plane.block(unit_x, unit_y, &quant[1]), 1, &mut last_dc[index + 1]);
+    }
+}
+
+/// One block, its coefficients in natural order.
+fn write_block(bits: &mut BitWriter, block: &[i16; 64], table: usize, last_dc: &mut i32) {
+    let dc = i32::from(block[0]);
+    let difference = dc - *last_dc;
+    *last_dc = dc;
+    let size = magnitude(difference);
+    bits.put(DC[table].codes()[size as usize]);
+    bits.put((low_bits(difference, size), size));
+    let codes = AC[table].codes();
+    let mut run = 0;
+    for &place in &ZIGZAG[1..] {
+        let value = i32::from(block[place]);
+        if value == 0 {
+            run += 1;
+            continue;
+        }
+        while run > 15 {
+            bits.put(codes[0xf0]);
+            run -= 16;
+        }
+        let size = magnitude(value);
+        bits.put(codes[(run << 4) | size as usize]);
+        bits.put((low_bits(value, size), size));
+        run = 0;
+    }
+    if run > 0 {
+        bits.put(codes[0]);
+    }
+}
+
+/// Bits of a number's magnitude.
+fn magnitude(value: i32) -> u32 {
+    u32::BITS - value.unsigned_abs().leading_zeros()
+}
+
+/// A negative number is written as its complement.
+fn low_bits(value: i32, size: u32) -> u32 {
+    let value = if value < 0 { value - 1 } else { value };
+    value as u32 & ((1 << size) - 1)
+}
+
+/// One component, padded to whole blocks.
+struct Plane {
+    width: usize,
+    height: usize,
+    samples: Vec<u8>,
+}
+
+/// The image as luma and two chroma components of half the size.
+struct Planes {
+    luma: Plane,
+    blue: Plane,
+    red: Plane,
+}
+
+impl Planes {
+    fn new(image: &Rgb) -> Self {
+        let (width, height) = (image.width.next_multiple_of(UNIT), image.height.next_multiple_of(UNIT));
+        let mut luma = Plane { width, height, samples: Vec::with_capacity(width * height) };
+        let half = || Plane { width: width / 2, height: height / 2, samples: Vec::with_capacity(width * height / 4) };
+        let (mut blue, mut red) = (half(), half());
+        let mut chroma: [[Vec<u8>; 2]; 2] = Default::default();
+        for y in 0..image.height {
+            let row = &image.pixels[y * image.width * 3..][..image.width * 3];
+            let (blues, reds) = &mut chroma[y % 2].split_at_mut(1);
+            convert_row(row, width, &mut luma.samples, &mut blues[0], &mut reds[0]);
+            let last = y + 1 == image.height;
+            if y % 2 == 1 || last {
+                // An odd last row is paired with itself.
+                let other = if y % 2 == 1 { 1 } else { 0 };
+                halve_rows(&chroma[0][0], &chroma[other][0], &mut blue.samples);
+                halve_rows(&chroma[0][1], &chroma[other][1], &mut red.samples);
+            }
+        }
+        for plane in [&mut luma, &mut blue, &mut red] {
+            plane.repeat_last_row();
+        }
+        Planes { luma, blue, red }
+    }
+}
+
+/// Fixed-point conversion of a row; its last pixel is repeated up to `width`.
+fn convert_row(row: &[u8], width: usize, luma: &mut Vec<u8>, blue: &mut Vec<u8>, red: &mut Vec<u8>) {
+    blue.clear();
+    red.clear();
+    let start = luma.len();
+    for pixel in row.chunks_exact(3) {
+        let (r, g, b) = (i32::from(pixel[0]), i32::from(pixel[1]), i32::from(pixel[2]));
+        luma.push(((19_595 * r + 38_470 * g + 7_471 * b + 32_768) >> 16) as u8);
+        blue.push(((-11_059 * r - 21_709 * g + 32_768 * b + 8_388_608 + 32_767) >> 16) as u8);
+        red.push(((32_768 * r - 27_439 * g - 5_329 * b + 8_388_608 + 32_767) >> 16) as u8);
+    }
+    let pad = |samples: &mut Vec<u8>, len: usize| {
+        let last = samples.last().copied().unwrap_or(0);
+        samples.resize(len, last);
+    };
+    pad(luma, start + width);
+    pad(blue, width);
+    pad(red, width);
+}
+
+/// The mean of each two by two samples; what is added for rounding alternates.
+fn halve_rows(upper: &[u8], lower: &[u8], out: &mut Vec<u8>) {
+    let pairs = upper.chunks_exact(2).zip(lower.chunks_exact(2)).enumerate();
+    out.extend(pairs.map(|(column, (upper, lower))| {
+        let sum: u16 = upper.iter().chain(lower).map(|&sample| u16::from(sample)).sum();
+        ((sum + 1 + (column as u16 & 1)) >> 2) as u8
+    }));
+}
+
+impl Plane {
+    fn repeat_last_row(&mut self) {
+        while self.samples.len() < self.width * self.height {
+            let start = self.samples.len() - self.width;
+            self.samples.extend_from_within(start..);
+        }
+    }
+
+    /// The quantised coefficients of a block, in natural order.
+    fn block(&self, x: usize, y: usize, quant: &[u16; 64]) -> [i16; 64] {
+        let mut values = [0_i32; 64];
+        for row in 0..BLOCK {
+            let start = (y * BLOCK + row) * self.width + x * BLOCK;
+            for (value, &sample) in values[row * BLOCK..].iter_mut().zip(&self.samples[start..start + BLOCK]) {
+                *value = i32::from(sample) - 128;
+            }
+        }
+        forward(&mut values);
+        std::array::from_fn(|place| {
+            let divisor = i32::from(quant[place]) * 8;
+            let rounded = (values[place].abs() + divisor / 2) / divisor;
+            (if values[place] < 0 { -rounded } else { rounded }) as i16
+        })
+    }
+}
+
+fn write_head(out: &mut Vec<u8>, image: &Rgb, quant: &[[u16; 64]; 2]) {
+    out.extend_from_slice(&[0xff, 0xd8, 0xff, 0xe0, 0, 16]);
+    out.extend_from_slice(b"JFIF\0\x01\x01\x00\x00\x01\x00\x01\x00\x00");
+    for (index, table) in quant.iter().enumerate() {
+        out.extend_from_slice(&[0xff, 0xdb, 0, 67, index as u8]);
+        out.extend(ZIGZAG.iter().map(|&place| table[place] as u8));
+    }
+    let side = |length: usize| (length as u16).to_be_bytes();
+    out.extend_from_slice(&[0xff, 0xc0, 0, 17, 8]);
+    out.extend_from_slice(&side(image.height));
+    out.extend_from_slice(&side(image.width));
+    out.extend_from_slice(&[3, 1, 0x22, 0, 2, 0x11, 1, 3, 0x11, 1]);
+    for (class, table) in [(0x00, &DC[0]), (0x10, &AC[0]), (0x01, &DC[1]), (0x11, &AC[1])] {
+        out.extend_from_slice(&[0xff, 0xc4]);
+        out.extend_from_slice(&(19 + table.symbols.len() as u16).to_be_bytes());
+        out.push(class);
+        out.extend_from_slice(&table.counts);
+        out.extend_from_slice(table.symbols);
+    }
+    out.extend_from_slice(&[0xff, 0xda, 0, 12, 3, 1, 0x00, 2, 0x11, 3, 0x11, 0, 63, 0]);
+}
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest, Sha256};
+    use tacho_pyrand::Generator;
+
+    use super::*;
+
+    #[test]
+    fn random_pixels_give_libjpegs_bytes() {
+        let (width, height) = (64, 48);
+        let mut pixels = vec![0; width * height * 3];
+        Generator::new(0).fill_bytes(&mut pixels);
+        let file = encode(&Rgb { width, height, pixels });
+        assert_eq!(file.len(), 2468);
+        let digest: String = Sha256::digest(&file).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(digest, "7461ae5c0867c19dcc163f4428bf0e007efbb152e29076daa5fcbaae160bac90");
+    }
+}

@@ -1,0 +1,56 @@
+//! Slices of a plain text, as a file for the dataset `custom`.
+
+use std::fmt::Write;
+
+use tacho_core::json::Value;
+use tacho_pyrand::{Generator, Random};
+use tacho_text::{Tokenizer, unicode_text};
+
+use crate::Error;
+use crate::lengths::{LengthRange, RangeRatio};
+
+/// Settings of the conversion.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SlicesSpec {
+    /// Seed of lengths and places.
+    pub seed: i64,
+    /// How many slices.
+    pub num_prompts: i64,
+    /// Tokens of a slice.
+    pub input_len: i64,
+    /// Tokens to generate.
+    pub output_len: i64,
+    /// How far lengths vary.
+    pub range_ratio: RangeRatio,
+}
+
+/// The lines of the file: objects with `prompt` and `output_tokens`.
+///
+/// # Errors
+/// When the text has no tokens, or the settings cannot work.
+pub fn slices(spec: &SlicesSpec, text: &str, tokenizer: &Tokenizer) -> Result<String, Error> {
+    let seed = u64::try_from(spec.seed).map_err(|_| Error::NegativeSeed { seed: spec.seed })?;
+    let count = usize::try_from(spec.num_prompts).map_err(|_| Error::NegativeCount { count: spec.num_prompts })?;
+    let tokens = tokenizer.encode(text, false);
+    if tokens.is_empty() {
+        return Err(Error::NoTokens);
+    }
+    let range = LengthRange {
+        ratio: spec.range_ratio,
+        input_len: spec.input_len,
+        output_len: spec.output_len,
+        num_special: tokenizer.num_special(),
+        vocab_size: tokenizer.vocab_size(),
+    };
+    let lengths = range.draw(&mut Generator::new(seed), count)?;
+    let mut places = Random::new(seed);
+    let mut out = String::new();
+    for (input, output) in lengths.inputs.iter().zip(&lengths.outputs) {
+        let start = places.randint(0, tokens.len() as i64 - 1) as usize;
+        let ids: Vec<u32> = tokens.iter().copied().cycle().skip(start).take(*input as usize).collect();
+        let prompt = unicode_text(&tokenizer.decode(&ids));
+        let tokens = tacho_core::json::dumps(&Value::Int(*output));
+        writeln!(out, "{{\"prompt\": {prompt}, \"output_tokens\": {tokens}}}").expect("a text can be written to");
+    }
+    Ok(out)
+}

@@ -1,0 +1,147 @@
+//! One value of a row, whatever file it came from. JSON rows are brought to the common shape that a table gives them.
+
+use tacho_core::json::{Dict, Value};
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Cell {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+    Bytes(Vec<u8>),
+    List(Vec<Cell>),
+    Struct(Vec<(String, Cell)>),
+}
+
+impl Cell {
+    /// A member of a struct.
+    pub(crate) fn get(&self, name: &str) -> Option<&Cell> {
+        match self {
+            Cell::Struct(members) => members.iter().find(|(known, _)| known == name).map(|(_, cell)| cell),
+            _ => None,
+        }
+    }
+
+    /// An item of a list.
+    pub(crate) fn item(&self, index: usize) -> Option<&Cell> {
+        match self {
+            Cell::List(items) => items.get(index),
+            _ => None,
+        }
+    }
+
+    /// The text.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            Cell::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self {
+            Cell::Int(number) => Some(*number as f64),
+            Cell::Float(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Python's `str` of a scalar.
+    pub(crate) fn python_str(&self) -> Option<String> {
+        Some(match self {
+            Cell::Null => "None".to_owned(),
+            Cell::Bool(true) => "True".to_owned(),
+            Cell::Bool(false) => "False".to_owned(),
+            Cell::Int(number) => number.to_string(),
+            Cell::Float(number) => tacho_core::json::float_repr(*number),
+            Cell::Text(text) => text.clone(),
+            _ => return None,
+        })
+    }
+}
+
+impl From<Value> for Cell {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Null => Cell::Null,
+            Value::Bool(flag) => Cell::Bool(flag),
+            Value::Int(number) => Cell::Int(number),
+            Value::BigInt(digits) => Cell::Float(digits.parse().unwrap_or(f64::INFINITY)),
+            Value::Float(number) => Cell::Float(number),
+            Value::Str(text) => Cell::Text(text),
+            Value::List(items) => Cell::List(items.into_iter().map(Cell::from).collect()),
+            Value::Dict(dict) => struct_of(dict),
+        }
+    }
+}
+
+fn struct_of(dict: Dict) -> Cell {
+    Cell::Struct(dict.iter().map(|(key, value)| (key.to_owned(), Cell::from(value.clone()))).collect())
+}
+
+/// What the values of a column have in common.
+#[derive(Debug, Clone, PartialEq)]
+enum Shape {
+    Leaf,
+    List(Box<Shape>),
+    Struct(Vec<(String, Shape)>),
+}
+
+/// Gives all rows the same members in the same order, null where a row lacks one: a table has one type per column.
+pub(crate) fn unify(rows: &mut [Cell]) {
+    let shape = rows.iter().fold(Shape::Leaf, |shape, row| shape.joined(row));
+    rows.iter_mut().for_each(|row| shape.fill(row));
+}
+
+impl Shape {
+    fn joined(self, cell: &Cell) -> Shape {
+        match (self, cell) {
+            (Shape::Leaf, Cell::List(items)) => Shape::List(Box::new(items.iter().fold(Shape::Leaf, Shape::joined))),
+            (Shape::List(inner), Cell::List(items)) => Shape::List(Box::new(items.iter().fold(*inner, Shape::joined))),
+            (Shape::Leaf, Cell::Struct(_)) => Shape::Struct(Vec::new()).joined(cell),
+            (Shape::Struct(mut members), Cell::Struct(cells)) => {
+                for (name, cell) in cells {
+                    match members.iter_mut().find(|(known, _)| known == name) {
+                        Some((_, shape)) => *shape = std::mem::replace(shape, Shape::Leaf).joined(cell),
+                        None => members.push((name.clone(), Shape::Leaf.joined(cell))),
+                    }
+                }
+                Shape::Struct(members)
+            }
+            (shape, _) => shape,
+        }
+    }
+
+    fn fill(&self, cell: &mut Cell) {
+        match (self, cell) {
+            (Shape::List(inner), Cell::List(items)) => items.iter_mut().for_each(|item| inner.fill(item)),
+            (Shape::Struct(members), Cell::Struct(cells)) => {
+                let mut given = std::mem::take(cells);
+                for (name, shape) in members {
+                    let at = given.iter().position(|(known, _)| known == name);
+                    let mut cell = at.map_or(Cell::Null, |at| given.swap_remove(at).1);
+                    shape.fill(&mut cell);
+                    cells.push((name.clone(), cell));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_get_each_others_members() {
+        let cell = |text| Cell::from(tacho_core::json::parse(text).unwrap());
+        let mut rows = [cell(r#"{"c": {"A": 1}, "l": [{"x": 1}]}"#), cell(r#"{"l": [{"y": 2}], "c": {"B": 2}}"#)];
+        unify(&mut rows);
+        assert_eq!(rows[0], cell(r#"{"c": {"A": 1, "B": null}, "l": [{"x": 1, "y": null}]}"#));
+        assert_eq!(rows[1], cell(r#"{"c": {"A": null, "B": 2}, "l": [{"x": null, "y": 2}]}"#));
+    }
+}

@@ -1,0 +1,69 @@
+//! JSON lines: one value a line, with the line it stood on.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use tacho_core::json::{self, Dict, Value};
+
+use super::read_text;
+use crate::Error;
+
+/// The objects of a file and where they were found.
+#[derive(Debug, Clone)]
+pub(crate) struct Lines {
+    path: PathBuf,
+    rows: Vec<Line>,
+}
+
+/// One object.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    /// From 1.
+    pub(crate) number: usize,
+    pub(crate) object: Dict,
+}
+
+impl Lines {
+    /// Reads all lines that are not blank; each must be an object.
+    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
+        let text = read_text(path)?;
+        let lines: Vec<(usize, &str)> = text.split('\n').enumerate().collect();
+        let full = lines.par_iter().filter(|(_, line)| !line.trim().is_empty());
+        let rows = full.map(|&(index, line)| parse_object(path, index + 1, line)).collect::<Result<Vec<Line>, _>>()?;
+        Ok(Lines { path: path.to_path_buf(), rows })
+    }
+
+    /// The rows in order.
+    pub(crate) fn rows(&self) -> &[Line] {
+        &self.rows
+    }
+
+    /// The rows for rearranging.
+    pub(crate) fn rows_mut(&mut self) -> &mut Vec<Line> {
+        &mut self.rows
+    }
+
+    /// Whether any row has this field.
+    pub(crate) fn has_field(&self, field: &str) -> bool {
+        self.rows.iter().any(|row| row.object.get(field).is_some())
+    }
+
+    /// The complaint that a field of a row is not what it should be.
+    pub(crate) fn wrong(&self, row: &Line, field: &str, expected: &'static str) -> Error {
+        Error::LineField { path: self.path.clone(), line: row.number, field: field.to_owned(), expected }
+    }
+
+    /// The complaint that no row has a field.
+    pub(crate) fn no_column(&self, column: &'static str) -> Error {
+        Error::NoColumn { path: self.path.clone(), column }
+    }
+}
+
+/// One line as an object.
+pub(crate) fn parse_object(path: &Path, number: usize, line: &str) -> Result<Line, Error> {
+    match json::parse(line) {
+        Ok(Value::Dict(object)) => Ok(Line { number, object }),
+        Ok(_) => Err(Error::LineNotObject { path: path.to_path_buf(), line: number }),
+        Err(source) => Err(Error::LineNotJson { path: path.to_path_buf(), line: number, source }),
+    }
+}

@@ -1,0 +1,175 @@
+//! Which files of a dataset's folder are the rows of a split, by its card or by the names of the files.
+
+use std::path::{Path, PathBuf};
+
+use super::card::{Configuration, configurations};
+use crate::Error;
+
+/// Splits and the words that stand for them in names of files and folders.
+const SPLITS: [(&str, &[&str]); 3] = [
+    ("train", &["train", "training"]),
+    ("validation", &["validation", "valid", "dev", "val"]),
+    ("test", &["test", "testing", "eval", "evaluation"]),
+];
+
+/// The kinds of files that hold rows.
+const KINDS: [(&str, &[&str]); 3] =
+    [("json", &["json", "jsonl", "ndjson"]), ("csv", &["csv"]), ("parquet", &["parquet"])];
+
+/// What is asked of a folder.
+pub(crate) struct Wanted<'w> {
+    /// The configuration, if one was named.
+    pub(crate) subset: Option<&'w str>,
+    pub(crate) split: &'w str,
+}
+
+/// The files of a split, sorted as the library sorts them.
+pub(crate) fn data_files(folder: &Path, wanted: &Wanted<'_>) -> Result<Vec<PathBuf>, Error> {
+    if folder.is_file() {
+        return Ok(vec![folder.to_path_buf()]);
+    }
+    let mut names = Vec::new();
+    collect(folder, "", &mut names)?;
+    names.sort();
+    let card = std::fs::read_to_string(folder.join("README.md")).unwrap_or_default();
+    let configurations: Vec<Configuration> =
+        configurations(&card).into_iter().filter(|found| !found.splits.is_empty()).collect();
+    let chosen = if configurations.is_empty() {
+        by_name(&names, wanted)
+    } else {
+        by_card(&names, &configurations, wanted, folder)?
+    };
+    let chosen = most_common_kind(chosen);
+    if chosen.is_empty() {
+        let split = wanted.split.to_owned();
+        return Err(Error::NoDataFiles { path: folder.to_path_buf(), split });
+    }
+    Ok(chosen.into_iter().map(|name| folder.join(name)).collect())
+}
+
+/// All files below a folder by their names from there; hidden ones are left out.
+fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<(), Error> {
+    let failed = |source| Error::Read { path: folder.to_path_buf(), source };
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.starts_with(['.', '_']) {
+            continue;
+        }
+        if path.is_dir() {
+            collect(&path, &format!("{prefix}{name}/"), names)?;
+        } else {
+            names.push(format!("{prefix}{name}"));
+        }
+    }
+    Ok(())
+}
+
+fn by_card(
+    names: &[String],
+    configurations: &[Configuration],
+    wanted: &Wanted<'_>,
+    folder: &Path,
+) -> Result<Vec<String>, Error> {
+    let known = || configurations.iter().map(|found| found.name.clone()).collect::<Vec<_>>();
+    let found = match wanted.subset {
+        Some(subset) => configurations.iter().find(|found| found.name == subset),
+        None if configurations.len() == 1 => configurations.first(),
+        None => configurations.iter().find(|found| found.default),
+    };
+    let found = found.ok_or_else(|| Error::Subset {
+        path: folder.to_path_buf(),
+        subset: wanted.subset.map(str::to_owned),
+        known: known(),
+    })?;
+    let patterns = found.splits.iter().filter(|(split, _)| split == wanted.split).flat_map(|(_, patterns)| patterns);
+    // Files come in the order of the patterns, sorted within each.
+    let files = patterns.flat_map(|pattern| names.iter().filter(|name| matches(pattern, name)));
+    Ok(files.cloned().collect())
+}
+
+/// Words of a name between anything that is no letter.
+fn words(name: &str) -> impl Iterator<Item = &str> {
+    name.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty())
+}
+
+fn by_name(names: &[String], wanted: &Wanted<'_>) -> Vec<String> {
+    let rows: Vec<&String> = names.iter().filter(|name| kind_of(name).is_some()).collect();
+    let below = |name: &str| wanted.subset.is_none_or(|subset| name.starts_with(&format!("{subset}/")));
+    let rows: Vec<&String> =
+        if rows.iter().any(|name| below(name)) { rows.into_iter().filter(|name| below(name)).collect() } else { rows };
+    let file = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
+    let folders = |name: &str| name.rsplit_once('/').map_or("", |(folders, _)| folders).to_owned();
+    let split_of = |part: &str| {
+        SPLITS.iter().find(|(_, keywords)| words(part).any(|word| keywords.contains(&word))).map(|(split, _)| *split)
+    };
+    for part in [&file as &dyn Fn(&str) -> String, &folders] {
+        if rows.iter().any(|name| split_of(&part(name)).is_some()) {
+            let wanted = |name: &&&String| split_of(&part(name)) == Some(wanted.split);
+            return rows.iter().filter(wanted).map(|name| (*name).clone()).collect();
+        }
+    }
+    if wanted.split == "train" { rows.into_iter().cloned().collect() } else { Vec::new() }
+}
+
+/// The kind of a file by its ending, a `.gz` behind it not counted.
+pub(crate) fn kind_of(name: &str) -> Option<&'static str> {
+    let extension = name.strip_suffix(".gz").unwrap_or(name).rsplit_once('.')?.1;
+    KINDS.iter().find(|(_, endings)| endings.contains(&extension)).map(|(kind, _)| *kind)
+}
+
+fn most_common_kind(names: Vec<String>) -> Vec<String> {
+    let count = |kind: &str| names.iter().filter(|name| kind_of(name) == Some(kind)).count();
+    let most = KINDS.iter().map(|(kind, _)| *kind).max_by_key(|kind| count(kind)).unwrap_or_default();
+    names.into_iter().filter(|name| kind_of(name) == Some(most)).collect()
+}
+
+/// Whether a name fits a pattern: `*` within a folder, `**` across folders, `?`, and `[…]` sets.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut chars = pattern.chars();
+    match chars.next() {
+        None => name.is_empty(),
+        Some('*') => {
+            let (rest, across) = match chars.as_str().strip_prefix('*') {
+                Some(rest) => (rest.strip_prefix('/').unwrap_or(rest), true),
+                None => (chars.as_str(), false),
+            };
+            let ends = name.char_indices().map(|(at, _)| at).chain([name.len()]);
+            ends.take_while(|&at| across || !name[..at].contains('/')).any(|at| matches(rest, &name[at..]))
+        }
+        Some('?') => name.chars().next().is_some_and(|c| c != '/' && matches(chars.as_str(), &name[c.len_utf8()..])),
+        Some('[') => {
+            let Some((set, rest)) = chars.as_str().split_once(']') else { return false };
+            name.chars().next().is_some_and(|c| in_set(set, c) && matches(rest, &name[c.len_utf8()..]))
+        }
+        Some(c) => name.strip_prefix(c).is_some_and(|name| matches(chars.as_str(), name)),
+    }
+}
+
+fn in_set(set: &str, c: char) -> bool {
+    let set: Vec<char> = set.chars().collect();
+    set.windows(3).any(|range| range[1] == '-' && (range[0]..=range[2]).contains(&c)) || set.contains(&c) && c != '-'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_paths() {
+        assert!(matches("main/test-*", "main/test-00000-of-00001.parquet"));
+        assert!(!matches("*.csv", "a/b.csv") && matches("**/*.csv", "a/b.csv") && matches("**/b.csv", "b.csv"));
+        assert!(matches("x-[0-9]?.json", "x-7a.json") && !matches("x-[0-9].json", "x-a.json"));
+    }
+
+    #[test]
+    fn splits_are_found_by_words_in_names() {
+        let names: Vec<String> = ["data/train-0.parquet", "data/val_1.parquet", "notes.txt"].map(str::to_owned).into();
+        let files = |split| by_name(&names, &Wanted { subset: None, split });
+        assert_eq!(files("train"), ["data/train-0.parquet"]);
+        assert_eq!(files("validation"), ["data/val_1.parquet"]);
+        let names: Vec<String> = ["b.jsonl".to_owned(), "a.jsonl".to_owned()].into();
+        assert_eq!(by_name(&names, &Wanted { subset: None, split: "train" }).len(), 2);
+        assert!(by_name(&names, &Wanted { subset: None, split: "test" }).is_empty());
+    }
+}

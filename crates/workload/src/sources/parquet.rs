@@ -1,0 +1,67 @@
+//! Parquet files: how many rows, and the rows of one group at a time.
+
+use std::fs::File;
+use std::path::Path;
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
+
+use super::cell::Cell;
+use crate::Error;
+
+/// An open file.
+pub(crate) struct ParquetFile {
+    reader: SerializedFileReader<File>,
+}
+
+impl ParquetFile {
+    /// Opens a file and reads its footer.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+        let reader = SerializedFileReader::new(file).map_err(|source| broken(path, source))?;
+        Ok(ParquetFile { reader })
+    }
+
+    /// The number of rows of each group.
+    pub(crate) fn groups(&self) -> Vec<usize> {
+        self.reader.metadata().row_groups().iter().map(|group| group.num_rows() as usize).collect()
+    }
+
+    /// The rows of a group.
+    pub(crate) fn rows(&self, group: usize, path: &Path) -> Result<Vec<Cell>, Error> {
+        let group = self.reader.get_row_group(group).map_err(|source| broken(path, source))?;
+        let rows = group.get_row_iter(None).map_err(|source| broken(path, source))?;
+        rows.map(|row| row.map(cell_of_row).map_err(|source| broken(path, source))).collect()
+    }
+}
+
+fn broken(path: &Path, source: parquet::errors::ParquetError) -> Error {
+    Error::Parquet { path: path.to_path_buf(), source }
+}
+
+fn cell_of_row(row: Row) -> Cell {
+    Cell::Struct(row.into_columns().into_iter().map(|(name, field)| (name, cell_of(field))).collect())
+}
+
+fn cell_of(field: Field) -> Cell {
+    match field {
+        Field::Null => Cell::Null,
+        Field::Bool(flag) => Cell::Bool(flag),
+        Field::Byte(number) => Cell::Int(i64::from(number)),
+        Field::Short(number) => Cell::Int(i64::from(number)),
+        Field::Int(number) => Cell::Int(i64::from(number)),
+        Field::Long(number) => Cell::Int(number),
+        Field::UByte(number) => Cell::Int(i64::from(number)),
+        Field::UShort(number) => Cell::Int(i64::from(number)),
+        Field::UInt(number) => Cell::Int(i64::from(number)),
+        Field::ULong(number) => i64::try_from(number).map_or(Cell::Float(number as f64), Cell::Int),
+        Field::Float(number) => Cell::Float(f64::from(number)),
+        Field::Double(number) => Cell::Float(number),
+        Field::Str(text) => Cell::Text(text),
+        Field::Bytes(bytes) => Cell::Bytes(bytes.data().to_vec()),
+        Field::Group(row) => cell_of_row(row),
+        Field::ListInternal(list) => Cell::List(list.elements().iter().cloned().map(cell_of).collect()),
+        // No dataset reads dates, decimals or maps.
+        other => Cell::Text(other.to_string()),
+    }
+}

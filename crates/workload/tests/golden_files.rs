@@ -1,0 +1,83 @@
+//! Datasets that read a file: every recorded workload, made again byte for byte, and the generators they leave behind.
+
+#![expect(clippy::unwrap_used, reason = "a broken golden file fails the test")]
+
+mod support;
+
+use support::{Case, assert_made_again, cases, run, tokenizer};
+use tacho_testkit::{golden_json, golden_path, golden_text};
+use tacho_workload::{Error, RangeRatio, SlicesSpec, slices};
+
+#[test]
+fn recorded_sharegpt_workloads_are_made_again() {
+    assert_made_again("sharegpt-", 11);
+}
+
+#[test]
+fn recorded_burstgpt_workloads_are_made_again() {
+    assert_made_again("burstgpt-", 4);
+}
+
+#[test]
+fn recorded_custom_workloads_are_made_again() {
+    let names = ["all-", "general-", "gpt2-", "mistral-", "no-", "number-", "numeric-", "oversample", "template-"];
+    let counts = [2, 1, 2, 2, 1, 1, 1, 1, 1];
+    for (name, count) in names.into_iter().zip(counts) {
+        assert_made_again(&format!("custom-{name}"), count);
+    }
+}
+
+#[test]
+fn recorded_spec_bench_workloads_are_made_again() {
+    assert_made_again("spec-bench-", 5);
+}
+
+#[test]
+fn recorded_speed_bench_workloads_are_made_again() {
+    assert_made_again("speed-bench-", 5);
+}
+
+#[test]
+fn recorded_timed_traces_are_made_again() {
+    assert_made_again("timed-trace-", 7);
+}
+
+#[test]
+fn recorded_slices_are_made_again() {
+    let cases = cases("txt-slices-");
+    assert_eq!(cases.len(), 6);
+    let text = golden_text("data/corpus.txt");
+    for case in cases {
+        let spec = SlicesSpec {
+            seed: case.int("--seed", 0),
+            num_prompts: case.int("--num-prompts", 1000),
+            input_len: case.int("--input-len", 1024),
+            output_len: case.int("--output-len", 128),
+            range_ratio: RangeRatio::parse(case.flag("--range-ratio").unwrap_or("0.0")).unwrap(),
+        };
+        let made = slices(&spec, &text, case.tokenizer()).unwrap();
+        assert_eq!(made, golden_text(&format!("datasets/{}.jsonl", case.name)), "{}", case.name);
+    }
+    let spec = SlicesSpec { seed: 0, num_prompts: 1, input_len: 1, output_len: 1, range_ratio: RangeRatio::both(0.0) };
+    assert!(matches!(slices(&spec, "", tokenizer("gpt2")), Err(Error::NoTokens)));
+}
+
+#[test]
+fn recorded_errors_are_errors() {
+    let all = golden_json("datasets/errors.json");
+    let names = [
+        ("custom-not-jsonl", ".jsonl"),
+        ("custom-no-prompt-column", "\"prompt\""),
+        ("custom-no-output-tokens", "\"output_tokens\""),
+        ("spec-bench-no-turns", "\"turns\""),
+        ("spec-bench-empty-category", "cannot choose from an empty sequence"),
+        ("speed-bench-not-a-folder", "is not a directory"),
+        ("timed-trace-missing-label", "--timed-trace-label-input-length"),
+    ];
+    for (name, fragment) in names {
+        let entry = all.as_array().unwrap().iter().find(|entry| entry["name"] == name).unwrap();
+        let error = run(&Case::from_error(entry)).map(|(sampled, _)| sampled.requests.len()).expect_err(name);
+        assert!(error.to_string().contains(fragment), "{name}: {error}");
+    }
+    assert!(golden_path("data/custom.jsonl").is_file());
+}
