@@ -225,9 +225,9 @@ fn process(tls: &mut ClientConnection, mut socket: &Socket) -> io::Result<()> {
     // The server should learn why; whether that works makes no difference.
     let _ = tls.write_tls(&mut socket);
     Err(match error {
-        rustls::Error::InvalidCertificate(_) => io::Error::other(format!(
-            "TLS: {error}: pass --insecure, or name the file of the certificate's authority in SSL_CERT_FILE"
-        )),
+        rustls::Error::InvalidCertificate(_) => {
+            io::Error::other(format!("TLS: {error}: name the file of its authority with --ca-file, or pass --insecure"))
+        }
         error => io::Error::other(format!("TLS: {error}")),
     })
 }

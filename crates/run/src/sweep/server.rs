@@ -70,8 +70,7 @@ impl ResetKind {
 fn caller(address: &str, timeout: Duration) -> Result<Caller, Failure> {
     let failed = |error: tacho_client::Error| Failure::new("RequestException", error.to_string());
     let url = Url::parse(&format!("{address}/v1/completions")).map_err(failed)?;
-    let endpoint =
-        EndpointSpec { connect_timeout: timeout, timeout: timeout, ..EndpointSpec::new(url, BackendKind::OpenAi) };
+    let endpoint = EndpointSpec { connect_timeout: timeout, timeout, ..EndpointSpec::new(url, BackendKind::OpenAi) };
     Caller::new(&endpoint, "", timeout).map_err(failed)
 }
 
