@@ -50,9 +50,9 @@ pub enum OfflineWorkload {
     /// Sampled: the measured requests, and the unmeasured ones under a seed of their own.
     Sample {
         /// The measured ones.
-        measured: WorkloadSpec,
+        measured: Box<WorkloadSpec>,
         /// Those before them.
-        warmup: Option<WorkloadSpec>,
+        warmup: Option<Box<WorkloadSpec>>,
     },
     /// Read from a file that an earlier run saved; the first ones warm up.
     File {

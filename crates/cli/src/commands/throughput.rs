@@ -160,8 +160,7 @@ fn served(args: &ThroughputArgs, stop: &StopSignal, sink: &dyn EventSink) -> any
     let variable = |name: &str| std::env::var(name).ok();
     let workload = match throughput_workload(args)? {
         OfflineWorkload::File { path, .. } => WorkloadPlan::File(path),
-        OfflineWorkload::Sample { measured, .. } => {
-            let spec = Box::new(measured);
+        OfflineWorkload::Sample { measured: spec, .. } => {
             WorkloadPlan::Sample { spec, num_prompts: args.num_prompts, align: false, self_timed: false }
         }
     };

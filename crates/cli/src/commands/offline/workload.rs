@@ -13,8 +13,9 @@ pub(crate) fn throughput(args: &ThroughputArgs) -> anyhow::Result<OfflineWorkloa
     if let Some(path) = &args.workload {
         return Ok(OfflineWorkload::File { path: path.into(), warmups });
     }
-    let measured = spec(args, args.engine.seed, args.num_prompts)?;
-    let warmup = (warmups > 0).then(|| spec(args, args.engine.seed + 1, args.num_warmups)).transpose()?;
+    let boxed = |seed, num_prompts| spec(args, seed, num_prompts).map(Box::new);
+    let measured = boxed(args.engine.seed, args.num_prompts)?;
+    let warmup = (warmups > 0).then(|| boxed(args.engine.seed + 1, args.num_warmups)).transpose()?;
     Ok(OfflineWorkload::Sample { measured, warmup })
 }
 
