@@ -226,6 +226,11 @@ impl<'c> ClientWorker<'c> {
             // As upstream has it: a text that is not whole is none.
             row.text.clear();
         }
+        let events = row.chunks.len() as u64;
+        if !row.outcome.is_complete() || row.usage.completion_tokens.is_some_and(|tokens| tokens <= events) {
+            // No event brought more than one token, as almost always: nobody will ask where each one's text ended.
+            row.text_ends = Vec::new();
+        }
         self.finished.push(row);
     }
 
