@@ -4,6 +4,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use base64::Engine;
 use serde_json::Value;
 use tacho_testkit::{golden_files, golden_text};
 
@@ -22,7 +23,7 @@ const LEFT_OUT: [(&str, &str); 8] = [
     ("failures", "failures are cut differently by the scripted server"),
 ];
 
-/// Flags of features that this build does not have make argparse's exit code.
+/// A command line that is not understood.
 const USAGE: i32 = 2;
 
 fn recorded(case: &Value) -> Vec<Asked> {
@@ -63,12 +64,16 @@ fn keys(text: &str) -> Vec<String> {
     }
 }
 
-/// Runs one command line of a case; false when this build lacks one of its flags.
+/// Runs one command line of a case; false when it is not understood.
 fn check(name: &str, case: &Value, folder: &str) -> bool {
     let server = Scripted::start(case["server_script"].clone());
     let place = Place::new();
     for (file, content) in case["files_given"].as_object().into_iter().flatten() {
-        std::fs::write(place.path().join(file), content.as_str().unwrap_or_default()).unwrap();
+        let bytes = match content["b64"].as_str() {
+            Some(code) => base64::engine::general_purpose::STANDARD.decode(code).unwrap(),
+            None => content.as_str().unwrap_or_default().as_bytes().to_vec(),
+        };
+        std::fs::write(place.path().join(file), bytes).unwrap();
     }
     let port = server.address.port().to_string();
     let argv: Vec<String> =
@@ -92,7 +97,10 @@ fn check(name: &str, case: &Value, folder: &str) -> bool {
     // The server's own tokenizer is asked under the served name, which upstream forgets.
     let comparable = |asked: Vec<Asked>| -> Vec<Asked> {
         let renamed = name.contains("served-model-name") || name.contains("model-from-server");
-        asked.into_iter().filter(|asked| !(renamed && asked.path.contains("tokenize"))).collect()
+        let kept = asked.into_iter().filter(|asked| !(renamed && asked.path.contains("tokenize")));
+        // A form has a boundary of its own each time; the client's tests compare its parts.
+        kept.map(|asked| if asked.path.contains("/audio/") { Asked { body: String::new(), ..asked } } else { asked })
+            .collect()
     };
     // What upstream finds out after its first calls is refused before them here.
     if expected == 0 && !case["requests"].is_null() {
@@ -155,5 +163,6 @@ fn runs_send_and_write_what_the_recorded_ones_did() {
     });
     let lacking = lacking.into_inner().unwrap();
     let run = cases.len() - lacking.len();
-    assert!(run >= 65, "only {run} runs were compared; not understood: {lacking:?}");
+    assert!(lacking.is_empty(), "not understood: {lacking:?}");
+    assert!(run >= 90, "only {run} runs were compared");
 }
