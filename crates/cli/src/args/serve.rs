@@ -91,7 +91,7 @@ pub(crate) struct ContentArgs {
     pub(crate) frequency_penalty: Option<f64>,
     pub(crate) presence_penalty: Option<f64>,
     pub(crate) repetition_penalty: Option<f64>,
-    /// Any JSON; only an object passes [`check`].
+    /// Any JSON; only an object passes [`check()`].
     pub(crate) extra_body: Option<Value>,
     pub(crate) request_id_prefix: String,
 }
