@@ -273,9 +273,9 @@ fn top_help() -> String {
          reports the same numbers.\n\ncommands:\n",
     );
     for command in COMMANDS {
-        let names: Vec<String> = command.spellings.iter().map(|spelling| spelling.join(" ")).collect();
-        out += &format!("  {:20}  {}\n", names.join(", "), command.table.about);
+        out += &format!("  {:20}  {}\n", command.spellings[0].join(" "), command.table.about);
     }
+    out += "\nWhat vLLM has too is also found below bench, as in `tacho bench serve`.\n";
     out += "\nexamples:\n";
     for (line, what) in COMMANDS.iter().filter_map(|command| command.table.examples.last()) {
         out += &format!("  {line}\n      {what}\n");
