@@ -51,8 +51,8 @@ static FLAGS: &[Flag] = &[
     row(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Port to listen on; 0 takes a free one."),
     row(&["--model"], Str, "NAME", Preset::Str("tacho-sim"), &SERVER, "Model name that it lists and answers to."),
     row(&["--tokenizer"], Str, "NAME", Unset, &SERVER,
-        "Tokenizer that turns prompts into tokens and back. A Hub id or a folder; without it tokens are counted \
-         roughly, from the text."),
+        "Tokenizer that turns prompts into tokens and back. A Hub id or a folder; without it the built-in one \
+         of GPT-2."),
     row(&["--lora-modules"], OneOrMore, "NAME", Unset, &SERVER,
         "Adapter names that it lists and answers to as well."),
     row(&["--start-delay"], Float, "SEC", Preset::Float(0.0), &SERVER,

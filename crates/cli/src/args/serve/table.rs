@@ -429,7 +429,7 @@ static FLAGS: &[Flag] = &[
     own(&["--strict-parity"], Switch, "", Off,
         "Follow vLLM's command even where tacho does better."),
     own(&["--dry-run"], Switch, "", Off,
-        "Check everything and show the plan, but send nothing."),
+        "Make the workload and show it, but send none of it. Only a missing --model is asked of the server."),
     own(&["--save-workload"], Str, "FILE", Unset,
         "Write the requests and their send times, for --workload."),
     own(&["--workload"], Str, "FILE", Unset,
