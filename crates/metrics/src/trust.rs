@@ -79,6 +79,13 @@ pub enum TrustVerdict {
         /// Busy share of its busiest worker.
         busiest: f64,
     },
+    /// It was kept from reading by other work on its cores.
+    Starved {
+        /// Share of events whose arrival is not known.
+        blurred_share: f64,
+        /// Busy share of its busiest worker.
+        busiest: f64,
+    },
     /// It sent requests late.
     Late {
         /// 99th percentile of the delay, ms.
@@ -102,6 +109,8 @@ pub enum TrustVerdict {
 const BLURRED: f64 = 0.05;
 /// Busy share that does.
 const BUSY: f64 = 0.95;
+/// Busy share under which a late reader was not at its limit but off its core.
+const IDLE: f64 = 0.5;
 /// Lateness of dispatch that makes a client late, ms.
 const LATE_MS: f64 = 1.0;
 /// Share of the planned rate that must be delivered.
@@ -149,7 +158,11 @@ impl Trust {
         let busiest = self.busy.iter().copied().fold(0.0, f64::max);
         let p99_ms = self.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0)).unwrap_or(0.0);
         if events >= ENOUGH_EVENTS && (self.blurred_share > BLURRED || (busiest > BUSY && self.blurred_share > 0.0)) {
-            return TrustVerdict::Saturated { blurred_share: self.blurred_share, busiest };
+            let blurred_share = self.blurred_share;
+            return match busiest < IDLE {
+                true => TrustVerdict::Starved { blurred_share, busiest },
+                false => TrustVerdict::Saturated { blurred_share, busiest },
+            };
         }
         if p99_ms > LATE_MS {
             return TrustVerdict::Late { p99_ms };
@@ -177,6 +190,11 @@ impl Trust {
             TrustVerdict::Ok => format!("client: ok, measurement error p99 {:.2} ms", self.error_p99_ms),
             TrustVerdict::Saturated { blurred_share, busiest } => format!(
                 "client: SATURATED, {:.0} % of events coalesced, busiest worker {:.0} %: use more workers or fewer streams",
+                percent(*blurred_share),
+                percent(*busiest)
+            ),
+            TrustVerdict::Starved { blurred_share, busiest } => format!(
+                "client: STARVED, {:.0} % of events read late while its busiest worker was {:.0} % busy: other work holds its cores, free one",
                 percent(*blurred_share),
                 percent(*busiest)
             ),
@@ -257,6 +275,13 @@ mod tests {
         let worker = WorkerUse { busy: 0.99, events: 1000, late_coalesced: 310, ..WorkerUse::default() };
         let trust = trust(&samples(0.0), worker);
         assert!(trust.text().starts_with("client: SATURATED, 31 % of events coalesced"), "{}", trust.text());
+    }
+
+    #[test]
+    fn a_client_that_reads_late_without_working_is_starved() {
+        let worker = WorkerUse { busy: 0.02, events: 1000, late_coalesced: 70, ..WorkerUse::default() };
+        let trust = trust(&samples(0.0), worker);
+        assert!(trust.text().starts_with("client: STARVED, 7 % of events read late while"), "{}", trust.text());
     }
 
     #[test]
