@@ -97,14 +97,16 @@ impl Sink for Collect {
     }
 
     fn body(&mut self, bytes: &[u8]) -> bool {
-        match &mut self.inflate {
-            None => self.response.body.extend_from_slice(bytes),
-            Some(inflate) => match inflate.feed(bytes) {
-                Ok(plain) => self.response.body.extend(plain),
-                Err(_) => self.fault = true,
-            },
-        }
-        self.fault |= self.response.body.len() > MAX_BODY;
+        let body = &mut self.response.body;
+        let mut take = |bytes: &[u8]| {
+            body.extend_from_slice(bytes);
+            body.len() <= MAX_BODY
+        };
+        let wanted = match &mut self.inflate {
+            None => take(bytes),
+            Some(inflate) => inflate.feed(bytes, &mut take).unwrap_or(false),
+        };
+        self.fault |= !wanted;
         !self.fault
     }
 }

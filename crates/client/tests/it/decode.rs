@@ -152,6 +152,38 @@ fn a_tool_call_alone_is_an_answer() {
 }
 
 #[test]
+fn what_is_not_streamed_is_read_whole() {
+    let of = |name: &str, body: &str| {
+        let backend = BackendKind::from_name(name).unwrap();
+        read(backend, Rules::Standard, &expected(backend, r#"{"stream": false}"#), &[body.as_bytes()])
+    };
+    let usage = r#""usage": {"prompt_tokens": 3, "completion_tokens": 2, "completion_tokens_details": {"reasoning_tokens": 1}}"#;
+    let own = r#""usage": {"input_tokens": 3, "output_tokens": 2, "output_tokens_details": {"reasoning_tokens": 1}}"#;
+    for (name, body) in [
+        ("openai", format!(r#"{{"choices": [{{"text": "a\n"}}, {{"text": "b"}}], {usage}}}"#)),
+        ("sglang", format!(r#"{{"choices": [{{"text": "a\n"}}], {usage}}}"#)),
+        ("openai-chat", format!(r#"{{"choices": [{{"message": {{"reasoning": "r", "content": "a\n"}}}}], {usage}}}"#)),
+        ("openai-audio", format!(r#"{{"text": "a\n", {usage}}}"#)),
+        (
+            "openai-responses",
+            format!(
+                r#"{{"error": null, "output": [{{"type": "reasoning"}}, {{"content": [{{"text": "a"}}, {{"text": "\n"}}]}}], {own}}}"#
+            ),
+        ),
+    ] {
+        let row = of(name, &body);
+        assert_eq!((&row.outcome, text(&row), row.chunks.len()), (&Outcome::Complete, "a\n", 0), "{name}");
+        let counts = (row.usage.prompt_tokens, row.usage.completion_tokens, row.reasoning_tokens);
+        assert_eq!(counts, (Some(3), Some(2), Some(1)), "{name}");
+    }
+    let tools = format!(r#"{{"choices": [{{"message": {{"content": null, "tool_calls": [{{}}]}}}}], {usage}}}"#);
+    assert_eq!(of("openai-chat", &tools).outcome, Outcome::Complete);
+    assert_eq!(failure(&of("openai-chat", r#"{"choices": []}"#)), Some(FailureKind::Empty));
+    let error = of("openai-responses", r#"{"status": "failed", "error": {"message": "m"}, "output": []}"#);
+    assert_eq!(failure(&error), Some(FailureKind::ErrorInStream));
+}
+
+#[test]
 fn byte_encodings_are_read_as_asked() {
     let backend = BackendKind::OpenAiEmbeddings;
     for (encoding, tokens) in [("bytes", 6), ("bytes_only", 3)] {

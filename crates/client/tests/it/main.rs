@@ -1,6 +1,7 @@
 //! The client over real sockets, against recorded requests and answers.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod bad_servers;
 mod behaviour;
 mod decode;
 mod http2;
