@@ -97,7 +97,7 @@ impl Exchange {
 
     /// Whether the first token is still awaited `limit` after this attempt began.
     pub(super) fn is_silent(&self, now: Stamp, limit: Duration) -> bool {
-        !self.answer.decoder.is_whole() && self.answer.row.chunks.is_empty() && now.since(self.began) > limit
+        !self.answer.decoder.is_whole() && self.answer.row.chunks.is_empty() && now.since(self.began) >= limit
     }
 
     /// Takes bytes that arrived at `stamp`; tells how many token events they held.

@@ -18,12 +18,11 @@ use crate::StampSource;
 use crate::transport::http2::Http2;
 use crate::transport::link::Link;
 use crate::transport::sys::{self, Interest, Poller, Ready};
+use limits::Timers;
 use slot::Slot;
 
 /// One read takes at most this much; far more than a stream has waiting.
 const BUFFER: usize = 256 << 10;
-/// How often time limits are looked at.
-const SWEEP: Duration = Duration::from_millis(100);
 /// Being this late lets events pile up that came one by one.
 const LATE: Duration = Duration::from_micros(500);
 
@@ -38,11 +37,10 @@ pub struct ClientWorker<'c> {
     ready: Vec<Ready>,
     buffer: Box<[u8]>,
     finished: Vec<Observation>,
-    /// Requests to be sent anew at the next look at time limits, so that a server in trouble is not overrun.
-    again: Vec<Exchange>,
+    timers: Timers,
+    has_exact_limits: bool,
     wall: WallClock,
     tokens: u64,
-    next_sweep: Stamp,
     started: Stamp,
     waited_ns: u64,
     /// When the last wait ended; what happens until the next one is work.
@@ -69,10 +67,10 @@ impl<'c> ClientWorker<'c> {
             ready: Vec::new(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
             finished: Vec::new(),
-            again: Vec::new(),
+            timers: Timers::new(now),
+            has_exact_limits: limits::has_exact_limits(&client.endpoint),
             wall: WallClock::new(client.clock),
             tokens: 0,
-            next_sweep: now,
             started: now,
             waited_ns: 0,
             woke: now,
@@ -128,6 +126,7 @@ impl<'c> ClientWorker<'c> {
         let interest = Interest::ReadWrite;
         self.slots[token] = Some(Slot { link, exchange, http2: None, interest, began, deadline, kept: false });
         self.opening += 1;
+        self.set_limits(token);
         Ok(())
     }
 
@@ -137,6 +136,7 @@ impl<'c> ClientWorker<'c> {
             let deadline = self.deadline(&exchange);
             let slot = self.slots[token].as_mut().expect("idle connections exist");
             (slot.exchange, slot.deadline) = (Some(exchange), deadline);
+            self.set_limits(token);
             self.flush(token);
             return;
         }
@@ -177,7 +177,7 @@ impl<'c> ClientWorker<'c> {
     fn poll(&mut self, timeout: Duration) {
         let mut ready = std::mem::take(&mut self.ready);
         let before = self.client.clock.now();
-        let waited = self.poller.wait(timeout, &mut ready);
+        let waited = self.poller.wait(timeout.min(self.timers.next().since(before)), &mut ready);
         let now = self.client.clock.now();
         self.waited_ns += now.0 - before.0;
         self.last_work = before.since(self.woke);
@@ -188,9 +188,8 @@ impl<'c> ClientWorker<'c> {
             self.handle(event);
         }
         self.ready = ready;
-        if now >= self.next_sweep {
-            self.next_sweep = now + SWEEP;
-            self.sweep(now);
+        if now >= self.timers.next() {
+            self.on_time(now);
         }
     }
 
@@ -288,8 +287,8 @@ impl Worker for ClientWorker<'_> {
                 self.finish(exchange, Outcome::failed(FailureKind::Aborted, "the run was stopped"));
             }
         }
-        for exchange in std::mem::take(&mut self.again) {
-            self.finish(Box::new(exchange), Outcome::failed(FailureKind::Aborted, "the run was stopped"));
+        for exchange in self.timers.take_again() {
+            self.finish(exchange, Outcome::failed(FailureKind::Aborted, "the run was stopped"));
         }
         done.append(&mut self.finished);
     }

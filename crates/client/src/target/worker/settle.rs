@@ -49,9 +49,8 @@ impl ClientWorker<'_> {
             retries: old.retries + 1,
             ..Observation::released(old.index, old.due, old.released)
         };
-        let mut exchange = Exchange::new(row, prepared.bytes.clone(), &prepared.expected, &self.client.endpoint);
-        exchange.began = self.client.clock.now();
-        self.again.push(exchange);
+        let exchange = Exchange::new(row, prepared.bytes.clone(), &prepared.expected, &self.client.endpoint);
+        self.timers.send_again(Box::new(exchange), self.client.clock.now());
     }
 
     /// The request on this connection has come to an end, one way or another.
