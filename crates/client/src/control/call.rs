@@ -43,6 +43,11 @@ impl Caller {
         Ok(Caller { endpoint, route, base_path: base_path.to_owned(), timeout })
     }
 
+    /// The same with another patience.
+    pub fn with_timeout(&self, timeout: Duration) -> Caller {
+        Caller { timeout, ..self.clone() }
+    }
+
     /// The URL of `path`, for messages.
     pub fn url(&self, path: &str) -> String {
         self.endpoint.url.with_path(&format!("{}{path}", self.base_path)).to_string()

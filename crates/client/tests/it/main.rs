@@ -4,6 +4,7 @@
 mod bad_servers;
 mod behaviour;
 mod decode;
+mod fuzz;
 mod http2;
 mod proxy;
 mod scale;
