@@ -161,7 +161,8 @@ pub fn proxy_for(url: &Url, get: &dyn Fn(&str) -> Option<String>) -> Result<Opti
     let bypassed = either("NO_PROXY").is_some_and(|list| {
         list.split(',').map(str::trim).any(|entry| {
             let entry = entry.trim_start_matches('.');
-            entry == "*" || entry == url.host || (!entry.is_empty() && url.host.ends_with(&format!(".{entry}")))
+            let (entry, host) = (entry.to_ascii_lowercase(), url.host.to_ascii_lowercase());
+            entry == "*" || entry == host || (!entry.is_empty() && host.ends_with(&format!(".{entry}")))
         })
     });
     if bypassed {
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!(proxy(&environment(&[("HTTP_PROXY", "http://p:1")])), Some("p:1".into()));
         assert_eq!(proxy(&environment(&[("http_proxy", "p:1"), ("HTTP_PROXY", "q:2")])), Some("p:1".into()));
         assert_eq!(proxy(&environment(&[("HTTPS_PROXY", "p:1")])), None);
-        assert_eq!(proxy(&environment(&[("HTTP_PROXY", "p:1"), ("NO_PROXY", "x, .example")])), None);
+        assert_eq!(proxy(&environment(&[("HTTP_PROXY", "p:1"), ("NO_PROXY", "x, .Example")])), None);
     }
 
     #[test]

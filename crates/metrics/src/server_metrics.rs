@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// Metrics are those of vLLM.
-const PREFIX: &str = "vllm:";
+/// What the process says of itself rather than of its work.
+const ASIDE: [&str; 2] = ["python_", "process_"];
+/// Gauges that are shares of a whole end like this.
+const SHARES: [&str; 4] = ["_perc", "_ratio", "_rate", "_usage"];
 
 /// What a series holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,9 +101,20 @@ impl ServerMetrics {
         self.series.is_empty()
     }
 
-    /// The series of that name, without the prefix.
+    /// The series of that name.
     pub fn get(&self, name: &str) -> Option<&Series> {
-        self.series.iter().find(|series| series.name.strip_prefix(PREFIX) == Some(name))
+        self.series.iter().find(|series| series.name == name)
+    }
+
+    /// Tokens found in the prefix cache among those looked for, where the server is one that counts them.
+    pub fn prefix_cache_hit_rate(&self) -> Option<f64> {
+        const COUNTERS: [(&str, &str); 2] = [
+            ("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total"),
+            ("sglang:cached_tokens_total", "sglang:prompt_tokens_total"),
+        ];
+        let growth = |name: &str| self.get(name).and_then(Series::growth);
+        let rate = |(hits, queries)| Some(growth(hits)? / growth(queries).filter(|&queries| queries > 0.0)?);
+        COUNTERS.into_iter().find_map(rate)
     }
 
     /// Counts times from `origin`.
@@ -118,7 +131,7 @@ fn values(page: &str) -> BTreeMap<&str, (SeriesKind, f64)> {
         if let Some(declared) = line.strip_prefix("# TYPE ") {
             let kind = declared.split_once(' ').and_then(|(name, kind)| Some((name, series_kind(kind.trim())?)));
             kinds.extend(kind);
-        } else if line.starts_with(PREFIX) {
+        } else if !line.starts_with('#') && !ASIDE.iter().any(|aside| line.starts_with(aside)) {
             let Some((name, value)) = sample(line) else { continue };
             let Some(&kind) = kinds.get(name) else { continue };
             let entry = sums.entry(name).or_insert((kind, 0.0, 0));
@@ -129,7 +142,7 @@ fn values(page: &str) -> BTreeMap<&str, (SeriesKind, f64)> {
     let settled = sums.into_iter().filter(|(name, _)| !name.ends_with("_info") && !name.ends_with("_created"));
     settled
         .map(|(name, (kind, sum, count))| {
-            let share = kind == SeriesKind::Gauge && name.ends_with("_perc");
+            let share = kind == SeriesKind::Gauge && SHARES.iter().any(|end| name.ends_with(end));
             (name, (kind, if share { sum / f64::from(count) } else { sum }))
         })
         .collect()
@@ -143,11 +156,14 @@ fn series_kind(text: &str) -> Option<SeriesKind> {
     }
 }
 
-/// Name and value of a line; labels may hold blanks, so that the value is what follows the last one.
+/// Name and value of a line. Labels may hold blanks, and a time may follow the value.
 fn sample(line: &str) -> Option<(&str, f64)> {
-    let (head, value) = line.trim_end().rsplit_once(' ')?;
-    let name = head.split('{').next()?.trim_end();
-    Some((name, value.parse().ok()?))
+    let name = &line[..line.find(['{', ' '])?];
+    let rest = match line[name.len()..].starts_with('{') {
+        true => &line[line.rfind('}')? + 1..],
+        false => &line[name.len()..],
+    };
+    Some((name, rest.split_ascii_whitespace().next()?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -176,8 +192,34 @@ mod tests {
         metrics.add(1.0, PAGE);
         let names: Vec<&str> = metrics.series.iter().map(|series| series.name.as_str()).collect();
         assert_eq!(names, ["vllm:kv_cache_usage_perc", "vllm:num_requests_running", "vllm:prefix_cache_hits_total"]);
-        assert_eq!(metrics.get("num_requests_running").unwrap().values, [5.0]);
-        assert_eq!(metrics.get("kv_cache_usage_perc").unwrap().values, [0.375]);
+        assert_eq!(metrics.get("vllm:num_requests_running").unwrap().values, [5.0]);
+        assert_eq!(metrics.get("vllm:kv_cache_usage_perc").unwrap().values, [0.375]);
+    }
+
+    #[test]
+    fn other_servers_have_other_names() {
+        let sglang = "# TYPE sglang:num_running_reqs gauge\n\
+            sglang:num_running_reqs{model_name=\"m\"} 3.0\n\
+            # TYPE sglang:token_usage gauge\n\
+            sglang:token_usage{tp_rank=\"0\"} 0.5 1700000000000\n\
+            sglang:token_usage{tp_rank=\"1\"} 0.1 1700000000000\n\
+            # TYPE sglang:prompt_tokens_total counter\n\
+            sglang:prompt_tokens_total{model_name=\"m\"} 10.0\n\
+            # TYPE sglang:cached_tokens_total counter\n\
+            sglang:cached_tokens_total{model_name=\"m\"} 2.0\n";
+        let mut metrics = ServerMetrics::default();
+        metrics.add(0.0, sglang);
+        metrics.add(1.0, &sglang.replace(" 10.0", " 30.0").replace("} 2.0", "} 7.0"));
+        assert_eq!(metrics.get("sglang:num_running_reqs").unwrap().max(), Some(3.0));
+        assert_eq!(metrics.get("sglang:token_usage").unwrap().values[0], 0.3);
+        assert_eq!(metrics.prefix_cache_hit_rate(), Some(0.25));
+        let tgi = "# TYPE tgi_queue_size gauge\ntgi_queue_size 4\n# TYPE tgi_request_success counter\n\
+            tgi_request_success 12\n# TYPE tgi_request_duration histogram\ntgi_request_duration_bucket{le=\"1\"} 2\n";
+        let mut metrics = ServerMetrics::default();
+        metrics.add(0.0, tgi);
+        let names: Vec<&str> = metrics.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["tgi_queue_size", "tgi_request_success"]);
+        assert_eq!(metrics.prefix_cache_hit_rate(), None);
     }
 
     #[test]
@@ -194,9 +236,9 @@ mod tests {
         assert_eq!((both.times.len(), lengths), (5, vec![5; 3]));
         metrics.shift(1.0);
         assert_eq!(metrics.times, [0.0, 1.0, 2.0, 3.0]);
-        let running = metrics.get("num_requests_running").unwrap();
+        let running = metrics.get("vllm:num_requests_running").unwrap();
         assert!(running.values[0].is_nan() && running.values[3].is_nan());
         assert_eq!((running.mean(), running.max()), (Some(6.0), Some(7.0)));
-        assert_eq!(metrics.get("prefix_cache_hits_total").unwrap().growth(), Some(5.0));
+        assert_eq!(metrics.get("vllm:prefix_cache_hits_total").unwrap().growth(), Some(5.0));
     }
 }

@@ -25,8 +25,8 @@ pub struct Truth {
     pub ttft_first_answer: Option<Statistics>,
     /// Time between tokens where events brought several, each gap shared by the tokens that ended it; and who counted.
     pub itl_per_token: Option<(Statistics, TokenSource)>,
-    /// Tokens of reasoning among those generated; nothing when the server does not say.
-    pub reasoning_tokens: Option<u64>,
+    /// Tokens of reasoning among those generated, and the others; nothing when neither the server nor its events say.
+    pub reasoning_tokens: Option<(u64, u64)>,
     /// Requests that were sent more than once, and how often they were sent anew in all.
     pub retried: (u64, u64),
     /// From release, before the wait for a slot, to the first token event; nothing for pooling.
@@ -75,7 +75,7 @@ impl Truth {
             ttft_first_content: first_content(samples, percentiles),
             ttft_first_answer: first_answer(samples, percentiles),
             itl_per_token: per_token(samples, percentiles),
-            reasoning_tokens: successes(samples).filter_map(|sample| sample.reasoning_tokens).reduce(|a, b| a + b),
+            reasoning_tokens: reasoning_tokens(samples),
             retried: retried(samples),
             ttft_including_client_queue: tokens(|sample| sample.ttft + sample.queue_time()),
             dispatch_lateness: Statistics::of(
@@ -121,6 +121,13 @@ fn first_answer(samples: &[Sample], percentiles: &[f64]) -> Option<Statistics> {
     let differs = successes(samples)
         .any(|sample| sample.first_answer.is_some_and(|_| sample.first_answer != sample.first_content));
     differs.then(|| Statistics::of(successes(samples).filter_map(|sample| sample.first_answer).collect(), percentiles))
+}
+
+/// Of the answers whose reasoning is known: its tokens, and those of the answer itself.
+fn reasoning_tokens(samples: &[Sample]) -> Option<(u64, u64)> {
+    let counts =
+        |sample: &Sample| sample.reasoning_tokens.map(|tokens| (tokens, sample.output_len.saturating_sub(tokens)));
+    successes(samples).filter_map(counts).reduce(|(a, b), (c, d)| (a + c, b + d))
 }
 
 /// Requests whose events brought one token each take part with their plain gaps.

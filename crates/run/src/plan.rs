@@ -108,6 +108,8 @@ pub struct TrafficPlan {
     pub ready_timeout: Duration,
     /// Requests to send before the run.
     pub warmups: usize,
+    /// Whether to empty the server's caches after them.
+    pub reset_caches: bool,
     /// Whether to run the server's profiler.
     pub profile: bool,
     /// Probes per second beside the load; zero for none.

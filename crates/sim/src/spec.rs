@@ -25,6 +25,8 @@ pub struct SimSpec {
     pub profile: Profile,
     /// Tokens told in one event of a stream; the first is always told alone, as in vLLM.
     pub stream_interval: usize,
+    /// Tokens at the beginning of an answer that are reasoning, in conversations and responses.
+    pub reasoning_tokens: usize,
     /// Numbers in an embedding.
     pub embedding_size: usize,
     /// The engine's limits.
@@ -50,6 +52,7 @@ impl SimSpec {
             lora_modules: Vec::new(),
             profile,
             stream_interval: 1,
+            reasoning_tokens: 0,
             embedding_size: 384,
             engine: profile.engine(),
             faults: FaultSpec::default(),

@@ -138,6 +138,7 @@ pub(crate) struct OwnArgs {
     pub(crate) ca_file: Option<String>,
     /// Seconds.
     pub(crate) metrics_interval: f64,
+    pub(crate) reset_caches: bool,
     pub(crate) quiet: bool,
 }
 
@@ -292,6 +293,7 @@ impl From<&Values> for OwnArgs {
             retries: v.int("--retries"),
             ca_file: v.maybe_text("--ca-file"),
             metrics_interval: v.float("--metrics-interval"),
+            reset_caches: v.switch("--reset-caches"),
             quiet: v.switch("--quiet"),
         }
     }

@@ -44,6 +44,7 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
     spec.lora_modules.clone_from(&args.lora_modules);
     spec.seed = args.seed.unsigned_abs();
     spec.stream_interval = usize::try_from(args.stream_interval)?;
+    spec.reasoning_tokens = usize::try_from(args.reasoning_tokens).context("--reasoning-tokens is below 0")?;
     let engine = &mut spec.engine;
     let settings = [
         (&mut engine.max_num_seqs, args.max_num_seqs),

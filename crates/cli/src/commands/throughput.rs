@@ -208,6 +208,7 @@ fn traffic(args: &ThroughputArgs) -> anyhow::Result<TrafficPlan> {
         temperature_given: true,
         ready_timeout: Duration::ZERO,
         warmups: usize::try_from(args.num_warmups)?,
+        reset_caches: false,
         profile: false,
         probe_rate: 0.0,
         metrics_interval: Duration::ZERO,

@@ -304,6 +304,78 @@ fn tokens_are_told_from_events() {
 }
 
 #[test]
+fn reasoning_is_told_from_the_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let sim = Sim::of_profile("tiny", &["--reasoning-tokens", "12"]);
+    let long = ["--num-prompts", "3", "--random-input-len", "8", "--random-output-len", "20"];
+    for backend in ["openai-chat", "openai-responses"] {
+        let run = bench(&sim, folder.path(), &[&long[..], &["--backend", backend]].concat());
+        let own = &run.result["tacho"];
+        assert_eq!((&own["reasoning_tokens"], &own["answer_tokens"]), (&json!(36), &json!(24)), "{backend}: {own}");
+        let (first, answer) =
+            (run.result["mean_ttft_ms"].as_f64().unwrap(), own["mean_ttft_first_answer_ms"].as_f64().unwrap());
+        assert!(answer > first * 1.5, "{backend}: {first} and {answer}");
+        let shown = String::from_utf8_lossy(&run.output.stdout).into_owned();
+        for line in ["Mean TTFT, first answer token (ms):", "Reasoning tokens:", "Answer tokens:"] {
+            assert!(shown.contains(line), "{line}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn answers_that_are_not_streamed_are_timed_whole() {
+    let sim = Sim::start(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let whole = ["--extra-body", r#"{"stream": false, "stream_options": null}"#];
+    for backend in ["openai", "openai-chat", "openai-responses", "llama.cpp"] {
+        let run = bench(&sim, folder.path(), &with(&[&["--backend", backend], &whole[..]].concat()));
+        assert_eq!(run.output.status.code(), Some(0), "{backend}: {}", run.stderr());
+        assert_eq!(
+            (&run.result["completed"], &run.result["output_lens"]),
+            (&json!(4), &json!([5, 5, 5, 5])),
+            "{backend}"
+        );
+        assert_eq!(run.result["itls"], json!([[], [], [], []]), "{backend}");
+        assert!(run.result["mean_ttft_ms"].as_f64() > Some(0.0), "{backend}");
+    }
+    let strict = bench(&sim, folder.path(), &with(&[&["--strict-parity"], &whole[..]].concat()));
+    assert_eq!(strict.result["completed"], 0, "upstream takes no such answer");
+}
+
+#[test]
+fn a_run_begins_cold_when_asked_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let sim = Sim::start(&[]);
+    let one = ["--num-prompts", "1", "--random-input-len", "640", "--random-output-len", "2", "--num-warmups", "2"];
+    let hits = |flags: &[&str]| {
+        let run = bench(&sim, folder.path(), &[&one[..], flags].concat());
+        assert_eq!(run.output.status.code(), Some(0), "{}", run.stderr());
+        run.result["tacho"]["server_metrics"]["prefix_cache_hit_rate"].as_f64().unwrap()
+    };
+    assert!(hits(&[]) > 0.9);
+    assert_eq!(hits(&["--reset-caches"]), 0.0);
+    // The simulator is no SGLang.
+    let output = Command::new(TACHO)
+        .args([
+            "serve",
+            "--base-url",
+            &sim.url,
+            "--model",
+            "gpt2",
+            "--backend",
+            "sglang",
+            "--reset-caches",
+            "--tokenizer",
+        ])
+        .arg(tokenizer())
+        .args(one)
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && shown.contains("/flush_cache"), "{shown}");
+}
+
+#[test]
 fn the_servers_metrics_are_kept_as_series() {
     let folder = tempfile::tempdir().unwrap();
     let sim = Sim::of_profile("tiny", &[]);

@@ -5,6 +5,7 @@ mod backends;
 mod http2;
 mod recorded;
 mod scripted;
+mod secure;
 mod serve;
 mod signals;
 mod tacho;

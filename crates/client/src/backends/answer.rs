@@ -18,7 +18,20 @@ pub struct AnswerDecoder {
     rules: Rules,
     intake: Intake,
     failure: Option<Failure>,
+    foreign: Option<Box<Foreign>>,
 }
+
+/// A body that says it is something else than a stream of events. Some servers name their streams wrongly, so that it
+/// is read all the same; if there is no event in it, people should see what it was.
+#[derive(Debug)]
+struct Foreign {
+    mime: String,
+    start: Vec<u8>,
+}
+
+const TOO_LONG: &str = "a message is longer than any real one";
+/// Bytes of such a body that are kept.
+const START: usize = 400;
 
 #[derive(Debug)]
 enum Intake {
@@ -45,12 +58,13 @@ impl AnswerDecoder {
             BackendKind::VllmGenerate => Decoder::Generate(GenerateDecoder::new(rules, expected)),
             _ => Decoder::Choices(StreamDecoder::new(backend, rules)),
         };
-        let intake = if backend.task() == Task::Pooling || backend == BackendKind::DeepSpeedMii {
+        let unstreamed = expected.unstreamed && rules == Rules::Standard;
+        let intake = if backend.task() == Task::Pooling || backend == BackendKind::DeepSpeedMii || unstreamed {
             Intake::Whole(WholeDecoder::new(backend, rules, expected))
         } else {
             Intake::Stream(Frames::new(backend, rules), decoder)
         };
-        AnswerDecoder { rules, intake, failure: None }
+        AnswerDecoder { rules, intake, failure: None, foreign: None }
     }
 
     /// Whether the answer comes whole, so that its end is all there is to time.
@@ -58,25 +72,44 @@ impl AnswerDecoder {
         matches!(self.intake, Intake::Whole(_))
     }
 
+    /// Whether nothing in the answer marks its end, so that the framing of the body must. Upstream does not ask.
+    pub(crate) fn needs_framed_end(&self) -> bool {
+        let unmarked = match &self.intake {
+            Intake::Stream(_, decoder) => matches!(decoder, Decoder::TrtLlm(_) | Decoder::Generate(_)),
+            Intake::Whole(decoder) => decoder.is_bytes(),
+        };
+        unmarked && self.rules == Rules::Standard
+    }
+
     /// Takes note of the headers that say how to read the body.
     pub fn head(&mut self, content_type: Option<&str>, metadata: Option<&str>) {
-        if let Intake::Whole(decoder) = &mut self.intake {
-            decoder.head(content_type, metadata);
+        match &mut self.intake {
+            Intake::Whole(decoder) => decoder.head(content_type, metadata),
+            // Lines of JSON have many names.
+            Intake::Stream(_, Decoder::Generate(_)) => {}
+            Intake::Stream(..) => {
+                let mime = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+                let events = mime.is_empty() || mime.eq_ignore_ascii_case("text/event-stream");
+                self.foreign = (!events).then(|| Box::new(Foreign { mime: mime.to_owned(), start: Vec::new() }));
+            }
         }
     }
 
     /// Takes the next bytes, which arrived at `stamp`.
     pub fn feed(&mut self, bytes: &[u8], stamp: Stamp, row: &mut Observation) -> Flow {
+        if let Some(foreign) = &mut self.foreign {
+            let room = START.saturating_sub(foreign.start.len()).min(bytes.len());
+            foreign.start.extend_from_slice(&bytes[..room]);
+        }
         let failure = &mut self.failure;
-        let fits = match &mut self.intake {
-            Intake::Stream(frames, decoder) => {
-                frames.feed(bytes, &mut |message| decoder.message(message, stamp, row, failure)).ok()
-            }
-            Intake::Whole(decoder) => decoder.feed(bytes).then_some(Flow::Continue),
+        let read = match &mut self.intake {
+            Intake::Stream(frames, decoder) => frames
+                .feed(bytes, &mut |message| decoder.message(message, stamp, row, failure))
+                .map_err(|_| Failure { kind: FailureKind::Malformed, message: TOO_LONG.into() }),
+            Intake::Whole(decoder) => decoder.feed(bytes).map(|()| Flow::Continue),
         };
-        fits.unwrap_or_else(|| {
-            let message = "a message is longer than any real one".into();
-            self.failure = Some(Failure { kind: FailureKind::Malformed, message });
+        read.unwrap_or_else(|found| {
+            self.failure = Some(found);
             Flow::Stop
         })
     }
@@ -90,8 +123,7 @@ impl AnswerDecoder {
                 if anywhere || message == b"[DONE]" || is_json(message) {
                     decoder.message(message, stamp, row, failure);
                 } else if rules == Rules::Standard {
-                    let message = format!("the stream ended inside an event: {}", excerpt(message));
-                    *failure = Some(Failure { kind: FailureKind::Truncated, message });
+                    *failure = Some(unfinished(message));
                 }
             });
         }
@@ -103,7 +135,7 @@ impl AnswerDecoder {
         if let Some(failure) = self.failure.take() {
             return Outcome::Failed(failure);
         }
-        match &mut self.intake {
+        let outcome = match &mut self.intake {
             Intake::Whole(decoder) => decoder.finish(row),
             Intake::Stream(_, decoder) => match decoder {
                 Decoder::Choices(decoder) => decoder.finish(row),
@@ -112,7 +144,38 @@ impl AnswerDecoder {
                 Decoder::TrtLlm(decoder) => decoder.finish(row),
                 Decoder::Generate(decoder) => decoder.finish(row),
             },
+        };
+        match (&self.foreign, self.rules) {
+            (Some(foreign), Rules::Standard) if is_empty(&outcome) && !foreign.is_events() => foreign.outcome(),
+            _ => outcome,
         }
+    }
+}
+
+/// What a stream ended with, if that is no event: one that was cut off, or something else altogether.
+fn unfinished(message: &[u8]) -> Failure {
+    let begun = matches!(message.trim_ascii_start().first(), None | Some(b'{' | b'['));
+    let (kind, what) = match begun {
+        true => (FailureKind::Truncated, "the stream ended inside an event"),
+        false => (FailureKind::Malformed, "the stream ended with what is no event"),
+    };
+    Failure { kind, message: format!("{what}: {}", excerpt(message)) }
+}
+
+fn is_empty(outcome: &Outcome) -> bool {
+    outcome.failure().is_some_and(|failure| failure.kind == FailureKind::Empty)
+}
+
+impl Foreign {
+    /// Whether it begins like a stream of events all the same, or is nothing at all.
+    fn is_events(&self) -> bool {
+        let start = self.start.trim_ascii_start();
+        start.is_empty() || [&b":"[..], b"data", b"event", b"id", b"retry"].iter().any(|field| start.starts_with(field))
+    }
+
+    fn outcome(&self) -> Outcome {
+        let message = format!("the answer is {}, not a stream of events: {}", self.mime, excerpt(&self.start));
+        Outcome::failed(FailureKind::Malformed, message)
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Choice {
     pub(crate) text: TextField,
     /// Whether it brings reasoning or a tool call.
     pub(crate) other_content: bool,
+    /// Whether it brings reasoning.
+    pub(crate) reasoning: bool,
     /// Whether a delta is there (chat only).
     pub(crate) has_delta: bool,
     /// Whether it says why generation ended.
@@ -151,7 +153,9 @@ impl Choice {
                 let start = cursor.at;
                 let kind = cursor.skip()?;
                 // Longer than the two characters of an empty text or list.
-                self.other_content |= matches!(kind, Kind::Text | Kind::List) && cursor.at - start > 2;
+                let content = matches!(kind, Kind::Text | Kind::List) && cursor.at - start > 2;
+                self.other_content |= content;
+                self.reasoning |= content && key != b"tool_calls";
             }
             _ => drop(cursor.skip()?),
         }
@@ -229,7 +233,9 @@ mod tests {
     fn tells_reasoning_and_tool_calls_from_empty_deltas() {
         let other = |delta: &str| {
             let text = format!(r#"{{"choices":[{{"delta":{delta},"finish_reason":"stop"}}]}}"#);
-            Event::read(text.as_bytes(), Shape::Chat).unwrap().choice.other_content
+            let choice = Event::read(text.as_bytes(), Shape::Chat).unwrap().choice;
+            assert_eq!(choice.reasoning, delta.contains(r#":"r""#));
+            choice.other_content
         };
         assert!(other(r#"{"reasoning":"r"}"#) && other(r#"{"tool_calls":[{}]}"#));
         assert!(

@@ -29,6 +29,8 @@ pub struct Expected {
     /// Tokens that will be generated, where the request leaves no choice and the answer does not count.
     pub(super) fixed_tokens: Option<u64>,
     pub(super) encoding: Encoding,
+    /// Whether the body asks for an answer that comes whole.
+    pub(super) unstreamed: bool,
     /// The prompt, where answers repeat it.
     pub(super) prompt: Option<Arc<str>>,
 }
@@ -46,6 +48,12 @@ impl Expected {
             Some("bytes_only") => Encoding::BytesOnly,
             _ => Encoding::Json,
         };
+        self
+    }
+
+    /// With the way the answer comes that the body asks for.
+    pub(super) fn streamed_as(mut self, body: &Dict) -> Self {
+        self.unstreamed = matches!(body.get("stream"), Some(Value::Bool(false)));
         self
     }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tacho_core::json::Dict;
 use tacho_core::{Content, Failure, FailureKind, Observation, Outcome, Request, Stamp};
 
-use super::event::{TextField, read_text};
+use super::event::TextField;
 use super::scan::{Cursor, Kind, NotJson, unescape, whole};
 use super::stream::{NO_TOKEN, error_in_stream, malformed, note_token};
+use super::unstreamed::first_text;
 use super::{Expected, Rules};
 
 /// The body before what all backends add to it. All fields but two are sampling parameters, and unknown ones are
@@ -95,21 +96,4 @@ impl Line {
         }
         Ok(())
     }
-}
-
-/// The first item of the list here, if it is a text.
-pub(super) fn first_text(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
-    let mut first = TextField::Missing;
-    if cursor.kind()? != Kind::List {
-        cursor.skip()?;
-        return Ok(first);
-    }
-    cursor.items(|cursor, at| {
-        if at == 0 {
-            first = read_text(cursor)?;
-            return Ok(());
-        }
-        cursor.skip().map(drop)
-    })?;
-    Ok(first)
 }

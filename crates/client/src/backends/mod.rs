@@ -20,6 +20,7 @@ mod sound;
 mod stream;
 mod tgi;
 mod trt_llm;
+mod unstreamed;
 mod whole;
 
 pub use answer::AnswerDecoder;
@@ -48,8 +49,9 @@ impl BackendKind {
         let expected = match self {
             BackendKind::Tgi => expected.fixed_by(payload),
             BackendKind::VllmGenerate => expected.repeating(generate::prompt(request)?),
+            BackendKind::TensorRtLlm => expected,
             _ if self.task() == Task::Pooling => expected.encoded_as(&fields),
-            _ => expected,
+            _ => expected.streamed_as(&fields),
         };
         let body = if self == BackendKind::OpenAiAudio {
             audio::body(&fields, request)?

@@ -7,7 +7,7 @@ use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Stamp};
 
 use super::event::{TextField, read_text};
 use super::scan::{Cursor, Kind, NotJson, whole};
-use super::stream::{excerpt, malformed, note_answer, note_token, push_text};
+use super::stream::{Reasoning, excerpt, malformed, note_answer, note_token, push_text};
 use super::{PayloadSpec, Rules};
 
 /// vLLM's words; the missing blanks are upstream's.
@@ -34,11 +34,12 @@ pub(super) struct ResponsesDecoder {
     error: Option<String>,
     /// When content came that upstream does not time: tool calls, summaries, refusals.
     untimed: Vec<Stamp>,
+    reasoning: Reasoning,
 }
 
 impl ResponsesDecoder {
     pub(super) fn new(rules: Rules) -> Self {
-        ResponsesDecoder { rules, ended: false, error: None, untimed: Vec::new() }
+        ResponsesDecoder { rules, ended: false, error: None, untimed: Vec::new(), reasoning: Reasoning::default() }
     }
 
     pub(super) fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
@@ -58,6 +59,7 @@ impl ResponsesDecoder {
             }
             EventKind::Reasoning => {
                 note_token(row, stamp, true);
+                self.reasoning.note(None);
                 Ok(())
             }
             EventKind::End => {
@@ -89,6 +91,7 @@ impl ResponsesDecoder {
     }
 
     pub(super) fn finish(&mut self, row: &mut Observation) -> Outcome {
+        self.reasoning.settle(row);
         if let Some(error) = self.error.take() {
             return Outcome::failed(FailureKind::ErrorInStream, error);
         }

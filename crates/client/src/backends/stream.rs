@@ -33,7 +33,32 @@ pub struct StreamDecoder {
     done_seen: bool,
     /// Tokens that log-probabilities were given for.
     ranked: u32,
+    reasoning: Reasoning,
     failure: Option<(FailureKind, String)>,
+}
+
+/// How much of an answer was reasoning, as far as its events tell.
+#[derive(Debug, Default)]
+pub(super) struct Reasoning {
+    events: u64,
+    /// All tokens up to the last such event, where it told.
+    tokens: Option<u64>,
+}
+
+impl Reasoning {
+    /// Notes an event of reasoning, and how many tokens there were with it.
+    pub(super) fn note(&mut self, tokens: Option<u64>) {
+        self.events += 1;
+        self.tokens = tokens;
+    }
+
+    /// Fills in the count that the server did not give: what an event told, or one token an event where that adds up.
+    pub(super) fn settle(&self, row: &mut Observation) {
+        if row.reasoning_tokens.is_none() && self.events > 0 {
+            let single = row.usage.completion_tokens.is_none_or(|tokens| tokens <= row.chunks.len() as u64);
+            row.reasoning_tokens = self.tokens.or(single.then_some(self.events));
+        }
+    }
 }
 
 /// Which usage reports are believed.
@@ -97,7 +122,16 @@ impl StreamDecoder {
             _ => Shape::Completions,
         };
         let usage = UsageRule::new(backend, rules);
-        StreamDecoder { shape, rules, usage, template: Template::default(), done_seen: false, ranked: 0, failure: None }
+        StreamDecoder {
+            shape,
+            rules,
+            usage,
+            template: Template::default(),
+            done_seen: false,
+            ranked: 0,
+            reasoning: Reasoning::default(),
+            failure: None,
+        }
     }
 
     /// Takes one event's data, which arrived at `stamp`.
@@ -152,6 +186,9 @@ impl StreamDecoder {
                 }
                 row.text_ends.push(row.text.len() as u32);
                 self.mark(event, row);
+                if event.choice.reasoning {
+                    self.reasoning.note(event.usage.and_then(|usage| usage.completion_tokens));
+                }
                 if self.usage.beside_choices {
                     self.note_usage(event, row);
                 }
@@ -195,7 +232,8 @@ impl StreamDecoder {
     }
 
     /// The verdict, when the body has ended as its framing said it would.
-    pub fn finish(&mut self, row: &Observation) -> Outcome {
+    pub fn finish(&mut self, row: &mut Observation) -> Outcome {
+        self.reasoning.settle(row);
         if let Some((kind, message)) = self.failure.take() {
             return Outcome::failed(kind, message);
         }

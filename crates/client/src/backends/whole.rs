@@ -5,15 +5,17 @@ use std::ops::Range;
 use tacho_core::json::Dict;
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request};
 
-use super::event::{TextField, UsageField, read_text, read_usage};
+use super::event::{TextField, UsageField, read_usage};
 use super::expected::Encoding;
-use super::generate::first_text;
 use super::scan::{Cursor, Kind, NotJson, whole};
 use super::stream::{error_in_stream, excerpt, malformed, push_text};
-use super::{BackendKind, Expected, PayloadSpec, Rules};
+use super::unstreamed::TextAnswer;
+use super::{BackendKind, Expected, PayloadSpec, Rules, Task};
 
+/// Bytes after which an answer that does not begin like JSON is not read further.
+const ENOUGH: usize = 64 << 10;
 /// No answer may be longer: a server that sends one is broken or hostile.
-const MAX_BODY: usize = 1 << 30;
+const MAX_BODY: usize = 512 << 20;
 
 /// The body of a DeepSpeed-MII request before what all backends add to it.
 pub(super) fn mii_body(payload: &PayloadSpec, request: &Request) -> Dict {
@@ -43,7 +45,7 @@ impl WholeDecoder {
     pub(super) fn new(backend: BackendKind, rules: Rules, expected: &Expected) -> Self {
         WholeDecoder {
             rules,
-            text: backend == BackendKind::DeepSpeedMii,
+            text: backend.task() == Task::Generation,
             encoding: expected.encoding,
             prompt_len: expected.prompt_len,
             content_type: String::new(),
@@ -58,10 +60,23 @@ impl WholeDecoder {
         self.metadata = metadata.map(str::to_owned);
     }
 
-    /// Takes the next bytes; false when they are too many.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> bool {
+    /// Whether the answer is bytes, of which any number may be all.
+    pub(super) fn is_bytes(&self) -> bool {
+        !self.text && self.encoding != Encoding::Json
+    }
+
+    /// Takes the next bytes, unless they are too many or cannot become an answer.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.body.extend_from_slice(bytes);
-        self.body.len() <= MAX_BODY
+        if self.body.len() > MAX_BODY {
+            let message = format!("the answer is longer than {} MiB", MAX_BODY >> 20);
+            return Err(Failure { kind: FailureKind::Malformed, message });
+        }
+        let hopeless = self.rules == Rules::Standard
+            && self.body.len() > ENOUGH
+            && !self.is_bytes()
+            && self.body.trim_ascii_start().first() != Some(&b'{');
+        if hopeless { Err(malformed("the answer is not JSON", &self.body)) } else { Ok(()) }
     }
 
     /// The verdict, when the body has ended as its framing said it would.
@@ -108,24 +123,41 @@ impl WholeDecoder {
         self.note_usage(&answer, row)
     }
 
+    /// A text that was generated. Reasoning or tool calls alone are an answer too, which the token count shows.
     fn read_text(&self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {
-        let answer = self.parse(body)?;
+        self.check_body(body)?;
+        let answer = TextAnswer::read(body).map_err(|_| malformed("the answer is not JSON", body))?;
+        if !answer.is_object {
+            return Err(malformed("the answer is not an object", body));
+        }
         if self.rules == Rules::Standard {
             error_in_stream(answer.error.clone(), body)?;
-            let usage = answer.usage.unwrap_or_default();
-            row.usage.prompt_tokens = usage.prompt_tokens;
-            row.usage.completion_tokens = usage.completion_tokens;
+            row.usage.prompt_tokens = answer.usage.prompt_tokens;
+            row.usage.completion_tokens = answer.usage.completion_tokens;
+            row.reasoning_tokens = answer.usage.reasoning_tokens;
         }
         let text = if answer.has_choices { &answer.choice_text } else { &answer.text };
-        match (text, self.rules) {
+        push_text(text, body, row)?;
+        for text in &answer.output {
+            push_text(text, body, row)?;
+        }
+        match (row.text.is_empty(), self.rules) {
+            (false, _) => Ok(()),
             // Upstream notes an error and counts a success.
-            (TextField::Missing, Rules::Vllm) if !answer.has_choices => Ok(()),
-            (TextField::Missing, _) => Err(empty(format!("the answer holds no text: {}", excerpt(body)))),
-            (text, _) => push_text(text, body, row),
+            (true, Rules::Vllm) if !answer.has_choices || *text != TextField::Missing => Ok(()),
+            (true, Rules::Standard) if answer.usage.completion_tokens.unwrap_or(0) > 0 => Ok(()),
+            (true, _) => Err(empty(format!("the answer holds no text: {}", excerpt(body)))),
         }
     }
 
     fn parse(&self, body: &[u8]) -> Result<WholeAnswer, Failure> {
+        self.check_body(body)?;
+        let answer = WholeAnswer::read(body).map_err(|_| malformed("the answer is not JSON", body))?;
+        self.must_be_object(&answer, body)?;
+        Ok(answer)
+    }
+
+    fn check_body(&self, body: &[u8]) -> Result<(), Failure> {
         if self.rules == Rules::Vllm {
             if !is_json_type(&self.content_type) {
                 let message =
@@ -136,10 +168,7 @@ impl WholeDecoder {
                 return Err(no_attribute("NoneType"));
             }
         }
-        self.not_empty(body.trim_ascii())?;
-        let answer = WholeAnswer::read(body).map_err(|_| malformed("the answer is not JSON", body))?;
-        self.must_be_object(&answer, body)?;
-        Ok(answer)
+        self.not_empty(body.trim_ascii())
     }
 
     fn must_be_object(&self, answer: &WholeAnswer, text: &[u8]) -> Result<(), Failure> {
@@ -203,9 +232,6 @@ struct WholeAnswer {
     error: Option<Range<usize>>,
     /// Whether `data` or `results` hold anything.
     has_data: bool,
-    has_choices: bool,
-    choice_text: TextField,
-    text: TextField,
 }
 
 impl WholeAnswer {
@@ -218,9 +244,6 @@ impl WholeAnswer {
                 usage_kind: Kind::Object,
                 error: None,
                 has_data: false,
-                has_choices: false,
-                choice_text: TextField::Missing,
-                text: TextField::Missing,
             };
             cursor.members_if_object(|cursor, key| answer.member(cursor, key))?;
             Ok(answer)
@@ -235,35 +258,8 @@ impl WholeAnswer {
             }
             b"error" => self.error = cursor.truthy_span()?,
             b"data" | b"results" => self.has_data |= cursor.truthy_span()?.is_some(),
-            b"choices" => {
-                self.has_choices = true;
-                self.choice_text = first_choice(cursor)?;
-            }
-            b"text" => self.text = first_text(cursor)?,
             _ => drop(cursor.skip()?),
         }
         Ok(())
     }
-}
-
-/// The `text` of the first choice.
-fn first_choice(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
-    let mut text = TextField::Missing;
-    if cursor.kind()? != Kind::List {
-        cursor.skip()?;
-        return Ok(text);
-    }
-    cursor.items(|cursor, at| {
-        if at > 0 {
-            return cursor.skip().map(drop);
-        }
-        cursor.members_if_object(|cursor, key| {
-            if key == b"text" {
-                text = read_text(cursor)?;
-                return Ok(());
-            }
-            cursor.skip().map(drop)
-        })
-    })?;
-    Ok(text)
 }

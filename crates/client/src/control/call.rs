@@ -43,6 +43,11 @@ impl Caller {
         Ok(Caller { endpoint, route, base_path: base_path.to_owned(), timeout })
     }
 
+    /// The same with another patience.
+    pub fn with_timeout(&self, timeout: Duration) -> Caller {
+        Caller { timeout, ..self.clone() }
+    }
+
     /// The URL of `path`, for messages.
     pub fn url(&self, path: &str) -> String {
         self.endpoint.url.with_path(&format!("{}{path}", self.base_path)).to_string()
@@ -97,14 +102,16 @@ impl Sink for Collect {
     }
 
     fn body(&mut self, bytes: &[u8]) -> bool {
-        match &mut self.inflate {
-            None => self.response.body.extend_from_slice(bytes),
-            Some(inflate) => match inflate.feed(bytes) {
-                Ok(plain) => self.response.body.extend(plain),
-                Err(_) => self.fault = true,
-            },
-        }
-        self.fault |= self.response.body.len() > MAX_BODY;
+        let body = &mut self.response.body;
+        let mut take = |bytes: &[u8]| {
+            body.extend_from_slice(bytes);
+            body.len() <= MAX_BODY
+        };
+        let wanted = match &mut self.inflate {
+            None => take(bytes),
+            Some(inflate) => inflate.feed(bytes, &mut take).unwrap_or(false),
+        };
+        self.fault |= !wanted;
         !self.fault
     }
 }

@@ -1,11 +1,13 @@
-//! The calls around a run, which nobody times: models, tokenizer, metrics, profiler.
+//! The calls around a run, which nobody times: models, tokenizer, metrics, profiler, caches.
 
+mod caches;
 mod call;
 mod models;
 mod profiler;
 mod prometheus;
 mod tokenize;
 
+pub use caches::reset_caches;
 pub use call::{Caller, Response};
 pub use models::{ServedModel, first_model};
 pub use profiler::{ProfilerCall, profile};

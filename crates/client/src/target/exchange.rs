@@ -13,6 +13,12 @@ use crate::transport::inflate::Inflate;
 
 /// Bytes of an error's body that are kept.
 const ERROR_BODY: usize = 4 << 10;
+/// Bytes of an error's body that are read before the connection is given up.
+const LONG_ERROR: usize = 256 << 10;
+
+/// Said of an answer that may have been cut off: nothing tells its end from a lost connection.
+const OPEN_ENDED: &str =
+    "the answer ended with the connection, and neither its length nor a closing mark says that it is whole";
 
 /// A request under way.
 #[derive(Debug)]
@@ -40,6 +46,7 @@ pub(super) struct Answer {
     /// Apart, since few answers are compressed and all are held in memory.
     inflate: Option<Box<Inflate>>,
     error_body: Vec<u8>,
+    error_read: usize,
     /// Whether the status was 200, so that the body is an answer.
     accepted: bool,
     stamp: Stamp,
@@ -74,6 +81,7 @@ impl Exchange {
                 decoder: AnswerDecoder::new(endpoint.backend, endpoint.rules, expected),
                 inflate: None,
                 error_body: Vec::new(),
+                error_read: 0,
                 accepted: false,
                 stamp: Stamp::ZERO,
                 ended: None,
@@ -89,13 +97,18 @@ impl Exchange {
 
     /// Whether the first token is still awaited `limit` after this attempt began.
     pub(super) fn is_silent(&self, now: Stamp, limit: Duration) -> bool {
-        !self.answer.decoder.is_whole() && self.answer.row.chunks.is_empty() && now.since(self.began) > limit
+        !self.answer.decoder.is_whole() && self.answer.row.chunks.is_empty() && now.since(self.began) >= limit
     }
 
     /// Takes bytes that arrived at `stamp`; tells how many token events they held.
     pub(super) fn receive(&mut self, bytes: &[u8], stamp: Stamp) -> (Progress, usize) {
         self.answer.row.first_byte.get_or_insert(stamp);
-        self.receive_by(stamp, |reader, answer| reader.feed(bytes, answer).map(drop))
+        self.receive_by(stamp, |reader, answer| {
+            let used = reader.feed(bytes, answer)?;
+            // Nothing else was asked for on this connection. A line end after the body is an old habit.
+            let surplus = reader.ended() && !bytes[used..].iter().all(|byte| matches!(byte, b'\r' | b'\n'));
+            if surplus { Err(Broken::Surplus) } else { Ok(()) }
+        })
     }
 
     /// The same for bytes of an HTTP/2 connection, which are not all about the answer.
@@ -121,7 +134,8 @@ impl Exchange {
         }
         let progress = match used {
             Err(broken) => Progress::Done(broken_outcome(broken)),
-            Ok(()) if self.answer.stopped => Progress::Done(self.answer.verdict()),
+            Ok(()) if self.answer.stopped && self.answer.accepted => Progress::Done(self.answer.verdict()),
+            Ok(()) if self.answer.stopped => self.conclude(),
             Ok(()) if self.reader.ended() => {
                 self.answer.ended = self.answer.decoder.is_whole().then_some(stamp);
                 self.conclude()
@@ -142,7 +156,7 @@ impl Exchange {
     fn conclude(&mut self) -> Progress {
         let head = self.reader.head();
         match (head.status, &head.location) {
-            (200, _) => Progress::Done(self.answer.close()),
+            (200, _) => Progress::Done(self.answer.close(head.open_ended)),
             (301..=303 | 307 | 308, Some(location)) if self.redirects < 10 => {
                 Progress::Redirect(location.clone(), head.status <= 303)
             }
@@ -170,7 +184,8 @@ fn broken_outcome(broken: Broken) -> Outcome {
             let message = format!("the server gave up the connection: {}", code_name(code));
             return Outcome::failed(FailureKind::ConnectionLost, message);
         }
-        Broken::Head => (FailureKind::Malformed, "the answer is not HTTP/1.1"),
+        Broken::Head => (FailureKind::Malformed, "the answer's head is not HTTP/1.1, or too long"),
+        Broken::Surplus => (FailureKind::Malformed, "the answer is longer than its framing said"),
         Broken::Chunk => (FailureKind::Malformed, "the answer's chunks are broken"),
         Broken::Incomplete => {
             (FailureKind::ConnectionLost, "the server closed the connection before the answer was whole")
@@ -191,15 +206,35 @@ fn http_outcome(head: &Head, answer: &Answer) -> Outcome {
 }
 
 impl Answer {
-    /// The body has ended as its framing said.
-    fn close(&mut self) -> Outcome {
+    /// The body has ended as its framing said; an open-ended one with the connection.
+    fn close(&mut self, open_ended: bool) -> Outcome {
         let outcome = self.decoder.finish(self.stamp, &mut self.row);
+        let whole = self.inflate.as_mut().is_none_or(|inflate| inflate.finish());
+        if outcome.is_complete() && !whole {
+            return Outcome::failed(FailureKind::Truncated, "the answer ended inside its compressed data");
+        }
+        if outcome.is_complete() && open_ended && self.decoder.needs_framed_end() {
+            return Outcome::failed(FailureKind::Truncated, OPEN_ENDED);
+        }
         self.failure.take().unwrap_or(outcome)
     }
 
     fn verdict(&mut self) -> Outcome {
         let outcome = self.decoder.verdict(&mut self.row);
         self.failure.take().unwrap_or(outcome)
+    }
+
+    /// Takes a piece of the body as it was before any compression; false: no more is wanted.
+    fn plain(&mut self, bytes: &[u8]) -> bool {
+        if self.accepted {
+            self.stopped = self.decoder.feed(bytes, self.stamp, &mut self.row) == Flow::Stop;
+            return !self.stopped;
+        }
+        let room = ERROR_BODY.saturating_sub(self.error_body.len());
+        self.error_body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.error_read += bytes.len();
+        self.stopped = self.error_read > LONG_ERROR;
+        !self.stopped
     }
 
     fn stop(&mut self, kind: FailureKind, message: &str) -> bool {
@@ -223,24 +258,18 @@ impl Sink for Answer {
     }
 
     fn body(&mut self, bytes: &[u8]) -> bool {
-        let inflated;
-        let bytes = match &mut self.inflate {
-            None => bytes,
-            Some(inflate) => match inflate.feed(bytes) {
-                Ok(plain) => {
-                    inflated = plain;
-                    &inflated
-                }
-                Err(_) => return self.stop(FailureKind::Malformed, "the answer's compression is broken"),
-            },
+        let Some(mut inflate) = self.inflate.take() else { return self.plain(bytes) };
+        let fed = inflate.feed(bytes, &mut |plain| self.plain(plain));
+        let message = match (&fed, &*inflate) {
+            (Ok(_), _) => None,
+            (Err(_), Inflate::Unknown) => Some("the answer is compressed in a way that was not asked for"),
+            (Err(_), _) => Some("the answer's compression is broken"),
         };
-        if self.accepted {
-            self.stopped = self.decoder.feed(bytes, self.stamp, &mut self.row) == Flow::Stop;
-            return !self.stopped;
+        self.inflate = Some(inflate);
+        match message {
+            Some(message) => self.stop(FailureKind::Malformed, message),
+            None => !self.stopped,
         }
-        let room = ERROR_BODY.saturating_sub(self.error_body.len());
-        self.error_body.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        true
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct Head {
     pub(crate) content_type: Option<String>,
     /// What bytes in the body mean (vLLM's pooling answers).
     pub(crate) metadata: Option<String>,
+    /// Whether the body ends with the connection, so that a lost one looks like its end.
+    pub(crate) open_ended: bool,
     keep_alive: bool,
 }
 
@@ -71,6 +73,8 @@ pub(crate) enum Broken {
     Chunk,
     /// The connection ended inside the response.
     Incomplete,
+    /// More bytes than the response has.
+    Surplus,
     /// Not HTTP/2, and why.
     Http2(&'static str),
     /// The server gave up this answer, with an error code of HTTP/2.
@@ -280,15 +284,17 @@ fn read_head(response: &httparse::Response<'_, '_>, head: &mut Head) -> Result<S
         keep_alive: response.version == Some(1),
         ..Head::default()
     };
-    let mut framing = State::UntilClose;
+    let (mut chunked, mut length) = (false, None);
     for header in response.headers.iter() {
         let value = String::from_utf8_lossy(header.value);
         let value = value.trim();
-        if header.name.eq_ignore_ascii_case("transfer-encoding") && value.to_ascii_lowercase().contains("chunked") {
-            framing = State::Chunk(Chunk::Size(0, false));
-        } else if header.name.eq_ignore_ascii_case("content-length") && framing == State::UntilClose {
-            let length = value.parse().map_err(|_| Broken::Head)?;
-            framing = if length == 0 { State::End } else { State::Sized(length) };
+        if header.name.eq_ignore_ascii_case("transfer-encoding") {
+            chunked |= value.to_ascii_lowercase().contains("chunked");
+        } else if header.name.eq_ignore_ascii_case("content-length") {
+            let given: u64 = value.parse().map_err(|_| Broken::Head)?;
+            if length.replace(given).is_some_and(|other| other != given) {
+                return Err(Broken::Head);
+            }
         } else if header.name.eq_ignore_ascii_case("connection") {
             let value = value.to_ascii_lowercase();
             head.keep_alive = value.contains("keep-alive") || (head.keep_alive && !value.contains("close"));
@@ -296,9 +302,14 @@ fn read_head(response: &httparse::Response<'_, '_>, head: &mut Head) -> Result<S
             head.note(header.name, value);
         }
     }
-    if framing == State::UntilClose {
-        head.keep_alive = false;
-    }
+    let framing = match (chunked, length) {
+        (true, _) => State::Chunk(Chunk::Size(0, false)),
+        (false, Some(0)) => State::End,
+        (false, Some(length)) => State::Sized(length),
+        (false, None) => State::UntilClose,
+    };
+    head.open_ended = framing == State::UntilClose;
+    head.keep_alive &= !head.open_ended;
     Ok(framing)
 }
 
@@ -353,6 +364,8 @@ mod tests {
         assert_eq!(read(&[b"SSH-2.0-x\r\n\r\n"]).0, Err(Broken::Head));
         assert_eq!(read(&[b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz"]).0, Err(Broken::Chunk));
         assert_eq!(read(&[&vec![b'H'; MAX_HEAD + 1]]).0, Err(Broken::Head));
+        let two_lengths = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi";
+        assert_eq!(read(&[two_lengths]).0, Err(Broken::Head));
     }
 
     #[test]

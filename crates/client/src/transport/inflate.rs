@@ -1,8 +1,12 @@
 //! Bodies that come compressed, as `Accept-Encoding: gzip, deflate` allows.
 
-use std::io::Write;
+use std::io::{self, Write};
 
-use flate2::write::{DeflateDecoder, GzDecoder, ZlibDecoder};
+use flate2::write::GzDecoder;
+use flate2::{Decompress, FlushDecompress, Status};
+
+/// Compressed bytes taken at once, so that a little of them cannot become very much in memory.
+const PIECE: usize = 4 << 10;
 
 /// Undoes a content encoding, piece by piece.
 #[derive(Debug)]
@@ -10,47 +14,79 @@ pub(crate) enum Inflate {
     Gzip(GzDecoder<Vec<u8>>),
     /// Deflate is zlib by the standard and raw by custom; the first byte tells.
     Deflate,
-    Zlib(ZlibDecoder<Vec<u8>>),
-    Raw(DeflateDecoder<Vec<u8>>),
+    Zlib(Decompress),
+    Raw(Decompress),
+    /// A coding that nobody asked for.
+    Unknown,
 }
 
 impl Inflate {
     /// For the value of a `Content-Encoding` header; none when nothing is to be undone.
     pub(crate) fn for_encoding(encoding: &str) -> Option<Self> {
         match encoding {
+            "" | "identity" => None,
             "gzip" | "x-gzip" => Some(Inflate::Gzip(GzDecoder::new(Vec::new()))),
             "deflate" => Some(Inflate::Deflate),
-            _ => None,
+            _ => Some(Inflate::Unknown),
         }
     }
 
-    /// Takes compressed bytes and gives what they decompress to.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-        if let (Inflate::Deflate, Some(&first)) = (&self, bytes.first()) {
-            *self = if first & 0x0f == 8 {
-                Inflate::Zlib(ZlibDecoder::new(Vec::new()))
-            } else {
-                Inflate::Raw(DeflateDecoder::new(Vec::new()))
-            };
+    /// Takes compressed bytes and hands on what they decompress to, until `sink` says that it wants no more.
+    pub(crate) fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(&[u8]) -> bool) -> io::Result<bool> {
+        for piece in bytes.chunks(PIECE) {
+            if !self.feed_piece(piece, sink)? {
+                return Ok(false);
+            }
         }
-        Ok(match self {
+        Ok(true)
+    }
+
+    fn feed_piece(&mut self, piece: &[u8], sink: &mut impl FnMut(&[u8]) -> bool) -> io::Result<bool> {
+        if matches!(self, Inflate::Deflate) {
+            let zlib = piece[0] & 0x0f == 8;
+            let decompress = Decompress::new(zlib);
+            *self = if zlib { Inflate::Zlib(decompress) } else { Inflate::Raw(decompress) };
+        }
+        match self {
             Inflate::Gzip(decoder) => {
-                decoder.write_all(bytes)?;
+                decoder.write_all(piece)?;
                 decoder.flush()?;
-                std::mem::take(decoder.get_mut())
+                Ok(sink(&std::mem::take(decoder.get_mut())))
             }
-            Inflate::Zlib(decoder) => {
-                decoder.write_all(bytes)?;
-                decoder.flush()?;
-                std::mem::take(decoder.get_mut())
+            Inflate::Zlib(decompress) | Inflate::Raw(decompress) => inflate(decompress, piece, sink),
+            Inflate::Deflate | Inflate::Unknown => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// The body is over: whether the compressed data is, too.
+    pub(crate) fn finish(&mut self) -> bool {
+        match self {
+            Inflate::Gzip(decoder) => decoder.try_finish().is_ok(),
+            Inflate::Zlib(decompress) | Inflate::Raw(decompress) => {
+                let mut none = Vec::with_capacity(1);
+                let status = decompress.decompress_vec(&[], &mut none, FlushDecompress::Finish);
+                matches!(status, Ok(Status::StreamEnd)) && none.is_empty()
             }
-            Inflate::Raw(decoder) => {
-                decoder.write_all(bytes)?;
-                decoder.flush()?;
-                std::mem::take(decoder.get_mut())
-            }
-            Inflate::Deflate => Vec::new(),
-        })
+            Inflate::Deflate => true,
+            Inflate::Unknown => false,
+        }
+    }
+}
+
+fn inflate(decompress: &mut Decompress, bytes: &[u8], sink: &mut impl FnMut(&[u8]) -> bool) -> io::Result<bool> {
+    let mut out = Vec::with_capacity(16 * PIECE);
+    let start = decompress.total_in();
+    loop {
+        let taken = (decompress.total_in() - start) as usize;
+        let status = decompress.decompress_vec(&bytes[taken..], &mut out, FlushDecompress::None);
+        let status = status.map_err(io::Error::other)?;
+        let full = out.len() == out.capacity();
+        let wanted = sink(&out);
+        out.clear();
+        let all = (decompress.total_in() - start) as usize == bytes.len();
+        if !wanted || status == Status::StreamEnd || (all && !full) {
+            return Ok(wanted);
+        }
     }
 }
 
@@ -63,20 +99,51 @@ mod tests {
 
     use super::*;
 
-    fn inflated(encoding: &str, mut encoder: impl Read) -> Vec<u8> {
+    fn packed(mut encoder: impl Read) -> Vec<u8> {
         let mut packed = Vec::new();
         encoder.read_to_end(&mut packed).unwrap();
+        packed
+    }
+
+    fn inflated(encoding: &str, packed: &[u8]) -> (Vec<u8>, bool) {
         let mut inflate = Inflate::for_encoding(encoding).unwrap();
-        packed.chunks(3).flat_map(|piece| inflate.feed(piece).unwrap()).collect()
+        let mut plain = Vec::new();
+        for piece in packed.chunks(3) {
+            let mut take = |bytes: &[u8]| {
+                plain.extend_from_slice(bytes);
+                true
+            };
+            assert!(inflate.feed(piece, &mut take).unwrap());
+        }
+        let whole = inflate.finish();
+        (plain, whole)
     }
 
     #[test]
-    fn undoes_gzip_and_both_deflates() {
+    fn undoes_gzip_and_both_deflates_and_notices_what_is_missing() {
         let text = b"data: one\n\ndata: two\n\n".repeat(20);
         let level = Compression::default();
-        assert_eq!(inflated("gzip", GzEncoder::new(&text[..], level)), text);
-        assert_eq!(inflated("deflate", ZlibEncoder::new(&text[..], level)), text);
-        assert_eq!(inflated("deflate", DeflateEncoder::new(&text[..], level)), text);
+        for (encoding, packed) in [
+            ("gzip", packed(GzEncoder::new(&text[..], level))),
+            ("deflate", packed(ZlibEncoder::new(&text[..], level))),
+            ("deflate", packed(DeflateEncoder::new(&text[..], level))),
+        ] {
+            assert_eq!(inflated(encoding, &packed), (text.clone(), true), "{encoding}");
+            assert!(!inflated(encoding, &packed[..packed.len() - 6]).1, "{encoding}");
+        }
         assert!(Inflate::for_encoding("identity").is_none());
+        assert!(Inflate::for_encoding("br").unwrap().feed(b"x", &mut |_| true).is_err());
+    }
+
+    #[test]
+    fn what_grows_large_is_handed_on_in_pieces() {
+        let zeros = packed(ZlibEncoder::new(&vec![0; 100 << 20][..], Compression::best()));
+        let (mut most, mut all) = (0, 0);
+        let mut take = |bytes: &[u8]| {
+            (most, all) = (bytes.len().max(most), all + bytes.len());
+            all < 10 << 20
+        };
+        assert!(!Inflate::for_encoding("deflate").unwrap().feed(&zeros, &mut take).unwrap());
+        assert!(most <= 8 << 20 && all < 20 << 20, "{most} {all}");
     }
 }

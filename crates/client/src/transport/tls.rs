@@ -32,8 +32,14 @@ fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, Fault> {
     let mut roots = RootCertStore::empty();
     match ca_file {
         Some(path) => {
-            for certificate in CertificateDer::pem_file_iter(path)? {
-                roots.add(certificate?)?;
+            let unfit = |reason: String| format!("--ca-file {}: {reason}", path.display());
+            let certificates = CertificateDer::pem_file_iter(path).map_err(|error| unfit(error.to_string()))?;
+            for certificate in certificates {
+                let certificate = certificate.map_err(|error| unfit(error.to_string()))?;
+                roots.add(certificate).map_err(|error| unfit(error.to_string()))?;
+            }
+            if roots.is_empty() {
+                return Err(unfit("it holds no certificate in PEM form".to_owned()).into());
             }
         }
         None => {

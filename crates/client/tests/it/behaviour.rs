@@ -62,6 +62,42 @@ fn a_stall_ends_at_the_time_limit() {
     assert_eq!(rows[0].outcome.failure().unwrap().kind, FailureKind::TimedOut);
 }
 
+/// A busy machine may be late at times, but not always.
+fn soonest(mut took: impl FnMut() -> Duration) -> Duration {
+    (0..8).map(|_| took()).min().unwrap()
+}
+
+#[test]
+fn limits_and_pauses_end_when_they_should_and_not_at_the_next_tick() {
+    let silent = serve(Box::new(|_, _| Keep::Open));
+    let limit = Duration::from_millis(13);
+    for first_token_timeout in [None, Some(limit)] {
+        let took = soonest(|| {
+            let mut endpoint = endpoint(&url(&silent), BackendKind::OpenAi, Rules::Standard);
+            endpoint.first_token_timeout = first_token_timeout;
+            endpoint.timeout = if first_token_timeout.is_none() { limit } else { endpoint.timeout };
+            let row = send(endpoint, &payload(), &requests(1)).remove(0);
+            assert_eq!(row.outcome.failure().unwrap().kind, FailureKind::TimedOut);
+            row.done.since(row.sent)
+        });
+        assert!(took >= limit && took < limit + Duration::from_millis(30), "{took:?}");
+    }
+    let refusing = serve(Box::new(|_, stream| {
+        use std::io::Write;
+        let _ = stream.write_all(b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n");
+        Keep::Open
+    }));
+    let took = soonest(|| {
+        let mut endpoint = endpoint(&url(&refusing), BackendKind::OpenAi, Rules::Standard);
+        endpoint.retries = 2;
+        let row = send(endpoint, &payload(), &requests(1)).remove(0);
+        assert_eq!((row.outcome.failure().unwrap().kind, row.retries), (FailureKind::Http(500), 2));
+        row.done.since(row.sent)
+    });
+    // Two pauses of 100 ms.
+    assert!(took >= Duration::from_millis(200) && took < Duration::from_millis(240), "{took:?}");
+}
+
 #[test]
 fn several_events_in_one_read_are_counted() {
     let chunk = WHOLE[0].repeat(5) + WHOLE[1] + WHOLE[2];

@@ -1,12 +1,11 @@
 //! Bodies into rows without sockets: the protocols that nobody recorded, and what holds for all of them.
 
-use proptest::prelude::*;
 use tacho_client::backends::{AnswerDecoder, Expected, Flow};
 use tacho_client::{BackendKind, PayloadSpec, Rules};
 use tacho_core::json::parse;
 use tacho_core::{Content, FailureKind, Observation, Outcome, Request, Stamp};
 
-const RULES: [Rules; 2] = [Rules::Standard, Rules::Vllm];
+pub(crate) const RULES: [Rules; 2] = [Rules::Standard, Rules::Vllm];
 
 fn request(backend: BackendKind) -> Request {
     let mut request = Request::text("once", 3, 4);
@@ -19,14 +18,14 @@ fn request(backend: BackendKind) -> Request {
     request
 }
 
-fn expected(backend: BackendKind, extra_body: &str) -> Expected {
+pub(crate) fn expected(backend: BackendKind, extra_body: &str) -> Expected {
     let extra_body = parse(extra_body).unwrap().as_dict().unwrap().clone();
     let payload = PayloadSpec { ignore_eos: true, extra_body, ..PayloadSpec::default() };
     backend.encode(&payload, &request(backend)).unwrap().expected
 }
 
 /// Reads a body in these pieces; each arrives one nanosecond after the last.
-fn read(backend: BackendKind, rules: Rules, expected: &Expected, pieces: &[&[u8]]) -> Observation {
+pub(crate) fn read(backend: BackendKind, rules: Rules, expected: &Expected, pieces: &[&[u8]]) -> Observation {
     let mut decoder = AnswerDecoder::new(backend, rules, expected);
     decoder.head(Some("application/json"), Some(r#"{"usage": {"prompt_tokens": 6}}"#));
     let mut row = Observation::released(0, Stamp::ZERO, Stamp::ZERO);
@@ -152,6 +151,73 @@ fn a_tool_call_alone_is_an_answer() {
 }
 
 #[test]
+fn reasoning_and_tool_calls_are_told_from_the_answer() {
+    let event = |delta: &str, usage: &str| format!("data: {{\"choices\": [{{\"delta\": {delta}}}]{usage}}}\n\n");
+    let chat = |usages: [&str; 5]| {
+        let deltas = [
+            r#"{"role": "assistant", "content": ""}"#,
+            r#"{"reasoning": "hm"}"#,
+            r#"{"reasoning_content": "so"}"#,
+            r#"{"content": "a"}"#,
+            r#"{"tool_calls": [{"index": 0, "function": {"arguments": "{"}}]}"#,
+        ];
+        let mut pieces: Vec<String> = deltas.iter().zip(usages).map(|(delta, usage)| event(delta, usage)).collect();
+        pieces.push("data: [DONE]\n\n".into());
+        read_as("openai-chat", Rules::Standard, &pieces.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let row = chat([""; 5]);
+    assert_eq!((&row.outcome, text(&row), row.chunks.len()), (&Outcome::Complete, "a", 5));
+    assert_eq!((row.first_content, row.first_answer), (Some(Stamp(1)), Some(Stamp(3))));
+    assert_eq!(row.reasoning_tokens, Some(2), "one token an event");
+    // Running counts tell how many tokens those events brought.
+    let running = [
+        r#", "usage": {"completion_tokens": 0}"#,
+        r#", "usage": {"completion_tokens": 3}"#,
+        r#", "usage": {"completion_tokens": 7}"#,
+        r#", "usage": {"completion_tokens": 8}"#,
+        r#", "usage": {"completion_tokens": 12}"#,
+    ];
+    assert_eq!(chat(running).reasoning_tokens, Some(7));
+    // Without them, several tokens an event leave it open.
+    let total = ["", "", "", "", r#", "usage": {"completion_tokens": 12}"#];
+    assert_eq!(chat(total).reasoning_tokens, None);
+    let told = r#", "usage": {"completion_tokens": 12, "completion_tokens_details": {"reasoning_tokens": 6}}"#;
+    assert_eq!(chat(["", "", "", "", told]).reasoning_tokens, Some(6));
+}
+
+#[test]
+fn what_is_not_streamed_is_read_whole() {
+    let of = |name: &str, body: &str| {
+        let backend = BackendKind::from_name(name).unwrap();
+        read(backend, Rules::Standard, &expected(backend, r#"{"stream": false}"#), &[body.as_bytes()])
+    };
+    let usage = r#""usage": {"prompt_tokens": 3, "completion_tokens": 2, "completion_tokens_details": {"reasoning_tokens": 1}}"#;
+    let own = r#""usage": {"input_tokens": 3, "output_tokens": 2, "output_tokens_details": {"reasoning_tokens": 1}}"#;
+    for (name, body) in [
+        ("openai", format!(r#"{{"choices": [{{"text": "a\n"}}, {{"text": "b"}}], {usage}}}"#)),
+        ("sglang", format!(r#"{{"choices": [{{"text": "a\n"}}], {usage}}}"#)),
+        ("openai-chat", format!(r#"{{"choices": [{{"message": {{"reasoning": "r", "content": "a\n"}}}}], {usage}}}"#)),
+        ("openai-audio", format!(r#"{{"text": "a\n", {usage}}}"#)),
+        (
+            "openai-responses",
+            format!(
+                r#"{{"error": null, "output": [{{"type": "reasoning"}}, {{"content": [{{"text": "a"}}, {{"text": "\n"}}]}}], {own}}}"#
+            ),
+        ),
+    ] {
+        let row = of(name, &body);
+        assert_eq!((&row.outcome, text(&row), row.chunks.len()), (&Outcome::Complete, "a\n", 0), "{name}");
+        let counts = (row.usage.prompt_tokens, row.usage.completion_tokens, row.reasoning_tokens);
+        assert_eq!(counts, (Some(3), Some(2), Some(1)), "{name}");
+    }
+    let tools = format!(r#"{{"choices": [{{"message": {{"content": null, "tool_calls": [{{}}]}}}}], {usage}}}"#);
+    assert_eq!(of("openai-chat", &tools).outcome, Outcome::Complete);
+    assert_eq!(failure(&of("openai-chat", r#"{"choices": []}"#)), Some(FailureKind::Empty));
+    let error = of("openai-responses", r#"{"status": "failed", "error": {"message": "m"}, "output": []}"#);
+    assert_eq!(failure(&error), Some(FailureKind::ErrorInStream));
+}
+
+#[test]
 fn byte_encodings_are_read_as_asked() {
     let backend = BackendKind::OpenAiEmbeddings;
     for (encoding, tokens) in [("bytes", 6), ("bytes_only", 3)] {
@@ -161,84 +227,6 @@ fn byte_encodings_are_read_as_asked() {
             assert_eq!((&row.outcome, row.usage.prompt_tokens), (&Outcome::Complete, Some(tokens)));
             let bare = read(backend, rules, &expected, &[]);
             assert_eq!(failure(&bare), (rules == Rules::Standard).then_some(FailureKind::Empty));
-        }
-    }
-}
-
-/// Pieces of which real and broken answers are made.
-fn body() -> impl Strategy<Value = Vec<u8>> {
-    let piece = prop_oneof![
-        Just("data: "),
-        Just("data:"),
-        Just("\n"),
-        Just("\n\n"),
-        Just("\r\n"),
-        Just(": ping"),
-        Just("event: response.completed"),
-        Just("[DONE]"),
-        Just(r#"{"choices": [{"text": "a", "delta": {"content": "b"}}]}"#),
-        Just(r#"{"choices": [{"text": "é\n", "delta": {"content": "\ud83d\ude42"}}]}"#),
-        Just(r#"{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}"#),
-        Just(r#"{"type": "response.output_text.delta", "delta": "x"}"#),
-        Just(r#"{"type": "response.reasoning_text.delta", "delta": "x"}"#),
-        Just(r#"{"type": "response.refusal.delta", "delta": "x"}"#),
-        Just(r#"{"type": "response.completed", "response": {"usage": {"output_tokens": 4, "input_tokens": 5}}}"#),
-        Just(r#"{"type": "error", "message": "m"}"#),
-        Just(r#"{"token": {"text": "t"}, "generated_text": null}"#),
-        Just(r#"{"token": {"text": "t"}, "generated_text": "tt", "details": {"generated_tokens": 2}}"#),
-        Just(r#"{"text_output": "o"}"#),
-        Just(r#"{"text": ["once upon"]}"#),
-        Just(r#"{"text": ["once upon a time", 3]}"#),
-        Just(r#"{"data": [{"embedding": [0.1, -2e3]}], "usage": {"prompt_tokens": 9}}"#),
-        Just(r#"{"error": {"message": "m"}}"#),
-        Just("{\"open\": "),
-        Just("\u{feff}"),
-        Just("\0"),
-        Just(" "),
-    ];
-    let known = prop::collection::vec(piece, 0..14).prop_map(|pieces| pieces.concat().into_bytes());
-    prop_oneof![
-        4 => known.clone(),
-        1 => prop::collection::vec(any::<u8>(), 0..120),
-        1 => (known, prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(mut body, noise)| {
-            let middle = body.len() / 2;
-            body.splice(middle..middle, noise);
-            body
-        }),
-    ]
-}
-
-/// A row without what hangs on when its bytes came.
-fn timeless(mut row: Observation) -> Observation {
-    row.chunks
-        .iter_mut()
-        .chain(&mut row.first_content)
-        .chain(&mut row.first_answer)
-        .for_each(|stamp| *stamp = Stamp::ZERO);
-    row
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
-
-    #[test]
-    fn any_body_is_read_without_panic_and_alike_however_it_is_cut(
-        body in body(),
-        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
-    ) {
-        let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(body.len() + 1)).collect();
-        at.sort_unstable();
-        at.push(body.len());
-        let mut start = 0;
-        let pieces: Vec<&[u8]> = at.iter().map(|&end| &body[std::mem::replace(&mut start, end)..end]).collect();
-        let bytewise: Vec<&[u8]> = body.chunks(1).collect();
-        for backend in BackendKind::ALL {
-            let expected = expected(backend, "{}");
-            for rules in RULES {
-                let whole = timeless(read(backend, rules, &expected, &[&body]));
-                prop_assert_eq!(&timeless(read(backend, rules, &expected, &pieces)), &whole, "{:?} {:?}", backend, rules);
-                prop_assert_eq!(&timeless(read(backend, rules, &expected, &bytewise)), &whole, "{:?} {:?}", backend, rules);
-            }
         }
     }
 }

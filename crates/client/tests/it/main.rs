@@ -1,8 +1,10 @@
 //! The client over real sockets, against recorded requests and answers.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod bad_servers;
 mod behaviour;
 mod decode;
+mod fuzz;
 mod http2;
 mod proxy;
 mod scale;

@@ -232,7 +232,7 @@ fn deserved_response(case: &str) -> Option<FailureKind> {
         | "error-two"
         | "error-without-type"
         | "failed" => FailureKind::ErrorInStream,
-        "chat-shape" | "plain-json-body" | "terminal-only" | "type-only-in-event-line" => FailureKind::Empty,
+        "chat-shape" | "terminal-only" | "type-only-in-event-line" => FailureKind::Empty,
         "no-terminal" => FailureKind::Truncated,
         "disconnect-mid-stream" => FailureKind::ConnectionLost,
         _ if case.starts_with("http-") => FailureKind::Http(case[5..8].parse().unwrap()),
@@ -261,11 +261,13 @@ fn deserved_choices(case: &str) -> Option<FailureKind> {
         | "content-list"
         | "content-number"
         | "delta-string"
+        | "html-body"
         | "invalid-utf8"
         | "json-list"
         | "json-null"
         | "json-number-split"
         | "json-string"
+        | "plain-json-body-with-blank-line"
         | "pretty-json"
         | "text-number" => FailureKind::Malformed,
         "error-in-stream" | "error-object-string" | "error-only" | "error-with-choices" => FailureKind::ErrorInStream,
@@ -273,11 +275,8 @@ fn deserved_choices(case: &str) -> Option<FailureKind> {
         | "completions-shape"
         | "done-only"
         | "empty-body"
-        | "html-body"
         | "indented-data"
         | "message-instead-of-delta"
-        | "plain-json-body"
-        | "plain-json-body-with-blank-line"
         | "usage-only" => FailureKind::Empty,
         "disconnect-close-framing"
         | "id-line"

@@ -60,9 +60,10 @@ fn load(record: &RunRecord) -> Vec<String> {
     lines.push(value_line("Exact peak concurrent requests:", truth.peak_concurrency));
     if record.summary.generation().is_some() {
         lines.push(value_line("Peak token throughput, weighted (tok/s):", two(truth.peak_output_tokens_per_s)));
-        lines.extend(
-            truth.reasoning_tokens.filter(|&tokens| tokens > 0).map(|tokens| value_line("Reasoning tokens:", tokens)),
-        );
+        if let Some((reasoning, answer)) = truth.reasoning_tokens.filter(|&(reasoning, _)| reasoning > 0) {
+            lines.push(value_line("Reasoning tokens:", reasoning));
+            lines.push(value_line("Answer tokens:", answer));
+        }
     }
     lines
 }

@@ -60,8 +60,9 @@ fn peaks_and_rates(record: &RunRecord, fields: &mut Fields) {
     if let Some((_, source)) = &truth.itl_per_token {
         fields.set("itl_per_token_source", source.name());
     }
-    if let Some(tokens) = truth.reasoning_tokens {
-        fields.set("reasoning_tokens", tokens);
+    if let Some((reasoning, answer)) = truth.reasoning_tokens {
+        fields.set("reasoning_tokens", reasoning);
+        fields.set("answer_tokens", answer);
     }
     if let Some(probe) = record.measured.probe {
         fields.set("probe_completed", probe.completed);

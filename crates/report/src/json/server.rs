@@ -9,7 +9,7 @@ use super::Detail;
 pub(super) fn metrics(metrics: &ServerMetrics, detail: Detail) -> Dict {
     let mut dict = Dict::new();
     dict.set("samples", metrics.times.len());
-    dict.set("prefix_cache_hit_rate", hit_rate(metrics));
+    dict.set("prefix_cache_hit_rate", metrics.prefix_cache_hit_rate());
     dict.set("summary", summary(metrics));
     if detail == Detail::PerRequest {
         dict.set("times", floats(&metrics.times));
@@ -33,13 +33,6 @@ fn summary(metrics: &ServerMetrics) -> Dict {
         (series.name.clone(), Value::Dict(entry))
     };
     metrics.series.iter().map(entry).collect()
-}
-
-/// Tokens found in the prefix cache among those looked for, during the run.
-fn hit_rate(metrics: &ServerMetrics) -> Option<f64> {
-    let growth = |name: &str| metrics.get(name).and_then(|series| series.growth());
-    let queries = growth("prefix_cache_queries_total").filter(|&queries| queries > 0.0)?;
-    Some(growth("prefix_cache_hits_total")? / queries)
 }
 
 /// JSON has no word for a value that was not there.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tacho_client::control::{ProfilerCall, profile};
+use tacho_client::control::{ProfilerCall, profile, reset_caches};
 use tacho_client::{BackendKind, Client, ClientPlan, PayloadSpec};
 use tacho_core::{Counters, EventSink, Request, RunEvent, SystemClock};
 use tacho_loadgen::{Drive, Driven, ScheduleSpec, StopSignal, drive};
@@ -34,7 +34,7 @@ pub fn run(plan: &ServePlan, prepared: Prepared, stop: &StopSignal, sink: &dyn E
     say("Starting main benchmark run...".into());
     let profiling = traffic.profile && {
         say("Starting profiler...".into());
-        call_profiler(&prepared, ProfilerCall::Start, "Profiler started", sink)
+        call_profiler(plan, &prepared, ProfilerCall::Start, "Profiler started", sink)
     };
     announce(plan, sink);
     let clock = SystemClock::start();
@@ -53,7 +53,7 @@ pub fn run(plan: &ServePlan, prepared: Prepared, stop: &StopSignal, sink: &dyn E
         record::compute(plan, &prepared, driven, &moments, Seen { before, after, server, probes, audio_seconds });
     if profiling || traffic.profile {
         say("Stopping profiler...".into());
-        call_profiler(&prepared, ProfilerCall::Stop, "Profiler stopped", sink);
+        call_profiler(plan, &prepared, ProfilerCall::Stop, "Profiler stopped", sink);
     }
     Ok(record)
 }
@@ -70,7 +70,7 @@ fn audio_seconds(backend: BackendKind, requests: &[Request]) -> Result<Vec<f64>,
     requests.iter().enumerate().map(seconds).collect()
 }
 
-/// The ready check and the warm-ups, in vLLM's words.
+/// The ready check and the warm-ups, in vLLM's words, and a cold start where it is asked for.
 fn rehearse(
     plan: &ServePlan,
     prepared: &Prepared,
@@ -104,12 +104,17 @@ fn rehearse(
         }
         say("Warmup run completed.");
     }
+    if traffic.reset_caches {
+        reset_caches(&prepared.caller, plan.endpoint.backend)?;
+        say("Server caches reset.");
+    }
     if stop.draining() { Err(Error::Stopped) } else { Ok(()) }
 }
 
-/// True when the server did it. Upstream is silent when it did not; that costs people their profile.
-fn call_profiler(prepared: &Prepared, call: ProfilerCall, done: &str, sink: &dyn EventSink) -> bool {
-    let worked = profile(&prepared.caller, call);
+/// True when the server did it. Upstream is silent when it did not; that costs people their profile. Writing one out may
+/// take many minutes, so that it has all the time that a request has.
+fn call_profiler(plan: &ServePlan, prepared: &Prepared, call: ProfilerCall, done: &str, sink: &dyn EventSink) -> bool {
+    let worked = profile(&prepared.caller.with_timeout(plan.endpoint.timeout), call);
     match &worked {
         Ok(true) => sink.event(RunEvent::Status(done.to_owned())),
         Ok(false) => sink.event(RunEvent::Warning("the server has no profiler to control".into())),

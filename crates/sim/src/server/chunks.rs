@@ -3,9 +3,10 @@
 
 use hyper::body::Bytes;
 
-use super::ask::{Ask, Endpoint};
+use super::ask::Endpoint;
 use super::choice::{Choice, Piece, Ranked};
 use super::escape::{escape, ids, list, number, quote, quoted};
+use super::generation::Generation;
 
 const COMPLETIONS_REST: &[u8] =
     br#"","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null}]"#;
@@ -17,6 +18,8 @@ const END: &[u8] = b"}\n\n";
 pub(super) struct Usage {
     pub(super) prompt: usize,
     pub(super) completion: usize,
+    /// Of the latter, those of reasoning.
+    pub(super) reasoning: usize,
 }
 
 /// The fixed parts of one stream's events.
@@ -27,6 +30,10 @@ pub(super) struct Chunks {
     head: Vec<u8>,
     /// Per answer: up to and with the quote that opens the text.
     opens: Vec<Vec<u8>>,
+    /// The same for a text that is reasoning.
+    thoughts: Vec<Vec<u8>>,
+    /// Tokens at the beginning of an answer that are reasoning.
+    reasoning: usize,
     fingerprint: String,
     include_usage: bool,
     continuous_usage: bool,
@@ -34,7 +41,8 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    pub(super) fn new(ask: &Ask, id: &str, created: u64, model: &str, fingerprint: &str, choices: usize) -> Self {
+    pub(super) fn new(generation: &Generation) -> Self {
+        let Generation { ask, id, created, model, .. } = generation;
         let (object, text) = match ask.endpoint {
             Endpoint::Chat => ("chat.completion.chunk", r#","delta":{"content":""#),
             _ => ("text_completion", r#","text":""#),
@@ -44,15 +52,20 @@ impl Chunks {
             quoted(id),
             quoted(model)
         );
-        let opens = (0..choices).map(|index| format!(r#"{head}{{"index":{index}{text}"#).into_bytes()).collect();
+        let opens = |text: &str| {
+            let open = |index| format!(r#"{head}{{"index":{index}{text}"#).into_bytes();
+            (0..generation.choices.len()).map(open).collect()
+        };
         Chunks {
             endpoint: ask.endpoint,
-            head: head.into_bytes(),
-            opens,
-            fingerprint: format!(r#","system_fingerprint":{}"#, quoted(fingerprint)),
+            opens: opens(text),
+            thoughts: opens(r#","delta":{"reasoning":""#),
+            reasoning: generation.reasoning(),
+            fingerprint: format!(r#","system_fingerprint":{}"#, quoted(&generation.app.fingerprint)),
             include_usage: ask.include_usage,
             continuous_usage: ask.continuous_usage,
             return_token_ids: ask.return_token_ids,
+            head: head.into_bytes(),
         }
     }
 
@@ -62,7 +75,7 @@ impl Chunks {
         out.extend_from_slice(br#"{"index":"#);
         number(&mut out, index);
         out.extend_from_slice(br#","delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]"#);
-        self.push_running_usage(&mut out, Usage { prompt: prompt.len(), completion: 0 });
+        self.push_running_usage(&mut out, Usage { prompt: prompt.len(), ..Usage::default() });
         out.extend_from_slice(br#","prompt_token_ids":"#);
         if self.return_token_ids {
             ids(&mut out, prompt)
@@ -77,7 +90,8 @@ impl Chunks {
     /// The event of one token. `repeated` is the prompt's text with its log-probabilities, before the first token of
     /// an answer that repeats it.
     pub(super) fn token(&self, index: usize, choice: &Choice, piece: &Piece, repeated: Option<&Repeated>) -> Bytes {
-        let open = &self.opens[index];
+        let thinking = choice.produced <= self.reasoning;
+        let open = if thinking { &self.thoughts[index] } else { &self.opens[index] };
         let mut out = Vec::with_capacity(open.len() + piece.text.len() + 160);
         out.extend_from_slice(open);
         if let Some(repeated) = repeated {
@@ -91,7 +105,8 @@ impl Chunks {
             _ if plain => out.extend_from_slice(COMPLETIONS_REST),
             _ => self.push_completions_rest(&mut out, choice, piece, repeated),
         }
-        self.push_running_usage(&mut out, Usage { prompt: choice.prompt.ids.len(), completion: choice.produced });
+        let (prompt, completion) = (choice.prompt.ids.len(), choice.produced);
+        self.push_running_usage(&mut out, Usage { prompt, completion, reasoning: completion.min(self.reasoning) });
         if piece.last && !self.include_usage {
             out.extend_from_slice(self.fingerprint.as_bytes());
         }
@@ -152,7 +167,7 @@ impl Chunks {
         out.extend_from_slice(br#","usage":"#);
         push_usage(out, usage);
         if self.endpoint == Endpoint::Chat {
-            out.extend_from_slice(br#","completion_tokens_details":null"#);
+            push_details(out, usage);
         }
         out.push(b'}');
     }
@@ -162,6 +177,9 @@ impl Chunks {
         let mut out = self.head.clone();
         out.extend_from_slice(br#"],"usage":"#);
         push_usage(&mut out, usage);
+        if self.reasoning > 0 {
+            push_details(&mut out, usage);
+        }
         out.push(b'}');
         out.extend_from_slice(self.fingerprint.as_bytes());
         out.extend_from_slice(END);
@@ -194,6 +212,17 @@ pub(super) fn push_usage(out: &mut Vec<u8>, usage: Usage) {
     number(out, usage.prompt + usage.completion);
     out.extend_from_slice(br#","completion_tokens":"#);
     number(out, usage.completion);
+}
+
+/// Appends what the generated tokens were.
+pub(super) fn push_details(out: &mut Vec<u8>, usage: Usage) {
+    out.extend_from_slice(br#","completion_tokens_details":"#);
+    if usage.reasoning == 0 {
+        return out.extend_from_slice(b"null");
+    }
+    out.extend_from_slice(br#"{"reasoning_tokens":"#);
+    number(out, usage.reasoning);
+    out.push(b'}');
 }
 
 /// Appends `finish_reason`.

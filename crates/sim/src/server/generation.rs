@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::App;
-use super::ask::Ask;
+use super::ask::{Ask, Endpoint};
 use super::choice::{Choice, Piece};
 use super::chunks::{Repeated, Usage};
 use super::driver::Signal;
@@ -114,6 +114,14 @@ impl Generation {
         Some(Repeated { text, ranked: choice.rank_prompt(&self.app.spec.tokenizer, &self.app.vocabulary) })
     }
 
+    /// Tokens at the beginning of an answer that are reasoning.
+    pub(super) fn reasoning(&self) -> usize {
+        match self.ask.endpoint {
+            Endpoint::Chat | Endpoint::Responses => self.app.spec.reasoning_tokens,
+            _ => 0,
+        }
+    }
+
     /// Whether all answers are complete.
     pub(super) fn is_done(&self) -> bool {
         self.live == 0
@@ -124,6 +132,7 @@ impl Generation {
         Usage {
             prompt: self.prompts.iter().map(|prompt| prompt.ids.len()).sum(),
             completion: self.choices.iter().map(|choice| choice.produced).sum(),
+            reasoning: self.choices.iter().map(|choice| choice.produced.min(self.reasoning())).sum(),
         }
     }
 }

@@ -88,13 +88,20 @@ impl ResponsesScript {
         out.push_back(self.event("response.content_part.added", &part));
     }
 
-    pub(super) fn token(&mut self, piece: &Piece) -> Bytes {
-        self.text.push_str(&piece.text);
+    pub(super) fn token(&mut self, generation: &Generation, piece: &Piece) -> Bytes {
+        let thinking = generation.choices[0].produced <= generation.reasoning();
+        let (kind, logprobs) = match thinking {
+            true => ("response.reasoning_text.delta", ""),
+            false => ("response.output_text.delta", "\"logprobs\":[],"),
+        };
+        if !thinking {
+            self.text.push_str(&piece.text);
+        }
         let mut out = Vec::with_capacity(piece.text.len() + 240);
-        out.extend_from_slice(b"event: response.output_text.delta\ndata: {\"content_index\":0,\"delta\":\"");
+        out.extend_from_slice(format!("event: {kind}\ndata: {{\"content_index\":0,\"delta\":\"").as_bytes());
         escape(&mut out, &piece.text);
         let rest = format!(
-            "\",\"item_id\":\"{}\",\"logprobs\":[],\"output_index\":0,\"sequence_number\":{},\"type\":\"response.output_text.delta\"}}\n\n",
+            "\",\"item_id\":\"{}\",{logprobs}\"output_index\":0,\"sequence_number\":{},\"type\":\"{kind}\"}}\n\n",
             self.item, self.sequence
         );
         self.sequence += 1;
@@ -184,11 +191,12 @@ fn usage(generation: &Generation) -> String {
         concat!(
             r#"{{"input_tokens":{},"input_tokens_details":{{"cached_tokens":0,"cache_write_tokens":0,"#,
             r#""input_tokens_per_turn":[],"cached_tokens_per_turn":[]}},"output_tokens":{},"#,
-            r#""output_tokens_details":{{"reasoning_tokens":0,"tool_output_tokens":0,"output_tokens_per_turn":[],"#,
+            r#""output_tokens_details":{{"reasoning_tokens":{},"tool_output_tokens":0,"output_tokens_per_turn":[],"#,
             r#""tool_output_tokens_per_turn":[]}},"total_tokens":{}}}"#
         ),
         usage.prompt,
         usage.completion,
+        usage.reasoning,
         usage.prompt + usage.completion
     )
 }

@@ -29,14 +29,7 @@ impl Script {
     /// The writer for a request.
     pub(super) fn new(generation: &Generation) -> Self {
         match generation.ask.endpoint {
-            Endpoint::Completions | Endpoint::Chat => Script::OpenAi(Chunks::new(
-                &generation.ask,
-                &generation.id,
-                generation.created,
-                &generation.model,
-                &generation.app.fingerprint,
-                generation.choices.len(),
-            )),
+            Endpoint::Completions | Endpoint::Chat => Script::OpenAi(Chunks::new(generation)),
             Endpoint::Responses => Script::Responses(Box::new(ResponsesScript::new(generation))),
             Endpoint::Transcription | Endpoint::Translation => Script::Audio(AudioScript::new(generation)),
             Endpoint::Tgi => Script::Tgi(TgiScript::default()),
@@ -78,7 +71,7 @@ impl Script {
         let choice = &generation.choices[index];
         match self {
             Script::OpenAi(chunks) => out.push_back(chunks.token(index, choice, piece, repeated)),
-            Script::Responses(script) => out.push_back(script.token(piece)),
+            Script::Responses(script) => out.push_back(script.token(generation, piece)),
             Script::Audio(script) => out.push_back(script.token(generation, piece)),
             Script::Tgi(script) => out.push_back(script.token(choice, piece, generation.ask.include_usage)),
             Script::Triton => out.push_back(triton::token(piece)),

@@ -94,8 +94,10 @@ impl EventStream {
 
     /// Whether a piece is told now: the first token at once, then so many together, and the rest at the end.
     fn is_due(&self, choice: usize, piece: &Piece) -> bool {
-        let first = self.generation.choices[choice].produced == 1;
-        first || piece.last || piece.tokens().count() >= self.generation.app.spec.stream_interval
+        let produced = self.generation.choices[choice].produced;
+        // Reasoning and answer are not told together.
+        let turns = produced == self.generation.reasoning();
+        produced == 1 || turns || piece.last || piece.tokens().count() >= self.generation.app.spec.stream_interval
     }
 }
 

@@ -15,6 +15,7 @@ use super::{audio, demo, responses};
 /// What has been collected of one answer.
 #[derive(Debug, Default)]
 struct Collected {
+    reasoning: String,
     text: String,
     ranked: Vec<Ranked>,
     repeats_prompt: bool,
@@ -44,9 +45,11 @@ pub(super) async fn answer(mut generation: Generation, reset: &ResetSwitch) -> i
         let piece = generation.advance(&signal);
         let answer = &mut collected[signal.choice];
         if let Some(Repeated { text, ranked }) = repeated {
-            *answer = Collected { text, ranked, repeats_prompt: true };
+            *answer = Collected { text, ranked, repeats_prompt: true, ..Collected::default() };
         }
-        answer.text.push_str(&piece.text);
+        let thinking = generation.choices[signal.choice].produced <= generation.reasoning();
+        let text = if thinking { &mut answer.reasoning } else { &mut answer.text };
+        text.push_str(&piece.text);
         answer.ranked.extend(piece.ranked);
     }
     let mut body = write(&generation, &collected);
@@ -79,7 +82,9 @@ fn write(generation: &Generation, collected: &[Collected]) -> Vec<u8> {
     quote(&mut out, &generation.app.fingerprint);
     out.extend_from_slice(br#","usage":"#);
     chunks::push_usage(&mut out, generation.usage());
-    out.extend_from_slice(br#","prompt_tokens_details":null,"completion_tokens_details":null}"#);
+    out.extend_from_slice(br#","prompt_tokens_details":null"#);
+    chunks::push_details(&mut out, generation.usage());
+    out.push(b'}');
     if generation.ask.endpoint == Endpoint::Chat {
         out.extend_from_slice(br#","prompt_logprobs":null,"prompt_token_ids":"#);
         push_ids(&mut out, generation, &generation.choices[0].prompt.ids);
@@ -123,9 +128,12 @@ fn push_message(out: &mut Vec<u8>, generation: &Generation, index: usize, answer
     number(out, index);
     out.extend_from_slice(br#","message":{"role":"assistant","content":"#);
     quote(out, &answer.text);
-    out.extend_from_slice(
-        br#","refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null},"logprobs":"#,
-    );
+    out.extend_from_slice(br#","refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":"#);
+    match answer.reasoning.as_str() {
+        "" => out.extend_from_slice(b"null"),
+        reasoning => quote(out, reasoning),
+    }
+    out.extend_from_slice(br#"},"logprobs":"#);
     if answer.ranked.is_empty() {
         out.extend_from_slice(b"null");
     } else {

@@ -184,6 +184,40 @@ fn the_demonstration_server_repeats_the_prompt_in_every_line() {
 }
 
 #[test]
+fn answers_begin_with_reasoning_when_asked_for() {
+    let server = Server::start(SimSpec { reasoning_tokens: 3, stream_interval: 4, ..spec(Profile::Instant) }).unwrap();
+    let body = |stream: bool| {
+        format!(
+            r#"{{"messages": [{{"role": "user", "content": "A"}}], "max_tokens": 9, "ignore_eos": true, "seed": 1,
+            "stream": {stream}{}}}"#,
+            if stream { r#", "stream_options": {"include_usage": true}"# } else { "" }
+        )
+    };
+    let events = post(&server, "/v1/chat/completions", &body(true)).events();
+    let values: Vec<Value> = events.iter().filter_map(|event| serde_json::from_str(event).ok()).collect();
+    let told = |member: &str| -> String {
+        let texts = values.iter().filter_map(|value| value["choices"][0]["delta"][member].as_str());
+        texts.collect()
+    };
+    let whole = post(&server, "/v1/chat/completions", &body(false)).json();
+    let message = &whole["choices"][0]["message"];
+    assert_eq!(message["reasoning"], told("reasoning"));
+    assert_eq!(message["content"], told("content"));
+    assert!(!told("reasoning").is_empty() && !told("content").is_empty());
+    let usage = values.iter().rfind(|value| value["usage"].is_object()).unwrap();
+    for usage in [&usage["usage"], &whole["usage"]] {
+        assert_eq!(usage["completion_tokens_details"]["reasoning_tokens"], 3, "{usage}");
+    }
+    let body = r#"{"input": "A", "max_output_tokens": 5, "ignore_eos": true, "stream": true}"#;
+    let text = post(&server, "/v1/responses", body).text();
+    assert_eq!(text.matches("event: response.reasoning_text.delta").count(), 2);
+    assert!(text.contains(r#""reasoning_tokens":3"#));
+    // Completions have no such thing.
+    let plain = post(&server, "/v1/completions", r#"{"prompt": "A", "max_tokens": 2, "ignore_eos": true}"#).json();
+    assert_eq!(plain["usage"]["completion_tokens_details"], Value::Null);
+}
+
+#[test]
 fn several_tokens_are_told_in_one_event_when_asked_for() {
     let server = Server::start(SimSpec { stream_interval: 4, ..spec(Profile::Instant) }).unwrap();
     let body = r#"{"prompt": "A", "max_tokens": 10, "ignore_eos": true, "stream": true, "logprobs": 0,

@@ -465,5 +465,8 @@ static FLAGS: &[Flag] = &[
     own(&["--metrics-interval"], Float, "SEC", Preset::Float(1.0),
         "Seconds between looks at the server's /metrics during the run. They are kept in the result as series; 0 looks \
          only before and after. Servers without such a page are not asked again."),
+    own(&["--reset-caches"], Switch, "", Off,
+        "Empty the server's prefix and multi-modal caches after the warm-ups, so that the run begins cold. vLLM needs \
+         VLLM_SERVER_DEV_MODE=1 for it; --backend sglang asks for /flush_cache. A refusal ends the run."),
     own(&["--quiet"], Switch, "", Off, "Print the report and nothing else."),
 ];

@@ -96,6 +96,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
             || (backend.is_legacy() && backend != BackendKind::VllmGenerate),
         ready_timeout: Duration::from_secs(load.ready_check_timeout_sec.max(0).unsigned_abs()),
         warmups: usize::try_from(load.num_warmups.max(0))?,
+        reset_caches: args.own.reset_caches,
         profile: load.profile,
         probe_rate: load.probe_request_rate,
         // vLLM looks only before and after.

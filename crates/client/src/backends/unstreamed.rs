@@ -1,0 +1,142 @@
+//! A generated text that comes whole: DeepSpeed-MII's way, and everybody's when `stream` is false.
+
+use std::ops::Range;
+
+use super::event::{TextField, UsageField, read_text, read_usage};
+use super::scan::{Cursor, Kind, NotJson, whole};
+
+/// The members of such an answer that matter, whatever the protocol.
+#[derive(Debug, Default)]
+pub(super) struct TextAnswer {
+    pub(super) is_object: bool,
+    pub(super) error: Option<Range<usize>>,
+    pub(super) has_choices: bool,
+    /// The text of the first choice: `text`, or `content` of its message.
+    pub(super) choice_text: TextField,
+    /// The `text` itself (transcriptions), or the first of a list of them (DeepSpeed-MII, the demonstration server).
+    pub(super) text: TextField,
+    /// The texts of the messages in `output` (responses).
+    pub(super) output: Vec<TextField>,
+    pub(super) usage: UsageField,
+}
+
+impl TextAnswer {
+    pub(super) fn read(body: &[u8]) -> Result<Self, NotJson> {
+        whole(body, |cursor| {
+            let mut answer = TextAnswer { is_object: cursor.kind()? == Kind::Object, ..TextAnswer::default() };
+            cursor.members_if_object(|cursor, key| answer.member(cursor, key))?;
+            Ok(answer)
+        })
+    }
+
+    fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8]) -> Result<(), NotJson> {
+        match key {
+            b"usage" => self.usage = read_either_usage(cursor)?,
+            b"error" => self.error = cursor.truthy_span()?,
+            b"choices" => {
+                self.has_choices = true;
+                self.choice_text = first_choice(cursor)?;
+            }
+            b"text" => self.text = first_text(cursor)?,
+            b"output" => self.output = output_texts(cursor)?,
+            _ => drop(cursor.skip()?),
+        }
+        Ok(())
+    }
+}
+
+/// Usage under the names of completions or of responses.
+fn read_either_usage(cursor: &mut Cursor<'_>) -> Result<UsageField, NotJson> {
+    let start = cursor.at;
+    if let Some(usage) = read_usage(cursor)?
+        && usage != UsageField::default()
+    {
+        return Ok(usage);
+    }
+    cursor.at = start;
+    let mut usage = UsageField::default();
+    cursor.members_if_object(|cursor, key| {
+        match key {
+            b"input_tokens" => usage.prompt_tokens = cursor.count()?,
+            b"output_tokens" => usage.completion_tokens = cursor.count()?,
+            b"output_tokens_details" => cursor.members_if_object(|cursor, key| {
+                if key == b"reasoning_tokens" {
+                    usage.reasoning_tokens = cursor.count()?;
+                    return Ok(());
+                }
+                cursor.skip().map(drop)
+            })?,
+            _ => drop(cursor.skip()?),
+        }
+        Ok(())
+    })?;
+    Ok(usage)
+}
+
+/// The text of the first choice.
+fn first_choice(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
+    let mut text = TextField::Missing;
+    each_object(cursor, |cursor, at, key| {
+        match key {
+            b"text" if at == 0 => text = read_text(cursor)?,
+            b"message" if at == 0 => cursor.members_if_object(|cursor, key| {
+                if key == b"content" {
+                    text = read_text(cursor)?;
+                    return Ok(());
+                }
+                cursor.skip().map(drop)
+            })?,
+            _ => drop(cursor.skip()?),
+        }
+        Ok(())
+    })?;
+    Ok(text)
+}
+
+/// The texts in the content of all messages.
+fn output_texts(cursor: &mut Cursor<'_>) -> Result<Vec<TextField>, NotJson> {
+    let mut texts = Vec::new();
+    each_object(cursor, |cursor, _, key| {
+        if key != b"content" {
+            return cursor.skip().map(drop);
+        }
+        each_object(cursor, |cursor, _, key| {
+            if key == b"text" {
+                texts.push(read_text(cursor)?);
+                return Ok(());
+            }
+            cursor.skip().map(drop)
+        })
+    })?;
+    Ok(texts)
+}
+
+/// The members of the objects in the list here, with the object's place; nothing where there is no list.
+fn each_object<'a>(
+    cursor: &mut Cursor<'a>,
+    mut member: impl FnMut(&mut Cursor<'a>, usize, &[u8]) -> Result<(), NotJson>,
+) -> Result<(), NotJson> {
+    if cursor.kind()? != Kind::List {
+        return cursor.skip().map(drop);
+    }
+    cursor.items(|cursor, at| cursor.members_if_object(|cursor, key| member(cursor, at, key))).map(drop)
+}
+
+/// The text here, or the first item of the list here if it is a text.
+pub(super) fn first_text(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
+    let mut first = TextField::Missing;
+    match cursor.kind()? {
+        Kind::Text => first = read_text(cursor)?,
+        Kind::List => {
+            cursor.items(|cursor, at| {
+                if at == 0 {
+                    first = read_text(cursor)?;
+                    return Ok(());
+                }
+                cursor.skip().map(drop)
+            })?;
+        }
+        _ => drop(cursor.skip()?),
+    }
+    Ok(first)
+}

@@ -1,0 +1,35 @@
+//! Making the server forget what it has cached, so that a run begins cold.
+
+use tacho_core::json::{Value, parse};
+
+use super::Caller;
+use crate::{BackendKind, Error};
+
+/// Empties the server's caches: SGLang's all at once, vLLM's one by one. Servers without multi-modal caches need not know
+/// of those.
+pub fn reset_caches(caller: &Caller, backend: BackendKind) -> Result<(), Error> {
+    let (first, others): (_, &[&str]) = match backend {
+        BackendKind::SgLang => ("/flush_cache", &[]),
+        _ => ("/reset_prefix_cache", &["/reset_mm_cache", "/reset_encoder_cache"]),
+    };
+    reset(caller, first, false)?;
+    others.iter().try_for_each(|path| reset(caller, path, true))
+}
+
+fn reset(caller: &Caller, path: &str, optional: bool) -> Result<(), Error> {
+    let answer = caller.post(path, caller.user_headers(), b"")?;
+    let refused = |reason: String| Err(Error::Call { method: "POST", url: caller.url(path), reason });
+    match answer.status {
+        404 if optional => Ok(()),
+        404 => refused("the server has no such call: vLLM has it with VLLM_SERVER_DEV_MODE=1".to_owned()),
+        // A refusal is told inside a good answer.
+        200 if says_no(&answer.body) => refused("the server refused: is it serving somebody else?".to_owned()),
+        200 => Ok(()),
+        status => refused(format!("HTTP {status} {}", answer.reason)),
+    }
+}
+
+fn says_no(body: &[u8]) -> bool {
+    let answer = std::str::from_utf8(body).ok().and_then(|text| parse(text).ok());
+    answer.is_some_and(|answer| matches!(answer.get("success"), Some(Value::Bool(false))))
+}

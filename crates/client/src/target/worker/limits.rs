@@ -1,0 +1,133 @@
+//! The time limits of requests and connections, and the pause before a request is sent anew.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use tacho_core::{FailureKind, Outcome, Stamp};
+
+use super::ClientWorker;
+use crate::EndpointSpec;
+use crate::target::exchange::Exchange;
+
+/// Limits below this are kept to exactly. Longer ones, such as the usual six hours, are looked at now and then, so
+/// that a request costs nothing here unless somebody asked for a limit.
+const EXACT: Duration = Duration::from_secs(3600);
+/// How often the longer limits are looked at.
+const SWEEP: Duration = Duration::from_secs(1);
+/// Between a failure and the next attempt, so that a server in trouble is not overrun.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What a worker must look at, and when.
+#[derive(Debug)]
+pub(super) struct Timers {
+    /// Connections with a limit at that moment. It may have been met, or the connection be another's by then.
+    limits: BinaryHeap<Reverse<(Stamp, usize)>>,
+    /// Requests to be sent anew, in the order of their moments.
+    again: VecDeque<(Stamp, Box<Exchange>)>,
+    next_sweep: Stamp,
+}
+
+impl Timers {
+    pub(super) fn new(now: Stamp) -> Self {
+        Timers { limits: BinaryHeap::new(), again: VecDeque::new(), next_sweep: now }
+    }
+
+    /// When to look next.
+    pub(super) fn next(&self) -> Stamp {
+        let limit = self.limits.peek().map_or(Stamp::NEVER, |Reverse((due, _))| *due);
+        let again = self.again.front().map_or(Stamp::NEVER, |(due, _)| *due);
+        limit.min(again).min(self.next_sweep)
+    }
+
+    /// Sends a request anew after the pause.
+    pub(super) fn send_again(&mut self, exchange: Box<Exchange>, now: Stamp) {
+        self.again.push_back((now + PAUSE, exchange));
+    }
+
+    /// The requests that wait for that.
+    pub(super) fn take_again(&mut self) -> impl Iterator<Item = Box<Exchange>> + use<> {
+        std::mem::take(&mut self.again).into_iter().map(|(_, exchange)| exchange)
+    }
+
+    fn pop_again(&mut self, now: Stamp) -> Option<Box<Exchange>> {
+        let is_due = self.again.front().is_some_and(|(due, _)| *due <= now);
+        if is_due { self.again.pop_front().map(|(_, exchange)| exchange) } else { None }
+    }
+
+    fn pop_limit(&mut self, now: Stamp) -> Option<usize> {
+        let Reverse((due, token)) = *self.limits.peek()?;
+        (due <= now).then(|| {
+            self.limits.pop();
+            token
+        })
+    }
+}
+
+/// Whether any limit of this server is kept to exactly.
+pub(super) fn has_exact_limits(endpoint: &EndpointSpec) -> bool {
+    let first = endpoint.first_token_timeout.unwrap_or(Duration::MAX);
+    endpoint.timeout.min(endpoint.connect_timeout).min(first) < EXACT
+}
+
+impl ClientWorker<'_> {
+    /// Notes when the limits of what this connection does now will have passed.
+    pub(super) fn set_limits(&mut self, token: usize) {
+        let Some(slot) = self.slots[token].as_ref().filter(|_| self.has_exact_limits) else { return };
+        let endpoint = &self.client.endpoint;
+        let mut set = |from: Stamp, limit: Duration| {
+            if limit < EXACT {
+                self.timers.limits.push(Reverse((from + limit, token)));
+            }
+        };
+        if !slot.link.is_open() {
+            set(slot.began, endpoint.connect_timeout);
+        }
+        if let Some(exchange) = &slot.exchange {
+            set(exchange.answer.row.sent, endpoint.timeout);
+            set(exchange.began, endpoint.first_token_timeout.unwrap_or(Duration::MAX));
+        }
+    }
+
+    /// Does what is due.
+    pub(super) fn on_time(&mut self, now: Stamp) {
+        while let Some(mut exchange) = self.timers.pop_again(now) {
+            exchange.began = now;
+            self.place(exchange);
+        }
+        while let Some(token) = self.timers.pop_limit(now) {
+            self.check_limits(token, now);
+        }
+        if now >= self.timers.next_sweep {
+            self.timers.next_sweep = now + SWEEP;
+            for token in 0..self.slots.len() {
+                self.check_limits(token, now);
+            }
+        }
+    }
+
+    /// Ends what has taken too long on this connection.
+    fn check_limits(&mut self, token: usize, now: Stamp) {
+        let Some(slot) = &self.slots[token] else { return };
+        let endpoint = &self.client.endpoint;
+        let (total, connect) = (endpoint.timeout, endpoint.connect_timeout);
+        let connecting = !slot.link.is_open() && now.since(slot.began) >= connect;
+        let overdue = slot.exchange.is_some() && now >= slot.deadline;
+        let silent = endpoint
+            .first_token_timeout
+            .filter(|&first| slot.exchange.as_ref().is_some_and(|exchange| exchange.is_silent(now, first)));
+        let (what, limit) = match (connecting, overdue, silent) {
+            (true, ..) => ("no connection", connect),
+            (_, true, _) => ("no whole answer", total),
+            (_, _, Some(first)) => ("no first token", first),
+            _ => return,
+        };
+        if !slot.link.is_open() {
+            self.opening -= 1;
+        }
+        if let Some(exchange) = self.close(token) {
+            let message = format!("{what} within {} s", limit.as_secs_f64());
+            self.finish(exchange, Outcome::failed(FailureKind::TimedOut, message));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What a worker does with bytes that arrive: stamp them first, then hand them to the request they answer.
+
+use tacho_core::{Clock, Stamp};
+
+use super::{ClientWorker, LATE, Slot};
+use crate::StampSource;
+use crate::target::exchange::Progress;
+use crate::transport::http1::{Head, Reader, Sink};
+use crate::transport::link::Received;
+
+/// Wake-up lags that are kept; beyond this, every second one is dropped.
+const LAGS: usize = 1 << 16;
+
+/// Hears what no request has asked for.
+struct Nobody;
+
+impl Sink for Nobody {
+    fn head(&mut self, _head: &Head) {}
+
+    fn body(&mut self, _bytes: &[u8]) -> bool {
+        true
+    }
+}
+
+impl ClientWorker<'_> {
+    /// Reads once; more will be reported by the poller.
+    pub(super) fn read(&mut self, token: usize) {
+        let Some(slot) = self.slots[token].as_mut() else { return };
+        match slot.link.read(&mut self.buffer) {
+            Ok(None) => {}
+            Ok(Some(Received { count: 0, .. })) => self.end_of_input(token),
+            Ok(Some(received)) => {
+                let now = self.client.clock.now();
+                let stamp = self.stamp(&received, now);
+                let late = self.last_work > LATE || now.since(stamp) > LATE;
+                let slot = self.slots[token].as_mut().expect("read connections exist");
+                if slot.http2.is_some() {
+                    self.receive_http2(token, received.count, stamp, late);
+                    return;
+                }
+                let Some(exchange) = &mut slot.exchange else {
+                    // Nobody asked: the server is not to be trusted on this connection.
+                    self.close(token);
+                    return;
+                };
+                let stamp = stamp.max(exchange.answer.row.sent);
+                let (progress, events) = exchange.receive(&self.buffer[..received.count], stamp);
+                self.count(events, late);
+                if progress != Progress::More {
+                    self.settle(token, progress);
+                }
+            }
+            Err(error) => self.lost(token, &error),
+        }
+    }
+
+    /// Notes token events that came in one read.
+    fn count(&mut self, events: usize, late: bool) {
+        self.tokens += events as u64;
+        self.stats.events += events as u64;
+        self.stats.coalesced += events.saturating_sub(1) as u64;
+        if late {
+            self.stats.late_coalesced += events.saturating_sub(1) as u64;
+        }
+    }
+
+    /// Takes the first `count` bytes of the buffer as HTTP/2; they may be about the connection alone.
+    fn receive_http2(&mut self, token: usize, count: usize, stamp: Stamp, late: bool) {
+        let Some(Slot { exchange, http2: Some(http2), .. }) = &mut self.slots[token] else { return };
+        let bytes = &self.buffer[..count];
+        let Some(exchange) = exchange else {
+            let healthy = http2.feed(bytes, &mut Reader::new(), &mut Nobody).is_ok() && !http2.is_going_away();
+            if healthy {
+                self.flush(token);
+            } else {
+                self.close(token);
+            }
+            return;
+        };
+        let stamp = stamp.max(exchange.answer.row.sent);
+        let (progress, events) = exchange.receive_http2(http2, bytes, stamp);
+        let again = http2.has_refused() && !exchange.resent;
+        self.count(events, late);
+        match progress {
+            Progress::More => {}
+            _ if again => self.resend(token),
+            progress => self.settle(token, progress),
+        }
+        // The slot may be another connection's by now, one that is not open yet.
+        if self.slots[token].as_ref().is_some_and(|slot| slot.link.is_open()) {
+            self.flush(token);
+        }
+    }
+
+    /// The stamp of a read: the kernel's, where there is one.
+    fn stamp(&mut self, received: &Received, now: Stamp) -> Stamp {
+        let Some(kernel) = received.kernel else { return now };
+        let arrival = self.wall.stamp(kernel).min(now);
+        self.lag_count += 1;
+        if self.lag_count.is_multiple_of(self.lag_stride) {
+            if self.stats.wake_lags_ns.len() == LAGS {
+                let mut keep = false;
+                self.stats.wake_lags_ns.retain(|_| {
+                    keep = !keep;
+                    keep
+                });
+                self.lag_stride *= 2;
+            }
+            self.stats.wake_lags_ns.push(now.0 - arrival.0);
+        }
+        match self.client.endpoint.stamps {
+            StampSource::Kernel => arrival,
+            StampSource::User => now,
+        }
+    }
+}

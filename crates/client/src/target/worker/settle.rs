@@ -1,0 +1,149 @@
+//! How a worker ends a request: settled, asked again elsewhere, sent anew, or lost.
+
+use std::io;
+use std::sync::Arc;
+
+use tacho_core::{Clock, Failure, FailureKind, Observation, Outcome};
+
+use super::ClientWorker;
+use crate::Url;
+use crate::target::exchange::{Exchange, Progress};
+use crate::transport::{connect, http1};
+
+impl ClientWorker<'_> {
+    pub(super) fn finish(&mut self, exchange: Box<Exchange>, outcome: Outcome) {
+        if self.is_worth_retrying(&exchange.answer.row, &outcome) {
+            self.retry(*exchange);
+            return;
+        }
+        let done = exchange.answer.ended.unwrap_or_else(|| self.client.clock.now());
+        let mut row = exchange.answer.row;
+        row.done = done;
+        row.outcome = outcome;
+        if !row.outcome.is_complete() {
+            // As upstream has it: a text that is not whole is none.
+            row.text.clear();
+        }
+        let events = row.chunks.len() as u64;
+        if !row.outcome.is_complete() || row.usage.completion_tokens.is_some_and(|tokens| tokens <= events) {
+            // No event brought more than one token, as almost always: nobody will ask where each one's text ended.
+            row.text_ends = Vec::new();
+        }
+        self.finished.push(row);
+    }
+
+    fn is_worth_retrying(&self, row: &Observation, outcome: &Outcome) -> bool {
+        let endpoint = &self.client.endpoint;
+        row.retries < endpoint.retries
+            && outcome.failure().is_some_and(may_pass)
+            && self.client.clock.now().since(row.sent) < endpoint.timeout
+    }
+
+    /// Sends a request anew. What was timed of it so far is forgotten, but not when it was first sent.
+    fn retry(&mut self, exchange: Exchange) {
+        let old = exchange.answer.row;
+        let prepared = &self.client.requests[old.index];
+        let row = Observation {
+            sent: old.sent,
+            connect_ns: old.connect_ns,
+            retries: old.retries + 1,
+            ..Observation::released(old.index, old.due, old.released)
+        };
+        let exchange = Exchange::new(row, prepared.bytes.clone(), &prepared.expected, &self.client.endpoint);
+        self.timers.send_again(Box::new(exchange), self.client.clock.now());
+    }
+
+    /// The request on this connection has come to an end, one way or another.
+    pub(super) fn settle(&mut self, token: usize, progress: Progress) {
+        let slot = self.slots[token].as_mut().expect("settled connections exist");
+        let exchange = slot.exchange.take().expect("settled connections carry a request");
+        if slot.is_reusable(&exchange) {
+            slot.kept = true;
+            self.idle.push(token);
+        } else {
+            self.close(token);
+        }
+        match progress {
+            Progress::More => unreachable!("only ends are settled"),
+            Progress::Done(outcome) => self.finish(exchange, outcome),
+            Progress::Redirect(location, as_get) => self.redirect(exchange, &location, as_get),
+        }
+    }
+
+    /// Asks again at another path of the same server; another server would be another benchmark.
+    fn redirect(&mut self, mut exchange: Box<Exchange>, location: &str, as_get: bool) {
+        let here = &self.client.endpoint.url;
+        let there = if location.starts_with('/') { Ok(here.with_path(location)) } else { Url::parse(location) };
+        match there {
+            Ok(url) if (url.tls, &url.host, url.port) == (here.tls, &here.host, here.port) => {
+                exchange.redirects += 1;
+                let request = self.rewritten(&exchange, &here.with_path(&url.path), as_get);
+                exchange.restart(request);
+                self.place(exchange);
+            }
+            _ => {
+                let status = exchange.reader.head().status;
+                let message = format!("redirected to another server, {location:?}: give that one as --base-url");
+                self.finish(exchange, Outcome::failed(FailureKind::Http(status), message));
+            }
+        }
+    }
+
+    /// The same request for another path; as GET it loses its body, as browsers and aiohttp have it.
+    fn rewritten(&self, exchange: &Exchange, url: &Url, as_get: bool) -> Arc<[u8]> {
+        let endpoint = &self.client.endpoint;
+        let mut headers = endpoint.request_headers(None);
+        connect::route_headers(endpoint, &mut headers);
+        let old = &exchange.request;
+        let body_at = memchr::memmem::find(old, b"\r\n\r\n").map_or(old.len(), |at| at + 4);
+        let target = self.client.route.target(url);
+        let (method, body) = if as_get { ("GET", None) } else { ("POST", Some(&old[body_at..])) };
+        http1::request(method, &target, &url.host_header(), &headers, body).into()
+    }
+
+    pub(super) fn end_of_input(&mut self, token: usize) {
+        let slot = self.slots[token].as_mut().expect("ended connections exist");
+        match &mut slot.exchange {
+            None => {
+                self.close(token);
+            }
+            Some(exchange) if slot.kept && !exchange.reader.begun() && !exchange.resent => self.resend(token),
+            Some(exchange) => {
+                let progress = exchange.end_of_input();
+                self.settle(token, progress);
+            }
+        }
+    }
+
+    /// A kept connection died before any answer: the server had closed it, which says nothing about the request.
+    pub(super) fn resend(&mut self, token: usize) {
+        let Some(mut exchange) = self.close(token) else { return };
+        exchange.resent = true;
+        let request = exchange.request.clone();
+        exchange.restart(request);
+        exchange.connecting = Some(self.client.clock.now());
+        if let Err((error, Some(exchange))) = self.open(Some(exchange)) {
+            self.finish(exchange, Outcome::failed(FailureKind::Connect, self.connect_message(&error)));
+        }
+    }
+
+    pub(super) fn lost(&mut self, token: usize, error: &io::Error) {
+        let slot = self.slots[token].as_ref().expect("lost connections exist");
+        let fresh = slot.exchange.as_ref().is_some_and(|exchange| !exchange.reader.begun() && !exchange.resent);
+        if slot.kept && fresh {
+            self.resend(token);
+        } else if let Some(exchange) = self.close(token) {
+            let message = format!("the connection broke: {error}");
+            self.finish(exchange, Outcome::failed(FailureKind::ConnectionLost, message));
+        }
+    }
+}
+
+/// Whether a failure may be gone when the request is sent anew.
+fn may_pass(failure: &Failure) -> bool {
+    match failure.kind {
+        FailureKind::Http(status) => status >= 500 || matches!(status, 408 | 425 | 429),
+        FailureKind::Aborted => false,
+        _ => true,
+    }
+}

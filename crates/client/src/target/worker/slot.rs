@@ -1,0 +1,59 @@
+//! A connection with the request it carries.
+
+use std::io;
+
+use tacho_core::Stamp;
+
+use crate::target::exchange::Exchange;
+use crate::transport::http2::Http2;
+use crate::transport::link::Link;
+use crate::transport::sys::Interest;
+
+/// A connection with the request it carries.
+pub(super) struct Slot {
+    pub(super) link: Link,
+    pub(super) exchange: Option<Box<Exchange>>,
+    /// Where HTTP/2 is spoken.
+    pub(super) http2: Option<Box<Http2>>,
+    pub(super) interest: Interest,
+    pub(super) began: Stamp,
+    /// When the request takes too long; kept here because looking into every request takes long with many of them.
+    pub(super) deadline: Stamp,
+    /// Whether it has been idle, so that the server may have closed it meanwhile.
+    pub(super) kept: bool,
+}
+
+impl Slot {
+    /// Writes as much of the request as the socket takes.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        if let Some(http2) = &mut self.http2 {
+            let request = self.exchange.as_deref_mut().map(|exchange| (&exchange.request[..], &mut exchange.written));
+            http2.flush(&mut self.link, request)?;
+        } else if let Some(exchange) = &mut self.exchange {
+            while exchange.written < exchange.request.len() {
+                match self.link.write(&exchange.request[exchange.written..])? {
+                    0 => break,
+                    count => exchange.written += count,
+                }
+            }
+        }
+        // What TLS has taken it may not have sent.
+        self.link.flush()
+    }
+
+    /// Whether something waits for room in the socket.
+    pub(super) fn wants_write(&self) -> bool {
+        let unsent = match &self.http2 {
+            None => self.exchange.as_ref().is_some_and(|exchange| exchange.written < exchange.request.len()),
+            Some(http2) => http2.has_output(),
+        };
+        unsent || self.link.wants_write()
+    }
+
+    /// Whether the connection can take another request, now that `exchange` is over.
+    pub(super) fn is_reusable(&self, exchange: &Exchange) -> bool {
+        exchange.reader.reusable()
+            && exchange.written == exchange.request.len()
+            && self.http2.as_ref().is_none_or(|http2| !http2.is_going_away())
+    }
+}

@@ -1,0 +1,173 @@
+//! Bodies that nobody has thought of: whatever comes, no decoder panics, and where reads are cut changes nothing.
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+use tacho_client::backends::Expected;
+use tacho_client::{BackendKind, Rules};
+use tacho_core::{Observation, Stamp};
+use tacho_testkit::golden_files;
+
+use crate::decode::{RULES, expected, read};
+
+/// Pieces of which real and broken answers are made.
+fn body() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        Just("data: "),
+        Just("data:"),
+        Just("\n"),
+        Just("\n\n"),
+        Just("\r\n"),
+        Just(": ping"),
+        Just("event: response.completed"),
+        Just("[DONE]"),
+        Just(r#"{"choices": [{"text": "a", "delta": {"content": "b"}}]}"#),
+        Just(r#"{"choices": [{"text": "é\n", "delta": {"content": "\ud83d\ude42"}}]}"#),
+        Just(r#"{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}"#),
+        Just(r#"{"type": "response.output_text.delta", "delta": "x"}"#),
+        Just(r#"{"type": "response.reasoning_text.delta", "delta": "x"}"#),
+        Just(r#"{"type": "response.refusal.delta", "delta": "x"}"#),
+        Just(r#"{"type": "response.completed", "response": {"usage": {"output_tokens": 4, "input_tokens": 5}}}"#),
+        Just(r#"{"type": "error", "message": "m"}"#),
+        Just(r#"{"token": {"text": "t"}, "generated_text": null}"#),
+        Just(r#"{"token": {"text": "t"}, "generated_text": "tt", "details": {"generated_tokens": 2}}"#),
+        Just(r#"{"text_output": "o"}"#),
+        Just(r#"{"text": ["once upon"]}"#),
+        Just(r#"{"text": ["once upon a time", 3]}"#),
+        Just(r#"{"data": [{"embedding": [0.1, -2e3]}], "usage": {"prompt_tokens": 9}}"#),
+        Just(r#"{"error": {"message": "m"}}"#),
+        Just("{\"open\": "),
+        Just("\u{feff}"),
+        Just("\0"),
+        Just(" "),
+    ];
+    let known = prop::collection::vec(piece, 0..14).prop_map(|pieces| pieces.concat().into_bytes());
+    prop_oneof![
+        4 => known.clone(),
+        1 => prop::collection::vec(any::<u8>(), 0..120),
+        1 => (known, prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(mut body, noise)| {
+            let middle = body.len() / 2;
+            body.splice(middle..middle, noise);
+            body
+        }),
+    ]
+}
+
+/// A row without what hangs on when its bytes came.
+fn timeless(mut row: Observation) -> Observation {
+    row.chunks
+        .iter_mut()
+        .chain(&mut row.first_content)
+        .chain(&mut row.first_answer)
+        .for_each(|stamp| *stamp = Stamp::ZERO);
+    row
+}
+
+/// All decoders, with what they must know of the request.
+fn decoders() -> Vec<(BackendKind, Rules, Expected)> {
+    let mut decoders = Vec::new();
+    for backend in BackendKind::ALL {
+        for rules in RULES {
+            for extra in ["{}", r#"{"stream": false}"#] {
+                decoders.push((backend, rules, expected(backend, extra)));
+            }
+        }
+    }
+    decoders
+}
+
+/// Checks that a body is read without a panic and alike however it is cut.
+fn check_cuts(decoders: &[(BackendKind, Rules, Expected)], body: &[u8], cuts: &[usize]) -> Result<(), TestCaseError> {
+    let mut at: Vec<usize> = cuts.iter().map(|cut| cut % (body.len() + 1)).collect();
+    at.sort_unstable();
+    at.push(body.len());
+    let mut start = 0;
+    let pieces: Vec<&[u8]> = at.iter().map(|&end| &body[std::mem::replace(&mut start, end)..end]).collect();
+    let bytewise: Vec<&[u8]> = body.chunks(1).collect();
+    for (backend, rules, expected) in decoders {
+        let whole = timeless(read(*backend, *rules, expected, &[body]));
+        for pieces in [&pieces, &bytewise] {
+            let cut = timeless(read(*backend, *rules, expected, pieces));
+            prop_assert_eq!(&cut, &whole, "{:?} {:?}", backend, rules);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn any_body_is_read_without_panic_and_alike_however_it_is_cut(
+        body in body(),
+        cuts in prop::collection::vec(any::<usize>(), 0..10),
+    ) {
+        check_cuts(&decoders(), &body, &cuts)?;
+    }
+}
+
+/// The bodies that were recorded.
+fn recorded_bodies() -> Vec<Vec<u8>> {
+    use base64::Engine;
+    let bodies = golden_files("sse", ".json").into_iter().map(|file| {
+        let case: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        let segments = case["answer"]["segments"].as_array().cloned().unwrap_or_default();
+        let engine = base64::engine::general_purpose::STANDARD;
+        segments
+            .iter()
+            .flat_map(|segment| engine.decode(segment["b64"].as_str().unwrap_or_default()).unwrap())
+            .collect()
+    });
+    bodies.filter(|body: &Vec<u8>| !body.is_empty() && body.len() < 4000).collect()
+}
+
+/// A small generator: the point is the number of bodies, not how they are drawn.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % sides.max(1)
+    }
+
+    /// A recorded body with a few things changed: bytes, pieces doubled, dropped or taken from another one.
+    fn mutate(&mut self, bodies: &[Vec<u8>]) -> Vec<u8> {
+        let mut body = bodies[self.roll(bodies.len())].clone();
+        for _ in 0..=self.roll(4) {
+            let (a, b) = (self.roll(body.len() + 1), self.roll(body.len() + 1));
+            let (start, end) = (a.min(b), a.max(b).min(a.min(b) + 40));
+            match self.roll(6) {
+                0 if start < body.len() => body[start] = self.roll(256) as u8,
+                1 => drop(body.drain(start..end)),
+                2 => drop(body.splice(start..start, body[start..end].to_vec())),
+                3 => body.insert(start, b"{}[]\",:\\\n\r\0 0e-"[self.roll(16)]),
+                4 => {
+                    let other = &bodies[self.roll(bodies.len())];
+                    let from = self.roll(other.len());
+                    body.splice(start..end, other[from..other.len().min(from + 60)].iter().copied());
+                }
+                _ => body.truncate(end.max(1)),
+            }
+        }
+        body.truncate(6000);
+        body
+    }
+}
+
+/// Each body goes through all decoders, which reads it in three cuttings. `TACHO_FUZZ_INPUTS` counts bodies by decoders.
+#[test]
+#[ignore = "takes long: run it in a release build with TACHO_FUZZ_INPUTS=5000000"]
+fn millions_of_changed_answers_are_read_alike_however_they_are_cut() {
+    let wanted: u64 = std::env::var("TACHO_FUZZ_INPUTS").map_or(100_000, |count| count.parse().unwrap());
+    let seed = std::env::var("TACHO_FUZZ_SEED").map_or(1, |seed| seed.parse().unwrap());
+    let (decoders, bodies) = (decoders(), recorded_bodies());
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed) | 1);
+    for _ in 0..wanted.div_ceil(decoders.len() as u64) {
+        let body = dice.mutate(&bodies);
+        let cuts: Vec<usize> = (0..dice.roll(8)).map(|_| dice.roll(usize::MAX)).collect();
+        if let Err(error) = check_cuts(&decoders, &body, &cuts) {
+            panic!("{error}\n{}", body.escape_ascii());
+        }
+    }
+}
