@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use super::auto_tune::AutoTuneArgs;
 use super::compare::CompareArgs;
 use super::convert::ConvertArgs;
 use super::error::{ArgError, ConfigError, UsageError};
@@ -19,7 +20,7 @@ use super::sim::SimArgs;
 use super::sweep::plot::PlotArgs;
 use super::sweep::plot_pareto::ParetoArgs;
 use super::sweep::{StartupSweepArgs, SweepArgs};
-use super::{compare, config, convert, gate, help, report, selfcheck, serve, sim, sweep};
+use super::{auto_tune, compare, config, convert, gate, help, report, selfcheck, serve, sim, sweep};
 
 /// What a command line asks for.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub(crate) enum Invocation {
     Selfcheck(Box<SelfcheckArgs>),
     /// `tacho sim`.
     Sim(Box<SimArgs>),
+    /// `tacho auto-tune`.
+    AutoTune(Box<AutoTuneArgs>),
     /// `tacho compare`.
     Compare(Box<CompareArgs>),
     /// `tacho gate`.
@@ -102,6 +105,7 @@ static COMMANDS: &[Command] = &[
         table: &sweep::STARTUP,
         build: |values| Ok(Invocation::SweepStartup(Box::new(StartupSweepArgs::new(&values)?))),
     },
+    Command { spellings: &[&["auto-tune"], &["auto_tune"]], table: &auto_tune::TABLE, build: build_auto_tune },
     Command { spellings: &[&["sim"]], table: &sim::TABLE, build: build_sim },
     Command { spellings: &[&["compare"]], table: &compare::TABLE, build: build_compare },
     Command { spellings: &[&["gate"]], table: &gate::TABLE, build: build_gate },
@@ -157,6 +161,10 @@ fn build_sim(values: Values) -> Result<Invocation, ArgError> {
     let args = SimArgs::from(values);
     args.check()?;
     Ok(Invocation::Sim(Box::new(args)))
+}
+
+fn build_auto_tune(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::AutoTune(Box::new(AutoTuneArgs::read(values)?)))
 }
 
 fn build_compare(values: Values) -> Result<Invocation, ArgError> {

@@ -1,5 +1,6 @@
 //! One file per subcommand: arguments to plan, plan to run, record to reports.
 
+pub(crate) mod auto_tune;
 pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod gate;

@@ -36,7 +36,18 @@ pub(super) struct Process {
 impl Supervised {
     /// Runs a command to its end.
     pub fn run(&self, command: &[String]) -> Result<(), Failure> {
-        let mut process = self.start(command, &Output::Ours, &[])?;
+        self.run_logged(command, &[], None)
+    }
+
+    /// Runs a command to its end with further environment variables. What it prints goes to `log` if there is one.
+    pub fn run_logged(
+        &self,
+        command: &[String],
+        variables: &[(String, String)],
+        log: Option<&Path>,
+    ) -> Result<(), Failure> {
+        let output = log.map_or(Output::Ours, Output::Log);
+        let mut process = self.start(command, &output, variables)?;
         let status = process.child.wait().map_err(|error| Failure::io(&command[0], &error))?;
         if status.success() { Ok(()) } else { Err(failed(command, status)) }
     }
@@ -45,7 +56,7 @@ impl Supervised {
         &self,
         command: &[String],
         output: &Output<'_>,
-        variables: &[(&str, &str)],
+        variables: &[(String, String)],
     ) -> Result<Process, Failure> {
         if !program_exists(&command[0]) {
             let text = format!("[Errno 2] No such file or directory: {}", tacho_core::json::quoted(&command[0]));
@@ -53,7 +64,7 @@ impl Supervised {
         }
         let io_failure = |error: io::Error| Failure::io(&command[0], &error);
         let mut spawn = Command::new(&self.supervisor[0]);
-        spawn.args(&self.supervisor[1..]).args(command).envs(variables.iter().copied()).stdin(Stdio::piped());
+        spawn.args(&self.supervisor[1..]).args(command).envs(variables.iter().cloned()).stdin(Stdio::piped());
         match output {
             Output::Ours => {
                 spawn.stdout(if self.show_stdout { Stdio::inherit() } else { Stdio::null() });
