@@ -9,6 +9,7 @@ mod plan;
 pub mod selfcheck;
 pub mod serve;
 pub mod startup;
+pub mod suite;
 pub mod sweep;
 pub mod throughput;
 

@@ -19,6 +19,7 @@ mod repr;
 pub(crate) mod selfcheck;
 pub(crate) mod serve;
 pub(crate) mod sim;
+pub(crate) mod suite;
 pub(crate) mod sweep;
 mod tokens;
 

@@ -3,6 +3,7 @@
 
 mod auto_tune;
 mod place;
+mod suite;
 
 use std::fs;
 use std::process::{Output, Stdio};

@@ -49,7 +49,11 @@ impl Supervised {
         let output = log.map_or(Output::Ours, Output::Log);
         let mut process = self.start(command, &output, variables)?;
         let status = process.child.wait().map_err(|error| Failure::io(&command[0], &error))?;
-        if status.success() { Ok(()) } else { Err(failed(command, status)) }
+        match log {
+            _ if status.success() => Ok(()),
+            None => Err(failed(command, status)),
+            Some(log) => Err(failed_with(command, status, log)),
+        }
     }
 
     pub(super) fn start(
@@ -109,6 +113,16 @@ fn failed(command: &[String], status: ExitStatus) -> Failure {
     let words: Vec<String> = command.iter().map(|word| tacho_core::json::quoted(word)).collect();
     let code = status.code().unwrap_or(-1);
     let text = format!("Command '[{}]' returned non-zero exit status {code}.", words.join(", "));
+    Failure::new("CalledProcessError", text)
+}
+
+/// The same where the command's last words are known.
+fn failed_with(command: &[String], status: ExitStatus, log: &Path) -> Failure {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it said nothing");
+    let (program, code) = (&command[0], status.code().unwrap_or(-1));
+    let text = format!("{program} returned non-zero exit status {code}: {last}; see {}", log.display());
     Failure::new("CalledProcessError", text)
 }
 

@@ -11,18 +11,24 @@ pub struct Slot {
     variables: Vec<(String, String)>,
     log: PathBuf,
     running: Option<Box<dyn Running>>,
+    /// Why it could not be started: it is not tried again.
+    failed: Option<Failure>,
 }
 
 impl Slot {
     /// A server that would be started by this command, with these further environment variables.
     pub fn new(command: Vec<String>, variables: Vec<(String, String)>, log: PathBuf) -> Self {
-        Slot { command, variables, log, running: None }
+        Slot { command, variables, log, running: None, failed: None }
     }
 
     /// Sees to it that the server runs.
     pub fn ensure(&mut self, host: &dyn Host) -> Result<(), Failure> {
+        if let Some(failure) = &self.failed {
+            return Err(failure.clone());
+        }
         if self.running.is_none() {
-            self.running = Some(host.start(&self.command, &self.variables, &self.log)?);
+            let started = host.start(&self.command, &self.variables, &self.log);
+            self.running = Some(started.inspect_err(|failure| self.failed = Some(failure.clone()))?);
         }
         Ok(())
     }
