@@ -25,6 +25,8 @@ fn main() -> ExitCode {
         Ok(Invocation::MmProcessor(args)) => exit::report(commands::mm_processor::run(&args)),
         Ok(Invocation::Selfcheck(args)) => exit::report(commands::selfcheck::run(&args)),
         Ok(Invocation::Sim(args)) => exit::report(commands::sim::run(&args)),
+        Ok(Invocation::AutoTune(args)) => exit::report(commands::auto_tune::run(&args)),
+        Ok(Invocation::Suite(args)) => exit::report(commands::suite::run(&args)),
         Ok(Invocation::Compare(args)) => exit::report(commands::compare::run(&args)),
         Ok(Invocation::Gate(args)) => exit::report(commands::gate::run(&args)),
         Ok(Invocation::Report(args)) => exit::report(commands::report::run(&args)),

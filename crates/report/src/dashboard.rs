@@ -7,13 +7,13 @@ use std::path::Path;
 use tacho_core::json::{Dict, Value, dumps, parse};
 
 use self::command::Flags;
-use crate::headings::{LATENCY, SERVING, THROUGHPUT, is_serving_result, row};
+use crate::headings::{LATENCY, SERVING, STARTUP, THROUGHPUT, is_serving_result, row};
 use crate::json::write_whole;
 use crate::markdown::Table;
 use crate::{Error, results};
 
 /// Files that earlier reports and other tools leave among results.
-const NOT_RESULTS: [&str; 3] = ["benchmark_results.json", "_sla_summary.json", ".pytorch.json"];
+const NOT_RESULTS: [&str; 4] = ["benchmark_results.json", "_sla_summary.json", ".pytorch.json", ".failure.json"];
 
 /// The kind of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,7 @@ enum Kind {
     Latency,
     Throughput,
     Serving,
+    Startup,
 }
 
 impl Kind {
@@ -30,6 +31,7 @@ impl Kind {
         match result {
             result if is_serving_result(result) => Some(Kind::Serving),
             _ if has("avg_latency") && has("percentiles") => Some(Kind::Latency),
+            _ if has("avg_cold_startup_time") || has("avg_warm_startup_time") => Some(Kind::Startup),
             _ if has("elapsed_time") && has("requests_per_second") => Some(Kind::Throughput),
             _ => None,
         }
@@ -42,8 +44,11 @@ pub struct Dashboard {
     latency: Vec<Dict>,
     throughput: Vec<Dict>,
     serving: Vec<Dict>,
-    /// Files that hold no result.
-    pub skipped: Vec<String>,
+    startup: Vec<Dict>,
+    /// What the machine is: name and value.
+    platform: Vec<(&'static str, Value)>,
+    /// Files that hold no result, and why.
+    pub skipped: Vec<(String, String)>,
 }
 
 impl Dashboard {
@@ -56,23 +61,32 @@ impl Dashboard {
                 continue;
             }
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let commands = commands(&path.with_extension("commands"))?;
+            let mut skip = |error: &Error| dashboard.skipped.push((name.clone(), error.to_string()));
+            // One broken file must not cost the report of all others.
+            let commands = commands(&path.with_extension("commands")).inspect_err(&mut skip).unwrap_or_default();
+            let Ok(results) = results::read(&path).inspect_err(&mut skip) else { continue };
             let mut found = false;
-            for result in results::read(&path)? {
-                found |= dashboard.add(&stem, result, commands.as_ref())?;
+            for result in results {
+                found |= dashboard.add(&stem, result, commands.as_ref());
             }
             if !found {
-                dashboard.skipped.push(name);
+                dashboard.skipped.push((name, "it holds no result of a benchmark".to_owned()));
             }
         }
-        for rows in [&mut dashboard.latency, &mut dashboard.throughput, &mut dashboard.serving] {
+        let Dashboard { latency, throughput, serving, startup, .. } = &mut dashboard;
+        for rows in [latency, throughput, serving, startup] {
             rows.sort_by(|a, b| name_of(a).cmp(name_of(b)));
         }
         Ok(dashboard)
     }
 
-    fn add(&mut self, stem: &str, mut result: Dict, commands: Option<&Dict>) -> Result<bool, Error> {
-        let Some(kind) = Kind::of(&result) else { return Ok(false) };
+    /// The same with a table of the machine, as name and value.
+    pub fn on(self, platform: Vec<(&'static str, Value)>) -> Self {
+        Dashboard { platform, ..self }
+    }
+
+    fn add(&mut self, stem: &str, mut result: Dict, commands: Option<&Dict>) -> bool {
+        let Some(kind) = Kind::of(&result) else { return false };
         let flags = |key: &str| commands.and_then(|dict| dict.get(key)).and_then(Value::as_str).map(Flags::parse);
         if kind == Kind::Serving {
             if let Some(rate) = result.get("request_rate").cloned() {
@@ -115,16 +129,18 @@ impl Dashboard {
             Kind::Latency => self.latency.push(row(LATENCY, &result)),
             Kind::Throughput => self.throughput.push(row(THROUGHPUT, &result)),
             Kind::Serving => self.serving.push(row(SERVING, &result)),
+            Kind::Startup => self.startup.push(row(STARTUP, &result)),
         }
-        Ok(true)
+        true
     }
 
-    fn tables(&self) -> [(&'static str, &'static str, &[Dict], Vec<&'static str>); 3] {
+    fn tables(&self) -> [(&'static str, &'static str, &[Dict], Vec<&'static str>); 4] {
         let order = |columns: &[(&'static str, &'static str)]| columns.iter().map(|column| column.1).collect();
         [
             ("Latency tests", "latency", &self.latency, order(LATENCY)),
             ("Throughput tests", "throughput", &self.throughput, order(THROUGHPUT)),
             ("Serving tests", "serving", &self.serving, order(SERVING)),
+            ("Startup tests", "startup", &self.startup, order(STARTUP)),
         ]
     }
 
@@ -135,19 +151,29 @@ impl Dashboard {
 
     /// The tables as Markdown, followed by all numbers as JSON.
     pub fn markdown(&self) -> String {
-        let mut out = String::new();
         let mut numbers = Dict::new();
-        for (title, key, rows, order) in self.tables() {
-            let table = Table::of(rows, &order);
-            if !rows.is_empty() {
-                out += &format!("## {title}\n\n{}\n", table.markdown());
+        for (_, key, rows, order) in self.tables() {
+            // Upstream's readers know three tables.
+            if !(key == "startup" && rows.is_empty()) {
+                numbers.set(key, by_column(&Table::of(rows, &order)));
             }
-            numbers.set(key, by_column(&table));
         }
-        out + &format!(
-            "## JSON of the tables\n\n```json\n{}\n```\n",
-            dumps(&Value::Dict(numbers)).replace('`', "\\u0060")
-        )
+        let json = dumps(&finite(Value::Dict(numbers))).replace('`', "\\u0060");
+        self.tables_markdown() + &format!("## JSON of the tables\n\n```json\n{json}\n```\n")
+    }
+
+    /// The tables alone.
+    pub fn tables_markdown(&self) -> String {
+        let mut out = String::new();
+        for (title, _, rows, order) in self.tables().into_iter().filter(|table| !table.2.is_empty()) {
+            out += &format!("## {title}\n\n{}\n", Table::of(rows, &order).markdown());
+        }
+        if !self.platform.is_empty() {
+            let headings = vec![String::new(), "Platform Info".to_owned()];
+            let rows = self.platform.iter().map(|(name, value)| vec![Value::from(*name), value.clone()]).collect();
+            out += &format!("## Platform information\n\n{}\n", Table { headings, rows }.markdown());
+        }
+        out
     }
 
     /// All rows as a list of objects with headings as keys: what comparisons read.
@@ -157,7 +183,7 @@ impl Dashboard {
             let row = move |cells: Vec<Value>| Value::Dict(table.headings.iter().cloned().zip(cells).collect());
             table.rows.clone().into_iter().map(row).collect::<Vec<_>>()
         });
-        Value::List(rows.collect())
+        finite(Value::List(rows.collect()))
     }
 
     /// Writes both into `folder`.
@@ -167,6 +193,18 @@ impl Dashboard {
         };
         write("benchmark_results.md", self.markdown())?;
         write("benchmark_results.json", dumps(&self.rows()))
+    }
+}
+
+/// Without numbers that JSON has no words for.
+fn finite(value: Value) -> Value {
+    match value {
+        Value::Float(number) if !number.is_finite() => Value::Null,
+        Value::List(items) => Value::List(items.into_iter().map(finite).collect()),
+        Value::Dict(values) => {
+            Value::Dict(values.iter().map(|(key, value)| (key.to_owned(), finite(value.clone()))).collect())
+        }
+        other => other,
     }
 }
 
@@ -233,14 +271,20 @@ mod tests {
         write("a.json", r#"{"avg_latency": 0.5, "percentiles": {"50": 0.25, "99": 1.5}}"#);
         write("c.json", r#"{"elapsed_time": 2.0, "requests_per_second": 4.0, "num_requests": 8}"#);
         write("d.json", r#"{"other": 1}"#);
+        write("e.json", r#"{"avg_cold_startup_time": 20.5, "avg_warm_startup_time": NaN}"#);
+        write("f.json", r#"{"cut sho"#);
+        write("g.failure.json", r#"{"error": "x"}"#);
         let dashboard = Dashboard::read(folder.path()).unwrap();
         let text = dashboard.markdown();
         assert!(text.contains("| Test name | Mean latency (ms) | Median latency (ms) | P99 latency (ms) |"), "{text}");
         assert!(text.contains("| b         |       128 |       2 | 2xH200 |         3 |    4 |"), "{text}");
-        assert_eq!(dashboard.skipped, ["d.json"]);
+        assert!(text.contains("| e         |                  20.5 |"), "{text}");
+        let skipped: Vec<&str> = dashboard.skipped.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(skipped, ["d.json", "f.json"]);
         dashboard.save(folder.path()).unwrap();
         let rows = results::read(&folder.path().join("benchmark_results.json")).unwrap();
-        assert_eq!(rows.len(), 3);
+        assert_eq!(rows.len(), 4);
+        assert_eq!(rows[3].get("Mean warm startup (s)"), Some(&Value::Null), "NaN is not valid JSON");
         assert_eq!(rows[2].get("P99"), Some(&Value::Float(9.5)));
         // A second report does not read the first.
         assert_eq!(Dashboard::read(folder.path()).unwrap(), dashboard);

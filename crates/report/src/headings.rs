@@ -45,6 +45,16 @@ pub(crate) const LATENCY: &[Column] = &[
     ("P99", "P99 latency (ms)"),
 ];
 
+/// The columns of start-up results.
+pub(crate) const STARTUP: &[Column] = &[
+    ("test_name", "Test name"),
+    ("gpu_type", "GPU"),
+    ("avg_cold_startup_time", "Mean cold startup (s)"),
+    ("avg_cold_compilation_time", "Mean cold compilation (s)"),
+    ("avg_warm_startup_time", "Mean warm startup (s)"),
+    ("avg_warm_compilation_time", "Mean warm compilation (s)"),
+];
+
 /// The columns of throughput results.
 pub(crate) const THROUGHPUT: &[Column] = &[
     ("test_name", "Test name"),

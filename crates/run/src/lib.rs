@@ -1,5 +1,6 @@
 //! One module per subcommand: compose the parts, return a record. No flags, no terminal, no printing.
 
+pub mod auto_tune;
 mod error;
 pub mod latency;
 pub mod mm_processor;
@@ -8,6 +9,7 @@ mod plan;
 pub mod selfcheck;
 pub mod serve;
 pub mod startup;
+pub mod suite;
 pub mod sweep;
 pub mod throughput;
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use super::auto_tune::AutoTuneArgs;
 use super::compare::CompareArgs;
 use super::convert::ConvertArgs;
 use super::error::{ArgError, ConfigError, UsageError};
@@ -16,10 +17,11 @@ use super::report::ReportCommandArgs;
 use super::selfcheck::SelfcheckArgs;
 use super::serve::ServeArgs;
 use super::sim::SimArgs;
+use super::suite::SuiteArgs;
 use super::sweep::plot::PlotArgs;
 use super::sweep::plot_pareto::ParetoArgs;
 use super::sweep::{StartupSweepArgs, SweepArgs};
-use super::{compare, config, convert, gate, help, report, selfcheck, serve, sim, sweep};
+use super::{auto_tune, compare, config, convert, gate, help, report, selfcheck, serve, sim, suite, sweep};
 
 /// What a command line asks for.
 #[derive(Debug)]
@@ -40,6 +42,10 @@ pub(crate) enum Invocation {
     Selfcheck(Box<SelfcheckArgs>),
     /// `tacho sim`.
     Sim(Box<SimArgs>),
+    /// `tacho auto-tune`.
+    AutoTune(Box<AutoTuneArgs>),
+    /// `tacho suite`.
+    Suite(Box<SuiteArgs>),
     /// `tacho compare`.
     Compare(Box<CompareArgs>),
     /// `tacho gate`.
@@ -102,6 +108,8 @@ static COMMANDS: &[Command] = &[
         table: &sweep::STARTUP,
         build: |values| Ok(Invocation::SweepStartup(Box::new(StartupSweepArgs::new(&values)?))),
     },
+    Command { spellings: &[&["auto-tune"], &["auto_tune"]], table: &auto_tune::TABLE, build: build_auto_tune },
+    Command { spellings: &[&["suite"]], table: &suite::TABLE, build: build_suite },
     Command { spellings: &[&["sim"]], table: &sim::TABLE, build: build_sim },
     Command { spellings: &[&["compare"]], table: &compare::TABLE, build: build_compare },
     Command { spellings: &[&["gate"]], table: &gate::TABLE, build: build_gate },
@@ -157,6 +165,14 @@ fn build_sim(values: Values) -> Result<Invocation, ArgError> {
     let args = SimArgs::from(values);
     args.check()?;
     Ok(Invocation::Sim(Box::new(args)))
+}
+
+fn build_auto_tune(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::AutoTune(Box::new(AutoTuneArgs::read(values)?)))
+}
+
+fn build_suite(values: Values) -> Result<Invocation, ArgError> {
+    Ok(Invocation::Suite(Box::new(SuiteArgs::read(&values, &|name| std::env::var(name).ok())?)))
 }
 
 fn build_compare(values: Values) -> Result<Invocation, ArgError> {

@@ -1,6 +1,7 @@
 //! The command line: what was typed, typed. Grammar and messages are those of Python's argparse as `vllm bench` uses
 //! it, which differ enough from any Rust crate's to be written out here.
 
+pub(crate) mod auto_tune;
 mod command;
 pub(crate) mod compare;
 mod config;
@@ -18,6 +19,7 @@ mod repr;
 pub(crate) mod selfcheck;
 pub(crate) mod serve;
 pub(crate) mod sim;
+pub(crate) mod suite;
 pub(crate) mod sweep;
 mod tokens;
 

@@ -114,6 +114,11 @@ pub(crate) struct SimArgs {
     pub(crate) duplicates: Vec<String>,
 }
 
+/// Whether the simulator has a parameter of this name, in either spelling.
+pub(crate) fn knows(key: &str) -> bool {
+    TABLE.find(&format!("--{}", key.replace('_', "-"))).is_some()
+}
+
 impl From<Values> for SimArgs {
     fn from(v: Values) -> Self {
         SimArgs {

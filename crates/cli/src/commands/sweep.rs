@@ -23,10 +23,11 @@ use crate::args::sweep::{StartupSweepArgs, SweepArgs, SweepKind};
 use crate::commands::supervise;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use bench::{Commands, is_tacho};
+pub(super) use bench::{Commands, is_tacho};
 use experiment::Experiment;
-use files::Files;
-use simulator::Simulators;
+pub(super) use experiment::make_folder;
+pub(super) use files::Files;
+pub(super) use simulator::Simulators;
 
 /// Runs a sweep over servers and clients.
 pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     };
     let simulators = (args.sim || is_tacho(&plan.serve_cmd)).then(Simulators::default);
     let sink = Live::new(Progress::Shown);
-    let bench = Commands::new(&plan, args.place.show_stdout, simulators.as_ref(), &sink);
+    let bench = Commands::new(plan.supervised.clone(), args.place.show_stdout, simulators.as_ref(), &sink);
     check(&plan, &bench, simulators.as_ref())?;
     let processes = ProcessHost {
         supervised: plan.supervised.clone(),
@@ -152,7 +153,8 @@ fn check(plan: &SweepPlan, bench: &Commands<'_>, simulators: Option<&Simulators>
     Ok(())
 }
 
-fn supervised(show_stdout: bool) -> anyhow::Result<Supervised> {
+/// How commands of others are started.
+pub(super) fn supervised(show_stdout: bool) -> anyhow::Result<Supervised> {
     let this = std::env::current_exe().context("cannot find this program's own file")?;
     Ok(Supervised { supervisor: vec![this.into_os_string(), supervise::WORD.into()], show_stdout })
 }
@@ -162,7 +164,7 @@ fn read(path: &str) -> anyhow::Result<String> {
 }
 
 /// The sets of a parameter file; without one, a set that changes nothing.
-fn sets(path: Option<&str>) -> anyhow::Result<Vec<ParamSet>> {
+pub(super) fn sets(path: Option<&str>) -> anyhow::Result<Vec<ParamSet>> {
     match path {
         None => Ok(vec![ParamSet::default()]),
         Some(path) => Ok(parse_params(Path::new(path), &read(path)?)?),

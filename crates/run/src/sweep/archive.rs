@@ -26,6 +26,8 @@ pub trait Archive {
     fn discard(&self, path: &Path);
     /// Stores a list of results, or the description of a failure or an answer.
     fn keep(&self, path: &Path, value: &Value, style: Style) -> Result<(), Failure>;
+    /// Stores a text.
+    fn text(&self, path: &Path, text: &str) -> Result<(), Failure>;
     /// Stores the table of all results so far.
     fn table(&self, rows: &[Dict]) -> Result<(), Failure>;
 }
@@ -41,14 +43,19 @@ pub enum Style {
 
 /// Runs benchmark commands.
 pub trait Bench {
-    /// Runs one; its result is then at `output`.
-    fn run(&self, command: &[String], output: &Path) -> Result<(), Failure>;
+    /// Runs one; its result is then at `output`. What it prints goes to `log` if there is one.
+    fn run(&self, command: &[String], output: &Path, log: Option<&Path>) -> Result<(), Failure>;
 }
 
 /// Starts servers.
 pub trait Host {
-    /// Starts one and waits until it is ready. What it says goes to `log`.
-    fn start(&self, command: &[String], log: &Path) -> Result<Box<dyn Running>, Failure>;
+    /// Starts one with these further environment variables and waits until it is ready. What it says goes to `log`.
+    fn start(
+        &self,
+        command: &[String],
+        variables: &[(String, String)],
+        log: &Path,
+    ) -> Result<Box<dyn Running>, Failure>;
 }
 
 /// A server that runs until it is dropped.

@@ -8,7 +8,8 @@ use super::archive::Style;
 use super::error::Failure;
 use super::grid::{ParamSet, same};
 use super::layout;
-use super::session::{Session, Slot, Stop, command_text};
+use super::session::{Session, Stop, command_text};
+use super::slot::Slot;
 use super::words::apply;
 
 /// The number that stands for the warm-up.
@@ -140,7 +141,7 @@ impl Session<'_> {
     ) -> Result<Dict, Failure> {
         self.archive.begin(output)?;
         self.bench
-            .run(command, output)
+            .run(command, output, None)
             .and_then(|()| self.archive.measured(output))
             .inspect_err(|_| {
                 self.archive.discard(output);

@@ -112,6 +112,20 @@ pub enum Error {
         /// The keys.
         keys: String,
     },
+    /// The results that are there were made with something else.
+    #[error("{}: it was made with another {key}: use the same, or begin anew without --resume", path.display())]
+    MadeWithOther {
+        /// The file that says so.
+        path: PathBuf,
+        /// What differs.
+        key: String,
+    },
+    /// A server starts with no share of the device's memory.
+    #[error("the server with the largest settings starts with no gpu_memory_utilization: see {}", log.display())]
+    NoMemoryShare {
+        /// What the last one said.
+        log: PathBuf,
+    },
     /// A failure that ended the sweep.
     #[error("The script was terminated early. Use `--resume` to continue the script from its last checkpoint.")]
     Ended(#[source] Failure),

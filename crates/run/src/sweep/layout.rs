@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::grid::ParamSet;
 
 /// A name made fit for a file system, as upstream does it: nothing but separators and outer quotes is changed.
-pub(super) fn clean(name: &str) -> String {
+pub(crate) fn clean(name: &str) -> String {
     let name = name.replace('/', "_").replace("..", "__");
     name.trim_matches('\'').trim_matches('"').to_owned()
 }

@@ -36,16 +36,31 @@ pub(super) struct Process {
 impl Supervised {
     /// Runs a command to its end.
     pub fn run(&self, command: &[String]) -> Result<(), Failure> {
-        let mut process = self.start(command, &Output::Ours, &[])?;
+        self.run_logged(command, &[], None)
+    }
+
+    /// Runs a command to its end with further environment variables. What it prints goes to `log` if there is one.
+    pub fn run_logged(
+        &self,
+        command: &[String],
+        variables: &[(String, String)],
+        log: Option<&Path>,
+    ) -> Result<(), Failure> {
+        let output = log.map_or(Output::Ours, Output::Log);
+        let mut process = self.start(command, &output, variables)?;
         let status = process.child.wait().map_err(|error| Failure::io(&command[0], &error))?;
-        if status.success() { Ok(()) } else { Err(failed(command, status)) }
+        match log {
+            _ if status.success() => Ok(()),
+            None => Err(failed(command, status)),
+            Some(log) => Err(failed_with(command, status, log)),
+        }
     }
 
     pub(super) fn start(
         &self,
         command: &[String],
         output: &Output<'_>,
-        variables: &[(&str, &str)],
+        variables: &[(String, String)],
     ) -> Result<Process, Failure> {
         if !program_exists(&command[0]) {
             let text = format!("[Errno 2] No such file or directory: {}", tacho_core::json::quoted(&command[0]));
@@ -53,7 +68,7 @@ impl Supervised {
         }
         let io_failure = |error: io::Error| Failure::io(&command[0], &error);
         let mut spawn = Command::new(&self.supervisor[0]);
-        spawn.args(&self.supervisor[1..]).args(command).envs(variables.iter().copied()).stdin(Stdio::piped());
+        spawn.args(&self.supervisor[1..]).args(command).envs(variables.iter().cloned()).stdin(Stdio::piped());
         match output {
             Output::Ours => {
                 spawn.stdout(if self.show_stdout { Stdio::inherit() } else { Stdio::null() });
@@ -98,6 +113,16 @@ fn failed(command: &[String], status: ExitStatus) -> Failure {
     let words: Vec<String> = command.iter().map(|word| tacho_core::json::quoted(word)).collect();
     let code = status.code().unwrap_or(-1);
     let text = format!("Command '[{}]' returned non-zero exit status {code}.", words.join(", "));
+    Failure::new("CalledProcessError", text)
+}
+
+/// The same where the command's last words are known.
+fn failed_with(command: &[String], status: ExitStatus, log: &Path) -> Failure {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it said nothing");
+    let (program, code) = (&command[0], status.code().unwrap_or(-1));
+    let text = format!("{program} returned non-zero exit status {code}: {last}; see {}", log.display());
     Failure::new("CalledProcessError", text)
 }
 

@@ -36,6 +36,16 @@ impl Address {
         Ok(Address { host, port })
     }
 
+    /// The name or address of the machine.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// As a URL.
     pub fn url(&self) -> String {
         format!("http://{}:{}", self.host, self.port)
@@ -109,7 +119,12 @@ pub struct ProcessHost {
 }
 
 impl Host for ProcessHost {
-    fn start(&self, command: &[String], log: &Path) -> Result<Box<dyn Running>, Failure> {
+    fn start(
+        &self,
+        command: &[String],
+        variables: &[(String, String)],
+        log: &Path,
+    ) -> Result<Box<dyn Running>, Failure> {
         let address = Address::of(command)?.url();
         if is_healthy(&address) {
             // Its answers would be taken for those of the server that is about to fail on the busy port.
@@ -117,8 +132,9 @@ impl Host for ProcessHost {
             return Err(Failure::new("RuntimeError", text));
         }
         // Only in this mode does vLLM have the paths that reset caches.
-        let mode = [("VLLM_SERVER_DEV_MODE", "1")];
-        let process = self.supervised.start(command, &Output::Log(log), &mode)?;
+        let mut all = vec![("VLLM_SERVER_DEV_MODE".to_owned(), "1".to_owned())];
+        all.extend_from_slice(variables);
+        let process = self.supervised.start(command, &Output::Log(log), &all)?;
         let mut server = ServerProcess { process, address };
         let began = Instant::now();
         loop {

@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering;
 use tacho_core::json::{Dict, Value, quoted, repr};
 use tacho_core::{Counters, EventSink, RunEvent};
 
-use super::archive::{Archive, Bench, Host, Running, Style};
+use super::archive::{Archive, Bench, Host, Style};
 use super::error::{Error, Failure};
 use super::grid::{Links, ParamSet};
 use super::layout;
 use super::process::Supervised;
 use super::server::{ResetKind, reset_caches};
+use super::slot::Slot;
 use super::words::apply;
 
 /// What to do after each benchmark.
@@ -22,6 +23,20 @@ pub enum AfterBench {
     Command(Vec<String>),
     /// See to the server's caches.
     Reset(ResetKind),
+}
+
+impl AfterBench {
+    /// Does it.
+    pub fn act(&self, supervised: &Supervised, slot: &Slot, sink: &dyn EventSink) -> Result<(), Failure> {
+        match (self, slot.address()) {
+            (AfterBench::Command(command), _) => supervised.run(command),
+            (AfterBench::Reset(ResetKind::Call), Some(address)) => {
+                sink.event(RunEvent::Status(format!("Resetting caches at {address}")));
+                reset_caches(&address)
+            }
+            (AfterBench::Reset(_), _) => Ok(()),
+        }
+    }
 }
 
 /// A sweep over servers and clients.
@@ -81,20 +96,6 @@ pub(super) enum Stop {
     Sweep(Failure),
     /// The server is of no more use; the sweep goes on with the next.
     Server(Failure),
-}
-
-/// The server of the moment, started when first needed.
-pub(super) struct Slot {
-    command: Vec<String>,
-    log: PathBuf,
-    running: Option<Box<dyn Running>>,
-}
-
-impl Slot {
-    /// Why the server no longer runs, if it was started and does not.
-    pub(super) fn lost(&mut self) -> Option<Failure> {
-        self.running.as_mut()?.lost()
-    }
 }
 
 /// A sweep under way.
@@ -170,10 +171,10 @@ impl<'a> Session<'a> {
             self.say(format!("Server command: {}", command_text(&command)));
         }
         let log = layout::server_file(&self.plan.experiment, serve, "server.log");
-        let mut slot = Slot { command, log, running: None };
+        let mut slot = Slot::new(command, Vec::new(), log);
         let started = if needed && !self.plan.dry_run { self.ensure(&mut slot) } else { Ok(()) };
         let result = started.and_then(|()| work(self, &mut slot));
-        let log = slot.log.clone();
+        let log = slot.log().to_owned();
         drop(slot);
         match result {
             Ok(()) if shown => self.say("[END SERVER]"),
@@ -186,23 +187,12 @@ impl<'a> Session<'a> {
 
     /// Sees to it that the server runs.
     pub(super) fn ensure(&self, slot: &mut Slot) -> Result<(), Stop> {
-        if slot.running.is_none() {
-            slot.running = Some(self.host.start(&slot.command, &slot.log).map_err(Stop::Server)?);
-        }
-        Ok(())
+        slot.ensure(self.host).map_err(Stop::Server)
     }
 
     /// What is done after each benchmark.
     pub(super) fn after_bench(&self, slot: &Slot) -> Result<(), Failure> {
-        match (&self.plan.after, &slot.running) {
-            (AfterBench::Command(command), _) => self.plan.supervised.run(command),
-            (AfterBench::Reset(ResetKind::Call), Some(server)) => {
-                let address = server.address();
-                self.say(format!("Resetting caches at {address}"));
-                reset_caches(&address)
-            }
-            (AfterBench::Reset(_), _) => Ok(()),
-        }
+        self.plan.after.act(&self.plan.supervised, slot, self.sink)
     }
 
     fn server_failed(&mut self, serve: &ParamSet, failure: &Failure, log: &std::path::Path) -> Result<(), Error> {
@@ -245,7 +235,7 @@ impl<'a> Session<'a> {
 }
 
 /// A command as Python prints a list.
-pub(super) fn command_text(command: &[String]) -> String {
+pub(crate) fn command_text(command: &[String]) -> String {
     let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
     format!("[{}]", words.join(", "))
 }

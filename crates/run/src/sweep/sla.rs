@@ -12,7 +12,8 @@ use super::combination::Combination;
 use super::error::{Error, Failure};
 use super::grid::ParamSet;
 use super::layout::{clean, run_file};
-use super::session::{Report, Session, Slot, Stop, SweepPlan};
+use super::session::{Report, Session, Stop, SweepPlan};
+use super::slot::Slot;
 use super::workload::LoadVariable;
 
 /// Runs that a level may take beyond the number asked for before its verdict stands as it is.

@@ -128,7 +128,7 @@ impl StartUp<'_> {
     fn measure(&self, command: &[String]) -> Result<Dict, Failure> {
         let (archive, output) = (self.archive, self.output);
         archive.begin(output)?;
-        let measured = self.bench.run(command, output).and_then(|()| archive.measured(output));
+        let measured = self.bench.run(command, output, None).and_then(|()| archive.measured(output));
         let mut result = measured.inspect_err(|_| archive.discard(output))?;
         result.set("run_number", self.number);
         merge(&mut result, &[self.serve, self.startup]);

@@ -10,7 +10,8 @@ use super::combination::Combination;
 use super::error::Error;
 use super::grid::ParamSet;
 use super::layout::folder;
-use super::session::{Report, Session, Slot, Stop, SweepPlan};
+use super::session::{Report, Session, Stop, SweepPlan};
+use super::slot::Slot;
 
 /// What is varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

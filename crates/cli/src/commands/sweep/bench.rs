@@ -1,12 +1,14 @@
 //! The benchmark commands of a sweep: those of others as processes, our own inside this program.
 
 use std::cell::Cell;
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::bail;
 use tacho_core::{EventSink, RunEvent};
 use tacho_report::console;
-use tacho_run::sweep::{Bench, Failure, Supervised, SweepPlan};
+use tacho_report::json::write_whole;
+use tacho_run::sweep::{Bench, Failure, Supervised};
 
 use super::simulator::Simulators;
 use crate::args::serve::ServeArgs;
@@ -14,12 +16,12 @@ use crate::args::{Invocation, parse};
 use crate::commands::serve::run_inside;
 
 /// Whether a command calls this program.
-pub(super) fn is_tacho(command: &[String]) -> bool {
+pub(crate) fn is_tacho(command: &[String]) -> bool {
     Path::new(&command[0]).file_name().is_some_and(|name| name == "tacho")
 }
 
 /// Runs client commands.
-pub(super) struct Commands<'a> {
+pub(crate) struct Commands<'a> {
     supervised: Supervised,
     show_stdout: bool,
     simulators: Option<&'a Simulators>,
@@ -27,24 +29,24 @@ pub(super) struct Commands<'a> {
 }
 
 impl<'a> Commands<'a> {
-    pub(super) fn new(
-        plan: &SweepPlan,
+    pub(crate) fn new(
+        supervised: Supervised,
         show_stdout: bool,
         simulators: Option<&'a Simulators>,
         sink: &'a dyn EventSink,
     ) -> Self {
-        Commands { supervised: plan.supervised.clone(), show_stdout, simulators, sink }
+        Commands { supervised, show_stdout, simulators, sink }
     }
 
     /// Refuses a command of ours that cannot be read.
-    pub(super) fn check(&self, command: &[String]) -> anyhow::Result<()> {
+    pub(crate) fn check(&self, command: &[String]) -> anyhow::Result<()> {
         if is_tacho(command) {
             serve_args(command)?;
         }
         Ok(())
     }
 
-    fn run_inside(&self, command: &[String]) -> anyhow::Result<()> {
+    fn run_inside(&self, command: &[String], log: Option<&Path>) -> anyhow::Result<()> {
         let args = serve_args(command)?;
         let simulator = self.simulators.and_then(Simulators::current);
         let sink = Inside { outer: self.sink, show_lines: self.show_stdout, open: Cell::new(0) };
@@ -52,16 +54,19 @@ impl<'a> Commands<'a> {
         if self.show_stdout {
             console::print(&record)?;
         }
+        if let Some(log) = log {
+            write_whole(log, |out| out.write_all(console::vllm_report(&record).as_bytes()))?;
+        }
         Ok(())
     }
 }
 
 impl Bench for Commands<'_> {
-    fn run(&self, command: &[String], _output: &Path) -> Result<(), Failure> {
+    fn run(&self, command: &[String], _output: &Path, log: Option<&Path>) -> Result<(), Failure> {
         if !is_tacho(command) {
-            return self.supervised.run(command);
+            return self.supervised.run_logged(command, &[], log);
         }
-        self.run_inside(command).map_err(|error| Failure::new("RuntimeError", format!("{error:#}")))
+        self.run_inside(command, log).map_err(|error| Failure::new("RuntimeError", format!("{error:#}")))
     }
 }
 
@@ -74,20 +79,20 @@ fn serve_args(command: &[String]) -> anyhow::Result<Box<ServeArgs>> {
 }
 
 /// Runs start-up benchmarks.
-pub(super) struct StartupCommand {
-    pub(super) supervised: Supervised,
+pub(crate) struct StartupCommand {
+    pub(crate) supervised: Supervised,
     /// Whether this program stands in for the one named.
-    pub(super) by_us: bool,
+    pub(crate) by_us: bool,
 }
 
 impl Bench for StartupCommand {
-    fn run(&self, command: &[String], _output: &Path) -> Result<(), Failure> {
+    fn run(&self, command: &[String], _output: &Path, log: Option<&Path>) -> Result<(), Failure> {
         if !self.by_us {
-            return self.supervised.run(command);
+            return self.supervised.run_logged(command, &[], log);
         }
         let mut ours = command.to_vec();
         ours[0] = self.supervised.supervisor[0].to_string_lossy().into_owned();
-        self.supervised.run(&ours)
+        self.supervised.run_logged(&ours, &[], log)
     }
 }
 

@@ -9,6 +9,15 @@ use tacho_run::sweep::SweepPlan;
 
 use crate::args::sweep::{PlaceArgs, SweepKind};
 
+/// Makes a folder and sees whether it can be written to, while nothing is lost yet.
+pub(crate) fn make_folder(path: &Path, flag: &str) -> anyhow::Result<()> {
+    let failed = || format!("cannot write results into {}: check {flag}", path.display());
+    fs::create_dir_all(path).with_context(failed)?;
+    let trial = path.join(format!(".tacho-{}", std::process::id()));
+    fs::write(&trial, b"").with_context(failed)?;
+    fs::remove_file(&trial).with_context(failed)
+}
+
 /// The folder of one experiment.
 pub(super) struct Experiment {
     pub(super) path: PathBuf,
@@ -34,11 +43,7 @@ impl Experiment {
 
     /// Makes it and sees whether it can be written to, while nothing is lost yet.
     pub(super) fn make(&self) -> anyhow::Result<()> {
-        let failed = || format!("cannot write results into {}: check --output-dir", self.path.display());
-        fs::create_dir_all(&self.path).with_context(failed)?;
-        let trial = self.path.join(format!(".tacho-{}", std::process::id()));
-        fs::write(&trial, b"").with_context(failed)?;
-        fs::remove_file(&trial).with_context(failed)
+        make_folder(&self.path, "--output-dir")
     }
 
     /// Makes it, and notes or compares the commands: results of other commands must not be mixed.

@@ -10,8 +10,8 @@ use tacho_report::sweep_table::{stats_csv, summary_csv};
 use tacho_run::sweep::{Archive, Failure, Style};
 
 /// An experiment's folder.
-pub(super) struct Files {
-    pub(super) experiment: PathBuf,
+pub(crate) struct Files {
+    pub(crate) experiment: PathBuf,
 }
 
 /// Beside the result of a run while it is under way: what lies there is not complete.
@@ -93,6 +93,10 @@ impl Archive for Files {
             Style::Result => write(path, &dumps_indented(value, 4)),
             Style::Note => write(path, &(dumps_indented(value, 2) + "\n")),
         }
+    }
+
+    fn text(&self, path: &Path, text: &str) -> Result<(), Failure> {
+        write(path, text)
     }
 
     fn table(&self, rows: &[Dict]) -> Result<(), Failure> {

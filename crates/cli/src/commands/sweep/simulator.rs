@@ -14,18 +14,18 @@ use crate::commands::sim::spec;
 
 /// Starts simulators and knows the one that runs.
 #[derive(Default)]
-pub(super) struct Simulators {
+pub(crate) struct Simulators {
     current: RefCell<Weak<Server>>,
 }
 
 impl Simulators {
     /// The one that runs.
-    pub(super) fn current(&self) -> Option<Rc<Server>> {
+    pub(crate) fn current(&self) -> Option<Rc<Server>> {
         self.current.borrow().upgrade()
     }
 
     /// Refuses a command that cannot be read.
-    pub(super) fn check(&self, command: &[String]) -> anyhow::Result<()> {
+    pub(crate) fn check(&self, command: &[String]) -> anyhow::Result<()> {
         spec(&*sim_args(command)?).map(drop)
     }
 
@@ -41,7 +41,12 @@ impl Simulators {
 }
 
 impl Host for Simulators {
-    fn start(&self, command: &[String], _log: &Path) -> Result<Box<dyn Running>, Failure> {
+    fn start(
+        &self,
+        command: &[String],
+        _variables: &[(String, String)],
+        _log: &Path,
+    ) -> Result<Box<dyn Running>, Failure> {
         let server = self.start_one(command).map_err(|error| Failure::new("RuntimeError", format!("{error:#}")))?;
         let address = format!("http://{}", server.addr());
         Ok(Box::new(Resident { server, address }))

@@ -1,91 +1,21 @@
 //! Sweeps as commands: recorded ones, interrupted ones, and ones with nothing but the simulator.
 #![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+mod auto_tune;
+mod place;
+mod suite;
+
 use std::fs;
-use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Output, Stdio};
+use std::time::Instant;
 
 use serde_json::Value;
 use tacho_testkit::{golden_dir, golden_json, golden_path};
 
-const TACHO: &str = env!("CARGO_BIN_EXE_tacho");
+use place::{Place, has_python, wait_for};
 
 /// Files that upstream does not have.
 const OWN: [&str; 2] = ["sweep.json", "summary_stats.csv"];
-
-struct Place {
-    folder: tempfile::TempDir,
-    port: u16,
-}
-
-impl Place {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let place = Place { folder, port };
-        // A server that ignores all flags but its port.
-        let server = format!(
-            "#!/bin/sh\nwhile [ $# -gt 0 ]; do [ \"$1\" = --port ] && port=$2; shift; done\n\
-             exec {TACHO} sim --port $port\n"
-        );
-        place.script("fakevllm", &server);
-        for name in ["stub-bench", "stub-startup"] {
-            place.script(name, &fs::read_to_string(golden_path(&format!("server/{name}.py"))).unwrap());
-        }
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn script(&self, name: &str, text: &str) {
-        self.write(name, text);
-        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
-        fs::write(self.path(name), text).unwrap();
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(TACHO);
-        command.current_dir(self.folder.path()).args(args).stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
-    }
-
-    /// All files below a folder with their contents, logs left out.
-    fn tree(&self, name: &str) -> Vec<(String, Vec<u8>)> {
-        let mut files = Vec::new();
-        walk(&self.path(name), &self.path(name), &mut files);
-        files.sort();
-        files
-    }
-}
-
-fn walk(root: &Path, folder: &Path, files: &mut Vec<(String, Vec<u8>)>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            walk(root, &path, files);
-        } else if !path.to_string_lossy().ends_with("-server.log") {
-            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
-            files.push((name, fs::read(&path).unwrap()));
-        }
-    }
-}
-
-fn has_python() -> bool {
-    Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success())
-}
 
 /// Runs the first command of a recorded case; compares what it prints.
 fn replay(name: &str) -> (Value, Place, Output) {
@@ -236,14 +166,6 @@ fn a_killed_sweep_leaves_no_server_behind() {
     child.kill().unwrap();
     child.wait().unwrap();
     wait_for("the end of the server", || !answers());
-}
-
-fn wait_for(what: &str, done: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < Duration::from_secs(120), "{what} did not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]

@@ -1,0 +1,291 @@
+//! What was typed after `tacho auto-tune`. Each setting of vLLM's script is a flag and still an environment variable.
+
+use std::path::PathBuf;
+
+use tacho_metrics::search::Criterion;
+
+use super::compare::row;
+use super::error::{ArgError, Refusal, UsageError};
+use super::flag::{Flag, Group, Kind, Preset, Table};
+use super::grammar::Values;
+
+use Kind::{Float, Help, Int, OneOrMore, OptionalStr, Repeated, Rest, Str, Switch};
+use Preset::{Off, Unset};
+
+static TUNING: Group = Group {
+    title: "tuning options",
+    vllm_title: "tuning options",
+    about: "What is tuned, and within which limits. Each is also read from the environment variable in its help.",
+};
+static SEARCH: Group =
+    Group { title: "search options", vllm_title: "search options", about: "How settings are measured." };
+static COMMANDS: Group =
+    Group { title: "command options", vllm_title: "command options", about: "Which server and client are run." };
+
+/// The table.
+pub(crate) static TABLE: Table = Table {
+    command: "tacho auto-tune",
+    about: "Find the server settings with the highest throughput within a latency limit.",
+    examples: &[
+        ("tacho auto-tune runs.json", "a list of objects with these settings, one tuning each; results go into it"),
+        ("tacho auto-tune --sim --input-len 500 --max-latency-allowed-ms 3000", "the simulator, nothing else needed"),
+    ],
+    groups: &[&TUNING, &SEARCH, &COMMANDS],
+    flags: FLAGS,
+};
+
+#[rustfmt::skip]
+static FLAGS: &[Flag] = &[
+    row(&["-h", "--help"], Help, "TOPIC", Unset, &TUNING, "Show this help. --help=all explains every option."),
+    row(&["FILE"], Rest, "[FILE [GCS_PATH]]", Unset, &TUNING,
+        "JSON list of tunings to run one after another. Results are written back into it, and uploaded to GCS_PATH."),
+    row(&["--base"], Str, "DIR", Preset::Str("."), &TUNING, "Results go into DIR/auto-benchmark (BASE)."),
+    row(&["--model"], Str, "NAME", Preset::Str("meta-llama/Llama-3.1-8B-Instruct"), &TUNING, "The model (MODEL)."),
+    row(&["--system"], Str, "NAME", Preset::Str("TPU"), &TUNING, "Kind of machine; noted only (SYSTEM)."),
+    row(&["--tp"], Str, "N", Preset::Str("1"), &TUNING, "Tensor parallel size (TP)."),
+    row(&["--download-dir"], Str, "DIR", Preset::Str(""), &TUNING, "Where models are kept (DOWNLOAD_DIR)."),
+    row(&["--input-len"], Str, "TOKENS", Preset::Str("4000"), &TUNING, "Tokens of a prompt (INPUT_LEN)."),
+    row(&["--output-len"], Str, "TOKENS", Preset::Str("16"), &TUNING, "Tokens of an answer (OUTPUT_LEN)."),
+    row(&["--max-model-len"], Str, "TOKENS", Preset::Str("4096"), &TUNING,
+        "Longest prompt and answer together (MAX_MODEL_LEN)."),
+    row(&["--min-cache-hit-pct"], Str, "PERCENT", Preset::Str("0"), &TUNING,
+        "Share of each prompt that all prompts have in common (MIN_CACHE_HIT_PCT)."),
+    row(&["--max-latency-allowed-ms"], Str, "MS", Preset::Str("100000000000"), &TUNING,
+        "Largest 99th percentile of the end-to-end latency (MAX_LATENCY_ALLOWED_MS)."),
+    row(&["--num-seqs-list"], OneOrMore, "N", Unset, &TUNING,
+        "Values of max_num_seqs to try; 128 256 without it (NUM_SEQS_LIST)."),
+    row(&["--num-batched-tokens-list"], OneOrMore, "TOKENS", Unset, &TUNING,
+        "Values of max_num_batched_tokens to try; 512 1024 2048 4096 without it (NUM_BATCHED_TOKENS_LIST)."),
+    row(&["--vllm-logging-level"], Str, "LEVEL", Preset::Str("INFO"), &TUNING,
+        "How much the server writes into its log (VLLM_LOGGING_LEVEL)."),
+    row(&["--serve-params"], Str, "FILE", Unset, &TUNING,
+        "JSON file with further server settings to try. Each set is combined with each pair of the two lists."),
+    row(&["--constraint"], Repeated, "CONDITION", Unset, &TUNING,
+        "Further conditions, such as 'p99_ttft_ms<=200'. Any number of a result can be limited with <=, <, >= or >."),
+    row(&["--num-prompts"], Int, "N", Preset::Int(1000), &SEARCH, "Prompts of every measured run."),
+    row(&["--num-warmups"], Int, "N", Preset::Int(10), &SEARCH, "Requests before each run that are not measured."),
+    row(&["--num-runs"], Int, "N", Preset::Int(3), &SEARCH,
+        "Runs at the load that is chosen for a pair. Their spread gives the interval of the answer."),
+    row(&["--tolerance"], Float, "SHARE", Preset::Float(0.0), &SEARCH,
+        "Share of a request rate by which it may be too low. 0 finds it exactly."),
+    row(&["--skip-profile"], Switch, "", Off, &SEARCH, "Leave out the profiled run of the best settings."),
+    row(&["--resume"], OptionalStr, "RUN", Off, &SEARCH,
+        "Go on with a tuning that was interrupted. RUN is its folder in auto-benchmark, the newest without it."),
+    row(&["--dry-run"], Switch, "", Off, &SEARCH, "Print the commands and run none."),
+    row(&["--sim"], Switch, "", Off, &COMMANDS, "Use the built-in simulator as the server."),
+    row(&["--serve-cmd"], Str, "COMMAND", Unset, &COMMANDS,
+        "Server command instead of 'vllm serve MODEL ...'. The settings that are tried are put into it."),
+    row(&["--bench-cmd"], Str, "COMMAND", Preset::Str("tacho serve"), &COMMANDS,
+        "Client command. 'vllm bench serve' works too."),
+    row(&["--after-bench-cmd"], Str, "COMMAND", Unset, &COMMANDS,
+        "Command to run after each run. Without it the caches of the server are reset."),
+    row(&["--host"], Str, "NAME", Preset::Str("localhost"), &COMMANDS, "Where the server listens."),
+    row(&["--port"], Int, "PORT", Preset::Int(8004), &COMMANDS, "Port of the server."),
+    row(&["--load-format"], Str, "NAME", Preset::Str("dummy"), &COMMANDS,
+        "How the server loads weights. dummy is quick, but its routing and acceptance are not those of a real model."),
+    row(&["--server-ready-timeout"], Int, "SEC", Preset::Int(600), &COMMANDS,
+        "Seconds that a server may take until it is ready."),
+    row(&["--show-stdout"], Switch, "", Off, &COMMANDS, "Show what the clients print."),
+];
+
+/// Variables of the script and the flags of the same meaning.
+const VARIABLES: [(&str, &str); 13] = [
+    ("BASE", "--base"),
+    ("MODEL", "--model"),
+    ("SYSTEM", "--system"),
+    ("TP", "--tp"),
+    ("DOWNLOAD_DIR", "--download-dir"),
+    ("INPUT_LEN", "--input-len"),
+    ("OUTPUT_LEN", "--output-len"),
+    ("MAX_MODEL_LEN", "--max-model-len"),
+    ("MIN_CACHE_HIT_PCT", "--min-cache-hit-pct"),
+    ("MAX_LATENCY_ALLOWED_MS", "--max-latency-allowed-ms"),
+    ("NUM_SEQS_LIST", "--num-seqs-list"),
+    ("NUM_BATCHED_TOKENS_LIST", "--num-batched-tokens-list"),
+    ("VLLM_LOGGING_LEVEL", "--vllm-logging-level"),
+];
+
+/// All flags of `tacho auto-tune`.
+#[derive(Debug, Clone)]
+pub(crate) struct AutoTuneArgs {
+    values: Values,
+    /// The file of the batch form, and where its results are uploaded.
+    pub(crate) batch: Option<(PathBuf, Option<String>)>,
+    pub(crate) serve_params: Option<String>,
+    pub(crate) constraints: Vec<Criterion>,
+    pub(crate) num_prompts: u64,
+    pub(crate) num_warmups: u64,
+    pub(crate) num_runs: usize,
+    pub(crate) tolerance: f64,
+    pub(crate) skip_profile: bool,
+    /// Whether to go on with a tuning, and which.
+    pub(crate) resume: Option<Option<String>>,
+    pub(crate) dry_run: bool,
+    pub(crate) sim: bool,
+    pub(crate) serve_cmd: Option<String>,
+    pub(crate) bench_cmd: String,
+    pub(crate) after_bench_cmd: Option<String>,
+    pub(crate) host: String,
+    pub(crate) port: i64,
+    pub(crate) load_format: String,
+    /// Seconds.
+    pub(crate) server_ready_timeout: u64,
+    pub(crate) show_stdout: bool,
+}
+
+/// The settings of one tuning.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TuneSettings {
+    pub(crate) base: PathBuf,
+    pub(crate) model: String,
+    /// Whether the model was named rather than left to the default.
+    pub(crate) model_named: bool,
+    pub(crate) system: String,
+    pub(crate) tp: u64,
+    pub(crate) download_dir: String,
+    pub(crate) input_len: u64,
+    pub(crate) output_len: u64,
+    pub(crate) max_model_len: u64,
+    pub(crate) min_cache_hit_pct: u64,
+    /// As it was written, for the result lines.
+    pub(crate) max_latency_text: String,
+    pub(crate) max_latency_ms: f64,
+    pub(crate) num_seqs: Vec<u64>,
+    pub(crate) num_batched_tokens: Vec<u64>,
+    pub(crate) logging_level: String,
+}
+
+fn least(v: &Values, flag: &'static str, least: i64, allowed: &'static str) -> Result<u64, Refusal> {
+    let value = v.int(flag);
+    let refusal = Refusal::OutOfRange { flag, value: value.to_string(), allowed };
+    u64::try_from(value).ok().filter(|_| value >= least).ok_or(refusal)
+}
+
+impl AutoTuneArgs {
+    pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
+        let mut words = v.list("FILE").unwrap_or_default();
+        if words.len() > 2 {
+            let error = UsageError::Unrecognized { tokens: words.split_off(2) };
+            return Err(ArgError::Usage { command: TABLE.command, error });
+        }
+        let mut words = words.into_iter();
+        let batch = words.next().map(|file| (PathBuf::from(file), words.next()));
+        let resume = v.get("--resume");
+        let tolerance = v.float("--tolerance");
+        if !(0.0..1.0).contains(&tolerance) {
+            let (flag, value, allowed) = ("--tolerance", tolerance.to_string(), "a share from 0 to 1");
+            return Err(Refusal::OutOfRange { flag, value, allowed }.into());
+        }
+        let constraints = v.list("--constraint").unwrap_or_default().into_iter().map(|text| constraint(&text));
+        let args = AutoTuneArgs {
+            batch,
+            serve_params: v.maybe_text("--serve-params"),
+            constraints: constraints.collect::<Result<_, _>>()?,
+            num_prompts: least(&v, "--num-prompts", 1, "1 or more")?,
+            num_warmups: least(&v, "--num-warmups", 0, "0 or more")?,
+            num_runs: usize::try_from(least(&v, "--num-runs", 1, "1 or more")?).unwrap_or(1),
+            tolerance,
+            skip_profile: v.switch("--skip-profile"),
+            resume: resume.truthy().then(|| resume.as_str().map(str::to_owned)),
+            dry_run: v.switch("--dry-run"),
+            sim: v.switch("--sim"),
+            serve_cmd: v.maybe_text("--serve-cmd"),
+            bench_cmd: v.text("--bench-cmd"),
+            after_bench_cmd: v.maybe_text("--after-bench-cmd"),
+            host: v.text("--host"),
+            port: v.int("--port"),
+            load_format: v.text("--load-format"),
+            server_ready_timeout: least(&v, "--server-ready-timeout", 0, "0 seconds or more")?,
+            show_stdout: v.switch("--show-stdout"),
+            values: v,
+        };
+        if args.sim && args.serve_cmd.is_some() {
+            return Err(Refusal::Together { flag: "--sim", other: "--serve-cmd" }.into());
+        }
+        Ok(args)
+    }
+
+    /// The settings: of an entry of a batch first, then those typed, then the environment's.
+    pub(crate) fn settings(&self, entry: &dyn Fn(&str) -> Option<String>) -> Result<TuneSettings, Refusal> {
+        let given = |variable: &str| {
+            let (_, flag) = VARIABLES.iter().find(|(name, _)| *name == variable)?;
+            let typed = || {
+                let words = self.values.list(flag).map(|words| words.join(" "));
+                words.or_else(|| self.values.maybe_text(flag)).filter(|_| self.values.is_given(flag))
+            };
+            let environment = || std::env::var(variable).ok().filter(|text| !text.is_empty());
+            entry(variable).or_else(typed).or_else(environment)
+        };
+        let text = |variable: &str| {
+            let (_, flag) = VARIABLES.iter().find(|(name, _)| *name == variable).expect("the table has it");
+            given(variable).unwrap_or_else(|| self.values.maybe_text(flag).unwrap_or_default())
+        };
+        let whole = |variable: &'static str| number(variable, &text(variable));
+        let list = |variable: &'static str, preset: &str| {
+            let words = given(variable).unwrap_or_else(|| preset.to_owned());
+            let parts = words.split([' ', ',', '\t', '\n']).filter(|part| !part.is_empty());
+            let numbers: Vec<u64> = parts.map(|part| number(variable, part)).collect::<Result<_, _>>()?;
+            match numbers.iter().all(|&number| number > 0) && !numbers.is_empty() {
+                true => Ok(numbers),
+                false => Err(Refusal::OutOfRange { flag: variable, value: words, allowed: "whole numbers above 0" }),
+            }
+        };
+        let max_latency_text = text("MAX_LATENCY_ALLOWED_MS");
+        let settings = TuneSettings {
+            base: text("BASE").into(),
+            model: text("MODEL"),
+            model_named: given("MODEL").is_some(),
+            system: text("SYSTEM"),
+            tp: whole("TP")?,
+            download_dir: text("DOWNLOAD_DIR"),
+            input_len: whole("INPUT_LEN")?,
+            output_len: whole("OUTPUT_LEN")?,
+            max_model_len: whole("MAX_MODEL_LEN")?,
+            min_cache_hit_pct: whole("MIN_CACHE_HIT_PCT")?,
+            max_latency_ms: max_latency_text.trim().parse().unwrap_or(f64::NAN),
+            max_latency_text,
+            num_seqs: list("NUM_SEQS_LIST", "128 256")?,
+            num_batched_tokens: list("NUM_BATCHED_TOKENS_LIST", "512 1024 2048 4096")?,
+            logging_level: text("VLLM_LOGGING_LEVEL"),
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+impl TuneSettings {
+    fn check(&self) -> Result<(), Refusal> {
+        let refuse = |flag, value: String, allowed| Err(Refusal::OutOfRange { flag, value, allowed });
+        if !(self.max_latency_ms.is_finite() && self.max_latency_ms > 0.0) {
+            return refuse("MAX_LATENCY_ALLOWED_MS", self.max_latency_text.clone(), "milliseconds above 0");
+        }
+        if self.min_cache_hit_pct > 100 {
+            return refuse("MIN_CACHE_HIT_PCT", self.min_cache_hit_pct.to_string(), "a percentage from 0 to 100");
+        }
+        if self.input_len + self.output_len > self.max_model_len {
+            let value = self.max_model_len.to_string();
+            return refuse("MAX_MODEL_LEN", value, "INPUT_LEN and OUTPUT_LEN together or more");
+        }
+        Ok(())
+    }
+
+    /// Tokens that all prompts share, and those of each prompt's own.
+    pub(crate) fn prefix_and_own(&self) -> (u64, u64) {
+        let prefix = self.input_len * self.min_cache_hit_pct / 100;
+        (prefix, self.input_len - prefix)
+    }
+}
+
+fn number(variable: &'static str, text: &str) -> Result<u64, Refusal> {
+    let refusal = Refusal::OutOfRange { flag: variable, value: text.to_owned(), allowed: "a whole number" };
+    text.trim().parse().map_err(|_| refusal)
+}
+
+fn constraint(text: &str) -> Result<Criterion, Refusal> {
+    let at = text.find(['<', '>']).unwrap_or(text.len());
+    let allowed = "a condition such as p99_ttft_ms<=200";
+    Criterion::parse(text[..at].trim(), &text[at..])
+        .ok()
+        .filter(|criterion| !criterion.metric.is_empty())
+        .ok_or_else(|| Refusal::OutOfRange { flag: "--constraint", value: text.to_owned(), allowed })
+}

@@ -1,0 +1,165 @@
+//! What was typed after `tacho suite`. Each setting of vLLM's script is a flag and still an environment variable.
+
+use std::path::PathBuf;
+
+use super::compare::row;
+use super::error::{ArgError, Refusal};
+use super::flag::{Flag, Group, Kind, Preset, Table};
+use super::grammar::Values;
+
+use Kind::{Help, Int, Rest, Str, Switch};
+use Preset::{Off, Unset};
+
+static TESTS: Group = Group {
+    title: "test options",
+    vllm_title: "test options",
+    about: "Which tests are run. Those with a name in brackets are also read from that environment variable.",
+};
+static RUNS: Group = Group { title: "run options", vllm_title: "run options", about: "How they are run." };
+static LEVELS: Group = Group {
+    title: "level options",
+    vllm_title: "level options",
+    about: "Prompts per level, and levels beyond the listed.",
+};
+
+/// The table.
+pub(crate) static TABLE: Table = Table {
+    command: "tacho suite",
+    about: "Run the test files of vLLM's performance suite and report their results.",
+    examples: &[
+        ("tacho suite .buildkite/performance-benchmarks/tests", "its serving, latency, startup and throughput tests"),
+        ("tacho suite serving-tests.json --sim", "the simulator, nothing else needed"),
+    ],
+    groups: &[&TESTS, &RUNS, &LEVELS],
+    flags: FLAGS,
+};
+
+#[rustfmt::skip]
+static FLAGS: &[Flag] = &[
+    row(&["-h", "--help"], Help, "TOPIC", Unset, &TESTS, "Show this help. --help=all explains every option."),
+    row(&["PATH"], Rest, "DIR | FILE [FILE ...]", Unset, &TESTS,
+        "Test files, or the folder of them. In a folder those for this machine are taken, such as \
+         serving-tests-cpu.json; SERVING_JSON, LATENCY_JSON, STARTUP_JSON and THROUGHPUT_JSON name others."),
+    row(&["--test-selector"], Str, "REGEX", Preset::Str(""), &TESTS, "Only tests whose name matches [TEST_SELECTOR]."),
+    row(&["--model-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this model [MODEL_FILTER]."),
+    row(&["--dtype-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this dtype [DTYPE_FILTER]."),
+    row(&["--on-cpu"], Switch, "", Off, &TESTS, "Take the tests for CPUs, and count NUMA nodes as devices [ON_CPU]."),
+    row(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &RUNS, "Folder of the results."),
+    row(&["--resume"], Switch, "", Off, &RUNS, "Keep the results that are there and run the rest."),
+    row(&["--dry-run"], Switch, "", Off, &RUNS,
+        "Print the commands of serving tests, write their .commands files, run nothing [DRY_RUN]."),
+    row(&["--sim"], Switch, "", Off, &RUNS, "Use the built-in simulator as every server and engine."),
+    row(&["--remote-host"], Str, "NAME", Preset::Str(""), &RUNS, "Use the server that runs there [REMOTE_HOST]."),
+    row(&["--remote-port"], Str, "PORT", Preset::Str(""), &RUNS, "Its port, if it is not 8000 [REMOTE_PORT]."),
+    row(&["--serve-cmd"], Str, "COMMAND", Preset::Str("vllm serve"), &RUNS,
+        "Server command. The model and the parameters of a test follow it."),
+    row(&["--bench-cmd"], Str, "COMMAND", Preset::Str("tacho bench"), &RUNS,
+        "Client command. serve, latency, startup or throughput follows it; 'vllm bench' works too."),
+    row(&["--reset-caches"], Switch, "", Off, &RUNS,
+        "Reset the caches of the server after each run. Without it they stay as they are, as in vLLM's suite."),
+    row(&["--server-ready-timeout"], Int, "SEC", Preset::Int(1200), &RUNS,
+        "Seconds that a server may take until it is ready."),
+    row(&["--show-stdout"], Switch, "", Off, &RUNS, "Show what the clients print."),
+    row(&["--prompts-per-concurrency"], Str, "N", Preset::Str(""), &LEVELS,
+        "Prompts per concurrent request instead of what a test says [PROMPTS_PER_CONCURRENCY]."),
+    row(&["--min-num-prompts"], Str, "N", Preset::Str("1"), &LEVELS, "Fewest prompts then [MIN_NUM_PROMPTS]."),
+    row(&["--max-num-prompts"], Str, "N", Preset::Str("1000000"), &LEVELS, "Most prompts then [MAX_NUM_PROMPTS]."),
+    row(&["--adaptive-concurrency"], Switch, "", Off, &LEVELS,
+        "Search the largest concurrency within the limits after the listed ones [ENABLE_ADAPTIVE_CONCURRENCY]."),
+    row(&["--sla-ttft-ms"], Str, "MS", Preset::Str("3000"), &LEVELS, "Largest TTFT [SLA_TTFT_MS]."),
+    row(&["--sla-tpot-ms"], Str, "MS", Preset::Str("100"), &LEVELS, "Largest TPOT [SLA_TPOT_MS]."),
+    row(&["--adaptive-max-probes"], Str, "N", Preset::Str("8"), &LEVELS,
+        "Most levels beyond the listed ones [ADAPTIVE_MAX_PROBES]."),
+    row(&["--adaptive-max-concurrency"], Str, "N", Preset::Str("1024"), &LEVELS,
+        "Largest level [ADAPTIVE_MAX_CONCURRENCY]."),
+];
+
+/// All flags of `tacho suite`.
+#[derive(Debug, Clone)]
+pub(crate) struct SuiteArgs {
+    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) test_selector: String,
+    pub(crate) model_filter: String,
+    pub(crate) dtype_filter: String,
+    pub(crate) on_cpu: bool,
+    pub(crate) output_dir: PathBuf,
+    pub(crate) resume: bool,
+    pub(crate) dry_run: bool,
+    pub(crate) sim: bool,
+    pub(crate) remote: Option<(String, Option<String>)>,
+    pub(crate) serve_cmd: String,
+    pub(crate) bench_cmd: String,
+    pub(crate) reset_caches: bool,
+    /// Seconds.
+    pub(crate) server_ready_timeout: u64,
+    pub(crate) show_stdout: bool,
+    pub(crate) prompts_per_concurrency: Option<u64>,
+    pub(crate) num_prompts_range: (u64, u64),
+    pub(crate) adaptive: bool,
+    pub(crate) sla_ttft_ms: f64,
+    pub(crate) sla_tpot_ms: f64,
+    pub(crate) max_probes: u64,
+    pub(crate) max_concurrency: u64,
+}
+
+impl SuiteArgs {
+    pub(crate) fn read(v: &Values, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ArgError> {
+        let paths: Vec<PathBuf> = v.list("PATH").unwrap_or_default().into_iter().map(PathBuf::from).collect();
+        if paths.is_empty() {
+            return Err(super::compare::missing(&TABLE, "DIR | FILE"));
+        }
+        let text = |flag: &str, name: &str| match variable(name).filter(|text| !text.is_empty()) {
+            Some(text) if !v.is_given(flag) => text,
+            _ => v.text(flag),
+        };
+        let on = |flag: &str, name: &str| v.switch(flag) || variable(name).is_some_and(|text| text == "1");
+        let whole = |flag: &'static str, name: &str| number(flag, &text(flag, name));
+        let prompts = text("--prompts-per-concurrency", "PROMPTS_PER_CONCURRENCY");
+        let remote_host = text("--remote-host", "REMOTE_HOST");
+        let remote_port = Some(text("--remote-port", "REMOTE_PORT")).filter(|port| !port.is_empty());
+        let args = SuiteArgs {
+            paths,
+            test_selector: text("--test-selector", "TEST_SELECTOR"),
+            model_filter: text("--model-filter", "MODEL_FILTER"),
+            dtype_filter: text("--dtype-filter", "DTYPE_FILTER"),
+            on_cpu: on("--on-cpu", "ON_CPU"),
+            output_dir: v.text("-o").into(),
+            resume: v.switch("--resume"),
+            dry_run: on("--dry-run", "DRY_RUN"),
+            sim: v.switch("--sim"),
+            remote: (!remote_host.is_empty()).then_some((remote_host, remote_port)),
+            serve_cmd: v.text("--serve-cmd"),
+            bench_cmd: v.text("--bench-cmd"),
+            reset_caches: v.switch("--reset-caches"),
+            server_ready_timeout: number("--server-ready-timeout", &v.int("--server-ready-timeout").to_string())?,
+            show_stdout: v.switch("--show-stdout"),
+            prompts_per_concurrency: match prompts.is_empty() {
+                true => None,
+                false => Some(number("--prompts-per-concurrency", &prompts)?),
+            },
+            num_prompts_range: (
+                whole("--min-num-prompts", "MIN_NUM_PROMPTS")?,
+                whole("--max-num-prompts", "MAX_NUM_PROMPTS")?,
+            ),
+            adaptive: on("--adaptive-concurrency", "ENABLE_ADAPTIVE_CONCURRENCY"),
+            sla_ttft_ms: milliseconds("--sla-ttft-ms", &text("--sla-ttft-ms", "SLA_TTFT_MS"))?,
+            sla_tpot_ms: milliseconds("--sla-tpot-ms", &text("--sla-tpot-ms", "SLA_TPOT_MS"))?,
+            max_probes: whole("--adaptive-max-probes", "ADAPTIVE_MAX_PROBES")?,
+            max_concurrency: whole("--adaptive-max-concurrency", "ADAPTIVE_MAX_CONCURRENCY")?,
+        };
+        if args.sim && args.remote.is_some() {
+            return Err(Refusal::Together { flag: "--sim", other: "--remote-host" }.into());
+        }
+        Ok(args)
+    }
+}
+
+fn number(flag: &'static str, text: &str) -> Result<u64, Refusal> {
+    let refusal = Refusal::OutOfRange { flag, value: text.to_owned(), allowed: "a whole number, 0 or more" };
+    text.trim().parse().map_err(|_| refusal)
+}
+
+fn milliseconds(flag: &'static str, text: &str) -> Result<f64, Refusal> {
+    let refusal = Refusal::OutOfRange { flag, value: text.to_owned(), allowed: "milliseconds above 0" };
+    text.trim().parse().ok().filter(|limit: &f64| *limit > 0.0).ok_or(refusal)
+}

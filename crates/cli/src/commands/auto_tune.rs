@@ -1,0 +1,194 @@
+//! `tacho auto-tune`: the best settings of a server within a latency limit, once or for a list of tunings.
+
+mod batch;
+mod folder;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::bail;
+use tacho_core::json::Value;
+use tacho_metrics::search::Criterion;
+use tacho_report::{Live, Progress};
+use tacho_run::auto_tune::{Profiling, TunePlan, TuneReport, auto_tune};
+use tacho_run::sweep::{Address, AfterBench, Host, ParamSet, ProcessHost, ResetKind, apply, program_exists, split};
+
+use super::sweep::{Commands, Files, Simulators, is_tacho, sets, supervised};
+use crate::args::auto_tune::{AutoTuneArgs, TuneSettings};
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+
+/// Runs the tuning or the batch that the arguments ask for.
+pub(crate) fn run(args: &AutoTuneArgs) -> anyhow::Result<Exit> {
+    // A signal ends the program at once: every file is whole, and the supervisors end what still runs.
+    let _interrupt = Interrupt::catch()?;
+    if let Some((file, upload)) = &args.batch {
+        return batch::run(args, file, upload.as_deref());
+    }
+    let settings = args.settings(&|_| None)?;
+    let folder = folder::of(&settings.base, args.resume.as_ref().map(Option::as_deref), args.dry_run)?;
+    let report = tune(args, &settings, &folder, Vec::new())?;
+    verdict(args, &report)
+}
+
+/// One tuning in a folder, with further environment variables for the server.
+fn tune(
+    args: &AutoTuneArgs,
+    settings: &TuneSettings,
+    folder: &Path,
+    variables: Vec<(String, String)>,
+) -> anyhow::Result<TuneReport> {
+    let plan = plan(args, settings, folder, variables)?;
+    let sink = Live::new(Progress::Shown);
+    let simulators = is_simulated(args, &plan).then(Simulators::default);
+    let bench = Commands::new(plan.supervised.clone(), args.show_stdout, simulators.as_ref(), &sink);
+    check(&plan, &bench, simulators.as_ref())?;
+    let processes = ProcessHost {
+        supervised: plan.supervised.clone(),
+        ready_timeout: Duration::from_secs(args.server_ready_timeout),
+    };
+    let host: &dyn Host = simulators.as_ref().map_or(&processes, |simulators| simulators);
+    if !args.dry_run {
+        folder::make(folder)?;
+    }
+    let files = Files { experiment: folder.to_owned() };
+    Ok(auto_tune(&plan, &files, &bench, host, &sink)?)
+}
+
+fn is_simulated(args: &AutoTuneArgs, plan: &TunePlan) -> bool {
+    args.sim || is_tacho(&plan.serve_cmd)
+}
+
+fn verdict(args: &AutoTuneArgs, report: &TuneReport) -> anyhow::Result<Exit> {
+    if !args.dry_run && report.measured == 0 {
+        bail!("no settings could be measured; use --resume to try again:\n  {}", report.failures.join("\n  "));
+    }
+    Ok(if report.best.is_some() || args.dry_run { Exit::Done } else { Exit::Gate })
+}
+
+fn plan(
+    args: &AutoTuneArgs,
+    settings: &TuneSettings,
+    folder: &Path,
+    mut variables: Vec<(String, String)>,
+) -> anyhow::Result<TunePlan> {
+    let serve_cmd = server_words(args, settings)?;
+    let simulated = args.sim || is_tacho(&serve_cmd);
+    let after = match &args.after_bench_cmd {
+        Some(command) => AfterBench::Command(split("--after-bench-cmd", command)?),
+        None if simulated => AfterBench::Reset(ResetKind::Call),
+        None => AfterBench::Reset(ResetKind::of(&serve_cmd)?),
+    };
+    let limit = format!("<={}", settings.max_latency_text.trim());
+    let mut criteria = vec![Criterion::parse("p99_e2el_ms", &limit)?];
+    criteria.extend(args.constraints.iter().cloned());
+    variables.push(("VLLM_LOGGING_LEVEL".to_owned(), settings.logging_level.clone()));
+    Ok(TunePlan {
+        bench_cmd: client_words(args, settings, &serve_cmd, simulated)?,
+        after,
+        supervised: supervised(args.show_stdout)?,
+        variables,
+        num_seqs: settings.num_seqs.clone(),
+        num_batched_tokens: settings.num_batched_tokens.clone(),
+        sets: sets(args.serve_params.as_deref())?,
+        memory_shares: if simulated { Vec::new() } else { (90..=98).rev().map(|share| format!("0.{share}")).collect() },
+        criteria,
+        limit: settings.max_latency_text.trim().to_owned(),
+        system: settings.system.clone(),
+        num_prompts: args.num_prompts,
+        num_runs: args.num_runs,
+        tolerance: args.tolerance,
+        profiling: match (args.skip_profile, simulated) {
+            (true, _) => Profiling::Skipped,
+            (false, true) => Profiling::Calls,
+            (false, false) => Profiling::Torch,
+        },
+        hash: folder::revision(&settings.base),
+        folder: folder.to_owned(),
+        dry_run: args.dry_run,
+        serve_cmd,
+    })
+}
+
+/// The server command without what is tuned.
+fn server_words(args: &AutoTuneArgs, settings: &TuneSettings) -> anyhow::Result<Vec<String>> {
+    if let Some(command) = &args.serve_cmd {
+        return Ok(split("--serve-cmd", command)?);
+    }
+    let mut words: Vec<String> = Vec::new();
+    let mut add = |parts: &[&str]| words.extend(parts.iter().map(|part| (*part).to_owned()));
+    let max_model_len = settings.max_model_len.to_string();
+    if args.sim {
+        add(&["tacho", "sim", "--enable-prefix-caching", "--max-model-len", &max_model_len]);
+        if settings.model_named {
+            add(&["--model", &settings.model]);
+        }
+        return Ok(words);
+    }
+    add(&["vllm", "serve", &settings.model, "--port", &args.port.to_string(), "--host", &args.host]);
+    add(&["--tensor-parallel-size", &settings.tp.to_string(), "--enable-prefix-caching"]);
+    add(&["--load-format", &args.load_format]);
+    if !settings.download_dir.is_empty() {
+        add(&["--download-dir", &settings.download_dir]);
+    }
+    add(&["--max-model-len", &max_model_len]);
+    Ok(words)
+}
+
+/// The client command without load, number of prompts and place of the result.
+fn client_words(
+    args: &AutoTuneArgs,
+    settings: &TuneSettings,
+    serve_cmd: &[String],
+    simulated: bool,
+) -> anyhow::Result<Vec<String>> {
+    let (prefix, own) = settings.prefix_and_own();
+    let mut set = ParamSet::default().with("backend", "vllm");
+    if !simulated || settings.model_named {
+        set = set.with("model", settings.model.as_str());
+    }
+    set = set
+        .with("dataset_name", "random")
+        .with("random_input_len", own)
+        .with("random_output_len", settings.output_len)
+        .with("ignore_eos", true)
+        .with("disable_tqdm", true)
+        .with("percentile_metrics", "ttft,tpot,itl,e2el")
+        .with("goodput", format!("e2el:{}", settings.max_latency_text.trim()))
+        .with("random_prefix_len", prefix)
+        .with("num_warmups", args.num_warmups);
+    if !simulated {
+        let address = Address::of(serve_cmd)?;
+        set = set.with("host", address.host()).with("port", Value::from(i64::from(address.port())));
+    }
+    Ok(apply("--bench-cmd", &split("--bench-cmd", &args.bench_cmd)?, &set)?)
+}
+
+/// What is wrong with some command, before any is run.
+fn check(plan: &TunePlan, bench: &Commands<'_>, simulators: Option<&Simulators>) -> anyhow::Result<()> {
+    bench.check(&plan.bench_command(1)?)?;
+    for candidate in plan.candidates() {
+        let command = plan.server_command(&candidate, None)?;
+        if let Some(simulators) = simulators {
+            simulators.check(&command)?;
+        }
+    }
+    if plan.dry_run {
+        return Ok(());
+    }
+    let (server, client) = (&plan.serve_cmd[0], &plan.bench_cmd[0]);
+    if simulators.is_none() && !program_exists(server) {
+        bail!("there is no program {server:?}: check PATH, give --serve-cmd, or use --sim");
+    }
+    if !is_tacho(&plan.bench_cmd) {
+        if !program_exists(client) {
+            bail!("--bench-cmd: there is no program {client:?}: check its name and PATH");
+        }
+        if simulators.is_some() && tacho_run::sweep::option(&plan.serve_cmd, "--port").is_none() {
+            bail!(
+                "--bench-cmd {client:?} cannot know where the simulator listens: give --serve-cmd 'tacho sim --port PORT'"
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! The batch form: a JSON list of tunings, each run in turn and its outcome written back into the list.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{anyhow, bail};
+use tacho_core::json::{Dict, Value, dumps_indented, parse, python_str};
+use tacho_report::json::write_whole;
+use tacho_run::sweep::program_exists;
+
+use super::folder;
+use crate::args::auto_tune::{AutoTuneArgs, TuneSettings};
+use crate::commands::sweep::supervised;
+use crate::exit::Exit;
+
+/// Runs all tunings of a file.
+pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>) -> anyhow::Result<Exit> {
+    let mut entries = read(file)?;
+    // All of them are read before the first is run.
+    let settings: Vec<TuneSettings> = entries
+        .iter()
+        .enumerate()
+        .map(|(at, entry)| {
+            let variables = variables(entry);
+            let of = |name: &str| variables.iter().find(|(known, _)| known == name).map(|(_, text)| text.clone());
+            args.settings(&of).map_err(|refusal| anyhow!("{}: item {at}: {refusal}", file.display()))
+        })
+        .collect::<Result<_, _>>()?;
+    if upload.is_some() && !program_exists("gcloud") {
+        bail!("results cannot be uploaded: there is no program gcloud; install it, or leave out the GCS path");
+    }
+    let mut failed = Vec::new();
+    for at in 0..entries.len() {
+        let is = |key: &str| entries[at].get(key).and_then(Value::as_str).map(str::to_owned);
+        if args.resume.is_some() && is("status").as_deref() == Some("SUCCESS") {
+            continue;
+        }
+        let all = settings[at].base.join("auto-benchmark");
+        let begun = is("run_id").map(|name| all.join(name)).filter(|folder| args.resume.is_some() && folder.is_dir());
+        let folder = match begun {
+            Some(folder) => folder,
+            None => folder::unused(&all)?,
+        };
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !args.dry_run {
+            // Known from the start, so that an interrupted tuning is found again.
+            entries[at].set("run_id", name.as_str());
+            write(file, &entries)?;
+        }
+        let outcome = super::tune(args, &settings[at], &folder, variables(&entries[at]));
+        if args.dry_run {
+            outcome?;
+            continue;
+        }
+        let status = conclude(&mut entries[at], outcome, &folder);
+        if let Some(upload) = upload {
+            let place = format!("{}/{name}/", upload.trim_end_matches('/'));
+            entries[at].set("gcs_results", place.as_str());
+            let words = ["gcloud", "storage", "rsync", "--recursive", &folder.display().to_string(), &place];
+            if let Err(failure) = supervised(true)?.run(&words.map(str::to_owned)) {
+                tracing::warn!("the results in {} were not uploaded: {failure}", folder.display());
+            }
+        }
+        write(file, &entries)?;
+        if let Err(reason) = status {
+            failed.push(format!("item {at} ({name}): {reason}"));
+        }
+    }
+    let done = entries.len() - failed.len();
+    let mut out = std::io::stdout();
+    writeln!(out, "Successful runs: {done}\nFailed runs: {}", failed.len())?;
+    if failed.is_empty() { Ok(Exit::Done) } else { Err(anyhow!("these failed:\n  {}", failed.join("\n  "))) }
+}
+
+/// Writes the outcome into its entry; the reason when it failed.
+fn conclude(
+    entry: &mut Dict,
+    outcome: anyhow::Result<tacho_run::auto_tune::TuneReport>,
+    folder: &Path,
+) -> Result<(), String> {
+    let text = fs::read_to_string(folder.join("result.txt"));
+    let result = match (&outcome, &text) {
+        (Err(error), _) => Err(format!("{error:#}")),
+        (Ok(report), _) if report.measured == 0 => Err(report.failures.join("; ")),
+        (Ok(_), Err(_)) => Err("there is no result.txt".to_owned()),
+        (Ok(_), Ok(_)) => Ok(()),
+    };
+    let status = match (&result, &text) {
+        (Ok(()), _) => "SUCCESS",
+        (Err(_), Err(_)) if outcome.is_ok() => "WARNING_NO_RESULT_FILE",
+        (Err(_), _) => "FAILURE",
+    };
+    entry.set("status", status);
+    entry.set("results", text.unwrap_or_default());
+    result
+}
+
+fn read(file: &Path) -> anyhow::Result<Vec<Dict>> {
+    let text = fs::read_to_string(file).map_err(|error| anyhow!("{}: cannot be read: {error}", file.display()))?;
+    let value = parse(&text).map_err(|fault| anyhow!("{}: not JSON: {fault}", file.display()))?;
+    let Value::List(items) = value else { bail!("{}: must be a list of objects", file.display()) };
+    let object = |(at, item): (usize, Value)| match item {
+        Value::Dict(entry) => Ok(entry),
+        _ => Err(anyhow!("{}: item {at} must be an object of settings", file.display())),
+    };
+    items.into_iter().enumerate().map(object).collect()
+}
+
+fn write(file: &Path, entries: &[Dict]) -> anyhow::Result<()> {
+    let list = Value::List(entries.iter().cloned().map(Value::Dict).collect());
+    let text = dumps_indented(&list, 2) + "\n";
+    Ok(write_whole(file, |out| out.write_all(text.as_bytes()))?)
+}
+
+/// The entry as environment variables: names in capitals, without what no name may hold; outcomes left out.
+fn variables(entry: &Dict) -> Vec<(String, String)> {
+    let outcome = ["run_id", "status", "results", "gcs_results"];
+    let name = |key: &str| {
+        let capitals = key.to_ascii_uppercase();
+        capitals.chars().filter(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || *c == '_').collect::<String>()
+    };
+    let text = |value: &Value| match value {
+        Value::List(items) => items.iter().map(python_str).collect::<Vec<_>>().join(" "),
+        other => python_str(other),
+    };
+    let given = entry.iter().filter(|(key, _)| !outcome.contains(key));
+    given.map(|(key, value)| (name(key), text(value))).filter(|(name, _)| !name.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_become_variables() {
+        let entry = parse(r#"{"model": "m", "num_seqs_list": [1, 2], "a-b.c": 3, "status": "SUCCESS"}"#).unwrap();
+        let expected = [("MODEL", "m"), ("NUM_SEQS_LIST", "1 2"), ("ABC", "3")];
+        assert_eq!(
+            variables(entry.as_dict().unwrap()),
+            expected.map(|(name, text)| (name.to_owned(), text.to_owned()))
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! `tacho suite`: the test files of vLLM's performance suite, run and reported.
+
+mod hardware;
+mod tests;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use tacho_report::dashboard::Dashboard;
+use tacho_report::json::write_whole;
+use tacho_report::{Live, Progress};
+use tacho_run::suite::{AdaptiveSpec, PromptRule, Remote, ServerKind, SuitePlan, SuiteReport, Test, suite};
+use tacho_run::sweep::{AfterBench, Host, ProcessHost, ResetKind, program_exists, split};
+
+use super::platform;
+use super::sweep::{Commands, Files, Simulators, is_tacho, make_folder, supervised};
+use crate::args::suite::SuiteArgs;
+use crate::args::{parse, sim};
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+use hardware::Machine;
+
+/// Runs the tests that the arguments name.
+pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<Exit> {
+    // A signal ends the program at once: every file is whole, and the supervisors end what still runs.
+    let _interrupt = Interrupt::catch()?;
+    let machine = Machine::look(args.on_cpu);
+    let tests = tests::load(args, &machine)?;
+    let plan = plan(args, &machine, tests)?;
+    let simulators = args.sim.then(Simulators::default);
+    check(args, &plan, &machine, simulators.as_ref())?;
+    let sink = Live::new(Progress::Shown);
+    let bench = Commands::new(plan.supervised.clone(), args.show_stdout, simulators.as_ref(), &sink);
+    let processes = ProcessHost {
+        supervised: plan.supervised.clone(),
+        ready_timeout: Duration::from_secs(args.server_ready_timeout),
+    };
+    let host: &dyn Host = simulators.as_ref().map_or(&processes, |simulators| simulators);
+    make_folder(&plan.folder, "--output-dir")?;
+    let files = Files { experiment: plan.folder.clone() };
+    if !args.dry_run {
+        environment(args, &plan, &machine)?;
+    }
+    let report = suite(&plan, &files, &bench, host, &sink)?;
+    if args.dry_run {
+        return Ok(Exit::Done);
+    }
+    conclude(&plan.folder, &report)
+}
+
+/// The tables of all results, then what failed.
+fn conclude(folder: &Path, report: &SuiteReport) -> anyhow::Result<Exit> {
+    let dashboard = Dashboard::read(folder)?.on(platform::rows());
+    let mut out = io::stdout();
+    if !dashboard.is_empty() {
+        dashboard.save(folder)?;
+        out.write_all(dashboard.tables_markdown().as_bytes())?;
+        let name = folder.join("benchmark_results.md");
+        writeln!(out, "Results: {}", name.display())?;
+    }
+    match &report.failures[..] {
+        [] => Ok(Exit::Done),
+        failures => {
+            let kept = if report.results > 0 { "the other results are kept" } else { "there are no results" };
+            Err(anyhow!("{} failed; {kept}; use --resume to try again:\n  {}", failures.len(), failures.join("\n  ")))
+        }
+    }
+}
+
+fn plan(args: &SuiteArgs, machine: &Machine, tests: Vec<Test>) -> anyhow::Result<SuitePlan> {
+    let (server, after) = match &args.remote {
+        Some((host, port)) => (ServerKind::Running(Remote { host: host.clone(), port: port.clone() }), None),
+        None if args.sim => (ServerKind::Simulator { knows: sim::knows }, Some(ResetKind::Call)),
+        None => {
+            let command = split("--serve-cmd", &args.serve_cmd)?;
+            let after = if args.reset_caches { Some(ResetKind::of(&command)?) } else { None };
+            (ServerKind::Command(command), after)
+        }
+    };
+    if args.reset_caches && args.remote.is_some() {
+        bail!("--reset-caches and --remote-host exclude each other: only the caches of tacho's own servers are reset");
+    }
+    let (least, most) = args.num_prompts_range;
+    let adaptive = AdaptiveSpec {
+        ttft_ms: args.sla_ttft_ms,
+        tpot_ms: args.sla_tpot_ms,
+        max_probes: usize::try_from(args.max_probes)?,
+        max_concurrency: args.max_concurrency,
+    };
+    Ok(SuitePlan {
+        tests,
+        folder: args.output_dir.clone(),
+        server,
+        bench_cmd: split("--bench-cmd", &args.bench_cmd)?,
+        simulated: args.sim,
+        hardware: machine.hardware(args),
+        prompts: args.prompts_per_concurrency.map(|per_concurrency| PromptRule { per_concurrency, least, most }),
+        adaptive: args.adaptive.then_some(adaptive),
+        after: after.filter(|_| args.reset_caches).map(AfterBench::Reset),
+        supervised: supervised(args.show_stdout)?,
+        dry_run: args.dry_run,
+    })
+}
+
+/// What is wrong, before any server is started.
+fn check(args: &SuiteArgs, plan: &SuitePlan, machine: &Machine, simulators: Option<&Simulators>) -> anyhow::Result<()> {
+    if plan.tests.is_empty() {
+        bail!("no test is left: check --test-selector, --model-filter and --dtype-filter");
+    }
+    if args.sim && !is_tacho(&plan.bench_cmd) {
+        bail!("--bench-cmd {:?} cannot use --sim: leave one of them out", args.bench_cmd);
+    }
+    for (name, command) in plan.commands().into_iter().filter(|(_, command)| is_tacho(command)) {
+        parse(command[1..].iter().map(Into::into))
+            .map_err(|error| anyhow!("{name}: {:?}: {error}", command.join(" ")))?;
+    }
+    if let Some(simulators) = simulators {
+        for test in &plan.tests {
+            if let Test::Serving(test) = test {
+                simulators.check(&plan.server_command(test))?;
+            }
+        }
+    }
+    if args.dry_run {
+        return Ok(());
+    }
+    let there: Vec<_> = plan.outputs().into_iter().filter(|path| path.exists()).collect();
+    if let Some(first) = there.first().filter(|_| !args.resume) {
+        bail!("{} is there already: add --resume to keep it, or choose another --output-dir", first.display());
+    }
+    let programs = match &plan.server {
+        ServerKind::Command(command) => vec![("--serve-cmd", &command[0]), ("--bench-cmd", &plan.bench_cmd[0])],
+        _ => vec![("--bench-cmd", &plan.bench_cmd[0])],
+    };
+    for (flag, program) in programs {
+        if Path::new(program).file_name().is_some_and(|name| name != "tacho") && !program_exists(program) {
+            bail!("{flag}: there is no program {program:?}: check its name and PATH, or use --sim");
+        }
+    }
+    if machine.devices == 0 && plan.hardware.devices.is_some() {
+        bail!("no GPU was found, which the tests need: use --on-cpu for the tests of CPUs, or --sim");
+    }
+    Ok(())
+}
+
+/// Notes what the tests ran on, once.
+fn environment(args: &SuiteArgs, plan: &SuitePlan, machine: &Machine) -> anyhow::Result<()> {
+    let path = plan.folder.join("vllm_env.txt");
+    if path.exists() {
+        return Ok(());
+    }
+    let vllm = (!args.sim && program_exists("vllm")).then(|| {
+        let words = ["vllm".to_owned(), "collect-env".to_owned()];
+        plan.supervised.run_logged(&words, &[], Some(&path))
+    });
+    if !matches!(vllm, Some(Ok(()))) || fs::metadata(&path).map_or(0, |about| about.len()) == 0 {
+        write_whole(&path, |out| out.write_all(machine.text().as_bytes()))?;
+    }
+    Ok(())
+}

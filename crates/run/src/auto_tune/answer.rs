@@ -1,0 +1,186 @@
+//! What a tuning found: the lines of `result.txt`, the same for programs, and how sure it is.
+
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::search::{Criterion, UNLIMITED, boundary, half_width};
+use tacho_metrics::statistics::mean;
+
+use super::plan::{Candidate, TunePlan, rate, rate_text};
+use super::search::{Found, Level, number};
+use crate::sweep::Failure;
+
+/// Settings that meet the limit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Accepted {
+    /// The settings.
+    pub candidate: Candidate,
+    /// The request rate, as a level.
+    pub(super) level: u64,
+    /// Requests per second: mean, and half the width of its 95% interval.
+    pub throughput: (f64, f64),
+}
+
+impl Accepted {
+    /// The answer in a sentence.
+    pub fn sentence(&self, criteria: &[Criterion]) -> String {
+        let (value, half) = self.throughput;
+        let spoken: Vec<String> = criteria.iter().map(Criterion::spoken).collect();
+        let range = if half.is_finite() {
+            format!(" ({:.2}–{:.2})", (value - half).max(0.0), value + half)
+        } else {
+            String::new()
+        };
+        let (title, rate) = (self.candidate.title(), rate_text(self.level));
+        format!("{title}: {value:.2} requests/s{range} at request_rate {rate} meets {}", spoken.join(" and "))
+    }
+
+    /// Whether another candidate may in truth be as good.
+    pub(super) fn overlaps(&self, other: &Accepted) -> bool {
+        let spread = |half: f64| if half.is_finite() { half } else { 0.0 };
+        (self.throughput.0 - other.throughput.0).abs() <= spread(self.throughput.1) + spread(other.throughput.1)
+    }
+}
+
+/// How a tuning went.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TuneReport {
+    /// The best settings, if any meet the limit.
+    pub best: Option<Accepted>,
+    /// How many candidates were measured.
+    pub measured: usize,
+    /// What failed, in a line each.
+    pub failures: Vec<String>,
+}
+
+/// Everything found so far.
+#[derive(Default)]
+pub(super) struct Answers {
+    lines: Vec<String>,
+    entries: Vec<Value>,
+    pub(super) accepted: Vec<Accepted>,
+}
+
+impl Answers {
+    /// Adds a candidate that was measured; gives its line.
+    pub(super) fn measured(&mut self, plan: &TunePlan, candidate: &Candidate, found: &Found) -> String {
+        let chosen = found.levels.iter().find(|level| Some(level.tried.level) == found.accepted);
+        let line = match chosen {
+            Some(level) => accepted_line(candidate, level),
+            None => format!("{} does not meet latency requirement {}", candidate.title(), plan.limit),
+        };
+        self.lines.push(line.clone());
+        self.entries.push(Value::Dict(entry(candidate, found, chosen)));
+        self.accepted.extend(chosen.map(|level| Accepted {
+            candidate: candidate.clone(),
+            level: level.tried.level,
+            throughput: spread(&level.results),
+        }));
+        line
+    }
+
+    /// Adds a candidate whose server or benchmark failed.
+    pub(super) fn failed(&mut self, candidate: &Candidate, failure: &Failure) {
+        self.lines.push(format!("{} failed: {failure}", candidate.title()).replace('\n', " "));
+        let mut entry = Dict::new();
+        entry.set("settings", candidate.overrides().values().clone());
+        entry.set("verdict", "failed");
+        entry.set("error", failure.to_string());
+        self.entries.push(Value::Dict(entry));
+    }
+
+    /// The settings with the highest throughput, the first of equals.
+    pub(super) fn best(&self) -> Option<&Accepted> {
+        self.accepted.iter().reduce(|best, next| if next.throughput.0 > best.throughput.0 { next } else { best })
+    }
+
+    /// `result.txt`; the last line once all is done.
+    pub(super) fn text(&self, plan: &TunePlan, done: bool) -> String {
+        let mut out = format!("hash:{}\n", plan.hash);
+        for line in &self.lines {
+            out += &format!("{line}\n");
+        }
+        if done {
+            let (seqs, tokens, throughput) = self.best().map_or((0, 0, "0".to_owned()), |best| {
+                let Candidate { num_seqs, num_batched_tokens, .. } = &best.candidate;
+                (*num_seqs, *num_batched_tokens, format!("{:.2}", best.throughput.0))
+            });
+            let place = plan.folder.join("profile");
+            out += &format!(
+                "best_max_num_seqs: {seqs}, best_num_batched_tokens: {tokens}, best_throughput: {throughput}, \
+                 profile saved in: {}\n",
+                place.display()
+            );
+        }
+        out
+    }
+
+    /// `auto_tune.json`.
+    pub(super) fn json(&self, plan: &TunePlan, share: Option<&str>, done: bool) -> Value {
+        let mut all = Dict::new();
+        all.set("version", 1_i64);
+        all.set("system", plan.system.as_str());
+        all.set("made_with", plan.description());
+        all.set("gpu_memory_utilization", share.map_or(Value::Null, Value::from));
+        all.set("candidates", Value::List(self.entries.clone()));
+        all.set("complete", done);
+        let best = self.best().filter(|_| done).map(|best| {
+            let mut entry = Dict::new();
+            entry.set("settings", best.candidate.overrides().values().clone());
+            entry.set("request_rate", rate(best.level));
+            set_throughput(&mut entry, best.throughput);
+            let equals = self.accepted.iter().filter(|other| *other != best && best.overlaps(other));
+            let names = equals.map(|other| Value::Dict(other.candidate.overrides().values().clone()));
+            entry.set("no_clear_difference_from", Value::List(names.collect()));
+            entry
+        });
+        all.set("best", best.map_or(Value::Null, Value::Dict));
+        Value::Dict(all)
+    }
+}
+
+fn accepted_line(candidate: &Candidate, level: &Level) -> String {
+    let two = |key: &str| number(&level.results, key).map_or_else(|| "nan".to_owned(), |value| format!("{value:.2}"));
+    format!(
+        "{}, request_rate: {}, e2el: {}, throughput: {}, goodput: {}",
+        candidate.title(),
+        rate_text(level.tried.level),
+        two("p99_e2el_ms"),
+        two("request_throughput"),
+        two("request_goodput"),
+    )
+}
+
+/// Mean request throughput and half the width of its interval.
+fn spread(results: &[Dict]) -> (f64, f64) {
+    let values: Vec<f64> =
+        results.iter().filter_map(|result| result.get("request_throughput").and_then(Value::as_f64)).collect();
+    if values.is_empty() { (0.0, f64::INFINITY) } else { (mean(&values), half_width(&values)) }
+}
+
+fn set_throughput(entry: &mut Dict, (value, half): (f64, f64)) {
+    entry.set("request_throughput", value);
+    let known = half.is_finite();
+    entry.set("request_throughput_low", Value::from(known.then(|| (value - half).max(0.0))));
+    entry.set("request_throughput_high", Value::from(known.then_some(value + half)));
+}
+
+fn entry(candidate: &Candidate, found: &Found, chosen: Option<&Level>) -> Dict {
+    let mut entry = Dict::new();
+    entry.set("settings", candidate.overrides().values().clone());
+    entry.set("verdict", if chosen.is_some() { "accepted" } else { "does not meet the limit" });
+    entry.set("request_rate", chosen.map_or(Value::Null, |level| rate(level.tried.level)));
+    if let Some(level) = chosen {
+        set_throughput(&mut entry, spread(&level.results));
+        for key in ["p99_ttft_ms", "p99_tpot_ms", "p99_itl_ms", "p99_e2el_ms", "request_goodput"] {
+            entry.set(key, Value::from(number(&level.results, key)));
+        }
+    }
+    let tried: Vec<_> = found.levels.iter().map(|level| level.tried).collect();
+    let limited = found.accepted.is_some_and(|level| level != UNLIMITED);
+    let range = boundary(&tried).filter(|_| limited);
+    entry.set("rate_boundary", Value::from(range.map(|range| range.value)));
+    entry.set("rate_boundary_low", Value::from(range.map(|range| range.low)));
+    entry.set("rate_boundary_high", Value::from(range.map(|range| range.high)));
+    entry.set("levels", found.levels.len());
+    entry.set("runs", found.levels.iter().map(|level| level.results.len()).sum::<usize>());
+    entry
+}

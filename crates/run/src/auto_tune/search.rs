@@ -1,0 +1,143 @@
+//! The search for the largest load of one candidate: levels measured with equally many prompts, again where a verdict
+//! could be luck.
+
+use std::path::Path;
+
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::search::{Answer, Criterion, Step, Tried, UNLIMITED, Verdict, next};
+use tacho_metrics::statistics::mean;
+
+use super::plan::{Candidate, rate_text};
+use super::tuner::Tuner;
+use crate::sweep::{Failure, Slot};
+
+/// Runs that a level may take beyond the first before its verdict stands as it is.
+const MORE_RUNS: usize = 6;
+
+/// A level and its results.
+pub(super) struct Level {
+    pub(super) tried: Tried,
+    pub(super) results: Vec<Dict>,
+}
+
+/// What became of a candidate.
+pub(super) struct Found {
+    pub(super) levels: Vec<Level>,
+    /// The level that is accepted.
+    pub(super) accepted: Option<u64>,
+}
+
+impl Tuner<'_> {
+    /// Searches the largest load of a candidate.
+    pub(super) fn search(&self, candidate: &Candidate, slot: &mut Slot) -> Result<Found, Failure> {
+        let mut levels: Vec<Level> = Vec::new();
+        let mut first = 1;
+        let answer = loop {
+            let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
+            match next(&tried, first, self.plan.tolerance) {
+                Step::Done(answer) => break answer,
+                Step::Try(load) => {
+                    let level = self.level(candidate, slot, load)?;
+                    if load == UNLIMITED {
+                        // What the server managed is where a limit on the rate begins to matter.
+                        first = number(&level.results, "request_throughput").map_or(1, |rate| rate as u64 + 1);
+                    }
+                    self.tell(&level);
+                    levels.push(level);
+                }
+            }
+        };
+        let accepted = match answer {
+            Answer::Infeasible => None,
+            Answer::Unbounded => Some(UNLIMITED),
+            Answer::Level(level) => Some(level),
+        };
+        if let Some(level) = levels.iter_mut().find(|level| Some(level.tried.level) == accepted) {
+            for number in level.results.len()..self.plan.num_runs {
+                level.results.push(self.run_once(candidate, slot, level.tried.level, number)?);
+            }
+        }
+        Ok(Found { levels, accepted })
+    }
+
+    fn level(&self, candidate: &Candidate, slot: &mut Slot, load: u64) -> Result<Level, Failure> {
+        let mut results = Vec::new();
+        loop {
+            results.push(self.run_once(candidate, slot, load, results.len())?);
+            let verdict = Verdict::of(&self.plan.criteria, &values(&self.plan.criteria, &results)?);
+            // A verdict on unlimited load can be luck too: it decides whether there is a search at all.
+            if !verdict.is_open() || results.len() > MORE_RUNS {
+                return Ok(Level { tried: Tried { level: load, verdict }, results });
+            }
+        }
+    }
+
+    /// One run; a stored one is taken as it is.
+    fn run_once(&self, candidate: &Candidate, slot: &mut Slot, load: u64, number: usize) -> Result<Dict, Failure> {
+        let output = self.plan.run_file(&candidate.name(), load, number);
+        if let Some(found) = self.archive.result(&output) {
+            return Ok(found);
+        }
+        slot.ensure(self.host)?;
+        let command = self.plan.bench_command(load).map_err(|error| Failure::new("ValueError", error.to_string()))?;
+        let mut keys = candidate.overrides().values().clone();
+        keys.set("run_number", number);
+        let result = self.measure(&command, &output, &keys);
+        let result = result.map_err(|failure| slot.lost().unwrap_or(failure))?;
+        self.plan.after.act(&self.plan.supervised, slot, &())?;
+        Ok(result)
+    }
+
+    /// Runs a client command and stores what it measured, with these keys added.
+    pub(super) fn measure(&self, command: &[String], output: &Path, keys: &Dict) -> Result<Dict, Failure> {
+        let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+        let place = [text(output.parent().map(Path::as_os_str)), text(output.file_name())];
+        let [folder, name] = place;
+        let mut command = command.to_vec();
+        command.extend(["--save-result", "--result-dir", &folder, "--result-filename", &name].map(str::to_owned));
+        self.archive.begin(output)?;
+        let measured = self.bench.run(&command, output, Some(&output.with_extension("txt")));
+        let measured = measured.and_then(|()| self.archive.measured(output));
+        let mut result = measured.inspect_err(|_| self.archive.discard(output))?;
+        result.update(keys);
+        self.archive.complete(output, &result)?;
+        Ok(result)
+    }
+
+    fn tell(&self, level: &Level) {
+        let rate = rate_text(level.tried.level);
+        let throughput = number(&level.results, "request_throughput").unwrap_or(f64::NAN);
+        let met = self.plan.criteria.iter().zip(values(&self.plan.criteria, &level.results).unwrap_or_default());
+        let verdicts: Vec<String> = met
+            .map(|(criterion, values)| {
+                let value = mean(&values);
+                let verdict = if criterion.is_met(value) { "PASSED" } else { "FAILED" };
+                format!("{} = {value:.2}{} | {verdict}", criterion.metric, criterion.condition())
+            })
+            .collect();
+        let runs = level.results.len();
+        let times = if runs == 1 { String::new() } else { format!(" (mean of {runs} runs)") };
+        self.say(format!("  request_rate {rate}: {throughput:.2} req/s, {}{times}", verdicts.join(", ")));
+        let failed: i64 = level.results.iter().filter_map(|result| result.get("failed")?.as_i64()).sum();
+        if failed > 0 {
+            self.warn(format!("request_rate {rate}: {failed} requests failed; the latencies are those of the others"));
+        }
+    }
+}
+
+/// The mean of a number over results that all have it.
+pub(super) fn number(results: &[Dict], key: &str) -> Option<f64> {
+    let values: Option<Vec<f64>> = results.iter().map(|result| result.get(key).and_then(Value::as_f64)).collect();
+    values.filter(|values| !values.is_empty()).map(|values| mean(&values))
+}
+
+/// The values of each criterion's metric, one per result.
+fn values(criteria: &[Criterion], results: &[Dict]) -> Result<Vec<Vec<f64>>, Failure> {
+    let of = |criterion: &Criterion| {
+        let value = |result: &Dict| result.get(&criterion.metric).and_then(Value::as_f64);
+        results.iter().map(value).collect::<Option<Vec<f64>>>().ok_or_else(|| {
+            Failure::new("KeyError", format!("the results have no number {:?}: check --constraint", criterion.metric))
+        })
+    };
+    criteria.iter().map(of).collect()
+}

@@ -1,0 +1,203 @@
+//! A tuning under way: the memory share, each candidate in turn, the profiled run of the best.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tacho_core::json::{Dict, Value};
+use tacho_core::{Counters, EventSink, RunEvent};
+use tacho_metrics::search::UNLIMITED;
+
+use super::answer::{Accepted, Answers, TuneReport};
+use super::plan::{Candidate, Profiling, TunePlan, rate};
+use crate::sweep::{Archive, Bench, Error, Failure, Host, ParamSet, Slot, Style, apply, command_text};
+
+/// Prompts of the profiled run: a trace of more is too large to look at.
+const PROFILED_PROMPTS: u64 = 100;
+
+/// Below so many prompts fewer than ten lie beyond the 99th percentile.
+const ENOUGH_PROMPTS: u64 = 1000;
+
+/// A tuning under way.
+pub(super) struct Tuner<'a> {
+    pub(super) plan: &'a TunePlan,
+    pub(super) archive: &'a dyn Archive,
+    pub(super) bench: &'a dyn Bench,
+    pub(super) host: &'a dyn Host,
+    sink: &'a dyn EventSink,
+}
+
+/// Runs the tuning. A candidate whose server fails is left out and reported.
+pub fn auto_tune(
+    plan: &TunePlan,
+    archive: &dyn Archive,
+    bench: &dyn Bench,
+    host: &dyn Host,
+    sink: &dyn EventSink,
+) -> Result<TuneReport, Error> {
+    let candidates = plan.candidates();
+    for candidate in &candidates {
+        plan.server_command(candidate, None)?;
+    }
+    plan.bench_command(UNLIMITED)?;
+    let tuner = Tuner { plan, archive, bench, host, sink };
+    if plan.dry_run {
+        tuner.show(&candidates)?;
+        return Ok(TuneReport::default());
+    }
+    if plan.num_prompts < ENOUGH_PROMPTS && plan.criteria.iter().any(|one| one.metric.starts_with("p99")) {
+        let (prompts, beyond) = (plan.num_prompts, plan.num_prompts / 100);
+        tuner.warn(format!("the 99th percentile of {prompts} prompts rests on {beyond} of them: use 1000 or more"));
+    }
+    tuner.run(&candidates)
+}
+
+impl Tuner<'_> {
+    pub(super) fn say(&self, line: impl Into<String>) {
+        self.sink.event(RunEvent::Status(line.into()));
+    }
+
+    pub(super) fn warn(&self, line: impl Into<String>) {
+        self.sink.event(RunEvent::Warning(line.into()));
+    }
+
+    fn show(&self, candidates: &[Candidate]) -> Result<(), Error> {
+        for candidate in candidates {
+            let share = self.plan.memory_shares.first().map(String::as_str);
+            self.say(format!("Server command: {}", command_text(&self.plan.server_command(candidate, share)?)));
+            self.say(format!("Benchmark command: {}", command_text(&self.plan.bench_command(UNLIMITED)?)));
+        }
+        self.say(format!("Results will be saved in: {}", self.plan.folder.display()));
+        Ok(())
+    }
+
+    fn run(&self, candidates: &[Candidate]) -> Result<TuneReport, Error> {
+        let stored = self.stored()?;
+        let share = self.memory_share(candidates, stored.as_ref())?;
+        let mut answers = Answers::default();
+        self.store(&answers, share.as_deref(), false)?;
+        let counters = Arc::new(Counters::default());
+        let total = candidates.len() as u64;
+        self.sink.event(RunEvent::Started { what: "settings", total, counters: counters.clone() });
+        let mut report = TuneReport::default();
+        for (at, candidate) in candidates.iter().enumerate() {
+            self.say(format!("[{}/{total}] {}", at + 1, candidate.title()));
+            let command = self.plan.server_command(candidate, share.as_deref())?;
+            let log = self.plan.folder.join(format!("vllm_log_{}.txt", candidate.name()));
+            let mut slot = Slot::new(command, self.plan.variables.clone(), log);
+            match self.search(candidate, &mut slot) {
+                Ok(found) => {
+                    report.measured += 1;
+                    let line = answers.measured(self.plan, candidate, &found);
+                    self.say(line);
+                }
+                Err(failure) => {
+                    counters.failed.fetch_add(1, Ordering::Relaxed);
+                    self.warn(format!("{}: {failure}; see {}", candidate.title(), slot.log().display()));
+                    answers.failed(candidate, &failure);
+                    report.failures.push(format!("{}: {failure}", candidate.title()));
+                }
+            }
+            drop(slot);
+            counters.finished.fetch_add(1, Ordering::Relaxed);
+            self.store(&answers, share.as_deref(), false)?;
+        }
+        self.sink.event(RunEvent::Finished);
+        report.best = answers.best().cloned();
+        if let Some(best) = &report.best {
+            self.profile(best, share.as_deref());
+        }
+        self.store(&answers, share.as_deref(), true)?;
+        self.conclude(&answers);
+        Ok(report)
+    }
+
+    fn conclude(&self, answers: &Answers) {
+        let Some(best) = answers.best() else {
+            self.say("no settings meet the limit");
+            return;
+        };
+        self.say(format!("best: {}", best.sentence(&self.plan.criteria)));
+        for other in answers.accepted.iter().filter(|other| *other != best && best.overlaps(other)) {
+            let (title, throughput) = (other.candidate.title(), other.throughput.0);
+            self.say(format!("no clear difference from {title}: {throughput:.2} requests/s"));
+        }
+    }
+
+    /// What an earlier attempt left; one of other commands must not be mixed with this.
+    fn stored(&self) -> Result<Option<Dict>, Error> {
+        let path = self.plan.folder.join("auto_tune.json");
+        let Some(stored) = self.archive.result(&path) else { return Ok(None) };
+        let theirs = stored.get("made_with").and_then(Value::as_dict).cloned().unwrap_or_default();
+        let ours = self.plan.description();
+        let other = ours.iter().find(|(key, value)| theirs.get(key) != Some(*value)).map(|(key, _)| key.to_owned());
+        match other {
+            Some(key) => Err(Error::MadeWithOther { path, key }),
+            None => Ok(Some(stored)),
+        }
+    }
+
+    fn store(&self, answers: &Answers, share: Option<&str>, done: bool) -> Result<(), Error> {
+        let folder = &self.plan.folder;
+        let json = answers.json(self.plan, share, done);
+        self.archive.text(&folder.join("result.txt"), &answers.text(self.plan, done)).map_err(Error::Ended)?;
+        self.archive.keep(&folder.join("auto_tune.json"), &json, Style::Result).map_err(Error::Ended)
+    }
+
+    /// The largest share of the device's memory with which the most demanding server starts.
+    fn memory_share(&self, candidates: &[Candidate], stored: Option<&Dict>) -> Result<Option<String>, Error> {
+        let known = stored.and_then(|stored| stored.get("gpu_memory_utilization")?.as_str().map(str::to_owned));
+        let Some(last) = candidates.last().filter(|_| !self.plan.memory_shares.is_empty()) else { return Ok(None) };
+        if known.is_some() {
+            return Ok(known);
+        }
+        let log = |share: &str| self.plan.folder.join(format!("vllm_log_gpu_memory_utilization_{share}.log"));
+        for share in &self.plan.memory_shares {
+            let command = self.plan.server_command(last, Some(share))?;
+            self.say(format!("trying gpu_memory_utilization {share}"));
+            let mut slot = Slot::new(command, self.plan.variables.clone(), log(share));
+            match slot.ensure(self.host) {
+                Ok(()) => {
+                    self.say(format!("using gpu_memory_utilization {share}"));
+                    return Ok(Some(share.clone()));
+                }
+                Err(failure) => self.warn(format!("gpu_memory_utilization {share}: {failure}")),
+            }
+        }
+        let last = self.plan.memory_shares.last().map(|share| log(share)).unwrap_or_default();
+        Err(Error::NoMemoryShare { log: last })
+    }
+
+    /// The profiled run of the best settings; that it fails costs no result.
+    fn profile(&self, best: &Accepted, share: Option<&str>) {
+        let output = self.plan.folder.join("bm_log_BEST_PROFILE.json");
+        if self.plan.profiling == Profiling::Skipped || self.archive.result(&output).is_some() {
+            return;
+        }
+        self.say(format!("profiling {}", best.candidate.title()));
+        if let Err(failure) = self.try_profile(best, share, &output) {
+            self.warn(format!("the profiled run failed: {failure}"));
+        }
+    }
+
+    fn try_profile(&self, best: &Accepted, share: Option<&str>, output: &Path) -> Result<(), Failure> {
+        let wrong = |error: Error| Failure::new("ValueError", error.to_string());
+        let mut server = self.plan.server_command(&best.candidate, share).map_err(wrong)?;
+        if self.plan.profiling == Profiling::Torch {
+            let mut config = Dict::new();
+            config.set("profiler", "torch");
+            config.set("torch_profiler_dir", self.plan.folder.join("profile").display().to_string());
+            let set = ParamSet::default().with("profiler_config", config);
+            server = apply("--serve-cmd", &server, &set).map_err(wrong)?;
+        }
+        let log = self.plan.folder.join("vllm_log_BEST_PROFILE.txt");
+        let mut slot = Slot::new(server, self.plan.variables.clone(), log);
+        slot.ensure(self.host)?;
+        let set = ParamSet::default()
+            .with("request_rate", rate(best.level))
+            .with("num_prompts", self.plan.num_prompts.min(PROFILED_PROMPTS))
+            .with("profile", true);
+        let command = apply("--bench-cmd", &self.plan.bench_cmd, &set).map_err(wrong)?;
+        self.measure(&command, output, &best.candidate.overrides().values().clone()).map(drop)
+    }
+}

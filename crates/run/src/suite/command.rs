@@ -1,0 +1,81 @@
+//! Parameters of a test as words of a command, and commands as a person would type them.
+
+use tacho_core::json::{Dict, Value, dumps, python_str};
+
+use crate::sweep::split;
+
+/// `--key value` for each parameter. Texts are split as the shell that upstream hands them to splits them, so that an
+/// empty one makes a bare flag.
+pub(super) fn words(parameters: &Dict) -> Result<Vec<String>, (String, String)> {
+    let mut words = Vec::new();
+    for (key, value) in parameters.iter() {
+        let name = key.replace('_', "-");
+        match value {
+            Value::Bool(true) => words.push(format!("--{name}")),
+            Value::Bool(false) => words.push(format!("--no-{name}")),
+            Value::Str(text) => {
+                words.push(format!("--{name}"));
+                if !text.trim().is_empty() {
+                    let parts = split("value", text).map_err(|error| (key.to_owned(), error.to_string()))?;
+                    words.extend(parts);
+                }
+            }
+            Value::List(items) => {
+                words.push(format!("--{name}"));
+                words.extend(items.iter().map(python_str));
+            }
+            Value::Dict(_) => words.extend([format!("--{name}"), dumps(value)]),
+            other => words.extend([format!("--{name}"), python_str(other)]),
+        }
+    }
+    Ok(words)
+}
+
+/// A command line that a shell reads as these words.
+pub(super) fn line(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// The same with environment variables before it.
+pub(super) fn line_with(variables: &[(String, String)], words: &[String]) -> String {
+    let mut parts: Vec<String> =
+        variables.iter().map(|(name, value)| format!("{name}={}", line(std::slice::from_ref(value)))).collect();
+    parts.push(line(words));
+    parts.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::json::parse;
+
+    fn of(text: &str) -> Vec<String> {
+        words(parse(text).unwrap().as_dict().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn parameters_become_words() {
+        assert_eq!(
+            of(r#"{"tensor_parallel_size": 2, "disable_log_stats": "", "swap": 1.5, "a": true, "b_c": false}"#),
+            ["--tensor-parallel-size", "2", "--disable-log-stats", "--swap", "1.5", "--a", "--no-b-c"]
+        );
+        assert_eq!(
+            of(r#"{"x": "'a b' c", "y": {"k": 1}, "z": [1, "t"]}"#),
+            ["--x", "a b", "c", "--y", r#"{"k": 1}"#, "--z", "1", "t"]
+        );
+        assert!(words(parse(r#"{"x": "it's"}"#).unwrap().as_dict().unwrap()).is_err());
+    }
+
+    #[test]
+    fn lines_are_read_back_as_the_same_words() {
+        let words = ["a", "b c", "", "it's", r#"{"k": "$x"}"#].map(str::to_owned);
+        assert_eq!(split("line", &line(&words)).unwrap(), words);
+        let variables = [("A".to_owned(), "1 2".to_owned())];
+        assert_eq!(line_with(&variables, &words[..1]), "A='1 2' a");
+    }
+}

@@ -1,0 +1,14 @@
+//! `tacho suite`: the test files of vLLM's performance suite. Each serving test is a server under several loads, each
+//! other test one command; every case leaves a result and the commands that led to it.
+
+mod adaptive;
+mod command;
+mod error;
+mod file;
+mod runner;
+mod serving;
+
+pub use adaptive::AdaptiveSpec;
+pub use error::SuiteError;
+pub use file::{OfflineTest, ServingTest, Test, TestKind, parse_tests};
+pub use runner::{Hardware, PromptRule, Remote, ServerKind, SuitePlan, SuiteReport, suite};

@@ -1,0 +1,277 @@
+//! A suite under way: which tests are run, one command per test that needs no server, and what is kept of failures.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tacho_core::json::{Dict, Value};
+use tacho_core::{Counters, EventSink, RunEvent};
+
+use super::adaptive::AdaptiveSpec;
+use super::command::{line, line_with, words};
+use super::file::{OfflineTest, Test, TestKind};
+use crate::sweep::{AfterBench, Archive, Bench, Error, Failure, Host, Style, Supervised};
+
+/// What serves the model.
+#[derive(Debug, Clone)]
+pub enum ServerKind {
+    /// A command that takes the model as its first word and the parameters as flags.
+    Command(Vec<String>),
+    /// The simulator, which takes only some of the parameters.
+    Simulator {
+        /// Whether it has a parameter of this name.
+        knows: fn(&str) -> bool,
+    },
+    /// A server that runs already.
+    Running(Remote),
+}
+
+/// A server that runs already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote {
+    /// Its machine.
+    pub host: String,
+    /// Its port, if it is not the client's default.
+    pub port: Option<String>,
+}
+
+/// What the tests run on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hardware {
+    /// The devices' name, a line for each.
+    pub name: String,
+    /// How many there are; nothing when that does not matter.
+    pub devices: Option<u64>,
+    /// Whether pipeline stages need devices of their own as well.
+    pub counts_stages: bool,
+}
+
+/// How many prompts a level gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PromptRule {
+    /// Prompts per concurrent request.
+    pub per_concurrency: u64,
+    /// Fewest prompts.
+    pub least: u64,
+    /// Most prompts.
+    pub most: u64,
+}
+
+/// A suite.
+#[derive(Debug, Clone)]
+pub struct SuitePlan {
+    /// The tests in the order in which they are run.
+    pub tests: Vec<Test>,
+    /// Where results are written.
+    pub folder: PathBuf,
+    /// What serves the models.
+    pub server: ServerKind,
+    /// The words before the kind of a benchmark.
+    pub bench_cmd: Vec<String>,
+    /// Whether tests without a server run on the simulated engine.
+    pub simulated: bool,
+    /// What the tests run on.
+    pub hardware: Hardware,
+    /// How many prompts a level gets, if not what its test says.
+    pub prompts: Option<PromptRule>,
+    /// How levels are refined, if at all.
+    pub adaptive: Option<AdaptiveSpec>,
+    /// What to do after each run against a server, if anything.
+    pub after: Option<AfterBench>,
+    /// How commands are started.
+    pub supervised: Supervised,
+    /// Whether to say what would be done, and run nothing.
+    pub dry_run: bool,
+}
+
+/// How a suite went.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SuiteReport {
+    /// How many results there are.
+    pub results: usize,
+    /// What failed, in a line each.
+    pub failures: Vec<String>,
+}
+
+impl SuitePlan {
+    /// The results that the tests will certainly write.
+    pub fn outputs(&self) -> Vec<PathBuf> {
+        let names = self.tests.iter().flat_map(|test| match test {
+            Test::Serving(test) => test.case_names(),
+            Test::Offline(test) => vec![test.name.clone()],
+        });
+        names.map(|name| self.output(&name)).collect()
+    }
+
+    /// The benchmark commands of all tests, each with the name of its test.
+    pub fn commands(&self) -> Vec<(&str, Vec<String>)> {
+        let of = |test: &Test| match test {
+            Test::Serving(test) => self.client_commands(test),
+            Test::Offline(test) => vec![self.offline_command(test)],
+        };
+        self.tests.iter().flat_map(|test| of(test).into_iter().map(move |command| (test.name(), command))).collect()
+    }
+
+    /// The command of a test without a server.
+    fn offline_command(&self, test: &OfflineTest) -> Vec<String> {
+        let output = self.output(&test.name).display().to_string();
+        let mut command = self.bench_cmd.clone();
+        command.extend([test.kind.name().to_owned(), "--output-json".to_owned(), output]);
+        let mut parameters = test.parameters.clone();
+        match test.kind {
+            TestKind::Throughput if self.simulated => parameters.set("backend", "sim"),
+            _ if self.simulated => command.push("--sim".to_owned()),
+            _ => {}
+        }
+        command.extend(words(&parameters).unwrap_or_default());
+        command
+    }
+
+    pub(super) fn output(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.json"))
+    }
+
+    /// A benchmark command of ours as this very program.
+    fn executable(&self, mut command: Vec<String>) -> Vec<String> {
+        if Path::new(&command[0]).file_name().is_some_and(|name| name == "tacho") {
+            command[0] = self.supervised.supervisor[0].to_string_lossy().into_owned();
+        }
+        command
+    }
+}
+
+/// Runs the tests. What fails is written down, and the others go on.
+pub fn suite(
+    plan: &SuitePlan,
+    archive: &dyn Archive,
+    bench: &dyn Bench,
+    host: &dyn Host,
+    sink: &dyn EventSink,
+) -> Result<SuiteReport, Error> {
+    let counters = Arc::new(Counters::default());
+    if !plan.dry_run {
+        let total = plan.outputs().len() as u64;
+        sink.event(RunEvent::Started { what: "suite", total, counters: counters.clone() });
+    }
+    let mut runner = Runner { plan, archive, bench, host, sink, counters, report: SuiteReport::default() };
+    for test in &plan.tests {
+        if let Some(reason) = runner.too_large(test) {
+            runner.say(format!("Skipping {}: {reason}", test.name()));
+            continue;
+        }
+        match test {
+            Test::Serving(test) => runner.serving(test)?,
+            Test::Offline(_) if plan.dry_run => {}
+            Test::Offline(test) => runner.offline(test)?,
+        }
+    }
+    if !plan.dry_run {
+        sink.event(RunEvent::Finished);
+    }
+    Ok(runner.report)
+}
+
+/// A suite under way.
+pub(super) struct Runner<'a> {
+    pub(super) plan: &'a SuitePlan,
+    pub(super) archive: &'a dyn Archive,
+    pub(super) bench: &'a dyn Bench,
+    pub(super) host: &'a dyn Host,
+    pub(super) sink: &'a dyn EventSink,
+    counters: Arc<Counters>,
+    pub(super) report: SuiteReport,
+}
+
+impl Runner<'_> {
+    pub(super) fn say(&self, text: impl Into<String>) {
+        self.sink.event(RunEvent::Status(text.into()));
+    }
+
+    /// One more case is over.
+    pub(super) fn count(&self) {
+        self.counters.finished.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Why the machine is too small for a test.
+    fn too_large(&self, test: &Test) -> Option<String> {
+        let hardware = &self.plan.hardware;
+        let size = |key: &str| {
+            let value = test.engine().get(key);
+            let number = value.and_then(|value| value.as_i64().or_else(|| value.as_str()?.parse().ok()));
+            number.map_or(1, i64::unsigned_abs)
+        };
+        let stages = if hardware.counts_stages { size("pipeline_parallel_size") } else { 1 };
+        let needed = size("tensor_parallel_size") * stages;
+        let there = hardware.devices.filter(|&there| there < needed)?;
+        Some(format!("it needs {needed} devices and there are {there}"))
+    }
+
+    fn offline(&mut self, test: &OfflineTest) -> Result<(), Error> {
+        let output = self.plan.output(&test.name);
+        self.say(format!("Running test case {}", test.name));
+        if self.archive.result(&output).is_some() {
+            return self.found(&output);
+        }
+        let command = self.plan.offline_command(test);
+        self.keep_commands(&test.name, &[(&format!("{}_command", test.kind.name()), line(&command))], false)?;
+        self.say(format!("Benchmark command: {}", line_with(&test.variables, &command)));
+        let log = output.with_extension("log");
+        let measured = self.archive.begin(&output).and_then(|()| {
+            let command = self.plan.executable(command);
+            self.plan.supervised.run_logged(&command, &test.variables, Some(&log))?;
+            self.archive.measured(&output)
+        });
+        match measured {
+            Ok(result) => self.complete(&output, &result),
+            Err(failure) => self.fail(&test.name, &failure),
+        }
+    }
+
+    /// A case that was run before.
+    pub(super) fn found(&mut self, output: &Path) -> Result<(), Error> {
+        self.say(format!("Found existing results in {}.", output.display()));
+        self.report.results += 1;
+        self.count();
+        Ok(())
+    }
+
+    /// Stores the result of a case.
+    pub(super) fn complete(&mut self, output: &Path, result: &Dict) -> Result<(), Error> {
+        self.archive.complete(output, result).map_err(Error::Ended)?;
+        self.archive.discard(&output.with_extension("failure.json"));
+        self.report.results += 1;
+        self.count();
+        Ok(())
+    }
+
+    /// Notes that a case failed.
+    pub(super) fn fail(&mut self, name: &str, failure: &Failure) -> Result<(), Error> {
+        let output = self.plan.output(name);
+        self.archive.discard(&output);
+        let mut note = Dict::new();
+        note.set("test_name", name);
+        note.set("error_type", failure.kind);
+        note.set("error", failure.text.as_str());
+        let path = output.with_extension("failure.json");
+        self.archive.keep(&path, &Value::Dict(note), Style::Note).map_err(Error::Ended)?;
+        self.sink.event(RunEvent::Warning(format!("{name}: {failure}")));
+        self.report.failures.push(format!("{name}: {failure}"));
+        self.counters.failed.fetch_add(1, Ordering::Relaxed);
+        self.count();
+        Ok(())
+    }
+
+    /// Writes the commands of a case beside its result.
+    pub(super) fn keep_commands(&self, name: &str, commands: &[(&str, String)], adaptive: bool) -> Result<(), Error> {
+        let mut all = Dict::new();
+        for (key, command) in commands {
+            all.set(*key, command.as_str());
+        }
+        all.set("gpu_type", self.plan.hardware.name.as_str());
+        if adaptive {
+            all.set("adaptive_search", true);
+        }
+        let path = self.plan.folder.join(format!("{name}.commands"));
+        self.archive.keep(&path, &Value::Dict(all), Style::Note).map_err(Error::Ended)
+    }
+}

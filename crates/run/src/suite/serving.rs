@@ -1,0 +1,213 @@
+//! Serving tests: a server kept for all loads of its test, then the refinement of its levels.
+
+use tacho_core::json::{Dict, Value, python_str};
+
+use super::adaptive::{Bounds, refine, walk};
+use super::command::{line, line_with, words};
+use super::file::ServingTest;
+use super::runner::{Runner, ServerKind, SuitePlan};
+use crate::sweep::{Error, Failure, Slot, Style};
+
+/// One load of a test.
+struct Case<'a> {
+    rate: &'a str,
+    concurrency: u64,
+    /// Whether the refinement asked for it.
+    adaptive: bool,
+}
+
+impl ServingTest {
+    fn case_name(&self, rate: &str, concurrency: u64) -> String {
+        format!("{}_qps_{rate}_concurrency_{concurrency}", self.name)
+    }
+
+    /// The names of all listed loads.
+    pub(super) fn case_names(&self) -> Vec<String> {
+        let name = |rate: &String, level: &u64| self.case_name(rate, *level);
+        self.rates.iter().flat_map(|rate| self.concurrencies.iter().map(move |level| name(rate, level))).collect()
+    }
+
+    fn client_model(&self) -> Option<&str> {
+        self.client.get("model").and_then(Value::as_str)
+    }
+}
+
+impl SuitePlan {
+    /// The clients of all listed loads of a test.
+    pub(super) fn client_commands(&self, test: &ServingTest) -> Vec<Vec<String>> {
+        let levels =
+            |rate| test.concurrencies.iter().map(move |&concurrency| Case { rate, concurrency, adaptive: false });
+        let cases = test.rates.iter().flat_map(|rate| levels(rate.as_str()));
+        cases.map(|case| self.client_command(test, &case)).collect()
+    }
+
+    /// The server of a test; nothing where one runs already.
+    pub fn server_command(&self, test: &ServingTest) -> Vec<String> {
+        match &self.server {
+            ServerKind::Command(start) => {
+                let mut command = start.clone();
+                command.push(test.model.clone());
+                command.extend(words(&test.server).unwrap_or_default());
+                command
+            }
+            ServerKind::Simulator { knows } => {
+                let known = test.server.iter().filter(|(key, _)| knows(key));
+                let known: Dict = known.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+                let mut command = ["tacho", "sim", "--model", &test.model].map(str::to_owned).to_vec();
+                command.extend(words(&known).unwrap_or_default());
+                command
+            }
+            ServerKind::Running(_) => Vec::new(),
+        }
+    }
+
+    fn client_command(&self, test: &ServingTest, case: &Case<'_>) -> Vec<String> {
+        let name = format!("{}.json", test.case_name(case.rate, case.concurrency));
+        let folder = self.folder.display().to_string();
+        let concurrency = case.concurrency.to_string();
+        let mut command = self.bench_cmd.clone();
+        let mut add = |parts: &[&str]| command.extend(parts.iter().map(|part| (*part).to_owned()));
+        add(&["serve", "--save-result", "--result-dir", &folder, "--result-filename", &name]);
+        add(&["--request-rate", case.rate, "--max-concurrency", &concurrency]);
+        let mut client = test.client.clone();
+        if let Some(rule) = self.prompts {
+            let prompts = (case.concurrency * rule.per_concurrency).clamp(rule.least, rule.most.max(rule.least));
+            add(&["--num-prompts", &prompts.to_string()]);
+            let _ = (client.remove("num_prompts"), client.remove("num-prompts"));
+        }
+        add(&["--metadata"]);
+        for (key, preset) in
+            [("tensor_parallel_size", Some("1")), ("compilation_config.mode", None), ("optimization_level", None)]
+        {
+            if let Some(text) = test.server.get(key).map(python_str).or(preset.map(str::to_owned)) {
+                add(&[&format!("{key}={text}")]);
+            }
+        }
+        if case.adaptive {
+            add(&["adaptive_search=1"]);
+        }
+        command.extend(words(&client).unwrap_or_default());
+        if let ServerKind::Running(remote) = &self.server {
+            command.push(format!("--host={}", remote.host));
+            command.extend(remote.port.as_ref().map(|port| format!("--port={port}")));
+        }
+        command
+    }
+}
+
+impl Runner<'_> {
+    pub(super) fn serving(&mut self, test: &ServingTest) -> Result<(), Error> {
+        if let Some(other) = test.client_model().filter(|model| *model != test.model) {
+            self.say(format!("Skipping {}: the client's model {other} is not the server's {}", test.name, test.model));
+            return Ok(());
+        }
+        let command = self.plan.server_command(test);
+        self.say(format!("Running test case {}", test.name));
+        if !matches!(self.plan.server, ServerKind::Running(_)) {
+            self.say(format!("Server command: {}", line_with(&test.variables, &command)));
+        }
+        let log = self.plan.folder.join(format!("{}_server.log", test.name));
+        let mut slot = Slot::new(command.clone(), test.variables.clone(), log);
+        let server = line_with(&test.variables, &command);
+        for rate in &test.rates {
+            let mut known = Vec::new();
+            for &concurrency in &test.concurrencies {
+                let case = Case { rate, concurrency, adaptive: false };
+                known.push((concurrency, self.case(test, &case, &server, &mut slot)?));
+            }
+            if !self.plan.dry_run {
+                self.adapt(test, rate, known, &server, &mut slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs one load; the verdict on it where levels are refined.
+    fn case(
+        &mut self,
+        test: &ServingTest,
+        case: &Case<'_>,
+        server: &str,
+        slot: &mut Slot,
+    ) -> Result<Option<bool>, Error> {
+        let name = test.case_name(case.rate, case.concurrency);
+        let output = self.plan.output(&name);
+        let client = self.plan.client_command(test, case);
+        self.say(format!("Running test case {name}"));
+        self.say(format!("Client command: {}", line(&client)));
+        let verdict = |runner: &Self, result: &Dict| runner.plan.adaptive.and_then(|spec| spec.verdict(result));
+        if !self.plan.dry_run
+            && let Some(result) = self.archive.result(&output)
+        {
+            self.found(&output)?;
+            return Ok(verdict(self, &result));
+        }
+        let commands = [("server_command", server.to_owned()), ("client_command", line(&client))];
+        self.keep_commands(&name, &commands, case.adaptive)?;
+        if self.plan.dry_run {
+            return Ok(None);
+        }
+        match self.measure(&client, &output, slot) {
+            Ok(result) => {
+                self.complete(&output, &result)?;
+                Ok(verdict(self, &result))
+            }
+            Err(failure) => {
+                let failure = match slot.lost() {
+                    Some(Failure { kind, text }) => {
+                        Failure { kind, text: format!("{text}; see {}", slot.log().display()) }
+                    }
+                    None => failure,
+                };
+                self.fail(&name, &failure)?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn measure(&self, command: &[String], output: &std::path::Path, slot: &mut Slot) -> Result<Dict, Failure> {
+        if !matches!(self.plan.server, ServerKind::Running(_)) {
+            if let Some(lost) = slot.lost() {
+                return Err(lost);
+            }
+            slot.ensure(self.host)?;
+        }
+        self.archive.begin(output)?;
+        self.bench.run(command, output, None)?;
+        let result = self.archive.measured(output)?;
+        if let Some(after) = &self.plan.after {
+            after.act(&self.plan.supervised, slot, self.sink)?;
+        }
+        Ok(result)
+    }
+
+    /// Refines the levels of one rate and writes down what came of it.
+    fn adapt(
+        &mut self,
+        test: &ServingTest,
+        rate: &str,
+        known: Vec<(u64, Option<bool>)>,
+        server: &str,
+        slot: &mut Slot,
+    ) -> Result<(), Error> {
+        let Some(spec) = self.plan.adaptive else { return Ok(()) };
+        let listed = walk(&known);
+        let found = refine(&spec, &test.concurrencies, listed, |concurrency| {
+            self.case(test, &Case { rate, concurrency, adaptive: true }, server, slot)
+        })?;
+        let mut summary = Dict::new();
+        summary.set("test_name", test.name.as_str());
+        summary.set("qps", rate);
+        summary.set("sla_ttft_ms", spec.ttft_ms);
+        summary.set("sla_tpot_ms", spec.tpot_ms);
+        for (which, Bounds { last_pass, first_fail }) in [("static", listed), ("final", found)] {
+            summary.set(format!("{which}_last_pass"), Value::from(last_pass));
+            summary.set(format!("{which}_first_fail"), Value::from(first_fail));
+        }
+        let level = |level: Option<u64>| level.map_or("none".to_owned(), |level| level.to_string());
+        let (pass, fail) = (level(found.last_pass), level(found.first_fail));
+        self.say(format!("{} at qps {rate}: the limits are kept up to {pass}, first broken at {fail}", test.name));
+        let path = self.plan.folder.join(format!("{}_qps_{rate}_sla_summary.json", test.name));
+        self.archive.keep(&path, &Value::Dict(summary), Style::Result).map_err(Error::Ended)
+    }
+}

@@ -1,0 +1,50 @@
+//! The server of the moment: what it would be, and the process once something needs it.
+
+use std::path::{Path, PathBuf};
+
+use super::archive::{Host, Running};
+use super::error::Failure;
+
+/// A server that is started when first needed and ends when this is dropped.
+pub struct Slot {
+    command: Vec<String>,
+    variables: Vec<(String, String)>,
+    log: PathBuf,
+    running: Option<Box<dyn Running>>,
+    /// Why it could not be started: it is not tried again.
+    failed: Option<Failure>,
+}
+
+impl Slot {
+    /// A server that would be started by this command, with these further environment variables.
+    pub fn new(command: Vec<String>, variables: Vec<(String, String)>, log: PathBuf) -> Self {
+        Slot { command, variables, log, running: None, failed: None }
+    }
+
+    /// Sees to it that the server runs.
+    pub fn ensure(&mut self, host: &dyn Host) -> Result<(), Failure> {
+        if let Some(failure) = &self.failed {
+            return Err(failure.clone());
+        }
+        if self.running.is_none() {
+            let started = host.start(&self.command, &self.variables, &self.log);
+            self.running = Some(started.inspect_err(|failure| self.failed = Some(failure.clone()))?);
+        }
+        Ok(())
+    }
+
+    /// Why the server no longer runs, if it was started and does not.
+    pub fn lost(&mut self) -> Option<Failure> {
+        self.running.as_mut()?.lost()
+    }
+
+    /// Where it is, if it was started.
+    pub fn address(&self) -> Option<String> {
+        self.running.as_ref().map(|server| server.address())
+    }
+
+    /// What it says is written there.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+}
