@@ -69,7 +69,9 @@ class HfEngine:
     def random_model(self, settings, trust):
         """What `--load-format dummy` asks of vLLM: the model's shape with random weights."""
         config = self.transformers.AutoConfig.from_pretrained(settings["model"], trust_remote_code=trust)
-        return self.transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=trust)
+        dtype = None if settings["dtype"] == "auto" else getattr(self.torch, settings["dtype"])
+        model = self.transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=trust)
+        return model.to(dtype or getattr(config, "dtype", None) or self.torch.float32)
 
     def queue(self, params):
         for request in params["requests"]:
@@ -79,9 +81,11 @@ class HfEngine:
         return {}
 
     def generate(self, params):
+        import tqdm
+
         queued = self.batches[params["slot"]]
         requests, count = queued["requests"], queued["n"]
-        generated = 0
+        bar = tqdm.tqdm(total=len(requests), disable=not params["progress"])
         started = time.perf_counter()
         for batch, output_len in batches(requests, self.settings["max_batch_size"]):
             ids = self.tokenizer([request["prompt"] for request in batch], return_tensors="pt", padding=True).input_ids
@@ -95,16 +99,17 @@ class HfEngine:
                 min_new_tokens=output_len,
                 max_new_tokens=output_len,
             )
-            generated += (output.shape[1] - ids.shape[1]) * output.shape[0]
             if queued["detokenize"]:
                 self.tokenizer.batch_decode(output, skip_special_tokens=True)
+            bar.update(len(batch))
+        seconds = time.perf_counter() - started
+        bar.close()
         return {
-            "seconds": time.perf_counter() - started,
+            "seconds": seconds,
             "profile_seconds": 0.0,
             "requests": len(requests),
             "prompt_tokens": sum(request["prompt_len"] for request in requests),
             "output_tokens": sum(request["output_len"] for request in requests) * count,
-            "computed_tokens": generated,
             "finished": len(requests),
             "e2e_ms": [],
         }

@@ -25,6 +25,16 @@ def plain(value):
     return f"<{type(value).__name__} is not JSON serializable>"
 
 
+def as_data(name, value):
+    """Media as the engine takes them: a sound is an array of samples with its rate."""
+    if name != "audio":
+        return value
+    import numpy
+
+    samples, rate = value
+    return numpy.asarray(samples, dtype=numpy.float32), rate
+
+
 def find(owner, path, what):
     """An attribute that not every release has."""
     for name in path.split("."):
@@ -136,9 +146,9 @@ class VllmEngine:
             raise Problem("workload", "the plain engine takes texts and token ids; use --backend vllm-chat for messages")
         media = request.get("media")
         if media:
-            if not isinstance(media, dict):
+            if not isinstance(media, dict) or "type" in media:
                 raise Problem("workload", "the plain engine does not take chat media; use --backend vllm-chat")
-            prompt["multi_modal_data"] = media
+            prompt["multi_modal_data"] = {name: as_data(name, value) for name, value in media.items()}
         return prompt
 
     def queue(self, params):
@@ -175,6 +185,8 @@ class VllmEngine:
 
     def generate(self, params):
         batch = self.batches[params["slot"]]
+        if params["fresh"]:
+            self.forget()
         if params["prequeue"]:
             find(self.llm, "enqueue", "--prequeue-requests")
             self.llm.sleep(level=0, mode="abort")
@@ -190,6 +202,11 @@ class VllmEngine:
             profile_seconds += time.perf_counter() - stopping
         seconds = time.perf_counter() - started
         return self.counted(outputs, batch, seconds, profile_seconds)
+
+    def forget(self):
+        """Drops cached prefixes and processed media, so that a second run of the same batch does the same work."""
+        find(self.llm, "reset_prefix_cache", "--num-runs")()
+        getattr(self.llm.llm_engine, "reset_mm_cache", lambda: None)()
 
     def run(self, batch, params):
         if batch["beam"] is not None:
@@ -301,6 +318,9 @@ class VllmAsyncEngine(VllmEngine):
     def generate(self, params):
         batch = self.batches[params["slot"]]
         prefix = "warmup" if params["slot"] == "warmup" else "test"
+        if params["fresh"]:
+            self.loop.run_until_complete(find(self.llm, "reset_prefix_cache", "--num-runs")())
+            self.loop.run_until_complete(find(self.llm, "reset_mm_cache", "--num-runs")())
         return self.loop.run_until_complete(self.drain(batch, prefix, params["profile"]))
 
     async def drain(self, batch, prefix, profile):

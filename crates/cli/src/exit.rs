@@ -32,7 +32,9 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
             }
             say(&text);
             match error.downcast_ref::<tacho_run::Error>() {
-                Some(tacho_run::Error::Stopped) => Exit::Interrupted,
+                Some(
+                    tacho_run::Error::Stopped | tacho_run::Error::Engine(tacho_run::offline::EngineError::Stopped),
+                ) => Exit::Interrupted,
                 Some(tacho_run::Error::Engine(tacho_run::offline::EngineError::Usage { .. })) => Exit::Usage,
                 _ => Exit::Failed,
             }

@@ -32,7 +32,8 @@ impl Interrupt {
     }
 
     fn signal(&self) {
-        if !self.measuring.load(Ordering::Relaxed) {
+        // Asked a third time, the program leaves whatever it is at.
+        if !self.measuring.load(Ordering::Relaxed) || self.stop.immediate() {
             leave();
         }
         self.stop.ask();

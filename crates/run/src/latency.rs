@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tacho_core::{Content, Counters, EventSink, Request, RunEvent};
+use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, LatencyRecord};
 use tacho_pyrand::RandomState;
 
 use crate::Error;
-use crate::offline::{Batch, Loaded, OfflineEngine, Sampling, Slot, Step};
+use crate::offline::{Batch, EngineError, Loaded, Measured, OfflineEngine, Sampling, Slot, Step};
 
 /// Token ids are drawn below this, as vLLM does, or below the vocabulary's size where that is smaller.
 const HIGHEST_ID: u64 = 10_000;
@@ -39,16 +40,24 @@ pub struct LatencyPlan {
 }
 
 /// What came of it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub enum LatencyOutcome {
-    /// Times.
-    Measured(LatencyRecord),
+    /// Times; of fewer iterations than planned where the run was ended early.
+    Measured(Box<Measured<LatencyRecord>>),
     /// A profile, and where it is, if the engine says.
     Profiled(Option<String>),
 }
 
 /// Runs the iterations and computes the record.
-pub fn run(plan: &LatencyPlan, engine: &mut dyn OfflineEngine, sink: &dyn EventSink) -> Result<LatencyOutcome, Error> {
+///
+/// # Errors
+/// When the engine fails, or is stopped, before an iteration is measured.
+pub fn run(
+    plan: &LatencyPlan,
+    engine: &mut dyn OfflineEngine,
+    stop: &StopSignal,
+    sink: &dyn EventSink,
+) -> Result<LatencyOutcome, Error> {
     let loaded = engine.load()?;
     let longest = plan.input_len + plan.output_len;
     if let Some(limit) = loaded.max_model_len.filter(|&limit| longest > limit) {
@@ -56,13 +65,19 @@ pub fn run(plan: &LatencyPlan, engine: &mut dyn OfflineEngine, sink: &dyn EventS
     }
     engine.queue(Slot::Measured, &batch(plan, &loaded))?;
     sink.event(RunEvent::Status("Warming up...".into()));
-    iterate(engine, "Warmup iterations", plan.warmups, sink)?;
+    if let (_, Some(error)) = iterate(engine, "Warmup iterations", plan.warmups, stop, sink) {
+        return Err(error);
+    }
     if plan.profile {
         return profile(&loaded, engine, sink);
     }
-    let latencies = iterate(engine, "Bench iterations", plan.iterations, sink)?;
+    let (latencies, ended) = iterate(engine, "Bench iterations", plan.iterations, stop, sink);
     let engine = EngineNote { versions: loaded.versions, ..plan.engine.clone() };
-    Ok(LatencyOutcome::Measured(LatencyRecord { model_id: plan.model_id.clone(), engine, latencies }))
+    let record = LatencyRecord { model_id: plan.model_id.clone(), engine, latencies, planned: plan.iterations };
+    match ended {
+        Some(error) if record.latencies.is_empty() => Err(error),
+        ended => Ok(LatencyOutcome::Measured(Box::new(Measured { record, ended }))),
+    }
 }
 
 fn step() -> Step {
@@ -82,22 +97,27 @@ fn batch(plan: &LatencyPlan, loaded: &Loaded) -> Batch {
     Batch { requests, adapters: Vec::new(), lora_path: None, sampling: plan.sampling }
 }
 
+/// The seconds of each iteration, and why they are fewer than asked for.
 fn iterate(
     engine: &mut dyn OfflineEngine,
     what: &'static str,
     count: u64,
+    stop: &StopSignal,
     sink: &dyn EventSink,
-) -> Result<Vec<f64>, Error> {
+) -> (Vec<f64>, Option<Error>) {
     let counters = Arc::new(Counters::default());
     sink.event(RunEvent::Started { what, total: count, counters: counters.clone() });
-    let one = |_| {
-        let generated = engine.generate(&step());
+    let (mut seconds, mut ended) = (Vec::new(), None);
+    while ended.is_none() && (seconds.len() as u64) < count {
+        let generated = if stop.draining() { Err(EngineError::Stopped) } else { engine.generate(&step()) };
+        match generated {
+            Ok(generated) => seconds.push(generated.seconds),
+            Err(error) => ended = Some(error.into()),
+        }
         counters.finished.fetch_add(1, Ordering::Relaxed);
-        Ok(generated?.seconds)
-    };
-    let seconds = (0..count).map(one).collect();
+    }
     sink.event(RunEvent::Finished);
-    seconds
+    (seconds, ended)
 }
 
 fn profile(loaded: &Loaded, engine: &mut dyn OfflineEngine, sink: &dyn EventSink) -> Result<LatencyOutcome, Error> {

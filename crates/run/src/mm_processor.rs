@@ -1,5 +1,7 @@
 //! `tacho mm-processor`: requests with media, and what each stage of their processing takes.
 
+use std::path::PathBuf;
+
 use jiff::Zoned;
 use tacho_core::{EventSink, RunEvent};
 use tacho_metrics::offline::{EngineNote, MmProcessorRecord, StageStatistics, encoder_calls, stage_statistics};
@@ -8,6 +10,7 @@ use tacho_pyrand::Globals;
 use crate::Error;
 use crate::offline::{Batch, OfflineEngine, Sampling, Slot, Step};
 use crate::plan::TokenizerPlan;
+use crate::serve::save_requests;
 use crate::throughput::{OfflineWorkload, check_lengths, load_tokenizer};
 
 /// What is said when the engine collected nothing.
@@ -40,6 +43,8 @@ pub struct MmProcessorPlan {
     pub percentiles: Vec<f64>,
     /// Whether the engine draws its own bar.
     pub progress: bool,
+    /// Where the measured requests are written, if anywhere.
+    pub save_workload: Option<PathBuf>,
 }
 
 /// Runs the requests and computes the record.
@@ -56,6 +61,9 @@ pub fn run(
     let (measured, warmup) = (drawn(Slot::Measured)?, drawn(Slot::Warmup)?);
     if measured.is_empty() {
         return Err(Error::EmptyWorkload);
+    }
+    if let Some(path) = &plan.save_workload {
+        save_requests(&measured, &[], path)?;
     }
     check_lengths(&measured, &loaded)?;
     let sampling =

@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tacho_core::{Counters, EventSink, RunEvent};
+use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, Phase, Start, StartupRecord};
 
 use crate::Error;
-use crate::offline::{EngineError, OfflineEngine};
+use crate::offline::{EngineError, Measured, OfflineEngine};
 
 /// A run of `tacho startup`.
 #[derive(Debug, Clone)]
@@ -32,8 +33,16 @@ pub trait EngineMaker {
 }
 
 /// Starts the engines and computes the record. A start that fails is kept as a failure; a phase without any success
-/// ends the run.
-pub fn run(plan: &StartupPlan, maker: &dyn EngineMaker, sink: &dyn EventSink) -> Result<StartupRecord, Error> {
+/// ends the run. When it is stopped, the starts that were measured are kept.
+///
+/// # Errors
+/// When no start succeeds.
+pub fn run(
+    plan: &StartupPlan,
+    maker: &dyn EngineMaker,
+    stop: &StopSignal,
+    sink: &dyn EventSink,
+) -> Result<Measured<StartupRecord>, Error> {
     let say = |line: &str| sink.event(RunEvent::Status(line.to_owned()));
     say("Setting VLLM_ENABLE_V1_MULTIPROCESSING=0 to collect startup metrics.\n");
     let mut record = StartupRecord {
@@ -44,49 +53,97 @@ pub fn run(plan: &StartupPlan, maker: &dyn EngineMaker, sink: &dyn EventSink) ->
         failures: Vec::new(),
     };
     say("Measuring cold startup time...\n");
-    record.cold = starts(Phase::Cold, "Cold startup iterations", plan.cold, maker, &mut record, sink)?;
+    let run = Run { maker, stop, sink };
+    let mut ended = run.starts(Phase::Cold, "Cold startup iterations", plan.cold, &mut record)?;
+    if ended.is_some() {
+        return kept(record, ended);
+    }
     say("\nWarming up for warm startup measurement...\n");
     if plan.warmups > 0 {
-        starts(Phase::Warm, "Warmup iterations", plan.warmups, maker, &mut record, sink)?;
+        ended = run.starts(Phase::Warm, "Warmup iterations", plan.warmups, &mut record)?;
+        // Their caches were not full yet.
+        record.warm.clear();
+    }
+    if ended.is_some() {
+        return kept(record, ended);
     }
     say("\nMeasuring warm startup time...\n");
-    record.warm = starts(Phase::Warm, "Warm startup iterations", plan.warm, maker, &mut record, sink)?;
-    Ok(record)
+    ended = run.starts(Phase::Warm, "Warm startup iterations", plan.warm, &mut record)?;
+    kept(record, ended)
 }
 
-fn starts(
-    phase: Phase,
-    what: &'static str,
-    count: u64,
-    maker: &dyn EngineMaker,
-    record: &mut StartupRecord,
-    sink: &dyn EventSink,
-) -> Result<Vec<Start>, Error> {
-    let counters = Arc::new(Counters::default());
-    sink.event(RunEvent::Started { what, total: count, counters: counters.clone() });
-    let mut done = Vec::new();
-    let mut last = None;
-    for _ in 0..count {
-        match start(phase, maker, &mut record.engine) {
-            Ok(one) => done.push(one),
-            // Nothing about a wrong argument or a missing library changes with the next attempt.
-            Err(
-                error @ Error::Engine(EngineError::Usage { .. } | EngineError::Missing { .. } | EngineError::NoPython),
-            )
-            | Err(error @ Error::CacheFolder { .. }) => return Err(error),
-            Err(error) => {
-                record.failures.push(format!("{} start: {error}", phase.name()));
-                counters.failed.fetch_add(1, Ordering::Relaxed);
-                last = Some(error.to_string());
+/// What is left of a run that was ended early, if anything is.
+fn kept(record: StartupRecord, ended: Option<Error>) -> Result<Measured<StartupRecord>, Error> {
+    match ended {
+        Some(error) if record.cold.is_empty() && record.warm.is_empty() => Err(error),
+        ended => Ok(Measured { record, ended }),
+    }
+}
+
+/// What all phases share.
+struct Run<'a> {
+    maker: &'a dyn EngineMaker,
+    stop: &'a StopSignal,
+    sink: &'a dyn EventSink,
+}
+
+impl Run<'_> {
+    /// Adds the starts of a phase to the record; gives the reason when the user ended them.
+    fn starts(
+        &self,
+        phase: Phase,
+        what: &'static str,
+        count: u64,
+        record: &mut StartupRecord,
+    ) -> Result<Option<Error>, Error> {
+        let counters = Arc::new(Counters::default());
+        self.sink.event(RunEvent::Started { what, total: count, counters: counters.clone() });
+        let (mut done, mut last, mut ended) = (Vec::new(), None, None);
+        for _ in 0..count {
+            let started = if self.stop.draining() {
+                Err(EngineError::Stopped.into())
+            } else {
+                start(phase, self.maker, &mut record.engine)
+            };
+            match started {
+                Ok(one) => done.push(one),
+                Err(error @ Error::Engine(EngineError::Stopped)) => {
+                    ended = Some(error);
+                    break;
+                }
+                Err(error) if is_hopeless(&error) => return Err(error),
+                Err(error) => {
+                    record.failures.push(format!("{} start: {error}", phase.name()));
+                    counters.failed.fetch_add(1, Ordering::Relaxed);
+                    last = Some(error.to_string());
+                }
             }
+            counters.finished.fetch_add(1, Ordering::Relaxed);
         }
-        counters.finished.fetch_add(1, Ordering::Relaxed);
+        self.sink.event(RunEvent::Finished);
+        if let (Some(reason), true, None) = (last, done.is_empty(), &ended) {
+            return Err(Error::NoStart { phase: phase.name(), reason });
+        }
+        match phase {
+            Phase::Cold => record.cold = done,
+            Phase::Warm => record.warm = done,
+        }
+        Ok(ended)
     }
-    sink.event(RunEvent::Finished);
-    match last {
-        Some(reason) if done.is_empty() => Err(Error::NoStart { phase: phase.name(), reason }),
-        _ => Ok(done),
-    }
+}
+
+/// Nothing about a wrong argument or a missing library changes with the next attempt.
+fn is_hopeless(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Engine(
+            EngineError::Usage { .. }
+                | EngineError::Missing { .. }
+                | EngineError::NoPython
+                | EngineError::Start { .. }
+                | EngineError::Version { .. }
+        ) | Error::CacheFolder { .. }
+    )
 }
 
 fn start(phase: Phase, maker: &dyn EngineMaker, note: &mut EngineNote) -> Result<Start, Error> {

@@ -1,7 +1,10 @@
-//! `tacho throughput`: sample, load, warm up, run the whole batch once.
+//! `tacho throughput`: sample, load, warm up, run the whole batch, once or several times.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use tacho_client::control::Caller;
 use tacho_core::{Counters, EventSink, Request, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, ThroughputRecord};
@@ -10,10 +13,13 @@ use tacho_pyrand::{Globals, Random};
 use tacho_text::{Tokenizer, resolve};
 use tacho_workload::{WorkloadSpec, read_jsonl, sample};
 
-use crate::offline::{Batch, Loaded, OfflineEngine, Sampling, Slot, Step};
+use crate::offline::{Batch, Loaded, Measured, OfflineEngine, Sampling, Slot, Step};
 use crate::plan::{ServePlan, TokenizerPlan};
-use crate::serve::{Contact, prepare, run as run_serve};
+use crate::serve::{Contact, prepare as prepare_serve, run as run_serve, save_requests, save_workload};
 use crate::{Error, LoraAssignment};
+
+/// How long a server may take to forget its prefixes.
+const RESET: Duration = Duration::from_secs(30);
 
 /// A run of `tacho throughput` on an engine.
 #[derive(Debug, Clone)]
@@ -42,6 +48,21 @@ pub struct ThroughputPlan {
     pub progress: bool,
     /// Whether token counts include media.
     pub counts_media: bool,
+    /// How often the batch is run.
+    pub runs: u64,
+}
+
+/// A run of `tacho throughput` on a running server.
+#[derive(Debug, Clone)]
+pub struct ServedPlan {
+    /// The server, the requests, and all of them at once.
+    pub serve: ServePlan,
+    /// How often.
+    pub runs: u64,
+    /// What the record says of the engine.
+    pub engine: EngineNote,
+    /// Where the requests are written, if anywhere.
+    pub save_workload: Option<PathBuf>,
 }
 
 /// The prompts of an offline run.
@@ -57,7 +78,7 @@ pub enum OfflineWorkload {
     /// Read from a file that an earlier run saved; the first ones warm up.
     File {
         /// The file.
-        path: std::path::PathBuf,
+        path: PathBuf,
         /// How many of them are run before.
         warmups: usize,
     },
@@ -74,12 +95,33 @@ pub struct OfflineLora {
     pub assignment: LoraAssignment,
 }
 
-/// Runs the batch and computes its record.
-pub fn run(
-    plan: &ThroughputPlan,
-    engine: &mut dyn OfflineEngine,
-    sink: &dyn EventSink,
-) -> Result<ThroughputRecord, Error> {
+/// The requests of a run, with their adapters.
+#[derive(Debug, Clone)]
+pub struct Batches {
+    warmup: Batch,
+    measured: Batch,
+}
+
+impl Batches {
+    /// Writes the measured requests, whole or not at all.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<(), Error> {
+        let named = |(at, request): (usize, &Request)| Request {
+            lora: self.measured.adapters.get(at).map(u64::to_string),
+            ..request.clone()
+        };
+        let requests: Vec<Request> = self.measured.requests.iter().enumerate().map(named).collect();
+        save_requests(&requests, &[], path)
+    }
+}
+
+/// Makes the requests.
+///
+/// # Errors
+/// When the workload cannot be made, or is empty.
+pub fn prepare(plan: &ThroughputPlan, sink: &dyn EventSink) -> Result<Batches, Error> {
     let mut globals = Globals::seeded(plan.seed);
     let tokenizer = load_tokenizer(&plan.tokenizer, &plan.model_id)?;
     let mut drawn = |part| {
@@ -88,38 +130,60 @@ pub fn run(
     };
     // In this order: adapters of the warm-up are drawn before the measured requests are.
     let (warmup, measured) = (drawn(Slot::Warmup)?, drawn(Slot::Measured)?);
-    if measured.requests.is_empty() {
-        return Err(Error::EmptyWorkload);
-    }
+    if measured.requests.is_empty() { Err(Error::EmptyWorkload) } else { Ok(Batches { warmup, measured }) }
+}
+
+/// Runs the batch, as often as is planned, and computes its record. Runs that are done outlive one that fails or is
+/// stopped: the record tells why it is short.
+///
+/// # Errors
+/// When the engine fails before a run is done.
+pub fn run(
+    plan: &ThroughputPlan,
+    batches: &Batches,
+    engine: &mut dyn OfflineEngine,
+    sink: &dyn EventSink,
+) -> Result<Measured<ThroughputRecord>, Error> {
+    let Batches { warmup, measured } = batches;
     let loaded = engine.load()?;
-    for batch in [&warmup, &measured] {
+    for batch in [warmup, measured] {
         check_lengths(&batch.requests, &loaded)?;
     }
     if !warmup.requests.is_empty() {
         sink.event(RunEvent::Status(format!("Warming up with {} requests...", warmup.requests.len())));
-        engine.queue(Slot::Warmup, &warmup)?;
+        engine.queue(Slot::Warmup, warmup)?;
         engine.generate(&Step { prequeue: plan.prequeue, progress: plan.progress, ..Step::of(Slot::Warmup) })?;
     }
-    engine.queue(Slot::Measured, &measured)?;
+    engine.queue(Slot::Measured, measured)?;
     let step =
         Step { profile: plan.profile, prequeue: plan.prequeue, progress: plan.progress, ..Step::of(Slot::Measured) };
-    let generated = engine.generate(&step)?;
+    let first = engine.generate(&step)?;
+    let mut times = vec![first.seconds];
+    let mut ended = None;
+    while ended.is_none() && (times.len() as u64) < plan.runs {
+        match engine.generate(&Step { fresh: true, ..step }) {
+            Ok(generated) => times.push(generated.seconds),
+            Err(error) => ended = Some(error.into()),
+        }
+    }
     let has_media = measured.requests.iter().any(|request| request.media.is_some());
-    Ok(ThroughputRecord {
+    let count = measured.requests.len() as u64;
+    let record = ThroughputRecord {
         model_id: plan.model_id.clone(),
         engine: EngineNote {
             versions: loaded.versions,
             profile_dir: loaded.profile_dir.filter(|_| plan.profile),
             ..plan.engine.clone()
         },
-        elapsed: generated.seconds,
-        profile_seconds: generated.profile_seconds,
-        num_requests: measured.requests.len() as u64,
-        failed: (measured.requests.len() as u64).saturating_sub(generated.finished),
-        prompt_tokens: generated.prompt_tokens,
-        output_tokens: generated.output_tokens,
+        times,
+        profile_seconds: first.profile_seconds,
+        num_requests: count,
+        failed: count.saturating_sub(first.finished),
+        prompt_tokens: first.prompt_tokens,
+        output_tokens: first.output_tokens,
         media_uncounted: has_media && !plan.counts_media,
-    })
+    };
+    Ok(Measured { record, ended })
 }
 
 /// The tokenizer that a plan names.
@@ -188,21 +252,68 @@ pub(crate) fn check_lengths(requests: &[Request], loaded: &Loaded) -> Result<(),
     }
 }
 
-/// Sends the batch to a running server, all at once, and computes the same record.
+/// Sends the batch to a running server, all at once, as often as asked, and computes the same record.
+///
+/// # Errors
+/// When the server cannot be asked, or no request of the first run succeeds.
 pub fn run_served(
-    plan: &ServePlan,
-    engine: EngineNote,
+    plan: &ServedPlan,
+    stop: &StopSignal,
+    sink: &dyn EventSink,
+) -> Result<Measured<ThroughputRecord>, Error> {
+    let ServedPlan { serve, runs, save_workload, .. } = plan;
+    if serve.traffic.warmups > 0 {
+        sink.event(RunEvent::Status(format!("Warming up with {} requests...", serve.traffic.warmups)));
+    }
+    let caller = Caller::new(&serve.endpoint, &serve.base_path, RESET)?;
+    let mut record = None;
+    for run in 0..(*runs).max(1) {
+        if run > 0 && !reset(&caller) {
+            let line = "the server's prefix cache could not be reset: later runs may find their prompts in it";
+            sink.event(RunEvent::Warning(line.to_owned()));
+        }
+        let save = save_workload.as_deref().filter(|_| run == 0);
+        let one = serve_once(plan, save, stop, sink);
+        match (one, &mut record) {
+            (Ok(first), None) => record = Some(first),
+            // A run that was cut short measures something else.
+            (Ok(next), Some(record)) if !stop.draining() => record.times.extend(next.times),
+            (Err(error), Some(_)) => return finished(record, Some(error)),
+            (Err(error), None) => return Err(error),
+            (Ok(_), Some(_)) => {}
+        }
+        if stop.draining() {
+            return finished(record, Some(Error::Stopped));
+        }
+    }
+    finished(record, None)
+}
+
+fn serve_once(
+    plan: &ServedPlan,
+    save: Option<&Path>,
     stop: &StopSignal,
     sink: &dyn EventSink,
 ) -> Result<ThroughputRecord, Error> {
-    let prepared = prepare(plan, Contact::Server, &())?;
+    let prepared = prepare_serve(&plan.serve, Contact::Server, &())?;
+    if let Some(path) = save {
+        save_workload(&prepared, path)?;
+    }
     let has_media = prepared.requests.iter().any(|request| request.media.is_some());
     let model_id = prepared.model_id.clone();
-    if plan.traffic.warmups > 0 {
-        sink.event(RunEvent::Status(format!("Warming up with {} requests...", plan.traffic.warmups)));
-    }
-    let record = run_serve(plan, prepared, stop, &Bars(sink))?;
-    served(&record, model_id, engine, has_media)
+    let record = run_serve(&plan.serve, prepared, stop, &Bars(sink))?;
+    served(&record, model_id, plan.engine.clone(), has_media)
+}
+
+fn finished(record: Option<ThroughputRecord>, ended: Option<Error>) -> Result<Measured<ThroughputRecord>, Error> {
+    record.map(|record| Measured { record, ended }).ok_or(Error::EmptyWorkload)
+}
+
+/// Whether the server says that it forgot its prefixes.
+fn reset(caller: &Caller) -> bool {
+    caller
+        .post("/reset_prefix_cache", caller.user_headers(), b"")
+        .is_ok_and(|answer| (200..300).contains(&answer.status))
 }
 
 /// Lets bars and warnings through: the lines of a served run are not this command's.
@@ -233,7 +344,7 @@ fn served(
     Ok(ThroughputRecord {
         model_id,
         engine,
-        elapsed: record.measured.duration,
+        times: vec![record.measured.duration],
         profile_seconds: 0.0,
         num_requests: samples.len() as u64,
         failed: samples.len() as u64 - summary.completed,

@@ -137,6 +137,12 @@ impl Values {
         &self.values[self.position(name)]
     }
 
+    /// The flags of an origin that were given.
+    pub(crate) fn given(&self, origin: Origin) -> impl Iterator<Item = &'static Flag> {
+        let rows = self.table.flags.iter().zip(&self.given);
+        rows.filter(move |(flag, given)| **given && flag.origin == origin).map(|(flag, _)| flag)
+    }
+
     /// Whether the flag was given.
     pub(crate) fn is_given(&self, name: &str) -> bool {
         self.given[self.position(name)]

@@ -10,7 +10,7 @@ mod engine;
 mod error;
 mod flag;
 pub(crate) mod gate;
-mod grammar;
+pub(crate) mod grammar;
 mod help;
 pub(crate) mod number;
 pub(crate) mod offline;

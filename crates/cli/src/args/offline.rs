@@ -1,6 +1,7 @@
 //! What was typed after `tacho throughput`, `latency`, `startup` and `mm-processor`: what the four have in common.
 
 mod check;
+mod dataset;
 pub(crate) mod latency;
 pub(crate) mod mm_processor;
 mod namespace;
@@ -13,6 +14,7 @@ pub(crate) use namespace::namespace;
 pub(crate) use refusal::OfflineRefusal;
 
 use super::error::UsageError;
+use super::flag::Origin;
 use super::grammar::Values;
 
 /// What decides which engine runs, and with which settings.
@@ -37,6 +39,11 @@ pub(crate) struct EngineArgs {
     pub(crate) block_size: Option<i64>,
     pub(crate) num_gpu_blocks: Option<String>,
     pub(crate) kv_transfer_config: Option<String>,
+    pub(crate) trust_remote_code: bool,
+    pub(crate) load_format: String,
+    pub(crate) enforce_eager: bool,
+    /// The engine's flags that were given, by their first names.
+    pub(crate) given: Vec<&'static str>,
     /// All that was typed for the engine.
     pub(crate) words: Vec<String>,
     /// What only the engine can know of it.
@@ -78,6 +85,10 @@ impl From<&Values> for EngineArgs {
             block_size: v.maybe_int("--block-size"),
             num_gpu_blocks: text("--num-gpu-blocks-override"),
             kv_transfer_config: text("--kv-transfer-config"),
+            trust_remote_code: v.switch("--trust-remote-code"),
+            load_format: v.text("--load-format"),
+            enforce_eager: v.switch("--enforce-eager"),
+            given: v.given(Origin::Engine).map(|flag| flag.names[0]).collect(),
             words: v.engine_words.clone(),
             unknown: v.unknown.clone(),
             duplicates: v.duplicates.clone(),

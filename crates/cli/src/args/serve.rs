@@ -8,10 +8,10 @@ mod notice;
 mod table;
 
 pub(crate) use check::check;
-pub(crate) use dataset::DatasetArgs;
+pub(crate) use dataset::{DatasetArgs, RandomMmArgs};
 #[cfg(test)]
 pub(crate) use table::BACKENDS;
-pub(crate) use table::TABLE;
+pub(crate) use table::{SPEED_BENCH_SUBSETS, TABLE};
 
 use tacho_client::{BackendKind, StampSource, Task};
 use tacho_core::json::{Dict, Value};

@@ -1,10 +1,11 @@
 //! `tacho latency`: one batch, repeated.
 
 use tacho_core::json::Dict;
+use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::Phase;
 use tacho_report::{Progress, names, offline as report};
 use tacho_run::latency::{LatencyOutcome, LatencyPlan, run as run_latency};
-use tacho_run::offline::{OfflineEngine, PythonEngine, Sampling};
+use tacho_run::offline::{Measured, OfflineEngine, PythonEngine, Sampling};
 
 use super::offline::{self, SimulatedEngine};
 use crate::args::offline::latency::LatencyArgs;
@@ -14,22 +15,27 @@ use crate::interrupt::Interrupt;
 
 /// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
-    let _interrupt = Interrupt::catch()?;
+    let interrupt = Interrupt::catch()?;
     let sink = offline::sink(&args.worker, Progress::Shown);
-    offline::notices(&args.engine, &*sink);
+    offline::notices(&args.engine, args.sim, &*sink);
     let output = offline::output(args.output_json.as_deref())?;
-    let mut engine = engine(args)?;
+    // From here on the engine is ended in an orderly way, and what was measured is kept.
+    interrupt.measuring();
+    let mut engine = engine(args, &interrupt.stop)?;
     let parsed = engine.parse().map_err(tacho_run::Error::from)?;
-    let outcome = run_latency(&plan(args)?, &mut *engine, &*sink)?;
-    engine.close().map_err(tacho_run::Error::from)?;
-    let record = match outcome {
-        LatencyOutcome::Measured(record) => record,
+    let outcome = run_latency(&plan(args)?, &mut *engine, &interrupt.stop, &*sink)?;
+    let Measured { record, ended } = match outcome {
+        LatencyOutcome::Measured(measured) => *measured,
         LatencyOutcome::Profiled(folder) => {
+            engine.close().map_err(tacho_run::Error::from)?;
             let place = folder.unwrap_or_else(|| "where --profiler-config says".to_owned());
             offline::print(&format!("Profile: {place}"))?;
             return Ok(Exit::Done);
         }
     };
+    if ended.is_none() {
+        engine.close().map_err(tacho_run::Error::from)?;
+    }
     if let Some(path) = output.as_deref() {
         report::save(path, &report::latency_json(&record), 4)?;
         if offline::wants_records() {
@@ -40,17 +46,17 @@ pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
         }
     }
     offline::print(&report::latency_text(&record))?;
-    Ok(Exit::Done)
+    offline::conclude(ended)
 }
 
-fn engine(args: &LatencyArgs) -> anyhow::Result<Box<dyn OfflineEngine>> {
+fn engine(args: &LatencyArgs, stop: &StopSignal) -> anyhow::Result<Box<dyn OfflineEngine>> {
     if args.sim {
         return Ok(Box::new(SimulatedEngine::new(&args.engine, &args.worker, false, Phase::Warm)?));
     }
     let mut defaults = Dict::new();
     // The same prompts come again and again: a cache would answer them.
     defaults.set("enable_prefix_caching", false);
-    Ok(Box::new(PythonEngine::new(offline::python("vllm", &args.engine, &args.worker, defaults)?)))
+    Ok(Box::new(PythonEngine::new(offline::python("vllm", &args.engine, &args.worker, defaults, stop)?)))
 }
 
 fn plan(args: &LatencyArgs) -> anyhow::Result<LatencyPlan> {

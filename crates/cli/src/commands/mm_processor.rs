@@ -2,6 +2,7 @@
 
 use tacho_core::RunEvent;
 use tacho_core::json::Dict;
+use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::Phase;
 use tacho_report::{Progress, offline as report};
 use tacho_run::mm_processor::{MmProcessorPlan, run as run_mm};
@@ -14,14 +15,15 @@ use crate::interrupt::Interrupt;
 
 /// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &MmProcessorArgs) -> anyhow::Result<Exit> {
-    let _interrupt = Interrupt::catch()?;
+    let interrupt = Interrupt::catch()?;
     let progress = if args.disable_tqdm { Progress::Hidden } else { Progress::Shown };
     let sink = offline::sink(&args.worker, progress);
-    offline::notices(&args.engine, &*sink);
+    offline::notices(&args.engine, args.sim, &*sink);
     let output = offline::output(args.output_json.as_deref())?;
     sink.event(RunEvent::Status("Starting multimodal processor benchmark...".into()));
     let plan = plan(args)?;
-    let mut engine = engine(args)?;
+    interrupt.measuring();
+    let mut engine = engine(args, &interrupt.stop)?;
     engine.parse().map_err(tacho_run::Error::from)?;
     let record = run_mm(&plan, &mut *engine, &*sink)?;
     engine.close().map_err(tacho_run::Error::from)?;
@@ -35,11 +37,11 @@ pub(crate) fn run(args: &MmProcessorArgs) -> anyhow::Result<Exit> {
     Ok(if record.completed == 0 { Exit::Failed } else { Exit::Done })
 }
 
-fn engine(args: &MmProcessorArgs) -> anyhow::Result<Box<dyn OfflineEngine>> {
+fn engine(args: &MmProcessorArgs, stop: &StopSignal) -> anyhow::Result<Box<dyn OfflineEngine>> {
     if args.sim {
         return Ok(Box::new(SimulatedEngine::new(&args.engine, &args.worker, true, Phase::Warm)?));
     }
-    let mut spec = offline::python("vllm-chat", &args.engine, &args.worker, Dict::new())?;
+    let mut spec = offline::python("vllm-chat", &args.engine, &args.worker, Dict::new(), stop)?;
     spec.mm_stats = true;
     Ok(Box::new(PythonEngine::new(spec)))
 }
@@ -57,5 +59,6 @@ fn plan(args: &MmProcessorArgs) -> anyhow::Result<MmProcessorPlan> {
         ignore_eos: args.ignore_eos,
         percentiles: args.percentiles()?,
         progress: !args.disable_tqdm && !args.worker.quiet,
+        save_workload: args.save_workload.as_ref().map(Into::into),
     })
 }

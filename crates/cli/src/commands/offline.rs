@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, RunEvent};
+use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::EngineNote;
 use tacho_report::{Live, Progress};
 use tacho_run::TokenizerPlan;
@@ -21,6 +22,7 @@ use tacho_run::offline::{LogTap, PythonSpec, WorkerSource, find_python};
 
 use super::sim::{hub_cache, profile};
 use crate::args::offline::{EngineArgs, WorkerArgs};
+use crate::exit::Exit;
 
 /// The configuration that makes up the KV cache of prompts; vLLM's own defaults of the connector, spelled out.
 const DECODE_BENCH: &str = r#"{"kv_connector": "DecodeBenchConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"fill_mean": 0.015, "fill_std": 0.0}}"#;
@@ -30,8 +32,27 @@ pub(super) fn sink(worker: &WorkerArgs, progress: Progress) -> Box<dyn EventSink
     if worker.quiet { Box::new(()) } else { Box::new(Live::new(progress)) }
 }
 
+/// Engine flags that the simulated engine reads.
+const SIMULATED: [&str; 11] = [
+    "--model",
+    "--tokenizer",
+    "--tokenizer-mode",
+    "--seed",
+    "--max-num-seqs",
+    "--max-num-batched-tokens",
+    "--max-model-len",
+    "--block-size",
+    "--num-gpu-blocks-override",
+    "--enable-prefix-caching",
+    "--kv-transfer-config",
+];
+
 /// Says what is worth saying about the engine's flags.
-pub(super) fn notices(engine: &EngineArgs, sink: &dyn EventSink) {
+pub(super) fn notices(engine: &EngineArgs, sim: bool, sink: &dyn EventSink) {
+    let dropped: Vec<&str> = engine.given.iter().copied().filter(|flag| sim && !SIMULATED.contains(flag)).collect();
+    if !dropped.is_empty() {
+        sink.event(RunEvent::Warning(format!("the simulated engine does not model {}", dropped.join(", "))));
+    }
     if !engine.duplicates.is_empty() {
         sink.event(RunEvent::Warning(format!("Found duplicate keys {}", engine.duplicates.join(", "))));
     }
@@ -61,6 +82,7 @@ pub(super) fn python(
     engine: &EngineArgs,
     worker: &WorkerArgs,
     defaults: Dict,
+    stop: &StopSignal,
 ) -> anyhow::Result<PythonSpec> {
     let is_path = engine.model.starts_with(['/', '.']);
     anyhow::ensure!(!is_path || Path::new(&engine.model).exists(), "--model {}: there is no such folder", engine.model);
@@ -84,20 +106,19 @@ pub(super) fn python(
         environment: Vec::new(),
         timeout: worker.worker_timeout.map(Duration::from_secs_f64),
         log: log_tap(),
+        stop: stop.clone(),
     })
 }
 
 /// What engines without vLLM's parser read.
 fn settings(engine: &EngineArgs) -> Dict {
-    let has = |name: &str| engine.words.iter().any(|word| word == name);
-    let dummy = engine.words.windows(2).any(|pair| pair[0] == "--load-format" && pair[1] == "dummy");
     let mut settings = Dict::new();
     settings.set("model", engine.model.as_str());
     settings.set("tokenizer", engine.tokenizer_name());
     settings.set("dtype", engine.dtype.as_str());
-    settings.set("trust_remote_code", has("--trust-remote-code"));
+    settings.set("trust_remote_code", engine.trust_remote_code);
     settings.set("tensor_parallel_size", engine.tensor_parallel_size);
-    settings.set("dummy_weights", dummy || has("--load-format=dummy"));
+    settings.set("dummy_weights", engine.load_format == "dummy");
     settings
 }
 
@@ -111,6 +132,11 @@ fn log_tap() -> LogTap {
 /// Prints a report.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     Ok(writeln!(std::io::stdout(), "{text}")?)
+}
+
+/// How a command ends whose results are out: well, or with the reason why there are not more of them.
+pub(super) fn conclude(ended: Option<tacho_run::Error>) -> anyhow::Result<Exit> {
+    ended.map_or(Ok(Exit::Done), |error| Err(error.into()))
 }
 
 /// A result file that can be written: its folder is made and tried while nothing is lost yet.

@@ -3,7 +3,7 @@
 use tacho_core::json::Dict;
 use tacho_metrics::offline::Phase;
 use tacho_report::{Progress, names, offline as report};
-use tacho_run::offline::{OfflineEngine, PythonEngine, PythonSpec};
+use tacho_run::offline::{Measured, OfflineEngine, PythonEngine, PythonSpec};
 use tacho_run::startup::{EngineMaker, StartupPlan, run as run_startup};
 
 use super::offline::{self, SimulatedEngine};
@@ -14,9 +14,9 @@ use crate::interrupt::Interrupt;
 
 /// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
-    let _interrupt = Interrupt::catch()?;
+    let interrupt = Interrupt::catch()?;
     let sink = offline::sink(&args.worker, Progress::Shown);
-    offline::notices(&args.engine, &*sink);
+    offline::notices(&args.engine, args.sim, &*sink);
     let output = offline::output(args.output_json.as_deref())?;
     let plan = StartupPlan {
         model_id: args.engine.model.clone(),
@@ -25,13 +25,14 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
         warmups: u64::try_from(args.num_iters_warmup)?,
         warm: u64::try_from(args.num_iters_warm)?,
     };
-    let record = if args.sim {
+    interrupt.measuring();
+    let Measured { record, ended } = if args.sim {
         // Made once here, so that wrong limits are told before anything is started.
         SimulatedEngine::new(&args.engine, &args.worker, true, Phase::Cold)?;
-        run_startup(&plan, &SimulatedMaker { args }, &*sink)?
+        run_startup(&plan, &SimulatedMaker { args }, &interrupt.stop, &*sink)?
     } else {
-        let spec = offline::python("vllm", &args.engine, &args.worker, Dict::new())?;
-        run_startup(&plan, &PythonMaker { spec }, &*sink)?
+        let spec = offline::python("vllm", &args.engine, &args.worker, Dict::new(), &interrupt.stop)?;
+        run_startup(&plan, &PythonMaker { spec }, &interrupt.stop, &*sink)?
     };
     if let Some(path) = output.as_deref() {
         report::save(path, &report::startup_json(&record), 4)?;
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
         }
     }
     offline::print(&report::startup_text(&record))?;
-    Ok(Exit::Done)
+    offline::conclude(ended)
 }
 
 /// Starts Python processes.

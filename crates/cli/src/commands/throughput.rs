@@ -8,13 +8,15 @@ use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::{ScheduleSpec, StopSignal};
 use tacho_metrics::offline::{Phase, ThroughputRecord};
 use tacho_report::{Progress, names, offline as report};
-use tacho_run::offline::{OfflineEngine, PythonEngine, Sampling};
-use tacho_run::throughput::{OfflineLora, OfflineWorkload, ThroughputPlan, run as run_engine, run_served};
+use tacho_run::offline::{Measured, OfflineEngine, PythonEngine, Sampling};
+use tacho_run::throughput::{
+    OfflineLora, OfflineWorkload, ServedPlan, ThroughputPlan, prepare, run as run_engine, run_served,
+};
 use tacho_run::{LoraAssignment, ModelPlan, ReportPlan, ServePlan, TrafficPlan, WorkloadPlan};
 
 use super::offline::{self, SimulatedEngine, throughput_workload};
-use crate::args::offline::namespace;
 use crate::args::offline::throughput::{Backend, ThroughputArgs};
+use crate::args::offline::{OfflineRefusal, namespace};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
@@ -22,22 +24,49 @@ use crate::interrupt::Interrupt;
 pub(crate) fn run(args: &ThroughputArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let sink = offline::sink(&args.worker, Progress::Shown);
-    offline::notices(&args.engine, &*sink);
+    offline::notices(&args.engine, args.backend == Backend::Sim, &*sink);
     warn(args, &*sink);
     let output = offline::output(args.output_json.as_deref())?;
-    let (record, engine_args) = match args.backend {
-        Backend::OpenAi => (served(args, &interrupt.stop, &*sink)?, None),
-        _ => {
-            let mut engine = engine(args)?;
-            let parsed = engine.parse().map_err(tacho_run::Error::from)?;
-            let record = run_engine(&plan(args)?, &mut *engine, &*sink)?;
-            engine.close().map_err(tacho_run::Error::from)?;
-            (record, Some(parsed))
-        }
+    let (Measured { record, ended }, engine_args) = match args.backend {
+        Backend::OpenAi | Backend::OpenAiChat => (served(args, &interrupt, &*sink)?, None),
+        _ => local(args, &interrupt, &*sink)?,
     };
     save(args, &record, engine_args.as_ref(), output.as_deref())?;
     offline::print(&report::throughput_text(&record))?;
-    Ok(if record.failed == record.num_requests { Exit::Failed } else { Exit::Done })
+    if record.failed == record.num_requests { Ok(Exit::Failed) } else { offline::conclude(ended) }
+}
+
+/// The batch through an engine of this machine.
+fn local(
+    args: &ThroughputArgs,
+    interrupt: &Interrupt,
+    sink: &dyn EventSink,
+) -> anyhow::Result<(Measured<ThroughputRecord>, Option<Dict>)> {
+    let plan = plan(args)?;
+    let mut engine = engine(args, &interrupt.stop)?;
+    // A wrong argument of the engine is told before anything is sampled.
+    let parsed = engine.parse().map_err(tacho_run::Error::from)?;
+    let batches = prepare(&plan, sink).map_err(in_vllms_words)?;
+    if let Some(path) = &args.save_workload {
+        batches.save(path.as_ref())?;
+    }
+    // From here on the engine is ended in an orderly way, and what was measured is kept.
+    interrupt.measuring();
+    let measured = run_engine(&plan, &batches, &mut *engine, sink)?;
+    if measured.ended.is_none() {
+        engine.close().map_err(tacho_run::Error::from)?;
+    }
+    Ok((measured, Some(parsed)))
+}
+
+/// The workload names the protocols that carry media; here they are engines.
+fn in_vllms_words(error: tacho_run::Error) -> anyhow::Error {
+    match error {
+        tacho_run::Error::Workload(tacho_workload::Error::NotMultimodal { backend }) => {
+            OfflineRefusal::NoMedia { backend }.into()
+        }
+        error => error.into(),
+    }
 }
 
 fn save(
@@ -74,15 +103,18 @@ fn warn(args: &ThroughputArgs, sink: &dyn EventSink) {
             "--hf-subset and --hf-split are only for hf",
         ),
         (!random && given("--random-range-ratio"), "--random-range-ratio is only for random datasets"),
-        (!random && given("--prefix-len"), "--prefix-len is only for random datasets"),
+        (
+            !random && dataset != "sonnet" && given("--prefix-len"),
+            "--prefix-len is only for random datasets and sonnet",
+        ),
         (given("--random-batch-size"), "--random-batch-size is only for random-rerank"),
         (given("--no-reranker"), "--no-reranker is only for random-rerank"),
-        (given("--input-len") && given("--random-input-len"), "--random-input-len is preferred to --input-len"),
         (
-            random && given("--output-len") && given("--random-output-len"),
-            "--random-output-len is preferred to --output-len",
+            random
+                && !args.has_legacy_lengths()
+                && ["--input-len", "--output-len", "--prefix-len"].into_iter().any(given),
+            "--input-len, --output-len and --prefix-len have no effect beside the --random-* lengths",
         ),
-        (given("--prefix-len") && given("--random-prefix-len"), "--random-prefix-len is preferred to --prefix-len"),
         (given("--dataset"), "--dataset is the old name of --dataset-path"),
         (given("--disable-frontend-multiprocessing"), "--disable-frontend-multiprocessing has no effect any more"),
         (args.lora_path.is_some() && !args.engine.enable_lora, "--lora-path has no effect without --enable-lora"),
@@ -92,13 +124,13 @@ fn warn(args: &ThroughputArgs, sink: &dyn EventSink) {
     }
 }
 
-fn engine(args: &ThroughputArgs) -> anyhow::Result<Box<dyn OfflineEngine>> {
+fn engine(args: &ThroughputArgs, stop: &StopSignal) -> anyhow::Result<Box<dyn OfflineEngine>> {
     if args.backend == Backend::Sim {
         let engine = SimulatedEngine::new(&args.engine, &args.worker, true, Phase::Warm)?;
         return Ok(Box::new(engine));
     }
     let kind = if args.backend == Backend::VllmAsync { "vllm-async" } else { args.backend.name() };
-    let mut spec = offline::python(kind, &args.engine, &args.worker, Dict::new())?;
+    let mut spec = offline::python(kind, &args.engine, &args.worker, Dict::new(), stop)?;
     spec.accepts_async_flags = true;
     spec.settings.set("max_batch_size", args.hf_max_batch_size);
     spec.settings.set("torch_compile", args.hf_enable_torch_compile);
@@ -134,6 +166,7 @@ fn plan(args: &ThroughputArgs) -> anyhow::Result<ThroughputPlan> {
         prequeue: args.prequeue_requests,
         progress: !args.worker.quiet,
         counts_media: args.backend == Backend::VllmChat,
+        runs: u64::try_from(args.num_runs)?,
     })
 }
 
@@ -152,11 +185,19 @@ fn share(size: i64) -> anyhow::Result<Option<(usize, usize)>> {
 }
 
 /// The same batch through a running server.
-fn served(args: &ThroughputArgs, stop: &StopSignal, sink: &dyn EventSink) -> anyhow::Result<ThroughputRecord> {
+fn served(
+    args: &ThroughputArgs,
+    interrupt: &Interrupt,
+    sink: &dyn EventSink,
+) -> anyhow::Result<Measured<ThroughputRecord>> {
+    let (kind, endpoint) = match args.backend {
+        Backend::OpenAiChat => (BackendKind::OpenAiChat, "/v1/chat/completions"),
+        _ => (BackendKind::OpenAi, "/v1/completions"),
+    };
     let base_url = args.base_url.clone().unwrap_or_else(|| format!("http://{}:{}", args.host, args.port));
     let base_url = base_url.trim_end_matches('/');
     let base = Url::parse(base_url)?;
-    let url = Url::parse(&format!("{base_url}/v1/completions"))?;
+    let url = Url::parse(&format!("{base_url}{endpoint}"))?;
     let variable = |name: &str| std::env::var(name).ok();
     let workload = match throughput_workload(args)? {
         OfflineWorkload::File { path, .. } => WorkloadPlan::File(path),
@@ -164,13 +205,13 @@ fn served(args: &ThroughputArgs, stop: &StopSignal, sink: &dyn EventSink) -> any
             WorkloadPlan::Sample { spec, num_prompts: args.num_prompts, align: false, self_timed: false }
         }
     };
-    let plan = ServePlan {
+    let serve = ServePlan {
         endpoint: EndpointSpec {
             proxy: proxy_for(&url, &variable)?,
             api_key: variable("OPENAI_API_KEY").filter(|key| !key.is_empty()),
             ca_file: variable("SSL_CERT_FILE").map(Into::into),
             connect_timeout: Duration::from_secs(30),
-            ..EndpointSpec::new(url, BackendKind::OpenAi)
+            ..EndpointSpec::new(url, kind)
         },
         base_path: base.path.trim_end_matches('/').to_owned(),
         model: ModelPlan {
@@ -191,7 +232,14 @@ fn served(args: &ThroughputArgs, stop: &StopSignal, sink: &dyn EventSink) -> any
             keep_texts: false,
         },
     };
-    Ok(run_served(&plan, offline::note("openai", false, &args.worker)?, stop, sink)?)
+    let plan = ServedPlan {
+        serve,
+        runs: u64::try_from(args.num_runs)?,
+        engine: offline::note(args.backend.name(), false, &args.worker)?,
+        save_workload: args.save_workload.as_ref().map(Into::into),
+    };
+    interrupt.measuring();
+    run_served(&plan, &interrupt.stop, sink).map_err(in_vllms_words)
 }
 
 /// Everything at once, whole lengths.

@@ -12,6 +12,8 @@ pub struct LatencyRecord {
     pub engine: EngineNote,
     /// Seconds of each iteration.
     pub latencies: Vec<f64>,
+    /// Iterations that were to be measured.
+    pub planned: u64,
 }
 
 impl LatencyRecord {
@@ -43,7 +45,7 @@ mod tests {
     #[test]
     fn numbers_are_numpys_to_the_last_bit() {
         let latencies = vec![0.06409892599981504, 0.08316190700020343, 0.06329391300005227, 0.0321315119999781];
-        let record = LatencyRecord { model_id: "m".into(), engine: EngineNote::default(), latencies };
+        let record = LatencyRecord { model_id: "m".into(), engine: EngineNote::default(), latencies, planned: 4 };
         assert_eq!(record.average(), 0.06067156450001221);
         let values: Vec<f64> = record.percentiles().into_iter().map(|(_, value)| value).collect();
         let expected = [

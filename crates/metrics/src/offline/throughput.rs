@@ -1,6 +1,7 @@
-//! A batch, run once.
+//! A batch, run once or several times.
 
-use super::EngineNote;
+use super::{EngineNote, Interval};
+use crate::statistics::mean;
 
 /// A run of `tacho throughput`.
 #[derive(Debug, Clone, PartialEq)]
@@ -9,8 +10,8 @@ pub struct ThroughputRecord {
     pub model_id: String,
     /// What ran it.
     pub engine: EngineNote,
-    /// Seconds.
-    pub elapsed: f64,
+    /// Seconds of each run of the batch.
+    pub times: Vec<f64>,
     /// Seconds of it in which the profiler was started and stopped.
     pub profile_seconds: f64,
     /// Requests in the batch.
@@ -31,18 +32,29 @@ impl ThroughputRecord {
         self.prompt_tokens + self.output_tokens
     }
 
+    /// Seconds of a run, the mean of all.
+    pub fn elapsed(&self) -> f64 {
+        mean(&self.times)
+    }
+
+    /// How well a rate is known: the interval of the mean time, turned over. `amount` is what a run gives.
+    pub fn rate_interval(&self, amount: u64) -> Option<Interval> {
+        let time = Interval::of(&self.times).filter(|time| time.low > 0.0)?;
+        Some(Interval { low: amount as f64 / time.high, high: amount as f64 / time.low })
+    }
+
     /// Requests per second.
     pub fn requests_per_second(&self) -> f64 {
-        self.num_requests as f64 / self.elapsed
+        self.num_requests as f64 / self.elapsed()
     }
 
     /// Prompt and output tokens per second.
     pub fn tokens_per_second(&self) -> f64 {
-        self.total_tokens() as f64 / self.elapsed
+        self.total_tokens() as f64 / self.elapsed()
     }
 
     /// Output tokens per second.
     pub fn output_tokens_per_second(&self) -> f64 {
-        self.output_tokens as f64 / self.elapsed
+        self.output_tokens as f64 / self.elapsed()
     }
 }

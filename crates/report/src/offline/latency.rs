@@ -26,6 +26,10 @@ pub fn text(record: &LatencyRecord) -> String {
              look for a machine that is heating up or shared."
         ));
     }
+    let done = record.latencies.len() as u64;
+    if done < record.planned {
+        lines.push(format!("Ended after {done} of {} iterations.", record.planned));
+    }
     lines.extend(simulated_line(&record.engine));
     lines.join("\n")
 }
@@ -38,6 +42,7 @@ pub fn json(record: &LatencyRecord) -> Value {
     dict.set("latencies", record.latencies.iter().map(|&value| Value::Float(value)).collect::<Vec<_>>());
     dict.set("percentiles", percentile_dict(&record.percentiles()));
     let mut own = Dict::new();
+    own.set("num_iters", record.planned);
     if let Some(interval) = record.interval() {
         own.set("avg_latency_ci95", vec![Value::Float(interval.low), Value::Float(interval.high)]);
     }
@@ -55,6 +60,7 @@ pub fn records(record: &LatencyRecord, args: &Dict, output_json: &Path) -> Vec<V
     extra.set("avg_latency", record.average());
     extra.set("percentiles", percentile_dict(&record.percentiles()));
     make_records(
+        &record.engine,
         args,
         output_json,
         vec![Metric { name: "latency".to_owned(), values: record.latencies.clone(), extra }],

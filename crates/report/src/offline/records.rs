@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use tacho_core::json::{Dict, Value};
+use tacho_metrics::offline::EngineNote;
 
 /// One metric of a record.
 pub(super) struct Metric {
@@ -12,8 +13,8 @@ pub(super) struct Metric {
 }
 
 /// One record per metric. `args` are all flags with their final values.
-pub(super) fn records(args: &Dict, output_json: &Path, metrics: Vec<Metric>) -> Vec<Value> {
-    let benchmark = benchmark(args, output_json);
+pub(super) fn records(engine: &EngineNote, args: &Dict, output_json: &Path, metrics: Vec<Metric>) -> Vec<Value> {
+    let benchmark = benchmark(engine, args, output_json);
     let mut model = Dict::new();
     model.set("name", args.get("model").cloned());
     let record = |metric: Metric| {
@@ -30,7 +31,7 @@ pub(super) fn records(args: &Dict, output_json: &Path, metrics: Vec<Metric>) -> 
     metrics.into_iter().map(record).collect()
 }
 
-fn benchmark(args: &Dict, output_json: &Path) -> Dict {
+fn benchmark(engine: &EngineNote, args: &Dict, output_json: &Path) -> Dict {
     let mode = args.get("compilation_config").and_then(|config| config.get("mode")).cloned().unwrap_or(Value::Null);
     let level = args.get("optimization_level").cloned().unwrap_or_else(|| Value::from(""));
     let eager = args.get("enforce_eager").is_some_and(Value::truthy)
@@ -42,6 +43,11 @@ fn benchmark(args: &Dict, output_json: &Path) -> Dict {
     extra.set("compilation_config.mode", mode);
     extra.set("optimization_level", level);
     extra.set("use_compile", !eager);
+    if let Some(profile) = &engine.simulated {
+        // Dashboards that collect these records must be able to tell them from measured ones.
+        extra.set("simulated", true);
+        extra.set("sim_profile", profile.as_str());
+    }
     let mut benchmark = Dict::new();
     benchmark.set("name", "vLLM benchmark");
     benchmark.set("extra_info", extra);

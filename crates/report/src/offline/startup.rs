@@ -13,6 +13,11 @@ use crate::style::two;
 const WIDTH: usize = 60;
 const PHASES: [(Phase, &str); 2] = [(Phase::Cold, "COLD STARTUP:"), (Phase::Warm, "WARM STARTUP:")];
 
+/// The phases of which there is something to tell: a run that was ended early has no warm one.
+fn finished(record: &StartupRecord) -> impl Iterator<Item = (Phase, &'static str)> {
+    PHASES.into_iter().filter(|(phase, _)| !record.starts(*phase).is_empty())
+}
+
 fn title(metric: &str) -> &'static str {
     match metric {
         "startup" => "startup",
@@ -30,7 +35,7 @@ fn capital(text: &str) -> String {
 pub fn text(record: &StartupRecord) -> String {
     let rule = "=".repeat(WIDTH);
     let mut lines = vec![String::new(), rule.clone(), "STARTUP TIME BENCHMARK RESULTS".to_owned(), rule.clone()];
-    for (phase, heading) in PHASES {
+    for (phase, heading) in finished(record) {
         lines.extend([String::new(), heading.to_owned()]);
         let metrics = record.metrics(phase);
         for (metric, values) in &metrics {
@@ -50,7 +55,7 @@ pub fn text(record: &StartupRecord) -> String {
 fn own_lines(record: &StartupRecord) -> Vec<String> {
     let average = |starts: &[Start], of: fn(&Start) -> f64| two(mean(&starts.iter().map(of).collect::<Vec<_>>()));
     let mut lines = Vec::new();
-    for (phase, _) in PHASES {
+    for (phase, _) in finished(record) {
         let starts = record.starts(phase);
         let (import, wall) = (average(starts, |start| start.import), average(starts, |start| start.wall));
         lines.push(format!("From process start to ready ({}): {wall} seconds, {import} of them imports", phase.name()));
@@ -70,7 +75,7 @@ fn list(values: &[f64]) -> Value {
 /// The result file.
 pub fn json(record: &StartupRecord) -> Value {
     let mut dict = Dict::new();
-    for (phase, _) in PHASES {
+    for (phase, _) in finished(record) {
         for (metric, values) in record.metrics(phase) {
             let stem = format!("{}_{metric}", phase.name());
             dict.set(format!("avg_{stem}_time"), mean(&values));
@@ -94,14 +99,14 @@ pub fn json(record: &StartupRecord) -> Value {
 /// The records of PyTorch's format, with the ending of each one's file.
 pub fn records(record: &StartupRecord, args: &Dict, output_json: &Path) -> Vec<(String, Vec<Value>)> {
     let mut files = Vec::new();
-    for (phase, _) in PHASES {
+    for (phase, _) in finished(record) {
         for (metric, values) in record.metrics(phase) {
             let stem = format!("{}_{metric}", phase.name());
             let mut extra = Dict::new();
             extra.set(format!("{stem}_times"), list(&values));
             extra.set(format!("{stem}_percentiles"), percentile_dict(&percentiles(&values)));
             let entry = Metric { name: format!("avg_{stem}_time"), values: vec![mean(&values)], extra };
-            files.push((format!("{stem}.pytorch.json"), make_records(args, output_json, vec![entry])));
+            files.push((format!("{stem}.pytorch.json"), make_records(&record.engine, args, output_json, vec![entry])));
         }
     }
     files

@@ -27,6 +27,10 @@ pub fn text(record: &ThroughputRecord) -> String {
     ));
     lines.push(format!("Total num prompt tokens:  {}", record.prompt_tokens));
     lines.push(format!("Total num output tokens:  {}", record.output_tokens));
+    if let Some(interval) = record.rate_interval(record.total_tokens()) {
+        let (runs, low, high) = (record.times.len(), two(interval.low), two(interval.high));
+        lines.push(format!("95% interval of {runs} runs: {low} to {high} total tokens/s"));
+    }
     if record.failed > 0 {
         lines.push(format!("Failed requests:  {}", record.failed));
     }
@@ -40,7 +44,7 @@ pub fn text(record: &ThroughputRecord) -> String {
 fn vllm_keys(record: &ThroughputRecord) -> Dict {
     let mut dict = Dict::new();
     dict.set("model_id", record.model_id.as_str());
-    dict.set("elapsed_time", record.elapsed);
+    dict.set("elapsed_time", record.elapsed());
     dict.set("num_requests", record.num_requests);
     dict.set("total_num_tokens", record.total_tokens());
     dict.set("requests_per_second", record.requests_per_second());
@@ -57,6 +61,12 @@ pub fn json(record: &ThroughputRecord) -> Value {
     own.set("output_tokens_per_second", record.output_tokens_per_second());
     own.set("failed", record.failed);
     own.set("profile_seconds", record.profile_seconds);
+    own.set("elapsed_times", record.times.iter().map(|&seconds| Value::Float(seconds)).collect::<Vec<_>>());
+    for (key, amount) in [("requests_per_second", record.num_requests), ("tokens_per_second", record.total_tokens())] {
+        if let Some(interval) = record.rate_interval(amount) {
+            own.set(format!("{key}_ci95"), vec![Value::Float(interval.low), Value::Float(interval.high)]);
+        }
+    }
     engine_keys(&mut own, &record.engine);
     dict.set("tacho", own);
     Value::Dict(dict)
@@ -71,6 +81,7 @@ pub fn records(record: &ThroughputRecord, args: &Dict, output_json: &Path) -> Ve
         .collect();
     let metric = |name: &str, value| Metric { name: name.to_owned(), values: vec![value], extra: extra.clone() };
     make_records(
+        &record.engine,
         args,
         output_json,
         vec![

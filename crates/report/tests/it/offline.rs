@@ -51,6 +51,7 @@ fn latency_lines_file_and_record() {
         model_id: golden["model_id"].as_str().unwrap().to_owned(),
         engine: engine(),
         latencies: floats(&golden["latencies"]),
+        planned: 3,
     };
     let text = golden_text("offline/latency-basic.txt");
     let lines = text.strip_prefix("Warming up...\n").unwrap().trim_end();
@@ -67,7 +68,7 @@ fn throughput_lines_file_and_records() {
     let record = ThroughputRecord {
         model_id: golden["model_id"].as_str().unwrap().to_owned(),
         engine: engine(),
-        elapsed: golden["elapsed_time"].as_f64().unwrap(),
+        times: vec![golden["elapsed_time"].as_f64().unwrap()],
         profile_seconds: 0.0,
         num_requests: 4,
         failed: 0,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tacho_core::json::{Dict, Value};
+use tacho_loadgen::StopSignal;
 use tempfile::TempDir;
 
 use super::engine::{Batch, Generated, Loaded, OfflineEngine, Slot, StageTimes, Step};
@@ -49,6 +50,8 @@ pub struct PythonSpec {
     pub timeout: Option<Duration>,
     /// Takes its log.
     pub log: LogTap,
+    /// Ends it when asked.
+    pub stop: StopSignal,
 }
 
 /// Finds the interpreter: the one named, the virtual environment's, or `python3` on the path.
@@ -92,7 +95,7 @@ impl PythonEngine {
         };
         let spec = &self.spec;
         let mut process = Process::start(&spec.python, &script, &spec.environment, spec.log.clone())?;
-        let hello = process.receive("start", Some(spec.timeout.unwrap_or(HELLO)))?;
+        let hello = process.receive("start", Some(spec.timeout.unwrap_or(HELLO)), &spec.stop)?;
         let found = hello.get("tacho_worker").cloned().unwrap_or(Value::Null);
         if found != Value::Int(PROTOCOL) {
             let found = tacho_core::json::dumps(&found);
@@ -109,7 +112,7 @@ impl PythonEngine {
         let process = self.process.as_mut().expect("it was just started");
         self.next_id += 1;
         process.send(&protocol::call(self.next_id, name, params));
-        let answer = process.receive(name, self.spec.timeout)?;
+        let answer = process.receive(name, self.spec.timeout, &self.spec.stop)?;
         if answer.get("id").and_then(Value::as_i64) != Some(self.next_id) {
             return Err(EngineError::Protocol { problem: format!("the answer to {name:?} has another id") });
         }

@@ -113,12 +113,14 @@ pub struct Step {
     pub progress: bool,
     /// Whether one set of sampling settings goes for the whole batch.
     pub single_sampling: bool,
+    /// Whether what earlier runs left in the engine's caches is dropped first, before the clock starts.
+    pub fresh: bool,
 }
 
 impl Step {
     /// A plain run.
     pub fn of(slot: Slot) -> Self {
-        Step { slot, profile: false, prequeue: false, progress: false, single_sampling: false }
+        Step { slot, profile: false, prequeue: false, progress: false, single_sampling: false, fresh: false }
     }
 }
 

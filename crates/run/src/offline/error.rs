@@ -78,6 +78,9 @@ pub enum EngineError {
         /// The last lines of its log.
         log: Vec<String>,
     },
+    /// The user wants to stop.
+    #[error("stopped while the engine was at work")]
+    Stopped,
     /// The worker speaks another version.
     #[error("the worker speaks version {found} of the protocol, this program version {expected}: use its own worker")]
     Version {

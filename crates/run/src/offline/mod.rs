@@ -3,6 +3,7 @@
 mod driver;
 mod engine;
 mod error;
+mod measured;
 mod process;
 mod protocol;
 mod worker;
@@ -10,4 +11,5 @@ mod worker;
 pub use driver::{LogTap, PythonEngine, PythonSpec, WorkerSource, find_python};
 pub use engine::{Batch, Generated, Loaded, OfflineEngine, Sampling, Slot, StageTimes, Step};
 pub use error::EngineError;
+pub use measured::Measured;
 pub use protocol::PROTOCOL;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tacho_core::json::Value;
+use tacho_loadgen::StopSignal;
 
 use super::EngineError;
 use super::protocol::{read_frame, skip_to_magic, write_frame};
@@ -81,7 +82,12 @@ impl Process {
     }
 
     /// The next frame, within the time given.
-    pub(super) fn receive(&mut self, call: &'static str, limit: Option<Duration>) -> Result<Value, EngineError> {
+    pub(super) fn receive(
+        &mut self,
+        call: &'static str,
+        limit: Option<Duration>,
+        stop: &StopSignal,
+    ) -> Result<Value, EngineError> {
         let started = Instant::now();
         loop {
             match self.frames.recv_timeout(GLANCE) {
@@ -93,6 +99,10 @@ impl Process {
                     return Err(self.died());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
+            }
+            if stop.draining() {
+                self.kill();
+                return Err(EngineError::Stopped);
             }
             if let Some(limit) = limit.filter(|limit| started.elapsed() > *limit) {
                 self.kill();

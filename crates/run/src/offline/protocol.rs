@@ -108,6 +108,7 @@ pub(super) fn step(step: &Step) -> Dict {
     dict.set("prequeue", step.prequeue);
     dict.set("progress", step.progress);
     dict.set("single_sampling", step.single_sampling);
+    dict.set("fresh", step.fresh);
     dict
 }
 

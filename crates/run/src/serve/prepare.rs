@@ -135,10 +135,15 @@ fn sampled(
 
 /// Writes the requests and their due times, whole or not at all.
 pub fn save_workload(prepared: &Prepared, path: &Path) -> Result<(), Error> {
+    save_requests(&prepared.requests, prepared.timeline.due(), path)
+}
+
+/// The same of requests without a timeline.
+pub(crate) fn save_requests(requests: &[Request], due_s: &[f64], path: &Path) -> Result<(), Error> {
     let failed = |source| Error::SaveWorkload { path: path.to_owned(), source };
     let partial = path.with_extension("partial");
     let mut out = BufWriter::new(std::fs::File::create(&partial).map_err(failed)?);
-    write_jsonl(&mut out, &prepared.requests, prepared.timeline.due())?;
+    write_jsonl(&mut out, requests, due_s)?;
     out.flush().map_err(failed)?;
     drop(out);
     std::fs::rename(&partial, path).map_err(failed)

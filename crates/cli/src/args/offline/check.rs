@@ -1,8 +1,11 @@
 //! What can be known to fail before an engine is started, in the order in which vLLM looks.
 
+use tacho_core::json::dumps;
+
 use super::throughput::{Backend, ThroughputArgs};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs};
 use crate::args::error::{ArgError, Refusal};
+use crate::args::grammar::Values;
 
 fn refuse_if(holds: bool, refusal: OfflineRefusal) -> Result<(), Refusal> {
     if holds { Err(Refusal::Offline(refusal)) } else { Ok(()) }
@@ -61,19 +64,32 @@ pub(super) fn throughput(args: &ThroughputArgs) -> Result<(), Refusal> {
     let parallel = args.engine.data_parallel_size > 1;
     let launched = args.engine.distributed_executor_backend.as_deref() == Some("external_launcher");
     refuse_if(parallel && (!launched || backend == Backend::VllmAsync), OfflineRefusal::DataParallel)?;
-    refuse_if(backend == Backend::Hf && args.engine.tensor_parallel_size != 1, OfflineRefusal::HfTensorParallel)?;
+    hf(args)?;
+    engine_flags(args)?;
     refuse_if(args.profile && !vllm, OfflineRefusal::ProfileBackend { backend: backend.name() })?;
+    let served = matches!(backend, Backend::OpenAi | Backend::OpenAiChat);
+    refuse_if(served && args.worker.decode_bench, OfflineRefusal::ServerCannot { flag: "--decode-bench" })?;
     refuse_if(
-        backend == Backend::OpenAi && args.worker.decode_bench,
-        OfflineRefusal::ServerCannot { flag: "--decode-bench" },
+        plain && args.worker.decode_bench,
+        OfflineRefusal::EngineFlag { backend: backend.name(), flag: "--decode-bench" },
     )?;
+    for (given, flag) in [(args.n != 1, "--n"), (args.disable_detokenize, "--disable-detokenize")] {
+        refuse_if(served && given, OfflineRefusal::ServerCannot { flag })?;
+    }
+    let both = args.workload.is_some() && args.save_workload.is_some();
+    if both {
+        return Err(Refusal::Together { flag: "--workload", other: "--save-workload" });
+    }
     at_least("--n", args.n, 1)?;
+    at_least("--num-runs", args.num_runs, 1)?;
+    if args.profile && args.num_runs > 1 {
+        return Err(Refusal::Together { flag: "--profile", other: "--num-runs" });
+    }
     at_least("--num-prompts", args.num_prompts, 1)?;
     at_least("--num-warmups", args.num_warmups, 0)?;
     if let Some(size) = args.hf_max_batch_size {
         at_least("--hf-max-batch-size", size, 1)?;
     }
-    refuse_if(backend == Backend::OpenAi && args.n != 1, OfflineRefusal::ServerCannot { flag: "--n" })?;
     let mode = &args.engine.tokenizer_mode;
     if mode != "auto" && mode != "hf" {
         return Err(Refusal::TokenizerMode { mode: mode.clone() });
@@ -86,12 +102,15 @@ fn dataset(args: &ThroughputArgs) -> Result<(), Refusal> {
     if args.workload.is_some() {
         return Ok(());
     }
-    match args.effective_dataset() {
+    let name = args.effective_dataset();
+    match name {
         "random-rerank" => refuse_if(true, OfflineRefusal::Rerank),
-        "random-mm" => refuse_if(
-            matches!(args.backend, Backend::Vllm | Backend::VllmAsync | Backend::Hf | Backend::Mii),
-            OfflineRefusal::MediaNeedsChat,
-        ),
+        "random-mm" | "custom_image" => {
+            let chat = matches!(args.backend, Backend::VllmChat | Backend::OpenAiChat | Backend::Sim);
+            let (dataset, backend) = (name.to_owned(), args.backend.name());
+            refuse_if(!chat, OfflineRefusal::MediaNeedsChat { dataset, backend })?;
+            mm_limits(&args.values)
+        }
         "prefix_repetition" => {
             let flags = [
                 "--prefix-repetition-prefix-len",
@@ -104,6 +123,50 @@ fn dataset(args: &ThroughputArgs) -> Result<(), Refusal> {
         }
         _ => Ok(()),
     }
+}
+
+/// Limits of media are numbers by modality.
+pub(super) fn mm_limits(values: &Values) -> Result<(), Refusal> {
+    let limits = values.get("--random-mm-limit-mm-per-prompt");
+    let numbers = limits.as_dict().is_some_and(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));
+    if numbers { Ok(()) } else { Err(Refusal::MmLimits { text: dumps(limits) }) }
+}
+
+/// What an engine that is not vLLM's reads of vLLM's settings. vLLM drops the others without a word.
+fn engine_flags(args: &ThroughputArgs) -> Result<(), Refusal> {
+    const NAMED: [&str; 4] = ["--model", "--tokenizer", "--tokenizer-mode", "--seed"];
+    // Checked before, so that only the harmless value is left.
+    const CHECKED: [&str; 5] = [
+        "--quantization",
+        "--data-parallel-size",
+        "--enable-lora",
+        "--distributed-executor-backend",
+        "--disable-log-stats",
+    ];
+    let backend = args.backend.name();
+    let own: &[&str] = match args.backend {
+        Backend::Vllm | Backend::VllmAsync | Backend::VllmChat | Backend::Sim => return Ok(()),
+        Backend::Hf => {
+            &["--dtype", "--trust-remote-code", "--tensor-parallel-size", "--load-format", "--enforce-eager"]
+        }
+        Backend::Mii => &["--dtype", "--tensor-parallel-size"],
+        Backend::OpenAi | Backend::OpenAiChat => &["--trust-remote-code"],
+    };
+    let known = |flag: &&&str| NAMED.contains(*flag) || CHECKED.contains(*flag) || own.contains(*flag);
+    let Some(flag) = args.engine.given.iter().find(|flag| !known(flag)) else { return Ok(()) };
+    let served = matches!(args.backend, Backend::OpenAi | Backend::OpenAiChat);
+    refuse_if(served, OfflineRefusal::ServerCannot { flag })?;
+    refuse_if(true, OfflineRefusal::EngineFlag { backend, flag })
+}
+
+fn hf(args: &ThroughputArgs) -> Result<(), Refusal> {
+    if args.backend != Backend::Hf {
+        return Ok(());
+    }
+    refuse_if(args.engine.tensor_parallel_size != 1, OfflineRefusal::HfTensorParallel)?;
+    let format = args.engine.load_format.clone();
+    refuse_if(!["auto", "dummy"].contains(&format.as_str()), OfflineRefusal::HfLoadFormat { format })?;
+    refuse_if(args.engine.enforce_eager && args.hf_enable_torch_compile, OfflineRefusal::EagerCompiled)
 }
 
 fn mii(args: &ThroughputArgs) -> Result<(), Refusal> {

@@ -1,5 +1,6 @@
 //! What was typed after `tacho mm-processor`.
 
+use super::dataset::SOURCE_ROWS;
 use super::rows::{DATASET, HELP, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS, own, vllm};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs, check};
 use crate::args::engine::{self, ENGINE, joined};
@@ -21,7 +22,7 @@ pub(crate) static TABLE: Table = Table {
     about: "Benchmark the multimodal input processor, stage by stage.",
     examples: &[
         ("tacho mm-processor --model Qwen/Qwen2-VL-2B-Instruct --num-prompts 20", "20 requests with random images"),
-        ("tacho mm-processor --sim --workload requests.jsonl", "no engine needed: simulated"),
+        ("tacho mm-processor --sim --num-prompts 5", "no engine needed: simulated"),
     ],
     groups: &[&RUN, &DATASET, &RANDOM, &OWN, &ENGINE],
     flags: &joined::<{ VLLM.len() + engine::FLAGS.len() + OURS.len() }>(
@@ -59,11 +60,13 @@ const VLLM: &[Flag] = &joined::<{ FIRST.len() + RANDOM_ROWS.len() + LAST.len() }
 const ALONE: &[Flag] = &[
     SIM,
     own(&["--hf-name"], Str, "ID", Unset, "Hub id of a dataset whose --dataset-path is a local copy."),
-    own(&["--workload"], Str, "FILE", Unset, "Run a workload that tacho serve --save-workload wrote."),
     own(&["--ignore-eos"], Switch, "", Off, "Generate the full length even past the end of text."),
 ];
 
-const OURS: &[Flag] = &joined::<{ ALONE.len() + WORKER_ROWS.len() }>(ALONE, WORKER_ROWS);
+const OURS: &[Flag] = &joined::<{ ALONE.len() + SOURCE_ROWS.len() + WORKER_ROWS.len() }>(
+    &joined::<{ ALONE.len() + SOURCE_ROWS.len() }>(ALONE, SOURCE_ROWS),
+    WORKER_ROWS,
+);
 
 /// All flags of `tacho mm-processor`.
 #[derive(Debug, Clone)]
@@ -77,12 +80,14 @@ pub(crate) struct MmProcessorArgs {
     pub(crate) metric_percentiles: String,
     pub(crate) disable_tqdm: bool,
     pub(crate) workload: Option<String>,
+    pub(crate) save_workload: Option<String>,
     pub(crate) ignore_eos: bool,
     pub(crate) random_input_len: i64,
     pub(crate) random_output_len: i64,
     pub(crate) sim: bool,
     pub(crate) engine: EngineArgs,
     pub(crate) worker: WorkerArgs,
+    pub(crate) values: Values,
 }
 
 impl From<Values> for MmProcessorArgs {
@@ -97,12 +102,14 @@ impl From<Values> for MmProcessorArgs {
             metric_percentiles: v.text("--metric-percentiles"),
             disable_tqdm: v.switch("--disable-tqdm"),
             workload: v.maybe_text("--workload"),
+            save_workload: v.maybe_text("--save-workload"),
             ignore_eos: v.switch("--ignore-eos"),
             random_input_len: v.int("--random-input-len"),
             random_output_len: v.int("--random-output-len"),
             sim: v.switch("--sim"),
             engine: EngineArgs::from(&v),
             worker: WorkerArgs::from(&v),
+            values: v,
         }
     }
 }
@@ -114,6 +121,10 @@ impl MmProcessorArgs {
         check::at_least("--num-prompts", self.num_prompts, 1)?;
         check::at_least("--num-warmups", self.num_warmups, 0)?;
         self.percentiles()?;
+        check::mm_limits(&self.values)?;
+        if self.workload.is_some() && self.save_workload.is_some() {
+            return Err(Refusal::Together { flag: "--workload", other: "--save-workload" }.into());
+        }
         if self.dataset_name != "hf" || self.workload.is_some() {
             return Ok(());
         }

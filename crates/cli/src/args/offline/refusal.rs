@@ -60,12 +60,42 @@ pub(crate) enum OfflineRefusal {
         /// The flag.
         flag: &'static str,
     },
+    /// An engine that has no such setting.
+    #[error("--backend {backend} cannot honour {flag}, a setting of vLLM's engine: remove it")]
+    EngineFlag {
+        /// The engine.
+        backend: &'static str,
+        /// The flag.
+        flag: &'static str,
+    },
+    /// Weights that transformers does not load so.
+    #[error(
+        "--backend hf loads weights with transformers or makes them up: --load-format must be auto or dummy, not {format}"
+    )]
+    HfLoadFormat {
+        /// What was asked for.
+        format: String,
+    },
+    /// Eager and compiled at once.
+    #[error("--enforce-eager contradicts --hf-enable-torch-compile: remove one of them")]
+    EagerCompiled,
     /// Lists of texts, which no generating engine takes.
     #[error("random-rerank makes lists of texts with nothing to generate: no offline engine can run it")]
     Rerank,
     /// Media as a list, which the plain engine does not take.
-    #[error("random-mm needs --backend vllm-chat: the plain engine does not take chat media")]
-    MediaNeedsChat,
+    #[error("{dataset} needs --backend vllm-chat or openai-chat: {backend} does not take chat media")]
+    MediaNeedsChat {
+        /// The dataset.
+        dataset: String,
+        /// The backend.
+        backend: &'static str,
+    },
+    /// Media for an engine without eyes; in vLLM's words.
+    #[error("Multi-modal content is not supported on backend {backend:?}; use one of ['vllm', 'vllm-chat'].")]
+    NoMedia {
+        /// The backend.
+        backend: String,
+    },
     /// The lengths of prefix_repetition have no defaults.
     #[error("--dataset-name prefix_repetition needs {flag}")]
     PrefixRepetition {

@@ -2,7 +2,7 @@
 
 use crate::args::flag::{Flag, Group, Kind, Origin, Preset};
 
-use Kind::{Float, Int, Json, Str, Switch};
+use Kind::{Buckets, Float, Int, Json, Str, Switch};
 use Preset::{Off, Unset};
 
 pub(crate) static RUN: Group =
@@ -81,7 +81,7 @@ pub(crate) const RANDOM_ROWS: &[Flag] = &[
         "How far that number varies, as a share of it."),
     vllm(&["--random-mm-limit-mm-per-prompt"], Json, "JSON", Preset::Json(r#"{"image": 255, "video": 1}"#), &RANDOM,
         "Most items of each kind in a request."),
-    vllm(&["--random-mm-bucket-config"], Str, "DICT",
+    vllm(&["--random-mm-bucket-config"], Buckets, "DICT",
         Preset::Json(r#"{"(256, 256, 1)": 0.5, "(720, 1280, 1)": 0.5, "(720, 1280, 16)": 0.0}"#), &RANDOM,
         "Shares of item sizes, as a Python dict of (height, width, frames)."),
 ];

@@ -1,11 +1,12 @@
 //! What was typed after `tacho throughput`.
 
+use super::dataset::{DATASETS, SOURCE_ROWS, THROUGHPUT_ROWS, without_file};
 use super::rows::{
     DATASET, DISABLE_DETOKENIZE, HELP, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, WORKER_ROWS, own, vllm,
 };
 use super::{EngineArgs, WorkerArgs, check};
 use crate::args::engine::{self, ENGINE, joined, passed};
-use crate::args::error::ArgError;
+use crate::args::error::{ArgError, UsageError};
 use crate::args::flag::{Flag, Kind, Preset, Table};
 use crate::args::grammar::Values;
 
@@ -27,8 +28,10 @@ pub(crate) enum Backend {
     Mii,
     /// The simulated engine.
     Sim,
-    /// A running server.
+    /// A running server, asked for completions.
     OpenAi,
+    /// A running server, asked in conversations.
+    OpenAiChat,
 }
 
 impl Backend {
@@ -41,24 +44,13 @@ impl Backend {
             Backend::Mii => "mii",
             Backend::Sim => "sim",
             Backend::OpenAi => "openai",
+            Backend::OpenAiChat => "openai-chat",
         }
     }
 }
 
 /// vLLM's four, then ours.
-const BACKENDS: &[&str] = &["vllm", "hf", "mii", "vllm-chat", "vllm-async", "sim", "openai"];
-/// vLLM's eight, then the one it had before.
-const DATASETS: &[&str] = &[
-    "sharegpt",
-    "random",
-    "burstgpt",
-    "hf",
-    "prefix_repetition",
-    "random-mm",
-    "random-rerank",
-    "custom_audio",
-    "sonnet",
-];
+const BACKENDS: &[&str] = &["vllm", "hf", "mii", "vllm-chat", "vllm-async", "sim", "openai", "openai-chat"];
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -84,15 +76,15 @@ const FIRST: &[Flag] = &[
     HELP,
     vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("vllm"), &RUN,
         "What runs the batch. vllm, vllm-chat and vllm-async are vLLM's engine, hf is transformers, sim is simulated, \
-         openai is a running server."),
+         openai and openai-chat are a running server."),
     vllm(&["--dataset-name"], Choice(DATASETS), "NAME", Preset::Str("sharegpt"), &DATASET,
-        "Dataset. Without --dataset-path, those that need a file become random."),
+        "Dataset. Without --dataset-path, those of vLLM that need a file become random, and the others are refused."),
     vllm(&["--dataset-path"], Str, "PATH", Unset, &DATASET, "File or Hub id of the dataset."),
     vllm(&["--no-oversample"], Switch, "", Off, &DATASET, "Do not repeat samples to reach --num-prompts."),
     vllm(&["--enable-multimodal-chat"], Switch, "", Off, &DATASET, "Make prompts chat messages."),
-    vllm(&["--custom-output-len"], Int, "TOKENS", Unset, &DATASET, "Tokens to generate for custom_audio."),
+    vllm(&["--custom-output-len"], Int, "TOKENS", Unset, &DATASET, "Tokens to generate for custom_audio, custom and custom_image. Without it each row's own."),
     vllm(&["--input-len"], Int, "TOKENS", Unset, &DATASET,
-        "Tokens of a random prompt, where --random-input-len is not given."),
+        "Tokens of a random prompt, where no --random-* length is given."),
     vllm(&["--output-len"], Int, "TOKENS", Unset, &DATASET,
         "Tokens to generate, in place of the dataset's own number."),
     vllm(&["--n"], Int, "N", Preset::Int(1), &RUN, "Sequences generated for each prompt."),
@@ -109,7 +101,7 @@ const FIRST: &[Flag] = &[
     vllm(&["--lora-assignment"], Choice(&["random", "round-robin"]), "HOW", Preset::Str("random"), &RUN,
         "Which prompt gets which of the --max-loras adapters."),
     vllm(&["--prefix-len"], Int, "TOKENS", Preset::Int(0), &DATASET,
-        "Tokens that random prompts share, where --random-prefix-len is not given."),
+        "Tokens that random prompts share, where no --random-* length is given."),
     vllm(&["--hf-subset"], Str, "NAME", Unset, &DATASET, "Subset of a Hub dataset."),
     vllm(&["--hf-split"], Str, "NAME", Unset, &DATASET, "Split of a Hub dataset."),
     vllm(&["--hf-name"], Str, "ID", Unset, &DATASET, "Hub id of a dataset whose --dataset-path is a local copy."),
@@ -137,12 +129,17 @@ const ALONE: &[Flag] = &[
     own(&["--base-url"], Str, "URL", Unset, "Server of --backend openai, instead of host and port."),
     own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), "Server of --backend openai."),
     own(&["--port"], Int, "PORT", Preset::Int(8000), "Its port."),
-    own(&["--workload"], Str, "FILE", Unset, "Run a workload that tacho serve --save-workload wrote."),
+    own(&["--num-runs"], Int, "N", Preset::Int(1),
+        "Run the batch this often, caches dropped in between. Rates are then those of the mean time, with an interval."),
     own(&["--dataset"], Str, "PATH", Unset, "Old name of --dataset-path."),
     own(&["--disable-frontend-multiprocessing"], Switch, "", Off, "Accepted for old scripts. Has no effect."),
 ];
 
-const OURS: &[Flag] = &joined::<{ ALONE.len() + WORKER_ROWS.len() }>(ALONE, WORKER_ROWS);
+const DATA: &[Flag] = &joined::<{ SOURCE_ROWS.len() + THROUGHPUT_ROWS.len() }>(SOURCE_ROWS, THROUGHPUT_ROWS);
+const OURS: &[Flag] = &joined::<{ ALONE.len() + DATA.len() + WORKER_ROWS.len() }>(
+    &joined::<{ ALONE.len() + DATA.len() }>(ALONE, DATA),
+    WORKER_ROWS,
+);
 
 /// All flags of `tacho throughput`.
 #[derive(Debug, Clone)]
@@ -153,6 +150,7 @@ pub(crate) struct ThroughputArgs {
     pub(crate) n: i64,
     pub(crate) num_prompts: i64,
     pub(crate) num_warmups: i64,
+    pub(crate) num_runs: i64,
     pub(crate) hf_max_batch_size: Option<i64>,
     pub(crate) hf_enable_torch_compile: bool,
     pub(crate) output_json: Option<String>,
@@ -166,6 +164,7 @@ pub(crate) struct ThroughputArgs {
     pub(crate) host: String,
     pub(crate) port: i64,
     pub(crate) workload: Option<String>,
+    pub(crate) save_workload: Option<String>,
     pub(crate) engine: EngineArgs,
     pub(crate) worker: WorkerArgs,
     pub(crate) values: Values,
@@ -181,7 +180,8 @@ impl From<Values> for ThroughputArgs {
             "hf" => Backend::Hf,
             "mii" => Backend::Mii,
             "sim" => Backend::Sim,
-            _ => Backend::OpenAi,
+            "openai" => Backend::OpenAi,
+            _ => Backend::OpenAiChat,
         };
         ThroughputArgs {
             backend,
@@ -190,6 +190,7 @@ impl From<Values> for ThroughputArgs {
             n: v.int("--n"),
             num_prompts: v.int("--num-prompts"),
             num_warmups: v.int("--num-warmups"),
+            num_runs: v.int("--num-runs"),
             hf_max_batch_size: v.maybe_int("--hf-max-batch-size"),
             hf_enable_torch_compile: v.switch("--hf-enable-torch-compile"),
             output_json: v.maybe_text("--output-json"),
@@ -204,6 +205,7 @@ impl From<Values> for ThroughputArgs {
             host: v.text("--host"),
             port: v.int("--port"),
             workload: v.maybe_text("--workload"),
+            save_workload: v.maybe_text("--save-workload"),
             engine: EngineArgs::from(&v),
             worker: WorkerArgs::from(&v),
             values: v,
@@ -214,27 +216,45 @@ impl From<Values> for ThroughputArgs {
 impl ThroughputArgs {
     /// Refuses what cannot work.
     pub(crate) fn check(&self) -> Result<(), ArgError> {
-        if matches!(self.backend, Backend::Sim | Backend::OpenAi) {
+        self.choice().map_err(|error| ArgError::Usage { command: TABLE.command, error })?;
+        if !matches!(self.backend, Backend::Vllm | Backend::VllmAsync | Backend::VllmChat) {
             let command = TABLE.command;
             self.engine.refuse_unknown().map_err(|error| ArgError::Usage { command, error })?;
         }
         Ok(check::throughput(self)?)
     }
 
+    fn choice(&self) -> Result<(), UsageError> {
+        let name = self.dataset_name.as_str();
+        if self.dataset_path.is_some() || self.workload.is_some() || without_file().contains(&name) {
+            return Ok(());
+        }
+        let (flag, choices) = ("--dataset-name".to_owned(), without_file().to_vec());
+        Err(UsageError::BadChoice { flag, value: name.to_owned(), choices })
+    }
+
     /// The dataset that will be used: without a file, one that needs it gives way to `random`, as in vLLM; those that
     /// make up their data stay.
     pub(crate) fn effective_dataset(&self) -> &str {
-        let synthetic = ["prefix_repetition", "random-mm", "random-rerank"];
-        let kept = self.dataset_path.is_some() || synthetic.contains(&self.dataset_name.as_str());
+        let name = self.dataset_name.as_str();
+        let synthetic = ["prefix_repetition", "random-mm", "random-rerank"].contains(&name);
+        let kept = self.dataset_path.is_some() || synthetic;
         if kept { &self.dataset_name } else { "random" }
     }
 
-    /// A length of random prompts: vLLM's newer flag, else the older one, else the default.
-    pub(crate) fn random_len(&self, random: &str, legacy: &str) -> i64 {
-        let legacy = self.values.is_given(legacy).then(|| self.values.maybe_int(legacy)).flatten();
-        match legacy {
-            Some(len) if !self.values.is_given(random) => len,
-            _ => self.values.int(random),
-        }
+    /// Whether random prompts get the lengths of the older flags: some were given, and none of the newer ones, which
+    /// in vLLM always win.
+    pub(crate) fn has_legacy_lengths(&self) -> bool {
+        !["--random-input-len", "--random-output-len", "--random-prefix-len"]
+            .iter()
+            .any(|flag| self.values.is_given(flag))
+    }
+
+    /// A length of random prompts: `input`, `output` or `prefix`.
+    pub(crate) fn random_len(&self, part: &str) -> i64 {
+        let legacy = format!("--{part}-len");
+        let given = self.has_legacy_lengths() && self.values.is_given(&legacy);
+        let older = given.then(|| self.values.maybe_int(&legacy)).flatten();
+        older.unwrap_or_else(|| self.values.int(&format!("--random-{part}-len")))
     }
 }

@@ -124,7 +124,7 @@ pub(crate) const DATASETS: &[&str] = &[
 ];
 
 /// The files of SPEED-Bench.
-const SPEED_BENCH_SUBSETS: &[&str] =
+pub(crate) const SPEED_BENCH_SUBSETS: &[&str] =
     &["qualitative", "throughput_16k", "throughput_1k", "throughput_2k", "throughput_32k", "throughput_8k"];
 
 const fn vllm(

@@ -60,7 +60,7 @@ fn own_flags_are_vllms_in_vllms_order() {
                 Kind::Int => Some("int"),
                 Kind::Float => Some("float"),
                 Kind::Json => Some("json (json.loads)"),
-                Kind::Str if flag.names[0].ends_with("bucket-config") => Some("_parse_mm_bucket_config"),
+                Kind::Buckets => Some("_parse_mm_bucket_config"),
                 Kind::Str | Kind::Choice(_) => Some("str"),
                 _ => None,
             };
@@ -163,11 +163,13 @@ fn refusals_are_vllms() {
 }
 
 #[test]
-fn legacy_lengths_count_where_the_new_ones_are_absent() {
-    let args = throughput_args(&["--input-len", "16", "--random-output-len", "9", "--output-len", "8"]).unwrap();
-    assert_eq!(args.random_len("--random-input-len", "--input-len"), 16);
-    assert_eq!(args.random_len("--random-output-len", "--output-len"), 9);
-    assert_eq!(args.random_len("--random-prefix-len", "--prefix-len"), 0);
+fn legacy_lengths_count_where_none_of_the_new_ones_is_given() {
+    let lengths = |words: &[&str]| {
+        let args = throughput_args(words).unwrap();
+        ["input", "output", "prefix"].map(|part| args.random_len(part))
+    };
+    assert_eq!(lengths(&["--input-len", "16", "--prefix-len", "3"]), [16, 128, 3]);
+    assert_eq!(lengths(&["--input-len", "16", "--random-output-len", "9", "--output-len", "8"]), [1024, 9, 0]);
     assert_eq!(throughput_args(&["--backend", "vllm-async"]).unwrap().backend, throughput::Backend::VllmAsync);
 }
 

@@ -1,0 +1,296 @@
+//! The worker that the program carries, driving a stand-in for vLLM: what it calls, and what becomes of an engine that
+//! falls, hangs, runs out of memory or prints where it should not.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::{SMALL, folder, has_python, json, text};
+
+/// A command in a folder, with the stand-in on Python's path.
+fn command(folder: &Path, mischief: &str, words: &[&str]) -> Command {
+    let stub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/offline/stub");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tacho"));
+    command.args(words).args(["--python", "python3"]).current_dir(folder);
+    command.env("PYTHONPATH", stub).env("PYTHONDONTWRITEBYTECODE", "1").env("STUB", mischief);
+    command
+}
+
+fn run(folder: &Path, mischief: &str, words: &[&str]) -> Output {
+    command(folder, mischief, words).output().unwrap()
+}
+
+/// What the stand-in was asked.
+fn calls(folder: &Path) -> Vec<Value> {
+    let log = std::fs::read_to_string(folder.join("stub.log")).unwrap_or_default();
+    log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    calls(folder).iter().map(|call| call["call"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn every_engine_of_vllm_runs_and_its_tokens_are_counted() {
+    if !has_python() {
+        return;
+    }
+    for (words, expected) in [
+        (&["--n", "2"][..], "Total num output tokens:  32"),
+        (&["--async-engine", "--n", "2"], "Total num output tokens:  32"),
+        (&["--backend", "vllm-chat"], "Total num output tokens:  16"),
+        (&["--disable-detokenize"], "Total num output tokens:  16"),
+    ] {
+        let folder = folder();
+        let output = run(folder.path(), "", &[&["throughput"], words, &SMALL].concat());
+        let out = text(&output.stdout);
+        assert!(output.status.success() && out.contains(expected), "{words:?}\n{out}{}", text(&output.stderr));
+        let detokenize = calls(folder.path()).iter().any(|call| call["detokenize"] == true);
+        assert_eq!(detokenize, !words.contains(&"--disable-detokenize"), "{words:?}");
+    }
+}
+
+#[test]
+fn repeated_runs_start_from_empty_caches_and_give_an_interval() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let words = [&["throughput", "--num-runs", "3", "--output-json", "o.json"][..], &SMALL].concat();
+    let output = run(folder.path(), "", &words);
+    assert!(text(&output.stdout).contains("95% interval of 3 runs: "), "{}", text(&output.stdout));
+    let order = names(folder.path());
+    let again = ["reset_prefix_cache", "reset_mm_cache", "generate"];
+    assert_eq!(order, [&["load", "generate"][..], &again, &again].concat());
+    let result = json(&folder.path().join("o.json"));
+    assert_eq!(result["tacho"]["elapsed_times"].as_array().unwrap().len(), 3);
+    assert_eq!(result["tacho"]["tokens_per_second_ci95"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn latency_turns_prefix_caching_off_and_searches_with_a_beam() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let words = ["latency", "--use-beam-search", "--n", "3", "--num-iters", "2", "--num-iters-warmup", "1"];
+    let output = run(folder.path(), "", &words);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(names(folder.path()), ["load", "beam_search", "beam_search", "beam_search"]);
+    assert_eq!(calls(folder.path())[0]["prefix_caching"], false);
+    assert_eq!(
+        (&calls(folder.path())[1]["width"], &calls(folder.path())[1]["watermarking"]),
+        (&3.into(), &false.into())
+    );
+}
+
+#[test]
+fn a_profile_is_one_iteration_and_its_folder_is_told() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let words = ["latency", "--profile", "--num-iters-warmup", "0", "--profiler-dir", "/tmp/profiles"];
+    let output = run(folder.path(), "", &words);
+    let expected = "Warming up...\nProfiling with torch profiler (results will be saved to /tmp/profiles)...\nProfile: \
+                    /tmp/profiles\n";
+    assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
+    assert_eq!(names(folder.path()), ["load", "start_profile", "generate", "stop_profile"]);
+}
+
+#[test]
+fn cold_starts_have_caches_of_their_own() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let words = ["startup", "--num-iters-cold", "2", "--num-iters-warm", "1", "--num-iters-warmup", "0"];
+    let output = run(folder.path(), "", &words);
+    assert!(text(&output.stdout).contains("Avg compilation time: 1.50 seconds"), "{}", text(&output.stderr));
+    let caches: Vec<Value> = calls(folder.path()).into_iter().map(|call| call["env"].clone()).collect();
+    let is_own = |cache: &Value| cache.as_str().is_some_and(|path| path.contains("vllm_startup_bench_cold_"));
+    assert!(is_own(&caches[0]) && is_own(&caches[1]) && caches[0] != caches[1] && caches[2].is_null(), "{caches:?}");
+    assert!(!Path::new(caches[0].as_str().unwrap()).exists(), "the folder outlived the start");
+}
+
+#[test]
+fn stage_times_of_renderer_and_encoder_are_merged() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let words = ["mm-processor", "--tokenizer", "gpt2-folder", "--num-prompts", "2", "--random-input-len", "8"];
+    let words = [&words[..], &["--random-mm-bucket-config", "{(16, 16, 1): 1.0}", "--output-json", "o.json"]].concat();
+    let output = run(folder.path(), "", &words);
+    let out = text(&output.stdout);
+    assert!(out.contains("Summary: 2 total encoder calls across 2 requests."), "{out}{}", text(&output.stderr));
+    let result = json(&folder.path().join("o.json"));
+    assert_eq!(result["mm_processor_stats"]["encoder_forward_ms"]["mean"], 2.0);
+    assert_eq!((&result["completed"], &result["config"]["num_prompts"]), (&2.into(), &2.into()));
+}
+
+#[test]
+fn adapters_reach_the_engine_in_the_order_of_the_draws() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let lora = ["--enable-lora", "--max-loras", "3", "--lora-path", "gpt2-folder", "--lora-assignment", "round-robin"];
+    let output = run(folder.path(), "", &[&["throughput"], &lora[..], &SMALL].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let loras = calls(folder.path())[1]["loras"].clone();
+    let ids: Vec<i64> = loras.as_array().unwrap().iter().map(|lora| lora[0].as_i64().unwrap()).collect();
+    assert_eq!(ids, [1, 2, 3, 1]);
+    assert!(loras[0][1].as_str().unwrap().starts_with('/'), "the path is made absolute: {loras}");
+}
+
+#[test]
+fn an_engine_in_trouble_is_one_error() {
+    if !has_python() {
+        return;
+    }
+    let cases = [
+        ("kill-generate", 1, "ended in the middle of the run (signal: 9 (SIGKILL)); its last words:\n  about to fall"),
+        ("segv-generate", 1, "(signal: 11 (SIGSEGV)"),
+        ("segv-generate", 1, "a segmentation fault is near"),
+        ("kill-load", 1, "ended in the middle of the run (signal: 9"),
+        ("memory-load", 1, "error: the engine ran out of memory: RuntimeError: CUDA out of memory. Tried"),
+        ("memory-generate", 1, "lower --gpu-memory-utilization"),
+        ("error-generate", 1, "error: the engine failed: ValueError: the layers do not fit\n"),
+        ("exit-load", 1, "error: the engine failed: the engine ended with exit status 3"),
+    ];
+    for (mischief, code, expected) in cases {
+        let folder = folder();
+        let output = run(folder.path(), mischief, &["latency", "--num-iters", "1", "--num-iters-warmup", "0"]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{mischief}: {error}");
+        assert!(error.contains(expected), "{mischief}: {error}");
+        assert_eq!(error.matches("error: ").count(), 1, "{mischief}: {error}");
+    }
+}
+
+#[test]
+fn a_wrong_engine_flag_is_told_in_the_engines_words() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    for (words, expected) in [
+        (["--no-such-flag", "3"], "unrecognized arguments: --no-such-flag 3"),
+        (["--dtype", "nonsense"], "argument --dtype: invalid choice: 'nonsense' (choose from"),
+    ] {
+        let output = run(folder.path(), "", &[&["latency"], &words[..]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn what_an_engine_prints_never_gets_into_the_protocol() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let output = run(folder.path(), "noise", &["latency", "--num-iters", "2", "--num-iters-warmup", "1"]);
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && out.starts_with("Warming up...\nAvg latency: "), "{out}{error}");
+    assert!(
+        !out.contains("hello") && error.contains("hello from print") && error.contains("noise of a child"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_engine_that_hangs_is_killed_with_its_children() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let output = run(folder.path(), "hang-generate", &["latency", "--worker-timeout", "4"]);
+    let error = text(&output.stderr);
+    assert!(error.contains("did not finish \"generate\" within 4 s and was killed: raise --worker-timeout"), "{error}");
+    assert!(is_gone(&std::fs::read_to_string(folder.path().join("child")).unwrap()));
+}
+
+fn is_gone(pid: &str) -> bool {
+    let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    within(Duration::from_secs(10), || state().is_empty() || state().contains(" Z "))
+}
+
+fn within(limit: Duration, holds: impl Fn() -> bool) -> bool {
+    let until = Instant::now() + limit;
+    while Instant::now() < until {
+        if holds() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    holds()
+}
+
+fn spawn(folder: &Path, mischief: &str, words: &[&str]) -> Child {
+    let mut command = command(folder, mischief, words);
+    command.env("STUB_SECONDS", "0.2").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn signal(pid: &str, name: &str) {
+    let sent = Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status().unwrap();
+    assert!(sent.success());
+}
+
+#[test]
+fn an_interrupt_keeps_the_iterations_that_were_measured() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let words = ["latency", "--num-iters", "500", "--num-iters-warmup", "0", "--output-json", "o.json"];
+    let child = spawn(folder.path(), "", &words);
+    let measured = || names(folder.path()).iter().filter(|name| *name == "generate").count() >= 3;
+    assert!(within(Duration::from_secs(60), measured), "it never got going");
+    signal(&child.id().to_string(), "INT");
+    let output = child.wait_with_output().unwrap();
+    let out = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{out}{}", text(&output.stderr));
+    assert!(out.contains("Avg latency: ") && out.contains(" of 500 iterations."), "{out}");
+    let result = json(&folder.path().join("o.json"));
+    let done = result["latencies"].as_array().unwrap().len();
+    assert!((2..500).contains(&done) && result["tacho"]["num_iters"] == 500, "{result}");
+}
+
+#[test]
+fn iterations_before_a_crash_are_kept_too() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let words = ["latency", "--num-iters", "500", "--num-iters-warmup", "0", "--output-json", "o.json"];
+    let child = spawn(folder.path(), "", &words);
+    let measured = || names(folder.path()).iter().filter(|name| *name == "generate").count() >= 3;
+    assert!(within(Duration::from_secs(60), measured), "it never got going");
+    signal(&calls(folder.path())[0]["pid"].to_string(), "SEGV");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("(signal: 11 (SIGSEGV)"), "{}", text(&output.stderr));
+    assert!(json(&folder.path().join("o.json"))["latencies"].as_array().unwrap().len() >= 2);
+}
+
+#[test]
+fn the_worker_and_its_children_die_with_the_program() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let mut child = spawn(folder.path(), "hang-load", &["latency"]);
+    let pid = folder.path().join("child");
+    let written = || std::fs::read_to_string(&pid).is_ok_and(|text| !text.is_empty());
+    assert!(within(Duration::from_secs(60), written), "it never got going");
+    signal(&child.id().to_string(), "KILL");
+    child.wait().unwrap();
+    assert!(is_gone(&std::fs::read_to_string(&pid).unwrap()), "the engine's child outlived the program");
+    let rest = BufReader::new(child.stderr.take().unwrap()).lines().count();
+    assert!(rest < 100, "the worker's log is closed with it");
+}
