@@ -10,6 +10,7 @@ mod run;
 mod scrape;
 mod workers;
 
+pub(crate) use prepare::load_tokenizer;
 pub use prepare::{Contact, Prepared, prepare, save_workload};
 pub use run::run;
 pub use workers::default_workers;

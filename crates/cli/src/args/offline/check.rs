@@ -1,5 +1,7 @@
 //! What can be known to fail before an engine is started, in the order in which vLLM looks.
 
+use tacho_text::TokenizerMode;
+
 use super::throughput::{Backend, ThroughputArgs};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs};
 use crate::args::error::{ArgError, Refusal};
@@ -75,7 +77,7 @@ pub(super) fn throughput(args: &ThroughputArgs) -> Result<(), Refusal> {
     }
     refuse_if(backend == Backend::OpenAi && args.n != 1, OfflineRefusal::ServerCannot { flag: "--n" })?;
     let mode = &args.engine.tokenizer_mode;
-    if mode != "auto" && mode != "hf" {
+    if TokenizerMode::parse(mode).is_none() {
         return Err(Refusal::TokenizerMode { mode: mode.clone() });
     }
     worker(&args.worker, backend == Backend::Sim)?;
