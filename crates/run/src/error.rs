@@ -11,6 +11,9 @@ pub enum Error {
     /// There is no tokenizer.
     #[error(transparent)]
     Tokenizer(#[from] tacho_text::Error),
+    /// The Hub does not give what is asked of it.
+    #[error(transparent)]
+    Hub(#[from] tacho_workload::hub::HubError),
     /// There is no workload.
     #[error(transparent)]
     Workload(#[from] tacho_workload::Error),

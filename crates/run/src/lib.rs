@@ -14,4 +14,7 @@ pub mod sweep;
 pub mod throughput;
 
 pub use error::Error;
-pub use plan::{LoraAssignment, LoraPlan, ModelPlan, ReportPlan, ServePlan, TokenizerPlan, TrafficPlan, WorkloadPlan};
+pub use plan::{
+    LoraAssignment, LoraPlan, ModelPlan, NamedTokenizer, ReportPlan, ServePlan, TokenizerPlan, TrafficPlan,
+    WorkloadPlan,
+};

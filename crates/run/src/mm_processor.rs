@@ -6,12 +6,13 @@ use jiff::Zoned;
 use tacho_core::{EventSink, RunEvent};
 use tacho_metrics::offline::{EngineNote, MmProcessorRecord, StageStatistics, encoder_calls, stage_statistics};
 use tacho_pyrand::Globals;
+use tacho_workload::hub::Hub;
 
 use crate::Error;
 use crate::offline::{Batch, OfflineEngine, Sampling, Slot, Step};
 use crate::plan::TokenizerPlan;
-use crate::serve::save_requests;
-use crate::throughput::{OfflineWorkload, check_lengths, load_tokenizer};
+use crate::serve::{load_tokenizer, save_requests};
+use crate::throughput::{OfflineWorkload, check_lengths};
 
 /// What is said when the engine collected nothing.
 const NO_STATS: &str = "⚠️  Warning: No MM processor stats found in registry.\n   This may indicate that:\n   - No \
@@ -27,6 +28,8 @@ pub struct MmProcessorPlan {
     pub engine: EngineNote,
     /// What makes the prompts.
     pub tokenizer: TokenizerPlan,
+    /// Where tokenizers and datasets that are not local come from.
+    pub hub: Hub,
     /// The requests.
     pub workload: OfflineWorkload,
     /// Seeds Python's global generators.
@@ -56,8 +59,8 @@ pub fn run(
     let say = |line: String| sink.event(RunEvent::Status(line));
     let loaded = engine.load()?;
     let mut globals = Globals::seeded(plan.seed);
-    let tokenizer = load_tokenizer(&plan.tokenizer, &plan.model_id)?;
-    let mut drawn = |part| plan.workload.draw(part, tokenizer.as_ref(), &mut globals, sink);
+    let (tokenizer, _) = load_tokenizer(&plan.tokenizer, &plan.model_id, &plan.hub, sink)?;
+    let mut drawn = |part| plan.workload.draw(part, tokenizer.as_ref(), &plan.hub, &mut globals, sink);
     let (measured, warmup) = (drawn(Slot::Measured)?, drawn(Slot::Warmup)?);
     if measured.is_empty() {
         return Err(Error::EmptyWorkload);

@@ -7,8 +7,9 @@ use tacho_client::EndpointSpec;
 use tacho_core::json::Dict;
 use tacho_loadgen::ScheduleSpec;
 use tacho_metrics::{GoodputLimits, MetricKind};
-use tacho_text::HubCache;
+use tacho_text::TokenizerMode;
 use tacho_workload::WorkloadSpec;
+use tacho_workload::hub::Hub;
 
 /// A run of `tacho serve`.
 #[derive(Debug, Clone)]
@@ -21,6 +22,8 @@ pub struct ServePlan {
     pub model: ModelPlan,
     /// What counts tokens.
     pub tokenizer: TokenizerPlan,
+    /// Where tokenizers and datasets that are not local come from.
+    pub hub: Hub,
     /// The requests.
     pub workload: WorkloadPlan,
     /// Adapters, if any.
@@ -47,10 +50,21 @@ pub struct ModelPlan {
 pub enum TokenizerPlan {
     /// The one built into the program.
     Builtin,
-    /// A path or a Hub id; the model's own when absent.
-    Named(Option<String>, HubCache),
+    /// One that is loaded.
+    Named(NamedTokenizer),
     /// None at all.
     Skipped,
+}
+
+/// A tokenizer to load.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NamedTokenizer {
+    /// A path or a Hub id; the model's own when absent.
+    pub name: Option<String>,
+    /// The branch, tag or commit on the Hub.
+    pub revision: Option<String>,
+    /// Which of its files are read.
+    pub mode: TokenizerMode,
 }
 
 /// Where the requests come from.

@@ -10,12 +10,13 @@ use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, ThroughputRecord};
 use tacho_metrics::{RunRecord, TaskSummary};
 use tacho_pyrand::{Globals, Random};
-use tacho_text::{Tokenizer, resolve};
+use tacho_text::Tokenizer;
+use tacho_workload::hub::Hub;
 use tacho_workload::{WorkloadSpec, read_jsonl, sample};
 
 use crate::offline::{Batch, Loaded, Measured, OfflineEngine, Sampling, Slot, Step};
 use crate::plan::{ServePlan, TokenizerPlan};
-use crate::serve::{Contact, prepare as prepare_serve, run as run_serve, save_requests, save_workload};
+use crate::serve::{Contact, load_tokenizer, prepare as prepare_serve, run as run_serve, save_requests, save_workload};
 use crate::{Error, LoraAssignment};
 
 /// How long a server may take to forget its prefixes.
@@ -30,6 +31,8 @@ pub struct ThroughputPlan {
     pub engine: EngineNote,
     /// What makes the prompts.
     pub tokenizer: TokenizerPlan,
+    /// Where tokenizers and datasets that are not local come from.
+    pub hub: Hub,
     /// The prompts.
     pub workload: OfflineWorkload,
     /// Seeds Python's global generators.
@@ -123,9 +126,9 @@ impl Batches {
 /// When the workload cannot be made, or is empty.
 pub fn prepare(plan: &ThroughputPlan, sink: &dyn EventSink) -> Result<Batches, Error> {
     let mut globals = Globals::seeded(plan.seed);
-    let tokenizer = load_tokenizer(&plan.tokenizer, &plan.model_id)?;
+    let (tokenizer, _) = load_tokenizer(&plan.tokenizer, &plan.model_id, &plan.hub, sink)?;
     let mut drawn = |part| {
-        let requests = plan.workload.draw(part, tokenizer.as_ref(), &mut globals, sink)?;
+        let requests = plan.workload.draw(part, tokenizer.as_ref(), &plan.hub, &mut globals, sink)?;
         Ok::<_, Error>(batch(plan, requests, &mut globals.py))
     };
     // In this order: adapters of the warm-up are drawn before the measured requests are.
@@ -186,21 +189,13 @@ pub fn run(
     Ok(Measured { record, ended })
 }
 
-/// The tokenizer that a plan names.
-pub(crate) fn load_tokenizer(plan: &TokenizerPlan, model: &str) -> Result<Option<Tokenizer>, Error> {
-    Ok(match plan {
-        TokenizerPlan::Skipped => None,
-        TokenizerPlan::Builtin => Some(Tokenizer::builtin()),
-        TokenizerPlan::Named(name, cache) => Some(Tokenizer::load(&resolve(name.as_deref().unwrap_or(model), cache)?)?),
-    })
-}
-
 impl OfflineWorkload {
     /// Makes the requests of one batch.
     pub(crate) fn draw(
         &self,
         slot: Slot,
         tokenizer: Option<&Tokenizer>,
+        hub: &Hub,
         globals: &mut Globals,
         sink: &dyn EventSink,
     ) -> Result<Vec<Request>, Error> {
@@ -213,6 +208,7 @@ impl OfflineWorkload {
             (OfflineWorkload::Sample { warmup: Some(warmup), .. }, Slot::Warmup) => warmup,
             (OfflineWorkload::Sample { warmup: None, .. }, Slot::Warmup) => return Ok(Vec::new()),
         };
+        hub.fetch(spec, sink)?;
         let sampled = sample(spec, tokenizer, globals, &Arc::new(Counters::default()))?;
         for notice in sampled.notices {
             sink.event(RunEvent::Warning(notice));

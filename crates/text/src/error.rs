@@ -14,18 +14,6 @@ pub enum Error {
         /// The folder or file that was looked at.
         path: PathBuf,
     },
-    /// The id is no path and not in the Hub cache.
-    #[error(
-        "no tokenizer for {id:?}: it is no local path, and {} is not there; \
-         pass --tokenizer with a folder that holds tokenizer.json, or download the model first",
-        looked_for.display()
-    )]
-    NotCached {
-        /// What was asked for.
-        id: String,
-        /// The file in the cache that would have named the model's snapshot.
-        looked_for: PathBuf,
-    },
     /// A file could not be read.
     #[error("cannot read {}", path.display())]
     Read {

@@ -7,12 +7,14 @@ mod decode;
 mod error;
 mod hf;
 mod hub;
+mod mode;
 mod settings;
 mod template;
 mod tokenizer;
 
 pub use decode::Decoder;
 pub use error::Error;
-pub use hub::{HubCache, resolve};
+pub use hub::HubCache;
+pub use mode::TokenizerMode;
 pub use template::{ChatInput, ChatTemplate, unicode_text};
 pub use tokenizer::Tokenizer;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::TokenizerMode;
 use crate::builtin;
 use crate::byte_level::{ByteLevel, form};
 use crate::hf::General;
@@ -44,6 +45,14 @@ impl Tokenizer {
     /// # Errors
     /// When there is none, or when it cannot be read.
     pub fn load(path: &Path) -> Result<Tokenizer, Error> {
+        Tokenizer::load_as(path, TokenizerMode::Auto)
+    }
+
+    /// Loads a tokenizer, `mode` choosing among the files of a folder.
+    ///
+    /// # Errors
+    /// When there is none of that kind, or when it cannot be read.
+    pub fn load_as(path: &Path, _mode: TokenizerMode) -> Result<Tokenizer, Error> {
         let file = if path.is_dir() { path.join("tokenizer.json") } else { path.to_path_buf() };
         if !file.is_file() {
             return Err(Error::Missing { path: path.to_path_buf() });
@@ -165,7 +174,13 @@ impl Tokenizer {
         self.settings.templates.compile(with_tools, &self.settings.named)
     }
 
-    /// What it was loaded from.
+    /// The same under the name that a user knows it by.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Tokenizer { name: name.to_owned(), ..self }
+    }
+
+    /// What it was loaded from, or is called.
     pub fn name(&self) -> &str {
         &self.name
     }

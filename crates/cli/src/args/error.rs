@@ -373,7 +373,11 @@ pub(crate) enum Refusal {
         text: String,
     },
     /// A tokenizer mode that is not there.
-    #[error("--tokenizer-mode {}: only auto and hf can be loaded", quoted(mode))]
+    #[error(
+        "--tokenizer-mode {}: give auto, hf, mistral, slow, cohere, deepseek_v32, deepseek_v4, deepseek_v41, inkling or \
+         kimi_k3; others need code of their models",
+        quoted(mode)
+    )]
     TokenizerMode {
         /// The mode.
         mode: String,

@@ -13,6 +13,8 @@ pub(crate) mod throughput;
 pub(crate) use namespace::namespace;
 pub(crate) use refusal::OfflineRefusal;
 
+use tacho_text::TokenizerMode;
+
 use super::error::UsageError;
 use super::flag::Origin;
 use super::grammar::Values;
@@ -24,6 +26,7 @@ pub(crate) struct EngineArgs {
     /// `None` means the model's own.
     pub(crate) tokenizer: Option<String>,
     pub(crate) tokenizer_mode: String,
+    pub(crate) tokenizer_revision: Option<String>,
     pub(crate) seed: i64,
     pub(crate) dtype: String,
     pub(crate) quantization: Option<String>,
@@ -70,6 +73,7 @@ impl From<&Values> for EngineArgs {
             model: v.text("--model"),
             tokenizer: text("--tokenizer"),
             tokenizer_mode: v.text("--tokenizer-mode"),
+            tokenizer_revision: text("--tokenizer-revision"),
             seed: v.int("--seed"),
             dtype: v.text("--dtype"),
             quantization: text("--quantization"),
@@ -113,6 +117,11 @@ impl EngineArgs {
     /// Without an engine's own parser, a flag that is in no table is a mistake.
     pub(crate) fn refuse_unknown(&self) -> Result<(), UsageError> {
         if self.unknown.is_empty() { Ok(()) } else { Err(UsageError::Unrecognized { tokens: self.unknown.clone() }) }
+    }
+
+    /// How the tokenizer is loaded.
+    pub(crate) fn mode(&self) -> TokenizerMode {
+        TokenizerMode::parse(&self.tokenizer_mode).unwrap_or_default()
     }
 
     /// The tokenizer's name: the model's when none is given.

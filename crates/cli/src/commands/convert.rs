@@ -1,12 +1,10 @@
 //! `tacho convert txt-slices`: a plain text into prompts for the dataset `custom`.
 
-use std::path::Path;
-
 use anyhow::{Context, bail};
-use tacho_text::{Tokenizer, resolve};
+use tacho_text::TokenizerMode;
 use tacho_workload::{RangeRatio, SlicesSpec, slices};
 
-use super::sim::hub_cache;
+use super::sim::load;
 use crate::args::convert::ConvertArgs;
 use crate::exit::Exit;
 
@@ -22,7 +20,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Exit> {
         output_len: args.output_len,
         range_ratio: RangeRatio::parse(&args.range_ratio)?,
     };
-    let tokenizer = Tokenizer::load(Path::new(&resolve(&args.tokenizer, &hub_cache())?))?;
+    let tokenizer = load(&args.tokenizer, None, TokenizerMode::Auto)?;
     let text = std::fs::read_to_string(&args.input).with_context(|| format!("cannot read {}", args.input))?;
     // As Python's text mode reads it.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");

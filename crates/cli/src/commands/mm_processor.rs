@@ -9,6 +9,7 @@ use tacho_run::mm_processor::{MmProcessorPlan, run as run_mm};
 use tacho_run::offline::{OfflineEngine, PythonEngine};
 
 use super::offline::{self, SimulatedEngine, multimodal};
+use super::sim::hub;
 use crate::args::offline::mm_processor::MmProcessorArgs;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -51,6 +52,7 @@ fn plan(args: &MmProcessorArgs) -> anyhow::Result<MmProcessorPlan> {
         model_id: args.engine.model.clone(),
         engine: offline::note(if args.sim { "sim" } else { "vllm-chat" }, args.sim, &args.worker)?,
         tokenizer: offline::tokenizer(&args.engine, args.sim),
+        hub: hub(),
         workload: multimodal(args)?,
         seed: u32::try_from(args.engine.seed)?,
         num_prompts: args.num_prompts,

@@ -17,10 +17,10 @@ use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::EngineNote;
 use tacho_report::{Live, Progress};
-use tacho_run::TokenizerPlan;
 use tacho_run::offline::{LogTap, PythonSpec, WorkerSource, find_python};
+use tacho_run::{NamedTokenizer, TokenizerPlan};
 
-use super::sim::{hub_cache, profile};
+use super::sim::profile;
 use crate::args::offline::{EngineArgs, WorkerArgs};
 use crate::exit::Exit;
 
@@ -72,7 +72,11 @@ pub(super) fn note(backend: &str, sim: bool, worker: &WorkerArgs) -> anyhow::Res
 pub(super) fn tokenizer(engine: &EngineArgs, sim: bool) -> TokenizerPlan {
     match (&engine.tokenizer, sim) {
         (None, true) => TokenizerPlan::Builtin,
-        (named, _) => TokenizerPlan::Named(named.clone(), hub_cache()),
+        (named, _) => TokenizerPlan::Named(NamedTokenizer {
+            name: named.clone(),
+            revision: engine.tokenizer_revision.clone(),
+            mode: engine.mode(),
+        }),
     }
 }
 

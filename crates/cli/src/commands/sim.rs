@@ -2,15 +2,16 @@
 
 use std::io::Write;
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use tacho_report::{Live, Progress};
 use tacho_sim::{FaultSpec, Profile, Server, SimSpec};
-use tacho_text::{HubCache, Tokenizer, resolve};
+use tacho_text::{Tokenizer, TokenizerMode};
+use tacho_workload::hub::Hub;
 
 use crate::args::sim::SimArgs;
 use crate::exit::Exit;
@@ -37,7 +38,8 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
     let host: IpAddr = args.host.parse().with_context(|| {
         format!("--host {:?} is not an IP address: give one of this machine's, such as 127.0.0.1", args.host)
     })?;
-    let mut spec = SimSpec::new(profile(args.profile.as_deref())?, tokenizer(args.tokenizer.as_deref())?);
+    let mut spec =
+        SimSpec::new(profile(args.profile.as_deref())?, tokenizer(args.tokenizer.as_deref(), TokenizerMode::Auto)?);
     spec.host = host;
     spec.port = u16::try_from(args.port).context("--port is beyond 65535")?;
     spec.model.clone_from(&args.model);
@@ -77,14 +79,20 @@ pub(crate) fn profile(name: Option<&str>) -> anyhow::Result<Profile> {
 }
 
 /// The tokenizer of that name, or the built-in one.
-pub(crate) fn tokenizer(name: Option<&str>) -> anyhow::Result<Arc<Tokenizer>> {
+pub(crate) fn tokenizer(name: Option<&str>, mode: TokenizerMode) -> anyhow::Result<Arc<Tokenizer>> {
     Ok(Arc::new(match name {
         None => Tokenizer::builtin(),
-        Some(name) => Tokenizer::load(Path::new(&resolve(name, &hub_cache())?))?,
+        Some(name) => load(name, None, mode)?,
     }))
 }
 
-/// The Hub cache that the environment names.
-pub(crate) fn hub_cache() -> HubCache {
-    HubCache::from_variables(|name| std::env::var(name).ok())
+/// A tokenizer by its path or Hub id.
+pub(crate) fn load(name: &str, revision: Option<&str>, mode: TokenizerMode) -> anyhow::Result<Tokenizer> {
+    let folder = hub().tokenizer(name, revision, &Live::new(Progress::Shown))?;
+    Ok(Tokenizer::load_as(&folder, mode)?)
+}
+
+/// The Hub as the environment describes it.
+pub(crate) fn hub() -> Hub {
+    Hub::from_variables(|name| std::env::var(name).ok())
 }

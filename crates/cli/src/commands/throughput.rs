@@ -15,6 +15,7 @@ use tacho_run::throughput::{
 use tacho_run::{LoraAssignment, ModelPlan, ReportPlan, ServePlan, TrafficPlan, WorkloadPlan};
 
 use super::offline::{self, SimulatedEngine, throughput_workload};
+use super::sim::hub;
 use crate::args::offline::throughput::{Backend, ThroughputArgs};
 use crate::args::offline::{OfflineRefusal, namespace};
 use crate::exit::Exit;
@@ -151,6 +152,7 @@ fn plan(args: &ThroughputArgs) -> anyhow::Result<ThroughputPlan> {
         model_id: args.engine.model.clone(),
         engine: offline::note(args.backend.name(), sim, &args.worker)?,
         tokenizer: offline::tokenizer(&args.engine, sim),
+        hub: hub(),
         workload: throughput_workload(args)?,
         seed: u32::try_from(args.engine.seed)?,
         sampling: Sampling {
@@ -219,6 +221,7 @@ fn served(
             served_name: None,
         },
         tokenizer: offline::tokenizer(&args.engine, false),
+        hub: hub(),
         workload,
         lora: None,
         seed: u32::try_from(args.engine.seed)?,

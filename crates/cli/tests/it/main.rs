@@ -2,7 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod backends;
+#[path = "../../../workload/tests/fake_hub/mod.rs"]
+mod fake_hub;
 mod http2;
+mod hub;
 mod recorded;
 mod scripted;
 mod secure;

@@ -88,7 +88,7 @@ fn bad_input_gets_one_clear_line() {
     let tokenizer = ["--tokenizer", "golden/tokenizers/gpt2"];
     let cases: [(&[&str], i32, &str); 8] = [
         (&["serve", "--port", "1"], 1, "cannot reach 127.0.0.1:1"),
-        (&["serve", "--port", "1", "--model", "org/none"], 1, "no tokenizer for \"org/none\""),
+        (&["serve", "--port", "1", "--model", "org/none"], 1, "\"org/none\" is not in the Hub's cache"),
         (&["serve", "--request-rate", "0"], 1, "--request-rate 0.0 is out of range"),
         (&["serve", "--bogus"], 2, "unrecognized arguments: --bogus"),
         (&["serve", "--sim", "--endpoint", "/v1/x"], 1, "must end in"),

@@ -28,6 +28,8 @@ impl Place {
         for name in ["OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "RUST_LOG", "VLLM_LOGGING_LEVEL"] {
             command.env_remove(name);
         }
+        // Nothing is asked of machines outside this one.
+        command.env("HF_HUB_OFFLINE", "1");
         command
     }
 

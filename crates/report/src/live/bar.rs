@@ -89,8 +89,13 @@ impl Live {
         let (colour, began) = (self.colour, Instant::now());
         self.start(total, what, move |bar| {
             let (finished, failed, tokens, _) = counters.read();
-            let unit = if what == "sweep" { "run/s" } else { "req/s" };
-            let read = Reading { finished, failed, tokens, total, unit, elapsed: began.elapsed() };
+            let (unit, size) = match what {
+                "sweep" => ("run/s", 1),
+                "downloading" => ("MB/s", 1_000_000),
+                _ => ("req/s", 1),
+            };
+            let (done, all) = (finished / size, total / size);
+            let read = Reading { finished: done, failed, tokens, total: all, unit, elapsed: began.elapsed() };
             bar.set_position(finished.min(total));
             bar.set_message(read.text(colour));
         });

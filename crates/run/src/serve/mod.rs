@@ -10,7 +10,7 @@ mod run;
 mod scrape;
 mod workers;
 
-pub(crate) use prepare::save_requests;
 pub use prepare::{Contact, Prepared, prepare, save_workload};
+pub(crate) use prepare::{load_tokenizer, save_requests};
 pub use run::run;
 pub use workers::default_workers;

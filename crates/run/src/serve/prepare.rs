@@ -9,7 +9,8 @@ use tacho_client::control::{Caller, first_model};
 use tacho_core::{Counters, EventSink, Request, RunEvent};
 use tacho_loadgen::{ScheduleSpec, Timeline};
 use tacho_pyrand::Globals;
-use tacho_text::{Tokenizer, resolve};
+use tacho_text::Tokenizer;
+use tacho_workload::hub::Hub;
 use tacho_workload::{read_jsonl, sample, write_jsonl};
 
 use super::{align, lora};
@@ -58,7 +59,7 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     };
     let caller = Caller::new(&plan.endpoint, &plan.base_path, CALL)?;
     let (model_id, model_name) = find_model(plan, &caller, sink)?;
-    let (tokenizer, tokenizer_id) = load_tokenizer(plan, &model_id)?;
+    let (tokenizer, tokenizer_id) = load_tokenizer(&plan.tokenizer, &model_id, &plan.hub, sink)?;
     let mut globals = Globals::seeded(plan.seed);
     let (mut requests, recorded) = match recorded {
         Some((requests, due)) => (requests, Some(due)),
@@ -95,13 +96,20 @@ fn find_model(plan: &ServePlan, caller: &Caller, sink: &dyn EventSink) -> Result
     Ok((model.root, model.name))
 }
 
-fn load_tokenizer(plan: &ServePlan, model_id: &str) -> Result<(Option<Tokenizer>, Option<String>), Error> {
-    match &plan.tokenizer {
+/// The tokenizer that a plan names, and its name.
+pub(crate) fn load_tokenizer(
+    plan: &TokenizerPlan,
+    model_id: &str,
+    hub: &Hub,
+    sink: &dyn EventSink,
+) -> Result<(Option<Tokenizer>, Option<String>), Error> {
+    match plan {
         TokenizerPlan::Skipped => Ok((None, None)),
         TokenizerPlan::Builtin => Ok((Some(Tokenizer::builtin()), Some(BUILTIN.to_owned()))),
-        TokenizerPlan::Named(name, cache) => {
-            let name = name.as_deref().unwrap_or(model_id);
-            let tokenizer = Tokenizer::load(&resolve(name, cache)?)?;
+        TokenizerPlan::Named(named) => {
+            let name = named.name.as_deref().unwrap_or(model_id);
+            let folder = hub.tokenizer(name, named.revision.as_deref(), sink)?;
+            let tokenizer = Tokenizer::load_as(&folder, named.mode)?.named(name);
             Ok((Some(tokenizer), Some(name.to_owned())))
         }
     }
@@ -121,6 +129,7 @@ fn sampled(
     sink: &dyn EventSink,
 ) -> Result<Vec<Request>, Error> {
     let WorkloadPlan::Sample { spec, num_prompts, .. } = &plan.workload else { return Ok(Vec::new()) };
+    plan.hub.fetch(spec, sink)?;
     let counters = Arc::new(Counters::default());
     let total = u64::try_from(*num_prompts).unwrap_or(0);
     sink.event(RunEvent::Started { what: "sampling", total, counters: counters.clone() });

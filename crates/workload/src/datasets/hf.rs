@@ -7,6 +7,7 @@ mod blazedit;
 mod conversation;
 mod loader;
 mod mlperf;
+mod needs;
 mod question;
 mod vision;
 mod zeta;

@@ -30,32 +30,41 @@ pub(crate) fn data_files(folder: &Path, wanted: &Wanted<'_>) -> Result<Vec<PathB
     }
     let mut names = Vec::new();
     collect(folder, "", &mut names)?;
-    names.sort();
     let card = std::fs::read_to_string(folder.join("README.md")).unwrap_or_default();
+    let chosen = choose(folder, &card, &names, wanted)?;
+    Ok(chosen.into_iter().map(|name| folder.join(name)).collect())
+}
+
+/// Those of all names in a dataset that are the files of a split. Fewer names give the same as long as these are among
+/// them, so a partial download is read like the whole.
+pub(crate) fn choose(place: &Path, card: &str, names: &[String], wanted: &Wanted<'_>) -> Result<Vec<String>, Error> {
+    let mut names: Vec<String> = names.iter().filter(|name| !is_hidden(name)).cloned().collect();
+    names.sort();
     let configurations: Vec<Configuration> =
-        configurations(&card).into_iter().filter(|found| !found.splits.is_empty()).collect();
+        configurations(card).into_iter().filter(|found| !found.splits.is_empty()).collect();
     let chosen = if configurations.is_empty() {
         by_name(&names, wanted)
     } else {
-        by_card(&names, &configurations, wanted, folder)?
+        by_card(&names, &configurations, wanted, place)?
     };
     let chosen = most_common_kind(chosen);
     if chosen.is_empty() {
         let split = wanted.split.to_owned();
-        return Err(Error::NoDataFiles { path: folder.to_path_buf(), split });
+        return Err(Error::NoDataFiles { path: place.to_path_buf(), split });
     }
-    Ok(chosen.into_iter().map(|name| folder.join(name)).collect())
+    Ok(chosen)
 }
 
-/// All files below a folder by their names from there; hidden ones are left out.
+fn is_hidden(name: &str) -> bool {
+    name.split('/').any(|part| part.starts_with(['.', '_']))
+}
+
+/// All files below a folder by their names from there.
 fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<(), Error> {
     let failed = |source| Error::Read { path: folder.to_path_buf(), source };
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if name.starts_with(['.', '_']) {
-            continue;
-        }
         if path.is_dir() {
             collect(&path, &format!("{prefix}{name}/"), names)?;
         } else {

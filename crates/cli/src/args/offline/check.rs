@@ -1,6 +1,7 @@
 //! What can be known to fail before an engine is started, in the order in which vLLM looks.
 
 use tacho_core::json::dumps;
+use tacho_text::TokenizerMode;
 
 use super::throughput::{Backend, ThroughputArgs};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs};
@@ -91,7 +92,7 @@ pub(super) fn throughput(args: &ThroughputArgs) -> Result<(), Refusal> {
         at_least("--hf-max-batch-size", size, 1)?;
     }
     let mode = &args.engine.tokenizer_mode;
-    if mode != "auto" && mode != "hf" {
+    if TokenizerMode::parse(mode).is_none() {
         return Err(Refusal::TokenizerMode { mode: mode.clone() });
     }
     worker(&args.worker, backend == Backend::Sim)?;

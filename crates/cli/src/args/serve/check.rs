@@ -3,6 +3,7 @@
 
 use tacho_client::BackendKind;
 use tacho_core::json::{dumps, float_repr};
+use tacho_text::TokenizerMode;
 
 use super::{ContentArgs, LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
@@ -74,7 +75,7 @@ fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
         backend: backend.name(),
     })?;
     let mode = &target.tokenizer_mode;
-    ensure(mode == "auto" || mode == "hf", || Refusal::TokenizerMode { mode: mode.clone() })?;
+    ensure(TokenizerMode::parse(mode).is_some(), || Refusal::TokenizerMode { mode: mode.clone() })?;
     ensure(!target.lora_modules.iter().flatten().any(String::is_empty), || Refusal::LoraName)
 }
 

@@ -3,6 +3,7 @@
 use std::net::Ipv6Addr;
 
 use tacho_core::json::{Value, parse};
+use tacho_text::TokenizerMode;
 
 use super::{DatasetArgs, ReportArgs, ServeArgs, TargetArgs};
 use crate::args::error::Refusal;
@@ -56,6 +57,11 @@ impl ServeArgs {
 }
 
 impl TargetArgs {
+    /// How the tokenizer is loaded.
+    pub(crate) fn mode(&self) -> TokenizerMode {
+        TokenizerMode::parse(&self.tokenizer_mode).unwrap_or_default()
+    }
+
     /// Host and port, with brackets around an IPv6 address.
     fn authority(&self) -> String {
         if self.host.parse::<Ipv6Addr>().is_ok() {

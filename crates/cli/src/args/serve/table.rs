@@ -340,7 +340,8 @@ static FLAGS: &[Flag] = &[
         "Tokenizer, as a Hub id or a folder. It makes the prompts and counts tokens that the server does not \
          report. Without it, the model's own."),
     vllm(&["--tokenizer-mode"], Str, "MODE", Preset::Str("auto"), &TARGET,
-        "How the tokenizer is loaded: auto or hf."),
+        "How the tokenizer is loaded. auto takes Mistral's own files where the model has them, otherwise Hugging Face's; hf \
+         and mistral take one of them. slow, cohere, kimi_k3, inkling and deepseek_v32, _v4 and _v41 count tokens like hf."),
     vllm(&["--use-beam-search"], Switch, "", Off, &CONTENT,
         "Refused: no request can ask for beam search. vLLM's command accepts it and sends nothing."),
     vllm(&["--logprobs"], Int, "N", Unset, &CONTENT,

@@ -31,7 +31,11 @@ fn refusals_name_flag_value_and_remedy() {
             "--endpoint: http://127.0.0.1:8000/v1/completions must end in chat/completions for --backend openai-chat: \
              correct --endpoint, or leave it out",
         ),
-        (&["--tokenizer-mode", "mistral"], "--tokenizer-mode 'mistral': only auto and hf can be loaded"),
+        (
+            &["--tokenizer-mode", "kimi_audio"],
+            "--tokenizer-mode 'kimi_audio': give auto, hf, mistral, slow, cohere, deepseek_v32, deepseek_v4, deepseek_v41, \
+             inkling or kimi_k3; others need code of their models",
+        ),
         (&["--temperature", "nan"], "--temperature nan is out of range: give a finite number, as JSON has no other"),
         (&["--lora-modules", ""], "--lora-modules: an adapter name is empty: give the names the server knows"),
         (&["--sim-profile", "x"], "--sim-profile needs --sim: add it, or remove --sim-profile"),

@@ -62,7 +62,7 @@ impl SimulatedEngine {
         Ok(SimulatedEngine {
             spec,
             cost,
-            tokenizer: tokenizer(engine.tokenizer.as_deref())?,
+            tokenizer: tokenizer(engine.tokenizer.as_deref(), engine.mode())?,
             phase,
             engine: None,
             warmup: None,

@@ -13,7 +13,7 @@ use crate::args::grammar::Values;
 use crate::args::offline::mm_processor::MmProcessorArgs;
 use crate::args::offline::throughput::{Backend, ThroughputArgs};
 use crate::args::serve::RandomMmArgs;
-use crate::commands::sim::hub_cache;
+use crate::commands::sim::hub;
 
 /// The lengths of the poem's last release, where no flag gives them.
 const SONNET: [i64; 3] = [550, 150, 200];
@@ -265,7 +265,7 @@ impl Source<'_> {
             blazedit_distance: settings.blazedit_distance,
             audio_seconds: settings.audio_seconds,
             bfcl_categories: None,
-            cache: hub_cache(),
+            cache: hub().cache,
         }
     }
 

@@ -11,7 +11,7 @@ use tacho_workload::{
 };
 
 use crate::args::serve::ServeArgs;
-use crate::commands::sim::hub_cache;
+use crate::commands::sim::hub;
 
 /// The workload that the arguments ask for.
 pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
@@ -217,7 +217,7 @@ fn hf(args: &ServeArgs) -> HfSpec {
         blazedit_distance: hf.blazedit_distance,
         audio_seconds: hf.audio_seconds,
         bfcl_categories: hf.bfcl_categories.clone(),
-        cache: hub_cache(),
+        cache: hub().cache,
     }
 }
 

@@ -7,12 +7,12 @@ use tacho_client::{BackendKind, EndpointSpec, Rules, Url, proxy_for};
 use tacho_core::json::{Dict, Value};
 use tacho_loadgen::{RampUp, ScheduleSpec};
 use tacho_metrics::{GoodputLimits, MetricKind};
-use tacho_run::{LoraPlan, ModelPlan, ReportPlan, ServePlan, TokenizerPlan, TrafficPlan};
+use tacho_run::{LoraPlan, ModelPlan, NamedTokenizer, ReportPlan, ServePlan, TokenizerPlan, TrafficPlan};
 use tacho_sim::Server;
 
 use super::dataset;
 use crate::args::serve::ServeArgs;
-use crate::commands::sim::hub_cache;
+use crate::commands::sim::hub;
 
 /// How long requests may go on after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(3);
@@ -27,8 +27,11 @@ pub(super) fn of(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result
         tokenizer: match &args.target.tokenizer {
             _ if args.target.skip_tokenizer_init => TokenizerPlan::Skipped,
             None if simulator.is_some() => TokenizerPlan::Builtin,
-            named => TokenizerPlan::Named(named.clone(), hub_cache()),
+            named => {
+                TokenizerPlan::Named(NamedTokenizer { name: named.clone(), revision: None, mode: args.target.mode() })
+            }
         },
+        hub: hub(),
         workload: dataset::workload(args)?,
         lora: args
             .target

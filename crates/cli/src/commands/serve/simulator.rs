@@ -10,7 +10,7 @@ pub(super) fn start(args: &ServeArgs) -> anyhow::Result<Option<Server>> {
     if !args.own.sim {
         return Ok(None);
     }
-    let tokenizer = tokenizer(args.target.tokenizer.as_deref())?;
+    let tokenizer = tokenizer(args.target.tokenizer.as_deref(), args.target.mode())?;
     let mut spec = SimSpec::new(profile(args.own.sim_profile.as_deref())?, tokenizer);
     if let Some(model) = &args.target.model {
         spec.model.clone_from(model);

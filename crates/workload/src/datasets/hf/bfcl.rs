@@ -72,13 +72,23 @@ pub(super) fn sample(
     Ok(Sampled { requests, notices })
 }
 
+/// The categories that are asked for.
+pub(super) fn categories(spec: &HfSpec) -> impl Iterator<Item = &str> {
+    let names = spec.bfcl_categories.as_deref().filter(|names| !names.is_empty()).unwrap_or(CATEGORIES);
+    names.split(',').map(str::trim).filter(|category| !category.is_empty())
+}
+
+/// The file of a category.
+pub(super) fn file_name(category: &str) -> String {
+    format!("BFCL_v3_{category}.json")
+}
+
 /// The rows of the categories in turns.
 fn rows(spec: &HfSpec) -> Result<Vec<Dict>, Error> {
     let folder = dataset_folder(&spec.path, &spec.cache)?;
-    let names = spec.bfcl_categories.as_deref().filter(|names| !names.is_empty()).unwrap_or(CATEGORIES);
     let mut categories = Vec::new();
-    for category in names.split(',').map(str::trim).filter(|category| !category.is_empty()) {
-        let file = folder.join(format!("BFCL_v3_{category}.json"));
+    for category in self::categories(spec) {
+        let file = folder.join(file_name(category));
         if !file.is_file() {
             return Err(Error::BfclCategory { category: category.to_owned(), path: spec.path.clone() });
         }

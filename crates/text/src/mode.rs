@@ -1,0 +1,36 @@
+//! Which of a folder's files make the tokenizer, under vLLM's names.
+
+/// How a tokenizer is loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TokenizerMode {
+    /// Mistral's own files where the folder is of Mistral's form, otherwise Hugging Face's.
+    #[default]
+    Auto,
+    /// Hugging Face's files.
+    Hf,
+    /// Mistral's own files.
+    Mistral,
+    /// Hugging Face's files for a model whose chats are rendered by code, not by a template.
+    CodedChat,
+}
+
+/// Every name and what it stands for. What the last ones change happens in the server alone.
+const NAMES: [(&str, TokenizerMode); 10] = [
+    ("auto", TokenizerMode::Auto),
+    ("hf", TokenizerMode::Hf),
+    ("mistral", TokenizerMode::Mistral),
+    ("deepseek_v32", TokenizerMode::CodedChat),
+    ("deepseek_v4", TokenizerMode::CodedChat),
+    ("deepseek_v41", TokenizerMode::CodedChat),
+    ("inkling", TokenizerMode::CodedChat),
+    ("slow", TokenizerMode::Hf),
+    ("cohere", TokenizerMode::Hf),
+    ("kimi_k3", TokenizerMode::Hf),
+];
+
+impl TokenizerMode {
+    /// The mode of a name, if there is one.
+    pub fn parse(name: &str) -> Option<Self> {
+        NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
+    }
+}

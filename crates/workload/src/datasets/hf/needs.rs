@@ -1,0 +1,22 @@
+//! Which files of a dataset's repository its loader reads.
+
+use super::loader::Loader;
+use super::{HfSpec, asr, bfcl};
+use crate::hub::Needed;
+
+impl HfSpec {
+    /// The files to have before rows are read; none where the settings cannot be honoured, which sampling then says.
+    pub(crate) fn needed(&self) -> Option<Needed> {
+        let loader = Loader::choose(self).ok()?;
+        let name = self.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&self.path);
+        match loader {
+            Loader::Bfcl => Some(Needed::Named(bfcl::categories(self).map(bfcl::file_name).collect())),
+            // Its rows name sounds that lie beside them.
+            Loader::Asr if name == asr::WITHOUT_STREAM => Some(Needed::Everything),
+            _ => {
+                let split = self.split.as_deref().filter(|split| !split.is_empty()).or(loader.split())?;
+                Some(Needed::Split { subset: loader.subset(self).map(str::to_owned), split: split.to_owned() })
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The Hugging Face Hub: ids to local folders. Downloads what is missing into the cache that the Python library keeps,
+//! in its layout, so that either finds what the other has fetched.
+
+mod error;
+mod fetch;
+mod settings;
+mod store;
+mod tokenizer_files;
+mod wire;
+
+use std::path::{Path, PathBuf};
+
+use tacho_core::{EventSink, RunEvent};
+
+pub use error::HubError;
+pub use settings::Hub;
+
+use crate::sources::layout::{Wanted, choose};
+use crate::spec::WorkloadSpec;
+use store::Store;
+
+/// What a repository holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A model with its tokenizer.
+    Model,
+    /// Rows.
+    Dataset,
+}
+
+/// A repository at a revision.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Repo<'r> {
+    kind: Kind,
+    id: &'r str,
+    revision: &'r str,
+}
+
+/// Which files of a dataset a loader reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Needed {
+    /// Those that hold a split's rows, and the card that says which they are.
+    Split {
+        /// The configuration, if one is named.
+        subset: Option<String>,
+        /// The split.
+        split: String,
+    },
+    /// Those of these names, as far as they are there.
+    Named(Vec<String>),
+    /// All of them.
+    Everything,
+}
+
+impl Hub {
+    /// The folder of a tokenizer: a local path, or the model's files in the cache, fetched if need be.
+    ///
+    /// # Errors
+    /// When it is neither a path nor an id, when the Hub refuses, or when it cannot be reached and the cache has nothing.
+    pub fn tokenizer(&self, name: &str, revision: Option<&str>, sink: &dyn EventSink) -> Result<PathBuf, HubError> {
+        if Path::new(name).exists() {
+            return Ok(PathBuf::from(name));
+        }
+        let repo = Repo { kind: Kind::Model, id: name, revision: revision.unwrap_or(MAIN) };
+        let folder = self.folder(&repo, sink, &|_, names| Ok(tokenizer_files::of(names)))?;
+        if tokenizer_files::any_vocabulary(&folder) {
+            Ok(folder)
+        } else {
+            Err(HubError::NoTokenizer { id: name.to_owned() })
+        }
+    }
+
+    /// Puts into the cache what a workload reads from the Hub; does nothing where it reads local files.
+    ///
+    /// # Errors
+    /// As for a tokenizer.
+    pub fn fetch(&self, spec: &WorkloadSpec, sink: &dyn EventSink) -> Result<(), HubError> {
+        let WorkloadSpec::Hf(spec) = spec else { return Ok(()) };
+        let Some(needed) = spec.needed().filter(|_| !Path::new(&spec.path).exists()) else { return Ok(()) };
+        let repo = Repo { kind: Kind::Dataset, id: &spec.path, revision: MAIN };
+        self.folder(&repo, sink, &|card, names| dataset_files(&needed, Path::new(&spec.path), card, names)).map(|_| ())
+    }
+
+    /// A repository's folder in the cache, with the files in it that are chosen from the listing.
+    fn folder(&self, repo: &Repo<'_>, sink: &dyn EventSink, files: &Chooser<'_>) -> Result<PathBuf, HubError> {
+        if !is_id(repo.id) {
+            return Err(HubError::NeitherPathNorId { name: repo.id.to_owned(), what: repo.kind.noun() });
+        }
+        let store = Store::new(&self.cache, repo);
+        if self.offline {
+            return store
+                .cached()
+                .ok_or_else(|| HubError::Offline { id: repo.id.to_owned(), looked_for: store.reference() });
+        }
+        match self.download(repo, &store, sink, files) {
+            Err(error) if error.may_use_cache() => match store.cached() {
+                Some(folder) => {
+                    sink.event(RunEvent::Warning(format!("{}; using what the cache has of it", one_line(&error))));
+                    Ok(folder)
+                }
+                None => Err(error),
+            },
+            done => done,
+        }
+    }
+}
+
+/// The branch that an id stands for.
+const MAIN: &str = "main";
+
+/// Names files to fetch. Asked with the card's text (empty for models) and all names of the repository.
+type Chooser<'c> = dyn Fn(&str, &[String]) -> Result<Vec<String>, HubError> + 'c;
+
+fn dataset_files(needed: &Needed, place: &Path, card: &str, names: &[String]) -> Result<Vec<String>, HubError> {
+    let mut files = match needed {
+        Needed::Everything => names.to_vec(),
+        Needed::Named(wanted) => names.iter().filter(|name| wanted.contains(name)).cloned().collect(),
+        Needed::Split { subset, split } => {
+            let wanted = Wanted { subset: subset.as_deref(), split };
+            choose(place, card, names, &wanted).map_err(|reason| HubError::Layout { source: Box::new(reason) })?
+        }
+    };
+    files.extend(names.iter().find(|name| *name == CARD && !files.contains(name)).cloned());
+    Ok(files)
+}
+
+/// The card of a dataset.
+const CARD: &str = "README.md";
+
+impl Kind {
+    /// In addresses of the interface, and in names of folders.
+    fn plural(self) -> &'static str {
+        match self {
+            Kind::Model => "models",
+            Kind::Dataset => "datasets",
+        }
+    }
+
+    fn noun(self) -> &'static str {
+        match self {
+            Kind::Model => "tokenizer",
+            Kind::Dataset => "dataset",
+        }
+    }
+}
+
+/// Whether this can be an id: a name, or an owner and a name.
+fn is_id(name: &str) -> bool {
+    let part = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with(['.', '-'])
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'))
+    };
+    name.split('/').count() <= 2 && name.split('/').all(part)
+}
+
+fn one_line(error: &HubError) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    format!("{error}{}", cause.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_one_or_two_plain_names() {
+        assert!(is_id("gpt2") && is_id("meta-llama/Llama-3.1-8B") && is_id("a/b_c.d"));
+        for name in ["", "/models/x", "./x", "../x", "a/b/c", "a//b", "a b", "a/", "-x", "org/.hidden"] {
+            assert!(!is_id(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn files_of_a_split_come_with_the_card() {
+        let place = Path::new("org/data");
+        let names: Vec<String> =
+            ["README.md", "data/train-0.parquet", "data/test-0.parquet", "big.bin"].map(str::to_owned).into();
+        let split = Needed::Split { subset: None, split: "test".to_owned() };
+        assert_eq!(dataset_files(&split, place, "", &names).unwrap(), ["data/test-0.parquet", "README.md"]);
+        let named = Needed::Named(vec!["big.bin".to_owned(), "none.json".to_owned()]);
+        assert_eq!(dataset_files(&named, place, "", &names).unwrap(), ["big.bin", "README.md"]);
+        assert_eq!(dataset_files(&Needed::Everything, place, "", &names).unwrap(), names);
+        let missing = Needed::Split { subset: None, split: "validation".to_owned() };
+        assert!(matches!(dataset_files(&missing, place, "", &names), Err(HubError::Layout { .. })));
+    }
+}

@@ -1,0 +1,248 @@
+//! The Hub's interface over HTTP: a repository's listing, a file's metadata, a file's bytes. The token goes to the Hub's
+//! own address alone, wherever it redirects to.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use ureq::http::{HeaderMap, Response, Uri};
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::{Agent, Body};
+
+use super::store::safe_name;
+use super::{Hub, HubError, Repo};
+
+/// How long to wait for a connection, and for an answer to begin.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The slowest download that is not taken for dead, in bytes per second.
+const SLOWEST: u64 = 50_000;
+/// Redirects that are followed.
+const REDIRECTS: usize = 5;
+/// The longest listing.
+const LISTING: u64 = 256 << 20;
+
+/// Speaks to the Hub.
+pub(super) struct Wire<'h> {
+    hub: &'h Hub,
+    agent: Agent,
+}
+
+/// What a repository holds at a revision.
+pub(super) struct Listing {
+    /// The commit.
+    pub(super) commit: String,
+    /// All files.
+    pub(super) files: Vec<String>,
+}
+
+/// What there is to know before a file is fetched.
+pub(super) struct Meta {
+    /// Names its content.
+    pub(super) etag: String,
+    /// Its bytes, if told.
+    pub(super) size: Option<u64>,
+    /// Where it comes from.
+    url: String,
+}
+
+impl<'h> Wire<'h> {
+    /// With the machine's certificates and proxies.
+    pub(super) fn new(hub: &'h Hub) -> Self {
+        let found = rustls_native_certs::load_native_certs();
+        let certificates: Vec<Certificate<'static>> =
+            found.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
+        let tls = TlsConfig::builder()
+            .provider(TlsProvider::Rustls)
+            .root_certs(RootCerts::new_with_certs(&certificates))
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .build();
+        let config = Agent::config_builder()
+            .tls_config(tls)
+            .user_agent(concat!("tacho/", env!("CARGO_PKG_VERSION")))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .timeout_connect(Some(PATIENCE))
+            .timeout_recv_response(Some(PATIENCE))
+            .build();
+        Wire { hub, agent: config.into() }
+    }
+
+    /// The files of a repository.
+    pub(super) fn listing(&self, repo: &Repo<'_>) -> Result<Listing, HubError> {
+        let Hub { endpoint, .. } = self.hub;
+        let url =
+            format!("{endpoint}/api/{}/{}/revision/{}", repo.kind.plural(), repo.id, encoded(repo.revision, false));
+        let (mut response, _) = self.follow(repo, &url, None, Method::Get)?;
+        self.check(repo, repo.id, response.status().as_u16(), response.headers())?;
+        let text = response.body_mut().with_config().limit(LISTING).read_to_string();
+        let text = text.map_err(|source| self.unreachable(repo, source))?;
+        let odd = |reason| HubError::NotAHub { url: url.clone(), reason };
+        let value: Value = serde_json::from_str(&text).map_err(|_| odd("no JSON"))?;
+        let commit =
+            value["sha"].as_str().filter(|sha| sha.len() >= 7 && sha.bytes().all(|b| b.is_ascii_alphanumeric()));
+        let commit = commit.ok_or_else(|| odd("no commit"))?.to_owned();
+        let files = value["siblings"].as_array().ok_or_else(|| odd("no list of files"))?.iter();
+        let files = files.filter_map(|file| file["rfilename"].as_str()).filter(|name| safe_name(name));
+        Ok(Listing { commit, files: files.map(str::to_owned).collect() })
+    }
+
+    /// What to know about a file of a commit.
+    pub(super) fn meta(&self, repo: &Repo<'_>, commit: &str, file: &str) -> Result<Meta, HubError> {
+        let prefix = if repo.kind == super::Kind::Dataset { "datasets/" } else { "" };
+        let path = format!("{prefix}{}/resolve/{commit}/{}", repo.id, encoded(file, true));
+        let url = format!("{}/{path}", self.hub.endpoint);
+        let (response, url) = self.follow(repo, &url, None, Method::Head)?;
+        let status = response.status().as_u16();
+        let headers = response.headers();
+        if !response.status().is_redirection() {
+            self.check(repo, file, status, headers)?;
+        }
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let odd = |reason| HubError::NotAHub { url: url.clone(), reason };
+        text("x-repo-commit").ok_or_else(|| odd("no X-Repo-Commit"))?;
+        let etag = text("x-linked-etag").or_else(|| text("etag")).ok_or_else(|| odd("no ETag"))?;
+        let etag = etag.strip_prefix("W/").unwrap_or(etag).trim_matches('"').to_owned();
+        if !safe_name(&etag) || etag.contains('/') || etag.starts_with('.') {
+            return Err(odd("an ETag that is no name"));
+        }
+        let own = text("content-length").filter(|_| !response.status().is_redirection());
+        let size = text("x-linked-size").or(own).and_then(|size| size.parse().ok());
+        let url = text("location").map_or_else(|| url.clone(), |location| joined(&url, location));
+        Ok(Meta { etag, size, url })
+    }
+
+    /// The bytes of a file from some point on. `false` when the server begins at the start all the same.
+    pub(super) fn body(&self, repo: &Repo<'_>, meta: &Meta, from: u64) -> Result<(bool, impl Read), HubError> {
+        let (response, url) = self.follow(repo, &meta.url, Some((from, meta.size)), Method::Get)?;
+        let status = response.status().as_u16();
+        if !(200..300).contains(&status) {
+            return Err(HubError::Status { what: without_query(&url).to_owned(), status });
+        }
+        Ok((status == 206, response.into_body().into_reader()))
+    }
+
+    /// Asks, and asks again where it is sent to. A file's metadata stands in the redirect to where its bytes are.
+    fn follow(
+        &self,
+        repo: &Repo<'_>,
+        url: &str,
+        range: Option<(u64, Option<u64>)>,
+        method: Method,
+    ) -> Result<(Response<Body>, String), HubError> {
+        let mut url = url.to_owned();
+        for _ in 0..=REDIRECTS {
+            let response = self.ask(&url, range, method).map_err(|source| self.unreachable(repo, source))?;
+            let location = response.headers().get("location").and_then(|value| value.to_str().ok());
+            let Some(next) = location.filter(|_| response.status().is_redirection()) else {
+                return Ok((response, url));
+            };
+            let next = joined(&url, next);
+            let told = response.headers().contains_key("x-linked-etag") || !self.is_hub(&next);
+            if method == Method::Head && told {
+                return Ok((response, url));
+            }
+            url = next;
+        }
+        Err(HubError::NotAHub { url, reason: "too many redirects" })
+    }
+
+    fn ask(&self, url: &str, range: Option<(u64, Option<u64>)>, method: Method) -> Result<Response<Body>, ureq::Error> {
+        let mut request = match method {
+            Method::Get => self.agent.get(url),
+            Method::Head => self.agent.head(url),
+        };
+        // The real size is wanted, and bytes that can be continued.
+        request = request.header("accept-encoding", "identity");
+        if let Some(token) = self.hub.token.as_ref().filter(|_| self.is_hub(url)) {
+            request = request.header("authorization", token.bearer());
+        }
+        if let Some((from, size)) = range {
+            if from > 0 {
+                request = request.header("range", format!("bytes={from}-"));
+            }
+            let rest = Duration::from_secs(size.unwrap_or(0).saturating_sub(from) / SLOWEST);
+            request = request.config().timeout_recv_body(size.map(|_| PATIENCE * 3 + rest)).build();
+        }
+        request.call()
+    }
+
+    /// Whether an address is the Hub's own, where the token may go.
+    fn is_hub(&self, url: &str) -> bool {
+        let place = |url: &str| {
+            let uri: Uri = url.parse().ok()?;
+            Some((uri.scheme_str()?.to_owned(), uri.authority()?.as_str().to_ascii_lowercase()))
+        };
+        place(url).is_some_and(|there| Some(there) == place(&self.hub.endpoint))
+    }
+
+    fn check(&self, repo: &Repo<'_>, what: &str, status: u16, headers: &HeaderMap) -> Result<(), HubError> {
+        let id = repo.id.to_owned();
+        let code = headers.get("x-error-code").and_then(|value| value.to_str().ok());
+        let missing = || HubError::NotFound {
+            kind: if repo.kind == super::Kind::Dataset { "dataset" } else { "model" },
+            id: id.clone(),
+            revision: repo.revision.to_owned(),
+        };
+        match (status, code) {
+            (200..300, _) => Ok(()),
+            (404, _) | (_, Some("RepoNotFound")) if self.hub.token.is_some() || status == 404 => Err(missing()),
+            (401 | 403, _) if self.hub.token.is_none() => Err(HubError::NeedsToken { id, status }),
+            (401 | 403, _) => {
+                let section = if repo.kind == super::Kind::Dataset { "datasets/" } else { "" };
+                let page = format!("{}/{section}{id}", self.hub.endpoint);
+                Err(HubError::Refused { id, page, status })
+            }
+            _ => Err(HubError::Status { what: what.to_owned(), status }),
+        }
+    }
+
+    fn unreachable(&self, repo: &Repo<'_>, source: ureq::Error) -> HubError {
+        HubError::Unreachable { id: repo.id.to_owned(), endpoint: self.hub.endpoint.clone(), source: Box::new(source) }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Method {
+    Get,
+    Head,
+}
+
+/// Everything but plain characters as `%XX`; slashes stay where they part folders.
+fn encoded(text: &str, keep_slashes: bool) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || (keep_slashes && byte == b'/');
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+/// Where a redirect leads.
+fn joined(url: &str, location: &str) -> String {
+    if location.contains("://") {
+        return location.to_owned();
+    }
+    let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
+    let host = rest.split('/').next().unwrap_or_default();
+    match location.strip_prefix("//") {
+        Some(elsewhere) => format!("{scheme}://{elsewhere}"),
+        None => format!("{scheme}://{host}/{}", location.trim_start_matches('/')),
+    }
+}
+
+/// Signed addresses hold secrets behind the question mark.
+fn without_query(url: &str) -> &str {
+    url.split('?').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_encoded_and_joined() {
+        assert_eq!(encoded("refs/pr/1", false), "refs%2Fpr%2F1");
+        assert_eq!(encoded("data/a b#é.json", true), "data/a%20b%23%C3%A9.json");
+        assert_eq!(joined("http://h:1/a/b", "/c/d"), "http://h:1/c/d");
+        assert_eq!(joined("http://h:1/a", "https://cdn/x?y"), "https://cdn/x?y");
+        assert_eq!(joined("https://h/a", "//cdn/x"), "https://cdn/x");
+        assert_eq!(without_query("https://cdn/x?sig=1"), "https://cdn/x");
+    }
+}
