@@ -3,6 +3,7 @@
 use tacho_core::json::{Dict, Value, dumps, parse};
 
 use super::Caller;
+use crate::endpoint::Headers;
 
 /// Speaks to `/tokenize` and `/detokenize`.
 #[derive(Debug)]
@@ -11,12 +12,14 @@ pub struct TokenizeServer<'a> {
     pub caller: &'a Caller,
     /// The model to name.
     pub model: &'a str,
+    /// Whether the user's headers go along, which a server behind a gateway needs and upstream forgets.
+    pub signed: bool,
 }
 
 impl TokenizeServer<'_> {
     fn post(&self, path: &str, body: Dict) -> Option<Value> {
         let body = dumps(&Value::Dict(body));
-        let mut headers = self.caller.user_headers();
+        let mut headers = if self.signed { self.caller.user_headers() } else { Headers::default() };
         headers.set_default("Content-Type", "application/json");
         let response = self.caller.post(path, headers, body.as_bytes()).ok()?;
         (response.status == 200).then(|| parse(&String::from_utf8_lossy(&response.body)).ok()).flatten()

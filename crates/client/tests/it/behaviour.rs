@@ -169,7 +169,7 @@ fn the_servers_tokenizer_is_asked_both_ways() {
         })
     });
     let caller = caller(&server, "");
-    let tokenizer = TokenizeServer { caller: &caller, model: "m" };
+    let tokenizer = TokenizeServer { caller: &caller, model: "m", signed: true };
     let tokens = tokenizer.tokenize("abc").unwrap();
     assert_eq!(tokens, [97, 98, 99]);
     assert_eq!(tokenizer.detokenize(&tokens[..2]).unwrap(), "ab");

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tacho_client::control::{Caller, TokenizeServer};
+use tacho_client::control::TokenizeServer;
 use tacho_core::{EventSink, Request, RunEvent};
 use tacho_workload::align::{Alignment, needs_alignment, plan, probe, prompt, replace_prompt};
 
@@ -10,8 +10,7 @@ use tacho_workload::align::{Alignment, needs_alignment, plan, probe, prompt, rep
 const WIDTH: usize = 64;
 
 /// Checks the first prompt with the server and, where it counts otherwise, every prompt.
-pub(super) fn with_server(caller: &Caller, model: &str, requests: &mut [Request], sink: &dyn EventSink) {
-    let server = TokenizeServer { caller, model };
+pub(super) fn with_server(server: &TokenizeServer<'_>, requests: &mut [Request], sink: &dyn EventSink) {
     let Some(text) = probe(requests) else { return };
     let Some(tokens) = server.tokenize(text) else {
         sink.event(RunEvent::Status("WARNING: /tokenize unavailable, skipping alignment.".into()));
@@ -21,7 +20,7 @@ pub(super) fn with_server(caller: &Caller, model: &str, requests: &mut [Request]
         let (theirs, ours) = (tokens.len(), requests[0].prompt_len);
         let line = format!("WARNING: tokenizer mismatch (server={theirs}, expected={ours}), re-aligning prompts.");
         sink.event(RunEvent::Status(line));
-        align_all(&server, requests);
+        align_all(server, requests);
     }
 }
 

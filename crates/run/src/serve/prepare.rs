@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tacho_client::control::{Caller, first_model};
+use tacho_client::Rules;
+use tacho_client::control::{Caller, TokenizeServer, first_model};
 use tacho_core::{Counters, EventSink, Request, RunEvent};
 use tacho_loadgen::{ScheduleSpec, Timeline};
 use tacho_pyrand::Globals;
@@ -74,7 +75,11 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     }
     let aligns = matches!(plan.workload, WorkloadPlan::Sample { align: true, .. });
     if aligns && contact == Contact::Server {
-        align::with_server(&caller, &model_name, &mut requests, sink);
+        let server = match plan.endpoint.rules {
+            Rules::Standard => TokenizeServer { caller: &caller, model: &model_name, signed: true },
+            Rules::Vllm => TokenizeServer { caller: &caller, model: &model_id, signed: false },
+        };
+        align::with_server(&server, &mut requests, sink);
     }
     if let (Some(lora), WorkloadPlan::Sample { .. }) = (&plan.lora, &plan.workload) {
         lora::assign(lora, &mut requests, &mut globals.py);
