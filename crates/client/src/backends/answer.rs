@@ -12,6 +12,10 @@ use super::trt_llm::TrtLlmDecoder;
 use super::whole::WholeDecoder;
 use super::{BackendKind, Expected, Flow, Rules, StreamDecoder, Task};
 
+/// Bytes kept of a body that is no stream of events.
+const START: usize = 400;
+const TOO_LONG: &str = "a message is longer than any real one";
+
 /// Reads one answer's body. Any way of cutting it into pieces gives the same result.
 #[derive(Debug)]
 pub struct AnswerDecoder {
@@ -28,10 +32,6 @@ struct Foreign {
     mime: String,
     start: Vec<u8>,
 }
-
-const TOO_LONG: &str = "a message is longer than any real one";
-/// Bytes of such a body that are kept.
-const START: usize = 400;
 
 #[derive(Debug)]
 enum Intake {

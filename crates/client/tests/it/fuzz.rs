@@ -120,6 +120,9 @@ fn recorded_bodies() -> Vec<Vec<u8>> {
     bodies.filter(|body: &Vec<u8>| !body.is_empty() && body.len() < 4000).collect()
 }
 
+/// Bytes that mean something to a reader of events or of JSON.
+const MARKS: &[u8] = b"{}[]\",:\\\n\r\0 0e-";
+
 /// A small generator: the point is the number of bodies, not how they are drawn.
 struct Dice(u64);
 
@@ -141,7 +144,7 @@ impl Dice {
                 0 if start < body.len() => body[start] = self.roll(256) as u8,
                 1 => drop(body.drain(start..end)),
                 2 => drop(body.splice(start..start, body[start..end].to_vec())),
-                3 => body.insert(start, b"{}[]\",:\\\n\r\0 0e-"[self.roll(16)]),
+                3 => body.insert(start, MARKS[self.roll(MARKS.len())]),
                 4 => {
                     let other = &bodies[self.roll(bodies.len())];
                     let from = self.roll(other.len());

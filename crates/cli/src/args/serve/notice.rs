@@ -1,6 +1,7 @@
 //! Flags that were given and change nothing: vLLM is silent about them, and so would a wrong conclusion be.
 
 use tacho_client::BackendKind;
+use tacho_core::json::Value;
 
 use super::ServeArgs;
 
@@ -39,7 +40,9 @@ impl ServeArgs {
         let saved = self.report.save_result || self.report.append_result;
         let pooling = self.is_pooling();
         let tls = target.base_url.as_deref().is_some_and(|url| url.starts_with("https"));
-        let whole = pooling || target.backend == BackendKind::DeepSpeedMii;
+        let stream = self.content.extra_body.as_ref().and_then(|body| body.get("stream"));
+        let unstreamed = matches!(stream, Some(Value::Bool(false)));
+        let whole = pooling || unstreamed || target.backend == BackendKind::DeepSpeedMii;
         let cases = [
             (pooling && !self.content.sampling().is_empty(), "a sampling flag", "no text is generated"),
             (pooling && self.report.goodput.is_some(), "--goodput", "it is defined for generated text only"),
