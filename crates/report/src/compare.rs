@@ -1,7 +1,10 @@
 //! `tacho compare`: results beside each other. Tables of values and ratios per load level, the largest level within
 //! latency limits, and for each number whether the difference is real.
 
+mod book;
 mod join;
+mod limits;
+mod names;
 mod page;
 mod side;
 mod verdicts;
@@ -34,6 +37,10 @@ pub struct CompareSpec {
     pub tpot: (f64, f64),
     /// How sure verdicts shall be.
     pub confidence: Confidence,
+    /// Whether tables name the test behind each value.
+    pub debug: bool,
+    /// Whether pages have charts.
+    pub plots: bool,
     /// The numbers to judge; all that both sides have without it.
     pub keys: Option<Vec<String>>,
 }

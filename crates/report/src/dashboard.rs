@@ -287,6 +287,6 @@ mod tests {
         assert_eq!(rows[3].get("Mean warm startup (s)"), Some(&Value::Null), "NaN is not valid JSON");
         assert_eq!(rows[2].get("P99"), Some(&Value::Float(9.5)));
         // A second report does not read the first.
-        assert_eq!(Dashboard::read(folder.path()).unwrap(), dashboard);
+        assert_eq!(Dashboard::read(folder.path()).unwrap().rows(), dashboard.rows());
     }
 }

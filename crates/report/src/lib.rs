@@ -17,6 +17,7 @@ pub mod pytorch;
 pub mod results;
 pub mod style;
 pub mod sweep_table;
+pub mod workbook;
 
 pub use error::Error;
 pub use live::{Live, Progress};

@@ -9,8 +9,8 @@ use super::error::{ArgError, Refusal, UsageError};
 use super::flag::{Flag, Group, Kind, Origin, Preset, Table};
 use super::grammar::Values;
 
-use Kind::{Float, Help, Int, Repeated, Rest, Str};
-use Preset::Unset;
+use Kind::{Float, Help, Int, Repeated, Rest, Str, Switch, TriState};
+use Preset::{Off, Unset};
 
 static INPUT: Group = Group { title: "input options", vllm_title: "input options", about: "What is compared." };
 static LIMITS: Group =
@@ -45,7 +45,11 @@ static FLAGS: &[Flag] = &[
     row(&["-h", "--help"], Help, "TOPIC", Unset, &INPUT, "Show this help. --help=all explains every option."),
     row(&["FILE"], Rest, "FILE [FILE ...]", Unset, &INPUT,
         "Results, the first one is the base. Files of vLLM or tacho, benchmark_results.json tables, or folders of them."),
-    row(&["--file", "-f"], Repeated, "FILE", Unset, &INPUT, "More results, after those above."),
+    row(&["--file", "-f"], Repeated, "FILE", Unset, &INPUT,
+        "More results, after those above. Given alone it does what vLLM's script does: perf_comparison.html, a page \
+         per group and the workbook are written too."),
+    row(&["--base"], Int, "N", Preset::Int(1), &INPUT, "Which of the results is the base of ratios and verdicts."),
+    row(&["--debug"], Switch, "", Off, &INPUT, "Name the test behind each value in the tables."),
     row(&["--metrics"], Str, "KEYS", Unset, &INPUT,
         "Numbers to judge, with commas between, such as p99_ttft_ms,output_throughput. All that both sides have \
          without it."),
@@ -58,7 +62,11 @@ static FLAGS: &[Flag] = &[
     row(&["--tpot-max-ms"], Float, "MS", Preset::Float(100.0), &LIMITS, "Largest time per output token."),
     row(&["--ttft-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "How far TTFT may pass its limit."),
     row(&["--tpot-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "How far TPOT may pass its limit."),
-    row(&["--html"], Str, "FILE", Unset, &OUTPUT, "Write a page with tables and charts. It needs no network."),
+    row(&["--html"], Str, "FILE", Unset, &OUTPUT,
+        "Write a page with tables and charts. It needs no network. With several groups each gets a page beside it too."),
+    row(&["--plot", "--no-plot"], TriState, "", Unset, &OUTPUT, "Draw charts in the pages, or do not; on by default."),
+    row(&["--excel-out"], Str, "FILE", Unset, &OUTPUT,
+        "Write a workbook with a sheet per group. VLLM_COMPARE_DISABLE_EXCEL=1 leaves it out."),
     row(&["--markdown"], Str, "FILE", Unset, &OUTPUT, "Write what is printed to a file too."),
     row(&["--csv-out-dir"], Str, "DIR", Unset, &OUTPUT, "Write each table as CSV into this folder."),
 ];
@@ -68,7 +76,10 @@ static FLAGS: &[Flag] = &[
 pub(crate) struct CompareArgs {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) spec: CompareSpec,
+    /// Whether only vLLM's own flag named the files: the script's files are expected then.
+    pub(crate) as_script: bool,
     pub(crate) html: Option<PathBuf>,
+    pub(crate) excel_out: Option<PathBuf>,
     pub(crate) markdown: Option<PathBuf>,
     pub(crate) csv_out_dir: Option<PathBuf>,
 }
@@ -76,10 +87,19 @@ pub(crate) struct CompareArgs {
 impl CompareArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let words = [v.list("FILE"), v.list("--file")].into_iter().flatten().flatten();
-        let files: Vec<PathBuf> = words.map(PathBuf::from).collect();
+        let mut files: Vec<PathBuf> = words.map(PathBuf::from).collect();
         if files.is_empty() {
             return Err(missing(&TABLE, "FILE"));
         }
+        let base = v.int("--base");
+        let out_of_range = || Refusal::OutOfRange {
+            flag: "--base",
+            value: base.to_string(),
+            allowed: "the number of one of the results",
+        };
+        let at = usize::try_from(base - 1).ok().filter(|at| *at < files.len()).ok_or_else(out_of_range)?;
+        files[..=at].rotate_right(1);
+        let as_script = v.list("FILE").is_none_or(|words| words.is_empty());
         let keys = v.maybe_text("--metrics").map(|keys| keys.split(',').map(|key| key.trim().to_owned()).collect());
         let latency = if v.text("--latency").contains("median") { Latency::Median } else { Latency::P99 };
         let spec = CompareSpec {
@@ -88,13 +108,17 @@ impl CompareArgs {
             ttft: (v.float("--ttft-max-ms"), v.float("--ttft-slack-pct")),
             tpot: (v.float("--tpot-max-ms"), v.float("--tpot-slack-pct")),
             confidence: confidence(v)?,
+            debug: v.switch("--debug"),
+            plots: v.tri_state("--plot").unwrap_or(true),
             keys,
         };
         let path = |name| v.maybe_text(name).map(PathBuf::from);
         Ok(CompareArgs {
             files,
             spec,
-            html: path("--html"),
+            html: path("--html").or_else(|| as_script.then(|| "perf_comparison.html".into())),
+            excel_out: path("--excel-out").or_else(|| as_script.then(|| "perf_comparison.xlsx".into())),
+            as_script,
             markdown: path("--markdown"),
             csv_out_dir: path("--csv-out-dir"),
         })

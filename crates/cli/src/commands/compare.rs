@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use tacho_report::compare::{Comparison, load, verdicts};
+use tacho_core::json::dumps_indented;
+use tacho_report::compare::{Comparison, Side, load, verdicts};
 use tacho_report::json::write_whole;
 use tacho_report::style::harmless_line;
 
@@ -31,8 +32,26 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     if let Some(path) = &args.markdown {
         write(path, &text)?;
     }
+    if args.as_script && args.files.len() == 1 && sides.len() > 1 {
+        save_splits(&sides)?;
+    }
     if let Some(path) = &args.html {
         write(path, &comparison.html(&verdicts, &args.spec))?;
+        if args.as_script || comparison.groups.len() > 1 {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            for group in &comparison.groups {
+                let name = format!("{stem}_{}.html", group.page_name());
+                write(&path.with_file_name(name), &comparison.group_html(group, &args.spec))?;
+            }
+        }
+    }
+    let no_excel = std::env::var("VLLM_COMPARE_DISABLE_EXCEL").is_ok_and(|text| text == "1");
+    if let Some(path) = args.excel_out.as_ref().filter(|_| !no_excel) {
+        let first = &args.files[0];
+        let folder = if first.is_dir() { first.as_path() } else { first.parent().unwrap_or(Path::new(".")) };
+        let environment = folder.join("vllm_env.txt");
+        comparison.write_workbook(path, std::fs::read_to_string(environment).ok().as_deref())?;
+        writeln!(io::stdout(), "Wrote Excel: {}", path.display())?;
     }
     if let Some(folder) = &args.csv_out_dir {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
@@ -42,6 +61,18 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
         writeln!(io::stdout(), "Wrote CSVs under: {}", folder.display())?;
     }
     Ok(Exit::Done)
+}
+
+/// The parts of a single table as files of their own, as vLLM's script leaves them.
+fn save_splits(sides: &[Side]) -> anyhow::Result<()> {
+    for side in sides {
+        let folder = Path::new("splits").join(&side.label);
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        let path = folder.join("benchmark_results.json");
+        write(&path, &dumps_indented(&side.rows_json(), 2))?;
+        writeln!(io::stdout(), "Saved: {}", path.display())?;
+    }
+    Ok(())
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {

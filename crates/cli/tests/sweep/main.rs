@@ -154,6 +154,50 @@ fn killed_sweep_resumes_to_the_same_result() {
 }
 
 #[test]
+fn a_killed_search_resumes_to_the_same_answers() {
+    let prepared = || {
+        let place = Place::new();
+        // A server whose latency is its load in milliseconds.
+        place.script(
+            "stub",
+            "#!/bin/sh\nfor word; do case \"$before\" in --request-rate) r=$word;; --result-dir) d=$word;; \
+             --result-filename) f=$word;; esac; before=$word; done\nsleep 0.02\n\
+             echo \"{\\\"request_throughput\\\": 20.0, \\\"p99_ttft_ms\\\": $r.0}\" > \"$d/$f\"\n",
+        );
+        place.write("sla.json", r#"[{"p99_ttft_ms": "<=13"}, {"p99_ttft_ms": "<6"}]"#);
+        place
+    };
+    let command = |place: &Place, resume: bool| {
+        let serve = format!("tacho sim --port {}", place.port);
+        let words = ["sweep", "serve_sla", "--serve-cmd", &serve, "--bench-cmd", "./stub", "--sla-params", "sla.json"];
+        let mut command = place.command(&words);
+        command.args(["-e", "exp", "--num-runs", "1"]).args(resume.then_some("--resume"));
+        command
+    };
+    let whole = prepared();
+    let began = Instant::now();
+    assert!(command(&whole, false).output().unwrap().status.success());
+    let length = began.elapsed();
+    let broken = prepared();
+    for step in 1..=10_u32 {
+        let resume = broken.path("results/exp").exists();
+        let mut child = command(&broken, resume).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(length * step / 14);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let output = command(&broken, true).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let files = |place: &Place| {
+        let mut tree = place.tree("results/exp");
+        tree.retain(|(name, _)| name.ends_with("run=0.json") || name.contains("SLA--") || name == "summary.csv");
+        let answers = fs::read_to_string(place.path("results/exp/sla_summary.json")).unwrap();
+        (tree, answers)
+    };
+    assert_eq!(files(&broken), files(&whole));
+}
+
+#[test]
 fn a_killed_sweep_leaves_no_server_behind() {
     let place = Place::new();
     let serve = format!("./fakevllm serve --port {}", place.port);

@@ -69,6 +69,41 @@ fn all_kinds_of_tests_run_on_the_simulator() {
 }
 
 #[test]
+fn tables_are_compared_as_vllms_script_does() {
+    let place = Place::new();
+    let row = |test: &str, tensor: u8, level: u8, latency: f64| {
+        format!(
+            r##"{{"Test name": "{test}", "Model": "org/<b>m", "Input Len": 128, "Output Len": 64, "TP Size": {tensor},
+                "# of max concurrency.": {level}, "Output Tput (tok/s)": {level}00.0, "P99 TTFT (ms)": {latency},
+                "P99": 1.5}}"##
+        )
+    };
+    let rows = [row("serving_a", 1, 2, 10.0), row("serving_b", 2, 2, 5.0), row("latency_c", 1, 1, 1.0)];
+    place.write("r/benchmark_results.json", &format!("[{}]", rows.join(",")));
+    place.write("r/vllm_env.txt", "====\nSystem Info\n====\nOS: Linux\n");
+    let output = place.run(&["compare", "-f", "r/benchmark_results.json", "--debug", "--csv-out-dir", "csv"]);
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(printed.contains("Saved: splits/tp1_pp1/benchmark_results.json\n"), "{printed}");
+    assert!(printed.contains("Wrote Excel: perf_comparison.xlsx\n"), "{printed}");
+    assert!(printed.contains("| tp1_pp1_name |") && printed.contains("| serving_a    |"), "{printed}");
+    assert_eq!(&fs::read(place.path("perf_comparison.xlsx")).unwrap()[..4], b"PK\x03\x04");
+    let page = fs::read_to_string(place.path("perf_comparison_org-<b>m_128_64.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("org/&lt;b&gt;m") && !page.contains("<b>m"), "{page}");
+    let csv = fs::read_to_string(place.path("csv/_b_m_128x64__P99_TTFT__ms_.csv")).unwrap();
+    let expected = "Model,Input Len,Output Len,# of max concurrency.,tp1_pp1_name,tp1_pp1,tp2_pp1_name,tp2_pp1,\
+                    Ratio 1 vs 2\norg/<b>m,128,64,2,serving_a,10.0,serving_b,5.0,2.0\n";
+    assert_eq!(csv, expected);
+    let other =
+        place.run(&["compare", "splits/tp1_pp1/benchmark_results.json", "r/benchmark_results.json", "--base", "3"]);
+    assert!(String::from_utf8(other.stderr).unwrap().contains("--base 3 is out of range"));
+    let plain = ["compare", "-f", "r/benchmark_results.json", "--no-plot", "--html", "p.html"];
+    let quiet = place.command(&plain).env("VLLM_COMPARE_DISABLE_EXCEL", "1").output().unwrap();
+    assert!(!String::from_utf8(quiet.stdout).unwrap().contains("Excel"));
+    assert!(!fs::read_to_string(place.path("p.html")).unwrap().contains("<svg"));
+}
+
+#[test]
 fn levels_are_refined_within_limits() {
     let place = prepared();
     // A server whose latency is its load in milliseconds.

@@ -2,6 +2,8 @@
 
 use tacho_core::json::{Dict, Value};
 
+use super::limits::summary;
+use super::names::safe;
 use super::side::{Row, Side};
 use super::{CompareSpec, Latency};
 use crate::Error;
@@ -90,19 +92,25 @@ impl Comparison {
     /// File names and texts of all tables as CSV.
     pub fn csv(&self) -> Vec<(String, String)> {
         let mut files = Vec::new();
-        for group in &self.groups {
-            let values: Vec<&str> = group.about.iter().map(|(_, value)| value.as_str()).collect();
+        for (group, sheet) in self.groups.iter().zip(self.sheet_names()) {
             for metric in &group.metrics {
-                files.push((safe(&format!("{}__{}", values.join("_"), metric.metric)), metric.table.csv()));
+                files.push((safe(&format!("{sheet}__{}", metric.metric)), group.with_about(&metric.table).csv()));
             }
-            let name = format!("{}__Valid_Max_Concurrency_Summary", values.join("_"));
-            files.push((safe(&name), group.summary.csv()));
+            files.push((safe(&format!("{sheet}__Valid_Max_Concurrency_Summary")), group.summary.csv()));
         }
         files
     }
 }
 
 impl Group {
+    /// A table with columns that say what it is about.
+    fn with_about(&self, table: &Table) -> Table {
+        let headings = self.about.iter().map(|(key, _)| key.clone()).chain(table.headings.clone());
+        let values = || self.about.iter().map(|(_, value)| Value::from(value.as_str()));
+        let rows = table.rows.iter().map(|cells| values().chain(cells.clone()).collect());
+        Table { headings: headings.collect(), rows: rows.collect() }
+    }
+
     /// What it is about, in one line.
     pub fn heading(&self) -> String {
         if self.about.is_empty() {
@@ -120,13 +128,6 @@ pub(super) fn named(metric: &str) -> &str {
         "Median" => "Median TPOT (ms)",
         other => other,
     }
-}
-
-fn safe(name: &str) -> String {
-    let clean = |character: char| {
-        if character.is_ascii_alphanumeric() || "._-".contains(character) { character } else { '_' }
-    };
-    name.chars().map(clean).take(176).collect::<String>() + ".csv"
 }
 
 fn has(side: &Side, key: &str) -> bool {
@@ -151,11 +152,24 @@ fn level_column(sides: &[Side], wanted: &str) -> Result<String, Error> {
         names.extend(CONCURRENCY);
         names.push("qps");
     }
-    let found = names.into_iter().find(|name| sides.iter().all(|side| has(side, name)));
-    found.map(str::to_owned).ok_or_else(|| Error::Key {
+    let found = names.into_iter().find(|name| sides.iter().all(|side| has(side, name))).map(str::to_owned);
+    found.or_else(|| other_concurrency(sides, wanted)).ok_or_else(|| Error::Key {
         label: sides.iter().map(|side| side.label.as_str()).collect::<Vec<_>>().join(", "),
         problem: tacho_metrics::Error::Missing { key: wanted.to_owned() },
     })
+}
+
+/// A column of whole numbers that is called something with concurrency and takes several values.
+fn other_concurrency(sides: &[Side], wanted: &str) -> Option<String> {
+    let columns = sides.first()?.rows.first()?.cells.iter().map(|(key, _)| key);
+    let fits = |key: &&str| {
+        let values = || sides.iter().flat_map(|side| &side.rows).map(|row| number(&row.cells, key));
+        let first = values().next().flatten();
+        key.to_lowercase().contains("concurr")
+            && values().all(|value| value.is_some_and(|value| value.fract() == 0.0))
+            && values().any(|value| value != first)
+    };
+    columns.filter(|_| CONCURRENCY.contains(&wanted)).find(fits).map(str::to_owned)
 }
 
 fn cell(cells: &Dict, key: &str) -> String {
@@ -185,8 +199,10 @@ fn group(sides: &[Side], spec: &CompareSpec, x: &str, keys: &[&str], about: Vec<
             side.rows.iter().filter(belongs).collect()
         })
         .collect();
-    let metrics: Vec<MetricTable> =
-        [THROUGHPUT, ttft, tpot].into_iter().map(|metric| metric_table(sides, &members, metric, x, keys)).collect();
+    let metrics: Vec<MetricTable> = [THROUGHPUT, ttft, tpot]
+        .into_iter()
+        .map(|metric| metric_table(sides, &members, metric, x, keys, spec.debug))
+        .collect();
     let summary = summary(sides, spec, x, &metrics);
     Group { about, metrics, summary }
 }
@@ -194,7 +210,14 @@ fn group(sides: &[Side], spec: &CompareSpec, x: &str, keys: &[&str], about: Vec<
 /// The level of a row and what else tells it apart.
 type Level = (f64, Vec<String>);
 
-fn metric_table(sides: &[Side], members: &[Vec<&Row>], metric: &str, x: &str, keys: &[&str]) -> MetricTable {
+fn metric_table(
+    sides: &[Side],
+    members: &[Vec<&Row>],
+    metric: &str,
+    x: &str,
+    keys: &[&str],
+    debug: bool,
+) -> MetricTable {
     let level = |row: &Row| -> Option<Level> {
         Some((number(&row.cells, x)?, keys.iter().map(|key| cell(&row.cells, key)).collect()))
     };
@@ -213,9 +236,14 @@ fn metric_table(sides: &[Side], members: &[Vec<&Row>], metric: &str, x: &str, ke
         let same: Vec<f64> = values[side].iter().filter(|(other, _)| other == level).map(|(_, value)| *value).collect();
         (!same.is_empty()).then(|| tacho_metrics::statistics::mean(&same))
     };
+    let name_at = |side: usize, wanted: &Level| {
+        let row = members[side].iter().find(|row| level(row).as_ref() == Some(wanted));
+        row.and_then(|row| row.cells.get("Test name").cloned()).unwrap_or(Value::Null)
+    };
     let mut headings: Vec<String> = vec![x.to_owned()];
     headings.extend(keys.iter().map(|key| (*key).to_owned()));
     for (side, name) in sides.iter().enumerate() {
+        headings.extend(debug.then(|| format!("{}_name", name.label)));
         headings.push(name.label.clone());
         if side > 0 {
             headings.push(format!("Ratio 1 vs {}", side + 1));
@@ -227,6 +255,7 @@ fn metric_table(sides: &[Side], members: &[Vec<&Row>], metric: &str, x: &str, ke
         let base = at(0, level);
         for side in 0..sides.len() {
             let value = at(side, level);
+            row.extend(debug.then(|| name_at(side, level)));
             row.push(Value::from(value));
             if side > 0 {
                 row.push(Value::from(ratio(metric, base, value)));
@@ -248,55 +277,8 @@ fn ratio(metric: &str, base: Option<f64>, value: Option<f64>) -> Option<f64> {
 }
 
 /// A number without a fraction as a whole one.
-fn whole(number: f64) -> Value {
+pub(super) fn whole(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < 1e15 { Value::Int(number as i64) } else { Value::Float(number) }
-}
-
-fn summary(sides: &[Side], spec: &CompareSpec, x: &str, metrics: &[MetricTable]) -> Table {
-    let bound = |name: &str, (limit, slack): (f64, f64)| {
-        let most = limit * (1.0 + slack / 100.0);
-        format!("Max {x} ({name} ≤ {}–{} ms (+{}%))", significant(limit), significant(most), significant(slack))
-    };
-    let headings = vec![
-        "Configuration".into(),
-        bound("TTFT", spec.ttft),
-        bound("TPOT", spec.tpot),
-        format!("Max {x} (Both)"),
-        "Output Tput @ Both (tok/s)".into(),
-        "TTFT @ Both (ms)".into(),
-        "TPOT @ Both (ms)".into(),
-    ];
-    let rows = sides.iter().enumerate().map(|(side, name)| {
-        let points = |at: usize| metrics[at].points[side].as_slice();
-        let most = |(limit, slack): (f64, f64)| limit * (1.0 + slack / 100.0);
-        let largest = |at: usize, limit: f64| {
-            points(at).iter().filter(|(_, value)| *value <= limit).map(|(level, _)| *level).reduce(f64::max)
-        };
-        let value =
-            |at: usize, level: f64| points(at).iter().find(|(other, _)| *other == level).map(|(_, value)| *value);
-        let passes = |level: f64| {
-            value(1, level).is_some_and(|value| value <= most(spec.ttft))
-                && value(2, level).is_some_and(|value| value <= most(spec.tpot))
-        };
-        let both = points(1).iter().map(|(level, _)| *level).filter(|&level| passes(level)).reduce(f64::max);
-        let gap = both.is_some_and(|both| points(1).iter().any(|(level, _)| *level < both && !passes(*level)));
-        let shown = match both {
-            Some(level) if gap => Value::from(format!("{} (a smaller level fails)", significant(level))),
-            level => level.map_or(Value::Null, whole),
-        };
-        let at_both = |at: usize| Value::from(both.and_then(|level| value(at, level)));
-        let level = |level: Option<f64>| level.map_or(Value::Null, whole);
-        vec![
-            Value::from(name.label.as_str()),
-            level(largest(1, most(spec.ttft))),
-            level(largest(2, most(spec.tpot))),
-            shown,
-            at_both(0),
-            at_both(1),
-            at_both(2),
-        ]
-    });
-    Table { headings, rows: rows.collect() }
 }
 
 #[cfg(test)]
@@ -326,6 +308,8 @@ mod tests {
             ttft: (3000.0, 5.0),
             tpot: (100.0, 5.0),
             confidence: Confidence::NinetyFive,
+            debug: false,
+            plots: true,
             keys: None,
         }
     }
@@ -353,7 +337,16 @@ mod tests {
         assert_eq!(cells(0), [24.0, 64.0, 24.0, 2400.0]);
         assert_eq!(cells(1), [64.0, 128.0, 64.0, 9600.0]);
         assert_eq!(group.summary.headings[1], "Max # of max concurrency. (TTFT ≤ 3000–3150 ms (+5%))");
-        assert!(comparison.csv()[0].0.starts_with("m_a_b_128__Output_Tput__tok_s_"));
+        assert_eq!(comparison.csv()[0].0, "a_b_128x__Output_Tput__tok_s_.csv");
+        assert!(
+            comparison.csv()[0]
+                .1
+                .starts_with("Model,Input Len,# of max concurrency.,a,b,Ratio 1 vs 2\n\"m/a,b\",128,12,")
+        );
+        assert_eq!(group.page_name(), "m-a_b_128");
+        let debug = Comparison::new(&sides, &CompareSpec { debug: true, ..spec() }).unwrap();
+        let headings = &debug.groups[0].metrics[0].table.headings;
+        assert_eq!(headings[1..4], ["a_name", "a", "b_name"]);
     }
 
     #[test]

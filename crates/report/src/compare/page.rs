@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use tacho_core::json::Value;
 
-use super::join::{Comparison, MetricTable, named};
+use super::join::{Comparison, Group, MetricTable, named};
 use super::{CompareSpec, Verdicts};
 use crate::html::{escape, page};
 use crate::markdown::{Table, plain};
@@ -23,22 +23,34 @@ impl Comparison {
             put(&mut body, &html_table(&table, |row, at| verdict_class(&table, row, at)));
         }
         for group in &self.groups {
-            put(&mut body, &format!("<h2>{}</h2>\n", escape(&group.heading())));
-            for metric in &group.metrics {
-                let title = escape(named(&metric.metric));
-                if metric.table.rows.is_empty() {
-                    put(&mut body, &format!("<p>{title}: missing for this group</p>\n"));
-                    continue;
-                }
-                put(&mut body, &format!("<h3>{title}</h3>\n<div class=\"pair\">\n"));
-                put(&mut body, &html_table(&metric.table, |row, at| self.value_class(metric, spec, row, at)));
-                put(&mut body, &svg(&self.chart(metric, spec)));
-                body.push_str("</div>\n");
-            }
-            body.push_str("<h3>Valid Max Concurrency Summary</h3>\n");
-            put(&mut body, &html_table(&group.summary, |_, at| if at == 3 { "good" } else { "" }));
+            put(&mut body, &self.section(group, spec));
         }
         page(&format!("Comparison: {}", self.labels.join(", ")), &body)
+    }
+
+    /// The page of one group alone.
+    pub fn group_html(&self, group: &Group, spec: &CompareSpec) -> String {
+        page(&format!("Comparison: {}", self.labels.join(", ")), &self.section(group, spec))
+    }
+
+    fn section(&self, group: &Group, spec: &CompareSpec) -> String {
+        let mut body = format!("<h2>{}</h2>\n", escape(&group.heading()));
+        for metric in &group.metrics {
+            let title = escape(named(&metric.metric));
+            if metric.table.rows.is_empty() {
+                put(&mut body, &format!("<p>{title}: missing for this group</p>\n"));
+                continue;
+            }
+            put(&mut body, &format!("<h3>{title}</h3>\n<div class=\"pair\">\n"));
+            put(&mut body, &html_table(&metric.table, |row, at| self.value_class(metric, spec, row, at)));
+            if spec.plots {
+                put(&mut body, &svg(&self.chart(metric, spec)));
+            }
+            body.push_str("</div>\n");
+        }
+        body.push_str("<h3>Valid Max Concurrency Summary</h3>\n");
+        put(&mut body, &html_table(&group.summary, |_, at| if at == 3 { "good" } else { "" }));
+        body
     }
 
     fn limit(metric: &MetricTable, spec: &CompareSpec) -> Option<(f64, f64)> {
@@ -89,7 +101,7 @@ impl Comparison {
         }
         let panel = Panel {
             title: vec![format!("{} vs {}", named(&metric.metric), self.x)],
-            x: AxisSpec::over(self.x.as_str(), ScaleKind::Linear, all().map(|point| point.0)),
+            x: AxisSpec::over(self.x.as_str(), level_scale(all().map(|point| point.0)), all().map(|point| point.0)),
             y: AxisSpec::linear(named(&metric.metric), 0.0, top * 1.08),
             grid: Grid::Both,
             series,
@@ -100,6 +112,12 @@ impl Comparison {
         draw_legend(&mut scene, (416.0, 28.0), &entries);
         scene
     }
+}
+
+/// Levels that were doubled again and again would crowd at the left end of a linear axis.
+fn level_scale(levels: impl Iterator<Item = f64>) -> ScaleKind {
+    let (low, high) = levels.fold((f64::INFINITY, 0.0_f64), |(low, high), level| (low.min(level), high.max(level)));
+    if low > 0.0 && high.is_finite() && high / low >= 20.0 { ScaleKind::Log } else { ScaleKind::Linear }
 }
 
 fn verdict_class(table: &Table, row: usize, at: usize) -> &'static str {

@@ -32,6 +32,13 @@ impl Side {
     }
 }
 
+impl Side {
+    /// Its rows as a table that comparisons read.
+    pub fn rows_json(&self) -> Value {
+        Value::List(self.rows.iter().map(|row| Value::Dict(row.cells.clone())).collect())
+    }
+}
+
 /// Reads each path as a side. A single table of several parallel sizes becomes one side per size.
 pub fn load(paths: &[PathBuf]) -> Result<Vec<Side>, Error> {
     let mut sides = Vec::new();

@@ -1,7 +1,7 @@
 "use strict";
 (async () => {
   const COLORS = ["#636EFA", "#109618", "#FF7F0E", "#D62728"];
-  const LEFT = 104, RIGHT = 44, TOP = 10, BOTTOM = 46, BUDGET = 1500000;
+  const LEFT = 104, TOP = 10, BOTTOM = 46, BUDGET = 1500000;
   const facts = JSON.parse(document.getElementById("facts").textContent);
   const rows = facts.counts.length, unit = facts.unit;
 
@@ -62,7 +62,9 @@
     return sign + pad(Math.floor(ms / 3600000), 2) + ":" + pad(Math.floor(ms / 60000) % 60, 2) + ":" +
       pad(Math.floor(ms / 1000) % 60, 2) + "." + pad(ms % 1000, 3);
   };
-  const area = () => ({ w: Math.max(1, canvas.clientWidth - LEFT - RIGHT), h: Math.max(1, canvas.clientHeight - TOP - BOTTOM) });
+  // The legend has the right margin to itself, so that it never lies on requests, unless there is no room for that.
+  const right = () => (canvas.clientWidth > 640 ? legend.offsetWidth + 24 : 44);
+  const area = () => ({ w: Math.max(1, canvas.clientWidth - LEFT - right()), h: Math.max(1, canvas.clientHeight - TOP - BOTTOM) });
   const packedColor = COLORS.map((c) => 0xff000000 | (parseInt(c.slice(5, 7), 16) << 16) | (parseInt(c.slice(3, 5), 16) << 8) | parseInt(c.slice(1, 3), 16));
 
   // The first segment of row r that ends after a number of units.

@@ -170,6 +170,8 @@ impl Pair<'_> {
                 }
             }
         };
+        // A search taken up again knows its levels in another order; what it leaves must be the same.
+        levels.sort_by_key(|level| level.tried.level);
         self.conclude(session, target, &levels, answer, answers)
     }
 

@@ -104,8 +104,8 @@ impl Figure {
                 ys.extend(edges.iter().flat_map(|edge| [edge.1, edge.2]));
             }
         }
-        let x = AxisSpec::over(spec.x.as_str(), spec.scale_x, values(&spec.x).into_iter());
-        let y = AxisSpec::over(spec.y.as_str(), spec.scale_y, ys.into_iter());
+        let x = AxisSpec::over(with_unit(&spec.x), spec.scale_x, values(&spec.x).into_iter());
+        let y = AxisSpec::over(with_unit(&spec.y), spec.scale_y, ys.into_iter());
         Ok(Some(self.drawn(spec, &looks, panels, &x, &y)))
     }
 
@@ -172,6 +172,17 @@ impl Figure {
         }
         Ok(kept)
     }
+}
+
+/// The variable with its unit, where the name does not say it.
+fn with_unit(key: &str) -> String {
+    let unit = match key {
+        "request_throughput" | "request_goodput" | "request_rate" => "req/s",
+        "output_throughput" | "total_token_throughput" | "max_output_tokens_per_s" => "tok/s",
+        "duration" => "s",
+        _ => return key.to_owned(),
+    };
+    format!("{key} ({unit})")
 }
 
 #[cfg(test)]
