@@ -95,6 +95,7 @@ pub(super) fn python(
         defaults.set("enable_prefix_caching", false);
     }
     Ok(PythonSpec {
+        launcher: Vec::new(),
         python: find_python(worker.python.as_deref(), &variable).map_err(tacho_run::Error::from)?,
         worker: worker.worker_script.as_ref().map_or(WorkerSource::Embedded, |path| WorkerSource::File(path.into())),
         engine: kind,
@@ -108,6 +109,28 @@ pub(super) fn python(
         log: log_tap(),
         stop: stop.clone(),
     })
+}
+
+/// Puts an engine under Nsight Systems, as vLLM's documentation does it: one capture for each start and stop of the
+/// profiler.
+pub(super) fn under_nsys(spec: &mut PythonSpec, report: &str, engine: &EngineArgs) {
+    let settings = [
+        "nsys",
+        "profile",
+        "--trace-fork-before-exec=true",
+        "--cuda-graph-trace=node",
+        "--capture-range=cudaProfilerApi",
+        "--capture-range-end",
+        "repeat",
+        "--force-overwrite=true",
+        "--output",
+        report,
+    ];
+    spec.launcher = settings.map(str::to_owned).to_vec();
+    spec.environment.push(("VLLM_WORKER_MULTIPROC_METHOD".to_owned(), "spawn".to_owned()));
+    if !engine.given.contains(&"--profiler-config") {
+        spec.words.extend(["--profiler-config".to_owned(), r#"{"profiler": "cuda"}"#.to_owned()]);
+    }
 }
 
 /// What engines without vLLM's parser read.

@@ -9,10 +9,10 @@ pub enum EngineError {
     #[error("no Python was found: give --python FILE, activate a virtual environment, or put python3 on the PATH")]
     NoPython,
     /// The worker could not be started.
-    #[error("cannot start the engine's Python, {}: check --python", python.display())]
+    #[error("cannot start the engine's Python, {}: check --python, and that --nsys finds its program", program.display())]
     Start {
-        /// The interpreter.
-        python: PathBuf,
+        /// The interpreter, or what starts it.
+        program: PathBuf,
         /// What the system said.
         #[source]
         source: std::io::Error,

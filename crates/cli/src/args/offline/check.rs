@@ -37,6 +37,11 @@ fn worker(args: &WorkerArgs, sim: bool) -> Result<(), Refusal> {
     }
 }
 
+/// Nsight Systems captures what the profiler marks, and nothing else.
+pub(super) fn nsys(report: Option<&str>, profile: bool) -> Result<(), Refusal> {
+    if report.is_some() && !profile { Err(Refusal::Alone { flag: "--nsys", other: "--profile" }) } else { Ok(()) }
+}
+
 /// The checks of the commands that have no backends.
 pub(super) fn engine(engine: &EngineArgs, own: &WorkerArgs, sim: bool, command: &'static str) -> Result<(), ArgError> {
     if sim {
@@ -95,6 +100,7 @@ pub(super) fn throughput(args: &ThroughputArgs) -> Result<(), Refusal> {
         return Err(Refusal::TokenizerMode { mode: mode.clone() });
     }
     worker(&args.worker, backend == Backend::Sim)?;
+    nsys(args.nsys.as_deref(), args.profile)?;
     seed(args.engine.seed)
 }
 

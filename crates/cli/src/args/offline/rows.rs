@@ -101,6 +101,16 @@ pub(crate) const WORKER_ROWS: &[Flag] = &[
     own(&["--quiet"], Switch, "", Off, "Print results and errors only."),
 ];
 
+/// For the commands that have `--profile`.
+pub(crate) const NSYS: Flag = own(
+    &["--nsys"],
+    Str,
+    "FILE",
+    Unset,
+    "Run the engine under Nsight Systems, which captures what --profile marks and writes FILE.nsys-rep. Sets the \
+     profiler to cuda unless --profiler-config is given.",
+);
+
 /// Selects the simulated engine where there is no `--backend`.
 pub(crate) const SIM: Flag = own(
     &["--sim"],
