@@ -88,6 +88,9 @@ fn save(
         let mut namespace = namespace(&args.values, "throughput", engine_args);
         namespace.set("tokenizer", args.engine.tokenizer_name());
         namespace.set("dataset_name", args.effective_dataset());
+        if matches!(args.backend, Backend::Hf | Backend::Mii) && args.engine.tokenizer_mode == "auto" {
+            namespace.set("tokenizer_mode", "hf");
+        }
         let records = report::throughput_records(record, &namespace, path);
         report::save_records(&names::side_path(path, "pytorch.json"), records)?;
     }

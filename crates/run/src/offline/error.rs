@@ -9,10 +9,19 @@ pub enum EngineError {
     #[error("no Python was found: give --python FILE, activate a virtual environment, or put python3 on the PATH")]
     NoPython,
     /// The worker could not be started.
-    #[error("cannot start the engine's Python, {}: check --python, and that --nsys finds its program", program.display())]
+    #[error("cannot start the engine's Python, {}: check --python", python.display())]
     Start {
-        /// The interpreter, or what starts it.
-        program: PathBuf,
+        /// The interpreter.
+        python: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The profiler that starts the worker is not there.
+    #[error("cannot start {program}, under which the engine is to run: install it, or put it on the PATH")]
+    Launch {
+        /// Its name.
+        program: String,
         /// What the system said.
         #[source]
         source: std::io::Error,

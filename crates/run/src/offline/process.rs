@@ -47,7 +47,10 @@ impl Process {
     /// Starts `python script` in a process group of its own.
     pub(super) fn start(spec: &PythonSpec, script: &Path) -> Result<Self, EngineError> {
         let program = spec.launcher.first().map_or(spec.python.as_path(), Path::new);
-        let failed = |source| EngineError::Start { program: program.to_owned(), source };
+        let failed = |source| match spec.launcher.first() {
+            Some(program) => EngineError::Launch { program: program.clone(), source },
+            None => EngineError::Start { python: spec.python.clone(), source },
+        };
         let mut command = Command::new(program);
         if let [_, arguments @ ..] = spec.launcher.as_slice() {
             command.args(arguments).arg(&spec.python);

@@ -13,8 +13,7 @@ fn refuse_if(holds: bool, refusal: OfflineRefusal) -> Result<(), Refusal> {
 
 /// A number that must not be below `least`.
 pub(super) fn at_least(flag: &'static str, value: i64, least: i64) -> Result<(), Refusal> {
-    let allowed = if least == 0 { "0 or more" } else { "1 or more" };
-    if value >= least { Ok(()) } else { Err(Refusal::OutOfRange { flag, value: value.to_string(), allowed }) }
+    refuse_if(value < least, OfflineRefusal::TooFew { flag, value, least })
 }
 
 fn seed(seed: i64) -> Result<(), Refusal> {
