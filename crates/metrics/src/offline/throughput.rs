@@ -40,7 +40,7 @@ impl ThroughputRecord {
     /// How well a rate is known, from the rates of the runs. `amount` is what each run gives.
     pub fn rate_interval(&self, amount: u64) -> Option<Interval> {
         let rates: Vec<f64> = self.times.iter().map(|seconds| amount as f64 / seconds).collect();
-        Interval::of(&rates).map(|interval| Interval { low: interval.low.max(0.0), ..interval })
+        Interval::of_amounts(&rates)
     }
 
     /// Requests per second.

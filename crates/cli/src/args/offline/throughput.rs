@@ -82,7 +82,7 @@ const FIRST: &[Flag] = &[
     vllm(&["--dataset-path"], Str, "PATH", Unset, &DATASET, "File or Hub id of the dataset."),
     vllm(&["--no-oversample"], Switch, "", Off, &DATASET, "Do not repeat samples to reach --num-prompts."),
     vllm(&["--enable-multimodal-chat"], Switch, "", Off, &DATASET, "Make prompts chat messages."),
-    vllm(&["--custom-output-len"], Int, "TOKENS", Unset, &DATASET, "Tokens to generate for custom_audio, custom and custom_image. Without it each row's own."),
+    vllm(&["--custom-output-len"], Int, "TOKENS", Unset, &DATASET, "Tokens to generate for custom_audio and custom, else each row's own; and for custom_image, else 256."),
     vllm(&["--input-len"], Int, "TOKENS", Unset, &DATASET,
         "Tokens of a random prompt, where no --random-* length is given."),
     vllm(&["--output-len"], Int, "TOKENS", Unset, &DATASET,
