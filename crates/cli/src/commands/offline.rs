@@ -106,7 +106,7 @@ pub(super) fn python(
         mm_stats: false,
         environment: Vec::new(),
         timeout: worker.worker_timeout.map(Duration::from_secs_f64),
-        log: log_tap(),
+        log: log_tap(worker.engine_log.as_deref())?,
         stop: stop.clone(),
     })
 }
@@ -145,11 +145,18 @@ fn settings(engine: &EngineArgs) -> Dict {
     settings
 }
 
-/// The engine's log goes to stderr as it comes.
-fn log_tap() -> LogTap {
-    Arc::new(|bytes| {
-        let _ = std::io::stderr().write_all(bytes);
-    })
+/// The engine's log goes to stderr, or into a file, as it comes.
+fn log_tap(file: Option<&str>) -> anyhow::Result<LogTap> {
+    let Some(path) = file else {
+        return Ok(Arc::new(|bytes| {
+            let _ = std::io::stderr().write_all(bytes);
+        }));
+    };
+    let file = std::fs::File::create(path).with_context(|| format!("cannot write --engine-log {path}"))?;
+    Ok(Arc::new(move |bytes| {
+        // A full disk must not end a measurement; the last lines are kept for messages all the same.
+        let _ = (&file).write_all(bytes);
+    }))
 }
 
 /// Prints a report.

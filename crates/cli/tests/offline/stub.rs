@@ -245,6 +245,19 @@ fn what_an_engine_prints_never_gets_into_the_protocol() {
 }
 
 #[test]
+fn the_log_goes_into_a_file_where_one_is_named() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let words = ["latency", "--num-iters", "1", "--num-iters-warmup", "0", "--engine-log", "engine.log"];
+    let output = run(folder.path(), "kill-generate", &words);
+    let error = text(&output.stderr);
+    assert!(error.starts_with("error: ") && error.contains("its last words:\n  about to fall"), "{error}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("engine.log")).unwrap(), "about to fall\n");
+}
+
+#[test]
 fn an_engine_that_hangs_is_killed_with_its_children() {
     if !has_python() {
         return;

@@ -95,6 +95,7 @@ pub(crate) const WORKER_ROWS: &[Flag] = &[
         "Worker to run instead of the built-in one. It speaks the protocol of docs/guides/offline.md."),
     own(&["--worker-timeout"], Float, "SEC", Unset,
         "Longest time one step of the engine (start, warm-up, run) may take. After it the engine is killed."),
+    own(&["--engine-log"], Str, "FILE", Unset, "Write the engine's log to a file instead of standard error."),
     own(&["--decode-bench"], Switch, "", Off,
         "Measure decoding alone. Starts the engine with the DecodeBenchConnector, which makes up the prompts' KV cache."),
     own(&["--sim-profile"], Str, "NAME", Unset, "Speed of the simulated engine, such as h100-8b or tiny."),
