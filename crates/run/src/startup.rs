@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use tacho_core::json::Dict;
 use tacho_core::{Counters, EventSink, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, Phase, Start, StartupRecord};
@@ -50,6 +51,7 @@ pub fn run(
         engine: plan.engine.clone(),
         cold: Vec::new(),
         warm: Vec::new(),
+        arguments: Dict::new(),
         failures: Vec::new(),
     };
     say("Measuring cold startup time...\n");
@@ -100,11 +102,8 @@ impl Run<'_> {
         self.sink.event(RunEvent::Started { what, total: count, counters: counters.clone() });
         let (mut done, mut last, mut ended) = (Vec::new(), None, None);
         for _ in 0..count {
-            let started = if self.stop.draining() {
-                Err(EngineError::Stopped.into())
-            } else {
-                start(phase, self.maker, &mut record.engine)
-            };
+            let started =
+                if self.stop.draining() { Err(EngineError::Stopped.into()) } else { start(phase, self.maker, record) };
             match started {
                 Ok(one) => done.push(one),
                 Err(error @ Error::Engine(EngineError::Stopped)) => {
@@ -146,7 +145,7 @@ fn is_hopeless(error: &Error) -> bool {
     )
 }
 
-fn start(phase: Phase, maker: &dyn EngineMaker, note: &mut EngineNote) -> Result<Start, Error> {
+fn start(phase: Phase, maker: &dyn EngineMaker, record: &mut StartupRecord) -> Result<Start, Error> {
     let folder = |prefix: &str| {
         tempfile::Builder::new().prefix(prefix).tempdir().map_err(|source| Error::CacheFolder { source })
     };
@@ -163,15 +162,15 @@ fn start(phase: Phase, maker: &dyn EngineMaker, note: &mut EngineNote) -> Result
     }
     let began = Instant::now();
     let mut engine = maker.make(phase, environment);
-    engine.parse()?;
+    record.arguments = engine.parse()?;
     let loaded = engine.load()?;
-    let wall = if note.simulated.is_some() {
+    let wall = if record.engine.simulated.is_some() {
         loaded.import_seconds + loaded.load_seconds
     } else {
         began.elapsed().as_secs_f64()
     };
     engine.close()?;
-    note.versions = loaded.versions;
+    record.engine.versions = loaded.versions;
     Ok(Start {
         startup: loaded.load_seconds,
         compilation: loaded.compilation_seconds,

@@ -30,6 +30,7 @@ impl ArgError {
         match self {
             ArgError::Usage { .. } => 2,
             ArgError::Config(error) => error.exit_code(),
+            ArgError::Refused(Refusal::Offline(super::offline::OfflineRefusal::TooFew { .. })) => 2,
             ArgError::Refused(_) => 1,
         }
     }

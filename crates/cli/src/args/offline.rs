@@ -61,6 +61,7 @@ pub(crate) struct WorkerArgs {
     pub(crate) worker_script: Option<String>,
     /// Seconds.
     pub(crate) worker_timeout: Option<f64>,
+    pub(crate) engine_log: Option<String>,
     pub(crate) decode_bench: bool,
     pub(crate) sim_profile: Option<String>,
     pub(crate) quiet: bool,
@@ -106,6 +107,7 @@ impl From<&Values> for WorkerArgs {
             python: v.maybe_text("--python"),
             worker_script: v.maybe_text("--worker-script"),
             worker_timeout: v.maybe_float("--worker-timeout"),
+            engine_log: v.maybe_text("--engine-log"),
             decode_bench: v.switch("--decode-bench"),
             sim_profile: v.maybe_text("--sim-profile"),
             quiet: v.switch("--quiet"),

@@ -28,7 +28,8 @@ pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
         LatencyOutcome::Measured(measured) => *measured,
         LatencyOutcome::Profiled(folder) => {
             engine.close().map_err(tacho_run::Error::from)?;
-            let place = folder.unwrap_or_else(|| "where --profiler-config says".to_owned());
+            let place = args.nsys.as_ref().map(|report| format!("{report}.nsys-rep")).or(folder);
+            let place = place.unwrap_or_else(|| "where --profiler-config says".to_owned());
             offline::print(&format!("Profile: {place}"))?;
             return Ok(Exit::Done);
         }
@@ -56,7 +57,11 @@ fn engine(args: &LatencyArgs, stop: &StopSignal) -> anyhow::Result<Box<dyn Offli
     let mut defaults = Dict::new();
     // The same prompts come again and again: a cache would answer them.
     defaults.set("enable_prefix_caching", false);
-    Ok(Box::new(PythonEngine::new(offline::python("vllm", &args.engine, &args.worker, defaults, stop)?)))
+    let mut spec = offline::python("vllm", &args.engine, &args.worker, defaults, stop)?;
+    if let Some(report) = &args.nsys {
+        offline::under_nsys(&mut spec, report, &args.engine);
+    }
+    Ok(Box::new(PythonEngine::new(spec)))
 }
 
 fn plan(args: &LatencyArgs) -> anyhow::Result<LatencyPlan> {

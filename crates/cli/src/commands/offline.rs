@@ -99,6 +99,7 @@ pub(super) fn python(
         defaults.set("enable_prefix_caching", false);
     }
     Ok(PythonSpec {
+        launcher: Vec::new(),
         python: find_python(worker.python.as_deref(), &variable).map_err(tacho_run::Error::from)?,
         worker: worker.worker_script.as_ref().map_or(WorkerSource::Embedded, |path| WorkerSource::File(path.into())),
         engine: kind,
@@ -109,9 +110,31 @@ pub(super) fn python(
         mm_stats: false,
         environment: Vec::new(),
         timeout: worker.worker_timeout.map(Duration::from_secs_f64),
-        log: log_tap(),
+        log: log_tap(worker.engine_log.as_deref())?,
         stop: stop.clone(),
     })
+}
+
+/// Puts an engine under Nsight Systems, as vLLM's documentation does it: one capture for each start and stop of the
+/// profiler.
+pub(super) fn under_nsys(spec: &mut PythonSpec, report: &str, engine: &EngineArgs) {
+    let settings = [
+        "nsys",
+        "profile",
+        "--trace-fork-before-exec=true",
+        "--cuda-graph-trace=node",
+        "--capture-range=cudaProfilerApi",
+        "--capture-range-end",
+        "repeat",
+        "--force-overwrite=true",
+        "--output",
+        report,
+    ];
+    spec.launcher = settings.map(str::to_owned).to_vec();
+    spec.environment.push(("VLLM_WORKER_MULTIPROC_METHOD".to_owned(), "spawn".to_owned()));
+    if !engine.given.contains(&"--profiler-config") {
+        spec.words.extend(["--profiler-config".to_owned(), r#"{"profiler": "cuda"}"#.to_owned()]);
+    }
 }
 
 /// What engines without vLLM's parser read.
@@ -126,11 +149,18 @@ fn settings(engine: &EngineArgs) -> Dict {
     settings
 }
 
-/// The engine's log goes to stderr as it comes.
-fn log_tap() -> LogTap {
-    Arc::new(|bytes| {
-        let _ = std::io::stderr().write_all(bytes);
-    })
+/// The engine's log goes to stderr, or into a file, as it comes.
+fn log_tap(file: Option<&str>) -> anyhow::Result<LogTap> {
+    let Some(path) = file else {
+        return Ok(Arc::new(|bytes| {
+            let _ = std::io::stderr().write_all(bytes);
+        }));
+    };
+    let file = std::fs::File::create(path).with_context(|| format!("cannot write --engine-log {path}"))?;
+    Ok(Arc::new(move |bytes| {
+        // A full disk must not end a measurement; the last lines are kept for messages all the same.
+        let _ = (&file).write_all(bytes);
+    }))
 }
 
 /// Prints a report.

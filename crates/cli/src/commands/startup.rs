@@ -37,7 +37,7 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
     if let Some(path) = output.as_deref() {
         report::save(path, &report::startup_json(&record), 4)?;
         if offline::wants_records() {
-            let namespace = namespace(&args.values, "startup", None);
+            let namespace = namespace(&args.values, "startup", offline::model_dict(&record.arguments));
             for (ending, records) in report::startup_records(&record, &namespace, path) {
                 report::save_records(&names::side_path(path, &ending), records)?;
             }

@@ -1,5 +1,6 @@
 //! `tacho throughput`: the whole workload at once, on an engine or a running server.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tacho_client::{BackendKind, EndpointSpec, Url, proxy_for};
@@ -27,7 +28,9 @@ pub(crate) fn run(args: &ThroughputArgs) -> anyhow::Result<Exit> {
     let sink = offline::sink(&args.worker, Progress::Shown);
     offline::notices(&args.engine, args.backend == Backend::Sim, &*sink);
     warn(args, &*sink);
-    let output = offline::output(args.output_json.as_deref())?;
+    let share = share(args.engine.data_parallel_size)?;
+    let mine = args.output_json.as_deref().map(|path| of_rank(path, share));
+    let output = offline::output(mine.as_deref())?;
     let (Measured { record, ended }, engine_args) = match args.backend {
         Backend::OpenAi | Backend::OpenAiChat => (served(args, &interrupt, &*sink)?, None),
         _ => local(args, &interrupt, &*sink)?,
@@ -53,7 +56,10 @@ fn local(
     }
     // From here on the engine is ended in an orderly way, and what was measured is kept.
     interrupt.measuring();
-    let measured = run_engine(&plan, &batches, &mut *engine, sink)?;
+    let mut measured = run_engine(&plan, &batches, &mut *engine, sink)?;
+    if let Some(report) = &args.nsys {
+        measured.record.engine.profile_dir = Some(format!("{report}.nsys-rep"));
+    }
     if measured.ended.is_none() {
         engine.close().map_err(tacho_run::Error::from)?;
     }
@@ -74,7 +80,7 @@ fn save(
     args: &ThroughputArgs,
     record: &ThroughputRecord,
     engine_args: Option<&Dict>,
-    output: Option<&std::path::Path>,
+    output: Option<&Path>,
 ) -> anyhow::Result<()> {
     let Some(path) = output else { return Ok(()) };
     report::save(path, &report::throughput_json(record), 4)?;
@@ -83,6 +89,9 @@ fn save(
         let mut namespace = namespace(&args.values, "throughput", engine_args);
         namespace.set("tokenizer", args.engine.tokenizer_name());
         namespace.set("dataset_name", args.effective_dataset());
+        if matches!(args.backend, Backend::Hf | Backend::Mii) && args.engine.tokenizer_mode == "auto" {
+            namespace.set("tokenizer_mode", "hf");
+        }
         let records = report::throughput_records(record, &namespace, path);
         report::save_records(&names::side_path(path, "pytorch.json"), records)?;
     }
@@ -133,6 +142,9 @@ fn engine(args: &ThroughputArgs, stop: &StopSignal) -> anyhow::Result<Box<dyn Of
     let kind = if args.backend == Backend::VllmAsync { "vllm-async" } else { args.backend.name() };
     let mut spec = offline::python(kind, &args.engine, &args.worker, Dict::new(), stop)?;
     spec.accepts_async_flags = true;
+    if let Some(report) = &args.nsys {
+        offline::under_nsys(&mut spec, report, &args.engine);
+    }
     spec.settings.set("max_batch_size", args.hf_max_batch_size);
     spec.settings.set("torch_compile", args.hf_enable_torch_compile);
     Ok(Box::new(PythonEngine::new(spec)))
@@ -170,6 +182,14 @@ fn plan(args: &ThroughputArgs) -> anyhow::Result<ThroughputPlan> {
         counts_media: args.backend == Backend::VllmChat,
         runs: u64::try_from(args.num_runs)?,
     })
+}
+
+/// Each of several processes writes a file of its own: `o.json` becomes `o.dp0.json`.
+fn of_rank(path: &str, share: Option<(usize, usize)>) -> String {
+    let Some((rank, _)) = share else { return path.to_owned() };
+    let ending =
+        Path::new(path).extension().map_or_else(String::new, |ending| format!(".{}", ending.to_string_lossy()));
+    format!("{}.dp{rank}{ending}", path.strip_suffix(&ending).unwrap_or(path))
 }
 
 /// Which part of the requests is this process's, when several were launched.

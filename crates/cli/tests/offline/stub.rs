@@ -102,6 +102,47 @@ fn a_profile_is_one_iteration_and_its_folder_is_told() {
 }
 
 #[test]
+fn nsight_starts_the_engine_and_is_given_time_to_write() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let nsys = folder.path().join("nsys");
+    // Takes the place of the profiler: notes its arguments, runs the rest, and writes after the engine has left.
+    let script = "#!/bin/sh\necho \"$@\" >nsys.args\nwhile [ \"$1\" != python3 ]; do shift; done\n\"$@\"\nsleep 0.3\n\
+                  echo $VLLM_WORKER_MULTIPROC_METHOD >out.nsys-rep\n";
+    std::fs::write(&nsys, script).unwrap();
+    std::fs::set_permissions(&nsys, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let words = ["latency", "--profile", "--nsys", "out", "--num-iters-warmup", "0"];
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let output = command(folder.path(), "", &words).env("PATH", path).output().unwrap();
+    let out = text(&output.stdout);
+    assert!(out.contains("Profiling with cuda profiler ...\nProfile: out.nsys-rep\n"), "{out}{}", text(&output.stderr));
+    assert_eq!(std::fs::read_to_string(folder.path().join("out.nsys-rep")).unwrap(), "spawn\n");
+    let args = std::fs::read_to_string(folder.path().join("nsys.args")).unwrap();
+    let expected = "profile --trace-fork-before-exec=true --cuda-graph-trace=node --capture-range=cudaProfilerApi \
+                    --capture-range-end repeat --force-overwrite=true --output out python3 -u ";
+    assert!(args.starts_with(expected), "{args}");
+}
+
+#[test]
+fn each_of_several_processes_has_its_share_and_its_file() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let words = ["throughput", "--data-parallel-size", "2", "--distributed-executor-backend", "external_launcher"];
+    let words = [&words[..], &["--output-json", "o.json"], &SMALL].concat();
+    for (rank, expected) in [("0", 2), ("1", 2)] {
+        let output = command(folder.path(), "", &words).env("RANK", rank).env("WORLD_SIZE", "2").output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(json(&folder.path().join(format!("o.dp{rank}.json")))["num_requests"], expected);
+    }
+    let output = run(folder.path(), "", &words);
+    assert!(text(&output.stderr).contains("RANK is not set: start this with torchrun"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn cold_starts_have_caches_of_their_own() {
     if !has_python() {
         return;
@@ -201,6 +242,19 @@ fn what_an_engine_prints_never_gets_into_the_protocol() {
         !out.contains("hello") && error.contains("hello from print") && error.contains("noise of a child"),
         "{error}"
     );
+}
+
+#[test]
+fn the_log_goes_into_a_file_where_one_is_named() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let words = ["latency", "--num-iters", "1", "--num-iters-warmup", "0", "--engine-log", "engine.log"];
+    let output = run(folder.path(), "kill-generate", &words);
+    let error = text(&output.stderr);
+    assert!(error.starts_with("error: ") && error.contains("its last words:\n  about to fall"), "{error}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("engine.log")).unwrap(), "about to fall\n");
 }
 
 #[test]

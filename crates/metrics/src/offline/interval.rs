@@ -41,6 +41,11 @@ impl Interval {
         let half = quantile(count - 1) * (squares / (count - 1) as f64 / count as f64).sqrt();
         Some(Interval { low: middle - half, high: middle + half })
     }
+
+    /// The same of values that cannot be negative, such as times and rates.
+    pub fn of_amounts(values: &[f64]) -> Option<Self> {
+        Self::of(values).map(|interval| Interval { low: interval.low.max(0.0), ..interval })
+    }
 }
 
 /// A trend over the iterations that chance does not explain.

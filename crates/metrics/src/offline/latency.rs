@@ -29,7 +29,7 @@ impl LatencyRecord {
 
     /// How well the mean is known.
     pub fn interval(&self) -> Option<Interval> {
-        Interval::of(&self.latencies)
+        Interval::of_amounts(&self.latencies)
     }
 
     /// Whether iterations became slower or faster.

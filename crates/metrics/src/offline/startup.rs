@@ -1,5 +1,7 @@
 //! Starts of an engine, with cold and with warm caches.
 
+use tacho_core::json::Dict;
+
 use super::EngineNote;
 
 /// Whether caches were empty.
@@ -47,6 +49,8 @@ pub struct StartupRecord {
     pub cold: Vec<Start>,
     /// Starts with full ones.
     pub warm: Vec<Start>,
+    /// The engine's arguments with their final values, as far as it has told them.
+    pub arguments: Dict,
     /// Why starts failed, if some did.
     pub failures: Vec<String>,
 }

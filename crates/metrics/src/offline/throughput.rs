@@ -37,10 +37,10 @@ impl ThroughputRecord {
         mean(&self.times)
     }
 
-    /// How well a rate is known: the interval of the mean time, turned over. `amount` is what a run gives.
+    /// How well a rate is known, from the rates of the runs. `amount` is what each run gives.
     pub fn rate_interval(&self, amount: u64) -> Option<Interval> {
-        let time = Interval::of(&self.times).filter(|time| time.low > 0.0)?;
-        Some(Interval { low: amount as f64 / time.high, high: amount as f64 / time.low })
+        let rates: Vec<f64> = self.times.iter().map(|seconds| amount as f64 / seconds).collect();
+        Interval::of_amounts(&rates)
     }
 
     /// Requests per second.
@@ -56,5 +56,30 @@ impl ThroughputRecord {
     /// Output tokens per second.
     pub fn output_tokens_per_second(&self) -> f64 {
         self.output_tokens as f64 / self.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_of_several_runs_have_an_interval() {
+        let record = |times: &[f64]| ThroughputRecord {
+            model_id: "m".into(),
+            engine: EngineNote::default(),
+            times: times.to_vec(),
+            profile_seconds: 0.0,
+            num_requests: 10,
+            failed: 0,
+            prompt_tokens: 60,
+            output_tokens: 40,
+            media_uncounted: false,
+        };
+        assert_eq!(record(&[2.0]).rate_interval(100), None);
+        let three = record(&[2.0, 2.5, 2.0]);
+        let interval = three.rate_interval(three.total_tokens()).unwrap();
+        assert!(interval.low < three.tokens_per_second() && three.tokens_per_second() < interval.high, "{interval:?}");
+        assert_eq!(record(&[0.1, 10.0]).rate_interval(100).unwrap().low, 0.0);
     }
 }

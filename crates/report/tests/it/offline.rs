@@ -101,6 +101,7 @@ fn startup_lines_file_and_records() {
         engine: engine(),
         cold: starts("cold"),
         warm: starts("warm"),
+        arguments: Dict::new(),
         failures: Vec::new(),
     };
     let text = golden_text("offline/startup-basic.txt");

@@ -16,6 +16,11 @@ use super::{EngineError, worker};
 /// How long a Python may take to say hello.
 const HELLO: Duration = Duration::from_secs(120);
 
+/// How long a worker may take to leave when asked.
+const LEAVE: Duration = Duration::from_secs(20);
+/// The same where a profiler has to write its report.
+const REPORT: Duration = Duration::from_secs(1800);
+
 /// Which worker runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkerSource {
@@ -32,6 +37,8 @@ pub struct PythonSpec {
     pub python: PathBuf,
     /// The worker.
     pub worker: WorkerSource,
+    /// What starts the interpreter, such as a profiler with its arguments; nothing starts it directly.
+    pub launcher: Vec<String>,
     /// The engine's name in the protocol.
     pub engine: &'static str,
     /// The engine's arguments as typed.
@@ -94,7 +101,7 @@ impl PythonEngine {
             }
         };
         let spec = &self.spec;
-        let mut process = Process::start(&spec.python, &script, &spec.environment, spec.log.clone())?;
+        let mut process = Process::start(spec, &script)?;
         let hello = process.receive("start", Some(spec.timeout.unwrap_or(HELLO)), &spec.stop)?;
         let found = hello.get("tacho_worker").cloned().unwrap_or(Value::Null);
         if found != Value::Int(PROTOCOL) {
@@ -193,7 +200,8 @@ impl OfflineEngine for PythonEngine {
             self.call("close", Dict::new())?;
         }
         if let Some(mut process) = self.process.take() {
-            process.finish();
+            // A profiler writes its report when the worker has left.
+            process.finish(if self.spec.launcher.is_empty() { LEAVE } else { REPORT });
         }
         Ok(())
     }

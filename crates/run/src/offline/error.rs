@@ -17,6 +17,15 @@ pub enum EngineError {
         #[source]
         source: std::io::Error,
     },
+    /// The profiler that starts the worker is not there.
+    #[error("cannot start {program}, under which the engine is to run: install it, or put it on the PATH")]
+    Launch {
+        /// Its name.
+        program: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
     /// The worker's files could not be written.
     #[error("cannot write the worker to a temporary folder")]
     Unpack {

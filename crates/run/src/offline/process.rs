@@ -15,6 +15,7 @@ use tacho_core::json::Value;
 use tacho_loadgen::StopSignal;
 
 use super::EngineError;
+use super::driver::PythonSpec;
 use super::protocol::{read_frame, skip_to_magic, write_frame};
 
 /// Bytes of the log that are kept for messages.
@@ -23,8 +24,6 @@ const KEPT: usize = 1 << 16;
 const SHOWN: usize = 12;
 /// How often a silent worker is looked at.
 const GLANCE: Duration = Duration::from_millis(200);
-/// How long a worker may take to leave when asked.
-const LEAVE: Duration = Duration::from_secs(20);
 
 /// Takes the engine's log as it comes.
 pub type LogTap = Arc<dyn Fn(&[u8]) + Send + Sync>;
@@ -46,17 +45,20 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts `python script` in a process group of its own.
-    pub(super) fn start(
-        python: &Path,
-        script: &Path,
-        environment: &[(String, String)],
-        tap: LogTap,
-    ) -> Result<Self, EngineError> {
-        let failed = |source| EngineError::Start { python: python.to_owned(), source };
-        let mut child = Command::new(python)
+    pub(super) fn start(spec: &PythonSpec, script: &Path) -> Result<Self, EngineError> {
+        let program = spec.launcher.first().map_or(spec.python.as_path(), Path::new);
+        let failed = |source| match spec.launcher.first() {
+            Some(program) => EngineError::Launch { program: program.clone(), source },
+            None => EngineError::Start { python: spec.python.clone(), source },
+        };
+        let mut command = Command::new(program);
+        if let [_, arguments @ ..] = spec.launcher.as_slice() {
+            command.args(arguments).arg(&spec.python);
+        }
+        let mut child = command
             .arg("-u")
             .arg(script)
-            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .envs(spec.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -69,7 +71,7 @@ impl Process {
         let (sender, frames) = mpsc::channel();
         std::thread::spawn(move || listen(stdout, &sender));
         let log = Arc::new(Mutex::new(VecDeque::new()));
-        let kept = Arc::clone(&log);
+        let (kept, tap) = (Arc::clone(&log), spec.log.clone());
         let logger = std::thread::spawn(move || copy_log(stderr, &kept, &tap));
         Ok(Process { child, stdin, frames, log, logger: Some(logger) })
     }
@@ -129,8 +131,8 @@ impl Process {
     }
 
     /// Lets the worker leave after it was asked to, then makes sure that nothing of it is left.
-    pub(super) fn finish(&mut self) {
-        self.wait(LEAVE);
+    pub(super) fn finish(&mut self, patience: Duration) {
+        self.wait(patience);
     }
 
     /// Ends the whole group: engines have children.

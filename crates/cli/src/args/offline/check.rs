@@ -14,8 +14,7 @@ fn refuse_if(holds: bool, refusal: OfflineRefusal) -> Result<(), Refusal> {
 
 /// A number that must not be below `least`.
 pub(super) fn at_least(flag: &'static str, value: i64, least: i64) -> Result<(), Refusal> {
-    let allowed = if least == 0 { "0 or more" } else { "1 or more" };
-    if value >= least { Ok(()) } else { Err(Refusal::OutOfRange { flag, value: value.to_string(), allowed }) }
+    refuse_if(value < least, OfflineRefusal::TooFew { flag, value, least })
 }
 
 fn seed(seed: i64) -> Result<(), Refusal> {
@@ -36,6 +35,11 @@ fn worker(args: &WorkerArgs, sim: bool) -> Result<(), Refusal> {
         (Some(_), false) => Err(Refusal::Alone { flag: "--sim-profile", other: "the simulated engine" }),
         _ => Ok(()),
     }
+}
+
+/// Nsight Systems captures what the profiler marks, and nothing else.
+pub(super) fn nsys(report: Option<&str>, profile: bool) -> Result<(), Refusal> {
+    if report.is_some() && !profile { Err(Refusal::Alone { flag: "--nsys", other: "--profile" }) } else { Ok(()) }
 }
 
 /// The checks of the commands that have no backends.
@@ -68,6 +72,17 @@ pub(super) fn throughput(args: &ThroughputArgs) -> Result<(), Refusal> {
     hf(args)?;
     engine_flags(args)?;
     refuse_if(args.profile && !vllm, OfflineRefusal::ProfileBackend { backend: backend.name() })?;
+    own(args)?;
+    counts(args)?;
+    worker(&args.worker, backend == Backend::Sim)?;
+    nsys(args.nsys.as_deref(), args.profile)?;
+    seed(args.engine.seed)
+}
+
+/// What vLLM has no rule for.
+fn own(args: &ThroughputArgs) -> Result<(), Refusal> {
+    let backend = args.backend;
+    let plain = matches!(backend, Backend::Hf | Backend::Mii);
     let served = matches!(backend, Backend::OpenAi | Backend::OpenAiChat);
     refuse_if(served && args.worker.decode_bench, OfflineRefusal::ServerCannot { flag: "--decode-bench" })?;
     refuse_if(
@@ -77,26 +92,26 @@ pub(super) fn throughput(args: &ThroughputArgs) -> Result<(), Refusal> {
     for (given, flag) in [(args.n != 1, "--n"), (args.disable_detokenize, "--disable-detokenize")] {
         refuse_if(served && given, OfflineRefusal::ServerCannot { flag })?;
     }
-    let both = args.workload.is_some() && args.save_workload.is_some();
-    if both {
-        return Err(Refusal::Together { flag: "--workload", other: "--save-workload" });
-    }
-    at_least("--n", args.n, 1)?;
-    at_least("--num-runs", args.num_runs, 1)?;
-    if args.profile && args.num_runs > 1 {
-        return Err(Refusal::Together { flag: "--profile", other: "--num-runs" });
-    }
-    at_least("--num-prompts", args.num_prompts, 1)?;
-    at_least("--num-warmups", args.num_warmups, 0)?;
-    if let Some(size) = args.hf_max_batch_size {
-        at_least("--hf-max-batch-size", size, 1)?;
+    let pairs = [
+        (args.workload.is_some() && args.save_workload.is_some(), "--workload", "--save-workload"),
+        (args.profile && args.num_runs > 1, "--profile", "--num-runs"),
+    ];
+    if let Some((_, flag, other)) = pairs.into_iter().find(|(both, ..)| *both) {
+        return Err(Refusal::Together { flag, other });
     }
     let mode = &args.engine.tokenizer_mode;
-    if TokenizerMode::parse(mode).is_none() {
-        return Err(Refusal::TokenizerMode { mode: mode.clone() });
+    match TokenizerMode::parse(mode) {
+        Some(_) => Ok(()),
+        None => Err(Refusal::TokenizerMode { mode: mode.clone() }),
     }
-    worker(&args.worker, backend == Backend::Sim)?;
-    seed(args.engine.seed)
+}
+
+fn counts(args: &ThroughputArgs) -> Result<(), Refusal> {
+    at_least("--n", args.n, 1)?;
+    at_least("--num-runs", args.num_runs, 1)?;
+    at_least("--num-prompts", args.num_prompts, 1)?;
+    at_least("--num-warmups", args.num_warmups, 0)?;
+    args.hf_max_batch_size.map_or(Ok(()), |size| at_least("--hf-max-batch-size", size, 1))
 }
 
 fn dataset(args: &ThroughputArgs) -> Result<(), Refusal> {

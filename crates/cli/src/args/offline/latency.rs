@@ -1,6 +1,6 @@
 //! What was typed after `tacho latency`.
 
-use super::rows::{DISABLE_DETOKENIZE, HELP, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS, vllm};
+use super::rows::{DISABLE_DETOKENIZE, HELP, NSYS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS, vllm};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs, check};
 use crate::args::engine::{self, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal};
@@ -41,7 +41,7 @@ const VLLM: &[Flag] = &[
     DISABLE_DETOKENIZE,
 ];
 
-const OURS: &[Flag] = &joined::<{ WORKER_ROWS.len() + 1 }>(&[SIM], WORKER_ROWS);
+const OURS: &[Flag] = &joined::<{ WORKER_ROWS.len() + 2 }>(&[SIM, NSYS], WORKER_ROWS);
 
 /// All flags of `tacho latency`.
 #[derive(Debug, Clone)]
@@ -54,6 +54,7 @@ pub(crate) struct LatencyArgs {
     pub(crate) num_iters_warmup: i64,
     pub(crate) num_iters: i64,
     pub(crate) profile: bool,
+    pub(crate) nsys: Option<String>,
     pub(crate) output_json: Option<String>,
     pub(crate) disable_detokenize: bool,
     pub(crate) sim: bool,
@@ -73,6 +74,7 @@ impl From<Values> for LatencyArgs {
             num_iters_warmup: v.int("--num-iters-warmup"),
             num_iters: v.int("--num-iters"),
             profile: v.switch("--profile"),
+            nsys: v.maybe_text("--nsys"),
             output_json: v.maybe_text("--output-json"),
             disable_detokenize: v.switch("--disable-detokenize"),
             sim: v.switch("--sim"),
@@ -98,8 +100,11 @@ impl LatencyArgs {
             check::at_least(flag, value, 1)?;
         }
         check::at_least("--num-iters-warmup", self.num_iters_warmup, 0)?;
-        if self.use_beam_search && self.sim {
-            return Err(Refusal::from(OfflineRefusal::SimCannot { flag: "--use-beam-search" }).into());
+        check::nsys(self.nsys.as_deref(), self.profile)?;
+        for (given, flag) in [(self.use_beam_search, "--use-beam-search"), (self.profile, "--profile")] {
+            if given && self.sim {
+                return Err(Refusal::from(OfflineRefusal::SimCannot { flag }).into());
+            }
         }
         Ok(())
     }

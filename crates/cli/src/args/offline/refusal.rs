@@ -3,6 +3,16 @@
 /// Values that parse but cannot work.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum OfflineRefusal {
+    /// Too few of something to measure; as wrong as a number that is none.
+    #[error("{flag} {value} is out of range: give {least} or more")]
+    TooFew {
+        /// The flag.
+        flag: &'static str,
+        /// Its value.
+        value: i64,
+        /// What it takes.
+        least: i64,
+    },
     /// Queueing first, with an engine that cannot.
     #[error("--prequeue-requests requires --backend vllm or vllm-chat")]
     PrequeueBackend,

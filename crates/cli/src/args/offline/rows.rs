@@ -95,11 +95,22 @@ pub(crate) const WORKER_ROWS: &[Flag] = &[
         "Worker to run instead of the built-in one. It speaks the protocol of docs/guides/offline.md."),
     own(&["--worker-timeout"], Float, "SEC", Unset,
         "Longest time one step of the engine (start, warm-up, run) may take. After it the engine is killed."),
+    own(&["--engine-log"], Str, "FILE", Unset, "Write the engine's log to a file instead of standard error."),
     own(&["--decode-bench"], Switch, "", Off,
         "Measure decoding alone. Starts the engine with the DecodeBenchConnector, which makes up the prompts' KV cache."),
     own(&["--sim-profile"], Str, "NAME", Unset, "Speed of the simulated engine, such as h100-8b or tiny."),
     own(&["--quiet"], Switch, "", Off, "Print results and errors only."),
 ];
+
+/// For the commands that have `--profile`.
+pub(crate) const NSYS: Flag = own(
+    &["--nsys"],
+    Str,
+    "FILE",
+    Unset,
+    "Run the engine under Nsight Systems, which captures what --profile marks and writes FILE.nsys-rep. Sets the \
+     profiler to cuda unless --profiler-config is given.",
+);
 
 /// Selects the simulated engine where there is no `--backend`.
 pub(crate) const SIM: Flag = own(

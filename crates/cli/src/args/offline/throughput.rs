@@ -2,7 +2,7 @@
 
 use super::dataset::{DATASETS, SOURCE_ROWS, THROUGHPUT_ROWS, without_file};
 use super::rows::{
-    DATASET, DISABLE_DETOKENIZE, HELP, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, WORKER_ROWS, own, vllm,
+    DATASET, DISABLE_DETOKENIZE, HELP, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, WORKER_ROWS, own, vllm,
 };
 use super::{EngineArgs, WorkerArgs, check};
 use crate::args::engine::{self, ENGINE, joined, passed};
@@ -82,7 +82,7 @@ const FIRST: &[Flag] = &[
     vllm(&["--dataset-path"], Str, "PATH", Unset, &DATASET, "File or Hub id of the dataset."),
     vllm(&["--no-oversample"], Switch, "", Off, &DATASET, "Do not repeat samples to reach --num-prompts."),
     vllm(&["--enable-multimodal-chat"], Switch, "", Off, &DATASET, "Make prompts chat messages."),
-    vllm(&["--custom-output-len"], Int, "TOKENS", Unset, &DATASET, "Tokens to generate for custom_audio, custom and custom_image. Without it each row's own."),
+    vllm(&["--custom-output-len"], Int, "TOKENS", Unset, &DATASET, "Tokens to generate for custom_audio and custom, else each row's own; and for custom_image, else 256."),
     vllm(&["--input-len"], Int, "TOKENS", Unset, &DATASET,
         "Tokens of a random prompt, where no --random-* length is given."),
     vllm(&["--output-len"], Int, "TOKENS", Unset, &DATASET,
@@ -129,6 +129,7 @@ const ALONE: &[Flag] = &[
     own(&["--base-url"], Str, "URL", Unset, "Server of --backend openai, instead of host and port."),
     own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), "Server of --backend openai."),
     own(&["--port"], Int, "PORT", Preset::Int(8000), "Its port."),
+    NSYS,
     own(&["--num-runs"], Int, "N", Preset::Int(1),
         "Run the batch this often, caches dropped in between. Rates are then those of the mean time, with an interval."),
     own(&["--dataset"], Str, "PATH", Unset, "Old name of --dataset-path."),
@@ -159,6 +160,7 @@ pub(crate) struct ThroughputArgs {
     pub(crate) lora_path: Option<String>,
     pub(crate) lora_round_robin: bool,
     pub(crate) profile: bool,
+    pub(crate) nsys: Option<String>,
     pub(crate) prefix_repetition: [Option<i64>; 4],
     pub(crate) base_url: Option<String>,
     pub(crate) host: String,
@@ -199,6 +201,7 @@ impl From<Values> for ThroughputArgs {
             lora_path: v.maybe_text("--lora-path"),
             lora_round_robin: v.text("--lora-assignment") == "round-robin",
             profile: v.switch("--profile"),
+            nsys: v.maybe_text("--nsys"),
             prefix_repetition: ["prefix-len", "suffix-len", "num-prefixes", "output-len"]
                 .map(|part| v.maybe_int(&format!("--prefix-repetition-{part}"))),
             base_url: v.maybe_text("--base-url"),

@@ -143,6 +143,20 @@ fn without_an_engine_to_know_them_unknown_flags_are_refused() {
 }
 
 #[test]
+fn nothing_to_measure_is_a_mistake_of_the_command_line() {
+    for words in [
+        &["latency", "--num-iters", "0"][..],
+        &["startup", "--num-iters-cold", "0"],
+        &["throughput", "--num-runs", "0"],
+        &["mm-processor", "--num-prompts", "0"],
+    ] {
+        let error = parse_words(words).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert_eq!(error.to_string(), format!("{} 0 is out of range: give 1 or more", words[1]));
+    }
+}
+
+#[test]
 fn refusals_are_vllms() {
     let mut seen = 0;
     for case in golden_json("cli/invalid.json").as_array().unwrap() {

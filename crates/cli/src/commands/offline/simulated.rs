@@ -208,6 +208,9 @@ impl OfflineEngine for SimulatedEngine {
     fn generate(&mut self, step: &Step) -> Result<Generated, EngineError> {
         let queued = if step.slot == Slot::Warmup { &self.warmup } else { &self.measured };
         let batch = queued.clone().ok_or(EngineError::Protocol { problem: "nothing was queued".into() })?;
+        if let Some(engine) = self.engine.as_mut().filter(|_| step.fresh) {
+            engine.reset_prefix_cache();
+        }
         let (mut generated, ends) = self.drain(&batch)?;
         let mut processing = 0.0;
         for (at, (request, end)) in batch.requests.iter().zip(ends).enumerate() {

@@ -37,6 +37,7 @@ class EngineArgs:
     enable_prefix_caching: object = None
     max_model_len: int = 2048
     profiler_dir: object = None
+    profiler_config: object = None
     enable_mm_processor_stats: bool = False
 
     @classmethod
@@ -49,6 +50,9 @@ class EngineArgs:
         parser.add_argument("--enable-lora", action="store_true")
         parser.add_argument("--max-model-len", type=int, default=2048)
         parser.add_argument("--profiler-dir")
+        parser.add_argument("--profiler-config", type=json.loads, default={})
+        parser.add_argument("--data-parallel-size", type=int, default=1)
+        parser.add_argument("--distributed-executor-backend")
         parser.add_argument("--dtype", choices=["auto", "float32"], default="auto")
         parser.add_argument("--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=None)
         return parser
@@ -138,7 +142,8 @@ class LLM:
         note("load", pid=os.getpid(), prefix_caching=args.enable_prefix_caching, env=os.environ.get("VLLM_CACHE_ROOT"))
         config = types.SimpleNamespace(max_model_len=args.max_model_len, get_vocab_size=lambda: 500)
         profiler = types.SimpleNamespace(
-            profiler="torch" if args.profiler_dir else None, torch_profiler_dir=args.profiler_dir or ""
+            profiler="torch" if args.profiler_dir else args.profiler_config.get("profiler"),
+            torch_profiler_dir=args.profiler_dir or "",
         )
         compilation = types.SimpleNamespace(compilation_time=1.5, encoder_compilation_time=0.0)
         self.model_config = config
