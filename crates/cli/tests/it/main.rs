@@ -11,3 +11,4 @@ mod scripted;
 mod serve;
 mod signals;
 mod tacho;
+mod tokenizers;

@@ -8,6 +8,7 @@ mod ready;
 mod record;
 mod run;
 mod scrape;
+mod spot_check;
 mod workers;
 
 pub(crate) use prepare::load_tokenizer;
