@@ -32,6 +32,15 @@ pub enum Caveat {
         /// Whether a tokenizer counted instead; otherwise each answer counts as one token.
         counted: bool,
     },
+    /// The server counts other tokens in the prompts than the tokenizer.
+    TokenizerMismatch {
+        /// Prompts that both counted.
+        prompts: u64,
+        /// Tokens by the tokenizer.
+        ours: u64,
+        /// Tokens by the server.
+        theirs: u64,
+    },
     /// Requests left more slowly than the schedule wanted.
     RateMissed {
         /// Requests per second by the schedule.
@@ -88,6 +97,7 @@ impl Caveat {
             Caveat::Interrupted { .. } => "interrupted",
             Caveat::RequestsFailed { .. } => "requests_failed",
             Caveat::TokensEstimated { .. } => "tokens_estimated",
+            Caveat::TokenizerMismatch { .. } => "tokenizer_mismatch",
             Caveat::RateMissed { .. } => "rate_missed",
             Caveat::FewSamples { .. } => "few_samples",
             Caveat::EventsCoalesced { .. } => "events_coalesced",
@@ -108,6 +118,13 @@ impl Caveat {
             Caveat::TokensEstimated { answers, total, counted } => {
                 let instead = if *counted { "the tokenizer counted instead" } else { "each counts as one token" };
                 format!("the server gave no token count for {answers} of {total} answers; {instead}")
+            }
+            Caveat::TokenizerMismatch { prompts, ours, theirs } => {
+                let ratio = *theirs as f64 / (*ours).max(1) as f64;
+                format!(
+                    "the server counts {theirs} tokens in {prompts} of the prompts where the tokenizer counts {ours}, \
+                     {ratio:.2} times as many: prompt lengths are not what was asked for; check --tokenizer"
+                )
             }
             Caveat::RateMissed { planned, delivered } => {
                 format!("the schedule wanted {planned:.2} requests/s, {delivered:.2} were sent")
@@ -214,6 +231,15 @@ mod tests {
         assert_eq!(said, ["the server gave no token count for 1 of 100 answers; the tokenizer counted instead"]);
         let pooling = Setup { task: Task::Pooling, ..Setup::example() };
         assert!(caveats(&pooling, &samples, |_| ()).is_empty());
+    }
+
+    #[test]
+    fn other_tokenizers_are_told_with_the_ratio() {
+        let said = Caveat::TokenizerMismatch { prompts: 3, ours: 100, theirs: 512 }.text();
+        assert!(
+            said.starts_with("the server counts 512 tokens in 3 of the prompts") && said.contains("5.12"),
+            "{said}"
+        );
     }
 
     #[test]

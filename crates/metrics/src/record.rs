@@ -53,4 +53,9 @@ impl RunRecord {
         let caveats = Caveat::all(&setup, &measured.samples, &truth, trust.as_ref());
         RunRecord { setup, measured, summary, truth, trust, caveats }
     }
+
+    /// Adds a grave reason to doubt the result that does not follow from the measurements.
+    pub fn doubt(&mut self, caveat: Caveat) {
+        self.caveats.insert(0, caveat);
+    }
 }

@@ -5,14 +5,36 @@ use std::path::PathBuf;
 /// Why there is no tokenizer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The place that was named holds no `tokenizer.json`.
+    /// The place that was named holds no tokenizer.
     #[error(
-        "no tokenizer in {}: looked for tokenizer.json; pass --tokenizer with a folder that holds one",
+        "no tokenizer in {}: looked for {looked_for}; pass --tokenizer with a folder that holds one",
         path.display()
     )]
     Missing {
         /// The folder or file that was looked at.
         path: PathBuf,
+        /// What would have done.
+        looked_for: &'static str,
+    },
+    /// A vocabulary of some other kind than its name says.
+    #[error("{} is not {kind}", path.display())]
+    NotVocabulary {
+        /// The file.
+        path: PathBuf,
+        /// What it should be.
+        kind: &'static str,
+    },
+    /// The tokenizer is a program of the model's repository.
+    #[error(
+        "the tokenizer in {} is a Python program ({class}) that tacho does not run: pass --tokenizer with a folder \
+         that holds its tokenizer.json",
+        path.display()
+    )]
+    RemoteCode {
+        /// The folder.
+        path: PathBuf,
+        /// The program's class.
+        class: String,
     },
     /// A file could not be read.
     #[error("cannot read {}", path.display())]

@@ -3,6 +3,8 @@
 
 mod builtin;
 mod byte_level;
+mod class;
+mod convert;
 mod decode;
 mod error;
 mod hf;

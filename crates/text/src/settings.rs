@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::Error;
+use crate::class::effective;
 use crate::template::Templates;
 
 /// A tokenizer class, its attributes and their default tokens.
@@ -43,6 +44,19 @@ const CLASS_DEFAULTS: &[ClassDefaults] = &[
             ("mask_token", "<mask>"),
         ],
     ),
+    ("T5Tokenizer", &[("eos_token", "</s>"), ("unk_token", "<unk>"), ("pad_token", "<pad>")]),
+    (
+        "XLMRobertaTokenizer",
+        &[
+            ("bos_token", "<s>"),
+            ("eos_token", "</s>"),
+            ("sep_token", "</s>"),
+            ("cls_token", "<s>"),
+            ("unk_token", "<unk>"),
+            ("pad_token", "<pad>"),
+            ("mask_token", "<mask>"),
+        ],
+    ),
     (
         "GemmaTokenizer",
         &[
@@ -55,30 +69,21 @@ const CLASS_DEFAULTS: &[ClassDefaults] = &[
     ),
 ];
 
-/// The tokenizer class of a model whose tokenizer settings name none.
-const MODEL_CLASSES: &[(&str, &str)] = &[
-    ("gpt2", "GPT2Tokenizer"),
-    ("llama", "LlamaTokenizer"),
-    ("mistral", "LlamaTokenizer"),
-    ("qwen2", "Qwen2Tokenizer"),
-    ("qwen3", "Qwen2Tokenizer"),
-    ("bert", "BertTokenizer"),
-    ("roberta", "RobertaTokenizer"),
-    ("gemma", "GemmaTokenizer"),
-    ("gemma2", "GemmaTokenizer"),
-];
-
 /// Settings of a tokenizer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
-    /// The tokenizer's Python class, without `Fast`.
+    /// The Python class that the library uses, without `Fast`; none for its general one.
     pub(crate) class: Option<String>,
+    /// The class that the settings name.
+    pub(crate) said_class: Option<String>,
     /// Attribute and text of each named special token, and the extra ones under no attribute.
     pub(crate) named: Vec<(String, String)>,
     /// Whether decoded text of models that are not BPE has spaces before punctuation removed.
     pub(crate) clean_up_spaces: bool,
     /// Chat templates.
     pub(crate) templates: Templates,
+    /// All that `tokenizer_config.json` says.
+    pub(crate) config: Map<String, Value>,
 }
 
 impl Settings {
@@ -96,18 +101,24 @@ impl Settings {
 
     /// From the tokenizer's settings and the model's type.
     pub(crate) fn new(config: &Map<String, Value>, model_type: Option<&str>) -> Self {
-        let class = config
-            .get("tokenizer_class")
-            .and_then(Value::as_str)
-            .map(|class| class.strip_suffix("Fast").unwrap_or(class))
-            .or_else(|| MODEL_CLASSES.iter().find(|(kind, _)| Some(*kind) == model_type).map(|(_, class)| *class));
+        let named = config.get("tokenizer_class").and_then(Value::as_str);
+        let class = effective(named, model_type);
         let clean_up_spaces = config.get("clean_up_tokenization_spaces").is_some_and(|flag| flag == true);
         Settings {
-            named: named_tokens(config, class),
-            class: class.map(str::to_owned),
+            named: named_tokens(config, class.as_deref()),
+            said_class: named.map(|name| name.strip_suffix("Fast").unwrap_or(name).to_owned()),
+            class,
             clean_up_spaces,
             templates: templates(config),
+            config: config.clone(),
         }
+    }
+
+    /// The class of the program that makes the tokenizer, where the model brings one.
+    pub(crate) fn remote_class(&self) -> Option<String> {
+        let map = self.config.get("auto_map")?.get("AutoTokenizer")?;
+        let names = map.as_array().map_or(std::slice::from_ref(map), Vec::as_slice);
+        names.iter().rev().find_map(Value::as_str).map(str::to_owned)
     }
 
     /// Templates in files of their own win over those of the settings.
@@ -172,7 +183,7 @@ fn read_text(path: &Path) -> Result<String, Error> {
 }
 
 /// A token is stored as its text or as an object with `content`.
-fn token_text(value: &Value) -> Option<&str> {
+pub(crate) fn token_text(value: &Value) -> Option<&str> {
     value.as_str().or_else(|| value["content"].as_str())
 }
 

@@ -112,14 +112,26 @@ impl std::fmt::Debug for ChatTemplate {
 
 /// Marks of what the assistant wrote change nothing in the text, and are no part of Jinja itself.
 fn without_generation_marks(source: &str) -> String {
-    let mut out = source.to_owned();
-    for name in ["generation", "endgeneration"] {
-        for (open, close) in [("{%", "%}"), ("{%-", "%}"), ("{%", "-%}"), ("{%-", "-%}")] {
-            out =
-                out.replace(&format!("{open} {name} {close}"), &format!("{open} if true {close}{open} endif {close}"));
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(at) = rest.find("{%") {
+        let (before, tag) = rest.split_at(at);
+        out.push_str(before);
+        let end = tag.find("%}").map_or(tag.len(), |end| end + 2);
+        let inside = tag[2..].get(..end.saturating_sub(4)).unwrap_or_default();
+        let (open, word) = inside.strip_prefix(['-', '+']).map_or(("", inside), |word| (&inside[..1], word));
+        let (close, word) = match word.strip_suffix(['-', '+']) {
+            Some(shorter) => (&word[shorter.len()..], shorter),
+            None => ("", word),
+        };
+        if matches!(word.trim(), "generation" | "endgeneration") {
+            out.push_str(&format!("{{%{open} if true %}}{{% endif {close}%}}"));
+        } else {
+            out.push_str(&tag[..end]);
         }
+        rest = &tag[end..];
     }
-    out
+    out + rest
 }
 
 fn to_jinja(value: &Json) -> Value {

@@ -6,6 +6,7 @@ use crate::Error;
 use crate::TokenizerMode;
 use crate::builtin;
 use crate::byte_level::{ByteLevel, form};
+use crate::convert;
 use crate::hf::General;
 use crate::settings::Settings;
 use crate::template::ChatTemplate;
@@ -29,6 +30,8 @@ pub struct Tokenizer {
     name: String,
     engine: Engine,
     special_ids: Vec<u32>,
+    /// Whether special tokens are those that are named and no others, as with Mistral's own files.
+    all_special: bool,
     settings: Settings,
 }
 
@@ -40,7 +43,8 @@ pub(crate) enum Engine {
 }
 
 impl Tokenizer {
-    /// Loads a tokenizer from a folder that holds `tokenizer.json`, or from that file itself.
+    /// Loads a tokenizer from a folder that holds `tokenizer.json` or a vocabulary of another kind, or from
+    /// `tokenizer.json` itself.
     ///
     /// # Errors
     /// When there is none, or when it cannot be read.
@@ -52,16 +56,9 @@ impl Tokenizer {
     ///
     /// # Errors
     /// When there is none of that kind, or when it cannot be read.
-    pub fn load_as(path: &Path, _mode: TokenizerMode) -> Result<Tokenizer, Error> {
-        let file = if path.is_dir() { path.join("tokenizer.json") } else { path.to_path_buf() };
-        if !file.is_file() {
-            return Err(Error::Missing { path: path.to_path_buf() });
-        }
-        let bytes = std::fs::read(&file).map_err(|source| Error::Read { path: file.clone(), source })?;
-        let folder = file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
-        let settings = Settings::read(&folder)?;
-        let engine = engine(&bytes, &file)?;
-        Ok(Tokenizer::new(path.to_string_lossy().into_owned(), engine, settings))
+    pub fn load_as(path: &Path, mode: TokenizerMode) -> Result<Tokenizer, Error> {
+        let loaded = if path.is_dir() { load_folder(path, mode)? } else { load_file(path)? };
+        Ok(Tokenizer { name: path.to_string_lossy().into_owned(), ..loaded })
     }
 
     /// GPT-2's tokenizer, which the binary carries.
@@ -75,7 +72,7 @@ impl Tokenizer {
             settings.named.iter().filter_map(|(_, token)| engine.token_to_id(token)).collect();
         special_ids.sort_unstable();
         special_ids.dedup();
-        Tokenizer { name, engine, special_ids, settings }
+        Tokenizer { name, engine, special_ids, all_special: false, settings }
     }
 
     /// The ids of a text. Special tokens written in the text are recognised either way; `add_special` says whether
@@ -145,6 +142,9 @@ impl Tokenizer {
 
     /// Ids of all added tokens that are marked special, ascending.
     pub fn added_special_ids(&self) -> Vec<u32> {
+        if self.all_special {
+            return self.special_ids.clone();
+        }
         let mut ids = match &self.engine {
             Engine::ByteLevel(engine) => {
                 engine.added().iter().filter(|token| token.special).map(|token| token.id).collect()
@@ -187,7 +187,7 @@ impl Tokenizer {
 
     /// The Python class of the tokenizer, without `Fast`, if the files say.
     pub fn class(&self) -> Option<&str> {
-        self.settings.class.as_deref()
+        self.settings.said_class.as_deref().or(self.settings.class.as_deref())
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -210,9 +210,71 @@ impl Engine {
     }
 }
 
-fn engine(bytes: &[u8], file: &Path) -> Result<Engine, Error> {
-    let json = serde_json::from_slice(bytes).map_err(|source| Error::NotJson { path: file.to_path_buf(), source })?;
-    if let Some(parts) = form::recognise(&json) {
+/// Names of files that make a tokenizer.
+const LOOKED_FOR: &str = "tokenizer.json, a SentencePiece model (tokenizer.model), tiktoken ranks (*.tiktoken), tekken.json, \
+                          vocab.json with merges.txt, vocab.txt";
+
+fn load_folder(folder: &Path, mode: TokenizerMode) -> Result<Tokenizer, Error> {
+    if mode == TokenizerMode::Mistral || (mode == TokenizerMode::Auto && convert::is_mistral(folder)) {
+        let looked_for = "tekken.json or tokenizer.model.v*";
+        let found = convert::mistral(folder)?.ok_or(Error::Missing { path: folder.to_path_buf(), looked_for })?;
+        let mut tokenizer = converted(folder, found, Settings::default())?;
+        tokenizer.all_special = true;
+        return Ok(tokenizer);
+    }
+    let mut tokenizer = load_hf(folder)?;
+    if mode == TokenizerMode::CodedChat {
+        tokenizer.settings.templates = crate::template::Templates::default();
+    }
+    Ok(tokenizer)
+}
+
+fn load_hf(folder: &Path) -> Result<Tokenizer, Error> {
+    let file = folder.join("tokenizer.json");
+    if file.is_file() {
+        return load_file(&file);
+    }
+    let settings = Settings::read(folder)?;
+    match convert::vocabulary(folder, &settings)? {
+        Some(found) => converted(folder, found, settings),
+        None => match settings.remote_class() {
+            Some(class) => Err(Error::RemoteCode { path: folder.to_path_buf(), class }),
+            None => Err(Error::Missing { path: folder.to_path_buf(), looked_for: LOOKED_FOR }),
+        },
+    }
+}
+
+fn load_file(file: &Path) -> Result<Tokenizer, Error> {
+    if !file.is_file() {
+        return Err(Error::Missing { path: file.to_path_buf(), looked_for: LOOKED_FOR });
+    }
+    let bytes = std::fs::read(file).map_err(|source| Error::Read { path: file.to_path_buf(), source })?;
+    let folder = file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    let settings = Settings::read(&folder)?;
+    let json = serde_json::from_slice(&bytes).map_err(|source| Error::NotJson { path: file.to_path_buf(), source })?;
+    let engine = engine(json, &bytes, file, &settings)?;
+    Ok(Tokenizer::new(String::new(), engine, settings))
+}
+
+/// A tokenizer from a vocabulary of another kind.
+fn converted(folder: &Path, found: convert::Converted, mut settings: Settings) -> Result<Tokenizer, Error> {
+    settings.named.extend(found.named);
+    let bytes = serde_json::to_vec(&found.json).expect("a JSON value can be written");
+    let engine = engine_of(&found.json, &bytes, folder)?;
+    Ok(Tokenizer::new(String::new(), engine, settings))
+}
+
+/// The engine of a `tokenizer.json`, with what the tokenizer's class puts in place of the file's.
+fn engine(mut json: serde_json::Value, bytes: &[u8], file: &Path, settings: &Settings) -> Result<Engine, Error> {
+    if !convert::rebuild(&mut json, settings) {
+        return engine_of(&json, bytes, file);
+    }
+    let bytes = serde_json::to_vec(&json).expect("a JSON value can be written");
+    engine_of(&json, &bytes, file)
+}
+
+fn engine_of(json: &serde_json::Value, bytes: &[u8], file: &Path) -> Result<Engine, Error> {
+    if let Some(parts) = form::recognise(json) {
         return Ok(Engine::ByteLevel(Box::new(ByteLevel::new(parts))));
     }
     Ok(Engine::General(Box::new(General::new(bytes, file)?)))

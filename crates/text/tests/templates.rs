@@ -57,6 +57,17 @@ fn python_methods_and_generation_marks_work() {
 }
 
 #[test]
+fn generation_marks_are_found_however_they_are_written() {
+    for template in [
+        "{%generation%}a{%endgeneration%}",
+        "{%-   generation -%} a {%- endgeneration  %}",
+        "{% generation %}a{% endgeneration -%} \n",
+    ] {
+        assert_eq!(render(template, HELLO, "{}").unwrap(), "a", "{template}");
+    }
+}
+
+#[test]
 fn refusals_and_mistakes_are_errors() {
     let error = render("{{ raise_exception('only one turn') }}", HELLO, "{}").unwrap_err();
     let cause = std::error::Error::source(&error).expect("the template's own error").to_string();

@@ -58,7 +58,7 @@ fn streams_of_other_engines_come_out_whole() {
 fn missing_tokenizer_says_what_was_looked_for() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let error = Tokenizer::load(folder.path()).expect_err("the folder is empty");
-    assert!(matches!(&error, Error::Missing { path } if path == folder.path()));
+    assert!(matches!(&error, Error::Missing { path, .. } if path == folder.path()));
     assert!(error.to_string().contains("tokenizer.json") && error.to_string().contains("--tokenizer"));
 }
 

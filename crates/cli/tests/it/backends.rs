@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 const TACHO: &str = env!("CARGO_BIN_EXE_tacho");
 
 /// `tacho sim` on a free port; it ends with the value.
-struct Sim {
+pub(crate) struct Sim {
     process: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Sim {
     /// Nothing takes time there.
-    fn start(flags: &[&str]) -> Sim {
+    pub(crate) fn start(flags: &[&str]) -> Sim {
         Sim::of_profile("instant", flags)
     }
 

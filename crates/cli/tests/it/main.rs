@@ -12,3 +12,4 @@ mod secure;
 mod serve;
 mod signals;
 mod tacho;
+mod tokenizers;

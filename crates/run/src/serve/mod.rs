@@ -8,6 +8,7 @@ mod ready;
 mod record;
 mod run;
 mod scrape;
+mod spot_check;
 mod workers;
 
 pub use prepare::{Contact, Prepared, prepare, save_workload};

@@ -13,7 +13,7 @@ use super::prepare::Prepared;
 use super::ready::Rehearsal;
 use super::record::{self, Moments, Seen};
 use super::scrape::{self, Scrape, Watch};
-use super::{probe, workers::default_workers};
+use super::{probe, spot_check, workers::default_workers};
 use crate::Error;
 use crate::plan::{ServePlan, TrafficPlan, WorkloadPlan};
 
@@ -49,11 +49,14 @@ pub fn run(plan: &ServePlan, prepared: Prepared, stop: &StopSignal, sink: &dyn E
     let (driven, probes, during) = drive_with_others(plan, &prepared, &client, clock, beside, stop, sink)?;
     let after = Scrape::take(&prepared.caller, clock);
     let server = scrape::series(&before, during, &after, driven.origin.secs());
-    let record =
+    let mut record =
         record::compute(plan, &prepared, driven, &moments, Seen { before, after, server, probes, audio_seconds });
     if profiling || traffic.profile {
         say("Stopping profiler...".into());
         call_profiler(plan, &prepared, ProfilerCall::Stop, "Profiler stopped", sink);
+    }
+    if let Some(caveat) = spot_check::tokenizers(plan, &prepared, &record) {
+        record.doubt(caveat);
     }
     Ok(record)
 }

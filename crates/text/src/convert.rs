@@ -1,0 +1,102 @@
+//! Vocabularies that are not `tokenizer.json` yet: each is turned into one, as Hugging Face's library does when it loads
+//! them, so that a single engine reads them all.
+
+mod added;
+mod plain;
+mod proto;
+mod rebuild;
+mod sentencepiece;
+mod tekken;
+mod tiktoken;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::Error;
+use crate::settings::Settings;
+
+pub(crate) use rebuild::rebuild;
+
+/// A vocabulary as `tokenizer.json` would hold it.
+pub(crate) struct Converted {
+    /// The file.
+    pub(crate) json: Value,
+    /// Special tokens that the vocabulary itself names, attributes where it gives them.
+    pub(crate) named: Vec<(String, String)>,
+}
+
+impl Converted {
+    fn of(json: Value) -> Self {
+        Converted { json, named: Vec::new() }
+    }
+}
+
+/// Files of SentencePiece's form, in the order they are looked for.
+const SENTENCEPIECE: [&str; 4] = ["tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model"];
+
+/// The vocabulary of a folder without `tokenizer.json`; nothing when there is none.
+pub(crate) fn vocabulary(folder: &Path, settings: &Settings) -> Result<Option<Converted>, Error> {
+    let file = |name: &str| Some(folder.join(name)).filter(|path| path.is_file());
+    if let Some(path) = SENTENCEPIECE.into_iter().find_map(file) {
+        let bytes = read(&path)?;
+        return match proto::Model::parse(&bytes) {
+            Some(model) => Ok(Some(sentencepiece::convert(&model, settings))),
+            None => tiktoken::convert(&bytes, &path, settings).map(Some),
+        };
+    }
+    if let Some(path) = file("tiktoken.model").or_else(|| ending(folder, ".tiktoken")) {
+        return tiktoken::convert(&read(&path)?, &path, settings).map(Some);
+    }
+    if let (Some(vocab), Some(merges)) = (file("vocab.json"), file("merges.txt")) {
+        return plain::byte_level(&vocab, &merges, settings).map(Some);
+    }
+    if let Some(path) = file("vocab.txt") {
+        return plain::word_piece(&path, settings).map(Some);
+    }
+    match file("tekken.json") {
+        Some(path) => tekken::convert(&path, tekken::Specials::InText).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Mistral's own vocabulary in a folder, the newest if there are several.
+pub(crate) fn mistral(folder: &Path) -> Result<Option<Converted>, Error> {
+    let tekken = folder.join("tekken.json");
+    if tekken.is_file() {
+        return tekken::convert(&tekken, tekken::Specials::Apart).map(Some);
+    }
+    let Some(path) = numbered(folder).or_else(|| Some(folder.join("tokenizer.model")).filter(|path| path.is_file()))
+    else {
+        return Ok(None);
+    };
+    match proto::Model::parse(&read(&path)?) {
+        Some(model) => Ok(Some(sentencepiece::mistral(&model))),
+        None => Err(Error::NotVocabulary { path, kind: "a SentencePiece model" }),
+    }
+}
+
+/// Whether a folder is of Mistral's form, in which its own vocabulary is the first choice.
+pub(crate) fn is_mistral(folder: &Path) -> bool {
+    let weights = names(folder).any(|name| name.starts_with("consolidated") && name.ends_with(".safetensors"));
+    (weights || folder.join("params.json").is_file())
+        && (folder.join("tekken.json").is_file() || numbered(folder).is_some())
+}
+
+/// `tokenizer.model.v7` and its like, the last of them.
+fn numbered(folder: &Path) -> Option<PathBuf> {
+    names(folder).filter(|name| name.starts_with("tokenizer.model.v")).max().map(|name| folder.join(name))
+}
+
+fn ending(folder: &Path, suffix: &str) -> Option<PathBuf> {
+    names(folder).filter(|name| name.ends_with(suffix)).min().map(|name| folder.join(name))
+}
+
+fn names(folder: &Path) -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })
+}

@@ -1,0 +1,286 @@
+//! SentencePiece models. What surrounds the vocabulary depends on the tokenizer's class, as in the library.
+
+use std::collections::HashMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::Converted;
+use super::added::{AddedTokens, frame, frame_by_settings};
+use super::proto::{Model, PieceKind};
+use crate::settings::Settings;
+
+/// The mark that stands for a space.
+const SPACE: &str = "▁";
+
+/// Converts a model for its tokenizer class.
+pub(super) fn convert(model: &Model, settings: &Settings) -> Converted {
+    let own: Vec<(String, bool)> = model
+        .pieces
+        .iter()
+        .filter(|piece| piece.kind != PieceKind::Plain)
+        .map(|piece| (piece.text.clone(), piece.kind == PieceKind::Control))
+        .collect();
+    let mut converted = match settings.class.as_deref() {
+        Some("LlamaTokenizer" | "CodeLlamaTokenizer") => llama(model, settings, &own),
+        Some("GemmaTokenizer") => gemma(model, settings, &own),
+        Some("T5Tokenizer") => t5(model, settings, own.clone()),
+        Some("XLMRobertaTokenizer") => xlm_roberta(model, settings, &own),
+        _ => generic(model, settings, &own),
+    };
+    if !settings.named.iter().any(|(attribute, _)| attribute.is_empty()) {
+        converted.named.extend(own.into_iter().map(|(text, _)| (String::new(), text)));
+    }
+    converted
+}
+
+/// Mistral's own reading: control tokens are never found in text, and all of them are special.
+pub(super) fn mistral(model: &Model) -> Converted {
+    let vocab = ids(model);
+    let bos = (model.bos.0.as_str(), u64::try_from(model.bos.1).unwrap_or(1));
+    let mut added = AddedTokens::new(&vocab);
+    for piece in model.pieces.iter().filter(|piece| piece.kind == PieceKind::UserDefined) {
+        added.add(&json!({"content": piece.text}));
+    }
+    let json = json!({
+        "version": "1.0",
+        "added_tokens": added.into_json(),
+        "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": SPACE}, spaces()]},
+        "pre_tokenizer": null,
+        "post_processor": frame(Some(bos), None),
+        "decoder": decoder(true),
+        "model": bpe(&vocab, model, true, Some(&model.unk.0)),
+    });
+    let special = model.pieces.iter().filter(|piece| piece.kind == PieceKind::Control).map(|piece| &piece.text);
+    let named = [("bos_token", &model.bos.0), ("eos_token", &model.eos.0)];
+    let named = named.map(|(attribute, text)| (attribute.to_owned(), text.clone())).into_iter();
+    Converted { json, named: named.chain(special.map(|text| (String::new(), text.clone()))).collect() }
+}
+
+fn llama(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
+    with_parts(llama_parts(settings), model, settings, own)
+}
+
+fn gemma(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
+    with_parts(gemma_parts(settings), model, settings, own)
+}
+
+/// The vocabulary of a model in a class's pipeline.
+fn with_parts(parts: Vec<Part>, model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
+    let vocab = ids(model);
+    let added = AddedTokens::new(&vocab).declared(settings, own, &[]);
+    let mut json = json!({
+        "version": "1.0",
+        "normalizer": null,
+        "pre_tokenizer": null,
+        "post_processor": frame_by_settings(settings, &[], |text| added.id(text)),
+        "decoder": null,
+        "added_tokens": added.into_json(),
+        "model": bpe(&vocab, model, true, None),
+    });
+    for (place, value) in parts {
+        *json.pointer_mut(place).expect("every part is written above") = value;
+    }
+    Converted::of(json)
+}
+
+/// A place in `tokenizer.json` and what stands there.
+pub(super) type Part = (&'static str, Value);
+
+/// What Llama's class puts around a vocabulary.
+pub(super) fn llama_parts(settings: &Settings) -> Vec<Part> {
+    let flag = |name: &str| settings.config.get(name);
+    let prefix = flag("add_prefix_space").is_none_or(|value| value != false);
+    let legacy = flag("legacy").is_some_and(|value| value == true);
+    let scheme = match (prefix, legacy) {
+        (false, _) => "never",
+        (true, true) => "always",
+        (true, false) => "first",
+    };
+    let around = [
+        ("/normalizer", Value::Null),
+        ("/pre_tokenizer", metaspace(scheme, false)),
+        ("/decoder", decoder(prefix)),
+        ("/model/unk_token", Value::Null),
+    ];
+    around.into_iter().chain(fallback()).collect()
+}
+
+/// What Gemma's class puts around a vocabulary.
+pub(super) fn gemma_parts(settings: &Settings) -> Vec<Part> {
+    let unk = settings.named.iter().find(|(attribute, _)| attribute == "unk_token").map(|(_, text)| text.as_str());
+    let pieces =
+        json!({"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": false});
+    let around = [
+        ("/normalizer", spaces()),
+        ("/pre_tokenizer", pieces),
+        ("/decoder", decoder(false)),
+        ("/model/unk_token", json!(unk)),
+    ];
+    around.into_iter().chain(fallback()).collect()
+}
+
+fn fallback() -> [Part; 3] {
+    [("/model/fuse_unk", json!(true)), ("/model/byte_fallback", json!(true)), ("/model/ignore_merges", json!(false))]
+}
+
+/// Behind the pieces come the sentinels, the last one first.
+fn t5(model: &Model, settings: &Settings, mut own: Vec<(String, bool)>) -> Converted {
+    let count = settings.config.get("extra_ids").and_then(Value::as_u64).unwrap_or(100);
+    let sentinel = |number: u64| format!("<extra_id_{number}>");
+    let mut pieces = scored(model);
+    pieces.extend((0..count).rev().map(|number| (sentinel(number), 0.0)));
+    let vocab = index(pieces.iter().map(|(text, _)| text));
+    own.extend((0..count).map(|number| (sentinel(number), true)));
+    let added = AddedTokens::new(&vocab).declared(settings, &own, &[]);
+    let eos = added.id("</s>").map(|id| ("</s>", id));
+    let json = json!({
+        "version": "1.0",
+        "normalizer": charsmap(model),
+        "pre_tokenizer": words("always"),
+        "post_processor": frame(None, eos),
+        "decoder": metaspace("always", true),
+        "added_tokens": added.into_json(),
+        "model": unigram(&pieces, 2, false),
+    });
+    let sentinels = (0..count).map(|number| (String::new(), sentinel(number)));
+    Converted { json, named: sentinels.collect() }
+}
+
+/// The first pieces are in another order than the model has them, and a mask comes last.
+fn xlm_roberta(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
+    let name = |attribute: &str, default: &str| {
+        let named = settings.named.iter().find(|(known, _)| known == attribute);
+        named.map_or_else(|| default.to_owned(), |(_, text)| text.clone())
+    };
+    let first = [("bos_token", "<s>"), ("pad_token", "<pad>"), ("eos_token", "</s>"), ("unk_token", "<unk>")];
+    let mut pieces: Vec<(String, f64)> = first.map(|(attribute, default)| (name(attribute, default), 0.0)).into();
+    pieces.extend(scored(model).into_iter().skip(3));
+    pieces.push((name("mask_token", "<mask>"), 0.0));
+    let vocab = index(pieces.iter().map(|(text, _)| text));
+    let added = AddedTokens::new(&vocab).declared(settings, own, &[]);
+    let (bos, eos) = (name("bos_token", "<s>"), name("eos_token", "</s>"));
+    let prefix = settings.config.get("add_prefix_space").is_none_or(|value| value != false);
+    let scheme = if prefix { "always" } else { "never" };
+    Converted::of(json!({
+        "version": "1.0",
+        "normalizer": charsmap(model),
+        "pre_tokenizer": words(scheme),
+        "post_processor": frame(
+            added.id(&bos).map(|id| (bos.as_str(), id)),
+            added.id(&eos).map(|id| (eos.as_str(), id)),
+        ),
+        "decoder": metaspace(scheme, true),
+        "added_tokens": added.into_json(),
+        "model": unigram(&pieces, 3, false),
+    }))
+}
+
+/// Without a class of its own: as the model itself says.
+fn generic(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
+    let said = [("bos_token", &model.bos), ("eos_token", &model.eos), ("unk_token", &model.unk)];
+    let said = said.into_iter().filter(|(attribute, (_, id))| *id >= 0 && !settings.config.contains_key(*attribute));
+    let named: Vec<(String, String)> =
+        said.map(|(attribute, (text, _))| (attribute.to_owned(), text.clone())).collect();
+    let vocab = ids(model);
+    let added = AddedTokens::new(&vocab).declared(settings, own, &named);
+    let mut normalizers = vec![spaces()];
+    if !model.charsmap.is_empty() {
+        normalizers.insert(0, charsmap(model));
+    }
+    let mut decoders = vec![json!({"type": "Replace", "pattern": {"String": SPACE}, "content": " "})];
+    if model.byte_fallback {
+        decoders.extend([json!({"type": "ByteFallback"}), json!({"type": "Fuse"})]);
+    }
+    let unk = u64::try_from(model.unk.1).unwrap_or(0);
+    let json = json!({
+        "version": "1.0",
+        "normalizer": {"type": "Sequence", "normalizers": normalizers},
+        "pre_tokenizer": null,
+        "post_processor": frame_by_settings(settings, &named, |text| added.id(text)),
+        "decoder": {"type": "Sequence", "decoders": decoders},
+        "added_tokens": added.into_json(),
+        "model": if model.unigram {
+            unigram(&scored(model), unk, model.byte_fallback)
+        } else {
+            bpe(&vocab, model, model.byte_fallback, Some(&model.unk.0))
+        },
+    });
+    Converted { json, named }
+}
+
+fn scored(model: &Model) -> Vec<(String, f64)> {
+    model.pieces.iter().map(|piece| (piece.text.clone(), f64::from(piece.score))).collect()
+}
+
+fn ids(model: &Model) -> HashMap<String, u32> {
+    index(model.pieces.iter().map(|piece| &piece.text))
+}
+
+fn index<'p>(pieces: impl Iterator<Item = &'p String>) -> HashMap<String, u32> {
+    pieces.enumerate().map(|(id, text)| (text.clone(), id as u32)).collect()
+}
+
+fn unigram(pieces: &[(String, f64)], unk: u64, byte_fallback: bool) -> Value {
+    json!({"type": "Unigram", "unk_id": unk, "vocab": pieces, "byte_fallback": byte_fallback})
+}
+
+/// Every way to put a piece together is a merge: earlier pieces first, then shorter beginnings.
+fn bpe(vocab: &HashMap<String, u32>, model: &Model, byte_fallback: bool, unk: Option<&str>) -> Value {
+    let mut merges = Vec::with_capacity(vocab.len());
+    for (id, piece) in
+        model.pieces.iter().enumerate().filter(|(id, piece)| vocab.get(&piece.text) == Some(&(*id as u32)))
+    {
+        debug_assert_eq!(vocab[&piece.text], id as u32);
+        for (at, _) in piece.text.char_indices().skip(1) {
+            let (left, right) = piece.text.split_at(at);
+            if vocab.contains_key(left) && vocab.contains_key(right) {
+                merges.push(json!([left, right]));
+            }
+        }
+    }
+    json!({
+        "type": "BPE",
+        "dropout": null,
+        "unk_token": unk,
+        "continuing_subword_prefix": null,
+        "end_of_word_suffix": null,
+        "fuse_unk": true,
+        "byte_fallback": byte_fallback,
+        "ignore_merges": false,
+        "vocab": vocab,
+        "merges": merges,
+    })
+}
+
+fn spaces() -> Value {
+    json!({"type": "Replace", "pattern": {"String": " "}, "content": SPACE})
+}
+
+fn charsmap(model: &Model) -> Value {
+    if model.charsmap.is_empty() {
+        return Value::Null;
+    }
+    json!({"type": "Precompiled", "precompiled_charsmap": STANDARD.encode(&model.charsmap)})
+}
+
+fn metaspace(scheme: &str, split: bool) -> Value {
+    json!({"type": "Metaspace", "replacement": SPACE, "prepend_scheme": scheme, "split": split})
+}
+
+fn words(scheme: &str) -> Value {
+    json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace(scheme, true)]})
+}
+
+fn decoder(strips: bool) -> Value {
+    let mut decoders = vec![
+        json!({"type": "Replace", "pattern": {"String": SPACE}, "content": " "}),
+        json!({"type": "ByteFallback"}),
+        json!({"type": "Fuse"}),
+    ];
+    if strips {
+        decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
+    }
+    json!({"type": "Sequence", "decoders": decoders})
+}
