@@ -38,7 +38,7 @@ fn spec(args: &ThroughputArgs, seed: i64, num_prompts: i64) -> anyhow::Result<Wo
             prefix_len,
             suffix_len,
             num_prefixes,
-            output_len: u64::try_from(output_len)?,
+            output_len,
             shuffle: true,
         }),
         name => {
