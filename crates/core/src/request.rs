@@ -53,8 +53,8 @@ pub struct Request {
     pub content: Content,
     /// Tokens of the prompt by the client's tokenizer.
     pub prompt_len: u64,
-    /// Tokens to generate.
-    pub output_len: u64,
+    /// Tokens to generate. A flag may say -1 or less, which is sent as it is for the server to judge.
+    pub output_len: i64,
     /// Sent as `x-request-id` when present.
     pub id: Option<String>,
     /// OpenAI content part(s) beside the text.
@@ -71,7 +71,7 @@ pub struct Request {
 
 impl Request {
     /// A plain text request.
-    pub fn text(prompt: impl Into<String>, prompt_len: u64, output_len: u64) -> Self {
+    pub fn text(prompt: impl Into<String>, prompt_len: u64, output_len: i64) -> Self {
         Request {
             content: Content::Text(prompt.into()),
             prompt_len,

@@ -90,7 +90,7 @@ fn batch(plan: &LatencyPlan, loaded: &Loaded) -> Batch {
     let highest = loaded.vocab_size.unwrap_or(HIGHEST_ID).min(HIGHEST_ID);
     let mut prompt = || {
         let ids = (0..plan.input_len).map(|_| random.randint(0, highest as i64) as u32).collect();
-        let plain = Request::text("", plan.input_len, plan.output_len);
+        let plain = Request::text("", plan.input_len, plan.output_len as i64);
         Request { content: Content::Ids(ids), ..plain }
     };
     let requests = (0..plan.batch_size).map(|_| prompt()).collect();

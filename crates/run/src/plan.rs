@@ -82,7 +82,12 @@ pub enum WorkloadPlan {
         self_timed: bool,
     },
     /// Read from a file that an earlier run saved, due times and all.
-    File(PathBuf),
+    File {
+        /// The file.
+        path: PathBuf,
+        /// How many times as far apart as saved.
+        time_scale: f64,
+    },
 }
 
 /// How requests get adapters.

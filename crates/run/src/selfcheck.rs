@@ -86,7 +86,7 @@ pub fn check(
     stamps: StampSource,
     clock: SystemClock,
 ) -> Result<CheckPoint, Error> {
-    let requests = vec![Request::text("p", 1, load.tokens() as u64); load.streams];
+    let requests = vec![Request::text("p", 1, load.tokens() as i64); load.streams];
     let plan = ClientPlan { preconnect: load.streams, spare: false, at_most: Some(load.streams) };
     let payload = PayloadSpec { model: "metronome".into(), ..PayloadSpec::default() };
     let client = Client::new(endpoint(server, stamps)?, &payload, &requests, plan, clock)?;

@@ -236,7 +236,8 @@ fn adapters(lora: &OfflineLora, count: usize, random: &mut Random) -> Vec<u64> {
 
 /// Refuses requests that the engine would refuse later.
 pub(crate) fn check_lengths(requests: &[Request], loaded: &Loaded) -> Result<(), Error> {
-    let longest = requests.iter().map(|request| request.prompt_len + request.output_len).max().unwrap_or(0);
+    let longest =
+        requests.iter().map(|request| request.prompt_len.saturating_add_signed(request.output_len)).max().unwrap_or(0);
     match loaded.max_model_len {
         Some(limit) if longest > limit => Err(Error::TooLong {
             parts: "prompt_len and expected_output_len",

@@ -13,7 +13,7 @@ pub struct DatasetEntry {
     pub synthetic: bool,
 }
 
-/// In vLLM's order.
+/// In vLLM's order, then those that it does not have.
 const CATALOG: &[DatasetEntry] = &[
     entry("sharegpt", false, false, false),
     entry("burstgpt", false, false, false),
@@ -28,6 +28,9 @@ const CATALOG: &[DatasetEntry] = &[
     entry("spec_bench", false, false, false),
     entry("speed_bench", false, false, false),
     entry("timed_trace", true, false, false),
+    entry("generated-shared-prefix", true, false, true),
+    entry("mooncake", true, false, false),
+    entry("openai", false, false, false),
 ];
 
 const fn entry(name: &'static str, ignores_eos: bool, aligns_with_server: bool, synthetic: bool) -> DatasetEntry {

@@ -246,11 +246,68 @@ pub enum Error {
         /// The id.
         id: String,
     },
-    /// No server accepts fewer tokens than none.
-    #[error("an output length of {len} tokens is negative: no server accepts it")]
-    NegativeOutputLen {
-        /// The length.
-        len: i64,
+    /// A text file that holds other bytes.
+    #[error("{}, line {line}: not UTF-8 text", path.display())]
+    NotUtf8 {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// A table that is broken, or no table.
+    #[error("{} cannot be read as an Arrow table from row {row} on", path.display())]
+    Arrow {
+        /// The file.
+        path: PathBuf,
+        /// The first row that cannot be read, from 1.
+        row: usize,
+        /// What the reader says.
+        #[source]
+        source: arrow_schema::ArrowError,
+    },
+    /// A JSON file that is neither rows nor holds one list of them.
+    #[error("{}: an object with {}, where a list of rows was expected: give JSON lines, or one list", path.display(), keys.join(", "))]
+    NoRows {
+        /// The file.
+        path: PathBuf,
+        /// What it holds.
+        keys: Vec<String>,
+    },
+    /// A number that must be one or more.
+    #[error("{flag} is {value}: it must be 1 or more")]
+    NotPositive {
+        /// The flag.
+        flag: &'static str,
+        /// Its value.
+        value: i64,
+    },
+    /// A share of the longest length that is none.
+    #[error("--gsp-range-ratio is {value}: it must be in [0, 1], the share of the length from which lengths are drawn")]
+    SharedPrefixRatio {
+        /// The share.
+        value: f64,
+    },
+    /// A request has no time, and all are to be sent at theirs.
+    #[error("request {index} has no time of its own: leave out --self-timed, or give all rows one")]
+    Untimed {
+        /// The request, from 0.
+        index: usize,
+    },
+    /// The column of prompts is not there, or holds no text.
+    #[error(
+        "{}, row {row}: no text in column {column:?}; it has {}: pass another --hf-text-column, such as \
+         conversations.0.value for nested ones",
+        path.display(), columns.join(", ")
+    )]
+    NoTextColumn {
+        /// The file.
+        path: PathBuf,
+        /// The row, from 1.
+        row: usize,
+        /// The column.
+        column: String,
+        /// The columns there are and what they hold.
+        columns: Vec<String>,
     },
     /// A trace lacks a field.
     #[error(
@@ -318,7 +375,11 @@ pub enum Error {
         looked_for: PathBuf,
     },
     /// No loader knows the dataset.
-    #[error("unsupported dataset path: {path}; pass one of these as --dataset-path or --hf-name: {}", known.join(", "))]
+    #[error(
+        "unsupported dataset path: {path}; name its column of prompts with --hf-text-column, or pass one of these as \
+         --dataset-path or --hf-name: {}",
+        known.join(", ")
+    )]
     UnsupportedDataset {
         /// What was asked for.
         path: String,
@@ -418,13 +479,13 @@ pub enum Error {
     #[error("the values of --random-mm-bucket-config must not all be zero")]
     NoBucket,
     /// An image that cannot be loaded.
-    #[error("invalid image URL: {url}; only PNG and JPEG files can be sent as client-side data")]
+    #[error("invalid image URL: {url}; PNG, JPEG, GIF, WebP and BMP files can be sent as client-side data")]
     ImageUrl {
         /// Where it was looked for.
         url: String,
     },
     /// A sound that cannot be read.
-    #[error("{} is no sound file that can be read: only WAV and FLAC are known", path.display())]
+    #[error("{} is no sound file that can be read: WAV, FLAC, Ogg Vorbis and MP3 are known", path.display())]
     NotSound {
         /// The file.
         path: PathBuf,

@@ -1,6 +1,7 @@
 //! Images, sounds and films: made, read, written.
 
 pub(crate) mod audio;
+mod compressed;
 pub(crate) mod image;
 pub(crate) mod jpeg;
 mod jpeg_reader;

@@ -40,7 +40,7 @@ fn to_json(index: usize, request: &Request, due_s: Option<f64>) -> Dict {
     dict
 }
 
-/// Reads a saved workload; a line without `planned_send_time` is due at once.
+/// Reads a saved workload; a line without `planned_send_time` is due at its `timestamp`, and without that at once.
 ///
 /// # Errors
 /// Names the file, the line and the field that is wrong.
@@ -54,8 +54,10 @@ pub fn read_jsonl(path: &Path) -> Result<(Vec<Request>, Vec<f64>), Error> {
         let Value::Dict(mut dict) = value else {
             return Err(line.wrong("prompt", "a member of an object"));
         };
-        due_s.push(line.number(&mut dict, "planned_send_time")?.unwrap_or(0.0));
-        requests.push(line.request(dict)?);
+        let planned = line.number(&mut dict, "planned_send_time")?;
+        let request = line.request(dict)?;
+        due_s.push(planned.or(request.timestamp).unwrap_or(0.0));
+        requests.push(request);
     }
     Ok((requests, due_s))
 }
@@ -72,7 +74,7 @@ impl Line<'_> {
         Ok(Request {
             content: content(prompt),
             prompt_len: self.length(&mut dict, "prompt_len")?,
-            output_len: self.length(&mut dict, "expected_output_len")?,
+            output_len: self.whole(&mut dict, "expected_output_len")?,
             id: self.text(&mut dict, "request_id")?,
             media: present(&mut dict, "multi_modal_data"),
             lora: self.text(&mut dict, "lora")?,
@@ -83,8 +85,12 @@ impl Line<'_> {
     }
 
     fn length(&self, dict: &mut Dict, field: &'static str) -> Result<u64, Error> {
-        let length = dict.remove(field).and_then(|value| value.as_i64()).and_then(|value| u64::try_from(value).ok());
-        length.ok_or_else(|| self.wrong(field, "a whole number that is not negative"))
+        let whole = self.whole(dict, field)?;
+        u64::try_from(whole).map_err(|_| self.wrong(field, "a whole number that is not negative"))
+    }
+
+    fn whole(&self, dict: &mut Dict, field: &'static str) -> Result<i64, Error> {
+        dict.remove(field).and_then(|value| value.as_i64()).ok_or_else(|| self.wrong(field, "a whole number"))
     }
 
     fn number(&self, dict: &mut Dict, field: &'static str) -> Result<Option<f64>, Error> {

@@ -1,5 +1,6 @@
 //! Rows out of files; nothing here knows what they are for.
 
+pub(crate) mod arrow;
 pub(crate) mod card;
 pub(crate) mod cell;
 pub(crate) mod csv;
@@ -8,6 +9,7 @@ pub(crate) mod jsonl;
 pub(crate) mod layout;
 pub(crate) mod order;
 pub(crate) mod parquet;
+pub(crate) mod saved;
 pub(crate) mod table;
 
 use std::io::Read;
@@ -15,15 +17,25 @@ use std::path::Path;
 
 use crate::Error;
 
-/// A text file as Python's text mode reads it: UTF-8, every kind of line end a `\n`.
+/// A text file as Python's text mode reads it: UTF-8, every kind of line end a `\n`. Files packed with gzip or zstd are
+/// known by their first bytes.
 pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
     let failed = |source| Error::Read { path: path.to_path_buf(), source };
-    let mut text = String::new();
-    let mut file = std::fs::File::open(path).map_err(failed)?;
-    if path.extension().is_some_and(|extension| extension == "gz") {
-        flate2::read::MultiGzDecoder::new(file).read_to_string(&mut text).map_err(failed)?;
-    } else {
-        file.read_to_string(&mut text).map_err(failed)?;
-    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(failed)?;
+    let bytes = match bytes.as_slice() {
+        [0x1f, 0x8b, ..] => {
+            let mut plain = Vec::new();
+            flate2::read::MultiGzDecoder::new(&*bytes).read_to_end(&mut plain).map_err(failed)?;
+            plain
+        }
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => zstd::decode_all(&*bytes).map_err(failed)?,
+        _ => bytes,
+    };
+    let text = String::from_utf8(bytes).map_err(|source| {
+        let before = &source.as_bytes()[..source.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        Error::NotUtf8 { path: path.to_path_buf(), line }
+    })?;
     if text.contains('\r') { Ok(text.replace("\r\n", "\n").replace('\r', "\n")) } else { Ok(text) }
 }

@@ -1,4 +1,4 @@
-//! What a workload looks like: how many requests, how long, how much they share.
+//! What a workload looks like: how many requests, and how long.
 
 use tacho_core::{Content, Request};
 
@@ -17,8 +17,6 @@ pub struct WorkloadStats {
     pub prompt_len: Option<LengthStats>,
     /// Output lengths; none for an empty workload.
     pub output_len: Option<LengthStats>,
-    /// Share of all prompt characters (ids for prompts of ids) that repeat the beginning of another request's prompt.
-    pub shared_prefix: f64,
 }
 
 /// Lengths in tokens.
@@ -53,14 +51,13 @@ impl WorkloadStats {
     /// Looks at all requests.
     pub fn new(requests: &[Request]) -> Self {
         let prompts: Vec<u64> = requests.iter().map(|request| request.prompt_len).collect();
-        let outputs: Vec<u64> = requests.iter().map(|request| request.output_len).collect();
+        let outputs: Vec<u64> = requests.iter().map(|request| request.output_len.max(0).unsigned_abs()).collect();
         WorkloadStats {
             count: requests.len(),
             total_prompt_tokens: prompts.iter().sum(),
             total_output_tokens: outputs.iter().sum(),
             prompt_len: LengthStats::new(prompts),
             output_len: LengthStats::new(outputs),
-            shared_prefix: shared_prefix(requests),
         }
     }
 }
@@ -99,9 +96,12 @@ fn percentile(sorted: &[u64], percent: f64) -> f64 {
     below + (above - below) * (place - place.floor())
 }
 
-/// Sorted prompts have their longest common beginning with a neighbour, so one pass finds what each repeats of
-/// the one before it: what a prefix cache without limits would not have to compute again.
-fn shared_prefix(requests: &[Request]) -> f64 {
+/// Share of all prompt characters (ids for prompts of ids) that repeat the beginning of another request's prompt; where
+/// there is a tokenizer, [`crate::PrefixSharing`] knows more.
+///
+/// Sorted prompts have their longest common beginning with a neighbour, so one pass finds what each repeats of the one
+/// before it.
+pub fn shared_text(requests: &[Request]) -> f64 {
     let mut prompts: Vec<Vec<u8>> = requests.iter().map(|request| prompt_bytes(&request.content)).collect();
     prompts.sort_unstable();
     let total: usize = prompts.iter().map(Vec::len).sum();
@@ -123,7 +123,7 @@ fn prompt_bytes(content: &Content) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn requests(prompts: &[(&str, u64, u64)]) -> Vec<Request> {
+    fn requests(prompts: &[(&str, u64, i64)]) -> Vec<Request> {
         prompts.iter().map(|&(prompt, len, output)| Request::text(prompt, len, output)).collect()
     }
 
@@ -140,13 +140,12 @@ mod tests {
 
     #[test]
     fn shared_beginnings_count_once_per_repetition() {
-        let stats = WorkloadStats::new(&requests(&[("abcx", 1, 1), ("zz", 1, 1), ("abcy", 1, 1)]));
-        assert_eq!(stats.shared_prefix, 0.3);
+        assert_eq!(shared_text(&requests(&[("abcx", 1, 1), ("zz", 1, 1), ("abcy", 1, 1)])), 0.3);
     }
 
     #[test]
     fn empty_workload_has_no_lengths() {
         let stats = WorkloadStats::new(&[]);
-        assert_eq!((stats.count, stats.prompt_len, stats.shared_prefix), (0, None, 0.0));
+        assert_eq!((stats.count, stats.prompt_len, shared_text(&[])), (0, None, 0.0));
     }
 }

@@ -43,6 +43,22 @@ fn recorded_timed_traces_are_made_again() {
 }
 
 #[test]
+fn recorded_offline_workloads_are_made_again() {
+    let all = cases("throughput-");
+    assert_eq!(all.len(), 11);
+    // Adapters are the command's to assign, and so is what its legacy flags mean.
+    for case in all.iter().filter(|case| !case.name.contains("lora") && !case.name.contains("legacy")) {
+        let (sampled, mut globals) = run(case).unwrap();
+        case.assert_equal(&sampled.requests);
+        case.assert_python_after(&mut globals);
+        if case.flag("--num-warmups").is_some() {
+            let warm_up = case.warm_up();
+            warm_up.assert_equal(&run(&warm_up).unwrap().0.requests);
+        }
+    }
+}
+
+#[test]
 fn recorded_slices_are_made_again() {
     let cases = cases("txt-slices-");
     assert_eq!(cases.len(), 6);

@@ -83,7 +83,7 @@ fn whole_workloads_have_the_published_digest() {
     assert_eq!(digest(&plain), "c1038b2541ac70fe57fc3dd114426376bc70f20345977fb59cffda98a6a6f5db");
     let spread = RandomSpec { num_prompts: 8, prefix_len: 8, range_ratio: RangeRatio::both(0.3), ..spec(42) };
     let spread = made(spread).unwrap();
-    let lens: Vec<(u64, u64)> = spread.requests.iter().map(|r| (r.prompt_len, r.output_len)).collect();
+    let lens: Vec<(u64, i64)> = spread.requests.iter().map(|r| (r.prompt_len, r.output_len)).collect();
     assert_eq!(lens, [(55, 13), (83, 12), (78, 16), (69, 21), (69, 19), (87, 19), (55, 18), (80, 19)]);
     assert_eq!(digest(&spread), "86c1153bcc496a5a27bf4e9dc39c128b6f58c493e33453458a183a8a6aa316fd");
 }

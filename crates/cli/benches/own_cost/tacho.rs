@@ -14,7 +14,7 @@ use crate::{Load, Seen, system};
 pub(crate) fn run(load: Load) -> Seen {
     let server = Server::start(load);
     let clock = SystemClock::start();
-    let requests = vec![Request::text("p", 32, load.tokens as u64); load.streams];
+    let requests = vec![Request::text("p", 32, load.tokens as i64); load.streams];
     let plan = ClientPlan { preconnect: load.streams, spare: false, at_most: Some(load.streams) };
     let payload = PayloadSpec { model: "metronome".into(), ..PayloadSpec::default() };
     let client = Client::new(endpoint(&server), &payload, &requests, plan, clock).unwrap();

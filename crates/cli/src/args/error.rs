@@ -314,15 +314,26 @@ pub(crate) enum Refusal {
         /// The dataset.
         name: String,
     },
-    /// Times that only traces have.
-    #[error("--self-timed/--no-self-timed is only for --dataset-name timed_trace, not for {name}: remove it")]
+    /// Times that not all datasets have.
+    #[error(
+        "--self-timed/--no-self-timed is only for --dataset-name timed_trace, mooncake, burstgpt, custom and openai, not \
+         for {name}: remove it"
+    )]
     SelfTimed {
         /// The dataset.
         name: String,
     },
     /// A trace has token ids for prompts.
-    #[error("--dataset-name timed_trace sends token ids, which --backend {backend} cannot: use vllm or openai")]
+    #[error("a trace's prompts are token ids, which --backend {backend} cannot: use vllm or openai")]
     TraceBackend {
+        /// The backend.
+        backend: &'static str,
+    },
+    /// A dataset of chat messages on another protocol.
+    #[error("--dataset-name {name} holds chat messages, which --backend {backend} does not send: use openai-chat")]
+    ChatOnly {
+        /// The dataset.
+        name: String,
         /// The backend.
         backend: &'static str,
     },

@@ -58,6 +58,7 @@ fn measure(
     sink: &dyn EventSink,
     destination: &Destination,
 ) -> anyhow::Result<Exit> {
+    let note = pictures::dataset_note(args, &prepared);
     interrupt.measuring();
     let record = run_serve(plan, prepared, &interrupt.stop, sink)?;
     // The file first: a reader that has gone away must not cost the result.
@@ -65,7 +66,7 @@ fn measure(
     console::print(&record)?;
     saved?;
     if let Some(path) = destination.path(args, &record) {
-        pictures::draw(args, &record, &path, sink)?;
+        pictures::draw(args, &record, &note, &path, sink)?;
     }
     verdict(args, &record)
 }

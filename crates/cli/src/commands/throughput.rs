@@ -222,7 +222,7 @@ fn served(
     let url = Url::parse(&format!("{base_url}{endpoint}"))?;
     let variable = |name: &str| std::env::var(name).ok();
     let workload = match throughput_workload(args)? {
-        OfflineWorkload::File { path, .. } => WorkloadPlan::File(path),
+        OfflineWorkload::File { path, .. } => WorkloadPlan::File { path, time_scale: 1.0 },
         OfflineWorkload::Sample { measured: spec, .. } => {
             WorkloadPlan::Sample { spec, num_prompts: args.num_prompts, align: false, self_timed: false }
         }

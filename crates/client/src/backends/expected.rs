@@ -38,7 +38,8 @@ pub struct Expected {
 impl Expected {
     /// What every answer needs.
     pub(super) fn of(request: &Request) -> Self {
-        Expected { output_len: request.output_len as usize, prompt_len: request.prompt_len, ..Expected::default() }
+        let output_len = usize::try_from(request.output_len).unwrap_or(0);
+        Expected { output_len, prompt_len: request.prompt_len, ..Expected::default() }
     }
 
     /// With the encoding that the body asks for.

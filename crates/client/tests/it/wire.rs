@@ -133,7 +133,7 @@ pub(crate) fn request_of(input: &Json) -> Request {
         id: input["request_id"].as_str().map(str::to_owned),
         media: member(input, "multi_modal_content"),
         chat_messages: member(input, "chat_messages"),
-        ..Request::text("", input["prompt_len"].as_u64().unwrap_or(0), input["output_len"].as_u64().unwrap_or(0))
+        ..Request::text("", input["prompt_len"].as_u64().unwrap_or(0), input["output_len"].as_i64().unwrap_or(0))
     }
 }
 

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use tacho_metrics::{RunRecord, Sample};
 
-use super::{AxisSpec, Bar, Color, Grid, LegendEntry, Panel, Rect, Scene, Series, draw_legend, legend_width, png};
+use super::{
+    Anchor, AxisSpec, Bar, Color, Grid, LegendEntry, Panel, Rect, Scene, Series, draw_legend, legend_width, png,
+};
 use crate::Error;
 use crate::json::write_whole;
 
@@ -23,9 +25,11 @@ struct Lengths {
     output: f64,
 }
 
-/// Draws the lengths of all requests of `record` into a PNG file; says whether there were any.
-pub fn save(record: &RunRecord, path: &Path) -> Result<bool, Error> {
-    let Some(scene) = scene(&record.measured.samples) else { return Ok(false) };
+/// Draws the lengths of all requests of `record` into a PNG file, with a line of text below; says whether there were
+/// any.
+pub fn save(record: &RunRecord, note: &str, path: &Path) -> Result<bool, Error> {
+    let Some(mut scene) = scene(&record.measured.samples) else { return Ok(false) };
+    scene.text((7.0 * 72.0, 10.0 * 72.0 - 6.0), note, 10.0, Anchor::Middle);
     let png = png(&scene, DPI)?;
     write_whole(path, |out| std::io::Write::write_all(out, &png))?;
     Ok(true)

@@ -55,7 +55,10 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     plan.endpoint.check()?;
     // What needs no server comes first: a mistake in it should not cost a wait.
     let recorded = match &plan.workload {
-        WorkloadPlan::File(path) => Some(read_jsonl(path)?),
+        WorkloadPlan::File { path, time_scale } => {
+            let (requests, due) = read_jsonl(path)?;
+            Some((requests, due.into_iter().map(|seconds| seconds * time_scale).collect()))
+        }
         WorkloadPlan::Sample { .. } => None,
     };
     let caller = Caller::new(&plan.endpoint, &plan.base_path, CALL)?;

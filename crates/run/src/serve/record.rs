@@ -110,7 +110,7 @@ fn setup(plan: &ServePlan, prepared: &Prepared, driven: &Driven, moments: &Momen
         ScheduleSpec::RampUp { burstiness, .. } => (f64::INFINITY, *burstiness),
         ScheduleSpec::Replay(_) => (f64::INFINITY, 1.0),
     };
-    let from_file = matches!(plan.workload, WorkloadPlan::File(_));
+    let from_file = matches!(plan.workload, WorkloadPlan::File { .. });
     Setup {
         date: moments.local(driven.end).strftime("%Y%m%d-%H%M%S").to_string(),
         started: moments.local(driven.origin).strftime("%Y-%m-%dT%H:%M:%S%.6f%:z").to_string(),
@@ -120,7 +120,7 @@ fn setup(plan: &ServePlan, prepared: &Prepared, driven: &Driven, moments: &Momen
         tokenizer_id: prepared.tokenizer_id.clone(),
         num_prompts: match &plan.workload {
             WorkloadPlan::Sample { num_prompts, .. } => *num_prompts,
-            WorkloadPlan::File(_) => prepared.requests.len() as i64,
+            WorkloadPlan::File { .. } => prepared.requests.len() as i64,
         },
         metadata: plan.report.metadata.clone(),
         request_rate,

@@ -129,7 +129,7 @@ fn call_profiler(plan: &ServePlan, prepared: &Prepared, call: ProfilerCall, done
 /// The traffic lines.
 fn announce(plan: &ServePlan, sink: &dyn EventSink) {
     let say = |line: String| sink.event(RunEvent::Status(line));
-    if matches!(plan.workload, WorkloadPlan::File(_) | WorkloadPlan::Sample { self_timed: true, .. }) {
+    if matches!(plan.workload, WorkloadPlan::File { .. } | WorkloadPlan::Sample { self_timed: true, .. }) {
         say("Self timing is set, using the timestamps from the trace file.".into());
         return;
     }

@@ -21,7 +21,7 @@ pub(super) fn tokenizers(plan: &ServePlan, prepared: &Prepared, record: &RunReco
         return None;
     }
     let tokenizer = prepared.tokenizer.as_ref()?;
-    let server = TokenizeServer { caller: &prepared.caller, model: &prepared.model_name };
+    let server = TokenizeServer { caller: &prepared.caller, model: &prepared.model_name, signed: true };
     let (mut ours, mut theirs, mut prompts) = (0, 0, 0);
     for text in sampled(&prepared.requests) {
         theirs += server.tokenize(text)?.len() as u64;

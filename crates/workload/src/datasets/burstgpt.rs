@@ -12,6 +12,7 @@ use crate::lengths::python_float;
 use crate::selection::Selection;
 use crate::sources::csv::Records;
 use crate::spec::Sampled;
+use crate::timing;
 
 /// Settings of the dataset. Rows are drawn, so shuffling and repeating do not apply.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,8 +23,17 @@ pub struct BurstGptSpec {
     pub selection: Selection,
 }
 
-/// Prompt and output length of a row.
-type Lengths = (u64, u64);
+/// Settings of a replay: the first rows in the order of the file, at the times of the file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BurstReplaySpec {
+    /// The file and how many of its rows.
+    pub burst: BurstGptSpec,
+    /// How many times as far apart as recorded.
+    pub time_scale: f64,
+}
+
+/// Prompt and output length of a row, and when it came.
+type Recorded = (u64, i64, Option<f64>);
 
 /// Makes the requests; the global generators are not touched.
 pub(crate) fn sample(
@@ -34,7 +44,7 @@ pub(crate) fn sample(
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "burstgpt" })?;
     let selection = &spec.selection;
     let seed = u32::try_from(selection.seed).map_err(|_| Error::SeedOutOfRange { seed: selection.seed })?;
-    let rows = spec.lengths()?;
+    let rows = spec.rows()?;
     let count =
         usize::try_from(selection.num_prompts).map_err(|_| Error::NegativeCount { count: selection.num_prompts })?;
     let mut state = RandomState::new(seed);
@@ -45,25 +55,48 @@ pub(crate) fn sample(
     } else {
         state.choice_replacing(rows.len(), count)
     };
-    let vocab_size = tokenizer.vocab_size().max(1);
-    let request = |(index, &row): (usize, &usize)| {
-        let (input, output) = rows[row];
-        let ids: Vec<u32> = (0..input as usize).map(|place| ((index + place) % vocab_size) as u32).collect();
-        counters.finished.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Request { id: selection.id(index), ..Request::text(tokenizer.decode(&ids), input, output) }
-    };
-    let requests = chosen.par_iter().enumerate().map(request).collect();
+    let chosen: Vec<Recorded> = chosen.into_iter().map(|row| (rows[row].0, rows[row].1, None)).collect();
+    Ok(Sampled { requests: spec.requests(&chosen, tokenizer, counters), notices: Vec::new() })
+}
+
+/// Makes the requests of a replay.
+pub(crate) fn replay(
+    spec: &BurstReplaySpec,
+    tokenizer: Option<&Tokenizer>,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "burstgpt" })?;
+    let mut rows = spec.burst.rows()?;
+    rows.truncate(spec.burst.selection.wanted());
+    if rows.is_empty() {
+        return Err(Error::NoMatchingRow { path: spec.burst.path.clone() });
+    }
+    let mut requests = spec.burst.requests(&rows, tokenizer, counters);
+    timing::from_the_first(&mut requests, spec.time_scale)?;
     Ok(Sampled { requests, notices: Vec::new() })
 }
 
 impl BurstGptSpec {
+    /// Prompts of consecutive vocabulary entries.
+    fn requests(&self, rows: &[Recorded], tokenizer: &Tokenizer, counters: &Counters) -> Vec<Request> {
+        let vocab_size = tokenizer.vocab_size().max(1);
+        let request = |(index, &(input, output, timestamp)): (usize, &Recorded)| {
+            let ids: Vec<u32> = (0..input as usize).map(|place| ((index + place) % vocab_size) as u32).collect();
+            counters.finished.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let id = self.selection.id(index);
+            Request { id, timestamp, ..Request::text(tokenizer.decode(&ids), input, output) }
+        };
+        rows.par_iter().enumerate().map(request).collect()
+    }
+
     /// The rows of GPT-4 that were answered. They are found by the names of columns, but lengths by their places.
-    fn lengths(&self) -> Result<Vec<Lengths>, Error> {
+    fn rows(&self) -> Result<Vec<Recorded>, Error> {
         let records = Records::read(&self.path)?;
         let column =
             |name| records.column(name).ok_or_else(|| Error::NoColumn { path: self.path.clone(), column: name });
         let (model, response) = (column("Model")?, column("Response tokens")?);
-        let mut lengths = Vec::new();
+        let time = records.column("Timestamp");
+        let mut rows = Vec::new();
         for (line, fields) in &records.rows {
             let number = |place: usize, field: &str| {
                 fields.get(place).and_then(|text| python_float(text)).filter(|number| number.is_finite()).ok_or_else(
@@ -79,8 +112,29 @@ impl BurstGptSpec {
                 continue;
             }
             let length = |place: usize| number(place, records.header.get(place).map_or("", String::as_str));
-            lengths.push((length(2)?.max(0.0) as u64, length(3)?.max(0.0) as u64));
+            let seconds = time.and_then(|place| fields.get(place)).and_then(|text| python_float(text));
+            rows.push((length(2)?.max(0.0) as u64, length(3)? as i64, seconds));
         }
-        Ok(lengths)
+        Ok(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replay_keeps_order_and_times() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let rows = "Timestamp,Model,Request tokens,Response tokens\n100,GPT-4,3,1\n101,ChatGPT,9,9\n104.5,GPT-4,4,2\n";
+        std::fs::write(file.path(), rows).unwrap();
+        let selection =
+            Selection { seed: 0, num_prompts: 9, shuffle: true, oversample: true, request_id_prefix: String::new() };
+        let burst = BurstGptSpec { path: file.path().to_path_buf(), selection };
+        let spec = BurstReplaySpec { burst, time_scale: 2.0 };
+        let requests = replay(&spec, Some(&Tokenizer::builtin()), &Counters::default()).unwrap().requests;
+        let seen: Vec<_> =
+            requests.iter().map(|request| (request.prompt_len, request.output_len, request.timestamp)).collect();
+        assert_eq!(seen, [(3, 1, Some(0.0)), (4, 2, Some(9.0))]);
     }
 }

@@ -14,7 +14,9 @@ use crate::chat::Chat;
 use crate::lengths::python_float;
 use crate::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
+use crate::sources::layout::unpacked;
 use crate::spec::Sampled;
+use crate::timing;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +31,34 @@ pub struct CustomSpec {
     pub chat_template: bool,
     /// Further variables of the template.
     pub template_variables: Option<Dict>,
+}
+
+/// Settings of a replay: the first rows in the order of the file, at the times in their field `timestamp`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CustomReplaySpec {
+    /// The file and what is made of its rows.
+    pub custom: CustomSpec,
+    /// How many times as far apart as recorded.
+    pub time_scale: f64,
+}
+
+/// Makes the requests of a replay.
+pub(crate) fn replay(
+    spec: &CustomReplaySpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    let selection = Selection { shuffle: false, oversample: false, ..spec.custom.selection.clone() };
+    let custom = CustomSpec { selection, ..spec.custom.clone() };
+    let mut sampled = sample(&custom, tokenizer, globals, counters)?;
+    let lines = load(&custom.path)?;
+    for (request, row) in sampled.requests.iter_mut().zip(lines.rows()) {
+        let seconds = row.object.get("timestamp").and_then(Value::as_f64);
+        request.timestamp = Some(seconds.ok_or_else(|| lines.wrong(row, "timestamp", "a number of seconds"))?);
+    }
+    timing::from_the_first(&mut sampled.requests, spec.time_scale)?;
+    Ok(sampled)
 }
 
 /// Makes the requests; Python's global generator is left as the shuffle or the repetition leaves it.
@@ -58,7 +88,7 @@ pub(crate) fn sample(
 
 /// Reads a file of prompts.
 pub(crate) fn load(path: &Path) -> Result<Lines, Error> {
-    if path.extension().is_none_or(|extension| extension != "jsonl") {
+    if !unpacked(&path.to_string_lossy()).ends_with(".jsonl") {
         return Err(Error::NotJsonl { path: path.to_path_buf() });
     }
     let lines = Lines::read(path)?;
@@ -159,11 +189,9 @@ impl OutputLengths {
     }
 
     /// The tokens to generate for a row.
-    pub(crate) fn of(self, lines: &Lines, row: &Line) -> Result<u64, Error> {
+    pub(crate) fn of(self, lines: &Lines, row: &Line) -> Result<i64, Error> {
         let numeric = match self {
-            OutputLengths::Fixed(len) => {
-                return u64::try_from(len).map_err(|_| Error::NegativeOutputLen { len });
-            }
+            OutputLengths::Fixed(len) => return Ok(len),
             OutputLengths::Missing => return Err(lines.no_column("output_tokens")),
             OutputLengths::Column { numeric } => numeric,
         };
@@ -175,12 +203,47 @@ impl OutputLengths {
             Some(Value::Str(text)) => text.trim().parse().ok(),
             _ => None,
         };
-        whole
-            .and_then(|len| u64::try_from(len).ok())
-            .ok_or_else(|| lines.wrong(row, "output_tokens", "a whole number that is not negative"))
+        whole.ok_or_else(|| lines.wrong(row, "output_tokens", "a whole number"))
     }
 }
 
 fn truncated(number: f64) -> Option<i64> {
     number.is_finite().then_some(number as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replay_keeps_the_rows_times() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.jsonl");
+        let replayed = |lines: &str| {
+            std::fs::write(&path, lines).unwrap();
+            let selection = Selection {
+                seed: 0,
+                num_prompts: 5,
+                shuffle: true,
+                oversample: true,
+                request_id_prefix: String::new(),
+            };
+            let custom = CustomSpec {
+                path: path.clone(),
+                selection,
+                output_len: Some(3),
+                chat_template: false,
+                template_variables: None,
+            };
+            let spec = CustomReplaySpec { custom, time_scale: 1.0 };
+            replay(&spec, Some(&Tokenizer::builtin()), &mut Globals::seeded(0), &Counters::default())
+        };
+        let made =
+            replayed("{\"prompt\": \"b\", \"timestamp\": 7.5}\n{\"prompt\": \"a\", \"timestamp\": 7}\n").unwrap();
+        let seen: Vec<_> =
+            made.requests.iter().map(|request| (request.content.to_json(), request.timestamp.unwrap())).collect();
+        assert_eq!(seen, [(Value::from("a"), 0.0), (Value::from("b"), 0.5)]);
+        let refused = replayed("{\"prompt\": \"b\"}\n").unwrap_err().to_string();
+        assert!(refused.contains("line 1") && refused.contains("timestamp"), "{refused}");
+    }
 }

@@ -18,7 +18,7 @@ use crate::sources::jsonl::{Line, Lines};
 use crate::spec::Sampled;
 
 /// Tokens to generate where neither flag nor rows are asked.
-const OUTPUT_LEN: u64 = 256;
+const OUTPUT_LEN: i64 = 256;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,9 +56,7 @@ pub(crate) fn sample(
         let made = match tokenizer {
             None => {
                 let flag = spec.output_len.filter(|&len| len != -1);
-                let len = flag
-                    .map_or(Ok(OUTPUT_LEN), |len| u64::try_from(len).map_err(|_| Error::NegativeOutputLen { len }))?;
-                Request::text(prompt, 1, len)
+                Request::text(prompt, 1, flag.unwrap_or(OUTPUT_LEN))
             }
             Some(tokenizer) => {
                 let output_len = lengths.of(&lines, row)?;

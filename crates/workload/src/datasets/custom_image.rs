@@ -15,6 +15,7 @@ use crate::media::image::Rgb;
 use crate::media::reference::{image_part, image_url};
 use crate::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
+use crate::sources::layout::unpacked;
 use crate::spec::Sampled;
 
 /// Settings of the dataset.
@@ -24,7 +25,7 @@ pub struct CustomImageSpec {
     pub path: PathBuf,
     /// Which rows.
     pub selection: Selection,
-    /// Tokens to generate; the rows are not asked.
+    /// Tokens to generate, -1 too; the rows are not asked.
     pub output_len: i64,
     /// Whether the prompt becomes a chat message that holds its images.
     pub multimodal_chat: bool,
@@ -39,10 +40,9 @@ pub(crate) fn sample(
     globals: &mut Globals,
     counters: &Counters,
 ) -> Result<Sampled, Error> {
-    if spec.path.extension().is_none_or(|extension| extension != "jsonl") {
+    if !unpacked(&spec.path.to_string_lossy()).ends_with(".jsonl") {
         return Err(Error::NotJsonl { path: spec.path.clone() });
     }
-    let output_len = u64::try_from(spec.output_len).map_err(|_| Error::NegativeOutputLen { len: spec.output_len })?;
     let mut lines = Lines::read(&spec.path)?;
     for row in lines.rows() {
         let given = |field| row.object.get(field).is_some();
@@ -61,7 +61,7 @@ pub(crate) fn sample(
         };
         counters.finished.fetch_add(1, Ordering::Relaxed);
         let id = spec.selection.id(index);
-        Ok(Request { content, media, id, ..Request::text("", len, output_len) })
+        Ok(Request { content, media, id, ..Request::text("", len, spec.output_len) })
     };
     let mut requests = rows.par_iter().enumerate().map(request).collect::<Result<Vec<_>, Error>>()?;
     spec.selection.oversample(&mut requests, wanted, globals)?;

@@ -9,6 +9,7 @@ mod loader;
 mod mlperf;
 mod needs;
 mod question;
+mod text;
 mod vision;
 mod zeta;
 
@@ -68,9 +69,20 @@ pub struct HfSpec {
     pub cache: HubCache,
 }
 
+/// Settings of a dataset that no loader knows: prompts are the texts of one column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HfTextSpec {
+    /// Where its rows are, and what is made of them.
+    pub hf: HfSpec,
+    /// The column. Members and items of nested values follow behind points: `conversations.0.value`.
+    pub column: String,
+}
+
 /// What the loaders work with.
 struct Context<'c> {
     spec: &'c HfSpec,
+    /// The column of prompts, where it was named.
+    column: Option<&'c str>,
     tokenizer: &'c Tokenizer,
     /// The Hub's id.
     name: &'c str,
@@ -81,13 +93,13 @@ struct Context<'c> {
 }
 
 impl Context<'_> {
-    /// The tokens to generate, which no server accepts if they are fewer than none.
-    fn output_len(&self, default: u64) -> Result<u64, Error> {
-        self.spec.output_len.map_or(Ok(default), |len| u64::try_from(len).map_err(|_| Error::NegativeOutputLen { len }))
+    /// The tokens to generate.
+    fn output_len(&self, default: i64) -> i64 {
+        self.spec.output_len.unwrap_or(default)
     }
 
     /// A plain text request, through the chat template where there is one.
-    fn text(&self, prompt: String, output_len: u64) -> Result<Request, Error> {
+    fn text(&self, prompt: String, output_len: i64) -> Result<Request, Error> {
         let prompt = self.chat.as_ref().map_or(Ok(prompt.clone()), |chat| chat.user(&prompt))?;
         let len = self.tokenizer.count(&prompt, true) as u64;
         Ok(Request::text(prompt, len, output_len))
@@ -101,10 +113,29 @@ pub(crate) fn sample(
     globals: &mut Globals,
     counters: &Counters,
 ) -> Result<Sampled, Error> {
-    let loader = Loader::choose(spec)?;
-    if loader == Loader::Bfcl {
-        return bfcl::sample(spec, tokenizer, globals, counters);
+    match Loader::choose(spec)? {
+        Loader::Bfcl => bfcl::sample(spec, tokenizer, globals, counters),
+        loader => load(loader, (spec, None), tokenizer, globals, counters),
     }
+}
+
+/// Makes the requests of a dataset that no loader knows.
+pub(crate) fn sample_text(
+    spec: &HfTextSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    load(Loader::Text, (&spec.hf, Some(&spec.column)), tokenizer, globals, counters)
+}
+
+fn load(
+    loader: Loader,
+    (spec, column): (&HfSpec, Option<&str>),
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
     let name = spec.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&spec.path);
     loader.check(name, &spec.backend)?;
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "hf" })?;
@@ -123,10 +154,11 @@ pub(crate) fn sample(
     let chat = match loader {
         _ if places.is_empty() => None,
         Loader::MlPerf => Some(Chat::new(tokenizer, None)?),
+        Loader::Text if !tokenizer.has_chat_template() => None,
         loader if loader.templated() && spec.chat_template => Some(Chat::new(tokenizer, None)?),
         _ => None,
     };
-    let context = Context { spec, tokenizer, name, folder, chat };
+    let context = Context { spec, column, tokenizer, name, folder, chat };
     let wanted = loader.wanted(&spec.selection);
     let mut requests: Vec<Request> = Vec::with_capacity(wanted);
     let (mut rest, mut skipped) = (places.as_slice(), 0);

@@ -22,7 +22,7 @@ pub struct PrefixRepetitionSpec {
     /// How many prefixes.
     pub num_prefixes: i64,
     /// Tokens to generate.
-    pub output_len: u64,
+    pub output_len: i64,
     /// Whether the requests are mixed.
     pub shuffle: bool,
 }

@@ -114,7 +114,7 @@ impl RandomSpec {
         let Some(batch) = usize::try_from(self.batch_size).ok().filter(|&batch| batch > 1) else {
             let single = |(index, (fitted, &output)): (usize, (Fitted, &i64))| {
                 let len = fitted.ids.len() as u64;
-                Request { id: id(index), ..Request::text(fitted.text, len, output as u64) }
+                Request { id: id(index), ..Request::text(fitted.text, len, output) }
             };
             return fitted.into_iter().zip(outputs).enumerate().map(single).collect();
         };

@@ -128,7 +128,7 @@ impl RandomMmSpec {
         } else {
             (Content::Text(draft.text), Some(media))
         };
-        Request { content, media, id, ..Request::text("", draft.len as u64, output_len as u64) }
+        Request { content, media, id, ..Request::text("", draft.len as u64, output_len) }
     }
 
     /// What media are drawn by.

@@ -25,7 +25,7 @@ pub struct ShareGptSpec {
     /// Which rows.
     pub selection: Selection,
     /// Tokens to generate, in place of the answer's length.
-    pub output_len: Option<u64>,
+    pub output_len: Option<i64>,
     /// Whether the prompt becomes a chat message that holds its media.
     pub multimodal_chat: bool,
 }
@@ -114,10 +114,10 @@ impl ShareGptSpec {
         let prompt_len = tokenizer.count(prompt, true);
         let output_len = match self.output_len {
             Some(len) => len,
-            None => tokenizer.count(completion, true) as u64,
+            None => tokenizer.count(completion, true) as i64,
         };
         let filter = LengthFilter { min_output: self.output_len.is_none(), ..LengthFilter::CONVERSATION };
-        if !filter.keeps(prompt_len, usize::try_from(output_len).unwrap_or(usize::MAX / 2)) {
+        if !filter.keeps(prompt_len, usize::try_from(output_len).unwrap_or(0)) {
             return Ok(None);
         }
         let given = |field: &str| object.get(field).filter(|value| value.truthy());

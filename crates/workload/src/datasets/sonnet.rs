@@ -28,7 +28,7 @@ pub struct SonnetSpec {
     /// Most tokens of a prompt.
     pub input_len: i64,
     /// Tokens to generate.
-    pub output_len: u64,
+    pub output_len: i64,
     /// Tokens of the beginning that all prompts share.
     pub prefix_len: i64,
     /// Whether prompts are sent as plain text, since the server applies the template.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::Value;
 use tacho_core::{Content, Counters, Request};
 use tacho_pyrand::{Globals, HashKey, Random};
 use tacho_text::Tokenizer;
@@ -12,7 +12,8 @@ use tacho_text::Tokenizer;
 use crate::Error;
 use crate::lengths::python_float;
 use crate::selection::Selection;
-use crate::sources::jsonl::parse_object;
+use crate::sources::cell::Cell;
+use crate::sources::jsonl::{Line, parse_object};
 use crate::sources::read_text;
 use crate::spec::Sampled;
 
@@ -48,20 +49,11 @@ pub(crate) fn sample(
 ) -> Result<Sampled, Error> {
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "timed_trace" })?;
     globals.seed(0);
-    let special = tokenizer.special_ids();
-    let vocabulary: Vec<u32> = tokenizer.all_ids().into_iter().filter(|id| !special.contains(id)).collect();
-    if vocabulary.is_empty() {
-        return Err(Error::NoAllowedTokens { vocab_size: tokenizer.vocab_size() });
-    }
-    let mut blocks = Blocks { key: HashKey::from_seed(spec.hash_seed), vocabulary, known: HashMap::new() };
+    let mut blocks = Blocks::new(tokenizer, spec.hash_seed)?;
     let text = read_text(&spec.path)?;
-    // A last line end is no line of its own.
-    let lines = text.strip_suffix('\n').unwrap_or(&text).split('\n');
-    let lines = lines.enumerate().take(if text.is_empty() { 0 } else { spec.selection.wanted() });
     let mut requests = Vec::new();
-    for (index, line) in lines {
-        let object = parse_object(&spec.path, index + 1, line)?.object;
-        let request = spec.request(&object, index + 1, &mut blocks)?;
+    for (index, row) in spec.rows(&text).take(spec.selection.wanted()).enumerate() {
+        let request = spec.request(&row?, &mut blocks, false)?;
         requests.push(Request { id: spec.selection.id(index), ..request });
         counters.finished.fetch_add(1, Ordering::Relaxed);
     }
@@ -69,40 +61,53 @@ pub(crate) fn sample(
 }
 
 impl TimedTraceSpec {
-    fn request(&self, object: &Dict, line: usize, blocks: &mut Blocks) -> Result<Request, Error> {
-        let length = self.length(object, line, &self.input_length_label, "input-length")?;
-        let output = self.length(object, line, &self.output_length_label, "output-length")?;
-        let time = self.field(object, line, &self.timestamp_label, "timestamp")?;
-        let seconds = match time {
+    /// The lines of a trace. A last line end is no line of its own.
+    pub(crate) fn rows<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Result<Line, Error>> + 't {
+        let lines =
+            text.strip_suffix('\n').unwrap_or(text).split('\n').take(if text.is_empty() { 0 } else { usize::MAX });
+        lines.enumerate().map(|(index, line)| parse_object(&self.path, index + 1, line))
+    }
+
+    /// When a line's request is due.
+    pub(crate) fn seconds(&self, row: &Line) -> Result<f64, Error> {
+        let seconds = match self.field(row, &self.timestamp_label, "timestamp")? {
             Value::Str(text) => python_float(text),
             other => other.as_f64(),
         };
-        let seconds = seconds.ok_or_else(|| self.wrong(line, &self.timestamp_label, "a number"))?;
-        let ids = self.prompt(object, line, length, blocks)?;
-        let timestamp = Some(seconds * self.sec_multiplier);
+        let seconds = seconds.ok_or_else(|| self.wrong(row, &self.timestamp_label, "a number"))?;
+        Ok(seconds * self.sec_multiplier)
+    }
+
+    /// The request of a line. A prompt of which the blocks are too few stays short, unless it is to be filled.
+    pub(crate) fn request(&self, row: &Line, blocks: &mut Blocks, fill: bool) -> Result<Request, Error> {
+        let length = self.length(row, &self.input_length_label, "input-length")?;
+        let output = self.whole(row, &self.output_length_label, "output-length")?;
+        let timestamp = Some(self.seconds(row)?);
+        let mut ids = self.prompt(row, length, blocks)?;
+        if fill && ids.len() < length {
+            // No other line has a block of this name.
+            ids.extend_from_slice(blocks.tokens(&format!("line {}", row.number), length - ids.len()));
+        }
         let len = ids.len() as u64;
         Ok(Request { content: Content::Ids(ids), timestamp, ..Request::text("", len, output) })
     }
 
-    fn prompt(&self, object: &Dict, line: usize, length: u64, blocks: &mut Blocks) -> Result<Vec<u32>, Error> {
-        let expected = "a list of whole numbers";
-        let hashes = match object.get(&self.hash_ids_label) {
+    fn prompt(&self, row: &Line, length: usize, blocks: &mut Blocks) -> Result<Vec<u32>, Error> {
+        let expected = "a list of ids";
+        let hashes = match row.object.get(&self.hash_ids_label) {
             None => &[],
-            Some(hashes) => hashes.as_list().ok_or_else(|| self.wrong(line, &self.hash_ids_label, expected))?,
+            Some(hashes) => hashes.as_list().ok_or_else(|| self.wrong(row, &self.hash_ids_label, expected))?,
         };
         let chunk = usize::try_from(self.chunk_size).unwrap_or(0);
-        let mut rest = usize::try_from(length).unwrap_or(usize::MAX);
+        let mut rest = length;
         let mut ids = Vec::with_capacity(rest.min(1 << 20));
         for hash in hashes {
             if rest == 0 {
                 break;
             }
-            let name = match hash {
-                Value::Int(hash) => hash.to_string(),
-                Value::BigInt(hash) => hash.clone(),
-                Value::Str(hash) => hash.clone(),
-                _ => return Err(self.wrong(line, &self.hash_ids_label, expected)),
-            };
+            // Python's `str` of the id is part of what its tokens are drawn from.
+            let name = Cell::from(hash.clone()).python_str();
+            let name = name.ok_or_else(|| self.wrong(row, &self.hash_ids_label, expected))?;
             let count = rest.min(chunk);
             ids.extend_from_slice(blocks.tokens(&name, count));
             rest -= count;
@@ -110,40 +115,52 @@ impl TimedTraceSpec {
         Ok(ids)
     }
 
-    fn length(&self, object: &Dict, line: usize, label: &str, flag: &'static str) -> Result<u64, Error> {
-        let value = self.field(object, line, label, flag)?;
-        let whole = match value {
+    fn length(&self, row: &Line, label: &str, flag: &'static str) -> Result<usize, Error> {
+        let whole = self.whole(row, label, flag)?;
+        usize::try_from(whole).map_err(|_| self.wrong(row, label, "a whole number that is not negative"))
+    }
+
+    fn whole(&self, row: &Line, label: &str, flag: &'static str) -> Result<i64, Error> {
+        let whole = match self.field(row, label, flag)? {
             Value::Float(number) if number.fract() == 0.0 => Some(*number as i64),
             other => other.as_i64(),
         };
-        whole
-            .and_then(|number| u64::try_from(number).ok())
-            .ok_or_else(|| self.wrong(line, label, "a whole number that is not negative"))
+        whole.ok_or_else(|| self.wrong(row, label, "a whole number"))
     }
 
-    fn field<'o>(&self, object: &'o Dict, line: usize, label: &str, flag: &'static str) -> Result<&'o Value, Error> {
-        object.get(label).ok_or_else(|| Error::TraceField {
+    fn field<'o>(&self, row: &'o Line, label: &str, flag: &'static str) -> Result<&'o Value, Error> {
+        row.object.get(label).ok_or_else(|| Error::TraceField {
             path: self.path.clone(),
-            line,
+            line: row.number,
             field: label.to_owned(),
-            found: object.iter().map(|(key, _)| key.to_owned()).collect(),
+            found: row.object.iter().map(|(key, _)| key.to_owned()).collect(),
             flag,
         })
     }
 
-    fn wrong(&self, line: usize, field: &str, expected: &'static str) -> Error {
-        Error::LineField { path: self.path.clone(), line, field: field.to_owned(), expected }
+    fn wrong(&self, row: &Line, field: &str, expected: &'static str) -> Error {
+        Error::LineField { path: self.path.clone(), line: row.number, field: field.to_owned(), expected }
     }
 }
 
 /// The tokens of each block, made once: equal ids give equal tokens.
-struct Blocks {
+pub(crate) struct Blocks {
     key: HashKey,
     vocabulary: Vec<u32>,
     known: HashMap<String, Vec<u32>>,
 }
 
 impl Blocks {
+    /// Tokens of the whole vocabulary but for the special ones.
+    pub(crate) fn new(tokenizer: &Tokenizer, hash_seed: u32) -> Result<Self, Error> {
+        let special = tokenizer.special_ids();
+        let vocabulary: Vec<u32> = tokenizer.all_ids().into_iter().filter(|id| !special.contains(id)).collect();
+        if vocabulary.is_empty() {
+            return Err(Error::NoAllowedTokens { vocab_size: tokenizer.vocab_size() });
+        }
+        Ok(Blocks { key: HashKey::from_seed(hash_seed), vocabulary, known: HashMap::new() })
+    }
+
     fn tokens(&mut self, name: &str, count: usize) -> &[u32] {
         let key = format!("{name}:{count}");
         let (hash_key, vocabulary) = (self.key, &self.vocabulary);

@@ -1,4 +1,5 @@
-//! Sounds: read from WAV and FLAC files as libsndfile reads them, written as 16-bit WAV.
+//! Sounds: read from WAV and FLAC files as libsndfile reads them, from Ogg Vorbis and MP3 files nearly so, written as
+//! 16-bit WAV.
 
 use std::io::Cursor;
 
@@ -6,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tacho_core::json::Value;
 
+use super::compressed;
 use crate::chat::object;
 
 /// Samples as shares of full scale.
@@ -23,7 +25,7 @@ impl Sound {
         match file.get(..4)? {
             b"RIFF" => decode_wav(file),
             b"fLaC" => decode_flac(file),
-            _ => None,
+            _ => compressed::decode(file),
         }
     }
 
@@ -83,19 +85,58 @@ fn sixteen_bits(share: f64) -> i16 {
 /// How samples of a WAV file are stored.
 #[derive(Clone, Copy)]
 struct Layout {
-    float: bool,
+    coding: Coding,
     bytes: usize,
+}
+
+/// What the numbers of a WAV file are.
+#[derive(Clone, Copy, PartialEq)]
+enum Coding {
+    Whole,
+    Float,
+    ALaw,
+    MuLaw,
+}
+
+impl Coding {
+    fn of(tag: u16) -> Option<Coding> {
+        match tag {
+            1 => Some(Coding::Whole),
+            3 => Some(Coding::Float),
+            6 => Some(Coding::ALaw),
+            7 => Some(Coding::MuLaw),
+            _ => None,
+        }
+    }
+}
+
+/// A sample of G.711's A-law in 16 bits.
+fn a_law(code: u8) -> i16 {
+    let code = code ^ 0x55;
+    let (segment, step) = (u32::from(code >> 4 & 7), i16::from(code & 15) << 4);
+    let size = if segment == 0 { step + 8 } else { (step + 0x108) << (segment - 1) };
+    if code & 0x80 == 0 { -size } else { size }
+}
+
+/// A sample of G.711's µ-law in 16 bits.
+fn mu_law(code: u8) -> i16 {
+    let code = !code;
+    let size = (((i16::from(code & 15) << 3) + 0x84) << (code >> 4 & 7)) - 0x84;
+    if code & 0x80 == 0 { size } else { -size }
 }
 
 impl Layout {
     fn sample(self, bytes: &[u8]) -> Option<f64> {
-        Some(match (self.float, self.bytes) {
-            (false, 1) => (f64::from(bytes[0]) - 128.0) / 128.0,
-            (false, 2) => f64::from(i16::from_le_bytes(bytes.try_into().ok()?)) / 32_768.0,
-            (false, 3) => f64::from(i32::from_le_bytes([0, bytes[0], bytes[1], bytes[2]])) / 2_147_483_648.0,
-            (false, 4) => f64::from(i32::from_le_bytes(bytes.try_into().ok()?)) / 2_147_483_648.0,
-            (true, 4) => f64::from(f32::from_le_bytes(bytes.try_into().ok()?)),
-            (true, 8) => f64::from_le_bytes(bytes.try_into().ok()?),
+        use Coding::{ALaw, Float, MuLaw, Whole};
+        Some(match (self.coding, self.bytes) {
+            (ALaw, 1) => f64::from(a_law(bytes[0])) / 32_768.0,
+            (MuLaw, 1) => f64::from(mu_law(bytes[0])) / 32_768.0,
+            (Whole, 1) => (f64::from(bytes[0]) - 128.0) / 128.0,
+            (Whole, 2) => f64::from(i16::from_le_bytes(bytes.try_into().ok()?)) / 32_768.0,
+            (Whole, 3) => f64::from(i32::from_le_bytes([0, bytes[0], bytes[1], bytes[2]])) / 2_147_483_648.0,
+            (Whole, 4) => f64::from(i32::from_le_bytes(bytes.try_into().ok()?)) / 2_147_483_648.0,
+            (Float, 4) => f64::from(f32::from_le_bytes(bytes.try_into().ok()?)),
+            (Float, 8) => f64::from_le_bytes(bytes.try_into().ok()?),
             _ => return None,
         })
     }
@@ -115,9 +156,8 @@ fn decode_wav(file: &[u8]) -> Option<Sound> {
                     0xfffe => word(start + 24)?,
                     kind => kind,
                 };
-                let layout = Layout { float: kind == 3, bytes: usize::from(word(start + 14)?).div_ceil(8) };
-                format =
-                    Some((layout, usize::from(word(start + 2)?), long(start + 4)?)).filter(|_| kind == 1 || kind == 3);
+                let layout = Layout { coding: Coding::of(kind)?, bytes: usize::from(word(start + 14)?).div_ceil(8) };
+                format = Some((layout, usize::from(word(start + 2)?), long(start + 4)?));
             }
             b"data" => {
                 let (layout, channels, rate) = format.filter(|(_, channels, _)| *channels > 0)?;
@@ -151,6 +191,12 @@ mod tests {
         assert_eq!(Sound::decode(&sound.to_wav()), Some(sound.clone()));
         assert_eq!(sound.frames(), 2);
         assert_eq!(sixteen_bits(1.0), i16::MAX);
+    }
+
+    #[test]
+    fn telephone_codes_cover_the_range() {
+        assert_eq!([0x00, 0x80, 0xff, 0x7f].map(mu_law), [-32_124, 32_124, 0, 0]);
+        assert_eq!([0x2a, 0xaa, 0xd5, 0x55].map(a_law), [-32_256, 32_256, 8, -8]);
     }
 
     #[test]

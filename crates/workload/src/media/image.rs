@@ -1,4 +1,5 @@
-//! Images: read from PNG or JPEG files, laid over white where they are transparent, written as JPEG or PNG.
+//! Images: read from PNG, JPEG, GIF, WebP and BMP files, laid over white where they are transparent, written as JPEG
+//! or PNG.
 
 use std::io::Cursor;
 
@@ -15,9 +16,21 @@ pub(crate) struct Rgb {
 }
 
 impl Rgb {
-    /// Reads an image file; none when it is of no known kind, or broken.
+    /// Reads an image file and turns it as it is meant to be seen; none when it is of no known kind, or broken.
     pub(crate) fn decode(file: &[u8]) -> Option<Rgb> {
-        if file.starts_with(&[0x89, b'P', b'N', b'G']) { decode_png(file) } else { jpeg_reader::decode(file) }
+        match file {
+            [0xff, 0xd8, ..] => jpeg_reader::decode(file).map(|(image, orientation)| turn(image, orientation)),
+            _ => Rgb::decode_as_stored(file),
+        }
+    }
+
+    /// Reads an image file and leaves it as it lies.
+    pub(crate) fn decode_as_stored(file: &[u8]) -> Option<Rgb> {
+        match file {
+            [0x89, b'P', b'N', b'G', ..] => decode_png(file),
+            [0xff, 0xd8, ..] => jpeg_reader::decode(file).map(|(image, _)| image),
+            _ => decode_other(file),
+        }
     }
 
     /// As a JPEG file inside its own URL.
@@ -38,24 +51,44 @@ impl Rgb {
 
 fn decode_png(file: &[u8]) -> Option<Rgb> {
     let mut decoder = png::Decoder::new(Cursor::new(file));
-    decoder.set_transformations(png::Transformations::normalize_to_color8());
+    let header = decoder.read_header_info().ok()?;
+    // Pillow keeps 16 bits of grey, and cuts off what is brighter than 255 when it makes colours of them.
+    let deep_grey = header.color_type == png::ColorType::Grayscale && header.bit_depth == png::BitDepth::Sixteen;
+    if !deep_grey {
+        decoder.set_transformations(png::Transformations::normalize_to_color8());
+    }
     let mut reader = decoder.read_info().ok()?;
     let mut samples = vec![0; reader.output_buffer_size()?];
     let frame = reader.next_frame(&mut samples).ok()?;
     let samples = &samples[..frame.buffer_size()];
     let pixels = match frame.color_type {
+        png::ColorType::Grayscale if deep_grey => {
+            samples.chunks_exact(2).flat_map(|grey| [if grey[0] > 0 { 255 } else { grey[1] }; 3]).collect()
+        }
         png::ColorType::Rgb => samples.to_vec(),
         png::ColorType::Grayscale => samples.iter().flat_map(|&grey| [grey; 3]).collect(),
         png::ColorType::GrayscaleAlpha => {
             samples.chunks_exact(2).flat_map(|pixel| [over_white(pixel[0], pixel[1]); 3]).collect()
         }
-        png::ColorType::Rgba => {
-            let pixel = |pixel: &[u8]| [0, 1, 2].map(|channel| over_white(pixel[channel], pixel[3]));
-            samples.chunks_exact(4).flat_map(pixel).collect()
-        }
+        png::ColorType::Rgba => flattened(samples),
         png::ColorType::Indexed => return None,
     };
     Some(Rgb { width: frame.width as usize, height: frame.height as usize, pixels })
+}
+
+/// The first picture of a file of another kind.
+fn decode_other(file: &[u8]) -> Option<Rgb> {
+    let image = image::load_from_memory(file).ok()?;
+    let (width, height) = (image.width() as usize, image.height() as usize);
+    let pixels =
+        if image.color().has_alpha() { flattened(image.to_rgba8().as_raw()) } else { image.to_rgb8().into_raw() };
+    Some(Rgb { width, height, pixels })
+}
+
+/// Colours with opacity, laid over white.
+fn flattened(samples: &[u8]) -> Vec<u8> {
+    let pixel = |pixel: &[u8]| [0, 1, 2].map(|channel| over_white(pixel[channel], pixel[3]));
+    samples.chunks_exact(4).flat_map(pixel).collect()
 }
 
 /// A colour with its opacity on a white ground, rounded as Pillow rounds it.
@@ -84,7 +117,7 @@ pub(super) fn orientation(exif: &[u8]) -> u16 {
 }
 
 /// The image as it is meant to be seen.
-pub(super) fn turn(image: Rgb, orientation: u16) -> Rgb {
+fn turn(image: Rgb, orientation: u16) -> Rgb {
     if orientation == 1 {
         return image;
     }

@@ -1,11 +1,11 @@
 //! A JPEG reader that gives libjpeg-turbo's pixels: the slow integer transform, smooth upsampling, fixed-point colours.
-//! Baseline and progressive files of one or three components.
+//! Baseline and progressive files of one, three or four components.
 
 mod entropy;
 mod inverse;
 mod upsample;
 
-use super::image::{Rgb, orientation, turn};
+use super::image::{Rgb, orientation};
 use entropy::{Huffman, Scan, decode_scan};
 use inverse::inverse;
 use upsample::upsample;
@@ -43,8 +43,8 @@ struct Decoder {
     orientation: u16,
 }
 
-/// The image as it is meant to be seen; none when the file is broken or of another kind.
-pub(crate) fn decode(file: &[u8]) -> Option<Rgb> {
+/// The image as it is stored and its orientation; none when the file is broken or of another kind.
+pub(crate) fn decode(file: &[u8]) -> Option<(Rgb, u16)> {
     let mut decoder = Decoder { orientation: 1, ..Decoder::default() };
     let mut rest = file.strip_prefix(&[0xff, 0xd8])?;
     loop {
@@ -68,7 +68,8 @@ pub(crate) fn decode(file: &[u8]) -> Option<Rgb> {
             decoder.segment(kind, segment)?;
         }
     }
-    decoder.image()
+    let orientation = decoder.orientation;
+    decoder.image().map(|image| (image, orientation))
 }
 
 impl Decoder {
@@ -97,7 +98,7 @@ impl Decoder {
         let word = |at: usize| Some(usize::from(u16::from_be_bytes(segment.get(at..at + 2)?.try_into().ok()?)));
         (self.height, self.width) = (word(1)?, word(3)?);
         let count = usize::from(*segment.get(5)?);
-        if segment[0] != 8 || self.width == 0 || self.height == 0 || !(count == 1 || count == 3) {
+        if segment[0] != 8 || self.width == 0 || self.height == 0 || !matches!(count, 1 | 3 | 4) {
             return None;
         }
         let entries = segment.get(6..6 + count * 3)?.chunks_exact(3);
@@ -185,7 +186,7 @@ impl Decoder {
 
     fn image(self) -> Option<Rgb> {
         let (h, v) = self.sampling()?;
-        let mut planes = Vec::with_capacity(3);
+        let mut planes = Vec::with_capacity(4);
         for component in &self.components {
             let samples = component.samples(self.quant[component.table].as_ref()?);
             planes.push(upsample(&samples, component, (h, v), (self.width, self.height))?);
@@ -198,9 +199,18 @@ impl Decoder {
             [luma, blue, red] => {
                 luma.iter().zip(blue).zip(red).flat_map(|((&y, &cb), &cr)| colour(y, cb, cr)).collect()
             }
+            [first, second, third, black] => {
+                let converted = self.adobe == Some(2);
+                let inks = first.iter().zip(second).zip(third).zip(black);
+                inks.flat_map(|(((&a, &b), &c), &black)| {
+                    let light = if converted { colour(a, b, c).map(|value| 255 - value) } else { [a, b, c] };
+                    light.map(|light| printed(light, black))
+                })
+                .collect()
+            }
             _ => return None,
         };
-        Some(turn(Rgb { width: self.width, height: self.height, pixels }, self.orientation))
+        Some(Rgb { width: self.width, height: self.height, pixels })
     }
 
     fn is_rgb(&self) -> bool {
@@ -228,6 +238,12 @@ impl Component {
     }
 }
 
+/// An ink on a black of `black`, both stored upside down as everybody does, with Pillow's rounding.
+fn printed(ink: u8, black: u8) -> u8 {
+    let product = u32::from(255 - ink) * u32::from(black) + 128;
+    (u32::from(black) - (((product >> 8) + product) >> 8)) as u8
+}
+
 /// Red, green and blue in 16-bit fixed point.
 fn colour(y: u8, cb: u8, cr: u8) -> [u8; 3] {
     const HALF: i32 = 1 << 15;
@@ -248,15 +264,20 @@ mod tests {
         let (width, height) = (37, 21);
         let pixel = |at: usize| [(at % width * 5) as u8, (at / width * 9) as u8, 128];
         let image = Rgb { width, height, pixels: (0..width * height).flat_map(pixel).collect() };
-        let read = decode(&jpeg::encode(&image)).unwrap();
+        let (read, _) = decode(&jpeg::encode(&image)).unwrap();
         assert_eq!((read.width, read.height), (width, height));
         let far = read.pixels.iter().zip(&image.pixels).filter(|(ours, theirs)| ours.abs_diff(**theirs) > 24).count();
         assert!(far < image.pixels.len() / 50, "{far} samples are far off");
     }
 
     #[test]
+    fn inks_take_light_away() {
+        assert_eq!((printed(219, 255), printed(0, 255), printed(255, 0), printed(255, 255)), (219, 0, 0, 255));
+    }
+
+    #[test]
     fn broken_files_are_no_image() {
-        for file in [&b""[..], b"\xff\xd8", b"\xff\xd8\xff\xda\x00\x02", b"GIF89a"] {
+        for file in [&b""[..], b"\xff\xd8", b"\xff\xd8\xff\xda\x00\x02"] {
             assert_eq!(decode(file), None);
         }
     }

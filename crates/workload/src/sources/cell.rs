@@ -32,6 +32,19 @@ impl Cell {
         }
     }
 
+    /// What it is, in a word.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Cell::Null => "null",
+            Cell::Bool(_) => "bool",
+            Cell::Int(_) | Cell::Float(_) => "number",
+            Cell::Text(_) => "text",
+            Cell::Bytes(_) => "bytes",
+            Cell::List(_) => "list",
+            Cell::Struct(_) => "object",
+        }
+    }
+
     /// The text.
     pub(crate) fn text(&self) -> Option<&str> {
         match self {

@@ -1,7 +1,8 @@
-//! CSV with a header, as RFC 4180 and pandas read it: quotes may hold commas, line ends and doubled quotes.
+//! CSV or TSV with a header, as RFC 4180 and pandas read it: quotes may hold separators, line ends and doubled quotes.
 
 use std::path::Path;
 
+use super::layout::unpacked;
 use super::read_text;
 use crate::Error;
 
@@ -16,12 +17,13 @@ pub(crate) struct Records {
 impl Records {
     /// Reads a file.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
-        Ok(Records::parse(&read_text(path)?))
+        let tabs = unpacked(&path.to_string_lossy()).ends_with(".tsv");
+        Ok(Records::parse(&read_text(path)?, if tabs { b'\t' } else { b',' }))
     }
 
     /// Reads a text; blank lines are skipped.
-    pub(crate) fn parse(text: &str) -> Self {
-        let mut scanner = Scanner { text: text.as_bytes(), at: 0, line: 1 };
+    pub(crate) fn parse(text: &str, separator: u8) -> Self {
+        let mut scanner = Scanner { text: text.as_bytes(), separator, at: 0, line: 1 };
         let mut rows = std::iter::from_fn(|| scanner.record()).filter(|(_, fields)| !is_blank(fields));
         let header = rows.next().map(|(_, fields)| fields).unwrap_or_default();
         let rows = rows.collect();
@@ -40,6 +42,7 @@ fn is_blank(fields: &[String]) -> bool {
 
 struct Scanner<'t> {
     text: &'t [u8],
+    separator: u8,
     at: usize,
     line: usize,
 }
@@ -54,14 +57,14 @@ impl Scanner<'_> {
             fields.push(self.field());
             let end = self.text.get(self.at).copied();
             self.at += 1;
-            if end != Some(b',') {
+            if end != Some(self.separator) {
                 self.line += 1;
                 return Some((start, fields));
             }
         }
     }
 
-    /// One field; stops at the comma or the line end behind it.
+    /// One field; stops at the separator or the line end behind it.
     fn field(&mut self) -> String {
         let mut bytes = Vec::new();
         let mut quoted = false;
@@ -72,7 +75,7 @@ impl Scanner<'_> {
                     self.at += 1;
                 }
                 b'"' if quoted || bytes.is_empty() => quoted = !quoted,
-                b',' | b'\n' if !quoted => break,
+                byte if !quoted && (byte == b'\n' || byte == self.separator) => break,
                 byte => {
                     self.line += usize::from(byte == b'\n');
                     bytes.push(byte);
@@ -90,7 +93,7 @@ mod tests {
 
     #[test]
     fn quotes_hold_anything() {
-        let records = Records::parse("a,\"b c\"\n\n1,\"x, \"\"y\"\"\nz\"\n,2\n");
+        let records = Records::parse("a,\"b c\"\n\n1,\"x, \"\"y\"\"\nz\"\n,2\n", b',');
         assert_eq!(records.header, ["a", "b c"]);
         assert_eq!(records.column("b c"), Some(1));
         let expected = vec![(3, vec!["1".into(), "x, \"y\"\nz".into()]), (5, vec![String::new(), "2".into()])];

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::card::{Configuration, configurations};
+use super::saved;
 use crate::Error;
 
 /// Splits and the words that stand for them in names of files and folders.
@@ -13,8 +14,12 @@ const SPLITS: [(&str, &[&str]); 3] = [
 ];
 
 /// The kinds of files that hold rows.
-const KINDS: [(&str, &[&str]); 3] =
-    [("json", &["json", "jsonl", "ndjson"]), ("csv", &["csv"]), ("parquet", &["parquet"])];
+const KINDS: [(&str, &[&str]); 4] = [
+    ("json", &["json", "jsonl", "ndjson"]),
+    ("csv", &["csv", "tsv"]),
+    ("arrow", &["arrow"]),
+    ("parquet", &["parquet"]),
+];
 
 /// What is asked of a folder.
 pub(crate) struct Wanted<'w> {
@@ -27,6 +32,9 @@ pub(crate) struct Wanted<'w> {
 pub(crate) fn data_files(folder: &Path, wanted: &Wanted<'_>) -> Result<Vec<PathBuf>, Error> {
     if folder.is_file() {
         return Ok(vec![folder.to_path_buf()]);
+    }
+    if let Some(files) = saved::files(folder, wanted.split)? {
+        return Ok(files);
     }
     let mut names = Vec::new();
     collect(folder, "", &mut names)?;
@@ -43,7 +51,7 @@ pub(crate) fn choose(place: &Path, card: &str, names: &[String], wanted: &Wanted
     let configurations: Vec<Configuration> =
         configurations(card).into_iter().filter(|found| !found.splits.is_empty()).collect();
     let chosen = if configurations.is_empty() {
-        by_name(&names, wanted)
+        by_name(&names, wanted, place)?
     } else {
         by_card(&names, &configurations, wanted, place)?
     };
@@ -102,11 +110,14 @@ fn words(name: &str) -> impl Iterator<Item = &str> {
     name.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty())
 }
 
-fn by_name(names: &[String], wanted: &Wanted<'_>) -> Vec<String> {
-    let rows: Vec<&String> = names.iter().filter(|name| kind_of(name).is_some()).collect();
+fn by_name(names: &[String], wanted: &Wanted<'_>, folder: &Path) -> Result<Vec<String>, Error> {
     let below = |name: &str| wanted.subset.is_none_or(|subset| name.starts_with(&format!("{subset}/")));
-    let rows: Vec<&String> =
-        if rows.iter().any(|name| below(name)) { rows.into_iter().filter(|name| below(name)).collect() } else { rows };
+    let rows: Vec<&String> = names.iter().filter(|name| kind_of(name).is_some() && below(name)).collect();
+    if let (Some(subset), true) = (wanted.subset, rows.is_empty()) {
+        let mut known: Vec<String> = names.iter().filter_map(|name| Some(name.split_once('/')?.0.to_owned())).collect();
+        known.dedup();
+        return Err(Error::Subset { path: folder.to_path_buf(), subset: Some(subset.to_owned()), known });
+    }
     let file = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
     let folders = |name: &str| name.rsplit_once('/').map_or("", |(folders, _)| folders).to_owned();
     let split_of = |part: &str| {
@@ -115,16 +126,21 @@ fn by_name(names: &[String], wanted: &Wanted<'_>) -> Vec<String> {
     for part in [&file as &dyn Fn(&str) -> String, &folders] {
         if rows.iter().any(|name| split_of(&part(name)).is_some()) {
             let wanted = |name: &&&String| split_of(&part(name)) == Some(wanted.split);
-            return rows.iter().filter(wanted).map(|name| (*name).clone()).collect();
+            return Ok(rows.iter().filter(wanted).map(|name| (*name).clone()).collect());
         }
     }
-    if wanted.split == "train" { rows.into_iter().cloned().collect() } else { Vec::new() }
+    Ok(if wanted.split == "train" { rows.into_iter().cloned().collect() } else { Vec::new() })
 }
 
-/// The kind of a file by its ending, a `.gz` behind it not counted.
+/// The kind of a file by its ending, that of a packer behind it not counted.
 pub(crate) fn kind_of(name: &str) -> Option<&'static str> {
-    let extension = name.strip_suffix(".gz").unwrap_or(name).rsplit_once('.')?.1;
+    let extension = unpacked(name).rsplit_once('.')?.1;
     KINDS.iter().find(|(_, endings)| endings.contains(&extension)).map(|(kind, _)| *kind)
+}
+
+/// A file's name without the ending of a packer.
+pub(crate) fn unpacked(name: &str) -> &str {
+    name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name)
 }
 
 fn most_common_kind(names: Vec<String>) -> Vec<String> {
@@ -174,11 +190,14 @@ mod tests {
     #[test]
     fn splits_are_found_by_words_in_names() {
         let names: Vec<String> = ["data/train-0.parquet", "data/val_1.parquet", "notes.txt"].map(str::to_owned).into();
-        let files = |split| by_name(&names, &Wanted { subset: None, split });
+        let folder = Path::new("d");
+        let files = |split| by_name(&names, &Wanted { subset: None, split }, folder).unwrap();
         assert_eq!(files("train"), ["data/train-0.parquet"]);
         assert_eq!(files("validation"), ["data/val_1.parquet"]);
         let names: Vec<String> = ["b.jsonl".to_owned(), "a.jsonl".to_owned()].into();
-        assert_eq!(by_name(&names, &Wanted { subset: None, split: "train" }).len(), 2);
-        assert!(by_name(&names, &Wanted { subset: None, split: "test" }).is_empty());
+        let files = |subset, split| by_name(&names, &Wanted { subset, split }, folder);
+        assert_eq!(files(None, "train").unwrap().len(), 2);
+        assert!(files(None, "test").unwrap().is_empty());
+        assert!(matches!(files(Some("main"), "train"), Err(Error::Subset { .. })));
     }
 }

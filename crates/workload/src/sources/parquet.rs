@@ -22,6 +22,12 @@ impl ParquetFile {
         Ok(ParquetFile { reader })
     }
 
+    /// What the `datasets` library wrote about the columns.
+    pub(crate) fn description(&self) -> Option<&str> {
+        let entries = self.reader.metadata().file_metadata().key_value_metadata()?;
+        entries.iter().find(|entry| entry.key == "huggingface")?.value.as_deref()
+    }
+
     /// The number of rows of each group.
     pub(crate) fn groups(&self) -> Vec<usize> {
         self.reader.metadata().row_groups().iter().map(|group| group.num_rows() as usize).collect()

@@ -1,10 +1,13 @@
 //! The rows of several files as one table, read when they are asked for.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use rayon::prelude::*;
 use tacho_core::json;
 
+use super::arrow;
 use super::cell::{Cell, unify};
 use super::csv::Records;
 use super::jsonl::parse_object;
@@ -26,16 +29,20 @@ pub(crate) struct Row {
     /// From 1.
     number: usize,
     cells: Cell,
+    /// Columns that the library turns into pictures before anybody sees them.
+    images: Arc<[String]>,
 }
 
 enum Rows {
     Whole(Vec<Cell>),
+    Batches(Vec<RecordBatch>),
     Groups { file: ParquetFile, lens: Vec<usize>, read: Vec<Option<Vec<Cell>>> },
 }
 
 struct DataFile {
     path: PathBuf,
     rows: Rows,
+    images: Arc<[String]>,
 }
 
 impl Table {
@@ -53,7 +60,7 @@ impl Table {
     /// A row.
     pub(crate) fn row(&mut self, (file, row): Place) -> Result<Row, Error> {
         let file = &mut self.files[file];
-        Ok(Row { cells: file.cell(row)?, path: file.path.clone(), number: row + 1 })
+        Ok(Row { cells: file.cell(row)?, path: file.path.clone(), number: row + 1, images: file.images.clone() })
     }
 }
 
@@ -66,15 +73,26 @@ impl DataFile {
                 let lens = file.groups();
                 Rows::Groups { file, read: lens.iter().map(|_| None).collect(), lens }
             }
+            Some("arrow") => Rows::Batches(arrow::read(&path)?),
             Some("csv") => Rows::Whole(csv_rows(&path)?),
             _ => Rows::Whole(json_rows(&path)?),
         };
-        Ok(DataFile { path, rows })
+        let description = match &rows {
+            Rows::Groups { file, .. } => file.description(),
+            Rows::Batches(batches) => {
+                let schema = batches.first().map(RecordBatch::schema_ref);
+                schema.and_then(|schema| schema.metadata().get("huggingface")).map(String::as_str)
+            }
+            Rows::Whole(_) => None,
+        };
+        let images = description.map(image_columns).unwrap_or_default().into();
+        Ok(DataFile { path, rows, images })
     }
 
     fn len(&self) -> usize {
         match &self.rows {
             Rows::Whole(rows) => rows.len(),
+            Rows::Batches(batches) => batches.iter().map(RecordBatch::num_rows).sum(),
             Rows::Groups { lens, .. } => lens.iter().sum(),
         }
     }
@@ -82,6 +100,16 @@ impl DataFile {
     fn cell(&mut self, mut row: usize) -> Result<Cell, Error> {
         match &mut self.rows {
             Rows::Whole(rows) => Ok(rows[row].clone()),
+            Rows::Batches(batches) => {
+                let mut batches = batches.iter();
+                let batch = batches.find(|batch| {
+                    row < batch.num_rows() || {
+                        row -= batch.num_rows();
+                        false
+                    }
+                });
+                Ok(arrow::row(batch.expect("rows are counted over all batches"), row))
+            }
             Rows::Groups { file, lens, read } => {
                 let mut group = 0;
                 while row >= lens[group] {
@@ -98,15 +126,23 @@ impl DataFile {
     }
 }
 
-/// JSON lines, or one list of objects.
+/// The columns that the library's own description calls images, or lists of them.
+fn image_columns(description: &str) -> Vec<String> {
+    let Ok(description) = json::parse(description) else { return Vec::new() };
+    let features = description.get("info").and_then(|info| info.get("features")).and_then(json::Value::as_dict);
+    let image = |feature: &json::Value| json::dumps(feature).contains(r#""_type": "Image""#);
+    let columns = features.into_iter().flat_map(|features| features.iter());
+    columns.filter(|(_, feature)| image(feature)).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// JSON lines, one list of objects, or an object that holds one.
 fn json_rows(path: &Path) -> Result<Vec<Cell>, Error> {
     let text = read_text(path)?;
-    let mut rows: Vec<Cell> = if text.trim_start().starts_with('[') {
-        let list = json::parse(&text).map_err(|source| Error::FileNotJson { path: path.to_path_buf(), source })?;
-        match list {
-            json::Value::List(rows) => rows.into_iter().map(Cell::from).collect(),
-            _ => Vec::new(),
-        }
+    let first = text.trim_start().lines().next().unwrap_or_default();
+    let spread = || json::parse(first).is_err() && json::parse(&text).is_ok_and(|value| value.as_dict().is_some());
+    let mut rows: Vec<Cell> = if first.starts_with('[') || first.starts_with('{') && spread() {
+        let whole = json::parse(&text).map_err(|source| Error::FileNotJson { path: path.to_path_buf(), source })?;
+        listed_rows(path, whole)?
     } else {
         let lines: Vec<(usize, &str)> =
             text.split('\n').enumerate().filter(|(_, line)| !line.trim().is_empty()).collect();
@@ -117,6 +153,24 @@ fn json_rows(path: &Path) -> Result<Vec<Cell>, Error> {
     };
     unify(&mut rows);
     Ok(rows)
+}
+
+/// The rows of a file that is one JSON value.
+fn listed_rows(path: &Path, value: json::Value) -> Result<Vec<Cell>, Error> {
+    let is_rows = |value: &&json::Value| {
+        value.as_list().is_some_and(|items| !items.is_empty() && items.iter().all(|item| item.as_dict().is_some()))
+    };
+    let lists: Vec<&json::Value> = match &value {
+        json::Value::Dict(dict) => dict.iter().map(|(_, member)| member).filter(is_rows).collect(),
+        list => vec![list],
+    };
+    match lists[..] {
+        [list] => Ok(list.as_list().unwrap_or_default().iter().cloned().map(Cell::from).collect()),
+        _ => {
+            let keys = value.as_dict().into_iter().flat_map(|dict| dict.iter());
+            Err(Error::NoRows { path: path.to_path_buf(), keys: keys.map(|(key, _)| format!("{key:?}")).collect() })
+        }
+    }
 }
 
 /// Columns in which everything is a number hold numbers; an empty field is null.
@@ -152,6 +206,12 @@ impl Row {
         self.cells.get(column)
     }
 
+    /// Whether the `datasets` library turns a column into pictures, upright, before anybody sees it. What it leaves
+    /// alone stays as it is stored.
+    pub(crate) fn holds_images(&self, column: &str) -> bool {
+        self.images.iter().any(|known| known == column)
+    }
+
     /// A column that must be a text.
     pub(crate) fn text(&self, column: &str) -> Result<&str, Error> {
         self.get(column).and_then(Cell::text).ok_or_else(|| self.wrong(column, "a text"))
@@ -162,8 +222,73 @@ impl Row {
         self.get(column).and_then(Cell::number).ok_or_else(|| self.wrong(column, "a number"))
     }
 
+    /// The complaint that a column, or what lies in it, is no text.
+    pub(crate) fn no_text(&self, column: &str) -> Error {
+        let columns = match &self.cells {
+            Cell::Struct(members) => members.iter().map(|(name, cell)| format!("{name} ({})", cell.kind())).collect(),
+            _ => Vec::new(),
+        };
+        Error::NoTextColumn { path: self.path.clone(), row: self.number, column: column.to_owned(), columns }
+    }
+
     /// The complaint that a column is not what it should be.
     pub(crate) fn wrong(&self, column: &str, expected: &'static str) -> Error {
         Error::RowField { path: self.path.clone(), row: self.number, field: column.to_owned(), expected }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn table(name: &str, bytes: &[u8]) -> Result<Vec<Cell>, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let mut table = Table::open(vec![path])?;
+        (0..table.lens()[0]).map(|row| table.row((0, row)).map(|row| row.cells)).collect()
+    }
+
+    fn texts(rows: &[Cell]) -> Vec<&str> {
+        rows.iter().filter_map(|row| row.get("a")?.text()).collect()
+    }
+
+    #[test]
+    fn every_kind_of_file_gives_the_same_rows() {
+        let lines = "{\"a\": \"x\"}\n{\"a\": \"y\"}\n";
+        let zstd = zstd::encode_all(lines.as_bytes(), 0).unwrap();
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(lines.as_bytes()).unwrap();
+        let gzip = gzip.finish().unwrap();
+        let files: [(&str, &[u8]); 7] = [
+            ("t.jsonl", lines.as_bytes()),
+            ("t.jsonl.zst", &zstd),
+            ("t.jsonl.gz", &gzip),
+            ("t.json", br#"[{"a": "x"}, {"a": "y"}]"#),
+            ("t.json", b"{\n \"version\": 1,\n \"data\": [{\"a\": \"x\"}, {\"a\": \"y\"}]\n}"),
+            ("t.csv", b"a,b\nx,1\ny,2\n"),
+            ("t.tsv", b"b\ta\n1,5\tx\n2\ty\n"),
+        ];
+        for (name, bytes) in files {
+            assert_eq!(texts(&table(name, bytes).unwrap()), ["x", "y"], "{name}");
+        }
+    }
+
+    #[test]
+    fn broken_files_are_named_with_the_place() {
+        let files: [(&str, &[u8], &str); 6] = [
+            ("t.jsonl", b"{\"a\": 1}\n{\"a\": \n", "line 2"),
+            ("t.jsonl", b"{\"a\": 1}\n\xff\n", "line 2: not UTF-8"),
+            ("t.json", b"{\n\"p\": [{\"a\": 1}],\n\"q\": [{\"a\": 1}]\n}", "\"p\", \"q\""),
+            ("t.json", b"[{\"a\": 1}, {\"a\"", "t.json"),
+            ("t.jsonl.gz", b"\x1f\x8b\x08\0\0\0", "t.jsonl.gz"),
+            ("t.parquet", b"PAR1 and no more", "t.parquet"),
+        ];
+        for (name, bytes, fragment) in files {
+            let error = table(name, bytes).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(fragment), "{error}");
+        }
     }
 }

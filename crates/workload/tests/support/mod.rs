@@ -73,7 +73,7 @@ impl Case {
             let mut rest = expected.media.iter();
             expected.assert_same(&as_json(&request.content.to_json()), &recorded["prompt"], &mut rest);
             assert_eq!(request.prompt_len, recorded["prompt_len"].as_u64().unwrap(), "{context}");
-            assert_eq!(request.output_len, recorded["expected_output_len"].as_u64().unwrap(), "{context}");
+            assert_eq!(request.output_len, recorded["expected_output_len"].as_i64().unwrap(), "{context}");
             assert_eq!(request.id.as_deref(), recorded["request_id"].as_str(), "{context}");
             assert_eq!(request.timestamp, recorded["timestamp"].as_f64(), "{context}");
             assert_eq!(request.lora.as_deref(), recorded["lora"].as_str(), "{context}");
@@ -89,6 +89,22 @@ impl Case {
     /// The next draws of both global generators.
     pub(crate) fn assert_rng_after(&self, globals: &mut Globals) {
         self.assert_state(globals, "rng_after");
+    }
+
+    /// The next draws of Python's global generator; offline commands do not seed the other.
+    pub(crate) fn assert_python_after(&self, globals: &mut Globals) {
+        let python: Vec<f64> = (0..3).map(|_| globals.py.random()).collect();
+        assert_eq!(Value::from(python), self.recorded["rng_after"]["python_global_next_random"], "{}", self.name);
+    }
+
+    /// The same command as its warm-up samples it: fewer prompts, of the next seed.
+    pub(crate) fn warm_up(&self) -> Case {
+        let mut argv = self.argv.clone();
+        for (flag, value) in [("--num-prompts", self.int("--num-warmups", 0)), ("--seed", self.seed() + 1)] {
+            let at = argv.iter().position(|arg| arg == flag).unwrap();
+            argv[at + 1] = value.to_string();
+        }
+        Case { name: format!("{}.warmup", self.name), argv, recorded: self.recorded.clone() }
     }
 
     /// The next draws of both global generators, as recorded in a field.
@@ -114,7 +130,7 @@ impl Case {
                 prefix_len: self.int("--random-prefix-len", 0),
                 range_ratio: RangeRatio::parse(self.flag("--random-range-ratio").unwrap_or("0.0"))?,
                 batch_size: self.int("--random-batch-size", 1),
-                request_id_prefix: self.flag("--request-id-prefix").unwrap().to_owned(),
+                request_id_prefix: self.flag("--request-id-prefix").unwrap_or("").to_owned(),
             })),
             "random-rerank" => Ok(WorkloadSpec::RandomRerank(RandomRerankSpec {
                 seed: self.seed(),
@@ -123,7 +139,7 @@ impl Case {
                 range_ratio: RangeRatio::parse(self.flag("--random-range-ratio").unwrap_or("0.0"))?,
                 batch_size: self.int("--random-batch-size", 1),
                 is_reranker: !self.has("--no-reranker"),
-                request_id_prefix: self.flag("--request-id-prefix").unwrap().to_owned(),
+                request_id_prefix: self.flag("--request-id-prefix").unwrap_or("").to_owned(),
             })),
             "prefix_repetition" => Ok(WorkloadSpec::PrefixRepetition(PrefixRepetitionSpec {
                 seed: self.seed(),
@@ -131,13 +147,13 @@ impl Case {
                 prefix_len: self.int("--prefix-repetition-prefix-len", 256),
                 suffix_len: self.int("--prefix-repetition-suffix-len", 256),
                 num_prefixes: self.int("--prefix-repetition-num-prefixes", 10),
-                output_len: self.int("--output-len", self.int("--prefix-repetition-output-len", 128)) as u64,
+                output_len: self.int("--output-len", self.int("--prefix-repetition-output-len", 128)),
                 shuffle: !self.has("--disable-shuffle"),
             })),
             "sharegpt" => Ok(WorkloadSpec::ShareGpt(ShareGptSpec {
                 path: self.path(),
                 selection: self.selection(),
-                output_len: self.general("--sharegpt-output-len").map(|len| len as u64),
+                output_len: self.general("--sharegpt-output-len"),
                 multimodal_chat: self.has("--enable-multimodal-chat"),
             })),
             "burstgpt" => Ok(WorkloadSpec::BurstGpt(BurstGptSpec { path: self.path(), selection: self.selection() })),
@@ -199,7 +215,7 @@ impl Case {
             limits: limits.collect(),
             buckets: self.flag("--random-mm-bucket-config").map_or(Ok(Buckets::default()), Buckets::parse)?,
             multimodal_chat: self.has("--enable-multimodal-chat"),
-            request_id_prefix: self.flag("--request-id-prefix").unwrap().to_owned(),
+            request_id_prefix: self.flag("--request-id-prefix").unwrap_or("").to_owned(),
         })
     }
 

@@ -5,6 +5,7 @@ use tacho_client::BackendKind;
 use tacho_core::json::{dumps, float_repr};
 use tacho_text::TokenizerMode;
 
+use super::dataset::SharedPrefixArgs;
 use super::{ContentArgs, LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
 
@@ -140,6 +141,8 @@ fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
     let prompts = args.load.num_prompts;
     ensure(prompts > 0 || dataset.takes_all_rows(), || out_of_range("--num-prompts", prompts, "1 or more"))?;
     dataset.range_ratio()?;
+    let scale = dataset.time_scale;
+    ensure(scale >= 0.0 && scale.is_finite(), || out_of_range("--time-scale", float_repr(scale), "0 or more"))?;
     if let Some(kwargs) = &dataset.chat_template_kwargs {
         ensure(kwargs.as_dict().is_some(), || Refusal::TemplateVariables { text: dumps(kwargs) })?;
     }
@@ -154,13 +157,23 @@ fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
         }
         None => ensure(dataset.entry().synthetic, || Refusal::PathMissing { name: name.clone() })?,
     }
-    let trace = name == "timed_trace";
-    ensure(args.load.self_timed.is_none() || trace, || Refusal::SelfTimed { name: name.clone() })?;
-    ensure(!trace || matches!(backend, "vllm" | "openai"), || Refusal::TraceBackend { backend })?;
+    ensure(args.load.self_timed.is_none() || dataset.has_times(), || Refusal::SelfTimed { name: name.clone() })?;
+    let chat = name == "openai" && backend != "openai-chat";
+    ensure(!chat, || Refusal::ChatOnly { name: name.clone(), backend })?;
+    check_shared_prefix(&dataset.shared_prefix)?;
+    ensure(!dataset.is_trace() || matches!(backend, "vllm" | "openai"), || Refusal::TraceBackend { backend })?;
     let media = name == "random-mm" && !matches!(backend, "openai-chat" | "openai-audio");
     ensure(!media, || Refusal::MediaBackend { name: name.clone(), backend })?;
     let skipped = args.target.skip_tokenizer_init && !dataset.works_without_tokenizer();
     ensure(!skipped, || Refusal::NeedsTokenizer { name })
+}
+
+fn check_shared_prefix(args: &SharedPrefixArgs) -> Result<(), Refusal> {
+    let (flag, other) = ("--gsp-zipf-alpha", "--gsp-group-distribution zipf");
+    ensure(args.zipf || args.alpha.is_none(), || Refusal::Alone { flag, other })?;
+    ensure(!args.zipf || args.alpha.is_some(), || Refusal::Alone { flag: other, other: flag })?;
+    let alpha = args.alpha.unwrap_or(1.0);
+    ensure(alpha > 0.0 && alpha.is_finite(), || out_of_range(flag, float_repr(alpha), "a number above 0"))
 }
 
 fn check_own(args: &ServeArgs) -> Result<(), Refusal> {

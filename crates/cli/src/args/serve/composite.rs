@@ -38,7 +38,7 @@ impl ServeArgs {
 
     /// Whether requests go out at the times that the dataset gives.
     pub(crate) fn self_timed(&self) -> bool {
-        self.dataset.dataset_name == "timed_trace" && self.load.self_timed.unwrap_or(true)
+        self.dataset.has_times() && self.load.self_timed.unwrap_or(self.dataset.is_trace())
     }
 
     /// Where benchmark requests go.
@@ -160,15 +160,10 @@ impl DatasetArgs {
     pub(crate) fn range_ratio(&self) -> Result<RangeRatio, Refusal> {
         let text = &self.random_range_ratio;
         let refusal = || Refusal::RangeRatio { text: text.clone() };
-        let ratio = match python_float(text) {
-            Some(ratio) => RangeRatio { input: ratio, output: ratio, value: Value::Float(ratio) },
-            None => {
-                let value = parse(text).map_err(|_| refusal())?;
-                let side = |key| value.get(key).and_then(Value::as_f64).ok_or_else(refusal);
-                RangeRatio { input: side("input")?, output: side("output")?, value }
-            }
-        };
-        let sound = [ratio.input, ratio.output].iter().all(|side| (0.0..1.0).contains(side));
-        if sound { Ok(ratio) } else { Err(refusal()) }
+        let tacho_workload::RangeRatio { input, output } =
+            tacho_workload::RangeRatio::parse(text).map_err(|_| refusal())?;
+        let value = python_float(text).map_or_else(|| parse(text), |ratio| Ok(Value::Float(ratio)));
+        let sound = [input, output].iter().all(|side| (0.0..1.0).contains(side));
+        if sound { Ok(RangeRatio { input, output, value: value.map_err(|_| refusal())? }) } else { Err(refusal()) }
     }
 }

@@ -37,6 +37,10 @@ pub(crate) struct DatasetArgs {
     pub(crate) trace: TimedTraceArgs,
     pub(crate) hf: HfArgs,
     pub(crate) sonnet: SonnetArgs,
+    pub(crate) shared_prefix: SharedPrefixArgs,
+    pub(crate) mooncake_workload: String,
+    /// How many times as far apart requests are as recorded.
+    pub(crate) time_scale: f64,
 }
 
 /// Flags of random-mm.
@@ -80,6 +84,22 @@ pub(crate) struct HfArgs {
     pub(crate) blazedit_distance: (f64, f64),
     pub(crate) audio_seconds: (f64, f64),
     pub(crate) bfcl_categories: Option<String>,
+    pub(crate) text_column: Option<String>,
+}
+
+/// Flags of `generated-shared-prefix`.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedPrefixArgs {
+    pub(crate) groups: i64,
+    pub(crate) prompts_per_group: i64,
+    pub(crate) system_len: i64,
+    pub(crate) question_len: i64,
+    pub(crate) output_len: i64,
+    pub(crate) range_ratio: f64,
+    pub(crate) zipf: bool,
+    pub(crate) alpha: Option<f64>,
+    pub(crate) ordered: bool,
+    pub(crate) uncounted: bool,
 }
 
 /// Flags of the poem.
@@ -123,6 +143,9 @@ impl From<&Values> for DatasetArgs {
             trace: TimedTraceArgs::from(v),
             hf: HfArgs::from(v),
             sonnet: SonnetArgs::from(v),
+            shared_prefix: SharedPrefixArgs::from(v),
+            mooncake_workload: v.text("--mooncake-workload"),
+            time_scale: v.float("--time-scale") * v.float("--mooncake-slowdown-factor"),
         }
     }
 }
@@ -154,9 +177,12 @@ impl From<&Values> for PrefixRepetitionArgs {
 
 impl From<&Values> for TimedTraceArgs {
     fn from(v: &Values) -> Self {
+        // Mooncake's traces have blocks of 512 tokens and times in milliseconds, unless these flags say otherwise.
+        let (chunk, multiplier) = ("--timed-trace-chunk-hash-size", "--timed-trace-sec-multiplier");
+        let mooncake = |flag| v.text("--dataset-name") == "mooncake" && !v.is_given(flag);
         TimedTraceArgs {
-            chunk_hash_size: v.int("--timed-trace-chunk-hash-size"),
-            sec_multiplier: v.get("--timed-trace-sec-multiplier").as_f64().unwrap_or(1.0),
+            chunk_hash_size: if mooncake(chunk) { 512 } else { v.int(chunk) },
+            sec_multiplier: if mooncake(multiplier) { 0.001 } else { v.get(multiplier).as_f64().unwrap_or(1.0) },
             timestamp: v.text("--timed-trace-label-timestamp"),
             input_length: v.text("--timed-trace-label-input-length"),
             output_length: v.text("--timed-trace-label-output-length"),
@@ -180,6 +206,24 @@ impl From<&Values> for HfArgs {
             blazedit_distance: (v.float("--blazedit-min-distance"), v.float("--blazedit-max-distance")),
             audio_seconds: (v.float("--asr-min-audio-len-sec"), v.float("--asr-max-audio-len-sec")),
             bfcl_categories: v.list("--bfcl-categories").map(|names| names.join(",")),
+            text_column: v.maybe_text("--hf-text-column"),
+        }
+    }
+}
+
+impl From<&Values> for SharedPrefixArgs {
+    fn from(v: &Values) -> Self {
+        SharedPrefixArgs {
+            groups: v.int("--gsp-num-groups"),
+            prompts_per_group: v.int("--gsp-prompts-per-group"),
+            system_len: v.int("--gsp-system-prompt-len"),
+            question_len: v.int("--gsp-question-len"),
+            output_len: v.int("--gsp-output-len"),
+            range_ratio: v.float("--gsp-range-ratio"),
+            zipf: v.text("--gsp-group-distribution") == "zipf",
+            alpha: v.maybe_float("--gsp-zipf-alpha"),
+            ordered: v.switch("--gsp-ordered"),
+            uncounted: v.switch("--gsp-fast-prepare"),
         }
     }
 }
@@ -204,11 +248,24 @@ impl DatasetArgs {
 
     /// Whether a number of prompts that is not positive means all rows.
     pub(crate) fn takes_all_rows(&self) -> bool {
-        matches!(self.dataset_name.as_str(), "custom" | "custom_audio" | "custom_image" | "spec_bench" | "speed_bench")
+        matches!(
+            self.dataset_name.as_str(),
+            "custom" | "custom_audio" | "custom_image" | "spec_bench" | "speed_bench" | "openai"
+        )
+    }
+
+    /// Whether its rows can have times, so that requests can go out at them.
+    pub(crate) fn has_times(&self) -> bool {
+        matches!(self.dataset_name.as_str(), "timed_trace" | "mooncake" | "burstgpt" | "custom" | "openai")
+    }
+
+    /// Whether requests go out at the times of the data unless told otherwise.
+    pub(crate) fn is_trace(&self) -> bool {
+        matches!(self.dataset_name.as_str(), "timed_trace" | "mooncake")
     }
 
     /// Whether it can do without a tokenizer.
     pub(crate) fn works_without_tokenizer(&self) -> bool {
-        matches!(self.dataset_name.as_str(), "custom" | "custom_audio" | "custom_image")
+        matches!(self.dataset_name.as_str(), "custom" | "custom_audio" | "custom_image" | "openai")
     }
 }

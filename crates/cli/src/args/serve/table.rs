@@ -106,7 +106,7 @@ pub(crate) const BACKENDS: &[&str] = &[
     "llama.cpp",
     "vllm-generate",
 ];
-/// The datasets there are, as vLLM orders them.
+/// The datasets there are, as vLLM orders them, then those that it does not have.
 pub(crate) const DATASETS: &[&str] = &[
     "sharegpt",
     "burstgpt",
@@ -121,6 +121,9 @@ pub(crate) const DATASETS: &[&str] = &[
     "spec_bench",
     "speed_bench",
     "timed_trace",
+    "generated-shared-prefix",
+    "mooncake",
+    "openai",
 ];
 
 /// The files of SPEED-Bench.
@@ -440,6 +443,30 @@ static FLAGS: &[Flag] = &[
     own(&["--sonnet-input-len"], Int, "TOKENS", Preset::Int(550), "Most tokens of a prompt of --sonnet."),
     own(&["--sonnet-output-len"], Int, "TOKENS", Preset::Int(150), "Answer length of --sonnet."),
     own(&["--sonnet-prefix-len"], Int, "TOKENS", Preset::Int(200), "Tokens that all prompts of --sonnet share."),
+    own(&["--hf-text-column"], Str, "COLUMN", Unset,
+        "Prompts of this column of any dataset of hf. Nested ones with points: conversations.0.value. They go through \
+         the chat template, and answers are 256 tokens without --hf-output-len."),
+    own(&["--time-scale"], Float, "FACTOR", Preset::Float(1.0),
+        "How many times as far apart requests are as recorded. For send times that come with the data: timed_trace, \
+         mooncake, --self-timed and --workload; 2 is half speed."),
+    own(&["--gsp-num-groups"], Int, "N", Preset::Int(64),
+        "System prompts of generated-shared-prefix. The dataset of SGLang; its requests are the groups times the \
+         prompts of a group, whatever --num-prompts says."),
+    own(&["--gsp-prompts-per-group"], Int, "N", Preset::Int(16), "Questions per system prompt."),
+    own(&["--gsp-system-prompt-len"], Int, "TOKENS", Preset::Int(2048), "Length of a system prompt."),
+    own(&["--gsp-question-len"], Int, "TOKENS", Preset::Int(128), "Length of a question."),
+    own(&["--gsp-output-len"], Int, "TOKENS", Preset::Int(256), "Answer length of generated-shared-prefix."),
+    own(&["--gsp-range-ratio"], Float, "RATIO", Preset::Float(1.0),
+        "Share of these lengths from which they are drawn, up to themselves. 1 is exact; unlike --random-range-ratio."),
+    own(&["--gsp-group-distribution"], Choice(&["uniform", "zipf"]), "HOW", Preset::Str("uniform"),
+        "How questions are spread over the groups. zipf needs --gsp-zipf-alpha."),
+    own(&["--gsp-zipf-alpha"], Float, "ALPHA", Unset, "Exponent of the zipf distribution, above 0."),
+    own(&["--gsp-ordered"], Switch, "", Off, "Keep the groups together. Without it requests are mixed."),
+    own(&["--gsp-fast-prepare"], Switch, "", Off, "Do not count the prompts; their length is reported as 1."),
+    own(&["--mooncake-workload"], Choice(&["conversation", "toolagent", "synthetic", "mooncake"]), "NAME",
+        Preset::Str("conversation"),
+        "Trace of a folder that mooncake takes: --dataset-path is the folder, or the file itself."),
+    own(&["--mooncake-slowdown-factor"], Float, "FACTOR", Preset::Float(1.0), "As --time-scale, by SGLang's name."),
     own(&["--hf-order"], Choice(&["5.1", "5.0", "4"]), "RELEASE", Preset::Str("5.1"),
         "Order of streamed rows. That of a release of the `datasets` library: 5.1 and later, 5.0, or 4 and before."),
     own(&["--workers"], Int, "N", Unset,

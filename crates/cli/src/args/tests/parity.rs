@@ -86,6 +86,11 @@ fn assert_kind(flag: &Flag, option: &Json) {
             let all: Vec<&str> = BackendKind::ALL.iter().map(|backend| backend.name()).collect();
             assert_eq!(ours, all, "then those of before");
         }
+        (Kind::Choice(ours), Some(theirs)) if name == "--dataset-name" => {
+            assert_eq!(ours[..theirs.len()], theirs, "vLLM's names in vLLM's order");
+            let all: Vec<&str> = tacho_workload::catalog().iter().map(|entry| entry.name).collect();
+            assert!(ours == all || ours == theirs, "then our own");
+        }
         (Kind::Choice(ours), theirs) => assert_eq!(Some(ours.to_vec()), theirs, "{name}"),
         (_, theirs) => assert_eq!(theirs, None, "{name}"),
     }

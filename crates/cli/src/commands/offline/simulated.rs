@@ -79,7 +79,7 @@ impl SimulatedEngine {
             Content::Text(text) => self.tokenizer.encode(text, true).into(),
             other => self.tokenizer.encode(&texts(&other.to_json()), true).into(),
         };
-        let output = |at: u64| (0..request.output_len).map(|place| (place * 31 + at) as u32).collect();
+        let output = |at: u64| (0..request.output_len).map(|place| (place as u64 * 31 + at) as u32).collect();
         (0..count)
             .map(|at| Job {
                 prompt: prompt.clone(),

@@ -81,11 +81,11 @@ fn throughput_spec(args: &ThroughputArgs, source: &Source<'_>) -> anyhow::Result
     let (path, selection) = (PathBuf::from(&source.path), source.selection());
     Ok(match args.effective_dataset() {
         "random-mm" => WorkloadSpec::RandomMm(source.random_mm(lengths)?),
-        "prefix_repetition" => WorkloadSpec::PrefixRepetition(prefix_repetition(args, source)?),
+        "prefix_repetition" => WorkloadSpec::PrefixRepetition(prefix_repetition(args, source)),
         "sharegpt" => WorkloadSpec::ShareGpt(ShareGptSpec {
             path,
             selection,
-            output_len: output_len.map(u64::try_from).transpose()?,
+            output_len,
             multimodal_chat: source.multimodal_chat,
         }),
         "burstgpt" => WorkloadSpec::BurstGpt(BurstGptSpec { path, selection }),
@@ -114,7 +114,7 @@ fn throughput_spec(args: &ThroughputArgs, source: &Source<'_>) -> anyhow::Result
             chat_template: !values.switch("--skip-chat-template"),
             template_variables: source.template_variables(),
         }),
-        "sonnet" => WorkloadSpec::Sonnet(sonnet(args, source)?),
+        "sonnet" => WorkloadSpec::Sonnet(sonnet(args, source)),
         "spec_bench" => WorkloadSpec::SpecBench(SpecBenchSpec {
             path,
             selection,
@@ -127,34 +127,34 @@ fn throughput_spec(args: &ThroughputArgs, source: &Source<'_>) -> anyhow::Result
     })
 }
 
-fn prefix_repetition(args: &ThroughputArgs, source: &Source<'_>) -> anyhow::Result<PrefixRepetitionSpec> {
+fn prefix_repetition(args: &ThroughputArgs, source: &Source<'_>) -> PrefixRepetitionSpec {
     let [prefix_len, suffix_len, num_prefixes, output_len] = args.prefix_repetition.map(Option::unwrap_or_default);
-    Ok(PrefixRepetitionSpec {
+    PrefixRepetitionSpec {
         seed: source.seed,
         num_prompts: source.num_prompts,
         prefix_len,
         suffix_len,
         num_prefixes,
-        output_len: u64::try_from(output_len)?,
+        output_len,
         shuffle: source.shuffle(),
-    })
+    }
 }
 
-fn sonnet(args: &ThroughputArgs, source: &Source<'_>) -> anyhow::Result<SonnetSpec> {
+fn sonnet(args: &ThroughputArgs, source: &Source<'_>) -> SonnetSpec {
     let given = |flag: &str, default| {
         let value = args.values.is_given(flag).then(|| args.values.maybe_int(flag)).flatten();
         value.unwrap_or(default)
     };
     let [input_len, output_len, prefix_len] = SONNET;
-    Ok(SonnetSpec {
+    SonnetSpec {
         path: PathBuf::from(&source.path),
         num_prompts: source.num_prompts,
         input_len: given("--input-len", input_len),
-        output_len: u64::try_from(given("--output-len", output_len))?,
+        output_len: given("--output-len", output_len),
         prefix_len: given("--prefix-len", prefix_len),
         plain: matches!(args.backend, Backend::VllmChat | Backend::OpenAiChat),
         request_id_prefix: String::new(),
-    })
+    }
 }
 
 /// What the datasets of both commands are made from.

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use tacho_core::json::Value;
 use tacho_run::WorkloadPlan;
 use tacho_workload::{
-    BurstGptSpec, CustomAudioSpec, CustomImageSpec, CustomSpec, HfSpec, PrefixRepetitionSpec, RandomMmSpec,
-    RandomRerankSpec, RandomSpec, RangeRatio, Selection, ShareGptSpec, SonnetSpec, SpecBenchSpec, SpeedBenchSpec,
-    TimedTraceSpec, WorkloadSpec,
+    BurstGptSpec, BurstReplaySpec, CustomAudioSpec, CustomImageSpec, CustomReplaySpec, CustomSpec, HfSpec, HfTextSpec,
+    MooncakeSpec, OpenAiSpec, PrefixRepetitionSpec, RandomMmSpec, RandomRerankSpec, RandomSpec, RangeRatio, Selection,
+    ShareGptSpec, SharedPrefixSpec, SonnetSpec, SpecBenchSpec, SpeedBenchSpec, TimedTraceSpec, WorkloadSpec,
 };
 
 use crate::args::serve::ServeArgs;
@@ -16,9 +16,13 @@ use crate::commands::sim::hub;
 /// The workload that the arguments ask for.
 pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
     if let Some(path) = &args.own.workload {
-        return Ok(WorkloadPlan::File(PathBuf::from(path)));
+        return Ok(WorkloadPlan::File { path: PathBuf::from(path), time_scale: args.dataset.time_scale });
     }
-    let num_prompts = args.load.num_prompts;
+    let groups = &args.dataset.shared_prefix;
+    let num_prompts = match args.dataset.dataset_name.as_str() {
+        "generated-shared-prefix" => groups.groups.saturating_mul(groups.prompts_per_group),
+        _ => args.load.num_prompts,
+    };
     if let Some(path) = &args.dataset.sonnet.path {
         let spec = Box::new(WorkloadSpec::Sonnet(sonnet(args, path)?));
         return Ok(WorkloadPlan::Sample { spec, num_prompts, align: false, self_timed: false });
@@ -34,15 +38,63 @@ fn spec(args: &ServeArgs) -> anyhow::Result<WorkloadSpec> {
         "random-rerank" => WorkloadSpec::RandomRerank(rerank(args)?),
         "prefix_repetition" => WorkloadSpec::PrefixRepetition(prefix_repetition(args)?),
         "sharegpt" => WorkloadSpec::ShareGpt(sharegpt(args)?),
-        "burstgpt" => WorkloadSpec::BurstGpt(BurstGptSpec { path: path(args), selection: selection(args) }),
+        "burstgpt" => burstgpt(args),
+        "custom" if args.self_timed() => {
+            WorkloadSpec::CustomReplay(CustomReplaySpec { custom: custom(args), time_scale: args.dataset.time_scale })
+        }
         "custom" => WorkloadSpec::Custom(custom(args)),
         "custom_image" => WorkloadSpec::CustomImage(custom_image(args)),
         "custom_audio" => WorkloadSpec::CustomAudio(custom_audio(args)),
         "spec_bench" => WorkloadSpec::SpecBench(spec_bench(args)),
         "speed_bench" => WorkloadSpec::SpeedBench(speed_bench(args)),
         "timed_trace" => WorkloadSpec::TimedTrace(timed_trace(args)),
-        _ => WorkloadSpec::Hf(hf(args)),
+        "generated-shared-prefix" => WorkloadSpec::SharedPrefix(shared_prefix(args)),
+        "mooncake" => WorkloadSpec::Mooncake(mooncake(args)),
+        "openai" => WorkloadSpec::OpenAi(openai(args)),
+        _ => match &args.dataset.hf.text_column {
+            Some(column) => WorkloadSpec::HfText(HfTextSpec { hf: hf(args), column: column.clone() }),
+            None => WorkloadSpec::Hf(hf(args)),
+        },
     })
+}
+
+fn burstgpt(args: &ServeArgs) -> WorkloadSpec {
+    let burst = BurstGptSpec { path: path(args), selection: selection(args) };
+    if args.self_timed() {
+        WorkloadSpec::BurstReplay(BurstReplaySpec { burst, time_scale: args.dataset.time_scale })
+    } else {
+        WorkloadSpec::BurstGpt(burst)
+    }
+}
+
+fn shared_prefix(args: &ServeArgs) -> SharedPrefixSpec {
+    let groups = &args.dataset.shared_prefix;
+    SharedPrefixSpec {
+        seed: args.load.seed,
+        groups: groups.groups,
+        prompts_per_group: groups.prompts_per_group,
+        system_len: groups.system_len,
+        question_len: groups.question_len,
+        output_len: args.dataset.output_len.unwrap_or(groups.output_len),
+        range_ratio: groups.range_ratio,
+        zipf: groups.alpha,
+        ordered: groups.ordered,
+        uncounted: groups.uncounted,
+        request_id_prefix: args.content.request_id_prefix.clone(),
+    }
+}
+
+fn mooncake(args: &ServeArgs) -> MooncakeSpec {
+    MooncakeSpec { trace: timed_trace(args), workload: args.dataset.mooncake_workload.clone() }
+}
+
+fn openai(args: &ServeArgs) -> OpenAiSpec {
+    OpenAiSpec {
+        path: path(args),
+        selection: selection(args),
+        output_len: args.dataset.output_len,
+        time_scale: args.self_timed().then_some(args.dataset.time_scale),
+    }
 }
 
 fn path(args: &ServeArgs) -> PathBuf {
@@ -117,7 +169,7 @@ fn prefix_repetition(args: &ServeArgs) -> anyhow::Result<PrefixRepetitionSpec> {
         prefix_len: prefix.prefix_len,
         suffix_len: prefix.suffix_len,
         num_prefixes: prefix.num_prefixes,
-        output_len: u64::try_from(dataset.output_len.unwrap_or(prefix.output_len))?,
+        output_len: dataset.output_len.unwrap_or(prefix.output_len),
         shuffle: dataset.shuffle,
     })
 }
@@ -127,7 +179,7 @@ fn sharegpt(args: &ServeArgs) -> anyhow::Result<ShareGptSpec> {
     Ok(ShareGptSpec {
         path: path(args),
         selection: selection(args),
-        output_len: dataset.output_len.or(dataset.sharegpt_output_len).map(u64::try_from).transpose()?,
+        output_len: dataset.output_len.or(dataset.sharegpt_output_len),
         multimodal_chat: dataset.multimodal_chat,
     })
 }
@@ -190,7 +242,7 @@ fn timed_trace(args: &ServeArgs) -> TimedTraceSpec {
         path: path(args),
         selection: selection(args),
         chunk_size: trace.chunk_hash_size,
-        sec_multiplier: trace.sec_multiplier,
+        sec_multiplier: trace.sec_multiplier * args.dataset.time_scale,
         timestamp_label: trace.timestamp.clone(),
         input_length_label: trace.input_length.clone(),
         output_length_label: trace.output_length.clone(),
@@ -227,7 +279,7 @@ fn sonnet(args: &ServeArgs, path: &str) -> anyhow::Result<SonnetSpec> {
         path: PathBuf::from(path),
         num_prompts: args.load.num_prompts,
         input_len: args.dataset.input_len.unwrap_or(sonnet.input_len),
-        output_len: u64::try_from(args.dataset.output_len.unwrap_or(sonnet.output_len))?,
+        output_len: args.dataset.output_len.unwrap_or(sonnet.output_len),
         prefix_len: sonnet.prefix_len,
         plain: args.target.backend.name() == "openai-chat",
         request_id_prefix: args.content.request_id_prefix.clone(),

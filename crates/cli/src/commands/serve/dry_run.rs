@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use tacho_report::style::{title, two, value_line};
 use tacho_run::serve::Prepared;
-use tacho_workload::{LengthStats, WorkloadStats};
+use tacho_workload::{BLOCK, LengthStats, PrefixSharing, WorkloadStats, shared_text};
 
 use crate::exit::Exit;
 
@@ -18,7 +18,7 @@ pub(super) fn print(prepared: &Prepared) -> anyhow::Result<Exit> {
     lines.push(value_line("Requests:", stats.count));
     lines.push(value_line("Total input tokens:", stats.total_prompt_tokens));
     lines.push(value_line("Total output tokens asked for:", stats.total_output_tokens));
-    lines.push(value_line("Shared prefix (% of text):", two(stats.shared_prefix * 100.0)));
+    lines.extend(sharing(prepared));
     lines.push(value_line("Last request due (s):", two(prepared.timeline.due().last().copied().unwrap_or(0.0))));
     lines.extend(lengths("Input tokens", stats.prompt_len.as_ref()));
     lines.extend(lengths("Output tokens", stats.output_len.as_ref()));
@@ -26,6 +26,19 @@ pub(super) fn print(prepared: &Prepared) -> anyhow::Result<Exit> {
     let text = lines.join("\n");
     writeln!(io::stdout(), "{text}")?;
     Ok(Exit::Done)
+}
+
+/// What a prefix cache could save; by characters alone where there is no tokenizer.
+fn sharing(prepared: &Prepared) -> Vec<String> {
+    let Some(tokenizer) = &prepared.tokenizer else {
+        return vec![value_line("Shared prefix (% of text):", two(shared_text(&prepared.requests) * 100.0))];
+    };
+    let sharing = PrefixSharing::new(&prepared.requests, tokenizer);
+    vec![
+        value_line("Shared prefix (% of tokens):", two(sharing.repeated_share() * 100.0)),
+        value_line(&format!("Distinct first blocks of {BLOCK}:"), sharing.beginnings),
+        value_line("Prefix cache ceiling (%):", two(sharing.cached_share() * 100.0)),
+    ]
 }
 
 fn lengths(name: &str, stats: Option<&LengthStats>) -> Vec<String> {

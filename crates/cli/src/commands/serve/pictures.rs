@@ -8,11 +8,38 @@ use tacho_metrics::{RunRecord, Task};
 use tacho_report::html::timeline::{self, Thresholds};
 use tacho_report::plots::dataset;
 use tacho_report::{Error, names};
+use tacho_run::serve::Prepared;
+use tacho_workload::{PrefixSharing, WorkloadStats};
 
 use crate::args::serve::ServeArgs;
 
+/// What the picture of lengths says below: totals, and what prompts share. Nothing where no such picture is asked for,
+/// since it takes a while to find out.
+pub(super) fn dataset_note(args: &ServeArgs, prepared: &Prepared) -> String {
+    if !args.report.plot_dataset_stats {
+        return String::new();
+    }
+    let stats = WorkloadStats::new(&prepared.requests);
+    let mut note = format!(
+        "{} requests, {} prompt tokens, {} output tokens asked for",
+        stats.count, stats.total_prompt_tokens, stats.total_output_tokens
+    );
+    if let Some(tokenizer) = &prepared.tokenizer {
+        let sharing = PrefixSharing::new(&prepared.requests, tokenizer);
+        let (repeated, cached) = (sharing.repeated_share() * 100.0, sharing.cached_share() * 100.0);
+        note += &format!("; shared prefixes {repeated:.1} % of tokens, prefix cache ceiling {cached:.1} %");
+    }
+    note
+}
+
 /// Draws what was asked for beside `result`.
-pub(super) fn draw(args: &ServeArgs, record: &RunRecord, result: &Path, sink: &dyn EventSink) -> anyhow::Result<()> {
+pub(super) fn draw(
+    args: &ServeArgs,
+    record: &RunRecord,
+    note: &str,
+    result: &Path,
+    sink: &dyn EventSink,
+) -> anyhow::Result<()> {
     let pooling = record.setup.task == Task::Pooling;
     if args.report.plot_timeline {
         let (low, high) = args.report.thresholds()?;
@@ -23,7 +50,7 @@ pub(super) fn draw(args: &ServeArgs, record: &RunRecord, result: &Path, sink: &d
     if args.report.plot_dataset_stats {
         let path = names::side_path(result, "dataset_stats.png");
         let words = ("Dataset statistics plot", "No data available for dataset statistics plot");
-        tell(sink, words, pooling, &path, || dataset::save(record, &path));
+        tell(sink, words, pooling, &path, || dataset::save(record, note, &path));
     }
     Ok(())
 }

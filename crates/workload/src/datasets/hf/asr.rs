@@ -33,12 +33,14 @@ pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Option<Request
     let limited = shortest > 0.0 || longest.is_finite();
     match seconds {
         Some(seconds) if seconds < shortest || seconds > longest => return Ok(None),
-        None if limited => return Err(row.wrong("audio", "a WAV or FLAC file where its length matters")),
+        None if limited => {
+            return Err(row.wrong("audio", "a WAV, FLAC, Ogg Vorbis or MP3 file where its length matters"));
+        }
         _ => {}
     }
     let prompt = prompt(context);
     let len = context.tokenizer.count(prompt, true) as u64;
-    Ok(Some(Request { media: Some(media), ..Request::text(prompt, len, context.output_len(1024)?) }))
+    Ok(Some(Request { media: Some(media), ..Request::text(prompt, len, context.output_len(1024)) }))
 }
 
 /// What the model family expects before a transcription, told by the tokenizer's name.
@@ -62,7 +64,8 @@ fn sound(context: &Context<'_>, row: &Row) -> Result<Media, Error> {
         let path = context.folder.join(row.text("url")?);
         return named(&path.to_string_lossy());
     }
-    let wrong = || row.wrong("audio", "a sound: a WAV or FLAC file, samples with their rate, or a path");
+    let wrong =
+        || row.wrong("audio", "a sound: a WAV, FLAC, Ogg Vorbis or MP3 file, samples with their rate, or a path");
     let audio = row.get("audio").ok_or_else(wrong)?;
     match audio {
         Cell::Text(path) => return named(path),

@@ -42,7 +42,6 @@ pub(super) fn sample(
     }
     let wanted = spec.selection.wanted();
     let output_len = spec.output_len.unwrap_or(512);
-    let output_len = u64::try_from(output_len).map_err(|_| Error::NegativeOutputLen { len: output_len })?;
     let questions: Vec<Question> = rows.iter().filter_map(question).take(wanted).collect();
     let chat = Chat::with_tools(tokenizer);
     let request = |(index, question): (usize, Question)| {

@@ -19,5 +19,5 @@ pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Option<Request
          ```python\n{code}\n```\n\nChange request:\n{change}\n\nPlease generate the new code file in the \"New file\" \
          section below."
     );
-    context.text(prompt, context.output_len(4000)?).map(Some)
+    context.text(prompt, context.output_len(4000)).map(Some)
 }

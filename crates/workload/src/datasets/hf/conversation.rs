@@ -46,8 +46,8 @@ fn answered(
 ) -> Result<Option<Request>, Error> {
     let prompt_len = context.tokenizer.count(prompt, true);
     let answer_len = context.tokenizer.count(answer, true);
-    let output_len = context.output_len(answer_len as u64)?;
-    if output_len == 0 {
+    let output_len = context.output_len(answer_len as i64);
+    if output_len <= 0 {
         return Err(row.wrong("answer", "of at least one token; with --hf-output-len, of more than 0"));
     }
     if context.spec.output_len.is_none() && !filter.keeps(prompt_len, answer_len) {

@@ -2,7 +2,7 @@
 
 use tacho_core::Request;
 
-use super::{Context, HfSpec, MULTIMODAL, asr, blazedit, conversation, mlperf, question, vision, zeta};
+use super::{Context, HfSpec, MULTIMODAL, asr, blazedit, conversation, mlperf, question, text, vision, zeta};
 use crate::Error;
 use crate::selection::Selection;
 use crate::sources::table::Row;
@@ -25,13 +25,14 @@ pub(super) enum Loader {
     MlPerf,
     MmStar,
     Bfcl,
+    Text,
 }
 
 /// A loader, its ids, and the split it takes when none is named.
 type Entry = (Loader, &'static [&'static str], Option<&'static str>);
 
 /// The first entry that knows the id is taken.
-const LOADERS: [Entry; 15] = [
+const LOADERS: [Entry; 16] = [
     (Loader::VisionArena, &["lmarena-ai/VisionArena-Chat", "lmarena-ai/vision-arena-bench-v0.1"], Some("train")),
     (Loader::Mmvu, &["yale-nlp/MMVU"], Some("validation")),
     (Loader::InstructCoder, &["likaixin/InstructCoder"], Some("train")),
@@ -47,6 +48,8 @@ const LOADERS: [Entry; 15] = [
     (Loader::MlPerf, &["mgoin/mlperf-inference-llama2-data", "mgoin/mlperf-inference-llama3.1-data"], Some("train")),
     (Loader::MmStar, &["Lin-Chen/MMStar"], Some("val")),
     (Loader::Bfcl, &["gorilla-llm/Berkeley-Function-Calling-Leaderboard"], None),
+    // Whatever has a column of texts.
+    (Loader::Text, &[], Some("train")),
 ];
 
 impl Loader {
@@ -90,7 +93,8 @@ impl Loader {
 
     /// Whether prompts go through the chat template unless it is switched off.
     pub(super) fn templated(self) -> bool {
-        matches!(self, Loader::InstructCoder | Loader::MtBench | Loader::HumanEval | Loader::Gsm8k | Loader::Blazedit)
+        use Loader::{Blazedit, Gsm8k, HumanEval, InstructCoder, MtBench, Text};
+        matches!(self, InstructCoder | MtBench | HumanEval | Gsm8k | Blazedit | Text)
     }
 
     /// How many requests are made; zeta looks only after the first.
@@ -114,6 +118,7 @@ impl Loader {
             Loader::Asr => asr::request(context, row),
             Loader::Blazedit => blazedit::request(context, row),
             Loader::MlPerf => mlperf::request(context, row),
+            Loader::Text => text::request(context, row).map(Some),
             Loader::Bfcl => Ok(None),
         }
     }

@@ -17,7 +17,7 @@ pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Option<Request
         None => return Ok(None),
     };
     let prompt_len = context.tokenizer.count(&prompt, true);
-    let output_len = context.output_len(context.tokenizer.count(row.text("output")?, false) as u64)?;
-    let keeps = LengthFilter::CONVERSATION.keeps(prompt_len, usize::try_from(output_len).unwrap_or(usize::MAX / 2));
+    let output_len = context.output_len(context.tokenizer.count(row.text("output")?, false) as i64);
+    let keeps = LengthFilter::CONVERSATION.keeps(prompt_len, usize::try_from(output_len).unwrap_or(0));
     Ok(keeps.then(|| Request::text(prompt, prompt_len as u64, output_len)))
 }

@@ -11,22 +11,22 @@ use crate::sources::table::Row;
 pub(super) fn mt_bench(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
     let turn = row.get("turns").and_then(|turns| turns.item(0)).and_then(Cell::text);
     let turn = turn.ok_or_else(|| row.wrong("turns", "a list with a text"))?;
-    context.text(turn.to_owned(), context.output_len(256)?)
+    context.text(turn.to_owned(), context.output_len(256))
 }
 
 /// HumanEval: the beginning of a function.
 pub(super) fn human_eval(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
-    context.text(row.text("prompt")?.to_owned(), context.output_len(256)?)
+    context.text(row.text("prompt")?.to_owned(), context.output_len(256))
 }
 
 /// GSM8K: the question.
 pub(super) fn gsm8k(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
-    context.text(row.text("question")?.to_owned(), context.output_len(256)?)
+    context.text(row.text("question")?.to_owned(), context.output_len(256))
 }
 
 /// InstructCoder: code and what to do with it.
 pub(super) fn instruct_coder(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
     let (input, instruction) = (row.text("input")?, row.text("instruction")?);
     let prompt = format!("{input}\n\n{instruction} Just output the code, do not include any explanation.");
-    context.text(prompt, context.output_len(200)?)
+    context.text(prompt, context.output_len(200))
 }

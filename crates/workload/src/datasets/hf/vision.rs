@@ -26,7 +26,9 @@ pub(super) fn arena(context: &Context<'_>, row: &Row) -> Result<Request, Error> 
 /// MMStar: the question without its options.
 pub(super) fn mm_star(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
     let question = row.text("question")?;
-    let prompt = question.split("Options:").next().unwrap_or_default().trim();
+    // Python takes four separators of files and records for white space.
+    let blank = |c: char| c.is_whitespace() || ('\x1c'..='\x1f').contains(&c);
+    let prompt = question.split("Options:").next().unwrap_or_default().trim_matches(blank);
     let picture = row.get("image").ok_or_else(|| row.wrong("image", "an image"))?;
     let media = image(row, "image", picture)?;
     asked(context, prompt, media, Keep::One)
@@ -58,7 +60,7 @@ enum Keep {
 
 fn asked(context: &Context<'_>, prompt: &str, media: Value, keep: Keep) -> Result<Request, Error> {
     let len = context.tokenizer.count(prompt, true) as u64;
-    let request = Request::text(prompt, len, context.output_len(128)?);
+    let request = Request::text(prompt, len, context.output_len(128));
     if !context.spec.multimodal_chat {
         return Ok(Request { media: Some(media), ..request });
     }
@@ -68,12 +70,15 @@ fn asked(context: &Context<'_>, prompt: &str, media: Value, keep: Keep) -> Resul
 
 /// The content part of an image column: a file's bytes, or a path.
 pub(super) fn image(row: &Row, column: &str, cell: &Cell) -> Result<Value, Error> {
-    let expected = "an image: a PNG or JPEG file, a path or a URL";
+    let expected = "an image: a PNG, JPEG, GIF, WebP or BMP file, a path or a URL";
     let wrong = || row.wrong(column, expected);
     match cell {
         Cell::Text(text) => image_reference(&Value::from(text.as_str())).ok_or_else(wrong),
         Cell::Bytes(file) => decoded(file).ok_or_else(wrong),
         Cell::Struct(_) => match (cell.get("bytes"), cell.get("path")) {
+            (Some(Cell::Bytes(file)), _) if !row.holds_images(column) => {
+                Rgb::decode_as_stored(file).map(part).ok_or_else(wrong)
+            }
             (Some(Cell::Bytes(file)), _) => decoded(file).ok_or_else(wrong),
             (_, Some(Cell::Text(path))) => std::fs::read(path).ok().and_then(|file| decoded(&file)).ok_or_else(wrong),
             _ => Err(wrong()),
@@ -83,5 +88,9 @@ pub(super) fn image(row: &Row, column: &str, cell: &Cell) -> Result<Value, Error
 }
 
 fn decoded(file: &[u8]) -> Option<Value> {
-    Rgb::decode(file).map(|image| image_part(&image.to_jpeg_url()))
+    Rgb::decode(file).map(part)
+}
+
+fn part(image: Rgb) -> Value {
+    image_part(&image.to_jpeg_url())
 }

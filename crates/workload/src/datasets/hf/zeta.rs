@@ -18,7 +18,7 @@ pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Request, Error
     );
     // Without the marker, Python's index of -1 leaves the last character.
     let start = output.find(MARKER).or_else(|| output.char_indices().last().map(|(at, _)| at)).unwrap_or(0);
-    let output_len = context.tokenizer.count(&output[start..], true) as u64;
+    let output_len = context.tokenizer.count(&output[start..], true) as i64;
     let prompt_len = context.tokenizer.count(&prompt, true) as u64;
     Ok(Request::text(prompt, prompt_len, output_len))
 }

@@ -1,0 +1,83 @@
+//! Any dataset with a column of texts.
+
+use tacho_core::Request;
+
+use super::Context;
+use crate::Error;
+use crate::sources::cell::Cell;
+use crate::sources::table::Row;
+
+/// Tokens to generate when no flag says.
+const OUTPUT_LEN: i64 = 256;
+
+/// The request of a row.
+pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
+    let column = context.column.unwrap_or("text");
+    let mut steps = column.split('.');
+    let first = steps.next().and_then(|name| row.get(name));
+    let found = steps.fold(first, |cell, step| {
+        let cell = cell?;
+        step.parse().ok().and_then(|index| cell.item(index)).or_else(|| cell.get(step))
+    });
+    match found {
+        Some(Cell::Text(text)) => context.text(text.clone(), context.output_len(OUTPUT_LEN)),
+        _ => Err(row.no_text(column)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tacho_core::Counters;
+    use tacho_pyrand::Globals;
+    use tacho_text::{HubCache, Tokenizer};
+
+    use super::super::{HfSpec, HfTextSpec, sample_text};
+    use super::*;
+    use crate::selection::Selection;
+    use crate::sources::order::StreamOrder;
+
+    fn made(column: &str) -> Result<Vec<Request>, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let lines = "{\"q\": \"one\", \"chat\": [{\"value\": \"two\"}], \"n\": 1}\n";
+        std::fs::write(folder.path().join("train.jsonl"), lines).unwrap();
+        let selection =
+            Selection { seed: 0, num_prompts: 1, shuffle: true, oversample: true, request_id_prefix: String::new() };
+        let hf = HfSpec {
+            path: folder.path().to_string_lossy().into_owned(),
+            name: None,
+            subset: None,
+            split: None,
+            output_len: None,
+            selection,
+            stream: true,
+            stream_order: StreamOrder::Current,
+            chat_template: false,
+            multimodal_chat: false,
+            backend: "openai".to_owned(),
+            blazedit_distance: (0.0, 1.0),
+            audio_seconds: (0.0, 0.0),
+            bfcl_categories: None,
+            cache: HubCache::from_variables(|_| None),
+        };
+        let spec = HfTextSpec { hf, column: column.to_owned() };
+        let tokenizer = Tokenizer::builtin();
+        sample_text(&spec, Some(&tokenizer), &mut Globals::seeded(0), &Counters::default()).map(|made| made.requests)
+    }
+
+    #[test]
+    fn texts_are_found_by_name_and_place() {
+        for (column, expected) in [("q", "one"), ("chat.0.value", "two")] {
+            let requests = made(column).unwrap();
+            assert_eq!(requests[0].content.to_json().as_str(), Some(expected));
+            assert_eq!(requests[0].output_len, 256);
+        }
+    }
+
+    #[test]
+    fn other_columns_are_named() {
+        for column in ["nope", "n", "chat.3.value"] {
+            let refused = made(column).unwrap_err().to_string();
+            assert!(refused.contains("q (text), chat (list), n (number)"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! `openai`: recorded bodies of chat requests, a JSON object a line, sent with the fields that they hold.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use rayon::prelude::*;
+use tacho_core::json::{self, Dict, Value};
+use tacho_core::{Counters, Request};
+use tacho_pyrand::Globals;
+use tacho_text::Tokenizer;
+
+use crate::Error;
+use crate::chat::Chat;
+use crate::selection::Selection;
+use crate::sources::jsonl::{Line, Lines};
+use crate::spec::Sampled;
+use crate::timing;
+
+/// Tokens to generate where neither the row nor a flag says.
+const OUTPUT_LEN: i64 = 256;
+/// Fields that are not passed on: they have a place of their own in a request, or belong to the benchmark.
+const OWN: [&str; 7] =
+    ["messages", "max_tokens", "max_completion_tokens", "model", "stream", "stream_options", "timestamp"];
+
+/// Settings of the dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenAiSpec {
+    /// The JSON lines.
+    pub path: PathBuf,
+    /// Which rows: the first ones, repeated where they are too few.
+    pub selection: Selection,
+    /// Tokens to generate, in place of each row's `max_tokens`.
+    pub output_len: Option<i64>,
+    /// How far apart requests are that go out at the times of the rows; none when a schedule decides.
+    pub time_scale: Option<f64>,
+}
+
+/// Makes the requests.
+pub(crate) fn sample(
+    spec: &OpenAiSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    let lines = Lines::read(&spec.path)?;
+    let wanted = spec.selection.wanted_or_all(lines.rows().len());
+    let rows = &lines.rows()[..wanted.min(lines.rows().len())];
+    let chat = tokenizer.and_then(|tokenizer| Chat::with_tools(tokenizer).ok().map(|chat| (tokenizer, chat)));
+    let request = |(index, row): (usize, &Line)| {
+        let request = spec.request(&lines, row, tokenizer, chat.as_ref().map(|(_, chat)| chat))?;
+        counters.finished.fetch_add(1, Ordering::Relaxed);
+        Ok(Request { id: spec.selection.id(index), ..request })
+    };
+    let mut requests = rows.par_iter().enumerate().map(request).collect::<Result<Vec<_>, Error>>()?;
+    match spec.time_scale {
+        Some(scale) => timing::from_the_first(&mut requests, scale)?,
+        None => spec.selection.oversample(&mut requests, wanted, globals)?,
+    }
+    let untemplated = tokenizer.is_some() && chat.is_none();
+    let notice = "the tokenizer has no chat template: prompt lengths are those of the messages' texts";
+    Ok(Sampled { requests, notices: untemplated.then(|| notice.to_owned()).into_iter().collect() })
+}
+
+impl OpenAiSpec {
+    fn request(
+        &self,
+        lines: &Lines,
+        row: &Line,
+        tokenizer: Option<&Tokenizer>,
+        chat: Option<&Chat<'_>>,
+    ) -> Result<Request, Error> {
+        let messages = row.object.get("messages").filter(|value| value.as_list().is_some_and(|list| !list.is_empty()));
+        let messages = messages.ok_or_else(|| lines.wrong(row, "messages", "a list with a message"))?;
+        let asked = ["max_completion_tokens", "max_tokens"].iter().find_map(|field| row.object.get(field));
+        let asked = match asked {
+            None | Some(Value::Null) => OUTPUT_LEN,
+            Some(value) => value.as_i64().ok_or_else(|| lines.wrong(row, "max_tokens", "a whole number"))?,
+        };
+        let rest = row.object.iter().filter(|(key, _)| !OWN.contains(key));
+        let overrides: Dict = rest.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+        let tools = row.object.get("tools").filter(|tools| tools.truthy());
+        let len = tokenizer.map_or(1, |tokenizer| prompt_len(tokenizer, chat, messages, tools));
+        let last = messages.as_list().and_then(|messages| messages.last()).and_then(|last| last.get("content"));
+        let prompt = last.and_then(Value::as_str).unwrap_or_default();
+        Ok(Request {
+            chat_messages: Some(messages.clone()),
+            overrides: Some(Value::Dict(overrides)).filter(Value::truthy),
+            timestamp: row.object.get("timestamp").and_then(Value::as_f64),
+            ..Request::text(prompt, len, self.output_len.unwrap_or(asked))
+        })
+    }
+}
+
+/// The messages through the template, and the tools as text beside them.
+fn prompt_len(tokenizer: &Tokenizer, chat: Option<&Chat<'_>>, messages: &Value, tools: Option<&Value>) -> u64 {
+    let rendered = chat.and_then(|chat| chat.messages(messages, None).ok());
+    let text = rendered.unwrap_or_else(|| {
+        let content = |message: &Value| message.get("content").and_then(Value::as_str).map(str::to_owned);
+        messages.as_list().unwrap_or_default().iter().filter_map(content).collect::<Vec<_>>().join("\n")
+    });
+    let tools = tools.map_or(0, |tools| tokenizer.count(&json::dumps(tools), true));
+    (tokenizer.count(&text, true) + tools) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(lines: &str, time_scale: Option<f64>) -> Result<Vec<Request>, Error> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), lines).unwrap();
+        let selection =
+            Selection { seed: 0, num_prompts: 3, shuffle: true, oversample: true, request_id_prefix: "o-".to_owned() };
+        let spec = OpenAiSpec { path: file.path().to_path_buf(), selection, output_len: None, time_scale };
+        let sampled = sample(&spec, Some(&Tokenizer::builtin()), &mut Globals::seeded(0), &Counters::default());
+        sampled.map(|sampled| sampled.requests)
+    }
+
+    #[test]
+    fn bodies_keep_their_fields() {
+        let lines = r#"{"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9, "model": "x", "temperature": 0.5}
+{"messages": [{"role": "user", "content": "you"}]}
+"#;
+        let requests = made(lines, None).unwrap();
+        assert_eq!(requests.len(), 3, "repeated");
+        assert_eq!(requests[0].output_len, 9);
+        assert_eq!(json::dumps(requests[0].overrides.as_ref().unwrap()), r#"{"temperature": 0.5}"#);
+        assert_eq!((requests[1].output_len, &requests[1].overrides), (256, &None));
+        assert!(requests[0].chat_messages.is_some());
+    }
+
+    #[test]
+    fn times_order_the_requests() {
+        let lines = r#"{"messages": [{"role": "user", "content": "b"}], "timestamp": 12}
+{"messages": [{"role": "user", "content": "a"}], "timestamp": 10}
+"#;
+        let times: Vec<Option<f64>> = made(lines, Some(0.5)).unwrap().iter().map(|request| request.timestamp).collect();
+        assert_eq!(times, [Some(0.0), Some(1.0)]);
+    }
+
+    #[test]
+    fn a_line_without_messages_is_named() {
+        let refused = made("{\"messages\": []}\n", None).unwrap_err().to_string();
+        assert!(refused.contains("line 1") && refused.contains("messages"), "{refused}");
+    }
+}

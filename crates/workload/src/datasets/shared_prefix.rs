@@ -1,0 +1,196 @@
+//! `generated-shared-prefix`: SGLang's groups of questions, each behind the system prompt of its group.
+
+use std::sync::atomic::Ordering;
+
+use rayon::prelude::*;
+use tacho_core::{Counters, Request};
+use tacho_pyrand::{Generator, Globals};
+use tacho_text::Tokenizer;
+
+use crate::Error;
+use crate::spec::Sampled;
+
+/// Settings of the dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SharedPrefixSpec {
+    /// Seed of both global generators.
+    pub seed: i64,
+    /// How many system prompts.
+    pub groups: i64,
+    /// Questions per system prompt.
+    pub prompts_per_group: i64,
+    /// Tokens of a system prompt.
+    pub system_len: i64,
+    /// Tokens of a question.
+    pub question_len: i64,
+    /// Tokens to generate.
+    pub output_len: i64,
+    /// Lengths are drawn from this share of the longest up to the longest; 1 is always the longest.
+    pub range_ratio: f64,
+    /// The exponent of Zipf's law by which questions choose their group; even shares without it.
+    pub zipf: Option<f64>,
+    /// Whether groups stay together; otherwise requests are mixed.
+    pub ordered: bool,
+    /// Whether prompts are not counted, and their length is given as 1.
+    pub uncounted: bool,
+    /// What request ids begin with.
+    pub request_id_prefix: String,
+}
+
+/// Makes the requests; both global generators are left as the draws leave them.
+pub(crate) fn sample(
+    spec: &SharedPrefixSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "generated-shared-prefix" })?;
+    let seed = u32::try_from(spec.seed).map_err(|_| Error::SeedOutOfRange { seed: spec.seed })?;
+    let groups = positive("--gsp-num-groups", spec.groups)?;
+    let total = groups * positive("--gsp-prompts-per-group", spec.prompts_per_group)?;
+    globals.seed(seed);
+    let system_lens = spec.lengths("--gsp-system-prompt-len", spec.system_len, groups, globals)?;
+    let question_lens = spec.lengths("--gsp-question-len", spec.question_len, total, globals)?;
+    let output_lens = spec.lengths("--gsp-output-len", spec.output_len, total, globals)?;
+    // All entries, special ones too, as the dictionary of the tokenizer has them.
+    let mut vocabulary = tokenizer.all_ids();
+    vocabulary.sort_unstable();
+    let mut draw = |len: &i64| -> Vec<u32> {
+        let places = globals.py.choices_indices(vocabulary.len(), *len as usize);
+        places.into_iter().map(|place| vocabulary[place]).collect()
+    };
+    let systems: Vec<Vec<u32>> = system_lens.iter().map(&mut draw).collect();
+    let questions: Vec<Vec<u32>> = question_lens.iter().map(&mut draw).collect();
+    let systems: Vec<String> = systems.par_iter().map(|ids| tokenizer.decode(ids)).collect();
+    let chosen = spec.chosen_groups(groups, total);
+    let request = |((question, &group), &output): ((&Vec<u32>, &usize), &i64)| {
+        let prompt = format!("{}\n\n{}", systems[group], tokenizer.decode(question));
+        let len = if spec.uncounted { 1 } else { tokenizer.count(&prompt, true) as u64 };
+        counters.finished.fetch_add(1, Ordering::Relaxed);
+        Request::text(prompt, len, output)
+    };
+    let rows = questions.par_iter().zip(&chosen).zip(&output_lens);
+    let mut requests: Vec<Request> = rows.map(request).collect();
+    if !spec.ordered {
+        globals.py.shuffle(&mut requests);
+    }
+    for (index, request) in requests.iter_mut().enumerate() {
+        request.id = Some(format!("{}{index}", spec.request_id_prefix));
+    }
+    Ok(Sampled { requests, notices: Vec::new() })
+}
+
+fn positive(flag: &'static str, value: i64) -> Result<usize, Error> {
+    usize::try_from(value).ok().filter(|&count| count > 0).ok_or(Error::NotPositive { flag, value })
+}
+
+impl SharedPrefixSpec {
+    /// Drawn evenly from a share of the longest to the longest; a share of 1 draws nothing.
+    fn lengths(
+        &self,
+        flag: &'static str,
+        longest: i64,
+        count: usize,
+        globals: &mut Globals,
+    ) -> Result<Vec<i64>, Error> {
+        if !(0.0..=1.0).contains(&self.range_ratio) {
+            return Err(Error::SharedPrefixRatio { value: self.range_ratio });
+        }
+        positive(flag, longest)?;
+        let shortest = ((longest as f64 * self.range_ratio) as i64).max(1);
+        Ok(globals.np.randint_vec(shortest, longest + 1, count))
+    }
+
+    /// The group of each question. Zipf's law has a generator of its own, so that texts do not depend on it.
+    fn chosen_groups(&self, groups: usize, total: usize) -> Vec<usize> {
+        let Some(alpha) = self.zipf else {
+            return (0..total).map(|index| index / (total / groups)).collect();
+        };
+        let weights: Vec<f64> = (1..=groups).map(|rank| (rank as f64).powf(-alpha)).collect();
+        let sum: f64 = weights.iter().sum();
+        let shares: Vec<f64> = weights.into_iter().map(|weight| weight / sum).collect();
+        let mut generator = Generator::new(self.seed.unsigned_abs());
+        (0..total).map(|_| generator.choice_weighted(&shares)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> SharedPrefixSpec {
+        SharedPrefixSpec {
+            seed: 42,
+            groups: 3,
+            prompts_per_group: 4,
+            system_len: 12,
+            question_len: 5,
+            output_len: 7,
+            range_ratio: 1.0,
+            zipf: None,
+            ordered: true,
+            uncounted: false,
+            request_id_prefix: "g-".to_owned(),
+        }
+    }
+
+    fn made(spec: &SharedPrefixSpec) -> Vec<Request> {
+        let mut globals = Globals::seeded(0);
+        sample(spec, Some(&Tokenizer::builtin()), &mut globals, &Counters::default()).unwrap().requests
+    }
+
+    fn text(request: &Request) -> &str {
+        match &request.content {
+            tacho_core::Content::Text(text) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn system(request: &Request) -> &str {
+        text(request).split("\n\n").next().unwrap()
+    }
+
+    #[test]
+    fn groups_share_their_system_prompt() {
+        let requests = made(&spec());
+        assert_eq!(requests.len(), 12);
+        for group in requests.chunks(4) {
+            assert!(group.iter().all(|request| system(request) == system(&group[0])));
+        }
+        assert_ne!(system(&requests[0]), system(&requests[4]));
+        assert!(requests.iter().all(|request| request.output_len == 7));
+    }
+
+    #[test]
+    fn mixing_keeps_the_requests_and_renames_them() {
+        let (ordered, mixed) = (made(&spec()), made(&SharedPrefixSpec { ordered: false, ..spec() }));
+        assert_ne!(ordered, mixed);
+        assert_eq!(mixed[3].id.as_deref(), Some("g-3"));
+        let texts = |requests: &[Request]| {
+            let mut texts: Vec<String> = requests.iter().map(|request| text(request).to_owned()).collect();
+            texts.sort();
+            texts
+        };
+        assert_eq!(texts(&ordered), texts(&mixed));
+    }
+
+    #[test]
+    fn zipf_only_chooses_other_groups() {
+        let (even, zipf) = (made(&spec()), made(&SharedPrefixSpec { zipf: Some(8.0), ..spec() }));
+        let question = |request: &Request| text(request).split_once("\n\n").unwrap().1.to_owned();
+        assert!(even.iter().zip(&zipf).all(|(even, zipf)| question(even) == question(zipf)));
+        let hottest = zipf.iter().filter(|request| system(request) == system(&even[0])).count();
+        assert!(hottest > 8, "{hottest} of 12");
+    }
+
+    #[test]
+    fn lengths_vary_below_the_longest() {
+        let spec = SharedPrefixSpec { range_ratio: 0.3, output_len: 100, prompts_per_group: 50, ..spec() };
+        let outputs: Vec<i64> = made(&spec).iter().map(|request| request.output_len).collect();
+        assert!(outputs.iter().all(|len| (30..=100).contains(len)));
+        assert!(outputs.iter().min() < outputs.iter().max());
+        let wrong = SharedPrefixSpec { range_ratio: 1.5, ..spec };
+        let refused = sample(&wrong, Some(&Tokenizer::builtin()), &mut Globals::seeded(0), &Counters::default());
+        assert!(refused.unwrap_err().to_string().contains("--gsp-range-ratio"));
+    }
+}

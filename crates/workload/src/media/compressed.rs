@@ -1,0 +1,41 @@
+//! Ogg Vorbis and MP3. The decoders are not those of libsndfile, so that samples can differ in their last bits.
+
+use std::io::Cursor;
+
+use symphonia::core::codecs::audio::AudioDecoderOptions;
+use symphonia::core::errors::Error;
+use symphonia::core::formats::probe::Hint;
+use symphonia::core::formats::{FormatOptions, TrackType};
+use symphonia::core::io::MediaSourceStream;
+use symphonia::core::meta::MetadataOptions;
+
+use super::audio::Sound;
+
+/// Reads a sound file; none when it is of no known kind, or broken.
+pub(super) fn decode(file: &[u8]) -> Option<Sound> {
+    let source = MediaSourceStream::new(Box::new(Cursor::new(file.to_vec())), Default::default());
+    let probe = symphonia::default::get_probe();
+    let mut format = probe.probe(&Hint::new(), source, FormatOptions::default(), MetadataOptions::default()).ok()?;
+    let track = format.default_track(TrackType::Audio)?;
+    let (id, parameters) = (track.id, track.codec_params.as_ref()?.audio()?.clone());
+    let mut decoder =
+        symphonia::default::get_codecs().make_audio_decoder(&parameters, &AudioDecoderOptions::default()).ok()?;
+    let mut sound = Sound { samples: Vec::new(), channels: 0, rate: parameters.sample_rate? };
+    let mut block: Vec<f32> = Vec::new();
+    while let Some(packet) = format.next_packet().ok()? {
+        if packet.track_id != id {
+            continue;
+        }
+        match decoder.decode(&packet) {
+            Ok(decoded) => {
+                sound.channels = decoded.spec().channels().count();
+                decoded.copy_to_vec_interleaved(&mut block);
+                sound.samples.extend(block.iter().map(|&sample| f64::from(sample)));
+            }
+            // A frame that cannot be read is left out, as players do.
+            Err(Error::DecodeError(_)) => {}
+            Err(_) => return None,
+        }
+    }
+    (sound.channels > 0).then_some(sound)
+}

@@ -1,0 +1,112 @@
+//! How much of a workload a prefix cache could save: what prompts repeat of each other's beginnings.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use rayon::prelude::*;
+use tacho_core::{Content, Request, json};
+use tacho_text::Tokenizer;
+
+/// Tokens of a block of vLLM's cache.
+pub const BLOCK: usize = 16;
+
+/// What prompts share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PrefixSharing {
+    /// Tokens of all prompts.
+    pub tokens: u64,
+    /// Tokens that repeat the beginning of another prompt.
+    pub repeated: u64,
+    /// Tokens that an unlimited cache of whole blocks serves when requests come one after the other. Less than all of a
+    /// prompt, since its last token is always computed.
+    pub cached: u64,
+    /// Prompts that begin with a block that no other prompt begins with count one each, and so do all that share one.
+    pub beginnings: usize,
+}
+
+impl PrefixSharing {
+    /// Looks at the prompts in sending order. Texts are encoded as the server would encode them.
+    pub fn new(requests: &[Request], tokenizer: &Tokenizer) -> Self {
+        let mut prompts: Vec<Vec<u32>> = requests.par_iter().map(|request| ids(&request.content, tokenizer)).collect();
+        let (mut known, mut firsts, mut cached) = (HashSet::new(), HashSet::new(), 0);
+        for chain in prompts.par_iter().map(|prompt| chain(prompt)).collect::<Vec<_>>() {
+            firsts.insert(chain.blocks.first().copied().unwrap_or(chain.whole));
+            let hits = chain.blocks.iter().take_while(|block| known.contains(*block)).count();
+            cached += hits.min(chain.tokens.saturating_sub(1) / BLOCK) * BLOCK;
+            known.extend(chain.blocks);
+        }
+        prompts.par_sort_unstable();
+        let common = |pair: &[Vec<u32>]| pair[0].iter().zip(&pair[1]).take_while(|(left, right)| left == right).count();
+        PrefixSharing {
+            tokens: prompts.iter().map(|prompt| prompt.len() as u64).sum(),
+            // Sorted prompts have their longest common beginning with a neighbour.
+            repeated: prompts.par_windows(2).map(|pair| common(pair) as u64).sum(),
+            cached: cached as u64,
+            beginnings: firsts.len(),
+        }
+    }
+
+    /// Share of the tokens that repeat another prompt's beginning.
+    pub fn repeated_share(&self) -> f64 {
+        self.repeated as f64 / self.tokens.max(1) as f64
+    }
+
+    /// The hit rate that an unlimited cache would reach.
+    pub fn cached_share(&self) -> f64 {
+        self.cached as f64 / self.tokens.max(1) as f64
+    }
+}
+
+/// The whole blocks of a prompt, each named by itself and all before it.
+struct Chain {
+    blocks: Vec<u64>,
+    whole: u64,
+    tokens: usize,
+}
+
+fn chain(prompt: &[u32]) -> Chain {
+    let mut hasher = DefaultHasher::new();
+    let mut name = |part: &[u32]| {
+        part.hash(&mut hasher);
+        hasher.finish()
+    };
+    let blocks = prompt.chunks_exact(BLOCK).map(&mut name).collect();
+    Chain { blocks, whole: name(prompt), tokens: prompt.len() }
+}
+
+fn ids(content: &Content, tokenizer: &Tokenizer) -> Vec<u32> {
+    match content {
+        Content::Text(text) => tokenizer.encode(text, true),
+        Content::Texts(texts) => texts.iter().flat_map(|text| tokenizer.encode(text, true)).collect(),
+        Content::Ids(ids) => ids.clone(),
+        Content::Json(value) => tokenizer.encode(&json::dumps(value), true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prompt(ids: impl IntoIterator<Item = u32>) -> Request {
+        Request { content: Content::Ids(ids.into_iter().collect()), ..Request::text("", 0, 1) }
+    }
+
+    #[test]
+    fn whole_blocks_count_for_the_cache() {
+        let shared = 0..40;
+        let requests =
+            [prompt(shared.clone().chain([100; 10])), prompt(shared.clone().chain([200; 10])), prompt(500..520)];
+        let sharing = PrefixSharing::new(&requests, &Tokenizer::builtin());
+        let expected = PrefixSharing { tokens: 120, repeated: 40, cached: 32, beginnings: 2 };
+        assert_eq!(sharing, expected);
+        assert_eq!(sharing.repeated_share(), 40.0 / 120.0);
+    }
+
+    #[test]
+    fn the_last_token_is_always_computed() {
+        let requests = [prompt(0..32), prompt(0..32)];
+        let sharing = PrefixSharing::new(&requests, &Tokenizer::builtin());
+        assert_eq!((sharing.repeated, sharing.cached, sharing.beginnings), (32, 16, 1));
+        assert_eq!(PrefixSharing::new(&[], &Tokenizer::builtin()), PrefixSharing::default());
+    }
+}

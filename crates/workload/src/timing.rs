@@ -1,0 +1,41 @@
+//! Arrival times that come with the data: requests in their order, counted from the first.
+
+use tacho_core::Request;
+
+use crate::Error;
+
+/// Sorts requests by their times, which then count from the first and are `scale` times as far apart.
+pub(crate) fn from_the_first(requests: &mut [Request], scale: f64) -> Result<(), Error> {
+    let timed = |request: &Request| request.timestamp.filter(|seconds| seconds.is_finite());
+    if let Some(index) = requests.iter().position(|request| timed(request).is_none()) {
+        return Err(Error::Untimed { index });
+    }
+    requests.sort_by(|left, right| timed(left).unwrap_or(0.0).total_cmp(&timed(right).unwrap_or(0.0)));
+    let first = requests.first().and_then(timed).unwrap_or(0.0);
+    for request in requests {
+        request.timestamp = request.timestamp.map(|seconds| (seconds - first) * scale);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(timestamp: Option<f64>) -> Request {
+        Request { timestamp, ..Request::text("p", 1, 1) }
+    }
+
+    #[test]
+    fn times_count_from_the_first() {
+        let mut requests = [at(Some(30.0)), at(Some(10.0)), at(Some(15.0))];
+        from_the_first(&mut requests, 2.0).unwrap();
+        assert_eq!(requests.map(|request| request.timestamp), [Some(0.0), Some(10.0), Some(40.0)]);
+    }
+
+    #[test]
+    fn a_request_without_a_time_is_named() {
+        let refused = from_the_first(&mut [at(Some(1.0)), at(None)], 1.0).unwrap_err();
+        assert!(refused.to_string().contains("request 1"), "{refused}");
+    }
+}
