@@ -12,7 +12,7 @@ use tacho_loadgen::{ScheduleSpec, Timeline};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 use tacho_workload::hub::Hub;
-use tacho_workload::{read_jsonl, sample, write_jsonl};
+use tacho_workload::{WorkloadSpec, read_jsonl, sample, write_jsonl};
 
 use super::{align, lora};
 use crate::Error;
@@ -138,6 +138,9 @@ fn sampled(
 ) -> Result<Vec<Request>, Error> {
     let WorkloadPlan::Sample { spec, num_prompts, .. } = &plan.workload else { return Ok(Vec::new()) };
     plan.hub.fetch(spec, sink)?;
+    if let WorkloadSpec::TimedTrace(trace) = &**spec {
+        sink.event(RunEvent::Status(trace.headline()));
+    }
     let counters = Arc::new(Counters::default());
     let total = u64::try_from(*num_prompts).unwrap_or(0);
     sink.event(RunEvent::Started { what: "sampling", total, counters: counters.clone() });

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use tacho_core::json::Value;
+use tacho_core::json::{Value, dumps};
 use tacho_core::{Content, Counters, Request};
 use tacho_pyrand::{Globals, HashKey, Random};
 use tacho_text::Tokenizer;
@@ -61,6 +61,22 @@ pub(crate) fn sample(
 }
 
 impl TimedTraceSpec {
+    /// vLLM's line about the settings.
+    pub fn headline(&self) -> String {
+        // The flag's default is a whole number, any value given is not.
+        let multiplier = if self.sec_multiplier == 1.0 { Value::Int(1) } else { Value::Float(self.sec_multiplier) };
+        format!(
+            "timed-trace: chunk_size: {}, sec_multiplier: {}, label_ts: \"{}\", label_input_length: \"{}\", \
+             label_output_length: \"{}\", label_hash_ids: \"{}\"",
+            self.chunk_size,
+            dumps(&multiplier),
+            self.timestamp_label,
+            self.input_length_label,
+            self.output_length_label,
+            self.hash_ids_label
+        )
+    }
+
     /// The lines of a trace. A last line end is no line of its own.
     pub(crate) fn rows<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Result<Line, Error>> + 't {
         let lines =
@@ -169,5 +185,34 @@ impl Blocks {
             let places = Random::new(seed).choices_indices(vocabulary.len(), count);
             places.into_iter().map(|place| vocabulary[place]).collect()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_headline_is_vllms() {
+        let spec = TimedTraceSpec {
+            path: PathBuf::new(),
+            selection: Selection {
+                seed: 0,
+                num_prompts: 1,
+                shuffle: false,
+                oversample: false,
+                request_id_prefix: String::new(),
+            },
+            chunk_size: 16,
+            sec_multiplier: 0.001,
+            timestamp_label: "timestamp".into(),
+            input_length_label: "input_length".into(),
+            output_length_label: "output_length".into(),
+            hash_ids_label: "hash_ids".into(),
+            hash_seed: 0,
+        };
+        let line = "timed-trace: chunk_size: 16, sec_multiplier: 0.001, label_ts: \"timestamp\", label_input_length: \
+                    \"input_length\", label_output_length: \"output_length\", label_hash_ids: \"hash_ids\"";
+        assert_eq!(spec.headline(), line);
     }
 }
