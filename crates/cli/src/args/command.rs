@@ -108,7 +108,7 @@ static COMMANDS: &[Command] = &[
         table: &sweep::STARTUP,
         build: |values| Ok(Invocation::SweepStartup(Box::new(StartupSweepArgs::new(&values)?))),
     },
-    Command { spellings: &[&["auto-tune"], &["auto_tune"]], table: &auto_tune::TABLE, build: build_auto_tune },
+    Command { spellings: &[&["auto-tune"]], table: &auto_tune::TABLE, build: build_auto_tune },
     Command { spellings: &[&["suite"]], table: &suite::TABLE, build: build_suite },
     Command { spellings: &[&["sim"]], table: &sim::TABLE, build: build_sim },
     Command { spellings: &[&["compare"]], table: &compare::TABLE, build: build_compare },
