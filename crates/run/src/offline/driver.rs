@@ -147,17 +147,27 @@ fn failure(error: Option<&Value>, process: &Process) -> EngineError {
 
 /// vLLM runs its core in a process of its own, whose error is only in the log.
 fn root_cause(message: String, log: &str) -> EngineError {
-    let memory = ["out of memory", "No available memory for the cache blocks", "Free memory on device"];
+    let memory = [
+        "out of memory",
+        "No available memory for the cache blocks",
+        "Free memory on device",
+        "larger than the available KV cache memory",
+    ];
+    // What the front says when its core died, at the start and in the middle of a run.
+    let vague = ["Engine core initialization failed", "EngineCore encountered an issue"];
     let cause = |line: &str| line.rsplit_once("] ").map_or(line, |(_, text)| text).trim().to_owned();
     if let Some(line) = log.lines().rev().find(|line| memory.iter().any(|sign| line.contains(sign))) {
         return EngineError::Memory { message: cause(line) };
     }
-    if !message.contains("Engine core initialization failed") {
+    if !vague.iter().any(|words| message.contains(words)) {
         return EngineError::Engine { message };
     }
     let is_error = |text: &str| {
         let name = text.split(": ").next().unwrap_or("");
-        text.contains(": ") && name.ends_with("Error") && !name.contains(' ') && !text.contains("Engine core init")
+        text.contains(": ")
+            && name.ends_with("Error")
+            && !name.contains(' ')
+            && !vague.iter().any(|words| text.contains(words))
     };
     let found = log.lines().rev().map(cause).find(|text| is_error(text));
     EngineError::Engine { message: found.unwrap_or(message) }
@@ -239,7 +249,14 @@ mod tests {
         let error = root_cause(message.clone(), log);
         assert_eq!(error.to_string(), "the engine failed: ValueError: no such layer");
         let log = "ERROR [core.py:9] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n";
-        let text = root_cause(message, log).to_string();
+        let text = root_cause(message.clone(), log).to_string();
         assert!(text.starts_with("the engine ran out of memory: torch.OutOfMemoryError: CUDA out"), "{text}");
+        let log = "ERROR [core.py:9] ValueError: 0.01 GiB KV cache is needed, which is larger than the available KV cache \
+                   memory (0.0 GiB).\n";
+        assert!(matches!(root_cause(message, log), EngineError::Memory { .. }));
+        let dead = "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.";
+        let log = format!("ERROR [core.py:9] IndexError: list index out of range\nERROR [async.py:1] {dead}\n");
+        let error = root_cause(dead.to_owned(), &log);
+        assert_eq!(error.to_string(), "the engine failed: IndexError: list index out of range");
     }
 }
