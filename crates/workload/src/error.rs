@@ -354,10 +354,12 @@ pub enum Error {
         offset: i64,
     },
     /// A Parquet file is broken.
-    #[error("{} cannot be read as Parquet", path.display())]
+    #[error("{} cannot be read as Parquet from row {row} on", path.display())]
     Parquet {
         /// The file.
         path: PathBuf,
+        /// The first row that cannot be read, from 1.
+        row: usize,
         /// Why.
         #[source]
         source: parquet::errors::ParquetError,
@@ -396,10 +398,14 @@ pub enum Error {
     },
     /// The card does not name the configuration.
     #[error(
-        "{} has no configuration {}: pass --hf-subset with one of {}",
+        "{} has no configuration {}: {}",
         path.display(),
         subset.as_deref().unwrap_or("by default"),
-        known.join(", ")
+        if known.is_empty() {
+            "it has none by name, so leave out --hf-subset".to_owned()
+        } else {
+            format!("pass --hf-subset with one of {}", known.join(", "))
+        }
     )]
     Subset {
         /// The folder.

@@ -19,13 +19,28 @@ const AHEAD: usize = 8;
 pub(crate) struct Fitted {
     pub(crate) text: String,
     pub(crate) ids: Vec<u32>,
-    pub(crate) target: usize,
+    target: usize,
 }
 
-impl Fitted {
+/// A text of which only the number of tokens matters: ids would be half of a large workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FittedText {
+    pub(crate) text: String,
+    pub(crate) len: usize,
+    target: usize,
+}
+
+impl FittedText {
     /// Tokens beyond the target; negative when there are too few.
     pub(crate) fn mismatch(&self) -> i64 {
-        self.ids.len() as i64 - self.target as i64
+        self.len as i64 - self.target as i64
+    }
+}
+
+impl From<Fitted> for FittedText {
+    fn from(Fitted { mut text, ids, target }: Fitted) -> Self {
+        text.shrink_to_fit();
+        FittedText { text, len: ids.len(), target }
     }
 }
 
@@ -139,36 +154,28 @@ pub(crate) fn fit_all<D: Draw>(
     tokenizer: &Tokenizer,
     draw: &mut D,
     counters: &Counters,
-) -> Vec<Fitted> {
-    let mut steps: Vec<Option<Step>> = (0..count)
-        .into_par_iter()
-        .map(|index| {
-            let (ids, target) = sequence(index);
-            let step = Fitting::new(ids, target).run(tokenizer);
-            if matches!(step, Step::Done(_)) {
+) -> Vec<FittedText> {
+    let first = |index| {
+        let (ids, target) = sequence(index);
+        match Fitting::new(ids, target).run(tokenizer) {
+            Step::Done(fitted) => {
                 counters.finished.fetch_add(1, Ordering::Relaxed);
+                Ok(FittedText::from(fitted))
             }
-            Some(step)
-        })
-        .collect();
-    let mut starved: VecDeque<(usize, Fitting)> = VecDeque::new();
-    for (index, slot) in steps.iter_mut().enumerate() {
-        match slot.take() {
-            Some(Step::Starved(fitting)) => starved.push_back((index, fitting)),
-            done => *slot = done,
+            Step::Starved(fitting) => Err(fitting),
         }
+    };
+    let steps: Vec<Result<FittedText, Fitting>> = (0..count).into_par_iter().map(first).collect();
+    let mut starved: VecDeque<(usize, Fitting)> = VecDeque::new();
+    let mut texts: Vec<Option<FittedText>> = Vec::with_capacity(count);
+    for (index, step) in steps.into_iter().enumerate() {
+        texts.push(step.map_err(|fitting| starved.push_back((index, fitting))).ok());
     }
     feed_all(starved, tokenizer, draw, |index, fitted| {
-        steps[index] = Some(Step::Done(fitted));
+        texts[index] = Some(fitted.into());
         counters.finished.fetch_add(1, Ordering::Relaxed);
     });
-    steps
-        .into_iter()
-        .map(|step| match step {
-            Some(Step::Done(fitted)) => fitted,
-            _ => unreachable!("every starved sequence has been fed until done"),
-        })
-        .collect()
+    texts.into_iter().map(|text| text.expect("every starved sequence has been fed until done")).collect()
 }
 
 /// Fits sequences that are drawn whole, one of each target length, as if one after the other.

@@ -324,8 +324,10 @@ pub(crate) enum Refusal {
         name: String,
     },
     /// A trace has token ids for prompts.
-    #[error("a trace's prompts are token ids, which --backend {backend} cannot: use vllm or openai")]
+    #[error("--dataset-name {name} sends token ids, which --backend {backend} cannot: use vllm or openai")]
     TraceBackend {
+        /// The dataset.
+        name: String,
         /// The backend.
         backend: &'static str,
     },

@@ -329,7 +329,8 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
             None => Err(bad("int")),
         },
         Kind::Choice(choices) if choices.contains(&text) => Ok(Value::from(text)),
-        Kind::Choice(choices) => {
+        Kind::Extended(choices, own) if choices.contains(&text) || own.contains(&text) => Ok(Value::from(text)),
+        Kind::Choice(choices) | Kind::Extended(choices, _) => {
             Err(UsageError::BadChoice { flag: flag.title(), value: text.to_owned(), choices: choices.to_vec() })
         }
     }

@@ -83,6 +83,37 @@ fn a_dry_run_needs_no_server() {
 }
 
 #[test]
+fn a_trace_is_replayed_at_its_times() {
+    let place = Place::new();
+    let trace = r#"{"timestamp": 2050, "input_length": 600, "output_length": 2, "hash_ids": [1, 2]}
+{"timestamp": 2000, "input_length": 520, "output_length": 3, "hash_ids": [1, 3]}
+"#;
+    std::fs::write(place.path().join("t.jsonl"), trace).unwrap();
+    let args =
+        ["serve", "--sim", "--sim-profile", "instant", "--dataset-name", "mooncake", "--dataset-path", "t.jsonl"];
+    let more = ["--time-scale", "2", "--save-result", "--result-filename", "r.json", "--save-detailed"];
+    let output = place.run(&[&args[..], &more[..]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result = place.json("r.json");
+    assert_eq!((&result["input_lens"], &result["output_lens"]), (&json!([520, 600]), &json!([3, 2])));
+    let due: Vec<f64> = result["tacho"]["due"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
+    assert!((due[1] - due[0] - 0.1).abs() < 1e-6, "twice as far apart: {due:?}");
+}
+
+#[test]
+fn a_dry_run_shows_what_prompts_share() {
+    let place = Place::new();
+    let args = ["serve", "--model", "m", "--tokenizer", "golden/tokenizers/gpt2", "--port", "1", "--dry-run"];
+    let groups = ["--gsp-num-groups", "2", "--gsp-prompts-per-group", "4", "--gsp-system-prompt-len", "64"];
+    let output = place.run(&[&args[..], &["--dataset-name", "generated-shared-prefix"], &groups[..]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("Requests:                                8 "), "{text}");
+    assert!(text.contains("Distinct first blocks of 16:             2 "), "{text}");
+    assert!(text.contains("Prefix cache ceiling (%):"), "{text}");
+}
+
+#[test]
 fn bad_input_gets_one_clear_line() {
     let place = Place::new();
     let tokenizer = ["--tokenizer", "golden/tokenizers/gpt2"];

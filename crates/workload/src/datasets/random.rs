@@ -5,7 +5,7 @@ use tacho_pyrand::Generator;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::fit::{Fitted, GeneratorDraw, fit, fit_all, mismatch_notice};
+use crate::fit::{FittedText, GeneratorDraw, fit, fit_all, mismatch_notice};
 use crate::lengths::{LengthRange, Lengths, RangeRatio};
 use crate::spec::Sampled;
 
@@ -50,7 +50,7 @@ pub(crate) fn sample(spec: &RandomSpec, tokenizer: Option<&Tokenizer>, counters:
     let mut draw = GeneratorDraw { generator, vocab_size: tokenizer.vocab_size() };
     let prefix = prefix(spec.prefix_len, &allowed, tokenizer, &mut draw);
     let fitted = fit_prompts(spec, &lengths, &allowed, &prefix, tokenizer, &mut draw, counters);
-    let notices = mismatch_notice(fitted.iter().map(Fitted::mismatch).sum()).into_iter().collect();
+    let notices = mismatch_notice(fitted.iter().map(FittedText::mismatch).sum()).into_iter().collect();
     Ok(Sampled { requests: spec.requests(fitted, &lengths.outputs), notices })
 }
 
@@ -77,7 +77,7 @@ fn fit_prompts(
     tokenizer: &Tokenizer,
     draw: &mut GeneratorDraw,
     counters: &Counters,
-) -> Vec<Fitted> {
+) -> Vec<FittedText> {
     let sequence = |index: usize| {
         let len = lengths.inputs[index] as usize;
         let mut ids = Vec::with_capacity(prefix.len() + len);
@@ -109,11 +109,11 @@ impl RandomSpec {
         Err(Error::InputTooSmall { num_special: lengths.num_special, ratio: self.range_ratio.input, minimum })
     }
 
-    fn requests(&self, fitted: Vec<Fitted>, outputs: &[i64]) -> Vec<Request> {
+    fn requests(&self, fitted: Vec<FittedText>, outputs: &[i64]) -> Vec<Request> {
         let id = |index: usize| Some(format!("{}{index}", self.request_id_prefix));
         let Some(batch) = usize::try_from(self.batch_size).ok().filter(|&batch| batch > 1) else {
-            let single = |(index, (fitted, &output)): (usize, (Fitted, &i64))| {
-                let len = fitted.ids.len() as u64;
+            let single = |(index, (fitted, &output)): (usize, (FittedText, &i64))| {
+                let len = fitted.len as u64;
                 Request { id: id(index), ..Request::text(fitted.text, len, output) }
             };
             return fitted.into_iter().zip(outputs).enumerate().map(single).collect();
@@ -121,8 +121,8 @@ impl RandomSpec {
         let mut requests = Vec::with_capacity(fitted.len().div_ceil(batch));
         let mut rest = fitted.into_iter();
         while rest.len() > 0 {
-            let group: Vec<Fitted> = rest.by_ref().take(batch).collect();
-            let len = group.iter().map(|fitted| fitted.ids.len() as u64).sum();
+            let group: Vec<FittedText> = rest.by_ref().take(batch).collect();
+            let len = group.iter().map(|fitted| fitted.len as u64).sum();
             let texts = group.into_iter().map(|fitted| fitted.text).collect();
             let request = Request { content: Content::Texts(texts), ..Request::text("", len, 0) };
             requests.push(Request { id: id(requests.len()), ..request });

@@ -12,7 +12,7 @@ use super::random::{allowed_tokens, prefix, run_of};
 use crate::Error;
 use crate::buckets::{Bucket, Buckets, Modality};
 use crate::chat::multimodal_chat;
-use crate::fit::{GeneratorDraw, fit, mismatch_notice};
+use crate::fit::{FittedText, GeneratorDraw, fit, mismatch_notice};
 use crate::lengths::{LengthRange, Lengths, RangeRatio};
 use crate::media::image::Rgb;
 use crate::media::reference::{data_url, image_part, video_part};
@@ -91,12 +91,12 @@ pub(crate) fn sample(
     for index in 0..count {
         let ids = prefix.iter().copied().chain(spec.tokens(&lengths, index, &allowed)).collect();
         let target = usize::try_from(spec.prefix_len.saturating_add(lengths.inputs[index])).unwrap_or(0);
-        let fitted = fit(ids, target, tokenizer, &mut draw);
+        let fitted = FittedText::from(fit(ids, target, tokenizer, &mut draw));
         let (media, short) = plan.draw(&mut draw.generator)?;
         exhausted += usize::from(short);
         mismatch += fitted.mismatch();
         held += media.iter().map(|raw| raw.pixels.len()).sum::<usize>();
-        drafts.push(Draft { len: fitted.ids.len(), text: fitted.text, media });
+        drafts.push(Draft { len: fitted.len, text: fitted.text, media });
         if held > HELD || index + 1 == count {
             let first = requests.len();
             let made = drafts.par_drain(..).enumerate().map(|(at, draft)| {

@@ -6,7 +6,7 @@ use tacho_text::Tokenizer;
 
 use super::random::{allowed_tokens, run_of};
 use crate::Error;
-use crate::fit::{Fitted, GeneratorDraw, fit_all};
+use crate::fit::{FittedText, GeneratorDraw, fit_all};
 use crate::lengths::{LengthRange, Lengths, RangeRatio};
 use crate::spec::Sampled;
 
@@ -83,13 +83,13 @@ impl RandomRerankSpec {
         Ok(Drawn { query, documents: range(document_len).draw(generator, count)?, batch })
     }
 
-    fn requests(&self, fitted: Vec<Fitted>, batch: usize) -> Vec<Request> {
+    fn requests(&self, fitted: Vec<FittedText>, batch: usize) -> Vec<Request> {
         let Some((query, documents)) = fitted.split_first() else {
             return Vec::new();
         };
-        let request = |(index, group): (usize, &[Fitted])| {
+        let request = |(index, group): (usize, &[FittedText])| {
             let texts = std::iter::once(query).chain(group).map(|fitted| fitted.text.clone()).collect();
-            let len = group.iter().map(|document| document.ids.len()).sum::<usize>() + self.query_share(query, group);
+            let len = group.iter().map(|document| document.len).sum::<usize>() + self.query_share(query, group);
             let id = Some(format!("{}{index}", self.request_id_prefix));
             Request { content: Content::Texts(texts), id, ..Request::text("", len as u64, 0) }
         };
@@ -97,7 +97,7 @@ impl RandomRerankSpec {
     }
 
     /// A reranker reads the query and a separator with every document.
-    fn query_share(&self, query: &Fitted, group: &[Fitted]) -> usize {
-        if self.is_reranker { (query.ids.len() + 1) * group.len() } else { query.ids.len() }
+    fn query_share(&self, query: &FittedText, group: &[FittedText]) -> usize {
+        if self.is_reranker { (query.len + 1) * group.len() } else { query.len }
     }
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 
@@ -18,7 +19,7 @@ impl ParquetFile {
     /// Opens a file and reads its footer.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let file = File::open(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
-        let reader = SerializedFileReader::new(file).map_err(|source| broken(path, source))?;
+        let reader = SerializedFileReader::new(file).map_err(|source| broken(path, 1, source))?;
         Ok(ParquetFile { reader })
     }
 
@@ -35,14 +36,18 @@ impl ParquetFile {
 
     /// The rows of a group.
     pub(crate) fn rows(&self, group: usize, path: &Path) -> Result<Vec<Cell>, Error> {
-        let group = self.reader.get_row_group(group).map_err(|source| broken(path, source))?;
-        let rows = group.get_row_iter(None).map_err(|source| broken(path, source))?;
-        rows.map(|row| row.map(cell_of_row).map_err(|source| broken(path, source))).collect()
+        let first = self.groups()[..group].iter().sum::<usize>() + 1;
+        let group = self.reader.get_row_group(group).map_err(|source| broken(path, first, source))?;
+        let rows = group.get_row_iter(None).map_err(|source| broken(path, first, source))?;
+        let cell = |(index, row): (usize, Result<Row, ParquetError>)| {
+            row.map(cell_of_row).map_err(|source| broken(path, first + index, source))
+        };
+        rows.enumerate().map(cell).collect()
     }
 }
 
-fn broken(path: &Path, source: parquet::errors::ParquetError) -> Error {
-    Error::Parquet { path: path.to_path_buf(), source }
+fn broken(path: &Path, row: usize, source: ParquetError) -> Error {
+    Error::Parquet { path: path.to_path_buf(), row, source }
 }
 
 fn cell_of_row(row: Row) -> Cell {

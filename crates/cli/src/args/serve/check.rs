@@ -161,7 +161,10 @@ fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
     let chat = name == "openai" && backend != "openai-chat";
     ensure(!chat, || Refusal::ChatOnly { name: name.clone(), backend })?;
     check_shared_prefix(&dataset.shared_prefix)?;
-    ensure(!dataset.is_trace() || matches!(backend, "vllm" | "openai"), || Refusal::TraceBackend { backend })?;
+    ensure(!dataset.is_trace() || matches!(backend, "vllm" | "openai"), || Refusal::TraceBackend {
+        name: name.clone(),
+        backend,
+    })?;
     let media = name == "random-mm" && !matches!(backend, "openai-chat" | "openai-audio");
     ensure(!media, || Refusal::MediaBackend { name: name.clone(), backend })?;
     let skipped = args.target.skip_tokenizer_init && !dataset.works_without_tokenizer();

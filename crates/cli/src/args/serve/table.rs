@@ -7,7 +7,7 @@ use tacho_core::json::{Dict, Value};
 
 use crate::args::flag::{Flag, Group, Kind, Origin, Preset, Table};
 
-use Kind::{AnyNumber, Buckets, Choice, Float, Help, Int, Json, Names, OneOrMore, Str, Switch, TriState};
+use Kind::{AnyNumber, Buckets, Choice, Extended, Float, Help, Int, Json, Names, OneOrMore, Str, Switch, TriState};
 use Preset::{Made, Off, Unset};
 
 pub(crate) static TARGET: Group = Group {
@@ -106,7 +106,7 @@ pub(crate) const BACKENDS: &[&str] = &[
     "llama.cpp",
     "vllm-generate",
 ];
-/// The datasets there are, as vLLM orders them, then those that it does not have.
+/// The datasets of vLLM, as it orders them.
 pub(crate) const DATASETS: &[&str] = &[
     "sharegpt",
     "burstgpt",
@@ -121,10 +121,9 @@ pub(crate) const DATASETS: &[&str] = &[
     "spec_bench",
     "speed_bench",
     "timed_trace",
-    "generated-shared-prefix",
-    "mooncake",
-    "openai",
 ];
+/// The datasets that vLLM does not have.
+const OWN_DATASETS: &[&str] = &["generated-shared-prefix", "mooncake", "openai"];
 
 /// The files of SPEED-Bench.
 pub(crate) const SPEED_BENCH_SUBSETS: &[&str] =
@@ -215,7 +214,7 @@ static FLAGS: &[Flag] = &[
          requests at the same times as vLLM's command."),
     vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &LOAD,
         "Number of requests to send. Warm-up and probe requests are not counted."),
-    vllm(&["--dataset-name"], Choice(DATASETS), "NAME", Preset::Str("random"), &DATASET,
+    vllm(&["--dataset-name"], Extended(DATASETS, OWN_DATASETS), "NAME", Preset::Str("random"), &DATASET,
         "Dataset the prompts come from."),
     vllm(&["--no-stream"], Switch, "", Off, &DATASET,
         "Mix all rows of a Hub dataset at once. Without it they are mixed through a buffer, in the order of \

@@ -51,7 +51,7 @@ fn refusals_name_flag_value_and_remedy() {
         ),
         (
             &["--self-timed"],
-            "--self-timed/--no-self-timed is only for --dataset-name timed_trace, not for random: remove it",
+            "--self-timed/--no-self-timed is only for --dataset-name timed_trace, mooncake, burstgpt, custom and openai, not for random: remove it",
         ),
         (
             &["--dataset-name", "timed_trace", "--dataset-path", "x", "--backend", "openai-chat"],
