@@ -366,8 +366,8 @@ pub enum Error {
     },
     /// A dataset is neither local nor downloaded.
     #[error(
-        "no dataset {id:?}: it is no local path, and {} is not there; download it first (hf download --repo-type \
-         dataset {id}), or pass --dataset-path with its folder and --hf-name with its id",
+        "no dataset {id:?}: it is no local path, and {} is not there; \
+         pass --dataset-path with its folder and --hf-name with its id",
         looked_for.display()
     )]
     DatasetNotCached {

@@ -84,7 +84,7 @@ impl Hub {
     /// A repository's folder in the cache, with the files in it that are chosen from the listing.
     fn folder(&self, repo: &Repo<'_>, sink: &dyn EventSink, files: &Chooser<'_>) -> Result<PathBuf, HubError> {
         if !is_id(repo.id) {
-            return Err(HubError::NeitherPathNorId { name: repo.id.to_owned(), what: repo.kind.noun() });
+            return Err(HubError::NeitherPathNorId { name: repo.id.to_owned(), what: repo.kind.flag() });
         }
         let store = Store::new(&self.cache, repo);
         if self.offline {
@@ -136,10 +136,11 @@ impl Kind {
         }
     }
 
-    fn noun(self) -> &'static str {
+    /// What it is given with.
+    fn flag(self) -> &'static str {
         match self {
             Kind::Model => "tokenizer",
-            Kind::Dataset => "dataset",
+            Kind::Dataset => "dataset-path",
         }
     }
 }

@@ -1,4 +1,5 @@
 //! The Hub: what is fetched, where it is put, and what happens when it cannot be had.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod fake_hub;
 

@@ -28,7 +28,7 @@ impl<'v> AddedTokens<'v> {
             settings.named.iter().filter(|(attribute, _)| attribute.is_empty()).collect();
         for (attribute, text) in settings.named.iter().chain(named).filter(|(attribute, _)| !attribute.is_empty()) {
             let written = settings.config.get(attribute).filter(|value| value.is_object() && !is_own(text));
-            self.add(&written.map_or_else(|| special(text), |value| as_special(value)));
+            self.add(&written.map_or_else(|| special(text), as_special));
         }
         for (_, text) in &extra {
             self.add(&special(text));

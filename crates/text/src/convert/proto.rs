@@ -55,7 +55,7 @@ impl Model {
             charsmap: Vec::new(),
         };
         let mut fields = Fields { bytes };
-        while let Some(field) = fields.next()? {
+        while let Some(field) = fields.field()? {
             match field {
                 (1, Field::Bytes(piece)) => model.pieces.push(Piece::parse(piece)?),
                 (2, Field::Bytes(spec)) => model.read_trainer(spec)?,
@@ -68,7 +68,7 @@ impl Model {
 
     fn read_trainer(&mut self, bytes: &[u8]) -> Option<()> {
         let mut fields = Fields { bytes };
-        while let Some(field) = fields.next()? {
+        while let Some(field) = fields.field()? {
             match field {
                 (3, Field::Number(kind)) => self.unigram = kind == 1,
                 (35, Field::Number(flag)) => self.byte_fallback = flag != 0,
@@ -86,7 +86,7 @@ impl Model {
 
     fn read_normalizer(&mut self, bytes: &[u8]) -> Option<()> {
         let mut fields = Fields { bytes };
-        while let Some(field) = fields.next()? {
+        while let Some(field) = fields.field()? {
             if let (2, Field::Bytes(map)) = field {
                 self.charsmap = map.to_vec();
             }
@@ -99,7 +99,7 @@ impl Piece {
     fn parse(bytes: &[u8]) -> Option<Piece> {
         let mut piece = Piece { text: String::new(), score: 0.0, kind: PieceKind::Plain };
         let mut fields = Fields { bytes };
-        while let Some(field) = fields.next()? {
+        while let Some(field) = fields.field()? {
             match field {
                 (1, Field::Bytes(text)) => piece.text = utf8(text)?,
                 (2, Field::Fixed(bits)) => piece.score = f32::from_bits(bits),
@@ -128,8 +128,7 @@ struct Fields<'b> {
 
 impl<'b> Fields<'b> {
     /// The next field; `Some(None)` at the end, `None` where the bytes are no message.
-    #[expect(clippy::option_option, reason = "the end and a mistake are two things")]
-    fn next(&mut self) -> Option<Option<(u64, Field<'b>)>> {
+    fn field(&mut self) -> Option<Option<(u64, Field<'b>)>> {
         if self.bytes.is_empty() {
             return Some(None);
         }

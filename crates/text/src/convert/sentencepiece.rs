@@ -229,10 +229,9 @@ fn unigram(pieces: &[(String, f64)], unk: u64, byte_fallback: bool) -> Value {
 /// Every way to put a piece together is a merge: earlier pieces first, then shorter beginnings.
 fn bpe(vocab: &HashMap<String, u32>, model: &Model, byte_fallback: bool, unk: Option<&str>) -> Value {
     let mut merges = Vec::with_capacity(vocab.len());
-    for (id, piece) in
-        model.pieces.iter().enumerate().filter(|(id, piece)| vocab.get(&piece.text) == Some(&(*id as u32)))
-    {
-        debug_assert_eq!(vocab[&piece.text], id as u32);
+    // A piece that is there twice has the later id, and so its merges.
+    let last = |id: usize, text: &str| vocab.get(text) == Some(&(id as u32));
+    for (_, piece) in model.pieces.iter().enumerate().filter(|(id, piece)| last(*id, &piece.text)) {
         for (at, _) in piece.text.char_indices().skip(1) {
             let (left, right) = piece.text.split_at(at);
             if vocab.contains_key(left) && vocab.contains_key(right) {

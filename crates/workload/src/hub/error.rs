@@ -6,11 +6,13 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
     /// A name that is no path here and cannot be an id.
-    #[error("no {what} at {name:?}: there is no such path, and a Hub id looks like owner/name")]
+    #[error(
+        "no {what} at {name:?}: there is no such path, and a Hub id looks like owner/name; give either with --{what}"
+    )]
     NeitherPathNorId {
         /// What was asked for.
         name: String,
-        /// What it was to be.
+        /// What it was to be: `tokenizer`, or `dataset-path`.
         what: &'static str,
     },
     /// Nothing may be asked, and the cache has nothing.
@@ -116,7 +118,7 @@ pub enum HubError {
         source: std::io::Error,
     },
     /// A model without any kind of tokenizer.
-    #[error("{id:?} has no tokenizer on the Hub: pass --tokenizer with a model or folder that has one")]
+    #[error("there is no tokenizer among the files of {id:?}: pass --tokenizer with a model or folder that has one")]
     NoTokenizer {
         /// The repository.
         id: String,

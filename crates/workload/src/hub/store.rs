@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tacho_text::HubCache;
 
@@ -81,7 +82,10 @@ impl Store {
             return Ok(());
         }
         make_folder(path.parent().unwrap_or(&self.folder))?;
-        let partial = path.with_extension(format!("{}.tmp", std::process::id()));
+        // A name of its own for each writer: processes and threads alike.
+        static WRITERS: AtomicU64 = AtomicU64::new(0);
+        let writer = WRITERS.fetch_add(1, Ordering::Relaxed);
+        let partial = path.with_extension(format!("{}-{writer}.tmp", std::process::id()));
         let written = fs::write(&partial, commit).and_then(|()| fs::rename(&partial, &path));
         written.map_err(|source| HubError::Cache { path, source })
     }

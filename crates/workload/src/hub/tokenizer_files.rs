@@ -3,14 +3,13 @@
 use std::path::Path;
 
 /// Files that say how a tokenizer behaves.
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 6] = [
     "tokenizer_config.json",
     "special_tokens_map.json",
     "added_tokens.json",
     "config.json",
     "generation_config.json",
     "chat_template.jinja",
-    "chat_template.json",
 ];
 
 /// Vocabularies that are read when there is no `tokenizer.json`.

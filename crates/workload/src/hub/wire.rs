@@ -62,6 +62,7 @@ impl<'h> Wire<'h> {
             .user_agent(concat!("tacho/", env!("CARGO_PKG_VERSION")))
             .http_status_as_error(false)
             .max_redirects(0)
+            .timeout_resolve(Some(PATIENCE))
             .timeout_connect(Some(PATIENCE))
             .timeout_recv_response(Some(PATIENCE))
             .build();

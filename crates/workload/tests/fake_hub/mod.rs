@@ -27,6 +27,9 @@ pub(crate) struct State {
     pub(crate) fetched: Vec<(String, Option<String>, Option<String>)>,
 }
 
+/// Names and contents.
+pub(crate) type Files<'f> = &'f [(&'f str, &'f [u8])];
+
 /// The running servers.
 pub(crate) struct FakeHub {
     /// The Hub's address.
@@ -44,13 +47,12 @@ struct Asked {
 
 impl FakeHub {
     /// Starts it with some repositories.
-    pub(crate) fn start(repos: &[(&str, &[(&str, &[u8])])]) -> FakeHub {
-        let files =
-            |files: &[(&str, &[u8])]| files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();
+    pub(crate) fn start(repos: &[(&str, Files<'_>)]) -> FakeHub {
+        let files = |files: Files<'_>| files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();
         let repos = repos.iter().map(|(name, list)| ((*name).to_owned(), files(list))).collect();
         let state = Arc::new(Mutex::new(State { repos, ..State::default() }));
-        let store = serve(Arc::clone(&state), |state, asked, out, _| send_large(state, asked, out));
-        let endpoint = serve(Arc::clone(&state), move |state, asked, out, _| answer(state, asked, out, &store));
+        let store = serve(Arc::clone(&state), send_large);
+        let endpoint = serve(Arc::clone(&state), move |state, asked, out| answer(state, asked, out, &store));
         FakeHub { endpoint, state }
     }
 
@@ -64,7 +66,7 @@ impl FakeHub {
 
 fn serve(
     state: Arc<Mutex<State>>,
-    answer: impl Fn(&mut State, &Asked, &mut TcpStream, ()) -> std::io::Result<()> + Send + Sync + 'static,
+    answer: impl Fn(&mut State, &Asked, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
 ) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -76,7 +78,7 @@ fn serve(
                 let mut out = stream.try_clone().unwrap();
                 if let Some(asked) = read_request(stream) {
                     // A client that went away is its own affair.
-                    let _ = answer(&mut state.lock().unwrap(), &asked, &mut out, ());
+                    let _ = answer(&mut state.lock().unwrap(), &asked, &mut out);
                 }
             });
         }
