@@ -6,7 +6,7 @@ use tacho_metrics::compare::Confidence;
 use tacho_report::compare::{CompareSpec, Latency};
 
 use super::error::{ArgError, Refusal, UsageError};
-use super::flag::{Flag, Group, Kind, Origin, Preset, Table};
+use super::flag::{Flag, Group, Kind, Preset, Table, own};
 use super::grammar::Values;
 
 use Kind::{Float, Help, Int, Repeated, Rest, Str, Switch, TriState};
@@ -16,17 +16,6 @@ static INPUT: Group = Group { title: "input options", vllm_title: "input options
 static LIMITS: Group =
     Group { title: "limit options", vllm_title: "limit options", about: "Latencies that a load level must keep." };
 static OUTPUT: Group = Group { title: "output options", vllm_title: "output options", about: "What is written." };
-
-pub(super) const fn row(
-    names: &'static [&'static str],
-    kind: Kind,
-    metavar: &'static str,
-    preset: Preset,
-    group: &'static Group,
-    help: &'static str,
-) -> Flag {
-    Flag { names, kind, metavar, preset, group, origin: Origin::Tacho, help }
-}
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -42,33 +31,33 @@ pub(crate) static TABLE: Table = Table {
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    row(&["-h", "--help"], Help, "TOPIC", Unset, &INPUT, "Show this help. --help=all explains every option."),
-    row(&["FILE"], Rest, "FILE [FILE ...]", Unset, &INPUT,
+    own(&["-h", "--help"], Help, "TOPIC", Unset, &INPUT, "Show this help. --help=all explains every option."),
+    own(&["FILE"], Rest, "FILE [FILE ...]", Unset, &INPUT,
         "Results, the first one is the base. Files of vLLM or tacho, benchmark_results.json tables, or folders of them."),
-    row(&["--file", "-f"], Repeated, "FILE", Unset, &INPUT,
+    own(&["--file", "-f"], Repeated, "FILE", Unset, &INPUT,
         "More results, after those above. Given alone it does what vLLM's script does: perf_comparison.html, a page \
          per group and the workbook are written too."),
-    row(&["--base"], Int, "N", Preset::Int(1), &INPUT, "Which of the results is the base of ratios and verdicts."),
-    row(&["--debug"], Switch, "", Off, &INPUT, "Name the test behind each value in the tables."),
-    row(&["--metrics"], Str, "KEYS", Unset, &INPUT,
+    own(&["--base"], Int, "N", Preset::Int(1), &INPUT, "Which of the results is the base of ratios and verdicts."),
+    own(&["--debug"], Switch, "", Off, &INPUT, "Name the test behind each value in the tables."),
+    own(&["--metrics"], Str, "KEYS", Unset, &INPUT,
         "Numbers to judge, with commas between, such as p99_ttft_ms,output_throughput. All that both sides have \
          without it."),
-    row(&["--confidence"], Int, "PERCENT", Preset::Int(95), &INPUT, "How sure an interval shall be: 90, 95 or 99."),
-    row(&["--xaxis", "-x"], Str, "COLUMN", Preset::Str("# of max concurrency."), &INPUT,
+    own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &INPUT, "How sure an interval shall be: 90, 95 or 99."),
+    own(&["--xaxis", "-x"], Str, "COLUMN", Preset::Str("# of max concurrency."), &INPUT,
         "Column that says the load level. The request rate (qps) where no result has a concurrency limit."),
-    row(&["--latency", "-l"], Str, "WHICH", Preset::Str("p99"), &INPUT,
+    own(&["--latency", "-l"], Str, "WHICH", Preset::Str("p99"), &INPUT,
         "Latencies in the tables. median takes the medians, anything else the 99th percentiles."),
-    row(&["--ttft-max-ms"], Float, "MS", Preset::Float(3000.0), &LIMITS, "Largest time to first token."),
-    row(&["--tpot-max-ms"], Float, "MS", Preset::Float(100.0), &LIMITS, "Largest time per output token."),
-    row(&["--ttft-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "How far TTFT may pass its limit."),
-    row(&["--tpot-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "How far TPOT may pass its limit."),
-    row(&["--html"], Str, "FILE", Unset, &OUTPUT,
+    own(&["--ttft-max-ms"], Float, "MS", Preset::Float(3000.0), &LIMITS, "Largest time to first token."),
+    own(&["--tpot-max-ms"], Float, "MS", Preset::Float(100.0), &LIMITS, "Largest time per output token."),
+    own(&["--ttft-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "How far TTFT may pass its limit."),
+    own(&["--tpot-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "How far TPOT may pass its limit."),
+    own(&["--html"], Str, "FILE", Unset, &OUTPUT,
         "Write a page with tables and charts. It needs no network. With several groups each gets a page beside it too."),
-    row(&["--plot", "--no-plot"], TriState, "", Unset, &OUTPUT, "Draw charts in the pages, or do not; on by default."),
-    row(&["--excel-out"], Str, "FILE", Unset, &OUTPUT,
+    own(&["--plot", "--no-plot"], TriState, "", Unset, &OUTPUT, "Draw charts in the pages, or do not; on by default."),
+    own(&["--excel-out"], Str, "FILE", Unset, &OUTPUT,
         "Write a workbook with a sheet per group. VLLM_COMPARE_DISABLE_EXCEL=1 leaves it out."),
-    row(&["--markdown"], Str, "FILE", Unset, &OUTPUT, "Write what is printed to a file too."),
-    row(&["--csv-out-dir"], Str, "DIR", Unset, &OUTPUT, "Write each table as CSV into this folder."),
+    own(&["--markdown"], Str, "FILE", Unset, &OUTPUT, "Write what is printed to a file too."),
+    own(&["--csv-out-dir"], Str, "DIR", Unset, &OUTPUT, "Write each table as CSV into this folder."),
 ];
 
 /// All flags of `tacho compare`.

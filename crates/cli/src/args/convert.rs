@@ -1,7 +1,7 @@
 //! What was typed after `tacho convert txt-slices`: vLLM's script of that purpose, flag for flag.
 
 use super::error::{ArgError, UsageError};
-use super::flag::{Flag, Group, Kind, Origin, Preset, Table};
+use super::flag::{Flag, Group, Kind, Preset, Table, vllm};
 use super::grammar::Values;
 
 use Kind::{Help, Int, Str, Switch};
@@ -9,17 +9,6 @@ use Preset::{Off, Unset};
 
 static FILES: Group = Group { title: "file options", vllm_title: "options", about: "What is read and written." };
 static SLICES: Group = Group { title: "slice options", vllm_title: "options", about: "How many slices, and how long." };
-
-const fn row(
-    names: &'static [&'static str],
-    kind: Kind,
-    metavar: &'static str,
-    preset: Preset,
-    group: &'static Group,
-    help: &'static str,
-) -> Flag {
-    Flag { names, kind, metavar, preset, group, origin: Origin::Vllm, help }
-}
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -35,17 +24,17 @@ pub(crate) static TABLE: Table = Table {
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    row(&["-h", "--help"], Help, "TOPIC", Unset, &FILES, "Show this help. --help=all explains every option."),
-    row(&["--input"], Str, "FILE", Unset, &FILES, "The text to cut up."),
-    row(&["--output"], Str, "FILE", Unset, &FILES, "The file to write, a JSON object a line."),
-    row(&["--tokenizer"], Str, "NAME", Unset, &FILES, "Tokenizer that counts, as a Hub id or a folder."),
-    row(&["--num-prompts"], Int, "N", Preset::Int(1000), &SLICES, "Number of slices."),
-    row(&["--input-len"], Int, "TOKENS", Preset::Int(1024), &SLICES, "Length of a slice."),
-    row(&["--output-len"], Int, "TOKENS", Preset::Int(128), &SLICES, "Answer length of each."),
-    row(&["--range-ratio"], Str, "RATIO", Preset::Str("0.0"), &SLICES,
+    vllm(&["-h", "--help"], Help, "TOPIC", Unset, &FILES, "Show this help. --help=all explains every option."),
+    vllm(&["--input"], Str, "FILE", Unset, &FILES, "The text to cut up."),
+    vllm(&["--output"], Str, "FILE", Unset, &FILES, "The file to write, a JSON object a line."),
+    vllm(&["--tokenizer"], Str, "NAME", Unset, &FILES, "Tokenizer that counts, as a Hub id or a folder."),
+    vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &SLICES, "Number of slices."),
+    vllm(&["--input-len"], Int, "TOKENS", Preset::Int(1024), &SLICES, "Length of a slice."),
+    vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &SLICES, "Answer length of each."),
+    vllm(&["--range-ratio"], Str, "RATIO", Preset::Str("0.0"), &SLICES,
         "How far lengths vary, from 0 up to but not 1. Or a JSON object with input and output."),
-    row(&["--seed"], Int, "SEED", Preset::Int(0), &SLICES, "Seed of lengths and places."),
-    row(&["--trust-remote-code"], Switch, "", Off, &FILES, "Accepted, and not needed. No code is ever run."),
+    vllm(&["--seed"], Int, "SEED", Preset::Int(0), &SLICES, "Seed of lengths and places."),
+    vllm(&["--trust-remote-code"], Switch, "", Off, &FILES, "Accepted, and not needed. No code is ever run."),
 ];
 
 /// All flags of `tacho convert txt-slices`.

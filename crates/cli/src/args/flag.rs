@@ -133,6 +133,30 @@ impl Flag {
     }
 }
 
+/// A row for a flag that vLLM has.
+pub(crate) const fn vllm(
+    names: &'static [&'static str],
+    kind: Kind,
+    metavar: &'static str,
+    preset: Preset,
+    group: &'static Group,
+    help: &'static str,
+) -> Flag {
+    Flag { names, kind, metavar, preset, group, origin: Origin::Vllm, help }
+}
+
+/// A row for a flag that tacho alone has.
+pub(crate) const fn own(
+    names: &'static [&'static str],
+    kind: Kind,
+    metavar: &'static str,
+    preset: Preset,
+    group: &'static Group,
+    help: &'static str,
+) -> Flag {
+    Flag { origin: Origin::Tacho, ..vllm(names, kind, metavar, preset, group, help) }
+}
+
 /// The flags of one command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Table {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use tacho_metrics::compare::Confidence;
 use tacho_metrics::gate::Rule;
 
-use super::compare::{confidence, missing, row};
+use super::compare::{confidence, missing};
 use super::error::{ArgError, Refusal};
-use super::flag::{Flag, Group, Kind, Preset, Table};
+use super::flag::{Flag, Group, Kind, Preset, Table, own};
 use super::grammar::Values;
 
 use Kind::{Help, Int, OneOrMore, Repeated, Rest, Switch};
@@ -32,15 +32,15 @@ pub(crate) static TABLE: Table = Table {
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    row(&["-h", "--help"], Help, "TOPIC", Unset, &GATE, "Show this help. --help=all explains every option."),
-    row(&["BASE NEW"], Rest, "BASE NEW", Unset, &GATE, "The two results, or folders of repeated runs."),
-    row(&["--base"], OneOrMore, "FILE", Unset, &GATE, "Results of the base, in place of the first word."),
-    row(&["--new"], OneOrMore, "FILE", Unset, &GATE, "New results, in place of the second word."),
-    row(&["--max-regression"], Repeated, "KEY:LIMIT", Unset, &GATE,
+    own(&["-h", "--help"], Help, "TOPIC", Unset, &GATE, "Show this help. --help=all explains every option."),
+    own(&["BASE NEW"], Rest, "BASE NEW", Unset, &GATE, "The two results, or folders of repeated runs."),
+    own(&["--base"], OneOrMore, "FILE", Unset, &GATE, "Results of the base, in place of the first word."),
+    own(&["--new"], OneOrMore, "FILE", Unset, &GATE, "New results, in place of the second word."),
+    own(&["--max-regression"], Repeated, "KEY:LIMIT", Unset, &GATE,
         "How much worse a number may get. In percent of the base (p99_ttft_ms:5%) or in its own unit \
          (mean_e2el_ms:20); only a change whose whole interval is beyond the limit counts."),
-    row(&["--confidence"], Int, "PERCENT", Preset::Int(95), &GATE, "How sure an interval shall be: 90, 95 or 99."),
-    row(&["--fail-undecided"], Switch, "", Off, &GATE,
+    own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &GATE, "How sure an interval shall be: 90, 95 or 99."),
+    own(&["--fail-undecided"], Switch, "", Off, &GATE,
         "Exit with code 3 also when there is no interval to judge by."),
 ];
 

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::compare::{missing, row};
+use super::compare::missing;
 use super::error::ArgError;
-use super::flag::{Flag, Group, Kind, Preset, Table};
+use super::flag::{Flag, Group, Kind, Preset, Table, own};
 use super::grammar::Values;
 
 use Kind::{Help, Rest, Str, Switch};
@@ -23,12 +23,12 @@ pub(crate) static TABLE: Table = Table {
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    row(&["-h", "--help"], Help, "TOPIC", Unset, &REPORT, "Show this help. --help=all explains every option."),
-    row(&["DIR"], Rest, "DIR", Unset, &REPORT, "The folder. Commands recorded beside results add columns."),
-    row(&["--result", "-r"], Str, "DIR", Unset, &REPORT, "The folder, as vLLM's script names it."),
-    row(&["--markdown"], Switch, "", Off, &REPORT, "Print Markdown tables; this is the default."),
-    row(&["--json"], Switch, "", Off, &REPORT, "Print the rows as JSON, as tacho compare reads them."),
-    row(&["--save"], Switch, "", Off, &REPORT,
+    own(&["-h", "--help"], Help, "TOPIC", Unset, &REPORT, "Show this help. --help=all explains every option."),
+    own(&["DIR"], Rest, "DIR", Unset, &REPORT, "The folder. Commands recorded beside results add columns."),
+    own(&["--result", "-r"], Str, "DIR", Unset, &REPORT, "The folder, as vLLM's script names it."),
+    own(&["--markdown"], Switch, "", Off, &REPORT, "Print Markdown tables; this is the default."),
+    own(&["--json"], Switch, "", Off, &REPORT, "Print the rows as JSON, as tacho compare reads them."),
+    own(&["--save"], Switch, "", Off, &REPORT,
         "Write benchmark_results.md and benchmark_results.json into the folder."),
 ];
 

@@ -3,20 +3,10 @@
 use tacho_client::StampSource;
 
 use super::error::Refusal;
-use super::flag::{Flag, Group, Kind, Origin, Preset, Table};
+use super::flag::{Flag, Group, Kind, Preset, Table, own};
 use super::grammar::Values;
 
 static OPTIONS: Group = Group { title: "options", vllm_title: "options", about: "How hard to look." };
-
-const fn row(
-    names: &'static [&'static str],
-    kind: Kind,
-    metavar: &'static str,
-    preset: Preset,
-    help: &'static str,
-) -> Flag {
-    Flag { names, kind, metavar, preset, group: &OPTIONS, origin: Origin::Tacho, help }
-}
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -32,17 +22,17 @@ pub(crate) static TABLE: Table = Table {
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    row(&["-h", "--help"], Kind::Help, "TOPIC", Preset::Unset, "Show this help. --help=all explains every option."),
-    row(&["--streams"], Kind::OneOrMore, "N", Preset::Unset,
+    own(&["-h", "--help"], Kind::Help, "TOPIC", Preset::Unset, &OPTIONS, "Show this help. --help=all explains every option."),
+    own(&["--streams"], Kind::OneOrMore, "N", Preset::Unset, &OPTIONS,
         "Numbers of streams to try, rising. Default: 1 10 100 300 1000 3000."),
-    row(&["--rates"], Kind::OneOrMore, "TOKENS/S", Preset::Unset,
+    own(&["--rates"], Kind::OneOrMore, "TOKENS/S", Preset::Unset, &OPTIONS,
         "Tokens per second of each stream to try. Default: 20 100."),
-    row(&["--seconds"], Kind::Float, "SEC", Preset::Float(1.0), "Seconds that each stream lasts."),
-    row(&["--workers"], Kind::Int, "N", Preset::Unset,
+    own(&["--seconds"], Kind::Float, "SEC", Preset::Float(1.0), &OPTIONS, "Seconds that each stream lasts."),
+    own(&["--workers"], Kind::Int, "N", Preset::Unset, &OPTIONS,
         "Threads that receive. Default: all cores but one."),
-    row(&["--timestamps"], Kind::Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"),
+    own(&["--timestamps"], Kind::Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &OPTIONS,
         "Where arriving bytes get their time: kernel, or user to see what the kernel's stamps are worth."),
-    row(&["--json"], Kind::Str, "FILE", Preset::Unset, "Write the numbers to this file as well."),
+    own(&["--json"], Kind::Str, "FILE", Preset::Unset, &OPTIONS, "Write the numbers to this file as well."),
 ];
 
 /// All flags of `tacho selfcheck`.

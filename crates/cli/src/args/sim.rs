@@ -2,7 +2,7 @@
 //! setting, the flag has its name.
 
 use super::error::Refusal;
-use super::flag::{Flag, Group, Kind, Origin, Preset, Table};
+use super::flag::{Flag, Group, Kind, Preset, Table, own};
 use super::grammar::Values;
 
 use Kind::{Float, Help, Int, OneOrMore, Str, TriState};
@@ -21,17 +21,6 @@ static FAULTS: Group = Group {
     about: "Trouble on purpose, as shares of the requests, from 0 to 1.",
 };
 
-const fn row(
-    names: &'static [&'static str],
-    kind: Kind,
-    metavar: &'static str,
-    preset: Preset,
-    group: &'static Group,
-    help: &'static str,
-) -> Flag {
-    Flag { names, kind, metavar, preset, group, origin: Origin::Tacho, help }
-}
-
 /// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho sim",
@@ -46,40 +35,40 @@ pub(crate) static TABLE: Table = Table {
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    row(&["-h", "--help"], Help, "TOPIC", Unset, &SERVER, "Show this help. --help=all explains every option."),
-    row(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Address to listen on."),
-    row(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Port to listen on; 0 takes a free one."),
-    row(&["--model"], Str, "NAME", Preset::Str("tacho-sim"), &SERVER, "Model name that it lists and answers to."),
-    row(&["--tokenizer"], Str, "NAME", Unset, &SERVER,
+    own(&["-h", "--help"], Help, "TOPIC", Unset, &SERVER, "Show this help. --help=all explains every option."),
+    own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Address to listen on."),
+    own(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Port to listen on; 0 takes a free one."),
+    own(&["--model"], Str, "NAME", Preset::Str("tacho-sim"), &SERVER, "Model name that it lists and answers to."),
+    own(&["--tokenizer"], Str, "NAME", Unset, &SERVER,
         "Tokenizer that turns prompts into tokens and back. A Hub id or a folder; without it the built-in one \
          of GPT-2."),
-    row(&["--lora-modules"], OneOrMore, "NAME", Unset, &SERVER,
+    own(&["--lora-modules"], OneOrMore, "NAME", Unset, &SERVER,
         "Adapter names that it lists and answers to as well."),
-    row(&["--start-delay"], Float, "SEC", Preset::Float(0.0), &SERVER,
+    own(&["--start-delay"], Float, "SEC", Preset::Float(0.0), &SERVER,
         "Seconds after the start during which it is not ready."),
-    row(&["--profile"], Str, "NAME", Unset, &ENGINE, "Hardware and model whose speed it imitates."),
-    row(&["--seed"], Int, "SEED", Preset::Int(0), &ENGINE, "Seed of the generated text."),
-    row(&["--max-num-seqs"], Int, "N", Unset, &ENGINE, "Most requests in one batch."),
-    row(&["--max-num-batched-tokens"], Int, "TOKENS", Unset, &ENGINE, "Most tokens in one step."),
-    row(&["--block-size"], Int, "TOKENS", Unset, &ENGINE, "Tokens per block of the KV cache."),
-    row(&["--num-gpu-blocks"], Int, "N", Unset, &ENGINE, "Blocks in the KV cache."),
-    row(&["--max-model-len"], Int, "TOKENS", Unset, &ENGINE, "Longest prompt and answer together."),
-    row(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, "", Unset, &ENGINE,
+    own(&["--profile"], Str, "NAME", Unset, &ENGINE, "Hardware and model whose speed it imitates."),
+    own(&["--seed"], Int, "SEED", Preset::Int(0), &ENGINE, "Seed of the generated text."),
+    own(&["--max-num-seqs"], Int, "N", Unset, &ENGINE, "Most requests in one batch."),
+    own(&["--max-num-batched-tokens"], Int, "TOKENS", Unset, &ENGINE, "Most tokens in one step."),
+    own(&["--block-size"], Int, "TOKENS", Unset, &ENGINE, "Tokens per block of the KV cache."),
+    own(&["--num-gpu-blocks"], Int, "N", Unset, &ENGINE, "Blocks in the KV cache."),
+    own(&["--max-model-len"], Int, "TOKENS", Unset, &ENGINE, "Longest prompt and answer together."),
+    own(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, "", Unset, &ENGINE,
         "Keep the blocks of shared prefixes, or do not."),
-    row(&["--stream-interval"], Int, "TOKENS", Preset::Int(1), &ENGINE,
+    own(&["--stream-interval"], Int, "TOKENS", Preset::Int(1), &ENGINE,
         "Tokens per event of a stream. The first token is always told alone, as in vLLM."),
-    row(&["--reasoning-tokens"], Int, "TOKENS", Preset::Int(0), &ENGINE,
+    own(&["--reasoning-tokens"], Int, "TOKENS", Preset::Int(0), &ENGINE,
         "Tokens of reasoning at the beginning of every answer in chat and responses."),
-    row(&["--error-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS, "Requests answered with an HTTP error."),
-    row(&["--stream-error-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS,
+    own(&["--error-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS, "Requests answered with an HTTP error."),
+    own(&["--stream-error-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS,
         "Requests with an error event inside their stream."),
-    row(&["--disconnect-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS,
+    own(&["--disconnect-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS,
         "Requests whose connection is cut in mid-answer."),
-    row(&["--truncate-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS,
+    own(&["--truncate-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS,
         "Requests whose answer ends early. A stream ends without its final event, others in the middle."),
-    row(&["--stall-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS, "Requests whose stream pauses once."),
-    row(&["--stall-seconds"], Float, "SEC", Preset::Float(5.0), &FAULTS, "Length of such a pause."),
-    row(&["--fault-seed"], Int, "SEED", Preset::Int(0), &FAULTS, "Seed of the choice of requests that suffer."),
+    own(&["--stall-rate"], Float, "SHARE", Preset::Float(0.0), &FAULTS, "Requests whose stream pauses once."),
+    own(&["--stall-seconds"], Float, "SEC", Preset::Float(5.0), &FAULTS, "Length of such a pause."),
+    own(&["--fault-seed"], Int, "SEED", Preset::Int(0), &FAULTS, "Seed of the choice of requests that suffer."),
 ];
 
 /// All flags of `tacho sim`.

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::compare::row;
 use super::error::{ArgError, Refusal};
-use super::flag::{Flag, Group, Kind, Preset, Table};
+use super::flag::{Flag, Group, Kind, Preset, Table, own};
 use super::grammar::Values;
 
 use Kind::{Help, Int, Rest, Str, Switch};
@@ -36,41 +35,41 @@ pub(crate) static TABLE: Table = Table {
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    row(&["-h", "--help"], Help, "TOPIC", Unset, &TESTS, "Show this help. --help=all explains every option."),
-    row(&["PATH"], Rest, "DIR | FILE [FILE ...]", Unset, &TESTS,
+    own(&["-h", "--help"], Help, "TOPIC", Unset, &TESTS, "Show this help. --help=all explains every option."),
+    own(&["PATH"], Rest, "DIR | FILE [FILE ...]", Unset, &TESTS,
         "Test files, or the folder of them. In a folder those for this machine are taken, such as \
          serving-tests-cpu.json; SERVING_JSON, LATENCY_JSON, STARTUP_JSON and THROUGHPUT_JSON name others."),
-    row(&["--test-selector"], Str, "REGEX", Preset::Str(""), &TESTS, "Only tests whose name matches [TEST_SELECTOR]."),
-    row(&["--model-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this model [MODEL_FILTER]."),
-    row(&["--dtype-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this dtype [DTYPE_FILTER]."),
-    row(&["--on-cpu"], Switch, "", Off, &TESTS, "Take the tests for CPUs, and count NUMA nodes as devices [ON_CPU]."),
-    row(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &RUNS, "Folder of the results."),
-    row(&["--resume"], Switch, "", Off, &RUNS, "Keep the results that are there and run the rest."),
-    row(&["--dry-run"], Switch, "", Off, &RUNS,
+    own(&["--test-selector"], Str, "REGEX", Preset::Str(""), &TESTS, "Only tests whose name matches [TEST_SELECTOR]."),
+    own(&["--model-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this model [MODEL_FILTER]."),
+    own(&["--dtype-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this dtype [DTYPE_FILTER]."),
+    own(&["--on-cpu"], Switch, "", Off, &TESTS, "Take the tests for CPUs, and count NUMA nodes as devices [ON_CPU]."),
+    own(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &RUNS, "Folder of the results."),
+    own(&["--resume"], Switch, "", Off, &RUNS, "Keep the results that are there and run the rest."),
+    own(&["--dry-run"], Switch, "", Off, &RUNS,
         "Print the commands of serving tests, write their .commands files, run nothing [DRY_RUN]."),
-    row(&["--sim"], Switch, "", Off, &RUNS, "Use the built-in simulator as every server and engine."),
-    row(&["--remote-host"], Str, "NAME", Preset::Str(""), &RUNS, "Use the server that runs there [REMOTE_HOST]."),
-    row(&["--remote-port"], Str, "PORT", Preset::Str(""), &RUNS, "Its port, if it is not 8000 [REMOTE_PORT]."),
-    row(&["--serve-cmd"], Str, "COMMAND", Preset::Str("vllm serve"), &RUNS,
+    own(&["--sim"], Switch, "", Off, &RUNS, "Use the built-in simulator as every server and engine."),
+    own(&["--remote-host"], Str, "NAME", Preset::Str(""), &RUNS, "Use the server that runs there [REMOTE_HOST]."),
+    own(&["--remote-port"], Str, "PORT", Preset::Str(""), &RUNS, "Its port, if it is not 8000 [REMOTE_PORT]."),
+    own(&["--serve-cmd"], Str, "COMMAND", Preset::Str("vllm serve"), &RUNS,
         "Server command. The model and the parameters of a test follow it."),
-    row(&["--bench-cmd"], Str, "COMMAND", Preset::Str("tacho bench"), &RUNS,
+    own(&["--bench-cmd"], Str, "COMMAND", Preset::Str("tacho bench"), &RUNS,
         "Client command. serve, latency, startup or throughput follows it; 'vllm bench' works too."),
-    row(&["--reset-caches"], Switch, "", Off, &RUNS,
+    own(&["--reset-caches"], Switch, "", Off, &RUNS,
         "Reset the caches of the server after each run. Without it they stay as they are, as in vLLM's suite."),
-    row(&["--server-ready-timeout"], Int, "SEC", Preset::Int(1200), &RUNS,
+    own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(1200), &RUNS,
         "Seconds that a server may take until it is ready."),
-    row(&["--show-stdout"], Switch, "", Off, &RUNS, "Show what the clients print."),
-    row(&["--prompts-per-concurrency"], Str, "N", Preset::Str(""), &LEVELS,
+    own(&["--show-stdout"], Switch, "", Off, &RUNS, "Show what the clients print."),
+    own(&["--prompts-per-concurrency"], Str, "N", Preset::Str(""), &LEVELS,
         "Prompts per concurrent request instead of what a test says [PROMPTS_PER_CONCURRENCY]."),
-    row(&["--min-num-prompts"], Str, "N", Preset::Str("1"), &LEVELS, "Fewest prompts then [MIN_NUM_PROMPTS]."),
-    row(&["--max-num-prompts"], Str, "N", Preset::Str("1000000"), &LEVELS, "Most prompts then [MAX_NUM_PROMPTS]."),
-    row(&["--adaptive-concurrency"], Switch, "", Off, &LEVELS,
+    own(&["--min-num-prompts"], Str, "N", Preset::Str("1"), &LEVELS, "Fewest prompts then [MIN_NUM_PROMPTS]."),
+    own(&["--max-num-prompts"], Str, "N", Preset::Str("1000000"), &LEVELS, "Most prompts then [MAX_NUM_PROMPTS]."),
+    own(&["--adaptive-concurrency"], Switch, "", Off, &LEVELS,
         "Search the largest concurrency within the limits after the listed ones [ENABLE_ADAPTIVE_CONCURRENCY]."),
-    row(&["--sla-ttft-ms"], Str, "MS", Preset::Str("3000"), &LEVELS, "Largest TTFT [SLA_TTFT_MS]."),
-    row(&["--sla-tpot-ms"], Str, "MS", Preset::Str("100"), &LEVELS, "Largest TPOT [SLA_TPOT_MS]."),
-    row(&["--adaptive-max-probes"], Str, "N", Preset::Str("8"), &LEVELS,
+    own(&["--sla-ttft-ms"], Str, "MS", Preset::Str("3000"), &LEVELS, "Largest TTFT [SLA_TTFT_MS]."),
+    own(&["--sla-tpot-ms"], Str, "MS", Preset::Str("100"), &LEVELS, "Largest TPOT [SLA_TPOT_MS]."),
+    own(&["--adaptive-max-probes"], Str, "N", Preset::Str("8"), &LEVELS,
         "Most levels beyond the listed ones [ADAPTIVE_MAX_PROBES]."),
-    row(&["--adaptive-max-concurrency"], Str, "N", Preset::Str("1024"), &LEVELS,
+    own(&["--adaptive-max-concurrency"], Str, "N", Preset::Str("1024"), &LEVELS,
         "Largest level [ADAPTIVE_MAX_CONCURRENCY]."),
 ];
 

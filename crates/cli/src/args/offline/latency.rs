@@ -1,10 +1,10 @@
 //! What was typed after `tacho latency`.
 
-use super::rows::{DISABLE_DETOKENIZE, HELP, NSYS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS, vllm};
+use super::rows::{DISABLE_DETOKENIZE, HELP, NSYS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs, check};
 use crate::args::engine::{self, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::flag::{Flag, Kind, Preset, Table};
+use crate::args::flag::{Flag, Kind, Preset, Table, vllm};
 use crate::args::grammar::Values;
 
 use Kind::{Int, Switch};

@@ -1,11 +1,11 @@
 //! What was typed after `tacho mm-processor`.
 
 use super::dataset::SOURCE_ROWS;
-use super::rows::{DATASET, HELP, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS, own, vllm};
+use super::rows::{DATASET, HELP, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs, check};
 use crate::args::engine::{self, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::flag::{Flag, Kind, Preset, Table};
+use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
 use crate::args::number::python_float;
 
@@ -59,8 +59,8 @@ const VLLM: &[Flag] = &joined::<{ FIRST.len() + RANDOM_ROWS.len() + LAST.len() }
 #[rustfmt::skip]
 const ALONE: &[Flag] = &[
     SIM,
-    own(&["--hf-name"], Str, "ID", Unset, "Hub id of a dataset whose --dataset-path is a local copy."),
-    own(&["--ignore-eos"], Switch, "", Off, "Generate the full length even past the end of text."),
+    own(&["--hf-name"], Str, "ID", Unset, &OWN, "Hub id of a dataset whose --dataset-path is a local copy."),
+    own(&["--ignore-eos"], Switch, "", Off, &OWN, "Generate the full length even past the end of text."),
 ];
 
 const OURS: &[Flag] = &joined::<{ ALONE.len() + SOURCE_ROWS.len() + WORKER_ROWS.len() }>(

@@ -1,6 +1,6 @@
 //! Rows that several of the offline commands share.
 
-use crate::args::flag::{Flag, Group, Kind, Origin, Preset};
+use crate::args::flag::{Flag, Group, Kind, Preset, own, vllm};
 
 use Kind::{Buckets, Float, Int, Json, Str, Switch};
 use Preset::{Off, Unset};
@@ -16,29 +16,6 @@ pub(crate) static RANDOM: Group = Group {
 };
 pub(crate) static OWN: Group =
     Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
-
-/// One of vLLM's own flags of a command.
-pub(crate) const fn vllm(
-    names: &'static [&'static str],
-    kind: Kind,
-    metavar: &'static str,
-    preset: Preset,
-    group: &'static Group,
-    help: &'static str,
-) -> Flag {
-    Flag { names, kind, metavar, preset, group, origin: Origin::Vllm, help }
-}
-
-/// One of tacho's.
-pub(crate) const fn own(
-    names: &'static [&'static str],
-    kind: Kind,
-    metavar: &'static str,
-    preset: Preset,
-    help: &'static str,
-) -> Flag {
-    Flag { names, kind, metavar, preset, group: &OWN, origin: Origin::Tacho, help }
-}
 
 pub(crate) const HELP: Flag = vllm(
     &["-h", "--help"],
@@ -89,17 +66,17 @@ pub(crate) const RANDOM_ROWS: &[Flag] = &[
 /// The flags of [`super::WorkerArgs`].
 #[rustfmt::skip]
 pub(crate) const WORKER_ROWS: &[Flag] = &[
-    own(&["--python"], Str, "FILE", Unset,
+    own(&["--python"], Str, "FILE", Unset, &OWN,
         "Python that has the engine. Without it that of $VIRTUAL_ENV, or python3 on the PATH."),
-    own(&["--worker-script"], Str, "FILE", Unset,
+    own(&["--worker-script"], Str, "FILE", Unset, &OWN,
         "Worker to run instead of the built-in one. It speaks the protocol of docs/guides/offline.md."),
-    own(&["--worker-timeout"], Float, "SEC", Unset,
+    own(&["--worker-timeout"], Float, "SEC", Unset, &OWN,
         "Longest time one step of the engine (start, warm-up, run) may take. After it the engine is killed."),
-    own(&["--engine-log"], Str, "FILE", Unset, "Write the engine's log to a file instead of standard error."),
-    own(&["--decode-bench"], Switch, "", Off,
+    own(&["--engine-log"], Str, "FILE", Unset, &OWN, "Write the engine's log to a file instead of standard error."),
+    own(&["--decode-bench"], Switch, "", Off, &OWN,
         "Measure decoding alone. Starts the engine with the DecodeBenchConnector, which makes up the prompts' KV cache."),
-    own(&["--sim-profile"], Str, "NAME", Unset, "Speed of the simulated engine, such as h100-8b or tiny."),
-    own(&["--quiet"], Switch, "", Off, "Print results and errors only."),
+    own(&["--sim-profile"], Str, "NAME", Unset, &OWN, "Speed of the simulated engine, such as h100-8b or tiny."),
+    own(&["--quiet"], Switch, "", Off, &OWN, "Print results and errors only."),
 ];
 
 /// For the commands that have `--profile`.
@@ -108,6 +85,7 @@ pub(crate) const NSYS: Flag = own(
     Str,
     "FILE",
     Unset,
+    &OWN,
     "Run the engine under Nsight Systems, which captures what --profile marks and writes FILE.nsys-rep. Sets the \
      profiler to cuda unless --profiler-config is given.",
 );
@@ -118,5 +96,6 @@ pub(crate) const SIM: Flag = own(
     Switch,
     "",
     Off,
+    &OWN,
     "Run on the built-in simulated engine. Needs neither Python nor a GPU; its times are modelled, not measured.",
 );

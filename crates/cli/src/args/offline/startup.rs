@@ -1,10 +1,10 @@
 //! What was typed after `tacho startup`.
 
-use super::rows::{HELP, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS, vllm};
+use super::rows::{HELP, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
 use super::{EngineArgs, WorkerArgs, check};
 use crate::args::engine::{self, ENGINE, joined};
 use crate::args::error::ArgError;
-use crate::args::flag::{Flag, Kind, Preset, Table};
+use crate::args::flag::{Flag, Kind, Preset, Table, vllm};
 use crate::args::grammar::Values;
 
 /// The table.

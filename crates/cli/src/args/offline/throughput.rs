@@ -1,13 +1,11 @@
 //! What was typed after `tacho throughput`.
 
 use super::dataset::{DATASETS, SOURCE_ROWS, THROUGHPUT_ROWS, without_file};
-use super::rows::{
-    DATASET, DISABLE_DETOKENIZE, HELP, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, WORKER_ROWS, own, vllm,
-};
+use super::rows::{DATASET, DISABLE_DETOKENIZE, HELP, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, WORKER_ROWS};
 use super::{EngineArgs, WorkerArgs, check};
 use crate::args::engine::{self, ENGINE, joined, passed};
 use crate::args::error::{ArgError, UsageError};
-use crate::args::flag::{Flag, Kind, Preset, Table};
+use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
 
 use Kind::{Choice, Float, Int, Str, Switch, TriState};
@@ -126,14 +124,14 @@ const VLLM: &[Flag] = &joined::<{ FIRST.len() + RANDOM_ROWS.len() + LAST.len() }
 #[rustfmt::skip]
 const ALONE: &[Flag] = &[
     passed(&["--enable-log-requests", "--no-enable-log-requests"], TriState, Off),
-    own(&["--base-url"], Str, "URL", Unset, "Server of --backend openai, instead of host and port."),
-    own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), "Server of --backend openai."),
-    own(&["--port"], Int, "PORT", Preset::Int(8000), "Its port."),
+    own(&["--base-url"], Str, "URL", Unset, &OWN, "Server of --backend openai, instead of host and port."),
+    own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &OWN, "Server of --backend openai."),
+    own(&["--port"], Int, "PORT", Preset::Int(8000), &OWN, "Its port."),
     NSYS,
-    own(&["--num-runs"], Int, "N", Preset::Int(1),
+    own(&["--num-runs"], Int, "N", Preset::Int(1), &OWN,
         "Run the batch this often, caches dropped in between. Rates are then those of the mean time, with an interval."),
-    own(&["--dataset"], Str, "PATH", Unset, "Old name of --dataset-path."),
-    own(&["--disable-frontend-multiprocessing"], Switch, "", Off, "Accepted for old scripts. Has no effect."),
+    own(&["--dataset"], Str, "PATH", Unset, &OWN, "Old name of --dataset-path."),
+    own(&["--disable-frontend-multiprocessing"], Switch, "", Off, &OWN, "Accepted for old scripts. Has no effect."),
 ];
 
 const DATA: &[Flag] = &joined::<{ SOURCE_ROWS.len() + THROUGHPUT_ROWS.len() }>(SOURCE_ROWS, THROUGHPUT_ROWS);

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use tacho_core::json::{Dict, Value};
 
-use crate::args::flag::{Flag, Group, Kind, Origin, Preset, Table};
+use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 
 use Kind::{AnyNumber, Buckets, Choice, Extended, Float, Help, Int, Json, Names, OneOrMore, Str, Switch, TriState};
 use Preset::{Made, Off, Unset};
@@ -128,27 +128,6 @@ const OWN_DATASETS: &[&str] = &["generated-shared-prefix", "mooncake", "openai"]
 /// The files of SPEED-Bench.
 pub(crate) const SPEED_BENCH_SUBSETS: &[&str] =
     &["qualitative", "throughput_16k", "throughput_1k", "throughput_2k", "throughput_32k", "throughput_8k"];
-
-const fn vllm(
-    names: &'static [&'static str],
-    kind: Kind,
-    metavar: &'static str,
-    preset: Preset,
-    group: &'static Group,
-    help: &'static str,
-) -> Flag {
-    Flag { names, kind, metavar, preset, group, origin: Origin::Vllm, help }
-}
-
-const fn own(
-    names: &'static [&'static str],
-    kind: Kind,
-    metavar: &'static str,
-    preset: Preset,
-    help: &'static str,
-) -> Flag {
-    Flag { names, kind, metavar, preset, group: &OWN, origin: Origin::Tacho, help }
-}
 
 /// vLLM takes the first 8 digits of a random UUID; any fresh 32 bits serve, so the hasher's keys do.
 fn request_id_prefix() -> Value {
@@ -425,75 +404,75 @@ static FLAGS: &[Flag] = &[
     vllm(&["--plot-dataset-stats"], Switch, "", Off, &REPORT,
         "Write a picture of prompt and answer lengths. A .png file beside the result; also without --save-result."),
 
-    own(&["--sim"], Switch, "", Off,
+    own(&["--sim"], Switch, "", Off, &OWN,
         "Benchmark the built-in simulator. It is started for the run on a free port; no server and no GPU needed."),
-    own(&["--sim-profile"], Str, "NAME", Unset,
+    own(&["--sim-profile"], Str, "NAME", Unset, &OWN,
         "Hardware and model the simulator imitates. With --sim only."),
-    own(&["--strict-parity"], Switch, "", Off,
+    own(&["--strict-parity"], Switch, "", Off, &OWN,
         "Follow vLLM's command even where tacho does better."),
-    own(&["--dry-run"], Switch, "", Off,
+    own(&["--dry-run"], Switch, "", Off, &OWN,
         "Make the workload and show it, but send none of it. Only a missing --model is asked of the server."),
-    own(&["--save-workload"], Str, "FILE", Unset,
+    own(&["--save-workload"], Str, "FILE", Unset, &OWN,
         "Write the requests and their send times, for --workload."),
-    own(&["--workload"], Str, "FILE", Unset,
+    own(&["--workload"], Str, "FILE", Unset, &OWN,
         "Send the requests of a --save-workload file. The dataset and the rate flags then have no part in them."),
-    own(&["--sonnet"], Str, "FILE", Unset,
+    own(&["--sonnet"], Str, "FILE", Unset, &OWN,
         "Prompts of lines of this poem. As the dataset sonnet of older releases made them, in place of --dataset-name."),
-    own(&["--sonnet-input-len"], Int, "TOKENS", Preset::Int(550), "Most tokens of a prompt of --sonnet."),
-    own(&["--sonnet-output-len"], Int, "TOKENS", Preset::Int(150), "Answer length of --sonnet."),
-    own(&["--sonnet-prefix-len"], Int, "TOKENS", Preset::Int(200), "Tokens that all prompts of --sonnet share."),
-    own(&["--hf-text-column"], Str, "COLUMN", Unset,
+    own(&["--sonnet-input-len"], Int, "TOKENS", Preset::Int(550), &OWN, "Most tokens of a prompt of --sonnet."),
+    own(&["--sonnet-output-len"], Int, "TOKENS", Preset::Int(150), &OWN, "Answer length of --sonnet."),
+    own(&["--sonnet-prefix-len"], Int, "TOKENS", Preset::Int(200), &OWN, "Tokens that all prompts of --sonnet share."),
+    own(&["--hf-text-column"], Str, "COLUMN", Unset, &OWN,
         "Prompts of this column of any dataset of hf. Nested ones with points: conversations.0.value. They go through \
          the chat template, and answers are 256 tokens without --hf-output-len."),
-    own(&["--time-scale"], Float, "FACTOR", Preset::Float(1.0),
+    own(&["--time-scale"], Float, "FACTOR", Preset::Float(1.0), &OWN,
         "How many times as far apart requests are as recorded. For send times that come with the data: timed_trace, \
          mooncake, --self-timed and --workload; 2 is half speed."),
-    own(&["--gsp-num-groups"], Int, "N", Preset::Int(64),
+    own(&["--gsp-num-groups"], Int, "N", Preset::Int(64), &OWN,
         "System prompts of generated-shared-prefix. The dataset of SGLang; its requests are the groups times the \
          prompts of a group, whatever --num-prompts says."),
-    own(&["--gsp-prompts-per-group"], Int, "N", Preset::Int(16), "Questions per system prompt."),
-    own(&["--gsp-system-prompt-len"], Int, "TOKENS", Preset::Int(2048), "Length of a system prompt."),
-    own(&["--gsp-question-len"], Int, "TOKENS", Preset::Int(128), "Length of a question."),
-    own(&["--gsp-output-len"], Int, "TOKENS", Preset::Int(256), "Answer length of generated-shared-prefix."),
-    own(&["--gsp-range-ratio"], Float, "RATIO", Preset::Float(1.0),
+    own(&["--gsp-prompts-per-group"], Int, "N", Preset::Int(16), &OWN, "Questions per system prompt."),
+    own(&["--gsp-system-prompt-len"], Int, "TOKENS", Preset::Int(2048), &OWN, "Length of a system prompt."),
+    own(&["--gsp-question-len"], Int, "TOKENS", Preset::Int(128), &OWN, "Length of a question."),
+    own(&["--gsp-output-len"], Int, "TOKENS", Preset::Int(256), &OWN, "Answer length of generated-shared-prefix."),
+    own(&["--gsp-range-ratio"], Float, "RATIO", Preset::Float(1.0), &OWN,
         "Share of these lengths from which they are drawn, up to themselves. 1 is exact; unlike --random-range-ratio."),
-    own(&["--gsp-group-distribution"], Choice(&["uniform", "zipf"]), "HOW", Preset::Str("uniform"),
+    own(&["--gsp-group-distribution"], Choice(&["uniform", "zipf"]), "HOW", Preset::Str("uniform"), &OWN,
         "How questions are spread over the groups. zipf needs --gsp-zipf-alpha."),
-    own(&["--gsp-zipf-alpha"], Float, "ALPHA", Unset, "Exponent of the zipf distribution, above 0."),
-    own(&["--gsp-ordered"], Switch, "", Off, "Keep the groups together. Without it requests are mixed."),
-    own(&["--gsp-fast-prepare"], Switch, "", Off, "Do not count the prompts; their length is reported as 1."),
+    own(&["--gsp-zipf-alpha"], Float, "ALPHA", Unset, &OWN, "Exponent of the zipf distribution, above 0."),
+    own(&["--gsp-ordered"], Switch, "", Off, &OWN, "Keep the groups together. Without it requests are mixed."),
+    own(&["--gsp-fast-prepare"], Switch, "", Off, &OWN, "Do not count the prompts; their length is reported as 1."),
     own(&["--mooncake-workload"], Choice(&["conversation", "toolagent", "synthetic", "mooncake"]), "NAME",
-        Preset::Str("conversation"),
+        Preset::Str("conversation"), &OWN,
         "Trace of a folder that mooncake takes: --dataset-path is the folder, or the file itself."),
-    own(&["--mooncake-slowdown-factor"], Float, "FACTOR", Preset::Float(1.0), "As --time-scale, by SGLang's name."),
-    own(&["--hf-order"], Choice(&["5.1", "5.0", "4"]), "RELEASE", Preset::Str("5.1"),
+    own(&["--mooncake-slowdown-factor"], Float, "FACTOR", Preset::Float(1.0), &OWN, "As --time-scale, by SGLang's name."),
+    own(&["--hf-order"], Choice(&["5.1", "5.0", "4"]), "RELEASE", Preset::Str("5.1"), &OWN,
         "Order of streamed rows. That of a release of the `datasets` library: 5.1 and later, 5.0, or 4 and before."),
-    own(&["--workers"], Int, "N", Unset,
+    own(&["--workers"], Int, "N", Unset, &OWN,
         "Threads that send and receive. Without it, as many as the machine and the load call for."),
-    own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"),
+    own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &OWN,
         "Where arriving bytes get their time. kernel: when they reached the socket, where the system tells; user: \
          when tacho read them."),
-    own(&["--http2"], Switch, "", Off,
+    own(&["--http2"], Switch, "", Off, &OWN,
         "Speak HTTP/2: to https:// servers that offer it, to http:// servers in any case. One request at a time goes \
          over a connection, as with HTTP/1.1."),
-    own(&["--connect-timeout"], Float, "SEC", Unset,
+    own(&["--connect-timeout"], Float, "SEC", Unset, &OWN,
         "Seconds a connection may take to open. Without it only --timeout limits it."),
-    own(&["--timeout"], Float, "SEC", Preset::Float(21600.0),
+    own(&["--timeout"], Float, "SEC", Preset::Float(21600.0), &OWN,
         "Seconds a request may take in all. The default is vLLM's 6 hours."),
-    own(&["--require-trustworthy"], Switch, "", Off,
+    own(&["--require-trustworthy"], Switch, "", Off, &OWN,
         "Exit with 3 when the client itself was too slow or too late for the result to be trusted."),
-    own(&["--first-token-timeout"], Float, "SEC", Unset,
+    own(&["--first-token-timeout"], Float, "SEC", Unset, &OWN,
         "Seconds the first token of a streamed answer may take. Without it only --timeout limits it."),
-    own(&["--retries"], Int, "N", Preset::Int(0),
+    own(&["--retries"], Int, "N", Preset::Int(0), &OWN,
         "How often a failed request is sent again. Such requests are counted in the report, and their times contain \
          all attempts; errors that would only come again (most of HTTP 4xx) are not retried."),
-    own(&["--ca-file"], Str, "FILE", Unset,
+    own(&["--ca-file"], Str, "FILE", Unset, &OWN,
         "Certificates in PEM form to trust in place of the system's."),
-    own(&["--metrics-interval"], Float, "SEC", Preset::Float(1.0),
+    own(&["--metrics-interval"], Float, "SEC", Preset::Float(1.0), &OWN,
         "Seconds between looks at the server's /metrics during the run. They are kept in the result as series; 0 looks \
          only before and after. Servers without such a page are not asked again."),
-    own(&["--reset-caches"], Switch, "", Off,
+    own(&["--reset-caches"], Switch, "", Off, &OWN,
         "Empty the server's prefix and multi-modal caches after the warm-ups, so that the run begins cold. vLLM needs \
          VLLM_SERVER_DEV_MODE=1 for it; --backend sglang asks for /flush_cache. A refusal ends the run."),
-    own(&["--quiet"], Switch, "", Off, "Print the report and nothing else."),
+    own(&["--quiet"], Switch, "", Off, &OWN, "Print the report and nothing else."),
 ];

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use tacho_report::plots::ScaleKind;
 use tacho_report::plots::sweep::{Binner, Filter, SweepPlotSpec};
 
-use crate::args::compare::{missing, row as own};
+use crate::args::compare::missing;
 use crate::args::error::{ArgError, Refusal, UsageError};
-use crate::args::flag::{Flag, Group, Kind, Origin, Preset, Table};
+use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
 
 use Kind::{Float, Help, Int, Rest, Str, Switch};
@@ -16,16 +16,6 @@ use Preset::{Off, Unset};
 static OPTIONS: Group = Group { title: "plot options", vllm_title: "options", about: "What is drawn, and how." };
 static FORMATS: Group =
     Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
-
-const fn vllm(
-    names: &'static [&'static str],
-    kind: Kind,
-    metavar: &'static str,
-    preset: Preset,
-    help: &'static str,
-) -> Flag {
-    Flag { names, kind, metavar, preset, group: &OPTIONS, origin: Origin::Vllm, help }
-}
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -41,26 +31,26 @@ pub(crate) static TABLE: Table = Table {
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    vllm(&["-h", "--help"], Help, "TOPIC", Unset, "Show this help. --help=all explains every option."),
-    vllm(&["EXPERIMENT_DIR"], Rest, "EXPERIMENT_DIR", Unset, "The folder of the sweep; every summary.json below it counts."),
-    vllm(&["--fig-dir"], Str, "DIR", Preset::Str(""), "Folder for figures, inside the sweep's. Without it, the sweep's own."),
-    vllm(&["--fig-by"], Str, "KEYS", Preset::Str(""), "Variables that make figures, with commas between."),
-    vllm(&["--row-by"], Str, "KEYS", Preset::Str(""), "Variables that make rows of panels."),
-    vllm(&["--col-by"], Str, "KEYS", Preset::Str(""), "Variables that make columns of panels."),
-    vllm(&["--curve-by"], Str, "KEYS", Unset, "Variables that make curves."),
-    vllm(&["--var-x"], Str, "KEY", Preset::Str("total_token_throughput"), "Variable of the horizontal axis."),
-    vllm(&["--var-y"], Str, "KEY", Preset::Str("median_ttft_ms"), "Variable of the vertical axis."),
-    vllm(&["--filter-by"], Str, "RULES", Preset::Str(""),
+    vllm(&["-h", "--help"], Help, "TOPIC", Unset, &OPTIONS, "Show this help. --help=all explains every option."),
+    vllm(&["EXPERIMENT_DIR"], Rest, "EXPERIMENT_DIR", Unset, &OPTIONS, "The folder of the sweep; every summary.json below it counts."),
+    vllm(&["--fig-dir"], Str, "DIR", Preset::Str(""), &OPTIONS, "Folder for figures, inside the sweep's. Without it, the sweep's own."),
+    vllm(&["--fig-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make figures, with commas between."),
+    vllm(&["--row-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make rows of panels."),
+    vllm(&["--col-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make columns of panels."),
+    vllm(&["--curve-by"], Str, "KEYS", Unset, &OPTIONS, "Variables that make curves."),
+    vllm(&["--var-x"], Str, "KEY", Preset::Str("total_token_throughput"), &OPTIONS, "Variable of the horizontal axis."),
+    vllm(&["--var-y"], Str, "KEY", Preset::Str("median_ttft_ms"), &OPTIONS, "Variable of the vertical axis."),
+    vllm(&["--filter-by"], Str, "RULES", Preset::Str(""), &OPTIONS,
         "Records to keep, such as max_concurrency<1000,n==2. With ==, !=, <=, >=, < and >; all must hold."),
-    vllm(&["--bin-by"], Str, "RULES", Preset::Str(""),
+    vllm(&["--bin-by"], Str, "RULES", Preset::Str(""), &OPTIONS,
         "Variables to round down, such as request_throughput%1. Points that fall together are averaged."),
-    vllm(&["--scale-x"], Str, "SCALE", Unset, "Scale of the horizontal axis. linear, log, symlog, asinh, logit or sqrt."),
-    vllm(&["--scale-y"], Str, "SCALE", Unset, "Scale of the vertical axis. The same ones."),
-    vllm(&["--fig-name"], Str, "NAME", Preset::Str("FIGURE"), "File name of figures; the values of --fig-by follow it."),
-    vllm(&["--no-error-bars"], Switch, "", Off, "Do not show the spread over runs."),
-    vllm(&["--fig-height"], Float, "INCHES", Preset::Float(6.4), "Side of each panel."),
-    vllm(&["--fig-dpi"], Int, "DPI", Preset::Int(300), "Dots per inch of PNG files."),
-    vllm(&["--dry-run"], Switch, "", Off, "Say which figures there would be, and draw none."),
+    vllm(&["--scale-x"], Str, "SCALE", Unset, &OPTIONS, "Scale of the horizontal axis. linear, log, symlog, asinh, logit or sqrt."),
+    vllm(&["--scale-y"], Str, "SCALE", Unset, &OPTIONS, "Scale of the vertical axis. The same ones."),
+    vllm(&["--fig-name"], Str, "NAME", Preset::Str("FIGURE"), &OPTIONS, "File name of figures; the values of --fig-by follow it."),
+    vllm(&["--no-error-bars"], Switch, "", Off, &OPTIONS, "Do not show the spread over runs."),
+    vllm(&["--fig-height"], Float, "INCHES", Preset::Float(6.4), &OPTIONS, "Side of each panel."),
+    vllm(&["--fig-dpi"], Int, "DPI", Preset::Int(300), &OPTIONS, "Dots per inch of PNG files."),
+    vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Say which figures there would be, and draw none."),
     own(&["--svg"], Switch, "", Off, &FORMATS, "Write an SVG file beside each PNG."),
     own(&["--html"], Switch, "", Off, &FORMATS, "Write one page with all figures. Pointing at a curve shows its values."),
 ];

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use tacho_report::plots::pareto::ParetoSpec;
 
 use super::plot::{only_folder, split};
-use crate::args::compare::row as own;
 use crate::args::error::ArgError;
-use crate::args::flag::{Flag, Group, Kind, Origin, Preset, Table};
+use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
 
 use Kind::{Help, Rest, Str, Switch};
@@ -16,16 +15,6 @@ use Preset::{Off, Unset};
 static OPTIONS: Group = Group { title: "plot options", vllm_title: "options", about: "What is drawn." };
 static FORMATS: Group =
     Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
-
-const fn vllm(
-    names: &'static [&'static str],
-    kind: Kind,
-    metavar: &'static str,
-    preset: Preset,
-    help: &'static str,
-) -> Flag {
-    Flag { names, kind, metavar, preset, group: &OPTIONS, origin: Origin::Vllm, help }
-}
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -38,15 +27,15 @@ pub(crate) static TABLE: Table = Table {
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    vllm(&["-h", "--help"], Help, "TOPIC", Unset, "Show this help. --help=all explains every option."),
-    vllm(&["EXPERIMENT_DIR"], Rest, "EXPERIMENT_DIR", Unset, "The folder of the sweep; every summary.json below it counts."),
-    vllm(&["--user-count-var"], Str, "KEY", Preset::Str("max_concurrency"),
+    vllm(&["-h", "--help"], Help, "TOPIC", Unset, &OPTIONS, "Show this help. --help=all explains every option."),
+    vllm(&["EXPERIMENT_DIR"], Rest, "EXPERIMENT_DIR", Unset, &OPTIONS, "The folder of the sweep; every summary.json below it counts."),
+    vllm(&["--user-count-var"], Str, "KEY", Preset::Str("max_concurrency"), &OPTIONS,
         "Key with the number of users. max_concurrent_requests where it is missing."),
-    vllm(&["--gpu-count-var"], Str, "KEY", Unset,
+    vllm(&["--gpu-count-var"], Str, "KEY", Unset, &OPTIONS,
         "Key with the number of GPUs. Without it num_gpus, gpu_count or the product of the parallel sizes."),
-    vllm(&["--label-by"], Str, "KEYS", Preset::Str("max_concurrency,gpu_count"),
+    vllm(&["--label-by"], Str, "KEYS", Preset::Str("max_concurrency,gpu_count"), &OPTIONS,
         "Keys to write at the points of the frontier, with commas between."),
-    vllm(&["--dry-run"], Switch, "", Off, "Say where the figure would be, and draw nothing."),
+    vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Say where the figure would be, and draw nothing."),
     own(&["--svg"], Switch, "", Off, &FORMATS, "Write an SVG file beside the PNG."),
     own(&["--html"], Switch, "", Off, &FORMATS, "Write a page with the figure. Pointing at a point shows its values."),
     own(&["--strict-parity"], Switch, "", Off, &FORMATS,

@@ -1,6 +1,6 @@
 //! The flags of the sweeps, one row each, in vLLM's order.
 
-use crate::args::flag::{Flag, Group, Kind, Origin, Preset, Table};
+use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 
 use Kind::{Choice, Float, Help, Int, OptionalStr, Str, Switch};
 use Preset::{Off, Unset};
@@ -13,55 +13,40 @@ static OWN: Group = Group { title: "tacho options", vllm_title: "tacho options",
 
 const VARIABLES: &[&str] = &["request_rate", "max_concurrency"];
 
-const fn row(
-    names: &'static [&'static str],
-    kind: Kind,
-    metavar: &'static str,
-    preset: Preset,
-    group: &'static Group,
-    help: &'static str,
-) -> Flag {
-    Flag { names, kind, metavar, preset, group, origin: Origin::Vllm, help }
-}
-
-const fn own(flag: Flag) -> Flag {
-    Flag { origin: Origin::Tacho, ..flag }
-}
-
 macro_rules! client_sweep {
     ($($further:expr),* $(,)?) => {
         &[
-            row(&["-h", "--help"], Help, "TOPIC", Unset, &OPTIONS, "Show this help. --help=all explains every option."),
-            row(&["--serve-cmd"], Str, "COMMAND", Unset, &OPTIONS,
+            vllm(&["-h", "--help"], Help, "TOPIC", Unset, &OPTIONS, "Show this help. --help=all explains every option."),
+            vllm(&["--serve-cmd"], Str, "COMMAND", Unset, &OPTIONS,
                 "Command that starts the server. 'vllm serve ...' or any other; 'tacho sim ...' runs inside tacho."),
-            row(&["--bench-cmd"], Str, "COMMAND", Unset, &OPTIONS,
+            vllm(&["--bench-cmd"], Str, "COMMAND", Unset, &OPTIONS,
                 "Command that benchmarks it. 'vllm bench serve ...' or any that takes its flags; 'tacho serve ...' \
                  runs inside tacho."),
-            row(&["--after-bench-cmd"], Str, "COMMAND", Unset, &OPTIONS,
+            vllm(&["--after-bench-cmd"], Str, "COMMAND", Unset, &OPTIONS,
                 "Command to run after each benchmark. Without it the caches of the server are reset."),
-            row(&["--show-stdout"], Switch, "", Off, &OPTIONS, "Show what the commands print."),
-            row(&["--server-ready-timeout"], Int, "SEC", Preset::Int(300), &OPTIONS,
+            vllm(&["--show-stdout"], Switch, "", Off, &OPTIONS, "Show what the commands print."),
+            vllm(&["--server-ready-timeout"], Int, "SEC", Preset::Int(300), &OPTIONS,
                 "Seconds that a server may take until it is ready."),
-            row(&["--serve-params"], Str, "FILE", Unset, &OPTIONS,
+            vllm(&["--serve-params"], Str, "FILE", Unset, &OPTIONS,
                 "JSON file with parameter sets of the server. A list of objects, or an object of named ones."),
-            row(&["--link-vars"], Str, "LINKS", Preset::Str(""), &OPTIONS,
+            vllm(&["--link-vars"], Str, "LINKS", Preset::Str(""), &OPTIONS,
                 "Keys that must agree, as serve_key=bench_key,... Combinations in which they differ are left out."),
-            row(&["--bench-params"], Str, "FILE", Unset, &OPTIONS,
+            vllm(&["--bench-params"], Str, "FILE", Unset, &OPTIONS,
                 "JSON file with parameter sets of the benchmark. Each is combined with each of the server's."),
-            row(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &OPTIONS, "Folder of all experiments."),
-            row(&["-e", "--experiment-name"], Str, "NAME", Unset, &OPTIONS,
+            vllm(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &OPTIONS, "Folder of all experiments."),
+            vllm(&["-e", "--experiment-name"], Str, "NAME", Unset, &OPTIONS,
                 "Folder of this experiment within it. The present time when absent."),
-            row(&["--num-runs"], Int, "N", Preset::Int(3), &OPTIONS, "Runs per combination."),
-            row(&["--warmup-num-prompts"], Int, "N", Preset::Int(0), &OPTIONS,
+            vllm(&["--num-runs"], Int, "N", Preset::Int(3), &OPTIONS, "Runs per combination."),
+            vllm(&["--warmup-num-prompts"], Int, "N", Preset::Int(0), &OPTIONS,
                 "Prompts of an unmeasured run before each combination. 0 means none."),
-            row(&["--continue-on-error"], Switch, "", Off, &OPTIONS,
+            vllm(&["--continue-on-error"], Switch, "", Off, &OPTIONS,
                 "Go on after a failed run. It is written down, and the exit code tells."),
-            row(&["--dry-run"], Switch, "", Off, &OPTIONS, "Print the commands and run none."),
-            row(&["--resume"], OptionalStr, "NAME", Off, &OPTIONS,
+            vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Print the commands and run none."),
+            vllm(&["--resume"], OptionalStr, "NAME", Off, &OPTIONS,
                 "Go on with an experiment that was interrupted. The one of -e, or NAME."),
             $($further,)*
-            own(row(&["--sim"], Switch, "", Off, &OWN,
-                "Use the built-in simulator as the server. Its parameters are those of tacho sim.")),
+            own(&["--sim"], Switch, "", Off, &OWN,
+                "Use the built-in simulator as the server. Its parameters are those of tacho sim."),
         ]
     };
 }
@@ -95,8 +80,8 @@ pub(crate) static SERVE_WORKLOAD: Table = Table {
 
 #[rustfmt::skip]
 static WORKLOAD_FLAGS: &[Flag] = client_sweep!(
-    row(&["--workload-var"], Choice(VARIABLES), "NAME", Preset::Str("request_rate"), &WORKLOAD, "What is varied."),
-    row(&["--workload-iters"], Int, "N", Preset::Int(10), &WORKLOAD,
+    vllm(&["--workload-var"], Choice(VARIABLES), "NAME", Preset::Str("request_rate"), &WORKLOAD, "What is varied."),
+    vllm(&["--workload-iters"], Int, "N", Preset::Int(10), &WORKLOAD,
         "Levels to explore. The two that find the ends of the range are among them."),
 );
 
@@ -114,13 +99,13 @@ pub(crate) static SERVE_SLA: Table = Table {
 
 #[rustfmt::skip]
 static SLA_FLAGS: &[Flag] = client_sweep!(
-    row(&["--sla-params"], Str, "FILE", Unset, &SLA,
+    vllm(&["--sla-params"], Str, "FILE", Unset, &SLA,
         "JSON file with targets. A list of objects of conditions such as {\"p99_ttft_ms\": \"<=200\"}."),
-    row(&["--sla-variable"], Choice(VARIABLES), "NAME", Preset::Str("request_rate"), &SLA, "What is varied."),
-    row(&["--sla-iters"], Int, "N", Preset::Int(10), &SLA,
+    vllm(&["--sla-variable"], Choice(VARIABLES), "NAME", Preset::Str("request_rate"), &SLA, "What is varied."),
+    vllm(&["--sla-iters"], Int, "N", Preset::Int(10), &SLA,
         "Levels to explore when there are no targets. The same as serve_workload."),
-    own(row(&["--sla-tolerance"], Float, "SHARE", Preset::Float(0.0), &SLA,
-        "Share of the answer by which it may be too low. 0 finds it exactly.")),
+    own(&["--sla-tolerance"], Float, "SHARE", Preset::Float(0.0), &SLA,
+        "Share of the answer by which it may be too low. 0 finds it exactly."),
 );
 
 /// `tacho sweep startup`.
@@ -137,19 +122,19 @@ pub(crate) static STARTUP: Table = Table {
 
 #[rustfmt::skip]
 static STARTUP_FLAGS: &[Flag] = &[
-    row(&["-h", "--help"], Help, "TOPIC", Unset, &OPTIONS, "Show this help. --help=all explains every option."),
-    row(&["--startup-cmd"], Str, "COMMAND", Preset::Str("vllm bench startup"), &OPTIONS,
+    vllm(&["-h", "--help"], Help, "TOPIC", Unset, &OPTIONS, "Show this help. --help=all explains every option."),
+    vllm(&["--startup-cmd"], Str, "COMMAND", Preset::Str("vllm bench startup"), &OPTIONS,
         "Command that benchmarks the start-up. When it is left out, tacho itself does what vllm is named for."),
-    row(&["--serve-params"], Str, "FILE", Unset, &OPTIONS,
+    vllm(&["--serve-params"], Str, "FILE", Unset, &OPTIONS,
         "JSON file with parameter sets of the server. Those that the benchmark does not have are left out."),
-    row(&["--startup-params"], Str, "FILE", Unset, &OPTIONS, "JSON file with parameter sets of the benchmark."),
-    row(&["--strict-params"], Switch, "", Off, &OPTIONS, "Refuse parameters that the benchmark does not have."),
-    row(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &OPTIONS, "Folder of all experiments."),
-    row(&["-e", "--experiment-name"], Str, "NAME", Unset, &OPTIONS,
+    vllm(&["--startup-params"], Str, "FILE", Unset, &OPTIONS, "JSON file with parameter sets of the benchmark."),
+    vllm(&["--strict-params"], Switch, "", Off, &OPTIONS, "Refuse parameters that the benchmark does not have."),
+    vllm(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &OPTIONS, "Folder of all experiments."),
+    vllm(&["-e", "--experiment-name"], Str, "NAME", Unset, &OPTIONS,
         "Folder of this experiment within it. The present time when absent."),
-    row(&["--num-runs"], Int, "N", Preset::Int(1), &OPTIONS, "Runs per combination."),
-    row(&["--show-stdout"], Switch, "", Off, &OPTIONS, "Show what the commands print."),
-    row(&["--dry-run"], Switch, "", Off, &OPTIONS, "Print the commands and run none."),
-    row(&["--resume"], OptionalStr, "NAME", Off, &OPTIONS,
+    vllm(&["--num-runs"], Int, "N", Preset::Int(1), &OPTIONS, "Runs per combination."),
+    vllm(&["--show-stdout"], Switch, "", Off, &OPTIONS, "Show what the commands print."),
+    vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Print the commands and run none."),
+    vllm(&["--resume"], OptionalStr, "NAME", Off, &OPTIONS,
         "Go on with an experiment that was interrupted. The one of -e, or NAME."),
 ];
