@@ -183,8 +183,8 @@ struct Frame<'a> {
     rect: Rect,
     x: Scale,
     y: Scale,
-    /// Where notes are already.
-    notes: Vec<Rect>,
+    /// Where points and notes are already.
+    taken: Vec<Rect>,
 }
 
 impl Panel {
@@ -192,7 +192,7 @@ impl Panel {
     pub fn draw(&self, scene: &mut Scene, rect: Rect) {
         let x = Scale::new(self.x.kind, self.x.low, self.x.high);
         let y = Scale::new(self.y.kind, self.y.low, self.y.high);
-        let mut frame = Frame { scene, rect, x, y, notes: Vec::new() };
+        let mut frame = Frame { scene, rect, x, y, taken: Vec::new() };
         frame.axes(self);
         for series in &self.series {
             frame.series(series);
@@ -359,17 +359,19 @@ impl Frame<'_> {
     fn marker(&mut self, marker: Marker, point: (f64, f64), size: f64, fill: Color, hint: Option<&String>) {
         if let Some(center) = self.at(point) {
             draw_marker(self.scene, marker, center, size, fill, hint.cloned());
+            let (x, y) = (center.0 - size, center.1 - size);
+            self.taken.push(Rect { x, y, width: 2.0 * size, height: 2.0 * size });
         }
     }
 
-    /// Beside the point, where no other note is.
+    /// Beside the point, where no other point or note is.
     fn note(&mut self, at: (f64, f64), lines: &[String]) {
         let Some(point) = self.at(at) else { return };
         let widest = lines.iter().map(|line| font::width(line, NOTE_SIZE)).fold(0.0, f64::max);
         let size = (widest, lines.len() as f64 * NOTE_LINE);
         let places: Vec<Rect> = note_places(point, size).collect();
         let free =
-            places.iter().find(|place| self.inside(place) && !self.notes.iter().any(|note| overlap(note, place)));
+            places.iter().find(|place| self.inside(place) && !self.taken.iter().any(|taken| overlap(taken, place)));
         // A crowd of points may leave no room at all: rather no note than one that hides others.
         let Some(&place) = free else { return };
         if places.first() != Some(&place) {
@@ -378,11 +380,14 @@ impl Frame<'_> {
             let middle = (edge, place.y + place.height / 2.0);
             self.scene.line(point, middle, Stroke::solid(Color::GREY.with_alpha(0.7), 0.6));
         }
+        // Lines may pass behind the words, not through them.
+        let corner = (place.x + place.width, place.y + place.height);
+        self.scene.rect((place.x, place.y), corner, Some(Color::WHITE.with_alpha(0.75)), None);
         for (at, line) in lines.iter().enumerate() {
             let baseline = place.y + (at as f64 + 0.8) * NOTE_LINE;
             self.scene.text((place.x, baseline), line.as_str(), NOTE_SIZE, Anchor::Start);
         }
-        self.notes.push(place);
+        self.taken.push(place);
     }
 
     fn inside(&self, place: &Rect) -> bool {

@@ -66,7 +66,8 @@ impl Looks {
     fn stroke(&self, texts: &[String]) -> (Stroke, Marker) {
         let place = |at: usize| texts.get(at).map_or(0, |text| self.place(at, text));
         let dash = if texts.len() > 1 { DASHES[place(1) % DASHES.len()] } else { &[] };
-        let marker = if texts.len() > 1 { Marker::ALL[place(1) % Marker::ALL.len()] } else { Marker::None };
+        // What was measured is a mark; what lies between marks is only a line.
+        let marker = if texts.len() > 1 { Marker::ALL[place(1) % Marker::ALL.len()] } else { Marker::Disc };
         let width = if texts.len() > 2 { 1.2 + 1.2 * place(2) as f64 } else { 1.8 };
         (Stroke::dashed(self.color(place(0)), width, dash), marker)
     }
