@@ -92,6 +92,8 @@ fn answer_while_stopped(mut stream: TcpStream, client: u32) -> Duration {
     let sent = asked.elapsed();
     std::thread::sleep(Duration::from_millis(50));
     signal("CONT", client);
+    // Read together with the event, the rest would lend it its own, later stamp: a busy machine needs this long.
+    std::thread::sleep(Duration::from_millis(250));
     let rest = "data: {\"choices\": [], \"usage\": {\"completion_tokens\": 1}}\n\ndata: [DONE]\n\n";
     write!(stream, "{:x}\r\n{rest}\r\n0\r\n\r\n", rest.len()).unwrap();
     sent
