@@ -2,8 +2,14 @@
 
 import asyncio
 import gc
+import os
+import sys
+import threading
 import time
 from tacho_worker_main import Problem
+
+# Seconds that a call which waits for a dead engine gets to fail by itself: its own error says more.
+PATIENCE = 5.0
 
 
 def plain(value):
@@ -44,6 +50,15 @@ def find(owner, path, what):
     return owner
 
 
+def watch(resources, closing):
+    """Ends this process when the engine core's process died: vLLM's synchronous client then waits for ever."""
+    while not closing.wait(1.0):
+        if resources.engine_dead and not closing.wait(PATIENCE):
+            print("the engine core's process died; is there a message of the kernel about memory?", file=sys.stderr)
+            sys.stderr.flush()
+            os._exit(1)
+
+
 class VllmEngine:
     """The synchronous engine; the others differ in how a batch is run."""
 
@@ -51,12 +66,11 @@ class VllmEngine:
 
     def __init__(self, params):
         self.params, self.batches, self.llm = params, {}, None
+        self.closing = threading.Event()
         started = time.perf_counter()
         try:
             import vllm
         except ImportError as error:
-            import sys
-
             raise Problem("missing", f"{sys.executable} cannot import vllm ({error})") from error
         self.import_seconds, self.vllm = time.perf_counter() - started, vllm
 
@@ -97,6 +111,9 @@ class VllmEngine:
 
             self.llm = LLM(**dataclasses.asdict(self.engine_args))
         seconds = time.perf_counter() - started
+        resources = getattr(getattr(self.llm.llm_engine, "engine_core", None), "resources", None)
+        if hasattr(resources, "engine_dead"):
+            threading.Thread(target=watch, args=(resources, self.closing), daemon=True).start()
         return self.loaded(self.llm.llm_engine.model_config, getattr(self.llm.llm_engine, "vllm_config", None), seconds)
 
     def loaded(self, model, config, seconds):
@@ -269,6 +286,8 @@ class VllmEngine:
         return {"requests": plain(stats)}
 
     def close(self):
+        # The client calls a core that it ended itself dead, too.
+        self.closing.set()
         self.llm = None
 
 

@@ -159,10 +159,47 @@ fn a_comparison_prints_tables_and_writes_a_page_without_foreign_markup() {
             && !page.contains("href="),
         "page"
     );
-    assert_eq!(std::fs::read_dir(folder.path().join("csv")).unwrap().count(), 4);
+    assert_eq!(std::fs::read_dir(folder.path().join("csv")).unwrap().count(), 5);
     assert!(text.starts_with(&std::fs::read_to_string(folder.path().join("c.md")).unwrap()));
     // The same input gives the same answer.
     assert_eq!(text.lines().nth(4), stdout(&tacho(folder.path(), &["compare", "a.json", "b.json"])).lines().nth(4));
+}
+
+/// A latency result of these iterations.
+fn latency(folder: &std::path::Path, name: &str, iterations: &[f64]) {
+    let mean = iterations.iter().sum::<f64>() / iterations.len() as f64;
+    let text = format!(r#"{{"avg_latency": {mean}, "latencies": {iterations:?}, "percentiles": {{"99": {mean}}}}}"#);
+    std::fs::write(folder.join(name), text).unwrap();
+}
+
+#[test]
+fn results_without_a_server_are_compared_and_gated() {
+    let folder = tempfile::tempdir().unwrap();
+    latency(folder.path(), "a.json", &[0.10, 0.11, 0.10, 0.11]);
+    latency(folder.path(), "b.json", &[0.20, 0.21, 0.20, 0.21]);
+    std::fs::write(folder.path().join("t.json"), r#"{"elapsed_time": 2.0, "requests_per_second": 4.0}"#).unwrap();
+    let ran = |args: &[&str]| {
+        let output = tacho(folder.path(), args);
+        (output.status.code().unwrap(), stdout(&output) + &String::from_utf8_lossy(&output.stderr))
+    };
+    let (code, text) = ran(&["compare", "a.json", "b.json", "--csv-out-dir", "csv", "--html", "c.html"]);
+    assert_eq!(code, 0, "{text}");
+    let line = text.lines().find(|line| line.contains("avg_latency")).unwrap();
+    assert!(line.contains("worse") && line.contains("4 iterations"), "{line}");
+    assert!(std::fs::read_to_string(folder.path().join("csv/Verdict_1.csv")).unwrap().contains("avg_latency,"));
+    assert!(std::fs::read_to_string(folder.path().join("c.html")).unwrap().contains("p99_latency"));
+    assert_eq!(ran(&["gate", "a.json", "b.json", "--max-regression", "avg_latency:50%"]).0, 3);
+    assert_eq!(ran(&["gate", "a.json", "a.json", "--max-regression", "avg_latency:5%"]).0, 0);
+    for (args, fault) in [
+        (&["compare", "a.json", "t.json"][..], "a holds latency results and t throughput results"),
+        (&["gate", "a.json", "t.json", "--max-regression", "avg_latency:5%"], "latency and throughput results"),
+        (&["gate", "a.json", "b.json", "--max-regression", "p99_ttft_ms:5%"], "is no number of a latency result"),
+        (&["compare", "a.json"], "no runs of the same test"),
+        (&["compare", "a.json", "b.json", "--excel-out", "x.xlsx"], "--csv-out-dir"),
+    ] {
+        let (code, text) = ran(args);
+        assert!(code != 0 && text.contains(fault) && text.trim_end().lines().count() == 1, "{code} {text}");
+    }
 }
 
 #[test]

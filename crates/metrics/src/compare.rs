@@ -3,7 +3,7 @@
 use tacho_pyrand::Generator;
 
 use crate::bootstrap::{Requests, Statistic};
-use crate::{Error, MetricKind, StoredRun};
+use crate::{Error, MetricKind, ResultKind, StoredRun};
 
 /// How often runs are redrawn.
 const REDRAWS: usize = 1000;
@@ -75,7 +75,17 @@ pub enum Direction {
 impl Direction {
     /// The direction of a key of a result file.
     pub fn of(key: &str) -> Self {
-        let more = ["throughput", "goodput", "completed", "acceptance", "accepted", "rtfx", "tokens_per", "total_"];
+        let more = [
+            "throughput",
+            "goodput",
+            "completed",
+            "acceptance",
+            "accepted",
+            "rtfx",
+            "tokens_per",
+            "_per_second",
+            "total_",
+        ];
         let timed = key.ends_with("_ms") || key == "duration" || key == "failed";
         if !timed && more.iter().any(|part| key.contains(part)) {
             Direction::HigherIsBetter
@@ -117,6 +127,8 @@ pub enum Basis {
     Requests(usize),
     /// So many runs on the smaller side.
     Runs(usize),
+    /// So many iterations on the smaller side, of runs without a server.
+    Iterations(usize),
     /// Too few values beyond the percentile.
     TooFew,
     /// One number on a side: no interval.
@@ -129,8 +141,9 @@ impl Basis {
         match self {
             Basis::Requests(count) => format!("{count} values"),
             Basis::Runs(count) => format!("{count} runs"),
+            Basis::Iterations(count) => format!("{count} iterations"),
             Basis::TooFew => "too few requests".into(),
-            Basis::Single => "no single requests recorded".into(),
+            Basis::Single => "one number per side".into(),
         }
     }
 }
@@ -204,14 +217,51 @@ pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], confidence: Con
         return Ok(effect(low, high, interval, Basis::Requests(before.len().min(after.len()))));
     }
     let (before, after) = (numbers(key, base)?, numbers(key, new)?);
-    let fewest = before.len().min(after.len());
-    let interval = welch(&before, &after, confidence);
-    let basis = if interval.is_some() { Basis::Runs(fewest) } else { Basis::Single };
+    let (interval, basis) = repeated(key, (base, &before), (new, &after), confidence);
     Ok(effect(mean(&before), mean(&after), interval, basis))
+}
+
+/// The interval from whole runs, which vary most, or else from the iterations within them.
+fn repeated(
+    key: &str,
+    (base, before): (&[StoredRun], &[f64]),
+    (new, after): (&[StoredRun], &[f64]),
+    confidence: Confidence,
+) -> (Option<(f64, f64)>, Basis) {
+    if let Some(interval) = welch(before, after, confidence) {
+        return (Some(interval), Basis::Runs(before.len().min(after.len())));
+    }
+    let iterations = |runs: &[StoredRun]| {
+        let lists: Option<Vec<_>> = runs.iter().map(|run| run.iterations(key)).collect();
+        lists.unwrap_or_default().concat()
+    };
+    let (before, after) = (iterations(base), iterations(new));
+    match welch(&before, &after, confidence) {
+        Some(interval) => (Some(interval), Basis::Iterations(before.len().min(after.len()))),
+        None => (None, Basis::Single),
+    }
 }
 
 /// The keys worth comparing that both sides can tell: rates, and the statistics of latencies.
 pub fn shared_keys(base: &[StoredRun], new: &[StoredRun]) -> Vec<String> {
+    let mut keys = match base.first().and_then(StoredRun::kind) {
+        Some(ResultKind::Latency) => ["avg", "p50", "p90", "p99"].map(|word| format!("{word}_latency")).to_vec(),
+        Some(ResultKind::Throughput) => ["requests_per_second", "tokens_per_second"].map(str::to_owned).to_vec(),
+        Some(ResultKind::Startup) => startup_keys(base),
+        Some(ResultKind::Serving) | None => serving_keys(base),
+    };
+    let told = |key: &String, runs: &[StoredRun]| requests(key, runs).is_some() || numbers(key, runs).is_ok();
+    keys.retain(|key| told(key, base) && told(key, new));
+    keys
+}
+
+/// Engines report phases of their own.
+fn startup_keys(base: &[StoredRun]) -> Vec<String> {
+    let keys = base.first().into_iter().flat_map(|run| run.fields.iter()).map(|(key, _)| key);
+    keys.filter(|key| key.starts_with("avg_") && key.ends_with("_time")).map(str::to_owned).collect()
+}
+
+fn serving_keys(base: &[StoredRun]) -> Vec<String> {
     let mut keys: Vec<String> =
         ["request_throughput", "request_goodput", "output_throughput", "total_token_throughput"]
             .map(str::to_owned)
@@ -233,8 +283,6 @@ pub fn shared_keys(base: &[StoredRun], new: &[StoredRun]) -> Vec<String> {
         }
         keys.extend(of_metric);
     }
-    let told = |key: &String, runs: &[StoredRun]| requests(key, runs).is_some() || numbers(key, runs).is_ok();
-    keys.retain(|key| told(key, base) && told(key, new));
     keys
 }
 
@@ -261,7 +309,10 @@ fn requests(key: &str, runs: &[StoredRun]) -> Option<Requests> {
 }
 
 fn numbers(key: &str, runs: &[StoredRun]) -> Result<Vec<f64>, Error> {
-    let missing = || Error::Missing { key: key.to_owned() };
+    let missing = || match runs.first().and_then(StoredRun::kind) {
+        Some(ResultKind::Serving) | None => Error::Missing { key: key.to_owned() },
+        Some(kind) => Error::Foreign { key: key.to_owned(), kind: kind.name() },
+    };
     runs.iter().map(|run| run.number(key).filter(|number| number.is_finite()).ok_or_else(missing)).collect()
 }
 

@@ -27,6 +27,22 @@ pub enum Error {
         /// The key.
         key: String,
     },
+    /// A kind of result does not have such a number.
+    #[error("{key} is no number of a {kind} result")]
+    Foreign {
+        /// The key.
+        key: String,
+        /// The kind of the result.
+        kind: &'static str,
+    },
+    /// A result was written by a tacho whose records mean something else.
+    #[error("tacho.version is {found} where this tacho reads {known}: compare with the tacho that wrote it")]
+    Version {
+        /// The version of the record.
+        found: String,
+        /// The version that is read here.
+        known: u64,
+    },
     /// A rule of a gate cannot be read.
     #[error("the rule {rule:?} is not KEY:LIMIT, such as p99_ttft_ms:5% or mean_e2el_ms:20")]
     Rule {

@@ -1,9 +1,9 @@
-//! A result read back: the numbers of one run, written by vLLM or by tacho, and its single requests where the file
-//! has them.
+//! A result read back: the numbers of one run, written by vLLM or by tacho, and its single requests or iterations
+//! where the file has them.
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::{Dict, Value, dumps};
 
-use crate::{Error, MetricKind};
+use crate::{Error, MetricKind, ResultKind, RunRecord};
 
 /// Into how many parts a run is cut to see how its throughput varied.
 const PARTS: usize = 200;
@@ -43,11 +43,46 @@ const LISTS: [&str; 9] = [
 impl StoredRun {
     /// Reads a result.
     pub fn from_dict(dict: &Dict) -> Result<Self, Error> {
+        check_version(dict)?;
+        if ResultKind::of(dict) == Some(ResultKind::Latency) {
+            return Ok(Self::of_latency(dict));
+        }
         let mut fields = Dict::new();
         for (key, value) in dict.iter().filter(|(key, _)| !LISTS.contains(key)) {
             fields.set(key, value.clone());
         }
         Ok(StoredRun { fields, requests: Requests::from_dict(dict)? })
+    }
+
+    /// A latency result, whose list of the same name is over iterations and not over requests. Its percentiles get
+    /// keys of their own, such as `p99_latency`.
+    fn of_latency(dict: &Dict) -> Self {
+        let mut fields = dict.clone();
+        for (percent, value) in dict.get("percentiles").and_then(Value::as_dict).into_iter().flat_map(Dict::iter) {
+            fields.set(format!("p{percent}_latency"), value.clone());
+        }
+        StoredRun { fields, requests: Requests::default() }
+    }
+
+    /// Which benchmark wrote it; nothing where the keys do not tell.
+    pub fn kind(&self) -> Option<ResultKind> {
+        ResultKind::of(&self.fields)
+    }
+
+    /// The iterations behind an average of a run without a server; nothing where the file does not tell.
+    pub fn iterations(&self, key: &str) -> Option<Vec<f64>> {
+        let numbers = |list: &Value| list.as_list()?.iter().map(number_of).collect::<Option<Vec<f64>>>();
+        let rates = |amount: &str| {
+            let (amount, own) = (self.number(amount)?, self.fields.get("tacho")?.as_dict()?);
+            let seconds = numbers(own.get("elapsed_times")?)?;
+            Some(seconds.into_iter().map(|seconds| amount / seconds).collect())
+        };
+        match key {
+            "requests_per_second" => rates("num_requests"),
+            "tokens_per_second" => rates("total_num_tokens"),
+            "avg_latency" => numbers(self.fields.get("latencies")?),
+            _ => numbers(self.fields.get(&format!("{}s", key.strip_prefix("avg_")?))?),
+        }
     }
 
     /// The number under `key`; texts that mean a number count too.
@@ -147,6 +182,16 @@ impl Requests {
     }
 }
 
+/// What tacho adds to a result has a version; vLLM's results have none.
+fn check_version(dict: &Dict) -> Result<(), Error> {
+    match dict.get("tacho").and_then(Value::as_dict).and_then(|own| own.get("version")) {
+        Some(version) if version.as_i64() != Some(RunRecord::VERSION as i64) => {
+            Err(Error::Version { found: dumps(version), known: RunRecord::VERSION })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn number_of(value: &Value) -> Option<f64> {
     value.as_f64().filter(|number| number.is_finite())
 }
@@ -207,6 +252,29 @@ mod tests {
         let run = run(r#"{"duration": 2.0, "latencies": [0.5, 0.25], "queue_times": [0, 0]}"#).unwrap();
         assert!(run.times(MetricKind::E2el).is_some() && run.times(MetricKind::Ttft).is_none());
         assert_eq!(run.amounts("output_throughput"), None);
+    }
+
+    #[test]
+    fn iterations_stand_behind_averages() {
+        let latency = run(r#"{"avg_latency": 2.0, "latencies": [1.0, 3.0], "percentiles": {"99": 2.98}}"#).unwrap();
+        assert_eq!(latency.iterations("avg_latency"), Some(vec![1.0, 3.0]));
+        assert_eq!(latency.number("p99_latency"), Some(2.98));
+        assert_eq!(latency.times(MetricKind::E2el), None);
+        let startup = run(r#"{"avg_cold_startup_time": 2.0, "cold_startup_times": [2.0]}"#).unwrap();
+        assert_eq!(startup.iterations("avg_cold_startup_time"), Some(vec![2.0]));
+        assert_eq!(startup.iterations("avg_warm_startup_time"), None);
+        let throughput = run(r#"{"elapsed_time": 3.0, "num_requests": 8, "requests_per_second": 2.7,
+            "tacho": {"elapsed_times": [2.0, 4.0]}}"#)
+        .unwrap();
+        assert_eq!(throughput.iterations("requests_per_second"), Some(vec![4.0, 2.0]));
+        assert_eq!(throughput.iterations("tokens_per_second"), None);
+    }
+
+    #[test]
+    fn records_of_another_version_are_not_guessed_at() {
+        assert!(run(r#"{"duration": 1.0, "tacho": {"version": 1}}"#).is_ok());
+        let fault = run(r#"{"duration": 1.0, "tacho": {"version": 2}}"#).unwrap_err().to_string();
+        assert_eq!(fault, "tacho.version is 2 where this tacho reads 1: compare with the tacho that wrote it");
     }
 
     #[test]

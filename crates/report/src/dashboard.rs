@@ -5,38 +5,16 @@ mod command;
 use std::path::Path;
 
 use tacho_core::json::{Dict, Value, dumps, parse};
+use tacho_metrics::ResultKind;
 
 use self::command::Flags;
-use crate::headings::{LATENCY, SERVING, STARTUP, THROUGHPUT, is_serving_result, row};
+use crate::headings::{LATENCY, SERVING, STARTUP, THROUGHPUT, row};
 use crate::json::write_whole;
 use crate::markdown::Table;
 use crate::{Error, results};
 
 /// Files that earlier reports and other tools leave among results.
 const NOT_RESULTS: [&str; 4] = ["benchmark_results.json", "_sla_summary.json", ".pytorch.json", ".failure.json"];
-
-/// The kind of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Latency,
-    Throughput,
-    Serving,
-    Startup,
-}
-
-impl Kind {
-    /// By what the result holds; its name does not matter.
-    fn of(result: &Dict) -> Option<Self> {
-        let has = |key: &str| result.get(key).is_some();
-        match result {
-            result if is_serving_result(result) => Some(Kind::Serving),
-            _ if has("avg_latency") && has("percentiles") => Some(Kind::Latency),
-            _ if has("avg_cold_startup_time") || has("avg_warm_startup_time") => Some(Kind::Startup),
-            _ if has("elapsed_time") && has("requests_per_second") => Some(Kind::Throughput),
-            _ => None,
-        }
-    }
-}
 
 /// The tables of a folder.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -86,9 +64,9 @@ impl Dashboard {
     }
 
     fn add(&mut self, stem: &str, mut result: Dict, commands: Option<&Dict>) -> bool {
-        let Some(kind) = Kind::of(&result) else { return false };
+        let Some(kind) = ResultKind::of(&result) else { return false };
         let flags = |key: &str| commands.and_then(|dict| dict.get(key)).and_then(Value::as_str).map(Flags::parse);
-        if kind == Kind::Serving {
+        if kind == ResultKind::Serving {
             if let Some(rate) = result.get("request_rate").cloned() {
                 result.set("qps", rate);
             }
@@ -115,7 +93,7 @@ impl Dashboard {
                 }
             }
         }
-        if kind == Kind::Latency {
+        if kind == ResultKind::Latency {
             in_milliseconds(&mut result);
         }
         if let Some(commands) = commands {
@@ -126,10 +104,10 @@ impl Dashboard {
             result.set("gpu_type", gpus);
         }
         match kind {
-            Kind::Latency => self.latency.push(row(LATENCY, &result)),
-            Kind::Throughput => self.throughput.push(row(THROUGHPUT, &result)),
-            Kind::Serving => self.serving.push(row(SERVING, &result)),
-            Kind::Startup => self.startup.push(row(STARTUP, &result)),
+            ResultKind::Latency => self.latency.push(row(LATENCY, &result)),
+            ResultKind::Throughput => self.throughput.push(row(THROUGHPUT, &result)),
+            ResultKind::Serving => self.serving.push(row(SERVING, &result)),
+            ResultKind::Startup => self.startup.push(row(STARTUP, &result)),
         }
         true
     }

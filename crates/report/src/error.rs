@@ -51,6 +51,18 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// Two sides of a comparison have nothing in common.
+    #[error("{base} holds {base_kinds} results and {other} {other_kinds} results: give results of one kind")]
+    Kinds {
+        /// The first side.
+        base: String,
+        /// Its kinds.
+        base_kinds: String,
+        /// The other side.
+        other: String,
+        /// Its kinds.
+        other_kinds: String,
+    },
     /// A key of a result cannot be used.
     #[error("{label}: {problem}")]
     Key {

@@ -92,8 +92,3 @@ pub(crate) fn serving_row(result: &Dict) -> Dict {
 pub(crate) fn has_headings(row: &Dict) -> bool {
     row.get("Test name").is_some()
 }
-
-/// Whether it is the result of a serving run.
-pub(crate) fn is_serving_result(dict: &Dict) -> bool {
-    ["duration", "completed", "request_throughput"].iter().all(|key| dict.get(key).is_some())
-}

@@ -24,6 +24,7 @@ pub(crate) static TABLE: Table = Table {
     examples: &[
         ("tacho compare before.json after.json", "two runs, best saved with --save-detailed"),
         ("tacho compare results_a results_b --html compare.html", "two folders of results, with charts"),
+        ("tacho compare latency_a.json latency_b.json", "runs without a server: latency, throughput, startup"),
     ],
     groups: &[&INPUT, &LIMITS, &OUTPUT],
     flags: FLAGS,

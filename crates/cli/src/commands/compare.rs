@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tacho_core::json::dumps_indented;
 use tacho_report::compare::{Comparison, Side, load, verdicts};
 use tacho_report::json::write_whole;
@@ -17,12 +17,18 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     let sides = load(&args.files)?;
     let verdicts = verdicts(&sides, &args.spec)?;
     let comparison = Comparison::new(&sides, &args.spec)?;
+    if comparison.groups.is_empty() && verdicts.is_empty() {
+        bail!("{}: no runs of the same test or settings on two sides", comparison.labels.join(", "));
+    }
+    if comparison.groups.is_empty() && args.excel_out.is_some() && !args.as_script {
+        bail!("--excel-out: a workbook is made of load levels, which only serving results have; take --csv-out-dir");
+    }
     let mut text = format!("comparing : {}\n\n", harmless_line(&comparison.labels.join(", ")));
     for verdict in &verdicts {
         let table = verdict.table(&args.spec).markdown();
         text += &format!("## {}\n\n{table}\n", harmless_line(&verdict.title));
     }
-    if !verdicts.is_empty() && sides.iter().any(|side| side.runs().len() == 1) {
+    if verdicts.iter().any(|verdict| verdict.single) {
         text += "An interval from one run per side covers what varied within the runs. What differs from run to run\n\
                  (another placement, other load on the machine) shows only in repeated runs: put them in a folder per \
                  side.\n\n";
@@ -57,6 +63,9 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
         for (name, text) in comparison.csv() {
             write(&folder.join(name), &text)?;
+        }
+        for (at, verdict) in verdicts.iter().enumerate() {
+            write(&folder.join(format!("Verdict_{}.csv", at + 1)), &verdict.table(&args.spec).csv())?;
         }
         writeln!(io::stdout(), "Wrote CSVs under: {}", folder.display())?;
     }

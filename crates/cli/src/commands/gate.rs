@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::bail;
-use tacho_metrics::StoredRun;
 use tacho_metrics::gate::{Decision, Judgement, Limit, judge};
+use tacho_metrics::{ResultKind, StoredRun};
 use tacho_report::Error;
 use tacho_report::compare::load;
 use tacho_report::markdown::significant;
@@ -17,6 +17,7 @@ use crate::exit::Exit;
 /// Judges by each rule and prints a line about it.
 pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
     let (base, new) = (runs(&args.base)?, runs(&args.new)?);
+    one_kind(args, base.iter().chain(&new))?;
     let mut worst = Exit::Done;
     for rule in &args.rules {
         let sides = || format!("{} against {}", shown(&args.new), shown(&args.base));
@@ -41,6 +42,18 @@ fn runs(paths: &[PathBuf]) -> anyhow::Result<Vec<StoredRun>> {
         bail!("{} holds tables of results, not results: give files that a run wrote", shown(paths));
     }
     Ok(runs)
+}
+
+/// Numbers of different benchmarks are no repetitions of each other.
+fn one_kind<'a>(args: &GateArgs, runs: impl Iterator<Item = &'a StoredRun>) -> anyhow::Result<()> {
+    let mut kinds: Vec<&str> = runs.filter_map(StoredRun::kind).map(ResultKind::name).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    if kinds.len() > 1 {
+        let (base, new) = (shown(&args.base), shown(&args.new));
+        bail!("{base} and {new} hold {} results: give results of one kind", kinds.join(" and "));
+    }
+    Ok(())
 }
 
 fn shown(paths: &[PathBuf]) -> String {

@@ -198,6 +198,7 @@ fn an_engine_in_trouble_is_one_error() {
         ("segv-generate", 1, "(signal: 11 (SIGSEGV)"),
         ("segv-generate", 1, "a segmentation fault is near"),
         ("kill-load", 1, "ended in the middle of the run (signal: 9"),
+        ("core-generate", 1, "(exit status: 1); its last words:\n  the engine core's process died"),
         ("memory-load", 1, "error: the engine ran out of memory: RuntimeError: CUDA out of memory. Tried"),
         ("memory-generate", 1, "lower --gpu-memory-utilization"),
         ("error-generate", 1, "error: the engine failed: ValueError: the layers do not fit\n"),

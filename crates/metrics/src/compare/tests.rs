@@ -65,6 +65,28 @@ fn without_requests_repeated_runs_decide_or_nothing_does() {
     assert_eq!(shared_keys(&side([1.0; 3]), &side([1.0; 3])), ["request_throughput", "p99_ttft_ms"]);
 }
 
+fn latency(values: &[f64]) -> StoredRun {
+    let mut dict = Dict::new();
+    dict.set("avg_latency", mean(values));
+    dict.set("latencies", Value::List(values.iter().copied().map(Value::Float).collect()));
+    dict.set("percentiles", Value::Dict([("50".to_owned(), Value::Float(values[0]))].into_iter().collect()));
+    StoredRun::from_dict(&dict).unwrap()
+}
+
+#[test]
+fn iterations_decide_where_there_is_one_run_a_side() {
+    let (base, new) = ([latency(&[1.0, 1.01, 0.99])], [latency(&[1.5, 1.52, 1.48, 1.5])]);
+    let effect = compared("avg_latency", &base, &new);
+    assert_eq!((effect.verdict(), effect.basis), (Verdict::Worse, Basis::Iterations(3)));
+    assert_eq!(shared_keys(&base, &new), ["avg_latency", "p50_latency"]);
+    assert_eq!(compared("p50_latency", &base, &new).basis, Basis::Single);
+    let runs = [latency(&[1.0, 1.0]), latency(&[1.1, 1.1])];
+    assert_eq!(compared("avg_latency", &runs, &runs).basis, Basis::Runs(2));
+    let foreign = compare("p99_ttft_ms", &base, &new, Confidence::Ninety).unwrap_err();
+    assert_eq!(foreign.to_string(), "p99_ttft_ms is no number of a latency result");
+    assert_eq!(Direction::of("requests_per_second"), Direction::HigherIsBetter);
+}
+
 #[test]
 fn extreme_percentiles_of_few_requests_stay_open() {
     let effect = compared("p99_e2el_ms", &[run(1, 200, 1.0)], &[run(2, 200, 2.0)]);

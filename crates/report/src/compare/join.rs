@@ -52,8 +52,14 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Joins the sides.
+    /// Joins the sides. Only serving runs have load levels: where a side has none of them, there are no groups.
     pub fn new(sides: &[Side], spec: &CompareSpec) -> Result<Self, Error> {
+        let labels = sides.iter().map(|side| side.label.clone()).collect();
+        let sides: Vec<Side> = sides.iter().map(Side::serving).collect();
+        if sides.iter().any(|side| side.rows.is_empty()) {
+            return Ok(Comparison { labels, x: spec.x.clone(), groups: Vec::new() });
+        }
+        let sides = &sides[..];
         let x = level_column(sides, &spec.x)?;
         let mut keys: Vec<&str> =
             KEYS.into_iter().filter(|key| sides.iter().all(|side| has(side, key)) && *key != x).collect();
@@ -69,7 +75,7 @@ impl Comparison {
         }
         let level_keys: Vec<&str> = keys.into_iter().filter(|key| !GROUP.contains(key)).collect();
         let groups = abouts.into_iter().map(|about| group(sides, spec, &x, &level_keys, about)).collect();
-        Ok(Comparison { labels: sides.iter().map(|side| side.label.clone()).collect(), x, groups })
+        Ok(Comparison { labels, x, groups })
     }
 
     /// All tables as Markdown.

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::StoredRun;
+use tacho_metrics::{ResultKind, StoredRun};
 
-use crate::headings::{has_headings, is_serving_result, serving_row};
+use crate::headings::{has_headings, serving_row};
 use crate::{Error, results};
 
 /// One result of a side.
@@ -15,6 +15,13 @@ pub(super) struct Row {
     pub(super) cells: Dict,
     /// The run itself, where the file is of a run and not of a table.
     pub(super) run: Option<StoredRun>,
+}
+
+impl Row {
+    /// What was measured. Rows of tables are of serving runs.
+    pub(super) fn kind(&self) -> ResultKind {
+        self.run.as_ref().and_then(StoredRun::kind).unwrap_or(ResultKind::Serving)
+    }
 }
 
 /// One side of a comparison: the results of a file or folder.
@@ -33,6 +40,22 @@ impl Side {
 }
 
 impl Side {
+    /// The kinds of its results.
+    pub fn kinds(&self) -> Vec<ResultKind> {
+        let mut kinds: Vec<ResultKind> = self.rows.iter().map(Row::kind).collect();
+        kinds.sort();
+        kinds.dedup();
+        kinds
+    }
+
+    /// The same with the results of serving runs alone. A table beside the runs that it was made of says more of them
+    /// than they do themselves.
+    pub(super) fn serving(&self) -> Side {
+        let tabled = self.rows.iter().any(|row| row.run.is_none());
+        let wanted = |row: &&Row| row.kind() == ResultKind::Serving && (row.run.is_none() || !tabled);
+        Side { label: self.label.clone(), rows: self.rows.iter().filter(wanted).cloned().collect() }
+    }
+
     /// Its rows as a table that comparisons read.
     pub fn rows_json(&self) -> Value {
         Value::List(self.rows.iter().map(|row| Value::Dict(row.cells.clone())).collect())
@@ -45,10 +68,30 @@ pub fn load(paths: &[PathBuf]) -> Result<Vec<Side>, Error> {
     for (path, label) in paths.iter().zip(labels(paths)) {
         sides.push(Side { label, rows: rows(path)? });
     }
+    check_kinds(&sides)?;
     match <[Side; 1]>::try_from(sides) {
         Ok([side]) => Ok(split(side)),
         Err(sides) => Ok(sides),
     }
+}
+
+/// Every side must have something that the first has too.
+fn check_kinds(sides: &[Side]) -> Result<(), Error> {
+    let Some((base, others)) = sides.split_first() else { return Ok(()) };
+    let kinds = base.kinds();
+    match others.iter().find(|other| !other.kinds().iter().any(|kind| kinds.contains(kind))) {
+        None => Ok(()),
+        Some(other) => Err(Error::Kinds {
+            base: base.label.clone(),
+            base_kinds: words(&kinds),
+            other: other.label.clone(),
+            other_kinds: words(&other.kinds()),
+        }),
+    }
+}
+
+fn words(kinds: &[ResultKind]) -> String {
+    kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(" and ")
 }
 
 fn rows(path: &Path) -> Result<Vec<Row>, Error> {
@@ -64,16 +107,30 @@ fn rows(path: &Path) -> Result<Vec<Row>, Error> {
             if name.contains("serving") {
                 rows.push(Row { cells: dict, run: None });
             }
-        } else if is_serving_result(&dict) {
+        } else if let Some(kind) = ResultKind::of(&dict) {
             let run = StoredRun::from_dict(&dict).map_err(|problem| Error::Key { label: label(), problem })?;
-            rows.push(Row { cells: serving_row(&dict), run: Some(run) });
+            let mut cells = if kind == ResultKind::Serving { serving_row(&dict) } else { Dict::new() };
+            if let Some(name) = test_name(path, kind) {
+                cells.set("Test name", name);
+            }
+            rows.push(Row { cells, run: Some(run) });
         }
     }
     if rows.is_empty() {
-        let problem = "no serving result in it: duration, completed and request_throughput are missing".into();
+        let problem = "it has the keys of neither a serving, latency, throughput nor startup run".into();
         return Err(Error::NotAResult { path: path.to_owned(), problem });
     }
     Ok(rows)
+}
+
+/// What tells a run from others beside it where results do not say their settings: a suite names its files after tests,
+/// a sweep over starts its folders after combinations.
+fn test_name(path: &Path, kind: ResultKind) -> Option<String> {
+    let name = match path.file_name().is_some_and(|name| name == "summary.json") {
+        true if kind == ResultKind::Startup => path.parent().and_then(Path::file_name),
+        _ => path.file_stem().filter(|_| path.with_extension("commands").is_file()),
+    };
+    name.map(|name| name.to_string_lossy().into_owned())
 }
 
 /// The results directly in a folder, or those of a sweep below it.
@@ -90,7 +147,7 @@ fn folder_rows(folder: &Path) -> Result<Vec<Row>, Error> {
         }
     }
     if found.is_empty() {
-        return Err(Error::NotAResult { path: folder.to_owned(), problem: "no serving results in this folder".into() });
+        return Err(Error::NotAResult { path: folder.to_owned(), problem: "no results in this folder".into() });
     }
     Ok(found)
 }
@@ -148,6 +205,24 @@ fn split(side: Side) -> Vec<Side> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sides_need_a_kind_in_common() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let latency = file("l.json", r#"{"avg_latency": 1.0, "latencies": [1.0], "percentiles": {"99": 1.0}}"#);
+        let throughput = file("t.json", r#"{"elapsed_time": 1.0, "requests_per_second": 2.0}"#);
+        let text = load(&[latency.clone(), throughput.clone()]).unwrap_err().to_string();
+        assert_eq!(text, "l holds latency results and t throughput results: give results of one kind");
+        let sides = load(&[latency, folder.path().to_owned()]).unwrap();
+        assert_eq!(sides[1].kinds(), [ResultKind::Latency, ResultKind::Throughput]);
+        let other = file("x.json", "{}");
+        assert!(load(&[throughput, other]).unwrap_err().to_string().contains("x.json is no result file"));
+    }
 
     #[test]
     fn labels_are_unique() {

@@ -1,8 +1,8 @@
 //! Whether differences between runs are real: each side against the first, number by number.
 
 use tacho_core::json::Value;
-use tacho_metrics::StoredRun;
 use tacho_metrics::compare::{Effect, compare, shared_keys};
+use tacho_metrics::{ResultKind, StoredRun};
 
 use super::CompareSpec;
 use super::side::{Row, Side};
@@ -19,6 +19,8 @@ pub struct Verdicts {
     pub title: String,
     /// The effects.
     pub effects: Vec<Effect>,
+    /// Whether a side has one run only, which cannot tell what differs from run to run.
+    pub single: bool,
 }
 
 impl Verdicts {
@@ -45,14 +47,15 @@ impl Verdicts {
 /// compared even when the settings differ: that is then what was asked for.
 pub fn verdicts(sides: &[Side], spec: &CompareSpec) -> Result<Vec<Verdicts>, Error> {
     let Some((base, others)) = sides.split_first() else { return Ok(Vec::new()) };
-    let base_settings = settings(base);
+    let (kinds, base_settings) = (base.kinds(), settings(base));
     let mut all = Vec::new();
     for new in others {
         let new_settings = settings(new);
         let pairs: Vec<(&Setting, &Setting)> = match (&base_settings[..], &new_settings[..]) {
-            ([one], [other]) => vec![(one, other)],
+            ([one], [other]) if one.kind == other.kind => vec![(one, other)],
             (ones, others) => {
-                ones.iter().filter_map(|one| Some((one, others.iter().find(|other| other.name == one.name)?))).collect()
+                let same = |one: &Setting, other: &Setting| (one.kind, &one.name) == (other.kind, &other.name);
+                ones.iter().filter_map(|one| Some((one, others.iter().find(|other| same(one, other))?))).collect()
             }
         };
         for (before, after) in pairs {
@@ -62,14 +65,23 @@ pub fn verdicts(sides: &[Side], spec: &CompareSpec) -> Result<Vec<Verdicts>, Err
             };
             let mut title = format!("{} against {}", new.label, base.label);
             if base_settings.len() > 1 {
-                title += &format!(" at {}", before.name);
+                title += &match (before.kind, before.name.as_str()) {
+                    (ResultKind::Serving, name) => format!(" at {name}"),
+                    (kind, "") => format!(", {}", kind.name()),
+                    (kind, name) => format!(", {} of {name}", kind.name()),
+                };
             }
             let failed = |problem| Error::Key { label: title.clone(), problem };
-            let effects: Result<Vec<Effect>, Error> = keys
-                .iter()
-                .map(|key| compare(key, &before.runs, &after.runs, spec.confidence).map_err(failed))
-                .collect();
-            all.push(Verdicts { effects: effects?, title });
+            let effects = keys.iter().map(|key| compare(key, &before.runs, &after.runs, spec.confidence));
+            // Numbers that were asked for need not be those of every kind.
+            let effects: Vec<Effect> = match kinds.len() {
+                1 => effects.collect::<Result<_, _>>().map_err(failed)?,
+                _ => effects.filter_map(Result::ok).collect(),
+            };
+            if !effects.is_empty() {
+                let single = before.runs.len() == 1 || after.runs.len() == 1;
+                all.push(Verdicts { effects, title, single });
+            }
         }
     }
     Ok(all)
@@ -77,22 +89,26 @@ pub fn verdicts(sides: &[Side], spec: &CompareSpec) -> Result<Vec<Verdicts>, Err
 
 /// The runs of a side with the same settings.
 struct Setting {
+    kind: ResultKind,
     name: String,
     runs: Vec<StoredRun>,
 }
 
 fn settings(side: &Side) -> Vec<Setting> {
     let name = |row: &Row| {
+        if let Some(test) = row.cells.get("Test name") {
+            return plain(test);
+        }
         let parts = SAME.iter().filter_map(|key| Some(format!("{key} {}", plain(row.cells.get(key)?))));
         parts.collect::<Vec<_>>().join(", ")
     };
     let mut settings: Vec<Setting> = Vec::new();
     for row in &side.rows {
         let Some(run) = row.run.clone() else { continue };
-        let name = name(row);
-        match settings.iter_mut().find(|setting| setting.name == name) {
+        let (kind, name) = (row.kind(), name(row));
+        match settings.iter_mut().find(|setting| (setting.kind, &setting.name) == (kind, &name)) {
             Some(setting) => setting.runs.push(run),
-            None => settings.push(Setting { name, runs: vec![run] }),
+            None => settings.push(Setting { kind, name, runs: vec![run] }),
         }
     }
     let level = |setting: &Setting| {

@@ -46,7 +46,7 @@ pub fn auto_tune(
         return Ok(TuneReport::default());
     }
     if plan.num_prompts < ENOUGH_PROMPTS && plan.criteria.iter().any(|one| one.metric.starts_with("p99")) {
-        let (prompts, beyond) = (plan.num_prompts, plan.num_prompts / 100);
+        let (prompts, beyond) = (plan.num_prompts, (plan.num_prompts / 100).max(1));
         tuner.warn(format!("the 99th percentile of {prompts} prompts rests on {beyond} of them: use 1000 or more"));
     }
     tuner.run(&candidates)

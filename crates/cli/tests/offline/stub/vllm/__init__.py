@@ -115,6 +115,9 @@ def misbehave(where):
         child = subprocess.Popen(["sleep", "600"])
         open("child", "w").write(str(child.pid))
         time.sleep(600)
+    if MISCHIEF == f"core-{where}":
+        CORE.engine_dead = True
+        time.sleep(600)
     if MISCHIEF == f"memory-{where}":
         raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
     if MISCHIEF == f"error-{where}":
@@ -125,6 +128,10 @@ def misbehave(where):
         print("5\nhello from print")
         os.write(1, b"17\n{\"id\": 1, \"result\": {}}")
         os.system("echo noise of a child")
+
+
+# What the client knows of the process that runs the model.
+CORE = types.SimpleNamespace(engine_dead=False)
 
 
 class Registry:
@@ -151,6 +158,7 @@ class LLM:
         self.registry, self.runs = Registry(), 0
         self.llm_engine = types.SimpleNamespace(
             model_config=config,
+            engine_core=types.SimpleNamespace(resources=CORE),
             vllm_config=self.vllm_config,
             renderer=types.SimpleNamespace(_mm_timing_registry=self.registry),
             collective_rpc=lambda name: [
