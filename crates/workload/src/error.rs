@@ -497,6 +497,19 @@ pub enum Error {
         #[source]
         source: ImageProblem,
     },
+    /// What a row names cannot be used.
+    #[error("{}, line {line}: field {field:?} names a file that cannot be used", path.display())]
+    LineFile {
+        /// The file with the row.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The field.
+        field: &'static str,
+        /// Why.
+        #[source]
+        source: Box<Error>,
+    },
     /// A sound that cannot be read.
     #[error("{} is no sound file that can be read: WAV, FLAC, Ogg Vorbis and MP3 are known", path.display())]
     NotSound {

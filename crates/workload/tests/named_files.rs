@@ -1,4 +1,4 @@
-//! Images behind HTTP links become client-side data, and bad ones are named.
+//! Files that rows name: images behind HTTP links become client-side data, and what cannot be used is named.
 
 #![expect(clippy::unwrap_used, reason = "a broken set-up fails the test")]
 
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use tacho_core::{Counters, Request};
 use tacho_pyrand::Globals;
 use tacho_testkit::golden_path;
-use tacho_workload::{CustomImageSpec, Error, Selection, WorkloadSpec, sample};
+use tacho_workload::{CustomAudioSpec, CustomImageSpec, Error, Selection, WorkloadSpec, sample};
 
 /// Serves the golden images below `/`, and moves `/old` to one of them.
 fn serve() -> String {
@@ -37,19 +37,17 @@ fn serve() -> String {
     url
 }
 
+fn all_rows() -> Selection {
+    Selection { seed: 0, num_prompts: -1, shuffle: false, oversample: false, request_id_prefix: String::new() }
+}
+
 fn requests(lines: &str) -> Result<(PathBuf, Vec<Request>), (PathBuf, Error)> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.jsonl");
     std::fs::write(&path, lines).unwrap();
     let spec = WorkloadSpec::CustomImage(CustomImageSpec {
         path: path.clone(),
-        selection: Selection {
-            seed: 0,
-            num_prompts: -1,
-            shuffle: false,
-            oversample: false,
-            request_id_prefix: String::new(),
-        },
+        selection: all_rows(),
         output_len: 8,
         multimodal_chat: false,
         client_side_data: true,
@@ -87,5 +85,24 @@ fn bad_links_are_named_with_file_and_line() {
         assert_eq!(error.to_string(), format!("{}, line 3: invalid image URL: {url}/{shown}", path.display()));
         let cause = error.source().unwrap().to_string();
         assert!(cause.starts_with(why), "{cause}");
+    }
+}
+
+#[test]
+fn sounds_that_cannot_be_read_are_named_with_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, noise) = (folder.path().join("rows.jsonl"), folder.path().join("noise.mp3"));
+    std::fs::write(&noise, "no sound").unwrap();
+    for (sound, why) in [(noise.as_path(), "is no sound file"), (folder.path(), "cannot read")] {
+        std::fs::write(&path, format!("{{\"prompt\": \"p\", \"audio\": \"{}\"}}\n", sound.display())).unwrap();
+        let spec =
+            CustomAudioSpec { path: path.clone(), selection: all_rows(), output_len: Some(8), multimodal_chat: true };
+        let tokenizer = tacho_text::Tokenizer::builtin();
+        let spec = WorkloadSpec::CustomAudio(spec);
+        let error = sample(&spec, Some(&tokenizer), &mut Globals::seeded(0), &Counters::default()).unwrap_err();
+        let expected = format!("{}, line 1: field \"audio\" names a file that cannot be used", path.display());
+        assert_eq!(error.to_string(), expected);
+        let cause = error.source().unwrap().to_string();
+        assert!(cause.contains(why) && cause.contains(&sound.display().to_string()), "{cause}");
     }
 }

@@ -59,6 +59,11 @@ impl Lines {
         Error::ImageUrl { path: self.path.clone(), line: row.number, url: shown(url).into_owned(), source }
     }
 
+    /// The complaint that a file that a row names cannot be used.
+    pub(crate) fn bad_file(&self, row: &Line, field: &'static str, source: Error) -> Error {
+        Error::LineFile { path: self.path.clone(), line: row.number, field, source: Box::new(source) }
+    }
+
     /// The complaint that no row has a field.
     pub(crate) fn no_column(&self, column: &'static str) -> Error {
         Error::NoColumn { path: self.path.clone(), column }
