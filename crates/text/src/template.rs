@@ -1,7 +1,12 @@
 //! Chat templates, rendered as Hugging Face's library renders them: Jinja with trimmed blocks, Python's methods on
 //! texts and objects, Python's JSON. Knows no clock: the moment a template may print is handed in.
 
+mod filters;
+mod globals;
 mod json_filter;
+mod methods;
+mod percent;
+mod python_text;
 
 use jiff::civil::DateTime;
 use minijinja::syntax::SyntaxConfig;
@@ -57,14 +62,18 @@ impl Templates {
         let mut syntax = SyntaxConfig::builder();
         syntax.trim_blocks(true).lstrip_blocks(true);
         environment.set_syntax(syntax.build().map_err(|source| Error::Template { source })?);
-        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.set_unknown_method_callback(methods::call);
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+        environment.set_formatter(python_text::print);
+        filters::add(&mut environment);
         environment.add_filter("tojson", json_filter::tojson);
+        environment.add_function("cycler", globals::cycler);
+        environment.add_function("joiner", globals::joiner);
         environment.add_function("raise_exception", |message: String| -> Result<Value, JinjaError> {
             Err(JinjaError::new(ErrorKind::InvalidOperation, message))
         });
         environment
-            .add_template_owned("chat", without_generation_marks(source))
+            .add_template_owned("chat", percent::as_filter(&without_generation_marks(source)))
             .map_err(|source| Error::Template { source })?;
         let named = named.iter().filter(|(attribute, _)| !attribute.is_empty()).cloned().collect();
         Ok(ChatTemplate { environment, named })

@@ -75,3 +75,39 @@ fn refusals_and_mistakes_are_errors() {
     assert!(matches!(render("{% if %}", HELLO, "{}"), Err(Error::Template { .. })));
     assert!(matches!(Tokenizer::builtin().chat_template(false), Err(Error::NoTemplate)));
 }
+
+#[test]
+fn what_jinja_offers_in_python_is_there() {
+    for (template, expected) in [
+        ("{{ '%s-%d' % ('a', 3) }} {{ '%s' % messages[0].role }} {{ '%.2f' % 1.005 }} {{ 7 % 4 }}", "a-3 user 1.00 3"),
+        (
+            "{{ 1e20 }} {{ 1e-5 }} {{ [1e16, 'x'] }} {{ {'a': (0.5,)} }} {{ 2.0|string }}",
+            "1e+20 1e-05 [1e+16, 'x'] {'a': (0.5,)} 2.0",
+        ),
+        (
+            "{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.current }}{{ c.next() }}{{ c.next() }}{% set _ = c.reset() %}{{ c.current }}",
+            "abbaa",
+        ),
+        ("{% set j = joiner('; ') %}{% for i in range(3) %}{{ j() }}{{ i }}{% endfor %}", "0; 1; 2"),
+        (
+            "{{ 'x'|int }} {{ none|default(1, boolean=true) }} {{ missing|length }} {{ missing|items|list }} {{ 'a b'|wordcount }}",
+            "0 1 0 [] 2",
+        ),
+        ("{{ 'a' is sequence }} {{ {} is sequence }} {{ 1 is sequence }}", "True True False"),
+        ("{{ 'é'|tojson(true) }} {{ {none: 1, true: 2}|tojson }}", r#""\u00e9" {"null": 1, "true": 2}"#),
+        (
+            "{{ 'a.b.c'.rsplit('.', 1) }} {{ ' a b '.rsplit(none, 1) }} {{ 'a=b'.partition('=') }} {{ 'x'.rpartition('=') }}",
+            "['a.b', 'c'] [' a', 'b'] ('a', '=', 'b') ('', '', 'x')",
+        ),
+        (
+            "{{ 'ab'.center(5, '*') }} {{ '-7'.zfill(4) }} {{ 'a'.ljust(2) }}| {{ 'xy'.removeprefix('x') }} {{ 'xy'.removesuffix('y') }}",
+            "**ab* -007 a | y x",
+        ),
+        (
+            "{{ \"they're\".title() }} {{ 'aB'.swapcase() }} {{ 'héb'.index('b') }} {{ [4, 5].index(5) }}",
+            "They'Re Ab 2 1",
+        ),
+    ] {
+        assert_eq!(render(template, HELLO, "{}").unwrap(), expected, "{template}");
+    }
+}

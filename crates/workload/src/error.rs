@@ -484,16 +484,68 @@ pub enum Error {
     /// No share above zero.
     #[error("the values of --random-mm-bucket-config must not all be zero")]
     NoBucket,
-    /// An image that cannot be loaded.
-    #[error("invalid image URL: {url}; PNG, JPEG, GIF, WebP and BMP files can be sent as client-side data")]
+    /// An image that cannot be sent as client-side data.
+    #[error("{}, line {line}: invalid image URL: {url}", path.display())]
     ImageUrl {
-        /// Where it was looked for.
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// Where the image was looked for.
         url: String,
+        /// Why.
+        #[source]
+        source: ImageProblem,
+    },
+    /// What a row names cannot be used.
+    #[error("{}, line {line}: field {field:?} names a file that cannot be used", path.display())]
+    LineFile {
+        /// The file with the row.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The field.
+        field: &'static str,
+        /// Why.
+        #[source]
+        source: Box<Error>,
     },
     /// A sound that cannot be read.
     #[error("{} is no sound file that can be read: WAV, FLAC, Ogg Vorbis and MP3 are known", path.display())]
     NotSound {
         /// The file.
         path: PathBuf,
+    },
+}
+
+/// Why there is no image.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ImageProblem {
+    /// The file is not to be read.
+    #[error("the file cannot be read ({reason})")]
+    Unreadable {
+        /// What the system says.
+        reason: String,
+    },
+    /// The bytes are no image.
+    #[error("it is broken or of no known kind: PNG, JPEG, GIF, WebP and BMP can be sent as client-side data")]
+    Undecodable,
+    /// The server refuses.
+    #[error("the server answered HTTP {status}")]
+    Status {
+        /// The code.
+        status: u16,
+    },
+    /// The server does not answer.
+    #[error("it cannot be fetched ({reason})")]
+    Unreachable {
+        /// What the client says.
+        reason: String,
+    },
+    /// The answer does not end.
+    #[error("it is larger than {limit} bytes")]
+    TooLarge {
+        /// The most that is read.
+        limit: u64,
     },
 }

@@ -5,5 +5,6 @@ mod compressed;
 pub(crate) mod image;
 pub(crate) mod jpeg;
 mod jpeg_reader;
+pub(crate) mod links;
 pub(crate) mod reference;
 pub(crate) mod video;

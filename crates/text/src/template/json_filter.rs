@@ -12,8 +12,13 @@ struct Style {
     sorted: bool,
 }
 
-/// `value | tojson(indent=…, ensure_ascii=…, separators=…, sort_keys=…)`.
-pub(super) fn tojson(value: Value, indent: Option<Value>, options: Kwargs) -> Result<Value, Error> {
+/// `value | tojson(ensure_ascii=…, indent=…, separators=…, sort_keys=…)`.
+pub(super) fn tojson(
+    value: Value,
+    ascii: Option<bool>,
+    indent: Option<Value>,
+    options: Kwargs,
+) -> Result<Value, Error> {
     let indent = match indent {
         Some(indent) => Some(indent),
         None => options.get::<Option<Value>>("indent")?,
@@ -23,18 +28,17 @@ pub(super) fn tojson(value: Value, indent: Option<Value>, options: Kwargs) -> Re
         Some(text) => text.to_owned(),
         None => " ".repeat(indent.as_i64().and_then(|width| usize::try_from(width).ok()).unwrap_or(0)),
     });
+    let ascii = match ascii {
+        Some(ascii) => ascii,
+        None => options.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false),
+    };
     let separators = options.get::<Option<Vec<String>>>("separators")?;
     let (between, after_key) = match separators.as_deref() {
         Some([between, after_key]) => (between.clone(), after_key.clone()),
         _ => (if indent.is_some() { "," } else { ", " }.to_owned(), ": ".to_owned()),
     };
-    let style = Style {
-        ascii: options.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false),
-        indent,
-        between,
-        after_key,
-        sorted: options.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
-    };
+    let style =
+        Style { ascii, indent, between, after_key, sorted: options.get::<Option<bool>>("sort_keys")?.unwrap_or(false) };
     options.assert_all_used()?;
     let mut out = String::new();
     style.write(&mut out, &value, 0)?;
@@ -59,7 +63,7 @@ impl Style {
                     keys.sort();
                 }
                 self.write_items(out, ('{', '}'), keys, depth, |out, key| {
-                    self.write_text(out, &key.to_string());
+                    self.write_text(out, &key_text(&key)?);
                     out.push_str(&self.after_key);
                     self.write(out, &value.get_item(&key)?, depth + 1)
                 })?;
@@ -109,6 +113,16 @@ impl Style {
         }
         out.push_str(&unicode_text(text));
     }
+}
+
+/// A key as JSON has it: numbers and constants become the text of what they are as values.
+fn key_text(key: &Value) -> Result<String, Error> {
+    Ok(match key.kind() {
+        ValueKind::None => "null".to_owned(),
+        ValueKind::Bool => if key.is_true() { "true" } else { "false" }.to_owned(),
+        ValueKind::Number if !key.is_integer() => float_repr(f64::try_from(key.clone())?),
+        _ => key.to_string(),
+    })
 }
 
 /// A text in quotes with only what JSON forbids escaped, as `ensure_ascii=False` writes it.

@@ -78,6 +78,9 @@ pub(crate) fn sample(
 fn read_sound(lines: &Lines, row: &Line) -> Result<Sound, Error> {
     let path = row.object.get("audio").and_then(Value::as_str);
     let path = PathBuf::from(path.ok_or_else(|| lines.wrong(row, "audio", "the path of a sound file"))?);
-    let file = std::fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
-    Sound::decode(&file).ok_or(Error::NotSound { path })
+    let sound = match std::fs::read(&path) {
+        Ok(file) => Sound::decode(&file).ok_or(Error::NotSound { path }),
+        Err(source) => Err(Error::Read { path, source }),
+    };
+    sound.map_err(|error| lines.bad_file(row, "audio", error))
 }

@@ -1,6 +1,7 @@
 //! `custom_image`: prompts of one's own with images, a JSON object a line.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rayon::prelude::*;
@@ -9,9 +10,10 @@ use tacho_core::{Content, Counters, Request};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
-use crate::Error;
 use crate::chat::{message, multimodal_chat, object};
+use crate::error::{Error, ImageProblem};
 use crate::media::image::Rgb;
+use crate::media::links::{Links, is_link};
 use crate::media::reference::{image_part, image_url};
 use crate::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
@@ -53,7 +55,8 @@ pub(crate) fn sample(
     spec.selection.arrange(lines.rows_mut(), globals);
     let wanted = spec.selection.wanted_or_all(lines.rows().len());
     let rows = &lines.rows()[..wanted.min(lines.rows().len())];
-    let reader = RowReader { lines: &lines, spec, tokenizer };
+    let links = Links::default();
+    let reader = RowReader { lines: &lines, spec, tokenizer, links: &links };
     let request = |(index, row): (usize, &Line)| {
         let (content, media, len) = match row.object.get("content") {
             Some(parts) => reader.parts(row, parts)?,
@@ -63,7 +66,8 @@ pub(crate) fn sample(
         let id = spec.selection.id(index);
         Ok(Request { content, media, id, ..Request::text("", len, spec.output_len) })
     };
-    let mut requests = rows.par_iter().enumerate().map(request).collect::<Result<Vec<_>, Error>>()?;
+    let make = || rows.par_iter().enumerate().map(request).collect::<Result<Vec<_>, Error>>();
+    let mut requests = if spec.client_side_data { links.at_once(make)? } else { make()? };
     spec.selection.oversample(&mut requests, wanted, globals)?;
     Ok(Sampled { requests, notices: Vec::new() })
 }
@@ -74,6 +78,7 @@ struct RowReader<'r> {
     lines: &'r Lines,
     spec: &'r CustomImageSpec,
     tokenizer: Option<&'r Tokenizer>,
+    links: &'r Links,
 }
 
 impl RowReader<'_> {
@@ -149,16 +154,25 @@ impl RowReader<'_> {
         if !self.spec.client_side_data || url.starts_with("data:image/") {
             return Ok(image_part(&url));
         }
-        let bad = || Error::ImageUrl { url: url.clone() };
-        let path = url.strip_prefix("file://").map(percent_decoded).ok_or_else(bad)?;
-        let file = std::fs::read(path).map_err(|_| bad())?;
-        let png = Rgb::decode(&file).and_then(|image| image.to_png_url()).ok_or_else(bad)?;
+        let bytes = if is_link(&url) { self.links.fetch(&url) } else { read_file(&url) };
+        let png = bytes.and_then(|file| {
+            let png = Rgb::decode(&file).and_then(|image| image.to_png_url());
+            png.ok_or(ImageProblem::Undecodable)
+        });
+        let png = png.map_err(|problem| self.lines.bad_image(row, &url, problem))?;
         Ok(image_part(&png))
     }
 
     fn count(&self, text: &str) -> u64 {
         self.tokenizer.map_or(1, |tokenizer| tokenizer.count(text, true) as u64)
     }
+}
+
+/// The bytes of a `file://` URL.
+fn read_file(url: &str) -> Result<Arc<[u8]>, ImageProblem> {
+    let path = percent_decoded(url.strip_prefix("file://").unwrap_or(url));
+    let unreadable = |source: std::io::Error| ImageProblem::Unreadable { reason: source.to_string() };
+    std::fs::read(path).map(Arc::from).map_err(unreadable)
 }
 
 fn percent_decoded(text: &str) -> String {

@@ -2,16 +2,15 @@
 //! own address alone, wherever it redirects to.
 
 use std::io::Read;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use ureq::http::{HeaderMap, Response, Uri};
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body};
 
 use super::store::safe_name;
 use super::{Hub, HubError, Repo};
+use crate::http;
 
 /// How long to wait for a connection, and for an answer to begin.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -49,23 +48,7 @@ pub(super) struct Meta {
 impl<'h> Wire<'h> {
     /// With the machine's certificates and proxies.
     pub(super) fn new(hub: &'h Hub) -> Self {
-        let found = rustls_native_certs::load_native_certs();
-        let certificates: Vec<Certificate<'static>> =
-            found.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
-        let tls = TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .root_certs(RootCerts::new_with_certs(&certificates))
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .build();
-        let config = Agent::config_builder()
-            .tls_config(tls)
-            .user_agent(concat!("tacho/", env!("CARGO_PKG_VERSION")))
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .timeout_resolve(Some(PATIENCE))
-            .timeout_connect(Some(PATIENCE))
-            .timeout_recv_response(Some(PATIENCE))
-            .build();
+        let config = http::config(PATIENCE).max_redirects(0).build();
         Wire { hub, agent: config.into() }
     }
 

@@ -13,6 +13,10 @@ use super::audio::Sound;
 
 /// Reads a sound file; none when it is of no known kind, or broken.
 pub(super) fn decode(file: &[u8]) -> Option<Sound> {
+    // The library looks for a beginning anywhere in the file, and complains on its own when there is none.
+    if !matches!(file, [b'O', b'g', b'g', b'S', ..] | [b'I', b'D', b'3', ..] | [0xff, 0xe0..=0xff, ..]) {
+        return None;
+    }
     let source = MediaSourceStream::new(Box::new(Cursor::new(file.to_vec())), Default::default());
     let probe = symphonia::default::get_probe();
     let mut format = probe.probe(&Hint::new(), source, FormatOptions::default(), MetadataOptions::default()).ok()?;

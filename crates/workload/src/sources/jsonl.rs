@@ -6,7 +6,8 @@ use rayon::prelude::*;
 use tacho_core::json::{self, Dict, Value};
 
 use super::read_text;
-use crate::Error;
+use crate::error::{Error, ImageProblem};
+use crate::media::links::shown;
 
 /// The objects of a file and where they were found.
 #[derive(Debug, Clone)]
@@ -51,6 +52,16 @@ impl Lines {
     /// The complaint that a field of a row is not what it should be.
     pub(crate) fn wrong(&self, row: &Line, field: &str, expected: &'static str) -> Error {
         Error::LineField { path: self.path.clone(), line: row.number, field: field.to_owned(), expected }
+    }
+
+    /// The complaint that an image of a row cannot be had.
+    pub(crate) fn bad_image(&self, row: &Line, url: &str, source: ImageProblem) -> Error {
+        Error::ImageUrl { path: self.path.clone(), line: row.number, url: shown(url).into_owned(), source }
+    }
+
+    /// The complaint that a file that a row names cannot be used.
+    pub(crate) fn bad_file(&self, row: &Line, field: &'static str, source: Error) -> Error {
+        Error::LineFile { path: self.path.clone(), line: row.number, field, source: Box::new(source) }
     }
 
     /// The complaint that no row has a field.

@@ -1,0 +1,192 @@
+//! Images behind HTTP links: fetched with vLLM's patience, several at a time, each link once.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use ureq::{Agent, Error};
+
+use crate::error::ImageProblem;
+use crate::http;
+
+/// Links that are fetched at a time.
+const WIDTH: usize = 16;
+/// How often a link is tried that fails in a way that may pass.
+const TRIES: u32 = 3;
+/// How long the first try waits for an answer. Each further one waits longer by [`GROWTH`].
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The pause after the first failure.
+const PAUSE: Duration = Duration::from_secs(1);
+/// By how much patience and pauses grow.
+const GROWTH: u32 = 4;
+/// How much longer a body may take than its beginning.
+const BODY: u32 = 12;
+/// Redirects that are followed.
+const REDIRECTS: u32 = 30;
+/// The largest file.
+const LIMIT: u64 = 256 << 20;
+
+type Fetched = Result<Arc<[u8]>, ImageProblem>;
+
+/// What the links of a dataset lead to.
+pub(crate) struct Links {
+    agent: OnceLock<Agent>,
+    pause: Duration,
+    known: Mutex<HashMap<String, Arc<OnceLock<Fetched>>>>,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Links { agent: OnceLock::new(), pause: PAUSE, known: Mutex::default() }
+    }
+}
+
+/// Whether an image is at another machine.
+pub(crate) fn is_link(url: &str) -> bool {
+    url.starts_with("http://") || url.starts_with("https://")
+}
+
+/// A URL for messages: credentials, and what stands behind the question mark of a signed link, are secrets.
+pub(crate) fn shown(url: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = url.split_once("://").filter(|_| is_link(url)) else {
+        return Cow::Borrowed(url);
+    };
+    let rest = rest.split('?').next().unwrap_or_default();
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = host.rsplit('@').next().unwrap_or_default();
+    Cow::Owned(format!("{scheme}://{host}{path}"))
+}
+
+impl Links {
+    /// Runs work that waits for links on more threads than there are cores.
+    pub(crate) fn at_once<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match rayon::ThreadPoolBuilder::new().num_threads(WIDTH).build() {
+            Ok(pool) => pool.install(work),
+            // A machine that has no threads left is slower, not wrong.
+            Err(_) => work(),
+        }
+    }
+
+    /// The file behind a link.
+    pub(crate) fn fetch(&self, url: &str) -> Fetched {
+        let place = {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(known.entry(url.to_owned()).or_default())
+        };
+        place.get_or_init(|| self.fetch_patiently(url)).clone()
+    }
+
+    fn fetch_patiently(&self, url: &str) -> Fetched {
+        let (mut patience, mut pause) = (PATIENCE, self.pause);
+        for _ in 1..TRIES {
+            match self.fetch_once(url, patience) {
+                Err(problem) if may_pass(&problem) => std::thread::sleep(pause),
+                outcome => return outcome,
+            }
+            patience *= GROWTH;
+            pause *= GROWTH;
+        }
+        self.fetch_once(url, patience)
+    }
+
+    fn fetch_once(&self, url: &str, patience: Duration) -> Fetched {
+        let agent = self.agent.get_or_init(|| http::config(PATIENCE).max_redirects(REDIRECTS).build().into());
+        let config = agent.get(url).config();
+        let config = config.timeout_resolve(Some(patience)).timeout_connect(Some(patience));
+        let config = config.timeout_recv_response(Some(patience)).timeout_recv_body(Some(patience * BODY));
+        let mut response = config.build().call().map_err(|error| problem(&error))?;
+        if !response.status().is_success() {
+            return Err(ImageProblem::Status { status: response.status().as_u16() });
+        }
+        if response.body().content_length().is_some_and(|length| length > LIMIT) {
+            return Err(ImageProblem::TooLarge { limit: LIMIT });
+        }
+        let body = response.body_mut().with_config().limit(LIMIT).read_to_vec();
+        body.map(Arc::from).map_err(|error| problem(&error))
+    }
+}
+
+fn problem(error: &Error) -> ImageProblem {
+    match error {
+        Error::BodyExceedsLimit(limit) => ImageProblem::TooLarge { limit: *limit },
+        error => ImageProblem::Unreachable { reason: error.to_string() },
+    }
+}
+
+/// Servers that fail or do not answer may do better later.
+fn may_pass(problem: &ImageProblem) -> bool {
+    match problem {
+        ImageProblem::Status { status } => *status >= 500,
+        problem => matches!(problem, ImageProblem::Unreachable { .. }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn quick() -> Links {
+        Links { pause: Duration::from_millis(1), ..Links::default() }
+    }
+
+    /// A server that gives its answers in order, the last one from then on, and counts.
+    fn serve(answers: &'static [&'static str]) -> (String, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let count = Arc::new(AtomicUsize::new(0));
+        let asked = Arc::clone(&count);
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let head = BufReader::new(stream.try_clone().unwrap()).lines();
+                head.map_while(Result::ok).take_while(|line| !line.is_empty()).for_each(drop);
+                let at = asked.fetch_add(1, Ordering::Relaxed).min(answers.len() - 1);
+                stream.write_all(answers[at].as_bytes()).unwrap();
+            }
+        });
+        (url, count)
+    }
+
+    const FILE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+    const BUSY: &str = "HTTP/1.1 503 Busy\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    const GONE: &str = "HTTP/1.1 404 Gone\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    const MOVED: &str = "HTTP/1.1 302 Moved\r\nlocation: /there\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    const ENDLESS: &str = "HTTP/1.1 200 OK\r\ncontent-length: 999999999999\r\nconnection: close\r\n\r\nok";
+
+    #[test]
+    fn each_link_is_fetched_once_past_failures_and_redirects() {
+        let (url, count) = serve(&[BUSY, MOVED, FILE]);
+        let links = quick();
+        let fetched: Vec<Fetched> = links.at_once(|| {
+            use rayon::prelude::*;
+            (0..8).into_par_iter().map(|_| links.fetch(&url)).collect()
+        });
+        assert!(fetched.iter().all(|file| file.as_deref() == Ok(b"ok")), "{fetched:?}");
+        assert_eq!(count.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn what_cannot_pass_is_not_tried_again() {
+        let (url, count) = serve(&[GONE]);
+        assert_eq!(quick().fetch(&url), Err(ImageProblem::Status { status: 404 }));
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+        let (url, count) = serve(&[BUSY]);
+        assert_eq!(quick().fetch(&url), Err(ImageProblem::Status { status: 503 }));
+        assert_eq!(count.load(Ordering::Relaxed), 3);
+        let (url, _) = serve(&[ENDLESS]);
+        assert_eq!(quick().fetch(&url), Err(ImageProblem::TooLarge { limit: LIMIT }));
+        let (url, _) = serve(&[MOVED]);
+        assert!(matches!(quick().fetch(&url), Err(ImageProblem::Unreachable { .. })));
+    }
+
+    #[test]
+    fn messages_keep_no_secrets() {
+        assert_eq!(shown("https://me:pw@h/a@b.png?sig=1"), "https://h/a@b.png");
+        assert_eq!(shown("http://h"), "http://h");
+        assert_eq!(shown("file:///a?b.png"), "file:///a?b.png");
+    }
+}
