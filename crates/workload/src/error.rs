@@ -246,6 +246,12 @@ pub enum Error {
         /// The id.
         id: String,
     },
+    /// A file with nothing in it.
+    #[error("{} is empty: there is no row to make a request of", path.display())]
+    EmptyFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// A text file that holds other bytes.
     #[error("{}, line {line}: not UTF-8 text", path.display())]
     NotUtf8 {

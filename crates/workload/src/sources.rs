@@ -39,3 +39,24 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
     })?;
     if text.contains('\r') { Ok(text.replace("\r\n", "\n").replace('\r', "\n")) } else { Ok(text) }
 }
+
+/// The same of a file that must have rows.
+pub(crate) fn read_rows(path: &Path) -> Result<String, Error> {
+    let text = read_text(path)?;
+    if text.trim().is_empty() { Err(Error::EmptyFile { path: path.to_path_buf() }) } else { Ok(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_rows_is_named() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), " \n\n").unwrap();
+        let said = read_rows(file.path()).unwrap_err().to_string();
+        assert_eq!(said, format!("{} is empty: there is no row to make a request of", file.path().display()));
+        std::fs::write(file.path(), "{}\n").unwrap();
+        assert_eq!(read_rows(file.path()).unwrap(), "{}\n");
+    }
+}

@@ -31,7 +31,7 @@ pub(crate) fn sample(
     let trace = TimedTraceSpec { path: spec.file(), ..spec.trace.clone() };
     globals.seed(0);
     let mut rows = Vec::new();
-    for row in trace.rows(&crate::sources::read_text(&trace.path)?) {
+    for row in trace.rows(&crate::sources::read_rows(&trace.path)?) {
         let row = row?;
         rows.push((trace.seconds(&row)?, row));
     }

@@ -52,7 +52,7 @@ pub(crate) fn sample(
     counters: &Counters,
 ) -> Result<Sampled, Error> {
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "sharegpt" })?;
-    let text = crate::sources::read_text(&spec.path)?;
+    let text = crate::sources::read_rows(&spec.path)?;
     let mut entries = conversations(&text, &spec.path)?;
     spec.selection.arrange(&mut entries, globals);
     let wanted = spec.selection.wanted();

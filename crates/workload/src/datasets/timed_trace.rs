@@ -14,7 +14,7 @@ use crate::lengths::python_float;
 use crate::selection::Selection;
 use crate::sources::cell::Cell;
 use crate::sources::jsonl::{Line, parse_object};
-use crate::sources::read_text;
+use crate::sources::read_rows;
 use crate::spec::Sampled;
 
 /// Settings of the dataset.
@@ -50,7 +50,7 @@ pub(crate) fn sample(
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "timed_trace" })?;
     globals.seed(0);
     let mut blocks = Blocks::new(tokenizer, spec.hash_seed)?;
-    let text = read_text(&spec.path)?;
+    let text = read_rows(&spec.path)?;
     let mut requests = Vec::new();
     for (index, row) in spec.rows(&text).take(spec.selection.wanted()).enumerate() {
         let request = spec.request(&row?, &mut blocks, false)?;

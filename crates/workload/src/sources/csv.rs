@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::layout::unpacked;
-use super::read_text;
+use super::read_rows;
 use crate::Error;
 
 /// A header and records of as many fields.
@@ -18,7 +18,7 @@ impl Records {
     /// Reads a file.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let tabs = unpacked(&path.to_string_lossy()).ends_with(".tsv");
-        Ok(Records::parse(&read_text(path)?, if tabs { b'\t' } else { b',' }))
+        Ok(Records::parse(&read_rows(path)?, if tabs { b'\t' } else { b',' }))
     }
 
     /// Reads a text; blank lines are skipped.

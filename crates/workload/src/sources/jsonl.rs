@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use tacho_core::json::{self, Dict, Value};
 
-use super::read_text;
+use super::read_rows;
 use crate::error::{Error, ImageProblem};
 use crate::media::links::shown;
 
@@ -27,7 +27,7 @@ pub(crate) struct Line {
 impl Lines {
     /// Reads all lines that are not blank; each must be an object.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
-        let text = read_text(path)?;
+        let text = read_rows(path)?;
         let lines: Vec<(usize, &str)> = text.split('\n').enumerate().collect();
         let full = lines.par_iter().filter(|(_, line)| !line.trim().is_empty());
         let rows = full.map(|&(index, line)| parse_object(path, index + 1, line)).collect::<Result<Vec<Line>, _>>()?;
