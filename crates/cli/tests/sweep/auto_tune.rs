@@ -58,12 +58,10 @@ fn the_largest_rate_within_the_limit_is_found_for_each_pair() {
     assert_eq!(code, Some(0), "{told}");
     let folder = folder(&place);
     let result = fs::read_to_string(place.path(&format!("{folder}/result.txt"))).unwrap();
-    let expected = format!(
-        "hash:\n\
+    let expected = "hash:\n\
          max_num_seqs: 8, max_num_batched_tokens: 512, request_rate: 30, e2el: 30.00, throughput: 20.00, goodput: 20.50\n\
          max_num_seqs: 16, max_num_batched_tokens: 512, request_rate: 30, e2el: 30.00, throughput: 30.00, goodput: 30.50\n\
-         best_max_num_seqs: 16, best_num_batched_tokens: 512, best_throughput: 30.00, profile saved in: ./{folder}/profile\n"
-    );
+         best_max_num_seqs: 16, best_num_batched_tokens: 512, best_throughput: 30.00, profile saved in: none\n";
     assert_eq!(result, expected);
     let best = "best: max_num_seqs: 16, max_num_batched_tokens: 512: 30.00 requests/s (30.00–30.00) at request_rate 30 \
                 meets p99 E2EL ≤ 30 ms";
@@ -135,7 +133,7 @@ fn a_server_that_fails_is_left_out_and_the_memory_share_is_found() {
     let serve = format!("./somevllm serve --port {}", place.port);
     let mut words = args(&place, "30");
     words[2] = serve;
-    let (code, _, told) = run(&place, &words, &["--skip-profile", "--num-runs", "1"]);
+    let (code, _, told) = run(&place, &words, &["--num-runs", "1"]);
     assert_eq!(code, Some(0), "{told}");
     let folder = folder(&place);
     let read = |name: &str| fs::read_to_string(place.path(&format!("{folder}/{name}"))).unwrap();
@@ -145,6 +143,7 @@ fn a_server_that_fails_is_left_out_and_the_memory_share_is_found() {
     let result = read("result.txt");
     let failed = "max_num_batched_tokens: 512 failed: RuntimeError: Server process crashed with return code 4";
     assert!(result.contains(failed) && result.contains("best_max_num_seqs: 16"), "{result}");
+    assert!(result.ends_with(&format!("profile saved in: ./{folder}/profile\n")), "{result}");
 }
 
 #[test]

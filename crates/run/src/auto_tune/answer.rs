@@ -1,5 +1,7 @@
 //! What a tuning found: the lines of `result.txt`, the same for programs, and how sure it is.
 
+use std::path::PathBuf;
+
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::search::{Criterion, UNLIMITED, boundary, half_width};
 use tacho_metrics::statistics::mean;
@@ -57,6 +59,8 @@ pub(super) struct Answers {
     lines: Vec<String>,
     entries: Vec<Value>,
     pub(super) accepted: Vec<Accepted>,
+    /// Where the profile of the best settings is, once one was written.
+    pub(super) profile: Option<PathBuf>,
 }
 
 impl Answers {
@@ -103,11 +107,10 @@ impl Answers {
                 let Candidate { num_seqs, num_batched_tokens, .. } = &best.candidate;
                 (*num_seqs, *num_batched_tokens, format!("{:.2}", best.throughput.0))
             });
-            let place = plan.folder.join("profile");
+            let place = self.profile.as_ref().map_or("none".to_owned(), |place| place.display().to_string());
             out += &format!(
                 "best_max_num_seqs: {seqs}, best_num_batched_tokens: {tokens}, best_throughput: {throughput}, \
-                 profile saved in: {}\n",
-                place.display()
+                 profile saved in: {place}\n"
             );
         }
         out

@@ -96,6 +96,11 @@ impl Candidate {
 }
 
 impl TunePlan {
+    /// Where the server writes the profile of the best settings.
+    pub(super) fn profile_folder(&self) -> PathBuf {
+        self.folder.join("profile")
+    }
+
     /// All settings to try; `max_num_seqs` varies slowest of the two.
     pub fn candidates(&self) -> Vec<Candidate> {
         let pairs = self.num_seqs.iter().flat_map(|a| self.num_batched_tokens.iter().map(move |b| (*a, *b)));

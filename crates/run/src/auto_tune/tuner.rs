@@ -1,6 +1,6 @@
 //! A tuning under way: the memory share, each candidate in turn, the profiled run of the best.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -105,7 +105,7 @@ impl Tuner<'_> {
         self.sink.event(RunEvent::Finished);
         report.best = answers.best().cloned();
         if let Some(best) = &report.best {
-            self.profile(best, share.as_deref());
+            answers.profile = self.profile(best, share.as_deref());
         }
         self.store(&answers, share.as_deref(), true)?;
         self.conclude(&answers);
@@ -168,16 +168,20 @@ impl Tuner<'_> {
         Err(Error::NoMemoryShare { log: last })
     }
 
-    /// The profiled run of the best settings; that it fails costs no result.
-    fn profile(&self, best: &Accepted, share: Option<&str>) {
+    /// The profiled run of the best settings, and where its profile lies; that it fails costs no result.
+    fn profile(&self, best: &Accepted, share: Option<&str>) -> Option<PathBuf> {
         let output = self.plan.folder.join("bm_log_BEST_PROFILE.json");
-        if self.plan.profiling == Profiling::Skipped || self.archive.result(&output).is_some() {
-            return;
+        if self.plan.profiling == Profiling::Skipped {
+            return None;
         }
-        self.say(format!("profiling {}", best.candidate.title()));
-        if let Err(failure) = self.try_profile(best, share, &output) {
-            self.warn(format!("the profiled run failed: {failure}"));
+        if self.archive.result(&output).is_none() {
+            self.say(format!("profiling {}", best.candidate.title()));
+            if let Err(failure) = self.try_profile(best, share, &output) {
+                self.warn(format!("the profiled run failed: {failure}"));
+                return None;
+            }
         }
+        (self.plan.profiling == Profiling::Torch).then(|| self.plan.profile_folder())
     }
 
     fn try_profile(&self, best: &Accepted, share: Option<&str>, output: &Path) -> Result<(), Failure> {
@@ -186,7 +190,7 @@ impl Tuner<'_> {
         if self.plan.profiling == Profiling::Torch {
             let mut config = Dict::new();
             config.set("profiler", "torch");
-            config.set("torch_profiler_dir", self.plan.folder.join("profile").display().to_string());
+            config.set("torch_profiler_dir", self.plan.profile_folder().display().to_string());
             let set = ParamSet::default().with("profiler_config", config);
             server = apply("--serve-cmd", &server, &set).map_err(wrong)?;
         }
