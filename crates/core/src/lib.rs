@@ -6,9 +6,11 @@ pub mod json;
 pub mod observation;
 pub mod outcome;
 pub mod request;
+pub mod secret;
 
 pub use clock::{Clock, ManualClock, Stamp, SystemClock};
 pub use event::{Counters, EventSink, RunEvent};
 pub use observation::{MarkSource, Observation, Usage};
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use request::{Content, Request};
+pub use secret::Secret;

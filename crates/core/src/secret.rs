@@ -1,0 +1,69 @@
+//! Secrets: a value that cannot be printed, which names stand for one, and texts with theirs taken out.
+//!
+//! Names decide, not values: whoever prints a header, a URL or a body takes out what is named like a secret.
+
+mod name;
+mod redact;
+
+pub use name::is_secret_name;
+pub use redact::{redact_header, redact_header_text, redact_json, redact_json_text, redact_text, redact_url};
+
+/// What stands where a secret was.
+pub const REDACTED: &str = "***";
+
+/// A key, password or token on its way from the flag to the socket. Neither `Debug` nor `Display` shows it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides `value`.
+    pub fn new(value: impl Into<String>) -> Self {
+        Secret(value.into())
+    }
+
+    /// The value, for the one place that sends it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether there is nothing to hide.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(REDACTED)
+    }
+}
+
+impl std::fmt::Display for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(REDACTED)
+    }
+}
+
+impl From<String> for Secret {
+    fn from(value: String) -> Self {
+        Secret(value)
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(value: &str) -> Self {
+        Secret(value.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_cannot_be_printed() {
+        let secret = Secret::new("hunter2");
+        assert_eq!(format!("{secret} {secret:?} {:?}", Some(&secret)), "*** *** Some(***)");
+        assert_eq!(secret.expose(), "hunter2");
+    }
+}

@@ -1,0 +1,160 @@
+//! Which names stand for secrets, however they are written: `X-Api-Key`, `api_key`, `apiKey`, `OPENAI_API_KEY`.
+
+/// Words that make a name secret wherever they stand.
+const ALWAYS: &[&str] = &[
+    "apikey",
+    "auth",
+    "authentication",
+    "authorization",
+    "bearer",
+    "cookie",
+    "cookies",
+    "credential",
+    "credentials",
+    "jwt",
+    "passphrase",
+    "passwd",
+    "password",
+    "pwd",
+    "secret",
+    "secrets",
+    "sig",
+    "signature",
+];
+
+/// Ends of names that are written in one word.
+const ENDINGS: &[&str] = &[
+    "accesskey",
+    "accesstoken",
+    "apikey",
+    "authtoken",
+    "passwd",
+    "password",
+    "privatekey",
+    "secretkey",
+    "sessiontoken",
+];
+
+/// Words before `token` that make it one of a vocabulary.
+const VOCABULARY: &[&str] =
+    &["bos", "cls", "eos", "mask", "pad", "per", "sep", "special", "start", "stop", "unk", "image", "decoder"];
+
+/// Words before `key` that make it a name of something.
+const LABELS: &[&str] =
+    &["cache", "foreign", "group", "idempotency", "partition", "primary", "routing", "session", "sort"];
+
+/// Whether a header, query parameter, body field or variable of this name holds a secret. A doubtful one does.
+pub fn is_secret_name(name: &str) -> bool {
+    let words = words(name);
+    let squeezed = words.concat();
+    let before_last = words.len().checked_sub(2).map(|at| words[at].as_str());
+    let last_is_secret = match words.last().map(String::as_str) {
+        Some("token") => !before_last.is_some_and(|word| VOCABULARY.contains(&word)),
+        Some("key") => !before_last.is_some_and(|word| LABELS.contains(&word)),
+        _ => false,
+    };
+    last_is_secret
+        || words.iter().any(|word| ALWAYS.contains(&word.as_str()))
+        || ENDINGS.iter().any(|ending| squeezed.ends_with(ending))
+}
+
+/// The words of a name in lower case: cut at what is no letter or digit, and where camel case has its humps.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let letters: Vec<char> = name.chars().collect();
+    for (at, &letter) in letters.iter().enumerate() {
+        let before = at.checked_sub(1).map(|at| letters[at]);
+        let hump = letter.is_uppercase()
+            && (before.is_some_and(|c| c.is_lowercase() || c.is_ascii_digit())
+                || (before.is_some_and(char::is_uppercase) && letters.get(at + 1).is_some_and(|c| c.is_lowercase())));
+        if hump || !letter.is_alphanumeric() {
+            words.push(String::new());
+        }
+        if letter.is_alphanumeric() {
+            words.last_mut().expect("there is always one").extend(letter.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_known_in_every_spelling() {
+        for name in [
+            "Authorization",
+            "authorization",
+            "Proxy-Authorization",
+            "X-Api-Key",
+            "x_api_key",
+            "apiKey",
+            "APIKey",
+            "apikey",
+            "xapikey",
+            "OPENAI_API_KEY",
+            "api-key",
+            "Ocp-Apim-Subscription-Key",
+            "key",
+            "access_key",
+            "secretAccessKey",
+            "token",
+            "HF_TOKEN",
+            "access_token",
+            "accesstoken",
+            "X-Auth-Token",
+            "authToken",
+            "X-Amz-Security-Token",
+            "X-Amz-Signature",
+            "sig",
+            "password",
+            "db_password",
+            "dbpassword",
+            "PGPASSWD",
+            "pwd",
+            "client_secret",
+            "clientSecret",
+            "Cookie",
+            "Set-Cookie",
+            "credentials",
+            "X-Goog-Api-Key",
+            "auth",
+            "cf-access-jwt",
+            "my.token",
+            "TACHO_RENDEZVOUS_TOKEN",
+        ] {
+            assert!(is_secret_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn ordinary_names_are_left_alone() {
+        for name in [
+            "",
+            "max_tokens",
+            "max_completion_tokens",
+            "stop_token_ids",
+            "prompt_tokens",
+            "eos_token",
+            "padToken",
+            "prompt_cache_key",
+            "idempotency-key",
+            "tokenizer",
+            "token_ids",
+            "return_token_ids",
+            "keys",
+            "keyboard",
+            "author",
+            "x-request-id",
+            "model",
+            "return_tokens_as_token_ids",
+            "design",
+            "monkey",
+            "Content-Type",
+        ] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Texts for people and files, with the secrets in them taken out. What cannot be read is taken out whole.
+
+use std::borrow::Cow;
+
+use super::{REDACTED, Secret, is_secret_name};
+use crate::json::{self, Dict, Value};
+
+/// The value of header `name` as it may be shown.
+pub fn redact_header<'v>(name: &str, value: &'v str) -> Cow<'v, str> {
+    if is_secret_name(name) || is_credentials(value) { Cow::Borrowed(REDACTED) } else { Cow::Borrowed(value) }
+}
+
+/// A header as it was typed, `Name=value` or `Name: value`; one that is neither may be a bare key and is not shown.
+pub fn redact_header_text(text: &str) -> String {
+    let Some(at) = text.find(['=', ':']).or_else(|| text.find(char::is_whitespace)) else { return REDACTED.to_owned() };
+    let separator = text[at..].chars().next().map_or(1, char::len_utf8);
+    let (name, value) = (&text[..at], &text[at + separator..]);
+    match redact_header(name.trim(), value.trim()) {
+        shown if shown == REDACTED => format!("{}{REDACTED}", &text[..at + separator]),
+        _ => text.to_owned(),
+    }
+}
+
+/// A value that is a way of saying who one is, whatever its header is called.
+fn is_credentials(value: &str) -> bool {
+    let scheme = value.trim_start().split_once(' ').map(|(scheme, _)| scheme.to_ascii_lowercase());
+    matches!(scheme.as_deref(), Some("bearer" | "basic" | "digest" | "negotiate"))
+}
+
+/// A URL, whole or only its path and query, without user, password and the values of secret parameters. Need not be
+/// a good one: errors show what was typed.
+pub fn redact_url(text: &str) -> String {
+    let (scheme, rest) = match text.find("://") {
+        Some(at) => text.split_at(at + 3),
+        None => text.split_at(0),
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    // A slash inside a password that was not encoded ends the authority too early: what follows is no port then.
+    let typed_badly =
+        rest[..end].rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_err() && !port.ends_with(']'));
+    let searched = if rest[..end].contains('@') || !typed_badly { end } else { rest.find('?').unwrap_or(rest.len()) };
+    match rest[..searched].rfind('@') {
+        Some(at) => format!("{scheme}{REDACTED}@{}", redact_query(&rest[at + 1..])),
+        None => format!("{scheme}{}", redact_query(rest)),
+    }
+}
+
+/// Takes the values of secret parameters out of what follows `?` or `#`.
+fn redact_query(text: &str) -> String {
+    let Some(start) = text.find(['?', '#']) else { return text.to_owned() };
+    let mut out = text[..start].to_owned();
+    for part in text[start..].split_inclusive(['&', ';', '?', '#']) {
+        let (pair, end) = match part.char_indices().next_back() {
+            Some((at, '&' | ';' | '?' | '#')) => part.split_at(at),
+            _ => (part, ""),
+        };
+        match pair.split_once('=') {
+            Some((name, _)) if is_secret_name(&decode(name)) => out.push_str(&format!("{name}={REDACTED}{end}")),
+            _ => out.push_str(part),
+        }
+    }
+    out
+}
+
+/// Percent-decodes what may be the name of a parameter.
+fn decode(name: &str) -> String {
+    let mut out = Vec::new();
+    let mut rest = name.as_bytes();
+    while let [byte, tail @ ..] = rest {
+        let code = (*byte == b'%').then(|| tail.get(..2)).flatten().and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(decoded) => {
+                out.push(decoded);
+                rest = &tail[2..];
+            }
+            None => {
+                out.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// A body without the values of its secret fields, at any depth, and without those in the URLs that it holds.
+pub fn redact_json(value: &Value) -> Value {
+    match value {
+        Value::Dict(dict) => {
+            dict.iter().map(|(name, value)| (name.to_owned(), redact_field(name, value))).collect::<Dict>().into()
+        }
+        Value::List(items) => Value::List(items.iter().map(redact_json).collect()),
+        Value::Str(text) if text.contains("://") => Value::Str(redact_url(text)),
+        other => other.clone(),
+    }
+}
+
+fn redact_field(name: &str, value: &Value) -> Value {
+    match value {
+        Value::Null | Value::Bool(_) => value.clone(),
+        _ if is_secret_name(name) => Value::from(REDACTED),
+        _ => redact_json(value),
+    }
+}
+
+/// The same for a body as text. One that cannot be read is not shown if a word of it is named like a secret.
+pub fn redact_json_text(text: &str) -> String {
+    match json::parse(text) {
+        Ok(value) => {
+            let redacted = redact_json(&value);
+            if redacted == value { text.to_owned() } else { json::dumps(&redacted) }
+        }
+        Err(_) => {
+            let mut words = text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-')));
+            if words.any(is_secret_name) { REDACTED.to_owned() } else { text.to_owned() }
+        }
+    }
+}
+
+/// A text from elsewhere (an error of a server, of a library) without these secrets.
+pub fn redact_text(text: &str, secrets: &[Secret]) -> String {
+    secrets.iter().filter(|secret| !secret.is_empty()).fold(text.to_owned(), |text, secret| {
+        if text.contains(secret.expose()) { text.replace(secret.expose(), REDACTED) } else { text }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_keep_their_names() {
+        assert_eq!(redact_header("Authorization", "Bearer abc"), "***");
+        assert_eq!(redact_header("X-Who", "bearer abc"), "***");
+        assert_eq!(redact_header("X-Team", "basic"), "basic");
+        for (typed, shown) in [
+            ("Authorization=Bearer abc", "Authorization=***"),
+            ("authorization: Bearer abc", "authorization:***"),
+            ("X-Api-Key abc", "X-Api-Key ***"),
+            ("X-Team=red", "X-Team=red"),
+            ("sk-abc", "***"),
+            ("", "***"),
+        ] {
+            assert_eq!(redact_header_text(typed), shown, "{typed}");
+        }
+    }
+
+    #[test]
+    fn urls_lose_users_and_secret_parameters() {
+        for (typed, shown) in [
+            ("http://user:PW@h:1/v1?x=1", "http://***@h:1/v1?x=1"),
+            ("https://TOKEN@h/v1", "https://***@h/v1"),
+            ("http://user:p/w@h/v1", "http://***@h/v1"),
+            ("user:PW@h:8000/v1", "***@h:8000/v1"),
+            ("http://h:80/a@b", "http://h:80/a@b"),
+            ("http://[::1]:80/a@b?c=d", "http://[::1]:80/a@b?c=d"),
+            ("http://[::1]/a@b", "http://[::1]/a@b"),
+            ("/v1/completions?api-version=1&api-key=K&y", "/v1/completions?api-version=1&api-key=***&y"),
+            ("/v1?a%70i_key=K#access_token=T", "/v1?a%70i_key=***#access_token=***"),
+            ("http://h?sig=a;token=b?key=c", "http://h?sig=***;token=***?key=***"),
+            ("", ""),
+            ("nonsense", "nonsense"),
+        ] {
+            assert_eq!(redact_url(typed), shown, "{typed}");
+        }
+    }
+
+    #[test]
+    fn bodies_lose_secret_fields_at_any_depth() {
+        let text =
+            r#"{"api_key": "K", "max_tokens": 5, "a": [{"Password": 7, "url": "http://u:p@h/"}], "token": null}"#;
+        let shown =
+            r#"{"api_key": "***", "max_tokens": 5, "a": [{"Password": "***", "url": "http://***@h/"}], "token": null}"#;
+        assert_eq!(redact_json_text(text), shown);
+        assert_eq!(redact_json_text(r#"{"x":1}"#), r#"{"x":1}"#);
+        assert_eq!(redact_json_text(r#"{"api_key": "K","#), "***");
+        assert_eq!(redact_json_text(r#"{"temperature": }"#), r#"{"temperature": }"#);
+    }
+
+    #[test]
+    fn known_secrets_are_taken_out_of_any_text() {
+        let secrets = [Secret::new("K1"), Secret::default()];
+        assert_eq!(redact_text("bad key K1, not K2", &secrets), "bad key ***, not K2");
+    }
+}
