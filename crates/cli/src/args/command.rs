@@ -1,206 +1,75 @@
-//! The subcommands, in one table, and the way from the words of a command line to one of them.
+//! What a subcommand is, and the way from the words of a command line to one of them. The list of them is in
+//! `commands`.
 
 use std::ffi::OsString;
+use std::fmt;
 
-use super::auto_tune::AutoTuneArgs;
-use super::compare::CompareArgs;
-use super::convert::ConvertArgs;
 use super::error::{ArgError, ConfigError, UsageError};
 use super::flag::Table;
-use super::gate::GateArgs;
 use super::grammar::{Parsed, Values};
-use super::offline::latency::{self, LatencyArgs};
-use super::offline::mm_processor::{self, MmProcessorArgs};
-use super::offline::startup::{self, StartupArgs};
-use super::offline::throughput::{self, ThroughputArgs};
-use super::report::ReportCommandArgs;
-use super::selfcheck::SelfcheckArgs;
-use super::serve::ServeArgs;
-use super::sim::SimArgs;
-use super::suite::SuiteArgs;
-use super::sweep::plot::PlotArgs;
-use super::sweep::plot_pareto::ParetoArgs;
-use super::sweep::{StartupSweepArgs, SweepArgs};
-use super::{auto_tune, compare, config, convert, gate, help, report, selfcheck, serve, sim, suite, sweep};
+use super::{config, help};
+use crate::exit::Exit;
+
+/// A subcommand: the words that call it, its flags, and what it does.
+pub(crate) struct Command {
+    /// Each way to call it; the first is shown.
+    pub(crate) spellings: &'static [&'static str],
+    /// Its flags.
+    pub(crate) table: &'static Table,
+    /// Reads and checks the flags' values; [`task`] makes the rest of it.
+    pub(crate) prepare: fn(Values) -> Result<Task, ArgError>,
+}
+
+/// A command whose arguments are read and in order: all that is left is to run it.
+pub(crate) type Task = Box<dyn FnOnce() -> anyhow::Result<Exit>>;
+
+/// Binds a command's function to its arguments.
+pub(crate) fn task<A: 'static>(
+    args: Result<A, impl Into<ArgError>>,
+    run: fn(&A) -> anyhow::Result<Exit>,
+) -> Result<Task, ArgError> {
+    let args = args.map_err(Into::into)?;
+    Ok(Box::new(move || run(&args)))
+}
 
 /// What a command line asks for.
-#[derive(Debug)]
 pub(crate) enum Invocation {
     /// To print this text and be done.
     Print(String),
-    /// `tacho serve`.
-    Serve(Box<ServeArgs>),
-    /// `tacho throughput`.
-    Throughput(Box<ThroughputArgs>),
-    /// `tacho latency`.
-    Latency(Box<LatencyArgs>),
-    /// `tacho startup`.
-    Startup(Box<StartupArgs>),
-    /// `tacho mm-processor`.
-    MmProcessor(Box<MmProcessorArgs>),
-    /// `tacho selfcheck`.
-    Selfcheck(Box<SelfcheckArgs>),
-    /// `tacho sim`.
-    Sim(Box<SimArgs>),
-    /// `tacho auto-tune`.
-    AutoTune(Box<AutoTuneArgs>),
-    /// `tacho suite`.
-    Suite(Box<SuiteArgs>),
-    /// `tacho compare`.
-    Compare(Box<CompareArgs>),
-    /// `tacho gate`.
-    Gate(Box<GateArgs>),
-    /// `tacho report`.
-    Report(Box<ReportCommandArgs>),
-    /// `tacho sweep plot`.
-    SweepPlot(Box<PlotArgs>),
-    /// `tacho sweep plot_pareto`.
-    SweepPareto(Box<ParetoArgs>),
-    /// `tacho sweep serve` and its relatives.
-    Sweep(Box<SweepArgs>),
-    /// `tacho sweep startup`.
-    SweepStartup(Box<StartupSweepArgs>),
-    /// `tacho convert txt-slices`.
-    Convert(Box<ConvertArgs>),
+    /// To run this.
+    Run(Task),
 }
 
-/// A subcommand: the words that call it, and what they lead to.
-struct Command {
-    /// Each way to call it; the first is shown.
-    spellings: &'static [&'static [&'static str]],
-    table: &'static Table,
-    build: fn(Values) -> Result<Invocation, ArgError>,
+impl fmt::Debug for Invocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Invocation::Print(text) => f.debug_tuple("Print").field(text).finish(),
+            Invocation::Run(_) => f.write_str("Run"),
+        }
+    }
 }
 
-/// All of them, in the order of the help.
-static COMMANDS: &[Command] = &[
-    Command { spellings: &[&["serve"], &["bench", "serve"]], table: &serve::TABLE, build: build_serve },
-    Command {
-        spellings: &[&["throughput"], &["bench", "throughput"]],
-        table: &throughput::TABLE,
-        build: build_throughput,
-    },
-    Command { spellings: &[&["latency"], &["bench", "latency"]], table: &latency::TABLE, build: build_latency },
-    Command { spellings: &[&["startup"], &["bench", "startup"]], table: &startup::TABLE, build: build_startup },
-    Command {
-        spellings: &[&["mm-processor"], &["bench", "mm-processor"]],
-        table: &mm_processor::TABLE,
-        build: build_mm_processor,
-    },
-    Command { spellings: &[&["selfcheck"]], table: &selfcheck::TABLE, build: build_selfcheck },
-    Command {
-        spellings: &[&["sweep", "serve"], &["bench", "sweep", "serve"]],
-        table: &sweep::SERVE,
-        build: |values| Ok(Invocation::Sweep(Box::new(SweepArgs::serve(&values)?))),
-    },
-    Command {
-        spellings: &[&["sweep", "serve_workload"], &["bench", "sweep", "serve_workload"]],
-        table: &sweep::SERVE_WORKLOAD,
-        build: |values| Ok(Invocation::Sweep(Box::new(SweepArgs::serve_workload(&values)?))),
-    },
-    Command {
-        spellings: &[&["sweep", "serve_sla"], &["bench", "sweep", "serve_sla"]],
-        table: &sweep::SERVE_SLA,
-        build: |values| Ok(Invocation::Sweep(Box::new(SweepArgs::serve_sla(&values)?))),
-    },
-    Command {
-        spellings: &[&["sweep", "startup"], &["bench", "sweep", "startup"]],
-        table: &sweep::STARTUP,
-        build: |values| Ok(Invocation::SweepStartup(Box::new(StartupSweepArgs::new(&values)?))),
-    },
-    Command { spellings: &[&["auto-tune"]], table: &auto_tune::TABLE, build: build_auto_tune },
-    Command { spellings: &[&["suite"]], table: &suite::TABLE, build: build_suite },
-    Command { spellings: &[&["sim"]], table: &sim::TABLE, build: build_sim },
-    Command { spellings: &[&["compare"]], table: &compare::TABLE, build: build_compare },
-    Command { spellings: &[&["gate"]], table: &gate::TABLE, build: build_gate },
-    Command { spellings: &[&["report"]], table: &report::TABLE, build: build_report },
-    Command {
-        spellings: &[&["sweep", "plot"], &["bench", "sweep", "plot"]],
-        table: &sweep::plot::TABLE,
-        build: build_sweep_plot,
-    },
-    Command {
-        spellings: &[&["sweep", "plot_pareto"], &["bench", "sweep", "plot_pareto"]],
-        table: &sweep::plot_pareto::TABLE,
-        build: build_sweep_pareto,
-    },
-    Command { spellings: &[&["convert", "txt-slices"]], table: &convert::TABLE, build: build_convert },
-];
-
-fn build_serve(values: Values) -> Result<Invocation, ArgError> {
-    let args = ServeArgs::from(values);
-    serve::check(&args)?;
-    Ok(Invocation::Serve(Box::new(args)))
+impl Command {
+    /// The words that are left when they begin with this command.
+    fn rest<'a>(&self, words: &'a [String]) -> Option<&'a [String]> {
+        let after = |spelling: &&str| {
+            let called = spelling.split(' ').zip(words).filter(|(word, typed)| word == typed).count();
+            (called == spelling.split(' ').count()).then(|| &words[called..])
+        };
+        self.spellings.iter().find_map(after)
+    }
 }
 
-fn build_throughput(values: Values) -> Result<Invocation, ArgError> {
-    let args = ThroughputArgs::from(values);
-    args.check()?;
-    Ok(Invocation::Throughput(Box::new(args)))
-}
-
-fn build_latency(values: Values) -> Result<Invocation, ArgError> {
-    let args = LatencyArgs::from(values);
-    args.check()?;
-    Ok(Invocation::Latency(Box::new(args)))
-}
-
-fn build_startup(values: Values) -> Result<Invocation, ArgError> {
-    let args = StartupArgs::from(values);
-    args.check()?;
-    Ok(Invocation::Startup(Box::new(args)))
-}
-
-fn build_mm_processor(values: Values) -> Result<Invocation, ArgError> {
-    let args = MmProcessorArgs::from(values);
-    args.check()?;
-    Ok(Invocation::MmProcessor(Box::new(args)))
-}
-
-fn build_selfcheck(values: Values) -> Result<Invocation, ArgError> {
-    Ok(Invocation::Selfcheck(Box::new(SelfcheckArgs::of(&values)?)))
-}
-
-fn build_sim(values: Values) -> Result<Invocation, ArgError> {
-    let args = SimArgs::from(values);
-    args.check()?;
-    Ok(Invocation::Sim(Box::new(args)))
-}
-
-fn build_auto_tune(values: Values) -> Result<Invocation, ArgError> {
-    Ok(Invocation::AutoTune(Box::new(AutoTuneArgs::read(values)?)))
-}
-
-fn build_suite(values: Values) -> Result<Invocation, ArgError> {
-    Ok(Invocation::Suite(Box::new(SuiteArgs::read(&values, &|name| std::env::var(name).ok())?)))
-}
-
-fn build_compare(values: Values) -> Result<Invocation, ArgError> {
-    Ok(Invocation::Compare(Box::new(CompareArgs::read(&values)?)))
-}
-
-fn build_gate(values: Values) -> Result<Invocation, ArgError> {
-    Ok(Invocation::Gate(Box::new(GateArgs::read(&values)?)))
-}
-
-fn build_report(values: Values) -> Result<Invocation, ArgError> {
-    Ok(Invocation::Report(Box::new(ReportCommandArgs::read(&values)?)))
-}
-
-fn build_sweep_plot(values: Values) -> Result<Invocation, ArgError> {
-    Ok(Invocation::SweepPlot(Box::new(PlotArgs::read(&values)?)))
-}
-
-fn build_sweep_pareto(values: Values) -> Result<Invocation, ArgError> {
-    Ok(Invocation::SweepPareto(Box::new(ParetoArgs::read(&values)?)))
-}
-
-fn build_convert(values: Values) -> Result<Invocation, ArgError> {
-    Ok(Invocation::Convert(Box::new(ConvertArgs::new(&values)?)))
+/// The command that words call, and the words for it.
+pub(crate) fn find<'a>(commands: &'static [Command], words: &'a [String]) -> Option<(&'static Command, &'a [String])> {
+    commands.iter().find_map(|command| Some((command, command.rest(words)?)))
 }
 
 /// Reads a command line, without the program's name.
-pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, ArgError> {
+pub(crate) fn parse(
+    commands: &'static [Command],
+    args: impl IntoIterator<Item = OsString>,
+) -> Result<Invocation, ArgError> {
     let args = args
         .into_iter()
         .map(|arg| {
@@ -208,51 +77,92 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         })
         .collect::<Result<Vec<String>, UsageError>>()
         .map_err(|error| ArgError::Usage { command: "tacho", error })?;
-    for command in COMMANDS {
-        for spelling in command.spellings {
-            if args.len() >= spelling.len() && args.iter().zip(*spelling).all(|(arg, word)| arg == word) {
-                return run(command, args[spelling.len()..].to_vec());
-            }
-        }
+    let Some((command, words)) = find(commands, &args) else { return outside(commands, &args) };
+    match read(command.table, words)? {
+        Parsed::Values(values) => (command.prepare)(values).map(Invocation::Run),
+        Parsed::Help(topic) => Ok(Invocation::Print(help::help(command.table, topic.as_deref()))),
     }
-    outside(&args)
 }
 
-fn run(command: &Command, mut args: Vec<String>) -> Result<Invocation, ArgError> {
-    let table = command.table;
-    let usage = |error| ArgError::Usage { command: table.command, error };
+/// Reads the words behind a command, and the file that they may name.
+pub(crate) fn read(table: &'static Table, words: &[String]) -> Result<Parsed, ArgError> {
+    let mut words = words.to_vec();
     let mut values = Values::defaults(table);
-    if let Some(path) = config::take_path(&mut args)? {
-        let words = config::read(&path, table)?;
-        match values.read(&words).map_err(|error| ConfigError::Usage { path, error })? {
+    if let Some(path) = config::take_path(&mut words)? {
+        let typed = config::read(&path, table)?;
+        match values.read(&typed).map_err(|error| ConfigError::Usage { path, error })? {
             Parsed::Values(read) => values = read,
-            Parsed::Help(topic) => return Ok(Invocation::Print(help::help(table, topic.as_deref()))),
+            help @ Parsed::Help(_) => return Ok(help),
         }
     }
-    match values.read(&args).map_err(usage)? {
-        Parsed::Values(values) => (command.build)(values),
-        Parsed::Help(topic) => Ok(Invocation::Print(help::help(table, topic.as_deref()))),
+    values.read(&words).map_err(|error| ArgError::Usage { command: table.command, error })
+}
+
+/// Words that only begin a command.
+struct Family {
+    words: &'static str,
+    command: &'static str,
+    /// What argparse calls the word that is missing.
+    what: &'static str,
+    about: &'static str,
+}
+
+static FAMILIES: &[Family] = &[
+    Family {
+        words: "bench sweep",
+        command: "tacho bench sweep",
+        what: "sweep_type",
+        about: "Benchmark over parameters; the same as tacho sweep.",
+    },
+    Family { words: "bench", command: "tacho bench", what: "bench_type", about: "The commands of `vllm bench`." },
+    Family {
+        words: "sweep",
+        command: "tacho sweep",
+        what: "sweep_type",
+        about: "Benchmark a server or an engine over parameters and loads, and plot the results.",
+    },
+    Family { words: "convert", command: "tacho convert", what: "convert_type", about: "Make datasets of other files." },
+    Family { words: "", command: "tacho", what: "command", about: "" },
+];
+
+impl Family {
+    fn begins(&self, words: &[&str]) -> bool {
+        self.words.is_empty()
+            || words.join(" ").starts_with(&format!("{} ", self.words))
+            || words.join(" ") == self.words
+    }
+
+    fn depth(&self) -> usize {
+        self.words.split_whitespace().count()
     }
 }
 
 /// A command line that starts with no subcommand.
-fn outside(args: &[String]) -> Result<Invocation, ArgError> {
-    let usage = |command, error| Err(ArgError::Usage { command, error });
+fn outside(commands: &'static [Command], args: &[String]) -> Result<Invocation, ArgError> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words[..] {
-        [] | ["-h" | "--help" | "help", ..] => Ok(Invocation::Print(top_help())),
-        ["-v" | "-V" | "--version", ..] => Ok(Invocation::Print(format!("tacho {}\n", env!("CARGO_PKG_VERSION")))),
-        ["sweep" | "bench", "-h" | "--help", ..] | ["bench", "sweep", "-h" | "--help", ..] => {
-            Ok(Invocation::Print(top_help()))
+        [] => return Ok(Invocation::Print(top_help(commands))),
+        ["help", ..] => return help_on(commands, &args[1..]),
+        ["-v" | "-V" | "--version", ..] => {
+            return Ok(Invocation::Print(format!("tacho {}\n", env!("CARGO_PKG_VERSION"))));
         }
-        ["sweep"] | ["bench", "sweep"] => usage("tacho sweep", UsageError::Missing { what: "sweep_type" }),
-        ["sweep", word, ..] | ["bench", "sweep", word, ..] => {
-            usage("tacho sweep", bad_word("sweep_type", word, after("sweep")))
-        }
-        ["bench"] => usage("tacho bench", UsageError::Missing { what: "bench_type" }),
-        ["bench", word, ..] => usage("tacho bench", bad_word("bench_type", word, after("bench"))),
-        [word, ..] if word.starts_with('-') => usage("tacho", UsageError::Unrecognized { tokens: args.to_vec() }),
-        [word, ..] => usage("tacho", bad_word("command", word, first_words())),
+        _ => {}
+    }
+    let family = FAMILIES.iter().find(|family| family.begins(&words)).expect("the last one begins all");
+    let error = match words.get(family.depth()) {
+        None => UsageError::Missing { what: family.what },
+        Some(&("-h" | "--help")) => return Ok(Invocation::Print(family_help(commands, family))),
+        Some(word) if word.starts_with('-') => UsageError::Unrecognized { tokens: args.to_vec() },
+        Some(word) => bad_word(family.what, word, after(commands, family.words)),
+    };
+    Err(ArgError::Usage { command: family.command, error })
+}
+
+/// `tacho help`, and `tacho help COMMAND`.
+fn help_on(commands: &'static [Command], words: &[String]) -> Result<Invocation, ArgError> {
+    match find(commands, words) {
+        Some((command, rest)) => Ok(Invocation::Print(help::help(command.table, rest.first().map(String::as_str)))),
+        None => outside(commands, &[words, &["--help".to_owned()]].concat()),
     }
 }
 
@@ -260,21 +170,15 @@ fn bad_word(what: &str, word: &str, choices: Vec<&'static str>) -> UsageError {
     UsageError::BadChoice { flag: what.to_owned(), value: word.to_owned(), choices }
 }
 
-fn spellings() -> impl Iterator<Item = &'static [&'static str]> {
-    COMMANDS.iter().flat_map(|command| command.spellings.iter().copied())
-}
-
-fn first_words() -> Vec<&'static str> {
-    unique(spellings().map(|spelling| spelling[0]))
-}
-
-fn after(first: &str) -> Vec<&'static str> {
-    unique(spellings().filter(|spelling| spelling.len() > 1 && spelling[0] == first).map(|spelling| spelling[1]))
-}
-
-fn unique(words: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+/// The words that can come next, each once.
+fn after(commands: &'static [Command], first: &str) -> Vec<&'static str> {
+    let spellings = commands.iter().flat_map(|command| command.spellings);
+    let rest = spellings.filter_map(|spelling| match first {
+        "" => Some(*spelling),
+        first => spelling.strip_prefix(first)?.strip_prefix(' '),
+    });
     let mut known = Vec::new();
-    for word in words {
+    for word in rest.filter_map(|rest| rest.split(' ').next()) {
         if !known.contains(&word) {
             known.push(word);
         }
@@ -282,18 +186,32 @@ fn unique(words: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
     known
 }
 
+fn family_help(commands: &[Command], family: &Family) -> String {
+    if family.words.is_empty() {
+        return top_help(commands);
+    }
+    let mut out = format!("usage: {} <command> [options]\n\n{}\n\ncommands:\n", family.command, family.about);
+    for command in commands {
+        let begins = |spelling: &&&str| family.begins(&spelling.split(' ').collect::<Vec<_>>());
+        if let Some(spelling) = command.spellings.iter().find(begins) {
+            out += &format!("  {:27}  {}\n", format!("tacho {spelling}"), command.table.about);
+        }
+    }
+    out + &format!("\nThe options of one:  {} <command> --help\n", family.command)
+}
+
 /// The help of `tacho` itself.
-fn top_help() -> String {
+fn top_help(commands: &[Command]) -> String {
     let mut out = String::from(
         "usage: tacho <command> [options]\n\nBenchmark LLM serving. Takes the command lines of `vllm bench` and \
          reports the same numbers.\n\ncommands:\n",
     );
-    for command in COMMANDS {
-        out += &format!("  {:20}  {}\n", command.spellings[0].join(" "), command.table.about);
+    for command in commands {
+        out += &format!("  {:20}  {}\n", command.spellings[0], command.table.about);
     }
     out += "\nWhat vLLM has too is also found below bench, as in `tacho bench serve`.\n";
     out += "\nexamples:\n";
-    for (line, what) in COMMANDS.iter().filter_map(|command| command.table.examples.last()) {
+    for (line, what) in commands.iter().filter_map(|command| command.table.examples.last()) {
         out += &format!("  {line}\n      {what}\n");
     }
     out + "\noptions:\n  -h, --help            Show this help; tacho <command> --help shows a command's.\n  \

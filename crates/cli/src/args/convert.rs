@@ -52,7 +52,7 @@ pub(crate) struct ConvertArgs {
 
 impl ConvertArgs {
     /// Reads the values; three of them have no default.
-    pub(crate) fn new(v: &Values) -> Result<Self, ArgError> {
+    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let required = |name: &'static str, what: &'static str| {
             v.maybe_text(name).ok_or(ArgError::Usage { command: TABLE.command, error: UsageError::Missing { what } })
         };

@@ -2,13 +2,13 @@
 //! it, which differ enough from any Rust crate's to be written out here.
 
 pub(crate) mod auto_tune;
-mod command;
+pub(crate) mod command;
 pub(crate) mod compare;
 mod config;
 pub(crate) mod convert;
 mod engine;
 mod error;
-mod flag;
+pub(crate) mod flag;
 pub(crate) mod gate;
 pub(crate) mod grammar;
 mod help;
@@ -23,7 +23,6 @@ pub(crate) mod suite;
 pub(crate) mod sweep;
 mod tokens;
 
-pub(crate) use command::{Invocation, parse};
 pub(crate) use error::ArgError;
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub(crate) struct SelfcheckArgs {
 
 impl SelfcheckArgs {
     /// Reads and checks the values.
-    pub(crate) fn of(values: &Values) -> Result<Self, Refusal> {
+    pub(crate) fn read(values: &Values) -> Result<Self, Refusal> {
         let seconds = values.float("--seconds");
         if !(seconds > 0.0 && seconds <= 600.0) {
             let allowed = "more than 0 and at most 600 seconds";

@@ -7,7 +7,6 @@ mod namespace;
 mod notice;
 mod table;
 
-pub(crate) use check::check;
 pub(crate) use dataset::{DatasetArgs, RandomMmArgs};
 #[cfg(test)]
 pub(crate) use table::BACKENDS;
@@ -18,6 +17,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_loadgen::RampUpStrategy;
 use tacho_run::LoraAssignment;
 
+use super::ArgError;
 use super::grammar::Values;
 
 /// All flags of `tacho serve`.
@@ -91,7 +91,7 @@ pub(crate) struct ContentArgs {
     pub(crate) frequency_penalty: Option<f64>,
     pub(crate) presence_penalty: Option<f64>,
     pub(crate) repetition_penalty: Option<f64>,
-    /// Any JSON; only an object passes [`check()`].
+    /// Any JSON; only an object passes the check.
     pub(crate) extra_body: Option<Value>,
     pub(crate) request_id_prefix: String,
 }
@@ -228,6 +228,13 @@ impl From<&Values> for ContentArgs {
 }
 
 impl ServeArgs {
+    /// Reads and checks the values.
+    pub(crate) fn read(values: Values) -> Result<Self, ArgError> {
+        let args = Self::from(values);
+        check::check(&args)?;
+        Ok(args)
+    }
+
     /// Whether answers come whole.
     pub(crate) fn is_pooling(&self) -> bool {
         self.target.backend.task() == Task::Pooling

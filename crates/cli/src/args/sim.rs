@@ -1,7 +1,7 @@
 //! What was typed after `tacho sim`: the flags of the stand-alone simulator. Where vLLM's server has the same
 //! setting, the flag has its name.
 
-use super::error::Refusal;
+use super::error::{ArgError, Refusal};
 use super::flag::{Flag, Group, Kind, Preset, Table, own};
 use super::grammar::Values;
 
@@ -140,8 +140,15 @@ impl From<Values> for SimArgs {
 }
 
 impl SimArgs {
+    /// Reads and checks the values.
+    pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
+        let args = Self::from(v);
+        args.check()?;
+        Ok(args)
+    }
+
     /// Refuses values that cannot work.
-    pub(crate) fn check(&self) -> Result<(), Refusal> {
+    fn check(&self) -> Result<(), Refusal> {
         let refuse = |flag, value: String, allowed| Err(Refusal::OutOfRange { flag, value, allowed });
         if !(0..=65535).contains(&self.port) {
             return refuse("--port", self.port.to_string(), "0 to 65535");

@@ -102,7 +102,12 @@ pub(crate) struct SuiteArgs {
 }
 
 impl SuiteArgs {
-    pub(crate) fn read(v: &Values, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ArgError> {
+    /// Reads the flags, and the environment for those that were not given.
+    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
+        Self::with(v, &|name| std::env::var(name).ok())
+    }
+
+    fn with(v: &Values, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ArgError> {
         let paths: Vec<PathBuf> = v.list("PATH").unwrap_or_default().into_iter().map(PathBuf::from).collect();
         if paths.is_empty() {
             return Err(super::compare::missing(&TABLE, "DIR | FILE"));

@@ -8,27 +8,34 @@ mod plots;
 mod refusals;
 mod texts;
 
-use super::command::{Invocation, parse};
+use super::command::{Invocation, find};
 use super::error::ArgError;
+use super::grammar::Values;
 use super::serve::ServeArgs;
 use super::sim::SimArgs;
+use crate::commands::{COMMANDS, values_for};
+
+fn parse(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Invocation, ArgError> {
+    super::command::parse(COMMANDS, words)
+}
 
 fn parse_words(words: &[&str]) -> Result<Invocation, ArgError> {
     parse(words.iter().map(|&word| word.into()))
 }
 
+/// The values of the command that the first words call.
+fn values(words: &[impl ToString]) -> Result<Values, ArgError> {
+    let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+    let (command, _) = find(COMMANDS, &words).expect("a command");
+    values_for(command.table, &words).map(|values| values.expect("no help"))
+}
+
 fn serve(words: &[&str]) -> Result<ServeArgs, ArgError> {
-    match parse_words(&[&["serve"], words].concat())? {
-        Invocation::Serve(args) => Ok(*args),
-        other => panic!("not a run: {other:?}"),
-    }
+    ServeArgs::read(values(&[&["serve"], words].concat())?)
 }
 
 fn sim(words: &[&str]) -> Result<SimArgs, ArgError> {
-    match parse_words(&[&["sim"], words].concat())? {
-        Invocation::Sim(args) => Ok(*args),
-        other => panic!("not a simulator: {other:?}"),
-    }
+    SimArgs::read(values(&[&["sim"], words].concat())?)
 }
 
 fn printed(words: &[&str]) -> String {

@@ -1,19 +1,94 @@
-//! One file per subcommand: arguments to plan, plan to run, record to reports.
+//! The subcommands, in one table. One file each: arguments to plan, plan to run, record to reports.
 
-pub(crate) mod auto_tune;
-pub(crate) mod compare;
-pub(crate) mod convert;
-pub(crate) mod gate;
-pub(crate) mod latency;
-pub(crate) mod mm_processor;
+mod auto_tune;
+mod compare;
+mod convert;
+mod gate;
+mod latency;
+mod mm_processor;
 mod offline;
 mod platform;
-pub(crate) mod report;
-pub(crate) mod selfcheck;
+mod report;
+mod selfcheck;
 pub(crate) mod serve;
 pub(crate) mod sim;
-pub(crate) mod startup;
-pub(crate) mod suite;
+mod startup;
+mod suite;
 pub(crate) mod supervise;
 pub(crate) mod sweep;
-pub(crate) mod throughput;
+mod throughput;
+
+use crate::args::auto_tune::AutoTuneArgs;
+use crate::args::command::{Command, find, read, task};
+use crate::args::compare::CompareArgs;
+use crate::args::convert::ConvertArgs;
+use crate::args::flag::Table;
+use crate::args::gate::GateArgs;
+use crate::args::grammar::{Parsed, Values};
+use crate::args::offline::latency::LatencyArgs;
+use crate::args::offline::mm_processor::MmProcessorArgs;
+use crate::args::offline::startup::StartupArgs;
+use crate::args::offline::throughput::ThroughputArgs;
+use crate::args::report::ReportCommandArgs;
+use crate::args::selfcheck::SelfcheckArgs;
+use crate::args::serve::ServeArgs;
+use crate::args::sim::SimArgs;
+use crate::args::suite::SuiteArgs;
+use crate::args::sweep::plot::PlotArgs;
+use crate::args::sweep::plot_pareto::ParetoArgs;
+use crate::args::sweep::{StartupSweepArgs, SweepArgs};
+use crate::args::{self, ArgError};
+
+/// All of them, in the order of the help. A row is the words that call a command, its flags, and its function.
+#[rustfmt::skip]
+pub(crate) static COMMANDS: &[Command] = &[
+    Command { spellings: &["serve", "bench serve"], table: &args::serve::TABLE,
+        prepare: |v| task(ServeArgs::read(v), serve::run) },
+    Command { spellings: &["throughput", "bench throughput"], table: &args::offline::throughput::TABLE,
+        prepare: |v| task(ThroughputArgs::read(v), throughput::run) },
+    Command { spellings: &["latency", "bench latency"], table: &args::offline::latency::TABLE,
+        prepare: |v| task(LatencyArgs::read(v), latency::run) },
+    Command { spellings: &["startup", "bench startup"], table: &args::offline::startup::TABLE,
+        prepare: |v| task(StartupArgs::read(v), startup::run) },
+    Command { spellings: &["mm-processor", "bench mm-processor"], table: &args::offline::mm_processor::TABLE,
+        prepare: |v| task(MmProcessorArgs::read(v), mm_processor::run) },
+    Command { spellings: &["selfcheck"], table: &args::selfcheck::TABLE,
+        prepare: |v| task(SelfcheckArgs::read(&v), selfcheck::run) },
+    Command { spellings: &["sweep serve", "bench sweep serve"], table: &args::sweep::SERVE,
+        prepare: |v| task(SweepArgs::serve(&v), sweep::run) },
+    Command { spellings: &["sweep serve_workload", "bench sweep serve_workload"], table: &args::sweep::SERVE_WORKLOAD,
+        prepare: |v| task(SweepArgs::serve_workload(&v), sweep::run) },
+    Command { spellings: &["sweep serve_sla", "bench sweep serve_sla"], table: &args::sweep::SERVE_SLA,
+        prepare: |v| task(SweepArgs::serve_sla(&v), sweep::run) },
+    Command { spellings: &["sweep startup", "bench sweep startup"], table: &args::sweep::STARTUP,
+        prepare: |v| task(StartupSweepArgs::new(&v), sweep::run_startup) },
+    Command { spellings: &["auto-tune"], table: &args::auto_tune::TABLE,
+        prepare: |v| task(AutoTuneArgs::read(v), auto_tune::run) },
+    Command { spellings: &["suite"], table: &args::suite::TABLE,
+        prepare: |v| task(SuiteArgs::read(&v), suite::run) },
+    Command { spellings: &["sim"], table: &args::sim::TABLE,
+        prepare: |v| task(SimArgs::read(v), sim::run) },
+    Command { spellings: &["compare"], table: &args::compare::TABLE,
+        prepare: |v| task(CompareArgs::read(&v), compare::run) },
+    Command { spellings: &["gate"], table: &args::gate::TABLE,
+        prepare: |v| task(GateArgs::read(&v), gate::run) },
+    Command { spellings: &["report"], table: &args::report::TABLE,
+        prepare: |v| task(ReportCommandArgs::read(&v), report::run) },
+    Command { spellings: &["sweep plot", "bench sweep plot"], table: &args::sweep::plot::TABLE,
+        prepare: |v| task(PlotArgs::read(&v), sweep::plot::run) },
+    Command { spellings: &["sweep plot_pareto", "bench sweep plot_pareto"], table: &args::sweep::plot_pareto::TABLE,
+        prepare: |v| task(ParetoArgs::read(&v), sweep::plot_pareto::run) },
+    Command { spellings: &["convert txt-slices"], table: &args::convert::TABLE,
+        prepare: |v| task(ConvertArgs::read(&v), convert::run) },
+];
+
+/// What words of a command line mean to the command of this table; `None` when they call for something else.
+pub(crate) fn values_for(table: &'static Table, words: &[String]) -> Result<Option<Values>, ArgError> {
+    match find(COMMANDS, words) {
+        Some((command, words)) if std::ptr::eq(command.table, table) => match read(table, words)? {
+            Parsed::Values(values) => Ok(Some(values)),
+            Parsed::Help(_) => Ok(None),
+        },
+        _ => Ok(None),
+    }
+}

@@ -17,8 +17,10 @@ use tacho_run::sweep::{AfterBench, Host, ProcessHost, ResetKind, program_exists,
 
 use super::platform;
 use super::sweep::{Commands, Files, Simulators, is_tacho, make_folder, supervised};
+use crate::args::command::parse;
+use crate::args::sim;
 use crate::args::suite::SuiteArgs;
-use crate::args::{parse, sim};
+use crate::commands::COMMANDS;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use hardware::Machine;
@@ -114,7 +116,7 @@ fn check(args: &SuiteArgs, plan: &SuitePlan, machine: &Machine, simulators: Opti
         bail!("--bench-cmd {:?} cannot use --sim: leave one of them out", args.bench_cmd);
     }
     for (name, command) in plan.commands().into_iter().filter(|(_, command)| is_tacho(command)) {
-        parse(command[1..].iter().map(Into::into))
+        parse(COMMANDS, command[1..].iter().map(Into::into))
             .map_err(|error| anyhow!("{name}: {:?}: {error}", command.join(" ")))?;
     }
     if let Some(simulators) = simulators {

@@ -86,8 +86,15 @@ impl From<Values> for LatencyArgs {
 }
 
 impl LatencyArgs {
+    /// Reads and checks the values.
+    pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
+        let args = Self::from(v);
+        args.check()?;
+        Ok(args)
+    }
+
     /// Refuses what cannot work.
-    pub(crate) fn check(&self) -> Result<(), ArgError> {
+    fn check(&self) -> Result<(), ArgError> {
         check::engine(&self.engine, &self.worker, self.sim, TABLE.command)?;
         let counts = [
             ("--num-iters", self.num_iters),

@@ -115,8 +115,15 @@ impl From<Values> for MmProcessorArgs {
 }
 
 impl MmProcessorArgs {
+    /// Reads and checks the values.
+    pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
+        let args = Self::from(v);
+        args.check()?;
+        Ok(args)
+    }
+
     /// Refuses what cannot work.
-    pub(crate) fn check(&self) -> Result<(), ArgError> {
+    fn check(&self) -> Result<(), ArgError> {
         check::engine(&self.engine, &self.worker, self.sim, TABLE.command)?;
         check::at_least("--num-prompts", self.num_prompts, 1)?;
         check::at_least("--num-warmups", self.num_warmups, 0)?;

@@ -62,8 +62,15 @@ impl From<Values> for StartupArgs {
 }
 
 impl StartupArgs {
+    /// Reads and checks the values.
+    pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
+        let args = Self::from(v);
+        args.check()?;
+        Ok(args)
+    }
+
     /// Refuses what cannot work.
-    pub(crate) fn check(&self) -> Result<(), ArgError> {
+    fn check(&self) -> Result<(), ArgError> {
         check::engine(&self.engine, &self.worker, self.sim, TABLE.command)?;
         check::at_least("--num-iters-cold", self.num_iters_cold, 1)?;
         check::at_least("--num-iters-warm", self.num_iters_warm, 1)?;

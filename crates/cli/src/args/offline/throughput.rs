@@ -215,8 +215,15 @@ impl From<Values> for ThroughputArgs {
 }
 
 impl ThroughputArgs {
+    /// Reads and checks the values.
+    pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
+        let args = Self::from(v);
+        args.check()?;
+        Ok(args)
+    }
+
     /// Refuses what cannot work.
-    pub(crate) fn check(&self) -> Result<(), ArgError> {
+    fn check(&self) -> Result<(), ArgError> {
         self.choice().map_err(|error| ArgError::Usage { command: TABLE.command, error })?;
         if !matches!(self.backend, Backend::Vllm | Backend::VllmAsync | Backend::VllmChat) {
             let command = TABLE.command;

@@ -12,10 +12,7 @@ use crate::args::serve::TABLE;
 fn golden_case(name: &str) -> (Json, ServeArgs) {
     let case = golden_json(&format!("console/{name}.case.json"));
     let argv = golden_argv(&case);
-    match parse(argv.into_iter().map(Into::into)).unwrap() {
-        Invocation::Serve(args) => (case, *args),
-        other => panic!("{other:?}"),
-    }
+    (case, ServeArgs::read(values(&argv).unwrap()).unwrap())
 }
 
 /// The arguments that vLLM printed, cut down to the flags: what Python keeps besides them is not ours to print.
@@ -73,7 +70,7 @@ fn the_last_of_a_repeated_flag_counts_and_is_announced() {
 #[test]
 fn the_final_arguments_are_those_of_the_pytorch_file() {
     let argv = golden_argv(&golden_json("result/pytorch.case.json"));
-    let Invocation::Serve(args) = parse(argv.into_iter().map(Into::into)).unwrap() else { panic!() };
+    let args = ServeArgs::read(values(&argv).unwrap()).unwrap();
     let mut ours = args.final_namespace();
     for flag in TABLE.flags.iter().filter(|flag| flag.origin == Origin::Tacho) {
         assert!(ours.remove(&flag.dest()).is_some(), "{}", flag.names[0]);
@@ -224,8 +221,10 @@ proptest! {
     #[test]
     fn no_command_line_panics(command in "serve|sim|bench|bench serve|.{0,5}", words in prop::collection::vec(any_word(), 0..8)) {
         let argv: Vec<std::ffi::OsString> = command.split(' ').map(str::to_owned).chain(words).map(Into::into).collect();
+        let typed: Vec<String> = argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         match parse(argv) {
-            Ok(Invocation::Serve(args)) => {
+            Ok(_) if values_for(&TABLE, &typed).is_ok_and(|values| values.is_some()) => {
+                let args = ServeArgs::read(values(&typed).unwrap()).unwrap();
                 args.notices().iter().for_each(|notice| drop(notice.to_string()));
                 args.namespace_line();
                 args.final_namespace();

@@ -16,10 +16,7 @@ const COMMANDS: [(&str, &Table); 4] = [
 ];
 
 fn throughput_args(words: &[&str]) -> Result<throughput::ThroughputArgs, ArgError> {
-    match parse_words(&[&["throughput"], words].concat())? {
-        Invocation::Throughput(args) => Ok(*args),
-        other => panic!("not a run: {other:?}"),
-    }
+    throughput::ThroughputArgs::read(values(&[&["throughput"], words].concat())?)
 }
 
 fn rows(table: &'static Table, origin: Origin) -> Vec<&'static Flag> {

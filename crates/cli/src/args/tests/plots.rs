@@ -4,7 +4,9 @@ use tacho_core::json::dumps;
 use tacho_testkit::golden_json;
 
 use super::*;
+use crate::args::compare::CompareArgs;
 use crate::args::flag::{Kind, Origin, Table};
+use crate::args::gate::GateArgs;
 use crate::args::sweep::{plot, plot_pareto};
 
 fn assert_like(table: &Table, golden: &str) {
@@ -36,10 +38,10 @@ fn plot_flags_are_vllms() {
 #[test]
 fn repeated_flags_add_up_and_words_may_stand_anywhere() {
     let words = ["gate", "--max-regression", "a:1%", "b:2", "--max-regression", "c:3%", "--confidence", "99", "x", "y"];
-    let Invocation::Gate(args) = parse_words(&words).unwrap() else { panic!("not a gate") };
+    let args = GateArgs::read(&values(&words).unwrap()).unwrap();
     assert_eq!(args.rules.iter().map(|rule| rule.key.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
     assert_eq!((args.base[0].to_str(), args.new[0].to_str()), (Some("x"), Some("y")));
-    let Invocation::Compare(args) = parse_words(&["compare", "a", "-f", "b", "-f", "c"]).unwrap() else { panic!() };
+    let args = CompareArgs::read(&values(&["compare", "a", "-f", "b", "-f", "c"]).unwrap()).unwrap();
     assert_eq!(args.files.len(), 3);
     assert!(parse_words(&["compare"]).is_err() && parse_words(&["report", "a", "b"]).is_err());
     assert!(parse_words(&["compare", "a", "--confidence", "50"]).is_err());

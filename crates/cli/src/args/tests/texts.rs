@@ -57,11 +57,44 @@ fn defaults_are_shown() {
 
 #[test]
 fn the_program_lists_its_commands() {
-    for words in [&[][..], &["-h"], &["--help"], &["bench", "--help"]] {
+    for words in [&[][..], &["-h"], &["--help"], &["help"]] {
         let text = printed(words);
         assert!(text.contains("\n  serve  ") && text.contains("\n  sim "), "{text}");
     }
     assert_eq!(printed(&["--version"]), format!("tacho {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn words_that_only_begin_a_command_list_what_follows_them() {
+    for (words, own, foreign) in [
+        (&["sweep", "--help"][..], "tacho sweep serve_sla", "tacho sim"),
+        (&["help", "sweep"], "tacho sweep plot_pareto", "tacho sim"),
+        (&["bench", "-h"], "tacho bench sweep startup", "tacho sim"),
+        (&["bench", "sweep", "-h"], "tacho bench sweep plot", "tacho bench latency"),
+        (&["convert", "--help"], "tacho convert txt-slices", "tacho sim"),
+    ] {
+        let text = printed(words);
+        assert!(text.contains(&format!("\n  {own} ")) && !text.contains(&format!("\n  {foreign} ")), "{text}");
+    }
+    let error = parse_words(&["convert"]).unwrap_err();
+    assert_eq!(error.to_string(), "the following arguments are required: convert_type");
+    let error = parse_words(&["convert", "nope"]).unwrap_err().to_string();
+    assert!(error.starts_with("argument convert_type: invalid choice: 'nope' (choose from 'txt-slices'"), "{error}");
+}
+
+#[test]
+fn help_of_a_command_is_that_of_its_flag() {
+    for command in COMMANDS {
+        for spelling in command.spellings {
+            let words: Vec<&str> = spelling.split(' ').collect();
+            let text = printed(&[&["help"], &words[..]].concat());
+            assert!(text.starts_with(&format!("usage: {}", command.table.command)), "{text}");
+            assert_eq!(text, printed(&[&words[..], &["--help"]].concat()));
+            let begun = printed(&[&words[..words.len() - 1], &["--help"]].concat());
+            assert!(begun.contains(spelling) || words[0] == "bench" && words.len() == 2, "{begun}");
+        }
+    }
+    assert!(parse_words(&["help", "nope"]).is_err());
 }
 
 #[test]

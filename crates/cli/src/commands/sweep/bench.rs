@@ -11,9 +11,9 @@ use tacho_report::json::write_whole;
 use tacho_run::sweep::{Bench, Failure, Supervised};
 
 use super::simulator::Simulators;
-use crate::args::serve::ServeArgs;
-use crate::args::{Invocation, parse};
+use crate::args::serve::{ServeArgs, TABLE};
 use crate::commands::serve::run_inside;
+use crate::commands::values_for;
 
 /// Whether a command calls this program.
 pub(crate) fn is_tacho(command: &[String]) -> bool {
@@ -70,10 +70,11 @@ impl Bench for Commands<'_> {
     }
 }
 
-fn serve_args(command: &[String]) -> anyhow::Result<Box<ServeArgs>> {
-    match parse(command[1..].iter().map(Into::into)) {
-        Ok(Invocation::Serve(args)) => Ok(args),
-        Ok(_) => bail!("--bench-cmd {:?}: only tacho serve can be swept", command.join(" ")),
+fn serve_args(command: &[String]) -> anyhow::Result<ServeArgs> {
+    let args = values_for(&TABLE, &command[1..]).and_then(|values| values.map(ServeArgs::read).transpose());
+    match args {
+        Ok(Some(args)) => Ok(args),
+        Ok(None) => bail!("--bench-cmd {:?}: only tacho serve can be swept", command.join(" ")),
         Err(error) => bail!("--bench-cmd {:?}: {error}", command.join(" ")),
     }
 }

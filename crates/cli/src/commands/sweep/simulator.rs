@@ -8,9 +8,9 @@ use anyhow::bail;
 use tacho_run::sweep::{Failure, Host, Resident, Running, option};
 use tacho_sim::Server;
 
-use crate::args::sim::SimArgs;
-use crate::args::{Invocation, parse};
+use crate::args::sim::{SimArgs, TABLE};
 use crate::commands::sim::spec;
+use crate::commands::values_for;
 
 /// Starts simulators and knows the one that runs.
 #[derive(Default)]
@@ -26,11 +26,11 @@ impl Simulators {
 
     /// Refuses a command that cannot be read.
     pub(crate) fn check(&self, command: &[String]) -> anyhow::Result<()> {
-        spec(&*sim_args(command)?).map(drop)
+        spec(&sim_args(command)?).map(drop)
     }
 
     fn start_one(&self, command: &[String]) -> anyhow::Result<Rc<Server>> {
-        let mut spec = spec(&*sim_args(command)?)?;
+        let mut spec = spec(&sim_args(command)?)?;
         if option(command, "--port").is_none() {
             spec.port = 0;
         }
@@ -53,10 +53,11 @@ impl Host for Simulators {
     }
 }
 
-fn sim_args(command: &[String]) -> anyhow::Result<Box<SimArgs>> {
-    match parse(command[1..].iter().map(Into::into)) {
-        Ok(Invocation::Sim(args)) => Ok(args),
-        Ok(_) => bail!("--serve-cmd {:?}: only tacho sim is a server", command.join(" ")),
+fn sim_args(command: &[String]) -> anyhow::Result<SimArgs> {
+    let args = values_for(&TABLE, &command[1..]).and_then(|values| values.map(SimArgs::read).transpose());
+    match args {
+        Ok(Some(args)) => Ok(args),
+        Ok(None) => bail!("--serve-cmd {:?}: only tacho sim is a server", command.join(" ")),
         Err(error) => bail!("--serve-cmd {:?}: {error}", command.join(" ")),
     }
 }
