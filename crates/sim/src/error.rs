@@ -22,6 +22,14 @@ pub enum Error {
         /// Sequences per step.
         max_num_seqs: usize,
     },
+    /// More KV blocks than there is memory for their books.
+    #[error("num_blocks={blocks} is more than {limit}; give fewer blocks, or larger ones")]
+    TooManyBlocks {
+        /// Blocks asked for.
+        blocks: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// The mean of natural output lengths is not a length.
     #[error("mean_output_len={value} is not a length; give a number from 1")]
     MeanOutputLen {

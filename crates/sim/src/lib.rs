@@ -4,11 +4,13 @@
 pub mod engine;
 mod error;
 pub mod metronome;
+mod offline;
 mod server;
 mod spec;
 
 pub use engine::{CostModel, EngineSpec, Profile, Stats};
 pub use error::Error;
 pub use metronome::{Metronome, MetronomeSpec};
+pub use offline::{Drained, MediaTimes, Offline, StartUp};
 pub use server::{FaultSpec, Server};
 pub use spec::SimSpec;

@@ -21,6 +21,9 @@ static FAULTS: Group = Group {
     about: "Trouble on purpose, as shares of the requests, from 0 to 1.",
 };
 
+/// The longest time that is waited for on purpose, seconds.
+const LONGEST: f64 = 31_536_000.0;
+
 /// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho sim",
@@ -169,8 +172,8 @@ impl SimArgs {
             }
         }
         for (flag, seconds) in [("--start-delay", self.start_delay), ("--stall-seconds", self.stall_seconds)] {
-            if !(seconds.is_finite() && seconds >= 0.0) {
-                return refuse(flag, seconds.to_string(), "0 seconds or more");
+            if !(0.0..=LONGEST).contains(&seconds) {
+                return refuse(flag, seconds.to_string(), "0 seconds to a year of 31536000");
             }
         }
         Ok(())

@@ -11,5 +11,6 @@ mod scripted;
 mod secure;
 mod serve;
 mod signals;
+mod simulator;
 mod tacho;
 mod tokenizers;

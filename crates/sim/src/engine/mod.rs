@@ -9,14 +9,16 @@ mod scheduler;
 mod sequence;
 mod spec;
 mod stats;
+mod tokens;
 
 pub use cost::{BatchShape, CostModel};
 pub use profile::Profile;
 pub use sample::{Draw, Limits, LogprobDraws, Output, Vocabulary};
 pub use scheduler::{Engine, Step, TokenEvent};
 pub use sequence::{Finish, Job, Refusal, SeqId, Work};
-pub use spec::EngineSpec;
+pub use spec::{EngineSpec, Policy, Transfer};
 pub use stats::{Histogram, Stats};
+pub use tokens::Tokens;
 
 #[cfg(test)]
 mod properties;

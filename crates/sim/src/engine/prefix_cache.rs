@@ -28,11 +28,11 @@ pub(super) fn mix(value: u64) -> u64 {
 mod tests {
     use tacho_core::Stamp;
 
-    use super::super::{Finish, Job, SeqId, Work};
+    use super::super::{Finish, Job, SeqId};
     use super::*;
 
     fn hashes(prompt: &[u32], salt: u64) -> Vec<BlockHash> {
-        let job = Job { prompt: prompt.into(), output: [1].into(), finish: Finish::Length, salt, work: Work::Generate };
+        let job = Job { salt, ..Job::generate(prompt.into(), [1].into(), Finish::Length) };
         let mut sequence = Sequence::new(SeqId(0), job, Stamp::ZERO);
         extend_hashes(&mut sequence, 2);
         sequence.hashes

@@ -23,8 +23,8 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 fn spec() -> impl Strategy<Value = EngineSpec> {
-    (1usize..6, 0usize..20, 1usize..5, 11usize..24, any::<bool>()).prop_map(
-        |(max_num_seqs, extra, block_size, num_blocks, enable_prefix_caching)| EngineSpec {
+    (1usize..6, 0usize..20, 1usize..5, 11usize..24, any::<bool>(), any::<bool>()).prop_map(
+        |(max_num_seqs, extra, block_size, num_blocks, enable_prefix_caching, priority)| EngineSpec {
             max_num_seqs,
             max_num_batched_tokens: max_num_seqs + extra,
             block_size,
@@ -32,6 +32,8 @@ fn spec() -> impl Strategy<Value = EngineSpec> {
             max_model_len: 40,
             enable_prefix_caching,
             mean_output_len: 4.0,
+            policy: if priority { Policy::Priority } else { Policy::Fcfs },
+            ..EngineSpec::default()
         },
     )
 }
@@ -51,7 +53,7 @@ impl World {
         let id = self.next;
         let ids = (0..prompt as u32).map(|at| family * 1000 + at).collect();
         let output_ids = (0..output as u32).collect::<Vec<_>>();
-        let job = Job { prompt: ids, output: output_ids.into(), finish: Finish::Length, salt: 0, work: Work::Generate };
+        let job = Job::generate(ids, output_ids.into(), Finish::Length);
         if self.engine.submit(SeqId(id), job, self.now).is_ok() {
             self.next += 1;
             self.live.insert(id, (0, output));
@@ -62,7 +64,7 @@ impl World {
         let mut ids: Vec<u64> = self.live.keys().copied().collect();
         ids.sort_unstable();
         if let Some(&id) = ids.get(pick % ids.len().max(1)) {
-            assert!(self.engine.cancel(SeqId(id)));
+            assert!(self.engine.cancel(&[SeqId(id)]) == 1);
             self.live.remove(&id);
             self.cancelled.push(id);
         }

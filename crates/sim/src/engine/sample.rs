@@ -1,17 +1,19 @@
 //! What comes out: tokens, lengths and log-probabilities, all a function of the seed and the prompt.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use tacho_pyrand::Generator;
 
 use super::prefix_cache::mix;
 use super::sequence::Finish;
+use super::tokens::Tokens;
 use crate::error::Error;
 
 /// The tokens that may come out, and the one that ends a text.
 #[derive(Debug, Clone)]
 pub struct Vocabulary {
-    ordinary: Vec<u32>,
+    ordinary: Arc<[u32]>,
     eos: u32,
 }
 
@@ -19,7 +21,7 @@ impl Vocabulary {
     /// All of `ids` but the special ones; without an `eos` the last ordinary token ends a text.
     pub fn new(ids: &[u32], special: &[u32], eos: Option<u32>) -> Result<Self, Error> {
         let special: HashSet<u32> = special.iter().copied().chain(eos).collect();
-        let ordinary: Vec<u32> = ids.iter().copied().filter(|id| !special.contains(id)).collect();
+        let ordinary: Arc<[u32]> = ids.iter().copied().filter(|id| !special.contains(id)).collect();
         let last = *ordinary.last().ok_or(Error::EmptyVocabulary { size: ids.len() })?;
         Ok(Vocabulary { eos: eos.unwrap_or(last), ordinary })
     }
@@ -43,12 +45,17 @@ impl Vocabulary {
         };
         let ends = natural <= limits.max_tokens;
         let count = natural.min(limits.max_tokens);
-        let mut ids: Vec<u32> = (0..count).map(|_| self.draw(&mut generator)).collect();
-        if let Some(last) = ids.last_mut().filter(|_| ends) {
-            *last = self.eos;
-        }
+        let vocabulary = self.clone();
+        let tokens = Tokens::later(count, move || {
+            let mut generator = generator.clone();
+            let mut ids: Vec<u32> = (0..count).map(|_| vocabulary.draw(&mut generator)).collect();
+            if let Some(last) = ids.last_mut().filter(|_| ends) {
+                *last = vocabulary.eos;
+            }
+            ids
+        });
         let finish = if ends { Finish::Stop } else { Finish::Length };
-        Output { ids, finish, ends_with_eos: ends, stop: None }
+        Output { tokens, finish, ends_with_eos: ends, stop: None }
     }
 }
 
@@ -102,10 +109,10 @@ pub struct Limits {
 }
 
 /// A drawn output.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Output {
     /// Its tokens, at least one.
-    pub ids: Vec<u32>,
+    pub tokens: Tokens,
     /// Why it ends.
     pub finish: Finish,
     /// Whether the last token is EOS, which has no text.
@@ -125,9 +132,10 @@ impl Output {
         mut decode: impl FnMut(u32) -> String,
     ) {
         let (mut text, mut checked_from) = (String::new(), 0);
-        for count in 1..=self.ids.len() {
-            if !(self.ends_with_eos && count == self.ids.len()) {
-                text.push_str(&decode(self.ids[count - 1]));
+        let ids = self.tokens.passing();
+        for count in 1..=ids.len() {
+            if !(self.ends_with_eos && count == ids.len()) {
+                text.push_str(&decode(ids[count - 1]));
             }
             if min_tokens > 0 && count <= min_tokens {
                 checked_from = text.len();
@@ -136,7 +144,7 @@ impl Output {
             let found = stops.iter().find_map(|stop| text[checked_from..].find(stop.as_str()).map(|at| (stop, at)));
             if let Some((stop, at)) = found {
                 let shown = checked_from + at + if keep_stop { stop.len() } else { 0 };
-                self.ids.truncate(count);
+                self.tokens = self.tokens.truncated(count);
                 (self.finish, self.ends_with_eos, self.stop) = (Finish::Stop, false, Some((stop.clone(), shown)));
                 return;
             }
@@ -191,8 +199,8 @@ mod tests {
     fn outputs_depend_on_seed_prompt_and_choice_only() {
         let vocabulary = vocabulary(1000, &[3], None);
         let one = vocabulary.output(&draw(&[1, 2]), &LIMITS);
-        assert_eq!(one, vocabulary.output(&draw(&[1, 2]), &LIMITS));
-        assert_eq!((one.ids.len(), one.finish), (64, Finish::Length));
+        assert_eq!(one.tokens.ids(), vocabulary.output(&draw(&[1, 2]), &LIMITS).tokens.ids());
+        assert_eq!((one.tokens.len(), one.finish), (64, Finish::Length));
         let others = [
             draw(&[2, 1]),
             Draw { seed: 8, ..draw(&[1, 2]) },
@@ -200,9 +208,9 @@ mod tests {
             Draw { request_seed: Some(0), ..draw(&[1, 2]) },
         ];
         for other in others {
-            assert_ne!(one.ids, vocabulary.output(&other, &LIMITS).ids, "{other:?}");
+            assert_ne!(one.tokens.ids(), vocabulary.output(&other, &LIMITS).tokens.ids(), "{other:?}");
         }
-        assert!(!one.ids.contains(&3));
+        assert!(!one.tokens.ids().contains(&3));
     }
 
     #[test]
@@ -212,31 +220,32 @@ mod tests {
         let lens: Vec<usize> = (0..4000)
             .map(|prompt| {
                 let output = vocabulary.output(&draw(&[prompt]), &limits);
-                assert_eq!((output.finish, output.ids.last()), (Finish::Stop, Some(&999)));
-                output.ids.len()
+                assert_eq!((output.finish, output.tokens.ids().last()), (Finish::Stop, Some(&999)));
+                output.tokens.len()
             })
             .collect();
         let mean = lens.iter().sum::<usize>() as f64 / lens.len() as f64;
         assert!((mean - 20.0).abs() < 1.5, "{mean}");
         let short = vocabulary.output(&draw(&[5]), &Limits { max_tokens: 1, min_tokens: 1, ..limits });
-        assert_eq!(short.ids.len(), 1);
+        assert_eq!(short.tokens.len(), 1);
         let long = vocabulary.output(&draw(&[5]), &Limits { min_tokens: 500, ..limits });
-        assert!(long.ids.len() >= 500);
+        assert!(long.tokens.len() >= 500);
     }
 
     #[test]
     fn stop_strings_cut_where_they_first_appear_after_min_tokens() {
-        let output = || Output { ids: vec![0, 1, 2, 3], finish: Finish::Length, ends_with_eos: false, stop: None };
+        let output =
+            || Output { tokens: [0, 1, 2, 3].into(), finish: Finish::Length, ends_with_eos: false, stop: None };
         let decode = |id: u32| ["ab", "cd", "ab", "ef"][id as usize].to_owned();
         let mut first = output();
         first.cut_at_stop(&["zz".into(), "bc".into()], 0, false, decode);
-        assert_eq!((first.ids.len(), first.finish, first.stop), (2, Finish::Stop, Some(("bc".into(), 1))));
+        assert_eq!((first.tokens.len(), first.finish, first.stop), (2, Finish::Stop, Some(("bc".into(), 1))));
         let mut later = output();
         later.cut_at_stop(&["b".into()], 2, true, decode);
-        assert_eq!((later.ids.len(), later.stop), (3, Some(("b".into(), 6))));
+        assert_eq!((later.tokens.len(), later.stop), (3, Some(("b".into(), 6))));
         let mut never = output();
         never.cut_at_stop(&["x".into()], 0, false, decode);
-        assert_eq!(never, output());
+        assert_eq!((never.tokens.len(), never.stop), (4, None));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Continuous batching: each step serves the running sequences first, then admits waiting ones in order of arrival.
+//! Continuous batching: each step serves the running sequences first, then admits waiting ones in the policy's order.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use tacho_core::Stamp;
@@ -8,7 +8,7 @@ use tacho_core::Stamp;
 use super::kv::BlockPool;
 use super::prefix_cache::extend_hashes;
 use super::sequence::{Finish, Job, Refusal, SeqId, Sequence, Work};
-use super::{BatchShape, CostModel, EngineSpec, Stats};
+use super::{BatchShape, CostModel, EngineSpec, Policy, Stats};
 use crate::error::Error;
 
 /// A step under way.
@@ -29,6 +29,16 @@ pub struct TokenEvent {
     pub position: usize,
     /// Why it was the last, if it was.
     pub finish: Option<Finish>,
+    /// Tokens of its prompt that did not have to be computed.
+    pub cached: usize,
+}
+
+/// Where a running sequence stands after room was made for it.
+enum Room {
+    /// Here, with its blocks.
+    At(usize),
+    /// In the queue; the one that followed it is here now.
+    PutBack(usize),
 }
 
 /// The engine. Call [`Engine::begin_step`], let the time pass that it names, call [`Engine::end_step`], and again.
@@ -55,28 +65,44 @@ impl Engine {
     /// Puts a job at the end of the queue, or says why it can never run.
     pub fn submit(&mut self, id: SeqId, job: Job, now: Stamp) -> Result<(), Refusal> {
         self.spec.check(&job)?;
-        let mut sequence = Sequence::new(id, job, now);
-        if self.spec.enable_prefix_caching {
-            extend_hashes(&mut sequence, self.spec.block_size);
+        let sequence = Sequence::new(id, job, now);
+        match self.spec.policy {
+            Policy::Fcfs => self.waiting.push_back(sequence),
+            Policy::Priority => self.queue_by_rank(sequence),
         }
-        self.waiting.push_back(sequence);
         Ok(())
     }
 
-    /// Drops a sequence wherever it is; says whether it was still there.
-    pub fn cancel(&mut self, id: SeqId) -> bool {
-        let waiting = self.waiting.iter().position(|sequence| sequence.id == id);
-        let gone = match waiting {
-            Some(at) => self.waiting.remove(at),
-            None => {
-                let running = self.running.iter().position(|sequence| sequence.id == id);
-                running.map(|at| self.running.remove(at))
+    /// Whether a job could ever run.
+    ///
+    /// # Errors
+    /// When it could not, and why.
+    pub fn check(&self, job: &Job) -> Result<(), Refusal> {
+        self.spec.check(job)
+    }
+
+    fn queue_by_rank(&mut self, sequence: Sequence) {
+        let at = self.waiting.partition_point(|other| other.rank() < sequence.rank());
+        self.waiting.insert(at, sequence);
+    }
+
+    /// Drops sequences wherever they are; says how many were still there.
+    pub fn cancel(&mut self, ids: &[SeqId]) -> usize {
+        let leaving: HashSet<SeqId> = ids.iter().copied().collect();
+        let before = self.waiting.len() + self.running.len();
+        let pool = &mut self.pool;
+        let mut stays = |sequence: &mut Sequence| {
+            let leaves = leaving.contains(&sequence.id);
+            if leaves {
+                pool.release(&mut sequence.blocks);
             }
+            !leaves
         };
-        let Some(mut sequence) = gone else { return false };
-        self.pool.release(&mut sequence.blocks);
-        self.stats.finished_abort += 1;
-        true
+        self.waiting.retain_mut(&mut stays);
+        self.running.retain_mut(&mut stays);
+        let gone = before - self.waiting.len() - self.running.len();
+        self.stats.finished_abort += gone as u64;
+        gone
     }
 
     /// Composes the next step; `None` when there is nothing to do.
@@ -105,57 +131,93 @@ impl Engine {
         while at < self.running.len() {
             let sequence = &self.running[at];
             let tokens = (sequence.known() - sequence.computed).min(*budget);
-            if tokens > 0 && self.make_room(at, tokens, &mut preempted) {
-                self.place(at, tokens);
-                *budget -= tokens;
+            if tokens == 0 {
+                at += 1;
+                continue;
             }
-            at += 1;
+            match self.make_room(at, tokens, budget, &mut preempted) {
+                Room::At(place) => {
+                    self.place(place, tokens);
+                    *budget -= tokens;
+                    at = place + 1;
+                }
+                // What followed has moved up.
+                Room::PutBack(place) => at = place,
+            }
         }
         preempted
     }
 
-    /// Gets the blocks for `tokens` more of the sequence at `at`; false when it was put back itself.
-    fn make_room(&mut self, at: usize, tokens: usize, preempted: &mut bool) -> bool {
+    /// Gets the blocks for `tokens` more of the sequence at `at`, at the cost of others and at last of itself.
+    fn make_room(&mut self, mut at: usize, tokens: usize, budget: &mut usize, preempted: &mut bool) -> Room {
         loop {
             let sequence = &mut self.running[at];
             let needed = (sequence.computed + tokens).div_ceil(self.spec.block_size) - sequence.blocks.len();
             if self.pool.take(needed, &mut sequence.blocks) {
-                return true;
+                return Room::At(at);
             }
             *preempted = true;
-            self.preempt_newest();
-            if at >= self.running.len() {
-                return false;
+            let victim = self.victim();
+            *budget += self.put_back(victim);
+            if victim == at {
+                return Room::PutBack(at);
             }
+            at -= usize::from(victim < at);
         }
     }
 
-    fn preempt_newest(&mut self) {
-        let Some(mut sequence) = self.running.pop() else { return };
+    /// Who gives up its blocks: the newest, or the one of the greatest rank.
+    fn victim(&self) -> usize {
+        let last = self.running.len() - 1;
+        match self.spec.policy {
+            Policy::Fcfs => last,
+            Policy::Priority => (0..=last).max_by_key(|at| self.running[*at].rank()).unwrap_or(last),
+        }
+    }
+
+    /// Puts a running sequence back into the queue; gives the tokens of the step that it had.
+    fn put_back(&mut self, at: usize) -> usize {
+        let mut sequence = self.running.remove(at);
         self.pool.release(&mut sequence.blocks);
         sequence.computed = 0;
         sequence.registered = 0;
         sequence.preempted = true;
         self.stats.preemptions += 1;
-        self.waiting.push_front(sequence);
+        let tokens = std::mem::take(&mut sequence.scheduled);
+        match self.spec.policy {
+            Policy::Fcfs => self.waiting.push_front(sequence),
+            Policy::Priority => self.queue_by_rank(sequence),
+        }
+        tokens
     }
 
     /// Admits from the front of the queue while sequences, tokens and blocks allow; never past the first that waits.
     fn admit(&mut self, budget: &mut usize, now: Stamp) {
+        let mut at = 0;
         while *budget > 0 && self.running.len() < self.spec.max_num_seqs {
-            let Some(sequence) = self.waiting.front_mut() else { return };
+            let Some(sequence) = self.waiting.get_mut(at) else { return };
+            if sequence.fetched(&self.spec).is_some_and(|then| then > now) {
+                // Its KV is under way; others need not wait for it.
+                at += 1;
+                continue;
+            }
+            if self.spec.enable_prefix_caching {
+                // Not before it is looked at: what waits at the back takes no memory for its blocks' names.
+                extend_hashes(sequence, self.spec.block_size);
+            }
             // At least one token must be computed to get the next from it.
             let usable = (sequence.known() - 1) / self.spec.block_size;
             let hits = self.pool.find(&sequence.hashes[..usable.min(sequence.hashes.len())]);
             let cached = hits.len() * self.spec.block_size;
-            let tokens = (sequence.known() - cached).min(*budget);
-            let fresh = (cached + tokens).div_ceil(self.spec.block_size) - hits.len();
+            let there = if sequence.is_filled(&self.spec) { sequence.known() - 1 } else { cached };
+            let tokens = (sequence.known() - there).min(*budget);
+            let fresh = (there + tokens).div_ceil(self.spec.block_size) - hits.len();
             if fresh + self.pool.free_among(&hits) > self.pool.free() {
                 return;
             }
             self.pool.share(&hits);
             sequence.registered = hits.len();
-            sequence.computed = cached;
+            sequence.computed = there;
             sequence.blocks = hits;
             let taken = self.pool.take(fresh, &mut sequence.blocks);
             assert!(taken, "the room was checked");
@@ -165,9 +227,10 @@ impl Engine {
             }
             if sequence.admitted.is_none() {
                 sequence.admitted = Some(now);
+                sequence.cached = there;
                 self.stats.queue_time.observe(now.since(sequence.arrived).as_secs_f64());
             }
-            self.running.extend(self.waiting.pop_front());
+            self.running.extend(self.waiting.remove(at));
             self.place(self.running.len() - 1, tokens);
             *budget -= tokens;
         }
@@ -225,6 +288,11 @@ impl Engine {
         }
     }
 
+    /// When a sequence that waits for its KV can go on, if nothing else makes the engine look again.
+    pub fn wakes(&self) -> Option<Stamp> {
+        self.waiting.iter().filter_map(|sequence| sequence.fetched(&self.spec)).min()
+    }
+
     /// Forgets all cached prefixes; refused (false) while any sequence holds blocks.
     pub fn reset_prefix_cache(&mut self) -> bool {
         self.pool.forget()
@@ -271,7 +339,7 @@ fn produce(sequence: &mut Sequence, now: Stamp, stats: &mut Stats) -> TokenEvent
             Finish::Length => stats.finished_length += 1,
         }
     }
-    TokenEvent { id: sequence.id, position, finish }
+    TokenEvent { id: sequence.id, position, finish, cached: sequence.cached }
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use tacho_core::Stamp;
 
 use super::prefix_cache::BlockHash;
+use super::spec::EngineSpec;
+use super::tokens::Tokens;
 
 /// Names a sequence; given by the caller, never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,25 +41,34 @@ pub enum Work {
     Pool,
 }
 
-/// What the engine is asked to do. The output is drawn beforehand: the engine decides when each token comes.
+/// What the engine is asked to do. Its length is settled beforehand: the engine decides when each token comes.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The prompt's token ids.
     pub prompt: Arc<[u32]>,
     /// The tokens that will come out.
-    pub output: Arc<[u32]>,
+    pub output: Tokens,
     /// Why it ends after the last of them.
     pub finish: Finish,
     /// Separates prefix caches: sequences share blocks only under the same salt (one per LoRA adapter).
     pub salt: u64,
     /// What comes of it.
     pub work: Work,
+    /// The least is served first, where the policy looks at it.
+    pub priority: i64,
+    /// Whether another engine has computed the prompt, whose KV is fetched from there.
+    pub remote: bool,
 }
 
 impl Job {
+    /// A job that makes a text.
+    pub fn generate(prompt: Arc<[u32]>, output: Tokens, finish: Finish) -> Self {
+        Job { prompt, output, finish, salt: 0, work: Work::Generate, priority: 0, remote: false }
+    }
+
     /// A job that only computes its prompt.
     pub fn pool(prompt: Arc<[u32]>, salt: u64) -> Self {
-        Job { prompt, output: [0].into(), finish: Finish::Stop, salt, work: Work::Pool }
+        Job { salt, work: Work::Pool, ..Job::generate(prompt, [0].into(), Finish::Stop) }
     }
 
     /// Tokens of prompt and output that count against the model's length.
@@ -118,6 +129,8 @@ pub(super) struct Sequence {
     /// Leading blocks that the prefix cache already knows.
     pub(super) registered: usize,
     pub(super) preempted: bool,
+    /// Tokens of the prompt that did not have to be computed, when it was first admitted.
+    pub(super) cached: usize,
     pub(super) arrived: Stamp,
     pub(super) admitted: Option<Stamp>,
     pub(super) last_token: Option<Stamp>,
@@ -135,10 +148,16 @@ impl Sequence {
             hashes: Vec::new(),
             registered: 0,
             preempted: false,
+            cached: 0,
             arrived,
             admitted: None,
             last_token: None,
         }
+    }
+
+    /// What the priority policy serves in order of.
+    pub(super) fn rank(&self) -> (i64, Stamp, SeqId) {
+        (self.job.priority, self.arrived, self.id)
     }
 
     /// Tokens that exist: the prompt and what has come out.
@@ -149,7 +168,20 @@ impl Sequence {
     /// Token `at` of prompt and output.
     pub(super) fn token(&self, at: usize) -> u32 {
         let prompt = &self.job.prompt;
-        if at < prompt.len() { prompt[at] } else { self.job.output[at - prompt.len()] }
+        if at < prompt.len() { prompt[at] } else { self.job.output.ids()[at - prompt.len()] }
+    }
+
+    /// When the KV of its prompt has come from another engine, if it comes from there. Once only: what was put back is
+    /// computed here.
+    pub(super) fn fetched(&self, spec: &EngineSpec) -> Option<Stamp> {
+        let comes = self.job.remote && !self.preempted;
+        comes.then(|| self.arrived + spec.transfer.takes(self.job.prompt.len()))
+    }
+
+    /// Whether the KV of its prompt is there without having been computed, all but the last token's.
+    pub(super) fn is_filled(&self, spec: &EngineSpec) -> bool {
+        let generates = self.job.work == Work::Generate;
+        (spec.decode_bench || self.job.remote) && generates && !self.preempted
     }
 
     /// Whether its next token needs only the one before: everything earlier is computed.

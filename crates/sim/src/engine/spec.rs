@@ -1,7 +1,12 @@
 //! The engine's limits, under the names vLLM gives them.
 
+use std::time::Duration;
+
 use super::sequence::{Job, Refusal};
 use crate::error::Error;
+
+/// Most KV blocks: each takes memory from the start.
+const MOST_BLOCKS: usize = 1 << 24;
 
 /// What bounds a batch and the KV cache.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +25,64 @@ pub struct EngineSpec {
     pub enable_prefix_caching: bool,
     /// Mean of the geometric distribution of natural output lengths, for requests that do not ignore EOS.
     pub mean_output_len: f64,
+    /// Who is served first.
+    pub policy: Policy,
+    /// Whether the KV of prompts is made up, all but the last token's: decoding alone, as vLLM's DecodeBenchConnector.
+    pub decode_bench: bool,
+    /// What it costs to fetch the KV of a prompt that another engine has computed.
+    pub transfer: Transfer,
+}
+
+/// Who is served first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// In order of arrival.
+    #[default]
+    Fcfs,
+    /// By priority, the least first; then in order of arrival. Out of blocks, the greatest is put back.
+    Priority,
+}
+
+impl Policy {
+    /// The names that [`Policy::parse`] reads.
+    pub const NAMES: [&str; 2] = ["fcfs", "priority"];
+
+    /// The policy of that name.
+    pub fn parse(name: &str) -> Option<Policy> {
+        match name {
+            "fcfs" => Some(Policy::Fcfs),
+            "priority" => Some(Policy::Priority),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Policy::NAMES[usize::from(self == Policy::Priority)]
+    }
+}
+
+/// The way that KV takes from one engine to another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Transfer {
+    /// Nanoseconds of any transfer.
+    pub fixed_ns: f64,
+    /// Nanoseconds per token.
+    pub per_token_ns: f64,
+}
+
+impl Transfer {
+    /// How long `tokens` take.
+    pub fn takes(&self, tokens: usize) -> Duration {
+        Duration::from_nanos((self.fixed_ns + self.per_token_ns * tokens as f64).round() as u64)
+    }
+}
+
+impl Default for Transfer {
+    /// 131 kB per token over 25 GB/s, and two milliseconds to agree on it.
+    fn default() -> Self {
+        Transfer { fixed_ns: 2e6, per_token_ns: 5_240.0 }
+    }
 }
 
 impl Default for EngineSpec {
@@ -32,6 +95,9 @@ impl Default for EngineSpec {
             max_model_len: 32_768,
             enable_prefix_caching: true,
             mean_output_len: 256.0,
+            policy: Policy::default(),
+            decode_bench: false,
+            transfer: Transfer::default(),
         }
     }
 }
@@ -53,6 +119,9 @@ impl EngineSpec {
         ];
         if let Some((name, _)) = positive.into_iter().find(|(_, value)| *value == 0) {
             return Err(Error::ZeroLimit { name });
+        }
+        if self.num_blocks > MOST_BLOCKS {
+            return Err(Error::TooManyBlocks { blocks: self.num_blocks, limit: MOST_BLOCKS });
         }
         if self.max_num_batched_tokens < self.max_num_seqs {
             return Err(Error::BudgetBelowSeqs {

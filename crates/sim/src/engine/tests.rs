@@ -16,18 +16,13 @@ fn spec() -> EngineSpec {
         max_model_len: 64,
         enable_prefix_caching: false,
         mean_output_len: 8.0,
+        ..EngineSpec::default()
     }
 }
 
 fn job(prompt: impl IntoIterator<Item = u32>, output: usize) -> Job {
     let output: Vec<u32> = (0..output as u32).map(|at| 1000 + at).collect();
-    Job {
-        prompt: prompt.into_iter().collect(),
-        output: output.into(),
-        finish: Finish::Length,
-        salt: 0,
-        work: Work::Generate,
-    }
+    Job::generate(prompt.into_iter().collect(), output.into(), Finish::Length)
 }
 
 /// Runs one step from `now` and says its batch, its end, and the tokens as (sequence, position).
@@ -114,6 +109,47 @@ fn out_of_blocks_puts_the_newest_back_and_computes_it_again() {
 }
 
 #[test]
+fn out_of_blocks_the_least_urgent_is_put_back() {
+    let spec = EngineSpec { num_blocks: 4, policy: Policy::Priority, ..spec() };
+    let mut engine = Engine::new(spec, COST).unwrap();
+    let mut now = Stamp::ZERO;
+    engine.submit(SeqId(1), Job { priority: 3, ..job(0..4, 8) }, now).unwrap();
+    engine.submit(SeqId(2), Job { priority: 1, ..job(10..14, 8) }, now).unwrap();
+    (0..5).for_each(|_| drop(step(&mut engine, &mut now)));
+    assert_eq!(engine.running_ids(), [2, 1], "the urgent one was admitted first");
+    let (_, tokens) = step(&mut engine, &mut now);
+    assert_eq!(tokens, [(2, 5)]);
+    assert_eq!((engine.running_ids(), engine.waiting_ids()), (vec![2], vec![1]));
+    engine.submit(SeqId(3), Job { priority: 2, ..job(20..22, 1) }, now).unwrap();
+    assert_eq!(engine.waiting_ids(), [3, 1], "rank, not arrival");
+}
+
+#[test]
+fn decoding_alone_computes_one_token_of_a_prompt() {
+    let spec = EngineSpec { decode_bench: true, max_num_batched_tokens: 8, num_blocks: 16, ..spec() };
+    let mut engine = Engine::new(spec, COST).unwrap();
+    let mut now = Stamp::ZERO;
+    engine.submit(SeqId(1), job(0..40, 2), now).unwrap();
+    let (batch, tokens) = step(&mut engine, &mut now);
+    assert_eq!((batch.prefill_tokens, batch.kv_tokens, tokens), (1, 40, vec![(1, 0)]), "beyond the step's budget");
+}
+
+#[test]
+fn a_prompt_computed_elsewhere_waits_for_its_kv_and_holds_nobody_up() {
+    let transfer = Transfer { fixed_ns: 5_000.0, per_token_ns: 100.0 };
+    let mut engine = Engine::new(EngineSpec { transfer, ..spec() }, COST).unwrap();
+    let mut now = Stamp::ZERO;
+    engine.submit(SeqId(1), Job { remote: true, ..job(0..6, 2) }, now).unwrap();
+    engine.submit(SeqId(2), job(10..12, 1), now).unwrap();
+    assert_eq!(step(&mut engine, &mut now).1, [(2, 0)]);
+    assert!(engine.begin_step(now).is_none() && !engine.is_idle());
+    assert_eq!(engine.wakes(), Some(Stamp(5_600)));
+    now = Stamp(5_600);
+    let (batch, tokens) = step(&mut engine, &mut now);
+    assert_eq!((batch.prefill_tokens, batch.kv_tokens, tokens), (1, 6, vec![(1, 0)]));
+}
+
+#[test]
 fn a_shared_prefix_is_not_computed_again() {
     let spec = EngineSpec { enable_prefix_caching: true, max_num_batched_tokens: 64, ..spec() };
     let mut engine = Engine::new(spec.clone(), COST).unwrap();
@@ -160,7 +196,7 @@ fn generated_tokens_are_a_prefix_for_the_next_turn() {
     let mut engine = Engine::new(spec, COST).unwrap();
     let mut now = Stamp::ZERO;
     let first = job(0..4, 5);
-    let second: Vec<u32> = first.prompt.iter().chain(first.output.iter()).copied().chain([7]).collect();
+    let second: Vec<u32> = first.prompt.iter().chain(first.output.ids()).copied().chain([7]).collect();
     engine.submit(SeqId(1), first, now).unwrap();
     (0..5).for_each(|_| drop(step(&mut engine, &mut now)));
     engine.submit(SeqId(2), job(second, 1), now).unwrap();
@@ -175,9 +211,8 @@ fn cancelling_frees_blocks_wherever_the_sequence_is() {
     engine.submit(SeqId(2), job(0..8, 4), now).unwrap();
     step(&mut engine, &mut now);
     let under_way = engine.begin_step(now).unwrap();
-    assert!(engine.cancel(SeqId(1)), "in the middle of a step");
-    assert!(engine.cancel(SeqId(2)), "in the queue");
-    assert!(!engine.cancel(SeqId(2)));
+    assert_eq!(engine.cancel(&[SeqId(1), SeqId(2)]), 2, "one in the middle of a step, one in the queue");
+    assert_eq!(engine.cancel(&[SeqId(2)]), 0);
     let mut events = Vec::new();
     engine.end_step(now + under_way.takes, &mut events);
     assert_eq!((events, engine.free_blocks()), (vec![], 16));
@@ -225,6 +260,7 @@ fn limits_that_cannot_work_are_refused() {
         EngineSpec { block_size: 0, ..spec() },
         EngineSpec { max_num_seqs: 9, ..spec() },
         EngineSpec { mean_output_len: 0.5, ..spec() },
+        EngineSpec { num_blocks: usize::MAX, ..spec() },
     ] {
         assert!(Engine::new(bad, COST).is_err());
     }

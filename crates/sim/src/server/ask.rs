@@ -8,6 +8,8 @@ use crate::engine::{EngineSpec, Limits};
 
 /// Most alternatives per token, as vLLM's default has it.
 const MAX_LOGPROBS: i64 = 20;
+/// Most answers to one prompt, as vLLM's default has it.
+const MAX_N: i64 = 16_384;
 /// Default of `max_tokens` for completions.
 const COMPLETION_TOKENS: i64 = 16;
 
@@ -186,7 +188,11 @@ pub(super) fn too_long(tokens: usize, limit: usize) -> Problem {
 
 fn count(fields: &Fields) -> Result<usize, Problem> {
     match fields.int("n")?.unwrap_or(1) {
-        n @ 1.. => Ok(n as usize),
+        n @ 1..=MAX_N => Ok(n as usize),
+        n @ 1.. => Err(Problem::bad_request(&format!(
+            "n must be at most {MAX_N}, got {n}. To increase this limit, set the VLLM_MAX_N_SEQUENCES environment \
+             variable."
+        ))),
         n => Err(Problem::bad_request(&format!("n must be at least 1, got {n}."))),
     }
 }

@@ -6,13 +6,13 @@ use tacho_text::{Decoder, Tokenizer};
 
 use super::ask::Ask;
 use super::prompt::Prompt;
-use crate::engine::{Draw, Finish, LogprobDraws, Output, Vocabulary};
+use crate::engine::{Draw, Finish, LogprobDraws, Output, Tokens, Vocabulary};
 
 /// An answer under way.
 #[derive(Debug)]
 pub(super) struct Choice {
     pub(super) prompt: Arc<Prompt>,
-    pub(super) output: Arc<[u32]>,
+    pub(super) output: Tokens,
     pub(super) finish: Finish,
     pub(super) produced: usize,
     ends_with_eos: bool,
@@ -76,7 +76,7 @@ impl Choice {
         let reserve = ask.stop.iter().map(|stop| stop.chars().count()).max().unwrap_or(0);
         let reserve = if ask.keep_stop { 0 } else { reserve.saturating_sub(1) };
         Choice {
-            output: output.ids.into(),
+            output: output.tokens,
             finish: output.finish,
             produced: 0,
             ends_with_eos: output.ends_with_eos,
@@ -101,7 +101,7 @@ impl Choice {
 
     /// Takes the next token.
     pub(super) fn advance(&mut self, tokenizer: &Tokenizer, vocabulary: &Vocabulary) -> Piece {
-        let token = self.output[self.produced];
+        let token = self.output.ids()[self.produced];
         self.produced += 1;
         let last = self.produced == self.output.len();
         let silent = last && self.ends_with_eos;

@@ -29,7 +29,7 @@ pub(super) struct Signal {
 
 enum Command {
     Submit { id: SeqId, job: Job, arrived: Stamp, choice: usize, to: UnboundedSender<Signal> },
-    Cancel(SeqId),
+    Cancel(Vec<SeqId>),
     ResetPrefixCache(oneshot::Sender<bool>),
     Stop,
 }
@@ -49,8 +49,11 @@ impl EngineHandle {
         let _ = self.commands.send(Command::Submit { id, job, arrived: self.clock.now(), choice, to });
     }
 
-    pub(super) fn cancel(&self, id: SeqId) {
-        let _ = self.commands.send(Command::Cancel(id));
+    /// Withdraws jobs, done or not.
+    pub(super) fn cancel(&self, ids: Vec<SeqId>) {
+        if !ids.is_empty() {
+            let _ = self.commands.send(Command::Cancel(ids));
+        }
     }
 
     pub(super) async fn reset_prefix_cache(&self) -> bool {
@@ -115,9 +118,8 @@ impl Driver {
             self.publish();
             let Some(step) = step else {
                 ended = None;
-                match self.inbox.recv() {
-                    Ok(command) => self.pending.push_back(command),
-                    Err(_) => return,
+                if self.rest().is_err() {
+                    return;
                 }
                 continue;
             };
@@ -154,14 +156,28 @@ impl Driver {
                     self.streams.insert(id, (choice, to));
                 }
             }
-            Command::Cancel(id) => {
-                self.engine.cancel(id);
-                self.streams.remove(&id);
+            Command::Cancel(ids) => {
+                self.engine.cancel(&ids);
+                ids.iter().for_each(|id| drop(self.streams.remove(id)));
             }
             Command::ResetPrefixCache(reply) => {
                 let _ = reply.send(self.engine.reset_prefix_cache());
             }
             Command::Stop => return Err(Stopped),
+        }
+        Ok(())
+    }
+
+    /// Sleeps until there is something to do.
+    fn rest(&mut self) -> Result<(), Stopped> {
+        let command = match self.engine.wakes() {
+            None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(then) => self.inbox.recv_timeout(then.since(self.clock.now())),
+        };
+        match command {
+            Ok(command) => self.pending.push_back(command),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(Stopped),
         }
         Ok(())
     }

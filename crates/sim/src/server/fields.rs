@@ -4,6 +4,9 @@ use tacho_core::json::{self, Dict, Value};
 
 use super::problem::{Invalid, Problem};
 
+/// Members and items that a body may have: read, each takes many times its bytes.
+const MOST_MEMBERS: usize = 1 << 22;
+
 /// A request's body.
 #[derive(Debug)]
 pub(super) struct Fields(Dict);
@@ -18,8 +21,12 @@ impl Fields {
         if media.is_some_and(|media| !is_json(&media)) {
             return Err(Problem::invalid(&[Invalid::MediaType]));
         }
-        let text = String::from_utf8_lossy(body);
-        match json::parse(&text) {
+        let text = std::str::from_utf8(body).map_err(|_| Problem::unreadable())?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        if memchr::memchr_iter(b',', body).count() > MOST_MEMBERS {
+            return Err(Problem::bad_request(&format!("the body has more than {MOST_MEMBERS} members and items")));
+        }
+        match json::parse(text) {
             Ok(Value::Dict(dict)) => Ok(Fields(dict)),
             Ok(other) => {
                 let message = "Input should be a valid dictionary or object to extract fields from";
@@ -182,6 +189,11 @@ mod tests {
             text(br#"{"model": "tiny", "#),
             r#"{"error":{"message":"1 validation error:\n  {'type': 'json_invalid', 'loc': 'body.18', 'msg': 'JSON decode error', 'input': '<dict of 0 items>', 'ctx': {'error': 'Expecting property name enclosed in double quotes'}}","type":"Bad Request","param":"body.18","code":400}}"#
         );
+        assert_eq!(
+            text(b"{\"prompt\": \"\xff\"}"),
+            r#"{"error":{"message":"There was an error parsing the body","type":"Bad Request","param":null,"code":400}}"#
+        );
+        assert!(text(&[b"[".to_vec(), b"1,".repeat(MOST_MEMBERS + 1), b"1]".to_vec()].concat()).contains("more than"));
         assert!(Fields::parse(Some("text/plain"), b"{}").unwrap_err().body.contains("Unsupported Media Type"));
     }
 }

@@ -12,7 +12,8 @@ use super::driver::Signal;
 use super::faults::Fault;
 use super::problem::Problem;
 use super::prompt::Prompt;
-use crate::engine::{Draw, Job, SeqId, Work};
+use super::room::Share;
+use crate::engine::{Draw, Job, SeqId};
 
 /// A request whose jobs are in the engine. Dropping it withdraws those that are not done.
 pub(super) struct Generation {
@@ -27,11 +28,12 @@ pub(super) struct Generation {
     prompts: Vec<Arc<Prompt>>,
     sequences: Vec<SeqId>,
     live: usize,
+    _share: Share,
 }
 
 impl Generation {
     /// Draws the answers, checks that they fit, and submits them.
-    pub(super) fn start(
+    pub(super) async fn start(
         app: &Arc<App>,
         ask: Ask,
         id: String,
@@ -41,18 +43,16 @@ impl Generation {
     ) -> Result<Self, Problem> {
         let prompts: Vec<Arc<Prompt>> = prompts.into_iter().map(Arc::new).collect();
         let salt = app.salt(&model);
+        let answers = prompts.len() * ask.n;
+        let share = app.room.take(prompts.iter().map(|prompt| prompt.bytes()).sum(), answers)?;
         let mut choices = Vec::new();
         let mut jobs = Vec::new();
         for prompt in &prompts {
             for number in 0..ask.n {
+                // Many answers are drawn in turn with other work, and not at all once the client has left.
+                tokio::task::consume_budget().await;
                 let choice = draw_choice(app, &ask, prompt, number)?;
-                let job = Job {
-                    prompt: Arc::clone(&prompt.ids),
-                    output: Arc::clone(&choice.output),
-                    finish: choice.finish,
-                    salt,
-                    work: Work::Generate,
-                };
+                let job = Job { salt, ..Job::generate(Arc::clone(&prompt.ids), choice.output.clone(), choice.finish) };
                 app.spec.engine.check(&job).map_err(|refusal| Problem::bad_request(&refusal.to_string()))?;
                 choices.push(choice);
                 jobs.push(job);
@@ -82,6 +82,7 @@ impl Generation {
             prompts,
             sequences,
             live,
+            _share: share,
         })
     }
 
@@ -139,11 +140,9 @@ impl Generation {
 
 impl Drop for Generation {
     fn drop(&mut self) {
-        for (sequence, choice) in self.sequences.iter().zip(&self.choices) {
-            if choice.produced < choice.output.len() {
-                self.app.engine.cancel(*sequence);
-            }
-        }
+        let answers = self.sequences.iter().zip(&self.choices);
+        let open = answers.filter(|(_, choice)| choice.produced < choice.output.len());
+        self.app.engine.cancel(open.map(|(sequence, _)| *sequence).collect());
     }
 }
 

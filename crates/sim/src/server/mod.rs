@@ -17,6 +17,7 @@ mod pooling;
 mod problem;
 mod prompt;
 mod responses;
+mod room;
 mod routes;
 mod script;
 mod stream;
@@ -28,8 +29,8 @@ mod whole;
 mod wire;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -49,10 +50,13 @@ use crate::spec::SimSpec;
 use driver::EngineHandle;
 use faults::Fault;
 use problem::Problem;
+use room::Room;
 use wire::{ResetSwitch, Wire};
 
 /// Connections that may wait to be accepted: a burst of clients must not run into the kernel's retries.
 const BACKLOG: u32 = 4096;
+/// How long a stop waits for threads that compute; those of an ended process end with it.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// Pause after a failed accept (out of file descriptors): the listener would only fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -67,6 +71,8 @@ pub(crate) struct App {
     sequences: AtomicU64,
     requests: AtomicU64,
     ids: AtomicU64,
+    room: Room,
+    characters: OnceLock<usize>,
 }
 
 impl App {
@@ -84,6 +90,15 @@ impl App {
     fn salt(&self, model: &str) -> u64 {
         let adapter = self.spec.lora_modules.iter().position(|adapter| adapter == model);
         adapter.map_or(0, |at| at as u64 + 1)
+    }
+
+    /// Characters of the longest token, which bounds the tokens of a text without counting them.
+    fn characters_per_token(&self) -> usize {
+        *self.characters.get_or_init(|| {
+            let tokenizer = &self.spec.tokenizer;
+            let longest = tokenizer.all_ids().into_iter().map(|id| tokenizer.decode(&[id]).len()).max();
+            longest.unwrap_or(1).max(1)
+        })
     }
 
     fn next_sequence(&self) -> SeqId {
@@ -144,13 +159,16 @@ impl Server {
             sequences: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             ids: AtomicU64::new(0),
+            room: Room::default(),
+            characters: OnceLock::new(),
             spec,
         });
         let (shutdown, stopped) = oneshot::channel();
         let mut server = Server { addr, app: Arc::clone(&app), shutdown: Some(shutdown), threads: vec![engine_thread] };
         let thread = std::thread::Builder::new().name("sim-http".into()).spawn(move || {
             runtime.block_on(accept(listener, app, stopped));
-            // Dropping the runtime drops the connections: streams under way are cut.
+            // The connections are dropped, streams under way cut; what computes is not waited for.
+            runtime.shutdown_timeout(PATIENCE);
         });
         server.threads.push(thread.map_err(|source| Error::Threads { source })?);
         Ok(server)

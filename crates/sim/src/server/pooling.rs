@@ -363,7 +363,7 @@ impl Computation {
 impl Drop for Computation {
     fn drop(&mut self) {
         if self.left > 0 {
-            self.sequences.iter().for_each(|sequence| self.app.engine.cancel(*sequence));
+            self.app.engine.cancel(std::mem::take(&mut self.sequences));
         }
     }
 }

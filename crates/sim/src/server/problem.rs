@@ -69,6 +69,24 @@ impl Problem {
         Problem::error(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailableError", message, None)
     }
 
+    /// The requests that wait take all the memory they may.
+    pub(super) fn busy() -> Self {
+        let message = "the requests that wait take all the memory they may; send fewer at a time";
+        Problem::error(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailableError", message, None)
+    }
+
+    /// A body beyond what is read.
+    pub(super) fn too_large(limit: usize) -> Self {
+        let message = format!("the body is larger than {limit} bytes");
+        Problem::error(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large", &message, None)
+    }
+
+    /// A body that is no text.
+    pub(super) fn unreadable() -> Self {
+        let message = "There was an error parsing the body";
+        Problem::error(StatusCode::BAD_REQUEST, "Bad Request", message, None)
+    }
+
     pub(super) fn not_found() -> Self {
         Problem::detail(StatusCode::NOT_FOUND, "Not Found", None)
     }

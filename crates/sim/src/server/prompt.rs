@@ -13,6 +13,9 @@ use crate::engine::Vocabulary;
 /// Tokens that an image, a video or a sound takes in the prompt.
 const MEDIA_TOKENS: u64 = 256;
 
+/// Most prompts in one completion request, as vLLM's default has it.
+const MAX_PROMPTS: usize = 1024;
+
 /// A prompt as it was given.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Source {
@@ -65,6 +68,11 @@ impl Prompt {
         !matches!(self.source, Source::Ids(_) | Source::Sound { .. })
     }
 
+    /// Memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.ids.len() * size_of::<u32>() + self.source.text_len()
+    }
+
     /// Drops the tokens beyond `limit`.
     pub(super) fn truncate(&mut self, limit: usize) {
         if self.ids.len() > limit {
@@ -74,6 +82,43 @@ impl Prompt {
 }
 
 impl Source {
+    /// Refuses a text that has too many characters for `limit` tokens of at most `longest` each, without counting.
+    pub(super) fn check_length(&self, limit: usize, longest: impl FnOnce() -> usize) -> Result<(), Problem> {
+        // Most texts are so short that the longest token need not be known.
+        if self.text_len() <= limit {
+            return Ok(());
+        }
+        let most = limit.saturating_mul(longest());
+        if self.text_len() <= most {
+            return Ok(());
+        }
+        let characters = self.characters();
+        if characters <= most {
+            return Ok(());
+        }
+        let message = format!(
+            "This model's maximum context length is {limit} tokens. However, your prompt contains {characters} \
+             characters (more than {most} characters, which is the upper bound for {limit} input tokens). Please \
+             reduce the length of the input prompt."
+        );
+        Err(Problem::parameter(&message, "input_text", Some(&characters.to_string())))
+    }
+
+    fn characters(&self) -> usize {
+        match self {
+            Source::Text(text, _) => text.chars().count(),
+            Source::Ids(_) | Source::Sound { .. } => 0,
+            Source::Pair(one, other) => one.chars().count() + other.chars().count(),
+            Source::Conversation(parts) => parts
+                .iter()
+                .map(|part| match part {
+                    Part::Text(text) => text.chars().count(),
+                    Part::Media(_) => 0,
+                })
+                .sum(),
+        }
+    }
+
     /// Bytes of text that tokenising has to go through.
     pub(super) fn text_len(&self) -> usize {
         match self {
@@ -123,9 +168,18 @@ pub(super) fn of_completion(fields: &Fields, full_vocab_size: usize) -> Result<V
         Value::List(items) if items.iter().all(|item| matches!(item, Value::Int(_))) => {
             Ok(vec![Source::Ids(ids(items, full_vocab_size)?)])
         }
+        Value::List(items) if items.len() > MAX_PROMPTS => Err(too_many(items.len())),
         Value::List(items) => items.iter().map(|item| one_of_several(item, add_special, full_vocab_size)).collect(),
         other => Err(wrong_prompt(other)),
     }
+}
+
+fn too_many(prompts: usize) -> Problem {
+    let message = format!(
+        "prompt list length {prompts} exceeds the maximum allowed count of {MAX_PROMPTS}. To increase this limit, set \
+         the VLLM_MAX_COMPLETION_PROMPTS environment variable."
+    );
+    Problem::parameter(&message, "prompt", None)
 }
 
 fn one_of_several(item: &Value, add_special: bool, full_vocab_size: usize) -> Result<Source, Problem> {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
@@ -26,6 +26,8 @@ use super::{audio, listing, metrics, tokenize, whole};
 
 /// The vLLM whose wire is imitated.
 pub(super) const VERSION: &str = "0.32.0";
+/// Largest body that is read: room for pictures and sounds.
+const MOST_BYTES: usize = 64 << 20;
 /// Longer texts are tokenised off the threads that write streams.
 const LONG_TEXT: usize = 8192;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -152,20 +154,27 @@ async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) 
 }
 
 async fn fields(request: Request<Incoming>) -> io::Result<Result<Fields, Problem>> {
-    let (content_type, body) = received(request).await?;
-    Ok(Fields::parse(content_type.as_deref(), &body))
+    let received = received(request).await?;
+    Ok(received.and_then(|(content_type, body)| Fields::parse(content_type.as_deref(), &body)))
 }
 
 /// The same of a form with a sound.
 async fn form_fields(request: Request<Incoming>) -> io::Result<Result<Fields, Problem>> {
-    let (content_type, body) = received(request).await?;
-    Ok(Form::parse(content_type.as_deref(), &body).and_then(audio::fields))
+    let received = received(request).await?;
+    Ok(received.and_then(|(content_type, body)| Form::parse(content_type.as_deref(), &body)).and_then(audio::fields))
 }
 
-async fn received(request: Request<Incoming>) -> io::Result<(Option<String>, Bytes)> {
+async fn received(request: Request<Incoming>) -> io::Result<Result<(Option<String>, Bytes), Problem>> {
     let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let body = request.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
-    Ok((content_type, body))
+    let body = request.into_body();
+    if body.size_hint().lower() > MOST_BYTES as u64 {
+        return Ok(Err(Problem::too_large(MOST_BYTES)));
+    }
+    match Limited::new(body, MOST_BYTES).collect().await {
+        Ok(body) => Ok(Ok((content_type, body.to_bytes()))),
+        Err(error) if error.is::<LengthLimitError>() => Ok(Err(Problem::too_large(MOST_BYTES))),
+        Err(error) => Err(io::Error::other(error)),
+    }
 }
 
 async fn generate(app: &Arc<App>, endpoint: Endpoint, request: Request<Incoming>, reset: &ResetSwitch) -> Outcome {
@@ -210,7 +219,10 @@ async fn pool(app: &Arc<App>, pooling: Pooling, request: Request<Incoming>, rese
         Ok(asked) => asked,
         Err(problem) => return Ok(Err(problem)),
     };
-    let prompts = tokenised(app, sources).await;
+    let prompts = match tokenised(app, sources).await {
+        Ok(prompts) => prompts,
+        Err(problem) => return Ok(Err(problem)),
+    };
     let fault = app.strike();
     if fault == Fault::Error {
         return Ok(Err(Problem::internal(ON_PURPOSE)));
@@ -244,27 +256,33 @@ async fn start(
 ) -> Result<Generation, Problem> {
     let (ask, sources) = Ask::read(endpoint, fields, app.spec.tokenizer.full_vocab_size())?;
     let model = app.resolve(ask.model.as_deref())?;
-    let prompts = tokenised(app, sources).await;
+    let prompts = tokenised(app, sources).await?;
     let fault = app.strike();
     if fault == Fault::Error {
         return Err(Problem::internal(ON_PURPOSE));
     }
     let id = endpoint.id_prefix().to_owned() + &named.unwrap_or_else(|| app.random_id());
-    Generation::start(app, ask, id, model, prompts, fault)
+    Generation::start(app, ask, id, model, prompts, fault).await
 }
 
-async fn tokenised(app: &Arc<App>, sources: Vec<Source>) -> Vec<Prompt> {
-    let work = {
-        let app = Arc::clone(app);
-        move |sources: Vec<Source>| -> Vec<Prompt> {
-            let one = |source: Source| source.into_prompt(&app.spec.tokenizer, &app.vocabulary);
-            sources.into_iter().map(one).collect()
-        }
-    };
-    if sources.iter().map(Source::text_len).sum::<usize>() < LONG_TEXT {
-        return work(sources);
+/// Prompts in token ids; what would never fit is refused before it is counted.
+async fn tokenised(app: &Arc<App>, sources: Vec<Source>) -> Result<Vec<Prompt>, Problem> {
+    for source in &sources {
+        source.check_length(app.spec.engine.max_model_len, || app.characters_per_token())?;
     }
-    tokio::task::spawn_blocking(move || work(sources)).await.unwrap_or_default()
+    let mut prompts = Vec::with_capacity(sources.len());
+    for source in sources {
+        if source.text_len() < LONG_TEXT {
+            prompts.push(source.into_prompt(&app.spec.tokenizer, &app.vocabulary));
+            continue;
+        }
+        let app = Arc::clone(app);
+        let work = move || source.into_prompt(&app.spec.tokenizer, &app.vocabulary);
+        // A client that leaves ends this after the prompt at hand.
+        let prompt = tokio::task::spawn_blocking(work).await;
+        prompts.push(prompt.map_err(|_| Problem::internal("the prompt could not be counted"))?);
+    }
+    Ok(prompts)
 }
 
 fn json(body: Vec<u8>) -> Response<Answer> {

@@ -116,7 +116,7 @@ fn push_completion(out: &mut Vec<u8>, generation: &Generation, index: usize, ans
     out.extend_from_slice(br#","stop_reason":"#);
     chunks::push_stop_reason(out, choice, true);
     out.extend_from_slice(br#","token_ids":"#);
-    push_ids(out, generation, &choice.output);
+    push_ids(out, generation, choice.output.ids());
     out.extend_from_slice(br#","prompt_logprobs":null,"prompt_token_ids":"#);
     push_ids(out, generation, &choice.prompt.ids);
     out.extend_from_slice(br#","routed_experts":null}"#);
@@ -143,7 +143,7 @@ fn push_message(out: &mut Vec<u8>, generation: &Generation, index: usize, answer
     out.extend_from_slice(br#","stop_reason":"#);
     chunks::push_stop_reason(out, choice, true);
     out.extend_from_slice(br#","token_ids":"#);
-    push_ids(out, generation, &choice.output);
+    push_ids(out, generation, choice.output.ids());
     out.extend_from_slice(br#","routed_experts":null}"#);
 }
 

@@ -73,6 +73,12 @@ impl Client {
         self.socket.write_all(&[head.as_bytes(), body].concat()).unwrap();
     }
 
+    /// Sends a request without its body, of which `length` bytes are promised.
+    pub(crate) fn send_head(&mut self, method: &str, path: &str, headers: &str, length: usize) {
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: sim\r\n{headers}Content-Length: {length}\r\n\r\n");
+        self.socket.write_all(head.as_bytes()).unwrap();
+    }
+
     fn fill(&mut self) -> io::Result<()> {
         let mut buffer = [0; 16 * 1024];
         match self.socket.read(&mut buffer)? {

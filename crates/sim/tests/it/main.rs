@@ -5,6 +5,7 @@
 mod client;
 mod endpoints;
 mod faults;
+mod hostile;
 mod load;
 mod pooling;
 mod protocols;
