@@ -2,6 +2,7 @@
 
 pub mod auto_tune;
 mod error;
+pub mod experiment;
 pub mod latency;
 pub mod mm_processor;
 pub mod offline;

@@ -11,7 +11,9 @@ use tacho_core::json::Value;
 use tacho_metrics::search::Criterion;
 use tacho_report::{Live, Progress};
 use tacho_run::auto_tune::{Profiling, TunePlan, TuneReport, auto_tune};
-use tacho_run::sweep::{Address, AfterBench, Host, ParamSet, ProcessHost, ResetKind, apply, program_exists, split};
+use tacho_run::experiment::{
+    Address, AfterBench, Host, ParamSet, ProcessHost, ResetKind, apply, program_exists, split,
+};
 
 use super::sweep::{Commands, Files, Simulators, is_tacho, sets, supervised};
 use crate::args::auto_tune::{AutoTuneArgs, TuneSettings};
@@ -184,7 +186,7 @@ fn check(plan: &TunePlan, bench: &Commands<'_>, simulators: Option<&Simulators>)
         if !program_exists(client) {
             bail!("--bench-cmd: there is no program {client:?}: check its name and PATH");
         }
-        if simulators.is_some() && tacho_run::sweep::option(&plan.serve_cmd, "--port").is_none() {
+        if simulators.is_some() && tacho_run::experiment::option(&plan.serve_cmd, "--port").is_none() {
             bail!(
                 "--bench-cmd {client:?} cannot know where the simulator listens: give --serve-cmd 'tacho sim --port PORT'"
             );

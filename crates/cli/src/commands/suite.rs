@@ -12,8 +12,8 @@ use anyhow::{anyhow, bail};
 use tacho_report::dashboard::Dashboard;
 use tacho_report::json::write_whole;
 use tacho_report::{Live, Progress};
+use tacho_run::experiment::{AfterBench, Host, ProcessHost, ResetKind, program_exists, split};
 use tacho_run::suite::{AdaptiveSpec, PromptRule, Remote, ServerKind, SuitePlan, SuiteReport, Test, suite};
-use tacho_run::sweep::{AfterBench, Host, ProcessHost, ResetKind, program_exists, split};
 
 use super::platform;
 use super::sweep::{Commands, Files, Simulators, is_tacho, make_folder, supervised};

@@ -13,10 +13,12 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use tacho_report::{Live, Progress};
+use tacho_run::experiment::{
+    AfterBench, Host, Links, ParamSet, ProcessHost, ResetKind, Supervised, apply, option, parse_params, program_exists,
+    split,
+};
 use tacho_run::sweep::{
-    AfterBench, Host, Links, ParamSet, ProcessHost, Report, ResetKind, SlaPlan, StartupPlan, Supervised, SweepPlan,
-    WorkloadPlan, apply, filter_params, option, parse_params, parse_targets, program_exists, serve, sla, split,
-    startup, workload,
+    Report, SlaPlan, StartupPlan, SweepPlan, WorkloadPlan, filter_params, parse_targets, serve, sla, startup, workload,
 };
 
 use crate::args::sweep::{StartupSweepArgs, SweepArgs, SweepKind};

@@ -8,7 +8,7 @@ use tacho_metrics::statistics::mean;
 
 use super::plan::{Candidate, TunePlan, rate, rate_text};
 use super::search::{Found, Level, number};
-use crate::sweep::Failure;
+use crate::experiment::Failure;
 
 /// Settings that meet the limit.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::search::{Criterion, UNLIMITED};
 
-use crate::sweep::{AfterBench, Error, ParamSet, Supervised, apply};
+use crate::experiment::{AfterBench, Error, ParamSet, Supervised, apply};
 
 /// How the best settings are profiled at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Candidate {
     /// Part of file names.
     pub(super) fn name(&self) -> String {
         let pair = format!("{}_{}", self.num_seqs, self.num_batched_tokens);
-        if self.set.is_empty() { pair } else { format!("{pair}_{}", crate::sweep::clean(&self.set.name())) }
+        if self.set.is_empty() { pair } else { format!("{pair}_{}", crate::experiment::clean(&self.set.name())) }
     }
 
     /// The pair as result lines begin, and the further settings.

@@ -9,7 +9,7 @@ use tacho_metrics::statistics::mean;
 
 use super::plan::{Candidate, rate_text};
 use super::tuner::Tuner;
-use crate::sweep::{Failure, Slot};
+use crate::experiment::{Failure, Slot};
 
 /// Runs that a level may take beyond the first before its verdict stands as it is.
 const MORE_RUNS: usize = 6;

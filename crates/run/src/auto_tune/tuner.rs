@@ -10,7 +10,7 @@ use tacho_metrics::search::UNLIMITED;
 
 use super::answer::{Accepted, Answers, TuneReport};
 use super::plan::{Candidate, Profiling, TunePlan, rate};
-use crate::sweep::{Archive, Bench, Error, Failure, Host, ParamSet, Slot, Style, apply, command_text};
+use crate::experiment::{Archive, Bench, Error, Failure, Host, ParamSet, Slot, Style, apply, command_text};
 
 /// Prompts of the profiled run: a trace of more is too large to look at.
 const PROFILED_PROMPTS: u64 = 100;

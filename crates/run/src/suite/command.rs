@@ -2,7 +2,7 @@
 
 use tacho_core::json::{Dict, Value, dumps, python_str};
 
-use crate::sweep::split;
+use crate::experiment::split;
 
 /// `--key value` for each parameter. Texts are split as the shell that upstream hands them to splits them, so that an
 /// empty one makes a bare flag.

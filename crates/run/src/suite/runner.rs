@@ -10,7 +10,7 @@ use tacho_core::{Counters, EventSink, RunEvent};
 use super::adaptive::AdaptiveSpec;
 use super::command::{line, line_with, words};
 use super::file::{OfflineTest, Test, TestKind};
-use crate::sweep::{AfterBench, Archive, Bench, Error, Failure, Host, Style, Supervised};
+use crate::experiment::{AfterBench, Archive, Bench, Error, Failure, Host, Style, Supervised};
 
 /// What serves the model.
 #[derive(Debug, Clone)]

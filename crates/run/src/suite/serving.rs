@@ -6,7 +6,7 @@ use super::adaptive::{Bounds, refine, walk};
 use super::command::{line, line_with, words};
 use super::file::ServingTest;
 use super::runner::{Runner, ServerKind, SuitePlan};
-use crate::sweep::{Error, Failure, Slot, Style};
+use crate::experiment::{Error, Failure, Slot, Style};
 
 /// One load of a test.
 struct Case<'a> {

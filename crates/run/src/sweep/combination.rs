@@ -4,13 +4,8 @@ use std::path::Path;
 
 use tacho_core::json::{Dict, Value, repr};
 
-use super::archive::Style;
-use super::error::Failure;
-use super::grid::{ParamSet, same};
-use super::layout;
-use super::session::{Session, Stop, command_text};
-use super::slot::Slot;
-use super::words::apply;
+use super::session::{Session, Stop};
+use crate::experiment::{Failure, ParamSet, Slot, Style, apply, command_text, layout, same};
 
 /// The number that stands for the warm-up.
 const WARMUP: i64 = -1;

@@ -2,12 +2,9 @@
 
 use tacho_core::EventSink;
 
-use super::archive::{Archive, Bench, Host};
 use super::combination::Combination;
-use super::error::Error;
-use super::grid::ParamSet;
-use super::layout::{folder, summary_file};
 use super::session::{Report, Session, SweepPlan};
+use crate::experiment::{Archive, Bench, Error, Host, ParamSet, folder, summary_file};
 
 /// Runs the sweep.
 pub fn serve(

@@ -4,40 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tacho_core::json::{Dict, Value, quoted, repr};
+use tacho_core::json::{Dict, Value, repr};
 use tacho_core::{Counters, EventSink, RunEvent};
 
-use super::archive::{Archive, Bench, Host, Style};
-use super::error::{Error, Failure};
-use super::grid::{Links, ParamSet};
-use super::layout;
-use super::process::Supervised;
-use super::server::{ResetKind, reset_caches};
-use super::slot::Slot;
-use super::words::apply;
-
-/// What to do after each benchmark.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AfterBench {
-    /// Run this command.
-    Command(Vec<String>),
-    /// See to the server's caches.
-    Reset(ResetKind),
-}
-
-impl AfterBench {
-    /// Does it.
-    pub fn act(&self, supervised: &Supervised, slot: &Slot, sink: &dyn EventSink) -> Result<(), Failure> {
-        match (self, slot.address()) {
-            (AfterBench::Command(command), _) => supervised.run(command),
-            (AfterBench::Reset(ResetKind::Call), Some(address)) => {
-                sink.event(RunEvent::Status(format!("Resetting caches at {address}")));
-                reset_caches(&address)
-            }
-            (AfterBench::Reset(_), _) => Ok(()),
-        }
-    }
-}
+use crate::experiment::{
+    AfterBench, Archive, Bench, Error, Failure, Host, Links, ParamSet, Slot, Style, Supervised, apply, command_text,
+    layout,
+};
 
 /// A sweep over servers and clients.
 #[derive(Debug, Clone)]
@@ -232,10 +205,4 @@ impl<'a> Session<'a> {
         }
         Ok(Report { results: self.rows.len(), failures: self.failures })
     }
-}
-
-/// A command as Python prints a list.
-pub(crate) fn command_text(command: &[String]) -> String {
-    let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
-    format!("[{}]", words.join(", "))
 }

@@ -7,14 +7,10 @@ use tacho_core::EventSink;
 use tacho_core::json::{Dict, Value, parse, python_str};
 use tacho_metrics::search::{Answer, Criterion, Step, Tried, UNLIMITED, Verdict, boundary, bracket, is_monotone, next};
 
-use super::archive::{Archive, Bench, Host, Style};
 use super::combination::Combination;
-use super::error::{Error, Failure};
-use super::grid::ParamSet;
-use super::layout::{clean, run_file};
 use super::session::{Report, Session, Stop, SweepPlan};
-use super::slot::Slot;
 use super::workload::LoadVariable;
+use crate::experiment::{Archive, Bench, Error, Failure, Host, ParamSet, Slot, Style, clean, run_file};
 
 /// Runs that a level may take beyond the number asked for before its verdict stands as it is.
 const MORE_RUNS: usize = 6;
@@ -34,7 +30,7 @@ pub struct SlaPlan {
 
 /// The targets in a file; `path` is named in errors.
 pub fn parse_targets(path: &Path, text: &str) -> Result<Vec<Vec<Criterion>>, Error> {
-    let sets = super::grid::parse_params(path, text)?;
+    let sets = crate::experiment::parse_params(path, text)?;
     if !matches!(parse(text), Ok(Value::List(_))) {
         return Err(Error::NotAGrid { path: path.to_owned(), found: "an object" });
     }

@@ -7,14 +7,12 @@ use std::sync::atomic::Ordering;
 use tacho_core::json::{Dict, Value, repr};
 use tacho_core::{Counters, EventSink, RunEvent};
 
-use super::archive::{Archive, Bench, Style};
 use super::combination::merge;
-use super::error::{Error, Failure};
-use super::grid::ParamSet;
-use super::layout::{folder, run_file, summary_file};
-use super::session::{Report, command_text};
+use super::session::Report;
 use super::startup_keys::KEYS;
-use super::words::apply;
+use crate::experiment::{
+    Archive, Bench, Error, Failure, ParamSet, Style, apply, command_text, folder, run_file, summary_file,
+};
 
 /// A sweep over start-ups.
 #[derive(Debug, Clone)]

@@ -5,13 +5,9 @@ use std::path::{Path, PathBuf};
 use tacho_core::EventSink;
 use tacho_core::json::{Dict, Value, python_str};
 
-use super::archive::{Archive, Bench, Host};
 use super::combination::Combination;
-use super::error::Error;
-use super::grid::ParamSet;
-use super::layout::folder;
 use super::session::{Report, Session, Stop, SweepPlan};
-use super::slot::Slot;
+use crate::experiment::{Archive, Bench, Error, Host, ParamSet, Slot, folder};
 
 /// What is varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,7 +160,7 @@ impl WorkloadPlan {
 /// How many prompts a client command sends: what its set says, else its words, else the client's default.
 fn dataset_size(command: &[String], bench: &ParamSet) -> i64 {
     let given = bench.values().get("num_prompts").map(python_str);
-    let given = given.or_else(|| super::words::option(command, "--num-prompts").map(str::to_owned));
+    let given = given.or_else(|| crate::experiment::option(command, "--num-prompts").map(str::to_owned));
     given.and_then(|text| text.trim().parse().ok()).unwrap_or(1000)
 }
 
@@ -215,7 +211,7 @@ mod tests {
 
     #[test]
     fn dataset_size_comes_from_set_command_or_default() {
-        let words = |text: &str| super::super::words::split("--bench-cmd", text).unwrap();
+        let words = |text: &str| crate::experiment::split("--bench-cmd", text).unwrap();
         let none = ParamSet::default();
         assert_eq!(dataset_size(&words("b --num-prompts 5"), &none), 5);
         assert_eq!(dataset_size(&words("b --num-prompts=6"), &none), 6);

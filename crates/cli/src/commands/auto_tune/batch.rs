@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{anyhow, bail};
 use tacho_core::json::{Dict, Value, dumps_indented, parse, python_str};
 use tacho_report::json::write_whole;
-use tacho_run::sweep::program_exists;
+use tacho_run::experiment::program_exists;
 
 use super::folder;
 use crate::args::auto_tune::{AutoTuneArgs, TuneSettings};

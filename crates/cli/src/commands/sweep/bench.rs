@@ -8,7 +8,7 @@ use anyhow::bail;
 use tacho_core::{EventSink, RunEvent};
 use tacho_report::console;
 use tacho_report::json::write_whole;
-use tacho_run::sweep::{Bench, Failure, Supervised};
+use tacho_run::experiment::{Bench, Failure, Supervised};
 
 use super::simulator::Simulators;
 use crate::args::serve::{ServeArgs, TABLE};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::{Rc, Weak};
 
 use anyhow::bail;
-use tacho_run::sweep::{Failure, Host, Resident, Running, option};
+use tacho_run::experiment::{Failure, Host, Resident, Running, option};
 use tacho_sim::Server;
 
 use crate::args::sim::{SimArgs, TABLE};

@@ -1,8 +1,8 @@
 //! Commands as lists of words: splitting as a shell does, and applying a parameter set to them.
 
-use tacho_core::json::{Value, dumps, python_str};
+use tacho_core::json::{Value, dumps, python_str, quoted};
 
-use super::Error;
+use super::error::Error;
 use super::grid::ParamSet;
 
 /// The words of a command, by the quoting rules of a POSIX shell. `flag` is named in errors.
@@ -106,6 +106,12 @@ pub fn option<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
         }
         word.strip_prefix(name)?.strip_prefix('=')
     })
+}
+
+/// A command as Python prints a list.
+pub(crate) fn command_text(command: &[String]) -> String {
+    let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+    format!("[{}]", words.join(", "))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub struct Supervised {
 }
 
 /// Where a command's output goes.
-pub(super) enum Output<'a> {
+pub(crate) enum Output<'a> {
     /// To this program's own streams; standard output only where it is wanted.
     Ours,
     /// To a file.
@@ -28,7 +28,7 @@ pub(super) enum Output<'a> {
 
 /// A command under way; it ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     leash: Option<ChildStdin>,
 }
@@ -56,7 +56,7 @@ impl Supervised {
         }
     }
 
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
         command: &[String],
         output: &Output<'_>,
@@ -96,7 +96,7 @@ fn own_group(spawn: &mut Command) {
 
 impl Process {
     /// Its exit code, once it has ended.
-    pub(super) fn ended(&mut self) -> Option<i32> {
+    pub(crate) fn ended(&mut self) -> Option<i32> {
         self.child.try_wait().ok().flatten().map(|status| status.code().unwrap_or(-1))
     }
 }

@@ -11,10 +11,10 @@ pub(crate) fn clean(name: &str) -> String {
 }
 
 /// A part of a folder name: its label and the set it stands for.
-pub(super) type Part<'a> = (&'static str, &'a ParamSet);
+pub(crate) type Part<'a> = (&'static str, &'a ParamSet);
 
 /// The folder of a combination: a label and a name for each set that is not empty, then what is further given.
-pub(super) fn folder(experiment: &Path, parts: &[Part<'_>], further: &[&str]) -> PathBuf {
+pub(crate) fn folder(experiment: &Path, parts: &[Part<'_>], further: &[&str]) -> PathBuf {
     let mut words: Vec<String> = Vec::new();
     for (label, set) in parts.iter().filter(|(_, set)| !set.is_empty()) {
         words.extend([(*label).to_owned(), set.name()]);
@@ -25,27 +25,27 @@ pub(super) fn folder(experiment: &Path, parts: &[Part<'_>], further: &[&str]) ->
 }
 
 /// `run=0.json` and so on.
-pub(super) fn run_file(folder: &Path, number: usize) -> PathBuf {
+pub(crate) fn run_file(folder: &Path, number: usize) -> PathBuf {
     folder.join(format!("run={number}.json"))
 }
 
 /// The list of a combination's runs; its presence says that the combination is complete.
-pub(super) fn summary_file(folder: &Path) -> PathBuf {
+pub(crate) fn summary_file(folder: &Path) -> PathBuf {
     folder.join("summary.json")
 }
 
 /// The warm-up of a combination.
-pub(super) fn warmup_file(folder: &Path) -> PathBuf {
+pub(crate) fn warmup_file(folder: &Path) -> PathBuf {
     folder.join("warmup.json")
 }
 
 /// What is left of a failed run, beside where its result would be.
-pub(super) fn failure_file(output: &Path) -> PathBuf {
+pub(crate) fn failure_file(output: &Path) -> PathBuf {
     output.with_extension("failure.json")
 }
 
 /// A file about the server of a set: `SERVE-<name>-<what>`.
-pub(super) fn server_file(experiment: &Path, serve: &ParamSet, what: &str) -> PathBuf {
+pub(crate) fn server_file(experiment: &Path, serve: &ParamSet, what: &str) -> PathBuf {
     let name = if serve.is_empty() { "default".to_owned() } else { serve.name() };
     experiment.join(clean(&format!("SERVE-{name}-{what}")))
 }

@@ -85,7 +85,7 @@ fn caller(address: &str, timeout: Duration) -> Result<Caller, Failure> {
 }
 
 /// Asks a server to forget what it has cached.
-pub(super) fn reset_caches(address: &str) -> Result<(), Failure> {
+pub(crate) fn reset_caches(address: &str) -> Result<(), Failure> {
     let caller = caller(address, CALL)?;
     for path in ["/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache"] {
         let answer = caller
@@ -191,7 +191,7 @@ impl<T> Running for Resident<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sweep::words::split;
+    use crate::experiment::split;
 
     fn words(text: &str) -> Vec<String> {
         split("--serve-cmd", text).unwrap()

@@ -190,7 +190,7 @@ impl Links {
 }
 
 /// Python's equality: numbers and booleans compare by value, objects without regard to order.
-pub(super) fn same(a: &Value, b: &Value) -> bool {
+pub(crate) fn same(a: &Value, b: &Value) -> bool {
     let number = |value: &Value| match value {
         Value::Bool(on) => Some(f64::from(u8::from(*on))),
         other => other.as_f64(),
@@ -283,7 +283,7 @@ mod tests {
         fn an_applied_set_is_found_in_the_command(sets in param_sets()) {
             let command = vec!["s".to_owned(), "--a".to_owned(), "0".to_owned(), "--z".to_owned()];
             for set in sets {
-                let words = super::super::words::apply("--serve-cmd", &command, &set).unwrap();
+                let words = crate::experiment::apply("--serve-cmd", &command, &set).unwrap();
                 prop_assert!(words.contains(&"--z".to_owned()) && words[0] == "s");
                 for (key, value) in set.params() {
                     let name = key.replace('_', "-");
