@@ -4,6 +4,7 @@ mod exchange;
 mod wall;
 mod worker;
 
+use std::io;
 use std::sync::Arc;
 
 use tacho_core::{Request, SystemClock};
@@ -95,7 +96,7 @@ fn prepare(
 impl Target for Client {
     type Worker<'t> = ClientWorker<'t>;
 
-    fn worker(&self, id: usize, of: usize) -> ClientWorker<'_> {
+    fn worker(&self, id: usize, of: usize) -> io::Result<ClientWorker<'_>> {
         ClientWorker::new(self, id, of)
     }
 }

@@ -6,6 +6,7 @@ pub mod json;
 pub mod observation;
 pub mod outcome;
 pub mod request;
+pub mod rows;
 pub mod secret;
 
 pub use clock::{Clock, ManualClock, Stamp, SystemClock};
@@ -13,4 +14,5 @@ pub use event::{Counters, EventSink, RunEvent};
 pub use observation::{MarkSource, Observation, Usage};
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use request::{Content, Request};
+pub use rows::{Fan, Kept, RowSink, Watcher};
 pub use secret::Secret;

@@ -1,21 +1,22 @@
-//! The hot loop: one, for all schedules and limits. It waits for due times, hands requests to the target and collects
-//! rows on the thread they were made on; rows of all threads are merged once, at the end.
+//! Driving a target: workers on threads of their own, and their rows gathered on the caller's.
 
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::io;
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use tacho_core::{Clock, Counters, Observation, Stamp};
+use tacho_core::{Clock, Counters, FailureKind, Observation, RowSink, Stamp};
 
-use crate::feed::Feed;
-use crate::{StopSignal, Target, Timeline, Worker, WorkerStats};
+use crate::feed::{Feed, Releases};
+use crate::gate::Gate;
+use crate::turn::Turn;
+use crate::{Error, StopSignal, Target, Timeline, WorkerStats};
 
-/// A wait is cut short by this much and the rest is spun, because a timer wakes late and never early.
-const SPIN: Duration = Duration::from_micros(40);
-/// The longest wait, so that a stop is noticed.
-const NAP: Duration = Duration::from_millis(20);
-/// From the last thread's readiness to the first due time.
-const LEAD: Duration = Duration::from_millis(1);
+/// More threads than any machine has cores for; each takes memory and time to start.
+pub const MOST_WORKERS: usize = 1024;
+/// How long nothing may come before the sink is told so.
+const IDLE: Duration = Duration::from_millis(250);
 
 /// Everything the loop needs besides the target.
 pub struct Drive<'a> {
@@ -35,11 +36,9 @@ pub struct Drive<'a> {
     pub counters: &'a Counters,
 }
 
-/// What happened.
+/// What happened, beside the rows.
 #[derive(Debug, Default)]
 pub struct Driven {
-    /// One row per request that was released, in request order.
-    pub rows: Vec<Observation>,
     /// The moment due times count from.
     pub origin: Stamp,
     /// When the last request was over.
@@ -50,144 +49,85 @@ pub struct Driven {
     pub interrupted: bool,
 }
 
-/// Sends every request of the timeline to `target` and waits for all of them.
-pub fn drive<T: Target>(target: &T, plan: &Drive<'_>) -> Driven {
-    let count = plan.timeline.len();
+/// Sends every request of the timeline to `target`, waits for all of them, and hands one row for each that was
+/// released to `sink`, in batches and on this thread.
+///
+/// # Errors
+/// When a worker cannot be started; then nothing has been sent.
+pub fn drive<T: Target>(target: &T, plan: &Drive<'_>, sink: &mut dyn RowSink) -> Result<Driven, Error> {
+    let releases = Releases::of(plan.timeline);
+    let count = releases.len();
     let workers = plan.workers.min(plan.max_concurrency.unwrap_or(count)).min(count).max(1);
-    let cursor = AtomicUsize::new(0);
-    let start = Start { ready: Barrier::new(workers), origin: AtomicU64::new(0), set: Barrier::new(workers) };
-    let parts: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..workers)
-            .map(|id| {
-                let feed = Feed::new(id, workers, plan.max_concurrency, &cursor);
-                let start = &start;
-                std::thread::Builder::new()
-                    .name(format!("worker-{id}"))
-                    .spawn_scoped(scope, move || {
-                        let worker = target.worker(id, workers);
-                        Loop { plan, feed, worker, rows: Vec::new(), in_flight: 0 }.run(start)
-                    })
-                    .expect("a worker thread can be started")
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().expect("a worker does not panic")).collect()
-    });
-    merge(parts, count, Stamp(start.origin.load(Ordering::Relaxed)))
-}
-
-fn merge(parts: Vec<(Vec<Observation>, WorkerStats)>, count: usize, origin: Stamp) -> Driven {
-    let mut driven = Driven { origin, end: origin, ..Driven::default() };
-    for (rows, stats) in parts {
-        driven.rows.extend(rows);
-        driven.workers.push(stats);
-    }
-    driven.rows.sort_unstable_by_key(|row| row.index);
-    driven.end = driven.rows.iter().map(|row| row.done).max().unwrap_or(origin);
-    let aborted = |row: &Observation| {
-        row.outcome.failure().is_some_and(|failure| failure.kind == tacho_core::FailureKind::Aborted)
-    };
-    driven.interrupted = driven.rows.len() < count || driven.rows.iter().any(aborted);
-    driven
-}
-
-/// Lets all workers begin at one origin, chosen when the last of them is ready.
-struct Start {
-    ready: Barrier,
-    origin: AtomicU64,
-    set: Barrier,
-}
-
-impl Start {
-    fn wait(&self, clock: &dyn Clock) -> Stamp {
-        if self.ready.wait().is_leader() {
-            self.origin.store((clock.now() + LEAD).0, Ordering::Relaxed);
+    let (cursor, gate) = (AtomicUsize::new(0), Gate::new(workers));
+    let crew = Crew { target, plan, releases: &releases, cursor: &cursor, gate: &gate, workers };
+    thread::scope(|scope| {
+        let (sender, batches) = mpsc::channel();
+        let threads: Vec<_> = (0..workers).map(|id| crew.spawn(scope, id, sender.clone())).collect();
+        drop(sender);
+        let mut driven = gate.wait().map_or_else(Driven::default, |origin| gather(&batches, origin, count, sink));
+        for (id, thread) in threads.into_iter().enumerate() {
+            let stats = thread.and_then(|thread| thread.join().expect("a worker does not panic"));
+            let stats = stats.map_err(|source| Error::Worker { id, of: workers, source })?;
+            driven.workers.extend(stats);
         }
-        self.set.wait();
-        Stamp(self.origin.load(Ordering::Relaxed))
-    }
+        Ok(driven)
+    })
 }
 
-struct Loop<'a, W> {
+/// What all workers of a run share.
+struct Crew<'a, T> {
+    target: &'a T,
     plan: &'a Drive<'a>,
-    feed: Feed<'a>,
-    worker: W,
-    rows: Vec<Observation>,
-    in_flight: usize,
+    releases: &'a Releases,
+    cursor: &'a AtomicUsize,
+    gate: &'a Gate,
+    workers: usize,
 }
 
-impl<W: Worker> Loop<'_, W> {
-    fn run(mut self, start: &Start) -> (Vec<Observation>, WorkerStats) {
-        let releases = self.plan.timeline.releases();
-        let origin = start.wait(self.plan.clock);
-        let releases: Vec<Stamp> =
-            releases.into_iter().map(|seconds| Stamp(origin.0 + Stamp::from_secs(seconds).0)).collect();
-        let mut deadline = Stamp::NEVER;
-        let mut free = self.feed.free_slots(0);
-        loop {
-            let mut now = self.plan.clock.now();
-            let draining = self.plan.stop.draining();
-            if draining {
-                deadline = deadline.min(now + self.plan.grace);
-                if self.plan.stop.immediate() || now >= deadline {
-                    self.give_up();
-                    break;
-                }
-            } else {
-                while let Some(index) = self.feed.take(&releases, self.in_flight, now) {
-                    // A slot that was free before the wait means the request was not due before it; with a slot
-                    // that has just become free, it was let go when it was due and stood in the queue since.
-                    let released = if free > 0 { now } else { releases[index] };
-                    free = free.saturating_sub(1);
-                    self.release(Observation::released(index, releases[index], released));
-                    now = self.plan.clock.now();
-                }
+/// What is left of a worker: nothing when the others could not be started.
+type Left = io::Result<Option<WorkerStats>>;
+
+impl<'a, T: Target> Crew<'a, T> {
+    fn spawn<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        id: usize,
+        batches: Sender<Vec<Observation>>,
+    ) -> io::Result<ScopedJoinHandle<'scope, Left>> {
+        let work = move || self.work(id, batches).inspect_err(|_| self.gate.shut());
+        let thread = thread::Builder::new().name(format!("worker-{id}")).spawn_scoped(scope, work);
+        thread.inspect_err(|_| self.gate.shut())
+    }
+
+    fn work(&self, id: usize, batches: Sender<Vec<Observation>>) -> Left {
+        let feed = Feed::new(id, self.workers, self.plan.max_concurrency, self.cursor);
+        let worker = self.target.worker(id, self.workers)?;
+        self.gate.ready(self.plan.clock);
+        let turn = Turn::new(self.plan, feed, worker, batches);
+        Ok(self.gate.wait().map(|origin| turn.run(self.releases, origin)))
+    }
+}
+
+/// Takes batches until the last worker has ended.
+fn gather(batches: &Receiver<Vec<Observation>>, origin: Stamp, count: usize, sink: &mut dyn RowSink) -> Driven {
+    let aborted = |row: &Observation| row.outcome.failure().is_some_and(|why| why.kind == FailureKind::Aborted);
+    let mut driven = Driven { origin, end: origin, ..Driven::default() };
+    let mut gathered = 0;
+    sink.began(origin);
+    loop {
+        match batches.recv_timeout(IDLE) {
+            Ok(rows) => {
+                gathered += rows.len();
+                driven.end = rows.iter().map(|row| row.done).fold(driven.end, Stamp::max);
+                driven.interrupted |= rows.iter().any(aborted);
+                sink.rows(rows);
             }
-            if self.in_flight == 0 && (draining || self.feed.exhausted(releases.len())) {
-                break;
-            }
-            let next = if draining { deadline } else { self.feed.next_release(&releases, self.in_flight) };
-            free = self.feed.free_slots(self.in_flight);
-            self.wait(next.min(now + NAP), now);
-        }
-        let stats = self.worker.stats();
-        (self.rows, stats)
-    }
-
-    fn release(&mut self, row: Observation) {
-        self.in_flight += 1;
-        self.plan.counters.in_flight.fetch_add(1, Ordering::Relaxed);
-        self.worker.issue(row);
-    }
-
-    fn wait(&mut self, next: Stamp, now: Stamp) {
-        let before = self.rows.len();
-        // Within the spin window the target only polls; the loop itself is then the spin.
-        let until = if next.since(now) > SPIN { next - SPIN } else { now };
-        self.worker.turn(until, &mut self.rows);
-        self.count(before);
-    }
-
-    fn give_up(&mut self) {
-        let before = self.rows.len();
-        self.worker.abort(&mut self.rows);
-        self.count(before);
-    }
-
-    fn count(&mut self, before: usize) {
-        let counters = self.plan.counters;
-        let tokens = self.worker.take_tokens();
-        if tokens > 0 {
-            counters.tokens.fetch_add(tokens, Ordering::Relaxed);
-        }
-        let finished = self.rows.len() - before;
-        if finished > 0 {
-            self.in_flight -= finished;
-            let failed = self.rows[before..].iter().filter(|row| !row.outcome.is_complete()).count();
-            counters.finished.fetch_add(finished as u64, Ordering::Relaxed);
-            counters.failed.fetch_add(failed as u64, Ordering::Relaxed);
-            counters.in_flight.fetch_sub(finished as u64, Ordering::Relaxed);
+            Err(RecvTimeoutError::Timeout) => sink.idle(),
+            Err(RecvTimeoutError::Disconnected) => break,
         }
     }
+    driven.interrupted |= gathered < count;
+    driven
 }
 
 #[cfg(test)]

@@ -26,4 +26,23 @@ pub enum Error {
         /// Its planned time.
         seconds: f64,
     },
+    /// A due time that nobody will live to see.
+    #[error("request {index} would be due {seconds:.3e} s after the start: raise the request rate, or check the times")]
+    TooFar {
+        /// Which request.
+        index: usize,
+        /// Its planned time.
+        seconds: f64,
+    },
+    /// A worker could not be started.
+    #[error("worker {id} of {of} cannot be started: use fewer --workers, or raise the system's limits")]
+    Worker {
+        /// Which one.
+        id: usize,
+        /// How many were wanted.
+        of: usize,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
 }

@@ -8,6 +8,46 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tacho_core::Stamp;
 
+use crate::Timeline;
+
+/// When each request is let go; made once and shared by all workers.
+#[derive(Debug)]
+pub(crate) struct Releases {
+    /// From the origin.
+    offsets: Vec<u64>,
+}
+
+impl Releases {
+    /// The release times of a timeline.
+    pub(crate) fn of(timeline: &Timeline) -> Self {
+        Releases { offsets: timeline.releases().into_iter().map(|seconds| Stamp::from_secs(seconds).0).collect() }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    /// The same counted from `origin`.
+    pub(crate) fn since(&self, origin: Stamp) -> Due<'_> {
+        Due { offsets: &self.offsets, origin }
+    }
+}
+
+/// Release times in a run that has begun.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Due<'a> {
+    offsets: &'a [u64],
+    origin: Stamp,
+}
+
+impl Due<'_> {
+    /// When the request is let go; none when there is no such request.
+    pub(crate) fn get(&self, index: usize) -> Option<Stamp> {
+        self.offsets.get(index).map(|&offset| Stamp(self.origin.0.saturating_add(offset)))
+    }
+}
+
 /// The requests of one worker.
 #[derive(Debug)]
 pub(crate) enum Feed<'a> {
@@ -27,29 +67,30 @@ impl<'a> Feed<'a> {
     }
 
     /// When the next request may go, [`Stamp::NEVER`] if none may while `in_flight` are under way.
-    pub(crate) fn next_release(&self, releases: &[Stamp], in_flight: usize) -> Stamp {
+    pub(crate) fn next_release(&self, due: Due<'_>, in_flight: usize) -> Stamp {
         let index = match self {
             Feed::Own { next, .. } => *next,
             Feed::Shared { slots, .. } if in_flight >= *slots => return Stamp::NEVER,
             Feed::Shared { cursor, .. } => cursor.load(Ordering::Relaxed),
         };
-        releases.get(index).copied().unwrap_or(Stamp::NEVER)
+        due.get(index).unwrap_or(Stamp::NEVER)
     }
 
-    /// Takes the next request if its time has come.
-    pub(crate) fn take(&mut self, releases: &[Stamp], in_flight: usize, now: Stamp) -> Option<usize> {
+    /// Takes the next request if its time has come; tells which and since when it could go.
+    pub(crate) fn take(&mut self, due: Due<'_>, in_flight: usize, now: Stamp) -> Option<(usize, Stamp)> {
+        let ripe = |index: usize| due.get(index).filter(|&release| release <= now);
         match self {
             Feed::Own { next, step } => {
-                let index = *next;
-                (*releases.get(index)? <= now).then(|| *next += *step)?;
-                Some(index)
+                let (index, release) = (*next, ripe(*next)?);
+                *next += *step;
+                Some((index, release))
             }
             Feed::Shared { slots, .. } if in_flight >= *slots => None,
-            Feed::Shared { cursor, .. } => cursor
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |index| {
-                    (*releases.get(index)? <= now).then_some(index + 1)
-                })
-                .ok(),
+            Feed::Shared { cursor, .. } => {
+                let next = |index: usize| ripe(index).map(|_| index + 1);
+                let index = cursor.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+                Some((index, ripe(index)?))
+            }
         }
     }
 

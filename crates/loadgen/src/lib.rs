@@ -4,12 +4,14 @@
 mod dispatch;
 mod error;
 mod feed;
+mod gate;
 pub mod schedule;
 mod stop;
 mod target;
+mod turn;
 
-pub use dispatch::{Drive, Driven, drive};
+pub use dispatch::{Drive, Driven, MOST_WORKERS, drive};
 pub use error::Error;
-pub use schedule::{RampUp, RampUpStrategy, RpsChange, ScheduleSpec, Timeline};
+pub use schedule::{Pace, RampUp, RampUpStrategy, RpsChange, ScheduleSpec, Timeline};
 pub use stop::StopSignal;
 pub use target::{Target, Worker, WorkerStats};

@@ -1,5 +1,7 @@
 //! What requests are sent to: a server, an engine, or nothing at all to find our own ceiling.
 
+use std::io;
+
 use tacho_core::{Observation, Stamp};
 
 /// Makes one worker per thread.
@@ -10,7 +12,10 @@ pub trait Target: Sync {
         Self: 't;
 
     /// Makes worker `id` of `of`; called on the thread it will live on, before the clock starts.
-    fn worker(&self, id: usize, of: usize) -> Self::Worker<'_>;
+    ///
+    /// # Errors
+    /// When the system has not what the worker needs.
+    fn worker(&self, id: usize, of: usize) -> io::Result<Self::Worker<'_>>;
 }
 
 /// Carries requests on one thread. Nothing here may block but [`Worker::turn`].

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, StampSource, Url};
-use tacho_core::{Counters, Observation, Request, Stamp, SystemClock};
+use tacho_core::{Counters, Kept, Observation, Request, Stamp, SystemClock};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
 use tacho_pyrand::RandomState;
 
@@ -102,7 +102,9 @@ pub fn check(
         stop: &StopSignal::default(),
         counters: &Counters::default(),
     };
-    let driven = drive(&client, &drive_plan);
+    let mut kept = Kept::default();
+    let driven = drive(&client, &drive_plan, &mut kept)?;
+    let rows = kept.into_rows();
     let mut point = CheckPoint {
         load,
         errors: Vec::new(),
@@ -114,10 +116,10 @@ pub fn check(
             let blurred: u64 = driven.workers.iter().map(|worker| worker.late_coalesced).sum();
             blurred as f64 / events.max(1) as f64
         },
-        failed: driven.rows.iter().filter(|row| !row.outcome.is_complete()).count(),
-        requests: driven.rows.len(),
+        failed: rows.iter().filter(|row| !row.outcome.is_complete()).count(),
+        requests: rows.len(),
     };
-    for row in &driven.rows {
+    for row in &rows {
         point.compare(row, &truth(&row.text));
     }
     for errors in [&mut point.errors, &mut point.gap_errors, &mut point.first_errors] {

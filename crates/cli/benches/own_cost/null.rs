@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tacho_core::{Clock, Counters, Observation, Stamp, SystemClock};
+use tacho_core::{Clock, Counters, Kept, Observation, Stamp, SystemClock};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, Target, Worker, WorkerStats, drive};
 use tacho_pyrand::RandomState;
 
@@ -18,8 +18,8 @@ struct NullWorker {
 impl Target for Null {
     type Worker<'t> = NullWorker;
 
-    fn worker(&self, _id: usize, _of: usize) -> NullWorker {
-        NullWorker { clock: self.clock, done: Vec::new() }
+    fn worker(&self, _id: usize, _of: usize) -> std::io::Result<NullWorker> {
+        Ok(NullWorker { clock: self.clock, done: Vec::new() })
     }
 }
 
@@ -62,6 +62,7 @@ pub(crate) fn requests_per_second() -> f64 {
         counters: &Counters::default(),
     };
     let start = Instant::now();
-    let driven = drive(&Null { clock }, &plan);
-    driven.rows.len() as f64 / start.elapsed().as_secs_f64()
+    let mut kept = Kept::default();
+    drive(&Null { clock }, &plan, &mut kept).unwrap();
+    kept.into_rows().len() as f64 / start.elapsed().as_secs_f64()
 }

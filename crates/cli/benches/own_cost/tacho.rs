@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, StampSource, Url};
-use tacho_core::{Counters, Request, SystemClock};
+use tacho_core::{Counters, Kept, Request, SystemClock};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
 use tacho_pyrand::RandomState;
 use tacho_sim::metronome::send_times;
@@ -30,11 +30,12 @@ pub(crate) fn run(load: Load) -> Seen {
         counters: &Counters::default(),
     };
     let before = system::cpu_time();
-    let driven = drive(&client, &drive_plan);
+    let mut kept = Kept::default();
+    let driven = drive(&client, &drive_plan, &mut kept).unwrap();
     let cpu = system::cpu_time() - before;
     let blurred = driven.workers.iter().map(|worker| worker.late_coalesced).sum();
     let mut seen = Seen { cpu, blurred, ..Seen::default() };
-    for row in &driven.rows {
+    for row in &kept.into_rows() {
         assert!(row.outcome.is_complete(), "{:?}", row.outcome);
         seen.tokens += row.chunks.len();
         seen.gaps.extend(row.chunks.windows(2).map(|pair| pair[1].0 - pair[0].0));

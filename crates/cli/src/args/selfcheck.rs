@@ -1,6 +1,7 @@
 //! What was typed after `tacho selfcheck`.
 
 use tacho_client::StampSource;
+use tacho_loadgen::MOST_WORKERS;
 
 use super::error::Refusal;
 use super::flag::{Flag, Group, Kind, Preset, Table, own};
@@ -56,8 +57,8 @@ impl SelfcheckArgs {
             return Err(Refusal::OutOfRange { flag: "--seconds", value: seconds.to_string(), allowed });
         }
         let workers = values.maybe_int("--workers");
-        if let Some(value) = workers.filter(|&workers| workers < 1) {
-            return Err(Refusal::OutOfRange { flag: "--workers", value: value.to_string(), allowed: "1 or more" });
+        if let Some(value) = workers.filter(|workers| !(1..=MOST_WORKERS as i64).contains(workers)) {
+            return Err(Refusal::OutOfRange { flag: "--workers", value: value.to_string(), allowed: "1 to 1024" });
         }
         Ok(SelfcheckArgs {
             streams: numbers(values, "--streams", &[1, 10, 100, 300, 1000, 3000])?,

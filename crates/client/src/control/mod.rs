@@ -10,6 +10,6 @@ mod tokenize;
 pub use caches::reset_caches;
 pub use call::{Caller, Response};
 pub use models::{ServedModel, first_model};
-pub use profiler::{ProfilerCall, profile};
+pub use profiler::{ProfilerAnswer, ProfilerCall, profile};
 pub use prometheus::metrics_text;
 pub use tokenize::TokenizeServer;

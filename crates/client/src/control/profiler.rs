@@ -12,11 +12,32 @@ pub enum ProfilerCall {
     Stop,
 }
 
-/// Asks it; true when the server says it was done.
-pub fn profile(caller: &Caller, call: ProfilerCall) -> Result<bool, Error> {
-    let path = match call {
-        ProfilerCall::Start => "/start_profile",
-        ProfilerCall::Stop => "/stop_profile",
-    };
-    Ok(caller.post(path, caller.user_headers(), b"")?.status == 200)
+impl ProfilerCall {
+    /// Where it is asked.
+    pub fn path(self) -> &'static str {
+        match self {
+            ProfilerCall::Start => "/start_profile",
+            ProfilerCall::Stop => "/stop_profile",
+        }
+    }
+}
+
+/// What the server says to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProfilerAnswer {
+    /// It was done.
+    Done,
+    /// There is no profiler.
+    Missing,
+    /// There is one, and it answered with this status.
+    Refused(u16),
+}
+
+/// Asks it.
+pub fn profile(caller: &Caller, call: ProfilerCall) -> Result<ProfilerAnswer, Error> {
+    Ok(match caller.post(call.path(), caller.user_headers(), b"")?.status {
+        200 => ProfilerAnswer::Done,
+        404 | 405 => ProfilerAnswer::Missing,
+        status => ProfilerAnswer::Refused(status),
+    })
 }

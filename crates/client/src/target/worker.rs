@@ -54,12 +54,12 @@ pub struct ClientWorker<'c> {
 
 impl<'c> ClientWorker<'c> {
     /// Opens this worker's share of the connections and waits until they are open.
-    pub(super) fn new(client: &'c Client, id: usize, of: usize) -> Self {
+    pub(super) fn new(client: &'c Client, id: usize, of: usize) -> io::Result<Self> {
         sys::sharpen_timers();
         let now = client.clock.now();
         let mut worker = ClientWorker {
             client,
-            poller: Poller::new().expect("the system has a way to wait for sockets"),
+            poller: Poller::new()?,
             slots: Vec::new(),
             vacant: Vec::new(),
             idle: Vec::new(),
@@ -82,7 +82,7 @@ impl<'c> ClientWorker<'c> {
         worker.preconnect(client.plan.preconnect / of + usize::from(id < client.plan.preconnect % of));
         worker.started = client.clock.now();
         worker.waited_ns = 0;
-        worker
+        Ok(worker)
     }
 
     fn preconnect(&mut self, count: usize) {

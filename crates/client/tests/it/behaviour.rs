@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tacho_client::control::{Caller, ProfilerCall, ServedModel, TokenizeServer, first_model, profile};
+use tacho_client::control::{Caller, ProfilerAnswer, ProfilerCall, ServedModel, TokenizeServer, first_model, profile};
 use tacho_client::{BackendKind, PayloadSpec, Rules};
 use tacho_core::{FailureKind, Request};
 
@@ -145,8 +145,8 @@ fn the_first_model_is_asked_for_below_the_base_path() {
 #[test]
 fn the_profiler_is_asked_with_an_empty_body() {
     let server = json_server(|line, _| line.contains("/start_profile").then(String::new));
-    assert!(profile(&caller(&server, ""), ProfilerCall::Start).unwrap());
-    assert!(!profile(&caller(&server, ""), ProfilerCall::Stop).unwrap());
+    assert_eq!(profile(&caller(&server, ""), ProfilerCall::Start).unwrap(), ProfilerAnswer::Done);
+    assert_eq!(profile(&caller(&server, ""), ProfilerCall::Stop).unwrap(), ProfilerAnswer::Missing);
     let seen = server.seen.recv().unwrap();
     assert_eq!(
         (seen.header("content-length"), seen.header("content-type")),

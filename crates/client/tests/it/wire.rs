@@ -7,8 +7,8 @@ use base64::Engine;
 use serde_json::Value as Json;
 use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, Rules, StampSource, Url, proxy_for};
 use tacho_core::json::{Dict, Value};
-use tacho_core::{Content, Counters, Observation, Request, SystemClock};
-use tacho_loadgen::{Drive, Driven, ScheduleSpec, StopSignal, drive};
+use tacho_core::{Content, Counters, Kept, Observation, Request, SystemClock};
+use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, WorkerStats, drive};
 use tacho_pyrand::randomstate::RandomState;
 use tacho_testkit::{golden_files, golden_json};
 
@@ -38,13 +38,14 @@ pub(crate) fn send(endpoint: EndpointSpec, payload: &PayloadSpec, requests: &[Re
     run(endpoint, payload, requests, 1).rows
 }
 
+/// What came of some requests.
+pub(crate) struct Ran {
+    pub(crate) rows: Vec<Observation>,
+    pub(crate) workers: Vec<WorkerStats>,
+}
+
 /// Sends the requests with so many at a time on one worker.
-pub(crate) fn run(
-    endpoint: EndpointSpec,
-    payload: &PayloadSpec,
-    requests: &[Request],
-    max_concurrency: usize,
-) -> Driven {
+pub(crate) fn run(endpoint: EndpointSpec, payload: &PayloadSpec, requests: &[Request], max_concurrency: usize) -> Ran {
     let clock = SystemClock::start();
     let client = Client::new(endpoint, payload, requests, ClientPlan::default(), clock).unwrap();
     let spec = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
@@ -58,7 +59,9 @@ pub(crate) fn run(
         stop: &StopSignal::default(),
         counters: &Counters::default(),
     };
-    drive(&client, &plan)
+    let mut kept = Kept::default();
+    let driven = drive(&client, &plan, &mut kept).unwrap();
+    Ran { rows: kept.into_rows(), workers: driven.workers }
 }
 
 fn answering() -> Scripted {

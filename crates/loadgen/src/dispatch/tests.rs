@@ -1,11 +1,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use tacho_core::{ManualClock, Outcome};
+use tacho_core::{Kept, ManualClock, Outcome};
 use tacho_pyrand::randomstate::RandomState;
 
 use super::*;
-use crate::ScheduleSpec;
+use crate::{ScheduleSpec, Worker};
 
 /// Serves each request in a fixed time on a clock that it moves itself.
 struct Served {
@@ -23,8 +24,8 @@ struct ServedWorker<'a> {
 impl Target for Served {
     type Worker<'t> = ServedWorker<'t>;
 
-    fn worker(&self, _id: usize, _of: usize) -> ServedWorker<'_> {
-        ServedWorker { target: self, under_way: VecDeque::new(), finished: 0 }
+    fn worker(&self, _id: usize, _of: usize) -> io::Result<ServedWorker<'_>> {
+        Ok(ServedWorker { target: self, under_way: VecDeque::new(), finished: 0 })
     }
 }
 
@@ -70,7 +71,14 @@ impl Worker for ServedWorker<'_> {
     }
 }
 
-fn run(spec: ScheduleSpec, count: usize, limit: Option<usize>, time: Duration, stop_after: Option<usize>) -> Driven {
+struct Ran {
+    rows: Vec<Observation>,
+    origin: Stamp,
+    end: Stamp,
+    interrupted: bool,
+}
+
+fn run(spec: ScheduleSpec, count: usize, limit: Option<usize>, time: Duration, stop_after: Option<usize>) -> Ran {
     let clock = Arc::new(ManualClock::default());
     let stop = StopSignal::default();
     let timeline = spec.plan(count, &mut RandomState::new(0)).unwrap();
@@ -85,10 +93,12 @@ fn run(spec: ScheduleSpec, count: usize, limit: Option<usize>, time: Duration, s
         stop: &stop,
         counters: &counters,
     };
-    let driven = drive(&target, &plan);
-    assert_eq!(counters.finished.load(Ordering::Relaxed) as usize, driven.rows.len());
+    let mut kept = Kept::default();
+    let driven = drive(&target, &plan, &mut kept).unwrap();
+    let rows = kept.into_rows();
+    assert_eq!(counters.finished.load(Ordering::Relaxed) as usize, rows.len());
     assert_eq!(counters.in_flight.load(Ordering::Relaxed), 0);
-    driven
+    Ran { rows, origin: driven.origin, end: driven.end, interrupted: driven.interrupted }
 }
 
 fn constant(rate: f64) -> ScheduleSpec {
@@ -153,4 +163,81 @@ fn a_stop_gives_up_after_the_grace() {
     let (complete, aborted): (Vec<_>, Vec<_>) = driven.rows.iter().partition(|row| row.outcome.is_complete());
     assert!((5..=8).contains(&complete.len()), "those within the grace of 3 s: {}", complete.len());
     assert!(!aborted.is_empty());
+}
+
+/// Counts the batches that come before the end.
+#[derive(Default)]
+struct Batches {
+    sizes: Vec<usize>,
+    origin: Option<Stamp>,
+}
+
+impl RowSink for Batches {
+    fn began(&mut self, origin: Stamp) {
+        self.origin = Some(origin);
+    }
+
+    fn rows(&mut self, rows: Vec<Observation>) {
+        assert!(self.origin.is_some(), "no row before the origin is known");
+        self.sizes.push(rows.len());
+    }
+}
+
+fn plan_for<'a>(timeline: &'a Timeline, clock: &'a ManualClock, stop: &'a StopSignal, of: &'a Counters) -> Drive<'a> {
+    let grace = Duration::from_secs(3);
+    Drive { timeline, max_concurrency: None, workers: 3, grace, clock, stop, counters: of }
+}
+
+#[test]
+fn rows_are_handed_over_while_the_run_goes_on() {
+    let clock = Arc::new(ManualClock::default());
+    let (stop, counters) = (StopSignal::default(), Counters::default());
+    let timeline = constant(100.0).plan(200, &mut RandomState::new(0)).unwrap();
+    let target = Served { clock: clock.clone(), time: Duration::from_millis(5), stop_after: None };
+    let mut batches = Batches::default();
+    let plan = Drive { workers: 1, ..plan_for(&timeline, &clock, &stop, &counters) };
+    let driven = drive(&target, &plan, &mut batches).unwrap();
+    assert_eq!(batches.sizes.iter().sum::<usize>(), 200);
+    // Two seconds at four batches a second.
+    assert!((6..=9).contains(&batches.sizes.len()), "{:?}", batches.sizes);
+    assert_eq!(batches.origin, Some(driven.origin));
+}
+
+/// Has what two workers need, and no more.
+struct Scarce;
+
+struct Idle;
+
+impl Target for Scarce {
+    type Worker<'t> = Idle;
+
+    fn worker(&self, id: usize, _of: usize) -> io::Result<Idle> {
+        if id < 2 { Ok(Idle) } else { Err(io::Error::other("too many open files")) }
+    }
+}
+
+impl Worker for Idle {
+    fn issue(&mut self, row: Observation) {
+        panic!("nothing may be sent: {row:?}");
+    }
+
+    fn turn(&mut self, _until: Stamp, _done: &mut Vec<Observation>) {}
+
+    fn abort(&mut self, _done: &mut Vec<Observation>) {}
+
+    fn take_tokens(&mut self) -> u64 {
+        0
+    }
+
+    fn stats(&self) -> WorkerStats {
+        WorkerStats::default()
+    }
+}
+
+#[test]
+fn a_worker_that_cannot_start_is_an_error_and_nothing_is_sent() {
+    let (clock, stop, counters) = (ManualClock::default(), StopSignal::default(), Counters::default());
+    let timeline = constant(10.0).plan(10, &mut RandomState::new(0)).unwrap();
+    let error = drive(&Scarce, &plan_for(&timeline, &clock, &stop, &counters), &mut Kept::default()).unwrap_err();
+    assert!(matches!(error, Error::Worker { id: 2, of: 3, .. }), "{error}");
 }

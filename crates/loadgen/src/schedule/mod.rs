@@ -5,7 +5,7 @@ mod ramp;
 mod timeline;
 
 pub use ramp::{RampUp, RampUpStrategy, RpsChange};
-pub use timeline::Timeline;
+pub use timeline::{Pace, Timeline};
 
 use tacho_pyrand::randomstate::RandomState;
 
@@ -40,14 +40,14 @@ impl ScheduleSpec {
                 let rates = vec![*rate; count];
                 let mut times = arrivals::cumulative(&rates, *burstiness, np)?;
                 arrivals::stretch_to_rate(&mut times, *rate);
-                Timeline::new(times, rates)
+                Timeline::new(times, rates, Pace::Rate { rate: *rate, burstiness: *burstiness })
             }
             ScheduleSpec::RampUp { ramp, burstiness } => {
                 let rates = ramp.rates(count)?;
                 let times = arrivals::cumulative(&rates, *burstiness, np)?;
-                Timeline::new(times, rates)
+                Timeline::new(times, rates, Pace::RampUp { ramp: *ramp, burstiness: *burstiness })
             }
-            ScheduleSpec::Replay(times) => Timeline::new(times.clone(), Vec::new()),
+            ScheduleSpec::Replay(times) => Timeline::new(times.clone(), Vec::new(), Pace::Given),
         }
     }
 }

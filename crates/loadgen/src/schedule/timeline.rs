@@ -1,20 +1,59 @@
-//! The plan of a run: when each request is due, as seconds after the start.
+//! The plan of a run: when each request is due, as seconds after the start, and how that came about.
 
+use super::RampUp;
 use crate::Error;
+
+/// A due time beyond this is a mistake: some thirty years.
+const FARTHEST: f64 = 1e9;
+
+/// How the requests of a timeline are paced.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pace {
+    /// At a mean rate; an infinite one sends everything at once.
+    Rate {
+        /// Requests per second.
+        rate: f64,
+        /// Shape of the gaps' distribution.
+        burstiness: f64,
+    },
+    /// At a rate that grows.
+    RampUp {
+        /// From where to where.
+        ramp: RampUp,
+        /// Shape of the gaps' distribution.
+        burstiness: f64,
+    },
+    /// At times that were given, as those of a trace.
+    Given,
+}
 
 /// Due times of all requests, in request order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {
     due: Vec<f64>,
     rates: Vec<f64>,
+    pace: Pace,
 }
 
 impl Timeline {
-    pub(super) fn new(due: Vec<f64>, rates: Vec<f64>) -> Result<Self, Error> {
+    pub(super) fn new(due: Vec<f64>, rates: Vec<f64>, pace: Pace) -> Result<Self, Error> {
         if let Some(index) = due.iter().position(|seconds| !seconds.is_finite()) {
             return Err(Error::BadTime { index, seconds: due[index] });
         }
-        Ok(Timeline { due, rates })
+        if let Some(index) = due.iter().position(|&seconds| seconds > FARTHEST) {
+            return Err(Error::TooFar { index, seconds: due[index] });
+        }
+        Ok(Timeline { due, rates, pace })
+    }
+
+    /// How the requests are paced.
+    pub fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// Whether all requests are due at the start, whoever said so.
+    pub fn is_at_once(&self) -> bool {
+        self.due.iter().all(|&due| due <= 0.0)
     }
 
     /// When each request is due, in seconds after the start; not necessarily ascending.
@@ -47,5 +86,33 @@ impl Timeline {
                 latest
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tacho_pyrand::randomstate::RandomState;
+
+    use crate::{Error, Pace, ScheduleSpec};
+
+    #[test]
+    fn a_timeline_knows_its_pace() {
+        let plan = |spec: ScheduleSpec, count| spec.plan(count, &mut RandomState::new(0)).unwrap();
+        let at_once = plan(ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 }, 3);
+        assert!(at_once.is_at_once() && matches!(at_once.pace(), Pace::Rate { rate: f64::INFINITY, .. }));
+        let paced = plan(ScheduleSpec::Rate { rate: 2.0, burstiness: 1.0 }, 3);
+        assert!(!paced.is_at_once() && matches!(paced.pace(), Pace::Rate { rate: 2.0, .. }));
+        let given = plan(ScheduleSpec::Replay(vec![0.0, 0.5]), 2);
+        assert!(!given.is_at_once() && *given.pace() == Pace::Given);
+        // A workload saved by a run at infinite rate.
+        assert!(plan(ScheduleSpec::Replay(vec![0.0, 0.0]), 2).is_at_once());
+    }
+
+    #[test]
+    fn times_that_never_come_are_refused() {
+        let slow = ScheduleSpec::Rate { rate: 1e-30, burstiness: 1.0 };
+        assert!(matches!(slow.plan(2, &mut RandomState::new(0)), Err(Error::TooFar { .. })));
+        let given = ScheduleSpec::Replay(vec![0.0, 1e30]);
+        assert!(matches!(given.plan(2, &mut RandomState::new(0)), Err(Error::TooFar { index: 1, .. })));
     }
 }

@@ -1,11 +1,15 @@
 //! `tacho serve`: prepare the requests and their times, send them, compute the record.
 
 mod align;
+mod announce;
 mod lora;
+mod parts;
 mod prepare;
 mod probe;
+mod profiler;
 mod ready;
 mod record;
+mod rehearse;
 mod run;
 mod scrape;
 mod spot_check;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tacho_client::{Client, ClientPlan, EndpointSpec, PayloadSpec};
-use tacho_core::{Counters, EventSink, Observation, Request, RunEvent, SystemClock};
+use tacho_core::{Counters, EventSink, Kept, Observation, Request, RunEvent, SystemClock};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
 use tacho_pyrand::RandomState;
 
@@ -85,6 +85,8 @@ impl Rehearsal<'_> {
             stop: self.stop,
             counters: &counters,
         };
-        Ok(drive(&client, &plan).rows)
+        let mut kept = Kept::default();
+        drive(&client, &plan, &mut kept)?;
+        Ok(kept.into_rows())
     }
 }

@@ -2,8 +2,8 @@
 
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 use tacho_client::{BackendKind, Rules};
-use tacho_core::{Clock, Stamp, SystemClock};
-use tacho_loadgen::{Driven, ScheduleSpec, WorkerStats};
+use tacho_core::{Clock, Observation, Stamp, SystemClock};
+use tacho_loadgen::{Driven, Pace, ScheduleSpec, WorkerStats};
 use tacho_metrics::{
     Asked, DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, ServerMetrics, Setup,
     SpeculativeStatistics, Task, TokenCounter, WorkerUse,
@@ -54,20 +54,20 @@ fn task(backend: BackendKind) -> Task {
 pub(super) fn compute(
     plan: &ServePlan,
     prepared: &Prepared,
-    driven: Driven,
+    driven: &Driven,
+    rows: Vec<Observation>,
     moments: &Moments,
     seen: Seen,
 ) -> RunRecord {
     let duration = driven.end.secs_since(driven.origin);
-    let setup = setup(plan, prepared, &driven, moments);
+    let setup = setup(plan, prepared, driven, &rows, moments);
     let backend = plan.endpoint.backend;
     let counter = |text: &[u8]| {
         prepared.tokenizer.as_ref().map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64)
     };
     let count: Option<TokenCounter<'_>> = prepared.tokenizer.is_some().then_some(&counter);
     let workers = driven.workers.iter().map(worker_use).collect();
-    let samples = driven
-        .rows
+    let samples = rows
         .into_iter()
         .map(|row| {
             let request = &prepared.requests[row.index];
@@ -104,13 +104,14 @@ fn worker_use(stats: &WorkerStats) -> WorkerUse {
     }
 }
 
-fn setup(plan: &ServePlan, prepared: &Prepared, driven: &Driven, moments: &Moments) -> Setup {
+fn setup(plan: &ServePlan, prepared: &Prepared, driven: &Driven, rows: &[Observation], moments: &Moments) -> Setup {
+    // What was asked for, which upstream reports even where the data brings times of its own.
     let (request_rate, burstiness) = match &plan.traffic.schedule {
         ScheduleSpec::Rate { rate, burstiness } => (*rate, *burstiness),
         ScheduleSpec::RampUp { burstiness, .. } => (f64::INFINITY, *burstiness),
         ScheduleSpec::Replay(_) => (f64::INFINITY, 1.0),
     };
-    let from_file = matches!(plan.workload, WorkloadPlan::File { .. });
+    let pace = prepared.timeline.pace();
     Setup {
         date: moments.local(driven.end).strftime("%Y%m%d-%H%M%S").to_string(),
         started: moments.local(driven.origin).strftime("%Y-%m-%dT%H:%M:%S%.6f%:z").to_string(),
@@ -126,16 +127,16 @@ fn setup(plan: &ServePlan, prepared: &Prepared, driven: &Driven, moments: &Momen
         request_rate,
         burstiness,
         max_concurrency: plan.traffic.max_concurrency.map(|limit| limit as u64),
-        ramp_up: match &plan.traffic.schedule {
-            ScheduleSpec::RampUp { ramp, .. } if !from_file => Some(RampUp {
+        ramp_up: match pace {
+            Pace::RampUp { ramp, .. } => Some(RampUp {
                 strategy: ramp.strategy.name().to_owned(),
                 start_rps: i64::from(ramp.start_rps),
                 end_rps: i64::from(ramp.end_rps),
             }),
             _ => None,
         },
-        rps_change_events: rate_changes(plan, prepared, driven, moments),
-        self_timed: from_file || matches!(plan.traffic.schedule, ScheduleSpec::Replay(_)),
+        rps_change_events: rate_changes(prepared, driven, rows, moments),
+        self_timed: *pace == Pace::Given && !prepared.timeline.is_at_once(),
         task: task(plan.endpoint.backend),
         percentile_metrics: plan.report.percentile_metrics.clone(),
         metric_percentiles: plan.report.metric_percentiles.clone(),
@@ -146,14 +147,12 @@ fn setup(plan: &ServePlan, prepared: &Prepared, driven: &Driven, moments: &Momen
 }
 
 /// When the rate of a ramp-up reached each whole number: at the release of the request that it was reached with.
-fn rate_changes(plan: &ServePlan, prepared: &Prepared, driven: &Driven, moments: &Moments) -> Vec<RateChange> {
-    let ScheduleSpec::RampUp { ramp, .. } = &plan.traffic.schedule else { return Vec::new() };
+fn rate_changes(prepared: &Prepared, driven: &Driven, rows: &[Observation], moments: &Moments) -> Vec<RateChange> {
+    let Pace::RampUp { ramp, .. } = prepared.timeline.pace() else { return Vec::new() };
     let changes = ramp.changes(prepared.timeline.rates());
     let moment = |index: Option<usize>| match index {
         None => Some(driven.origin),
-        Some(index) => {
-            driven.rows.binary_search_by_key(&index, |row| row.index).ok().map(|at| driven.rows[at].released)
-        }
+        Some(index) => rows.binary_search_by_key(&index, |row| row.index).ok().map(|at| rows[at].released),
     };
     let stamped = changes.into_iter().filter_map(|change| {
         let timestamp = moments.local(moment(change.index)?).strftime("%Y-%m-%dT%H:%M:%S%.6f").to_string();

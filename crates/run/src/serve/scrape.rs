@@ -35,7 +35,7 @@ impl Scrape {
     }
 
     /// Whether the server has such a page.
-    fn is_there(&self) -> bool {
+    pub(super) fn is_there(&self) -> bool {
         self.page.is_some()
     }
 }
@@ -48,10 +48,10 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// None when it is not wanted, or when `before` shows that there is nothing to see.
-    pub(super) fn new(plan: &ServePlan, before: &Scrape, clock: SystemClock) -> Result<Option<Self>, Error> {
+    /// None when it is not wanted.
+    pub(super) fn new(plan: &ServePlan, clock: SystemClock) -> Result<Option<Self>, Error> {
         let interval = plan.traffic.metrics_interval;
-        if interval.is_zero() || !before.is_there() {
+        if interval.is_zero() {
             return Ok(None);
         }
         Ok(Some(Watch { caller: Caller::new(&plan.endpoint, &plan.base_path, LOOK)?, interval, clock }))

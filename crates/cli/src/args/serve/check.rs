@@ -3,6 +3,7 @@
 
 use tacho_client::BackendKind;
 use tacho_core::json::{dumps, float_repr};
+use tacho_loadgen::MOST_WORKERS;
 use tacho_text::TokenizerMode;
 
 use super::dataset::SharedPrefixArgs;
@@ -199,7 +200,7 @@ fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
         other: "--insecure",
     })?;
     let workers = own.workers.unwrap_or(1);
-    ensure(workers > 0, || out_of_range("--workers", workers, "1 or more"))?;
+    ensure((1..=MOST_WORKERS as i64).contains(&workers), || out_of_range("--workers", workers, "1 to 1024"))?;
     ensure(own.sim || own.sim_profile.is_none(), || Refusal::Alone { flag: "--sim-profile", other: "--sim" })?;
     for other in ["--base-url", "--host", "--port"] {
         ensure(!(own.sim && args.values.is_given(other)), || Refusal::Together { flag: "--sim", other })?;

@@ -77,7 +77,8 @@ fn refusals_name_flag_value_and_remedy() {
             &["--plot-timeline", "--timeline-itl-thresholds", "1,2,3"],
             "--timeline-itl-thresholds '1,2,3': give two numbers of milliseconds, such as 25,50",
         ),
-        (&["--workers", "0"], "--workers 0 is out of range: give 1 or more"),
+        (&["--workers", "0"], "--workers 0 is out of range: give 1 to 1024"),
+        (&["--workers", "1025"], "--workers 1025 is out of range: give 1 to 1024"),
     ];
     for (words, expected) in cases {
         let error = serve(words).unwrap_err();

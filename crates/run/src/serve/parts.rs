@@ -1,0 +1,72 @@
+//! All parts of a run that can fail to be made. They are made before the server is told anything, so that a mistake
+//! costs nobody a warmed-up server or a profile.
+
+use tacho_client::{BackendKind, Client, ClientPlan, PayloadSpec};
+use tacho_core::{Request, SystemClock};
+use tacho_loadgen::Timeline;
+
+use super::prepare::Prepared;
+use super::probe::Probe;
+use super::scrape::Watch;
+use crate::Error;
+use crate::plan::ServePlan;
+
+/// Connections opened ahead when it is not known how many will be needed.
+const AHEAD: usize = 16;
+
+/// What a run is made of.
+pub(super) struct Parts {
+    pub(super) clock: SystemClock,
+    pub(super) payload: PayloadSpec,
+    pub(super) client: Client,
+    /// How long each request's sound plays; empty where none are sent.
+    pub(super) audio_seconds: Vec<f64>,
+    pub(super) probe: Option<Probe>,
+    pub(super) watch: Option<Watch>,
+}
+
+impl Parts {
+    /// Makes them. Nothing is sent.
+    pub(super) fn make(plan: &ServePlan, prepared: &Prepared) -> Result<Self, Error> {
+        let (traffic, endpoint, requests) = (&plan.traffic, &plan.endpoint, &prepared.requests);
+        let clock = SystemClock::start();
+        let payload = PayloadSpec {
+            model: prepared.model_name.clone(),
+            logprobs: traffic.logprobs,
+            ignore_eos: traffic.ignore_eos,
+            extra_body: traffic.extra_body.clone(),
+        };
+        let connections = connections(traffic.max_concurrency, &prepared.timeline);
+        let wants_probe = traffic.probe_rate > 0.0;
+        Ok(Parts {
+            clock,
+            client: Client::new(endpoint.clone(), &payload, requests, connections, clock)?,
+            audio_seconds: audio_seconds(endpoint.backend, requests)?,
+            probe: wants_probe.then(|| Probe::new(endpoint, &payload, &requests[0], traffic.probe_rate)).transpose()?,
+            watch: Watch::new(plan, clock)?,
+            payload,
+        })
+    }
+}
+
+/// How many connections to open, as far as the timeline tells.
+fn connections(max_concurrency: Option<usize>, timeline: &Timeline) -> ClientPlan {
+    let count = timeline.len();
+    let most = max_concurrency.map(|limit| limit.min(count)).or(timeline.is_at_once().then_some(count));
+    match most {
+        Some(most) => ClientPlan { preconnect: most, spare: false, at_most: Some(most) },
+        None => ClientPlan { preconnect: AHEAD.min(count), spare: true, at_most: None },
+    }
+}
+
+/// How long the sound of each request plays; nothing for protocols that send none.
+fn audio_seconds(backend: BackendKind, requests: &[Request]) -> Result<Vec<f64>, Error> {
+    if backend != BackendKind::OpenAiAudio {
+        return Ok(Vec::new());
+    }
+    let seconds = |(index, request)| {
+        let unfit = |reason| tacho_client::Error::Unfit { index, backend: backend.name(), reason };
+        backend.audio_seconds(request).map_err(|reason| unfit(reason).into())
+    };
+    requests.iter().enumerate().map(seconds).collect()
+}
