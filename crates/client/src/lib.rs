@@ -15,4 +15,4 @@ pub use backends::{BackendKind, PayloadSpec, Rules, Task};
 pub use endpoint::{EndpointSpec, Headers, StampSource, proxy_for};
 pub use error::Error;
 pub use target::{Client, ClientPlan, connection_limit};
-pub use url::Url;
+pub use url::{Url, host_and_port};

@@ -92,6 +92,11 @@ impl Url {
 }
 
 /// The whole URL without credentials.
+/// A host and a port as they stand in a URL: addresses of IPv6 are in brackets.
+pub fn host_and_port(host: &str, port: impl std::fmt::Display) -> String {
+    if host.parse::<std::net::Ipv6Addr>().is_ok() { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 impl std::fmt::Display for Url {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}{}", self.origin(), self.path)

@@ -1,7 +1,12 @@
-//! What a run tells whoever watches it: phases as events, progress as counters.
+//! What a run tells whoever watches it: work as counted phases, notes as types, progress as counters. How any of it
+//! reads is the report's business.
+
+mod note;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use note::{Command, LevelNote, Note, OfflineNote, ProfilerNote, ServeNote, SuiteNote, SweepNote, TuneNote};
 
 /// Progress of the requests, written by the workers and read by whoever draws a bar.
 #[derive(Debug, Default)]
@@ -28,31 +33,74 @@ impl Counters {
     }
 }
 
+/// Counted or timed work that a bar may be drawn of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Files from the Hub; counted in bytes.
+    Downloading,
+    /// Requests of a workload.
+    Sampling,
+    /// The wait until the server answers.
+    WaitingForServer,
+    /// Requests before the run.
+    WarmUp,
+    /// The requests that are measured.
+    Benchmark,
+    /// Runs of a sweep.
+    Sweep,
+    /// Cases of a suite.
+    Suite,
+    /// Settings of a tuning.
+    Settings,
+    /// Loads of a self-check.
+    Selfcheck,
+    /// Unmeasured iterations of an offline benchmark.
+    WarmupIterations,
+    /// Measured ones.
+    BenchIterations,
+    /// Starts with empty caches.
+    ColdStarts,
+    /// Starts with full caches.
+    WarmStarts,
+}
+
 /// A moment in the life of a run that a watcher may want to show.
 #[derive(Debug, Clone)]
 pub enum RunEvent {
-    /// A status line in vLLM's words.
-    Status(String),
+    /// What goes on.
+    Status(Note),
     /// Something to be wary of.
-    Warning(String),
-    /// Counted work begins (sampling, warm-up, the main run); a bar may be drawn from `counters`.
+    Warning(Note),
+    /// Counted work begins; a bar may be drawn from `counters`.
     Started {
         /// What is being done.
-        what: &'static str,
+        work: Work,
         /// How many pieces of work there are.
         total: u64,
         /// Where progress is read.
         counters: Arc<Counters>,
     },
-    /// A wait of known length begins (the ready check).
+    /// A wait of known length begins.
     Waiting {
         /// What is waited for.
-        what: &'static str,
+        work: Work,
         /// Seconds after which the wait is given up.
         seconds: u64,
     },
     /// The work or wait begun last is over.
     Finished,
+}
+
+impl RunEvent {
+    /// A note on what goes on.
+    pub fn status(note: impl Into<Note>) -> Self {
+        RunEvent::Status(note.into())
+    }
+
+    /// A note to be wary of.
+    pub fn warning(note: impl Into<Note>) -> Self {
+        RunEvent::Warning(note.into())
+    }
 }
 
 /// Receives events; called from the thread that runs the plan.

@@ -10,7 +10,7 @@ pub mod rows;
 pub mod secret;
 
 pub use clock::{Clock, ManualClock, Stamp, SystemClock};
-pub use event::{Counters, EventSink, RunEvent};
+pub use event::{Counters, EventSink, Note, RunEvent, Work};
 pub use observation::{MarkSource, Observation, Usage};
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use request::{Content, Request};

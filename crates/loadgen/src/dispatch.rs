@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, Scope, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tacho_core::{Clock, Counters, FailureKind, Observation, RowSink, Stamp};
 
@@ -15,8 +15,8 @@ use crate::{Error, StopSignal, Target, Timeline, WorkerStats};
 
 /// More threads than any machine has cores for; each takes memory and time to start.
 pub const MOST_WORKERS: usize = 1024;
-/// How long nothing may come before the sink is told so.
-const IDLE: Duration = Duration::from_millis(250);
+/// Rows of several workers that come within this time are handed on together.
+const TOGETHER: Duration = Duration::from_millis(250);
 
 /// Everything the loop needs besides the target.
 pub struct Drive<'a> {
@@ -108,26 +108,47 @@ impl<'a, T: Target> Crew<'a, T> {
     }
 }
 
-/// Takes batches until the last worker has ended.
+/// Takes batches until the last worker has ended, and hands on together what comes together.
 fn gather(batches: &Receiver<Vec<Observation>>, origin: Stamp, count: usize, sink: &mut dyn RowSink) -> Driven {
-    let aborted = |row: &Observation| row.outcome.failure().is_some_and(|why| why.kind == FailureKind::Aborted);
     let mut driven = Driven { origin, end: origin, ..Driven::default() };
     let mut gathered = 0;
     sink.began(origin);
     loop {
-        match batches.recv_timeout(IDLE) {
-            Ok(rows) => {
-                gathered += rows.len();
-                driven.end = rows.iter().map(|row| row.done).fold(driven.end, Stamp::max);
-                driven.interrupted |= rows.iter().any(aborted);
-                sink.rows(rows);
-            }
-            Err(RecvTimeoutError::Timeout) => sink.idle(),
-            Err(RecvTimeoutError::Disconnected) => break,
+        let (rows, over) = next_rows(batches);
+        gathered += rows.len();
+        driven.add(&rows);
+        if rows.is_empty() {
+            sink.idle()
+        } else {
+            sink.rows(rows)
+        }
+        if over {
+            driven.interrupted |= gathered < count;
+            return driven;
         }
     }
-    driven.interrupted |= gathered < count;
-    driven
+}
+
+/// The rows of all workers that come within [`TOGETHER`], and whether they are the last.
+fn next_rows(batches: &Receiver<Vec<Observation>>) -> (Vec<Observation>, bool) {
+    let (mut rows, until) = (Vec::new(), Instant::now() + TOGETHER);
+    loop {
+        match batches.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(first) if rows.is_empty() => rows = first,
+            Ok(mut more) => rows.append(&mut more),
+            Err(RecvTimeoutError::Timeout) => return (rows, false),
+            Err(RecvTimeoutError::Disconnected) => return (rows, true),
+        }
+    }
+}
+
+impl Driven {
+    /// What some rows say of the whole.
+    fn add(&mut self, rows: &[Observation]) {
+        let aborted = |row: &Observation| row.outcome.failure().is_some_and(|why| why.kind == FailureKind::Aborted);
+        self.end = rows.iter().map(|row| row.done).fold(self.end, Stamp::max);
+        self.interrupted |= rows.iter().any(aborted);
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub mod offline;
 pub mod plots;
 pub mod pytorch;
 pub mod results;
+pub mod sentence;
 pub mod style;
 pub mod sweep_table;
 pub mod workbook;

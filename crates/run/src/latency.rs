@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tacho_core::{Content, Counters, EventSink, Request, RunEvent};
+use tacho_core::event::OfflineNote;
+use tacho_core::{Content, Counters, EventSink, Request, RunEvent, Work};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, LatencyRecord};
 use tacho_pyrand::RandomState;
@@ -64,14 +65,14 @@ pub fn run(
         return Err(Error::TooLong { parts: "input_len and output_len", whose: "", longest, limit });
     }
     engine.queue(Slot::Measured, &batch(plan, &loaded))?;
-    sink.event(RunEvent::Status("Warming up...".into()));
-    if let (_, Some(error)) = iterate(engine, "Warmup iterations", plan.warmups, stop, sink) {
+    sink.event(RunEvent::status(OfflineNote::WarmingUp));
+    if let (_, Some(error)) = iterate(engine, Work::WarmupIterations, plan.warmups, stop, sink) {
         return Err(error);
     }
     if plan.profile {
         return profile(&loaded, engine, sink);
     }
-    let (latencies, ended) = iterate(engine, "Bench iterations", plan.iterations, stop, sink);
+    let (latencies, ended) = iterate(engine, Work::BenchIterations, plan.iterations, stop, sink);
     let engine = EngineNote { versions: loaded.versions, ..plan.engine.clone() };
     let record = LatencyRecord { model_id: plan.model_id.clone(), engine, latencies, planned: plan.iterations };
     match ended {
@@ -100,13 +101,13 @@ fn batch(plan: &LatencyPlan, loaded: &Loaded) -> Batch {
 /// The seconds of each iteration, and why they are fewer than asked for.
 fn iterate(
     engine: &mut dyn OfflineEngine,
-    what: &'static str,
+    work: Work,
     count: u64,
     stop: &StopSignal,
     sink: &dyn EventSink,
 ) -> (Vec<f64>, Option<Error>) {
     let counters = Arc::new(Counters::default());
-    sink.event(RunEvent::Started { what, total: count, counters: counters.clone() });
+    sink.event(RunEvent::Started { work, total: count, counters: counters.clone() });
     let (mut seconds, mut ended) = (Vec::new(), None);
     while ended.is_none() && (seconds.len() as u64) < count {
         let generated = if stop.draining() { Err(EngineError::Stopped) } else { engine.generate(&step()) };
@@ -122,15 +123,10 @@ fn iterate(
 
 fn profile(loaded: &Loaded, engine: &mut dyn OfflineEngine, sink: &dyn EventSink) -> Result<LatencyOutcome, Error> {
     let folder = loaded.profile_dir.clone();
-    let place = folder.as_deref().unwrap_or_default();
-    let line = match loaded.profiler.as_deref() {
-        Some("torch") => Some(format!("Profiling with torch profiler (results will be saved to {place})...")),
-        Some("cuda") => Some("Profiling with cuda profiler ...".to_owned()),
-        Some("proton") => Some(format!("Profiling with Proton (results will be saved under {place})...")),
-        _ => None,
-    };
-    if let Some(line) = line {
-        sink.event(RunEvent::Status(line));
+    let known = loaded.profiler.clone().filter(|name| ["torch", "cuda", "proton"].contains(&name.as_str()));
+    if let Some(profiler) = known {
+        let note = OfflineNote::Profiling { profiler, folder: folder.clone().unwrap_or_default() };
+        sink.event(RunEvent::status(note));
     }
     engine.generate(&Step { profile: true, ..step() })?;
     Ok(LatencyOutcome::Profiled(folder))

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use jiff::Zoned;
+use tacho_core::event::OfflineNote;
 use tacho_core::{EventSink, RunEvent};
 use tacho_metrics::offline::{EngineNote, MmProcessorRecord, StageStatistics, encoder_calls, stage_statistics};
 use tacho_pyrand::Globals;
@@ -13,11 +14,6 @@ use crate::offline::{Batch, OfflineEngine, Sampling, Slot, Step};
 use crate::plan::TokenizerPlan;
 use crate::serve::{load_tokenizer, save_requests};
 use crate::throughput::{OfflineWorkload, check_lengths};
-
-/// What is said when the engine collected nothing.
-const NO_STATS: &str = "⚠️  Warning: No MM processor stats found in registry.\n   This may indicate that:\n   - No \
-                        multimodal requests were processed\n   - Stats were already retrieved (registry is cleared \
-                        after retrieval)";
 
 /// A run of `tacho mm-processor`.
 #[derive(Debug, Clone)]
@@ -56,7 +52,7 @@ pub fn run(
     engine: &mut dyn OfflineEngine,
     sink: &dyn EventSink,
 ) -> Result<MmProcessorRecord, Error> {
-    let say = |line: String| sink.event(RunEvent::Status(line));
+    let say = |note: OfflineNote| sink.event(RunEvent::status(note));
     let loaded = engine.load()?;
     let mut globals = Globals::seeded(plan.seed);
     let (tokenizer, _) = load_tokenizer(&plan.tokenizer, &plan.model_id, &plan.hub, sink)?;
@@ -78,7 +74,7 @@ pub fn run(
         sampling: sampling(temperature),
     };
     if !warmup.is_empty() {
-        say(format!("Processing {} warmup requests...", warmup.len()));
+        say(OfflineNote::Processing { requests: warmup.len() as u64, measured: false });
         engine.queue(Slot::Warmup, &batch(warmup, 1.0))?;
         engine.generate(&Step { progress: plan.progress, ..Step::of(Slot::Warmup) })?;
     }
@@ -86,15 +82,15 @@ pub fn run(
     engine.queue(Slot::Measured, &batch(measured, 0.0))?;
     // What the warm-up left is thrown away.
     engine.stage_times(true)?;
-    say(format!("Processing {count} requests..."));
+    say(OfflineNote::Processing { requests: count, measured: true });
     let generated = engine.generate(&Step { progress: plan.progress, ..Step::of(Slot::Measured) })?;
     let times = engine.stage_times(false)?;
     if times.is_empty() {
-        say(NO_STATS.to_owned());
+        say(OfflineNote::NoStageTimes);
     }
     let average = generated.e2e_ms.is_empty() && generated.finished > 0;
     let e2e = if average {
-        sink.event(RunEvent::Warning("no latencies by request: the average over the run stands for each".into()));
+        sink.event(RunEvent::warning(OfflineNote::AverageLatencies));
         vec![generated.seconds / generated.finished as f64 * 1000.0; usize::try_from(generated.finished).unwrap_or(0)]
     } else {
         generated.e2e_ms

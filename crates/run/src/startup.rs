@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use tacho_core::event::OfflineNote;
 use tacho_core::json::Dict;
-use tacho_core::{Counters, EventSink, RunEvent};
+use tacho_core::{Counters, EventSink, RunEvent, Work};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, Phase, Start, StartupRecord};
 
@@ -44,8 +45,8 @@ pub fn run(
     stop: &StopSignal,
     sink: &dyn EventSink,
 ) -> Result<Measured<StartupRecord>, Error> {
-    let say = |line: &str| sink.event(RunEvent::Status(line.to_owned()));
-    say("Setting VLLM_ENABLE_V1_MULTIPROCESSING=0 to collect startup metrics.\n");
+    let say = |note: OfflineNote| sink.event(RunEvent::status(note));
+    say(OfflineNote::OneProcess);
     let mut record = StartupRecord {
         model_id: plan.model_id.clone(),
         engine: plan.engine.clone(),
@@ -54,23 +55,23 @@ pub fn run(
         arguments: Dict::new(),
         failures: Vec::new(),
     };
-    say("Measuring cold startup time...\n");
+    say(OfflineNote::ColdStarts);
     let run = Run { maker, stop, sink };
-    let mut ended = run.starts(Phase::Cold, "Cold startup iterations", plan.cold, &mut record)?;
+    let mut ended = run.starts(Phase::Cold, Work::ColdStarts, plan.cold, &mut record)?;
     if ended.is_some() {
         return kept(record, ended);
     }
-    say("\nWarming up for warm startup measurement...\n");
+    say(OfflineNote::FillingStarts);
     if plan.warmups > 0 {
-        ended = run.starts(Phase::Warm, "Warmup iterations", plan.warmups, &mut record)?;
+        ended = run.starts(Phase::Warm, Work::WarmupIterations, plan.warmups, &mut record)?;
         // Their caches were not full yet.
         record.warm.clear();
     }
     if ended.is_some() {
         return kept(record, ended);
     }
-    say("\nMeasuring warm startup time...\n");
-    ended = run.starts(Phase::Warm, "Warm startup iterations", plan.warm, &mut record)?;
+    say(OfflineNote::WarmStarts);
+    ended = run.starts(Phase::Warm, Work::WarmStarts, plan.warm, &mut record)?;
     kept(record, ended)
 }
 
@@ -91,15 +92,9 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Adds the starts of a phase to the record; gives the reason when the user ended them.
-    fn starts(
-        &self,
-        phase: Phase,
-        what: &'static str,
-        count: u64,
-        record: &mut StartupRecord,
-    ) -> Result<Option<Error>, Error> {
+    fn starts(&self, phase: Phase, work: Work, count: u64, record: &mut StartupRecord) -> Result<Option<Error>, Error> {
         let counters = Arc::new(Counters::default());
-        self.sink.event(RunEvent::Started { what, total: count, counters: counters.clone() });
+        self.sink.event(RunEvent::Started { work, total: count, counters: counters.clone() });
         let (mut done, mut last, mut ended) = (Vec::new(), None, None);
         for _ in 0..count {
             let started =

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tacho_client::control::Caller;
+use tacho_core::event::ServeNote;
 use tacho_core::{Counters, EventSink, Request, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, ThroughputRecord};
@@ -153,7 +154,7 @@ pub fn run(
         check_lengths(&batch.requests, &loaded)?;
     }
     if !warmup.requests.is_empty() {
-        sink.event(RunEvent::Status(format!("Warming up with {} requests...", warmup.requests.len())));
+        sink.event(RunEvent::status(ServeNote::WarmingUp { requests: warmup.requests.len() }));
         engine.queue(Slot::Warmup, warmup)?;
         engine.generate(&Step { prequeue: plan.prequeue, progress: plan.progress, ..Step::of(Slot::Warmup) })?;
     }
@@ -211,7 +212,7 @@ impl OfflineWorkload {
         hub.fetch(spec, sink)?;
         let sampled = sample(spec, tokenizer, globals, &Arc::new(Counters::default()))?;
         for notice in sampled.notices {
-            sink.event(RunEvent::Warning(notice));
+            sink.event(RunEvent::warning(notice));
         }
         Ok(sampled.requests)
     }
@@ -260,14 +261,13 @@ pub fn run_served(
 ) -> Result<Measured<ThroughputRecord>, Error> {
     let ServedPlan { serve, runs, save_workload, .. } = plan;
     if serve.traffic.warmups > 0 {
-        sink.event(RunEvent::Status(format!("Warming up with {} requests...", serve.traffic.warmups)));
+        sink.event(RunEvent::status(ServeNote::WarmingUp { requests: serve.traffic.warmups }));
     }
     let caller = Caller::new(&serve.endpoint, &serve.base_path, RESET)?;
     let mut record = None;
     for run in 0..(*runs).max(1) {
         if run > 0 && !reset(&caller) {
-            let line = "the server's prefix cache could not be reset: later runs may find their prompts in it";
-            sink.event(RunEvent::Warning(line.to_owned()));
+            sink.event(RunEvent::warning(ServeNote::CachesKept));
         }
         let save = save_workload.as_deref().filter(|_| run == 0);
         let one = serve_once(plan, save, stop, sink);

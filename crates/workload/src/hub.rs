@@ -10,6 +10,7 @@ mod wire;
 
 use std::path::{Path, PathBuf};
 
+use tacho_core::event::ServeNote;
 use tacho_core::{EventSink, RunEvent};
 
 pub use error::HubError;
@@ -95,7 +96,7 @@ impl Hub {
         match self.download(repo, &store, sink, files) {
             Err(error) if error.may_use_cache() => match store.cached() {
                 Some(folder) => {
-                    sink.event(RunEvent::Warning(format!("{}; using what the cache has of it", one_line(&error))));
+                    sink.event(RunEvent::warning(ServeNote::CacheUsed { reason: one_line(&error) }));
                     Ok(folder)
                 }
                 None => Err(error),

@@ -45,8 +45,8 @@ struct Told(Mutex<Vec<String>>);
 impl EventSink for Told {
     fn event(&self, event: RunEvent) {
         let line = match event {
-            RunEvent::Warning(line) => line,
-            RunEvent::Started { what, total, .. } => format!("{what} {total}"),
+            RunEvent::Warning(note) => format!("{note:?}"),
+            RunEvent::Started { work, total, .. } => format!("{work:?} {total}"),
             _ => return,
         };
         self.0.lock().unwrap().push(line);
@@ -72,7 +72,7 @@ fn tokenizers_are_put_where_the_python_library_puts_them() {
     assert!(!folder.join("model.safetensors").exists(), "weights are not needed");
     let left: Vec<_> = std::fs::read_dir(repo.join("blobs")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().ends_with("incomplete")), "{left:?}");
-    assert_eq!(*told.0.lock().unwrap(), [format!("downloading {}", bytes.len() + CONFIG.len() + 14)]);
+    assert_eq!(*told.0.lock().unwrap(), [format!("Downloading {}", bytes.len() + CONFIG.len() + 14)]);
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &MmProcessorArgs) -> anyhow::Result<Exit> {
     let sink = offline::sink(&args.worker, progress);
     offline::notices(&args.engine, args.sim, &*sink);
     let output = offline::output(args.output_json.as_deref())?;
-    sink.event(RunEvent::Status("Starting multimodal processor benchmark...".into()));
+    sink.event(RunEvent::status("Starting multimodal processor benchmark..."));
     let plan = plan(args)?;
     interrupt.measuring();
     let mut engine = engine(args, &interrupt.stop)?;

@@ -51,10 +51,10 @@ const SIMULATED: [&str; 11] = [
 pub(super) fn notices(engine: &EngineArgs, sim: bool, sink: &dyn EventSink) {
     let dropped: Vec<&str> = engine.given.iter().copied().filter(|flag| sim && !SIMULATED.contains(flag)).collect();
     if !dropped.is_empty() {
-        sink.event(RunEvent::Warning(format!("the simulated engine does not model {}", dropped.join(", "))));
+        sink.event(RunEvent::warning(format!("the simulated engine does not model {}", dropped.join(", "))));
     }
     if !engine.duplicates.is_empty() {
-        sink.event(RunEvent::Warning(format!("Found duplicate keys {}", engine.duplicates.join(", "))));
+        sink.event(RunEvent::warning(format!("Found duplicate keys {}", engine.duplicates.join(", "))));
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::bail;
 use tacho_client::connection_limit;
 use tacho_core::json::{Dict, Value, dumps};
-use tacho_core::{Counters, EventSink, RunEvent, SystemClock};
+use tacho_core::{Counters, EventSink, RunEvent, SystemClock, Work};
 use tacho_report::json::write_whole;
 use tacho_report::style::title;
 use tacho_report::{Live, Progress};
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &SelfcheckArgs) -> anyhow::Result<Exit> {
     check_files(&loads)?;
     let live = Live::new(Progress::Shown);
     let counters = Arc::new(Counters::default());
-    live.event(RunEvent::Started { what: "selfcheck", total: loads.len() as u64, counters: counters.clone() });
+    live.event(RunEvent::Started { work: Work::Selfcheck, total: loads.len() as u64, counters: counters.clone() });
     let mut points = Vec::new();
     for load in loads {
         points.push(measure(load, workers, args)?);

@@ -29,11 +29,11 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let sink = sink(args);
     for notice in args.notices() {
-        sink.event(RunEvent::Warning(notice.to_string()));
+        sink.event(RunEvent::warning(notice.to_string()));
     }
     // A log wants to know what was asked; a person at a terminal has just typed it.
     if args.own.strict_parity || !std::io::stdout().is_terminal() {
-        sink.event(RunEvent::Status(args.namespace_line()));
+        sink.event(RunEvent::status(args.namespace_line()));
     }
     let destination = Destination::open(args)?;
     let simulator = simulator::start(args)?;

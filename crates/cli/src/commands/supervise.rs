@@ -1,7 +1,10 @@
 //! The supervisor of a sweep's commands: this program, started as a process of its own between the sweep and the
 //! command. It ends the command's whole process group when the sweep closes the pipe, and a sweep that is killed
-//! closes it too.
+//! closes it too. What the command started in sessions of their own ends with it.
 
+mod orphans;
+
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -9,7 +12,9 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+
+use orphans::descendants;
 
 /// The word that asks for it. No command of its own: nobody types it.
 pub(crate) const WORD: &str = "__supervise";
@@ -28,6 +33,7 @@ pub(crate) fn asked(mut args: impl Iterator<Item = OsString>) -> Option<Vec<OsSt
 /// Runs the command and ends with its code.
 pub(crate) fn run(command: &[OsString]) -> ExitCode {
     let Some((program, args)) = command.split_first() else { return ExitCode::from(127) };
+    orphans::adopt();
     let mut child = match Command::new(program).args(args).stdin(Stdio::null()).process_group(0).spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -47,13 +53,26 @@ pub(crate) fn run(command: &[OsString]) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
-/// Asks a group to end and makes it end when it does not.
+/// Asks a group and all that it left behind to end, and makes them end when they do not.
 fn end(group: Pid, grace: Duration) {
     let began = Instant::now();
     let _ = kill_process_group(group, Signal::TERM);
-    while test_kill_process_group(group).is_ok() {
-        if began.elapsed() > grace {
+    let mut asked = HashSet::new();
+    loop {
+        let others = descendants();
+        if others.is_empty() && test_kill_process_group(group).is_err() {
+            return;
+        }
+        let patient = began.elapsed() <= grace;
+        if !patient {
             let _ = kill_process_group(group, Signal::KILL);
+        }
+        for pid in others {
+            if asked.insert(pid) || !patient {
+                let _ = kill_process(pid, if patient { Signal::TERM } else { Signal::KILL });
+            }
+        }
+        if began.elapsed() > grace + LEFTOVERS {
             return;
         }
         thread::sleep(Duration::from_millis(20));

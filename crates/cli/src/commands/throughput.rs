@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tacho_client::{BackendKind, EndpointSpec, Url, proxy_for};
+use tacho_client::{BackendKind, EndpointSpec, Url, host_and_port, proxy_for};
 use tacho_core::json::Dict;
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::{ScheduleSpec, StopSignal};
@@ -103,7 +103,7 @@ fn warn(args: &ThroughputArgs, sink: &dyn EventSink) {
     let dataset = args.effective_dataset();
     if args.dataset_path.is_none() && args.dataset_name != "prefix_repetition" && dataset == "random" {
         let line = "When dataset path is not set, it will default to random dataset";
-        sink.event(RunEvent::Status(line.to_owned()));
+        sink.event(RunEvent::status(line));
     }
     let given = |flag: &str| args.values.is_given(flag);
     let random = dataset.starts_with("random");
@@ -130,7 +130,7 @@ fn warn(args: &ThroughputArgs, sink: &dyn EventSink) {
         (args.lora_path.is_some() && !args.engine.enable_lora, "--lora-path has no effect without --enable-lora"),
     ];
     for (_, text) in cases.into_iter().filter(|(holds, _)| *holds) {
-        sink.event(RunEvent::Warning(text.to_owned()));
+        sink.event(RunEvent::warning(text));
     }
 }
 
@@ -216,7 +216,7 @@ fn served(
         Backend::OpenAiChat => (BackendKind::OpenAiChat, "/v1/chat/completions"),
         _ => (BackendKind::OpenAi, "/v1/completions"),
     };
-    let base_url = args.base_url.clone().unwrap_or_else(|| format!("http://{}:{}", args.host, args.port));
+    let base_url = args.base_url.clone().unwrap_or_else(|| format!("http://{}", host_and_port(&args.host, args.port)));
     let base_url = base_url.trim_end_matches('/');
     let base = Url::parse(base_url)?;
     let url = Url::parse(&format!("{base_url}{endpoint}"))?;

@@ -212,6 +212,22 @@ fn a_killed_sweep_leaves_no_server_behind() {
     wait_for("the end of the server", || !answers());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_servers_daemon_in_a_session_of_its_own_ends_with_the_sweep() {
+    let place = Place::new();
+    // The daemon's parent ends at once, and a polite request to end is ignored.
+    let daemon = "trap '' TERM; echo $$ > daemon.pid; while :; do sleep 1; done";
+    place.script("withdaemon", &format!("#!/bin/sh\n( setsid sh -c \"{daemon}\" & )\nexec ./fakevllm \"$@\"\n"));
+    place.script("quick", "#!/bin/sh\nexit 1\n");
+    let serve = format!("./withdaemon serve --port {}", place.port);
+    let args = ["sweep", "serve", "--serve-cmd", &serve, "--bench-cmd", "./quick", "-e", "exp", "--num-runs", "1"];
+    place.command(&args).args(["--after-bench-cmd", "true"]).output().unwrap();
+    let pid = fs::read_to_string(place.path("daemon.pid")).unwrap();
+    let alive = || fs::read_to_string(format!("/proc/{}/stat", pid.trim())).is_ok_and(|stat| !stat.contains(") Z "));
+    wait_for("the end of the daemon", || !alive());
+}
+
 #[test]
 fn a_server_that_dies_costs_only_its_own_combinations() {
     let place = Place::new();
@@ -300,6 +316,9 @@ fn bad_input_is_refused_in_one_line_before_anything_starts() {
     place.write("rate.json", r#"[{"request-rate": 5}]"#);
     place.write("flag.json", r#"[{"no_such_flag": 5}]"#);
     place.write("file", "");
+    place.write("none.json", "[]");
+    place.write("a.json", r#"[{"max_num_seqs": 1}]"#);
+    place.write("b.json", r#"[{"max_concurrency": 2}]"#);
     let sim = ["sweep", "serve", "--sim", "--bench-cmd", "tacho serve", "-e", "exp"];
     let with = |further: &[&'static str]| [&sim[..], further].concat();
     let workload = ["sweep", "serve_workload", "--sim", "--bench-cmd", "tacho serve", "--bench-params", "rate.json"];
@@ -310,6 +329,8 @@ fn bad_input_is_refused_in_one_line_before_anything_starts() {
         (with(&["--serve-params", "flag.json"]), "--no-such-flag"),
         (with(&["--bench-params", "flag.json"]), "--no-such-flag"),
         (with(&["--link-vars", "a"]), "--link-vars"),
+        (with(&["--serve-params", "none.json"]), "none.json: there is no parameter set"),
+        (with(&["--bench-params", "none.json"]), "none.json: there is no parameter set"),
         (with(&["-o", "file"]), "cannot write results into file/exp"),
         (with(&["--resume"]), "cannot resume from results/exp"),
         (with(&["--num-runs", "0"]), "--num-runs 0"),

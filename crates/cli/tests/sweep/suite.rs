@@ -9,7 +9,7 @@ use crate::place::{Place, wait_for};
 
 const SERVING: &str = r#"{"defaults": {"qps_list": ["inf"], "max_concurrency_list": [2, 4],
     "server_environment_variables": {"A_VARIABLE": 1},
-    "server_parameters": {"model": "a/m", "tensor_parallel_size": 1, "disable_log_stats": "", "max_num_seqs": 16},
+    "server_parameters": {"model": "a/m", "tensor_parallel_size": 1, "pipeline_parallel_size": 2, "disable_log_stats": "", "max_num_seqs": 16},
     "client_parameters": {"model": "a/m", "backend": "vllm", "dataset_name": "random", "random_input_len": 16,
                           "random_output_len": 4, "num_prompts": 6, "ignore_eos": ""}},
   "tests": [{"test_name": "serving_one"},
@@ -55,7 +55,7 @@ fn all_kinds_of_tests_run_on_the_simulator() {
         commands["client_command"],
         "tacho bench serve --save-result --result-dir results --result-filename \
          serving_one_qps_inf_concurrency_2.json --request-rate inf --max-concurrency 2 --metadata \
-         tensor_parallel_size=1 --model a/m --backend vllm --dataset-name random --random-input-len 16 \
+         tensor_parallel_size=1 pipeline_parallel_size=2 --model a/m --backend vllm --dataset-name random --random-input-len 16 \
          --random-output-len 4 --num-prompts 6 --ignore-eos"
     );
     let rows = json(&place, "results/benchmark_results.json");

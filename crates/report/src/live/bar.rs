@@ -8,8 +8,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tacho_core::{Counters, EventSink, RunEvent};
+use tacho_core::{Counters, EventSink, RunEvent, Work};
 
+use crate::sentence;
 use crate::style::{harmless, harmless_line};
 
 /// Whether the progress of work is drawn.
@@ -72,28 +73,24 @@ impl Live {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, total: u64, what: &'static str, text: impl FnMut(&ProgressBar) + Send + 'static) {
+    fn start(&self, total: u64, work: Work, text: impl FnMut(&ProgressBar) + Send + 'static) {
         let mut state = self.state();
         let Some(target) = self.target else { return };
         let area = state.area.get_or_insert_with(|| MultiProgress::with_draw_target(target()));
         let bar = area.add(ProgressBar::new(total));
         bar.set_style(ProgressStyle::with_template("{prefix} |{bar:30}| {msg}").expect("the template is valid"));
-        bar.set_prefix(what);
+        bar.set_prefix(sentence::title(work));
         state.running.push(Running::start(bar, text));
     }
 
-    fn start_work(&self, what: &'static str, total: u64, counters: Arc<Counters>) {
+    fn start_work(&self, work: Work, total: u64, counters: Arc<Counters>) {
         if self.progress == Progress::Hidden {
             return;
         }
         let (colour, began) = (self.colour, Instant::now());
-        self.start(total, what, move |bar| {
+        let (unit, size) = sentence::unit(work);
+        self.start(total, work, move |bar| {
             let (finished, failed, tokens, _) = counters.read();
-            let (unit, size) = match what {
-                "sweep" => ("run/s", 1),
-                "downloading" => ("MB/s", 1_000_000),
-                _ => ("req/s", 1),
-            };
             let (done, all) = (finished / size, total / size);
             let read = Reading { finished: done, failed, tokens, total: all, unit, elapsed: began.elapsed() };
             bar.set_position(finished.min(total));
@@ -101,9 +98,9 @@ impl Live {
         });
     }
 
-    fn start_wait(&self, what: &'static str, seconds: u64) {
+    fn start_wait(&self, work: Work, seconds: u64) {
         let began = Instant::now();
-        self.start(seconds, what, move |bar| {
+        self.start(seconds, work, move |bar| {
             let elapsed = began.elapsed().as_secs().min(seconds);
             bar.set_position(elapsed);
             bar.set_message(format!("{} elapsed, {} remaining", clock(elapsed), clock(seconds - elapsed)));
@@ -114,13 +111,13 @@ impl Live {
 impl EventSink for Live {
     fn event(&self, event: RunEvent) {
         match event {
-            RunEvent::Status(text) => self.state().say(|state| &mut state.out, &harmless(&text)),
-            RunEvent::Warning(text) => {
-                let line = format!("warning: {}", harmless_line(&text));
+            RunEvent::Status(note) => self.state().say(|state| &mut state.out, &harmless(&sentence::of(&note))),
+            RunEvent::Warning(note) => {
+                let line = format!("warning: {}", harmless_line(&sentence::of(&note)));
                 self.state().say(|state| &mut state.warnings, &line);
             }
-            RunEvent::Started { what, total, counters } => self.start_work(what, total, counters),
-            RunEvent::Waiting { what, seconds } => self.start_wait(what, seconds),
+            RunEvent::Started { work, total, counters } => self.start_work(work, total, counters),
+            RunEvent::Waiting { work, seconds } => self.start_wait(work, seconds),
             RunEvent::Finished => self.state().finish(),
         }
     }
@@ -229,6 +226,7 @@ fn clock(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tacho_core::event::ServeNote;
 
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
@@ -259,9 +257,9 @@ mod tests {
     #[test]
     fn lines_go_to_their_streams_even_under_a_bar() {
         let (live, out, warnings) = live(Progress::Shown);
-        live.event(RunEvent::Started { what: "requests", total: 4, counters: Arc::default() });
-        live.event(RunEvent::Status("Burstiness factor: 1.0 (Poisson process)".into()));
-        live.event(RunEvent::Warning("slow\x1b[2J".into()));
+        live.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters: Arc::default() });
+        live.event(RunEvent::status(ServeNote::Burstiness(1.0)));
+        live.event(RunEvent::warning("slow\x1b[2J"));
         live.event(RunEvent::Finished);
         assert_eq!(out.text(), "Burstiness factor: 1.0 (Poisson process)\n");
         assert_eq!(warnings.text(), "warning: slow\\x1b[2J\n");
@@ -272,7 +270,7 @@ mod tests {
         let (live, ..) = live(Progress::Shown);
         let counters = Arc::new(Counters::default());
         counters.finished.store(3, Ordering::Relaxed);
-        live.event(RunEvent::Started { what: "requests", total: 4, counters });
+        live.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters });
         let bar = live.state().running.last().map(|running| running.bar.clone()).unwrap();
         while bar.position() != 3 {
             thread::yield_now();
@@ -285,9 +283,9 @@ mod tests {
     #[test]
     fn hidden_progress_still_shows_the_wait() {
         let (live, ..) = live(Progress::Hidden);
-        live.event(RunEvent::Started { what: "requests", total: 4, counters: Arc::default() });
+        live.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters: Arc::default() });
         assert!(live.state().running.is_empty());
-        live.event(RunEvent::Waiting { what: "endpoint", seconds: 30 });
+        live.event(RunEvent::Waiting { work: Work::WaitingForServer, seconds: 30 });
         assert!(!live.state().running.is_empty());
         live.event(RunEvent::Finished);
     }
@@ -295,16 +293,16 @@ mod tests {
     #[test]
     fn nothing_is_drawn_without_a_terminal() {
         let live = Live::onto(Progress::Shown, true, None, Box::new(io::sink()), Box::new(io::sink()));
-        live.event(RunEvent::Started { what: "requests", total: 4, counters: Arc::default() });
+        live.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters: Arc::default() });
         assert!(live.state().running.is_empty());
     }
 
     #[test]
     fn bars_nest() {
         let (live, ..) = live(Progress::Shown);
-        live.event(RunEvent::Started { what: "sweep", total: 2, counters: Arc::default() });
+        live.event(RunEvent::Started { work: Work::Sweep, total: 2, counters: Arc::default() });
         let outer = live.state().running[0].bar.clone();
-        live.event(RunEvent::Started { what: "benchmark", total: 4, counters: Arc::default() });
+        live.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters: Arc::default() });
         assert_eq!(live.state().running.len(), 2);
         live.event(RunEvent::Finished);
         assert!(!outer.is_finished() && live.state().running.len() == 1);

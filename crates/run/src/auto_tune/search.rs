@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use tacho_core::event::TuneNote;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::search::{Answer, Criterion, Step, Tried, UNLIMITED, Verdict, next};
 use tacho_metrics::statistics::mean;
@@ -108,19 +109,16 @@ impl Tuner<'_> {
         let rate = rate_text(level.tried.level);
         let throughput = number(&level.results, "request_throughput").unwrap_or(f64::NAN);
         let met = self.plan.criteria.iter().zip(values(&self.plan.criteria, &level.results).unwrap_or_default());
-        let verdicts: Vec<String> = met
+        let criteria = met
             .map(|(criterion, values)| {
                 let value = mean(&values);
-                let verdict = if criterion.is_met(value) { "PASSED" } else { "FAILED" };
-                format!("{} = {value:.2}{} | {verdict}", criterion.metric, criterion.condition())
+                (criterion.metric.clone(), value, criterion.condition(), criterion.is_met(value))
             })
             .collect();
-        let runs = level.results.len();
-        let times = if runs == 1 { String::new() } else { format!(" (mean of {runs} runs)") };
-        self.say(format!("  request_rate {rate}: {throughput:.2} req/s, {}{times}", verdicts.join(", ")));
+        self.say(TuneNote::Level { rate: rate.clone(), throughput, criteria, runs: level.results.len() });
         let failed: i64 = level.results.iter().filter_map(|result| result.get("failed")?.as_i64()).sum();
         if failed > 0 {
-            self.warn(format!("request_rate {rate}: {failed} requests failed; the latencies are those of the others"));
+            self.warn(TuneNote::LevelFailures { rate, failed });
         }
     }
 }

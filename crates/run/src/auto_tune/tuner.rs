@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tacho_core::event::TuneNote;
 use tacho_core::json::{Dict, Value};
-use tacho_core::{Counters, EventSink, RunEvent};
+use tacho_core::{Counters, EventSink, RunEvent, Work};
 use tacho_metrics::search::UNLIMITED;
 
 use super::answer::{Accepted, Answers, TuneReport};
 use super::plan::{Candidate, Profiling, TunePlan, rate};
-use crate::experiment::{Archive, Bench, Error, Failure, Host, ParamSet, Slot, Style, apply, command_text};
+use crate::experiment::{Archive, Bench, Error, Failure, Host, ParamSet, Slot, Style, apply};
 
 /// Prompts of the profiled run: a trace of more is too large to look at.
 const PROFILED_PROMPTS: u64 = 100;
@@ -46,28 +47,27 @@ pub fn auto_tune(
         return Ok(TuneReport::default());
     }
     if plan.num_prompts < ENOUGH_PROMPTS && plan.criteria.iter().any(|one| one.metric.starts_with("p99")) {
-        let (prompts, beyond) = (plan.num_prompts, (plan.num_prompts / 100).max(1));
-        tuner.warn(format!("the 99th percentile of {prompts} prompts rests on {beyond} of them: use 1000 or more"));
+        tuner.warn(TuneNote::FewPrompts { prompts: plan.num_prompts });
     }
     tuner.run(&candidates)
 }
 
 impl Tuner<'_> {
-    pub(super) fn say(&self, line: impl Into<String>) {
-        self.sink.event(RunEvent::Status(line.into()));
+    pub(super) fn say(&self, note: TuneNote) {
+        self.sink.event(RunEvent::status(note));
     }
 
-    pub(super) fn warn(&self, line: impl Into<String>) {
-        self.sink.event(RunEvent::Warning(line.into()));
+    pub(super) fn warn(&self, note: TuneNote) {
+        self.sink.event(RunEvent::warning(note));
     }
 
     fn show(&self, candidates: &[Candidate]) -> Result<(), Error> {
         for candidate in candidates {
             let share = self.plan.memory_shares.first().map(String::as_str);
-            self.say(format!("Server command: {}", command_text(&self.plan.server_command(candidate, share)?)));
-            self.say(format!("Benchmark command: {}", command_text(&self.plan.bench_command(UNLIMITED)?)));
+            self.say(TuneNote::Would { who: "Server", command: self.plan.server_command(candidate, share)? });
+            self.say(TuneNote::Would { who: "Benchmark", command: self.plan.bench_command(UNLIMITED)? });
         }
-        self.say(format!("Results will be saved in: {}", self.plan.folder.display()));
+        self.say(TuneNote::Place { folder: self.plan.folder.clone() });
         Ok(())
     }
 
@@ -78,10 +78,10 @@ impl Tuner<'_> {
         self.store(&answers, share.as_deref(), false)?;
         let counters = Arc::new(Counters::default());
         let total = candidates.len() as u64;
-        self.sink.event(RunEvent::Started { what: "settings", total, counters: counters.clone() });
+        self.sink.event(RunEvent::Started { work: Work::Settings, total, counters: counters.clone() });
         let mut report = TuneReport::default();
         for (at, candidate) in candidates.iter().enumerate() {
-            self.say(format!("[{}/{total}] {}", at + 1, candidate.title()));
+            self.say(TuneNote::Candidate { at: at + 1, of: total, title: candidate.title() });
             let command = self.plan.server_command(candidate, share.as_deref())?;
             let log = self.plan.folder.join(format!("vllm_log_{}.txt", candidate.name()));
             let mut slot = Slot::new(command, self.plan.variables.clone(), log);
@@ -89,11 +89,12 @@ impl Tuner<'_> {
                 Ok(found) => {
                     report.measured += 1;
                     let line = answers.measured(self.plan, candidate, &found);
-                    self.say(line);
+                    self.say(TuneNote::Measured { line });
                 }
                 Err(failure) => {
                     counters.failed.fetch_add(1, Ordering::Relaxed);
-                    self.warn(format!("{}: {failure}; see {}", candidate.title(), slot.log().display()));
+                    let (title, log) = (candidate.title(), slot.log().to_owned());
+                    self.warn(TuneNote::Failed { title, failure: failure.to_string(), log });
                     answers.failed(candidate, &failure);
                     report.failures.push(format!("{}: {failure}", candidate.title()));
                 }
@@ -114,13 +115,13 @@ impl Tuner<'_> {
 
     fn conclude(&self, answers: &Answers) {
         let Some(best) = answers.best() else {
-            self.say("no settings meet the limit");
+            self.say(TuneNote::NoneMeets);
             return;
         };
-        self.say(format!("best: {}", best.sentence(&self.plan.criteria)));
+        self.say(TuneNote::Best { sentence: best.sentence(&self.plan.criteria) });
         for other in answers.accepted.iter().filter(|other| *other != best && best.overlaps(other)) {
             let (title, throughput) = (other.candidate.title(), other.throughput.0);
-            self.say(format!("no clear difference from {title}: {throughput:.2} requests/s"));
+            self.say(TuneNote::AsGood { title, throughput });
         }
     }
 
@@ -154,14 +155,16 @@ impl Tuner<'_> {
         let log = |share: &str| self.plan.folder.join(format!("vllm_log_gpu_memory_utilization_{share}.log"));
         for share in &self.plan.memory_shares {
             let command = self.plan.server_command(last, Some(share))?;
-            self.say(format!("trying gpu_memory_utilization {share}"));
+            self.say(TuneNote::TryingShare { share: share.clone() });
             let mut slot = Slot::new(command, self.plan.variables.clone(), log(share));
             match slot.ensure(self.host) {
                 Ok(()) => {
-                    self.say(format!("using gpu_memory_utilization {share}"));
+                    self.say(TuneNote::UsingShare { share: share.clone() });
                     return Ok(Some(share.clone()));
                 }
-                Err(failure) => self.warn(format!("gpu_memory_utilization {share}: {failure}")),
+                Err(failure) => {
+                    self.warn(TuneNote::ShareFailed { share: share.clone(), failure: failure.to_string() });
+                }
             }
         }
         let last = self.plan.memory_shares.last().map(|share| log(share)).unwrap_or_default();
@@ -175,9 +178,9 @@ impl Tuner<'_> {
             return None;
         }
         if self.archive.result(&output).is_none() {
-            self.say(format!("profiling {}", best.candidate.title()));
+            self.say(TuneNote::Profiling { title: best.candidate.title() });
             if let Err(failure) = self.try_profile(best, share, &output) {
-                self.warn(format!("the profiled run failed: {failure}"));
+                self.warn(TuneNote::ProfileFailed { failure: failure.to_string() });
                 return None;
             }
         }

@@ -1,5 +1,6 @@
 //! What happens between one benchmark and the next on the same server.
 
+use tacho_core::event::SweepNote;
 use tacho_core::{EventSink, RunEvent};
 
 use super::error::Failure;
@@ -22,7 +23,7 @@ impl AfterBench {
         match (self, slot.address()) {
             (AfterBench::Command(command), _) => supervised.run(command),
             (AfterBench::Reset(ResetKind::Call), Some(address)) => {
-                sink.event(RunEvent::Status(format!("Resetting caches at {address}")));
+                sink.event(RunEvent::status(SweepNote::ResettingCaches { address: address.clone() }));
                 reset_caches(&address)
             }
             (AfterBench::Reset(_), _) => Ok(()),

@@ -47,6 +47,15 @@ pub enum Error {
         /// What it is.
         found: &'static str,
     },
+    /// No set at all.
+    #[error("{}: there is no parameter set in it, so that nothing would be run: write [{{}}] to change nothing", path.display())]
+    NoSet {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The links leave nothing.
+    #[error("--link-vars: no server set and client set belong together, so that nothing would be run")]
+    NothingLinked,
     /// A member that is no object.
     #[error("{}: {place} must be an object of parameters, not {found}", path.display())]
     NotASet {

@@ -95,6 +95,9 @@ pub fn parse_params(path: &Path, text: &str) -> Result<Vec<ParamSet>, Error> {
             .collect::<Result<Vec<_>, _>>()?,
         other => return Err(Error::NotAGrid { path: file(), found: type_name(&other) }),
     };
+    if sets.is_empty() {
+        return Err(Error::NoSet { path: file() });
+    }
     repeated_key(text).map_or(Ok(()), |name| Err(Error::RepeatedName { path: file(), name }))?;
     let mut names = Vec::new();
     for name in sets.iter().filter_map(|set| set.values.get(NAME)) {
@@ -235,6 +238,8 @@ mod tests {
             ("{x", "p.json"),
             (r#"[{"_benchmark_name": "a"}, {"_benchmark_name": "a"}]"#, "a"),
             (r#"{"a": {"a": 1}, "b": {}, "a": {}}"#, "a"),
+            ("[]", "no parameter set"),
+            ("{}", "no parameter set"),
         ];
         for (text, part) in cases {
             let message = sets(text).unwrap_err().to_string();

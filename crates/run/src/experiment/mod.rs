@@ -20,5 +20,4 @@ pub(crate) use layout::{clean, folder, run_file, summary_file};
 pub use process::{Supervised, program_exists};
 pub use server::{Address, ProcessHost, ResetKind, Resident};
 pub use slot::Slot;
-pub(crate) use words::command_text;
 pub use words::{apply, option, split};

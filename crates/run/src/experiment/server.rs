@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tacho_client::control::Caller;
-use tacho_client::{BackendKind, EndpointSpec, Url};
+use tacho_client::{BackendKind, EndpointSpec, Url, host_and_port};
 
 use super::archive::{Host, Running};
 use super::error::{Error, Failure};
@@ -48,7 +48,7 @@ impl Address {
 
     /// As a URL.
     pub fn url(&self) -> String {
-        format!("http://{}:{}", self.host, self.port)
+        format!("http://{}", host_and_port(&self.host, self.port))
     }
 }
 
@@ -203,6 +203,7 @@ mod tests {
         assert_eq!(url("vllm serve m"), "http://localhost:8000");
         assert_eq!(url("vllm serve m --host h --port 1"), "http://h:1");
         assert_eq!(url("vllm serve m --host=h --port=1"), "http://h:1");
+        assert_eq!(url("vllm serve m --host ::1"), "http://[::1]:8000");
         assert_eq!(url("vllm serve m --port 1 -p 2"), "http://localhost:2");
         let failure = Address::of(&words("vllm serve --port x")).unwrap_err();
         assert_eq!(failure.to_string(), "ValueError: invalid literal for int() with base 10: 'x'");

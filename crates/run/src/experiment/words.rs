@@ -1,6 +1,6 @@
 //! Commands as lists of words: splitting as a shell does, and applying a parameter set to them.
 
-use tacho_core::json::{Value, dumps, python_str, quoted};
+use tacho_core::json::{Value, dumps, python_str};
 
 use super::error::Error;
 use super::grid::ParamSet;
@@ -106,12 +106,6 @@ pub fn option<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
         }
         word.strip_prefix(name)?.strip_prefix('=')
     })
-}
-
-/// A command as Python prints a list.
-pub(crate) fn command_text(command: &[String]) -> String {
-    let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
-    format!("[{}]", words.join(", "))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tacho_client::control::TokenizeServer;
+use tacho_core::event::ServeNote;
 use tacho_core::{EventSink, Request, RunEvent};
 use tacho_workload::align::{Alignment, needs_alignment, plan, probe, prompt, replace_prompt};
 
@@ -13,13 +14,12 @@ const WIDTH: usize = 64;
 pub(super) fn with_server(server: &TokenizeServer<'_>, requests: &mut [Request], sink: &dyn EventSink) {
     let Some(text) = probe(requests) else { return };
     let Some(tokens) = server.tokenize(text) else {
-        sink.event(RunEvent::Status("WARNING: /tokenize unavailable, skipping alignment.".into()));
+        sink.event(RunEvent::status(ServeNote::TokenizeUnavailable));
         return;
     };
     if needs_alignment(&requests[0], tokens.len()) {
-        let (theirs, ours) = (tokens.len(), requests[0].prompt_len);
-        let line = format!("WARNING: tokenizer mismatch (server={theirs}, expected={ours}), re-aligning prompts.");
-        sink.event(RunEvent::Status(line));
+        let (theirs, ours) = (tokens.len() as u64, requests[0].prompt_len);
+        sink.event(RunEvent::status(ServeNote::TokenizerMismatch { server: theirs, expected: ours }));
         align_all(server, requests);
     }
 }

@@ -1,27 +1,24 @@
-//! The traffic lines, in vLLM's words.
+//! How requests will go out, told before they do.
 
-use tacho_core::json::float_repr;
+use tacho_core::event::ServeNote;
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::Pace;
 
-/// Says how requests will go out.
+/// Tells the pace and the limit.
 pub(super) fn traffic(pace: &Pace, max_concurrency: Option<usize>, sink: &dyn EventSink) {
-    let say = |line: String| sink.event(RunEvent::Status(line));
-    let burstiness = match pace {
-        Pace::Given => return say("Self timing is set, using the timestamps from the trace file.".into()),
+    let say = |note: ServeNote| sink.event(RunEvent::status(note));
+    let burstiness = match *pace {
+        Pace::Given => return say(ServeNote::SelfTimed),
         Pace::Rate { rate, burstiness } => {
-            say(format!("Traffic request rate: {}", float_repr(*rate)));
-            *burstiness
+            say(ServeNote::RequestRate(rate));
+            burstiness
         }
         Pace::RampUp { ramp, burstiness } => {
-            say(format!("Traffic ramp-up strategy: {}.", ramp.strategy.name()));
-            let (start, end) = (ramp.start_rps, ramp.end_rps);
-            say(format!("Will increase RPS from {start} to {end} RPS over the duration of the benchmark."));
-            *burstiness
+            let (strategy, start_rps, end_rps) = (ramp.strategy.name(), ramp.start_rps, ramp.end_rps);
+            say(ServeNote::RampUp { strategy, start_rps, end_rps });
+            burstiness
         }
     };
-    let process = if burstiness == 1.0 { "Poisson process" } else { "Gamma distribution" };
-    say(format!("Burstiness factor: {} ({process})", float_repr(burstiness)));
-    let limit = max_concurrency.map_or_else(|| "None".to_owned(), |limit| limit.to_string());
-    say(format!("Maximum request concurrency: {limit}"));
+    say(ServeNote::Burstiness(burstiness));
+    say(ServeNote::Concurrency(max_concurrency));
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tacho_client::Rules;
 use tacho_client::control::{Caller, TokenizeServer, first_model};
-use tacho_core::{Counters, EventSink, Request, RunEvent};
+use tacho_core::event::ServeNote;
+use tacho_core::{Counters, EventSink, Request, RunEvent, Work};
 use tacho_loadgen::{ScheduleSpec, Timeline};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
@@ -98,9 +99,10 @@ fn find_model(plan: &ServePlan, caller: &Caller, sink: &dyn EventSink) -> Result
         let name = plan.model.served_name.clone().filter(|name| !name.is_empty());
         return Ok((id.clone(), name.unwrap_or_else(|| id.clone())));
     }
-    sink.event(RunEvent::Status("Model not specified, fetching first model from server...".into()));
+    sink.event(RunEvent::status(ServeNote::ModelUnknown));
     let model = first_model(caller)?;
-    sink.event(RunEvent::Status(format!("First model name: {}, first model id: {}", model.name, model.root)));
+    let found = ServeNote::ModelFound { name: model.name.clone(), id: model.root.clone() };
+    sink.event(RunEvent::status(found));
     Ok((model.root, model.name))
 }
 
@@ -139,16 +141,16 @@ fn sampled(
     let WorkloadPlan::Sample { spec, num_prompts, .. } = &plan.workload else { return Ok(Vec::new()) };
     plan.hub.fetch(spec, sink)?;
     if let WorkloadSpec::TimedTrace(trace) = &**spec {
-        sink.event(RunEvent::Status(trace.headline()));
+        sink.event(RunEvent::status(trace.headline()));
     }
     let counters = Arc::new(Counters::default());
     let total = u64::try_from(*num_prompts).unwrap_or(0);
-    sink.event(RunEvent::Started { what: "sampling", total, counters: counters.clone() });
+    sink.event(RunEvent::Started { work: Work::Sampling, total, counters: counters.clone() });
     let sampled = sample(spec, tokenizer, globals, &counters);
     sink.event(RunEvent::Finished);
     let sampled = sampled?;
     for notice in sampled.notices {
-        sink.event(RunEvent::Warning(notice));
+        sink.event(RunEvent::warning(notice));
     }
     Ok(sampled.requests)
 }

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tacho_client::{Client, ClientPlan, EndpointSpec, PayloadSpec};
-use tacho_core::json::float_repr;
 use tacho_core::{Clock, Observation, Request, SystemClock};
 use tacho_loadgen::{Error as DriveError, Target, Worker};
 use tacho_metrics::ProbeStatistics;
@@ -32,9 +31,9 @@ impl Probe {
         Ok(Probe { client: Client::new(endpoint.clone(), payload, &[request], plan, clock)?, clock, rate })
     }
 
-    /// vLLM's line about them.
-    pub(super) fn headline(&self) -> String {
-        format!("Probe request rate: {} req/s", float_repr(self.rate))
+    /// Probes per second.
+    pub(super) fn rate(&self) -> f64 {
+        self.rate
     }
 
     /// Sends them until `over` is set; a probe that takes longer delays the next.

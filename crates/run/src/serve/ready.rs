@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tacho_client::{Client, ClientPlan, EndpointSpec, PayloadSpec};
-use tacho_core::{Counters, EventSink, Kept, Observation, Request, RunEvent, SystemClock};
+use tacho_core::event::ServeNote;
+use tacho_core::{Counters, EventSink, Kept, Observation, Request, RunEvent, SystemClock, Work};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
 use tacho_pyrand::RandomState;
 
@@ -27,8 +28,8 @@ impl Rehearsal<'_> {
     /// Sends the request until it is answered or `timeout` has passed.
     pub(super) fn wait_until_ready(&self, timeout: Duration) -> Result<(), Error> {
         let seconds = timeout.as_secs();
-        self.sink.event(RunEvent::Status(format!("Waiting for endpoint to become up in {seconds} seconds")));
-        self.sink.event(RunEvent::Waiting { what: "waiting for the server", seconds });
+        self.sink.event(RunEvent::status(ServeNote::Awaited { seconds }));
+        self.sink.event(RunEvent::Waiting { work: Work::WaitingForServer, seconds });
         let result = self.try_until(Instant::now() + timeout);
         self.sink.event(RunEvent::Finished);
         result
@@ -49,7 +50,7 @@ impl Rehearsal<'_> {
                 None => return Ok(()),
                 Some(failure) => reason.clone_from(&failure.message),
             }
-            self.sink.event(RunEvent::Warning(format!("Endpoint is not ready. Error='{reason}'")));
+            self.sink.event(RunEvent::warning(ServeNote::NotReady { reason: reason.clone() }));
             let pause = PAUSE.min(deadline.saturating_duration_since(Instant::now()));
             let until = Instant::now() + pause;
             while Instant::now() < until && !self.stop.draining() {
@@ -61,7 +62,7 @@ impl Rehearsal<'_> {
     /// Sends `count` copies at once and tells how many failed, and why the first did.
     pub(super) fn warm_up(&self, count: usize) -> Result<(usize, Option<String>), Error> {
         let counters = Arc::new(Counters::default());
-        self.sink.event(RunEvent::Started { what: "warm-up", total: count as u64, counters: counters.clone() });
+        self.sink.event(RunEvent::Started { work: Work::WarmUp, total: count as u64, counters: counters.clone() });
         let rows = self.send(count, self.endpoint.timeout, counters);
         self.sink.event(RunEvent::Finished);
         let rows = rows?;

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tacho_core::{Counters, EventSink, Kept, RowSink, RunEvent};
+use tacho_core::event::ServeNote;
+use tacho_core::{Counters, EventSink, Kept, RowSink, RunEvent, Work};
 use tacho_loadgen::{Drive, Driven, StopSignal, drive};
 use tacho_metrics::{ProbeStatistics, RunRecord, ServerMetrics};
 
@@ -23,7 +24,7 @@ pub fn run(plan: &ServePlan, prepared: Prepared, stop: &StopSignal, sink: &dyn E
     let traffic = &plan.traffic;
     let parts = Parts::make(plan, &prepared)?;
     rehearse(plan, &prepared, &parts.payload, stop, sink)?;
-    sink.event(RunEvent::Status("Starting main benchmark run...".into()));
+    sink.event(RunEvent::status(ServeNote::MainRun));
     // Writing a profile out may take many minutes, so that the call has all the time that a request has.
     let profiler = || prepared.caller.with_timeout(plan.endpoint.timeout);
     let profiling = traffic.profile.then(|| Profiling::start(profiler(), sink));
@@ -77,10 +78,10 @@ fn drive_with_others(
         let over = &over;
         let watch = parts.watch.as_ref().filter(|_| has_metrics).map(|watch| scope.spawn(move || watch.run(over)));
         let probes = parts.probe.as_ref().map(|probe| {
-            sink.event(RunEvent::Status(probe.headline()));
+            sink.event(RunEvent::status(ServeNote::ProbeRate(probe.rate())));
             scope.spawn(move || probe.run(over))
         });
-        sink.event(RunEvent::Started { what: "benchmark", total, counters: counters.clone() });
+        sink.event(RunEvent::Started { work: Work::Benchmark, total, counters: counters.clone() });
         let driven = drive(&parts.client, &drive_plan, rows);
         over.store(true, Ordering::Relaxed);
         sink.event(RunEvent::Finished);

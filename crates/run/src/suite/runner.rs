@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tacho_core::event::SuiteNote;
 use tacho_core::json::{Dict, Value};
-use tacho_core::{Counters, EventSink, RunEvent};
+use tacho_core::{Counters, EventSink, RunEvent, Work};
 
 use super::adaptive::AdaptiveSpec;
 use super::command::{line, line_with, words};
@@ -151,12 +152,12 @@ pub fn suite(
     let counters = Arc::new(Counters::default());
     if !plan.dry_run {
         let total = plan.outputs().len() as u64;
-        sink.event(RunEvent::Started { what: "suite", total, counters: counters.clone() });
+        sink.event(RunEvent::Started { work: Work::Suite, total, counters: counters.clone() });
     }
     let mut runner = Runner { plan, archive, bench, host, sink, counters, report: SuiteReport::default() };
     for test in &plan.tests {
         if let Some(reason) = runner.too_large(test) {
-            runner.say(format!("Skipping {}: {reason}", test.name()));
+            runner.say(SuiteNote::Skipped { name: test.name().to_owned(), reason });
             continue;
         }
         match test {
@@ -183,8 +184,8 @@ pub(super) struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    pub(super) fn say(&self, text: impl Into<String>) {
-        self.sink.event(RunEvent::Status(text.into()));
+    pub(super) fn say(&self, note: SuiteNote) {
+        self.sink.event(RunEvent::status(note));
     }
 
     /// One more case is over.
@@ -208,13 +209,13 @@ impl Runner<'_> {
 
     fn offline(&mut self, test: &OfflineTest) -> Result<(), Error> {
         let output = self.plan.output(&test.name);
-        self.say(format!("Running test case {}", test.name));
+        self.say(SuiteNote::Case { name: test.name.clone() });
         if self.archive.result(&output).is_some() {
             return self.found(&output);
         }
         let command = self.plan.offline_command(test);
         self.keep_commands(&test.name, &[(&format!("{}_command", test.kind.name()), line(&command))], false)?;
-        self.say(format!("Benchmark command: {}", line_with(&test.variables, &command)));
+        self.say(SuiteNote::Runs { who: "Benchmark", line: line_with(&test.variables, &command) });
         let log = output.with_extension("log");
         let measured = self.archive.begin(&output).and_then(|()| {
             let command = self.plan.executable(command);
@@ -229,7 +230,7 @@ impl Runner<'_> {
 
     /// A case that was run before.
     pub(super) fn found(&mut self, output: &Path) -> Result<(), Error> {
-        self.say(format!("Found existing results in {}.", output.display()));
+        self.say(SuiteNote::Found { output: output.to_owned() });
         self.report.results += 1;
         self.count();
         Ok(())
@@ -254,7 +255,8 @@ impl Runner<'_> {
         note.set("error", failure.text.as_str());
         let path = output.with_extension("failure.json");
         self.archive.keep(&path, &Value::Dict(note), Style::Note).map_err(Error::Ended)?;
-        self.sink.event(RunEvent::Warning(format!("{name}: {failure}")));
+        let note = SuiteNote::Failed { name: name.to_owned(), failure: failure.to_string() };
+        self.sink.event(RunEvent::warning(note));
         self.report.failures.push(format!("{name}: {failure}"));
         self.counters.failed.fetch_add(1, Ordering::Relaxed);
         self.count();

@@ -1,5 +1,6 @@
 //! Serving tests: a server kept for all loads of its test, then the refinement of its levels.
 
+use tacho_core::event::SuiteNote;
 use tacho_core::json::{Dict, Value, python_str};
 
 use super::adaptive::{Bounds, refine, walk};
@@ -76,9 +77,11 @@ impl SuitePlan {
             let _ = (client.remove("num_prompts"), client.remove("num-prompts"));
         }
         add(&["--metadata"]);
-        for (key, preset) in
-            [("tensor_parallel_size", Some("1")), ("compilation_config.mode", None), ("optimization_level", None)]
-        {
+        let upstream =
+            [("tensor_parallel_size", Some("1")), ("compilation_config.mode", None), ("optimization_level", None)];
+        // The table reads it from the server's command, which the simulator's does not have.
+        let stages = matches!(self.server, ServerKind::Simulator { .. }).then_some(("pipeline_parallel_size", None));
+        for (key, preset) in upstream.into_iter().chain(stages) {
             if let Some(text) = test.server.get(key).map(python_str).or(preset.map(str::to_owned)) {
                 add(&[&format!("{key}={text}")]);
             }
@@ -98,13 +101,14 @@ impl SuitePlan {
 impl Runner<'_> {
     pub(super) fn serving(&mut self, test: &ServingTest) -> Result<(), Error> {
         if let Some(other) = test.client_model().filter(|model| *model != test.model) {
-            self.say(format!("Skipping {}: the client's model {other} is not the server's {}", test.name, test.model));
+            let reason = format!("the client's model {other} is not the server's {}", test.model);
+            self.say(SuiteNote::Skipped { name: test.name.clone(), reason });
             return Ok(());
         }
         let command = self.plan.server_command(test);
-        self.say(format!("Running test case {}", test.name));
+        self.say(SuiteNote::Case { name: test.name.clone() });
         if !matches!(self.plan.server, ServerKind::Running(_)) {
-            self.say(format!("Server command: {}", line_with(&test.variables, &command)));
+            self.say(SuiteNote::Runs { who: "Server", line: line_with(&test.variables, &command) });
         }
         let log = self.plan.folder.join(format!("{}_server.log", test.name));
         let mut slot = Slot::new(command.clone(), test.variables.clone(), log);
@@ -133,8 +137,8 @@ impl Runner<'_> {
         let name = test.case_name(case.rate, case.concurrency);
         let output = self.plan.output(&name);
         let client = self.plan.client_command(test, case);
-        self.say(format!("Running test case {name}"));
-        self.say(format!("Client command: {}", line(&client)));
+        self.say(SuiteNote::Case { name: name.clone() });
+        self.say(SuiteNote::Runs { who: "Client", line: line(&client) });
         let verdict = |runner: &Self, result: &Dict| runner.plan.adaptive.and_then(|spec| spec.verdict(result));
         if !self.plan.dry_run
             && let Some(result) = self.archive.result(&output)
@@ -204,9 +208,8 @@ impl Runner<'_> {
             summary.set(format!("{which}_last_pass"), Value::from(last_pass));
             summary.set(format!("{which}_first_fail"), Value::from(first_fail));
         }
-        let level = |level: Option<u64>| level.map_or("none".to_owned(), |level| level.to_string());
-        let (pass, fail) = (level(found.last_pass), level(found.first_fail));
-        self.say(format!("{} at qps {rate}: the limits are kept up to {pass}, first broken at {fail}", test.name));
+        let Bounds { last_pass, first_fail } = found;
+        self.say(SuiteNote::Limits { name: test.name.clone(), rate: rate.to_owned(), last_pass, first_fail });
         let path = self.plan.folder.join(format!("{}_qps_{rate}_sla_summary.json", test.name));
         self.archive.keep(&path, &Value::Dict(summary), Style::Result).map_err(Error::Ended)
     }

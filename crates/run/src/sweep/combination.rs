@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use tacho_core::json::{Dict, Value, repr};
+use tacho_core::event::SweepNote;
+use tacho_core::json::{Dict, Value};
 
 use super::session::{Session, Stop};
-use crate::experiment::{Failure, ParamSet, Slot, Style, apply, command_text, layout, same};
+use crate::experiment::{Failure, ParamSet, Slot, Style, apply, layout, same};
 
 /// The number that stands for the warm-up.
 const WARMUP: i64 = -1;
@@ -33,7 +34,7 @@ impl Session<'_> {
     ) -> Result<Vec<Dict>, Stop> {
         if let Some(link) = self.plan.links.broken(what.serve, what.bench) {
             let (serve, bench) = (shown(what.serve), shown(what.bench));
-            self.warn(format!("skipped {serve} with {bench}: --link-vars {link} does not hold"));
+            self.warn(SweepNote::Unlinked { serve, bench, link });
             return Ok(Vec::new());
         }
         let complete = !self.plan.dry_run && self.has_runs(what.folder, runs);
@@ -52,7 +53,7 @@ impl Session<'_> {
             return Ok(results);
         }
         if results.is_empty() {
-            self.say("[NO SUCCESSFUL MEASURED RUNS] leaving combination retryable");
+            self.say(SweepNote::NoRuns);
             return Ok(results);
         }
         self.sum_up(what.folder, &results)?;
@@ -90,25 +91,25 @@ impl Session<'_> {
         output: &Path,
     ) -> Result<Option<Dict>, Stop> {
         let command = self.bench_command(what.bench, output)?;
-        self.say("[BEGIN BENCHMARK]");
-        self.say(format!("Benchmark overrides: {}", repr(&Value::Dict(what.bench.values().clone()))));
-        self.say(format!("Run Number: {number}"));
-        self.say(format!("Benchmark command: {}", command_text(&command)));
-        self.say(format!("Output file: {}", output.display()));
+        self.say(SweepNote::BenchBegins {
+            overrides: vec![("Benchmark", what.bench.values().clone())],
+            number,
+            command: command.clone(),
+            output: output.to_owned(),
+        });
         if let Some(mut found) = self.archive.result(output) {
             merge(&mut found, &[what.serve, what.bench]);
-            self.say("Found existing results.");
-            self.say("[SKIPPED BENCHMARK]");
+            self.say(SweepNote::ResultFound);
             return Ok(Some(found));
         }
         if self.plan.dry_run {
-            self.say("[END BENCHMARK]");
+            self.say(SweepNote::BenchEnds);
             return Ok(None);
         }
         self.ensure(slot)?;
         match self.measure(slot, what, &command, number, output) {
             Ok(result) => {
-                self.say("[END BENCHMARK]");
+                self.say(SweepNote::BenchEnds);
                 Ok(Some(result))
             }
             Err(failure) => self.run_failed(slot, what, number, output, failure),
@@ -176,8 +177,8 @@ impl Session<'_> {
         note.set("bench_overrides", what.bench.values().clone());
         let path = layout::failure_file(output);
         self.archive.keep(&path, &Value::Dict(note), Style::Note).map_err(Stop::Sweep)?;
-        self.say(format!("[FAILED BENCHMARK] run={number}: {failure}"));
-        self.say(format!("Failure details: {}", path.display()));
+        self.say(SweepNote::BenchFailed { number, failure: failure.to_string() });
+        self.say(SweepNote::FailureDetails(path));
         self.failed(format!("{}: {failure}", output.display()));
         // The next run deserves clean caches, but this one has failed already.
         let _ = self.after_bench(slot);

@@ -17,7 +17,11 @@ pub fn serve(
     plan.check()?;
     let linked =
         |serve: &ParamSet| plan.bench_sets.iter().filter(|bench| plan.links.broken(serve, bench).is_none()).count();
-    let total = plan.serve_sets.iter().map(linked).sum::<usize>() * plan.num_runs;
+    let pairs = plan.serve_sets.iter().map(linked).sum::<usize>();
+    if pairs == 0 {
+        return Err(Error::NothingLinked);
+    }
+    let total = pairs * plan.num_runs;
     let mut session = Session::begin(plan, archive, bench, host, sink, total);
     for serve in &plan.serve_sets {
         let place = |bench: &ParamSet| folder(&plan.experiment, &[("SERVE-", serve), ("BENCH-", bench)], &[]);

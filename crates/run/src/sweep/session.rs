@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tacho_core::json::{Dict, Value, repr};
-use tacho_core::{Counters, EventSink, RunEvent};
+use tacho_core::event::SweepNote;
+use tacho_core::json::{Dict, Value};
+use tacho_core::{Counters, EventSink, Note, RunEvent, Work};
 
 use crate::experiment::{
-    AfterBench, Archive, Bench, Error, Failure, Host, Links, ParamSet, Slot, Style, Supervised, apply, command_text,
-    layout,
+    AfterBench, Archive, Bench, Error, Failure, Host, Links, ParamSet, Slot, Style, Supervised, apply, layout,
 };
 
 /// A sweep over servers and clients.
@@ -95,18 +95,17 @@ impl<'a> Session<'a> {
     ) -> Self {
         let counters = Arc::new(Counters::default());
         if !plan.dry_run {
-            sink.event(RunEvent::Started { what: "sweep", total: total as u64, counters: counters.clone() });
+            sink.event(RunEvent::Started { work: Work::Sweep, total: total as u64, counters: counters.clone() });
         }
         Session { plan, archive, bench, host, sink, counters, rows: Vec::new(), failures: Vec::new() }
     }
 
-    /// A line in upstream's words.
-    pub(super) fn say(&self, line: impl Into<String>) {
-        self.sink.event(RunEvent::Status(line.into()));
+    pub(super) fn say(&self, note: impl Into<Note>) {
+        self.sink.event(RunEvent::status(note));
     }
 
-    pub(super) fn warn(&self, line: impl Into<String>) {
-        self.sink.event(RunEvent::Warning(line.into()));
+    pub(super) fn warn(&self, note: impl Into<Note>) {
+        self.sink.event(RunEvent::warning(note));
     }
 
     /// One more run is over.
@@ -139,9 +138,7 @@ impl<'a> Session<'a> {
     ) -> Result<(), Error> {
         let command = apply("--serve-cmd", &self.plan.serve_cmd, serve)?;
         if shown {
-            self.say("[BEGIN SERVER]");
-            self.say(format!("Server overrides: {}", repr(&Value::Dict(serve.values().clone()))));
-            self.say(format!("Server command: {}", command_text(&command)));
+            self.say(SweepNote::ServerBegins { overrides: serve.values().clone(), command: command.clone() });
         }
         let log = layout::server_file(&self.plan.experiment, serve, "server.log");
         let mut slot = Slot::new(command, Vec::new(), log);
@@ -150,7 +147,7 @@ impl<'a> Session<'a> {
         let log = slot.log().to_owned();
         drop(slot);
         match result {
-            Ok(()) if shown => self.say("[END SERVER]"),
+            Ok(()) if shown => self.say(SweepNote::ServerEnds),
             Ok(()) => {}
             Err(Stop::Sweep(failure)) => return Err(Error::Ended(failure)),
             Err(Stop::Server(failure)) => self.server_failed(serve, &failure, &log)?,
@@ -176,14 +173,13 @@ impl<'a> Session<'a> {
         note.set("serve_overrides", serve.values().clone());
         self.archive.keep(&path, &Value::Dict(note), Style::Note).map_err(Error::Ended)?;
         let name = if serve.is_empty() { "(default)".to_owned() } else { serve.name() };
-        let lines =
-            [format!("[FAILED SERVER COMBINATION] {name}: {failure}"), format!("Failure details: {}", path.display())];
-        for line in lines {
+        let failed = SweepNote::ServerFailed { name: name.clone(), failure: failure.to_string() };
+        for note in [failed, SweepNote::FailureDetails(path)] {
             // Upstream speaks of it only where it goes on.
-            if self.plan.continue_on_error { self.say(line) } else { self.warn(line) }
+            if self.plan.continue_on_error { self.say(note) } else { self.warn(note) }
         }
         if log.exists() {
-            self.warn(format!("what the server said is in {}", log.display()));
+            self.warn(SweepNote::ServerLog(log.to_owned()));
         }
         self.failed(format!("server {name}: {failure}"));
         Ok(())
@@ -191,9 +187,9 @@ impl<'a> Session<'a> {
 
     /// The last lines.
     pub(super) fn finish(mut self) -> Result<Report, Error> {
-        let place = self.plan.experiment.display().to_string();
+        let folder = self.plan.experiment.clone();
         if self.plan.dry_run {
-            self.say(format!("Experiment will be saved at: {place}"));
+            self.say(SweepNote::Place { folder, dry_run: true });
             return Ok(Report::default());
         }
         self.add(Vec::new()).map_err(|stop| match stop {
@@ -201,7 +197,7 @@ impl<'a> Session<'a> {
         })?;
         self.sink.event(RunEvent::Finished);
         if self.plan.continue_on_error || !self.rows.is_empty() || self.failures.is_empty() {
-            self.say(format!("Experiment has been saved at: {place}"));
+            self.say(SweepNote::Place { folder, dry_run: false });
         }
         Ok(Report { results: self.rows.len(), failures: self.failures })
     }

@@ -4,15 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tacho_core::json::{Dict, Value, repr};
-use tacho_core::{Counters, EventSink, RunEvent};
+use tacho_core::event::SweepNote;
+use tacho_core::json::{Dict, Value};
+use tacho_core::{Counters, EventSink, RunEvent, Work};
 
 use super::combination::merge;
 use super::session::Report;
 use super::startup_keys::KEYS;
-use crate::experiment::{
-    Archive, Bench, Error, Failure, ParamSet, Style, apply, command_text, folder, run_file, summary_file,
-};
+use crate::experiment::{Archive, Bench, Error, Failure, ParamSet, Style, apply, folder, run_file, summary_file};
 
 /// A sweep over start-ups.
 #[derive(Debug, Clone)]
@@ -46,8 +45,7 @@ pub fn filter_params(set: &ParamSet, strict: bool, sink: &dyn EventSink) -> Resu
     if strict {
         return Err(Error::UnsupportedParams { set: name, keys: dropped.join(", ") });
     }
-    let line = format!("Ignoring unsupported startup params for {name}: {}", dropped.join(", "));
-    sink.event(RunEvent::Status(line));
+    sink.event(RunEvent::status(SweepNote::Unsupported { set: name, keys: dropped.join(", ") }));
     let kept = set.values().iter().filter(|(key, _)| known(key));
     Ok(ParamSet::new(kept.map(|(key, value)| (key.to_owned(), value.clone())).collect()))
 }
@@ -59,11 +57,11 @@ pub fn startup(
     bench: &dyn Bench,
     sink: &dyn EventSink,
 ) -> Result<Report, Error> {
-    let say = |line: String| sink.event(RunEvent::Status(line));
+    let say = |note: SweepNote| sink.event(RunEvent::status(note));
     let counters = Arc::new(Counters::default());
     let total = (plan.serve_sets.len() * plan.startup_sets.len() * plan.num_runs) as u64;
     if !plan.dry_run {
-        sink.event(RunEvent::Started { what: "sweep", total, counters: counters.clone() });
+        sink.event(RunEvent::Started { work: Work::Sweep, total, counters: counters.clone() });
     }
     let mut rows: Vec<Dict> = Vec::new();
     for (serve, startup) in plan.serve_sets.iter().flat_map(|a| plan.startup_sets.iter().map(move |b| (a, b))) {
@@ -81,14 +79,14 @@ pub fn startup(
             archive.table(&rows).map_err(Error::Ended)?;
         }
     }
-    let place = plan.experiment.display();
+    let folder = plan.experiment.clone();
     if plan.dry_run {
-        say(format!("Experiment will be saved at: {place}"));
+        say(SweepNote::Place { folder, dry_run: true });
         return Ok(Report::default());
     }
     archive.table(&rows).map_err(Error::Ended)?;
     sink.event(RunEvent::Finished);
-    say(format!("Experiment has been saved at: {place}"));
+    say(SweepNote::Place { folder, dry_run: false });
     Ok(Report { results: rows.len(), failures: Vec::new() })
 }
 
@@ -104,22 +102,18 @@ struct StartUp<'a> {
 }
 
 impl StartUp<'_> {
-    fn run(&self, say: &dyn Fn(String)) -> Result<Option<Dict>, Error> {
+    fn run(&self, say: &dyn Fn(SweepNote)) -> Result<Option<Dict>, Error> {
         let command = self.command()?;
-        say("[BEGIN BENCHMARK]".into());
-        say(format!("Serve overrides: {}", repr(&Value::Dict(self.serve.values().clone()))));
-        say(format!("Startup overrides: {}", repr(&Value::Dict(self.startup.values().clone()))));
-        say(format!("Run Number: {}", self.number));
-        say(format!("Benchmark command: {}", command_text(&command)));
-        say(format!("Output file: {}", self.output.display()));
+        let overrides = vec![("Serve", self.serve.values().clone()), ("Startup", self.startup.values().clone())];
+        let (number, output) = (self.number as i64, self.output.to_owned());
+        say(SweepNote::BenchBegins { overrides, number, command: command.clone(), output });
         if let Some(mut found) = self.archive.result(self.output) {
             merge(&mut found, &[self.serve, self.startup]);
-            say("Found existing results.".into());
-            say("[SKIPPED BENCHMARK]".into());
+            say(SweepNote::ResultFound);
             return Ok(Some(found));
         }
         let result = if self.plan.dry_run { None } else { Some(self.measure(&command).map_err(Error::Ended)?) };
-        say("[END BENCHMARK]".into());
+        say(SweepNote::BenchEnds);
         Ok(result)
     }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tacho_core::EventSink;
+use tacho_core::event::LevelNote;
 use tacho_core::json::{Dict, Value, python_str};
 
 use super::combination::Combination;
@@ -103,11 +104,8 @@ fn explore(
     let (label, key) = (plan.label, plan.variable.key());
     let shown = |set: &ParamSet| Some(set.as_text(", ")).filter(|text| !text.is_empty()).unwrap_or("(None)".into());
     let size = dataset_size(&plan.sweep.bench_cmd, bench);
-    session.say(format!("[{label} START]"));
-    session.say(format!("Serve parameters: {}", shown(serve)));
-    session.say(format!("Bench parameters: {}", shown(bench)));
-    session.say(format!("Number of {} iterations: {}", plan.spoken().to_lowercase(), plan.iterations));
-    session.say(format!("Dataset size: {size}"));
+    let (iterations, serve_shown, bench_shown) = (plan.iterations, shown(serve), shown(bench));
+    session.say(LevelNote::Begins { label, serve: serve_shown, bench: bench_shown, iterations, size });
     let mut level = |session: &mut Session<'_>, named: &ParamSet, value: &Value, place: &Path| {
         let set = named.with(key, value.clone());
         session.combine(slot, Combination { serve, bench: &set, folder: place })
@@ -120,26 +118,21 @@ fn explore(
     let batch = end(session, size)?;
     let ends = plan.variable.estimate(&rows).zip(plan.variable.estimate(&batch));
     if plan.sweep.dry_run {
-        session.say(format!("Omitting intermediate {} iterations.", plan.spoken()));
+        session.say(LevelNote::Omitted { label });
     } else if let Some((serial, all)) = ends {
-        session.say(format!("Serial inference: {key}={}", serial.ceil()));
-        session.say(format!("Batch inference: {key}={}", all.floor()));
+        session.say(LevelNote::Ends { key, serial, batch: all });
         for value in levels(plan.variable, serial, all, plan.iterations) {
-            session.say(format!("Exploring: {key}={}", python_str(&value)));
+            session.say(LevelNote::Exploring { key, value: value.clone() });
             let taken = [1, size].contains(&value.as_i64().unwrap_or(0)) && bench.is_named();
             // A named set's folder does not tell an end level's concurrency from none at all.
             let further: &[&str] = if taken { &["max_concurrency=None"] } else { &[] };
             rows.extend(level(session, bench, &value, &plan.place(serve, bench, &value, further))?);
         }
     } else {
-        let what = plan.spoken();
-        session.say(format!(
-            "Unable to establish both {what} Explorer endpoints; skipping intermediate {} levels.",
-            what.to_lowercase()
-        ));
+        session.say(LevelNote::NoEnds { label });
     }
     rows.extend(batch);
-    session.say(format!("[{label} END]"));
+    session.say(LevelNote::Over { label });
     Ok(rows)
 }
 
@@ -150,10 +143,6 @@ impl WorkloadPlan {
         let level = format!("{}={}", self.variable.key(), python_str(value));
         let parts = [("SERVE-", serve), ("BENCH-", named)];
         folder(&self.sweep.experiment, &parts, &[&[&*label, &level], further].concat())
-    }
-
-    fn spoken(&self) -> &'static str {
-        if self.label == "SLA" { "SLA" } else { "Workload" }
     }
 }
 

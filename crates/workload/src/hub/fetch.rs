@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use tacho_core::{Counters, EventSink, RunEvent};
+use tacho_core::{Counters, EventSink, RunEvent, Work};
 
 use super::store::Store;
 use super::wire::{Meta, Wire};
@@ -63,7 +63,7 @@ impl Job<'_> {
         let files: Vec<(&String, Meta)> = missing.into_iter().zip(metas).collect();
         let total = files.iter().filter_map(|(_, meta)| meta.size).sum();
         let counters = Arc::new(Counters::default());
-        sink.event(RunEvent::Started { what: "downloading", total, counters: Arc::clone(&counters) });
+        sink.event(RunEvent::Started { work: Work::Downloading, total, counters: Arc::clone(&counters) });
         let done = at_once(&files, |(name, meta)| self.save(name, meta, &counters));
         sink.event(RunEvent::Finished);
         done.map(|_| ())

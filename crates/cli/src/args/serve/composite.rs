@@ -1,7 +1,6 @@
 //! Flags whose text has parts of its own: URLs, KEY=VALUE items, objectives, percentiles, the range ratio.
 
-use std::net::Ipv6Addr;
-
+use tacho_client::host_and_port;
 use tacho_core::json::{Value, parse};
 use tacho_text::TokenizerMode;
 
@@ -64,11 +63,7 @@ impl TargetArgs {
 
     /// Host and port, with brackets around an IPv6 address.
     fn authority(&self) -> String {
-        if self.host.parse::<Ipv6Addr>().is_ok() {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
-        }
+        host_and_port(&self.host, self.port)
     }
 
     /// The headers to send.

@@ -63,13 +63,13 @@ fn tell(
     draw: impl FnOnce() -> Result<bool, Error>,
 ) {
     sink.event(match (pooling, draw) {
-        (true, _) => RunEvent::Warning(format!("{name} skipped: pooling requests have no tokens to show")),
+        (true, _) => RunEvent::warning(format!("{name} skipped: pooling requests have no tokens to show")),
         (false, draw) => match draw() {
-            Ok(true) => RunEvent::Status(format!("{name} saved to: {}", path.display())),
-            Ok(false) => RunEvent::Status(nothing.into()),
+            Ok(true) => RunEvent::status(format!("{name} saved to: {}", path.display())),
+            Ok(false) => RunEvent::status(nothing),
             Err(error) => {
                 let cause = std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
-                RunEvent::Warning(format!("{name} failed: {error}{cause}"))
+                RunEvent::warning(format!("{name} failed: {error}{cause}"))
             }
         },
     });
