@@ -76,4 +76,20 @@ impl FailureKind {
             FailureKind::Aborted => "aborted",
         }
     }
+
+    /// The kind of that name; `status` is that of an HTTP error.
+    pub fn from_name(name: &str, status: u16) -> Option<Self> {
+        let kinds = [
+            FailureKind::Connect,
+            FailureKind::ConnectionLost,
+            FailureKind::Http(status),
+            FailureKind::TimedOut,
+            FailureKind::Truncated,
+            FailureKind::ErrorInStream,
+            FailureKind::Empty,
+            FailureKind::Malformed,
+            FailureKind::Aborted,
+        ];
+        kinds.into_iter().find(|kind| kind.name() == name)
+    }
 }

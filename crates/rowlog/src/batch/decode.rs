@@ -1,0 +1,178 @@
+//! Columns to rows. Columns are found by name; one that a row can do without may be missing from an older file.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use tacho_core::{FailureKind, Observation, Outcome, Stamp, Usage};
+
+use super::{COMPLETE, source_of};
+use crate::columns::COLUMNS;
+use crate::{Asked, Origin, Row};
+
+/// The rows of a batch; what is wrong with it where it is not one of ours.
+pub(crate) fn rows(batch: &RecordBatch, origin: Origin) -> Result<Vec<Row>, String> {
+    let columns = Columns { batch };
+    columns.check()?;
+    (0..batch.num_rows()).map(|at| Cells { columns: &columns, at, origin }.row()).collect()
+}
+
+struct Columns<'a> {
+    batch: &'a RecordBatch,
+}
+
+impl Columns<'_> {
+    /// Every column that is there has its type, and none that is needed is missing or has holes.
+    fn check(&self) -> Result<(), String> {
+        for column in COLUMNS {
+            let name = column.name;
+            match self.get(name) {
+                None if column.nullable => {}
+                None => return Err(format!("column {name} is missing")),
+                Some(found) if *found.data_type() != column.kind.data_type() => {
+                    return Err(format!("column {name} has type {}", found.data_type()));
+                }
+                Some(found) if !column.nullable && found.null_count() > 0 => {
+                    return Err(format!("column {name} has holes"));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&self, name: &str) -> Option<&ArrayRef> {
+        self.batch.column_by_name(name)
+    }
+}
+
+/// One row of a batch that was checked.
+struct Cells<'a> {
+    columns: &'a Columns<'a>,
+    at: usize,
+    origin: Origin,
+}
+
+impl<'a> Cells<'a> {
+    fn row(&self) -> Result<Row, String> {
+        let sent = self.moment("sent_ns");
+        let observation = Observation {
+            index: usize::try_from(self.int("index")).map_err(|_| "an index is negative")?,
+            due: self.moment("due_ns"),
+            released: self.moment("released_ns"),
+            sent,
+            connect_ns: self.int("connect_ns") as u64,
+            first_byte: self.maybe_moment("first_byte_ns"),
+            first_content: self.maybe_moment("first_content_ns"),
+            chunks: self.stamps(sent),
+            text_ends: self.sums("event_bytes"),
+            token_marks: self.marks()?,
+            mark_source: self.mark_source()?,
+            first_answer: self.maybe_moment("first_answer_ns"),
+            reasoning_tokens: self.maybe_int("reasoning_tokens").map(|tokens| tokens as u64),
+            retries: self.int("retries") as u32,
+            coalesced: self.int("coalesced") as u32,
+            done: self.moment("done_ns"),
+            outcome: self.outcome()?,
+            text: self.generated(),
+            usage: Usage {
+                prompt_tokens: self.maybe_int("prompt_tokens").map(|tokens| tokens as u64),
+                completion_tokens: self.maybe_int("completion_tokens").map(|tokens| tokens as u64),
+            },
+        };
+        Ok(Row { asked: self.asked(), observation })
+    }
+
+    fn asked(&self) -> Asked {
+        Asked {
+            prompt_len: self.int("prompt_len") as u64,
+            output_len: self.int("output_len"),
+            input_sequences: self.int("input_sequences") as u64,
+            audio_seconds: self
+                .cell("audio_seconds")
+                .map_or(0.0, |column| column.as_primitive::<Float64Type>().value(self.at)),
+            lora: self.text("lora").map(str::to_owned),
+            request_id: self.text("request_id").map(str::to_owned),
+        }
+    }
+
+    /// The column, where this row has a value in it.
+    fn cell(&self, name: &str) -> Option<&'a ArrayRef> {
+        self.columns.get(name).filter(|column| column.is_valid(self.at))
+    }
+
+    fn maybe_int(&self, name: &str) -> Option<i64> {
+        self.cell(name).map(|column| column.as_primitive::<Int64Type>().value(self.at))
+    }
+
+    fn int(&self, name: &str) -> i64 {
+        self.maybe_int(name).unwrap_or_default()
+    }
+
+    fn text(&self, name: &str) -> Option<&'a str> {
+        self.cell(name).map(|column| column.as_string::<i32>().value(self.at))
+    }
+
+    fn maybe_moment(&self, name: &str) -> Option<Stamp> {
+        self.maybe_int(name).map(|nanos| Stamp(self.origin.stamp.0.wrapping_add(nanos as u64)))
+    }
+
+    fn moment(&self, name: &str) -> Stamp {
+        self.maybe_moment(name).unwrap_or_default()
+    }
+
+    fn list<T: ArrowPrimitiveType>(&self, name: &str) -> Vec<T::Native> {
+        let list = self.cell(name).map(|column| column.as_list::<i32>().value(self.at));
+        list.map_or_else(Vec::new, |list| list.as_primitive::<T>().values().to_vec())
+    }
+
+    fn stamps(&self, sent: Stamp) -> Vec<Stamp> {
+        let mut before = sent.0;
+        let gaps = self.list::<Int64Type>("token_gaps_ns").into_iter();
+        gaps.map(|gap| {
+            before = before.wrapping_add(gap as u64);
+            Stamp(before)
+        })
+        .collect()
+    }
+
+    fn sums(&self, name: &str) -> Vec<u32> {
+        let mut sum = 0u32;
+        let steps = self.list::<Int32Type>(name).into_iter();
+        steps
+            .map(|step| {
+                sum = sum.wrapping_add(step as u32);
+                sum
+            })
+            .collect()
+    }
+
+    fn marks(&self) -> Result<Vec<(u32, u32)>, String> {
+        let (events, tokens) = (self.sums("mark_events"), self.sums("mark_tokens"));
+        if events.len() != tokens.len() {
+            return Err("mark_events and mark_tokens are not equally long".into());
+        }
+        Ok(events.into_iter().zip(tokens).collect())
+    }
+
+    fn mark_source(&self) -> Result<Option<tacho_core::MarkSource>, String> {
+        let named = |name| source_of(name).ok_or_else(|| format!("mark_source {name:?} is not known"));
+        self.text("mark_source").map(named).transpose()
+    }
+
+    fn outcome(&self) -> Result<Outcome, String> {
+        let name = self.text("outcome").unwrap_or_default();
+        if name == COMPLETE {
+            return Ok(Outcome::Complete);
+        }
+        let status = self.int("http_status") as u16;
+        let kind = FailureKind::from_name(name, status).ok_or_else(|| format!("outcome {name:?} is not known"))?;
+        Ok(Outcome::failed(kind, self.text("error").unwrap_or_default()))
+    }
+
+    fn generated(&self) -> Vec<u8> {
+        match self.cell("text_wtf8") {
+            Some(column) => column.as_binary::<i32>().value(self.at).to_vec(),
+            None => self.text("text").unwrap_or_default().as_bytes().to_vec(),
+        }
+    }
+}

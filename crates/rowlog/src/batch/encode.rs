@@ -1,0 +1,111 @@
+//! Rows to columns. Differences are taken modulo the width of the number, so that nothing a row can hold is lost.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{ListBuilder, PrimitiveBuilder};
+use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type};
+use arrow_array::{ArrayRef, BinaryArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{ArrowError, SchemaRef};
+use tacho_core::{FailureKind, Observation, Stamp};
+
+use super::{COMPLETE, source_name};
+use crate::{Asked, Origin};
+
+/// A row by its parts.
+type Parts<'a> = (&'a Asked, &'a Observation);
+
+/// The columns of `rows`, in the order of the table.
+pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Result<RecordBatch, ArrowError> {
+    let from = |stamp: Stamp| since(stamp, origin.stamp);
+    let columns = vec![
+        int(rows, |(_, row)| row.index as i64),
+        int(rows, |(_, row)| from(row.due)),
+        int(rows, |(_, row)| from(row.released)),
+        int(rows, |(_, row)| from(row.sent)),
+        int(rows, |(_, row)| from(row.done)),
+        int(rows, |(_, row)| row.connect_ns as i64),
+        maybe_int(rows, |(_, row)| row.first_byte.map(from)),
+        maybe_int(rows, |(_, row)| row.first_content.map(from)),
+        maybe_int(rows, |(_, row)| row.first_answer.map(from)),
+        list::<Int64Type>(rows, |(_, row), out| gaps(row, out)),
+        list::<Int32Type>(rows, |(_, row), out| steps(row.text_ends.iter().copied(), out)),
+        list::<Int32Type>(rows, |(_, row), out| steps(row.token_marks.iter().map(|mark| mark.0), out)),
+        list::<Int32Type>(rows, |(_, row), out| steps(row.token_marks.iter().map(|mark| mark.1), out)),
+        text(rows, |(_, row)| row.mark_source.map(source_name)),
+        maybe_int(rows, |(_, row)| row.reasoning_tokens.map(|tokens| tokens as i64)),
+        int(rows, |(_, row)| i64::from(row.retries)),
+        int(rows, |(_, row)| i64::from(row.coalesced)),
+        text(rows, |(_, row)| Some(row.outcome.failure().map_or(COMPLETE, |failure| failure.kind.name()))),
+        maybe_int(rows, |(_, row)| row.outcome.failure().and_then(|failure| status(failure.kind))),
+        text(rows, |(_, row)| row.outcome.failure().map(|failure| failure.message.as_str())),
+        Arc::new(rows.iter().map(|(_, row)| readable(&row.text)).collect::<StringArray>()),
+        Arc::new(rows.iter().map(|(_, row)| unreadable(&row.text)).collect::<BinaryArray>()),
+        maybe_int(rows, |(_, row)| row.usage.prompt_tokens.map(|tokens| tokens as i64)),
+        maybe_int(rows, |(_, row)| row.usage.completion_tokens.map(|tokens| tokens as i64)),
+        int(rows, |(asked, _)| asked.prompt_len as i64),
+        int(rows, |(asked, _)| asked.output_len),
+        int(rows, |(asked, _)| asked.input_sequences as i64),
+        Arc::new(rows.iter().map(|(asked, _)| asked.audio_seconds).collect::<Float64Array>()),
+        text(rows, |(asked, _)| asked.lora.as_deref()),
+        text(rows, |(asked, _)| asked.request_id.as_deref()),
+    ];
+    RecordBatch::try_new(schema, columns)
+}
+
+fn since(stamp: Stamp, earlier: Stamp) -> i64 {
+    stamp.0.wrapping_sub(earlier.0) as i64
+}
+
+fn int<'a>(rows: &[Parts<'a>], of: impl Fn(Parts<'a>) -> i64) -> ArrayRef {
+    Arc::new(rows.iter().map(|&row| of(row)).collect::<Int64Array>())
+}
+
+fn maybe_int<'a>(rows: &[Parts<'a>], of: impl Fn(Parts<'a>) -> Option<i64>) -> ArrayRef {
+    Arc::new(rows.iter().map(|&row| of(row)).collect::<Int64Array>())
+}
+
+fn text<'a>(rows: &[Parts<'a>], of: impl Fn(Parts<'a>) -> Option<&'a str>) -> ArrayRef {
+    Arc::new(rows.iter().map(|&row| of(row)).collect::<StringArray>())
+}
+
+fn list<'a, T: ArrowPrimitiveType>(rows: &[Parts<'a>], fill: impl Fn(Parts<'a>, &mut PrimitiveBuilder<T>)) -> ArrayRef {
+    let mut lists = ListBuilder::new(PrimitiveBuilder::<T>::new());
+    for &row in rows {
+        fill(row, lists.values());
+        lists.append(true);
+    }
+    Arc::new(lists.finish())
+}
+
+/// The first from the sending, each other from the one before.
+fn gaps(row: &Observation, out: &mut PrimitiveBuilder<Int64Type>) {
+    let mut before = row.sent;
+    for &stamp in &row.chunks {
+        out.append_value(since(stamp, before));
+        before = stamp;
+    }
+}
+
+fn steps(numbers: impl Iterator<Item = u32>, out: &mut PrimitiveBuilder<Int32Type>) {
+    let mut before = 0;
+    for number in numbers {
+        out.append_value(number.wrapping_sub(before) as i32);
+        before = number;
+    }
+}
+
+fn status(kind: FailureKind) -> Option<i64> {
+    match kind {
+        FailureKind::Http(status) => Some(i64::from(status)),
+        _ => None,
+    }
+}
+
+/// The text for people and programs; lone surrogates become U+FFFD there.
+fn readable(text: &[u8]) -> Option<std::borrow::Cow<'_, str>> {
+    (!text.is_empty()).then(|| String::from_utf8_lossy(text))
+}
+
+fn unreadable(text: &[u8]) -> Option<&[u8]> {
+    std::str::from_utf8(text).is_err().then_some(text)
+}

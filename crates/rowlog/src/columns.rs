@@ -1,0 +1,99 @@
+//! The columns of a log: one table, from which the schema and the documentation are made.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field};
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A whole number.
+    Int,
+    /// A number.
+    Float,
+    /// A text.
+    Text,
+    /// Bytes.
+    Bytes,
+    /// A list of whole numbers.
+    Ints,
+    /// A list of whole numbers of 32 bits.
+    SmallInts,
+}
+
+impl Kind {
+    pub(crate) fn data_type(self) -> DataType {
+        match self {
+            Kind::Int => DataType::Int64,
+            Kind::Float => DataType::Float64,
+            Kind::Text => DataType::Utf8,
+            Kind::Bytes => DataType::Binary,
+            Kind::Ints => list(DataType::Int64),
+            Kind::SmallInts => list(DataType::Int32),
+        }
+    }
+}
+
+fn list(of: DataType) -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(of, true)))
+}
+
+/// One column.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    /// Its name; units are in it.
+    pub name: &'static str,
+    pub(crate) kind: Kind,
+    /// Whether a row may have no value in it.
+    pub nullable: bool,
+    /// What it holds.
+    pub about: &'static str,
+}
+
+const fn always(name: &'static str, kind: Kind, about: &'static str) -> Column {
+    Column { name, kind, nullable: false, about }
+}
+
+const fn maybe(name: &'static str, kind: Kind, about: &'static str) -> Column {
+    Column { name, kind, nullable: true, about }
+}
+
+/// All columns, in the order of the file. Numbers are signed, so that differences in other programs do not wrap.
+#[rustfmt::skip]
+pub static COLUMNS: &[Column] = &[
+    always("index", Kind::Int, "Which request of the workload this was, from 0."),
+    always("due_ns", Kind::Int, "When the schedule wanted it sent, from the segment's origin, as all moments."),
+    always("released_ns", Kind::Int, "When the dispatcher let it go, before any wait for a concurrency slot."),
+    always("sent_ns", Kind::Int, "When it had its slot and sending began."),
+    always("done_ns", Kind::Int, "When it was over."),
+    always("connect_ns", Kind::Int, "Time spent connecting; 0 on a connection that was open."),
+    maybe("first_byte_ns", Kind::Int, "When the first byte of the answer arrived."),
+    maybe("first_content_ns", Kind::Int, "When the first token that carries content arrived."),
+    maybe("first_answer_ns", Kind::Int, "When the first token of the answer itself, after any reasoning, arrived."),
+    always("token_gaps_ns", Kind::Ints, "Token events: the first is the time from sent_ns to the first event (TTFT), each other the time since the event before (ITL)."),
+    always("event_bytes", Kind::SmallInts, "Bytes of text that each token event brought; empty where events do not append to the text."),
+    always("mark_events", Kind::SmallInts, "Events whose count of tokens is known: places in token_gaps_ns, each as the step from the one before."),
+    always("mark_tokens", Kind::SmallInts, "Tokens known at each of those events, each as the step from the one before."),
+    maybe("mark_source", Kind::Text, "Who counted them: usage or logprobs."),
+    maybe("reasoning_tokens", Kind::Int, "Tokens of reasoning among those generated, where the server says."),
+    always("retries", Kind::Int, "How often it was sent anew after a failure."),
+    always("coalesced", Kind::Int, "Token events whose bytes came in the same read as a later one's."),
+    always("outcome", Kind::Text, "complete, or the kind of failure."),
+    maybe("http_status", Kind::Int, "The status, of an http_error."),
+    maybe("error", Kind::Text, "The failure in words; may hold text that the server sent."),
+    maybe("text", Kind::Text, "The generated text, where it is kept."),
+    maybe("text_wtf8", Kind::Bytes, "The same as bytes, where it holds lone surrogates and text cannot be exact."),
+    maybe("prompt_tokens", Kind::Int, "Tokens of the prompt as the server reports them."),
+    maybe("completion_tokens", Kind::Int, "Generated tokens as the server reports them."),
+    always("prompt_len", Kind::Int, "Tokens of the prompt by the client's tokenizer."),
+    always("output_len", Kind::Int, "Tokens that were asked for."),
+    always("input_sequences", Kind::Int, "Texts in the request."),
+    always("audio_seconds", Kind::Float, "Seconds of audio in the request."),
+    maybe("lora", Kind::Text, "The adapter that was asked for."),
+    maybe("request_id", Kind::Text, "What was sent as x-request-id."),
+];
+
+/// The fields of the schema.
+pub(crate) fn fields() -> Vec<Field> {
+    COLUMNS.iter().map(|column| Field::new(column.name, column.kind.data_type(), column.nullable)).collect()
+}

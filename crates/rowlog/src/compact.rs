@@ -1,0 +1,66 @@
+//! Merging small batches when a segment is over. The description of a batch takes some kilobytes, which is little
+//! beside a second of a busy run and much beside a second of a quiet one.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use arrow_ipc::writer::StreamWriter;
+
+use crate::batch::{batch, rows};
+use crate::log::packing;
+use crate::stored::Batches;
+use crate::{Error, Row};
+
+/// A segment is worth rewriting when its batches are smaller than this on average.
+const SMALL: u64 = 256 << 10;
+/// And rewritten in batches of about this many token events.
+const EVENTS: usize = 1 << 18;
+
+/// Rewrites the segment at `path` where that makes it smaller. It is replaced whole or not at all.
+pub(crate) fn compact(path: &Path, batches: usize, size: u64) -> Result<(), Error> {
+    if batches < 2 || size / batches as u64 >= SMALL {
+        return Ok(());
+    }
+    let beside = path.with_extension("tmp");
+    let rewritten = rewrite(path, &beside);
+    if rewritten.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    // The small batches are as good as large ones: there is nothing to report when they stay.
+    if let Ok(()) = rewritten {
+        fs::rename(&beside, path).map_err(Error::write(path))?;
+        crate::files::sync_folder(path);
+    }
+    Ok(())
+}
+
+fn rewrite(path: &Path, beside: &Path) -> Result<(), Error> {
+    let Some(mut stored) = Batches::open(path)? else { return Err(Error::malformed(path, "it has no schema")) };
+    let (schema, origin) = (stored.schema(), stored.origin());
+    let file = BufWriter::new(File::create(beside).map_err(Error::write(beside))?);
+    let mut out = StreamWriter::try_new_with_options(file, &schema, packing()?)?;
+    let mut pending: Vec<Row> = Vec::new();
+    let mut events = 0;
+    let mut write = |rows: &mut Vec<Row>| -> Result<(), Error> {
+        let parts: Vec<_> = rows.iter().map(|row| (&row.asked, &row.observation)).collect();
+        out.write(&batch(schema.clone(), origin, &parts)?)?;
+        rows.clear();
+        Ok(())
+    };
+    while let Some(batch) = stored.next_batch()? {
+        let batch = rows(&batch, origin).map_err(|reason| Error::malformed(path, reason))?;
+        events += batch.iter().map(|row| row.observation.chunks.len() + 8).sum::<usize>();
+        pending.extend(batch);
+        if events >= EVENTS {
+            write(&mut pending)?;
+            events = 0;
+        }
+    }
+    if !pending.is_empty() {
+        write(&mut pending)?;
+    }
+    out.finish()?;
+    let mut file = out.into_inner()?;
+    file.flush().and_then(|()| file.get_ref().sync_all()).map_err(Error::write(beside))
+}

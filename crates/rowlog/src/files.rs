@@ -1,0 +1,44 @@
+//! Files that are there whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+
+use tacho_core::json::{self, Value};
+
+use crate::Error;
+
+/// Writes `path` through a file beside it, and makes sure that it is on the disk.
+pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<(), Error> {
+    let beside = path.with_extension("tmp");
+    let written = File::create(&beside).and_then(|mut file| {
+        file.write_all(content)?;
+        file.sync_all()
+    });
+    written.and_then(|()| fs::rename(&beside, path)).map_err(|source| {
+        // Nothing more can be done when this fails too.
+        let _ = fs::remove_file(&beside);
+        Error::write(path)(source)
+    })?;
+    sync_folder(path);
+    Ok(())
+}
+
+/// Makes the names in the folder of `path` durable, where the file system has that.
+pub(crate) fn sync_folder(path: &Path) {
+    if let Some(folder) = path.parent() {
+        let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    }
+}
+
+/// The JSON in `path`, of at most `limit` bytes.
+pub(crate) fn read_json(path: &Path, limit: u64) -> Result<Value, Error> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(Error::read(path))?;
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(Error::read(path))?;
+    if bytes.len() as u64 > limit {
+        return Err(Error::malformed(path, format!("it is larger than {limit} bytes")));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| Error::malformed(path, "it is not UTF-8"))?;
+    json::parse(&text).map_err(|error| Error::malformed(path, error))
+}

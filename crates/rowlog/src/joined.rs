@@ -1,0 +1,90 @@
+//! All rows of a log on one clock. The time between segments is cut out: the second begins where the first ended, so
+//! that durations add up and requests of different segments never seem to be under way together.
+
+use std::collections::BTreeMap;
+
+use tacho_core::{Observation, Stamp};
+
+use crate::{Error, Origin, Row, Stored, Tail};
+
+/// A segment's part of the joined clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Where its own moments count from.
+    pub origin: Origin,
+    /// Where that is on the joined clock.
+    pub start: Stamp,
+    /// When its last request was over, on the joined clock.
+    pub end: Stamp,
+    /// Rows in it, with those that a later segment has anew.
+    pub rows: usize,
+    /// Time by the calendar since the segment before was over; 0 for the first.
+    pub gap_ns: i64,
+}
+
+/// The rows of a log.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Joined {
+    /// One for each request, in the order of the workload; of several the last.
+    pub rows: Vec<Row>,
+    /// The segments.
+    pub segments: Vec<Span>,
+    /// Rows that a later segment replaced: what was under way when a run was stopped, and sent again.
+    pub replaced: usize,
+    /// Bytes at torn ends.
+    pub lost: u64,
+}
+
+impl Stored {
+    /// Reads everything.
+    pub fn joined(&self) -> Result<Joined, Error> {
+        let mut joined = Joined::default();
+        let mut rows: BTreeMap<usize, Row> = BTreeMap::new();
+        for segment in self.segments() {
+            let mut span = joined.place(segment.origin());
+            let mut batches = segment.batches()?;
+            for batch in batches.by_ref() {
+                for mut row in batch? {
+                    span.take(&mut row.observation);
+                    joined.replaced += usize::from(rows.insert(row.observation.index, row).is_some());
+                }
+            }
+            joined.segments.push(span);
+            if let Some(Tail::Torn { lost, .. }) = batches.tail() {
+                joined.lost += lost;
+            }
+        }
+        joined.rows = rows.into_values().collect();
+        Ok(joined)
+    }
+}
+
+impl Joined {
+    /// The place of the next segment.
+    fn place(&self, origin: Origin) -> Span {
+        match self.segments.last() {
+            None => Span { origin, start: origin.stamp, end: origin.stamp, rows: 0, gap_ns: 0 },
+            Some(before) => {
+                let length = before.end.0.saturating_sub(before.start.0) as i64;
+                let ended = before.origin.unix_ns.saturating_add(length);
+                let gap_ns = origin.unix_ns.saturating_sub(ended);
+                Span { origin, start: before.end, end: before.end, rows: 0, gap_ns }
+            }
+        }
+    }
+}
+
+impl Span {
+    /// Counts a row, and moves it to the joined clock.
+    fn take(&mut self, row: &mut Observation) {
+        self.rows += 1;
+        let shift = self.start.0.wrapping_sub(self.origin.stamp.0);
+        if shift != 0 {
+            let moments = [&mut row.due, &mut row.released, &mut row.sent, &mut row.done];
+            let maybe = [&mut row.first_byte, &mut row.first_content, &mut row.first_answer];
+            let all = moments.into_iter().chain(maybe.into_iter().flatten()).chain(&mut row.chunks);
+            all.for_each(|stamp| stamp.0 = stamp.0.wrapping_add(shift));
+        }
+        self.end = self.end.max(row.done);
+    }
+}

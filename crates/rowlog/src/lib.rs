@@ -1,0 +1,26 @@
+//! The rows of a run on disk: a folder with a manifest, one append-only Arrow IPC stream of rows per segment, and a
+//! closing record. What is whole in it can be read after any end of the writer; other programs read it too.
+
+mod batch;
+mod columns;
+mod compact;
+mod error;
+mod files;
+mod joined;
+mod log;
+mod manifest;
+mod row;
+mod segment;
+mod stored;
+mod stream;
+mod sync;
+
+pub use columns::{COLUMNS, Column};
+pub use error::Error;
+pub use joined::{Joined, Span};
+pub use log::Log;
+pub use manifest::{Host, Manifest};
+pub use row::{Asked, Row};
+pub use segment::Origin;
+pub use stored::{Batches, Segment, Stored};
+pub use stream::Tail;

@@ -1,0 +1,198 @@
+//! The log while it is written. Each batch is one write at the end of the file: after any end of the process what is
+//! before the last batch is whole, and what is left of that one is recognised by its length.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_ipc::CompressionType;
+use arrow_ipc::MetadataVersion;
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use tacho_core::Observation;
+use tacho_core::json::{Value, dumps};
+
+use crate::batch::batch;
+use crate::compact::compact;
+use crate::files::{sync_folder, write_whole};
+use crate::manifest::{self, Manifest};
+use crate::stored::{CLOSING, Stored};
+use crate::stream::Tail;
+use crate::sync::Syncer;
+use crate::{Asked, Error, Origin, segment};
+
+/// Values in a batch beyond which it is written as several.
+pub(crate) const BATCH_VALUES: usize = 1 << 20;
+
+/// A log that is being written.
+pub struct Log {
+    folder: PathBuf,
+    /// Holds the lock of the folder.
+    _lock: File,
+    next: usize,
+    writer: Option<Writer>,
+}
+
+impl Log {
+    /// Begins the log of a new run in `folder`, which is made where it is not there.
+    pub fn create(folder: &Path, manifest: &Manifest) -> Result<Self, Error> {
+        fs::create_dir_all(folder).map_err(Error::write(folder))?;
+        if folder.join(manifest::NAME).exists() {
+            return Err(Error::Exists { path: folder.to_owned() });
+        }
+        manifest.save(folder)?;
+        Ok(Log { folder: folder.to_owned(), _lock: lock(folder)?, next: 0, writer: None })
+    }
+
+    /// Goes on with the log of a run that ended early: torn tails are cut, and rows go to a new segment. What is
+    /// stored is handed back.
+    pub fn resume(folder: &Path) -> Result<(Self, Stored), Error> {
+        Stored::open(folder)?;
+        let lock = lock(folder)?;
+        let stored = Stored::open(folder)?;
+        for (number, stored) in stored.segments().iter().enumerate() {
+            cut(&segment::file(folder, number), stored.tail()?)?;
+        }
+        match fs::remove_file(folder.join(CLOSING)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::write(&folder.join(CLOSING))(error));
+            }
+            _ => {}
+        }
+        let next = stored.next_number();
+        Ok((Log { folder: folder.to_owned(), _lock: lock, next, writer: None }, Stored::open(folder)?))
+    }
+
+    /// Begins a segment whose moments count from `origin`. Rows go to it from here on.
+    pub fn begin(&mut self, origin: Origin) -> Result<(), Error> {
+        self.close()?;
+        self.writer = Some(Writer::create(&self.folder, self.next, origin)?);
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Adds rows, as one batch where they are not very many. After an error the log holds what it held before, and
+    /// nothing more should be added.
+    pub fn append<'a>(&mut self, rows: impl IntoIterator<Item = (&'a Asked, &'a Observation)>) -> Result<(), Error> {
+        let Some(writer) = &mut self.writer else {
+            return Err(Error::malformed(&self.folder, "rows were added before a segment was begun"));
+        };
+        let rows: Vec<_> = rows.into_iter().collect();
+        let mut rest = rows.as_slice();
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(fitting(rest));
+            writer.append(now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Ends the log with what is known only at the end of a run. Small batches are merged.
+    pub fn finish(mut self, closing: &Value) -> Result<(), Error> {
+        self.close()?;
+        write_whole(&self.folder.join(CLOSING), dumps(closing).as_bytes())
+    }
+
+    fn close(&mut self) -> Result<(), Error> {
+        self.writer.take().map_or(Ok(()), Writer::finish)
+    }
+}
+
+/// How many of the rows make one batch: at least one.
+fn fitting(rows: &[(&Asked, &Observation)]) -> usize {
+    let mut values = 0;
+    let fits = |(_, row): &&(&Asked, &Observation)| {
+        values += 32 + row.chunks.len() + row.token_marks.len() + row.text.len() / 8;
+        values <= BATCH_VALUES
+    };
+    rows.iter().take_while(fits).count().max(1)
+}
+
+/// Holds `folder` for this process.
+fn lock(folder: &Path) -> Result<File, Error> {
+    let path = folder.join(manifest::NAME);
+    let file = File::open(&path).map_err(Error::read(&path))?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(Error::Busy { path: folder.to_owned() }),
+        // A file system without locks is no reason not to write.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+    }
+}
+
+/// Takes away what is not whole.
+fn cut(path: &Path, tail: Tail) -> Result<(), Error> {
+    let Tail::Torn { whole, .. } = tail else { return Ok(()) };
+    let file = OpenOptions::new().write(true).open(path).map_err(Error::write(path))?;
+    file.set_len(whole).and_then(|()| file.sync_all()).map_err(Error::write(path))
+}
+
+/// How the batches are packed. The lowest level gives the smallest files here: times are noise below and zeros above,
+/// which higher levels spend effort on without gain.
+pub(crate) fn packing() -> Result<IpcWriteOptions, ArrowError> {
+    IpcWriteOptions::try_new(8, false, MetadataVersion::V5)?
+        .try_with_compression(Some(CompressionType::ZSTD))?
+        .try_with_compression_level(Some(1))
+}
+
+/// The segment that is being written.
+struct Writer {
+    path: PathBuf,
+    file: Arc<File>,
+    stream: StreamWriter<Vec<u8>>,
+    schema: SchemaRef,
+    origin: Origin,
+    /// Bytes that are whole.
+    at: u64,
+    batches: usize,
+    syncer: Syncer,
+}
+
+impl Writer {
+    fn create(folder: &Path, number: usize, origin: Origin) -> Result<Self, Error> {
+        let path = segment::file(folder, number);
+        let schema: Schema = segment::schema(number, origin);
+        let stream = StreamWriter::try_new_with_options(Vec::new(), &schema, packing()?)?;
+        let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(Error::write(&path))?;
+        let file = Arc::new(file);
+        let syncer = Syncer::start(file.clone()).map_err(Error::write(&path))?;
+        let schema = Arc::new(schema);
+        let mut writer = Writer { path, file, stream, schema, origin, at: 0, batches: 0, syncer };
+        writer.flush()?;
+        sync_folder(&writer.path);
+        Ok(writer)
+    }
+
+    fn append(&mut self, rows: &[(&Asked, &Observation)]) -> Result<(), Error> {
+        self.stream.write(&batch(self.schema.clone(), self.origin, rows)?)?;
+        self.batches += 1;
+        self.flush()
+    }
+
+    /// Writes what the stream has made, or takes back the part of it that could be written.
+    fn flush(&mut self) -> Result<(), Error> {
+        let bytes = self.stream.get_mut();
+        let written = self.syncer.check().and_then(|()| (&*self.file).write_all(bytes));
+        match written {
+            Ok(()) => {
+                self.at += bytes.len() as u64;
+                bytes.clear();
+                Ok(())
+            }
+            Err(error) => {
+                // What is left of the batch would be recognised as torn; cutting it is only tidier.
+                let _ = self.file.set_len(self.at).and_then(|()| (&*self.file).seek(SeekFrom::Start(self.at)));
+                Err(Error::write(&self.path)(error))
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<(), Error> {
+        self.stream.finish()?;
+        self.flush()?;
+        self.file.sync_all().map_err(Error::write(&self.path))?;
+        let Writer { path, batches, at, syncer, .. } = self;
+        drop(syncer);
+        compact(&path, batches, at)
+    }
+}

@@ -1,0 +1,124 @@
+//! What is known of a run before its first row.
+
+use std::path::Path;
+
+use tacho_core::json::{Dict, Value, dumps_indented};
+
+use crate::Error;
+use crate::files::{read_json, write_whole};
+use crate::segment::FORMAT;
+
+/// The manifest's name in the folder. It holds JSON, but is not named so: whoever looks for results by `*.json` beside a
+/// log must not find it.
+pub(crate) const NAME: &str = "manifest.tacho";
+/// More than any manifest has.
+const LIMIT: u64 = 64 << 20;
+
+/// The machine that sends the requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Its system and release.
+    pub system: String,
+    /// How many processors there are to use.
+    pub cpus: u64,
+}
+
+impl Host {
+    /// This machine.
+    pub fn here() -> Self {
+        let name = rustix::system::uname();
+        let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+        Host {
+            name: text(name.nodename()),
+            system: format!("{} {} {}", text(name.sysname()), text(name.release()), text(name.machine())),
+            cpus: std::thread::available_parallelism().map_or(0, |count| count.get() as u64),
+        }
+    }
+}
+
+/// What a log says of its run. None of it may hold a secret: the command is given with them taken out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifest {
+    /// The tacho that ran, with its commit.
+    pub tacho: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// The seed.
+    pub seed: Option<i64>,
+    /// A hash of the requests, so that a resumed run can be held to the same ones.
+    pub workload: Option<String>,
+    /// How many requests there are, where it is known.
+    pub requests: Option<u64>,
+    /// Where it ran.
+    pub host: Host,
+    /// The clock that stamps come from.
+    pub clock: String,
+    /// Anything more that whoever reads the log needs.
+    pub more: Value,
+}
+
+impl Manifest {
+    /// Writes it into `folder`.
+    pub(crate) fn save(&self, folder: &Path) -> Result<(), Error> {
+        write_whole(&folder.join(NAME), dumps_indented(&Value::Dict(self.to_dict()), 2).as_bytes())
+    }
+
+    /// Reads that of `folder`.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(NAME);
+        if !path.is_file() {
+            return Err(Error::Missing { path: folder.to_owned() });
+        }
+        Self::from_value(&path, &read_json(&path, LIMIT)?)
+    }
+
+    fn to_dict(&self) -> Dict {
+        let mut host = Dict::new();
+        host.set("name", self.host.name.as_str());
+        host.set("system", self.host.system.as_str());
+        host.set("cpus", self.host.cpus);
+        let mut dict = Dict::new();
+        dict.set("format", FORMAT);
+        dict.set("tacho", self.tacho.as_str());
+        dict.set("command", self.command.iter().map(|word| Value::from(word.as_str())).collect::<Vec<_>>());
+        dict.set("seed", self.seed);
+        dict.set("workload", self.workload.as_deref());
+        dict.set("requests", self.requests);
+        dict.set("host", host);
+        dict.set("clock", self.clock.as_str());
+        dict.set("more", self.more.clone());
+        dict
+    }
+
+    fn from_value(path: &Path, value: &Value) -> Result<Self, Error> {
+        let found = value.get("format").and_then(Value::as_i64);
+        match found {
+            None => return Err(Error::malformed(path, "it has no \"format\": it is not the manifest of a log")),
+            Some(found) if found > FORMAT => {
+                return Err(Error::Newer { path: path.to_owned(), found, known: FORMAT });
+            }
+            Some(_) => {}
+        }
+        let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let count =
+            |value: &Value, key: &str| value.get(key).and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok());
+        let host = value.get("host").unwrap_or(&Value::Null);
+        let words = value.get("command").and_then(Value::as_list).unwrap_or_default();
+        Ok(Manifest {
+            tacho: text(value, "tacho"),
+            command: words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect(),
+            seed: value.get("seed").and_then(Value::as_i64),
+            workload: value.get("workload").and_then(Value::as_str).map(str::to_owned),
+            requests: count(value, "requests"),
+            host: Host {
+                name: text(host, "name"),
+                system: text(host, "system"),
+                cpus: count(host, "cpus").unwrap_or_default(),
+            },
+            clock: text(value, "clock"),
+            more: value.get("more").cloned().unwrap_or(Value::Null),
+        })
+    }
+}

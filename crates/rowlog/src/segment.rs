@@ -1,0 +1,59 @@
+//! A segment: rows of one process, counted from one origin. A run that was resumed has several.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use arrow_schema::Schema;
+use tacho_core::Stamp;
+
+use crate::Error;
+use crate::columns::fields;
+
+/// The newest format of the files that is written and read here.
+pub(crate) const FORMAT: i64 = 1;
+
+const FORMAT_KEY: &str = "tacho.format";
+const SEGMENT_KEY: &str = "tacho.segment";
+const STAMP_KEY: &str = "tacho.origin_stamp_ns";
+const UNIX_KEY: &str = "tacho.origin_unix_ns";
+
+/// Where the moments of a segment count from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// The stamp of the run's clock that due times count from.
+    pub stamp: Stamp,
+    /// The same moment by the calendar: nanoseconds since 1970, UTC.
+    pub unix_ns: i64,
+}
+
+/// The file of segment `number` in `folder`.
+pub(crate) fn file(folder: &Path, number: usize) -> PathBuf {
+    folder.join(format!("rows-{number}.arrows"))
+}
+
+/// The schema of a segment; what is particular to it stands in the schema's metadata.
+pub(crate) fn schema(number: usize, origin: Origin) -> Schema {
+    let metadata = [
+        (FORMAT_KEY, FORMAT.to_string()),
+        (SEGMENT_KEY, number.to_string()),
+        (STAMP_KEY, origin.stamp.0.to_string()),
+        (UNIX_KEY, origin.unix_ns.to_string()),
+    ];
+    let metadata = metadata.map(|(key, value)| (key.to_owned(), value));
+    Schema::new(fields()).with_metadata(HashMap::from(metadata))
+}
+
+/// The origin that a schema tells of.
+pub(crate) fn origin(path: &Path, schema: &Schema) -> Result<Origin, Error> {
+    let found = number(path, schema, FORMAT_KEY)?;
+    if found > FORMAT {
+        return Err(Error::Newer { path: path.to_owned(), found, known: FORMAT });
+    }
+    Ok(Origin { stamp: Stamp(number(path, schema, STAMP_KEY)?), unix_ns: number(path, schema, UNIX_KEY)? })
+}
+
+fn number<T: std::str::FromStr>(path: &Path, schema: &Schema, key: &str) -> Result<T, Error> {
+    let text = schema.metadata().get(key);
+    let number = text.and_then(|text| text.parse().ok());
+    number.ok_or_else(|| Error::malformed(path, format!("its schema says no {key}: it is not a segment of a log")))
+}

@@ -1,0 +1,157 @@
+//! A log as it lies on disk: of a run that is over, was killed, or is still going on.
+
+use std::path::{Path, PathBuf};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tacho_core::json::Value;
+
+use crate::batch::rows;
+use crate::files::read_json;
+use crate::segment::{self, Origin};
+use crate::stream::{Stream, Tail};
+use crate::{Error, Manifest, Row};
+
+/// The closing record's name in the folder.
+pub(crate) const CLOSING: &str = "closing.tacho";
+/// More than any closing record has.
+const CLOSING_LIMIT: u64 = 1 << 30;
+
+/// A log that can be read.
+#[derive(Debug)]
+pub struct Stored {
+    manifest: Manifest,
+    segments: Vec<Segment>,
+    closing: Option<Value>,
+    next: usize,
+}
+
+impl Stored {
+    /// Opens the log in `folder`. Rows are read when they are asked for.
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        let manifest = Manifest::read(folder)?;
+        let mut segments = Vec::new();
+        let mut next = 0;
+        loop {
+            let path = segment::file(folder, next);
+            if !path.exists() {
+                break;
+            }
+            next += 1;
+            // A segment that has not even its schema was cut off before its first row.
+            if let Some(batches) = Batches::open(&path)? {
+                segments.push(Segment { origin: batches.origin(), path });
+            }
+        }
+        let closing = folder.join(CLOSING);
+        let closing = closing.exists().then(|| read_json(&closing, CLOSING_LIMIT)).transpose()?;
+        Ok(Stored { manifest, segments, closing, next })
+    }
+
+    /// Whether `folder` looks like a log.
+    pub fn is_log(folder: &Path) -> bool {
+        folder.join(crate::manifest::NAME).is_file()
+    }
+
+    /// What was known before the first row.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The segments, in their order. A request that is in several is the one of the last.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// What was known after the last row; nothing when the run did not come to its end.
+    pub fn closing(&self) -> Option<&Value> {
+        self.closing.as_ref()
+    }
+
+    pub(crate) fn next_number(&self) -> usize {
+        self.next
+    }
+}
+
+/// One segment.
+#[derive(Debug, Clone)]
+pub struct Segment {
+    path: PathBuf,
+    origin: Origin,
+}
+
+impl Segment {
+    /// Where its moments count from.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its rows, batch by batch, in the order in which they were finished.
+    pub fn batches(&self) -> Result<Batches, Error> {
+        Batches::open(&self.path)?.ok_or_else(|| Error::malformed(&self.path, "it has no schema"))
+    }
+
+    /// How it ends; reads all of it.
+    pub fn tail(&self) -> Result<Tail, Error> {
+        let mut batches = self.batches()?;
+        while batches.next().transpose()?.is_some() {}
+        Ok(batches.tail().unwrap_or(Tail::Open))
+    }
+}
+
+/// The batches of a segment.
+pub struct Batches {
+    stream: Stream,
+    origin: Origin,
+}
+
+impl Batches {
+    /// Nothing when the file ends before its schema does.
+    pub(crate) fn open(path: &Path) -> Result<Option<Self>, Error> {
+        let Some(stream) = Stream::open(path)? else { return Ok(None) };
+        let origin = segment::origin(path, stream.schema())?;
+        Ok(Some(Batches { stream, origin }))
+    }
+
+    pub(crate) fn schema(&self) -> SchemaRef {
+        self.stream.schema().clone()
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
+        self.stream.next_batch()
+    }
+
+    /// How the segment ends; nothing before the end was reached.
+    pub fn tail(&self) -> Option<Tail> {
+        self.stream.tail()
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<Vec<Row>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let before = self.stream.whole();
+        let batch = match self.stream.next_batch() {
+            Ok(batch) => batch?,
+            Err(error) => return Some(Err(error)),
+        };
+        match rows(&batch, self.origin) {
+            Ok(rows) => Some(Ok(rows)),
+            // Bytes that unpack to something else are as lost as those that do not unpack.
+            Err(_) => {
+                self.stream.tear_at(before);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! An Arrow IPC stream read with distrust: the file may end anywhere, and its lengths may lie. Nothing is allocated
+//! that the file's own size, or the limit on a batch, does not justify.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::reader::RecordBatchDecoder;
+use arrow_ipc::{Message, MessageHeader, MetadataVersion, root_as_message};
+use arrow_schema::{DataType, Schema, SchemaRef};
+
+use crate::Error;
+
+/// What precedes every message, and is followed by its length.
+const CONTINUATION: u32 = u32::MAX;
+/// More than the description of any batch takes.
+const MAX_DESCRIPTION: u64 = 16 << 20;
+/// More than any batch holds once it is unpacked; a writer keeps well below.
+const MAX_UNPACKED: u64 = 1 << 30;
+
+/// How a segment ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    /// With its closing mark.
+    Closed,
+    /// After a whole batch: the writer is at work, or ended without a word.
+    Open,
+    /// In the middle of a batch.
+    Torn {
+        /// The bytes that are whole.
+        whole: u64,
+        /// The bytes after them.
+        lost: u64,
+    },
+}
+
+/// The batches of one file.
+pub(crate) struct Stream {
+    path: PathBuf,
+    input: BufReader<File>,
+    size: u64,
+    /// Everything before this is whole.
+    at: u64,
+    schema: SchemaRef,
+    tail: Option<Tail>,
+}
+
+/// A message as it stands in the file.
+struct Frame {
+    description: Vec<u8>,
+    body: Buffer,
+    size: u64,
+}
+
+impl Stream {
+    /// Opens a file and reads its schema; nothing when not even that is whole.
+    pub(crate) fn open(path: &Path) -> Result<Option<Self>, Error> {
+        let file = File::open(path).map_err(Error::read(path))?;
+        let size = file.metadata().map_err(Error::read(path))?.len();
+        let input = BufReader::with_capacity(1 << 18, file);
+        let schema = Arc::new(Schema::empty());
+        let mut stream = Stream { path: path.to_owned(), input, size, at: 0, schema, tail: None };
+        let Some(frame) = stream.frame()? else { return Ok(None) };
+        let schema = root_as_message(&frame.description).ok().and_then(|message| schema_of(&message));
+        match schema {
+            Some(schema) => stream.schema = Arc::new(schema),
+            None => return Ok(None),
+        }
+        stream.at += frame.size;
+        Ok(Some(stream))
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How it ended; nothing before the end was reached.
+    pub(crate) fn tail(&self) -> Option<Tail> {
+        self.tail
+    }
+
+    /// Bytes before which everything was whole so far.
+    pub(crate) fn whole(&self) -> u64 {
+        self.at
+    }
+
+    /// The next whole batch.
+    pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
+        if self.tail.is_some() {
+            return Ok(None);
+        }
+        let Some(frame) = self.frame()? else { return Ok(None) };
+        match batch_of(&frame, &self.schema) {
+            Some(batch) => {
+                self.at += frame.size;
+                Ok(Some(batch))
+            }
+            None => {
+                self.tear();
+                Ok(None)
+            }
+        }
+    }
+
+    /// Everything from `at` on is lost.
+    pub(crate) fn tear_at(&mut self, at: u64) {
+        self.at = at;
+        self.tear();
+    }
+
+    /// Everything from here on is lost.
+    fn tear(&mut self) {
+        self.tail = Some(Tail::Torn { whole: self.at, lost: self.size - self.at });
+    }
+
+    /// The next message, if it is whole; else the tail is known.
+    fn frame(&mut self) -> Result<Option<Frame>, Error> {
+        let left = self.size.saturating_sub(self.at);
+        if left == 0 {
+            self.tail = Some(Tail::Open);
+            return Ok(None);
+        }
+        let mut head = [0; 8];
+        if left < head.len() as u64 || !self.fill(&mut head)? {
+            self.tear();
+            return Ok(None);
+        }
+        let [a, b, c, d, e, f, g, h] = head;
+        let length = u64::from(u32::from_le_bytes([e, f, g, h]));
+        match u32::from_le_bytes([a, b, c, d]) {
+            CONTINUATION if length == 0 => self.tail = Some(Tail::Closed),
+            CONTINUATION if length <= MAX_DESCRIPTION && length <= left - 8 => return self.message(length, left - 8),
+            _ => self.tear(),
+        }
+        Ok(None)
+    }
+
+    fn message(&mut self, length: u64, left: u64) -> Result<Option<Frame>, Error> {
+        let mut description = vec![0; length as usize];
+        if !self.fill(&mut description)? {
+            self.tear();
+            return Ok(None);
+        }
+        let body = root_as_message(&description).ok().and_then(|message| u64::try_from(message.bodyLength()).ok());
+        let Some(body) = body.filter(|&body| body <= left - length) else {
+            self.tear();
+            return Ok(None);
+        };
+        let mut bytes = vec![0; body as usize];
+        if !self.fill(&mut bytes)? {
+            self.tear();
+            return Ok(None);
+        }
+        Ok(Some(Frame { description, body: Buffer::from_vec(bytes), size: 8 + length + body }))
+    }
+
+    /// False when the file has become shorter meanwhile.
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<bool, Error> {
+        match self.input.read_exact(bytes) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(Error::read(&self.path)(error)),
+        }
+    }
+}
+
+fn schema_of(message: &Message<'_>) -> Option<Schema> {
+    try_fb_to_schema(message.header_as_schema()?).ok()
+}
+
+/// The batch of a message; nothing when it is another kind of message or does not hold what it says.
+fn batch_of(frame: &Frame, schema: &SchemaRef) -> Option<RecordBatch> {
+    let message = root_as_message(&frame.description).ok()?;
+    if message.header_type() != MessageHeader::RecordBatch || message.version() != MetadataVersion::V5 {
+        return None;
+    }
+    let described = message.header_as_record_batch()?;
+    plausible(&described, schema, &frame.body).then_some(())?;
+    let dictionaries = HashMap::new();
+    let version = message.version();
+    RecordBatchDecoder::try_new(&frame.body, described, schema.clone(), &dictionaries, &version)
+        .and_then(RecordBatchDecoder::read_record_batch)
+        .ok()
+}
+
+/// Whether every part lies inside the message, has a size that its column can have, and all of them together unpack to
+/// a bounded size. The decoder trusts these numbers: it would allocate what they say, and panic at odd ones.
+fn plausible(described: &arrow_ipc::RecordBatch<'_>, schema: &Schema, body: &Buffer) -> bool {
+    let rows = |length: i64| (0..=MAX_UNPACKED as i64).contains(&length);
+    let counts = described.nodes().is_some_and(|nodes| {
+        nodes.iter().all(|node| rows(node.length()) && (0..=node.length()).contains(&node.null_count()))
+    });
+    let Some((widths, buffers)) = widths(schema).zip(described.buffers()) else { return false };
+    let packed = described.compression().is_some();
+    let sizes = buffers.iter().map(|buffer| size_of_buffer(buffer, body, packed));
+    let fits = sizes.clone().zip(&widths).all(|(size, width)| size.is_some_and(|size| size % width == 0));
+    let total = sizes.fold(0u64, |total, size| total.saturating_add(size.unwrap_or(u64::MAX)));
+    let as_many = buffers.len() == widths.len() && described.variadicBufferCounts().is_none();
+    rows(described.length()) && counts && as_many && fits && total <= MAX_UNPACKED
+}
+
+/// Bytes of an entry in each buffer of a batch; nothing when there is a column of a type that a log does not have.
+fn widths(schema: &Schema) -> Option<Vec<u64>> {
+    let mut widths = Vec::new();
+    schema.fields().iter().all(|field| add_widths(field.data_type(), &mut widths)).then_some(widths)
+}
+
+fn add_widths(of: &DataType, widths: &mut Vec<u64>) -> bool {
+    // The first buffer of each says which entries are there, in bits.
+    match of {
+        DataType::Int64 | DataType::Float64 => widths.extend([1, 8]),
+        DataType::Int32 => widths.extend([1, 4]),
+        DataType::Utf8 | DataType::Binary => widths.extend([1, 4, 1]),
+        DataType::List(item) => {
+            widths.extend([1, 4]);
+            return add_widths(item.data_type(), widths);
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// What a buffer unpacks to; nothing when it does not lie inside the body.
+fn size_of_buffer(buffer: &arrow_ipc::Buffer, body: &Buffer, packed: bool) -> Option<u64> {
+    let (start, length) = (usize::try_from(buffer.offset()).ok()?, usize::try_from(buffer.length()).ok()?);
+    let bytes = body.get(start..start.checked_add(length)?)?;
+    if !packed || bytes.is_empty() {
+        return Some(length as u64);
+    }
+    let unpacked = i64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
+    // A buffer that did not become smaller says -1 and is stored as it is.
+    if unpacked == -1 { Some(length as u64 - 8) } else { u64::try_from(unpacked).ok() }
+}

@@ -1,0 +1,53 @@
+//! Bringing what was written to the disk once a second, on a thread of its own: a slow disk must not hold up whoever
+//! hands over rows.
+
+use std::fs::File;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// At most this much is lost when the machine fails.
+const PERIOD: Duration = Duration::from_millis(900);
+
+/// The thread; it ends when this is dropped.
+pub(crate) struct Syncer {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    failure: Arc<Mutex<Option<io::Error>>>,
+}
+
+impl Syncer {
+    pub(crate) fn start(file: Arc<File>) -> io::Result<Self> {
+        let (stop, stopped) = channel();
+        let failure = Arc::new(Mutex::new(None));
+        let told = failure.clone();
+        let work = move || run(&file, &stopped, &told);
+        let thread = std::thread::Builder::new().name("log-sync".into()).spawn(work)?;
+        Ok(Syncer { stop: Some(stop), thread: Some(thread), failure })
+    }
+
+    /// What went wrong since this was asked last.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Syncer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(file: &File, stopped: &Receiver<()>, failure: &Mutex<Option<io::Error>>) {
+    while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+        if let Err(error) = file.sync_data() {
+            *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            return;
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! A writer that is killed without warning: every row that it was told is logged is there.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tacho_rowlog::Stored;
+
+use crate::sample::{log, parts, plausible, read};
+
+const FOLDER: &str = "TACHO_TEST_LOG";
+
+/// The process that is killed: this test program, started anew for this test alone.
+#[test]
+#[ignore = "started by the test below"]
+fn writer() {
+    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let mut log = log(Path::new(&folder), &[]);
+    let mut out = std::io::stdout();
+    for index in 0.. {
+        log.append(parts(&[plausible(index, 200)])).unwrap();
+        writeln!(out, "\nlogged {index}").unwrap();
+    }
+}
+
+fn killed_after(folder: &Path, time: Duration) -> Option<usize> {
+    let mut writer = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kill::writer", "--ignored", "--nocapture"])
+        .env(FOLDER, folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let out = BufReader::new(writer.stdout.take().unwrap());
+    let mut lines = out.lines().map(Result::unwrap);
+    let logged = |line: String| line.strip_prefix("logged ").and_then(|index| index.parse().ok());
+    let first = lines.by_ref().find_map(logged);
+    let reader = std::thread::spawn(move || lines.filter_map(logged).last());
+    std::thread::sleep(time);
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    reader.join().unwrap().or(first)
+}
+
+#[test]
+fn killed_at_a_hundred_moments_it_loses_no_row_that_was_logged() {
+    let mut torn = 0;
+    for moment in 0..100u64 {
+        let folder = tempfile::tempdir().unwrap();
+        let last = killed_after(folder.path(), Duration::from_micros(moment * 7919 % 30_000)).unwrap();
+        let rows = read(folder.path());
+        assert!(rows.len() > last, "{} rows after {last} was logged", rows.len());
+        assert!(rows.iter().enumerate().all(|(index, row)| *row == plausible(index, 200)));
+        let tail = Stored::open(folder.path()).unwrap().segments()[0].tail().unwrap();
+        torn += usize::from(matches!(tail, tacho_rowlog::Tail::Torn { .. }));
+    }
+    println!("{torn} of 100 tails were torn");
+}

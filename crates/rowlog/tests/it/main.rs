@@ -1,0 +1,7 @@
+//! The log as its users meet it: what goes in comes out, whatever happens to the file.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod damage;
+mod kill;
+mod round_trip;
+mod sample;

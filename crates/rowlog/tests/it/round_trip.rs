@@ -1,0 +1,111 @@
+//! What goes in comes out.
+
+use std::fs;
+
+use proptest::prelude::*;
+use tacho_core::Stamp;
+use tacho_core::json::Value;
+use tacho_rowlog::{Error, Log, Origin, Stored, Tail};
+
+use crate::sample::{ORIGIN, any_row, log, manifest, parts, plausible, read};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn any_rows_come_back_as_they_were(batches in prop::collection::vec(prop::collection::vec(any_row(), 1..6), 0..5)) {
+        let folder = tempfile::tempdir().unwrap();
+        let unfinished = log(folder.path(), &batches);
+        prop_assert_eq!(&read(folder.path()), &batches.concat());
+        unfinished.finish(&Value::Int(3)).unwrap();
+        prop_assert_eq!(read(folder.path()), batches.concat());
+    }
+}
+
+#[test]
+fn manifest_origin_and_closing_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    log(folder.path(), &[vec![plausible(0, 3)]]).finish(&Value::Float(0.1)).unwrap();
+    let stored = Stored::open(folder.path()).unwrap();
+    assert_eq!(stored.manifest(), &manifest());
+    assert_eq!(stored.segments()[0].origin(), ORIGIN);
+    assert_eq!(stored.segments()[0].tail().unwrap(), Tail::Closed);
+    assert_eq!(stored.closing(), Some(&Value::Float(0.1)));
+}
+
+#[test]
+fn a_token_takes_at_most_four_bytes_in_busy_and_quiet_runs() {
+    for per_batch in [1, 500] {
+        let folder = tempfile::tempdir().unwrap();
+        let rows: Vec<_> = (0..2000).map(|index| plausible(index, 128)).collect();
+        let batches: Vec<_> = rows.chunks(per_batch).map(<[_]>::to_vec).collect();
+        log(folder.path(), &batches).finish(&Value::Null).unwrap();
+        let size = fs::metadata(folder.path().join("rows-0.arrows")).unwrap().len();
+        let per_token = size as f64 / (2000.0 * 128.0);
+        assert!(per_token <= 4.0, "{per_token} bytes a token in batches of {per_batch}");
+        assert_eq!(read(folder.path()), rows);
+    }
+}
+
+#[test]
+fn resuming_cuts_the_torn_tail_and_goes_on_in_a_second_segment() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(log(folder.path(), &[vec![plausible(0, 3)], vec![plausible(1, 3)]]));
+    let path = folder.path().join("rows-0.arrows");
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() - 5]).unwrap();
+    let (mut log, stored) = Log::resume(folder.path()).unwrap();
+    assert_eq!(stored.segments()[0].tail().unwrap(), Tail::Open);
+    let origin = Origin { stamp: Stamp(1), unix_ns: 9 };
+    log.begin(origin).unwrap();
+    log.append(parts(&[plausible(1, 4)])).unwrap();
+    log.finish(&Value::Null).unwrap();
+    assert_eq!(read(folder.path()), [plausible(0, 3), plausible(1, 4)]);
+    assert_eq!(Stored::open(folder.path()).unwrap().segments()[1].origin(), origin);
+}
+
+#[test]
+fn a_log_is_neither_overwritten_nor_written_by_two() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = log(folder.path(), &[]);
+    assert!(matches!(Log::create(folder.path(), &manifest()), Err(Error::Exists { .. })));
+    assert!(matches!(Log::resume(folder.path()), Err(Error::Busy { .. })));
+    drop(open);
+    Log::resume(folder.path()).unwrap();
+    let empty = tempfile::tempdir().unwrap();
+    assert!(matches!(Stored::open(empty.path()), Err(Error::Missing { .. })));
+}
+
+#[test]
+fn a_newer_format_is_told_apart_from_a_broken_one() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(log(folder.path(), &[]));
+    let path = folder.path().join("manifest.tacho");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"format\": 1", "\"format\": 9")).unwrap();
+    assert!(matches!(Stored::open(folder.path()), Err(Error::Newer { found: 9, .. })));
+    fs::write(&path, "{").unwrap();
+    assert!(matches!(Stored::open(folder.path()), Err(Error::Malformed { .. })));
+}
+
+#[test]
+fn segments_are_joined_without_the_time_between_them() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(log(folder.path(), &[vec![plausible(2, 3), plausible(0, 3)]]));
+    let (mut log, _) = Log::resume(folder.path()).unwrap();
+    let later = Origin { stamp: Stamp(1_000_000), unix_ns: ORIGIN.unix_ns + 60_000_000_000 };
+    log.begin(later).unwrap();
+    log.append(parts(&[plausible(1, 2), plausible(2, 4)])).unwrap();
+    drop(log);
+    let joined = Stored::open(folder.path()).unwrap().joined().unwrap();
+    let indices: Vec<usize> = joined.rows.iter().map(|row| row.observation.index).collect();
+    assert_eq!((indices.as_slice(), joined.replaced, joined.lost), ([0, 1, 2].as_slice(), 1, 0));
+    let [first, second] = joined.segments[..] else { panic!("{:?}", joined.segments) };
+    assert_eq!(joined.rows[0], plausible(0, 3));
+    assert_eq!((second.start, second.rows), (first.end, 2));
+    assert_eq!(second.gap_ns, 60_000_000_000 - (first.end.0 - first.start.0) as i64);
+    let (moved, stored) = (&joined.rows[2].observation, plausible(2, 4).observation);
+    let shift = second.start.0 - later.stamp.0;
+    assert_eq!((moved.due.0, moved.done.0), (stored.due.0 + shift, stored.done.0 + shift));
+    assert_eq!(moved.chunks[3].0, stored.chunks[3].0 + shift);
+}

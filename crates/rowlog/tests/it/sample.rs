@@ -1,0 +1,129 @@
+//! Rows to write: odd ones that proptest makes up, and plausible ones.
+
+use std::path::Path;
+
+use proptest::collection::vec;
+use proptest::option::of;
+use proptest::prelude::*;
+use tacho_core::json::Value;
+use tacho_core::{FailureKind, MarkSource, Observation, Outcome, Stamp, Usage};
+use tacho_rowlog::{Asked, Host, Log, Manifest, Origin, Row, Stored};
+
+pub(crate) const ORIGIN: Origin = Origin { stamp: Stamp(5_000_000), unix_ns: 1_800_000_000_000_000_000 };
+
+pub(crate) fn manifest() -> Manifest {
+    Manifest {
+        tacho: "0.1.0".into(),
+        command: vec!["serve".into(), "--seed".into(), "7".into()],
+        seed: Some(7),
+        workload: Some("sha256:00ff".into()),
+        requests: Some(10),
+        host: Host::here(),
+        clock: "CLOCK_MONOTONIC".into(),
+        more: Value::from("what\u{e9}ver"),
+    }
+}
+
+/// Any row at all: every field with every value that its type has.
+pub(crate) fn any_row() -> impl Strategy<Value = Row> {
+    let stamp = || any::<u64>().prop_map(Stamp);
+    let outcome = (any::<Option<(u8, u16)>>(), ".{0,20}").prop_map(|(kind, message)| match kind {
+        None => Outcome::Complete,
+        Some((kind, status)) => Outcome::failed(failure(kind, status), message),
+    });
+    let moments = (stamp(), stamp(), stamp(), stamp(), of(stamp()), of(stamp()), of(stamp()));
+    let lists = (vec(stamp(), 0..20), vec(any::<u32>(), 0..20), vec(any::<(u32, u32)>(), 0..20), any::<Option<bool>>());
+    let counts = (0..usize::MAX >> 1, any::<u64>(), any::<Option<u64>>(), any::<u32>(), any::<u32>());
+    let said = (outcome, vec(any::<u8>(), 0..30), any::<Option<u64>>(), any::<Option<u64>>());
+    let asked = (any::<u64>(), any::<i64>(), any::<u64>(), any::<f64>(), of(".{0,9}"), of(".{0,9}"));
+    (moments, lists, counts, said, asked.prop_map(asked_of)).prop_map(|(moments, lists, counts, said, asked)| {
+        let (due, released, sent, done, first_byte, first_content, first_answer) = moments;
+        let (chunks, text_ends, token_marks, source) = lists;
+        let (index, connect_ns, reasoning_tokens, retries, coalesced) = counts;
+        let (outcome, text, prompt_tokens, completion_tokens) = said;
+        let mark_source = source.map(|usage| if usage { MarkSource::Usage } else { MarkSource::Logprobs });
+        let usage = Usage { prompt_tokens, completion_tokens };
+        let observation = Observation {
+            sent,
+            done,
+            first_byte,
+            first_content,
+            first_answer,
+            chunks,
+            text_ends,
+            token_marks,
+            mark_source,
+            connect_ns,
+            reasoning_tokens,
+            retries,
+            coalesced,
+            outcome,
+            text,
+            usage,
+            ..Observation::released(index, due, released)
+        };
+        Row { asked, observation }
+    })
+}
+
+type AskedParts = (u64, i64, u64, f64, Option<String>, Option<String>);
+
+fn asked_of((prompt_len, output_len, input_sequences, audio_seconds, lora, request_id): AskedParts) -> Asked {
+    // A NaN is not equal to itself.
+    let audio_seconds = if audio_seconds.is_nan() { 0.5 } else { audio_seconds };
+    Asked { prompt_len, output_len, input_sequences, audio_seconds, lora, request_id }
+}
+
+fn failure(kind: u8, status: u16) -> FailureKind {
+    use FailureKind::*;
+    let kinds = [Connect, ConnectionLost, Http(status), TimedOut, Truncated, ErrorInStream, Empty, Malformed, Aborted];
+    kinds[kind as usize % kinds.len()]
+}
+
+/// A row of a run whose tokens come about every ten milliseconds.
+pub(crate) fn plausible(index: usize, tokens: usize) -> Row {
+    // Any noise will do; this is the usual linear congruence.
+    let mut state = index as u64 ^ 0x9e37_79b9_7f4a_7c15;
+    let mut noise = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let due = Stamp(6_000_000 + index as u64 * 1_000_000);
+    let sent = Stamp(due.0 + noise(90_000));
+    let mut now = sent.0 + 50_000_000 + noise(5_000_000);
+    let chunks: Vec<Stamp> = (0..tokens)
+        .map(|_| {
+            now += 9_000_000 + noise(2_000_000);
+            Stamp(now)
+        })
+        .collect();
+    let observation = Observation {
+        sent,
+        first_byte: chunks.first().map(|first| Stamp(first.0 - 4_000)),
+        first_content: chunks.first().copied(),
+        chunks,
+        done: Stamp(now + noise(300_000)),
+        usage: Usage { prompt_tokens: Some(512), completion_tokens: Some(tokens as u64) },
+        ..Observation::released(index, due, sent)
+    };
+    let asked = Asked { prompt_len: 512, output_len: tokens as i64, input_sequences: 1, ..Asked::default() };
+    Row { asked, observation }
+}
+
+pub(crate) fn parts(rows: &[Row]) -> impl Iterator<Item = (&Asked, &Observation)> {
+    rows.iter().map(|row| (&row.asked, &row.observation))
+}
+
+/// A log of one segment with these batches, not finished.
+pub(crate) fn log(folder: &Path, batches: &[Vec<Row>]) -> Log {
+    let mut log = Log::create(folder, &manifest()).unwrap();
+    log.begin(ORIGIN).unwrap();
+    batches.iter().for_each(|batch| log.append(parts(batch)).unwrap());
+    log
+}
+
+pub(crate) fn read(folder: &Path) -> Vec<Row> {
+    let stored = Stored::open(folder).unwrap();
+    let batches = stored.segments().iter().flat_map(|segment| segment.batches().unwrap());
+    batches.flat_map(Result::unwrap).collect()
+}
