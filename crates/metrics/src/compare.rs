@@ -3,6 +3,7 @@
 use tacho_pyrand::Generator;
 
 use crate::bootstrap::{Requests, Statistic};
+use crate::number::{Better, Known, Timed};
 use crate::{Error, MetricKind, ResultKind, StoredRun};
 
 /// How often runs are redrawn.
@@ -60,38 +61,6 @@ impl Confidence {
         z + (z3 + z) / (4.0 * v)
             + (5.0 * z5 + 16.0 * z3 + 3.0 * z) / (96.0 * v * v)
             + (3.0 * z.powi(7) + 19.0 * z5 + 17.0 * z3 - 15.0 * z) / (384.0 * v.powi(3))
-    }
-}
-
-/// Which way a number should go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// Times, failures.
-    LowerIsBetter,
-    /// Rates, successes.
-    HigherIsBetter,
-}
-
-impl Direction {
-    /// The direction of a key of a result file.
-    pub fn of(key: &str) -> Self {
-        let more = [
-            "throughput",
-            "goodput",
-            "completed",
-            "acceptance",
-            "accepted",
-            "rtfx",
-            "tokens_per",
-            "_per_second",
-            "total_",
-        ];
-        let timed = key.ends_with("_ms") || key == "duration" || key == "failed";
-        if !timed && more.iter().any(|part| key.contains(part)) {
-            Direction::HigherIsBetter
-        } else {
-            Direction::LowerIsBetter
-        }
     }
 }
 
@@ -154,7 +123,7 @@ pub struct Effect {
     /// The key of the number.
     pub key: String,
     /// Which way it should go.
-    pub direction: Direction,
+    pub better: Better,
     /// Its value on the base side.
     pub base: f64,
     /// Its value on the new side.
@@ -171,7 +140,7 @@ impl Effect {
     /// Whether the change is real, and which way it goes.
     pub fn verdict(&self) -> Verdict {
         let better = |up: bool| {
-            if up == (self.direction == Direction::HigherIsBetter) { Verdict::Better } else { Verdict::Worse }
+            if up == (self.better == Better::More) { Verdict::Better } else { Verdict::Worse }
         };
         match self.interval {
             None => Verdict::Unknown,
@@ -184,19 +153,16 @@ impl Effect {
     /// The change for the worse as a share of the base, least and most; below 0 where it got better.
     pub fn harm(&self) -> Option<(f64, f64)> {
         let (low, high) = self.interval?;
-        Some(match self.direction {
-            Direction::LowerIsBetter => (low, high),
-            Direction::HigherIsBetter => (-high, -low),
-        })
+        Some(if self.better == Better::More { (-high, -low) } else { (low, high) })
     }
 }
 
 /// Compares two sides of one or more runs on `key`. The same input gives the same answer.
 pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], confidence: Confidence) -> Result<Effect, Error> {
-    let direction = Direction::of(key);
+    let (_, better) = Known::judged(key)?;
     let effect = |base: f64, new: f64, interval, basis| Effect {
         key: key.to_owned(),
-        direction,
+        better,
         base,
         new,
         change: change(base, new),
@@ -288,15 +254,8 @@ fn serving_keys(base: &[StoredRun]) -> Vec<String> {
 
 /// The metric and statistic that a key such as `p99_ttft_ms` names.
 fn timed(key: &str) -> Option<(MetricKind, Statistic)> {
-    let (word, rest) = key.strip_suffix("_ms")?.split_once('_')?;
-    let metric = MetricKind::ALL.into_iter().find(|metric| metric.name() == rest)?;
-    let statistic = match word {
-        "mean" => Statistic::Mean,
-        "median" => Statistic::Percentile(50.0),
-        "std" => Statistic::Deviation,
-        _ => Statistic::Percentile(word.strip_prefix('p')?.parse().ok().filter(|p| (0.0..=100.0).contains(p))?),
-    };
-    Some((metric, statistic))
+    let timed = Timed::find(key)?;
+    Some((timed.metric()?, timed.statistic))
 }
 
 /// The single requests of all runs of a side, if every run has them.

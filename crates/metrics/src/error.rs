@@ -43,6 +43,22 @@ pub enum Error {
         /// The version that is read here.
         known: u64,
     },
+    /// No result has a number of that name.
+    #[error("there is no number {key:?}{close} The numbers are {names}", close = if close.is_empty() { "." } else { close })]
+    Unknown {
+        /// What was asked for.
+        key: String,
+        /// The name that may have been meant, in words; empty where none is close.
+        close: String,
+        /// The names there are.
+        names: String,
+    },
+    /// A number that says nothing of better or worse.
+    #[error("{key} describes the load: neither more nor less of it is better")]
+    Neither {
+        /// The key.
+        key: String,
+    },
     /// A rule of a gate cannot be read.
     #[error("the rule {rule:?} is not KEY:LIMIT, such as p99_ttft_ms:5% or mean_e2el_ms:20")]
     Rule {

@@ -1,6 +1,7 @@
 //! A gate between two results: rules that a new result must not break beyond doubt.
 
 use crate::compare::{Confidence, Effect, compare};
+use crate::number::Known;
 use crate::{Error, StoredRun};
 
 /// How much worse a number may get.
@@ -34,7 +35,11 @@ impl Rule {
             None => Limit::Amount(number(limit)?),
         };
         let key = key.trim();
-        if key.is_empty() { Err(wrong()) } else { Ok(Rule { key: key.to_owned(), limit }) }
+        if key.is_empty() {
+            return Err(wrong());
+        }
+        Known::judged(key)?;
+        Ok(Rule { key: key.to_owned(), limit })
     }
 
     /// The limit as a share of `base`.

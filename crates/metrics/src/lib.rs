@@ -12,6 +12,7 @@ pub mod goodput;
 pub mod kind;
 pub mod latency;
 pub mod metric;
+pub mod number;
 pub mod offline;
 pub mod per_token;
 pub mod percentile;

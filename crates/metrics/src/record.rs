@@ -54,6 +54,11 @@ impl RunRecord {
         RunRecord { setup, measured, summary, truth, trust, caveats }
     }
 
+    /// The probes, where any was answered: vLLM says nothing of them otherwise.
+    pub fn answered_probes(&self) -> Option<ProbeStatistics> {
+        self.measured.probe.filter(|probe| probe.completed > 0)
+    }
+
     /// Adds a grave reason to doubt the result that does not follow from the measurements.
     pub fn doubt(&mut self, caveat: Caveat) {
         self.caveats.insert(0, caveat);

@@ -5,7 +5,8 @@ mod own;
 
 use std::io::{self, IsTerminal, Write};
 
-use tacho_metrics::{MetricKind, RunRecord, Statistics, TaskSummary};
+use tacho_metrics::number::{self, Amount, Number, Part, Unit};
+use tacho_metrics::{MetricKind, RunRecord, Statistics};
 
 pub use self::chart::charts;
 pub use self::own::own_report;
@@ -29,7 +30,10 @@ pub fn print(record: &RunRecord) -> io::Result<()> {
         out.write_all(charts(record, width).as_bytes())?;
     }
     out.write_all(vllm_report(record).as_bytes())?;
-    out.write_all(own_report(record).as_bytes())?;
+    // Strict parity is upstream's block alone.
+    if !record.setup.strict_parity {
+        out.write_all(own_report(record).as_bytes())?;
+    }
     out.flush()
 }
 
@@ -47,15 +51,16 @@ pub fn vllm_report(record: &RunRecord) -> String {
     }
     lines.push(title(" Serving Benchmark Result ", '='));
     lines.extend(totals(record));
-    lines.extend(probes(record));
+    lines.extend(section(record, "Probe Requests", Part::Probes));
     for metric in MetricKind::ALL.into_iter().filter(|&metric| record.setup.reports(metric)) {
         if let Some(statistics) = record.summary.statistics(metric) {
-            let (heading, name) = section(metric);
-            lines.push(title(heading, '-'));
-            lines.extend(metric_lines(name, statistics));
+            let times = metric.times();
+            lines.push(title(times.title, '-'));
+            lines.extend(metric_lines(times.label, statistics));
         }
     }
-    lines.extend(if record.measured.diffusion.is_some() { diffusion(record) } else { speculative(record) });
+    let diffusion = section(record, "Diffusion Decoding", Part::Diffusion);
+    lines.extend(if diffusion.is_empty() { speculative(record) } else { diffusion });
     lines.push(title("", '='));
     joined(&lines)
 }
@@ -77,70 +82,48 @@ fn failures(record: &RunRecord) -> Vec<String> {
     lines
 }
 
+/// Numbers that vLLM shows only where there is a tokenizer.
+const TOKENS: [Unit; 2] = [Unit::Tokens, Unit::TokensPerSecond];
+
 fn totals(record: &RunRecord) -> Vec<String> {
-    let (setup, summary) = (&record.setup, &record.summary);
-    let tokenizer = setup.has_tokenizer();
-    let mut lines =
-        vec![value_line("Successful requests:", summary.completed), value_line("Failed requests:", summary.failed)];
-    lines.extend(setup.max_concurrency.map(|limit| value_line("Maximum request concurrency:", limit)));
-    if setup.request_rate.is_finite() {
-        lines.push(value_line("Request rate configured (RPS):", two(setup.request_rate)));
-    }
-    lines.push(value_line("Benchmark duration (s):", two(record.measured.duration)));
-    lines.push(value_line("Total input tokens:", summary.total_input));
-    if let Some(generation) = summary.generation().filter(|_| tokenizer) {
-        lines.push(value_line("Total generated tokens:", generation.total_output));
-    }
-    lines.push(value_line("Request throughput (req/s):", two(summary.request_throughput)));
-    match &summary.task {
-        TaskSummary::Pooling(pooling) => {
-            lines.push(value_line("Input throughput (inputs/s):", two(pooling.input_sequence_throughput)));
-        }
-        TaskSummary::Generation(_) => lines.extend(output_lines(record)),
-    }
-    if tokenizer {
-        lines.push(value_line("Total token throughput (tok/s):", two(summary.total_token_throughput)));
-    }
-    lines
-}
-
-fn output_lines(record: &RunRecord) -> Vec<String> {
-    let Some(generation) = record.summary.generation() else { return Vec::new() };
+    let setup = &record.setup;
     let mut lines = Vec::new();
-    lines.extend(generation.request_goodput.map(|goodput| value_line("Request goodput (req/s):", two(goodput))));
-    if record.setup.has_tokenizer() {
-        lines.push(value_line("Output token throughput (tok/s):", two(generation.output_throughput)));
-        lines.push(value_line("Peak output token throughput (tok/s):", two(generation.max_output_tokens_per_s)));
-    }
-    lines.push(value_line("Peak concurrent requests:", two(generation.max_concurrent_requests as f64)));
-    if generation.rtfx > 0.0 {
-        lines.push(value_line("RTFx (Inverse Real-Time Factor):", two(generation.rtfx)));
+    for number in number::lines(&[Part::Totals, Part::Peaks]) {
+        // Prompt tokens are counted without a tokenizer too; a real-time factor needs sounds.
+        let counted = setup.has_tokenizer() || !TOKENS.contains(&number.unit) || number.key == "total_input_tokens";
+        let value = (number.read)(record).filter(|value| number.key != "rtfx" || *value != Amount::Real(0.0));
+        lines.extend(value.filter(|_| counted).and_then(|value| number_line(number, value)));
+        if number.key == "failed" {
+            lines.extend(setup.max_concurrency.map(|limit| value_line("Maximum request concurrency:", limit)));
+            if setup.request_rate.is_finite() {
+                lines.push(value_line("Request rate configured (RPS):", two(setup.request_rate)));
+            }
+        }
     }
     lines
 }
 
-fn probes(record: &RunRecord) -> Vec<String> {
-    let Some(probe) = record.measured.probe.filter(|probe| probe.completed > 0) else { return Vec::new() };
-    vec![
-        title("Probe Requests", '-'),
-        value_line("Probe requests completed:", probe.completed),
-        value_line("Probe requests failed:", probe.failed),
-        value_line("Median probe E2EL (ms):", two(probe.median_ms)),
-        value_line("P99 probe E2EL (ms):", two(probe.p99_ms)),
-        value_line("Max probe E2EL (ms):", two(probe.max_ms)),
-    ]
+/// The line of a number; nothing for one that was not asked for.
+fn number_line(number: &Number, value: Amount) -> Option<String> {
+    Some(match value {
+        // vLLM shows this count with two decimals.
+        Amount::Count(count) if number.key == "max_concurrent_requests" => value_line(number.line, two(count as f64)),
+        Amount::Count(count) => value_line(number.line, count),
+        Amount::Difference(count) => value_line(number.line, count),
+        Amount::Real(real) => value_line(number.line, two(real)),
+        Amount::Unasked => return None,
+    })
 }
 
-/// The heading of a metric's section and the metric's name in its lines.
-fn section(metric: MetricKind) -> (&'static str, &'static str) {
-    match metric {
-        MetricKind::Ttft => ("Time to First Token", "TTFT"),
-        MetricKind::Tpot => ("Time per Output Token (excl. 1st token)", "TPOT"),
-        MetricKind::Itl => ("Inter-token Latency", "ITL"),
-        MetricKind::E2el => ("End-to-end Latency", "E2EL"),
-        MetricKind::ClientQueueTime => ("Client-side Queueing", "Client Queue Time"),
-        MetricKind::E2elIncludingClientQueue => ("Queue-inclusive End-to-end Latency", "E2EL incl. Client Queue"),
+/// The lines of a part under its title; nothing where the run has none of its numbers.
+fn section(record: &RunRecord, heading: &str, part: Part) -> Vec<String> {
+    let numbers = number::lines(&[part]);
+    let mut lines: Vec<String> =
+        numbers.iter().filter_map(|number| number_line(number, (number.read)(record)?)).collect();
+    if !lines.is_empty() {
+        lines.insert(0, title(heading, '-'));
     }
+    lines
 }
 
 fn metric_lines(name: &str, statistics: &Statistics) -> Vec<String> {
@@ -148,40 +131,18 @@ fn metric_lines(name: &str, statistics: &Statistics) -> Vec<String> {
         value_line(&format!("Mean {name} (ms):"), two(statistics.mean_ms)),
         value_line(&format!("Median {name} (ms):"), two(statistics.median_ms)),
     ];
-    lines.extend(percentile_lines(name, statistics));
+    lines.extend(
+        statistics
+            .percentiles_ms
+            .iter()
+            .map(|&(percentile, value)| value_line(&format!("P{} {name} (ms):", percent(percentile)), two(value))),
+    );
     lines
 }
 
-fn percentile_lines(name: &str, statistics: &Statistics) -> impl Iterator<Item = String> {
-    statistics
-        .percentiles_ms
-        .iter()
-        .map(move |&(percentile, value)| value_line(&format!("P{} {name} (ms):", percent(percentile)), two(value)))
-}
-
-fn diffusion(record: &RunRecord) -> Vec<String> {
-    let Some(diffusion) = &record.measured.diffusion else { return Vec::new() };
-    vec![
-        title("Diffusion Decoding", '-'),
-        value_line("Committed throughput (tok/s):", two(diffusion.committed_throughput)),
-        value_line("Denoising steps per canvas:", two(diffusion.steps_per_canvas)),
-        value_line("Committed per denoising step:", two(diffusion.committed_per_step)),
-        value_line("Committed tokens:", diffusion.committed_tokens),
-        value_line("Denoising steps:", diffusion.denoising_steps),
-        value_line("Canvas positions evaluated:", diffusion.canvas_positions),
-    ]
-}
-
 fn speculative(record: &RunRecord) -> Vec<String> {
-    let Some(speculative) = &record.measured.speculative else { return Vec::new() };
-    let mut lines = vec![
-        title("Speculative Decoding", '-'),
-        value_line("Acceptance rate (%):", two(speculative.acceptance_rate)),
-        value_line("Acceptance length:", two(speculative.acceptance_length)),
-        value_line("Drafts:", speculative.drafts),
-        value_line("Draft tokens:", speculative.draft_tokens),
-        value_line("Accepted tokens:", speculative.accepted_tokens),
-    ];
+    let mut lines = section(record, "Speculative Decoding", Part::Speculative);
+    let Some(speculative) = &record.measured.speculative else { return lines };
     if !speculative.per_position.is_empty() {
         lines.push("Per-position acceptance (%):".into());
     }

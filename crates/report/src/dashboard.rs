@@ -8,7 +8,7 @@ use tacho_core::json::{Dict, Value, dumps, parse};
 use tacho_metrics::ResultKind;
 
 use self::command::Flags;
-use crate::headings::{LATENCY, SERVING, STARTUP, THROUGHPUT, row};
+use crate::headings::{order, row};
 use crate::json::write_whole;
 use crate::markdown::Table;
 use crate::{Error, results};
@@ -103,22 +103,22 @@ impl Dashboard {
         if let Some(gpus) = result.get("gpu_type").and_then(Value::as_str).map(counted) {
             result.set("gpu_type", gpus);
         }
-        match kind {
-            ResultKind::Latency => self.latency.push(row(LATENCY, &result)),
-            ResultKind::Throughput => self.throughput.push(row(THROUGHPUT, &result)),
-            ResultKind::Serving => self.serving.push(row(SERVING, &result)),
-            ResultKind::Startup => self.startup.push(row(STARTUP, &result)),
-        }
+        let rows = match kind {
+            ResultKind::Latency => &mut self.latency,
+            ResultKind::Throughput => &mut self.throughput,
+            ResultKind::Serving => &mut self.serving,
+            ResultKind::Startup => &mut self.startup,
+        };
+        rows.push(row(kind, &result));
         true
     }
 
-    fn tables(&self) -> [(&'static str, &'static str, &[Dict], Vec<&'static str>); 4] {
-        let order = |columns: &[(&'static str, &'static str)]| columns.iter().map(|column| column.1).collect();
+    fn tables(&self) -> [(&'static str, &'static str, &[Dict], Vec<String>); 4] {
         [
-            ("Latency tests", "latency", &self.latency, order(LATENCY)),
-            ("Throughput tests", "throughput", &self.throughput, order(THROUGHPUT)),
-            ("Serving tests", "serving", &self.serving, order(SERVING)),
-            ("Startup tests", "startup", &self.startup, order(STARTUP)),
+            ("Latency tests", "latency", &self.latency, order(ResultKind::Latency)),
+            ("Throughput tests", "throughput", &self.throughput, order(ResultKind::Throughput)),
+            ("Serving tests", "serving", &self.serving, order(ResultKind::Serving)),
+            ("Startup tests", "startup", &self.startup, order(ResultKind::Startup)),
         ]
     }
 

@@ -1,12 +1,12 @@
-//! The rows of vLLM's dashboard tables: result keys under the headings that people and scripts know them by.
+//! The rows of vLLM's dashboard tables: result keys under the headings that people and scripts know them by. Numbers
+//! have theirs in the table of numbers; here are the columns that say what was run.
 
 use tacho_core::json::{Dict, Value};
+use tacho_metrics::ResultKind;
+use tacho_metrics::number::Known;
 
-/// A key of a result and its heading.
-type Column = (&'static str, &'static str);
-
-/// The columns of serving results; those that no row has are left out.
-pub(crate) const SERVING: &[Column] = &[
+/// Headings of columns that are no numbers, or that vLLM's tables call otherwise than its report.
+const NAMED: &[(&str, &str)] = &[
     ("test_name", "Test name"),
     ("model_id", "Model"),
     ("dataset_name", "Dataset Name"),
@@ -14,62 +14,81 @@ pub(crate) const SERVING: &[Column] = &[
     ("output_len", "Output Len"),
     ("tp_size", "TP Size"),
     ("pp_size", "PP Size"),
-    ("dtype", "dtype"),
     ("gpu_type", "GPU"),
-    ("completed", "# of req."),
-    ("qps", "qps"),
     ("max_concurrency", "# of max concurrency."),
-    ("request_throughput", "Tput (req/s)"),
-    ("total_token_throughput", "Total Token Tput (tok/s)"),
-    ("output_throughput", "Output Tput (tok/s)"),
-    ("mean_ttft_ms", "Mean TTFT (ms)"),
-    ("median_ttft_ms", "Median TTFT (ms)"),
-    ("p99_ttft_ms", "P99 TTFT (ms)"),
-    ("std_ttft_ms", "STD TTFT (ms)"),
-    ("mean_tpot_ms", "Mean TPOT (ms)"),
     // These two have no name of their metric in vLLM's tables, and scripts read them so.
     ("median_tpot_ms", "Median"),
     ("p99_tpot_ms", "P99"),
-    ("std_tpot_ms", "STD TPOT (ms)"),
-    ("mean_itl_ms", "Mean ITL (ms)"),
-    ("median_itl_ms", "Median ITL (ms)"),
-    ("p99_itl_ms", "P99 ITL (ms)"),
-];
-
-/// The columns of latency results.
-pub(crate) const LATENCY: &[Column] = &[
-    ("test_name", "Test name"),
-    ("gpu_type", "GPU"),
-    ("avg_latency", "Mean latency (ms)"),
     ("P50", "Median latency (ms)"),
     ("P99", "P99 latency (ms)"),
 ];
 
-/// The columns of start-up results.
-pub(crate) const STARTUP: &[Column] = &[
-    ("test_name", "Test name"),
-    ("gpu_type", "GPU"),
-    ("avg_cold_startup_time", "Mean cold startup (s)"),
-    ("avg_cold_compilation_time", "Mean cold compilation (s)"),
-    ("avg_warm_startup_time", "Mean warm startup (s)"),
-    ("avg_warm_compilation_time", "Mean warm compilation (s)"),
-];
+/// The keys of each table's columns; those that no row has are left out.
+fn keys(kind: ResultKind) -> &'static [&'static str] {
+    match kind {
+        ResultKind::Serving => &[
+            "test_name",
+            "model_id",
+            "dataset_name",
+            "input_len",
+            "output_len",
+            "tp_size",
+            "pp_size",
+            "dtype",
+            "gpu_type",
+            "completed",
+            "qps",
+            "max_concurrency",
+            "request_throughput",
+            "total_token_throughput",
+            "output_throughput",
+            "mean_ttft_ms",
+            "median_ttft_ms",
+            "p99_ttft_ms",
+            "std_ttft_ms",
+            "mean_tpot_ms",
+            "median_tpot_ms",
+            "p99_tpot_ms",
+            "std_tpot_ms",
+            "mean_itl_ms",
+            "median_itl_ms",
+            "p99_itl_ms",
+        ],
+        ResultKind::Latency => &["test_name", "gpu_type", "avg_latency", "P50", "P99"],
+        ResultKind::Startup => &[
+            "test_name",
+            "gpu_type",
+            "avg_cold_startup_time",
+            "avg_cold_compilation_time",
+            "avg_warm_startup_time",
+            "avg_warm_compilation_time",
+        ],
+        ResultKind::Throughput => &[
+            "test_name",
+            "gpu_type",
+            "num_requests",
+            "total_num_tokens",
+            "elapsed_time",
+            "requests_per_second",
+            "tokens_per_second",
+        ],
+    }
+}
 
-/// The columns of throughput results.
-pub(crate) const THROUGHPUT: &[Column] = &[
-    ("test_name", "Test name"),
-    ("gpu_type", "GPU"),
-    ("num_requests", "# of req."),
-    ("total_num_tokens", "Total # of tokens"),
-    ("elapsed_time", "Elapsed time (s)"),
-    ("requests_per_second", "Tput (req/s)"),
-    ("tokens_per_second", "Tput (tok/s)"),
-];
+fn heading(key: &str) -> String {
+    let named = NAMED.iter().find(|(name, _)| *name == key).map(|(_, heading)| (*heading).to_owned());
+    named.unwrap_or_else(|| Known::find(key).map_or_else(|| key.to_owned(), |number| number.heading(key)))
+}
+
+/// The headings of a table in order.
+pub(crate) fn order(kind: ResultKind) -> Vec<String> {
+    keys(kind).iter().map(|key| heading(key)).collect()
+}
 
 /// The row of a result: its values under the headings.
-pub(crate) fn row(columns: &[Column], result: &Dict) -> Dict {
-    let present = columns.iter().filter_map(|(key, heading)| Some((*heading, result.get(key)?)));
-    present.map(|(heading, value)| (heading.to_owned(), value.clone())).collect()
+pub(crate) fn row(kind: ResultKind, result: &Dict) -> Dict {
+    let present = keys(kind).iter().filter_map(|key| Some((heading(key), result.get(key)?)));
+    present.map(|(heading, value)| (heading, value.clone())).collect()
 }
 
 /// The row of a serving result as written by the run itself, without the commands that led to it.
@@ -85,7 +104,7 @@ pub(crate) fn serving_row(result: &Dict) -> Dict {
     if result.get("max_concurrency").is_none_or(|limit| *limit == Value::Null) {
         let _ = result.remove("max_concurrency");
     }
-    row(SERVING, &result)
+    row(ResultKind::Serving, &result)
 }
 
 /// Whether a row has headings already.

@@ -9,6 +9,7 @@ mod server;
 use std::io::{self, Write};
 
 use tacho_core::json::{self, Dict, Value};
+use tacho_metrics::number::{self, Amount, Part};
 use tacho_metrics::{MetricKind, RunRecord, Sample, Statistics, TaskSummary};
 
 use self::columns::Column;
@@ -35,10 +36,12 @@ pub struct ResultFile<'a> {
 }
 
 impl<'a> ResultFile<'a> {
-    /// The whole file.
+    /// The whole file; under strict parity vLLM's part is all of it.
     pub fn new(record: &'a RunRecord, detail: Detail) -> Self {
         let mut file = Self::vllm(record, detail);
-        file.fields.set("tacho", own::fields(record, detail));
+        if !record.setup.strict_parity {
+            file.fields.set("tacho", own::fields(record, detail));
+        }
         file
     }
 
@@ -99,15 +102,25 @@ fn setup_fields(record: &RunRecord) -> Fields {
 /// What came out.
 fn result_fields(record: &RunRecord) -> Fields {
     let mut fields = Fields::default();
-    fields.set("duration", record.measured.duration);
-    fields.set("completed", record.summary.completed);
-    match &record.summary.task {
-        TaskSummary::Generation(_) => generation_fields(record, &mut fields),
-        TaskSummary::Pooling(_) => pooling_fields(record, &mut fields),
+    number_fields(record, Part::Totals, &mut fields);
+    if matches!(record.summary.task, TaskSummary::Pooling(_)) {
+        // vLLM shows the failures of pooling and does not write them.
+        fields.remove("failed");
     }
-    probe_fields(record, &mut fields);
+    let columns: &[(&str, Column)] = match &record.summary.task {
+        TaskSummary::Generation(_) => &GENERATION,
+        TaskSummary::Pooling(_) => &POOLING,
+    };
+    columns.iter().for_each(|(key, column)| fields.set(key, *column));
+    number_fields(record, Part::Peaks, &mut fields);
+    number_fields(record, Part::Probes, &mut fields);
     rate_fields(record, &mut fields);
-    counter_fields(record, &mut fields);
+    number_fields(record, Part::Speculative, &mut fields);
+    if let Some(speculative) = &record.measured.speculative {
+        let rates = speculative.per_position.iter().map(|&rate| Value::Float(rate)).collect();
+        fields.set("spec_decode_per_position_acceptance_rates", Value::List(rates));
+    }
+    number_fields(record, Part::Diffusion, &mut fields);
     for metric in MetricKind::ALL.into_iter().filter(|&metric| record.setup.reports(metric)) {
         if let Some(statistics) = record.summary.statistics(metric) {
             statistics_fields(&mut fields, metric.name(), statistics);
@@ -116,53 +129,39 @@ fn result_fields(record: &RunRecord) -> Fields {
     fields
 }
 
-fn generation_fields(record: &RunRecord, fields: &mut Fields) {
-    let summary = &record.summary;
-    let TaskSummary::Generation(generation) = &summary.task else { return };
-    fields.set("failed", summary.failed);
-    fields.set("total_input_tokens", summary.total_input);
-    fields.set("total_output_tokens", generation.total_output);
-    fields.set("request_throughput", summary.request_throughput);
-    fields.set("request_goodput", generation.request_goodput);
-    fields.set("output_throughput", generation.output_throughput);
-    fields.set("total_token_throughput", summary.total_token_throughput);
-    fields.set("input_lens", Column::InputLens);
-    fields.set("output_lens", Column::OutputLens);
-    fields.set("ttfts", Column::Ttfts);
-    fields.set("itls", Column::Itls);
-    fields.set("latencies", Column::Latencies);
-    fields.set("start_times", Column::Sent);
-    fields.set("queue_times", Column::QueueTimes);
-    fields.set("generated_texts", Column::GeneratedTexts);
-    fields.set("errors", Column::Errors);
-    fields.set("max_output_tokens_per_s", generation.max_output_tokens_per_s);
-    fields.set("max_concurrent_requests", generation.max_concurrent_requests);
-    fields.set("rtfx", generation.rtfx);
-}
-
-fn pooling_fields(record: &RunRecord, fields: &mut Fields) {
-    let summary = &record.summary;
-    let TaskSummary::Pooling(pooling) = &summary.task else { return };
-    fields.set("total_input_tokens", summary.total_input);
-    fields.set("total_input_sequences", pooling.total_input_sequences);
-    fields.set("request_throughput", summary.request_throughput);
-    fields.set("input_sequence_throughput", pooling.input_sequence_throughput);
-    fields.set("total_token_throughput", summary.total_token_throughput);
-    fields.set("input_lens", Column::InputLens);
-    fields.set("latencies", Column::Latencies);
-    fields.set("queue_times", Column::QueueTimes);
-    fields.set("errors", Column::Errors);
-}
-
-fn probe_fields(record: &RunRecord, fields: &mut Fields) {
-    if let Some(probe) = record.measured.probe.filter(|probe| probe.completed > 0) {
-        fields.set("probe_completed", probe.completed);
-        fields.set("probe_failed", probe.failed);
-        fields.set("probe_median_e2el_ms", probe.median_ms);
-        fields.set("probe_p99_e2el_ms", probe.p99_ms);
-        fields.set("probe_max_e2el_ms", probe.max_ms);
+/// The numbers of a part that the run has.
+fn number_fields(record: &RunRecord, part: Part, fields: &mut Fields) {
+    for number in number::part(part) {
+        match (number.read)(record) {
+            Some(Amount::Count(count)) => fields.set(number.key, count),
+            Some(Amount::Difference(count)) => fields.set(number.key, count),
+            Some(Amount::Real(real)) => fields.set(number.key, real),
+            Some(Amount::Unasked) => fields.set(number.key, Value::Null),
+            None => {}
+        }
     }
 }
+
+/// The lists over requests of generation.
+const GENERATION: [(&str, Column); 9] = [
+    ("input_lens", Column::InputLens),
+    ("output_lens", Column::OutputLens),
+    ("ttfts", Column::Ttfts),
+    ("itls", Column::Itls),
+    ("latencies", Column::Latencies),
+    ("start_times", Column::Sent),
+    ("queue_times", Column::QueueTimes),
+    ("generated_texts", Column::GeneratedTexts),
+    ("errors", Column::Errors),
+];
+
+/// Those of pooling.
+const POOLING: [(&str, Column); 4] = [
+    ("input_lens", Column::InputLens),
+    ("latencies", Column::Latencies),
+    ("queue_times", Column::QueueTimes),
+    ("errors", Column::Errors),
+];
 
 fn rate_fields(record: &RunRecord, fields: &mut Fields) {
     let setup = &record.setup;
@@ -176,26 +175,6 @@ fn rate_fields(record: &RunRecord, fields: &mut Fields) {
         Value::Dict(entry)
     });
     fields.set("rps_change_events", Value::List(changes.collect()));
-}
-
-fn counter_fields(record: &RunRecord, fields: &mut Fields) {
-    if let Some(speculative) = &record.measured.speculative {
-        fields.set("spec_decode_acceptance_rate", speculative.acceptance_rate);
-        fields.set("spec_decode_acceptance_length", speculative.acceptance_length);
-        fields.set("spec_decode_num_drafts", speculative.drafts);
-        fields.set("spec_decode_draft_tokens", speculative.draft_tokens);
-        fields.set("spec_decode_accepted_tokens", speculative.accepted_tokens);
-        let rates = speculative.per_position.iter().map(|&rate| Value::Float(rate)).collect();
-        fields.set("spec_decode_per_position_acceptance_rates", Value::List(rates));
-    }
-    if let Some(diffusion) = &record.measured.diffusion {
-        fields.set("diffusion_committed_throughput", diffusion.committed_throughput);
-        fields.set("diffusion_steps_per_canvas", diffusion.steps_per_canvas);
-        fields.set("diffusion_committed_per_step", diffusion.committed_per_step);
-        fields.set("diffusion_committed_tokens", diffusion.committed_tokens);
-        fields.set("diffusion_denoising_steps", diffusion.denoising_steps);
-        fields.set("diffusion_canvas_positions", diffusion.canvas_positions);
-    }
 }
 
 /// The keys of one metric: `mean_X_ms`, `median_X_ms`, `std_X_ms`, then its percentiles.

@@ -15,9 +15,9 @@ pub struct Table {
 
 impl Table {
     /// The table of `rows`: every heading that occurs, in `order` first.
-    pub fn of(rows: &[Dict], order: &[&str]) -> Self {
-        let known = order.iter().filter(|heading| rows.iter().any(|row| row.get(heading).is_some()));
-        let mut headings: Vec<String> = known.map(|heading| (*heading).to_owned()).collect();
+    pub fn of(rows: &[Dict], order: &[impl AsRef<str>]) -> Self {
+        let known = order.iter().map(AsRef::as_ref).filter(|heading| rows.iter().any(|row| row.get(heading).is_some()));
+        let mut headings: Vec<String> = known.map(str::to_owned).collect();
         for (heading, _) in rows.iter().flat_map(Dict::iter) {
             if !headings.iter().any(|known| known == heading) {
                 headings.push(heading.to_owned());

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tacho_metrics::compare::Confidence;
+use tacho_metrics::number::Known;
 use tacho_report::compare::{CompareSpec, Latency};
 
 use super::error::{ArgError, Refusal, UsageError};
@@ -90,7 +91,7 @@ impl CompareArgs {
         let at = usize::try_from(base - 1).ok().filter(|at| *at < files.len()).ok_or_else(out_of_range)?;
         files[..=at].rotate_right(1);
         let as_script = v.list("FILE").is_none_or(|words| words.is_empty());
-        let keys = v.maybe_text("--metrics").map(|keys| keys.split(',').map(|key| key.trim().to_owned()).collect());
+        let keys = v.maybe_text("--metrics").map(|keys| numbers(&keys)).transpose()?;
         let latency = if v.text("--latency").contains("median") { Latency::Median } else { Latency::P99 };
         let spec = CompareSpec {
             x: v.text("--xaxis"),
@@ -113,6 +114,15 @@ impl CompareArgs {
             csv_out_dir: path("--csv-out-dir"),
         })
     }
+}
+
+/// The keys of a list, each of a number that can get better or worse.
+fn numbers(list: &str) -> Result<Vec<String>, Refusal> {
+    let judged = |key: &str| match Known::judged(key) {
+        Ok(_) => Ok(key.to_owned()),
+        Err(error) => Err(Refusal::Number { flag: "--metrics", error }),
+    };
+    list.split(',').map(|key| judged(key.trim())).collect()
 }
 
 pub(super) fn missing(table: &Table, what: &'static str) -> ArgError {

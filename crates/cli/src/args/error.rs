@@ -255,6 +255,16 @@ pub(crate) enum Refusal {
         /// The item.
         item: String,
     },
+    /// A latency that no report has.
+    #[error(
+        "--percentile-metrics: {} is no metric: the names are {}, with commas and no blanks between",
+        quoted(name),
+        tacho_metrics::MetricKind::ALL.map(tacho_metrics::MetricKind::name).join(", ")
+    )]
+    Metric {
+        /// The name.
+        name: String,
+    },
     /// The thresholds of the timeline are not two numbers.
     #[error("--timeline-itl-thresholds {}: give two numbers of milliseconds, such as 25,50", quoted(text))]
     Thresholds {
@@ -266,6 +276,14 @@ pub(crate) enum Refusal {
     Rule {
         /// The rule.
         text: String,
+    },
+    /// A number that cannot be judged.
+    #[error("{flag}: {error}")]
+    Number {
+        /// The flag.
+        flag: &'static str,
+        /// Why not.
+        error: tacho_metrics::Error,
     },
     /// A filter or binner cannot be read.
     #[error("{problem}")]

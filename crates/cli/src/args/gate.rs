@@ -70,7 +70,12 @@ impl GateArgs {
             return Err(ArgError::Usage { command: TABLE.command, error });
         }
         let texts = v.list("--max-regression").ok_or_else(|| missing(&TABLE, "--max-regression"))?;
-        let rule = |text: &String| Rule::parse(text).map_err(|_| Refusal::Rule { text: text.clone() });
+        let rule = |text: &String| {
+            Rule::parse(text).map_err(|error| match error {
+                tacho_metrics::Error::Rule { .. } => Refusal::Rule { text: text.clone() },
+                error => Refusal::Number { flag: "--max-regression", error },
+            })
+        };
         Ok(GateArgs {
             base,
             new,

@@ -33,12 +33,10 @@ fn compared(key: &str, base: &[StoredRun], new: &[StoredRun]) -> Effect {
 }
 
 #[test]
-fn keys_name_metrics_and_directions() {
+fn keys_name_metrics() {
     assert_eq!(timed("p99.9_ttft_ms"), Some((MetricKind::Ttft, Statistic::Percentile(99.9))));
     assert_eq!(timed("median_e2el_ms"), Some((MetricKind::E2el, Statistic::Percentile(50.0))));
     assert_eq!([timed("p101_ttft_ms"), timed("mean_x_ms"), timed("duration")], [None, None, None]);
-    assert_eq!(Direction::of("output_throughput"), Direction::HigherIsBetter);
-    assert_eq!(Direction::of("p99_ttft_ms"), Direction::LowerIsBetter);
 }
 
 #[test]
@@ -84,7 +82,6 @@ fn iterations_decide_where_there_is_one_run_a_side() {
     assert_eq!(compared("avg_latency", &runs, &runs).basis, Basis::Runs(2));
     let foreign = compare("p99_ttft_ms", &base, &new, Confidence::Ninety).unwrap_err();
     assert_eq!(foreign.to_string(), "p99_ttft_ms is no number of a latency result");
-    assert_eq!(Direction::of("requests_per_second"), Direction::HigherIsBetter);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! The block after vLLM's report: what its definitions leave out, and reasons to doubt the result.
 
+use tacho_metrics::number::TIMES;
 use tacho_metrics::{MetricKind, RunRecord, Statistics};
 
-use super::{joined, percentile_lines, section};
-use crate::style::{harmless_line, title, two, value_line};
+use super::joined;
+use crate::style::{harmless_line, percent, title, two, value_line};
 
 /// Our own block, to follow vLLM's closing line.
 pub fn own_report(record: &RunRecord) -> String {
@@ -17,33 +18,45 @@ pub fn own_report(record: &RunRecord) -> String {
     joined(&lines)
 }
 
+/// The names of these lines share no word with vLLM's: what a script looks for in a log is there once.
 fn times(record: &RunRecord) -> Vec<String> {
-    let truth = &record.truth;
+    let setup = &record.setup;
     let mut lines = Vec::new();
-    if !record.setup.has_tokenizer() {
+    if !setup.has_tokenizer() {
         // vLLM measures these without a tokenizer too, but does not show them.
-        for metric in MetricKind::TOKENS.into_iter().filter(|metric| record.setup.percentile_metrics.contains(metric)) {
-            lines.extend(time_lines(section(metric).1, record.summary.statistics(metric)));
+        let hidden = [
+            (MetricKind::Ttft, "Sent to first token"),
+            (MetricKind::Tpot, "Per token after the first"),
+            (MetricKind::Itl, "Gap between token events"),
+        ];
+        for (metric, name) in hidden.into_iter().filter(|(metric, _)| setup.percentile_metrics.contains(metric)) {
+            lines.extend(time_lines(name, record.summary.statistics(metric)));
         }
     }
-    // Where all requests are due at once, a time from due says only how long the queue was.
-    if record.setup.is_paced() {
-        lines.extend(time_lines("TTFT from due time", truth.ttft_from_due.as_ref()));
-        lines.extend(time_lines("E2EL from due time", Some(&truth.e2el_from_due)));
+    for times in TIMES.iter().filter(|times| SHOWN.contains(&times.name)) {
+        // Where all requests are due at once, a time from due says only how long the queue was.
+        if setup.is_paced() || !times.name.ends_with("_from_due") {
+            lines.extend(time_lines(times.label, (times.read)(record)));
+        }
     }
-    lines.extend(time_lines("TTFT, first content", truth.ttft_first_content.as_ref()));
-    lines.extend(time_lines("TTFT, first answer token", truth.ttft_first_answer.as_ref()));
-    if let Some((statistics, source)) = &truth.itl_per_token {
-        lines.extend(time_lines("ITL per token", Some(statistics)));
+    if let Some((_, source)) = &record.truth.itl_per_token {
         lines.push(value_line("Tokens per event known from:", source.name()));
     }
     lines
 }
 
+/// The times of our own that the block shows.
+const SHOWN: [&str; 5] = ["ttft_from_due", "e2el_from_due", "ttft_first_content", "ttft_first_answer", "itl_per_token"];
+
 fn time_lines(name: &str, statistics: Option<&Statistics>) -> Vec<String> {
-    let Some(statistics) = statistics else { return Vec::new() };
-    let mut lines = vec![value_line(&format!("Mean {name} (ms):"), two(statistics.mean_ms))];
-    lines.extend(percentile_lines(name, statistics));
+    let Some(statistics) = statistics.filter(|statistics| statistics.count > 0) else { return Vec::new() };
+    let mut lines = vec![value_line(&format!("{name}, mean (ms):"), two(statistics.mean_ms))];
+    lines.extend(
+        statistics
+            .percentiles_ms
+            .iter()
+            .map(|&(percentile, value)| value_line(&format!("{name}, p{} (ms):", percent(percentile)), two(value))),
+    );
     lines
 }
 
@@ -51,15 +64,15 @@ fn load(record: &RunRecord) -> Vec<String> {
     let truth = &record.truth;
     let mut lines = Vec::new();
     if record.setup.is_paced() {
-        lines.extend(truth.goodput_from_due.map(|rate| value_line("Goodput from due time (req/s):", two(rate))));
+        lines.extend(truth.goodput_from_due.map(|rate| value_line("Within limits from due (req/s):", two(rate))));
     }
     if let Some(rates) = truth.rates {
-        lines.push(value_line("Request rate planned (RPS):", two(rates.planned)));
-        lines.push(value_line("Request rate delivered (RPS):", two(rates.delivered)));
+        lines.push(value_line("Planned rate (requests/s):", two(rates.planned)));
+        lines.push(value_line("Delivered rate (requests/s):", two(rates.delivered)));
     }
-    lines.push(value_line("Exact peak concurrent requests:", truth.peak_concurrency));
+    lines.push(value_line("Most requests under way at once:", truth.peak_concurrency));
     if record.summary.generation().is_some() {
-        lines.push(value_line("Peak token throughput, weighted (tok/s):", two(truth.peak_output_tokens_per_s)));
+        lines.push(value_line("Tokens in the fullest second:", two(truth.peak_output_tokens_per_s)));
         if let Some((reasoning, answer)) = truth.reasoning_tokens.filter(|&(reasoning, _)| reasoning > 0) {
             lines.push(value_line("Reasoning tokens:", reasoning));
             lines.push(value_line("Answer tokens:", answer));
@@ -101,7 +114,7 @@ fn outcomes(record: &RunRecord) -> Vec<String> {
     }
     // vLLM says nothing of probes when all of them failed.
     if let Some(probe) = record.measured.probe.filter(|probe| probe.completed == 0 && probe.failed > 0) {
-        lines.push(value_line("Probe requests failed:", probe.failed));
+        lines.push(value_line("Probes that failed:", probe.failed));
     }
     lines
 }

@@ -1,7 +1,8 @@
 //! The `tacho` key of a result file: our own numbers, apart from vLLM's.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::{MetricKind, RunRecord, Statistics, Trust};
+use tacho_metrics::number::{TIMES, Times};
+use tacho_metrics::{RunRecord, Statistics, Trust};
 
 use super::columns::Column;
 use super::fields::Fields;
@@ -70,24 +71,14 @@ fn peaks_and_rates(record: &RunRecord, fields: &mut Fields) {
     }
 }
 
-/// The times by name. Those that vLLM measures but leaves out without a tokenizer are among them.
+/// The times by name: tacho's own, and those that vLLM measures but does not always write.
 fn statistics(record: &RunRecord) -> Vec<(&'static str, &Statistics)> {
-    let (summary, truth) = (&record.summary, &record.truth);
-    let hidden = if record.setup.has_tokenizer() { &[][..] } else { &MetricKind::TOKENS[..] };
-    let hidden = hidden.iter().map(|&metric| (metric.name(), summary.statistics(metric)));
-    let own = [
-        ("ttft_from_due", truth.ttft_from_due.as_ref()),
-        ("e2el_from_due", Some(&truth.e2el_from_due)),
-        ("ttft_first_content", truth.ttft_first_content.as_ref()),
-        ("ttft_first_answer", truth.ttft_first_answer.as_ref()),
-        ("itl_per_token", truth.itl_per_token.as_ref().map(|(statistics, _)| statistics)),
-        ("client_queue_time", Some(&summary.client_queue_time)),
-        ("ttft_including_client_queue", truth.ttft_including_client_queue.as_ref()),
-        ("e2el_including_client_queue", Some(&summary.e2el_including_client_queue)),
-        ("dispatch_lateness", Some(&truth.dispatch_lateness)),
-        ("connect", Some(&truth.connect).filter(|connect| connect.count > 0)),
-    ];
-    hidden.chain(own).filter_map(|(name, statistics)| Some((name, statistics?))).collect()
+    let wanted = |times: &&Times| match times.name {
+        "ttft" | "tpot" | "itl" => !record.setup.has_tokenizer(),
+        "e2el" => false,
+        _ => true,
+    };
+    TIMES.iter().filter(wanted).filter_map(|times| Some((times.name, (times.read)(record)?))).collect()
 }
 
 /// The client's report on itself.

@@ -42,6 +42,9 @@ pub struct Pareto {
 impl Pareto {
     /// Computes the points and the frontier.
     pub fn new(combinations: &[Combination], spec: &ParetoSpec) -> Result<Self, Error> {
+        if !spec.strict {
+            check_keys(combinations, spec)?;
+        }
         let (mut points, mut skipped) = (Vec::new(), 0);
         for combination in combinations {
             let mut of_combination = Vec::new();
@@ -117,6 +120,38 @@ impl Pareto {
         }
         scene
     }
+}
+
+/// The key that stands for users where none was given.
+const USERS: &str = "max_concurrency";
+
+/// Refuses keys that no result has and counts that are no numbers: what was asked for would silently be something else.
+fn check_keys(combinations: &[Combination], spec: &ParetoSpec) -> Result<(), Error> {
+    let records = || combinations.iter().flat_map(|combination| &combination.runs);
+    let known = |key: &str| records().any(|record| lookup(record, key).is_some());
+    let problem = |problem: String| Err(Error::PlotRule { problem });
+    let available = || {
+        let mut keys: Vec<&str> = records().flat_map(Dict::iter).map(|(key, _)| key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.join(", ")
+    };
+    let made = ["gpu_count", "user_count_estimate", USERS];
+    let counts = [("--user-count-var", Some(&spec.user_count)), ("--gpu-count-var", spec.gpu_count.as_ref())];
+    let counts = counts.into_iter().filter_map(|(flag, key)| Some((flag, key?)));
+    let labels = spec.label_by.iter().map(|key| ("--label-by", key));
+    for (flag, key) in counts.clone().chain(labels) {
+        if !known(key) && !made.contains(&key.replace('-', "_").as_str()) {
+            return problem(format!("{flag} {key}: no result has that key; the keys are {}", available()));
+        }
+    }
+    for (flag, key) in counts {
+        let text = records().filter_map(|record| lookup(record, key)).find(|value| value.as_str().is_some());
+        if let Some(text) = text {
+            return problem(format!("{flag} {key}: it counts nothing, its value is '{}'", python_text(text)));
+        }
+    }
+    Ok(())
 }
 
 /// A value by its key; dashes and underscores are the same.
@@ -207,6 +242,25 @@ mod tests {
 
     fn spec(strict: bool) -> ParetoSpec {
         ParetoSpec { user_count: "max_concurrency".into(), gpu_count: None, label_by: vec!["gpu_count".into()], strict }
+    }
+
+    #[test]
+    fn keys_that_no_result_has_are_refused() {
+        let runs = [combination(r#"[{"output_throughput": 100.0, "max_concurrency": 4, "model": "m"}]"#)];
+        let fault = |change: fn(&mut ParetoSpec)| {
+            let mut spec = spec(false);
+            change(&mut spec);
+            Pareto::new(&runs, &spec).map(|_| ()).map_err(|error| error.to_string())
+        };
+        assert!(fault(|_| ()).is_ok());
+        let label = fault(|spec| spec.label_by = vec!["nosuch".into()]).unwrap_err();
+        assert!(label.contains("--label-by nosuch: no result has that key"), "{label}");
+        let users = fault(|spec| spec.user_count = "max_concurency".into()).unwrap_err();
+        assert!(users.contains("--user-count-var max_concurency") && users.contains("max_concurrency"), "{users}");
+        let text = fault(|spec| spec.user_count = "model".into()).unwrap_err();
+        assert!(text.contains("counts nothing, its value is 'm'"), "{text}");
+        let strict = fault(|spec| (spec.user_count, spec.strict) = ("nosuch".into(), true)).unwrap_err();
+        assert!(strict.contains("No data points"), "vLLM's answer: {strict}");
     }
 
     fn combination(text: &str) -> Combination {

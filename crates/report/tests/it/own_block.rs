@@ -2,7 +2,7 @@
 
 use tacho_core::FailureKind;
 use tacho_core::json::{self, Value};
-use tacho_metrics::{Measured, ProbeStatistics, RunRecord, Sample, Setup, Task};
+use tacho_metrics::{Measured, MetricKind, ProbeStatistics, RunRecord, Sample, Setup, Task};
 use tacho_report::console::{own_report, vllm_report};
 use tacho_report::json::{Detail, ResultFile};
 
@@ -45,16 +45,16 @@ fn paced_run_is_timed_from_due() {
         trimmed(&block),
         [
             "--------------------- tacho ----------------------",
-            "Mean TTFT from due time (ms):            375.00",
-            "P99 TTFT from due time (ms):             375.00",
-            "Mean E2EL from due time (ms):            875.00",
-            "P99 E2EL from due time (ms):             875.00",
-            "Mean TTFT, first content (ms):           500.00",
-            "P99 TTFT, first content (ms):            500.00",
-            "Request rate planned (RPS):              4.00",
-            "Request rate delivered (RPS):            4.00",
-            "Exact peak concurrent requests:          4",
-            "Peak token throughput, weighted (tok/s): 24.00",
+            "Due to first token, mean (ms):           375.00",
+            "Due to first token, p99 (ms):            375.00",
+            "Due to last token, mean (ms):            875.00",
+            "Due to last token, p99 (ms):             875.00",
+            "Sent to first content, mean (ms):        500.00",
+            "Sent to first content, p99 (ms):         500.00",
+            "Planned rate (requests/s):               4.00",
+            "Delivered rate (requests/s):             4.00",
+            "Most requests under way at once:         4",
+            "Tokens in the fullest second:            24.00",
             "==================================================",
         ]
     );
@@ -75,7 +75,7 @@ fn outcomes_and_caveats_are_told_without_a_servers_escapes() {
         trimmed(&block)[5..],
         [
             "Outcome http_error:                      1",
-            "Probe requests failed:                   2",
+            "Probes that failed:                      2",
             "caveat: 1 of 100 requests failed, the first with: Server Error\\x1b[2J",
             "caveat: p99 of 99 samples is close to their maximum; it takes 100",
             "==================================================",
@@ -86,11 +86,11 @@ fn outcomes_and_caveats_are_told_without_a_servers_escapes() {
 
 #[test]
 fn token_times_are_shown_without_a_tokenizer() {
-    let setup = Setup { tokenizer_id: None, ..plain_setup() };
+    let setup = Setup { tokenizer_id: None, strict_parity: false, ..plain_setup() };
     let record = record(setup, samples(100));
     assert!(!vllm_report(&record).contains("TTFT"));
     let block = own_report(&record);
-    assert!(block.contains("Mean TPOT (ms):                          100.00"), "{block}");
+    assert!(block.contains("Per token after the first, mean (ms):    100.00"), "{block}");
     let file = ResultFile::new(&record, Detail::Brief).to_dict();
     let tpot = file.get("tacho").unwrap().get("mean_tpot_ms").and_then(Value::as_f64).unwrap();
     assert!((tpot - 100.0).abs() < 1e-9, "{tpot}");
@@ -103,9 +103,28 @@ fn pooling_has_no_token_lines() {
     let samples = samples(100).into_iter().map(|sample| Sample { first_content: None, ..sample }).collect();
     let block = own_report(&record(setup, samples));
     assert!(
-        block.contains("Mean E2EL from due time") && !block.contains("TTFT") && !block.contains("tok/s"),
+        block.contains("Due to last token, mean") && !block.contains("first token") && !block.contains("Tokens in"),
         "{block}"
     );
+}
+
+/// Scripts look for a label in the whole output and take what they find.
+#[test]
+fn labels_of_vllms_report_occur_once() {
+    let limited = Setup { request_rate: 4.0, max_concurrency: Some(8), ..plain_setup() };
+    let bare = Setup { tokenizer_id: None, ..limited.clone() };
+    for setup in [plain_setup(), limited, bare] {
+        let record = record(Setup { percentile_metrics: MetricKind::ALL.to_vec(), ..setup }, samples(100));
+        let (theirs, ours) = (vllm_report(&record), own_report(&record));
+        for label in
+            theirs.lines().filter_map(|line| Some(line.split_once(" (")?.0).filter(|label| !label.contains('-')))
+        {
+            assert!(!ours.contains(label), "{label} in {ours}");
+        }
+        for word in ["TTFT", "TPOT", "ITL", "E2EL", "throughput", "Request rate", "requests:", "Peak"] {
+            assert!(!ours.contains(word), "{word} in {ours}");
+        }
+    }
 }
 
 #[test]

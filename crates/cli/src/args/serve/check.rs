@@ -4,6 +4,7 @@
 use tacho_client::BackendKind;
 use tacho_core::json::{dumps, float_repr};
 use tacho_loadgen::MOST_WORKERS;
+use tacho_metrics::MetricKind;
 use tacho_text::TokenizerMode;
 
 use super::dataset::SharedPrefixArgs;
@@ -22,6 +23,7 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     }
     args.report.objectives()?;
     args.report.percentiles()?;
+    check_metrics(args)?;
     args.report.metadata()?;
     check_own(args)
 }
@@ -32,6 +34,16 @@ fn out_of_range(flag: &'static str, value: impl ToString, allowed: &'static str)
 
 fn ensure(holds: bool, refusal: impl FnOnce() -> Refusal) -> Result<(), Refusal> {
     if holds { Ok(()) } else { Err(refusal()) }
+}
+
+/// vLLM passes over names that it does not know; a report without the line that was asked for helps nobody.
+fn check_metrics(args: &ServeArgs) -> Result<(), Refusal> {
+    let names = args.percentile_metrics();
+    let known = |name: &String| name.is_empty() || MetricKind::ALL.iter().any(|metric| metric.name() == *name);
+    match names.iter().find(|name| !known(name)) {
+        Some(name) if !args.own.strict_parity => Err(Refusal::Metric { name: name.clone() }),
+        _ => Ok(()),
+    }
 }
 
 fn check_load(load: &LoadArgs) -> Result<(), Refusal> {

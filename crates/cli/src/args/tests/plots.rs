@@ -37,9 +37,25 @@ fn plot_flags_are_vllms() {
 
 #[test]
 fn repeated_flags_add_up_and_words_may_stand_anywhere() {
-    let words = ["gate", "--max-regression", "a:1%", "b:2", "--max-regression", "c:3%", "--confidence", "99", "x", "y"];
+    let (a, b, c) = ("p99_ttft_ms", "mean_itl_ms", "request_throughput");
+    let rules = [format!("{a}:1%"), format!("{b}:2"), format!("{c}:3%")];
+    let words = [
+        "gate",
+        "--max-regression",
+        &rules[0],
+        &rules[1],
+        "--max-regression",
+        &rules[2],
+        "--confidence",
+        "99",
+        "x",
+        "y",
+    ];
     let args = GateArgs::read(&values(&words).unwrap()).unwrap();
-    assert_eq!(args.rules.iter().map(|rule| rule.key.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert_eq!(args.rules.iter().map(|rule| rule.key.as_str()).collect::<Vec<_>>(), [a, b, c]);
+    assert!(parse_words(&["gate", "x", "y", "--max-regression", "p99_tfft_ms:5%"]).is_err(), "no such number");
+    assert!(parse_words(&["compare", "a", "--metrics", "total_input_tokens"]).is_err(), "neither way is better");
+    assert!(parse_words(&["serve", "--percentile-metrics", "ttft,tpt"]).is_err(), "no such metric");
     assert_eq!((args.base[0].to_str(), args.new[0].to_str()), (Some("x"), Some("y")));
     let args = CompareArgs::read(&values(&["compare", "a", "-f", "b", "-f", "c"]).unwrap()).unwrap();
     assert_eq!(args.files.len(), 3);

@@ -1,6 +1,7 @@
 //! The figures of a sweep: which records go where, and the picture of each.
 
 use tacho_core::json::Dict;
+use tacho_metrics::number::{Known, Unit};
 
 use super::SweepPlotSpec;
 use super::curves::{Looks, number};
@@ -177,12 +178,10 @@ impl Figure {
 /// The variable with its unit, where the name does not say it.
 fn with_unit(key: &str) -> String {
     let unit = match key {
-        "request_throughput" | "request_goodput" | "request_rate" => "req/s",
-        "output_throughput" | "total_token_throughput" | "max_output_tokens_per_s" => "tok/s",
-        "duration" => "s",
-        _ => return key.to_owned(),
+        "request_rate" => Unit::RequestsPerSecond.text(),
+        _ => Known::find(key).map_or("", |number| number.unit().text()),
     };
-    format!("{key} ({unit})")
+    if unit.is_empty() || key.ends_with("_ms") { key.to_owned() } else { format!("{key} ({unit})") }
 }
 
 #[cfg(test)]
