@@ -11,6 +11,7 @@ pub mod gate;
 pub mod goodput;
 pub mod kind;
 pub mod latency;
+pub mod logged;
 pub mod metric;
 pub mod number;
 pub mod offline;

@@ -22,6 +22,8 @@ pub type TokenCounter<'a> = &'a dyn Fn(&[u8]) -> u64;
 /// One request. Moments are seconds since the run's origin, the rest are spans in seconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample {
+    /// Which request of the workload it was.
+    pub index: usize,
     /// When the schedule wanted it sent.
     pub due: f64,
     /// When the dispatcher let it go, before any wait for a slot.
@@ -88,6 +90,7 @@ impl Sample {
         let whole = if failure.is_none() { done.secs_since(sent) } else { 0.0 };
         let unreported = if task == Task::Pooling { 0 } else { asked.prompt_len };
         let mut sample = Sample {
+            index: observation.index,
             due: observation.due.secs(),
             released: observation.released.secs(),
             sent: sent.secs(),

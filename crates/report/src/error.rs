@@ -21,6 +21,20 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The name of a file of requests says no format.
+    #[error("{} is no file that requests can be written to: its name must end in .jsonl, .csv or .parquet", path.display())]
+    RequestsFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A table of requests could not be written.
+    #[error("cannot write {}", path.display())]
+    Requests {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: tacho_rowlog::Error,
+    },
     /// A picture would have no pixels, or more than can be drawn.
     #[error("a picture of {width} by {height} pixels cannot be drawn; choose another size or fewer dots per inch")]
     PictureSize {

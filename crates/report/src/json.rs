@@ -29,6 +29,9 @@ pub enum Detail {
 /// The arrays that only a detailed file keeps.
 const DETAILED: [&str; 7] = ["input_lens", "output_lens", "start_times", "ttfts", "itls", "generated_texts", "errors"];
 
+/// The arrays that every file keeps.
+const LISTS: [&str; 3] = ["latencies", "queue_times", "errors"];
+
 /// The content of a result file. Arrays over requests are rendered only when it is written.
 pub struct ResultFile<'a> {
     fields: Fields,
@@ -53,6 +56,13 @@ impl<'a> ResultFile<'a> {
             DETAILED.iter().for_each(|key| fields.remove(key));
         }
         ResultFile { fields, samples: &record.measured.samples }
+    }
+
+    /// The numbers of a run without any list over its requests.
+    pub fn summary(record: &'a RunRecord) -> Self {
+        let mut file = Self::new(record, Detail::Brief);
+        LISTS.iter().for_each(|key| file.fields.remove(key));
+        file
     }
 
     /// Writes it as one line without a newline.

@@ -14,6 +14,7 @@ pub mod names;
 pub mod offline;
 pub mod plots;
 pub mod pytorch;
+pub mod requests;
 pub mod results;
 pub mod sentence;
 pub mod style;

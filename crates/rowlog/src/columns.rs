@@ -97,3 +97,17 @@ pub static COLUMNS: &[Column] = &[
 pub(crate) fn fields() -> Vec<Field> {
     COLUMNS.iter().map(|column| Field::new(column.name, column.kind.data_type(), column.nullable)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_is_documented() {
+        let guide = include_str!("../../../docs/guides/data.md");
+        for column in COLUMNS {
+            assert!(guide.contains(&format!("| `{}` |", column.name)), "{}", column.name);
+            assert!(guide.contains(column.about), "{}", column.about);
+        }
+    }
+}

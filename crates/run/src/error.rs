@@ -20,6 +20,26 @@ pub enum Error {
     /// There is no schedule.
     #[error(transparent)]
     Schedule(#[from] tacho_loadgen::Error),
+    /// A log cannot be written or read.
+    #[error(transparent)]
+    Log(#[from] tacho_rowlog::Error),
+    /// A log does not hold what it should.
+    #[error("the log does not hold what it should")]
+    Logged(#[from] tacho_metrics::Error),
+    /// There is nothing in a log to report.
+    #[error("the log in {} holds no finished request", path.display())]
+    EmptyLog {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A part of a run that holds nothing.
+    #[error("no request ended between {start} s and {end} s of the run: choose another --window")]
+    EmptyWindow {
+        /// Its start.
+        start: f64,
+        /// Its end.
+        end: f64,
+    },
     /// An offline engine failed.
     #[error(transparent)]
     Engine(#[from] crate::offline::EngineError),

@@ -7,6 +7,7 @@ pub mod latency;
 pub mod mm_processor;
 pub mod offline;
 mod plan;
+pub mod rebuild;
 pub mod selfcheck;
 pub mod serve;
 pub mod startup;

@@ -14,6 +14,7 @@ pub(crate) mod grammar;
 mod help;
 pub(crate) mod number;
 pub(crate) mod offline;
+pub(crate) mod output;
 pub(crate) mod report;
 mod repr;
 pub(crate) mod selfcheck;

@@ -2,57 +2,172 @@
 
 use std::path::PathBuf;
 
+use tacho_metrics::{GoodputLimits, MetricKind};
+use tacho_run::rebuild::Changes;
+
 use super::compare::missing;
-use super::error::ArgError;
+use super::error::{ArgError, Refusal};
 use super::flag::{Flag, Group, Kind, Preset, Table, own};
 use super::grammar::Values;
+use super::number::python_float;
+use super::output::Outputs;
+use super::serve::{objectives, percentiles};
 
-use Kind::{Help, Rest, Str, Switch};
+use Kind::{Help, OneOrMore, Rest, Str, Switch};
 use Preset::{Off, Unset};
 
 static REPORT: Group = Group { title: "report options", vllm_title: "report options", about: "What is shown." };
+static LOG: Group =
+    Group { title: "options for logs", vllm_title: "options for logs", about: "What is made of a run's log anew." };
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho report",
-    about: "Make the tables of a dashboard from a folder of results.",
-    examples: &[("tacho report results --markdown", "prints them; --save writes benchmark_results.md and .json there")],
-    groups: &[&REPORT],
+    about: "Report runs again from their logs, or make the tables of a folder of results.",
+    examples: &[
+        ("tacho report run.rows --metric-percentiles 50,90,99", "reports a logged run with other percentiles"),
+        ("tacho report run.rows --save-requests requests.parquet", "writes its requests for pandas, polars or DuckDB"),
+        ("tacho report results --markdown", "prints tables; --save writes benchmark_results.md and .json there"),
+    ],
+    groups: &[&REPORT, &LOG],
     flags: FLAGS,
 };
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
     own(&["-h", "--help"], Help, "TOPIC", Unset, &REPORT, "Show this help. --help=all explains every option."),
-    own(&["DIR"], Rest, "DIR", Unset, &REPORT, "The folder. Commands recorded beside results add columns."),
+    own(&["DIR"], Rest, "DIR", Unset, &REPORT,
+        "The logs of runs (--log), or one folder of results. Several logs are reported as one run: requests sent by \
+         several machines. Commands recorded beside results add columns."),
     own(&["--result", "-r"], Str, "DIR", Unset, &REPORT, "The folder, as vLLM's script names it."),
-    own(&["--markdown"], Switch, "", Off, &REPORT, "Print Markdown tables; this is the default."),
+    own(&["--markdown"], Switch, "", Off, &REPORT, "Print Markdown tables; this is the default for results."),
     own(&["--json"], Switch, "", Off, &REPORT, "Print the rows as JSON, as tacho compare reads them."),
     own(&["--save"], Switch, "", Off, &REPORT,
         "Write benchmark_results.md and benchmark_results.json into the folder."),
+    own(&["--percentile-metrics"], Str, "NAMES", Unset, &LOG, "Latencies to report, as of tacho serve."),
+    own(&["--metric-percentiles"], Str, "LIST", Unset, &LOG, "Percentiles to report, such as 50,90,99."),
+    own(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "Objectives a request must meet to count as good."),
+    own(&["--window"], Str, "START:END", Unset, &LOG,
+        "Only requests that ended in this part of the run, in seconds from its start. Throughput is then that of the \
+         window; either side may be left out."),
+    own(&["--tokenizer"], Str, "NAME", Unset, &LOG,
+        "The tokenizer, where answers must be counted again and it is not found under the name it had."),
+    own(&["--save-result"], Str, "FILE", Unset, &LOG, "Write the result file, as tacho serve does."),
+    own(&["--save-detailed"], Switch, "", Off, &LOG, "Keep the values of every request in it."),
+    own(&["--plot-timeline"], Str, "FILE", Unset, &LOG, "Write the page that shows each request as a row of segments."),
+    own(&["--save-requests"], Str, "FILE", Unset, &LOG,
+        "Write one row a request. The name says how: .jsonl, .csv (without lists) or .parquet."),
+    own(&["--summary-json"], Str, "FILE", Unset, &LOG,
+        "Write the numbers without lists as one JSON object; - prints it, and the report to standard error."),
 ];
 
 /// All flags of `tacho report`.
 #[derive(Debug, Clone)]
 pub(crate) struct ReportCommandArgs {
-    pub(crate) folder: PathBuf,
+    pub(crate) paths: Vec<PathBuf>,
     pub(crate) markdown: bool,
     pub(crate) json: bool,
     pub(crate) save: bool,
+    pub(crate) log: LogArgs,
+    /// The flags for logs that were typed: they mean nothing for a folder of results.
+    pub(crate) log_flags: Vec<&'static str>,
+}
+
+/// Flags for logs.
+#[derive(Debug, Clone)]
+pub(crate) struct LogArgs {
+    pub(crate) changes: Changes,
+    pub(crate) result: Option<PathBuf>,
+    pub(crate) detailed: bool,
+    pub(crate) timeline: Option<PathBuf>,
+    pub(crate) outputs: Outputs,
 }
 
 impl ReportCommandArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let mut words = v.list("DIR").unwrap_or_default();
         words.extend(v.maybe_text("--result"));
-        if words.len() > 1 {
-            let error = super::error::UsageError::Unrecognized { tokens: words.split_off(1) };
-            return Err(ArgError::Usage { command: TABLE.command, error });
+        if words.is_empty() {
+            return Err(missing(&TABLE, "DIR"));
         }
-        let folder = words.pop().ok_or_else(|| missing(&TABLE, "DIR"))?;
         let (json, save) = (v.switch("--json"), v.switch("--save"));
         // Saving is quiet unless a format is asked for.
         let markdown = v.switch("--markdown") || !(json || save);
-        Ok(ReportCommandArgs { folder: folder.into(), markdown, json, save })
+        let of_logs = |flag: &&Flag| flag.group.title == LOG.title && v.is_given(flag.names[0]);
+        Ok(ReportCommandArgs {
+            paths: words.into_iter().map(PathBuf::from).collect(),
+            markdown,
+            json,
+            save,
+            log: LogArgs::read(v)?,
+            log_flags: FLAGS.iter().filter(of_logs).map(|flag| flag.names[0]).collect(),
+        })
+    }
+}
+
+impl LogArgs {
+    fn read(v: &Values) -> Result<Self, Refusal> {
+        let goodput = v.list("--goodput").map(|items| objectives(&items)).transpose()?.map(|objectives| {
+            let limit = |name| objectives.iter().find(|(key, _)| *key == name).map(|(_, limit)| *limit);
+            GoodputLimits { ttft_ms: limit("ttft"), tpot_ms: limit("tpot"), e2el_ms: limit("e2el") }
+        });
+        Ok(LogArgs {
+            changes: Changes {
+                percentile_metrics: v.maybe_text("--percentile-metrics").map(|list| metrics(&list)).transpose()?,
+                metric_percentiles: v.maybe_text("--metric-percentiles").map(|list| percentiles(&list)).transpose()?,
+                goodput,
+                window: v.maybe_text("--window").map(|text| window(&text)).transpose()?,
+                tokenizer: v.maybe_text("--tokenizer"),
+            },
+            result: v.maybe_text("--save-result").map(Into::into),
+            detailed: v.switch("--save-detailed"),
+            timeline: v.maybe_text("--plot-timeline").map(Into::into),
+            outputs: Outputs::from(v),
+        })
+    }
+}
+
+fn metrics(list: &str) -> Result<Vec<MetricKind>, Refusal> {
+    let kind = |name: &str| MetricKind::ALL.into_iter().find(|kind| kind.name() == name);
+    let unknown = |name: &str| Refusal::OutOfRange {
+        flag: "--percentile-metrics",
+        value: name.to_owned(),
+        allowed: "names of ttft, tpot, itl, e2el, client_queue_time and e2el_including_client_queue",
+    };
+    list.split(',').map(|name| kind(name).ok_or_else(|| unknown(name))).collect()
+}
+
+fn window(text: &str) -> Result<(f64, f64), Refusal> {
+    let wrong = || Refusal::OutOfRange {
+        flag: "--window",
+        value: text.to_owned(),
+        allowed: "START:END in seconds, the start before the end",
+    };
+    let (start, end) = text.split_once(':').ok_or_else(wrong)?;
+    let side = |text: &str, open: f64| if text.is_empty() { Some(open) } else { python_float(text) };
+    match (side(start, 0.0), side(end, f64::INFINITY)) {
+        (Some(start), Some(end)) if start >= 0.0 && start < end => Ok((start, end)),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_have_a_start_before_their_end() {
+        assert_eq!(window("1.5:4").unwrap(), (1.5, 4.0));
+        assert_eq!(window(":4").unwrap(), (0.0, 4.0));
+        assert_eq!(window("3:").unwrap(), (3.0, f64::INFINITY));
+        for text in ["4:1", "3", "a:b", "-1:2", "2:2", "nan:3"] {
+            assert!(window(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn unknown_latencies_are_refused() {
+        assert_eq!(metrics("ttft,e2el").unwrap(), [MetricKind::Ttft, MetricKind::E2el]);
+        assert!(metrics("ttft,tpt").is_err());
     }
 }

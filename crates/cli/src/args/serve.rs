@@ -7,6 +7,7 @@ mod namespace;
 mod notice;
 mod table;
 
+pub(crate) use composite::{objectives, percentiles};
 pub(crate) use dataset::{DatasetArgs, RandomMmArgs};
 #[cfg(test)]
 pub(crate) use table::BACKENDS;
@@ -19,6 +20,7 @@ use tacho_run::LoraAssignment;
 
 use super::ArgError;
 use super::grammar::Values;
+use super::output::Outputs;
 
 /// All flags of `tacho serve`.
 #[derive(Debug, Clone)]
@@ -35,6 +37,8 @@ pub(crate) struct ServeArgs {
     pub(crate) report: ReportArgs,
     /// What vLLM does not have.
     pub(crate) own: OwnArgs,
+    /// Files beside the result.
+    pub(crate) outputs: Outputs,
     values: Values,
 }
 
@@ -151,6 +155,7 @@ impl From<Values> for ServeArgs {
             dataset: DatasetArgs::from(&values),
             report: ReportArgs::from(&values),
             own: OwnArgs::from(&values),
+            outputs: Outputs::from(&values),
             values,
         }
     }

@@ -7,6 +7,7 @@ mod gate;
 mod latency;
 mod mm_processor;
 mod offline;
+mod outputs;
 mod platform;
 mod report;
 mod selfcheck;

@@ -14,7 +14,7 @@ use anyhow::anyhow;
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::{RunRecord, Trust};
-use tacho_report::{Live, Progress, console};
+use tacho_report::{Live, Progress};
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, save_workload};
 use tacho_sim::Server;
@@ -32,10 +32,12 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         sink.event(RunEvent::warning(notice.to_string()));
     }
     // A log wants to know what was asked; a person at a terminal has just typed it.
-    if args.own.strict_parity || !std::io::stdout().is_terminal() {
+    let told = args.own.strict_parity || !std::io::stdout().is_terminal();
+    if told && !args.outputs.owns_stdout() {
         sink.event(RunEvent::status(args.namespace_line()));
     }
     let destination = Destination::open(args)?;
+    args.outputs.check()?;
     let simulator = simulator::start(args)?;
     let plan = plan::of(args, simulator.as_ref())?;
     let contact = if args.own.dry_run { Contact::Minimal } else { Contact::Server };
@@ -63,8 +65,9 @@ fn measure(
     let record = run_serve(plan, prepared, &interrupt.stop, sink)?;
     // The file first: a reader that has gone away must not cost the result.
     let saved = destination.save(args, &record);
-    console::print(&record)?;
+    args.outputs.print(&record)?;
     saved?;
+    args.outputs.write(&record)?;
     if let Some(path) = destination.path(args, &record) {
         pictures::draw(args, &record, &note, &path, sink)?;
     }
@@ -104,7 +107,7 @@ fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
 
 /// Shows events, or nothing.
 fn sink(args: &ServeArgs) -> Box<dyn EventSink> {
-    if args.own.quiet {
+    if args.own.quiet || args.outputs.owns_stdout() {
         return Box::new(());
     }
     let progress = if args.report.disable_tqdm { Progress::Hidden } else { Progress::Shown };

@@ -15,7 +15,7 @@ mod scrape;
 mod spot_check;
 mod workers;
 
+pub(crate) use prepare::{BUILTIN, load_tokenizer, save_requests};
 pub use prepare::{Contact, Prepared, prepare, save_workload};
-pub(crate) use prepare::{load_tokenizer, save_requests};
 pub use run::run;
 pub use workers::default_workers;

@@ -22,7 +22,7 @@ use crate::plan::{ServePlan, TokenizerPlan, WorkloadPlan};
 /// How long a control call may take.
 const CALL: Duration = Duration::from_secs(30);
 /// The tokenizer's name when it is the built-in one.
-const BUILTIN: &str = "gpt2";
+pub(crate) const BUILTIN: &str = "gpt2";
 
 /// A run that is ready to begin.
 pub struct Prepared {

@@ -80,11 +80,7 @@ impl ReportArgs {
 
     /// The percentiles to report, in order.
     pub(crate) fn percentiles(&self) -> Result<Vec<f64>, Refusal> {
-        let percentile = |item: &str| {
-            let number = python_float(item).filter(|number| (0.0..=100.0).contains(number));
-            number.ok_or_else(|| Refusal::Percentile { item: item.to_owned() })
-        };
-        self.metric_percentiles.split(',').map(percentile).collect()
+        percentiles(&self.metric_percentiles)
     }
 
     /// Where gaps change colour in the timeline, in milliseconds; their order is the user's.
@@ -99,16 +95,30 @@ impl ReportArgs {
 
     /// The objectives by name, in milliseconds; a name given twice keeps its place and takes the last value.
     pub(crate) fn objectives(&self) -> Result<Vec<(&'static str, f64)>, Refusal> {
-        let mut objectives: Vec<(&'static str, f64)> = Vec::new();
-        for item in self.goodput.iter().flatten() {
-            let (name, limit) = objective(item)?;
-            match objectives.iter_mut().find(|(known, _)| *known == name) {
-                Some(known) => known.1 = limit,
-                None => objectives.push((name, limit)),
-            }
-        }
-        Ok(objectives)
+        objectives(self.goodput.as_deref().unwrap_or_default())
     }
+}
+
+/// The percentiles of a list with commas between.
+pub(crate) fn percentiles(list: &str) -> Result<Vec<f64>, Refusal> {
+    let percentile = |item: &str| {
+        let number = python_float(item).filter(|number| (0.0..=100.0).contains(number));
+        number.ok_or_else(|| Refusal::Percentile { item: item.to_owned() })
+    };
+    list.split(',').map(percentile).collect()
+}
+
+/// The objectives of items such as `ttft:200`.
+pub(crate) fn objectives(items: &[String]) -> Result<Vec<(&'static str, f64)>, Refusal> {
+    let mut objectives: Vec<(&'static str, f64)> = Vec::new();
+    for item in items {
+        let (name, limit) = objective(item)?;
+        match objectives.iter_mut().find(|(known, _)| *known == name) {
+            Some(known) => known.1 = limit,
+            None => objectives.push((name, limit)),
+        }
+    }
+    Ok(objectives)
 }
 
 fn objective(item: &str) -> Result<(&'static str, f64), Refusal> {

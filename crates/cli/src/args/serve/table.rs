@@ -474,5 +474,11 @@ static FLAGS: &[Flag] = &[
     own(&["--reset-caches"], Switch, "", Off, &OWN,
         "Empty the server's prefix and multi-modal caches after the warm-ups, so that the run begins cold. vLLM needs \
          VLLM_SERVER_DEV_MODE=1 for it; --backend sglang asks for /flush_cache. A refusal ends the run."),
+    own(&["--save-requests"], Str, "FILE", Unset, &OWN,
+        "Write one row a request. The name says how: .jsonl, .csv (without lists) or .parquet; \
+         docs/guides/data.md has the columns."),
+    own(&["--summary-json"], Str, "FILE", Unset, &OWN,
+        "Write the numbers without lists as one JSON object. - prints it: standard output then carries nothing else, \
+         and the report goes to standard error."),
     own(&["--quiet"], Switch, "", Off, &OWN, "Print the report and nothing else."),
 ];

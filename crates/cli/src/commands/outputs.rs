@@ -1,0 +1,76 @@
+//! Files that `serve` and `report` make of a record: its requests, its numbers for scripts, its page.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::Context;
+use tacho_metrics::RunRecord;
+use tacho_report::json::{ResultFile, write_whole};
+use tacho_report::{console, requests};
+
+use crate::args::output::{Destination, Outputs};
+
+impl Outputs {
+    /// Sees whether the files can be written, while nothing is lost yet.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        if let Some(path) = &self.requests {
+            requests::Format::of(path)
+                .ok_or_else(|| tacho_report::Error::RequestsFormat { path: path.clone() })
+                .context("--save-requests")?;
+        }
+        let summary = self.summary.as_ref().and_then(|summary| match summary {
+            Destination::File(path) => Some(path),
+            Destination::Stdout => None,
+        });
+        [("--save-requests", self.requests.as_ref()), ("--summary-json", summary)]
+            .into_iter()
+            .filter_map(|(flag, path)| Some((flag, path?)))
+            .try_for_each(|(flag, path)| check_writable(path).context(flag))
+    }
+
+    /// Whether standard output is for a script alone.
+    pub(crate) fn owns_stdout(&self) -> bool {
+        self.summary == Some(Destination::Stdout)
+    }
+
+    /// Prints the report: to standard output, or beside it where that is for a script.
+    pub(crate) fn print(&self, record: &RunRecord) -> io::Result<()> {
+        if !self.owns_stdout() {
+            return console::print(record);
+        }
+        let text = console::vllm_report(record) + &console::own_report(record);
+        io::stderr().write_all(text.as_bytes())
+    }
+
+    /// Writes the files.
+    pub(crate) fn write(&self, record: &RunRecord) -> anyhow::Result<()> {
+        if let Some(path) = &self.requests {
+            requests::save(record, path)?;
+            tracing::info!(path = %path.display(), "requests saved");
+        }
+        let line = |out: &mut dyn Write| {
+            let mut text = Vec::new();
+            ResultFile::summary(record).write_to(&mut text)?;
+            text.push(b'\n');
+            out.write_all(&text)
+        };
+        match &self.summary {
+            Some(Destination::Stdout) => line(&mut io::stdout().lock())?,
+            Some(Destination::File(path)) => write_whole(path, |out| line(out))?,
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// The folder must be there; the file itself is made whole at the end.
+fn check_writable(path: &Path) -> anyhow::Result<()> {
+    if path.is_dir() {
+        anyhow::bail!("{} is a folder, not a file", path.display());
+    }
+    let folder = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        anyhow::bail!("the folder {} is not there: make it first", folder.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! What a log gives: the report, and every file that the run could have written.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use tacho_report::html::timeline::{self, Thresholds};
+use tacho_report::json::{Detail, SaveMode, save};
+use tacho_run::rebuild::{Rebuilt, merge, rebuild};
+
+use crate::args::report::LogArgs;
+use crate::commands::sim::hub;
+use crate::exit::Exit;
+
+/// Where gaps change colour in the timeline, as in `tacho serve` by default.
+const THRESHOLDS: Thresholds = Thresholds(25.0, 50.0);
+
+/// Reports one run, or several logs as one.
+pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
+    args.outputs.check()?;
+    let mut runs = Vec::new();
+    for path in logs {
+        let run = rebuild(path, &args.changes, &hub(), &()).with_context(|| path.display().to_string())?;
+        tell(path, &run);
+        runs.push(run);
+    }
+    let record = merge(runs);
+    if let Some(path) = &args.result {
+        let detail = if args.detailed { Detail::PerRequest } else { Detail::Brief };
+        save(&record, path, detail, SaveMode::Overwrite)?;
+        tracing::info!(path = %path.display(), "result saved");
+    }
+    args.outputs.print(&record)?;
+    args.outputs.write(&record)?;
+    if let Some(path) = &args.timeline {
+        timeline::save(&record, THRESHOLDS, path)?;
+        tracing::info!(path = %path.display(), "timeline saved");
+    }
+    Ok(Exit::Done)
+}
+
+/// What is particular about a log goes to standard error, in one line each.
+fn tell(path: &std::path::Path, run: &Rebuilt) {
+    let path = path.display();
+    if !run.closed {
+        let asked = run.requests.map_or_else(String::new, |requests| format!(" of {requests}"));
+        let rows = run.record.measured.samples.len();
+        tracing::warn!("{path}: the run did not come to its end: {rows}{asked} requests are in the log");
+    }
+    if run.log.lost > 0 {
+        tracing::warn!("{path}: a torn batch of {} bytes at its end was left out", run.log.lost);
+    }
+    if run.log.segments.len() > 1 {
+        let gaps: f64 = run.log.segments.iter().map(|segment| segment.gap_ns as f64 / 1e9).sum();
+        let (count, again) = (run.log.segments.len(), run.log.replaced);
+        tracing::warn!(
+            "{path}: the run was resumed: {count} segments, {gaps:.1} s between them left out, {again} requests sent again"
+        );
+    }
+}

@@ -1,0 +1,250 @@
+//! `--save-requests`: one row a request, flat, with named columns. One table says what they are; the formats follow.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use tacho_core::json::{Value, write_str, write_value};
+use tacho_metrics::latency::tpot;
+use tacho_metrics::{RunRecord, Sample};
+use tacho_rowlog::{Values, write_parquet};
+
+use crate::Error;
+use crate::json::write_whole;
+
+/// What a column holds of a request. Times that were not there are nothing, never 0.
+enum Of {
+    Int(fn(&Sample) -> Option<i64>),
+    /// Seconds from the moment that the first request was due.
+    Moment(fn(&Sample) -> Option<f64>),
+    Float(fn(&Sample) -> Option<f64>),
+    Text(fn(&Sample) -> Option<String>),
+    /// Left out of CSV.
+    List(fn(&Sample) -> Vec<f64>),
+}
+
+/// One column.
+pub struct Column {
+    /// Its name, which ends in its unit.
+    pub name: &'static str,
+    /// What it holds.
+    pub about: &'static str,
+    of: Of,
+}
+
+const fn column(name: &'static str, of: Of, about: &'static str) -> Column {
+    Column { name, about, of }
+}
+
+/// All columns, in their order.
+#[rustfmt::skip]
+pub static COLUMNS: &[Column] = &[
+    column("index", Of::Int(|s| i64::try_from(s.index).ok()), "Number of the request in the workload, from 0."),
+    column("outcome", Of::Text(|s| Some(s.failure.map_or("complete", |kind| kind.name()).to_owned())), "complete, or the kind of failure."),
+    column("error", Of::Text(|s| (!s.success()).then(|| s.error.clone())), "The failure in words."),
+    column("due_s", Of::Moment(|s| Some(s.due)), "When the schedule wanted it sent."),
+    column("released_s", Of::Moment(|s| Some(s.released)), "When the dispatcher let it go, before any wait for a slot."),
+    column("sent_s", Of::Moment(|s| Some(s.sent)), "When sending began."),
+    column("done_s", Of::Moment(|s| Some(s.done)), "When it was over."),
+    column("queue_ms", Of::Float(|s| Some(s.queue_time() * 1e3)), "Wait for a concurrency slot."),
+    column("connect_ms", Of::Float(|s| Some(s.connect * 1e3)), "Spent connecting; 0 on a connection that was open."),
+    column("ttft_ms", Of::Float(|s| (s.ttft > 0.0).then_some(s.ttft * 1e3)), "From sending to the first token event."),
+    column("first_content_ms", Of::Float(|s| s.first_content.map(|t| t * 1e3)), "From sending to the first token with content."),
+    column("first_answer_ms", Of::Float(|s| s.first_answer.map(|t| t * 1e3)), "From sending to the first token after any reasoning."),
+    column("tpot_ms", Of::Float(|s| s.success().then(|| tpot(s)).flatten().map(|t| t * 1e3)), "Time per output token after the first."),
+    column("e2el_ms", Of::Float(|s| s.success().then_some(s.latency * 1e3)), "From sending to the last token event."),
+    column("prompt_tokens", Of::Int(|s| i64::try_from(s.prompt_len).ok()), "Tokens of the prompt."),
+    column("output_tokens", Of::Int(|s| i64::try_from(s.output_len).ok()), "Tokens generated; 0 for a failure."),
+    column("reasoning_tokens", Of::Int(|s| s.reasoning_tokens.and_then(|n| i64::try_from(n).ok())), "Tokens of reasoning among them, where the server says."),
+    column("token_events", Of::Int(|s| Some(s.events() as i64)), "Token events; 0 for a failure."),
+    column("coalesced_events", Of::Int(|s| Some(i64::from(s.coalesced))), "Token events that came in one read with a later one."),
+    column("retries", Of::Int(|s| Some(i64::from(s.retries))), "How often it was sent anew."),
+    column("itl_ms", Of::List(|s| s.itl.iter().map(|gap| gap * 1e3).collect()), "Times between token events."),
+    column("generated_text", Of::Text(|s| (!s.text.is_empty()).then(|| String::from_utf8_lossy(&s.text).into_owned())), "The answer, where texts are kept (--save-detailed)."),
+];
+
+/// How the rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// An object a line.
+    JsonLines,
+    /// A line a request, names first; without lists.
+    Csv,
+    /// Columns, packed.
+    Parquet,
+}
+
+impl Format {
+    /// The format that a file's name asks for.
+    pub fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "jsonl" | "ndjson" => Some(Format::JsonLines),
+            "csv" => Some(Format::Csv),
+            "parquet" => Some(Format::Parquet),
+            _ => None,
+        }
+    }
+}
+
+/// Writes the requests of `record` to `path`, in the format of its name.
+pub fn save(record: &RunRecord, path: &Path) -> Result<(), Error> {
+    let samples = &record.measured.samples;
+    match Format::of(path) {
+        Some(Format::JsonLines) => write_whole(path, |out| json_lines(samples, out)),
+        Some(Format::Csv) => write_whole(path, |out| csv(samples, out)),
+        Some(Format::Parquet) => save_parquet(samples, path),
+        None => Err(Error::RequestsFormat { path: path.to_owned() }),
+    }
+}
+
+/// The moment that others are counted from.
+fn first_due(samples: &[Sample]) -> f64 {
+    samples.iter().map(|sample| sample.due).fold(f64::INFINITY, f64::min)
+}
+
+impl Column {
+    fn cell(&self, sample: &Sample, origin: f64) -> Value {
+        match self.of {
+            Of::Int(of) => Value::from(of(sample)),
+            Of::Moment(of) => Value::from(of(sample).map(|moment| moment - origin)),
+            Of::Float(of) => Value::from(of(sample)),
+            Of::Text(of) => Value::from(of(sample)),
+            Of::List(of) => Value::List(of(sample).into_iter().map(Value::Float).collect()),
+        }
+    }
+
+    fn values(&self, samples: &[Sample], origin: f64) -> Values {
+        let each = samples.iter();
+        match self.of {
+            Of::Int(of) => Values::Ints(each.map(of).collect()),
+            Of::Moment(of) => Values::Floats(each.map(|s| of(s).map(|moment| moment - origin)).collect()),
+            Of::Float(of) => Values::Floats(each.map(of).collect()),
+            Of::Text(of) => Values::Texts(each.map(of).collect()),
+            Of::List(of) => Values::Lists(each.map(of).collect()),
+        }
+    }
+}
+
+fn json_lines(samples: &[Sample], out: &mut impl Write) -> io::Result<()> {
+    let origin = first_due(samples);
+    let mut line = Vec::new();
+    for sample in samples {
+        line.clear();
+        for column in COLUMNS {
+            line.extend_from_slice(if line.is_empty() { b"{" } else { b", " });
+            write_str(&mut line, column.name);
+            line.extend_from_slice(b": ");
+            write_value(&mut line, &column.cell(sample, origin));
+        }
+        line.extend_from_slice(b"}\n");
+        out.write_all(&line)?;
+    }
+    Ok(())
+}
+
+fn csv(samples: &[Sample], out: &mut impl Write) -> io::Result<()> {
+    let flat: Vec<&Column> = COLUMNS.iter().filter(|column| !matches!(column.of, Of::List(_))).collect();
+    let names: Vec<&str> = flat.iter().map(|column| column.name).collect();
+    writeln!(out, "{}", names.join(","))?;
+    let origin = first_due(samples);
+    for sample in samples {
+        let cells: Vec<String> = flat.iter().map(|column| csv_cell(&column.cell(sample, origin))).collect();
+        writeln!(out, "{}", cells.join(","))?;
+    }
+    Ok(())
+}
+
+/// A cell by RFC 4180: quoted where it holds what separates cells.
+fn csv_cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::Str(text) if text.contains(['"', ',', '\n', '\r']) => format!("\"{}\"", text.replace('"', "\"\"")),
+        Value::Str(text) => text.clone(),
+        other => tacho_core::json::dumps(other),
+    }
+}
+
+fn save_parquet(samples: &[Sample], path: &Path) -> Result<(), Error> {
+    let origin = first_due(samples);
+    let columns: Vec<_> = COLUMNS.iter().map(|column| (column.name, column.values(samples, origin))).collect();
+    // Written beside and renamed, as every other file.
+    let beside = path.with_extension(format!("{}.tmp", std::process::id()));
+    let written = write_parquet(&beside, &columns);
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written.map_err(|error| Error::Requests { path: path.to_owned(), source: error })?;
+    std::fs::rename(&beside, path).map_err(|source| Error::Write { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::FailureKind;
+    use tacho_core::json::parse;
+
+    fn samples() -> Vec<Sample> {
+        let good = Sample {
+            index: 4,
+            due: 1.0,
+            released: 1.25,
+            sent: 1.5,
+            done: 3.0,
+            ttft: 0.5,
+            itl: vec![0.25, 0.75],
+            latency: 1.5,
+            prompt_len: 7,
+            output_len: 3,
+            text: b"a \"b\",\nc".to_vec(),
+            ..Sample::default()
+        };
+        let bad =
+            Sample { due: 2.0, failure: Some(FailureKind::TimedOut), error: "too late".into(), ..Sample::default() };
+        vec![good, bad]
+    }
+
+    fn text(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
+        let mut out = Vec::new();
+        write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_line_of_json_has_every_column() {
+        let text = text(|out| json_lines(&samples(), out));
+        let rows: Vec<Value> = text.lines().map(|line| parse(line).unwrap()).collect();
+        assert_eq!(rows[0].as_dict().unwrap().len(), COLUMNS.len());
+        let number = |row: usize, key: &str| rows[row].get(key).and_then(Value::as_f64);
+        assert_eq!(
+            (number(0, "sent_s"), number(0, "queue_ms"), number(0, "ttft_ms")),
+            (Some(0.5), Some(250.0), Some(500.0))
+        );
+        assert_eq!((number(0, "tpot_ms"), number(0, "index")), (Some(500.0), Some(4.0)));
+        assert_eq!(rows[0].get("itl_ms"), Some(&Value::List(vec![Value::Float(250.0), Value::Float(750.0)])));
+        assert_eq!((number(1, "ttft_ms"), number(1, "e2el_ms"), number(1, "due_s")), (None, None, Some(1.0)));
+        assert_eq!(rows[1].get("outcome").and_then(Value::as_str), Some("timed_out"));
+    }
+
+    #[test]
+    fn csv_quotes_what_separates_and_has_no_lists() {
+        let text = text(|out| csv(&samples(), out));
+        assert!(!text.lines().next().unwrap().contains("itl_ms"));
+        assert!(text.contains("\"a \"\"b\"\",\nc\""), "{text}");
+        assert!(text.ends_with("\n0,timed_out,too late,1.0,-1.0,-1.0,-1.0,0.0,0.0,,,,,,0,0,,0,0,0,\n"), "{text}");
+    }
+
+    #[test]
+    fn every_column_is_documented() {
+        let guide = include_str!("../../../docs/guides/data.md");
+        for column in COLUMNS {
+            assert!(guide.contains(&format!("| `{}` |", column.name)), "{}", column.name);
+            assert!(guide.contains(column.about), "{}", column.about);
+        }
+    }
+
+    #[test]
+    fn the_name_says_the_format() {
+        assert_eq!(Format::of(Path::new("a/b.PARQUET")), Some(Format::Parquet));
+        assert_eq!(Format::of(Path::new("b.jsonl")), Some(Format::JsonLines));
+        assert_eq!([Format::of(Path::new("b.xlsx")), Format::of(Path::new("b"))], [None, None]);
+    }
+}

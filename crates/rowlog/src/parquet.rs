@@ -1,0 +1,108 @@
+//! Any table of rows as a Parquet file, for programs that read nothing else.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel};
+use parquet::column::writer::ColumnWriter;
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{Type, TypePtr};
+
+use crate::Error;
+
+/// The rows of a table that is being made, column by column.
+#[derive(Debug, Clone)]
+pub enum Values {
+    /// Whole numbers.
+    Ints(Vec<Option<i64>>),
+    /// Numbers.
+    Floats(Vec<Option<f64>>),
+    /// Texts.
+    Texts(Vec<Option<String>>),
+    /// Lists of numbers.
+    Lists(Vec<Vec<f64>>),
+}
+
+/// Writes a table of named columns to `path`. All columns have one value per row.
+pub fn write_parquet(path: &Path, columns: &[(&str, Values)]) -> Result<(), Error> {
+    let file = File::create(path).map_err(Error::write(path))?;
+    write(file, columns).map_err(|error| Error::Write { path: path.to_owned(), source: std::io::Error::other(error) })
+}
+
+fn write(file: File, columns: &[(&str, Values)]) -> Result<(), ParquetError> {
+    let fields = columns.iter().map(|(name, values)| field(name, values)).collect::<Result<_, _>>()?;
+    let schema = Arc::new(Type::group_type_builder("requests").with_fields(fields).build()?);
+    let packed = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?)).build();
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(packed))?;
+    let mut rows = writer.next_row_group()?;
+    for (_, values) in columns {
+        let mut column = rows.next_column()?.ok_or_else(|| ParquetError::General("a column is missing".into()))?;
+        fill(column.untyped(), values)?;
+        column.close()?;
+    }
+    rows.close()?;
+    writer.close().map(drop)
+}
+
+fn field(name: &str, values: &Values) -> Result<TypePtr, ParquetError> {
+    let primitive = |physical| Type::primitive_type_builder(name, physical).with_repetition(Repetition::OPTIONAL);
+    Ok(Arc::new(match values {
+        Values::Ints(_) => primitive(Physical::INT64).build()?,
+        Values::Floats(_) => primitive(Physical::DOUBLE).build()?,
+        Values::Texts(_) => primitive(Physical::BYTE_ARRAY).with_logical_type(Some(LogicalType::String)).build()?,
+        Values::Lists(_) => list(name)?,
+    }))
+}
+
+/// The three levels that a list has by the format's rules.
+fn list(name: &str) -> Result<Type, ParquetError> {
+    let element = Type::primitive_type_builder("element", Physical::DOUBLE).with_repetition(Repetition::REQUIRED);
+    let repeated = Type::group_type_builder("list").with_repetition(Repetition::REPEATED);
+    let repeated = repeated.with_fields(vec![Arc::new(element.build()?)]).build()?;
+    Type::group_type_builder(name)
+        .with_repetition(Repetition::REQUIRED)
+        .with_logical_type(Some(LogicalType::List))
+        .with_converted_type(ConvertedType::LIST)
+        .with_fields(vec![Arc::new(repeated)])
+        .build()
+}
+
+fn fill(column: &mut ColumnWriter<'_>, values: &Values) -> Result<(), ParquetError> {
+    match (column, values) {
+        (ColumnWriter::Int64ColumnWriter(column), Values::Ints(values)) => {
+            let known: Vec<i64> = values.iter().flatten().copied().collect();
+            column.write_batch(&known, Some(&there(values)), None)
+        }
+        (ColumnWriter::DoubleColumnWriter(column), Values::Floats(values)) => {
+            let known: Vec<f64> = values.iter().flatten().copied().collect();
+            column.write_batch(&known, Some(&there(values)), None)
+        }
+        (ColumnWriter::ByteArrayColumnWriter(column), Values::Texts(values)) => {
+            let known: Vec<ByteArray> = values.iter().flatten().map(|text| text.as_str().into()).collect();
+            column.write_batch(&known, Some(&there(values)), None)
+        }
+        (ColumnWriter::DoubleColumnWriter(column), Values::Lists(lists)) => {
+            let (definition, repetition) = levels(lists);
+            column.write_batch(&lists.concat(), Some(&definition), Some(&repetition))
+        }
+        _ => Err(ParquetError::General("a column has another type than its values".into())),
+    }
+    .map(drop)
+}
+
+/// 1 where there is a value.
+fn there<T>(values: &[Option<T>]) -> Vec<i16> {
+    values.iter().map(|value| i16::from(value.is_some())).collect()
+}
+
+/// Whether each entry is one (1) or stands for an empty list (0), and whether it goes on with the list before it.
+fn levels(lists: &[Vec<f64>]) -> (Vec<i16>, Vec<i16>) {
+    let entries = |list: &Vec<f64>| {
+        (0..list.len().max(1)).map(|at| (i16::from(!list.is_empty()), i16::from(at > 0))).collect::<Vec<_>>()
+    };
+    lists.iter().flat_map(entries).unzip()
+}

@@ -1,0 +1,199 @@
+//! A record made anew from the log of a run: the numbers that the run reported, or others of the same rows.
+
+use std::path::Path;
+
+use jiff::{Timestamp, tz::TimeZone};
+use tacho_core::json::Value;
+use tacho_core::{EventSink, Stamp};
+use tacho_metrics::{Asked, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Setup, Task, TokenCounter, logged};
+use tacho_rowlog::{Joined, Row, Stored};
+use tacho_text::{Tokenizer, TokenizerMode};
+use tacho_workload::hub::Hub;
+
+use crate::serve::load_tokenizer;
+use crate::{Error, NamedTokenizer, TokenizerPlan};
+
+/// What is to be reported otherwise than the run did.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    /// Other latencies.
+    pub percentile_metrics: Option<Vec<MetricKind>>,
+    /// Other percentiles.
+    pub metric_percentiles: Option<Vec<f64>>,
+    /// Other limits of goodput.
+    pub goodput: Option<GoodputLimits>,
+    /// Only requests that ended in this span, in seconds from the origin.
+    pub window: Option<(f64, f64)>,
+    /// The tokenizer to count with, where it is not found under its old name.
+    pub tokenizer: Option<String>,
+}
+
+/// A run that was read back.
+#[derive(Debug)]
+pub struct Rebuilt {
+    /// Its record.
+    pub record: RunRecord,
+    /// Its rows, as they were joined; without the rows themselves.
+    pub log: Joined,
+    /// Whether the run came to its end and said so.
+    pub closed: bool,
+    /// How many requests there were to be, where the log tells.
+    pub requests: Option<u64>,
+}
+
+/// Reads the log in `folder` and computes its record.
+pub fn rebuild(folder: &Path, changes: &Changes, hub: &Hub, sink: &dyn EventSink) -> Result<Rebuilt, Error> {
+    let stored = Stored::open(folder)?;
+    let mut log = stored.joined()?;
+    let rows = std::mem::take(&mut log.rows);
+    if rows.is_empty() {
+        return Err(Error::EmptyLog { path: folder.to_owned() });
+    }
+    let manifest = stored.manifest();
+    let requests = manifest.requests;
+    let (mut setup, mut measured, doubts) = match stored.closing() {
+        Some(closing) => (logged::setup(closing)?, logged::measured(closing)?, logged::doubts(closing)?),
+        None => (unclosed(logged::setup(&manifest.more)?, &log, &rows, requests), Measured::default(), Vec::new()),
+    };
+    if stored.closing().is_none() {
+        measured.duration = span(&log);
+    }
+    let tokenizer = tokenizer(&rows, &setup, changes, &manifest.more, hub, sink)?;
+    let origin = log.segments.first().map_or(Stamp::ZERO, |segment| segment.start);
+    changes.apply(&mut setup);
+    measured.samples = samples(rows, setup.task, tokenizer.as_ref());
+    if let Some(window) = changes.window {
+        cut(&mut measured, origin, window);
+        if measured.samples.is_empty() {
+            return Err(Error::EmptyWindow { start: window.0, end: window.1 });
+        }
+    }
+    let mut record = RunRecord::compute(setup, measured);
+    doubts.into_iter().rev().for_each(|doubt| record.doubt(doubt));
+    Ok(Rebuilt { record, closed: stored.closing().is_some(), requests, log })
+}
+
+impl Changes {
+    fn apply(&self, setup: &mut Setup) {
+        if let Some(metrics) = &self.percentile_metrics {
+            setup.percentile_metrics.clone_from(metrics);
+        }
+        if let Some(percentiles) = &self.metric_percentiles {
+            setup.metric_percentiles.clone_from(percentiles);
+        }
+        setup.goodput = self.goodput.or(setup.goodput);
+    }
+}
+
+/// From the origin to the end of the last request, in seconds.
+fn span(log: &Joined) -> f64 {
+    match (log.segments.first(), log.segments.last()) {
+        (Some(first), Some(last)) => last.end.secs_since(first.start),
+        _ => 0.0,
+    }
+}
+
+/// The setup of a run that did not come to its end: what it would have said had it been stopped at its last row.
+fn unclosed(setup: Setup, log: &Joined, rows: &[Row], requests: Option<u64>) -> Setup {
+    let local = |unix_ns: i64, format: &str| {
+        let moment = Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or(Timestamp::UNIX_EPOCH);
+        moment.to_zoned(TimeZone::system()).strftime(format).to_string()
+    };
+    let started = log.segments.first().map_or(0, |first| first.origin.unix_ns);
+    let ended = log
+        .segments
+        .last()
+        .map_or(0, |last| last.origin.unix_ns.saturating_add(last.end.since(last.start).as_nanos() as i64));
+    Setup {
+        started: local(started, "%Y-%m-%dT%H:%M:%S%.6f%:z"),
+        date: local(ended, "%Y%m%d-%H%M%S"),
+        interrupted: requests.is_none_or(|requests| requests > rows.len() as u64),
+        ..setup
+    }
+}
+
+fn samples(rows: Vec<Row>, task: Task, tokenizer: Option<&Tokenizer>) -> Vec<Sample> {
+    let counter =
+        |text: &[u8]| tokenizer.map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64);
+    let count: Option<TokenCounter<'_>> = tokenizer.is_some().then_some(&counter);
+    let sample = |row: Row| {
+        let asked = Asked {
+            prompt_len: row.asked.prompt_len,
+            num_input_sequences: row.asked.input_sequences,
+            input_audio_duration: row.asked.audio_seconds,
+        };
+        Sample::from_observation(row.observation, asked, task, count)
+    };
+    rows.into_iter().map(sample).collect()
+}
+
+/// The run's tokenizer, where a row needs counting.
+fn tokenizer(
+    rows: &[Row],
+    setup: &Setup,
+    changes: &Changes,
+    more: &Value,
+    hub: &Hub,
+    sink: &dyn EventSink,
+) -> Result<Option<Tokenizer>, Error> {
+    let needed = setup.task == Task::Generation && rows.iter().any(|row| logged::needs_count(&row.observation));
+    let Some(known) = setup.tokenizer_id.clone().filter(|_| needed) else { return Ok(None) };
+    let text = |key: &str| more.get("tokenizer")?.get(key)?.as_str().map(str::to_owned);
+    let name = changes.tokenizer.clone().or_else(|| text("name")).unwrap_or(known);
+    let plan = match name.as_str() {
+        crate::serve::BUILTIN if changes.tokenizer.is_none() && text("name").is_none() => TokenizerPlan::Builtin,
+        _ => TokenizerPlan::Named(NamedTokenizer {
+            name: Some(name.clone()),
+            revision: text("revision"),
+            mode: text("mode").and_then(|mode| TokenizerMode::parse(&mode)).unwrap_or_default(),
+        }),
+    };
+    Ok(load_tokenizer(&plan, &name, hub, sink)?.0)
+}
+
+/// Keeps the requests that ended in the window, which is then the length of the run.
+fn cut(measured: &mut Measured, origin: Stamp, (start, end): (f64, f64)) {
+    let (origin, end) = (origin.secs(), end.min(measured.duration));
+    measured.samples.retain(|sample| (start..=end).contains(&(sample.done - origin)));
+    measured.duration = end - start;
+    // Counted over the whole run, they say nothing of a part of it.
+    measured.speculative = None;
+    measured.diffusion = None;
+}
+
+/// Several runs as one: requests that several machines sent at the same time. Moments are put on one clock by the
+/// calendar of each machine, so that they are as good as these agree.
+pub fn merge(mut runs: Vec<Rebuilt>) -> RunRecord {
+    if runs.len() == 1 {
+        return runs.remove(0).record;
+    }
+    let started = |run: &Rebuilt| run.log.segments.first().map_or(0, |first| first.origin.unix_ns);
+    runs.sort_by_key(started);
+    let first = runs.first().map_or(0, started);
+    let mut setup = runs[0].record.setup.clone();
+    (setup.num_prompts, setup.request_rate, setup.interrupted) = (0, 0.0, false);
+    setup.max_concurrency = runs.iter().map(|run| run.record.setup.max_concurrency).sum();
+    let mut merged = Measured::default();
+    for run in runs {
+        let origin = run.log.segments.first().map_or(Stamp::ZERO, |first| first.start).secs();
+        let shift = (started(&run) - first) as f64 / 1e9 - origin;
+        let RunRecord { setup: own, measured, .. } = run.record;
+        merged.duration = merged.duration.max(shift + origin + measured.duration);
+        let base = setup.num_prompts.max(0) as usize;
+        merged.samples.extend(measured.samples.into_iter().map(|sample| moved(sample, base, shift)));
+        merged.workers.extend(measured.workers);
+        setup.num_prompts += own.num_prompts;
+        setup.request_rate += own.request_rate;
+        setup.interrupted |= own.interrupted;
+        setup.date = setup.date.max(own.date);
+    }
+    RunRecord::compute(setup, merged)
+}
+
+fn moved(mut sample: Sample, base: usize, shift: f64) -> Sample {
+    sample.index += base;
+    for moment in [&mut sample.due, &mut sample.released, &mut sample.sent, &mut sample.done] {
+        *moment += shift;
+    }
+    sample
+}

@@ -1,0 +1,155 @@
+//! A record that was logged is the same when it is read back.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::path::Path;
+
+use tacho_core::json::Value;
+use tacho_core::{FailureKind, Observation, Outcome, Stamp, Usage};
+use tacho_metrics::{
+    Asked, Caveat, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Setup, Task, WorkerUse, logged,
+};
+use tacho_rowlog::{Host, Log, Manifest, Origin};
+use tacho_run::rebuild::{Changes, Rebuilt, merge, rebuild};
+use tacho_workload::hub::Hub;
+
+const ORIGIN: Origin = Origin { stamp: Stamp(3_000_000), unix_ns: 1_800_000_000_000_000_000 };
+
+fn setup() -> Setup {
+    Setup {
+        date: "20270115-080010".into(),
+        started: "2027-01-15T08:00:00.000000+00:00".into(),
+        backend: "openai".into(),
+        label: None,
+        model_id: "m".into(),
+        tokenizer_id: Some("gpt2".into()),
+        num_prompts: 20,
+        metadata: Vec::new(),
+        request_rate: 10.0,
+        burstiness: 1.0,
+        max_concurrency: Some(4),
+        ramp_up: None,
+        rps_change_events: Vec::new(),
+        self_timed: false,
+        task: Task::Generation,
+        percentile_metrics: MetricKind::ALL.to_vec(),
+        metric_percentiles: vec![50.0, 99.0],
+        goodput: None,
+        strict_parity: false,
+        interrupted: false,
+    }
+}
+
+fn row(index: usize) -> Observation {
+    let due = Stamp(ORIGIN.stamp.0 + index as u64 * 100_000_000);
+    let at = |nanos: u64| Stamp(due.0 + nanos);
+    let failed = index == 3;
+    Observation {
+        sent: at(12_345),
+        first_content: Some(at(50_000_123)),
+        chunks: (0..5).map(|event| at(50_000_123 + event * 10_000_789)).collect(),
+        done: at(120_000_000),
+        outcome: if failed { Outcome::failed(FailureKind::Http(503), "busy") } else { Outcome::Complete },
+        usage: Usage { prompt_tokens: Some(9), completion_tokens: Some(5) },
+        ..Observation::released(index, due, at(1_000))
+    }
+}
+
+fn record(rows: &[Observation], setup: Setup) -> RunRecord {
+    let asked = Asked { prompt_len: 8, num_input_sequences: 1, input_audio_duration: 0.0 };
+    let samples = rows.iter().map(|row| Sample::from_observation(row.clone(), asked, Task::Generation, None)).collect();
+    let end = rows.iter().map(|row| row.done).max().unwrap();
+    let workers = vec![WorkerUse { busy: 0.25, wake_lags: vec![1e-6], events: 100, ..WorkerUse::default() }];
+    let duration = end.secs_since(ORIGIN.stamp);
+    let mut record = RunRecord::compute(setup, Measured { samples, duration, workers, ..Measured::default() });
+    record.doubt(Caveat::TokenizerMismatch { prompts: 3, ours: 8, theirs: 9 });
+    record
+}
+
+/// Writes a log of `rows`; finished where there is a closing record.
+fn log(folder: &Path, origin: Origin, rows: &[Observation], setup: &Setup, closing: Option<Value>) {
+    let manifest = Manifest {
+        tacho: "0".into(),
+        command: Vec::new(),
+        seed: Some(0),
+        workload: None,
+        requests: Some(20),
+        host: Host::default(),
+        clock: String::new(),
+        more: logged::plan(setup).into(),
+    };
+    let mut log = Log::create(folder, &manifest).unwrap();
+    log.begin(origin).unwrap();
+    let asked = tacho_rowlog::Asked { prompt_len: 8, input_sequences: 1, ..tacho_rowlog::Asked::default() };
+    rows.chunks(7).for_each(|batch| log.append(batch.iter().map(|row| (&asked, row))).unwrap());
+    if let Some(closing) = closing {
+        log.finish(&closing).unwrap();
+    }
+}
+
+fn rebuilt(folder: &Path, changes: &Changes) -> Rebuilt {
+    rebuild(folder, changes, &Hub::from_variables(|_| None), &()).unwrap()
+}
+
+#[test]
+fn a_finished_run_is_the_same_in_every_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: Vec<Observation> = (0..20).map(row).collect();
+    let record = record(&rows, setup());
+    log(folder.path(), ORIGIN, &rows, &setup(), Some(logged::closing(&record).into()));
+    let back = rebuilt(folder.path(), &Changes::default());
+    assert_eq!(back.record, record);
+    assert!(back.closed);
+}
+
+#[test]
+fn other_numbers_come_from_the_same_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: Vec<Observation> = (0..20).map(row).collect();
+    let record = record(&rows, setup());
+    log(folder.path(), ORIGIN, &rows, &setup(), Some(logged::closing(&record).into()));
+    let changes = Changes {
+        percentile_metrics: Some(vec![MetricKind::E2el]),
+        metric_percentiles: Some(vec![90.0]),
+        goodput: Some(GoodputLimits { ttft_ms: Some(1.0), ..GoodputLimits::default() }),
+        window: Some((0.5, 1.0)),
+        tokenizer: None,
+    };
+    let back = rebuilt(folder.path(), &changes).record;
+    // Requests end 120 ms after their due times, which are 100 ms apart: the fourth to the eighth are in the window.
+    let indices: Vec<usize> = back.measured.samples.iter().map(|sample| sample.index).collect();
+    assert_eq!((indices.as_slice(), back.measured.duration), ([4, 5, 6, 7, 8].as_slice(), 0.5));
+    assert_eq!(back.summary.request_throughput, 10.0);
+    assert_eq!(back.summary.generation().unwrap().request_goodput, Some(0.0));
+    assert_eq!(back.summary.e2el.percentiles_ms.len(), 1);
+    let none = Changes { window: Some((50.0, 60.0)), ..Changes::default() };
+    assert!(rebuild(folder.path(), &none, &Hub::from_variables(|_| None), &()).is_err());
+}
+
+#[test]
+fn a_killed_run_gives_the_rows_it_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: Vec<Observation> = (0..10).map(row).collect();
+    log(folder.path(), ORIGIN, &rows, &setup(), None);
+    let back = rebuilt(folder.path(), &Changes::default());
+    assert!(!back.closed && back.record.setup.interrupted);
+    assert_eq!((back.record.measured.samples.len(), back.record.summary.failed), (10, 1));
+    assert_eq!(back.record.measured.duration, 1.02);
+    assert!(matches!(back.record.caveats[0], Caveat::Interrupted { finished: 10, .. }));
+}
+
+#[test]
+fn logs_of_several_machines_are_one_run() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let rows: Vec<Observation> = (0..20).map(row).collect();
+    let closing: Value = logged::closing(&record(&rows, setup())).into();
+    log(one.path(), ORIGIN, &rows, &setup(), Some(closing.clone()));
+    let later = Origin { unix_ns: ORIGIN.unix_ns + 500_000_000, ..ORIGIN };
+    log(two.path(), later, &rows, &setup(), Some(closing));
+    let runs = [&two, &one].map(|folder| rebuilt(folder.path(), &Changes::default()));
+    let merged = merge(runs.into());
+    assert_eq!((merged.summary.completed, merged.summary.failed, merged.setup.num_prompts), (38, 2, 40));
+    assert_eq!((merged.setup.request_rate, merged.setup.max_concurrency), (20.0, Some(8)));
+    assert!((merged.measured.duration - 2.52).abs() < 1e-9, "{}", merged.measured.duration);
+    assert!((merged.measured.samples[20].due - 0.5).abs() < 1e-9);
+    assert_eq!(merged.measured.samples[39].index, 39);
+}
