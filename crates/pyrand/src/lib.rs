@@ -2,6 +2,7 @@
 //! explicitly, and there is no process-wide state here.
 
 pub mod cpython;
+mod discrete;
 pub mod generator;
 pub mod globals;
 mod interval;

@@ -14,6 +14,7 @@ mod literal;
 mod media;
 mod saved;
 mod selection;
+pub mod sessions;
 mod sharing;
 mod slices;
 mod sources;

@@ -22,7 +22,8 @@ mod throughput;
 use crate::args::auto_tune::AutoTuneArgs;
 use crate::args::command::{Command, find, read, task};
 use crate::args::compare::CompareArgs;
-use crate::args::convert::ConvertArgs;
+use crate::args::convert::slices::SlicesArgs;
+use crate::args::convert::trace::TraceArgs;
 use crate::args::flag::Table;
 use crate::args::gate::GateArgs;
 use crate::args::grammar::{Parsed, Values};
@@ -79,8 +80,10 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(PlotArgs::read(&v), sweep::plot::run) },
     Command { spellings: &["sweep plot_pareto", "bench sweep plot_pareto"], table: &args::sweep::plot_pareto::TABLE,
         prepare: |v| task(ParetoArgs::read(&v), sweep::plot_pareto::run) },
-    Command { spellings: &["convert txt-slices"], table: &args::convert::TABLE,
-        prepare: |v| task(ConvertArgs::read(&v), convert::run) },
+    Command { spellings: &["convert txt-slices"], table: &args::convert::slices::TABLE,
+        prepare: |v| task(SlicesArgs::read(&v), convert::slices::run) },
+    Command { spellings: &["convert trace"], table: &args::convert::trace::TABLE,
+        prepare: |v| task(TraceArgs::read(&v), convert::trace::run) },
 ];
 
 /// What words of a command line mean to the command of this table; `None` when they call for something else.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod backends;
+mod convert;
 #[path = "../../../workload/tests/fake_hub/mod.rs"]
 mod fake_hub;
 mod http2;

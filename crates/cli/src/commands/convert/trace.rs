@@ -1,0 +1,29 @@
+//! `tacho convert trace`: sessions of any format as the one model, or as another format.
+
+use std::io::{self, Write};
+
+use anyhow::Context;
+use tacho_report::json::write_whole;
+use tacho_workload::sessions::{self, Format};
+
+use crate::args::convert::trace::TraceArgs;
+use crate::exit::Exit;
+
+/// Reads, scales and writes.
+pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<Exit> {
+    let (format, options) = args.reading()?;
+    let to = args.to.as_deref().map(Format::named).transpose()?.unwrap_or(Format::Model);
+    let mut trace = sessions::read(&args.input, format, &options)?;
+    trace.scale(&args.scaling)?;
+    let text = trace.written_as(to)?;
+    let sessions = trace.trees().1;
+    tracing::info!(format = trace.format.label(), sessions, requests = trace.steps.len(), "trace read");
+    for notice in &trace.notices {
+        tracing::warn!("{notice}");
+    }
+    match &args.output {
+        Some(path) => write_whole(path, |out| out.write_all(text.as_bytes()))?,
+        None => io::stdout().write_all(text.as_bytes()).context("cannot print the trace")?,
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,133 @@
+//! The formats of sessions and traces, in one table: name, other names, options, reader.
+
+use super::error::TraceError;
+use super::model::Trace;
+use super::options::Options;
+use super::readers::{
+    aiperf, azure, bailian, burstgpt, columns, conversations, dag, graph, mooncake, otel, payloads, sglang, sharegpt,
+    synthetic, weka,
+};
+use super::source::Source;
+use super::stored;
+
+/// What a file may be read as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Mooncake's traces, and AIPerf's with sessions.
+    Mooncake,
+    /// AIPerf: a request a row.
+    SingleTurn,
+    /// AIPerf: a conversation a row.
+    MultiTurn,
+    /// AIPerf: entries to draw from.
+    RandomPool,
+    /// AIPerf: bodies as they are sent.
+    RawPayload,
+    /// AIPerf: bodies by session.
+    InputsJson,
+    /// AIPerf: sessions that fork and join.
+    Dag,
+    /// Captures of SageMaker.
+    Sagemaker,
+    /// Traces of coding agents.
+    Weka,
+    /// Traces of Bailian.
+    Bailian,
+    /// Traces of Azure.
+    Azure,
+    /// Traces of BurstGPT.
+    BurstGpt,
+    /// GuideLLM: columns with a turn's number.
+    Columns,
+    /// GuideLLM: a graph a row.
+    Graph,
+    /// GuideLLM: lengths and times in seconds.
+    TraceSynthetic,
+    /// Spans of OpenTelemetry.
+    Otel,
+    /// SGLang: rounds of new messages.
+    SglangAgentic,
+    /// SGLang: bodies with lengths.
+    SglangOpenai,
+    /// Conversations of ShareGPT.
+    ShareGpt,
+    /// Conversations as vLLM's multi-turn benchmark takes them.
+    Conversations,
+    /// The model itself, as `tacho convert trace` prints it.
+    Model,
+}
+
+/// A row of the table.
+struct Entry {
+    format: Format,
+    label: &'static str,
+    aliases: &'static [&'static str],
+    options: &'static [&'static str],
+    read: fn(&Source, &Options) -> Result<Trace, TraceError>,
+}
+
+#[rustfmt::skip]
+static FORMATS: &[Entry] = &[
+    Entry { format: Format::Mooncake, label: "mooncake", aliases: &["mooncake_trace", "mooncake_delta"],
+        options: &["block_size", "timestamp_unit", "input_length_is"], read: mooncake::read },
+    Entry { format: Format::SingleTurn, label: "aiperf single_turn", aliases: &["single_turn"], options: &[], read: aiperf::single_turn },
+    Entry { format: Format::MultiTurn, label: "aiperf multi_turn", aliases: &["multi_turn"], options: &[], read: aiperf::multi_turn },
+    Entry { format: Format::RandomPool, label: "aiperf random_pool", aliases: &["random_pool"], options: &[], read: aiperf::random_pool },
+    Entry { format: Format::RawPayload, label: "aiperf raw_payload", aliases: &["raw_payload"], options: &[], read: payloads::raw_payload },
+    Entry { format: Format::InputsJson, label: "aiperf inputs_json", aliases: &["inputs_json"], options: &[], read: payloads::inputs_json },
+    Entry { format: Format::Dag, label: "aiperf dag_jsonl", aliases: &["dag_jsonl", "dag"], options: &[], read: dag::read },
+    Entry { format: Format::Sagemaker, label: "aiperf sagemaker_data_capture", aliases: &["sagemaker_data_capture"], options: &[], read: payloads::sagemaker },
+    Entry { format: Format::Weka, label: "weka", aliases: &["weka_trace", "cc_traces_weka"], options: &["infer_flat_agents"], read: weka::read },
+    Entry { format: Format::Bailian, label: "bailian", aliases: &["bailian_trace", "qwen"],
+        options: &["block_size", "timestamp_unit", "input_length_is", "edges"], read: bailian::read },
+    Entry { format: Format::Azure, label: "azure", aliases: &["azure_trace"], options: &[], read: azure::read },
+    Entry { format: Format::BurstGpt, label: "burstgpt", aliases: &["burst_gpt_trace", "burst_gpt"], options: &["timestamp_unit"], read: burstgpt::read },
+    Entry { format: Format::Columns, label: "guidellm columns", aliases: &["columns"], options: &[], read: columns::read },
+    Entry { format: Format::Graph, label: "guidellm conversation_turns", aliases: &["conversation_turns"], options: &[], read: graph::read },
+    Entry { format: Format::TraceSynthetic, label: "guidellm trace_synthetic", aliases: &["trace_synthetic"], options: &[], read: synthetic::read },
+    Entry { format: Format::Otel, label: "otel", aliases: &["otel_trace_replay", "opentelemetry"], options: &["edges"], read: otel::read },
+    Entry { format: Format::SglangAgentic, label: "sglang agentic-trace", aliases: &["agentic_trace"], options: &["output_tokens"], read: sglang::agentic },
+    Entry { format: Format::SglangOpenai, label: "sglang openai", aliases: &["openai"], options: &["output_tokens"], read: sglang::openai },
+    Entry { format: Format::ShareGpt, label: "sharegpt", aliases: &[], options: &["history"], read: sharegpt::read },
+    Entry { format: Format::Conversations, label: "vllm conversations", aliases: &["conversations"], options: &["history"], read: conversations::read },
+    Entry { format: Format::Model, label: "tacho model", aliases: &["model"], options: &[], read: stored::read },
+];
+
+impl Format {
+    /// The name that is printed.
+    pub fn label(self) -> &'static str {
+        self.entry().label
+    }
+
+    /// The format of a name. Case does not count, nor what stands between words; the tool's name may be left out.
+    ///
+    /// # Errors
+    /// When there is none of this name.
+    pub fn named(name: &str) -> Result<Self, TraceError> {
+        let wanted = plain(name);
+        let known =
+            |entry: &&Entry| plain(entry.label) == wanted || entry.aliases.iter().any(|name| plain(name) == wanted);
+        let found = FORMATS.iter().find(known).map(|entry| entry.format);
+        found.ok_or_else(|| TraceError::NoFormat { name: name.to_owned(), known: Format::names() })
+    }
+
+    /// All names, for messages.
+    pub(crate) fn names() -> String {
+        FORMATS.iter().map(|entry| entry.label).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Reads a file of this format.
+    pub(crate) fn read(self, source: &Source, options: &Options) -> Result<Trace, TraceError> {
+        let entry = self.entry();
+        options.only(entry.options)?;
+        (entry.read)(source, options)
+    }
+
+    fn entry(self) -> &'static Entry {
+        FORMATS.iter().find(|entry| entry.format == self).expect("every format has a row")
+    }
+}
+
+fn plain(name: &str) -> String {
+    name.to_ascii_lowercase().replace([' ', '-'], "_")
+}

@@ -1,0 +1,34 @@
+//! Sessions: conversations, agents and recorded traffic. Files of many formats in, one model out.
+
+mod blocks;
+mod detect;
+mod error;
+mod format;
+mod model;
+mod options;
+mod readers;
+mod row;
+mod scale;
+mod source;
+mod stored;
+mod write;
+
+use std::path::Path;
+
+pub use error::{Place, TraceError};
+pub use format::Format;
+pub use model::{Blocks, Edge, History, Notes, Pool, Prompt, Step, Take, Trace, Turn};
+pub use options::Options;
+pub use scale::Scaling;
+
+/// Reads a file or folder of sessions, as `format` or as what its rows look like.
+///
+/// # Errors
+/// Names the file, the line and the field that is wrong. All rows are checked.
+pub fn read(path: &Path, format: Option<Format>, options: &Options) -> Result<Trace, TraceError> {
+    let source = source::Source::read(path)?;
+    let format = format.map_or_else(|| detect::detect(&source), Ok)?;
+    let trace = format.read(&source, options)?;
+    let circular = blocks::in_order(&trace).len() < trace.steps.len();
+    if circular { Err(source.graph("cycle: a request waits for itself")) } else { Ok(trace) }
+}

@@ -1,0 +1,365 @@
+//! The one model that all formats of sessions reduce to: steps, each due at the latest of its own time and, per parent,
+//! that parent's end plus a pause; a missing number does not constrain.
+
+use tacho_core::json::{Dict, Value};
+
+use super::format::Format;
+
+/// What a file of sessions says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trace {
+    /// The file's name, without its folder.
+    pub file: String,
+    /// What it was read as.
+    pub format: Format,
+    /// Settings that the reading assumes.
+    pub options: Dict,
+    /// The steps, session by session in the order of the file.
+    pub steps: Vec<Step>,
+    /// Entries to draw from, by pool, where the file is no list of sessions.
+    pub pools: Vec<Pool>,
+    /// What a user should know about the reading.
+    pub notices: Vec<String>,
+}
+
+/// Entries that requests are drawn from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pool {
+    /// Its name: that of its file, without the ending.
+    pub name: String,
+    /// Its entries.
+    pub entries: Vec<Dict>,
+}
+
+/// One step of a session: a request, or a gate that sends nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// The session it belongs to. A sub-agent has a session of its own in the tree of its root.
+    pub session: String,
+    /// Its place in the session.
+    pub turn: Turn,
+    /// Steps that must have ended, as places in [`Trace::steps`].
+    pub parents: Vec<Edge>,
+    /// Not before this many milliseconds after the start.
+    pub at_ms: Option<f64>,
+    /// Without parents: the pause after the load model has started the session.
+    pub start_delay_ms: Option<f64>,
+    /// The step it is sent along with, without waiting for it.
+    pub starts_with: Option<usize>,
+    /// What is sent before its own messages.
+    pub history: History,
+    /// What is sent.
+    pub prompt: Prompt,
+    /// Tokens of the prompt as recorded; of its new part alone where the options say `delta`.
+    pub input_tokens: Option<u64>,
+    /// Tokens to generate.
+    pub output_tokens: Option<u64>,
+    /// Blocks of the prompt that others may share.
+    pub blocks: Option<Blocks>,
+    /// Whether the load model starts its session, where the format says.
+    pub root: Option<bool>,
+    /// What is carried along.
+    pub notes: Notes,
+}
+
+/// A place in a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turn {
+    /// Its number, from 0.
+    Number(usize),
+    /// Its name.
+    Name(String),
+}
+
+/// A step that must have ended, and the pause after it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Edge {
+    /// The place of the parent in [`Trace::steps`].
+    pub parent: usize,
+    /// The pause after its end.
+    pub after_ms: f64,
+}
+
+/// What is sent before a step's own messages.
+#[derive(Debug, Clone, PartialEq)]
+pub enum History {
+    /// Nothing.
+    None,
+    /// The session so far, with the server's answers.
+    Live,
+    /// The session so far as the file has it: the prompt is complete.
+    Recorded,
+    /// The parent session so far, with the server's answers.
+    Fork,
+    /// For each parent, what of it.
+    Edges(Vec<(usize, Take)>),
+}
+
+/// What is taken over from a parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Take {
+    /// All that it was sent, and its answer.
+    Full,
+    /// Its own messages and its answer.
+    Last,
+    /// Nothing.
+    New,
+}
+
+/// What a step sends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Prompt {
+    /// Nothing: it only gates others.
+    Nothing,
+    /// Made-up text of the recorded length.
+    Synthetic,
+    /// What the file gives: `text`, `messages`, `payload`, `tools` and so on.
+    Given(Dict),
+}
+
+/// A prompt as blocks of tokens with a name; equal names are equal tokens.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Blocks {
+    /// Name and tokens of each.
+    pub named: Vec<(i64, u64)>,
+    /// Tokens after them that nobody shares.
+    pub tail: u64,
+    /// Tokens of the leading blocks that were sent before, if nothing is ever forgotten.
+    pub cached_ideal: u64,
+}
+
+/// What a format says beyond what replaying needs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Notes {
+    /// The model it was sent to.
+    pub model: Option<String>,
+    /// More fields of the body.
+    pub extra: Option<Dict>,
+    /// The agent that sent it.
+    pub agent: Option<String>,
+    /// What kind of request it was.
+    pub kind: Option<String>,
+    /// Its span.
+    pub span_id: Option<String>,
+    /// When it was sent, from the start of its trace.
+    pub recorded_start_ms: Option<f64>,
+    /// How long it took.
+    pub recorded_ms: Option<f64>,
+    /// Whether it had failed.
+    pub failed: bool,
+}
+
+impl Step {
+    /// A step without parents, times or content.
+    pub(crate) fn new(session: impl Into<String>, turn: usize) -> Self {
+        Step {
+            session: session.into(),
+            turn: Turn::Number(turn),
+            parents: Vec::new(),
+            at_ms: None,
+            start_delay_ms: None,
+            starts_with: None,
+            history: History::None,
+            prompt: Prompt::Synthetic,
+            input_tokens: None,
+            output_tokens: None,
+            blocks: None,
+            root: None,
+            notes: Notes::default(),
+        }
+    }
+
+    /// Its name in the file.
+    pub fn id(&self) -> String {
+        match &self.turn {
+            Turn::Number(turn) => format!("{}/{turn}", self.session),
+            Turn::Name(turn) => format!("{}/{turn}", self.session),
+        }
+    }
+
+    /// Whether anything is sent.
+    pub fn sends(&self) -> bool {
+        self.prompt != Prompt::Nothing
+    }
+}
+
+impl Trace {
+    pub(crate) fn new(file: String, format: Format) -> Self {
+        Trace { file, format, options: Dict::new(), steps: Vec::new(), pools: Vec::new(), notices: Vec::new() }
+    }
+
+    /// Appends a step and gives its place.
+    pub(crate) fn push(&mut self, step: Step) -> usize {
+        self.steps.push(step);
+        self.steps.len() - 1
+    }
+
+    /// Lets times count from the earliest.
+    pub(crate) fn start_at_the_earliest(&mut self) {
+        let earliest = self.steps.iter().filter_map(|step| step.at_ms).fold(f64::INFINITY, f64::min);
+        for at in self.steps.iter_mut().filter_map(|step| step.at_ms.as_mut()) {
+            *at = clean(*at - earliest);
+        }
+    }
+
+    /// The number of the session tree of each step, and how many trees there are. A tree is what the load model starts as
+    /// one: a root with all that waits for it or is sent along with it.
+    pub fn trees(&self) -> (Vec<usize>, usize) {
+        let mut leader: Vec<usize> = (0..self.steps.len()).collect();
+        let mut first_of = std::collections::HashMap::new();
+        for (place, step) in self.steps.iter().enumerate() {
+            let kin = *first_of.entry(step.session.as_str()).or_insert(place);
+            let others = step.parents.iter().map(|edge| edge.parent).chain(step.starts_with);
+            for other in others.chain([kin]) {
+                let (left, right) = (find(&mut leader, place), find(&mut leader, other));
+                leader[left.max(right)] = left.min(right);
+            }
+        }
+        let mut numbers = std::collections::HashMap::new();
+        let trees = (0..self.steps.len()).map(|place| {
+            let next = numbers.len();
+            *numbers.entry(find(&mut leader, place)).or_insert(next)
+        });
+        let trees: Vec<usize> = trees.collect();
+        (trees, numbers.len())
+    }
+
+    /// The model as JSON.
+    pub fn to_json(&self) -> Value {
+        let mut dict = Dict::new();
+        dict.set("file", self.file.as_str());
+        dict.set("format", self.format.label());
+        dict.set("options", self.options.clone());
+        if self.format == Format::RandomPool {
+            self.pools_to_json(&mut dict);
+        } else {
+            dict.set("requests", self.steps.iter().map(|step| self.step_to_json(step).into()).collect::<Vec<Value>>());
+        }
+        dict.into()
+    }
+
+    fn pools_to_json(&self, dict: &mut Dict) {
+        let entries = |pool: &Pool| pool.entries.iter().cloned().map(Value::from).collect::<Vec<Value>>();
+        match &self.pools[..] {
+            [pool] => dict.set("pool", entries(pool)),
+            pools => {
+                let named = pools.iter().map(|pool| (pool.name.clone(), entries(pool).into()));
+                dict.set("pools", named.collect::<Dict>());
+            }
+        }
+        dict.set("note", "entries are drawn independently; no session, no time");
+    }
+
+    fn step_to_json(&self, step: &Step) -> Dict {
+        let mut dict = Dict::new();
+        dict.set("id", step.id());
+        dict.set("session", step.session.as_str());
+        match &step.turn {
+            Turn::Number(turn) => dict.set("turn", *turn),
+            Turn::Name(turn) => dict.set("turn", turn.as_str()),
+        }
+        dict.set("parents", step.parents.iter().map(|edge| self.edge_to_json(edge)).collect::<Vec<Value>>());
+        dict.set("at_ms", step.at_ms.map(number));
+        dict.set("history", self.history_to_json(&step.history));
+        set(&mut dict, "start_delay_ms", step.start_delay_ms.map(number));
+        set(&mut dict, "starts_with", step.starts_with.map(|place| self.steps[place].id()));
+        set(&mut dict, "root", step.root);
+        if !step.sends() {
+            dict.set("request", false);
+        }
+        set(&mut dict, "input_tokens", step.input_tokens);
+        set(&mut dict, "output_tokens", step.output_tokens);
+        if let Some(blocks) = &step.blocks {
+            let pair = |&(id, tokens): &(i64, u64)| Value::List(vec![id.into(), tokens.into()]);
+            dict.set("blocks", blocks.named.iter().map(pair).collect::<Vec<Value>>());
+            dict.set("tail_tokens", blocks.tail);
+            dict.set("cached_tokens_ideal", blocks.cached_ideal);
+        }
+        match &step.prompt {
+            Prompt::Given(content) => dict.set("content", content.clone()),
+            // A trace of weka's has no text at all, and says so by leaving it out.
+            Prompt::Synthetic if self.format != Format::Weka => dict.set("content", "synthetic"),
+            _ => {}
+        }
+        step.notes.write(&mut dict);
+        dict
+    }
+
+    fn edge_to_json(&self, edge: &Edge) -> Value {
+        let mut dict = Dict::new();
+        dict.set("id", self.steps[edge.parent].id());
+        dict.set("after_ms", number(edge.after_ms));
+        dict.into()
+    }
+
+    fn history_to_json(&self, history: &History) -> Value {
+        let edge = |(parent, take): &(usize, Take)| {
+            let mut dict = Dict::new();
+            dict.set("from", self.steps[*parent].id());
+            dict.set("take", take.name());
+            Value::from(dict)
+        };
+        match history {
+            History::None => "none".into(),
+            History::Live => "live".into(),
+            History::Recorded => "recorded".into(),
+            History::Fork => "fork".into(),
+            History::Edges(edges) => Value::List(edges.iter().map(edge).collect()),
+        }
+    }
+}
+
+impl Take {
+    /// All of them with their names.
+    pub(crate) const NAMES: [(&'static str, Take); 3] =
+        [("full", Take::Full), ("last", Take::Last), ("new", Take::New)];
+
+    fn name(self) -> &'static str {
+        Take::NAMES.iter().find(|(_, take)| *take == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl Notes {
+    fn write(&self, dict: &mut Dict) {
+        set(dict, "model", self.model.as_deref());
+        set(dict, "extra", self.extra.clone());
+        set(dict, "agent", self.agent.as_deref());
+        set(dict, "kind", self.kind.as_deref());
+        set(dict, "span_id", self.span_id.as_deref());
+        set(dict, "recorded_start_ms", self.recorded_start_ms.map(number));
+        set(dict, "recorded_ms", self.recorded_ms.map(number));
+        if self.failed {
+            dict.set("failed_in_trace", true);
+        }
+    }
+}
+
+fn set<T: Into<Value>>(dict: &mut Dict, key: &str, value: Option<T>) {
+    if let Some(value) = value {
+        dict.set(key, value);
+    }
+}
+
+/// Milliseconds, without a fraction where there is none.
+fn number(ms: f64) -> Value {
+    if ms.fract() == 0.0 && ms.abs() < 9e15 { Value::Int(ms as i64) } else { Value::Float(ms) }
+}
+
+/// Milliseconds without the dust of binary fractions: to a picosecond.
+pub(crate) fn clean(ms: f64) -> f64 {
+    let scaled = ms * 1e6;
+    if scaled.abs() < 9e15 { scaled.round() / 1e6 } else { ms }
+}
+
+/// Milliseconds of seconds.
+pub(crate) fn from_s(seconds: f64) -> f64 {
+    clean(seconds * 1000.0)
+}
+
+fn find(leader: &mut [usize], mut place: usize) -> usize {
+    while leader[place] != place {
+        leader[place] = leader[leader[place]];
+        place = leader[place];
+    }
+    place
+}

@@ -1,0 +1,83 @@
+//! Azure's traces: lengths at times of day, kept to 100 ns. The earliest is the start.
+
+use jiff::civil::DateTime;
+
+use crate::sessions::error::{Place, TraceError};
+use crate::sessions::format::Format;
+use crate::sessions::model::{Step, Trace};
+use crate::sessions::options::Options;
+use crate::sessions::source::{Document, Source};
+use crate::sources::csv::Records;
+
+/// Reads the trace.
+pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
+    let table = Columns::of(source.single()?)?;
+    let columns = ["TIMESTAMP", "ContextTokens", "GeneratedTokens"].map(|name| table.column(name));
+    let [time, input, output] = columns;
+    let (time, input, output) = (time?, input?, output?);
+    let mut steps = Vec::new();
+    for (line, fields) in &table.records.rows {
+        let ticks = ticks(table.cell(fields, time));
+        let ticks =
+            ticks.ok_or_else(|| table.wrong(*line, time, "must be a time such as 2023-11-16 18:15:46.6805900"))?;
+        let mut step = Step::new(format!("row{}", steps.len()), 0);
+        step.input_tokens = Some(table.count(*line, fields, input)?);
+        step.output_tokens = Some(table.count(*line, fields, output)?);
+        steps.push((ticks, step));
+    }
+    let earliest = steps.iter().map(|(ticks, _)| *ticks).min().ok_or_else(|| source.empty())?;
+    let mut trace = Trace::new(source.name(), Format::Azure);
+    for (ticks, step) in steps {
+        trace.push(Step { at_ms: Some((ticks - earliest) as f64 / 1e4), ..step });
+    }
+    Ok(trace)
+}
+
+/// Units of 100 ns; without a zone the time is UTC.
+fn ticks(text: &str) -> Option<i128> {
+    let nanos = super::otel::nanoseconds(text).or_else(|| {
+        let civil: DateTime = text.trim().parse().ok()?;
+        Some(civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_nanosecond())
+    })?;
+    Some(nanos.div_euclid(100))
+}
+
+/// A table with a header, and complaints about its cells.
+pub(crate) struct Columns<'s> {
+    document: &'s Document,
+    pub(crate) records: &'s Records,
+}
+
+impl<'s> Columns<'s> {
+    pub(crate) fn of(document: &'s Document) -> Result<Self, TraceError> {
+        let place = Place::file(&document.path);
+        let problem = || TraceError::Graph { place, problem: "must be a table: a .csv file with a header".into() };
+        Ok(Columns { document, records: document.table.as_ref().ok_or_else(problem)? })
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.records.header.iter().position(|column| column.trim() == name)
+    }
+
+    pub(crate) fn column(&self, name: &'static str) -> Result<usize, TraceError> {
+        let place = Place { path: self.document.path.clone(), line: Some(1) };
+        let missing =
+            || TraceError::Field { place, field: name.to_owned(), problem: "the header has no such column".into() };
+        self.find(name).ok_or_else(missing)
+    }
+
+    pub(crate) fn cell<'f>(&self, fields: &'f [String], column: usize) -> &'f str {
+        fields.get(column).map_or("", |field| field.trim())
+    }
+
+    pub(crate) fn count(&self, line: usize, fields: &[String], column: usize) -> Result<u64, TraceError> {
+        let count = self.cell(fields, column).parse();
+        count.map_err(|_| self.wrong(line, column, "must be a whole number that is not negative"))
+    }
+
+    pub(crate) fn wrong(&self, line: usize, column: usize, problem: &str) -> TraceError {
+        let place = Place { path: self.document.path.clone(), line: Some(line) };
+        let field = self.records.header.get(column).cloned().unwrap_or_default();
+        TraceError::Field { place, field, problem: problem.to_owned() }
+    }
+}

@@ -1,0 +1,133 @@
+//! Traces of Bailian: chats that name the chat before them, times in seconds, whole prompts as blocks of 16 tokens.
+
+use std::collections::HashMap;
+
+use super::after;
+use super::mooncake::Lengths;
+use crate::sessions::blocks::{self, Layout, Scope};
+use crate::sessions::error::TraceError;
+use crate::sessions::format::Format;
+use crate::sessions::model::{History, Step, Trace, clean};
+use crate::sessions::options::Options;
+use crate::sessions::row::Row;
+use crate::sessions::source::Source;
+
+const BLOCK: u64 = 16;
+
+/// Whom a later chat of a tree waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Edges {
+    /// The one before it in the order of `turn`.
+    Chain,
+    /// The one it names.
+    Tree,
+}
+
+/// Reads the trace. The chats of a tree are a session, in the order of `turn`.
+pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
+    let rows = source.rows()?;
+    let block = options.positive("block_size", BLOCK)?;
+    let unit = options.choice("timestamp_unit", &[("ms", 1.0), ("s", 1000.0)], 1000.0)?;
+    let edges = options.choice("edges", &[("chain", Edges::Chain), ("tree", Edges::Tree)], Edges::Chain)?;
+    let lengths = options.choice("input_length_is", &Lengths::NAMES, None)?.unwrap_or(Lengths::Cumulative);
+    let mut trace = Trace::new(source.name(), Format::Bailian);
+    trace.options.set("block_size", block);
+    trace.options.set("timestamp_unit", if unit == 1.0 { "ms" } else { "s" });
+    trace.options.set("input_length_is", lengths.name());
+    let mut layout = Layout::new(block);
+    for row in &rows {
+        lay(&mut layout, row)?;
+    }
+    let mut branched = 0;
+    for (session, chats) in trees(&rows)? {
+        let mut places: HashMap<i64, usize> = HashMap::new();
+        let mut last: Option<usize> = None;
+        for (turn, chat) in chats.iter().enumerate() {
+            let named = places.get(&chat.parent).copied();
+            branched += usize::from(turn > 0 && named != last);
+            let parent = if edges == Edges::Tree { named } else { last };
+            let mut step = step(&session, turn, chat.row, unit)?;
+            step.parents = after(parent, 0.0);
+            step.blocks = lay(&mut layout, chat.row)?;
+            if turn > 0 {
+                step.history = if lengths == Lengths::Cumulative { History::Recorded } else { History::Live };
+            }
+            last = Some(trace.push(step));
+            places.insert(chat.id, trace.steps.len() - 1);
+        }
+    }
+    if branched > 0 && edges == Edges::Chain {
+        trace.notices.push(format!(
+            "{branched} chats branch off an earlier one and are sent one after the other; --option edges=tree sends \
+             branches side by side"
+        ));
+    }
+    trace.start_at_the_earliest();
+    blocks::ideal(&mut trace, Scope::File);
+    Ok(trace)
+}
+
+struct Chat<'r, 'd> {
+    id: i64,
+    parent: i64,
+    turn: i64,
+    row: &'r Row<'d>,
+}
+
+fn step(session: &str, turn: usize, row: &Row<'_>, unit: f64) -> Result<Step, TraceError> {
+    let mut step = Step::new(session, turn);
+    step.at_ms = Some(clean(row.need("timestamp", row.number("timestamp")?)? * unit));
+    step.input_tokens = Some(row.need("input_length", row.count("input_length")?)?);
+    step.output_tokens = Some(row.need("output_length", row.count("output_length")?)?);
+    step.notes.kind = row.text("type")?.map(str::to_owned);
+    Ok(step)
+}
+
+fn lay(layout: &mut Layout, row: &Row<'_>) -> Result<Option<crate::sessions::model::Blocks>, TraceError> {
+    let Some(ids) = row.ids("hash_ids")? else { return Ok(None) };
+    let tokens = row.need("input_length", row.count("input_length")?)?;
+    layout.lay(row, "hash_ids", &ids, tokens).map(Some)
+}
+
+/// The chats by the root they come from. A chat whose parent is not in the file is a root.
+fn trees<'r, 'd>(rows: &'r [Row<'d>]) -> Result<Vec<(String, Vec<Chat<'r, 'd>>)>, TraceError> {
+    let whole = |row: &Row<'_>, name: &str| match row.get(name).map(|value| value.as_i64()) {
+        Some(None) => Err(row.wrong(name, "must be a whole number")),
+        found => Ok(found.flatten()),
+    };
+    let mut parents: HashMap<i64, i64> = HashMap::new();
+    let mut chats = Vec::with_capacity(rows.len());
+    for row in rows {
+        let id = row.need("chat_id", whole(row, "chat_id")?)?;
+        let parent = whole(row, "parent_chat_id")?.unwrap_or(-1);
+        if parents.insert(id, parent).is_some() {
+            return Err(row.wrong("chat_id", format!("chat {id} is there twice")));
+        }
+        chats.push(Chat { id, parent, turn: whole(row, "turn")?.unwrap_or(0), row });
+    }
+    let mut trees: Vec<(i64, Vec<Chat<'r, 'd>>)> = Vec::new();
+    let mut places: HashMap<i64, usize> = HashMap::new();
+    for chat in chats {
+        let root = root(&parents, &chat)?;
+        let place = *places.entry(root).or_insert_with(|| {
+            trees.push((root, Vec::new()));
+            trees.len() - 1
+        });
+        trees[place].1.push(chat);
+    }
+    for (_, chats) in &mut trees {
+        chats.sort_by_key(|chat| chat.turn);
+    }
+    Ok(trees.into_iter().map(|(root, chats)| (root.to_string(), chats)).collect())
+}
+
+fn root(parents: &HashMap<i64, i64>, chat: &Chat<'_, '_>) -> Result<i64, TraceError> {
+    let mut at = chat.id;
+    for _ in 0..=parents.len() {
+        match parents.get(&at) {
+            Some(parent) if parents.contains_key(parent) => at = *parent,
+            _ => return Ok(at),
+        }
+    }
+    Err(chat.row.wrong("parent_chat_id", "cycle: a chat comes before itself"))
+}

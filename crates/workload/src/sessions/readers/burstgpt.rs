@@ -1,0 +1,56 @@
+//! BurstGPT's traces: lengths at times in seconds. Calls that had failed are kept and marked.
+
+use std::collections::HashMap;
+
+use super::after;
+use super::azure::Columns;
+use crate::sessions::error::TraceError;
+use crate::sessions::format::Format;
+use crate::sessions::model::{History, Step, Trace, clean, from_s};
+use crate::sessions::options::Options;
+use crate::sessions::source::Source;
+
+/// Reads the trace. Rows of which the numbers are none are counted and left out, as the published files have some.
+pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
+    let unit = options.choice("timestamp_unit", &[("ms", 1.0), ("s", 1000.0)], 1000.0)?;
+    let table = Columns::of(source.single()?)?;
+    let (time, input) = (table.column("Timestamp")?, table.column("Request tokens")?);
+    let output = table.column("Response tokens")?;
+    let (session, elapsed) = (table.find("Session ID"), table.find("Elapsed time"));
+    let mut trace = Trace::new(source.name(), Format::BurstGpt);
+    trace.options.set("timestamp_unit", if unit == 1.0 { "ms" } else { "s" });
+    let mut skipped: Vec<usize> = Vec::new();
+    let mut turns: HashMap<String, (usize, usize)> = HashMap::new();
+    let mut index = 0;
+    for (line, fields) in &table.records.rows {
+        let number = |column: usize| table.cell(fields, column).parse::<f64>().ok().filter(|number| number.is_finite());
+        let count = |column: usize| number(column).filter(|number| *number >= 0.0 && number.fract() == 0.0);
+        let (Some(at), Some(tokens), Some(answer)) = (number(time), count(input), count(output)) else {
+            skipped.push(*line);
+            continue;
+        };
+        let named = session.map(|column| table.cell(fields, column)).filter(|name| !name.is_empty());
+        let name = named.map_or_else(|| format!("row{index}"), str::to_owned);
+        let (turn, last) = turns.get(&name).map_or((0, None), |(turn, last)| (turn + 1, Some(*last)));
+        let mut step = Step::new(name.clone(), turn);
+        step.parents = after(last, 0.0);
+        if last.is_some() {
+            step.history = History::Recorded;
+        }
+        step.at_ms = Some(clean(at * unit));
+        step.input_tokens = Some(tokens as u64);
+        step.output_tokens = Some(answer as u64);
+        step.notes.failed = answer == 0.0;
+        step.notes.recorded_ms = elapsed.and_then(number).map(from_s);
+        turns.insert(name, (turn, trace.push(step)));
+        index += 1;
+    }
+    if let Some(first) = skipped.first() {
+        trace.notices.push(format!("{} rows are no numbers and left out, the first on line {first}", skipped.len()));
+    }
+    if trace.steps.is_empty() {
+        return Err(source.empty());
+    }
+    trace.start_at_the_earliest();
+    Ok(trace)
+}

@@ -1,0 +1,134 @@
+//! AIPerf's authored sessions: turns that fork and spawn other sessions and join them again, and orchestrators, which
+//! send nothing and start rounds of others.
+
+mod session;
+mod shape;
+
+use std::collections::HashMap;
+
+use crate::sessions::error::TraceError;
+use crate::sessions::format::Format;
+use crate::sessions::model::{Edge, History, Prompt, Step, Trace};
+use crate::sessions::options::Options;
+use crate::sessions::row::Row;
+use crate::sessions::source::Source;
+use session::{Context, Session};
+use shape::Shape;
+
+/// Whether a row's turns are of this format rather than of plain conversations.
+pub(crate) fn is_dag(row: &Row<'_>) -> bool {
+    let marks = ["orchestrator", "pre_session_spawns", "context_mode", "rounds", "spawns"];
+    let turn_marks = ["messages", "forks", "spawns"];
+    let turns = row.rows("turns").ok().flatten().unwrap_or_default();
+    marks.iter().any(|mark| row.has(mark)) || turns.iter().any(|turn| turn_marks.iter().any(|mark| turn.has(mark)))
+}
+
+/// Reads the sessions.
+pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
+    let rows = source.rows()?;
+    let sessions = rows.iter().map(Session::read).collect::<Result<Vec<_>, _>>()?;
+    let shape = Shape::check(source, &sessions)?;
+    let mut building = Building { sessions: &sessions, shape: &shape, firsts: HashMap::new(), copies: HashMap::new() };
+    let mut trace = Trace::new(source.name(), Format::Dag);
+    // First the steps of each session in the order of the file, then what they wait for.
+    for (place, session) in sessions.iter().enumerate() {
+        building.steps(&mut trace, place, &session.id);
+    }
+    for (place, session) in sessions.iter().enumerate() {
+        let first = building.firsts[&session.id];
+        building.join(&mut trace, place, first);
+    }
+    if sessions.iter().any(|session| session.varied_think_time) {
+        trace.notices.push("think times with think_time_sigma are taken at their median".to_owned());
+    }
+    Ok(trace)
+}
+
+struct Building<'s> {
+    sessions: &'s [Session<'s>],
+    shape: &'s Shape,
+    /// The first step of each session, by its name.
+    firsts: HashMap<String, usize>,
+    /// How many times a template was started already.
+    copies: HashMap<usize, usize>,
+}
+
+impl Building<'_> {
+    /// The steps of a session, each after the one before.
+    fn steps(&mut self, trace: &mut Trace, place: usize, id: &str) -> usize {
+        let session = &self.sessions[place];
+        let mut first = None;
+        for (number, turn) in session.turns.iter().enumerate() {
+            let mut step = Step::new(id, number);
+            step.root = Some(self.shape.is_root(place));
+            if number > 0 {
+                step.parents = vec![Edge { parent: trace.steps.len() - 1, after_ms: turn.delay_ms.unwrap_or(0.0) }];
+                step.history = match session.context {
+                    _ if session.orchestrates => History::None,
+                    Context::Live => History::Live,
+                    Context::Recorded => History::Recorded,
+                };
+            } else {
+                step.start_delay_ms = turn.delay_ms.filter(|ms| *ms > 0.0);
+            }
+            step.prompt = turn.content.clone().map_or(Prompt::Nothing, Prompt::Given);
+            step.output_tokens = turn.max_tokens;
+            step.notes.model = turn.model.clone();
+            step.notes.extra = turn.extra.clone();
+            let at = trace.push(step);
+            first = first.or(Some(at));
+        }
+        let first = first.expect("a session has steps");
+        self.firsts.entry(id.to_owned()).or_insert(first);
+        first
+    }
+
+    /// Lets the children of a session wait for it, and it for those it joins.
+    fn join(&mut self, trace: &mut Trace, place: usize, first: usize) {
+        let session = &self.sessions[place];
+        for child in &session.before {
+            let child = self.start(trace, child);
+            trace.steps[child].starts_with = Some(first);
+        }
+        for (number, turn) in session.turns.iter().enumerate() {
+            for fork in &turn.forks {
+                let child = self.start(trace, fork);
+                self.hang(trace, child, first + number);
+                trace.steps[child].history = History::Fork;
+            }
+            for group in &turn.spawns {
+                for name in &group.children {
+                    let child = self.start(trace, name);
+                    self.hang(trace, child, first + number);
+                    let last = child + self.sessions[self.shape.place(name)].turns.len() - 1;
+                    if let Some(joining) = group.join_at.map(|joining| first + joining) {
+                        let after_ms =
+                            if session.orchestrates { trace.steps[joining].parents[0].after_ms } else { 0.0 };
+                        trace.steps[joining].parents.push(Edge { parent: last, after_ms });
+                    }
+                }
+            }
+        }
+    }
+
+    /// The child's first step waits for the turn that declares it.
+    fn hang(&self, trace: &mut Trace, child: usize, parent: usize) {
+        let step = &mut trace.steps[child];
+        let after_ms = step.start_delay_ms.take().unwrap_or(0.0);
+        step.parents.push(Edge { parent, after_ms });
+    }
+
+    /// The first step of a child. A template that is started again is a session of its own, with a number.
+    fn start(&mut self, trace: &mut Trace, name: &str) -> usize {
+        let place = self.shape.place(name);
+        let copies = self.copies.entry(place).or_insert(0);
+        *copies += 1;
+        if *copies == 1 {
+            return self.firsts[name];
+        }
+        let id = format!("{name}#{copies}");
+        let first = self.steps(trace, place, &id);
+        self.join(trace, place, first);
+        first
+    }
+}

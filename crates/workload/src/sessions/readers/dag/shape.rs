@@ -1,0 +1,120 @@
+//! How the sessions of a file hang together, and what of it cannot be.
+
+use std::collections::HashMap;
+
+use tacho_core::json::Value;
+
+use super::session::Session;
+use crate::sessions::error::TraceError;
+use crate::sessions::source::Source;
+
+/// Who starts whom.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    places: HashMap<String, usize>,
+    /// Whether another session starts it.
+    started: Vec<bool>,
+}
+
+impl Shape {
+    /// Checks the sessions against each other.
+    pub(crate) fn check(source: &Source, sessions: &[Session<'_>]) -> Result<Self, TraceError> {
+        let mut places = HashMap::new();
+        for (place, session) in sessions.iter().enumerate() {
+            if places.insert(session.id.clone(), place).is_some() {
+                return Err(session.row.wrong("session_id", format!("duplicate session {:?}", session.id)));
+            }
+        }
+        let mut shape = Shape { places, started: vec![false; sessions.len()] };
+        let mut forked: HashMap<usize, usize> = HashMap::new();
+        for (place, session) in sessions.iter().enumerate() {
+            for (field, name) in children(session) {
+                let problem = || session.row.wrong(field, format!("unknown child: no session is called {name:?}"));
+                let child = *shape.places.get(name).ok_or_else(problem)?;
+                shape.started[child] = true;
+                if field == "forks" && forked.insert(child, place).is_some() {
+                    return Err(session.row.wrong(field, format!("{name:?} is forked from two parents")));
+                }
+                if field == "forks" && sessions[child].isolated {
+                    let problem = format!("{name:?} stands alone by its context_mode and cannot be forked");
+                    return Err(session.row.wrong(field, problem));
+                }
+            }
+        }
+        shape.acyclic(source, sessions)?;
+        for (place, session) in sessions.iter().enumerate() {
+            check_systems(session, forked.contains_key(&place))?;
+            if !session.before.is_empty() && shape.started[place] {
+                return Err(session
+                    .row
+                    .wrong("pre_session_spawns", "only a session that no other starts may have them"));
+            }
+        }
+        Ok(shape)
+    }
+
+    /// Whether the load model starts it.
+    pub(crate) fn is_root(&self, place: usize) -> bool {
+        !self.started[place]
+    }
+
+    /// The place of a session.
+    pub(crate) fn place(&self, name: &str) -> usize {
+        self.places[name]
+    }
+
+    fn acyclic(&self, source: &Source, sessions: &[Session<'_>]) -> Result<(), TraceError> {
+        // 0: not seen, 1: above us, 2: done.
+        let mut state = vec![0u8; sessions.len()];
+        for start in 0..sessions.len() {
+            let mut path = vec![(start, 0)];
+            while let Some((place, at)) = path.pop() {
+                if at == 0 {
+                    if state[place] == 2 {
+                        continue;
+                    }
+                    state[place] = 1;
+                }
+                match children(&sessions[place]).nth(at) {
+                    None => state[place] = 2,
+                    Some((_, name)) => {
+                        let child = self.places[name];
+                        if state[child] == 1 {
+                            return Err(source.graph(format!("cycle: the session {name:?} is started by itself")));
+                        }
+                        path.push((place, at + 1));
+                        path.push((child, 0));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The children of a session, with the field that names them.
+fn children<'s>(session: &'s Session<'_>) -> impl Iterator<Item = (&'static str, &'s String)> {
+    let before = session.before.iter().map(|name| ("pre_session_spawns", name));
+    let turns = session.turns.iter().flat_map(|turn| {
+        let forks = turn.forks.iter().map(|name| ("forks", name));
+        forks.chain(turn.spawns.iter().flat_map(|group| &group.children).map(|name| ("spawns", name)))
+    });
+    before.chain(turns)
+}
+
+/// A system message comes first: in the session, or in each turn where turns stand alone.
+fn check_systems(session: &Session<'_>, forked: bool) -> Result<(), TraceError> {
+    for (number, turn) in session.turns.iter().enumerate() {
+        let Some(row) = &turn.row else { continue };
+        for (at, message) in row.list("messages")?.unwrap_or_default().iter().enumerate() {
+            let system = message.get("role").and_then(Value::as_str) == Some("system");
+            let allowed = at == 0 && !forked && (session.isolated || number == 0);
+            if system && !allowed {
+                return Err(
+                    row.wrong(&format!("messages[{at}]"), "system message after the first turn's first message")
+                );
+            }
+        }
+    }
+    Ok(())
+}

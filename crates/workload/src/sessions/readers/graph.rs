@@ -1,0 +1,106 @@
+//! GuideLLM's graphs: turns that name their parents and what they take over from each.
+
+use std::collections::HashMap;
+
+use tacho_core::json::{self, Dict, Value};
+
+use super::columns::{self, Cells, Kind};
+use crate::sessions::error::TraceError;
+use crate::sessions::format::Format;
+use crate::sessions::model::{Edge, History, Step, Take, Trace, Turn};
+use crate::sessions::options::Options;
+use crate::sessions::row::Row;
+use crate::sessions::source::Source;
+
+/// Reads the graphs, one a row.
+pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
+    let mut trace = Trace::new(source.name(), Format::Graph);
+    for (index, row) in source.rows()?.iter().enumerate() {
+        let graph = graph(row)?;
+        let graph = Row { way: format!("{}conversation_turns.", row.way), dict: &graph, ..row.clone() };
+        let session = graph.name("graph_id")?.unwrap_or_else(|| format!("row{index}"));
+        add(&mut trace, &graph, &session)?;
+    }
+    trace.start_at_the_earliest();
+    Ok(trace)
+}
+
+/// The graph of a row: an object, or the text of one.
+fn graph(row: &Row<'_>) -> Result<Dict, TraceError> {
+    let field = "conversation_turns";
+    match row.need(field, row.get(field))? {
+        Value::Dict(dict) => Ok(dict.clone()),
+        Value::Str(text) => match json::parse(text) {
+            Ok(Value::Dict(dict)) => Ok(dict),
+            Ok(_) => Err(row.wrong(field, "must be an object")),
+            Err(error) => Err(row.wrong(field, format!("not JSON: {error}"))),
+        },
+        _ => Err(row.wrong(field, "must be an object, or the text of one")),
+    }
+}
+
+fn add(trace: &mut Trace, graph: &Row<'_>, session: &str) -> Result<(), TraceError> {
+    let nodes = graph.need("turns", graph.rows("turns")?)?;
+    if nodes.is_empty() {
+        return Err(graph.wrong("turns", "has no turn"));
+    }
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut pauses: HashMap<usize, f64> = HashMap::new();
+    for node in &nodes {
+        let name = node.need("node_id", node.name("node_id")?)?;
+        let columns = node.object("columns")?.cloned().unwrap_or_default();
+        let unpacked = unpacked(&columns);
+        let columns = Row { way: format!("{}columns.", node.way), dict: &unpacked, ..node.clone() };
+        let cells = cells(&columns);
+        let mut step = columns::step(&columns, &cells, Step::new(session, 0))?;
+        step.turn = Turn::Name(name.clone());
+        step.notes.agent = Some(node.name("agent_id")?.unwrap_or_else(|| "default".to_owned()));
+        let place = trace.push(step);
+        pauses.insert(place, columns::seconds(&columns, &cells, Kind::Pause)?.unwrap_or(0.0));
+        if places.insert(name.clone(), place).is_some() {
+            return Err(node.wrong("node_id", format!("duplicate node {name:?}")));
+        }
+    }
+    for node in &nodes {
+        let place = places[&node.need("node_id", node.name("node_id")?)?];
+        let mut takes = Vec::new();
+        for edge in node.rows("parents")?.unwrap_or_default() {
+            let name = edge.need("parent_node_id", edge.name("parent_node_id")?)?;
+            let unknown = || edge.wrong("parent_node_id", format!("no node is called {name:?}"));
+            let parent = *places.get(&name).ok_or_else(unknown)?;
+            takes.push((parent, take(&edge)?));
+        }
+        if takes.iter().filter(|(_, take)| *take == Take::Full).count() > 1 {
+            return Err(node.wrong("parents", "at most one parent may be taken in full"));
+        }
+        let edge = |(parent, _): &(usize, Take)| Edge { parent: *parent, after_ms: pauses[parent] };
+        trace.steps[place].parents = takes.iter().map(edge).collect();
+        if !takes.is_empty() {
+            trace.steps[place].history = History::Edges(takes);
+        }
+    }
+    Ok(())
+}
+
+fn take(edge: &Row<'_>) -> Result<Take, TraceError> {
+    let Some(name) = edge.text("history_context")? else { return Ok(Take::Full) };
+    let found = Take::NAMES.iter().find(|(known, _)| *known == name).map(|(_, take)| *take);
+    found.ok_or_else(|| edge.wrong("history_context", format!("must be full, last or new, not {name:?}")))
+}
+
+/// The columns of a node without the ending of their names, and values out of their lists of one.
+fn unpacked(columns: &Dict) -> Dict {
+    let entry = |(name, value): (&str, &Value)| {
+        let value = match value {
+            Value::List(items) if items.len() == 1 => items[0].clone(),
+            other => other.clone(),
+        };
+        (name.strip_suffix("_column").unwrap_or(name).to_owned(), value)
+    };
+    columns.iter().map(entry).filter(|(_, value)| *value != Value::Null).collect()
+}
+
+fn cells<'d>(columns: &Row<'d>) -> Cells<'d> {
+    let known = columns.dict.iter().filter_map(|(field, value)| Some((columns::kind(field)?.0, (field, value))));
+    known.collect()
+}

@@ -1,0 +1,211 @@
+//! Spans of generative calls. A call waits for those that had ended when it started and that no other such call followed;
+//! the pause runs from their end to its start. What was sent is sent again as recorded.
+
+use std::collections::HashMap;
+
+use tacho_core::json::{self, Dict, Value};
+
+use super::{messages, otlp};
+use crate::sessions::error::TraceError;
+use crate::sessions::format::Format;
+use crate::sessions::model::{Edge, History, Prompt, Step, Trace};
+use crate::sessions::options::Options;
+use crate::sessions::row::Row;
+use crate::sessions::source::Source;
+
+/// Reads the spans: rows of one trace, single spans, or an export.
+pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
+    options.choice("edges", &[("interval order", ())], ())?;
+    let mut trace = Trace::new(source.name(), Format::Otel);
+    trace.options.set("edges", "interval order");
+    let mut sessions: Vec<(String, Vec<Call>)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut others = 0;
+    for row in &source.rows()? {
+        for (session, call) in calls(row)? {
+            let Some(call) = call else {
+                others += 1;
+                continue;
+            };
+            let place = *places.entry(session.clone()).or_insert_with(|| {
+                sessions.push((session, Vec::new()));
+                sessions.len() - 1
+            });
+            sessions[place].1.push(call);
+        }
+    }
+    if others > 0 {
+        trace.notices.push(format!("{others} spans are no calls of a model and are left out"));
+    }
+    // Nanoseconds since 1970 do not fit a float: count from the first call before making one.
+    let starts = sessions.iter().flat_map(|(_, calls)| calls.iter().map(|call| call.start));
+    let earliest = starts.min().ok_or_else(|| source.empty())?;
+    for (session, mut calls) in sessions {
+        calls.sort_by_key(|call| call.start);
+        add(&mut trace, &session, &calls, earliest);
+    }
+    Ok(trace)
+}
+
+/// A call of a model.
+struct Call {
+    start: i128,
+    end: i128,
+    step: Step,
+    /// What tells its answer in a later prompt: texts and the names of tool calls.
+    said: Vec<String>,
+    heard: Vec<String>,
+}
+
+fn add(trace: &mut Trace, session: &str, calls: &[Call], earliest: i128) {
+    let first = trace.steps.len();
+    for (turn, call) in calls.iter().enumerate() {
+        let mut step = Step { session: session.to_owned(), ..call.step.clone() };
+        step.turn = crate::sessions::model::Turn::Number(turn);
+        step.parents = parents(&calls[..turn], call, first);
+        if step.parents.is_empty() {
+            step.at_ms = Some((call.start - earliest) as f64 / 1e6);
+        } else {
+            step.history = History::Recorded;
+        }
+        trace.push(step);
+    }
+}
+
+/// Calls that had ended when this one started, without those that another of them followed; and calls of which the answer
+/// is in its prompt, although their clock says otherwise.
+fn parents(earlier: &[Call], call: &Call, first: usize) -> Vec<Edge> {
+    let ended: Vec<usize> = (0..earlier.len()).filter(|&place| earlier[place].end <= call.start).collect();
+    let followed =
+        |&place: &usize| ended.iter().any(|&other| other != place && earlier[place].end <= earlier[other].start);
+    let quoted = |place: &usize| {
+        earlier[*place].end > call.start && earlier[*place].said.iter().any(|said| call.heard.contains(said))
+    };
+    let edge = |place: usize| {
+        let pause = (call.start - earlier[place].end).max(0) as f64 / 1e6;
+        Edge { parent: first + place, after_ms: crate::sessions::model::clean(pause) }
+    };
+    let order = ended.iter().copied().filter(|place| !followed(place)).map(edge);
+    order.chain((0..earlier.len()).filter(quoted).map(edge)).collect()
+}
+
+/// The spans of a row, with the session each belongs to; what is no call of a model is none.
+fn calls(row: &Row<'_>) -> Result<Vec<(String, Option<Call>)>, TraceError> {
+    let owner = row.name("session_id")?.or(row.name("trace_id")?);
+    if row.has("resourceSpans") {
+        let spans = otlp::spans(row)?;
+        return spans.iter().map(|span| of_span(&Row { dict: span, ..row.clone() }, None)).collect();
+    }
+    match row.rows("spans")? {
+        Some(spans) => spans.iter().map(|span| of_span(span, owner.as_deref())).collect(),
+        None => Ok(vec![of_span(row, None)?]),
+    }
+}
+
+fn of_span(span: &Row<'_>, owner: Option<&str>) -> Result<(String, Option<Call>), TraceError> {
+    let none = Dict::new();
+    let attributes = span.object("attributes")?.unwrap_or(&none);
+    let attributes = Row { way: format!("{}attributes.", span.way), dict: attributes, ..span.clone() };
+    let conversation = attributes.name("gen_ai.conversation.id")?;
+    let session = match owner.map(str::to_owned).or(conversation).or(span.name("trace_id")?) {
+        Some(session) => session,
+        None => return Err(span.missing("trace_id")),
+    };
+    let operation = attributes.text("gen_ai.operation.name")?.unwrap_or_default();
+    if !(matches!(operation, "chat" | "text_completion") || operation.starts_with("generate")) {
+        return Ok((session, None));
+    }
+    let (start, end) = (time(span, "start_time")?, time(span, "end_time")?);
+    if end < start {
+        return Err(span.wrong("end_time", "is before start_time"));
+    }
+    let (content, heard) = content(&attributes)?;
+    let mut step = Step::new(String::new(), 0);
+    step.input_tokens = first_count(&attributes, &["gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"])?;
+    step.output_tokens = first_count(&attributes, &["gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"])?
+        .or(attributes.count("gen_ai.request.max_tokens")?);
+    step.prompt = content.map_or(Prompt::Synthetic, Prompt::Given);
+    if step.prompt == Prompt::Synthetic && step.input_tokens.is_none() {
+        return Err(
+            attributes.wrong("gen_ai.usage.input_tokens", "is missing, and so are the messages: nothing can be sent")
+        );
+    }
+    step.notes.model = attributes.text("gen_ai.request.model")?.map(str::to_owned);
+    step.notes.agent = attributes.name("gen_ai.agent.id")?.or(attributes.name("gen_ai.agent.name")?);
+    step.notes.span_id = span.name("span_id")?;
+    step.notes.failed = span.object("status")?.is_some_and(|status| is_error(status.get("code")));
+    if let Some(temperature) = attributes.number("gen_ai.request.temperature")? {
+        step.notes.extra = Some([("temperature".to_owned(), temperature.into())].into_iter().collect());
+    }
+    let said = output(&attributes)?;
+    Ok((session, Some(Call { start, end, step, said, heard })))
+}
+
+fn is_error(code: Option<&Value>) -> bool {
+    match code {
+        Some(Value::Int(code)) => *code == 2,
+        Some(Value::Str(code)) => code.ends_with("ERROR"),
+        _ => false,
+    }
+}
+
+/// What was sent, and the marks of earlier answers in it.
+fn content(attributes: &Row<'_>) -> Result<(Option<Dict>, Vec<String>), TraceError> {
+    let Some(sent) = listed(attributes, "gen_ai.input.messages")? else { return Ok((None, Vec::new())) };
+    let messages = messages::openai(attributes, "gen_ai.input.messages", &sent)?;
+    let heard = messages.iter().flat_map(messages::marks).collect();
+    let mut content = Dict::new();
+    content.set("messages", messages);
+    if let Some(tools) = listed(attributes, "gen_ai.tool.definitions")? {
+        content.set("tools", tools);
+    }
+    Ok((Some(content), heard))
+}
+
+fn output(attributes: &Row<'_>) -> Result<Vec<String>, TraceError> {
+    let Some(answer) = listed(attributes, "gen_ai.output.messages")? else { return Ok(Vec::new()) };
+    let messages = messages::openai(attributes, "gen_ai.output.messages", &answer)?;
+    Ok(messages.iter().flat_map(messages::marks).collect())
+}
+
+/// A list, also one that is written as JSON text.
+fn listed(attributes: &Row<'_>, name: &str) -> Result<Option<Vec<Value>>, TraceError> {
+    let wrong = || attributes.wrong(name, "must be a list, or the JSON text of one");
+    match attributes.get(name) {
+        None => Ok(None),
+        Some(Value::List(items)) => Ok(Some(items.clone())),
+        Some(Value::Str(text)) => match json::parse(text) {
+            Ok(Value::List(items)) => Ok(Some(items)),
+            _ => Err(wrong()),
+        },
+        Some(_) => Err(wrong()),
+    }
+}
+
+fn first_count(row: &Row<'_>, names: &[&str]) -> Result<Option<u64>, TraceError> {
+    names.iter().find(|name| row.has(name)).map_or(Ok(None), |name| row.count(name))
+}
+
+/// Nanoseconds since 1970 of a field.
+fn time(span: &Row<'_>, name: &str) -> Result<i128, TraceError> {
+    let value = span.need(name, span.get(name))?;
+    let nanos = match value {
+        Value::Str(text) => nanoseconds(text),
+        Value::Int(nanos) => Some(i128::from(*nanos)),
+        _ => None,
+    };
+    nanos.ok_or_else(|| span.wrong(name, "must be a time such as 2026-01-01T00:00:00Z, or nanoseconds since 1970"))
+}
+
+/// Nanoseconds since 1970 of a text. A time without a zone is UTC.
+pub(crate) fn nanoseconds(text: &str) -> Option<i128> {
+    let text = text.trim();
+    if let Ok(stamp) = text.parse::<jiff::Timestamp>() {
+        return Some(stamp.as_nanosecond());
+    }
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().ok();
+    }
+    let civil: jiff::civil::DateTime = text.parse().ok()?;
+    Some(civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_nanosecond())
+}

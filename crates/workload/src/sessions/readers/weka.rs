@@ -1,0 +1,120 @@
+//! Traces of coding agents: whole prompts as blocks, times in seconds, sub-agents that run beside their parent and are
+//! joined by its first request after their end.
+
+mod agents;
+mod record;
+
+use crate::sessions::blocks::{self, Layout, Scope};
+use crate::sessions::error::TraceError;
+use crate::sessions::format::Format;
+use crate::sessions::model::{Edge, History, Notes, Step, Trace, clean, from_s};
+use crate::sessions::options::Options;
+use crate::sessions::row::Row;
+use crate::sessions::source::Source;
+use record::{Agent, Call, Record};
+
+/// Reads the traces, each an object: of a file, of its lines, or of the files of a folder.
+pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
+    let infer = options.switch("infer_flat_agents", false)?;
+    let mut trace = Trace::new(source.name(), Format::Weka);
+    trace.options.set("infer_flat_agents", infer);
+    let rows = source.rows()?;
+    let mut known = std::collections::HashSet::new();
+    let mut shared = None;
+    let mut overlaps = 0;
+    for row in &rows {
+        let record = Record::read(row)?;
+        if !known.insert(record.id.clone()) {
+            return Err(row.wrong("id", format!("duplicate session {:?}", record.id)));
+        }
+        let record = if infer { agents::infer(record) } else { record };
+        overlaps += record.overlaps();
+        let global = record.global;
+        let mut own = Layout::new(record.block);
+        let layout = if global { shared.get_or_insert_with(|| Layout::new(record.block)) } else { &mut own };
+        Writer { trace: &mut trace, record: &record, layout }.write(row)?;
+    }
+    if overlaps > 0 {
+        trace.notices.push(format!(
+            "{overlaps} requests start before the one before them had ended; they are sent after it \
+             (--option infer_flat_agents=true makes agents of them)"
+        ));
+    }
+    let dropped = rows.iter().filter_map(|row| Record::read(row).ok()).map(|record| record.orphans).sum::<usize>();
+    if dropped > 0 {
+        trace.notices.push(format!("{dropped} sub-agents start before any request of their parent and are left out"));
+    }
+    blocks::ideal(&mut trace, if shared.is_some() { Scope::File } else { Scope::Tree });
+    Ok(trace)
+}
+
+struct Writer<'t> {
+    trace: &'t mut Trace,
+    record: &'t Record,
+    layout: &'t mut Layout,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, row: &Row<'_>) -> Result<(), TraceError> {
+        let (record, id) = (self.record, &self.record.id);
+        let main = self.chain(row, id, &record.calls)?;
+        for agent in &record.agents {
+            let first = self.chain(row, &format!("{id}::{}", agent.name), &agent.calls)?;
+            let spawner = &record.calls[agent.after];
+            let pause = pause(agent.calls[0].start_ms, spawner.end_ms());
+            self.trace.steps[first].parents.push(Edge { parent: main + agent.after, after_ms: pause });
+            let last = agent.calls.len() - 1;
+            if let Some(joining) = record.joining(agent) {
+                let after_ms = pause_between(&agent.calls[last], &record.calls[joining]);
+                self.trace.steps[main + joining].parents.push(Edge { parent: first + last, after_ms });
+            }
+        }
+        Ok(())
+    }
+
+    /// The calls of one agent, each after the one before; gives the place of the first.
+    fn chain(&mut self, row: &Row<'_>, session: &str, calls: &[Call]) -> Result<usize, TraceError> {
+        let first = self.trace.steps.len();
+        for (turn, call) in calls.iter().enumerate() {
+            let mut step = Step::new(session, turn);
+            if turn > 0 {
+                let after_ms = pause_between(&calls[turn - 1], call);
+                step.parents = vec![Edge { parent: self.trace.steps.len() - 1, after_ms }];
+                step.history = History::Recorded;
+            }
+            step.input_tokens = Some(call.input);
+            // Nothing can be asked of a server with no token.
+            step.output_tokens = Some(call.output.max(1));
+            step.blocks = Some(self.layout.lay(row, &call.field("hash_ids"), &call.ids, call.input)?);
+            step.notes = Notes {
+                model: call.model.clone(),
+                recorded_start_ms: Some(call.start_ms),
+                recorded_ms: call.api_s.map(from_s),
+                ..Notes::default()
+            };
+            self.trace.push(step);
+        }
+        Ok(first)
+    }
+}
+
+impl Record {
+    /// The first later request of the parent that starts after the agent's end.
+    fn joining(&self, agent: &Agent) -> Option<usize> {
+        (agent.after + 1..self.calls.len()).find(|&place| self.calls[place].start_ms >= agent.end_ms)
+    }
+
+    fn overlaps(&self) -> usize {
+        let chains = std::iter::once(&self.calls).chain(self.agents.iter().map(|agent| &agent.calls));
+        let overlap = |pair: &&[Call]| pair[1].start_ms < pair[0].end_ms();
+        chains.map(|calls| calls.windows(2).filter(overlap).count()).sum()
+    }
+}
+
+fn pause_between(before: &Call, call: &Call) -> f64 {
+    pause(call.start_ms, before.end_ms())
+}
+
+fn pause(start_ms: f64, end_ms: f64) -> f64 {
+    clean((start_ms - end_ms).max(0.0))
+}

@@ -1,0 +1,155 @@
+//! One trace as it stands in the file, its fields checked.
+
+use crate::sessions::error::TraceError;
+use crate::sessions::model::{clean, from_s};
+use crate::sessions::row::Row;
+
+const TRACE: [&str; 8] =
+    ["id", "models", "block_size", "hash_id_scope", "tool_tokens", "system_tokens", "totals", "requests"];
+const CALL: [&str; 12] = [
+    "t",
+    "type",
+    "model",
+    "in",
+    "out",
+    "hash_ids",
+    "input_types",
+    "output_types",
+    "stop",
+    "api_time",
+    "think_time",
+    "ttft",
+];
+const AGENT: [&str; 12] = [
+    "t",
+    "type",
+    "agent_id",
+    "subagent_type",
+    "duration_ms",
+    "total_tokens",
+    "tool_use_count",
+    "status",
+    "requests",
+    "models",
+    "tool_tokens",
+    "system_tokens",
+];
+
+/// A trace.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) id: String,
+    pub(crate) block: u64,
+    /// Whether its blocks are those of other traces too.
+    pub(crate) global: bool,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) agents: Vec<Agent>,
+    /// Sub-agents before any call of their parent.
+    pub(crate) orphans: usize,
+}
+
+/// A request.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    way: String,
+    pub(crate) start_ms: f64,
+    pub(crate) api_s: Option<f64>,
+    pub(crate) model: Option<String>,
+    pub(crate) input: u64,
+    pub(crate) output: u64,
+    pub(crate) ids: Vec<i64>,
+}
+
+/// A sub-agent.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    /// Its name below its parent's.
+    pub(crate) name: String,
+    /// The call of its parent after which it starts.
+    pub(crate) after: usize,
+    pub(crate) end_ms: f64,
+    pub(crate) calls: Vec<Call>,
+}
+
+impl Call {
+    pub(crate) fn end_ms(&self) -> f64 {
+        clean(self.start_ms + self.api_s.map_or(0.0, from_s))
+    }
+
+    /// The way to one of its fields.
+    pub(crate) fn field(&self, name: &str) -> String {
+        format!("{}{name}", self.way)
+    }
+}
+
+impl Record {
+    pub(crate) fn read(row: &Row<'_>) -> Result<Self, TraceError> {
+        row.only(&TRACE)?;
+        let block = row.need("block_size", row.positive("block_size")?)?;
+        let global = match row.text("hash_id_scope")? {
+            None | Some("local") => false,
+            Some("global") => true,
+            Some(other) => return Err(row.wrong("hash_id_scope", format!("must be local or global, not {other:?}"))),
+        };
+        let id = row.need("id", row.name("id")?)?;
+        let mut record = Record { id, block, global, calls: Vec::new(), agents: Vec::new(), orphans: 0 };
+        for request in row.need("requests", row.rows("requests")?)? {
+            match row_type(&request)? {
+                "subagent" => record.add_agent(&request)?,
+                _ => record.calls.push(call(&request, None)?),
+            }
+        }
+        Ok(record)
+    }
+
+    fn add_agent(&mut self, row: &Row<'_>) -> Result<(), TraceError> {
+        row.only(&AGENT)?;
+        let name = format!("sa:{}", row.need("agent_id", row.name("agent_id")?)?);
+        if self.agents.iter().any(|agent| agent.name == name) {
+            return Err(row.wrong("agent_id", "duplicate agent: another one of this trace has this name"));
+        }
+        let start = row.need("t", row.number("t")?)?;
+        let mut calls = Vec::new();
+        for inner in row.need("requests", row.rows("requests")?)? {
+            if row_type(&inner)? == "subagent" {
+                return Err(inner.wrong("type", "a sub-agent inside of a sub-agent cannot be read"));
+            }
+            calls.push(call(&inner, Some(start))?);
+        }
+        let latest = calls.iter().map(Call::end_ms).fold(from_s(start), f64::max);
+        let end_ms = row.span("duration_ms")?.map_or(latest, |duration| clean(from_s(start) + duration));
+        match self.calls.len().checked_sub(1) {
+            Some(after) if !calls.is_empty() => self.agents.push(Agent { name, after, end_ms, calls }),
+            _ => self.orphans += 1,
+        }
+        Ok(())
+    }
+}
+
+fn row_type<'d>(row: &Row<'d>) -> Result<&'d str, TraceError> {
+    match row.need("type", row.text("type")?)? {
+        known @ ("n" | "s" | "subagent") => Ok(known),
+        other => Err(row.wrong("type", format!("must be n, s or subagent, not {other:?}"))),
+    }
+}
+
+/// A call. Inside of a sub-agent a time before its start counts from there.
+fn call(row: &Row<'_>, spawned: Option<f64>) -> Result<Call, TraceError> {
+    row.only(&CALL)?;
+    let time = row.need("t", row.span("t")?)?;
+    row.span("think_time")?;
+    row.span("ttft")?;
+    let start_ms = match spawned {
+        Some(spawned) if time < spawned => clean(from_s(spawned) + from_s(time)),
+        _ => from_s(time),
+    };
+    Ok(Call {
+        way: row.way.clone(),
+        start_ms,
+        api_s: row.span("api_time")?,
+        model: row.text("model")?.map(str::to_owned),
+        input: row.need("in", row.count("in")?)?,
+        output: row.need("out", row.count("out")?)?,
+        ids: row.ids("hash_ids")?.unwrap_or_default(),
+    })
+}

@@ -1,0 +1,168 @@
+//! A row of a file and its fields, each with a way to say where it is wrong. `null` counts as absent.
+
+use std::path::Path;
+
+use tacho_core::json::{Dict, Value};
+
+use super::error::{Place, TraceError};
+
+type Result<T> = std::result::Result<T, TraceError>;
+
+/// An object of a file, or one inside of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Row<'d> {
+    pub(crate) path: &'d Path,
+    pub(crate) line: Option<usize>,
+    /// The way to it from the row, such as `turns[1].`.
+    pub(crate) way: String,
+    pub(crate) dict: &'d Dict,
+}
+
+impl<'d> Row<'d> {
+    /// The value of a field, if it has one.
+    pub(crate) fn get(&self, name: &str) -> Option<&'d Value> {
+        self.dict.get(name).filter(|value| !matches!(value, Value::Null))
+    }
+
+    /// Whether a field has a value.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// A finite number.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<f64>> {
+        let finite = |value: &Value| value.as_f64().filter(|number| number.is_finite());
+        self.read(name, "a finite number", finite)
+    }
+
+    /// A number that is not negative.
+    pub(crate) fn span(&self, name: &str) -> Result<Option<f64>> {
+        let span = |value: &Value| value.as_f64().filter(|number| number.is_finite() && *number >= 0.0);
+        self.read(name, "a number that is not negative", span)
+    }
+
+    /// A count of things, zero included.
+    pub(crate) fn count(&self, name: &str) -> Result<Option<u64>> {
+        self.read(name, "a whole number that is not negative", whole)
+    }
+
+    /// A count of at least one.
+    pub(crate) fn positive(&self, name: &str) -> Result<Option<u64>> {
+        self.read(name, "a whole number of at least 1", |value| whole(value).filter(|count| *count > 0))
+    }
+
+    /// A text.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&'d str>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Str(text)) => Ok(Some(text)),
+            Some(_) => Err(self.wrong(name, "must be a text")),
+        }
+    }
+
+    /// A name: a text, or a whole number written as one.
+    pub(crate) fn name(&self, name: &str) -> Result<Option<String>> {
+        self.read(name, "a text or a whole number", |value| match value {
+            Value::Str(text) if !text.is_empty() => Some(text.clone()),
+            Value::Int(number) => Some(number.to_string()),
+            _ => None,
+        })
+    }
+
+    /// A list.
+    pub(crate) fn list(&self, name: &str) -> Result<Option<&'d [Value]>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::List(items)) => Ok(Some(items)),
+            Some(_) => Err(self.wrong(name, "must be a list")),
+        }
+    }
+
+    /// An object.
+    pub(crate) fn object(&self, name: &str) -> Result<Option<&'d Dict>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Dict(dict)) => Ok(Some(dict)),
+            Some(_) => Err(self.wrong(name, "must be an object")),
+        }
+    }
+
+    /// Whole numbers.
+    pub(crate) fn ids(&self, name: &str) -> Result<Option<Vec<i64>>> {
+        let Some(items) = self.list(name)? else { return Ok(None) };
+        let ids = items.iter().map(|item| item.as_i64().filter(|id| *id >= 0)).collect::<Option<Vec<i64>>>();
+        ids.map(Some).ok_or_else(|| self.wrong(name, "must be whole numbers that are not negative"))
+    }
+
+    /// The objects of a list.
+    pub(crate) fn rows(&self, name: &str) -> Result<Option<Vec<Row<'d>>>> {
+        let Some(items) = self.list(name)? else { return Ok(None) };
+        let row = |(index, item): (usize, &'d Value)| {
+            let inner = format!("{name}[{index}]");
+            let dict = item.as_dict().ok_or_else(|| self.wrong(&inner, "must be an object"))?;
+            Ok(Row { way: format!("{}{inner}.", self.way), dict, ..self.clone() })
+        };
+        items.iter().enumerate().map(row).collect::<Result<Vec<_>>>().map(Some)
+    }
+
+    /// Chat messages: a list that is not empty, of objects with a role.
+    pub(crate) fn messages(&self, name: &str) -> Result<Option<&'d [Value]>> {
+        let Some(rows) = self.rows(name)? else { return Ok(None) };
+        if rows.is_empty() {
+            return Err(self.wrong(name, "has no message"));
+        }
+        for row in rows {
+            if row.text("role")?.is_none_or(str::is_empty) {
+                return Err(row.missing("role"));
+            }
+        }
+        self.list(name)
+    }
+
+    /// Refuses fields that are none of `known`.
+    pub(crate) fn only(&self, known: &[&str]) -> Result<()> {
+        match self.dict.iter().find(|(key, _)| !known.contains(key)) {
+            None => Ok(()),
+            Some((key, _)) => Err(self.wrong(key, format!("unknown key; there are {}", known.join(", ")))),
+        }
+    }
+
+    /// The value, or the complaint that it is missing.
+    pub(crate) fn need<T>(&self, name: &str, value: Option<T>) -> Result<T> {
+        value.ok_or_else(|| self.missing(name))
+    }
+
+    /// The complaint that a field is not there.
+    pub(crate) fn missing(&self, name: &str) -> TraceError {
+        self.wrong(name, "is missing")
+    }
+
+    /// The complaint about a field.
+    pub(crate) fn wrong(&self, name: &str, problem: impl Into<String>) -> TraceError {
+        TraceError::Field { place: self.place(), field: format!("{}{name}", self.way), problem: problem.into() }
+    }
+
+    /// Where the row is.
+    pub(crate) fn place(&self) -> Place {
+        Place { path: self.path.to_path_buf(), line: self.line }
+    }
+
+    fn read<T>(&self, name: &str, expected: &str, value: impl Fn(&Value) -> Option<T>) -> Result<Option<T>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(found) => match value(found) {
+                Some(read) => Ok(Some(read)),
+                None => Err(self.wrong(name, format!("must be {expected}"))),
+            },
+        }
+    }
+}
+
+/// A whole number that is not negative, also one written with a fraction of zero. `true` is no number.
+fn whole(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        Value::Float(number) if number.fract() == 0.0 && (0.0..9e15).contains(number) => Some(*number as u64),
+        _ => None,
+    }
+}

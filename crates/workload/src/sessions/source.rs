@@ -1,0 +1,158 @@
+//! A file or a folder of sessions, as rows: objects of JSON lines, of one JSON document, or of a table with a header.
+
+use std::path::{Path, PathBuf};
+
+use tacho_core::json::{self, Dict, Value};
+
+use super::error::{Place, TraceError};
+use super::row::Row;
+use crate::sources::csv::Records;
+use crate::sources::layout::unpacked;
+use crate::sources::read_text;
+
+/// What was found at a path.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
+    pub(crate) documents: Vec<Document>,
+}
+
+/// One file.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) path: PathBuf,
+    /// Objects with their lines; a JSON document has no lines.
+    rows: Vec<(Option<usize>, Dict)>,
+    /// The document, where the file is one.
+    pub(crate) whole: Option<Value>,
+    /// The table, where the file is one.
+    pub(crate) table: Option<Records>,
+}
+
+impl Source {
+    /// Reads a file, or all files of a folder in the order of their names.
+    pub(crate) fn read(path: &Path) -> Result<Self, TraceError> {
+        let documents = if path.is_dir() {
+            files(path)?.iter().map(|file| Document::read(file)).collect::<Result<Vec<_>, _>>()?
+        } else {
+            vec![Document::read(path)?]
+        };
+        Ok(Source { path: path.to_path_buf(), documents })
+    }
+
+    /// The file, where only one makes sense.
+    pub(crate) fn single(&self) -> Result<&Document, TraceError> {
+        match &self.documents[..] {
+            [document] => Ok(document),
+            [] => Err(self.empty()),
+            _ => Err(self.graph("a folder of files, where one file was expected")),
+        }
+    }
+
+    /// The rows of all files, which must be some.
+    pub(crate) fn rows(&self) -> Result<Vec<Row<'_>>, TraceError> {
+        let rows: Vec<Row<'_>> = self.documents.iter().flat_map(Document::rows).collect();
+        if rows.is_empty() { Err(self.empty()) } else { Ok(rows) }
+    }
+
+    /// The last part of the path.
+    pub(crate) fn name(&self) -> String {
+        self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
+    }
+
+    /// The complaint that there is nothing.
+    pub(crate) fn empty(&self) -> TraceError {
+        TraceError::Empty { place: Place::file(&self.path) }
+    }
+
+    /// A complaint about no line in particular.
+    pub(crate) fn graph(&self, problem: impl Into<String>) -> TraceError {
+        TraceError::Graph { place: Place::file(&self.path), problem: problem.into() }
+    }
+}
+
+impl Document {
+    fn read(path: &Path) -> Result<Self, TraceError> {
+        let text = read_text(path).map_err(Box::new)?;
+        Document::parse(path, text.strip_prefix('\u{feff}').unwrap_or(&text))
+    }
+
+    /// Reads a text as the file's name or, failing that, its beginning suggests.
+    pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, TraceError> {
+        let name = unpacked(&path.to_string_lossy()).to_ascii_lowercase();
+        let empty = Document { path: path.to_path_buf(), rows: Vec::new(), whole: None, table: None };
+        if name.ends_with(".csv") || name.ends_with(".tsv") {
+            let separator = if name.ends_with(".tsv") { b'\t' } else { b',' };
+            return Ok(Document { table: Some(Records::parse(text, separator)), ..empty });
+        }
+        if !name.ends_with(".jsonl") && !name.ends_with(".ndjson") {
+            match json::parse(text) {
+                Ok(whole) => return Document { whole: Some(whole), ..empty }.with_items(),
+                Err(_) if looks_like_lines(text) => {}
+                Err(_) if text.trim().is_empty() => {}
+                Err(source) => return Err(TraceError::NotJson { place: Place::file(path), source }),
+            }
+        }
+        let mut document = empty;
+        for (index, line) in text.split('\n').enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let place = || Place { path: path.to_path_buf(), line: Some(index + 1) };
+            let value = json::parse(line).map_err(|source| TraceError::NotJson { place: place(), source })?;
+            let Value::Dict(dict) = value else {
+                return Err(TraceError::Graph { place: place(), problem: "must be an object".into() });
+            };
+            document.rows.push((Some(index + 1), dict));
+        }
+        if let [(_, only)] = &document.rows[..] {
+            document.whole = Some(Value::Dict(only.clone()));
+        }
+        Ok(document)
+    }
+
+    /// The objects of a document as rows: it itself, or the items of its list.
+    fn with_items(mut self) -> Result<Self, TraceError> {
+        match &self.whole {
+            Some(Value::Dict(dict)) => self.rows.push((None, dict.clone())),
+            Some(Value::List(items)) => {
+                for (index, item) in items.iter().enumerate() {
+                    let place = Place::file(&self.path);
+                    let problem = || format!("item {index} of the list must be an object");
+                    let dict = item.as_dict().ok_or_else(|| TraceError::Graph { place, problem: problem() })?;
+                    self.rows.push((None, dict.clone()));
+                }
+            }
+            _ => {
+                let problem = "must be an object or a list of objects".into();
+                return Err(TraceError::Graph { place: Place::file(&self.path), problem });
+            }
+        }
+        Ok(self)
+    }
+
+    /// Its rows. Those of a list are named by their place in it, since they have no line.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let listed = matches!(self.whole, Some(Value::List(_)));
+        self.rows.iter().enumerate().map(move |(index, (line, dict))| {
+            let way = if listed { format!("[{index}].") } else { String::new() };
+            Row { path: &self.path, line: *line, way, dict }
+        })
+    }
+}
+
+/// Whether the first line is a JSON value of its own.
+fn looks_like_lines(text: &str) -> bool {
+    text.lines().find(|line| !line.trim().is_empty()).is_some_and(|line| json::parse(line).is_ok())
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>, TraceError> {
+    let failed = |source| TraceError::Read { path: folder.to_path_buf(), source };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if path.is_file() && !hidden {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,159 @@
+//! The model in another format. What a format cannot say is refused, naming the step, rather than lost.
+
+use tacho_core::json::{Dict, Value, dumps, dumps_indented};
+
+use super::error::TraceError;
+use super::format::Format;
+use super::model::{History, Prompt, Step, Trace};
+
+impl Trace {
+    /// The text of a file of this format.
+    ///
+    /// # Errors
+    /// When the format has no writer, or a step cannot be said in it.
+    pub fn written_as(&self, format: Format) -> Result<String, TraceError> {
+        match format {
+            Format::Model => Ok(dumps_indented(&self.to_json(), 1) + "\n"),
+            Format::Mooncake => self.lines(|place| self.mooncake(place)),
+            Format::MultiTurn => self.multi_turn(),
+            Format::Conversations => self.conversations(),
+            other => Err(refused(
+                other,
+                "can be read and not written; there are model, mooncake, multi_turn and conversations",
+            )),
+        }
+    }
+
+    fn lines(&self, row: impl Fn(usize) -> Result<Dict, TraceError>) -> Result<String, TraceError> {
+        let line = |place| row(place).map(|dict| dumps(&dict.into()) + "\n");
+        (0..self.steps.len()).map(line).collect()
+    }
+
+    /// A row of Mooncake's with AIPerf's additions.
+    fn mooncake(&self, place: usize) -> Result<Dict, TraceError> {
+        let step = self.plain(Format::Mooncake, place)?;
+        let mut row = Dict::new();
+        row.set("session_id", step.session.as_str());
+        set(&mut row, "timestamp", step.at_ms);
+        let delay = step.parents.first().map(|edge| edge.after_ms).or(step.start_delay_ms);
+        set(&mut row, "delay", delay.filter(|ms| *ms > 0.0));
+        match &step.prompt {
+            Prompt::Given(content) => {
+                let known = |key: &str| matches!(key, "text" | "messages" | "payload" | "tools" | "recorded_answer");
+                if let Some((key, _)) = content.iter().find(|(key, _)| !known(key)) {
+                    return Err(self.cannot(Format::Mooncake, place, &format!("has no {key}")));
+                }
+                for (key, value) in content.iter().filter(|(key, _)| *key != "recorded_answer") {
+                    row.set(if key == "text" { "text_input" } else { key }, value.clone());
+                }
+            }
+            _ => row.set("input_length", step.input_tokens),
+        }
+        set(&mut row, "output_length", step.output_tokens);
+        if let Some(blocks) = &step.blocks {
+            row.set("hash_ids", blocks.named.iter().map(|(id, _)| Value::Int(*id)).collect::<Vec<Value>>());
+        }
+        set(&mut row, "extra", step.notes.extra.clone());
+        Ok(row)
+    }
+
+    /// A conversation a line.
+    fn multi_turn(&self) -> Result<String, TraceError> {
+        let mut text = String::new();
+        for (session, places) in self.sessions() {
+            let mut turns = Vec::new();
+            for place in places {
+                let step = self.plain(Format::MultiTurn, place)?;
+                let Prompt::Given(content) = &step.prompt else {
+                    return Err(self.cannot(Format::MultiTurn, place, "needs texts, and this has lengths only"));
+                };
+                if let (Some(system), 0) = (content.get("system"), turns.len()) {
+                    turns.push(pairs([("role", "system".into()), ("text", system.clone())]));
+                }
+                let mut turn: Dict = Dict::new();
+                for (key, value) in content.iter().filter(|(key, _)| !matches!(*key, "system" | "recorded_answer")) {
+                    if matches!(key, "messages" | "payload" | "tools") {
+                        return Err(self.cannot(Format::MultiTurn, place, &format!("has no {key}")));
+                    }
+                    turn.set(key, value.clone());
+                }
+                match (step.at_ms, step.parents.first()) {
+                    (Some(at), _) => turn.set("timestamp", at),
+                    (None, Some(edge)) if edge.after_ms > 0.0 => turn.set("delay", edge.after_ms),
+                    _ => {}
+                }
+                set(&mut turn, "output_length", step.output_tokens);
+                set(&mut turn, "extra", step.notes.extra.clone());
+                turns.push(turn.into());
+            }
+            let row = pairs([("session_id", session.into()), ("turns", turns.into())]);
+            text += &(dumps(&row) + "\n");
+        }
+        Ok(text)
+    }
+
+    /// The list of vLLM's multi-turn benchmark; it needs recorded answers.
+    fn conversations(&self) -> Result<String, TraceError> {
+        let mut list = Vec::new();
+        for (session, places) in self.sessions() {
+            let mut messages = Vec::new();
+            for place in places {
+                let step = self.plain(Format::Conversations, place)?;
+                let content = if let Prompt::Given(content) = &step.prompt { content.clone() } else { Dict::new() };
+                let (Some(text), Some(answer)) = (content.get("text"), content.get("recorded_answer")) else {
+                    return Err(self.cannot(Format::Conversations, place, "needs a text and a recorded answer"));
+                };
+                messages.push(pairs([("role", "user".into()), ("content", text.clone())]));
+                messages.push(pairs([("role", "assistant".into()), ("content", answer.clone())]));
+            }
+            list.push(pairs([("id", session.into()), ("messages", messages.into())]));
+        }
+        Ok(dumps_indented(&list.into(), 4))
+    }
+
+    /// A step that is no more than a turn after the one before.
+    fn plain(&self, format: Format, place: usize) -> Result<&Step, TraceError> {
+        let step = &self.steps[place];
+        let own = |parent: usize| self.steps[parent].session == step.session && parent + 1 == place;
+        let chained = match &step.parents[..] {
+            [] => place == 0 || self.steps[place - 1].session != step.session,
+            [edge] => own(edge.parent),
+            _ => false,
+        };
+        let simple = !matches!(step.history, History::Fork | History::Edges(_));
+        if !chained || !simple || step.starts_with.is_some() || !step.sends() {
+            return Err(self.cannot(format, place, "has no parallel branches, joins or gates"));
+        }
+        Ok(step)
+    }
+
+    fn cannot(&self, format: Format, place: usize, problem: &str) -> TraceError {
+        refused(format, &format!("{problem}, which {:?} needs", self.steps[place].id()))
+    }
+
+    /// The places of the steps of each session.
+    fn sessions(&self) -> Vec<(&str, Vec<usize>)> {
+        let mut sessions: Vec<(&str, Vec<usize>)> = Vec::new();
+        for (place, step) in self.steps.iter().enumerate() {
+            match sessions.last_mut() {
+                Some((session, places)) if *session == step.session => places.push(place),
+                _ => sessions.push((&step.session, vec![place])),
+            }
+        }
+        sessions
+    }
+}
+
+fn refused(format: Format, problem: &str) -> TraceError {
+    TraceError::Setting { flag: "--to", problem: format!("{} {problem}", format.label()) }
+}
+
+fn pairs<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    Value::Dict(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+fn set<T: Into<Value>>(dict: &mut Dict, key: &str, value: Option<T>) {
+    if let Some(value) = value {
+        dict.set(key, value);
+    }
+}
