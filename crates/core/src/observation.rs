@@ -1,6 +1,6 @@
 //! What happened to one request: stamps and counts, no interpretation.
 
-use crate::{Outcome, Stamp};
+use crate::{FailureKind, Outcome, Stamp};
 
 /// Token counts as the server reported them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -88,5 +88,44 @@ impl Observation {
             text: Vec::new(),
             usage: Usage::default(),
         }
+    }
+
+    /// Whether the end of the run cut it off.
+    pub fn is_cut_off(&self) -> bool {
+        self.outcome.failure().is_some_and(|failure| failure.kind == FailureKind::Aborted)
+    }
+
+    /// Moves all stamps so that the moment `from` becomes `to`.
+    pub fn move_clock(&mut self, from: Stamp, to: Stamp) {
+        let moved = |stamp: &mut Stamp| *stamp = Stamp(stamp.0.saturating_sub(from.0).saturating_add(to.0));
+        let always = [&mut self.due, &mut self.released, &mut self.sent, &mut self.done];
+        let maybe = [&mut self.first_byte, &mut self.first_content, &mut self.first_answer];
+        always.into_iter().chain(maybe.into_iter().flatten()).chain(&mut self.chunks).for_each(moved);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moving_the_clock_moves_every_stamp() {
+        let mut row = Observation {
+            sent: Stamp(12),
+            first_byte: Some(Stamp(15)),
+            first_content: Some(Stamp(16)),
+            first_answer: Some(Stamp(17)),
+            chunks: vec![Stamp(16), Stamp(20)],
+            done: Stamp(21),
+            connect_ns: 2,
+            ..Observation::released(3, Stamp(10), Stamp(11))
+        };
+        row.move_clock(Stamp(10), Stamp(110));
+        assert_eq!((row.due, row.released, row.sent, row.done), (Stamp(110), Stamp(111), Stamp(112), Stamp(121)));
+        assert_eq!(
+            (row.first_byte, row.first_content, row.first_answer),
+            (Some(Stamp(115)), Some(Stamp(116)), Some(Stamp(117)))
+        );
+        assert_eq!((row.chunks, row.connect_ns), (vec![Stamp(116), Stamp(120)], 2));
     }
 }

@@ -6,12 +6,12 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use tacho_core::{Clock, Counters, FailureKind, Observation, RowSink, Stamp};
+use tacho_core::{Clock, Counters, Observation, RowSink, Stamp};
 
 use crate::feed::{Feed, Releases};
 use crate::gate::Gate;
 use crate::turn::Turn;
-use crate::{Error, StopSignal, Target, Timeline, WorkerStats};
+use crate::{Error, StopReason, StopSignal, Supply, Target, Timeline, WorkerStats};
 
 /// More threads than any machine has cores for; each takes memory and time to start.
 pub const MOST_WORKERS: usize = 1024;
@@ -26,14 +26,52 @@ pub struct Drive<'a> {
     pub max_concurrency: Option<usize>,
     /// Threads to use; fewer are used when there is less to do.
     pub workers: usize,
-    /// How long requests under way may go on after a stop.
+    /// Requests that come after the timeline's, if there are any.
+    pub more: Option<&'a Supply>,
+    /// How long after the beginning requests are sent at most.
+    pub until: Option<Duration>,
+    /// How long requests under way may go on after somebody asked the run to end.
     pub grace: Duration,
+    /// How long they may go on after the run's own end, by time or by a rule.
+    pub drain: Duration,
     /// The run's clock.
     pub clock: &'a dyn Clock,
     /// Told when to stop.
     pub stop: &'a StopSignal,
     /// Progress, for whoever watches.
     pub counters: &'a Counters,
+}
+
+impl<'a> Drive<'a> {
+    /// All requests of a timeline on one worker, without a limit; a stop ends it at once.
+    pub fn of(timeline: &'a Timeline, clock: &'a dyn Clock, stop: &'a StopSignal, counters: &'a Counters) -> Self {
+        let (grace, drain) = (Duration::ZERO, Duration::ZERO);
+        Drive {
+            timeline,
+            max_concurrency: None,
+            workers: 1,
+            more: None,
+            until: None,
+            grace,
+            drain,
+            clock,
+            stop,
+            counters,
+        }
+    }
+
+    /// How long requests under way may go on from here.
+    pub(crate) fn patience(&self) -> Duration {
+        match self.stop.reason() {
+            Some(StopReason::Asked) => self.grace,
+            _ => self.drain,
+        }
+    }
+
+    /// Why the run ended before its requests did, if it was not asked to.
+    fn ended(&self) -> Option<StopReason> {
+        self.stop.reason().or(self.until.map(|_| StopReason::Duration))
+    }
 }
 
 /// What happened, beside the rows.
@@ -45,8 +83,15 @@ pub struct Driven {
     pub end: Stamp,
     /// How each worker kept up.
     pub workers: Vec<WorkerStats>,
-    /// Whether the run was stopped before all requests were sent and answered.
-    pub interrupted: bool,
+    /// Why the run ended before all requests were sent and answered; nothing when they were.
+    pub ended: Option<StopReason>,
+}
+
+impl Driven {
+    /// Whether somebody stopped the run.
+    pub fn is_interrupted(&self) -> bool {
+        self.ended == Some(StopReason::Asked)
+    }
 }
 
 /// Sends every request of the timeline to `target`, waits for all of them, and hands one row for each that was
@@ -55,16 +100,17 @@ pub struct Driven {
 /// # Errors
 /// When a worker cannot be started; then nothing has been sent.
 pub fn drive<T: Target>(target: &T, plan: &Drive<'_>, sink: &mut dyn RowSink) -> Result<Driven, Error> {
-    let releases = Releases::of(plan.timeline);
+    let releases = Releases::of(plan.timeline, plan.more);
     let count = releases.len();
-    let workers = plan.workers.min(plan.max_concurrency.unwrap_or(count)).min(count).max(1);
+    let most = if plan.more.is_some() { usize::MAX } else { count };
+    let workers = plan.workers.min(plan.max_concurrency.unwrap_or(most)).min(most).max(1);
     let (cursor, gate) = (AtomicUsize::new(0), Gate::new(workers));
     let crew = Crew { target, plan, releases: &releases, cursor: &cursor, gate: &gate, workers };
     thread::scope(|scope| {
         let (sender, batches) = mpsc::channel();
         let threads: Vec<_> = (0..workers).map(|id| crew.spawn(scope, id, sender.clone())).collect();
         drop(sender);
-        let mut driven = gate.wait().map_or_else(Driven::default, |origin| gather(&batches, origin, count, sink));
+        let mut driven = gate.wait().map_or_else(Driven::default, |origin| gather(&batches, origin, plan, sink));
         for (id, thread) in threads.into_iter().enumerate() {
             let stats = thread.and_then(|thread| thread.join().expect("a worker does not panic"));
             let stats = stats.map_err(|source| Error::Worker { id, of: workers, source })?;
@@ -78,7 +124,7 @@ pub fn drive<T: Target>(target: &T, plan: &Drive<'_>, sink: &mut dyn RowSink) ->
 struct Crew<'a, T> {
     target: &'a T,
     plan: &'a Drive<'a>,
-    releases: &'a Releases,
+    releases: &'a Releases<'a>,
     cursor: &'a AtomicUsize,
     gate: &'a Gate,
     workers: usize,
@@ -109,21 +155,23 @@ impl<'a, T: Target> Crew<'a, T> {
 }
 
 /// Takes batches until the last worker has ended, and hands on together what comes together.
-fn gather(batches: &Receiver<Vec<Observation>>, origin: Stamp, count: usize, sink: &mut dyn RowSink) -> Driven {
+fn gather(batches: &Receiver<Vec<Observation>>, origin: Stamp, plan: &Drive<'_>, sink: &mut dyn RowSink) -> Driven {
     let mut driven = Driven { origin, end: origin, ..Driven::default() };
-    let mut gathered = 0;
+    let (mut gathered, mut cut_off) = (0, false);
     sink.began(origin);
     loop {
         let (rows, over) = next_rows(batches);
         gathered += rows.len();
-        driven.add(&rows);
+        driven.end = rows.iter().map(|row| row.done).fold(driven.end, Stamp::max);
+        cut_off |= rows.iter().any(Observation::is_cut_off);
         if rows.is_empty() {
             sink.idle()
         } else {
             sink.rows(rows)
         }
         if over {
-            driven.interrupted |= gathered < count;
+            let short = gathered < plan.timeline.len() || plan.more.is_some();
+            driven.ended = plan.ended().filter(|_| short || cut_off);
             return driven;
         }
     }
@@ -139,15 +187,6 @@ fn next_rows(batches: &Receiver<Vec<Observation>>) -> (Vec<Observation>, bool) {
             Err(RecvTimeoutError::Timeout) => return (rows, false),
             Err(RecvTimeoutError::Disconnected) => return (rows, true),
         }
-    }
-}
-
-impl Driven {
-    /// What some rows say of the whole.
-    fn add(&mut self, rows: &[Observation]) {
-        let aborted = |row: &Observation| row.outcome.failure().is_some_and(|why| why.kind == FailureKind::Aborted);
-        self.end = rows.iter().map(|row| row.done).fold(self.end, Stamp::max);
-        self.interrupted |= rows.iter().any(aborted);
     }
 }
 

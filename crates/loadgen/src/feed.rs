@@ -8,29 +8,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tacho_core::Stamp;
 
-use crate::Timeline;
+use crate::{Supply, Timeline};
 
 /// When each request is let go; made once and shared by all workers.
 #[derive(Debug)]
-pub(crate) struct Releases {
+pub(crate) struct Releases<'a> {
     /// From the origin.
     offsets: Vec<u64>,
+    /// Where requests beyond those come from; they may go at once.
+    more: Option<&'a Supply>,
 }
 
-impl Releases {
-    /// The release times of a timeline.
-    pub(crate) fn of(timeline: &Timeline) -> Self {
-        Releases { offsets: timeline.releases().into_iter().map(|seconds| Stamp::from_secs(seconds).0).collect() }
+impl<'a> Releases<'a> {
+    /// The release times of a timeline, and of what comes after it.
+    pub(crate) fn of(timeline: &Timeline, more: Option<&'a Supply>) -> Self {
+        let offsets = timeline.releases().into_iter().map(|seconds| Stamp::from_secs(seconds).0).collect();
+        Releases { offsets, more }
     }
 
-    /// How many there are.
+    /// How many the timeline has.
     pub(crate) fn len(&self) -> usize {
         self.offsets.len()
     }
 
     /// The same counted from `origin`.
     pub(crate) fn since(&self, origin: Stamp) -> Due<'_> {
-        Due { offsets: &self.offsets, origin }
+        Due { offsets: &self.offsets, more: self.more, origin }
     }
 }
 
@@ -38,13 +41,30 @@ impl Releases {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Due<'a> {
     offsets: &'a [u64],
+    more: Option<&'a Supply>,
     origin: Stamp,
 }
 
 impl Due<'_> {
-    /// When the request is let go; none when there is no such request.
+    /// When the request is let go; none when there is no such request, or not yet.
     pub(crate) fn get(&self, index: usize) -> Option<Stamp> {
-        self.offsets.get(index).map(|&offset| Stamp(self.origin.0.saturating_add(offset)))
+        match self.offsets.get(index) {
+            Some(&offset) => Some(Stamp(self.origin.0.saturating_add(offset))),
+            None => self.more.filter(|more| index < more.ready()).map(|_| self.origin),
+        }
+    }
+
+    /// Whether there is no such request and never will be.
+    fn is_beyond(&self, index: usize) -> bool {
+        // Closed is read first: what is published before that is then seen.
+        let closed = self.more.is_none_or(Supply::is_closed);
+        closed && self.get(index).is_none()
+    }
+
+    fn took(&self, index: usize) {
+        if let Some(more) = self.more {
+            more.took(index);
+        }
     }
 }
 
@@ -83,12 +103,14 @@ impl<'a> Feed<'a> {
             Feed::Own { next, step } => {
                 let (index, release) = (*next, ripe(*next)?);
                 *next += *step;
+                due.took(index);
                 Some((index, release))
             }
             Feed::Shared { slots, .. } if in_flight >= *slots => None,
             Feed::Shared { cursor, .. } => {
                 let next = |index: usize| ripe(index).map(|_| index + 1);
                 let index = cursor.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+                due.took(index);
                 Some((index, ripe(index)?))
             }
         }
@@ -103,10 +125,10 @@ impl<'a> Feed<'a> {
     }
 
     /// Whether this worker will never be given another request.
-    pub(crate) fn exhausted(&self, count: usize) -> bool {
-        match self {
-            Feed::Own { next, .. } => *next >= count,
-            Feed::Shared { cursor, .. } => cursor.load(Ordering::Relaxed) >= count,
-        }
+    pub(crate) fn exhausted(&self, due: Due<'_>) -> bool {
+        due.is_beyond(match self {
+            Feed::Own { next, .. } => *next,
+            Feed::Shared { cursor, .. } => cursor.load(Ordering::Relaxed),
+        })
     }
 }

@@ -7,11 +7,13 @@ mod feed;
 mod gate;
 pub mod schedule;
 mod stop;
+mod supply;
 mod target;
 mod turn;
 
 pub use dispatch::{Drive, Driven, MOST_WORKERS, drive};
 pub use error::Error;
 pub use schedule::{Pace, RampUp, RampUpStrategy, RpsChange, ScheduleSpec, Timeline};
-pub use stop::StopSignal;
+pub use stop::{StopReason, StopSignal};
+pub use supply::Supply;
 pub use target::{Target, Worker, WorkerStats};

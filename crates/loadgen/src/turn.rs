@@ -35,15 +35,16 @@ impl<'a, W: Worker> Turn<'a, W> {
     }
 
     /// Sends this worker's requests from `origin` on and waits for all of them.
-    pub(crate) fn run(mut self, releases: &Releases, origin: Stamp) -> WorkerStats {
-        let (due, count) = (releases.since(origin), releases.len());
+    pub(crate) fn run(mut self, releases: &Releases<'_>, origin: Stamp) -> WorkerStats {
+        let due = releases.since(origin);
+        let end = self.plan.until.map_or(Stamp::NEVER, |until| origin + until);
         let (mut deadline, mut next_batch) = (Stamp::NEVER, origin + BATCH);
         let mut free = self.feed.free_slots(0);
         loop {
             let mut now = self.plan.clock.now();
-            let draining = self.plan.stop.draining();
+            let draining = now >= end || self.plan.stop.draining();
             if draining {
-                deadline = deadline.min(now + self.plan.grace);
+                deadline = deadline.min(now + self.plan.patience());
                 if self.plan.stop.immediate() || now >= deadline {
                     self.give_up();
                     break;
@@ -51,14 +52,14 @@ impl<'a, W: Worker> Turn<'a, W> {
             } else {
                 now = self.release_ripe(due, free, now);
             }
-            if self.in_flight == 0 && (draining || self.feed.exhausted(count)) {
+            if self.in_flight == 0 && (draining || self.feed.exhausted(due)) {
                 break;
             }
             if now >= next_batch {
                 self.hand_over();
                 next_batch = now + BATCH;
             }
-            let next = if draining { deadline } else { self.feed.next_release(due, self.in_flight) };
+            let next = if draining { deadline } else { self.feed.next_release(due, self.in_flight).min(end) };
             free = self.feed.free_slots(self.in_flight);
             self.wait(next.min(now + NAP), now);
         }

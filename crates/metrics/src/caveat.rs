@@ -14,6 +14,22 @@ pub enum Caveat {
         /// Requests asked for.
         asked: i64,
     },
+    /// The run was gone on with after a break, which is cut out of all times.
+    Resumed {
+        /// How many parts it has.
+        segments: u64,
+        /// The last break, in seconds.
+        gap_s: f64,
+        /// Requests that were under way at its beginning and were sent again.
+        resent: u64,
+    },
+    /// A rule ended the run before its workload did.
+    Ended {
+        /// Which one.
+        by: EndedBy,
+        /// Requests that were under way then, could not finish, and are not counted.
+        cut_off: u64,
+    },
     /// Some requests failed.
     RequestsFailed {
         /// How many.
@@ -95,6 +111,8 @@ impl Caveat {
     pub fn kind(&self) -> &'static str {
         match self {
             Caveat::Interrupted { .. } => "interrupted",
+            Caveat::Resumed { .. } => "resumed",
+            Caveat::Ended { by, .. } => by.name(),
             Caveat::RequestsFailed { .. } => "requests_failed",
             Caveat::TokensEstimated { .. } => "tokens_estimated",
             Caveat::TokenizerMismatch { .. } => "tokenizer_mismatch",
@@ -108,6 +126,18 @@ impl Caveat {
     /// One line for a person.
     pub fn text(&self) -> String {
         match self {
+            Caveat::Resumed { segments, gap_s, resent } => format!(
+                "the run has {segments} parts: the last break took {gap_s:.0} s, which no time includes, and {resent} \
+                 requests were sent again"
+            ),
+            Caveat::Ended { by, cut_off } => {
+                let left = if *cut_off == 0 {
+                    String::new()
+                } else {
+                    format!("; {cut_off} requests could not finish in the time left to them and are not counted")
+                };
+                format!("{}{left}", by.text())
+            }
             Caveat::Interrupted { finished, asked } => {
                 format!("the run was interrupted: {finished} of {asked} requests are in this report")
             }
@@ -136,6 +166,46 @@ impl Caveat {
                 format!("{:.0} % of token events arrived in bundles: their gaps are bounds", share * 100.0)
             }
             Caveat::ClientInDoubt { verdict } => verdict.clone(),
+        }
+    }
+}
+
+/// Which rule ended a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndedBy {
+    /// `--duration`.
+    Duration,
+    /// `--until`.
+    Precision,
+    /// `--stop-on-failures`.
+    Failures,
+    /// `--stop-on-overload`.
+    Overload,
+}
+
+impl EndedBy {
+    /// All of them.
+    pub const ALL: [EndedBy; 4] = [EndedBy::Duration, EndedBy::Precision, EndedBy::Failures, EndedBy::Overload];
+
+    /// The name in result files.
+    pub fn name(self) -> &'static str {
+        match self {
+            EndedBy::Duration => "ended_by_duration",
+            EndedBy::Precision => "ended_by_precision",
+            EndedBy::Failures => "ended_by_failures",
+            EndedBy::Overload => "ended_by_overload",
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            EndedBy::Duration => "the time of the run was over",
+            EndedBy::Precision => "the run ended when its number was known precisely enough",
+            EndedBy::Failures => "the run was ended because too many requests failed",
+            EndedBy::Overload => {
+                "the run was ended because the server did not keep up: its backlog grew, so that the latencies tell how \
+                 long the run was and nothing else"
+            }
         }
     }
 }

@@ -32,7 +32,7 @@ pub mod throughput;
 pub mod trust;
 mod truth;
 
-pub use caveat::Caveat;
+pub use caveat::{Caveat, EndedBy};
 pub use diffusion::{DiffusionCounters, DiffusionStatistics};
 pub use error::Error;
 pub use goodput::GoodputLimits;

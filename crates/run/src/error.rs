@@ -93,6 +93,21 @@ pub enum Error {
     /// The user stopped before anything was measured.
     #[error("stopped before the benchmark began")]
     Stopped,
+    /// A log of other requests cannot be gone on with.
+    #[error(
+        "{}: the log was made with other requests: resume with the dataset, seed and settings of the first run",
+        folder.display()
+    )]
+    OtherWorkload {
+        /// The log.
+        folder: PathBuf,
+    },
+    /// There is nothing to resume.
+    #[error("{}: all requests of the run have been answered: there is nothing to resume", folder.display())]
+    NothingLeft {
+        /// The log.
+        folder: PathBuf,
+    },
     /// The workload could not be written.
     #[error("cannot write the workload to {path}")]
     SaveWorkload {

@@ -17,6 +17,6 @@ pub mod throughput;
 
 pub use error::Error;
 pub use plan::{
-    LoraAssignment, LoraPlan, ModelPlan, NamedTokenizer, ReportPlan, ServePlan, TokenizerPlan, TrafficPlan,
-    WorkloadPlan,
+    FailureLimit, LoraAssignment, LoraPlan, ModelPlan, NamedTokenizer, ReportPlan, ServePlan, StopPlan, TokenizerPlan,
+    TrafficPlan, WorkloadPlan,
 };

@@ -11,6 +11,8 @@ use tacho_text::TokenizerMode;
 use tacho_workload::WorkloadSpec;
 use tacho_workload::hub::Hub;
 
+use crate::serve::LogPlan;
+
 /// A run of `tacho serve`.
 #[derive(Debug, Clone)]
 pub struct ServePlan {
@@ -34,6 +36,8 @@ pub struct ServePlan {
     pub traffic: TrafficPlan,
     /// What is reported.
     pub report: ReportPlan,
+    /// Where its rows are logged, if anywhere.
+    pub log: Option<LogPlan>,
 }
 
 /// Which model to ask for.
@@ -137,8 +141,32 @@ pub struct TrafficPlan {
     pub metrics_interval: Duration,
     /// Threads; none leaves it to the machine.
     pub workers: Option<usize>,
-    /// How long requests may go on after a stop.
+    /// How long requests may go on after somebody asked the run to end.
     pub grace: Duration,
+    /// What ends the run before its workload does.
+    pub stops: StopPlan,
+}
+
+/// What ends a run before its workload does.
+#[derive(Debug, Clone, Default)]
+pub struct StopPlan {
+    /// After so long no request is sent.
+    pub duration: Option<Duration>,
+    /// How long requests may go on after such an end.
+    pub drain: Duration,
+    /// More failures than this.
+    pub failures: Option<FailureLimit>,
+    /// A backlog that grows.
+    pub overload: bool,
+}
+
+/// How many requests may fail.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FailureLimit {
+    /// Of all that are over, from 0 to 1.
+    Share(f64),
+    /// So many.
+    Count(u64),
 }
 
 /// What is reported, and under which names.

@@ -5,7 +5,9 @@ use std::path::Path;
 use jiff::{Timestamp, tz::TimeZone};
 use tacho_core::json::Value;
 use tacho_core::{EventSink, Stamp};
-use tacho_metrics::{Asked, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Setup, Task, TokenCounter, logged};
+use tacho_metrics::{
+    Asked, Caveat, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Setup, Task, TokenCounter, logged,
+};
 use tacho_rowlog::{Joined, Row, Stored};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
@@ -45,7 +47,7 @@ pub struct Rebuilt {
 pub fn rebuild(folder: &Path, changes: &Changes, hub: &Hub, sink: &dyn EventSink) -> Result<Rebuilt, Error> {
     let stored = Stored::open(folder)?;
     let mut log = stored.joined()?;
-    let rows = std::mem::take(&mut log.rows);
+    let mut rows = std::mem::take(&mut log.rows);
     if rows.is_empty() {
         return Err(Error::EmptyLog { path: folder.to_owned() });
     }
@@ -55,6 +57,10 @@ pub fn rebuild(folder: &Path, changes: &Changes, hub: &Hub, sink: &dyn EventSink
         Some(closing) => (logged::setup(closing)?, logged::measured(closing)?, logged::doubts(closing)?),
         None => (unclosed(logged::setup(&manifest.more)?, &log, &rows, requests), Measured::default(), Vec::new()),
     };
+    if doubts.iter().any(|doubt| matches!(doubt, Caveat::Ended { .. })) {
+        // What the run's own end cut off is no part of its result.
+        rows.retain(|row| !row.observation.is_cut_off());
+    }
     if stored.closing().is_none() {
         measured.duration = span(&log);
     }

@@ -93,15 +93,8 @@ pub fn check(
     // Streams begin evenly spread over a tenth of the time, so that not all tokens fall together.
     let starts = (0..load.streams).map(|at| at as f64 / load.streams as f64 * load.seconds * 0.1).collect();
     let timeline = ScheduleSpec::Replay(starts).plan(load.streams, &mut RandomState::new(0))?;
-    let drive_plan = Drive {
-        timeline: &timeline,
-        max_concurrency: None,
-        workers,
-        grace: Duration::ZERO,
-        clock: &clock,
-        stop: &StopSignal::default(),
-        counters: &Counters::default(),
-    };
+    let (stop, counters) = (StopSignal::default(), Counters::default());
+    let drive_plan = Drive { workers, ..Drive::of(&timeline, &clock, &stop, &counters) };
     let mut kept = Kept::default();
     let driven = drive(&client, &drive_plan, &mut kept)?;
     let rows = kept.into_rows();

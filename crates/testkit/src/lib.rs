@@ -1,4 +1,8 @@
-//! What tests share: finding and reading golden files, and running the binary. Uses no other crate of ours.
+//! What tests share: golden files, a scripted server, running the binary. Uses no other crate of ours.
+
+pub mod place;
+pub mod scripted;
+pub mod wire;
 
 use std::path::{Path, PathBuf};
 

@@ -33,4 +33,9 @@ impl TokenizerMode {
     pub fn parse(name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
     }
+
+    /// A name of the mode, the first that stands for it.
+    pub fn name(self) -> &'static str {
+        NAMES.iter().find(|(_, mode)| *mode == self).map_or("auto", |(name, _)| *name)
+    }
 }

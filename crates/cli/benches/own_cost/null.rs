@@ -1,6 +1,6 @@
 //! A target that answers at once: the ceiling of the dispatch loop itself.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tacho_core::{Clock, Counters, Kept, Observation, Stamp, SystemClock};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, Target, Worker, WorkerStats, drive};
@@ -52,15 +52,8 @@ pub(crate) fn requests_per_second() -> f64 {
     let at_once = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
     let timeline = at_once.plan(count, &mut RandomState::new(0)).unwrap();
     let clock = SystemClock::start();
-    let plan = Drive {
-        timeline: &timeline,
-        max_concurrency: Some(64),
-        workers: 1,
-        grace: Duration::ZERO,
-        clock: &clock,
-        stop: &StopSignal::default(),
-        counters: &Counters::default(),
-    };
+    let (stop, counters) = (StopSignal::default(), Counters::default());
+    let plan = Drive { max_concurrency: Some(64), ..Drive::of(&timeline, &clock, &stop, &counters) };
     let start = Instant::now();
     let mut kept = Kept::default();
     drive(&Null { clock }, &plan, &mut kept).unwrap();

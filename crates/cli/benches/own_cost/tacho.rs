@@ -1,7 +1,5 @@
 //! The real client, as `tacho serve` uses it, on one worker.
 
-use std::time::Duration;
-
 use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, StampSource, Url};
 use tacho_core::{Counters, Kept, Request, SystemClock};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
@@ -20,15 +18,8 @@ pub(crate) fn run(load: Load) -> Seen {
     let client = Client::new(endpoint(&server), &payload, &requests, plan, clock).unwrap();
     let at_once = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
     let timeline = at_once.plan(load.streams, &mut RandomState::new(0)).unwrap();
-    let drive_plan = Drive {
-        timeline: &timeline,
-        max_concurrency: None,
-        workers: 1,
-        grace: Duration::ZERO,
-        clock: &clock,
-        stop: &StopSignal::default(),
-        counters: &Counters::default(),
-    };
+    let (stop, counters) = (StopSignal::default(), Counters::default());
+    let drive_plan = Drive::of(&timeline, &clock, &stop, &counters);
     let before = system::cpu_time();
     let mut kept = Kept::default();
     let driven = drive(&client, &drive_plan, &mut kept).unwrap();

@@ -13,7 +13,7 @@ use tacho_run::offline::{Measured, OfflineEngine, PythonEngine, Sampling};
 use tacho_run::throughput::{
     OfflineLora, OfflineWorkload, ServedPlan, ThroughputPlan, prepare, run as run_engine, run_served,
 };
-use tacho_run::{LoraAssignment, ModelPlan, ReportPlan, ServePlan, TrafficPlan, WorkloadPlan};
+use tacho_run::{LoraAssignment, ModelPlan, ReportPlan, ServePlan, StopPlan, TrafficPlan, WorkloadPlan};
 
 use super::offline::{self, SimulatedEngine, throughput_workload};
 use super::sim::hub;
@@ -254,6 +254,7 @@ fn served(
             goodput: None,
             keep_texts: false,
         },
+        log: None,
     };
     let plan = ServedPlan {
         serve,
@@ -285,5 +286,6 @@ fn traffic(args: &ThroughputArgs) -> anyhow::Result<TrafficPlan> {
         metrics_interval: Duration::ZERO,
         workers: None,
         grace: Duration::from_secs(3),
+        stops: StopPlan::default(),
     })
 }

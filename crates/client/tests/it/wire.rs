@@ -50,15 +50,8 @@ pub(crate) fn run(endpoint: EndpointSpec, payload: &PayloadSpec, requests: &[Req
     let client = Client::new(endpoint, payload, requests, ClientPlan::default(), clock).unwrap();
     let spec = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
     let timeline = spec.plan(requests.len(), &mut RandomState::new(0)).unwrap();
-    let plan = Drive {
-        timeline: &timeline,
-        max_concurrency: Some(max_concurrency),
-        workers: 1,
-        grace: Duration::from_secs(1),
-        clock: &clock,
-        stop: &StopSignal::default(),
-        counters: &Counters::default(),
-    };
+    let (stop, counters) = (StopSignal::default(), Counters::default());
+    let plan = Drive { max_concurrency: Some(max_concurrency), ..Drive::of(&timeline, &clock, &stop, &counters) };
     let mut kept = Kept::default();
     let driven = drive(&client, &plan, &mut kept).unwrap();
     Ran { rows: kept.into_rows(), workers: driven.workers }

@@ -116,6 +116,20 @@ pub enum ServeNote {
     CachesReset,
     /// It would not, so that later runs may find their prompts there.
     CachesKept,
+    /// The rows of the run are no longer logged.
+    LogGivenUp {
+        /// Where they were.
+        folder: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// An earlier run is gone on with.
+    Resumed {
+        /// Requests that have their answer.
+        answered: usize,
+        /// Requests that are sent now.
+        left: usize,
+    },
     /// The measured requests come next.
     MainRun,
     /// About the server's profiler.

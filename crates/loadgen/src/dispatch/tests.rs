@@ -84,21 +84,14 @@ fn run(spec: ScheduleSpec, count: usize, limit: Option<usize>, time: Duration, s
     let timeline = spec.plan(count, &mut RandomState::new(0)).unwrap();
     let target = Served { clock: clock.clone(), time, stop_after: stop_after.map(|after| (after, stop.clone())) };
     let counters = Counters::default();
-    let plan = Drive {
-        timeline: &timeline,
-        max_concurrency: limit,
-        workers: 1,
-        grace: Duration::from_secs(3),
-        clock: &*clock,
-        stop: &stop,
-        counters: &counters,
-    };
+    let grace = Duration::from_secs(3);
+    let plan = Drive { max_concurrency: limit, grace, ..Drive::of(&timeline, &*clock, &stop, &counters) };
     let mut kept = Kept::default();
     let driven = drive(&target, &plan, &mut kept).unwrap();
     let rows = kept.into_rows();
     assert_eq!(counters.finished.load(Ordering::Relaxed) as usize, rows.len());
     assert_eq!(counters.in_flight.load(Ordering::Relaxed), 0);
-    Ran { rows, origin: driven.origin, end: driven.end, interrupted: driven.interrupted }
+    Ran { rows, origin: driven.origin, end: driven.end, interrupted: driven.is_interrupted() }
 }
 
 fn constant(rate: f64) -> ScheduleSpec {
@@ -184,8 +177,7 @@ impl RowSink for Batches {
 }
 
 fn plan_for<'a>(timeline: &'a Timeline, clock: &'a ManualClock, stop: &'a StopSignal, of: &'a Counters) -> Drive<'a> {
-    let grace = Duration::from_secs(3);
-    Drive { timeline, max_concurrency: None, workers: 3, grace, clock, stop, counters: of }
+    Drive { workers: 3, ..Drive::of(timeline, clock, stop, of) }
 }
 
 #[test]
@@ -299,16 +291,50 @@ fn rows_are_handed_over_while_the_run_goes_on() {
     let target = Gated { clock: SystemClock::start(), seen: AtomicBool::new(false) };
     let timeline = ScheduleSpec::Replay(vec![0.0, 0.0]).plan(2, &mut RandomState::new(0)).unwrap();
     let (stop, counters) = (StopSignal::default(), Counters::default());
-    let (clock, grace) = (&target.clock, Duration::ZERO);
-    let plan = Drive {
-        timeline: &timeline,
-        max_concurrency: None,
-        workers: 1,
-        grace,
-        clock,
-        stop: &stop,
-        counters: &counters,
-    };
+    let plan = Drive::of(&timeline, &target.clock, &stop, &counters);
     let driven = drive(&target, &plan, &mut Seer(&target.seen)).unwrap();
     assert!(driven.end < Stamp::from_secs(15.0), "the second request was never let go: {:?}", driven.end);
+}
+
+#[test]
+fn the_end_of_time_sends_nothing_more_and_lets_requests_finish() {
+    let clock = Arc::new(ManualClock::default());
+    let (stop, counters, mut kept) = (StopSignal::default(), Counters::default(), Kept::default());
+    let timeline = constant(10.0).plan(100, &mut RandomState::new(0)).unwrap();
+    let target = Served { clock: clock.clone(), time: Duration::from_millis(950), stop_after: None };
+    let (until, drain) = (Some(Duration::from_secs(2)), Duration::from_secs(5));
+    let plan = Drive { until, drain, ..Drive::of(&timeline, &*clock, &stop, &counters) };
+    let driven = drive(&target, &plan, &mut kept).unwrap();
+    let rows = kept.into_rows();
+    assert_eq!(driven.ended, Some(StopReason::Duration));
+    assert!((18..=21).contains(&rows.len()) && rows.iter().all(|row| row.outcome.is_complete()), "{}", rows.len());
+    assert!(rows.iter().all(|row| row.sent.since(driven.origin) < Duration::from_secs(2)));
+}
+
+#[test]
+fn a_run_that_ends_in_time_was_not_ended() {
+    let clock = Arc::new(ManualClock::default());
+    let (stop, counters) = (StopSignal::default(), Counters::default());
+    let timeline = constant(10.0).plan(5, &mut RandomState::new(0)).unwrap();
+    let target = Served { clock: clock.clone(), time: Duration::from_millis(5), stop_after: None };
+    let until = Some(Duration::from_secs(2));
+    let plan = Drive { until, ..Drive::of(&timeline, &*clock, &stop, &counters) };
+    assert_eq!(drive(&target, &plan, &mut Kept::default()).unwrap().ended, None);
+}
+
+#[test]
+fn a_supply_goes_on_after_the_timeline() {
+    let clock = Arc::new(ManualClock::default());
+    let (stop, counters, mut kept) = (StopSignal::default(), Counters::default(), Kept::default());
+    let timeline = ScheduleSpec::Replay(vec![0.0; 3]).plan(3, &mut RandomState::new(0)).unwrap();
+    let target = Served { clock: clock.clone(), time: Duration::from_millis(10), stop_after: None };
+    let supply = Supply::new(3);
+    supply.publish(10);
+    supply.close();
+    let plan =
+        Drive { more: Some(&supply), max_concurrency: Some(2), ..Drive::of(&timeline, &*clock, &stop, &counters) };
+    drive(&target, &plan, &mut kept).unwrap();
+    let rows = kept.into_rows();
+    assert_eq!(rows.iter().map(|row| row.index).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+    assert_eq!(supply.left(), 0);
 }

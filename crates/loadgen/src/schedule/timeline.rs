@@ -76,6 +76,15 @@ impl Timeline {
         self.due.is_empty()
     }
 
+    /// The timeline of some of the requests, in ascending order; the first of them is due at once.
+    pub fn part(&self, places: &[usize]) -> Timeline {
+        let pick = |from: &[f64]| places.iter().filter_map(|&place| from.get(place).copied()).collect::<Vec<_>>();
+        let mut due = pick(&self.due);
+        let first = due.iter().copied().reduce(f64::min).unwrap_or(0.0).max(0.0);
+        due.iter_mut().for_each(|due| *due -= first);
+        Timeline { due, rates: pick(&self.rates), pace: self.pace }
+    }
+
     /// When each request is let go: in order, so never before the ones in front of it.
     pub fn releases(&self) -> Vec<f64> {
         let mut latest = 0.0_f64;
@@ -106,6 +115,13 @@ mod tests {
         assert!(!given.is_at_once() && *given.pace() == Pace::Given);
         // A workload saved by a run at infinite rate.
         assert!(plan(ScheduleSpec::Replay(vec![0.0, 0.0]), 2).is_at_once());
+    }
+
+    #[test]
+    fn a_part_begins_at_once_and_keeps_its_gaps() {
+        let whole = ScheduleSpec::Replay(vec![0.0, 1.0, 2.5, 4.0]).plan(4, &mut RandomState::new(0)).unwrap();
+        let part = whole.part(&[1, 2, 3]);
+        assert_eq!((part.due(), part.pace()), (&[0.0, 1.5, 3.0][..], whole.pace()));
     }
 
     #[test]

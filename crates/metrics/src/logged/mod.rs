@@ -9,7 +9,7 @@ use tacho_core::Observation;
 use tacho_core::json::{Dict, Value};
 
 use self::fields::Fields;
-use crate::{Caveat, Error, Measured, RunRecord, Setup};
+use crate::{Caveat, EndedBy, Error, Measured, RunRecord, Setup};
 
 /// What is known of a run before its first row.
 pub fn plan(setup: &Setup) -> Dict {
@@ -42,25 +42,45 @@ pub fn doubts(closing: &Value) -> Result<Vec<Caveat>, Error> {
     doubts.iter().map(|doubt| read_doubt(Fields::new(doubt)?)).collect()
 }
 
-/// The name of the one kind of doubt that does not follow from rows.
+/// The names of the kinds of doubt that do not follow from rows, besides those of [`EndedBy`].
 const MISMATCH: &str = "tokenizer_mismatch";
+const RESUMED: &str = "resumed";
 
 fn write_doubt(caveat: &Caveat) -> Option<Value> {
-    let Caveat::TokenizerMismatch { prompts, ours, theirs } = caveat else { return None };
     let mut dict = Dict::new();
-    dict.set("kind", MISMATCH);
-    dict.set("prompts", *prompts);
-    dict.set("ours", *ours);
-    dict.set("theirs", *theirs);
+    dict.set("kind", caveat.kind());
+    match caveat {
+        Caveat::TokenizerMismatch { prompts, ours, theirs } => {
+            dict.set("prompts", *prompts);
+            dict.set("ours", *ours);
+            dict.set("theirs", *theirs);
+        }
+        Caveat::Resumed { segments, gap_s, resent } => {
+            dict.set("segments", *segments);
+            dict.set("gap_s", *gap_s);
+            dict.set("resent", *resent);
+        }
+        Caveat::Ended { cut_off, .. } => dict.set("cut_off", *cut_off),
+        _ => return None,
+    }
     Some(Value::Dict(dict))
 }
 
 fn read_doubt(fields: Fields<'_>) -> Result<Caveat, Error> {
-    match fields.text("kind")?.as_str() {
+    let kind = fields.text("kind")?;
+    if let Some(by) = EndedBy::ALL.into_iter().find(|by| by.name() == kind) {
+        return Ok(Caveat::Ended { by, cut_off: fields.count("cut_off")? });
+    }
+    match kind.as_str() {
         MISMATCH => Ok(Caveat::TokenizerMismatch {
             prompts: fields.count("prompts")?,
             ours: fields.count("ours")?,
             theirs: fields.count("theirs")?,
+        }),
+        RESUMED => Ok(Caveat::Resumed {
+            segments: fields.count("segments")?,
+            gap_s: fields.float("gap_s")?,
+            resent: fields.count("resent")?,
         }),
         _ => Err(fields.wrong("kind", "a kind of doubt")),
     }
@@ -166,13 +186,17 @@ mod tests {
             ..Measured::default()
         };
         let mut record = RunRecord::compute(Setup::example(), measured.clone());
-        let doubt = Caveat::TokenizerMismatch { prompts: 3, ours: 10, theirs: 12 };
-        record.doubt(doubt.clone());
+        let all = [
+            Caveat::TokenizerMismatch { prompts: 3, ours: 10, theirs: 12 },
+            Caveat::Resumed { segments: 2, gap_s: 1.5, resent: 4 },
+            Caveat::Ended { by: EndedBy::Overload, cut_off: 5 },
+        ];
+        all.iter().rev().for_each(|doubt| record.doubt(doubt.clone()));
         let closing = through_text(closing(&record));
         // A hole in a series is not equal to itself.
         let text = |measured: &Measured| format!("{measured:?}");
         assert_eq!(text(&super::measured(&closing).unwrap()), text(&measured));
-        assert_eq!(doubts(&closing).unwrap(), [doubt]);
+        assert_eq!(doubts(&closing).unwrap(), all);
     }
 
     #[test]

@@ -31,6 +31,12 @@ pub(super) fn of(note: &ServeNote) -> String {
         ServeNote::CachesKept => {
             "the server's prefix cache could not be reset: later runs may find their prompts in it".into()
         }
+        ServeNote::LogGivenUp { folder, reason } => {
+            format!("the run goes on without its log in {}: {reason}", folder.display())
+        }
+        ServeNote::Resumed { answered, left } => {
+            format!("Resuming: {answered} requests have been answered before, {left} are left.")
+        }
         ServeNote::MainRun => "Starting main benchmark run...".into(),
         ServeNote::Profiler(note) => profiler(note),
         ServeNote::SelfTimed => "Self timing is set, using the timestamps from the trace file.".into(),

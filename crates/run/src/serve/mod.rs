@@ -2,6 +2,10 @@
 
 mod align;
 mod announce;
+mod asked;
+mod ended;
+mod journal;
+mod log;
 mod lora;
 mod parts;
 mod prepare;
@@ -10,11 +14,15 @@ mod profiler;
 mod ready;
 mod record;
 mod rehearse;
+mod resume;
 mod run;
 mod scrape;
 mod spot_check;
+mod stops;
+mod store;
 mod workers;
 
+pub use log::{LogPlan, LogStart};
 pub(crate) use prepare::{BUILTIN, load_tokenizer, save_requests};
 pub use prepare::{Contact, Prepared, prepare, save_workload};
 pub use run::run;

@@ -1,8 +1,8 @@
 //! All parts of a run that can fail to be made. They are made before the server is told anything, so that a mistake
 //! costs nobody a warmed-up server or a profile.
 
-use tacho_client::{BackendKind, Client, ClientPlan, PayloadSpec};
-use tacho_core::{Request, SystemClock};
+use tacho_client::{Client, ClientPlan, PayloadSpec};
+use tacho_core::SystemClock;
 use tacho_loadgen::Timeline;
 
 use super::prepare::Prepared;
@@ -19,8 +19,6 @@ pub(super) struct Parts {
     pub(super) clock: SystemClock,
     pub(super) payload: PayloadSpec,
     pub(super) client: Client,
-    /// How long each request's sound plays; empty where none are sent.
-    pub(super) audio_seconds: Vec<f64>,
     pub(super) probe: Option<Probe>,
     pub(super) watch: Option<Watch>,
 }
@@ -41,7 +39,6 @@ impl Parts {
         Ok(Parts {
             clock,
             client: Client::new(endpoint.clone(), &payload, requests, connections, clock)?,
-            audio_seconds: audio_seconds(endpoint.backend, requests)?,
             probe: wants_probe.then(|| Probe::new(endpoint, &payload, &requests[0], traffic.probe_rate)).transpose()?,
             watch: Watch::new(plan, clock)?,
             payload,
@@ -57,16 +54,4 @@ fn connections(max_concurrency: Option<usize>, timeline: &Timeline) -> ClientPla
         Some(most) => ClientPlan { preconnect: most, spare: false, at_most: Some(most) },
         None => ClientPlan { preconnect: AHEAD.min(count), spare: true, at_most: None },
     }
-}
-
-/// How long the sound of each request plays; nothing for protocols that send none.
-fn audio_seconds(backend: BackendKind, requests: &[Request]) -> Result<Vec<f64>, Error> {
-    if backend != BackendKind::OpenAiAudio {
-        return Ok(Vec::new());
-    }
-    let seconds = |(index, request)| {
-        let unfit = |reason| tacho_client::Error::Unfit { index, backend: backend.name(), reason };
-        backend.audio_seconds(request).map_err(|reason| unfit(reason).into())
-    };
-    requests.iter().enumerate().map(seconds).collect()
 }

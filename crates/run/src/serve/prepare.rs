@@ -42,6 +42,20 @@ pub struct Prepared {
     pub caller: Caller,
 }
 
+impl Prepared {
+    /// Keeps only the requests in these places, in order, and their times; the first of them is due at once.
+    pub(super) fn keep(&mut self, places: &[usize]) {
+        let mut wanted = places.iter().copied().peekable();
+        let mut at = 0;
+        self.requests.retain(|_| {
+            let keep = wanted.next_if_eq(&at).is_some();
+            at += 1;
+            keep
+        });
+        self.timeline = self.timeline.part(places);
+    }
+}
+
 /// Whether to ask the server anything that is not needed to know the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contact {

@@ -77,15 +77,8 @@ impl Rehearsal<'_> {
         let client = Client::new(endpoint, self.payload, &requests, ClientPlan::default(), clock)?;
         let at_once = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
         let timeline = at_once.plan(count, &mut RandomState::new(0))?;
-        let plan = Drive {
-            timeline: &timeline,
-            max_concurrency: self.max_concurrency,
-            workers: 1,
-            grace: Duration::ZERO,
-            clock: &clock,
-            stop: self.stop,
-            counters: &counters,
-        };
+        let max_concurrency = self.max_concurrency;
+        let plan = Drive { max_concurrency, ..Drive::of(&timeline, &clock, self.stop, &counters) };
         let mut kept = Kept::default();
         drive(&client, &plan, &mut kept)?;
         Ok(kept.into_rows())

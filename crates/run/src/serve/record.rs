@@ -5,13 +5,17 @@ use tacho_client::{BackendKind, Rules};
 use tacho_core::{Clock, Observation, Stamp, SystemClock};
 use tacho_loadgen::{Driven, Pace, ScheduleSpec, WorkerStats};
 use tacho_metrics::{
-    Asked, DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, ServerMetrics, Setup,
+    DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, ServerMetrics, Setup,
     SpeculativeStatistics, Task, TokenCounter, WorkerUse,
 };
+use tacho_rowlog::Asked;
 
 use super::prepare::Prepared;
 use super::scrape::Scrape;
 use crate::plan::{ServePlan, WorkloadPlan};
+
+/// How results write down when a run began.
+const STARTED: &str = "%Y-%m-%dT%H:%M:%S%.6f%:z";
 
 /// Ties the run's clock to the calendar.
 pub(super) struct Moments {
@@ -24,6 +28,12 @@ impl Moments {
         Moments { wall: Timestamp::now(), stamp: clock.now() }
     }
 
+    /// The same as nanoseconds since 1970.
+    pub(super) fn unix_ns(&self, stamp: Stamp) -> i64 {
+        let nanos = self.wall.as_nanosecond() + i128::from(stamp.0) - i128::from(self.stamp.0);
+        i64::try_from(nanos).unwrap_or(i64::MAX)
+    }
+
     /// The local time of a stamp.
     fn local(&self, stamp: Stamp) -> Zoned {
         let nanos = i128::from(stamp.0) - i128::from(self.stamp.0);
@@ -32,14 +42,18 @@ impl Moments {
     }
 }
 
+/// A moment in the local time of this machine, as results have it.
+pub(super) fn local_text(unix_ns: i64) -> String {
+    let moment = Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
+    moment.to_zoned(TimeZone::system()).strftime(STARTED).to_string()
+}
+
 /// What was seen of the server beside the answers.
 pub(super) struct Seen {
     pub(super) before: Scrape,
     pub(super) after: Scrape,
     pub(super) server: ServerMetrics,
     pub(super) probes: Option<ProbeStatistics>,
-    /// How long each request's sound plays; empty where none are sent.
-    pub(super) audio_seconds: Vec<f64>,
 }
 
 /// What the metrics make of a backend's answers.
@@ -50,45 +64,45 @@ fn task(backend: BackendKind) -> Task {
     }
 }
 
-/// Computes the record.
+/// Computes the record of a run that was set up like this.
 pub(super) fn compute(
     plan: &ServePlan,
     prepared: &Prepared,
+    setup: Setup,
     driven: &Driven,
     rows: Vec<Observation>,
-    moments: &Moments,
+    asked: &[Asked],
     seen: Seen,
 ) -> RunRecord {
     let duration = driven.end.secs_since(driven.origin);
-    let setup = setup(plan, prepared, driven, &rows, moments);
-    let backend = plan.endpoint.backend;
     let counter = |text: &[u8]| {
         prepared.tokenizer.as_ref().map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64)
     };
     let count: Option<TokenCounter<'_>> = prepared.tokenizer.is_some().then_some(&counter);
     let workers = driven.workers.iter().map(worker_use).collect();
-    let samples = rows
-        .into_iter()
-        .map(|row| {
-            let request = &prepared.requests[row.index];
-            let asked = Asked {
-                prompt_len: request.prompt_len,
-                num_input_sequences: backend.input_sequences(request),
-                input_audio_duration: seen.audio_seconds.get(row.index).copied().unwrap_or(0.0),
-            };
-            let mut sample = Sample::from_observation(row, asked, task(backend), count);
-            if !plan.report.keep_texts {
-                sample.text = Vec::new();
-            }
-            sample
-        })
-        .collect();
-    let Seen { before, after, server, probes, .. } = seen;
+    let sample = |row: Observation| {
+        let asked = of_log(&asked[row.index]);
+        let mut sample = Sample::from_observation(row, asked, setup.task, count);
+        if !plan.report.keep_texts {
+            sample.text = Vec::new();
+        }
+        sample
+    };
+    let samples = rows.into_iter().map(sample).collect();
+    let Seen { before, after, server, probes } = seen;
     let speculative = before.speculative.zip(after.speculative);
     let speculative = speculative.and_then(|(before, after)| SpeculativeStatistics::between(&before, &after));
     let diffusion = before.diffusion.zip(after.diffusion);
     let diffusion = diffusion.and_then(|(before, after)| DiffusionStatistics::between(before, after, duration));
     RunRecord::compute(setup, Measured { samples, duration, speculative, diffusion, server, probe: probes, workers })
+}
+
+fn of_log(asked: &Asked) -> tacho_metrics::Asked {
+    tacho_metrics::Asked {
+        prompt_len: asked.prompt_len,
+        num_input_sequences: asked.input_sequences,
+        input_audio_duration: asked.audio_seconds,
+    }
 }
 
 fn worker_use(stats: &WorkerStats) -> WorkerUse {
@@ -104,7 +118,8 @@ fn worker_use(stats: &WorkerStats) -> WorkerUse {
     }
 }
 
-fn setup(plan: &ServePlan, prepared: &Prepared, driven: &Driven, rows: &[Observation], moments: &Moments) -> Setup {
+/// The settings of a run as far as they are known before it; `requests` is how many the whole workload has.
+pub(super) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> Setup {
     // What was asked for, which upstream reports even where the data brings times of its own.
     let (request_rate, burstiness) = match &plan.traffic.schedule {
         ScheduleSpec::Rate { rate, burstiness } => (*rate, *burstiness),
@@ -113,15 +128,15 @@ fn setup(plan: &ServePlan, prepared: &Prepared, driven: &Driven, rows: &[Observa
     };
     let pace = prepared.timeline.pace();
     Setup {
-        date: moments.local(driven.end).strftime("%Y%m%d-%H%M%S").to_string(),
-        started: moments.local(driven.origin).strftime("%Y-%m-%dT%H:%M:%S%.6f%:z").to_string(),
+        date: String::new(),
+        started: String::new(),
         backend: plan.endpoint.backend.name().to_owned(),
         label: plan.report.label.clone(),
         model_id: prepared.model_id.clone(),
         tokenizer_id: prepared.tokenizer_id.clone(),
         num_prompts: match &plan.workload {
             WorkloadPlan::Sample { num_prompts, .. } => *num_prompts,
-            WorkloadPlan::File { .. } => prepared.requests.len() as i64,
+            WorkloadPlan::File { .. } => requests as i64,
         },
         metadata: plan.report.metadata.clone(),
         request_rate,
@@ -135,14 +150,31 @@ fn setup(plan: &ServePlan, prepared: &Prepared, driven: &Driven, rows: &[Observa
             }),
             _ => None,
         },
-        rps_change_events: rate_changes(prepared, driven, rows, moments),
+        rps_change_events: Vec::new(),
         self_timed: *pace == Pace::Given && !prepared.timeline.is_at_once(),
         task: task(plan.endpoint.backend),
         percentile_metrics: plan.report.percentile_metrics.clone(),
         metric_percentiles: plan.report.metric_percentiles.clone(),
         goodput: plan.report.goodput,
         strict_parity: plan.endpoint.rules == Rules::Vllm,
-        interrupted: driven.interrupted,
+        interrupted: false,
+    }
+}
+
+/// The same with what the run added.
+pub(super) fn completed(
+    setup: Setup,
+    prepared: &Prepared,
+    driven: &Driven,
+    rows: &[Observation],
+    moments: &Moments,
+) -> Setup {
+    Setup {
+        date: moments.local(driven.end).strftime("%Y%m%d-%H%M%S").to_string(),
+        started: moments.local(driven.origin).strftime(STARTED).to_string(),
+        rps_change_events: rate_changes(prepared, driven, rows, moments),
+        interrupted: driven.is_interrupted(),
+        ..setup
     }
 }
 

@@ -5,23 +5,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tacho_core::event::ServeNote;
-use tacho_core::{Counters, EventSink, Kept, RowSink, RunEvent, Work};
+use tacho_core::json::Value;
+use tacho_core::{Counters, EventSink, Fan, RowSink, RunEvent, Work};
 use tacho_loadgen::{Drive, Driven, StopSignal, drive};
-use tacho_metrics::{ProbeStatistics, RunRecord, ServerMetrics};
+use tacho_metrics::{ProbeStatistics, RunRecord, ServerMetrics, logged};
 
+use super::journal::Journal;
 use super::parts::Parts;
 use super::prepare::Prepared;
 use super::profiler::Profiling;
 use super::record::{self, Moments, Seen};
 use super::rehearse::rehearse;
 use super::scrape::{self, Scrape};
-use super::{announce, spot_check, workers::default_workers};
+use super::stops::Stops;
+use super::store::Store;
+use super::{announce, asked, ended, resume, spot_check, workers::default_workers};
 use crate::Error;
 use crate::plan::ServePlan;
 
 /// Sends a prepared workload and computes its record. A stop is no error once requests have been sent.
-pub fn run(plan: &ServePlan, prepared: Prepared, stop: &StopSignal, sink: &dyn EventSink) -> Result<RunRecord, Error> {
+pub fn run(
+    plan: &ServePlan,
+    mut prepared: Prepared,
+    stop: &StopSignal,
+    sink: &dyn EventSink,
+) -> Result<RunRecord, Error> {
     let traffic = &plan.traffic;
+    let asked = asked::of(plan.endpoint.backend, &prepared.requests)?;
+    let setup = record::setup(plan, &prepared, asked.len());
+    let Journal { log, earlier, places } = Journal::open(plan, &mut prepared, &setup, &asked, sink)?;
     let parts = Parts::make(plan, &prepared)?;
     rehearse(plan, &prepared, &parts.payload, stop, sink)?;
     sink.event(RunEvent::status(ServeNote::MainRun));
@@ -31,16 +43,25 @@ pub fn run(plan: &ServePlan, prepared: Prepared, stop: &StopSignal, sink: &dyn E
     announce::traffic(prepared.timeline.pace(), traffic.max_concurrency, sink);
     let before = Scrape::take(&prepared.caller, parts.clock);
     let moments = Moments::now(parts.clock);
-    let mut kept = Kept::default();
-    let together = drive_with_others(plan, &prepared, &parts, before.is_there(), &mut kept, stop, sink)?;
-    let Together { driven, probes, during } = together;
+    let mut store = Store::new(parts.clock, &moments, log, places.as_deref(), plan.report.keep_texts);
+    let stop = &stop.inner();
+    let mut stops = Stops::new(&traffic.stops, &prepared.timeline, stop, parts.clock);
+    let mut fan = Fan::new(vec![&mut stops], &mut store);
+    let together = drive_with_others(plan, &prepared, &parts, before.is_there(), &mut fan, stop, sink)?;
+    let Together { mut driven, probes, during } = together;
     let after = Scrape::take(&prepared.caller, parts.clock);
     let server = scrape::series(&before, during, &after, driven.origin.secs());
-    let seen = Seen { before, after, server, probes, audio_seconds: parts.audio_seconds };
-    let mut record = record::compute(plan, &prepared, &driven, kept.into_rows(), &moments, seen);
+    let (log, mut rows) = store.into_parts();
+    let ended = ended::by_itself(&driven, &mut rows);
+    let setup = record::completed(setup, &prepared, &driven, &rows, &moments);
+    let (setup, rows, resumed) = resume::join(earlier, setup, &mut driven, rows, &moments);
+    let seen = Seen { before, after, server, probes };
+    let mut record = record::compute(plan, &prepared, setup, &driven, rows, &asked, seen);
     drop(profiling);
-    if let Some(caveat) = spot_check::tokenizers(plan, &prepared, &record) {
-        record.doubt(caveat);
+    let doubts = [resumed, ended, spot_check::tokenizers(plan, &prepared, &record)];
+    doubts.into_iter().flatten().for_each(|caveat| record.doubt(caveat));
+    if let Some(log) = log {
+        log.finish(&Value::Dict(logged::closing(&record)));
     }
     Ok(record)
 }
@@ -65,13 +86,12 @@ fn drive_with_others(
     let counters = Arc::new(Counters::default());
     let total = prepared.requests.len() as u64;
     let drive_plan = Drive {
-        timeline: &prepared.timeline,
         max_concurrency: plan.traffic.max_concurrency,
         workers: plan.traffic.workers.unwrap_or_else(default_workers),
+        until: plan.traffic.stops.duration,
         grace: plan.traffic.grace,
-        clock: &parts.clock,
-        stop,
-        counters: &counters,
+        drain: plan.traffic.stops.drain,
+        ..Drive::of(&prepared.timeline, &parts.clock, stop, &counters)
     };
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {

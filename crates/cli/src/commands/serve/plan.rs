@@ -7,7 +7,7 @@ use tacho_client::{BackendKind, EndpointSpec, Rules, Url, proxy_for};
 use tacho_core::json::{Dict, Value};
 use tacho_loadgen::{RampUp, ScheduleSpec};
 use tacho_metrics::{GoodputLimits, MetricKind};
-use tacho_run::{LoraPlan, ModelPlan, NamedTokenizer, ReportPlan, ServePlan, TokenizerPlan, TrafficPlan};
+use tacho_run::{LoraPlan, ModelPlan, NamedTokenizer, ReportPlan, ServePlan, StopPlan, TokenizerPlan, TrafficPlan};
 use tacho_sim::Server;
 
 use super::dataset;
@@ -41,6 +41,7 @@ pub(super) fn of(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result
         seed: u32::try_from(args.load.seed)?,
         traffic: traffic(args)?,
         report: report(args)?,
+        log: None,
     })
 }
 
@@ -106,6 +107,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         metrics_interval: Duration::from_secs_f64(if args.own.strict_parity { 0.0 } else { args.own.metrics_interval }),
         workers: args.own.workers.map(usize::try_from).transpose()?,
         grace: GRACE,
+        stops: StopPlan::default(),
     })
 }
 

@@ -1,0 +1,139 @@
+//! The log of a run: its rows go to disk as they come. A log that can no longer be written is given up, the run is not.
+
+use std::path::PathBuf;
+
+use tacho_core::event::ServeNote;
+use tacho_core::json::Value;
+use tacho_core::{EventSink, Observation, RunEvent};
+use tacho_rowlog::{Asked, Error as LogError, Log, Manifest, Origin};
+
+use crate::Error;
+
+/// Where and when the rows of a run are logged.
+#[derive(Debug, Clone)]
+pub struct LogPlan {
+    /// The folder.
+    pub folder: PathBuf,
+    /// When it is begun.
+    pub start: LogStart,
+    /// Whether a log that cannot be begun is an error; otherwise the run goes on without it.
+    pub required: bool,
+    /// The program that runs, for the manifest.
+    pub tacho: String,
+    /// The command line without secrets.
+    pub command: Vec<String>,
+}
+
+/// When a log is begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogStart {
+    /// Before the first request.
+    AtOnce,
+    /// Once the run has gone on for a minute: shorter ones are quickly done again.
+    AfterAMinute,
+    /// It was begun by an earlier run, which this one goes on with.
+    Resumed,
+}
+
+/// The log of a run under way.
+pub(super) struct RowLog<'a> {
+    plan: &'a LogPlan,
+    manifest: Manifest,
+    asked: &'a [Asked],
+    sink: &'a dyn EventSink,
+    origin: Option<Origin>,
+    state: State,
+}
+
+enum State {
+    /// It may be begun later.
+    Waiting,
+    Open(Box<Log>),
+    /// It is not written any more.
+    Over,
+}
+
+impl<'a> RowLog<'a> {
+    /// Begins the log, if it is to be begun before the run.
+    ///
+    /// # Errors
+    /// When it cannot be and is required.
+    pub(super) fn open(
+        plan: &'a LogPlan,
+        manifest: Manifest,
+        asked: &'a [Asked],
+        sink: &'a dyn EventSink,
+    ) -> Result<Self, Error> {
+        let mut log = RowLog { plan, manifest, asked, sink, origin: None, state: State::Waiting };
+        if plan.start == LogStart::AtOnce {
+            match Log::create(&plan.folder, &log.manifest) {
+                Ok(created) => log.state = State::Open(Box::new(created)),
+                Err(error) if plan.required => return Err(error.into()),
+                Err(error) => log.give_up(&error),
+            }
+        }
+        Ok(log)
+    }
+
+    /// The same with a log that was begun by an earlier run.
+    pub(super) fn reopened(
+        plan: &'a LogPlan,
+        log: Log,
+        manifest: Manifest,
+        asked: &'a [Asked],
+        sink: &'a dyn EventSink,
+    ) -> Self {
+        RowLog { plan, manifest, asked, sink, origin: None, state: State::Open(Box::new(log)) }
+    }
+
+    /// The moment from which times count is known.
+    pub(super) fn began(&mut self, origin: Origin) {
+        self.origin = Some(origin);
+        self.write(|log, _| log.begin(origin));
+    }
+
+    /// Whether it waits to be begun.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting)
+    }
+
+    /// Begins it in the middle of a run, with the rows that there are by now.
+    pub(super) fn begin_late(&mut self, rows: &[Observation]) {
+        let Some(origin) = self.origin.filter(|_| self.is_waiting()) else { return };
+        match Log::create(&self.plan.folder, &self.manifest) {
+            Ok(created) => self.state = State::Open(Box::new(created)),
+            Err(error) => self.give_up(&error),
+        }
+        self.write(|log, _| log.begin(origin));
+        self.rows(rows);
+    }
+
+    /// Adds rows.
+    pub(super) fn rows(&mut self, rows: &[Observation]) {
+        self.write(|log, asked| log.append(rows.iter().filter_map(|row| Some((asked.get(row.index)?, row)))));
+    }
+
+    /// Ends it with what is known only now.
+    pub(super) fn finish(mut self, closing: &Value) {
+        if let State::Open(log) = std::mem::replace(&mut self.state, State::Over)
+            && let Err(error) = log.finish(closing)
+        {
+            self.give_up(&error);
+        }
+    }
+
+    fn write(&mut self, write: impl FnOnce(&mut Log, &[Asked]) -> Result<(), LogError>) {
+        if let State::Open(log) = &mut self.state
+            && let Err(error) = write(log, self.asked)
+        {
+            self.give_up(&error);
+        }
+    }
+
+    fn give_up(&mut self, error: &LogError) {
+        self.state = State::Over;
+        let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
+        let reason = format!("{error}{cause}");
+        self.sink.event(RunEvent::warning(ServeNote::LogGivenUp { folder: self.plan.folder.clone(), reason }));
+    }
+}

@@ -1,0 +1,67 @@
+//! The rules that end a run before its workload does. They watch the rows as they come; the end of time is the
+//! dispatcher's own business.
+
+mod failures;
+mod overload;
+
+use tacho_core::{Clock, Observation, Stamp, SystemClock, Watcher};
+use tacho_loadgen::{StopReason, StopSignal, Timeline};
+
+use crate::plan::StopPlan;
+use failures::Failures;
+use overload::Overload;
+
+/// A rule's view of a run.
+trait Rule {
+    /// Rows that are over.
+    fn rows(&mut self, rows: &[Observation]);
+
+    /// Whether the run should end, `seconds` after its beginning.
+    fn is_broken(&mut self, seconds: f64) -> bool;
+}
+
+/// All rules of a run.
+pub(super) struct Stops<'a> {
+    rules: Vec<(StopReason, Box<dyn Rule + 'a>)>,
+    stop: &'a StopSignal,
+    clock: SystemClock,
+    origin: Stamp,
+}
+
+impl<'a> Stops<'a> {
+    /// The rules of a plan.
+    pub(super) fn new(plan: &'a StopPlan, timeline: &'a Timeline, stop: &'a StopSignal, clock: SystemClock) -> Self {
+        let mut rules: Vec<(StopReason, Box<dyn Rule + 'a>)> = Vec::new();
+        if let Some(limit) = plan.failures {
+            rules.push((StopReason::Failures, Box::new(Failures::new(limit))));
+        }
+        if plan.overload {
+            rules.push((StopReason::Overload, Box::new(Overload::new(timeline))));
+        }
+        Stops { rules, stop, clock, origin: Stamp::ZERO }
+    }
+
+    fn judge(&mut self) {
+        let seconds = self.clock.now().secs_since(self.origin);
+        for (reason, rule) in &mut self.rules {
+            if rule.is_broken(seconds) {
+                self.stop.ask_because(*reason);
+            }
+        }
+    }
+}
+
+impl Watcher for Stops<'_> {
+    fn began(&mut self, origin: Stamp) {
+        self.origin = origin;
+    }
+
+    fn rows(&mut self, rows: &[Observation]) {
+        self.rules.iter_mut().for_each(|(_, rule)| rule.rows(rows));
+        self.judge();
+    }
+
+    fn idle(&mut self) {
+        self.judge();
+    }
+}

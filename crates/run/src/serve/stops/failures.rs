@@ -1,0 +1,67 @@
+//! `--stop-on-failures`: too many requests failed.
+
+use tacho_core::Observation;
+
+use super::Rule;
+use crate::plan::FailureLimit;
+
+/// Fewer requests than this have no share worth the name.
+const ENOUGH: u64 = 20;
+
+/// Counts failures.
+#[derive(Debug)]
+pub(super) struct Failures {
+    limit: FailureLimit,
+    finished: u64,
+    failed: u64,
+}
+
+impl Failures {
+    pub(super) fn new(limit: FailureLimit) -> Self {
+        Failures { limit, finished: 0, failed: 0 }
+    }
+}
+
+impl Rule for Failures {
+    fn rows(&mut self, rows: &[Observation]) {
+        self.finished += rows.len() as u64;
+        self.failed += rows.iter().filter(|row| !row.outcome.is_complete()).count() as u64;
+    }
+
+    fn is_broken(&mut self, _seconds: f64) -> bool {
+        match self.limit {
+            FailureLimit::Count(most) => self.failed > most,
+            FailureLimit::Share(most) => self.finished >= ENOUGH && self.failed as f64 > most * self.finished as f64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tacho_core::{FailureKind, Outcome, Stamp};
+
+    use super::*;
+
+    fn broken(limit: FailureLimit, good: usize, bad: usize) -> bool {
+        let row = Observation::released(0, Stamp::ZERO, Stamp::ZERO);
+        let outcome = Outcome::failed(FailureKind::Http(500), "no");
+        let mut rows = vec![row.clone(); good];
+        rows.extend(vec![Observation { outcome, ..row }; bad]);
+        let mut rule = Failures::new(limit);
+        rule.rows(&rows);
+        rule.is_broken(1.0)
+    }
+
+    #[test]
+    fn a_share_needs_some_requests() {
+        let fifth = FailureLimit::Share(0.2);
+        assert!(!broken(fifth, 0, 10));
+        assert!(broken(fifth, 0, 20));
+        assert!(!broken(fifth, 80, 20) && broken(fifth, 79, 21));
+    }
+
+    #[test]
+    fn a_number_is_a_number() {
+        assert!(!broken(FailureLimit::Count(3), 100, 3) && broken(FailureLimit::Count(3), 0, 4));
+    }
+}

@@ -1,0 +1,153 @@
+//! `--stop-on-overload`: requests come faster than the server answers, so that waiting grows for as long as the run
+//! goes on and no latency of it means anything.
+//!
+//! The backlog is what is due and not answered. Divided by the rate of arrivals it is the time that a request spends in
+//! the system (Little's law), whatever the rate does. Once the first answers have had time to come, that time stays where
+//! it is in a server that keeps up. A run is overloaded when it grows from third to third of the time watched.
+
+use std::collections::VecDeque;
+
+use tacho_core::{Observation, Stamp};
+use tacho_loadgen::Timeline;
+
+use super::Rule;
+
+/// Seconds between two looks.
+const LOOK: f64 = 0.5;
+/// Looks that arrivals are averaged over.
+const AVERAGED: usize = 10;
+/// Fewest looks that make a verdict: ten seconds.
+const FEWEST: usize = 20;
+/// How many times the mean latency must have passed before the first look.
+const SETTLED: f64 = 3.0;
+/// By how much the time in the system must have grown, as a factor and in seconds.
+const GROWTH: f64 = 1.5;
+const GROWTH_S: f64 = 0.5;
+
+/// Watches the backlog.
+pub(super) struct Overload {
+    /// When requests are let go, ascending.
+    releases: Vec<f64>,
+    finished: usize,
+    latency_sum: f64,
+    /// Requests due at the last looks.
+    due: VecDeque<usize>,
+    /// The time in the system at each look.
+    waits: Vec<f64>,
+    next_look: f64,
+}
+
+impl Overload {
+    pub(super) fn new(timeline: &Timeline) -> Self {
+        // Requests that are all due at once are a queue from the start, not an overload.
+        let releases = if timeline.is_at_once() { Vec::new() } else { timeline.releases() };
+        Overload { releases, finished: 0, latency_sum: 0.0, due: VecDeque::new(), waits: Vec::new(), next_look: LOOK }
+    }
+
+    fn look(&mut self, seconds: f64) {
+        let due = self.releases.partition_point(|&release| release <= seconds);
+        self.due.push_back(due);
+        if self.due.len() > AVERAGED {
+            self.due.pop_front();
+        }
+        let arrived = due - self.due.front().copied().unwrap_or(due);
+        let rate = arrived as f64 / (LOOK * (self.due.len() - 1).max(1) as f64);
+        let settled = self.finished > 0 && seconds > SETTLED * self.latency_sum / self.finished as f64;
+        // After the last arrival the backlog can only shrink.
+        if settled && rate > 0.0 && due < self.releases.len() {
+            self.waits.push(due.saturating_sub(self.finished) as f64 / rate);
+        }
+    }
+
+    fn grows(&self) -> bool {
+        let third = self.waits.len() / 3;
+        if self.waits.len() < FEWEST {
+            return false;
+        }
+        let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+        let (first, middle, last) =
+            (mean(&self.waits[..third]), mean(&self.waits[third..2 * third]), mean(&self.waits[2 * third..]));
+        first < middle && middle < last && last > first * GROWTH && last > first + GROWTH_S
+    }
+}
+
+impl Rule for Overload {
+    fn rows(&mut self, rows: &[Observation]) {
+        self.finished += rows.len();
+        self.latency_sum += rows.iter().map(latency).sum::<f64>();
+    }
+
+    fn is_broken(&mut self, seconds: f64) -> bool {
+        while self.next_look <= seconds {
+            self.look(self.next_look);
+            self.next_look += LOOK;
+        }
+        self.grows()
+    }
+}
+
+/// The server's own share: from sent, so that a queue in the client does not put the first look off for ever.
+fn latency(row: &Observation) -> f64 {
+    row.done.max(Stamp(row.sent.0)).secs_since(row.sent)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tacho_loadgen::ScheduleSpec;
+    use tacho_pyrand::RandomState;
+
+    use super::*;
+
+    /// The second at which a server of so many requests per second and this latency is found overloaded.
+    fn found(schedule: &ScheduleSpec, count: usize, capacity: f64, latency: f64) -> Option<f64> {
+        let timeline = schedule.plan(count, &mut RandomState::new(1)).unwrap();
+        let mut rule = Overload::new(&timeline);
+        let mut free = 0.0_f64;
+        let mut ends: VecDeque<(f64, f64)> = VecDeque::new();
+        for due in timeline.releases() {
+            free = free.max(due) + 1.0 / capacity;
+            ends.push_back((due, free + latency));
+        }
+        for tick in 1..4 * 200 {
+            let seconds = f64::from(tick) * 0.25;
+            let mut rows = Vec::new();
+            while ends.front().is_some_and(|(_, end)| *end <= seconds) {
+                let (due, end) = ends.pop_front().unwrap();
+                let sent = Stamp::from_secs(due);
+                let done = sent + Duration::from_secs_f64(end - due);
+                rows.push(Observation { sent, done, ..Observation::released(0, sent, sent) });
+            }
+            rule.rows(&rows);
+            if rule.is_broken(seconds) {
+                return Some(seconds);
+            }
+        }
+        None
+    }
+
+    fn poisson(rate: f64) -> ScheduleSpec {
+        ScheduleSpec::Rate { rate, burstiness: 1.0 }
+    }
+
+    #[test]
+    fn a_server_that_keeps_up_is_not_overloaded() {
+        assert_eq!(found(&poisson(20.0), 2000, 30.0, 0.2), None);
+        assert_eq!(found(&poisson(20.0), 2000, 30.0, 12.0), None, "long answers are no backlog");
+        assert_eq!(found(&poisson(20.0), 2000, 21.5, 0.2), None, "nor is a busy server");
+    }
+
+    #[test]
+    fn a_server_that_does_not_is_found_within_half_a_minute() {
+        for (rate, capacity) in [(30.0, 20.0), (100.0, 60.0), (40.0, 30.0)] {
+            let seconds = found(&poisson(rate), 6000, capacity, 0.2).expect("it is overloaded");
+            assert!(seconds < 30.0, "{rate} on {capacity}: {seconds}");
+        }
+    }
+
+    #[test]
+    fn a_queue_that_was_asked_for_is_no_overload() {
+        assert_eq!(found(&poisson(f64::INFINITY), 2000, 20.0, 0.2), None);
+    }
+}

@@ -1,0 +1,167 @@
+//! A scripted server that generates, plans for it, and what a run had to say.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tacho_client::{BackendKind, EndpointSpec, Url};
+use tacho_core::json::Dict;
+use tacho_core::{EventSink, Note, RunEvent};
+use tacho_loadgen::{ScheduleSpec, StopSignal};
+use tacho_metrics::{MetricKind, RunRecord};
+use tacho_run::serve::{Contact, prepare, run};
+use tacho_run::{Error, ModelPlan, ReportPlan, ServePlan, StopPlan, TokenizerPlan, TrafficPlan, WorkloadPlan};
+use tacho_testkit::scripted::{Keep, Scripted};
+use tacho_testkit::wire::{Seen, write_plain};
+use tacho_workload::hub::Hub;
+use tacho_workload::{RandomSpec, RangeRatio, WorkloadSpec};
+
+/// How the scripted server behaves.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Manners {
+    /// Before the first token.
+    pub(crate) wait: Duration,
+    /// The status of completions from this call on; a 500 fails them.
+    pub(crate) fail_from: Option<usize>,
+    /// The statuses of `/start_profile` and `/stop_profile`.
+    pub(crate) profiler: (u16, u16),
+}
+
+/// A server that answers completions with as many tokens as are asked for.
+pub(crate) fn server(manners: Manners) -> Scripted {
+    let asked = Mutex::new(0);
+    Scripted::start(move |seen, stream| {
+        let plain = |stream: &mut TcpStream, status, body: &str| {
+            write_plain(stream, status, "Said", "application/json", body.as_bytes())
+                .map_or(Keep::Close, |()| Keep::Open)
+        };
+        match seen.path() {
+            "/v1/models" => plain(stream, 200, r#"{"data": [{"id": "served", "root": "org/model"}]}"#),
+            "/start_profile" => plain(stream, manners.profiler.0, ""),
+            "/stop_profile" => plain(stream, manners.profiler.1, ""),
+            "/v1/completions" => {
+                let mut asked = asked.lock().unwrap();
+                *asked += 1;
+                let fails = manners.fail_from.is_some_and(|from| *asked > from);
+                drop(asked);
+                if fails { plain(stream, 500, "broken") } else { generate(seen, stream, manners.wait) }
+            }
+            _ => plain(stream, 404, "{}"),
+        }
+    })
+}
+
+fn generate(seen: &Seen, stream: &mut TcpStream, wait: Duration) -> Keep {
+    let count = seen.json()["max_tokens"].as_u64().unwrap_or(1);
+    std::thread::sleep(wait);
+    let mut events: Vec<String> =
+        (0..count).map(|at| format!("data: {{\"choices\": [{{\"index\": 0, \"text\": \" t{at}\"}}]}}\n\n")).collect();
+    let usage = format!("{{\"prompt_tokens\": 4, \"completion_tokens\": {count}}}");
+    events.push(format!("data: {{\"choices\": [], \"usage\": {usage}}}\n\n"));
+    events.push("data: [DONE]\n\n".to_owned());
+    let mut answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    for event in &events {
+        write!(answer, "{:x}\r\n{event}\r\n", event.len()).unwrap();
+    }
+    answer.extend_from_slice(b"0\r\n\r\n");
+    stream.write_all(&answer).map_or(Keep::Close, |()| Keep::Open)
+}
+
+/// All at once, no ready check, nothing beside the requests.
+pub(crate) fn plan(server: &Scripted, prompts: i64) -> ServePlan {
+    let url = Url::parse(&format!("{}/v1/completions", server.url())).unwrap();
+    let timeout = Duration::from_secs(60);
+    ServePlan {
+        endpoint: EndpointSpec { timeout, connect_timeout: timeout, ..EndpointSpec::new(url, BackendKind::OpenAi) },
+        base_path: String::new(),
+        model: ModelPlan { model: Some("m".into()), served_name: None },
+        tokenizer: TokenizerPlan::Builtin,
+        hub: Hub::from_variables(|_| None),
+        workload: random(prompts),
+        lora: None,
+        seed: 0,
+        traffic: traffic(),
+        report: ReportPlan {
+            label: None,
+            metadata: Vec::new(),
+            percentile_metrics: vec![MetricKind::Ttft, MetricKind::E2el],
+            metric_percentiles: vec![99.0],
+            goodput: None,
+            keep_texts: false,
+        },
+        log: None,
+    }
+}
+
+pub(crate) fn random(prompts: i64) -> WorkloadPlan {
+    let spec = RandomSpec {
+        seed: 0,
+        num_prompts: prompts,
+        input_len: 4,
+        output_len: 3,
+        prefix_len: 0,
+        range_ratio: RangeRatio::parse("0").unwrap(),
+        batch_size: 1,
+        request_id_prefix: "r-".into(),
+    };
+    let spec = Box::new(WorkloadSpec::Random(spec));
+    WorkloadPlan::Sample { spec, num_prompts: prompts, align: false, self_timed: false }
+}
+
+fn traffic() -> TrafficPlan {
+    TrafficPlan {
+        schedule: ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 },
+        max_concurrency: None,
+        ignore_eos: true,
+        logprobs: None,
+        extra_body: Dict::new(),
+        temperature_given: true,
+        ready_timeout: Duration::ZERO,
+        warmups: 0,
+        reset_caches: false,
+        profile: false,
+        probe_rate: 0.0,
+        metrics_interval: Duration::ZERO,
+        workers: Some(2),
+        grace: Duration::from_secs(3),
+        stops: StopPlan { drain: Duration::from_secs(20), ..StopPlan::default() },
+    }
+}
+
+/// Keeps what a run says.
+#[derive(Default)]
+pub(crate) struct Told {
+    notes: Mutex<Vec<Note>>,
+}
+
+impl Told {
+    pub(crate) fn notes(&self) -> Vec<Note> {
+        self.notes.lock().unwrap().clone()
+    }
+
+    pub(crate) fn has(&self, note: impl Into<Note>) -> bool {
+        self.notes().contains(&note.into())
+    }
+}
+
+impl EventSink for Told {
+    fn event(&self, event: RunEvent) {
+        if let RunEvent::Status(note) | RunEvent::Warning(note) = event {
+            self.notes.lock().unwrap().push(note);
+        }
+    }
+}
+
+/// Prepares and runs.
+pub(crate) fn measure(plan: &ServePlan, stop: &StopSignal) -> (Result<RunRecord, Error>, Told) {
+    let told = Told::default();
+    let record = prepare(plan, Contact::Server, &told).and_then(|prepared| run(plan, prepared, stop, &told));
+    (record, told)
+}
+
+/// The same, of a run that must not fail.
+pub(crate) fn record(plan: &ServePlan) -> (RunRecord, Told) {
+    let (record, told) = measure(plan, &StopSignal::default());
+    (record.unwrap(), told)
+}

@@ -1,0 +1,120 @@
+//! The log of a run, and going on with one.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tacho_core::Note;
+use tacho_core::event::ServeNote;
+use tacho_loadgen::{ScheduleSpec, StopSignal};
+use tacho_metrics::Caveat;
+use tacho_rowlog::{Stored, Tail};
+use tacho_run::Error;
+use tacho_run::serve::{LogPlan, LogStart};
+
+use crate::bench::{Manners, measure, plan, record, server};
+
+fn log(folder: PathBuf, start: LogStart, required: bool) -> Option<LogPlan> {
+    let command = vec!["tacho".to_owned(), "serve".to_owned()];
+    Some(LogPlan { folder, start, required, tacho: "tacho test".into(), command })
+}
+
+/// The indices of all rows of a log, segment by segment.
+fn rows(folder: &Path) -> Vec<Vec<usize>> {
+    let stored = Stored::open(folder).unwrap();
+    let of = |segment: &tacho_rowlog::Segment| {
+        let rows = segment.batches().unwrap().flat_map(|batch| batch.unwrap());
+        let mut indices: Vec<usize> = rows.map(|row| row.observation.index).collect();
+        indices.sort_unstable();
+        indices
+    };
+    stored.segments().iter().map(of).collect()
+}
+
+#[test]
+fn every_row_is_logged() {
+    let server = server(Manners::default());
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("run.rows");
+    let mut plan = plan(&server, 30);
+    plan.log = log(place.clone(), LogStart::AtOnce, true);
+    let (record, _) = record(&plan);
+    assert_eq!(record.summary.completed, 30);
+    assert_eq!(rows(&place), [(0..30).collect::<Vec<_>>()]);
+    let stored = Stored::open(&place).unwrap();
+    assert!(stored.closing().is_some() && stored.manifest().requests == Some(30));
+    assert_eq!(stored.segments()[0].tail().unwrap(), Tail::Closed);
+}
+
+#[test]
+fn a_log_that_was_asked_for_and_cannot_be_begun_is_an_error_before_anything_is_sent() {
+    let server = server(Manners::default());
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let mut plan = plan(&server, 3);
+    plan.log = log(folder.path().join("file"), LogStart::AtOnce, true);
+    let (result, _) = measure(&plan, &StopSignal::default());
+    assert!(matches!(result, Err(Error::Log(_))), "{result:?}");
+    assert!(server.calls().is_empty());
+    plan.log = log(folder.path().join("file"), LogStart::AtOnce, false);
+    let (record, told) = record(&plan);
+    assert_eq!(record.summary.completed, 3, "without being asked for it is only missed");
+    assert!(told.notes().iter().any(|note| matches!(note, Note::Serve(ServeNote::LogGivenUp { .. }))));
+}
+
+#[test]
+fn a_short_run_needs_no_log_of_its_own_accord() {
+    let server = server(Manners::default());
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("run.rows");
+    let mut plan = plan(&server, 3);
+    plan.log = log(place.clone(), LogStart::AfterAMinute, false);
+    record(&plan);
+    assert!(!place.exists());
+}
+
+#[test]
+fn a_stopped_run_is_gone_on_with_and_no_request_is_sent_twice() {
+    let slow = server(Manners { wait: Duration::from_millis(50), ..Manners::default() });
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("run.rows");
+    let mut plan = plan(&slow, 60);
+    plan.traffic.schedule = ScheduleSpec::Rate { rate: 60.0, burstiness: f64::INFINITY };
+    plan.log = log(place.clone(), LogStart::AtOnce, true);
+    let stop = StopSignal::default();
+    let asking = stop.clone();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(500));
+        asking.ask();
+    });
+    let (first, _) = measure(&plan, &stop);
+    let before = first.unwrap().measured.samples.len();
+    assert!((1..60).contains(&before), "{before}");
+    plan.log = log(place.clone(), LogStart::Resumed, true);
+    let (whole, told) = record(&plan);
+    assert!(told.has(ServeNote::Resumed { answered: before, left: 60 - before }));
+    assert_eq!((whole.measured.samples.len(), whole.summary.completed), (60, 60));
+    assert_eq!(slow.count("/v1/completions"), 60, "each request is sent once");
+    let resumed = |caveat: &Caveat| matches!(caveat, Caveat::Resumed { segments: 2, resent: 0, .. });
+    assert!(whole.caveats.iter().any(resumed) && !whole.setup.interrupted, "{:?}", whole.caveats);
+    let segments = rows(&place);
+    assert_eq!(segments.concat().len(), 60);
+    assert_eq!(segments[0].len(), before);
+    // About a second of sending in all: the break between the two is no part of it.
+    assert!((0.9..3.0).contains(&whole.measured.duration), "{}", whole.measured.duration);
+    let (again, _) = measure(&plan, &StopSignal::default());
+    assert!(matches!(again, Err(Error::NothingLeft { .. })), "{again:?}");
+}
+
+#[test]
+fn a_log_of_other_requests_is_refused() {
+    let server = server(Manners::default());
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("run.rows");
+    let mut plan = plan(&server, 5);
+    plan.log = log(place.clone(), LogStart::AtOnce, true);
+    record(&plan);
+    plan.workload = crate::bench::random(6);
+    plan.log = log(place, LogStart::Resumed, true);
+    let (result, _) = measure(&plan, &StopSignal::default());
+    assert!(matches!(result, Err(Error::OtherWorkload { .. })), "{result:?}");
+}

@@ -1,0 +1,9 @@
+//! Runs of `tacho serve` against a scripted server: what the record says, and which calls the server saw.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod bench;
+mod ends;
+mod logs;
+mod paces;
+mod profiler;
+mod workloads;

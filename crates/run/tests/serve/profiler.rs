@@ -1,0 +1,81 @@
+//! The server's profiler: started before the requests, stopped after them, however the run ends.
+
+use std::time::Duration;
+
+use tacho_core::event::ProfilerNote;
+use tacho_loadgen::{ScheduleSpec, StopSignal};
+use tacho_testkit::scripted::Scripted;
+
+use crate::bench::{Manners, measure, plan, record, server};
+
+/// The profiler's calls and whether all requests lie between them.
+fn around(server: &Scripted) -> bool {
+    let paths = server.paths();
+    let start = paths.iter().position(|path| path == "/start_profile").unwrap();
+    let stop = paths.iter().position(|path| path == "/stop_profile").unwrap();
+    let inside = paths[start..stop].iter().filter(|path| *path == "/v1/completions").count();
+    inside == server.count("/v1/completions")
+        && server.count("/start_profile") == 1
+        && server.count("/stop_profile") == 1
+}
+
+#[test]
+fn it_runs_around_the_requests() {
+    let server = server(Manners { profiler: (200, 200), ..Manners::default() });
+    let mut plan = plan(&server, 3);
+    plan.traffic.profile = true;
+    let (_, told) = record(&plan);
+    assert!(around(&server), "{:?}", server.paths());
+    assert!(told.has(ProfilerNote::Started) && told.has(ProfilerNote::Stopped));
+}
+
+#[test]
+fn it_is_not_asked_for_unless_it_is_wanted() {
+    let server = server(Manners::default());
+    record(&plan(&server, 1));
+    assert_eq!(server.count("/start_profile") + server.count("/stop_profile"), 0);
+}
+
+#[test]
+fn a_refusal_is_not_taken_for_its_absence() {
+    let refusing = server(Manners { profiler: (200, 500), ..Manners::default() });
+    let mut plan = plan(&refusing, 1);
+    plan.traffic.profile = true;
+    let (_, told) = record(&plan);
+    assert!(told.has(ProfilerNote::Refused { path: "/stop_profile", status: 500 }), "{:?}", told.notes());
+    assert!(!told.has(ProfilerNote::Missing));
+    let without = server(Manners { profiler: (404, 404), ..Manners::default() });
+    plan.endpoint.url = tacho_client::Url::parse(&format!("{}/v1/completions", without.url())).unwrap();
+    let (_, told) = record(&plan);
+    assert!(told.has(ProfilerNote::Missing));
+}
+
+#[test]
+fn a_stopped_run_stops_it() {
+    let server = server(Manners { wait: Duration::from_millis(30), profiler: (200, 200), ..Manners::default() });
+    let mut plan = plan(&server, 200);
+    plan.traffic.profile = true;
+    plan.traffic.schedule = ScheduleSpec::Rate { rate: 20.0, burstiness: f64::INFINITY };
+    let stop = StopSignal::default();
+    let asking = stop.clone();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(400));
+        asking.ask();
+    });
+    let (record, _) = measure(&plan, &stop);
+    assert!(record.unwrap().setup.interrupted);
+    assert!(around(&server), "{:?}", server.paths());
+}
+
+#[test]
+fn what_cannot_be_made_is_found_before_the_server_is_told_anything() {
+    let server = server(Manners { profiler: (200, 200), ..Manners::default() });
+    let mut plan = plan(&server, 3);
+    plan.traffic.profile = true;
+    plan.traffic.max_concurrency = Some(usize::MAX);
+    plan.endpoint.ca_file = Some("/nowhere/at/all.pem".into());
+    plan.endpoint.url = tacho_client::Url::parse(&format!("https://{}/v1/completions", server.address)).unwrap();
+    let (result, _) = measure(&plan, &StopSignal::default());
+    assert!(result.is_err());
+    assert!(server.calls().is_empty(), "{:?}", server.paths());
+}

@@ -1,0 +1,97 @@
+//! Where requests come from, and what is asked of the server around them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tacho_core::event::ServeNote;
+use tacho_run::serve::{Contact, prepare, save_workload};
+use tacho_run::{Error, WorkloadPlan};
+use tacho_workload::{CustomReplaySpec, CustomSpec, Selection, WorkloadSpec};
+
+use crate::bench::{Manners, measure, plan, random, record, server};
+
+/// Prompts of a file at the times it gives.
+pub(crate) fn timed(path: &Path, prompts: i64) -> WorkloadPlan {
+    let selection =
+        Selection { seed: 0, num_prompts: prompts, shuffle: false, oversample: false, request_id_prefix: "r-".into() };
+    let custom = CustomSpec {
+        path: path.to_owned(),
+        selection,
+        output_len: Some(2),
+        chat_template: false,
+        template_variables: None,
+    };
+    let spec = Box::new(WorkloadSpec::CustomReplay(CustomReplaySpec { custom, time_scale: 1.0 }));
+    WorkloadPlan::Sample { spec, num_prompts: prompts, align: false, self_timed: true }
+}
+
+#[test]
+fn sampled_requests_are_sent_once_each_and_nothing_else_is() {
+    let server = server(Manners::default());
+    let (record, _) = record(&plan(&server, 8));
+    let mut ids: Vec<_> = server
+        .calls()
+        .iter()
+        .filter(|seen| seen.path() == "/v1/completions")
+        .map(|seen| seen.header("x-request-id").unwrap().to_owned())
+        .collect();
+    ids.sort();
+    assert_eq!(ids, (0..8).map(|at| format!("r-{at}")).collect::<Vec<_>>());
+    assert!(server.calls().iter().all(|seen| seen.json()["model"] == "m" || seen.body.is_empty()));
+    assert_eq!(record.summary.completed, 8);
+    assert_eq!(record.measured.samples.iter().map(|sample| sample.output_len).sum::<u64>(), 24);
+}
+
+#[test]
+fn a_saved_workload_gives_the_same_bodies() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("w.jsonl");
+    let bodies = |of: WorkloadPlan| {
+        let server = server(Manners::default());
+        let mut plan = plan(&server, 6);
+        plan.workload = of;
+        save_workload(&prepare(&plan, Contact::Server, &()).unwrap(), &path).unwrap();
+        record(&plan);
+        let mut bodies: Vec<_> =
+            server.calls().into_iter().filter(|seen| seen.path() == "/v1/completions").map(|seen| seen.body).collect();
+        bodies.sort();
+        bodies
+    };
+    let first = bodies(random(6));
+    assert_eq!(first.len(), 6);
+    assert_eq!(first, bodies(WorkloadPlan::File { path: path.clone(), time_scale: 1.0 }));
+}
+
+#[test]
+fn the_server_is_rehearsed_with_before_it_is_measured() {
+    let server = server(Manners::default());
+    let mut plan = plan(&server, 4);
+    plan.traffic.ready_timeout = Duration::from_secs(10);
+    plan.traffic.warmups = 3;
+    let (record, told) = record(&plan);
+    assert_eq!(server.count("/v1/completions"), 1 + 3 + 4);
+    assert_eq!(record.summary.completed, 4);
+    for note in [ServeNote::TestDone, ServeNote::WarmingUp { requests: 3 }, ServeNote::WarmupDone, ServeNote::MainRun] {
+        assert!(told.has(note.clone()), "{note:?}");
+    }
+}
+
+#[test]
+fn the_first_model_is_asked_for_when_none_is_named() {
+    let server = server(Manners::default());
+    let mut plan = plan(&server, 2);
+    plan.model.model = None;
+    let (record, told) = record(&plan);
+    assert_eq!(record.setup.model_id, "org/model");
+    assert!(told.has(ServeNote::ModelFound { name: "served".into(), id: "org/model".into() }));
+    let asked = server.calls();
+    assert!(asked.iter().filter(|seen| !seen.body.is_empty()).all(|seen| seen.json()["model"] == "served"));
+}
+
+#[test]
+fn an_empty_workload_is_an_error_before_anything_is_sent() {
+    let server = server(Manners::default());
+    let (result, _) = measure(&plan(&server, 0), &Default::default());
+    assert!(matches!(result, Err(Error::EmptyWorkload)), "{result:?}");
+    assert!(server.calls().is_empty());
+}

@@ -1,0 +1,147 @@
+//! The binary, run in a folder of its own.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::golden_dir;
+
+/// Variables that change what the program does; a test sets those it means.
+const VARIABLES: [&str; 5] = ["OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "RUST_LOG", "VLLM_LOGGING_LEVEL"];
+
+/// A folder with the golden files in it, as recorded command lines expect, and a free port.
+pub struct Place {
+    folder: TempDir,
+    program: &'static str,
+    /// A port that nobody had a moment ago.
+    pub port: u16,
+}
+
+impl Place {
+    /// A new folder for `program`, which a test finds as `env!("CARGO_BIN_EXE_tacho")`.
+    ///
+    /// # Panics
+    /// When the machine has no room for it.
+    pub fn new(program: &'static str) -> Self {
+        let folder = tempfile::tempdir().expect("there is a temporary folder");
+        let golden = golden_dir().canonicalize().expect("the checkout has golden files");
+        std::os::unix::fs::symlink(golden, folder.path().join("golden")).expect("the folder is empty");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("the machine has a free port");
+        Place { folder, program, port: listener.local_addr().map_or(0, |address| address.port()) }
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// Writes a file, with the folders above it.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn write(&self, name: &str, text: &str) {
+        let path = self.file(name);
+        fs::create_dir_all(path.parent().unwrap_or(self.path())).expect("folders can be made");
+        fs::write(path, text).expect("files can be written");
+    }
+
+    /// Writes a program.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn script(&self, name: &str, text: &str) {
+        self.write(name, text);
+        fs::set_permissions(self.file(name), fs::Permissions::from_mode(0o755)).expect("it is our file");
+    }
+
+    /// The program with these arguments.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(self.program);
+        command.args(args).current_dir(self.path()).stdin(Stdio::null());
+        for name in VARIABLES {
+            command.env_remove(name);
+        }
+        // Nothing is asked of machines outside this one.
+        command.env("HF_HUB_OFFLINE", "1");
+        command
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("the program can be started")
+    }
+
+    /// Starts it.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn spawn(&self, args: &[&str]) -> Child {
+        let mut command = self.command(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program can be started")
+    }
+
+    /// A JSON file that it wrote.
+    ///
+    /// # Panics
+    /// When it is not there or not JSON.
+    pub fn json(&self, name: &str) -> Value {
+        let text = fs::read_to_string(self.file(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}: {text}"))
+    }
+
+    /// All files below a folder with their contents, logs of servers left out.
+    pub fn tree(&self, name: &str) -> Vec<(String, Vec<u8>)> {
+        let mut files = Vec::new();
+        walk(&self.file(name), &self.file(name), &mut files);
+        files.sort();
+        files
+    }
+}
+
+fn walk(root: &Path, folder: &Path, files: &mut Vec<(String, Vec<u8>)>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            walk(root, &path, files);
+        } else if !path.to_string_lossy().ends_with("-server.log") {
+            let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
+            files.push((name, fs::read(&path).unwrap_or_default()));
+        }
+    }
+}
+
+/// What it printed.
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What it said.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Waits for something that will come.
+///
+/// # Panics
+/// When it does not.
+pub fn wait_for(what: &str, done: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < Duration::from_secs(120), "{what} did not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
