@@ -7,6 +7,7 @@ mod chat;
 mod datasets;
 mod error;
 mod fit;
+pub mod hashing;
 mod http;
 pub mod hub;
 mod lengths;
