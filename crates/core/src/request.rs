@@ -53,7 +53,7 @@ pub struct Request {
     pub content: Content,
     /// Tokens of the prompt by the client's tokenizer.
     pub prompt_len: u64,
-    /// Tokens to generate. A flag may say -1 or less, which is sent as it is for the server to judge.
+    /// Tokens to generate. From 0 on, for the server to judge.
     pub output_len: i64,
     /// Sent as `x-request-id` when present.
     pub id: Option<String>,

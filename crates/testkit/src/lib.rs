@@ -4,6 +4,10 @@ pub mod place;
 pub mod scripted;
 pub mod wire;
 
+mod fuzz;
+
+pub use fuzz::{fuzz, fuzz_count};
+
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;

@@ -24,11 +24,13 @@ pub(crate) struct Converted {
     pub(crate) json: Value,
     /// Special tokens that the vocabulary itself names, attributes where it gives them.
     pub(crate) named: Vec<(String, String)>,
+    /// Whether text that keeps special tokens is made of the pieces as they are.
+    pub(crate) raw_pieces: bool,
 }
 
 impl Converted {
     fn of(json: Value) -> Self {
-        Converted { json, named: Vec::new() }
+        Converted { json, named: Vec::new(), raw_pieces: false }
     }
 }
 

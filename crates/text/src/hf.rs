@@ -36,6 +36,11 @@ impl General {
         self.inner.decode(ids, false).unwrap_or_default()
     }
 
+    /// The vocabulary's own texts of ids, one behind the other.
+    pub(crate) fn pieces(&self, ids: &[u32]) -> String {
+        ids.iter().filter_map(|&id| self.inner.id_to_token(id)).collect()
+    }
+
     /// The id of a token.
     pub(crate) fn token_to_id(&self, token: &str) -> Option<u32> {
         self.inner.token_to_id(token)

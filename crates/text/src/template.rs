@@ -59,6 +59,7 @@ impl Templates {
     pub(crate) fn compile(&self, with_tools: bool, named: &[(String, String)]) -> Result<ChatTemplate, Error> {
         let source = self.choose(with_tools).ok_or(Error::NoTemplate)?;
         let mut environment = Environment::new();
+        environment.set_fuel(Some(MOST_STEPS));
         let mut syntax = SyntaxConfig::builder();
         syntax.trim_blocks(true).lstrip_blocks(true);
         environment.set_syntax(syntax.build().map_err(|source| Error::Template { source })?);
@@ -79,6 +80,9 @@ impl Templates {
         Ok(ChatTemplate { environment, named })
     }
 }
+
+/// Steps that one rendering may take: far more than any conversation needs, and less than a minute.
+const MOST_STEPS: u64 = 50_000_000;
 
 /// A template ready to be rendered many times, from any thread.
 pub struct ChatTemplate {

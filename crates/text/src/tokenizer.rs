@@ -32,6 +32,9 @@ pub struct Tokenizer {
     special_ids: Vec<u32>,
     /// Whether special tokens are those that are named and no others, as with Mistral's own files.
     all_special: bool,
+    /// Whether ids become the vocabulary's own pieces, marks for spaces and bytes included: what Mistral's library
+    /// makes of a SentencePiece model where special tokens are kept.
+    raw_pieces: bool,
     settings: Settings,
 }
 
@@ -72,7 +75,7 @@ impl Tokenizer {
             settings.named.iter().filter_map(|(_, token)| engine.token_to_id(token)).collect();
         special_ids.sort_unstable();
         special_ids.dedup();
-        Tokenizer { name, engine, special_ids, all_special: false, settings }
+        Tokenizer { name, engine, special_ids, all_special: false, raw_pieces: false, settings }
     }
 
     /// The ids of a text. Special tokens written in the text are recognised either way; `add_special` says whether
@@ -92,6 +95,7 @@ impl Tokenizer {
     /// The text of ids, special tokens kept.
     pub fn decode(&self, ids: &[u32]) -> String {
         match &self.engine {
+            Engine::General(engine) if self.raw_pieces => engine.pieces(ids),
             Engine::ByteLevel(engine) => engine.decode(ids),
             Engine::General(engine) if self.settings.clean_up_spaces && !engine.is_bpe() => {
                 clean_up(engine.decode(ids))
@@ -218,8 +222,9 @@ fn load_folder(folder: &Path, mode: TokenizerMode) -> Result<Tokenizer, Error> {
     if mode == TokenizerMode::Mistral || (mode == TokenizerMode::Auto && convert::is_mistral(folder)) {
         let looked_for = "tekken.json or tokenizer.model.v*";
         let found = convert::mistral(folder)?.ok_or(Error::Missing { path: folder.to_path_buf(), looked_for })?;
+        let raw_pieces = found.raw_pieces;
         let mut tokenizer = converted(folder, found, Settings::default())?;
-        tokenizer.all_special = true;
+        (tokenizer.all_special, tokenizer.raw_pieces) = (true, raw_pieces);
         return Ok(tokenizer);
     }
     let mut tokenizer = load_hf(folder)?;

@@ -1,5 +1,5 @@
 //! Re-alignment with the server's tokenizer, as pure steps: whoever talks to the server asks here what to do next.
-//! Only the datasets marked in the catalog are aligned, and only plain text prompts.
+//! Only the datasets marked in the table are aligned, and only plain text prompts.
 
 use tacho_core::{Content, Request};
 

@@ -260,6 +260,62 @@ pub enum Error {
         /// The line, from 1.
         line: usize,
     },
+    /// A packed file that is too large when it is unpacked.
+    #[error("{} unpacks to more than {limit} bytes: unpack it yourself if that is right", path.display())]
+    Unpacked {
+        /// The file.
+        path: PathBuf,
+        /// The most that is unpacked.
+        limit: u64,
+    },
+    /// A table that says it is larger than is read.
+    #[error("{}: {what}; at most {limit} are read", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// What is too large, with its size.
+        what: String,
+        /// The most that is taken.
+        limit: u64,
+    },
+    /// A file on which the reader of its format gave up.
+    #[error("{} is broken: its {format} reader cannot make sense of it", path.display())]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// The format.
+        format: &'static str,
+    },
+    /// No row is of the category that was asked for.
+    #[error(
+        "{} has no question of the category {category:?}: it has {}",
+        path.display(),
+        if found.is_empty() { "none at all".to_owned() } else { found.join(", ") }
+    )]
+    NoCategory {
+        /// The file.
+        path: PathBuf,
+        /// What was asked for.
+        category: String,
+        /// Those there are.
+        found: Vec<String>,
+    },
+    /// A request that no server can answer.
+    #[error("request {index} would ask for {tokens} tokens: an answer has 0 to {} of them", crate::MOST_TOKENS)]
+    OutputLength {
+        /// The request, from 0.
+        index: usize,
+        /// What it would ask for.
+        tokens: i64,
+    },
+    /// A request that would never be sent.
+    #[error("request {index} is due {seconds} seconds after the start: check the times of the file and --time-scale")]
+    DueNever {
+        /// The request, from 0.
+        index: usize,
+        /// When.
+        seconds: f64,
+    },
     /// A table that is broken, or no table.
     #[error("{} cannot be read as an Arrow table from row {row} on", path.display())]
     Arrow {
@@ -517,7 +573,7 @@ pub enum Error {
         source: Box<Error>,
     },
     /// A sound that cannot be read.
-    #[error("{} is no sound file that can be read: WAV, FLAC, Ogg Vorbis and MP3 are known", path.display())]
+    #[error("{} is no sound file that can be read: WAV, FLAC, Ogg Vorbis and MP3 of at most 134217728 samples are known", path.display())]
     NotSound {
         /// The file.
         path: PathBuf,
@@ -534,7 +590,9 @@ pub enum ImageProblem {
         reason: String,
     },
     /// The bytes are no image.
-    #[error("it is broken or of no known kind: PNG, JPEG, GIF, WebP and BMP can be sent as client-side data")]
+    #[error(
+        "it is broken, of no known kind or has more than 178956970 pixels: PNG, JPEG, GIF, WebP and BMP can be sent as client-side data"
+    )]
     Undecodable,
     /// The server refuses.
     #[error("the server answered HTTP {status}")]

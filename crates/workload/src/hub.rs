@@ -3,6 +3,7 @@
 
 mod error;
 mod fetch;
+mod modelscope;
 mod settings;
 mod store;
 mod tokenizer_files;
@@ -16,8 +17,8 @@ use tacho_core::{EventSink, RunEvent};
 pub use error::HubError;
 pub use settings::Hub;
 
+use crate::sources::hub::snapshot;
 use crate::sources::layout::{Wanted, choose};
-use crate::spec::WorkloadSpec;
 use store::Store;
 
 /// What a repository holds.
@@ -60,7 +61,10 @@ impl Hub {
     /// When it is neither a path nor an id, when the Hub refuses, or when it cannot be reached and the cache has nothing.
     pub fn tokenizer(&self, name: &str, revision: Option<&str>, sink: &dyn EventSink) -> Result<PathBuf, HubError> {
         if Path::new(name).exists() {
-            return Ok(PathBuf::from(name));
+            return Ok(snapshot(Path::new(name)).unwrap_or_else(|| PathBuf::from(name)));
+        }
+        if let Some(modelscope) = &self.modelscope {
+            return modelscope.folder(name);
         }
         let repo = Repo { kind: Kind::Model, id: name, revision: revision.unwrap_or(MAIN) };
         let folder = self.folder(&repo, sink, &|_, names| Ok(tokenizer_files::of(names)))?;
@@ -71,15 +75,18 @@ impl Hub {
         }
     }
 
-    /// Puts into the cache what a workload reads from the Hub; does nothing where it reads local files.
-    ///
-    /// # Errors
-    /// As for a tokenizer.
-    pub fn fetch(&self, spec: &WorkloadSpec, sink: &dyn EventSink) -> Result<(), HubError> {
-        let WorkloadSpec::Hf(spec) = spec else { return Ok(()) };
-        let Some(needed) = spec.needed().filter(|_| !Path::new(&spec.path).exists()) else { return Ok(()) };
-        let repo = Repo { kind: Kind::Dataset, id: &spec.path, revision: MAIN };
-        self.folder(&repo, sink, &|card, names| dataset_files(&needed, Path::new(&spec.path), card, names)).map(|_| ())
+    /// Whether a name stands for the tokenizer that the binary carries: GPT-2's, or the simulator's model, where
+    /// neither a path nor the cache has another.
+    pub fn is_builtin(&self, name: &str) -> bool {
+        let repo = Repo { kind: Kind::Model, id: name, revision: MAIN };
+        BUILTIN.contains(&name) && !Path::new(name).exists() && Store::new(&self.cache, &repo).cached().is_none()
+    }
+
+    /// Puts the files of a dataset into the cache; does nothing where it is a local folder or nothing is needed.
+    pub(crate) fn fetch_dataset(&self, id: &str, needed: Option<Needed>, sink: &dyn EventSink) -> Result<(), HubError> {
+        let Some(needed) = needed.filter(|_| !Path::new(id).exists()) else { return Ok(()) };
+        let repo = Repo { kind: Kind::Dataset, id, revision: MAIN };
+        self.folder(&repo, sink, &|card, names| dataset_files(&needed, Path::new(id), card, names)).map(|_| ())
     }
 
     /// A repository's folder in the cache, with the files in it that are chosen from the listing.
@@ -105,6 +112,9 @@ impl Hub {
         }
     }
 }
+
+/// Names of the built-in tokenizer.
+const BUILTIN: [&str; 3] = ["gpt2", "openai-community/gpt2", "tacho-sim"];
 
 /// The branch that an id stands for.
 const MAIN: &str = "main";

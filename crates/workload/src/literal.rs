@@ -23,14 +23,18 @@ impl Literal {
 
 /// Reads a whole text as one literal.
 pub(crate) fn parse(text: &str) -> Option<Literal> {
-    let mut reader = Reader { rest: text.trim() };
+    let mut reader = Reader { rest: text.trim(), depth: 0 };
     let literal = reader.literal()?;
     reader.skip_blanks();
     reader.rest.is_empty().then_some(literal)
 }
 
+/// How deep literals lie in one another before a text is refused.
+const MOST_DEEP: usize = 64;
+
 struct Reader<'t> {
     rest: &'t str,
+    depth: usize,
 }
 
 impl Reader<'_> {
@@ -51,13 +55,17 @@ impl Reader<'_> {
 
     fn literal(&mut self) -> Option<Literal> {
         self.skip_blanks();
-        match self.rest.chars().next()? {
+        self.depth += 1;
+        let literal = match self.rest.chars().next()? {
+            _ if self.depth > MOST_DEEP => None,
             '{' => self.dict(),
             '(' => self.tuple(')'),
             '[' => self.tuple(']'),
             quote @ ('\'' | '"') => self.text(quote),
             _ => self.number(),
-        }
+        };
+        self.depth -= 1;
+        literal
     }
 
     fn dict(&mut self) -> Option<Literal> {

@@ -7,6 +7,8 @@ use tacho_core::json::{self, Dict, Value};
 use tacho_core::{Content, Request};
 
 use crate::Error;
+use crate::limits::{LATEST, LENGTH, is_length};
+use crate::sources::read_text;
 
 /// Writes requests and the seconds after the start at which they are due. A request without a due time has none.
 ///
@@ -45,7 +47,7 @@ fn to_json(index: usize, request: &Request, due_s: Option<f64>) -> Dict {
 /// # Errors
 /// Names the file, the line and the field that is wrong.
 pub fn read_jsonl(path: &Path) -> Result<(Vec<Request>, Vec<f64>), Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+    let text = read_text(path)?;
     let mut requests = Vec::new();
     let mut due_s = Vec::new();
     for (index, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
@@ -74,7 +76,7 @@ impl Line<'_> {
         Ok(Request {
             content: content(prompt),
             prompt_len: self.length(&mut dict, "prompt_len")?,
-            output_len: self.whole(&mut dict, "expected_output_len")?,
+            output_len: self.tokens(&mut dict, "expected_output_len")?,
             id: self.text(&mut dict, "request_id")?,
             media: present(&mut dict, "multi_modal_data"),
             lora: self.text(&mut dict, "lora")?,
@@ -85,16 +87,16 @@ impl Line<'_> {
     }
 
     fn length(&self, dict: &mut Dict, field: &'static str) -> Result<u64, Error> {
-        let whole = self.whole(dict, field)?;
-        u64::try_from(whole).map_err(|_| self.wrong(field, "a whole number that is not negative"))
+        Ok(self.tokens(dict, field)?.unsigned_abs())
     }
 
-    fn whole(&self, dict: &mut Dict, field: &'static str) -> Result<i64, Error> {
-        dict.remove(field).and_then(|value| value.as_i64()).ok_or_else(|| self.wrong(field, "a whole number"))
+    fn tokens(&self, dict: &mut Dict, field: &'static str) -> Result<i64, Error> {
+        let whole = dict.remove(field).and_then(|value| value.as_i64());
+        whole.filter(|tokens| is_length(*tokens)).ok_or_else(|| self.wrong(field, LENGTH))
     }
 
     fn number(&self, dict: &mut Dict, field: &'static str) -> Result<Option<f64>, Error> {
-        let number = |value: Value| value.as_f64().filter(|number| number.is_finite());
+        let number = |value: Value| value.as_f64().filter(|number| number.abs() <= LATEST);
         present(dict, field).map(|value| number(value).ok_or_else(|| self.wrong(field, "a number or null"))).transpose()
     }
 

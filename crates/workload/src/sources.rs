@@ -14,30 +14,52 @@ pub(crate) mod table;
 
 use std::io::Read;
 use std::path::Path;
+use std::string::FromUtf8Error;
 
 use crate::Error;
+use crate::limits::MOST_UNPACKED;
 
 /// A text file as Python's text mode reads it: UTF-8, every kind of line end a `\n`. Files packed with gzip or zstd are
-/// known by their first bytes.
+/// known by their first bytes, and so are UTF-16 and the mark that some editors put before UTF-8.
 pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
     let failed = |source| Error::Read { path: path.to_path_buf(), source };
     let mut bytes = Vec::new();
     std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(failed)?;
     let bytes = match bytes.as_slice() {
-        [0x1f, 0x8b, ..] => {
-            let mut plain = Vec::new();
-            flate2::read::MultiGzDecoder::new(&*bytes).read_to_end(&mut plain).map_err(failed)?;
-            plain
-        }
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => zstd::decode_all(&*bytes).map_err(failed)?,
+        [0x1f, 0x8b, ..] => unpack(path, flate2::read::MultiGzDecoder::new(&*bytes))?,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => unpack(path, zstd::Decoder::new(&*bytes).map_err(failed)?)?,
         _ => bytes,
     };
-    let text = String::from_utf8(bytes).map_err(|source| {
+    let text = decode(bytes).map_err(|source| {
         let before = &source.as_bytes()[..source.utf8_error().valid_up_to()];
         let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
         Error::NotUtf8 { path: path.to_path_buf(), line }
     })?;
     if text.contains('\r') { Ok(text.replace("\r\n", "\n").replace('\r', "\n")) } else { Ok(text) }
+}
+
+fn unpack(path: &Path, packed: impl Read) -> Result<Vec<u8>, Error> {
+    let mut plain = Vec::new();
+    let read = packed.take(MOST_UNPACKED + 1).read_to_end(&mut plain);
+    read.map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+    if plain.len() as u64 > MOST_UNPACKED {
+        return Err(Error::Unpacked { path: path.to_path_buf(), limit: MOST_UNPACKED });
+    }
+    Ok(plain)
+}
+
+/// The text of bytes without the mark of its encoding. Broken pairs of UTF-16 become U+FFFD.
+fn decode(mut bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
+    let units = |word: fn([u8; 2]) -> u16| {
+        let pairs = bytes[2..].chunks_exact(2).map(move |pair| word([pair[0], pair[1]]));
+        char::decode_utf16(pairs).map(|read| read.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+    };
+    match bytes.as_slice() {
+        [0xff, 0xfe, ..] => Ok(units(u16::from_le_bytes)),
+        [0xfe, 0xff, ..] => Ok(units(u16::from_be_bytes)),
+        [0xef, 0xbb, 0xbf, ..] => String::from_utf8(bytes.split_off(3)),
+        _ => String::from_utf8(bytes),
+    }
 }
 
 /// The same of a file that must have rows.
@@ -49,6 +71,27 @@ pub(crate) fn read_rows(path: &Path) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marks_of_encodings_are_no_text() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let wide = |word: fn(u16) -> [u8; 2]| "\u{feff}{\"a\": \"é😀\"}\r\n".encode_utf16().flat_map(word).collect();
+        let files: [Vec<u8>; 3] =
+            ["\u{feff}{\"a\": \"é😀\"}\r\n".as_bytes().to_vec(), wide(u16::to_le_bytes), wide(u16::to_be_bytes)];
+        for bytes in files {
+            std::fs::write(file.path(), bytes).unwrap();
+            assert_eq!(read_text(file.path()).unwrap(), "{\"a\": \"é😀\"}\n");
+        }
+    }
+
+    #[test]
+    fn a_packed_file_that_grows_without_end_is_refused() {
+        let bomb = std::io::repeat(b' ').take(MOST_UNPACKED + 1);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), zstd::encode_all(bomb, 1).unwrap()).unwrap();
+        let refused = read_text(file.path()).unwrap_err().to_string();
+        assert!(refused.contains("2147483648"), "{refused}");
+    }
 
     #[test]
     fn a_file_without_rows_is_named() {

@@ -396,13 +396,15 @@ pub(crate) enum Refusal {
     },
     /// The range ratio has no meaning.
     #[error(
-        "--random-range-ratio {}: give a number from 0 up to but not including 1, or both: \
+        "--random-range-ratio {}: {problem}; give a number from 0 up to but not including 1, or both: \
          '{{\"input\": 0.3, \"output\": 0.5}}'",
         quoted(text)
     )]
     RangeRatio {
         /// The value.
         text: String,
+        /// Which part of it is wrong.
+        problem: String,
     },
     /// A tokenizer mode that is not there.
     #[error(

@@ -18,8 +18,6 @@ pub(crate) enum Kind {
     OptionalStr,
     /// One text out of a list.
     Choice(&'static [&'static str]),
-    /// One text out of vLLM's list, or of ours behind it, which a refusal in vLLM's words leaves out.
-    Extended(&'static [&'static str], &'static [&'static str]),
     /// One JSON text.
     Json,
     /// Names with commas between.

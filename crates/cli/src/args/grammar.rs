@@ -132,6 +132,11 @@ impl Values {
         self.table.flags.iter().position(|flag| flag.names[0] == name).expect("the table has a row of this name")
     }
 
+    /// Whether the command has the flag.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.table.find(name).is_some()
+    }
+
     /// The value of a flag, by its first option string.
     pub(crate) fn get(&self, name: &str) -> &Value {
         &self.values[self.position(name)]
@@ -329,8 +334,7 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
             None => Err(bad("int")),
         },
         Kind::Choice(choices) if choices.contains(&text) => Ok(Value::from(text)),
-        Kind::Extended(choices, own) if choices.contains(&text) || own.contains(&text) => Ok(Value::from(text)),
-        Kind::Choice(choices) | Kind::Extended(choices, _) => {
+        Kind::Choice(choices) => {
             Err(UsageError::BadChoice { flag: flag.title(), value: text.to_owned(), choices: choices.to_vec() })
         }
     }

@@ -117,9 +117,6 @@ fn explained(title: &str, about: &str, flags: &[&Flag]) -> String {
         if let (Kind::Choice(choices), false) = (flag.kind, fits) {
             text += &format!(" One of {}.", choices.join(", "));
         }
-        if let Kind::Extended(choices, own) = flag.kind {
-            text += &format!(" One of {}; or tacho's own {}.", choices.join(", "), own.join(", "));
-        }
         if let Some(preset) = preset(flag) {
             text += &format!(" (default: {preset})");
         }

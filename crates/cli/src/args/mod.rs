@@ -7,7 +7,7 @@ pub(crate) mod compare;
 mod config;
 pub(crate) mod convert;
 mod engine;
-mod error;
+pub(crate) mod error;
 pub(crate) mod flag;
 pub(crate) mod gate;
 pub(crate) mod grammar;

@@ -8,7 +8,7 @@ mod notice;
 mod table;
 
 pub(crate) use composite::{objectives, percentiles};
-pub(crate) use dataset::{DatasetArgs, RandomMmArgs};
+pub(crate) use dataset::DatasetArgs;
 #[cfg(test)]
 pub(crate) use table::BACKENDS;
 pub(crate) use table::{SPEED_BENCH_SUBSETS, TABLE};
@@ -39,7 +39,8 @@ pub(crate) struct ServeArgs {
     pub(crate) own: OwnArgs,
     /// Files beside the result.
     pub(crate) outputs: Outputs,
-    values: Values,
+    /// What was typed, flag by flag.
+    pub(crate) values: Values,
 }
 
 /// Flags about the server and the model.

@@ -3,6 +3,7 @@
 mod auto_tune;
 mod compare;
 mod convert;
+mod dataset;
 mod gate;
 mod latency;
 mod mm_processor;

@@ -1,7 +1,7 @@
 //! What the four offline commands share: the engine, the screen, and the result file.
 
 mod simulated;
-mod workload;
+pub(super) mod workload;
 
 pub(super) use simulated::SimulatedEngine;
 pub(super) use workload::{multimodal, throughput as throughput_workload};

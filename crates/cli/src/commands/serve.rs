@@ -1,6 +1,6 @@
 //! `tacho serve`: benchmark a server, or the simulator.
 
-mod dataset;
+pub(super) mod dataset;
 mod destination;
 mod dry_run;
 mod pictures;

@@ -88,6 +88,9 @@ pub(crate) fn tokenizer(name: Option<&str>, mode: TokenizerMode) -> anyhow::Resu
 
 /// A tokenizer by its path or Hub id.
 pub(crate) fn load(name: &str, revision: Option<&str>, mode: TokenizerMode) -> anyhow::Result<Tokenizer> {
+    if hub().is_builtin(name) {
+        return Ok(Tokenizer::builtin().named(name));
+    }
     let folder = hub().tokenizer(name, revision, &Live::new(Progress::Shown))?;
     Ok(Tokenizer::load_as(&folder, mode)?)
 }

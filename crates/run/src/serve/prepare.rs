@@ -132,6 +132,9 @@ pub(crate) fn load_tokenizer(
         TokenizerPlan::Builtin => Ok((Some(Tokenizer::builtin()), Some(BUILTIN.to_owned()))),
         TokenizerPlan::Named(named) => {
             let name = named.name.as_deref().unwrap_or(model_id);
+            if hub.is_builtin(name) {
+                return Ok((Some(Tokenizer::builtin().named(name)), Some(name.to_owned())));
+            }
             let folder = hub.tokenizer(name, named.revision.as_deref(), sink)?;
             let tokenizer = Tokenizer::load_as(&folder, named.mode)?.named(name);
             Ok((Some(tokenizer), Some(name.to_owned())))

@@ -55,7 +55,8 @@ pub(super) fn mistral(model: &Model) -> Converted {
     let special = model.pieces.iter().filter(|piece| piece.kind == PieceKind::Control).map(|piece| &piece.text);
     let named = [("bos_token", &model.bos.0), ("eos_token", &model.eos.0)];
     let named = named.map(|(attribute, text)| (attribute.to_owned(), text.clone())).into_iter();
-    Converted { json, named: named.chain(special.map(|text| (String::new(), text.clone()))).collect() }
+    let named = named.chain(special.map(|text| (String::new(), text.clone()))).collect();
+    Converted { json, named, raw_pieces: true }
 }
 
 fn llama(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
@@ -145,7 +146,7 @@ fn t5(model: &Model, settings: &Settings, mut own: Vec<(String, bool)>) -> Conve
         "model": unigram(&pieces, 2, false),
     });
     let sentinels = (0..count).map(|number| (String::new(), sentinel(number)));
-    Converted { json, named: sentinels.collect() }
+    Converted { json, named: sentinels.collect(), raw_pieces: false }
 }
 
 /// The first pieces are in another order than the model has them, and a mask comes last.
@@ -207,7 +208,7 @@ fn generic(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Conver
             bpe(&vocab, model, model.byte_fallback, Some(&model.unk.0))
         },
     });
-    Converted { json, named }
+    Converted { json, named, raw_pieces: false }
 }
 
 fn scored(model: &Model) -> Vec<(String, f64)> {

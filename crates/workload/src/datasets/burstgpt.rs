@@ -9,9 +9,10 @@ use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::lengths::python_float;
+use crate::limits::{LENGTH, is_length};
+use crate::sampled::Sampled;
 use crate::selection::Selection;
 use crate::sources::csv::Records;
-use crate::spec::Sampled;
 use crate::timing;
 
 /// Settings of the dataset. Rows are drawn, so shuffling and repeating do not apply.
@@ -99,14 +100,13 @@ impl BurstGptSpec {
         let mut rows = Vec::new();
         for (line, fields) in &records.rows {
             let number = |place: usize, field: &str| {
-                fields.get(place).and_then(|text| python_float(text)).filter(|number| number.is_finite()).ok_or_else(
-                    || Error::LineField {
-                        path: self.path.clone(),
-                        line: *line,
-                        field: field.to_owned(),
-                        expected: "a number",
-                    },
-                )
+                let number = fields.get(place).and_then(|text| python_float(text));
+                number.filter(|number| is_length(*number as i64)).ok_or_else(|| Error::LineField {
+                    path: self.path.clone(),
+                    line: *line,
+                    field: field.to_owned(),
+                    expected: LENGTH,
+                })
             };
             if fields.get(model).map(String::as_str) != Some("GPT-4") || number(response, "Response tokens")? <= 0.0 {
                 continue;

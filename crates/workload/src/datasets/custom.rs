@@ -12,10 +12,11 @@ use tacho_text::Tokenizer;
 use crate::Error;
 use crate::chat::Chat;
 use crate::lengths::python_float;
+use crate::limits::{LENGTH, is_length};
+use crate::sampled::Sampled;
 use crate::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
 use crate::sources::layout::unpacked;
-use crate::spec::Sampled;
 use crate::timing;
 
 /// Settings of the dataset.
@@ -203,7 +204,7 @@ impl OutputLengths {
             Some(Value::Str(text)) => text.trim().parse().ok(),
             _ => None,
         };
-        whole.ok_or_else(|| lines.wrong(row, "output_tokens", "a whole number"))
+        whole.filter(|tokens| is_length(*tokens)).ok_or_else(|| lines.wrong(row, "output_tokens", LENGTH))
     }
 }
 

@@ -13,9 +13,9 @@ use super::custom::{OutputLengths, load};
 use crate::Error;
 use crate::chat::Chat;
 use crate::media::audio::Sound;
+use crate::sampled::Sampled;
 use crate::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
-use crate::spec::Sampled;
 
 /// Tokens to generate where neither flag nor rows are asked.
 const OUTPUT_LEN: i64 = 256;

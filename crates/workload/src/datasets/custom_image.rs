@@ -15,10 +15,10 @@ use crate::error::{Error, ImageProblem};
 use crate::media::image::Rgb;
 use crate::media::links::{Links, is_link};
 use crate::media::reference::{image_part, image_url};
+use crate::sampled::Sampled;
 use crate::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
 use crate::sources::layout::unpacked;
-use crate::spec::Sampled;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]

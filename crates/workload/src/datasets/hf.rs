@@ -22,17 +22,15 @@ use tacho_pyrand::Globals;
 use tacho_text::{HubCache, Tokenizer};
 
 use crate::Error;
+use crate::carrier::Carrier;
 use crate::chat::Chat;
+use crate::sampled::Sampled;
 use crate::selection::Selection;
 use crate::sources::hub::dataset_folder;
 use crate::sources::layout::{Wanted, data_files};
 use crate::sources::order::{Order, StreamOrder, places};
 use crate::sources::table::{Row, Table};
-use crate::spec::Sampled;
 use loader::Loader;
-
-/// Backends that take media.
-const MULTIMODAL: [&str; 2] = ["openai-audio", "openai-chat"];
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,7 +56,7 @@ pub struct HfSpec {
     /// Whether prompts become chat messages that hold their media.
     pub multimodal_chat: bool,
     /// The protocol, which must be able to carry what the dataset holds.
-    pub backend: String,
+    pub carrier: Carrier,
     /// Least and greatest edit distance of Blazedit.
     pub blazedit_distance: (f64, f64),
     /// Shortest and longest sound, in seconds.
@@ -137,7 +135,7 @@ fn load(
     counters: &Counters,
 ) -> Result<Sampled, Error> {
     let name = spec.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&spec.path);
-    loader.check(name, &spec.backend)?;
+    loader.check(name, &spec.carrier)?;
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "hf" })?;
     let folder = dataset_folder(&spec.path, &spec.cache)?;
     let split = spec.split.as_deref().filter(|split| !split.is_empty()).or(loader.split());
@@ -160,7 +158,7 @@ fn load(
     };
     let context = Context { spec, column, tokenizer, name, folder, chat };
     let wanted = loader.wanted(&spec.selection);
-    let mut requests: Vec<Request> = Vec::with_capacity(wanted);
+    let mut requests: Vec<Request> = Vec::new();
     let (mut rest, mut skipped) = (places.as_slice(), 0);
     while requests.len() < wanted && !rest.is_empty() {
         let missing = wanted - requests.len();

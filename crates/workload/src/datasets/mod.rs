@@ -1,19 +1,178 @@
-//! One file per dataset.
+//! One file per dataset, and the one place that lists them: module, settings, row, variant, sampler. A new dataset is
+//! its file, its lines here, its flags and their mapping in the command line.
 
-pub(crate) mod burstgpt;
-pub(crate) mod custom;
-pub(crate) mod custom_audio;
-pub(crate) mod custom_image;
-pub(crate) mod hf;
-pub(crate) mod mooncake;
-pub(crate) mod openai;
-pub(crate) mod prefix_repetition;
-pub(crate) mod random;
-pub(crate) mod random_mm;
-pub(crate) mod random_rerank;
-pub(crate) mod shared_prefix;
-pub(crate) mod sharegpt;
-pub(crate) mod sonnet;
-pub(crate) mod spec_bench;
-pub(crate) mod speed_bench;
-pub(crate) mod timed_trace;
+mod burstgpt;
+mod custom;
+mod custom_audio;
+mod custom_image;
+mod hf;
+mod mooncake;
+mod openai;
+mod prefix_repetition;
+mod random;
+mod random_mm;
+mod random_rerank;
+mod shared_prefix;
+mod sharegpt;
+mod sonnet;
+mod spec_bench;
+mod speed_bench;
+mod timed_trace;
+
+pub use burstgpt::{BurstGptSpec, BurstReplaySpec};
+pub use custom::{CustomReplaySpec, CustomSpec};
+pub use custom_audio::CustomAudioSpec;
+pub use custom_image::CustomImageSpec;
+pub use hf::{HfSpec, HfTextSpec};
+pub use mooncake::MooncakeSpec;
+pub use openai::OpenAiSpec;
+pub use prefix_repetition::PrefixRepetitionSpec;
+pub use random::RandomSpec;
+pub use random_mm::RandomMmSpec;
+pub use random_rerank::RandomRerankSpec;
+pub use shared_prefix::SharedPrefixSpec;
+pub use sharegpt::ShareGptSpec;
+pub use sonnet::SonnetSpec;
+pub use spec_bench::SpecBenchSpec;
+pub use speed_bench::SpeedBenchSpec;
+pub use timed_trace::TimedTraceSpec;
+
+use tacho_core::{Counters, EventSink};
+use tacho_pyrand::Globals;
+use tacho_text::Tokenizer;
+
+use crate::Error;
+use crate::carrier::Need::{Chat, Media, TokenIds};
+use crate::hub::{Hub, HubError};
+use crate::kind::DatasetKind;
+use crate::kind::Offline::{Listed, WithFile};
+use crate::kind::Rows::{MadeUp, ReadWhole};
+use crate::kind::Times;
+use crate::sampled::Sampled;
+
+/// The datasets: vLLM's in its order, then those that it does not have.
+#[rustfmt::skip]
+pub const DATASETS: &[DatasetKind] = &[
+    DatasetKind { offline: Listed(0), ..DatasetKind::vllm("sharegpt") },
+    DatasetKind { offline: Listed(2), times: Times::Some, ..DatasetKind::vllm("burstgpt") },
+    DatasetKind { offline: Listed(1), rows: MadeUp, ignores_eos: true, aligns_with_server: true, ..DatasetKind::vllm("random") },
+    DatasetKind { offline: Listed(5), rows: MadeUp, ignores_eos: true, needs: Some(Media), ..DatasetKind::vllm("random-mm") },
+    DatasetKind { offline: Listed(6), rows: MadeUp, ..DatasetKind::vllm("random-rerank") },
+    DatasetKind { offline: Listed(3), ..DatasetKind::vllm("hf") },
+    DatasetKind { offline: WithFile, rows: ReadWhole, times: Times::Some, works_without_tokenizer: true, ..DatasetKind::vllm("custom") },
+    DatasetKind { offline: Listed(7), rows: ReadWhole, works_without_tokenizer: true, ..DatasetKind::vllm("custom_audio") },
+    DatasetKind { offline: WithFile, rows: ReadWhole, works_without_tokenizer: true, ..DatasetKind::vllm("custom_image") },
+    DatasetKind { offline: Listed(4), rows: MadeUp, aligns_with_server: true, ..DatasetKind::vllm("prefix_repetition") },
+    DatasetKind { offline: WithFile, rows: ReadWhole, ..DatasetKind::vllm("spec_bench") },
+    DatasetKind { offline: WithFile, rows: ReadWhole, ..DatasetKind::vllm("speed_bench") },
+    DatasetKind { offline: WithFile, times: Times::All, needs: Some(TokenIds), ignores_eos: true, ..DatasetKind::vllm("timed_trace") },
+    DatasetKind { rows: MadeUp, ignores_eos: true, ..DatasetKind::named("generated-shared-prefix") },
+    DatasetKind { times: Times::All, needs: Some(TokenIds), ignores_eos: true, ..DatasetKind::named("mooncake") },
+    DatasetKind { rows: ReadWhole, times: Times::Some, needs: Some(Chat), works_without_tokenizer: true, ..DatasetKind::named("openai") },
+    DatasetKind { offline: Listed(8), ..DatasetKind::named("sonnet") },
+];
+
+/// What a workload is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WorkloadSpec {
+    /// Random tokens.
+    Random(RandomSpec),
+    /// Random tokens with random images and films.
+    RandomMm(RandomMmSpec),
+    /// A random query with random documents.
+    RandomRerank(RandomRerankSpec),
+    /// Random tokens behind a few shared prefixes.
+    PrefixRepetition(PrefixRepetitionSpec),
+    /// The first questions of recorded conversations.
+    ShareGpt(ShareGptSpec),
+    /// Recorded lengths with made-up text.
+    BurstGpt(BurstGptSpec),
+    /// Recorded lengths at recorded times.
+    BurstReplay(BurstReplaySpec),
+    /// Prompts of one's own.
+    Custom(CustomSpec),
+    /// Prompts of one's own at their own times.
+    CustomReplay(CustomReplaySpec),
+    /// Prompts of one's own with images.
+    CustomImage(CustomImageSpec),
+    /// Prompts of one's own with sounds.
+    CustomAudio(CustomAudioSpec),
+    /// A dataset of the Hugging Face Hub.
+    Hf(HfSpec),
+    /// A dataset of the Hub of which one column is sent.
+    HfText(HfTextSpec),
+    /// Recorded bodies of chat requests.
+    OpenAi(OpenAiSpec),
+    /// Groups of questions, each behind its system prompt.
+    SharedPrefix(SharedPrefixSpec),
+    /// Questions of Spec-Bench.
+    SpecBench(SpecBenchSpec),
+    /// Questions of SPEED-Bench.
+    SpeedBench(SpeedBenchSpec),
+    /// Recorded lengths, times and shared blocks.
+    TimedTrace(TimedTraceSpec),
+    /// A trace of Mooncake's.
+    Mooncake(MooncakeSpec),
+    /// Lines of a poem.
+    Sonnet(SonnetSpec),
+}
+
+/// Makes the requests. `globals` are left as the same dataset leaves Python's generators; `counters.finished` counts
+/// prompts as they are made.
+///
+/// # Errors
+/// When the settings contradict each other or need what is not there.
+pub fn sample(
+    spec: &WorkloadSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    let sampled = make(spec, tokenizer, globals, counters)?;
+    sampled.check()?;
+    Ok(sampled)
+}
+
+fn make(
+    spec: &WorkloadSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+) -> Result<Sampled, Error> {
+    match spec {
+        WorkloadSpec::Random(spec) => random::sample(spec, tokenizer, counters),
+        WorkloadSpec::RandomMm(spec) => random_mm::sample(spec, tokenizer, counters),
+        WorkloadSpec::RandomRerank(spec) => random_rerank::sample(spec, tokenizer, counters),
+        WorkloadSpec::PrefixRepetition(spec) => prefix_repetition::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::ShareGpt(spec) => sharegpt::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::BurstGpt(spec) => burstgpt::sample(spec, tokenizer, counters),
+        WorkloadSpec::BurstReplay(spec) => burstgpt::replay(spec, tokenizer, counters),
+        WorkloadSpec::CustomReplay(spec) => custom::replay(spec, tokenizer, globals, counters),
+        WorkloadSpec::Custom(spec) => custom::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::CustomImage(spec) => custom_image::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::CustomAudio(spec) => custom_audio::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::Hf(spec) => hf::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::HfText(spec) => hf::sample_text(spec, tokenizer, globals, counters),
+        WorkloadSpec::OpenAi(spec) => openai::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::SharedPrefix(spec) => shared_prefix::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::SpecBench(spec) => spec_bench::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::SpeedBench(spec) => speed_bench::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::TimedTrace(spec) => timed_trace::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::Mooncake(spec) => mooncake::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::Sonnet(spec) => sonnet::sample(spec, tokenizer, globals, counters),
+    }
+}
+
+impl Hub {
+    /// Puts into the cache what a workload reads from the Hub; does nothing where it reads local files.
+    ///
+    /// # Errors
+    /// As for a tokenizer.
+    pub fn fetch(&self, spec: &WorkloadSpec, sink: &dyn EventSink) -> Result<(), HubError> {
+        match spec {
+            WorkloadSpec::Hf(spec) => self.fetch_dataset(&spec.path, spec.needed(), sink),
+            WorkloadSpec::HfText(spec) => self.fetch_dataset(&spec.hf.path, spec.needed(), sink),
+            _ => Ok(()),
+        }
+    }
+}

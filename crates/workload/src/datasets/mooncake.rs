@@ -8,7 +8,7 @@ use tacho_text::Tokenizer;
 
 use super::timed_trace::{self, TimedTraceSpec};
 use crate::Error;
-use crate::spec::Sampled;
+use crate::sampled::Sampled;
 use crate::timing;
 
 /// Settings of the dataset.

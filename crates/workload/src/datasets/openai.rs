@@ -11,9 +11,10 @@ use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::chat::Chat;
+use crate::limits::{LENGTH, is_length};
+use crate::sampled::Sampled;
 use crate::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
-use crate::spec::Sampled;
 use crate::timing;
 
 /// Tokens to generate where neither the row nor a flag says.
@@ -74,7 +75,10 @@ impl OpenAiSpec {
         let asked = ["max_completion_tokens", "max_tokens"].iter().find_map(|field| row.object.get(field));
         let asked = match asked {
             None | Some(Value::Null) => OUTPUT_LEN,
-            Some(value) => value.as_i64().ok_or_else(|| lines.wrong(row, "max_tokens", "a whole number"))?,
+            Some(value) => {
+                let tokens = value.as_i64().filter(|tokens| is_length(*tokens));
+                tokens.ok_or_else(|| lines.wrong(row, "max_tokens", LENGTH))?
+            }
         };
         let rest = row.object.iter().filter(|(key, _)| !OWN.contains(key));
         let overrides: Dict = rest.map(|(key, value)| (key.to_owned(), value.clone())).collect();

@@ -6,7 +6,7 @@ use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::fit::{Fitted, LegacyDraw, fit_drawn};
-use crate::spec::Sampled;
+use crate::sampled::Sampled;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,7 +7,7 @@ use tacho_text::Tokenizer;
 use crate::Error;
 use crate::fit::{FittedText, GeneratorDraw, fit, fit_all, mismatch_notice};
 use crate::lengths::{LengthRange, Lengths, RangeRatio};
-use crate::spec::Sampled;
+use crate::sampled::Sampled;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]

@@ -17,7 +17,7 @@ use crate::lengths::{LengthRange, Lengths, RangeRatio};
 use crate::media::image::Rgb;
 use crate::media::reference::{data_url, image_part, video_part};
 use crate::media::video;
-use crate::spec::Sampled;
+use crate::sampled::Sampled;
 
 /// Bytes of pixels that are held before they are encoded.
 const HELD: usize = 256 << 20;

@@ -8,7 +8,7 @@ use super::random::{allowed_tokens, run_of};
 use crate::Error;
 use crate::fit::{FittedText, GeneratorDraw, fit_all};
 use crate::lengths::{LengthRange, Lengths, RangeRatio};
-use crate::spec::Sampled;
+use crate::sampled::Sampled;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,7 +8,7 @@ use tacho_pyrand::{Generator, Globals};
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::spec::Sampled;
+use crate::sampled::Sampled;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]

@@ -14,8 +14,8 @@ use tacho_text::Tokenizer;
 use crate::Error;
 use crate::chat::{LengthFilter, multimodal_chat};
 use crate::media::reference::{image_reference, video_reference};
+use crate::sampled::Sampled;
 use crate::selection::Selection;
-use crate::spec::Sampled;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +56,7 @@ pub(crate) fn sample(
     let mut entries = conversations(&text, &spec.path)?;
     spec.selection.arrange(&mut entries, globals);
     let wanted = spec.selection.wanted();
-    let mut requests: Vec<Request> = Vec::with_capacity(wanted);
+    let mut requests: Vec<Request> = Vec::new();
     let mut rest = entries.as_slice();
     while requests.len() < wanted && !rest.is_empty() {
         // Some rows are left out, so a few more than are missing are read at once.

@@ -11,8 +11,8 @@ use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::chat::Chat;
+use crate::sampled::Sampled;
 use crate::sources::read_text;
-use crate::spec::Sampled;
 
 const BASE: &str = "Pick as many lines as you can from these poem lines:\n";
 /// Attempts in a row without a prompt that is short enough, after which none will come.
@@ -61,7 +61,7 @@ pub(crate) fn sample(
     let (in_prompt, in_prefix) = (count(spec.input_len, 1.0), count(spec.prefix_len, 0.0));
     let prefix = lines[..in_prefix.min(lines.len())].concat();
     let wanted = usize::try_from(spec.num_prompts).unwrap_or(0);
-    let (mut requests, mut failed) = (Vec::with_capacity(wanted), 0);
+    let (mut requests, mut failed) = (Vec::new(), 0);
     while requests.len() < wanted {
         let extra = globals.py.choices_indices(lines.len(), in_prompt.saturating_sub(in_prefix));
         let extra: String = extra.into_iter().map(|line| lines[line]).collect();

@@ -9,9 +9,9 @@ use tacho_text::Tokenizer;
 
 use super::custom::{OutputLengths, Row, Sampler};
 use crate::Error;
+use crate::sampled::Sampled;
 use crate::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
-use crate::spec::Sampled;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,5 +66,8 @@ pub(crate) fn rows_of_category<'l>(
             _ => rows.push(Row { line, prompt: Ok(prompt(line)?) }),
         }
     }
-    Ok(rows)
+    match category {
+        Some(category) if rows.is_empty() => Err(lines.no_category(category)),
+        _ => Ok(rows),
+    }
 }

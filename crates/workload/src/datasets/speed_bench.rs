@@ -10,9 +10,9 @@ use tacho_text::Tokenizer;
 use super::custom::{OutputLengths, Sampler};
 use super::spec_bench::rows_of_category;
 use crate::Error;
+use crate::sampled::Sampled;
 use crate::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
-use crate::spec::Sampled;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,18 +4,19 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use tacho_core::json::{Value, dumps};
+use tacho_core::json::{Value, float_repr};
 use tacho_core::{Content, Counters, Request};
 use tacho_pyrand::{Globals, HashKey, Random};
 use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::lengths::python_float;
+use crate::limits::{LATEST, LENGTH, is_length};
+use crate::sampled::Sampled;
 use crate::selection::Selection;
 use crate::sources::cell::Cell;
 use crate::sources::jsonl::{Line, parse_object};
 use crate::sources::read_rows;
-use crate::spec::Sampled;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,13 +64,11 @@ pub(crate) fn sample(
 impl TimedTraceSpec {
     /// vLLM's line about the settings.
     pub fn headline(&self) -> String {
-        // The flag's default is a whole number, any value given is not.
-        let multiplier = if self.sec_multiplier == 1.0 { Value::Int(1) } else { Value::Float(self.sec_multiplier) };
         format!(
             "timed-trace: chunk_size: {}, sec_multiplier: {}, label_ts: \"{}\", label_input_length: \"{}\", \
              label_output_length: \"{}\", label_hash_ids: \"{}\"",
             self.chunk_size,
-            dumps(&multiplier),
+            float_repr(self.sec_multiplier),
             self.timestamp_label,
             self.input_length_label,
             self.output_length_label,
@@ -90,8 +89,8 @@ impl TimedTraceSpec {
             Value::Str(text) => python_float(text),
             other => other.as_f64(),
         };
-        let seconds = seconds.ok_or_else(|| self.wrong(row, &self.timestamp_label, "a number"))?;
-        Ok(seconds * self.sec_multiplier)
+        let seconds = seconds.map(|seconds| seconds * self.sec_multiplier).filter(|seconds| seconds.abs() <= LATEST);
+        seconds.ok_or_else(|| self.wrong(row, &self.timestamp_label, "a time, and no more than ten years in seconds"))
     }
 
     /// The request of a line. A prompt of which the blocks are too few stays short, unless it is to be filled.
@@ -132,8 +131,7 @@ impl TimedTraceSpec {
     }
 
     fn length(&self, row: &Line, label: &str, flag: &'static str) -> Result<usize, Error> {
-        let whole = self.whole(row, label, flag)?;
-        usize::try_from(whole).map_err(|_| self.wrong(row, label, "a whole number that is not negative"))
+        Ok(self.whole(row, label, flag)?.unsigned_abs() as usize)
     }
 
     fn whole(&self, row: &Line, label: &str, flag: &'static str) -> Result<i64, Error> {
@@ -141,7 +139,7 @@ impl TimedTraceSpec {
             Value::Float(number) if number.fract() == 0.0 => Some(*number as i64),
             other => other.as_i64(),
         };
-        whole.ok_or_else(|| self.wrong(row, label, "a whole number"))
+        whole.filter(|tokens| is_length(*tokens)).ok_or_else(|| self.wrong(row, label, LENGTH))
     }
 
     fn field<'o>(&self, row: &'o Line, label: &str, flag: &'static str) -> Result<&'o Value, Error> {

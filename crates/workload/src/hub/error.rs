@@ -123,6 +123,18 @@ pub enum HubError {
         /// The repository.
         id: String,
     },
+    /// ModelScope is asked for, and its tool has not downloaded the model.
+    #[error(
+        "VLLM_USE_MODELSCOPE is set, and {} has no {id:?}: tacho does not download from ModelScope; run \
+         `modelscope download --model {id}` first, pass --tokenizer with a folder, or unset the variable",
+        looked_in.display()
+    )]
+    ModelScope {
+        /// The model.
+        id: String,
+        /// The first place that was looked in.
+        looked_in: PathBuf,
+    },
     /// The dataset has no such rows.
     #[error(transparent)]
     Layout {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use tacho_text::HubCache;
 
+use super::modelscope::ModelScope;
+
 /// Where the Hub is.
 const ENDPOINT: &str = "https://huggingface.co";
 
@@ -18,6 +20,8 @@ pub struct Hub {
     /// Whether nothing is to be asked of it.
     pub(super) offline: bool,
     pub(super) token: Option<Token>,
+    /// Where models come from instead, if they do.
+    pub(super) modelscope: Option<ModelScope>,
 }
 
 /// What proves who asks. Never shown.
@@ -49,6 +53,7 @@ impl Hub {
             endpoint: endpoint.trim_end_matches('/').to_owned(),
             offline: ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE"].into_iter().any(on),
             token: if on("HF_HUB_DISABLE_IMPLICIT_TOKEN") { None } else { token(&set) },
+            modelscope: ModelScope::from_variables(&set),
         }
     }
 }

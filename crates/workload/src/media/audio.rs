@@ -3,83 +3,20 @@
 
 use std::io::Cursor;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use tacho_core::json::Value;
-
 use super::compressed;
-use crate::chat::object;
-
-/// Samples as shares of full scale.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sound {
-    /// Interleaved.
-    pub(crate) samples: Vec<f64>,
-    pub(crate) channels: usize,
-    pub(crate) rate: u32,
-}
+pub(crate) use super::sound::Sound;
+use crate::guard::guarded;
+use crate::limits::MOST_SAMPLES;
 
 impl Sound {
     /// Reads a sound file; none when it is of no known kind, or broken.
     pub(crate) fn decode(file: &[u8]) -> Option<Sound> {
         match file.get(..4)? {
             b"RIFF" => decode_wav(file),
-            b"fLaC" => decode_flac(file),
-            _ => compressed::decode(file),
+            b"fLaC" => guarded(|| decode_flac(file)).flatten(),
+            _ => guarded(|| compressed::decode(file)).flatten(),
         }
     }
-
-    /// Samples of one channel.
-    pub(crate) fn frames(&self) -> usize {
-        self.samples.len() / self.channels.max(1)
-    }
-
-    /// Rounded to single precision, as a decoder asked for 32-bit floats gives it.
-    pub(crate) fn into_single(mut self) -> Sound {
-        for sample in &mut self.samples {
-            *sample = f64::from(*sample as f32);
-        }
-        self
-    }
-
-    /// The samples and their rate as a request carries them: one number a frame, or one list.
-    pub(crate) fn to_media(&self) -> Value {
-        let frames = if self.channels == 1 {
-            self.samples.iter().map(|&sample| Value::Float(sample)).collect()
-        } else {
-            let frame = |frame: &[f64]| Value::List(frame.iter().map(|&sample| Value::Float(sample)).collect());
-            self.samples.chunks_exact(self.channels).map(frame).collect()
-        };
-        object([("audio", Value::List(vec![Value::List(frames), Value::Int(i64::from(self.rate))]))])
-    }
-
-    /// The content part of a chat message.
-    pub(crate) fn to_chat_part(&self) -> Value {
-        let sound = object([("data", Value::from(STANDARD.encode(self.to_wav()))), ("format", Value::from("wav"))]);
-        object([("type", Value::from("input_audio")), ("input_audio", sound)])
-    }
-
-    /// A WAV file of 16 bits a sample, with the plainest header.
-    fn to_wav(&self) -> Vec<u8> {
-        let (length, frame) = (self.samples.len() as u32 * 2, self.channels as u16 * 2);
-        let mut out = Vec::with_capacity(44 + length as usize);
-        out.extend_from_slice(b"RIFF");
-        out.extend_from_slice(&(36 + length).to_le_bytes());
-        out.extend_from_slice(b"WAVEfmt \x10\0\0\0\x01\0");
-        out.extend_from_slice(&(self.channels as u16).to_le_bytes());
-        out.extend_from_slice(&self.rate.to_le_bytes());
-        out.extend_from_slice(&self.rate.saturating_mul(u32::from(frame)).to_le_bytes());
-        out.extend_from_slice(&frame.to_le_bytes());
-        out.extend_from_slice(b"\x10\0data");
-        out.extend_from_slice(&length.to_le_bytes());
-        out.extend(self.samples.iter().flat_map(|&sample| sixteen_bits(sample).to_le_bytes()));
-        out
-    }
-}
-
-/// libsndfile's way: 32 bits, rounded to even and held in range, of which the upper half is kept.
-fn sixteen_bits(share: f64) -> i16 {
-    ((share * 2_147_483_648.0).round_ties_even() as i32 >> 16) as i16
 }
 
 /// How samples of a WAV file are stored.
@@ -156,20 +93,24 @@ fn decode_wav(file: &[u8]) -> Option<Sound> {
                     0xfffe => word(start + 24)?,
                     kind => kind,
                 };
-                let layout = Layout { coding: Coding::of(kind)?, bytes: usize::from(word(start + 14)?).div_ceil(8) };
+                let bytes = usize::from(word(start + 14)?).div_ceil(8);
+                let layout = Some(Layout { coding: Coding::of(kind)?, bytes }).filter(|layout| layout.bytes > 0)?;
                 format = Some((layout, usize::from(word(start + 2)?), long(start + 4)?));
             }
             b"data" => {
-                let (layout, channels, rate) = format.filter(|(_, channels, _)| *channels > 0)?;
+                let (layout, channels, rate) = format.filter(|(_, channels, rate)| *channels > 0 && *rate > 0)?;
                 // A writer that could not go back leaves a length of its own invention.
                 let data = &file[start..file.len().min(start.saturating_add(length))];
-                let whole = data.len() / (layout.bytes * channels).max(1) * channels * layout.bytes;
+                let whole = data.len() / (layout.bytes * channels) * channels * layout.bytes;
+                if whole / layout.bytes > MOST_SAMPLES {
+                    return None;
+                }
                 let samples = data[..whole].chunks_exact(layout.bytes).map(|bytes| layout.sample(bytes));
                 return Some(Sound { samples: samples.collect::<Option<_>>()?, channels, rate });
             }
             _ => {}
         }
-        at = start + length + length % 2;
+        at = start.checked_add(length + length % 2)?;
     }
 }
 
@@ -177,12 +118,15 @@ fn decode_flac(file: &[u8]) -> Option<Sound> {
     let mut reader = claxon::FlacReader::new(Cursor::new(file)).ok()?;
     let info = reader.streaminfo();
     let scale = f64::from(1_u32 << (info.bits_per_sample - 1));
-    let samples = reader.samples().map(|sample| Some(f64::from(sample.ok()?) / scale)).collect::<Option<_>>()?;
+    // A few bytes can stand for any number of equal samples.
+    let read = reader.samples().take(MOST_SAMPLES + 1).map(|sample| Some(f64::from(sample.ok()?) / scale));
+    let samples = read.collect::<Option<Vec<f64>>>().filter(|samples| samples.len() <= MOST_SAMPLES)?;
     Some(Sound { samples, channels: info.channels as usize, rate: info.sample_rate })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::sound::sixteen_bits;
     use super::*;
 
     #[test]

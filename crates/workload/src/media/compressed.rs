@@ -9,7 +9,8 @@ use symphonia::core::formats::{FormatOptions, TrackType};
 use symphonia::core::io::MediaSourceStream;
 use symphonia::core::meta::MetadataOptions;
 
-use super::audio::Sound;
+use super::sound::Sound;
+use crate::limits::MOST_SAMPLES;
 
 /// Reads a sound file; none when it is of no known kind, or broken.
 pub(super) fn decode(file: &[u8]) -> Option<Sound> {
@@ -35,6 +36,9 @@ pub(super) fn decode(file: &[u8]) -> Option<Sound> {
                 sound.channels = decoded.spec().channels().count();
                 decoded.copy_to_vec_interleaved(&mut block);
                 sound.samples.extend(block.iter().map(|&sample| f64::from(sample)));
+                if sound.samples.len() > MOST_SAMPLES {
+                    return None;
+                }
             }
             // A frame that cannot be read is left out, as players do.
             Err(Error::DecodeError(_)) => {}

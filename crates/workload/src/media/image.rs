@@ -3,20 +3,17 @@
 
 use std::io::Cursor;
 
+use super::exif::turn;
 use super::jpeg;
 use super::jpeg_reader;
 use super::reference::data_url;
-
-/// Pixels of 8 bits per channel, row by row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Rgb {
-    pub(crate) width: usize,
-    pub(crate) height: usize,
-    pub(crate) pixels: Vec<u8>,
-}
+pub(crate) use super::rgb::Rgb;
+use crate::guard::guarded;
+use crate::limits::{MOST_PIXELS, is_image};
 
 impl Rgb {
-    /// Reads an image file and turns it as it is meant to be seen; none when it is of no known kind, or broken.
+    /// Reads an image file and turns it as it is meant to be seen; none when it is of no known kind, broken or too
+    /// large.
     pub(crate) fn decode(file: &[u8]) -> Option<Rgb> {
         match file {
             [0xff, 0xd8, ..] => jpeg_reader::decode(file).map(|(image, orientation)| turn(image, orientation)),
@@ -29,7 +26,7 @@ impl Rgb {
         match file {
             [0x89, b'P', b'N', b'G', ..] => decode_png(file),
             [0xff, 0xd8, ..] => jpeg_reader::decode(file).map(|(image, _)| image),
-            _ => decode_other(file),
+            _ => guarded(|| decode_other(file)).flatten(),
         }
     }
 
@@ -52,6 +49,9 @@ impl Rgb {
 fn decode_png(file: &[u8]) -> Option<Rgb> {
     let mut decoder = png::Decoder::new(Cursor::new(file));
     let header = decoder.read_header_info().ok()?;
+    if !is_image(header.width as usize, header.height as usize) {
+        return None;
+    }
     // Pillow keeps 16 bits of grey, and cuts off what is brighter than 255 when it makes colours of them.
     let deep_grey = header.color_type == png::ColorType::Grayscale && header.bit_depth == png::BitDepth::Sixteen;
     if !deep_grey {
@@ -78,7 +78,16 @@ fn decode_png(file: &[u8]) -> Option<Rgb> {
 
 /// The first picture of a file of another kind.
 fn decode_other(file: &[u8]) -> Option<Rgb> {
-    let image = image::load_from_memory(file).ok()?;
+    let mut reader = image::ImageReader::new(Cursor::new(file)).with_guessed_format().ok()?;
+    let (width, height) =
+        image::ImageReader::new(Cursor::new(file)).with_guessed_format().ok()?.into_dimensions().ok()?;
+    if !is_image(width as usize, height as usize) {
+        return None;
+    }
+    let mut limits = image::Limits::default();
+    limits.max_alloc = Some(MOST_PIXELS as u64 * 8);
+    reader.limits(limits);
+    let image = reader.decode().ok()?;
     let (width, height) = (image.width() as usize, image.height() as usize);
     let pixels =
         if image.color().has_alpha() { flattened(image.to_rgba8().as_raw()) } else { image.to_rgb8().into_raw() };
@@ -98,51 +107,6 @@ fn over_white(colour: u8, opacity: u8) -> u8 {
     (((sum >> 8) + sum) >> 8) as u8
 }
 
-/// The orientation that EXIF data name: 1 to 8, 1 where there is none.
-pub(super) fn orientation(exif: &[u8]) -> u16 {
-    const ORIENTATION: u16 = 0x0112;
-    let little = exif.starts_with(b"II");
-    let word = |at: usize| {
-        let bytes: [u8; 2] = exif.get(at..at + 2)?.try_into().ok()?;
-        Some(if little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
-    };
-    let find = || {
-        let bytes: [u8; 4] = exif.get(4..8)?.try_into().ok()?;
-        let start = if little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) } as usize;
-        (0..usize::from(word(start)?))
-            .map(|entry| start + 2 + entry * 12)
-            .find_map(|entry| (word(entry)? == ORIENTATION).then(|| word(entry + 8)).flatten())
-    };
-    find().filter(|orientation| (1..=8).contains(orientation)).unwrap_or(1)
-}
-
-/// The image as it is meant to be seen.
-fn turn(image: Rgb, orientation: u16) -> Rgb {
-    if orientation == 1 {
-        return image;
-    }
-    let swapped = orientation >= 5;
-    let (width, height) = if swapped { (image.height, image.width) } else { (image.width, image.height) };
-    let (right, bottom) = (image.width - 1, image.height - 1);
-    let mut pixels = Vec::with_capacity(image.pixels.len());
-    for y in 0..height {
-        for x in 0..width {
-            let (from_x, from_y) = match orientation {
-                2 => (right - x, y),
-                3 => (right - x, bottom - y),
-                4 => (x, bottom - y),
-                5 => (y, x),
-                6 => (y, bottom - x),
-                7 => (right - y, bottom - x),
-                _ => (right - y, x),
-            };
-            let at = (from_y * image.width + from_x) * 3;
-            pixels.extend_from_slice(&image.pixels[at..at + 3]);
-        }
-    }
-    Rgb { width, height, pixels }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,18 +115,6 @@ mod tests {
     fn transparency_shows_white() {
         assert_eq!((over_white(0, 0), over_white(0, 255), over_white(200, 255)), (255, 0, 200));
         assert_eq!(over_white(0, 128), 127);
-    }
-
-    #[test]
-    fn orientations_turn_and_mirror() {
-        let image = Rgb { width: 2, height: 1, pixels: vec![1, 1, 1, 2, 2, 2] };
-        assert_eq!(turn(image.clone(), 2).pixels, [2, 2, 2, 1, 1, 1]);
-        let turned = turn(image.clone(), 6);
-        assert_eq!((turned.width, turned.height, turned.pixels), (1, 2, vec![1, 1, 1, 2, 2, 2]));
-        assert_eq!(turn(image, 8).pixels, [2, 2, 2, 1, 1, 1]);
-        let exif = b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0";
-        assert_eq!(orientation(exif), 6);
-        assert_eq!(orientation(b""), 1);
     }
 
     #[test]

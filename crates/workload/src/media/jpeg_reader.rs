@@ -5,7 +5,9 @@ mod entropy;
 mod inverse;
 mod upsample;
 
-use super::image::{Rgb, orientation};
+use super::exif::orientation;
+use super::rgb::Rgb;
+use crate::limits::is_image;
 use entropy::{Huffman, Scan, decode_scan};
 use inverse::inverse;
 use upsample::upsample;
@@ -98,7 +100,9 @@ impl Decoder {
         let word = |at: usize| Some(usize::from(u16::from_be_bytes(segment.get(at..at + 2)?.try_into().ok()?)));
         (self.height, self.width) = (word(1)?, word(3)?);
         let count = usize::from(*segment.get(5)?);
-        if segment[0] != 8 || self.width == 0 || self.height == 0 || !matches!(count, 1 | 3 | 4) {
+        // A second frame would lose the first one's scans.
+        let first = self.components.is_empty();
+        if segment[0] != 8 || !first || !is_image(self.width, self.height) || !matches!(count, 1 | 3 | 4) {
             return None;
         }
         let entries = segment.get(6..6 + count * 3)?.chunks_exact(3);

@@ -1,8 +1,8 @@
 //! Films: MP4 files of synthetic frames, 30 a second. Every frame is a whole JPEG (the MP4 registration `mp4v` with
 //! object type 0x6C), so any player reads them; the bytes are not those of another encoder.
 
-use super::image::Rgb;
 use super::jpeg;
+use super::rgb::Rgb;
 
 /// Ticks a second, and ticks a frame.
 const TIMESCALE: u32 = 15_360;

@@ -14,12 +14,32 @@ use arrow_schema::{ArrowError, DataType};
 
 use super::cell::Cell;
 use crate::Error;
+use crate::guard::guarded;
 
 /// How a file with a footer begins.
 const MAGIC: &[u8] = b"ARROW1";
 
 /// Reads all batches of a file.
 pub(crate) fn read(path: &Path) -> Result<Vec<RecordBatch>, Error> {
+    let broken = || Error::Broken { path: path.to_path_buf(), format: "Arrow" };
+    let batches = guarded(|| read_batches(path)).ok_or_else(broken)??;
+    match batches.iter().flat_map(RecordBatch::columns).all(|column| is_sound(column.data_type())) {
+        true => Ok(batches),
+        false => Err(broken()),
+    }
+}
+
+/// Whether values of a type take no more memory than the file has for them: lists of nothing can have any length.
+fn is_sound(kind: &DataType) -> bool {
+    match kind {
+        DataType::List(item) | DataType::LargeList(item) => !item.data_type().is_null() && is_sound(item.data_type()),
+        DataType::FixedSizeList(item, _) => !item.data_type().is_null() && is_sound(item.data_type()),
+        DataType::Struct(fields) => fields.iter().all(|field| is_sound(field.data_type())),
+        _ => true,
+    }
+}
+
+fn read_batches(path: &Path) -> Result<Vec<RecordBatch>, Error> {
     let failed = |source| Error::Read { path: path.to_path_buf(), source };
     let mut head = [0; MAGIC.len()];
     let mut file = File::open(path).map_err(failed)?;

@@ -1,5 +1,6 @@
 //! JSON lines: one value a line, with the line it stood on.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -62,6 +63,14 @@ impl Lines {
     /// The complaint that a file that a row names cannot be used.
     pub(crate) fn bad_file(&self, row: &Line, field: &'static str, source: Error) -> Error {
         Error::LineFile { path: self.path.clone(), line: row.number, field, source: Box::new(source) }
+    }
+
+    /// The complaint that no row is of a category, with those that there are.
+    pub(crate) fn no_category(&self, category: &str) -> Error {
+        let all = self.rows.iter().filter_map(|row| row.object.get("category").and_then(Value::as_str));
+        let found: BTreeSet<&str> = all.collect();
+        let found = found.into_iter().map(|name| format!("{name:?}")).collect();
+        Error::NoCategory { path: self.path.clone(), category: category.to_owned(), found }
     }
 
     /// The complaint that no row has a field.

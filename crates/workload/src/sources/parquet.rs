@@ -4,11 +4,14 @@ use std::fs::File;
 use std::path::Path;
 
 use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 
 use super::cell::Cell;
 use crate::Error;
+use crate::guard::guarded;
+use crate::limits::{MOST_GROUP_BYTES, MOST_GROUP_ROWS};
 
 /// An open file.
 pub(crate) struct ParquetFile {
@@ -19,7 +22,11 @@ impl ParquetFile {
     /// Opens a file and reads its footer.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let file = File::open(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
-        let reader = SerializedFileReader::new(file).map_err(|source| broken(path, 1, source))?;
+        let opened = guarded(|| SerializedFileReader::new(file)).ok_or_else(|| unreadable(path))?;
+        let reader = opened.map_err(|source| broken(path, 1, source))?;
+        for group in reader.metadata().row_groups() {
+            check_group(group, path)?;
+        }
         Ok(ParquetFile { reader })
     }
 
@@ -36,14 +43,38 @@ impl ParquetFile {
 
     /// The rows of a group.
     pub(crate) fn rows(&self, group: usize, path: &Path) -> Result<Vec<Cell>, Error> {
-        let first = self.groups()[..group].iter().sum::<usize>() + 1;
-        let group = self.reader.get_row_group(group).map_err(|source| broken(path, first, source))?;
-        let rows = group.get_row_iter(None).map_err(|source| broken(path, first, source))?;
-        let cell = |(index, row): (usize, Result<Row, ParquetError>)| {
-            row.map(cell_of_row).map_err(|source| broken(path, first + index, source))
+        let (first, expected) = (self.groups()[..group].iter().sum::<usize>() + 1, self.groups()[group]);
+        let read = || {
+            let group = self.reader.get_row_group(group).map_err(|source| broken(path, first, source))?;
+            let rows = group.get_row_iter(None).map_err(|source| broken(path, first, source))?;
+            let cell = |(index, row): (usize, Result<Row, ParquetError>)| {
+                row.map(cell_of_row).map_err(|source| broken(path, first + index, source))
+            };
+            rows.enumerate().map(cell).collect::<Result<Vec<Cell>, Error>>()
         };
-        rows.enumerate().map(cell).collect()
+        let rows = guarded(read).ok_or_else(|| unreadable(path))??;
+        // What was counted before is what is asked for.
+        if rows.len() == expected { Ok(rows) } else { Err(unreadable(path)) }
     }
+}
+
+/// Refuses what a footer claims and memory does not have.
+fn check_group(group: &RowGroupMetaData, path: &Path) -> Result<(), Error> {
+    let too_large = |what: String, limit: u64| Err(Error::TooLarge { path: path.to_path_buf(), what, limit });
+    let rows = group.num_rows();
+    if !usize::try_from(rows).is_ok_and(|rows| rows <= MOST_GROUP_ROWS) {
+        return too_large(format!("a group says it has {rows} rows"), MOST_GROUP_ROWS as u64);
+    }
+    let sizes = group.columns().iter().map(|column| column.uncompressed_size());
+    let bytes = sizes.fold(0_i64, |sum, size| sum.saturating_add(if size < 0 { i64::MAX } else { size }));
+    if bytes as u64 > MOST_GROUP_BYTES {
+        return too_large(format!("a group says it has {bytes} bytes unpacked"), MOST_GROUP_BYTES);
+    }
+    Ok(())
+}
+
+fn unreadable(path: &Path) -> Error {
+    Error::Broken { path: path.to_path_buf(), format: "Parquet" }
 }
 
 fn broken(path: &Path, row: usize, source: ParquetError) -> Error {

@@ -11,11 +11,13 @@ use super::arrow;
 use super::cell::{Cell, unify};
 use super::csv::Records;
 use super::jsonl::parse_object;
-use super::layout::kind_of;
+use super::layout::{kind_of, unpacked};
 use super::order::Place;
 use super::parquet::ParquetFile;
 use super::read_text;
 use crate::Error;
+use crate::guard::guarded;
+use crate::limits::MOST_ROWS;
 
 /// Rows of files of one kind.
 pub(crate) struct Table {
@@ -48,7 +50,15 @@ struct DataFile {
 impl Table {
     /// Opens files.
     pub(crate) fn open(paths: Vec<PathBuf>) -> Result<Self, Error> {
-        let files = paths.into_iter().map(DataFile::open).collect::<Result<_, _>>()?;
+        let files: Vec<DataFile> = paths.into_iter().map(DataFile::open).collect::<Result<_, _>>()?;
+        let mut rows = 0_usize;
+        for file in &files {
+            rows = rows.saturating_add(file.len());
+            if rows > MOST_ROWS {
+                let (path, what) = (file.path.clone(), format!("the dataset says it has {rows} rows"));
+                return Err(Error::TooLarge { path, what, limit: MOST_ROWS as u64 });
+            }
+        }
         Ok(Table { files })
     }
 
@@ -92,8 +102,8 @@ impl DataFile {
     fn len(&self) -> usize {
         match &self.rows {
             Rows::Whole(rows) => rows.len(),
-            Rows::Batches(batches) => batches.iter().map(RecordBatch::num_rows).sum(),
-            Rows::Groups { lens, .. } => lens.iter().sum(),
+            Rows::Batches(batches) => batches.iter().map(RecordBatch::num_rows).fold(0, usize::saturating_add),
+            Rows::Groups { lens, .. } => lens.iter().copied().fold(0, usize::saturating_add),
         }
     }
 
@@ -108,7 +118,9 @@ impl DataFile {
                         false
                     }
                 });
-                Ok(arrow::row(batch.expect("rows are counted over all batches"), row))
+                let batch = batch.expect("rows are counted over all batches");
+                let broken = || Error::Broken { path: self.path.clone(), format: "Arrow" };
+                guarded(|| arrow::row(batch, row)).ok_or_else(broken)
             }
             Rows::Groups { file, lens, read } => {
                 let mut group = 0;
@@ -139,8 +151,12 @@ fn image_columns(description: &str) -> Vec<String> {
 fn json_rows(path: &Path) -> Result<Vec<Cell>, Error> {
     let text = read_text(path)?;
     let first = text.trim_start().lines().next().unwrap_or_default();
+    // Lines of rows are read as such whatever they hold; an object that is a whole file may hold the rows.
+    let lines = unpacked(&path.to_string_lossy()).ends_with(".jsonl");
+    let single =
+        || !lines && text.trim() == first.trim_end() && json::parse(first).is_ok_and(|value| holds_rows(&value));
     let spread = || json::parse(first).is_err() && json::parse(&text).is_ok_and(|value| value.as_dict().is_some());
-    let mut rows: Vec<Cell> = if first.starts_with('[') || first.starts_with('{') && spread() {
+    let mut rows: Vec<Cell> = if first.starts_with('[') || first.starts_with('{') && (single() || spread()) {
         let whole = json::parse(&text).map_err(|source| Error::FileNotJson { path: path.to_path_buf(), source })?;
         listed_rows(path, whole)?
     } else {
@@ -155,15 +171,22 @@ fn json_rows(path: &Path) -> Result<Vec<Cell>, Error> {
     Ok(rows)
 }
 
-/// The rows of a file that is one JSON value.
-fn listed_rows(path: &Path, value: json::Value) -> Result<Vec<Cell>, Error> {
+/// The members of an object that are lists of rows.
+fn row_lists(value: &json::Value) -> Vec<&json::Value> {
     let is_rows = |value: &&json::Value| {
         value.as_list().is_some_and(|items| !items.is_empty() && items.iter().all(|item| item.as_dict().is_some()))
     };
-    let lists: Vec<&json::Value> = match &value {
-        json::Value::Dict(dict) => dict.iter().map(|(_, member)| member).filter(is_rows).collect(),
-        list => vec![list],
-    };
+    value.as_dict().into_iter().flat_map(|dict| dict.iter().map(|(_, member)| member).filter(is_rows)).collect()
+}
+
+/// Whether an object is a file's frame around its rows: its one list of rows is all that it has, save plain values.
+fn holds_rows(value: &json::Value) -> bool {
+    row_lists(value).len() == 1
+}
+
+/// The rows of a file that is one JSON value.
+fn listed_rows(path: &Path, value: json::Value) -> Result<Vec<Cell>, Error> {
+    let lists = if value.as_dict().is_some() { row_lists(&value) } else { vec![&value] };
     match lists[..] {
         [list] => Ok(list.as_list().unwrap_or_default().iter().cloned().map(Cell::from).collect()),
         _ => {
@@ -262,7 +285,8 @@ mod tests {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(lines.as_bytes()).unwrap();
         let gzip = gzip.finish().unwrap();
-        let files: [(&str, &[u8]); 7] = [
+        let files: [(&str, &[u8]); 8] = [
+            ("t.json", br#"{"version": 1, "data": [{"a": "x"}, {"a": "y"}]}"#),
             ("t.jsonl", lines.as_bytes()),
             ("t.jsonl.zst", &zstd),
             ("t.jsonl.gz", &gzip),
@@ -274,6 +298,12 @@ mod tests {
         for (name, bytes) in files {
             assert_eq!(texts(&table(name, bytes).unwrap()), ["x", "y"], "{name}");
         }
+    }
+
+    #[test]
+    fn a_line_of_rows_stays_a_row() {
+        let rows = table("t.jsonl", br#"{"a": "x", "chat": [{"role": "user"}]}"#).unwrap();
+        assert_eq!(texts(&rows), ["x"]);
     }
 
     #[test]

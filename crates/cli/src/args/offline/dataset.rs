@@ -1,5 +1,7 @@
 //! Dataset flags that vLLM's offline commands do not have: those of `tacho serve`, under the same names.
 
+use tacho_workload::{OFFLINE_NAMES, OFFLINE_NAMES_OF_VLLM};
+
 use super::rows::OWN;
 use crate::args::flag::{Flag, Kind, Preset, own};
 use crate::args::serve::SPEED_BENCH_SUBSETS;
@@ -7,31 +9,10 @@ use crate::args::serve::SPEED_BENCH_SUBSETS;
 use Kind::{Choice, Float, Int, Json, Str, Switch};
 use Preset::{Off, Unset};
 
-/// The datasets of `tacho throughput`: vLLM's eight, the one it had before, and the others that `tacho serve` knows.
-pub(crate) const DATASETS: &[&str] = &[
-    "sharegpt",
-    "random",
-    "burstgpt",
-    "hf",
-    "prefix_repetition",
-    "random-mm",
-    "random-rerank",
-    "custom_audio",
-    "sonnet",
-    "custom",
-    "custom_image",
-    "spec_bench",
-    "speed_bench",
-    "timed_trace",
-];
-
-/// How many of [`DATASETS`] are vLLM's, of now or of before. The others are a choice only with `--dataset-path`:
-/// without it vLLM's have something to fall back to, and vLLM's command does not know the others at all.
-const OF_VLLM: usize = 9;
-
-/// The datasets that may be named without a file.
+/// The datasets that may be named without a file: vLLM's, of now or of before, have something to fall back to. The
+/// others are a choice only with `--dataset-path`; vLLM's command does not know them at all.
 pub(crate) fn without_file() -> &'static [&'static str] {
-    &DATASETS[..OF_VLLM]
+    &OFFLINE_NAMES[..OFFLINE_NAMES_OF_VLLM]
 }
 
 /// For both commands that sample.

@@ -1,6 +1,8 @@
 //! What was typed after `tacho throughput`.
 
-use super::dataset::{DATASETS, SOURCE_ROWS, THROUGHPUT_ROWS, without_file};
+use tacho_workload::{DatasetKind, OFFLINE_NAMES};
+
+use super::dataset::{SOURCE_ROWS, THROUGHPUT_ROWS, without_file};
 use super::rows::{DATASET, DISABLE_DETOKENIZE, HELP, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, WORKER_ROWS};
 use super::{EngineArgs, WorkerArgs, check};
 use crate::args::engine::{self, ENGINE, joined, passed};
@@ -75,7 +77,7 @@ const FIRST: &[Flag] = &[
     vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("vllm"), &RUN,
         "What runs the batch. vllm, vllm-chat and vllm-async are vLLM's engine, hf is transformers, sim is simulated, \
          openai and openai-chat are a running server."),
-    vllm(&["--dataset-name"], Choice(DATASETS), "NAME", Preset::Str("sharegpt"), &DATASET,
+    vllm(&["--dataset-name"], Choice(OFFLINE_NAMES), "NAME", Preset::Str("sharegpt"), &DATASET,
         "Dataset. Without --dataset-path, those of vLLM that need a file become random, and the others are refused."),
     vllm(&["--dataset-path"], Str, "PATH", Unset, &DATASET, "File or Hub id of the dataset."),
     vllm(&["--no-oversample"], Switch, "", Off, &DATASET, "Do not repeat samples to reach --num-prompts."),
@@ -245,7 +247,7 @@ impl ThroughputArgs {
     /// make up their data stay.
     pub(crate) fn effective_dataset(&self) -> &str {
         let name = self.dataset_name.as_str();
-        let synthetic = ["prefix_repetition", "random-mm", "random-rerank"].contains(&name);
+        let synthetic = tacho_workload::dataset(name).is_some_and(DatasetKind::is_made_up);
         let kept = self.dataset_path.is_some() || synthetic;
         if kept { &self.dataset_name } else { "random" }
     }

@@ -6,10 +6,11 @@ use tacho_core::json::{dumps, float_repr};
 use tacho_loadgen::MOST_WORKERS;
 use tacho_metrics::MetricKind;
 use tacho_text::TokenizerMode;
+use tacho_workload::{Need, Rows};
 
-use super::dataset::SharedPrefixArgs;
 use super::{ContentArgs, LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
+use crate::args::grammar::Values;
 
 /// Refuses values that cannot work.
 pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
@@ -136,7 +137,7 @@ fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
         return Ok(());
     }
     let lists = args.dataset.random_batch_size > 1;
-    match (backend, args.dataset.dataset_name.as_str()) {
+    match (backend, args.dataset.kind.name) {
         (BackendKind::OpenAiAudio, dataset @ "random") => {
             Err(Refusal::DatasetBackend { dataset: dataset.to_owned(), backend: name, needs: "sounds" })
         }
@@ -149,46 +150,51 @@ fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
 }
 
 fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
-    let (dataset, backend) = (&args.dataset, args.target.backend.name());
-    let name = dataset.dataset_name.clone();
+    let (dataset, kind, carrier) = (&args.dataset, args.dataset.kind, args.target.carrier());
+    let name = kind.name;
     let prompts = args.load.num_prompts;
-    ensure(prompts > 0 || dataset.takes_all_rows(), || out_of_range("--num-prompts", prompts, "1 or more"))?;
+    ensure(prompts > 0 || kind.rows == Rows::ReadWhole, || out_of_range("--num-prompts", prompts, "1 or more"))?;
     dataset.range_ratio()?;
     let scale = dataset.time_scale;
     ensure(scale >= 0.0 && scale.is_finite(), || out_of_range("--time-scale", float_repr(scale), "0 or more"))?;
     if let Some(kwargs) = &dataset.chat_template_kwargs {
         ensure(kwargs.as_dict().is_some(), || Refusal::TemplateVariables { text: dumps(kwargs) })?;
     }
-    let limits = dataset.mm.limits.as_dict().filter(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));
-    ensure(limits.is_some(), || Refusal::MmLimits { text: dumps(&dataset.mm.limits) })?;
-    if args.own.workload.is_some() || dataset.sonnet.path.is_some() {
+    let limits = dataset.mm_limits.as_dict().filter(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));
+    ensure(limits.is_some(), || Refusal::MmLimits { text: dumps(&dataset.mm_limits) })?;
+    if args.own.workload.is_some() {
         return Ok(());
     }
-    match &dataset.dataset_path {
+    match &dataset.path {
         Some(path) => {
-            ensure(!dataset.entry().synthetic, || Refusal::PathUnused { name: name.clone(), path: path.clone() })?;
+            ensure(!kind.is_made_up(), || Refusal::PathUnused { name: name.to_owned(), path: path.clone() })?;
         }
-        None => ensure(dataset.entry().synthetic, || Refusal::PathMissing { name: name.clone() })?,
+        None => ensure(kind.is_made_up(), || Refusal::PathMissing { name: name.to_owned() })?,
     }
-    ensure(args.load.self_timed.is_none() || dataset.has_times(), || Refusal::SelfTimed { name: name.clone() })?;
-    let chat = name == "openai" && backend != "openai-chat";
-    ensure(!chat, || Refusal::ChatOnly { name: name.clone(), backend })?;
-    check_shared_prefix(&dataset.shared_prefix)?;
-    ensure(!dataset.is_trace() || matches!(backend, "vllm" | "openai"), || Refusal::TraceBackend {
-        name: name.clone(),
-        backend,
-    })?;
-    let media = name == "random-mm" && !matches!(backend, "openai-chat" | "openai-audio");
-    ensure(!media, || Refusal::MediaBackend { name: name.clone(), backend })?;
-    let skipped = args.target.skip_tokenizer_init && !dataset.works_without_tokenizer();
-    ensure(!skipped, || Refusal::NeedsTokenizer { name })
+    let untimed = args.load.self_timed.is_some() && !dataset.has_times();
+    ensure(!untimed, || Refusal::SelfTimed { name: name.to_owned() })?;
+    check_shared_prefix(&args.values)?;
+    if let Some(need) = kind.needs.filter(|need| !carrier.carries(*need)) {
+        return Err(unmet(need, name.to_owned(), carrier.name));
+    }
+    let skipped = args.target.skip_tokenizer_init && !kind.works_without_tokenizer;
+    ensure(!skipped, || Refusal::NeedsTokenizer { name: name.to_owned() })
 }
 
-fn check_shared_prefix(args: &SharedPrefixArgs) -> Result<(), Refusal> {
+fn unmet(need: Need, name: String, backend: &'static str) -> Refusal {
+    match need {
+        Need::TokenIds => Refusal::TraceBackend { name, backend },
+        Need::Chat | Need::Tools => Refusal::ChatOnly { name, backend },
+        Need::Media | Need::EmbeddedMedia => Refusal::MediaBackend { name, backend },
+    }
+}
+
+fn check_shared_prefix(values: &Values) -> Result<(), Refusal> {
     let (flag, other) = ("--gsp-zipf-alpha", "--gsp-group-distribution zipf");
-    ensure(args.zipf || args.alpha.is_none(), || Refusal::Alone { flag, other })?;
-    ensure(!args.zipf || args.alpha.is_some(), || Refusal::Alone { flag: other, other: flag })?;
-    let alpha = args.alpha.unwrap_or(1.0);
+    let (alpha, zipf) = (values.maybe_float(flag), values.text("--gsp-group-distribution") == "zipf");
+    ensure(zipf || alpha.is_none(), || Refusal::Alone { flag, other })?;
+    ensure(!zipf || alpha.is_some(), || Refusal::Alone { flag: other, other: flag })?;
+    let alpha = alpha.unwrap_or(1.0);
     ensure(alpha > 0.0 && alpha.is_finite(), || out_of_range(flag, float_repr(alpha), "a number above 0"))
 }
 

@@ -1,7 +1,7 @@
 //! Flags whose text has parts of its own: URLs, KEY=VALUE items, objectives, percentiles, the range ratio.
 
 use tacho_client::host_and_port;
-use tacho_core::json::{Value, parse};
+use tacho_core::json::{Value, float_repr, parse};
 use tacho_text::TokenizerMode;
 
 use super::{DatasetArgs, ReportArgs, ServeArgs, TargetArgs};
@@ -29,9 +29,9 @@ impl ServeArgs {
 
     /// Whether servers are told to generate on past the end: always where prompts have no natural answer.
     pub(crate) fn ignore_eos(&self) -> bool {
-        let sampled = self.own.workload.is_none() && self.dataset.sonnet.path.is_none();
-        let trace = self.dataset.dataset_name == "timed_trace";
-        let forced = self.dataset.entry().ignores_eos && (trace || self.target.backend.is_openai_compatible());
+        let sampled = self.own.workload.is_none();
+        let trace = self.dataset.kind.name == "timed_trace";
+        let forced = self.dataset.kind.ignores_eos && (trace || self.target.backend.is_openai_compatible());
         self.content.ignore_eos || sampled && forced
     }
 
@@ -164,11 +164,18 @@ impl DatasetArgs {
     /// The range ratio.
     pub(crate) fn range_ratio(&self) -> Result<RangeRatio, Refusal> {
         let text = &self.random_range_ratio;
-        let refusal = || Refusal::RangeRatio { text: text.clone() };
+        let refusal = |problem: String| Refusal::RangeRatio { text: text.clone(), problem };
+        let unread =
+            || refusal("it is neither a number nor an object of 'input' and 'output' with a number each".into());
         let tacho_workload::RangeRatio { input, output } =
-            tacho_workload::RangeRatio::parse(text).map_err(|_| refusal())?;
+            tacho_workload::RangeRatio::parse(text).map_err(|_| unread())?;
         let value = python_float(text).map_or_else(|| parse(text), |ratio| Ok(Value::Float(ratio)));
-        let sound = [input, output].iter().all(|side| (0.0..1.0).contains(side));
-        if sound { Ok(RangeRatio { input, output, value: value.map_err(|_| refusal())? }) } else { Err(refusal()) }
+        let value = value.map_err(|_| unread())?;
+        let sides = [("input", input), ("output", output)];
+        match sides.into_iter().find(|(_, side)| !(0.0..1.0).contains(side)) {
+            Some((name, side)) if value.as_dict().is_some() => Err(refusal(format!("{name} is {}", float_repr(side)))),
+            Some((_, side)) => Err(refusal(format!("it is {}", float_repr(side)))),
+            None => Ok(RangeRatio { input, output, value }),
+        }
     }
 }

@@ -4,10 +4,11 @@
 use std::hash::{BuildHasher, RandomState};
 
 use tacho_core::json::{Dict, Value};
+use tacho_workload::SERVE_NAMES;
 
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 
-use Kind::{AnyNumber, Buckets, Choice, Extended, Float, Help, Int, Json, Names, OneOrMore, Str, Switch, TriState};
+use Kind::{AnyNumber, Buckets, Choice, Float, Help, Int, Json, Names, OneOrMore, Str, Switch, TriState};
 use Preset::{Made, Off, Unset};
 
 pub(crate) static TARGET: Group = Group {
@@ -106,25 +107,6 @@ pub(crate) const BACKENDS: &[&str] = &[
     "llama.cpp",
     "vllm-generate",
 ];
-/// The datasets of vLLM, as it orders them.
-pub(crate) const DATASETS: &[&str] = &[
-    "sharegpt",
-    "burstgpt",
-    "random",
-    "random-mm",
-    "random-rerank",
-    "hf",
-    "custom",
-    "custom_audio",
-    "custom_image",
-    "prefix_repetition",
-    "spec_bench",
-    "speed_bench",
-    "timed_trace",
-];
-/// The datasets that vLLM does not have.
-const OWN_DATASETS: &[&str] = &["generated-shared-prefix", "mooncake", "openai"];
-
 /// The files of SPEED-Bench.
 pub(crate) const SPEED_BENCH_SUBSETS: &[&str] =
     &["qualitative", "throughput_16k", "throughput_1k", "throughput_2k", "throughput_32k", "throughput_8k"];
@@ -193,7 +175,7 @@ static FLAGS: &[Flag] = &[
          requests at the same times as vLLM's command."),
     vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &LOAD,
         "Number of requests to send. Warm-up and probe requests are not counted."),
-    vllm(&["--dataset-name"], Extended(DATASETS, OWN_DATASETS), "NAME", Preset::Str("random"), &DATASET,
+    vllm(&["--dataset-name"], Choice(SERVE_NAMES), "NAME", Preset::Str("random"), &DATASET,
         "Dataset the prompts come from."),
     vllm(&["--no-stream"], Switch, "", Off, &DATASET,
         "Mix all rows of a Hub dataset at once. Without it they are mixed through a buffer, in the order of \
@@ -416,8 +398,9 @@ static FLAGS: &[Flag] = &[
         "Write the requests and their send times, for --workload."),
     own(&["--workload"], Str, "FILE", Unset, &OWN,
         "Send the requests of a --save-workload file. The dataset and the rate flags then have no part in them."),
+    own(&["--custom-skip-chat-template"], Switch, "", Off, &OWN, "Older name of --skip-chat-template."),
     own(&["--sonnet"], Str, "FILE", Unset, &OWN,
-        "Prompts of lines of this poem. As the dataset sonnet of older releases made them, in place of --dataset-name."),
+        "Prompts of lines of this poem. The same as --dataset-name sonnet --dataset-path FILE: what older releases made of it."),
     own(&["--sonnet-input-len"], Int, "TOKENS", Preset::Int(550), &OWN, "Most tokens of a prompt of --sonnet."),
     own(&["--sonnet-output-len"], Int, "TOKENS", Preset::Int(150), &OWN, "Answer length of --sonnet."),
     own(&["--sonnet-prefix-len"], Int, "TOKENS", Preset::Int(200), &OWN, "Tokens that all prompts of --sonnet share."),

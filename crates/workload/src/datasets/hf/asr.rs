@@ -64,8 +64,9 @@ fn sound(context: &Context<'_>, row: &Row) -> Result<Media, Error> {
         let path = context.folder.join(row.text("url")?);
         return named(&path.to_string_lossy());
     }
-    let wrong =
-        || row.wrong("audio", "a sound: a WAV, FLAC, Ogg Vorbis or MP3 file, samples with their rate, or a path");
+    let wrong = || {
+        row.wrong("audio", "a sound of at most 134217728 samples: a WAV, FLAC, Ogg Vorbis or MP3 file, samples with their rate, or a path")
+    };
     let audio = row.get("audio").ok_or_else(wrong)?;
     match audio {
         Cell::Text(path) => return named(path),

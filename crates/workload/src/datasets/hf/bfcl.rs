@@ -10,10 +10,11 @@ use tacho_text::Tokenizer;
 
 use super::HfSpec;
 use crate::Error;
+use crate::carrier::Need;
 use crate::chat::{Chat, object};
+use crate::sampled::Sampled;
 use crate::sources::hub::dataset_folder;
 use crate::sources::jsonl::Lines;
-use crate::spec::Sampled;
 
 const CATEGORIES: &str = "simple,live_simple,multiple";
 /// Python's names of types, and JSON schema's.
@@ -32,8 +33,8 @@ pub(super) fn sample(
     globals: &mut Globals,
     counters: &Counters,
 ) -> Result<Sampled, Error> {
-    if spec.backend != "openai-chat" {
-        return Err(Error::BfclBackend { backend: spec.backend.clone() });
+    if !spec.carrier.carries(Need::Tools) {
+        return Err(Error::BfclBackend { backend: spec.carrier.name.to_owned() });
     }
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "hf" })?;
     let mut rows = rows(spec)?;

@@ -2,8 +2,9 @@
 
 use tacho_core::Request;
 
-use super::{Context, HfSpec, MULTIMODAL, asr, blazedit, conversation, mlperf, question, text, vision, zeta};
+use super::{Context, HfSpec, asr, blazedit, conversation, mlperf, question, text, vision, zeta};
 use crate::Error;
+use crate::carrier::Carrier;
 use crate::selection::Selection;
 use crate::sources::table::Row;
 
@@ -55,9 +56,8 @@ const LOADERS: [Entry; 16] = [
 impl Loader {
     /// The loader of a dataset.
     pub(super) fn choose(spec: &HfSpec) -> Result<Loader, Error> {
-        let known = |(loader, ids, _): &&Entry| {
-            let by_name = *loader != Loader::Blazedit && spec.name.as_deref().is_some_and(|name| ids.contains(&name));
-            by_name || ids.contains(&spec.path.as_str())
+        let known = |(_, ids, _): &&Entry| {
+            ids.contains(&spec.path.as_str()) || spec.name.as_deref().is_some_and(|name| ids.contains(&name))
         };
         LOADERS.iter().find(known).map(|(loader, ..)| *loader).ok_or_else(|| unsupported(&spec.path))
     }
@@ -82,10 +82,10 @@ impl Loader {
     }
 
     /// Refuses a protocol that cannot carry media, and a name that the rows do not fit.
-    pub(super) fn check(self, name: &str, backend: &str) -> Result<(), Error> {
+    pub(super) fn check(self, name: &str, carrier: &Carrier) -> Result<(), Error> {
         let media = matches!(self, Loader::VisionArena | Loader::MultiModalConversation | Loader::Asr | Loader::MmStar);
-        if media && !MULTIMODAL.contains(&backend) && !backend.contains("embeddings-") {
-            return Err(Error::NotMultimodal { backend: backend.to_owned() });
+        if media && !carrier.takes_media() {
+            return Err(Error::NotMultimodal { backend: carrier.name.to_owned() });
         }
         let by_id = matches!(self, Loader::VisionArena | Loader::Mmvu | Loader::Zeta);
         if by_id && !self.entry().1.contains(&name) { Err(unsupported(name)) } else { Ok(()) }

@@ -1,13 +1,16 @@
 //! Which files of a dataset's repository its loader reads.
 
 use super::loader::Loader;
-use super::{HfSpec, asr, bfcl};
+use super::{HfSpec, HfTextSpec, asr, bfcl};
 use crate::hub::Needed;
 
 impl HfSpec {
     /// The files to have before rows are read; none where the settings cannot be honoured, which sampling then says.
     pub(crate) fn needed(&self) -> Option<Needed> {
-        let loader = Loader::choose(self).ok()?;
+        self.needed_by(Loader::choose(self).ok()?)
+    }
+
+    fn needed_by(&self, loader: Loader) -> Option<Needed> {
         let name = self.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&self.path);
         match loader {
             Loader::Bfcl => Some(Needed::Named(bfcl::categories(self).map(bfcl::file_name).collect())),
@@ -18,5 +21,12 @@ impl HfSpec {
                 Some(Needed::Split { subset: loader.subset(self).map(str::to_owned), split: split.to_owned() })
             }
         }
+    }
+}
+
+impl HfTextSpec {
+    /// The files to have before rows are read.
+    pub(crate) fn needed(&self) -> Option<Needed> {
+        self.hf.needed_by(Loader::Text)
     }
 }

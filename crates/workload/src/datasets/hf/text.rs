@@ -33,6 +33,7 @@ mod tests {
 
     use super::super::{HfSpec, HfTextSpec, sample_text};
     use super::*;
+    use crate::carrier::Carrier;
     use crate::selection::Selection;
     use crate::sources::order::StreamOrder;
 
@@ -53,7 +54,7 @@ mod tests {
             stream_order: StreamOrder::Current,
             chat_template: false,
             multimodal_chat: false,
-            backend: "openai".to_owned(),
+            carrier: Carrier { name: "openai", carries: &[] },
             blazedit_distance: (0.0, 1.0),
             audio_seconds: (0.0, 0.0),
             bfcl_categories: None,

@@ -70,7 +70,7 @@ fn asked(context: &Context<'_>, prompt: &str, media: Value, keep: Keep) -> Resul
 
 /// The content part of an image column: a file's bytes, or a path.
 pub(super) fn image(row: &Row, column: &str, cell: &Cell) -> Result<Value, Error> {
-    let expected = "an image: a PNG, JPEG, GIF, WebP or BMP file, a path or a URL";
+    let expected = "an image of at most 178956970 pixels: a PNG, JPEG, GIF, WebP or BMP file, a path or a URL";
     let wrong = || row.wrong(column, expected);
     match cell {
         Cell::Text(text) => image_reference(&Value::from(text.as_str())).ok_or_else(wrong),

@@ -1,15 +1,11 @@
 //! The other synthetic datasets, and re-alignment with a server whose tokenizer is another one.
 
-#![expect(clippy::unwrap_used, reason = "a broken golden file fails the test")]
-
-mod support;
-
-use support::{Case, cases, run, tokenizer};
+use super::case::{Case, cases, run, tokenizer};
 use tacho_core::{Counters, Request};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 use tacho_workload::align::{Alignment, needs_alignment, plan, probe, prompt, replace_prompt};
-use tacho_workload::{Error, PrefixRepetitionSpec, RandomRerankSpec, RangeRatio, WorkloadSpec, catalog, sample};
+use tacho_workload::{Error, PrefixRepetitionSpec, RandomRerankSpec, RangeRatio, WorkloadSpec, dataset, sample};
 
 fn assert_made_again(prefix: &str, count: usize) {
     let cases = cases(prefix);
@@ -56,8 +52,8 @@ fn recorded_alignments_are_made_again() {
     assert_eq!(cases.len(), 8, "golden cases of alignment");
     for case in cases {
         let (mut sampled, _) = run(&case).unwrap();
-        let entry = catalog().iter().find(|entry| Some(entry.name) == case.flag("--dataset-name")).unwrap();
-        if let Some(server) = server_of(&case).filter(|_| entry.aligns_with_server) {
+        let kind = dataset(case.flag("--dataset-name").unwrap()).unwrap();
+        if let Some(server) = server_of(&case).filter(|_| kind.aligns_with_server) {
             align(&mut sampled.requests, server);
         }
         case.assert_equal(&sampled.requests);

@@ -1,10 +1,6 @@
 //! What datasets leave behind for the schedule: the generators before it is drawn, and times of their own.
 
-#![expect(clippy::unwrap_used, reason = "a broken golden file fails the test")]
-
-mod support;
-
-use support::{Case, run};
+use super::case::{Case, run};
 use tacho_testkit::golden_json;
 
 #[test]

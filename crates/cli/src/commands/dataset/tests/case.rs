@@ -1,8 +1,5 @@
-//! Golden cases: the arguments that made them, and comparing requests with what was recorded.
+//! Golden cases: the arguments that made them, through the parser, and comparing requests with what was recorded.
 
-#![allow(dead_code, reason = "each test target uses its part")]
-
-use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use serde_json::Value;
@@ -11,28 +8,32 @@ use tacho_core::{Content, Counters, Request, json};
 use tacho_pyrand::Globals;
 use tacho_testkit::{golden_files, golden_json, golden_path, golden_text};
 use tacho_text::{HubCache, Tokenizer};
-use tacho_workload::{
-    Buckets, BurstGptSpec, CustomAudioSpec, CustomImageSpec, CustomSpec, Error, HfSpec, PrefixRepetitionSpec,
-    RandomMmSpec, RandomRerankSpec, RandomSpec, RangeRatio, Sampled, Selection, ShareGptSpec, SpecBenchSpec,
-    SpeedBenchSpec, StreamOrder, TimedTraceSpec, WorkloadSpec, sample,
-};
+use tacho_workload::{Sampled, WorkloadSpec, sample};
+
+use crate::args::flag::Table;
+use crate::args::grammar::{Parsed, Values};
+use crate::args::offline::throughput::{self, ThroughputArgs};
+use crate::args::serve::{self, ServeArgs};
+use crate::commands::dataset::Source;
+use crate::commands::offline::workload::throughput_source;
+use crate::commands::serve::dataset::source;
 
 /// One recorded case.
-pub(crate) struct Case {
-    pub(crate) name: String,
+pub(super) struct Case {
+    pub(super) name: String,
     argv: Vec<String>,
     recorded: Value,
 }
 
 impl Case {
     /// The case of an entry of `errors.json`.
-    pub(crate) fn from_error(entry: &Value) -> Self {
+    pub(super) fn from_error(entry: &Value) -> Self {
         let name = entry["name"].as_str().unwrap().to_owned();
         Case { name, argv: argv(entry), recorded: entry.clone() }
     }
 
     /// The value of a flag, given as `--flag value` or `--flag=value`.
-    pub(crate) fn flag(&self, name: &str) -> Option<&str> {
+    pub(super) fn flag(&self, name: &str) -> Option<&str> {
         let joined = format!("{name}=");
         if let Some(value) = self.argv.iter().find_map(|arg| arg.strip_prefix(&joined)) {
             return Some(value);
@@ -47,22 +48,22 @@ impl Case {
     }
 
     /// What else was recorded.
-    pub(crate) fn recorded(&self, field: &str) -> Option<&Value> {
+    pub(super) fn recorded(&self, field: &str) -> Option<&Value> {
         self.recorded.get(field)
     }
 
     /// A whole number with its default.
-    pub(crate) fn int(&self, name: &str, default: i64) -> i64 {
+    pub(super) fn int(&self, name: &str, default: i64) -> i64 {
         self.flag(name).map_or(default, |value| value.parse().unwrap())
     }
 
     /// The tokenizer it was recorded with.
-    pub(crate) fn tokenizer(&self) -> &'static Tokenizer {
-        tokenizer(self.flag("--tokenizer").unwrap().rsplit('/').next().unwrap())
+    pub(super) fn tokenizer(&self) -> &'static Tokenizer {
+        tokenizer(self.flag("--tokenizer").unwrap_or("gpt2").rsplit('/').next().unwrap())
     }
 
     /// Every recorded request, field by field; media descriptions are not part of a request.
-    pub(crate) fn assert_equal(&self, requests: &[Request]) {
+    pub(super) fn assert_equal(&self, requests: &[Request]) {
         let recorded = golden_text(&format!("datasets/{}.jsonl", self.name));
         let recorded: Vec<Value> = recorded.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(requests.len(), recorded.len(), "{}: number of requests", self.name);
@@ -87,18 +88,18 @@ impl Case {
     }
 
     /// The next draws of both global generators.
-    pub(crate) fn assert_rng_after(&self, globals: &mut Globals) {
+    pub(super) fn assert_rng_after(&self, globals: &mut Globals) {
         self.assert_state(globals, "rng_after");
     }
 
     /// The next draws of Python's global generator; offline commands do not seed the other.
-    pub(crate) fn assert_python_after(&self, globals: &mut Globals) {
+    pub(super) fn assert_python_after(&self, globals: &mut Globals) {
         let python: Vec<f64> = (0..3).map(|_| globals.py.random()).collect();
         assert_eq!(Value::from(python), self.recorded["rng_after"]["python_global_next_random"], "{}", self.name);
     }
 
     /// The same command as its warm-up samples it: fewer prompts, of the next seed.
-    pub(crate) fn warm_up(&self) -> Case {
+    pub(super) fn warm_up(&self) -> Case {
         let mut argv = self.argv.clone();
         for (flag, value) in [("--num-prompts", self.int("--num-warmups", 0)), ("--seed", self.seed() + 1)] {
             let at = argv.iter().position(|arg| arg == flag).unwrap();
@@ -108,7 +109,7 @@ impl Case {
     }
 
     /// The next draws of both global generators, as recorded in a field.
-    pub(crate) fn assert_state(&self, globals: &mut Globals, field: &str) {
+    pub(super) fn assert_state(&self, globals: &mut Globals, field: &str) {
         let after = &self.recorded[field];
         let numpy: Vec<f64> = (0..3).map(|_| globals.np.random_sample()).collect();
         let python: Vec<f64> = (0..3).map(|_| globals.py.random()).collect();
@@ -120,173 +121,25 @@ impl Case {
         self.int("--seed", 0)
     }
 
-    fn spec(&self) -> Result<WorkloadSpec, Error> {
-        match self.flag("--dataset-name").unwrap_or("random") {
-            "random" => Ok(WorkloadSpec::Random(RandomSpec {
-                seed: self.seed(),
-                num_prompts: self.int("--num-prompts", 1000),
-                input_len: self.int("--input-len", self.int("--random-input-len", 1024)),
-                output_len: self.int("--output-len", self.int("--random-output-len", 128)),
-                prefix_len: self.int("--random-prefix-len", 0),
-                range_ratio: RangeRatio::parse(self.flag("--random-range-ratio").unwrap_or("0.0"))?,
-                batch_size: self.int("--random-batch-size", 1),
-                request_id_prefix: self.flag("--request-id-prefix").unwrap_or("").to_owned(),
-            })),
-            "random-rerank" => Ok(WorkloadSpec::RandomRerank(RandomRerankSpec {
-                seed: self.seed(),
-                num_prompts: self.int("--num-prompts", 1000),
-                input_len: self.int("--input-len", self.int("--random-input-len", 1024)),
-                range_ratio: RangeRatio::parse(self.flag("--random-range-ratio").unwrap_or("0.0"))?,
-                batch_size: self.int("--random-batch-size", 1),
-                is_reranker: !self.has("--no-reranker"),
-                request_id_prefix: self.flag("--request-id-prefix").unwrap_or("").to_owned(),
-            })),
-            "prefix_repetition" => Ok(WorkloadSpec::PrefixRepetition(PrefixRepetitionSpec {
-                seed: self.seed(),
-                num_prompts: self.int("--num-prompts", 1000),
-                prefix_len: self.int("--prefix-repetition-prefix-len", 256),
-                suffix_len: self.int("--prefix-repetition-suffix-len", 256),
-                num_prefixes: self.int("--prefix-repetition-num-prefixes", 10),
-                output_len: self.int("--output-len", self.int("--prefix-repetition-output-len", 128)),
-                shuffle: !self.has("--disable-shuffle"),
-            })),
-            "sharegpt" => Ok(WorkloadSpec::ShareGpt(ShareGptSpec {
-                path: self.path(),
-                selection: self.selection(),
-                output_len: self.general("--sharegpt-output-len"),
-                multimodal_chat: self.has("--enable-multimodal-chat"),
-            })),
-            "burstgpt" => Ok(WorkloadSpec::BurstGpt(BurstGptSpec { path: self.path(), selection: self.selection() })),
-            "custom" => Ok(WorkloadSpec::Custom(CustomSpec {
-                path: self.path(),
-                selection: self.selection(),
-                output_len: Some(self.general("--custom-output-len").unwrap_or(256)),
-                chat_template: !self.has("--skip-chat-template"),
-                template_variables: self.template_variables(),
-            })),
-            "spec_bench" => Ok(WorkloadSpec::SpecBench(SpecBenchSpec {
-                path: self.path(),
-                selection: self.selection(),
-                output_len: self.general("--spec-bench-output-len").unwrap_or(256),
-                category: self.flag("--spec-bench-category").map(str::to_owned),
-            })),
-            "speed_bench" => Ok(WorkloadSpec::SpeedBench(SpeedBenchSpec {
-                folder: self.path(),
-                subset: self.flag("--speed-bench-dataset-subset").unwrap_or("qualitative").to_owned(),
-                selection: self.selection(),
-                output_len: self.int("--speed-bench-output-len", 4096),
-                category: self.flag("--speed-bench-category").map(str::to_owned),
-                chat_template: !self.has("--skip-chat-template"),
-                template_variables: self.template_variables(),
-            })),
-            "random-mm" => Ok(WorkloadSpec::RandomMm(self.random_mm()?)),
-            "custom_image" => Ok(WorkloadSpec::CustomImage(CustomImageSpec {
-                path: self.path(),
-                selection: self.selection(),
-                output_len: self.general("--custom-output-len").unwrap_or(256),
-                multimodal_chat: self.has("--enable-multimodal-chat"),
-                client_side_data: self.has("--custom-ensure-client-side-data"),
-            })),
-            "custom_audio" => Ok(WorkloadSpec::CustomAudio(CustomAudioSpec {
-                path: self.path(),
-                selection: self.selection(),
-                output_len: Some(self.general("--custom-output-len").unwrap_or(256)),
-                multimodal_chat: self.has("--enable-multimodal-chat"),
-            })),
-            "hf" => Ok(WorkloadSpec::Hf(self.hf())),
-            "timed_trace" => Ok(WorkloadSpec::TimedTrace(self.timed_trace())),
-            other => panic!("{}: unknown dataset {other}", self.name),
-        }
-    }
-
-    fn random_mm(&self) -> Result<RandomMmSpec, Error> {
-        let limits = self.flag("--random-mm-limit-mm-per-prompt").unwrap_or(r#"{"image": 255, "video": 1}"#);
-        let limits = json::parse(limits).unwrap();
-        let limits = limits.as_dict().unwrap().iter().map(|(name, limit)| (name.to_owned(), limit.as_i64().unwrap()));
-        Ok(RandomMmSpec {
-            seed: self.seed(),
-            num_prompts: self.int("--num-prompts", 1000),
-            input_len: self.int("--random-input-len", 1024),
-            output_len: self.int("--random-output-len", 128),
-            prefix_len: self.int("--random-prefix-len", 0),
-            range_ratio: RangeRatio::parse(self.flag("--random-range-ratio").unwrap_or("0.0"))?,
-            base_items: self.int("--random-mm-base-items-per-request", 1),
-            items_range_ratio: self.float("--random-mm-num-mm-items-range-ratio", 0.0),
-            limits: limits.collect(),
-            buckets: self.flag("--random-mm-bucket-config").map_or(Ok(Buckets::default()), Buckets::parse)?,
-            multimodal_chat: self.has("--enable-multimodal-chat"),
-            request_id_prefix: self.flag("--request-id-prefix").unwrap_or("").to_owned(),
-        })
-    }
-
-    fn hf(&self) -> HfSpec {
-        let owned = |name: &str| self.flag(name).map(str::to_owned);
-        HfSpec {
-            path: self.flag("--dataset-path").unwrap().to_owned(),
-            name: owned("--hf-name"),
-            subset: owned("--hf-subset"),
-            split: owned("--hf-split"),
-            output_len: self.general("--hf-output-len"),
-            selection: self.selection(),
-            stream: !self.has("--no-stream"),
-            stream_order: StreamOrder::Current,
-            chat_template: !self.has("--skip-chat-template"),
-            multimodal_chat: self.has("--enable-multimodal-chat"),
-            backend: self.flag("--backend").unwrap_or("openai").to_owned(),
-            blazedit_distance: (self.float("--blazedit-min-distance", 0.0), self.float("--blazedit-max-distance", 1.0)),
-            audio_seconds: (
-                self.float("--asr-min-audio-len-sec", 0.0),
-                self.float("--asr-max-audio-len-sec", f64::INFINITY),
-            ),
-            bfcl_categories: owned("--bfcl-categories"),
-            cache: hub_cache().clone(),
-        }
-    }
-
-    fn float(&self, name: &str, default: f64) -> f64 {
-        self.flag(name).map_or(default, |text| text.parse().unwrap())
-    }
-
-    fn timed_trace(&self) -> TimedTraceSpec {
-        let label =
-            |name: &str, default: &str| self.flag(&format!("--timed-trace-label-{name}")).unwrap_or(default).to_owned();
-        TimedTraceSpec {
-            path: self.path(),
-            selection: self.selection(),
-            chunk_size: self.int("--timed-trace-chunk-hash-size", 16),
-            sec_multiplier: self.flag("--timed-trace-sec-multiplier").map_or(1.0, |text| text.parse().unwrap()),
-            timestamp_label: label("timestamp", "timestamp"),
-            input_length_label: label("input-length", "input_length"),
-            output_length_label: label("output-length", "output_length"),
-            hash_ids_label: label("hash-ids", "hash_ids"),
-            hash_seed: self.recorded["env"]["PYTHONHASHSEED"].as_str().map_or(0, |seed| seed.parse().unwrap()),
-        }
-    }
-
-    /// The data file, which lies below the working directory as it did when the case was recorded.
-    fn path(&self) -> PathBuf {
+    /// The settings that the command line makes of it.
+    fn spec(&self) -> anyhow::Result<WorkloadSpec> {
         enter_tests_folder();
-        PathBuf::from(self.flag("--dataset-path").unwrap())
-    }
-
-    fn selection(&self) -> Selection {
-        Selection {
-            seed: self.seed(),
-            num_prompts: self.int("--num-prompts", 1000),
-            shuffle: !self.has("--disable-shuffle"),
-            oversample: !self.has("--no-oversample"),
-            request_id_prefix: self.flag("--request-id-prefix").unwrap_or("").to_owned(),
+        let hash_seed = self.recorded["env"]["PYTHONHASHSEED"].as_str().map_or(0, |seed| seed.parse().unwrap());
+        let cache = hub_cache().clone();
+        if self.recorded["command"] == "vllm bench throughput" {
+            let args = ThroughputArgs::read(self.values(&throughput::TABLE)?)?;
+            let source = throughput_source(&args, args.engine.seed, args.num_prompts);
+            return Source { cache, hash_seed, ..source }.spec(args.effective_dataset());
         }
+        let args = ServeArgs::read(self.values(&serve::TABLE)?)?;
+        Source { cache, hash_seed, ..source(&args) }.spec(args.dataset.kind.name)
     }
 
-    /// A length that `--output-len` overrides.
-    fn general(&self, name: &str) -> Option<i64> {
-        self.flag("--output-len").or_else(|| self.flag(name)).map(|text| text.parse().unwrap())
-    }
-
-    fn template_variables(&self) -> Option<json::Dict> {
-        let text = self.flag("--chat-template-kwargs")?;
-        json::parse(text).unwrap().as_dict().cloned()
+    fn values(&self, table: &'static Table) -> anyhow::Result<Values> {
+        match Values::defaults(table).read(&self.argv)? {
+            Parsed::Values(values) => Ok(values),
+            Parsed::Help(_) => panic!("{} asks for help", self.name),
+        }
     }
 }
 
@@ -375,12 +228,12 @@ fn png_pixels(file: &[u8]) -> Vec<u8> {
 }
 
 /// SHA-256 as hexadecimal text.
-pub(crate) fn digest(bytes: &[u8]) -> String {
+pub(super) fn digest(bytes: &[u8]) -> String {
     sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The recorded cases whose name begins with `prefix`.
-pub(crate) fn cases(prefix: &str) -> Vec<Case> {
+pub(super) fn cases(prefix: &str) -> Vec<Case> {
     let ending = ".args.json";
     let names = golden_files("datasets", ending).into_iter().filter_map(|path| {
         let name = path.file_name()?.to_string_lossy().into_owned();
@@ -395,7 +248,7 @@ pub(crate) fn cases(prefix: &str) -> Vec<Case> {
 }
 
 /// Every case whose name begins with `prefix`, its requests and the generators it leaves.
-pub(crate) fn assert_made_again(prefix: &str, count: usize) {
+pub(super) fn assert_made_again(prefix: &str, count: usize) {
     let cases: Vec<Case> = cases(prefix).into_iter().filter(|case| case.recorded("resolved").is_some()).collect();
     assert_eq!(cases.len(), count, "golden cases of {prefix}");
     for case in cases {
@@ -406,7 +259,7 @@ pub(crate) fn assert_made_again(prefix: &str, count: usize) {
 }
 
 /// Samples a case on fresh generators.
-pub(crate) fn run(case: &Case) -> Result<(Sampled, Globals), Error> {
+pub(super) fn run(case: &Case) -> anyhow::Result<(Sampled, Globals)> {
     let mut globals = Globals::seeded(u32::try_from(case.seed()).unwrap());
     let tokenizer = (!case.has("--skip-tokenizer-init")).then(|| case.tokenizer());
     let sampled = sample(&case.spec()?, tokenizer, &mut globals, &Counters::default())?;
@@ -440,7 +293,7 @@ fn hub_cache() -> &'static HubCache {
 }
 
 /// A golden tokenizer.
-pub(crate) fn tokenizer(name: &str) -> &'static Tokenizer {
+pub(super) fn tokenizer(name: &str) -> &'static Tokenizer {
     static GPT2: LazyLock<Tokenizer> = LazyLock::new(|| load("gpt2"));
     static MISTRAL: LazyLock<Tokenizer> = LazyLock::new(|| load("mistral-v3"));
     match name {
@@ -465,7 +318,7 @@ fn load(name: &str) -> Tokenizer {
 }
 
 /// The texts of a request.
-pub(crate) fn prompts(request: &Request) -> Vec<String> {
+pub(super) fn prompts(request: &Request) -> Vec<String> {
     match &request.content {
         Content::Text(text) => vec![text.clone()],
         Content::Texts(texts) => texts.clone(),

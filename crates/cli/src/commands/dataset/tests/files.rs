@@ -1,10 +1,6 @@
 //! Datasets that read a file: every recorded workload, made again byte for byte, and the generators they leave behind.
 
-#![expect(clippy::unwrap_used, reason = "a broken golden file fails the test")]
-
-mod support;
-
-use support::{Case, assert_made_again, cases, run, tokenizer};
+use super::case::{Case, assert_made_again, cases, run, tokenizer};
 use tacho_testkit::{golden_json, golden_path, golden_text};
 use tacho_workload::{Error, RangeRatio, SlicesSpec, slices};
 
@@ -46,8 +42,8 @@ fn recorded_timed_traces_are_made_again() {
 fn recorded_offline_workloads_are_made_again() {
     let all = cases("throughput-");
     assert_eq!(all.len(), 11);
-    // Adapters are the command's to assign, and so is what its legacy flags mean.
-    for case in all.iter().filter(|case| !case.name.contains("lora") && !case.name.contains("legacy")) {
+    // Adapters are the run's to assign.
+    for case in all.iter().filter(|case| !case.name.contains("lora")) {
         let (sampled, mut globals) = run(case).unwrap();
         case.assert_equal(&sampled.requests);
         case.assert_python_after(&mut globals);
@@ -55,6 +51,33 @@ fn recorded_offline_workloads_are_made_again() {
             let warm_up = case.warm_up();
             warm_up.assert_equal(&run(&warm_up).unwrap().0.requests);
         }
+    }
+}
+
+#[test]
+fn lengths_that_no_memory_holds_are_refused() {
+    let entry = serde_json::json!({"name": "long", "argv": ["--random-input-len", "100000000000"]});
+    let error = run(&Case::from_error(&entry)).map(|(sampled, _)| sampled.requests.len()).unwrap_err().to_string();
+    assert_eq!(error, "--random-input-len 100000000000 is out of range: give at most 16777216 tokens");
+}
+
+#[test]
+fn lengths_of_files_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.jsonl");
+    for (row, dataset) in [
+        (r#"{"prompt": "p", "output_tokens": -5}"#, "custom"),
+        (r#"{"prompt": "p", "output_tokens": 1e30}"#, "custom"),
+        (r#"{"timestamp": 0, "input_length": 100000000000, "output_length": 1, "hash_ids": [1]}"#, "timed_trace"),
+        (r#"{"timestamp": 1e300, "input_length": 1, "output_length": 1, "hash_ids": [1]}"#, "timed_trace"),
+    ] {
+        std::fs::write(&path, row).unwrap();
+        let words = ["--dataset-name", dataset, "--num-prompts", "1", "--custom-output-len=-1", "--skip-chat-template"];
+        let path = ["--dataset-path", path.to_str().unwrap(), "--tokenizer", "golden/tokenizers/gpt2"];
+        let words = [&words[..], &path].concat();
+        let entry = serde_json::json!({"name": dataset, "argv": words});
+        let error = run(&Case::from_error(&entry)).map(|(sampled, _)| sampled.requests.len()).unwrap_err().to_string();
+        assert!(error.contains("line 1"), "{row}: {error}");
     }
 }
 
@@ -86,7 +109,7 @@ fn recorded_errors_are_errors() {
         ("custom-no-prompt-column", "\"prompt\""),
         ("custom-no-output-tokens", "\"output_tokens\""),
         ("spec-bench-no-turns", "\"turns\""),
-        ("spec-bench-empty-category", "cannot choose from an empty sequence"),
+        ("spec-bench-empty-category", "no question of the category \"nope\": it has \""),
         ("speed-bench-not-a-folder", "is not a directory"),
         ("timed-trace-missing-label", "--timed-trace-label-input-length"),
     ];

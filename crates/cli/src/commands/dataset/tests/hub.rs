@@ -1,10 +1,6 @@
 //! Datasets of the Hub: every recorded workload made again, in the library's order of rows.
 
-#![expect(clippy::unwrap_used, reason = "a broken golden file fails the test")]
-
-mod support;
-
-use support::{Case, assert_made_again, cases, digest, prompts, run};
+use super::case::{Case, assert_made_again, cases, digest, prompts, run};
 use tacho_testkit::golden_json;
 
 #[test]

@@ -1,10 +1,6 @@
 //! Datasets with images, sounds and films: every recorded workload made again.
 
-#![expect(clippy::unwrap_used, reason = "a broken golden file fails the test")]
-
-mod support;
-
-use support::{Case, assert_made_again, run};
+use super::case::{Case, assert_made_again, run};
 use tacho_testkit::golden_json;
 
 #[test]
@@ -25,7 +21,7 @@ fn recorded_custom_audio_workloads_are_made_again() {
 #[test]
 fn recorded_errors_are_errors() {
     let names = [
-        ("random-mm-bucket-key", "no dict of (height, width, frames)"),
+        ("random-mm-bucket-key", "invalid _parse_mm_bucket_config value"),
         ("random-mm-bucket-zero", "must not all be zero"),
         ("random-mm-bucket-negative", "must be non-negative"),
         ("random-mm-limit-missing", "is not in --random-mm-limit-mm-per-prompt"),

@@ -1,0 +1,9 @@
+//! Every recorded workload, made again from its command line.
+
+mod arrivals;
+mod case;
+mod files;
+mod hub;
+mod media;
+mod random;
+mod synthetic;

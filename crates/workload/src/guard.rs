@@ -1,0 +1,38 @@
+//! Readers of other people's formats, kept from taking the process down: what they panic on is a broken file.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+thread_local! {
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What the reader makes, or none when it panicked, about which nothing is printed.
+pub(crate) fn guarded<T>(read: impl FnOnce() -> T) -> Option<T> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !GUARDED.get() {
+                before(info);
+            }
+        }));
+    });
+    let outer = GUARDED.replace(true);
+    let made = catch_unwind(AssertUnwindSafe(read));
+    GUARDED.set(outer);
+    made.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panics_become_nothing() {
+        assert_eq!(guarded(|| 1), Some(1));
+        assert_eq!(guarded(|| -> i32 { panic!("broken") }), None);
+        assert!(!GUARDED.get());
+    }
+}

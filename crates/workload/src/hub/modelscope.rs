@@ -1,0 +1,53 @@
+//! ModelScope, which vLLM downloads models from where `VLLM_USE_MODELSCOPE` is set. tacho takes what its own tool has
+//! downloaded; it does not download from there itself.
+
+use std::path::PathBuf;
+
+use super::HubError;
+
+/// Its folders of models, in the order they are looked in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ModelScope {
+    roots: Vec<PathBuf>,
+}
+
+impl ModelScope {
+    /// As these variables describe it; none where it is not asked for.
+    pub(super) fn from_variables(set: &impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let on = set("VLLM_USE_MODELSCOPE").is_some_and(|value| matches!(value.to_lowercase().as_str(), "true" | "1"));
+        let cache = set("MODELSCOPE_CACHE").map(PathBuf::from);
+        let cache = cache.or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".cache/modelscope/hub")));
+        let cache = cache.unwrap_or_default();
+        on.then(|| ModelScope { roots: vec![cache.join("models"), cache.join("hub/models"), cache] })
+    }
+
+    /// The folder of a model. Its tool writes a dot of a name as three underscores.
+    pub(super) fn folder(&self, id: &str) -> Result<PathBuf, HubError> {
+        let written = id.replace('.', "___");
+        let mut places = self.roots.iter().flat_map(|root| [root.join(&written), root.join(id)]);
+        let missing = || HubError::ModelScope { id: id.to_owned(), looked_in: self.roots[0].clone() };
+        places.find(|folder| folder.is_dir()).ok_or_else(missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn downloaded_models_are_found_and_others_explained() {
+        let cache = tempfile::tempdir().unwrap();
+        let set = |name: &str| match name {
+            "VLLM_USE_MODELSCOPE" => Some("True".to_owned()),
+            "MODELSCOPE_CACHE" => Some(cache.path().to_string_lossy().into_owned()),
+            _ => None,
+        };
+        let folder = cache.path().join("models/Qwen/Qwen2___5-7B");
+        std::fs::create_dir_all(&folder).unwrap();
+        let modelscope = ModelScope::from_variables(&set).unwrap();
+        assert_eq!(modelscope.folder("Qwen/Qwen2.5-7B").unwrap(), folder);
+        let refused = modelscope.folder("Qwen/Other").unwrap_err().to_string();
+        assert!(refused.contains("VLLM_USE_MODELSCOPE") && refused.contains("modelscope download"), "{refused}");
+        assert!(ModelScope::from_variables(&|_: &str| None).is_none());
+    }
+}

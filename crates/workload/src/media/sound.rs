@@ -1,0 +1,70 @@
+//! Samples, and the forms in which requests carry them.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tacho_core::json::Value;
+
+use crate::chat::object;
+
+/// Samples as shares of full scale.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sound {
+    /// Interleaved.
+    pub(crate) samples: Vec<f64>,
+    pub(crate) channels: usize,
+    pub(crate) rate: u32,
+}
+
+impl Sound {
+    /// Samples of one channel.
+    pub(crate) fn frames(&self) -> usize {
+        self.samples.len() / self.channels.max(1)
+    }
+
+    /// Rounded to single precision, as a decoder asked for 32-bit floats gives it.
+    pub(crate) fn into_single(mut self) -> Sound {
+        for sample in &mut self.samples {
+            *sample = f64::from(*sample as f32);
+        }
+        self
+    }
+
+    /// The samples and their rate as a request carries them: one number a frame, or one list.
+    pub(crate) fn to_media(&self) -> Value {
+        let frames = if self.channels == 1 {
+            self.samples.iter().map(|&sample| Value::Float(sample)).collect()
+        } else {
+            let frame = |frame: &[f64]| Value::List(frame.iter().map(|&sample| Value::Float(sample)).collect());
+            self.samples.chunks_exact(self.channels).map(frame).collect()
+        };
+        object([("audio", Value::List(vec![Value::List(frames), Value::Int(i64::from(self.rate))]))])
+    }
+
+    /// The content part of a chat message.
+    pub(crate) fn to_chat_part(&self) -> Value {
+        let sound = object([("data", Value::from(STANDARD.encode(self.to_wav()))), ("format", Value::from("wav"))]);
+        object([("type", Value::from("input_audio")), ("input_audio", sound)])
+    }
+
+    /// A WAV file of 16 bits a sample, with the plainest header.
+    pub(super) fn to_wav(&self) -> Vec<u8> {
+        let (length, frame) = (self.samples.len() as u32 * 2, self.channels as u16 * 2);
+        let mut out = Vec::with_capacity(44 + length as usize);
+        out.extend_from_slice(b"RIFF");
+        out.extend_from_slice(&(36 + length).to_le_bytes());
+        out.extend_from_slice(b"WAVEfmt \x10\0\0\0\x01\0");
+        out.extend_from_slice(&(self.channels as u16).to_le_bytes());
+        out.extend_from_slice(&self.rate.to_le_bytes());
+        out.extend_from_slice(&self.rate.saturating_mul(u32::from(frame)).to_le_bytes());
+        out.extend_from_slice(&frame.to_le_bytes());
+        out.extend_from_slice(b"\x10\0data");
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend(self.samples.iter().flat_map(|&sample| sixteen_bits(sample).to_le_bytes()));
+        out
+    }
+}
+
+/// libsndfile's way: 32 bits, rounded to even and held in range, of which the upper half is kept.
+pub(super) fn sixteen_bits(share: f64) -> i16 {
+    ((share * 2_147_483_648.0).round_ties_even() as i32 >> 16) as i16
+}

@@ -1,0 +1,53 @@
+//! What sampling hands back.
+
+use tacho_core::Request;
+
+use crate::Error;
+use crate::limits::{LATEST, is_length};
+
+/// A finished workload.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sampled {
+    /// The requests, in sending order.
+    pub requests: Vec<Request>,
+    /// What a user should know about them.
+    pub notices: Vec<String>,
+}
+
+impl Sampled {
+    /// Refuses requests that no server can answer or that would never be sent, whatever flag or file they come from.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        for (index, request) in self.requests.iter().enumerate() {
+            if !is_length(request.output_len) {
+                return Err(Error::OutputLength { index, tokens: request.output_len });
+            }
+            match request.timestamp {
+                Some(seconds) if seconds.is_nan() || seconds.abs() > LATEST => {
+                    return Err(Error::DueNever { index, seconds });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_cannot_be_are_refused() {
+        let of = |output_len, timestamp| {
+            let request = Request { timestamp, ..Request::text("p", 1, output_len) };
+            Sampled { requests: vec![request], notices: Vec::new() }.check()
+        };
+        assert!(of(0, Some(0.0)).is_ok());
+        for output_len in [-5, i64::MAX] {
+            assert!(matches!(of(output_len, None), Err(Error::OutputLength { index: 0, .. })));
+        }
+        for seconds in [f64::NAN, f64::INFINITY, 1e30] {
+            assert!(matches!(of(1, Some(seconds)), Err(Error::DueNever { .. })));
+        }
+    }
+}
