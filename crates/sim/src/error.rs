@@ -58,6 +58,12 @@ pub enum Error {
         /// The value.
         value: f64,
     },
+    /// An engine behind a proxy has no such address.
+    #[error("{url:?} is no address of an engine; give one such as http://127.0.0.1:8100")]
+    ProxyAddress {
+        /// What was given.
+        url: String,
+    },
     /// The address could not be listened on.
     #[error("cannot listen on {addr}")]
     Bind {

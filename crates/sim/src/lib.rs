@@ -5,6 +5,7 @@ pub mod engine;
 mod error;
 pub mod metronome;
 mod offline;
+mod proxy;
 mod server;
 mod spec;
 
@@ -12,5 +13,6 @@ pub use engine::{CostModel, EngineSpec, Profile, Stats};
 pub use error::Error;
 pub use metronome::{Metronome, MetronomeSpec};
 pub use offline::{Drained, MediaTimes, Offline, StartUp};
+pub use proxy::{Proxy, ProxySpec};
 pub use server::{FaultSpec, Server};
 pub use spec::SimSpec;

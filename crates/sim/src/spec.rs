@@ -27,6 +27,8 @@ pub struct SimSpec {
     pub stream_interval: usize,
     /// Tokens at the beginning of an answer that are reasoning, in conversations and responses.
     pub reasoning_tokens: usize,
+    /// Whether usage tells the tokens of the prompt that were cached.
+    pub prompt_tokens_details: bool,
     /// Numbers in an embedding.
     pub embedding_size: usize,
     /// The engine's limits.
@@ -53,6 +55,7 @@ impl SimSpec {
             profile,
             stream_interval: 1,
             reasoning_tokens: 0,
+            prompt_tokens_details: false,
             embedding_size: 384,
             engine: profile.engine(),
             faults: FaultSpec::default(),

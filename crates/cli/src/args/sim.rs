@@ -5,7 +5,7 @@ use super::error::{ArgError, Refusal};
 use super::flag::{Flag, Group, Kind, Preset, Table, own};
 use super::grammar::Values;
 
-use Kind::{Float, Help, Int, OneOrMore, Str, TriState};
+use Kind::{Choice, Float, Help, Int, OneOrMore, Str, Switch, TriState};
 use Preset::Unset;
 
 static SERVER: Group =
@@ -47,6 +47,9 @@ static FLAGS: &[Flag] = &[
          of GPT-2."),
     own(&["--lora-modules"], OneOrMore, "NAME", Unset, &SERVER,
         "Adapter names that it lists and answers to as well."),
+    own(&["--prefill-url"], Str, "URL", Unset, &SERVER,
+        "Be a proxy of two engines: the one at this address computes prompts, and --decode-url generates."),
+    own(&["--decode-url"], Str, "URL", Unset, &SERVER, "The engine that generates; see --prefill-url."),
     own(&["--start-delay"], Float, "SEC", Preset::Float(0.0), &SERVER,
         "Seconds after the start during which it is not ready."),
     own(&["--profile"], Str, "NAME", Unset, &ENGINE, "Hardware and model whose speed it imitates."),
@@ -58,6 +61,18 @@ static FLAGS: &[Flag] = &[
     own(&["--max-model-len"], Int, "TOKENS", Unset, &ENGINE, "Longest prompt and answer together."),
     own(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, "", Unset, &ENGINE,
         "Keep the blocks of shared prefixes, or do not."),
+    own(&["--scheduling-policy"], Choice(&["fcfs", "priority"]), "POLICY", Preset::Str("fcfs"), &ENGINE,
+        "Who is served first. With `priority` the requests with the least `priority` (a body member or the header \
+         X-Vllm-Priority), and out of blocks the one with the greatest is put back."),
+    own(&["--kv-transfer-config"], Str, "JSON", Unset, &ENGINE,
+        "As for vLLM. DecodeBenchConnector makes up the KV of prompts, so that decoding alone is measured; any other \
+         connector lets prompts be computed by one simulator and fetched by another."),
+    own(&["--kv-transfer-delay"], Float, "SEC", Preset::Float(0.002), &ENGINE,
+        "Seconds that fetching the KV of a prompt takes at least."),
+    own(&["--kv-transfer-rate"], Float, "TOKENS", Preset::Float(190_000.0), &ENGINE,
+        "Tokens per second whose KV is fetched."),
+    own(&["--enable-prompt-tokens-details"], Switch, "", Unset, &ENGINE,
+        "Tell in usage how many tokens of the prompt were cached."),
     own(&["--stream-interval"], Int, "TOKENS", Preset::Int(1), &ENGINE,
         "Tokens per event of a stream. The first token is always told alone, as in vLLM."),
     own(&["--reasoning-tokens"], Int, "TOKENS", Preset::Int(0), &ENGINE,
@@ -82,6 +97,8 @@ pub(crate) struct SimArgs {
     pub(crate) model: String,
     pub(crate) tokenizer: Option<String>,
     pub(crate) lora_modules: Vec<String>,
+    pub(crate) prefill_url: Option<String>,
+    pub(crate) decode_url: Option<String>,
     /// Seconds.
     pub(crate) start_delay: f64,
     pub(crate) profile: Option<String>,
@@ -92,6 +109,12 @@ pub(crate) struct SimArgs {
     pub(crate) num_gpu_blocks: Option<i64>,
     pub(crate) max_model_len: Option<i64>,
     pub(crate) enable_prefix_caching: Option<bool>,
+    pub(crate) scheduling_policy: String,
+    pub(crate) kv_transfer_config: Option<String>,
+    /// Seconds.
+    pub(crate) kv_transfer_delay: f64,
+    pub(crate) kv_transfer_rate: f64,
+    pub(crate) enable_prompt_tokens_details: bool,
     pub(crate) stream_interval: i64,
     pub(crate) reasoning_tokens: i64,
     pub(crate) error_rate: f64,
@@ -119,6 +142,8 @@ impl From<Values> for SimArgs {
             model: v.text("--model"),
             tokenizer: v.maybe_text("--tokenizer"),
             lora_modules: v.list("--lora-modules").unwrap_or_default(),
+            prefill_url: v.maybe_text("--prefill-url"),
+            decode_url: v.maybe_text("--decode-url"),
             start_delay: v.float("--start-delay"),
             profile: v.maybe_text("--profile"),
             seed: v.int("--seed"),
@@ -128,6 +153,11 @@ impl From<Values> for SimArgs {
             num_gpu_blocks: v.maybe_int("--num-gpu-blocks"),
             max_model_len: v.maybe_int("--max-model-len"),
             enable_prefix_caching: v.tri_state("--enable-prefix-caching"),
+            scheduling_policy: v.text("--scheduling-policy"),
+            kv_transfer_config: v.maybe_text("--kv-transfer-config"),
+            kv_transfer_delay: v.float("--kv-transfer-delay"),
+            kv_transfer_rate: v.float("--kv-transfer-rate"),
+            enable_prompt_tokens_details: v.switch("--enable-prompt-tokens-details"),
             stream_interval: v.int("--stream-interval"),
             reasoning_tokens: v.int("--reasoning-tokens"),
             error_rate: v.float("--error-rate"),
@@ -171,7 +201,14 @@ impl SimArgs {
                 return refuse(flag, share.to_string(), "a share from 0 to 1");
             }
         }
-        for (flag, seconds) in [("--start-delay", self.start_delay), ("--stall-seconds", self.stall_seconds)] {
+        if !(self.kv_transfer_rate.is_finite() && self.kv_transfer_rate > 0.0) {
+            return refuse("--kv-transfer-rate", self.kv_transfer_rate.to_string(), "a number above 0");
+        }
+        for (flag, seconds) in [
+            ("--start-delay", self.start_delay),
+            ("--stall-seconds", self.stall_seconds),
+            ("--kv-transfer-delay", self.kv_transfer_delay),
+        ] {
             if !(0.0..=LONGEST).contains(&seconds) {
                 return refuse(flag, seconds.to_string(), "0 seconds to a year of 31536000");
             }

@@ -1,7 +1,7 @@
 //! `tacho sim`: the simulator as a server, until it is stopped.
 
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tacho_report::{Live, Progress};
-use tacho_sim::{FaultSpec, Profile, Server, SimSpec};
+use tacho_sim::engine::{Policy, Transfer};
+use tacho_sim::{EngineSpec, FaultSpec, Profile, Proxy, ProxySpec, Server, SimSpec};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 
@@ -22,22 +23,53 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<Exit> {
     if !args.duplicates.is_empty() {
         tracing::warn!("Found duplicate keys {}", args.duplicates.join(", "));
     }
+    if let Some((prefill, decode)) = engines(args)? {
+        return proxy(args, prefill, decode, &mut signals);
+    }
     let spec = spec(args)?;
     let profile = spec.profile.name();
+    let capacity = capacity(&spec.engine);
     let mut server = Server::start(spec)?;
     let mut out = std::io::stdout();
     writeln!(out, "serving {} ({profile}) on http://{}", args.model, server.addr())?;
+    writeln!(out, "{capacity}")?;
     out.flush()?;
     signals.forever().next();
     server.stop();
     Ok(Exit::Done)
 }
 
+/// The two engines of a proxy, where it is to be one.
+fn engines(args: &SimArgs) -> anyhow::Result<Option<(String, String)>> {
+    match (args.prefill_url.clone(), args.decode_url.clone()) {
+        (None, None) => Ok(None),
+        (Some(prefill), Some(decode)) => Ok(Some((prefill, decode))),
+        _ => anyhow::bail!("a proxy has two engines: give both --prefill-url and --decode-url"),
+    }
+}
+
+/// Passes requests on until Ctrl-C.
+fn proxy(args: &SimArgs, prefill: String, decode: String, signals: &mut Signals) -> anyhow::Result<Exit> {
+    let port = u16::try_from(args.port).context("--port is beyond 65535")?;
+    let listen = SocketAddr::new(host(args)?, port);
+    let mut proxy = Proxy::start(&ProxySpec { listen, prefill: prefill.clone(), decode: decode.clone() })?;
+    let mut out = std::io::stdout();
+    writeln!(out, "passing on from {prefill} to {decode} on http://{}", proxy.addr())?;
+    out.flush()?;
+    signals.forever().next();
+    proxy.stop();
+    Ok(Exit::Done)
+}
+
+fn host(args: &SimArgs) -> anyhow::Result<IpAddr> {
+    args.host.parse().with_context(|| {
+        format!("--host {:?} is not an IP address: give one of this machine's, such as 127.0.0.1", args.host)
+    })
+}
+
 /// The simulator that the arguments describe.
 pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
-    let host: IpAddr = args.host.parse().with_context(|| {
-        format!("--host {:?} is not an IP address: give one of this machine's, such as 127.0.0.1", args.host)
-    })?;
+    let host = host(args)?;
     let mut spec =
         SimSpec::new(profile(args.profile.as_deref())?, tokenizer(args.tokenizer.as_deref(), TokenizerMode::Auto)?);
     spec.host = host;
@@ -61,6 +93,14 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
         }
     }
     engine.enable_prefix_caching = args.enable_prefix_caching.unwrap_or(engine.enable_prefix_caching);
+    engine.policy = Policy::parse(&args.scheduling_policy).unwrap_or_default();
+    engine.transfer = Transfer { fixed_ns: args.kv_transfer_delay * 1e9, per_token_ns: 1e9 / args.kv_transfer_rate };
+    if let Some(config) = &args.kv_transfer_config {
+        let connector = connector(config)?;
+        engine.decode_bench = connector == "DecodeBenchConnector";
+        engine.enable_prefix_caching &= !engine.decode_bench || args.enable_prefix_caching == Some(true);
+    }
+    spec.prompt_tokens_details = args.enable_prompt_tokens_details;
     spec.faults = FaultSpec {
         error_rate: args.error_rate,
         stream_error_rate: args.stream_error_rate,
@@ -71,6 +111,30 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
         seed: args.fault_seed.unsigned_abs(),
     };
     Ok(spec)
+}
+
+/// The connector that a KV transfer configuration names.
+fn connector(config: &str) -> anyhow::Result<String> {
+    let value =
+        tacho_core::json::parse(config).with_context(|| format!("--kv-transfer-config {config:?} is not JSON"))?;
+    let name = value.get("kv_connector").and_then(tacho_core::json::Value::as_str);
+    Ok(name.with_context(|| format!("--kv-transfer-config {config:?} has no kv_connector"))?.to_owned())
+}
+
+/// What vLLM says of its KV cache when it starts, which tools read from its log.
+fn capacity(engine: &EngineSpec) -> String {
+    let grouped = |number: usize| {
+        let digits = number.to_string();
+        let groups: Vec<&str> =
+            digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+        groups.join(",")
+    };
+    format!(
+        "GPU KV cache size: {} tokens, Maximum concurrency for {} tokens per request: {:.2}x",
+        grouped(engine.kv_tokens()),
+        grouped(engine.max_model_len),
+        engine.max_concurrency()
+    )
 }
 
 /// The speed profile of that name, or the default one.

@@ -31,6 +31,11 @@ impl Vocabulary {
         self.ordinary[(place % self.ordinary.len() as u64) as usize]
     }
 
+    /// The token that ends a text.
+    pub fn end(&self) -> u32 {
+        self.eos
+    }
+
     fn draw(&self, generator: &mut Generator) -> u32 {
         self.ordinary[generator.up_to(self.ordinary.len() as u64 - 1) as usize]
     }

@@ -225,6 +225,10 @@ impl Engine {
                 self.stats.prefix_cache_queries += sequence.known() as u64;
                 self.stats.prefix_cache_hits += cached as u64;
             }
+            if sequence.job.remote && !sequence.preempted {
+                self.stats.external_cache_queries += (sequence.known() - cached) as u64;
+                self.stats.external_cache_hits += (there - cached) as u64;
+            }
             if sequence.admitted.is_none() {
                 sequence.admitted = Some(now);
                 sequence.cached = there;
@@ -323,6 +327,8 @@ fn produce(sequence: &mut Sequence, now: Stamp, stats: &mut Stats) -> TokenEvent
     sequence.produced += 1;
     if position == 0 {
         stats.prompt_tokens += sequence.job.prompt.len() as u64;
+        stats.prompt_tokens_cached += sequence.cached as u64;
+        sequence.first_token = Some(now);
     }
     if sequence.job.work == Work::Generate {
         stats.generation_tokens += 1;
@@ -334,12 +340,30 @@ fn produce(sequence: &mut Sequence, now: Stamp, stats: &mut Stats) -> TokenEvent
     let finish = (sequence.produced == sequence.job.output.len()).then_some(sequence.job.finish);
     if let Some(reason) = finish {
         stats.e2e_request_latency.observe(now.since(sequence.arrived).as_secs_f64());
+        if sequence.job.work == Work::Generate {
+            count_phases(sequence, now, stats);
+        }
         match reason {
             Finish::Stop => stats.finished_stop += 1,
             Finish::Length => stats.finished_length += 1,
         }
     }
     TokenEvent { id: sequence.id, position, finish, cached: sequence.cached }
+}
+
+/// Counts where the time of a finished sequence went, and its lengths.
+fn count_phases(sequence: &Sequence, now: Stamp, stats: &mut Stats) {
+    let admitted = sequence.admitted.unwrap_or(sequence.arrived);
+    let first = sequence.first_token.unwrap_or(now);
+    let decode = now.since(first).as_secs_f64();
+    stats.prefill_time.observe(first.since(admitted).as_secs_f64());
+    stats.decode_time.observe(decode);
+    stats.inference_time.observe(now.since(admitted).as_secs_f64());
+    stats.request_prompt_tokens.observe(sequence.job.prompt.len() as f64);
+    stats.request_generation_tokens.observe(sequence.produced as f64);
+    if sequence.produced > 1 {
+        stats.time_per_output_token.observe(decode / (sequence.produced - 1) as f64);
+    }
 }
 
 #[cfg(test)]

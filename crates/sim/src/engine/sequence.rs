@@ -133,6 +133,7 @@ pub(super) struct Sequence {
     pub(super) cached: usize,
     pub(super) arrived: Stamp,
     pub(super) admitted: Option<Stamp>,
+    pub(super) first_token: Option<Stamp>,
     pub(super) last_token: Option<Stamp>,
 }
 
@@ -151,6 +152,7 @@ impl Sequence {
             cached: 0,
             arrived,
             admitted: None,
+            first_token: None,
             last_token: None,
         }
     }

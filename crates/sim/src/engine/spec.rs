@@ -108,6 +108,11 @@ impl EngineSpec {
         self.block_size.saturating_mul(self.num_blocks)
     }
 
+    /// How many of the longest sequences the KV cache holds at once.
+    pub fn max_concurrency(&self) -> f64 {
+        self.num_blocks as f64 / self.max_model_len.div_ceil(self.block_size).max(1) as f64
+    }
+
     /// Checks the limits against each other.
     pub fn validate(&self) -> Result<(), Error> {
         let positive = [

@@ -52,6 +52,27 @@ const REQUEST: &[f64] = &[
     0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0,
     1920.0, 7680.0,
 ];
+const LENGTH: &[f64] = &[
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+    20.0,
+    50.0,
+    100.0,
+    200.0,
+    500.0,
+    1000.0,
+    2000.0,
+    5000.0,
+    10_000.0,
+    20_000.0,
+    50_000.0,
+    100_000.0,
+    200_000.0,
+    500_000.0,
+    1_000_000.0,
+];
 const ITERATION: &[f64] = &[1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0];
 
 /// A snapshot of the engine's gauges and counters.
@@ -69,6 +90,12 @@ pub struct Stats {
     pub prefix_cache_queries: u64,
     /// Prompt tokens found there.
     pub prefix_cache_hits: u64,
+    /// Prompt tokens that came from another engine.
+    pub external_cache_hits: u64,
+    /// Prompt tokens looked up at another engine.
+    pub external_cache_queries: u64,
+    /// Prompt tokens that did not have to be computed.
+    pub prompt_tokens_cached: u64,
     /// Sequences put back because blocks ran out.
     pub preemptions: u64,
     /// Prompt tokens of sequences that got their first token.
@@ -89,6 +116,18 @@ pub struct Stats {
     pub e2e_request_latency: Histogram,
     /// Arrival to first admission, seconds.
     pub queue_time: Histogram,
+    /// Admission to first token, seconds.
+    pub prefill_time: Histogram,
+    /// First token to last, seconds.
+    pub decode_time: Histogram,
+    /// Admission to last token, seconds.
+    pub inference_time: Histogram,
+    /// First token to last, per token after the first, seconds.
+    pub time_per_output_token: Histogram,
+    /// Tokens per prompt.
+    pub request_prompt_tokens: Histogram,
+    /// Tokens per output.
+    pub request_generation_tokens: Histogram,
     /// Tokens per step.
     pub iteration_tokens: Histogram,
 }
@@ -102,6 +141,9 @@ impl Default for Stats {
             steps: 0,
             prefix_cache_queries: 0,
             prefix_cache_hits: 0,
+            external_cache_hits: 0,
+            external_cache_queries: 0,
+            prompt_tokens_cached: 0,
             preemptions: 0,
             prompt_tokens: 0,
             generation_tokens: 0,
@@ -112,6 +154,12 @@ impl Default for Stats {
             inter_token_latency: Histogram::new(INTER_TOKEN),
             e2e_request_latency: Histogram::new(REQUEST),
             queue_time: Histogram::new(REQUEST),
+            prefill_time: Histogram::new(REQUEST),
+            decode_time: Histogram::new(REQUEST),
+            inference_time: Histogram::new(REQUEST),
+            time_per_output_token: Histogram::new(INTER_TOKEN),
+            request_prompt_tokens: Histogram::new(LENGTH),
+            request_generation_tokens: Histogram::new(LENGTH),
             iteration_tokens: Histogram::new(ITERATION),
         }
     }

@@ -6,7 +6,9 @@ use tacho_text::{Decoder, Tokenizer};
 
 use super::ask::Ask;
 use super::prompt::Prompt;
-use crate::engine::{Draw, Finish, LogprobDraws, Output, Tokens, Vocabulary};
+use super::tools::{self, Call};
+use super::written::Written;
+use crate::engine::{Draw, Finish, LogprobDraws, Tokens, Vocabulary};
 
 /// An answer under way.
 #[derive(Debug)]
@@ -15,13 +17,22 @@ pub(super) struct Choice {
     pub(super) output: Tokens,
     pub(super) finish: Finish,
     pub(super) produced: usize,
-    ends_with_eos: bool,
+    /// Tokens at the end that have no text.
+    silent: usize,
+    /// The call that the text is.
+    pub(super) call: Option<Call>,
+    /// The call's name on the wire.
+    pub(super) call_id: String,
+    /// Bytes of the answer's text that have been told, thoughts aside.
+    pub(super) told: usize,
     stop: Option<(String, usize)>,
     decoder: Decoder,
     /// Text is kept back only when stop strings may still begin in it.
     held: Option<Held>,
     logprobs: Option<(usize, LogprobDraws)>,
     text_offset: usize,
+    name_by_id: bool,
+    only_repeats: bool,
 }
 
 #[derive(Debug)]
@@ -72,14 +83,19 @@ pub(super) struct Ranked {
 }
 
 impl Choice {
-    pub(super) fn new(ask: &Ask, prompt: Arc<Prompt>, draw: &Draw<'_>, output: Output) -> Self {
+    pub(super) fn new(ask: &Ask, prompt: Arc<Prompt>, draw: &Draw<'_>, output: Written) -> Self {
         let reserve = ask.stop.iter().map(|stop| stop.chars().count()).max().unwrap_or(0);
         let reserve = if ask.keep_stop { 0 } else { reserve.saturating_sub(1) };
         Choice {
             output: output.tokens,
             finish: output.finish,
             produced: 0,
-            ends_with_eos: output.ends_with_eos,
+            silent: if ask.only_repeats() { 1 } else { output.silent },
+            call: output.call,
+            call_id: String::new(),
+            told: 0,
+            name_by_id: ask.name_by_id,
+            only_repeats: ask.only_repeats(),
             stop: output.stop,
             decoder: Decoder::new(),
             held: (!ask.stop.is_empty()).then(|| Held { text: String::new(), told: 0, reserve }),
@@ -87,6 +103,17 @@ impl Choice {
             text_offset: 0,
             prompt,
         }
+    }
+
+    /// Why it ends, as conversations say it.
+    pub(super) fn finish_name(&self) -> &'static str {
+        let calls = self.call.as_ref().is_some_and(|call| call.choice == tools::Choice::Free);
+        if calls && self.finish == Finish::Stop { "tool_calls" } else { self.finish.name() }
+    }
+
+    /// The call that the answer was, once it is whole.
+    pub(super) fn made_call(&self) -> Option<&Call> {
+        self.call.as_ref().filter(|_| self.finish == Finish::Stop)
     }
 
     /// The stop string that ends it.
@@ -104,19 +131,22 @@ impl Choice {
         let token = self.output.ids()[self.produced];
         self.produced += 1;
         let last = self.produced == self.output.len();
-        let silent = last && self.ends_with_eos;
+        let silent = self.produced > self.output.len() - self.silent;
         let new = if silent { String::new() } else { self.decoder.push(tokenizer, token) };
         let text = match &mut self.held {
             None => new,
             Some(held) => held.tell(&new, last.then_some(self.stop.as_ref().map(|(_, shown)| *shown))),
         };
-        Piece { text, token, ranked: self.rank(tokenizer, vocabulary, token), last, more: Vec::new() }
+        let ranked = if self.only_repeats { None } else { self.rank(tokenizer, vocabulary, token) };
+        Piece { text, token, ranked, last, more: Vec::new() }
     }
 
     fn rank(&mut self, tokenizer: &Tokenizer, vocabulary: &Vocabulary, token: u32) -> Option<Ranked> {
         let (others, draws) = self.logprobs.as_mut()?;
         let ranked = draws.next(vocabulary, token, others.saturating_sub(1));
-        let tokens: Vec<_> = ranked.into_iter().map(|(id, logprob)| (tokenizer.decode(&[id]), logprob)).collect();
+        let by_id = self.name_by_id;
+        let name = |id: u32| if by_id { format!("token_id:{id}") } else { tokenizer.decode(&[id]) };
+        let tokens: Vec<_> = ranked.into_iter().map(|(id, logprob)| (name(id), logprob)).collect();
         let text_offset = self.text_offset;
         self.text_offset += tokens[0].0.chars().count();
         Some(Ranked { tokens, text_offset })

@@ -1,6 +1,8 @@
 //! The events of a stream, byte for byte in vLLM's form. What does not change between tokens is built once per
 //! stream, so that a token costs one allocation and the escaping of its text.
 
+use std::collections::VecDeque;
+
 use hyper::body::Bytes;
 
 use super::ask::Endpoint;
@@ -20,6 +22,10 @@ pub(super) struct Usage {
     pub(super) completion: usize,
     /// Of the latter, those of reasoning.
     pub(super) reasoning: usize,
+    /// Of the former, those that did not have to be computed.
+    pub(super) cached: usize,
+    /// Whether the answer says so.
+    pub(super) told_cached: bool,
 }
 
 /// The fixed parts of one stream's events.
@@ -105,13 +111,57 @@ impl Chunks {
             _ if plain => out.extend_from_slice(COMPLETIONS_REST),
             _ => self.push_completions_rest(&mut out, choice, piece, repeated),
         }
-        let (prompt, completion) = (choice.prompt.ids.len(), choice.produced);
-        self.push_running_usage(&mut out, Usage { prompt, completion, reasoning: completion.min(self.reasoning) });
+        self.push_running_usage(&mut out, self.usage_of(choice));
         if piece.last && !self.include_usage {
             out.extend_from_slice(self.fingerprint.as_bytes());
         }
         out.extend_from_slice(END);
         out.into()
+    }
+
+    /// The events of a piece of a call: its name, then its arguments, and nothing for the text around them.
+    pub(super) fn call(&self, index: usize, choice: &Choice, piece: &Piece, out: &mut VecDeque<Bytes>) {
+        let Some(call) = &choice.call else { return };
+        let from = choice.told - piece.text.len();
+        let delta = call.delta(from, &piece.text);
+        if delta.named {
+            let (id, name) = (quoted(&choice.call_id), quoted(&call.name));
+            let named = format!(r#"{{"id":{id},"type":"function","index":0,"function":{{"name":{name}}}}}"#);
+            out.push_back(self.call_event(index, choice, &named));
+        }
+        if !delta.arguments.is_empty() {
+            let more = format!(r#"{{"index":0,"function":{{"arguments":{}}}}}"#, quoted(delta.arguments));
+            out.push_back(self.call_event(index, choice, &more));
+        }
+        if piece.last {
+            let mut end = self.head.clone();
+            end.extend_from_slice(format!(r#"{{"index":{index},"delta":{{"#).as_bytes());
+            end.extend_from_slice(br#"},"logprobs":null"#);
+            push_finish(&mut end, choice, true);
+            end.extend_from_slice(br#","stop_reason":null,"token_ids":null}]"#);
+            self.push_running_usage(&mut end, self.usage_of(choice));
+            if !self.include_usage {
+                end.extend_from_slice(self.fingerprint.as_bytes());
+            }
+            end.extend_from_slice(END);
+            out.push_back(end.into());
+        }
+    }
+
+    fn call_event(&self, index: usize, choice: &Choice, call: &str) -> Bytes {
+        let mut out = self.head.clone();
+        let rest = format!(
+            r#"{{"index":{index},"delta":{{"content":null,"tool_calls":[{call}]}},"logprobs":null,"finish_reason":null,"token_ids":null}}]"#
+        );
+        out.extend_from_slice(rest.as_bytes());
+        self.push_running_usage(&mut out, self.usage_of(choice));
+        out.extend_from_slice(END);
+        out.into()
+    }
+
+    fn usage_of(&self, choice: &Choice) -> Usage {
+        let (prompt, completion) = (choice.prompt.ids.len(), choice.produced);
+        Usage { prompt, completion, reasoning: completion.min(self.reasoning), ..Usage::default() }
     }
 
     fn push_completions_rest(&self, out: &mut Vec<u8>, choice: &Choice, piece: &Piece, repeated: Option<&Repeated>) {
@@ -177,6 +227,11 @@ impl Chunks {
         let mut out = self.head.clone();
         out.extend_from_slice(br#"],"usage":"#);
         push_usage(&mut out, usage);
+        if usage.told_cached && usage.cached > 0 {
+            out.extend_from_slice(
+                format!(r#","prompt_tokens_details":{{"cached_tokens":{}}}"#, usage.cached).as_bytes(),
+            );
+        }
         if self.reasoning > 0 {
             push_details(&mut out, usage);
         }
@@ -228,7 +283,18 @@ pub(super) fn push_details(out: &mut Vec<u8>, usage: Usage) {
 /// Appends `finish_reason`.
 pub(super) fn push_finish(out: &mut Vec<u8>, choice: &Choice, last: bool) {
     out.extend_from_slice(br#","finish_reason":"#);
-    if last { quote(out, choice.finish.name()) } else { out.extend_from_slice(b"null") }
+    if last { quote(out, choice.finish_name()) } else { out.extend_from_slice(b"null") }
+}
+
+/// Appends what the prompt's tokens were, in a whole answer.
+pub(super) fn push_prompt_details(out: &mut Vec<u8>, usage: Usage) {
+    out.extend_from_slice(br#","prompt_tokens_details":"#);
+    if !(usage.told_cached && usage.cached > 0) {
+        return out.extend_from_slice(b"null");
+    }
+    let details =
+        format!(r#"{{"cached_tokens":{},"created_cache_tokens":null,"multimodal_tokens":null}}"#, usage.cached);
+    out.extend_from_slice(details.as_bytes());
 }
 
 /// Appends the value of `stop_reason`.

@@ -25,6 +25,8 @@ pub(super) struct Signal {
     pub(super) choice: usize,
     /// Why the token is its last, if it is.
     pub(super) finish: Option<Finish>,
+    /// Tokens of its prompt that did not have to be computed.
+    pub(super) cached: usize,
 }
 
 enum Command {
@@ -207,7 +209,7 @@ impl Driver {
         for event in events {
             if let Some((choice, to)) = self.streams.get(&event.id) {
                 // A closed channel is a client that left; its cancel is on the way.
-                let _ = to.send(Signal { choice: *choice, finish: event.finish });
+                let _ = to.send(Signal { choice: *choice, finish: event.finish, cached: event.cached });
             }
             if event.finish.is_some() {
                 self.streams.remove(&event.id);

@@ -2,6 +2,7 @@
 
 use tacho_core::json::{self, Dict, Value};
 
+use super::members;
 use super::problem::{Invalid, Problem};
 
 /// Members and items that a body may have: read, each takes many times its bytes.
@@ -26,8 +27,12 @@ impl Fields {
         if memchr::memchr_iter(b',', body).count() > MOST_MEMBERS {
             return Err(Problem::bad_request(&format!("the body has more than {MOST_MEMBERS} members and items")));
         }
+        if text.is_empty() {
+            return Err(Problem::invalid(&[Invalid::member("missing", "", "Field required", &Value::Null)]));
+        }
         match json::parse(text) {
             Ok(Value::Dict(dict)) => Ok(Fields(dict)),
+            Ok(Value::Null) => Err(Problem::invalid(&[Invalid::member("missing", "", "Field required", &Value::Null)])),
             Ok(other) => {
                 let message = "Input should be a valid dictionary or object to extract fields from";
                 let finding = Invalid::member("model_attributes_type", "", message, &other);
@@ -53,6 +58,17 @@ impl Fields {
         Fields(self.get(name).and_then(Value::as_dict).cloned().unwrap_or_default())
     }
 
+    /// All members.
+    pub(super) fn dict(&self) -> &Dict {
+        &self.0
+    }
+
+    /// A list of whole numbers; none where there is no list.
+    pub(super) fn ints(&self, name: &str) -> Result<Vec<i64>, Problem> {
+        let items = self.get(name).and_then(Value::as_list).unwrap_or(&[]);
+        items.iter().map(|item| int_of(item, name).map(Option::unwrap_or_default)).collect()
+    }
+
     /// A member that is there and not null.
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| **value != Value::Null)
@@ -73,22 +89,9 @@ impl Fields {
         self.0.get(name).is_some()
     }
 
+    /// A whole number; one beyond 64 bits is the greatest or least of them.
     pub(super) fn int(&self, name: &str) -> Result<Option<i64>, Problem> {
-        const PARSING: &str = "Input should be a valid integer, unable to parse string as an integer";
-        const FRACTION: &str = "Input should be a valid integer, got a number with a fractional part";
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let (kind, message) = match value {
-            Value::Int(number) => return Ok(Some(*number)),
-            Value::Bool(flag) => return Ok(Some(i64::from(*flag))),
-            Value::Float(number) if number.fract() == 0.0 => return Ok(Some(*number as i64)),
-            Value::Float(_) => ("int_from_float", FRACTION),
-            Value::Str(text) => match text.trim().parse() {
-                Ok(number) => return Ok(Some(number)),
-                Err(_) => ("int_parsing", PARSING),
-            },
-            _ => ("int_type", "Input should be a valid integer"),
-        };
-        Err(Problem::invalid(&[Invalid::member(kind, name, message, value)]))
+        self.get(name).map_or(Ok(None), |value| int_of(value, name))
     }
 
     pub(super) fn float(&self, name: &str) -> Result<Option<f64>, Problem> {
@@ -147,15 +150,28 @@ impl Fields {
     }
 }
 
+fn int_of(value: &Value, name: &str) -> Result<Option<i64>, Problem> {
+    match members::wrong_int(name, value) {
+        Some(finding) => Err(Problem::invalid(&[finding])),
+        None => Ok(match value {
+            Value::Int(number) => Some(*number),
+            Value::Bool(flag) => Some(i64::from(*flag)),
+            Value::Float(number) => Some(*number as i64),
+            Value::BigInt(digits) => Some(if digits.starts_with('-') { i64::MIN } else { i64::MAX }),
+            Value::Str(text) => text.trim().parse().ok(),
+            _ => None,
+        }),
+    }
+}
+
 fn flag_of(value: Option<&Value>, name: &str) -> Result<bool, Problem> {
-    const PARSING: &str = "Input should be a valid boolean, unable to interpret input";
-    match value {
-        None | Some(Value::Null) => Ok(false),
-        Some(Value::Bool(flag)) => Ok(*flag),
-        Some(Value::Int(number @ (0 | 1))) => Ok(*number == 1),
-        Some(Value::Str(text)) if ["true", "1", "yes", "on"].contains(&text.to_lowercase().as_str()) => Ok(true),
-        Some(Value::Str(text)) if ["false", "0", "no", "off"].contains(&text.to_lowercase().as_str()) => Ok(false),
-        Some(other) => Err(Problem::invalid(&[Invalid::member("bool_parsing", name, PARSING, other)])),
+    let Some(value) = value.filter(|value| **value != Value::Null) else { return Ok(false) };
+    match members::wrong_bool(name, value) {
+        Some(finding) => Err(Problem::invalid(&[finding])),
+        None => Ok(match value {
+            Value::Str(text) => ["true", "1", "yes", "on", "t", "y"].contains(&text.to_lowercase().as_str()),
+            other => other.truthy(),
+        }),
     }
 }
 

@@ -1,11 +1,12 @@
 //! One request inside the engine: its answers, the signals it waits for, and its withdrawal when the client leaves.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::App;
-use super::ask::{Ask, Endpoint};
+use super::ask::{Ask, Transfer};
 use super::choice::{Choice, Piece};
 use super::chunks::{Repeated, Usage};
 use super::driver::Signal;
@@ -13,7 +14,8 @@ use super::faults::Fault;
 use super::problem::Problem;
 use super::prompt::Prompt;
 use super::room::Share;
-use crate::engine::{Draw, Job, SeqId};
+use super::written::{self, Written};
+use crate::engine::{Draw, Job, LogprobDraws, SeqId};
 
 /// A request whose jobs are in the engine. Dropping it withdraws those that are not done.
 pub(super) struct Generation {
@@ -28,6 +30,8 @@ pub(super) struct Generation {
     prompts: Vec<Arc<Prompt>>,
     sequences: Vec<SeqId>,
     live: usize,
+    /// Tokens of the prompts that did not have to be computed.
+    cached: usize,
     _share: Share,
 }
 
@@ -41,8 +45,17 @@ impl Generation {
         prompts: Vec<Prompt>,
         fault: Fault,
     ) -> Result<Self, Problem> {
-        let prompts: Vec<Arc<Prompt>> = prompts.into_iter().map(Arc::new).collect();
-        let salt = app.salt(&model);
+        let cut = |mut prompt: Prompt| {
+            match ask.truncate {
+                // One token of room is left for an answer.
+                Some((tokens, true)) => prompt.keep_end(tokens.min(app.spec.engine.max_model_len - 1)),
+                Some((tokens, false)) => prompt.truncate(tokens.min(app.spec.engine.max_model_len - 1)),
+                None => {}
+            }
+            Arc::new(prompt)
+        };
+        let prompts: Vec<Arc<Prompt>> = prompts.into_iter().map(cut).collect();
+        let salt = written::salt(app.salt(&model), ask.cache_salt.as_deref());
         let answers = prompts.len() * ask.n;
         let share = app.room.take(prompts.iter().map(|prompt| prompt.bytes()).sum(), answers)?;
         let mut choices = Vec::new();
@@ -52,7 +65,12 @@ impl Generation {
                 // Many answers are drawn in turn with other work, and not at all once the client has left.
                 tokio::task::consume_budget().await;
                 let choice = draw_choice(app, &ask, prompt, number)?;
-                let job = Job { salt, ..Job::generate(Arc::clone(&prompt.ids), choice.output.clone(), choice.finish) };
+                let job = Job {
+                    salt,
+                    priority: ask.priority,
+                    remote: ask.transfer == Transfer::Fetched,
+                    ..Job::generate(Arc::clone(&prompt.ids), choice.output.clone(), choice.finish)
+                };
                 app.spec.engine.check(&job).map_err(|refusal| Problem::bad_request(&refusal.to_string()))?;
                 choices.push(choice);
                 jobs.push(job);
@@ -69,6 +87,7 @@ impl Generation {
             })
             .collect();
         let live = sequences.len();
+        app.serving.fetch_add(1, Ordering::Relaxed);
         let created = app.unix_time();
         Ok(Generation {
             app: Arc::clone(app),
@@ -82,6 +101,7 @@ impl Generation {
             prompts,
             sequences,
             live,
+            cached: 0,
             _share: share,
         })
     }
@@ -102,7 +122,16 @@ impl Generation {
         if signal.finish.is_some() {
             self.live -= 1;
         }
-        self.choices[signal.choice].advance(&self.app.spec.tokenizer, &self.app.vocabulary)
+        if self.choices[signal.choice].produced == 0 && signal.choice.is_multiple_of(self.ask.n) {
+            self.cached += signal.cached;
+        }
+        let thoughts = self.reasoning();
+        let choice = &mut self.choices[signal.choice];
+        let piece = choice.advance(&self.app.spec.tokenizer, &self.app.vocabulary);
+        if choice.produced > thoughts {
+            choice.told += piece.text.len();
+        }
+        piece
     }
 
     /// The prompt that an answer begins with, when that was asked for; to be called before its first token.
@@ -115,12 +144,17 @@ impl Generation {
         Some(Repeated { text, ranked: choice.rank_prompt(&self.app.spec.tokenizer, &self.app.vocabulary) })
     }
 
+    /// Draws of the log-probabilities of an answer's prompt.
+    pub(super) fn prompt_draws(&self, index: usize) -> LogprobDraws {
+        let choice = &self.choices[index];
+        let number = index % self.ask.n;
+        let (seed, request_seed) = (self.app.spec.seed, self.ask.seed);
+        LogprobDraws::new(&Draw { seed, request_seed, prompt: &choice.prompt.ids, choice: number })
+    }
+
     /// Tokens at the beginning of an answer that are reasoning.
     pub(super) fn reasoning(&self) -> usize {
-        match self.ask.endpoint {
-            Endpoint::Chat | Endpoint::Responses => self.app.spec.reasoning_tokens,
-            _ => 0,
-        }
+        self.ask.thoughts(&self.app.spec)
     }
 
     /// Whether all answers are complete.
@@ -134,12 +168,15 @@ impl Generation {
             prompt: self.prompts.iter().map(|prompt| prompt.ids.len()).sum(),
             completion: self.choices.iter().map(|choice| choice.produced).sum(),
             reasoning: self.choices.iter().map(|choice| choice.produced.min(self.reasoning())).sum(),
+            cached: self.cached,
+            told_cached: self.app.spec.prompt_tokens_details,
         }
     }
 }
 
 impl Drop for Generation {
     fn drop(&mut self) {
+        self.app.serving.fetch_sub(1, Ordering::Relaxed);
         let answers = self.sequences.iter().zip(&self.choices);
         let open = answers.filter(|(_, choice)| choice.produced < choice.output.len());
         self.app.engine.cancel(open.map(|(sequence, _)| *sequence).collect());
@@ -149,10 +186,11 @@ impl Drop for Generation {
 fn draw_choice(app: &App, ask: &Ask, prompt: &Arc<Prompt>, number: usize) -> Result<Choice, Problem> {
     let limits = ask.limits(prompt, &app.spec.engine)?;
     let draw = Draw { seed: app.spec.seed, request_seed: ask.seed, prompt: &prompt.ids, choice: number };
-    let mut output = app.vocabulary.output(&draw, &limits);
-    if !ask.stop.is_empty() {
-        let mut decoder = tacho_text::Decoder::new();
-        output.cut_at_stop(&ask.stop, ask.min_tokens, ask.keep_stop, |id| decoder.push(&app.spec.tokenizer, id));
+    let thoughts = ask.thoughts(&app.spec).min(limits.max_tokens);
+    let output = Written::draw(app, ask, &draw, &limits, thoughts);
+    let mut choice = Choice::new(ask, Arc::clone(prompt), &draw, output);
+    if choice.call.is_some() {
+        choice.call_id = format!("chatcmpl-tool-{}", app.random_id());
     }
-    Ok(Choice::new(ask, Arc::clone(prompt), &draw, output))
+    Ok(choice)
 }

@@ -3,10 +3,10 @@
 use tacho_core::json::float_repr;
 
 use super::escape::quoted;
-use crate::engine::{Histogram, Stats};
+use crate::engine::{EngineSpec, Histogram, Stats};
 
 /// The whole text.
-pub(super) fn render(stats: &Stats, model: &str) -> String {
+pub(super) fn render(stats: &Stats, model: &str, engine: &EngineSpec) -> String {
     let mut page = Page { out: String::new(), model: format!("model_name={}", quoted(model)) };
     let gauges = [
         ("num_requests_running", "Number of requests in model execution batches.", stats.running as f64),
@@ -21,6 +21,23 @@ pub(super) fn render(stats: &Stats, model: &str) -> String {
             stats.prefix_cache_queries,
         ),
         ("prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.", stats.prefix_cache_hits),
+        (
+            "external_prefix_cache_queries_total",
+            "External prefix cache queries from KV connector cross-instance cache sharing, in terms of number of \
+             queried tokens.",
+            stats.external_cache_queries,
+        ),
+        (
+            "external_prefix_cache_hits_total",
+            "External prefix cache hits from KV connector cross-instance cache sharing, in terms of number of cached \
+             tokens.",
+            stats.external_cache_hits,
+        ),
+        (
+            "prompt_tokens_cached_total",
+            "Number of cached prompt tokens (local + external).",
+            stats.prompt_tokens_cached,
+        ),
         ("num_preemptions_total", "Cumulative number of preemption from the engine.", stats.preemptions),
         ("prompt_tokens_total", "Number of prefill tokens processed.", stats.prompt_tokens),
         ("generation_tokens_total", "Number of generation tokens processed.", stats.generation_tokens),
@@ -33,8 +50,28 @@ pub(super) fn render(stats: &Stats, model: &str) -> String {
         ("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", &stats.inter_token_latency),
         ("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", &stats.e2e_request_latency),
         ("request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.", &stats.queue_time),
+        ("request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request.", &stats.prefill_time),
+        ("request_decode_time_seconds", "Histogram of time spent in DECODE phase for request.", &stats.decode_time),
+        (
+            "request_inference_time_seconds",
+            "Histogram of time spent in RUNNING phase for request.",
+            &stats.inference_time,
+        ),
+        (
+            "request_time_per_output_token_seconds",
+            "Histogram of time_per_output_token_seconds per request.",
+            &stats.time_per_output_token,
+        ),
+        ("request_prompt_tokens", "Number of prefill tokens processed.", &stats.request_prompt_tokens),
+        ("request_generation_tokens", "Number of generation tokens processed.", &stats.request_generation_tokens),
+        (
+            "request_max_num_generation_tokens",
+            "Histogram of maximum number of requested generation tokens.",
+            &stats.request_generation_tokens,
+        ),
     ];
     histograms.iter().for_each(|(name, help, histogram)| page.histogram(name, help, histogram));
+    page.cache_config(engine);
     page.out
 }
 
@@ -57,6 +94,17 @@ impl Page {
     fn single(&mut self, name: &str, help: &str, kind: &str, value: f64) {
         self.head(name, help, kind);
         self.sample(name, "", value);
+    }
+
+    /// The limits that tools read from here.
+    fn cache_config(&mut self, engine: &EngineSpec) {
+        let name = "cache_config_info";
+        self.head(name, "Information of the LLMEngine CacheConfig", "gauge");
+        let caching = if engine.enable_prefix_caching { "True" } else { "False" };
+        let (size, blocks) = (engine.block_size, engine.num_blocks);
+        self.out.push_str(&format!(
+            "vllm:{name}{{block_size=\"{size}\",enable_prefix_caching=\"{caching}\",engine=\"0\",num_gpu_blocks=\"{blocks}\"}} 1.0\n"
+        ));
     }
 
     fn successes(&mut self, stats: &Stats) {
@@ -88,7 +136,7 @@ mod tests {
     fn lines_have_vllms_names_and_labels() {
         let mut stats = Stats { prefix_cache_hits: 12, finished_stop: 3, ..Stats::default() };
         stats.time_to_first_token.observe(0.003);
-        let text = render(&stats, "tiny");
+        let text = render(&stats, "tiny", &EngineSpec::default());
         for line in [
             "# TYPE vllm:prefix_cache_hits_total counter",
             r#"vllm:prefix_cache_hits_total{engine="0",model_name="tiny"} 12.0"#,

@@ -1,5 +1,6 @@
 //! The engine behind HTTP on the real clock: one thread steps the engine, a few serve connections.
 
+mod anthropic;
 mod ask;
 mod audio;
 mod choice;
@@ -10,23 +11,36 @@ mod escape;
 mod faults;
 mod fields;
 mod form;
+mod format;
 mod generation;
+mod guide;
+mod info;
 mod listing;
+mod members;
+mod messages;
 mod metrics;
 mod pooling;
 mod problem;
 mod prompt;
+mod responded;
 mod responses;
 mod room;
 mod routes;
+mod rules;
+mod sampling;
 mod script;
+mod sglang;
+mod store;
 mod stream;
+mod tables;
 mod tgi;
 mod tokenize;
+mod tools;
 mod triton;
 mod vectors;
 mod whole;
 mod wire;
+mod written;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,6 +65,7 @@ use driver::EngineHandle;
 use faults::Fault;
 use problem::Problem;
 use room::Room;
+use store::Store;
 use wire::{ResetSwitch, Wire};
 
 /// Connections that may wait to be accepted: a burst of clients must not run into the kernel's retries.
@@ -71,7 +86,9 @@ pub(crate) struct App {
     sequences: AtomicU64,
     requests: AtomicU64,
     ids: AtomicU64,
+    serving: AtomicU64,
     room: Room,
+    responses: Store,
     characters: OnceLock<usize>,
 }
 
@@ -159,7 +176,9 @@ impl Server {
             sequences: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             ids: AtomicU64::new(0),
+            serving: AtomicU64::new(0),
             room: Room::default(),
+            responses: Store::default(),
             characters: OnceLock::new(),
             spec,
         });

@@ -14,9 +14,13 @@ use super::faults::Fault;
 use super::fields::Fields;
 use super::problem::{Invalid, ON_PURPOSE, Problem};
 use super::prompt::{self, Prompt, Source};
+use super::room::Share;
 use super::vectors;
 use super::wire::ResetSwitch;
 use crate::engine::{Job, SeqId};
+
+/// Numbers that a vector may have.
+const MOST_DIMENSIONS: i64 = 65_536;
 
 /// Who was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +89,7 @@ impl Ask {
             pooling,
             model: fields.text("model")?.filter(|model| !model.is_empty()).map(str::to_owned),
             encoding: encoding(fields)?,
-            size: fields.int("dimensions")?.and_then(|size| usize::try_from(size).ok()).filter(|&size| size > 0),
+            size: dimensions(fields)?,
             truncate: fields.int("truncate_prompt_tokens")?,
             top_n: usize::try_from(fields.int("top_n")?.unwrap_or(0)).unwrap_or(0),
             documents,
@@ -230,6 +234,17 @@ fn places(rows: &[Vec<f32>]) -> String {
     places.collect::<Vec<_>>().join(", ")
 }
 
+/// Numbers per vector that are asked for.
+fn dimensions(fields: &Fields) -> Result<Option<usize>, Problem> {
+    match fields.int("dimensions")? {
+        Some(size) if size > MOST_DIMENSIONS => {
+            let message = format!("dimensions must be at most {MOST_DIMENSIONS}, got {size}.");
+            Err(Problem::parameter(&message, "dimensions", Some(&size.to_string())))
+        }
+        size => Ok(size.and_then(|size| usize::try_from(size).ok()).filter(|&size| size > 0)),
+    }
+}
+
 fn encoding(fields: &Fields) -> Result<Encoding, Problem> {
     match fields.text("encoding_format")? {
         None | Some("float") => Ok(Encoding::Float),
@@ -308,6 +323,7 @@ pub(super) struct Computation {
     sequences: Vec<SeqId>,
     signals: UnboundedReceiver<Signal>,
     left: usize,
+    _share: Share,
 }
 
 impl Computation {
@@ -326,6 +342,7 @@ impl Computation {
         for job in &jobs {
             app.spec.engine.check(job).map_err(|refusal| Problem::bad_request(&refusal.to_string()))?;
         }
+        let share = app.room.take(prompts.iter().map(Prompt::bytes).sum(), prompts.len())?;
         let (to, signals) = unbounded_channel();
         let left = jobs.len();
         let submit = |(at, job)| {
@@ -334,7 +351,7 @@ impl Computation {
             sequence
         };
         let sequences = jobs.into_iter().enumerate().map(submit).collect();
-        Ok(Computation { app: Arc::clone(app), prompts, sequences, signals, left })
+        Ok(Computation { app: Arc::clone(app), prompts, sequences, signals, left, _share: share })
     }
 
     /// Waits for all of them, and does what the fault says. An I/O error means that the connection is to be cut.

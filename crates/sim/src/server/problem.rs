@@ -1,12 +1,17 @@
 //! Answers other than success, worded as vLLM 0.32 words them.
 
 use hyper::StatusCode;
-use tacho_core::json::Value;
+use tacho_core::json::{Value, python_str, quoted as python_quoted};
 
 use super::escape::quoted;
 
 /// What a request is told that a fault has struck.
 pub(super) const ON_PURPOSE: &str = "the simulator failed this request on purpose";
+
+/// Findings that are told one by one.
+const REPORTED: usize = 10;
+/// Characters of a value that are shown.
+const SHOWN: usize = 200;
 
 /// An HTTP error with its JSON body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +20,8 @@ pub(super) struct Problem {
     pub(super) body: String,
     /// The error in words, for protocols that have another body.
     pub(super) message: String,
+    /// What sort of error it is called.
+    pub(super) kind: String,
     /// The methods that a 405 allows.
     pub(super) allow: Option<&'static str>,
 }
@@ -28,7 +35,7 @@ impl Problem {
             quoted(kind),
             status.as_u16()
         );
-        Problem { status, body, message: message.to_owned(), allow: None }
+        Problem { status, body, message: message.to_owned(), kind: kind.to_owned(), allow: None }
     }
 
     /// A request that makes no sense as a whole.
@@ -43,13 +50,43 @@ impl Problem {
         Problem::error(StatusCode::BAD_REQUEST, "BadRequestError", &message, Some(name))
     }
 
+    /// A parameter that makes no sense, told without its name in the words.
+    pub(super) fn named(message: &str, name: &str) -> Self {
+        Problem::error(StatusCode::BAD_REQUEST, "BadRequestError", message, Some(name))
+    }
+
+    /// Nothing where there is no finding.
+    pub(super) fn check(found: &[Invalid]) -> Result<(), Problem> {
+        if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
+    }
+
     /// Members of the wrong type.
     pub(super) fn invalid(found: &[Invalid]) -> Self {
-        let plural = if found.len() == 1 { "" } else { "s" };
-        let lines: String = found.iter().map(|invalid| format!("\n  {}", invalid.text())).collect();
-        let message = format!("{} validation error{plural}:{lines}", found.len());
+        let label = if found.len() == 1 { "error" } else { "errors" };
+        let lines: String = found.iter().take(REPORTED).map(|invalid| format!("\n  {}", invalid.text())).collect();
+        let mut message = format!("{} validation {label}:{lines}", found.len());
+        if found.len() > REPORTED {
+            message.push_str(&format!("\n  ...and {} more {label}", found.len() - REPORTED));
+        }
         let param = found.first().and_then(Invalid::param);
         Problem::error(StatusCode::BAD_REQUEST, "Bad Request", &message, param.as_deref())
+    }
+
+    /// A response nobody has stored.
+    pub(super) fn unknown_response(id: &str) -> Self {
+        let message = format!("Response with id '{id}' not found.");
+        Problem::error(StatusCode::NOT_FOUND, "invalid_request_error", &message, Some("response_id"))
+    }
+
+    /// The same error as Anthropic's protocol tells it.
+    pub(super) fn for_anthropic(mut self) -> Self {
+        let body = format!(
+            r#"{{"type":"error","error":{{"type":{},"message":{}}}}}"#,
+            quoted(&self.kind),
+            quoted(&self.message)
+        );
+        self.body = body;
+        self
     }
 
     /// A model nobody serves.
@@ -97,7 +134,7 @@ impl Problem {
 
     fn detail(status: StatusCode, message: &str, allow: Option<&'static str>) -> Self {
         let body = format!(r#"{{"detail":"{message}"}}"#);
-        Problem { status, body, message: message.to_owned(), allow }
+        Problem { status, body, message: message.to_owned(), kind: String::new(), allow }
     }
 }
 
@@ -111,9 +148,11 @@ pub(super) enum Invalid {
         /// Where, such as `body.max_tokens`.
         loc: String,
         /// What should be.
-        message: &'static str,
+        message: String,
         /// What was, as Python shows it.
         input: String,
+        /// What the rule was, as Python shows it.
+        ctx: Option<String>,
     },
     /// Text that is not JSON.
     Json {
@@ -128,15 +167,33 @@ pub(super) enum Invalid {
 
 impl Invalid {
     /// A finding about the member `name` of the body, or about the body itself.
-    pub(super) fn member(kind: &'static str, name: &str, message: &'static str, input: &Value) -> Self {
+    pub(super) fn member(kind: &'static str, name: &str, message: &str, input: &Value) -> Self {
         let loc = if name.is_empty() { "body".to_owned() } else { format!("body.{name}") };
-        Invalid::Member { kind, loc, message, input: shown(input) }
+        Invalid::Member { kind, loc, message: message.to_owned(), input: shown(input), ctx: None }
+    }
+
+    /// The finding with its rule.
+    pub(super) fn with(mut self, rule: String) -> Self {
+        if let Invalid::Member { ctx, .. } = &mut self {
+            *ctx = Some(rule);
+        }
+        self
+    }
+
+    /// The finding as one about a member of the member `name`.
+    pub(super) fn under(mut self, name: &str) -> Self {
+        if let Invalid::Member { loc, .. } = &mut self {
+            *loc = loc.replacen("body.", &format!("body.{name}."), 1);
+        }
+        self
     }
 
     fn text(&self) -> String {
         match self {
-            Invalid::Member { kind, loc, message, input } => {
-                format!("{{'type': '{kind}', 'loc': '{loc}', 'msg': '{message}', 'input': {input}}}")
+            Invalid::Member { kind, loc, message, input, ctx } => {
+                let ctx = ctx.as_ref().map_or_else(String::new, |ctx| format!(", 'ctx': {ctx}"));
+                let (loc, message) = (python_repr(loc), python_repr(message));
+                format!("{{'type': '{kind}', 'loc': {loc}, 'msg': {message}, 'input': {input}{ctx}}}")
             }
             Invalid::Json { at, error } => format!(
                 "{{'type': 'json_invalid', 'loc': 'body.{at}', 'msg': 'JSON decode error', \
@@ -161,22 +218,20 @@ fn shown(value: &Value) -> String {
     match value {
         Value::Dict(dict) => format!("'<dict of {} items>'", dict.len()),
         Value::List(items) => format!("'<list of {} items>'", items.len()),
-        Value::Str(text) => python_repr(text),
-        Value::Null => "None".to_owned(),
-        Value::Bool(true) => "True".to_owned(),
-        Value::Bool(false) => "False".to_owned(),
-        Value::Int(_) | Value::BigInt(_) | Value::Float(_) => tacho_core::json::dumps(value),
+        Value::Float(number) => format!("'{}'", super::members::shown_float(*number)),
+        other => {
+            let text = python_str(other);
+            match text.char_indices().nth(SHOWN) {
+                Some((end, _)) => python_repr(&format!("{}...[truncated]", &text[..end])),
+                None => python_repr(&text),
+            }
+        }
     }
 }
 
-/// Python's `repr` of a text without control characters.
-fn python_repr(text: &str) -> String {
-    let escaped = text.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t");
-    if escaped.contains('\'') && !escaped.contains('"') {
-        format!("\"{escaped}\"")
-    } else {
-        format!("'{}'", escaped.replace('\'', "\\'"))
-    }
+/// Python's `repr` of a text.
+pub(super) fn python_repr(text: &str) -> String {
+    python_quoted(text)
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use tacho_core::json::Value;
 use tacho_text::Tokenizer;
 
 use super::fields::Fields;
+use super::members::{out_of_range, wrong_int, wrong_list, wrong_text};
+use super::messages;
 use super::problem::{Invalid, Problem};
 use crate::engine::Vocabulary;
 
@@ -77,6 +79,13 @@ impl Prompt {
     pub(super) fn truncate(&mut self, limit: usize) {
         if self.ids.len() > limit {
             self.ids = self.ids[..limit].into();
+        }
+    }
+
+    /// Keeps the last `limit` tokens.
+    pub(super) fn keep_end(&mut self, limit: usize) {
+        if self.ids.len() > limit {
+            self.ids = self.ids[self.ids.len() - limit..].into();
         }
     }
 }
@@ -157,6 +166,52 @@ impl Part {
     }
 }
 
+/// Refuses a completion without a prompt, or with too many.
+pub(super) fn check_given(fields: &Fields) -> Result<(), Problem> {
+    if let Some(Value::List(items)) = fields.get("prompt")
+        && items.len() > MAX_PROMPTS
+        && !items.iter().all(|item| matches!(item, Value::Int(_)))
+    {
+        return Err(too_many(items.len()));
+    }
+    let given = |value: &Value| !matches!(value, Value::Str(text) if text.is_empty());
+    if fields.get("prompt").is_some_and(given) {
+        return Ok(());
+    }
+    if fields.get("prompt_embeds").is_some_and(|embeds| embeds.as_list().is_none_or(|list| !list.is_empty())) {
+        let message = "You must set `--enable-prompt-embeds` to input `prompt_embeds`.";
+        return Err(Problem::parameter(message, "prompt_embeds", None));
+    }
+    Err(Problem::parameter("Either prompt or prompt_embeds must be provided and non-empty.", "prompt", None))
+}
+
+/// Findings about the type of `prompt`: ids, lists of ids, a text or texts.
+pub(super) fn findings(fields: &Fields) -> Vec<Invalid> {
+    let Some(value) = fields.get("prompt").filter(|value| value.as_str().is_none()) else { return Vec::new() };
+    let Value::List(items) = value else {
+        let list = || wrong_list("prompt", value);
+        return [list(), list(), wrong_text("prompt", value), list()].into_iter().flatten().collect();
+    };
+    let loc = |at: usize| format!("prompt.{at}");
+    let id = |loc: &str, item: &Value| wrong_int(loc, item).or_else(|| out_of_range(loc, item, 0));
+    let numbered = || items.iter().enumerate();
+    let ids: Vec<Invalid> = numbered().filter_map(|(at, item)| id(&loc(at), item)).collect();
+    let lists: Vec<Invalid> = numbered()
+        .flat_map(|(at, item)| match item {
+            Value::List(inner) => {
+                let one = |(place, item): (usize, &Value)| id(&format!("{}.{place}", loc(at)), item);
+                inner.iter().enumerate().filter_map(one).collect::<Vec<_>>()
+            }
+            other => wrong_list(&loc(at), other).into_iter().collect(),
+        })
+        .collect();
+    let texts: Vec<Invalid> = numbered().filter_map(|(at, item)| wrong_text(&loc(at), item)).collect();
+    if ids.is_empty() || lists.is_empty() || texts.is_empty() {
+        return Vec::new();
+    }
+    ids.into_iter().chain(lists).chain(wrong_text("prompt", value)).chain(texts).collect()
+}
+
 /// The `prompt` of a completion: a text, ids, or a list of either.
 pub(super) fn of_completion(fields: &Fields, full_vocab_size: usize) -> Result<Vec<Source>, Problem> {
     let none = || Problem::parameter("Either prompt or prompt_embeds must be provided and non-empty.", "prompt", None);
@@ -168,7 +223,6 @@ pub(super) fn of_completion(fields: &Fields, full_vocab_size: usize) -> Result<V
         Value::List(items) if items.iter().all(|item| matches!(item, Value::Int(_))) => {
             Ok(vec![Source::Ids(ids(items, full_vocab_size)?)])
         }
-        Value::List(items) if items.len() > MAX_PROMPTS => Err(too_many(items.len())),
         Value::List(items) => items.iter().map(|item| one_of_several(item, add_special, full_vocab_size)).collect(),
         other => Err(wrong_prompt(other)),
     }
@@ -221,7 +275,15 @@ pub(super) fn of_conversation(fields: &Fields) -> Result<Source, Problem> {
         }
     };
     let opens = !fields.has("add_generation_prompt") || fields.flag("add_generation_prompt")?;
-    conversation(messages, opens)
+    let mut source = conversation(messages, opens)?;
+    if fields.flag("continue_final_message")?
+        && let Source::Conversation(parts) = &mut source
+        && let Some(Part::Text(text)) = parts.last_mut()
+    {
+        // The last message goes on: no line break ends it.
+        text.truncate(text.trim_end_matches('\n').len());
+    }
+    Ok(source)
 }
 
 /// Messages under the built-in template; `opens` lets the assistant's turn begin.
@@ -238,6 +300,7 @@ pub(super) fn conversation(messages: &[Value], opens: bool) -> Result<Source, Pr
         };
         push_text(&mut parts, &format!("<|{role}|>\n"));
         push_content(&mut parts, message.get("content"), at)?;
+        push_text(&mut parts, &messages::called(message));
         push_text(&mut parts, "\n");
     }
     if opens {
@@ -309,9 +372,7 @@ mod tests {
             (r#"{"prompt": ""}"#, "must be provided"),
             (r#"{"prompt": []}"#, "at least one prompt"),
             (r#"{"prompt": [100]}"#, "Token id 100 is out of vocabulary"),
-            (r#"{"prompt": [-1]}"#, "out of vocabulary"),
             (r#"{"prompt": {}}"#, "string_type"),
-            (r#"{"prompt": ["a", 1.5]}"#, "string_type"),
         ] {
             assert!(sources(bad).unwrap_err().body.contains(word), "{bad}");
         }

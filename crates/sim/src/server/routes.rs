@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
+use tacho_core::json::Value;
 
 use super::App;
 use super::ask::{Ask, Endpoint};
@@ -22,7 +23,7 @@ use super::prompt::{Prompt, Source};
 use super::script::Script;
 use super::stream::EventStream;
 use super::wire::ResetSwitch;
-use super::{audio, listing, metrics, tokenize, whole};
+use super::{anthropic, audio, info, listing, metrics, sglang, tokenize, whole};
 
 /// The vLLM whose wire is imitated.
 pub(super) const VERSION: &str = "0.32.0";
@@ -60,11 +61,14 @@ impl Body for Answer {
 /// The methods of a path; `None` when there is no such path.
 fn methods(path: &str) -> Option<&'static str> {
     Some(match path {
-        "/v1/models" | "/health" | "/version" | "/metrics" => "GET",
+        "/v1/models" | "/health" | "/version" | "/metrics" | "/load" | "/is_sleeping" | "/server_info" => "GET",
         "/ping" => "GET, POST",
         "/v1/completions"
         | "/v1/chat/completions"
         | "/v1/responses"
+        | "/v1/messages"
+        | "/v1/messages/count_tokens"
+        | "/"
         | "/v1/audio/transcriptions"
         | "/v1/audio/translations"
         | "/generate"
@@ -85,6 +89,8 @@ fn methods(path: &str) -> Option<&'static str> {
         | "/start_profile"
         | "/stop_profile" => "POST",
         _ if is_triton(path) => "POST",
+        _ if stored(path).is_some() => "GET",
+        _ if stored(path.strip_suffix("/cancel")?).is_some() => "POST",
         _ => return None,
     })
 }
@@ -93,6 +99,11 @@ fn methods(path: &str) -> Option<&'static str> {
 fn is_triton(path: &str) -> bool {
     let name = path.strip_prefix("/v2/models/").and_then(|rest| rest.strip_suffix("/generate_stream"));
     name.is_some_and(|name| !name.is_empty() && !name.contains('/'))
+}
+
+/// The name in `/v1/responses/NAME`.
+fn stored(path: &str) -> Option<&str> {
+    path.strip_prefix("/v1/responses/").filter(|id| !id.is_empty() && !id.contains('/'))
 }
 
 /// Answers a request. An I/O error means that the connection is to be cut.
@@ -130,6 +141,8 @@ async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) 
         "/v1/responses" => return generate(app, Endpoint::Responses, request, reset).await,
         "/v1/audio/transcriptions" => return generate(app, Endpoint::Transcription, request, reset).await,
         "/v1/audio/translations" => return generate(app, Endpoint::Translation, request, reset).await,
+        "/v1/messages" => return generate(app, Endpoint::Messages, request, reset).await,
+        "/" => return generate(app, Endpoint::TgiWhole, request, reset).await,
         "/generate" => return generate(app, Endpoint::Demo, request, reset).await,
         "/generate_stream" => return generate(app, Endpoint::Tgi, request, reset).await,
         path if is_triton(path) => return generate(app, Endpoint::Triton, request, reset).await,
@@ -138,6 +151,17 @@ async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) 
         "/pooling" => return pool(app, Pooling::Plain, request, reset).await,
         "/rerank" | "/v1/rerank" | "/v2/rerank" => return pool(app, Pooling::Rerank, request, reset).await,
         "/score" | "/v1/score" => return pool(app, Pooling::Score, request, reset).await,
+        "/v1/messages/count_tokens" => {
+            fields(request).await?.and_then(|fields| anthropic::count(app, &fields)).map(json)
+        }
+        "/load" => Ok(json(info::load(app).into_bytes())),
+        "/is_sleeping" => Ok(json(info::is_sleeping().into_bytes())),
+        "/server_info" => Ok(json(info::server_info(app, request.uri().query()).into_bytes())),
+        path if path.starts_with("/v1/responses/") => {
+            let id = stored(path.strip_suffix("/cancel").unwrap_or(path)).unwrap_or_default();
+            let kept = app.responses.get(id).ok_or_else(|| Problem::unknown_response(id));
+            kept.map(|kept| json(kept.body.into_bytes()))
+        }
         "/tokenize" => fields(request).await?.and_then(|fields| tokenize::tokenize(app, &fields)).map(json),
         "/detokenize" => fields(request).await?.and_then(|fields| tokenize::detokenize(app, &fields)).map(json),
         "/v1/models" => Ok(json(listing::render(app))),
@@ -178,7 +202,7 @@ async fn received(request: Request<Incoming>) -> io::Result<Result<(Option<Strin
 }
 
 async fn generate(app: &Arc<App>, endpoint: Endpoint, request: Request<Incoming>, reset: &ResetSwitch) -> Outcome {
-    let named = request_id(&request);
+    let header = Header::of(&request);
     let received = match endpoint {
         Endpoint::Transcription | Endpoint::Translation => form_fields(request).await?,
         _ => fields(request).await?,
@@ -187,10 +211,8 @@ async fn generate(app: &Arc<App>, endpoint: Endpoint, request: Request<Incoming>
         Ok(fields) => fields,
         Err(problem) => return Ok(Err(problem)),
     };
-    // Both protocols live at this path; their members tell them apart.
-    let triton = endpoint == Endpoint::Tgi && fields.has("text_input");
-    let endpoint = if triton { Endpoint::Triton } else { endpoint };
-    let generation = match start(app, endpoint, &fields, named).await {
+    let endpoint = meant(endpoint, &fields);
+    let generation = match start(app, endpoint, &fields, &header).await {
         Ok(generation) => generation,
         Err(problem) => return Ok(Err(problem)),
     };
@@ -202,6 +224,40 @@ async fn generate(app: &Arc<App>, endpoint: Endpoint, request: Request<Incoming>
     let kind = HeaderValue::from_static(Script::content_type(endpoint));
     response.headers_mut().insert(CONTENT_TYPE, kind);
     Ok(Ok(response))
+}
+
+/// The protocol of a request at a path that several share: its members tell them apart.
+fn meant(endpoint: Endpoint, fields: &Fields) -> Endpoint {
+    match endpoint {
+        Endpoint::Tgi if fields.has("text_input") => Endpoint::Triton,
+        Endpoint::Demo if sglang::is_meant(fields) => Endpoint::Sglang,
+        Endpoint::Demo if fields.has("inputs") => Endpoint::TgiWhole,
+        Endpoint::TgiWhole if fields.get("stream").is_some_and(Value::truthy) => Endpoint::Tgi,
+        other => other,
+    }
+}
+
+/// What a request's head says about its generation.
+struct Header {
+    request_id: Option<String>,
+    /// Wins over the body's.
+    priority: Option<String>,
+}
+
+impl Header {
+    fn of(request: &Request<Incoming>) -> Self {
+        let text = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        Header { request_id: request_id(request), priority: text("x-vllm-priority") }
+    }
+
+    fn priority(&self) -> Result<Option<i64>, Problem> {
+        let Some(text) = &self.priority else { return Ok(None) };
+        let wrong = || {
+            let message = format!("X-Vllm-Priority must be an integer, got {text:?}.");
+            Problem::parameter(&message, "priority", None)
+        };
+        text.trim().parse().map(Some).map_err(|_| wrong())
+    }
 }
 
 fn request_id(request: &Request<Incoming>) -> Option<String> {
@@ -248,21 +304,23 @@ fn pooling_response(answer: pooling::Reply, fault: Fault) -> Response<Answer> {
     response
 }
 
-async fn start(
-    app: &Arc<App>,
-    endpoint: Endpoint,
-    fields: &Fields,
-    named: Option<String>,
-) -> Result<Generation, Problem> {
-    let (ask, sources) = Ask::read(endpoint, fields, app.spec.tokenizer.full_vocab_size())?;
-    let model = app.resolve(ask.model.as_deref())?;
-    let prompts = tokenised(app, sources).await?;
+async fn start(app: &Arc<App>, endpoint: Endpoint, fields: &Fields, header: &Header) -> Result<Generation, Problem> {
+    // One protocol has errors of its own, but for those about types.
+    let anthropic = |problem: Problem| match endpoint {
+        Endpoint::Messages if problem.kind != "Bad Request" => problem.for_anthropic(),
+        _ => problem,
+    };
+    let (mut ask, sources) = Ask::read(endpoint, fields, app)?;
+    ask.priority = header.priority()?.unwrap_or(ask.priority);
+    let model = app.resolve(ask.model.as_deref()).map_err(anthropic)?;
+    ask.check_limits(&app.spec).map_err(anthropic)?;
+    let prompts = tokenised(app, sources).await.map_err(anthropic)?;
     let fault = app.strike();
     if fault == Fault::Error {
         return Err(Problem::internal(ON_PURPOSE));
     }
-    let id = endpoint.id_prefix().to_owned() + &named.unwrap_or_else(|| app.random_id());
-    Generation::start(app, ask, id, model, prompts, fault).await
+    let id = endpoint.id_prefix().to_owned() + &header.request_id.clone().unwrap_or_else(|| app.random_id());
+    Generation::start(app, ask, id, model, prompts, fault).await.map_err(anthropic)
 }
 
 /// Prompts in token ids; what would never fit is refused before it is counted.
@@ -292,7 +350,7 @@ fn json(body: Vec<u8>) -> Response<Answer> {
 }
 
 fn metrics_page(app: &App) -> Response<Answer> {
-    let text = metrics::render(&app.engine.stats(), &app.names[0]);
+    let text = metrics::render(&app.engine.stats(), &app.names[0], &app.spec.engine);
     let mut response = Response::new(Answer::Whole(Full::from(text)));
     let kind = HeaderValue::from_static("text/plain; version=1.0.0; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use hyper::body::Bytes;
 
+use super::anthropic::MessagesScript;
 use super::ask::Endpoint;
 use super::audio::AudioScript;
 use super::choice::Piece;
@@ -11,7 +12,8 @@ use super::chunks::{self, Chunks, Repeated};
 use super::demo::DemoScript;
 use super::generation::Generation;
 use super::problem::Problem;
-use super::responses::ResponsesScript;
+use super::responded::ResponsesScript;
+use super::sglang::SglangScript;
 use super::tgi::TgiScript;
 use super::triton;
 
@@ -19,6 +21,8 @@ use super::triton;
 pub(super) enum Script {
     OpenAi(Chunks),
     Responses(Box<ResponsesScript>),
+    Messages(Box<MessagesScript>),
+    Sglang(SglangScript),
     Audio(AudioScript),
     Tgi(TgiScript),
     Triton,
@@ -32,7 +36,9 @@ impl Script {
             Endpoint::Completions | Endpoint::Chat => Script::OpenAi(Chunks::new(generation)),
             Endpoint::Responses => Script::Responses(Box::new(ResponsesScript::new(generation))),
             Endpoint::Transcription | Endpoint::Translation => Script::Audio(AudioScript::new(generation)),
-            Endpoint::Tgi => Script::Tgi(TgiScript::default()),
+            Endpoint::Messages => Script::Messages(Box::default()),
+            Endpoint::Sglang => Script::Sglang(SglangScript::default()),
+            Endpoint::Tgi | Endpoint::TgiWhole => Script::Tgi(TgiScript::default()),
             Endpoint::Triton => Script::Triton,
             Endpoint::Demo => Script::Demo(DemoScript::new(generation)),
         }
@@ -42,7 +48,7 @@ impl Script {
     pub(super) fn content_type(endpoint: Endpoint) -> &'static str {
         match endpoint {
             Endpoint::Demo => "application/x-ndjson",
-            Endpoint::Tgi | Endpoint::Triton => "text/event-stream",
+            Endpoint::Tgi | Endpoint::TgiWhole | Endpoint::Triton | Endpoint::Sglang => "text/event-stream",
             _ => "text/event-stream; charset=utf-8",
         }
     }
@@ -55,6 +61,7 @@ impl Script {
                 out.extend(choices.map(|(index, choice)| chunks.role(index, &choice.prompt.ids)));
             }
             Script::Responses(script) => script.open(generation, out),
+            Script::Messages(script) => script.open(generation, out),
             _ => {}
         }
     }
@@ -70,8 +77,13 @@ impl Script {
     ) {
         let choice = &generation.choices[index];
         match self {
+            Script::OpenAi(chunks) if choice.call.is_some() && choice.produced > generation.reasoning() => {
+                chunks.call(index, choice, piece, out);
+            }
             Script::OpenAi(chunks) => out.push_back(chunks.token(index, choice, piece, repeated)),
-            Script::Responses(script) => out.push_back(script.token(generation, piece)),
+            Script::Responses(script) => script.token(generation, piece, out),
+            Script::Messages(script) => script.token(generation, piece, out),
+            Script::Sglang(script) => out.push_back(script.token(generation, piece)),
             Script::Audio(script) => out.push_back(script.token(generation, piece)),
             Script::Tgi(script) => out.push_back(script.token(choice, piece, generation.ask.include_usage)),
             Script::Triton => out.push_back(triton::token(piece)),
@@ -89,6 +101,8 @@ impl Script {
                 out.push_back(chunks::done());
             }
             Script::Responses(script) => script.close(generation, out),
+            Script::Messages(script) => script.close(generation, out),
+            Script::Sglang(_) => out.push_back(chunks::done()),
             Script::Audio(script) => script.close(generation, out),
             Script::Tgi(_) | Script::Triton | Script::Demo(_) => {}
         }
@@ -99,6 +113,8 @@ impl Script {
         match self {
             Script::OpenAi(_) | Script::Audio(_) => out.extend([chunks::failure(&problem.body), chunks::done()]),
             Script::Responses(script) => out.push_back(script.failure(&problem.message)),
+            Script::Messages(_) => out.push_back(MessagesScript::failure(&problem.message)),
+            Script::Sglang(_) => out.extend([chunks::failure(&problem.body), chunks::done()]),
             Script::Tgi(_) => out.push_back(TgiScript::failure(&problem.message)),
             Script::Triton => out.push_back(triton::failure(&problem.message)),
             Script::Demo(_) => out.push_back(format!("{}\n", problem.body).into()),

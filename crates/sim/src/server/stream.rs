@@ -27,6 +27,8 @@ pub(super) struct EventStream {
     /// Per answer: what waits to be told together with later tokens.
     held: Vec<Option<(Piece, Option<Repeated>)>>,
     end: Option<End>,
+    /// Tokens told together.
+    interval: usize,
     /// A signal that waits for a stall to pass.
     stalled: Option<(Pin<Box<Sleep>>, Signal)>,
 }
@@ -41,7 +43,9 @@ impl EventStream {
     pub(super) fn new(generation: Generation, reset: ResetSwitch) -> Self {
         let script = Script::new(&generation);
         let held = generation.choices.iter().map(|_| None).collect();
-        EventStream { generation, script, reset, ready: VecDeque::new(), opened: false, held, end: None, stalled: None }
+        let interval = generation.app.spec.stream_interval.max(generation.ask.interval);
+        let (ready, end) = (VecDeque::new(), None);
+        EventStream { generation, script, reset, ready, opened: false, held, end, interval, stalled: None }
     }
 
     fn take(&mut self, signal: Signal) {
@@ -97,7 +101,7 @@ impl EventStream {
         let produced = self.generation.choices[choice].produced;
         // Reasoning and answer are not told together.
         let turns = produced == self.generation.reasoning();
-        produced == 1 || turns || piece.last || piece.tokens().count() >= self.generation.app.spec.stream_interval
+        produced == 1 || turns || piece.last || piece.tokens().count() >= self.interval
     }
 }
 

@@ -7,6 +7,7 @@ use super::ask::{Ask, Endpoint};
 use super::choice::{Choice, Piece};
 use super::escape::{escape, quote, quoted};
 use super::fields::Fields;
+use super::generation::Generation;
 use super::problem::{Invalid, Problem};
 use super::prompt::Source;
 
@@ -14,7 +15,7 @@ use super::prompt::Source;
 const NEW_TOKENS: i64 = 100;
 
 /// Reads the members of a request.
-pub(super) fn read(fields: &Fields) -> Result<(Ask, Vec<Source>), Problem> {
+pub(super) fn read(endpoint: Endpoint, fields: &Fields) -> Result<(Ask, Vec<Source>), Problem> {
     let prompt = match fields.required("inputs")? {
         Value::Str(text) => text.clone(),
         other => {
@@ -27,9 +28,28 @@ pub(super) fn read(fields: &Fields) -> Result<(Ask, Vec<Source>), Problem> {
         ignore_eos: parameters.flag("ignore_eos_token")?,
         include_usage: parameters.flag("details")?,
         seed: parameters.int("seed")?.map(|seed| seed as u64),
-        ..Ask::plain(Endpoint::Tgi, Some(parameters.int("max_new_tokens")?.unwrap_or(NEW_TOKENS)))
+        stop: parameters.texts("stop")?,
+        stream: endpoint == Endpoint::Tgi || fields.flag("stream")?,
+        ..Ask::plain(endpoint, Some(parameters.int("max_new_tokens")?.unwrap_or(NEW_TOKENS)))
     };
     Ok((ask, vec![Source::Text(prompt, true)]))
+}
+
+/// The answer in one piece: an object, with what is known of it where that is asked for.
+pub(super) fn whole(generation: &Generation, text: &str) -> Vec<u8> {
+    let choice = &generation.choices[0];
+    let details = if generation.ask.include_usage { details(choice) } else { String::new() };
+    format!(r#"{{"generated_text":{}{details}}}"#, quoted(text)).into_bytes()
+}
+
+fn details(choice: &Choice) -> String {
+    let reason = if choice.stop_reason().is_some() { "stop_sequence" } else { choice.finish.name() };
+    let reason = if reason == "stop" { "eos_token" } else { reason };
+    format!(
+        r#","details":{{"finish_reason":"{reason}","generated_tokens":{},"seed":null,"input_length":{}}}"#,
+        choice.produced,
+        choice.prompt.ids.len()
+    )
 }
 
 /// Writes the events of one answer.
@@ -50,14 +70,8 @@ impl TgiScript {
         out.extend_from_slice(br#"","logprob":-1.0,"special":false},"generated_text":"#);
         if piece.last {
             quote(&mut out, &self.text);
-            let reason = if choice.stop_reason().is_some() { "stop_sequence" } else { choice.finish.name() };
-            let reason = if reason == "stop" { "eos_token" } else { reason };
-            let details = format!(
-                r#","details":{{"finish_reason":"{reason}","generated_tokens":{},"seed":null,"input_length":{}}}"#,
-                choice.produced,
-                choice.prompt.ids.len()
-            );
-            out.extend_from_slice(if wants_details { details.as_bytes() } else { br#","details":null"# });
+            let details = if wants_details { details(choice) } else { r#","details":null"#.to_owned() };
+            out.extend_from_slice(details.as_bytes());
         } else {
             out.extend_from_slice(br#"null,"details":null"#);
         }

@@ -5,11 +5,17 @@ use tacho_core::json::Value;
 use super::App;
 use super::escape::{ids, list, number, quote};
 use super::fields::Fields;
+use super::members::{out_of_range, wrong_int};
 use super::problem::{Invalid, Problem};
 use super::prompt::{self, Source};
 
 /// The answer to `/tokenize`: of a text or of a conversation.
 pub(super) fn tokenize(app: &App, fields: &Fields) -> Result<Vec<u8>, Problem> {
+    let truthy = |name: &str| fields.get(name).is_some_and(Value::truthy);
+    if truthy("continue_final_message") && truthy("add_generation_prompt") {
+        let message = "Cannot set both `continue_final_message` and `add_generation_prompt` to True.";
+        return Err(Problem::bad_request(message));
+    }
     let source = if fields.has("messages") {
         prompt::of_conversation(fields)?
     } else if let Some(text) = fields.text("prompt")? {
@@ -19,6 +25,7 @@ pub(super) fn tokenize(app: &App, fields: &Fields) -> Result<Vec<u8>, Problem> {
         return Err(Problem::invalid(&[fields.missing("prompt"), fields.missing("messages")]));
     };
     app.resolve(fields.text("model")?)?;
+    source.check_length(app.spec.engine.max_model_len, || app.characters_per_token())?;
     let prompt = source.into_prompt(&app.spec.tokenizer, &app.vocabulary);
     let mut out = br#"{"count":"#.to_vec();
     number(&mut out, prompt.ids.len());
@@ -45,10 +52,11 @@ pub(super) fn detokenize(app: &App, fields: &Fields) -> Result<Vec<u8>, Problem>
     let items = value.as_list().ok_or_else(|| wrong(value))?;
     let size = app.spec.tokenizer.full_vocab_size();
     let mut known = Vec::with_capacity(items.len());
-    for item in items {
-        let id = item.as_i64().ok_or_else(|| {
-            Problem::invalid(&[Invalid::member("int_type", "tokens", "Input should be a valid integer", item)])
-        })?;
+    for (at, item) in items.iter().enumerate() {
+        let loc = format!("tokens.{at}");
+        let wrong = wrong_int(&loc, item).or_else(|| out_of_range(&loc, item, 0));
+        Problem::check(wrong.as_slice())?;
+        let id = item.as_i64().unwrap_or(i64::MAX);
         known.extend(u32::try_from(id).ok().filter(|id| (*id as usize) < size));
     }
     app.resolve(fields.text("model")?)?;

@@ -3,7 +3,7 @@
 use hyper::body::Bytes;
 use tacho_core::json::Value;
 
-use super::ask::{Ask, Endpoint, stop};
+use super::ask::{Ask, Endpoint};
 use super::choice::Piece;
 use super::escape::{escape, quoted};
 use super::fields::Fields;
@@ -31,7 +31,7 @@ pub(super) fn read(fields: &Fields) -> Result<(Ask, Vec<Source>), Problem> {
 
 /// `stop_words` is what others call `stop`.
 fn stop_words(fields: &Fields) -> Result<Vec<String>, Problem> {
-    if fields.has("stop_words") { fields.texts("stop_words") } else { stop(fields) }
+    fields.texts(if fields.has("stop_words") { "stop_words" } else { "stop" })
 }
 
 /// The event of one piece.

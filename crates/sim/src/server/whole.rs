@@ -2,15 +2,15 @@
 
 use std::io;
 
-use super::ask::Endpoint;
+use super::ask::{Endpoint, Transfer};
 use super::choice::Ranked;
 use super::chunks::{self, Repeated};
-use super::escape::{ids, list, number, quote};
+use super::escape::{ids, list, number, quote, quoted};
 use super::faults::Fault;
 use super::generation::Generation;
 use super::problem::Problem;
 use super::wire::ResetSwitch;
-use super::{audio, demo, responses};
+use super::{anthropic, audio, demo, responded, sglang, tgi};
 
 /// What has been collected of one answer.
 #[derive(Debug, Default)]
@@ -62,7 +62,13 @@ pub(super) async fn answer(mut generation: Generation, reset: &ResetSwitch) -> i
 fn write(generation: &Generation, collected: &[Collected]) -> Vec<u8> {
     let object = match generation.ask.endpoint {
         Endpoint::Chat => "chat.completion",
-        Endpoint::Responses => return responses::whole(generation, &collected[0].text),
+        Endpoint::Responses => return responded::whole(generation, &collected[0].text),
+        Endpoint::Messages => return anthropic::whole(generation, &collected[0].reasoning, &collected[0].text),
+        Endpoint::TgiWhole => return tgi::whole(generation, &collected[0].text),
+        Endpoint::Sglang => {
+            let texts: Vec<&str> = collected.iter().map(|answer| answer.text.as_str()).collect();
+            return sglang::whole(generation, &texts);
+        }
         Endpoint::Transcription | Endpoint::Translation => return audio::whole(generation, &collected[0].text),
         Endpoint::Demo => return demo::whole(&with_prompts(generation, collected)),
         // The streaming protocols have no such form.
@@ -82,15 +88,19 @@ fn write(generation: &Generation, collected: &[Collected]) -> Vec<u8> {
     quote(&mut out, &generation.app.fingerprint);
     out.extend_from_slice(br#","usage":"#);
     chunks::push_usage(&mut out, generation.usage());
-    out.extend_from_slice(br#","prompt_tokens_details":null"#);
+    chunks::push_prompt_details(&mut out, generation.usage());
     chunks::push_details(&mut out, generation.usage());
     out.push(b'}');
     if generation.ask.endpoint == Endpoint::Chat {
-        out.extend_from_slice(br#","prompt_logprobs":null,"prompt_token_ids":"#);
+        out.extend_from_slice(br#","prompt_logprobs":"#);
+        push_prompt_logprobs(&mut out, generation, 0);
+        out.extend_from_slice(br#","prompt_token_ids":"#);
         push_ids(&mut out, generation, &generation.choices[0].prompt.ids);
         out.extend_from_slice(br#","prompt_text":null"#);
     }
-    out.extend_from_slice(br#","kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}"#);
+    out.extend_from_slice(br#","kv_transfer_params":"#);
+    push_transfer(&mut out, generation);
+    out.extend_from_slice(br#","ec_transfer_params":null,"metrics":null}"#);
     out
 }
 
@@ -117,7 +127,9 @@ fn push_completion(out: &mut Vec<u8>, generation: &Generation, index: usize, ans
     chunks::push_stop_reason(out, choice, true);
     out.extend_from_slice(br#","token_ids":"#);
     push_ids(out, generation, choice.output.ids());
-    out.extend_from_slice(br#","prompt_logprobs":null,"prompt_token_ids":"#);
+    out.extend_from_slice(br#","prompt_logprobs":"#);
+    push_prompt_logprobs(out, generation, index);
+    out.extend_from_slice(br#","prompt_token_ids":"#);
     push_ids(out, generation, &choice.prompt.ids);
     out.extend_from_slice(br#","routed_experts":null}"#);
 }
@@ -127,8 +139,20 @@ fn push_message(out: &mut Vec<u8>, generation: &Generation, index: usize, answer
     out.extend_from_slice(br#"{"index":"#);
     number(out, index);
     out.extend_from_slice(br#","message":{"role":"assistant","content":"#);
-    quote(out, &answer.text);
-    out.extend_from_slice(br#","refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":"#);
+    match choice.made_call() {
+        Some(_) => out.extend_from_slice(b"null"),
+        None => quote(out, &answer.text),
+    }
+    out.extend_from_slice(br#","refusal":null,"annotations":null,"audio":null,"function_call":null"#);
+    if let Some(call) = choice.made_call() {
+        let (id, name) = (quoted(&choice.call_id), quoted(&call.name));
+        let arguments = quoted(call.arguments(&answer.text));
+        let call = format!(
+            r#","tool_calls":[{{"id":{id},"type":"function","function":{{"name":{name},"arguments":{arguments}}}}}]"#
+        );
+        out.extend_from_slice(call.as_bytes());
+    }
+    out.extend_from_slice(br#","reasoning":"#);
     match answer.reasoning.as_str() {
         "" => out.extend_from_slice(b"null"),
         reasoning => quote(out, reasoning),
@@ -145,6 +169,43 @@ fn push_message(out: &mut Vec<u8>, generation: &Generation, index: usize, answer
     out.extend_from_slice(br#","token_ids":"#);
     push_ids(out, generation, choice.output.ids());
     out.extend_from_slice(br#","routed_experts":null}"#);
+}
+
+/// What another engine needs to fetch the KV of the prompt, where that was asked for.
+fn push_transfer(out: &mut Vec<u8>, generation: &Generation) {
+    if generation.ask.transfer != Transfer::Offered {
+        return out.extend_from_slice(b"null");
+    }
+    let engine = &generation.app.spec.engine;
+    let blocks = generation.choices[0].prompt.ids.len().div_ceil(engine.block_size);
+    let ids: Vec<String> = (0..blocks).map(|block| block.to_string()).collect();
+    let params = format!(
+        r#"{{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":[{}],"remote_engine_id":{},"remote_request_id":{}}}"#,
+        ids.join(","),
+        quoted(&generation.app.fingerprint),
+        quoted(&generation.id)
+    );
+    out.extend_from_slice(params.as_bytes());
+}
+
+/// The log-probabilities of the prompt's tokens, by their ids, the first without.
+fn push_prompt_logprobs(out: &mut Vec<u8>, generation: &Generation, index: usize) {
+    let Some(others) = generation.ask.prompt_logprobs else { return out.extend_from_slice(b"null") };
+    let choice = &generation.choices[index];
+    let mut draws = generation.prompt_draws(index);
+    let tokenizer = &generation.app.spec.tokenizer;
+    list(out, choice.prompt.ids.iter().enumerate(), |out, (at, token)| {
+        if at == 0 {
+            return out.extend_from_slice(b"null");
+        }
+        let ranked = draws.next(&generation.app.vocabulary, *token, others.saturating_sub(1));
+        let one = |(rank, (id, logprob)): (usize, (u32, f64))| {
+            let text = quoted(&tokenizer.decode(&[id]));
+            format!(r#""{id}":{{"logprob":{logprob:?},"rank":{},"decoded_token":{text}}}"#, rank + 1)
+        };
+        let members: Vec<String> = ranked.into_iter().enumerate().map(one).collect();
+        out.extend_from_slice(format!("{{{}}}", members.join(",")).as_bytes());
+    });
 }
 
 fn push_ids(out: &mut Vec<u8>, generation: &Generation, tokens: &[u32]) {

@@ -5,8 +5,10 @@
 mod client;
 mod endpoints;
 mod faults;
+mod guided;
 mod hostile;
 mod load;
 mod pooling;
 mod protocols;
+mod refusals;
 mod shapes;

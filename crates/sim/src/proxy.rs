@@ -1,0 +1,196 @@
+//! The front of two engines: lets one compute the prompt and streams the answer of the other, as vLLM's example proxy
+//! does.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use http_body_util::{BodyExt, Either, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, TRANSFER_ENCODING};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tacho_core::json::{self, Dict, Value};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+use crate::error::Error;
+
+/// Largest body that is passed on.
+const MOST_BYTES: usize = 64 << 20;
+/// Paths whose prompt is computed by the one and whose answer comes from the other.
+const SPLIT: [&str; 2] = ["/v1/completions", "/v1/chat/completions"];
+
+/// Where the two engines are.
+#[derive(Debug, Clone)]
+pub struct ProxySpec {
+    /// Where the proxy listens.
+    pub listen: SocketAddr,
+    /// Who computes prompts, as `http://HOST:PORT`.
+    pub prefill: String,
+    /// Who generates.
+    pub decode: String,
+}
+
+/// A proxy that serves until it is stopped or dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    addr: SocketAddr,
+    shutdown: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Backends {
+    prefill: SocketAddr,
+    decode: SocketAddr,
+}
+
+type Body = Either<Full<Bytes>, Incoming>;
+
+impl Proxy {
+    /// Listens and returns; requests are passed on from now on.
+    ///
+    /// # Errors
+    /// When an address is none, or cannot be listened on.
+    pub fn start(spec: &ProxySpec) -> Result<Proxy, Error> {
+        let backends = Arc::new(Backends { prefill: resolve(&spec.prefill)?, decode: resolve(&spec.decode)? });
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("sim-proxy")
+            .enable_all()
+            .build()
+            .map_err(|source| Error::Threads { source })?;
+        let bind = |source| Error::Bind { addr: spec.listen, source };
+        let listener = runtime.block_on(TcpListener::bind(spec.listen)).map_err(bind)?;
+        let addr = listener.local_addr().map_err(bind)?;
+        let (shutdown, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("sim-proxy".into()).spawn(move || {
+            runtime.block_on(accept(listener, backends, stopped));
+            runtime.shutdown_background();
+        });
+        let thread = thread.map_err(|source| Error::Threads { source })?;
+        Ok(Proxy { addr, shutdown: Some(shutdown), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Cuts all streams and waits for its thread.
+    pub fn stop(&mut self) {
+        if let Some(shutdown) = self.shutdown.take() {
+            let _ = shutdown.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn resolve(url: &str) -> Result<SocketAddr, Error> {
+    let wrong = || Error::ProxyAddress { url: url.to_owned() };
+    let host = url.strip_prefix("http://").ok_or_else(wrong)?.trim_end_matches('/');
+    let host = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+    host.to_socket_addrs().ok().and_then(|mut all| all.next()).ok_or_else(wrong)
+}
+
+async fn accept(listener: TcpListener, backends: Arc<Backends>, mut stopped: oneshot::Receiver<()>) {
+    loop {
+        tokio::select! {
+            _ = &mut stopped => return,
+            accepted = listener.accept() => match accepted {
+                Ok((socket, _)) => drop(tokio::spawn(serve(socket, Arc::clone(&backends)))),
+                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+            },
+        }
+    }
+}
+
+async fn serve(socket: TcpStream, backends: Arc<Backends>) {
+    // Tokens must leave at once; should this fail they merely leave later.
+    let _ = socket.set_nodelay(true);
+    let service = service_fn(move |request| answer(Arc::clone(&backends), request));
+    // An error here is a client that left.
+    let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(socket), service).await;
+}
+
+async fn answer(backends: Arc<Backends>, request: Request<Incoming>) -> Result<Response<Body>, io::Error> {
+    let answered = pass_on(&backends, request).await;
+    Ok(answered.unwrap_or_else(|error| {
+        let text = json::dumps(&Value::from(format!("the proxy could not pass the request on: {error}")));
+        let body = format!(r#"{{"error":{{"message":{text},"type":"BadGateway","param":null,"code":502}}}}"#);
+        let mut response = Response::new(Either::Left(Full::from(body)));
+        *response.status_mut() = StatusCode::BAD_GATEWAY;
+        response
+    }))
+}
+
+async fn pass_on(backends: &Backends, request: Request<Incoming>) -> Result<Response<Body>, io::Error> {
+    let (mut head, body) = request.into_parts();
+    let body = Limited::new(body, MOST_BYTES).collect().await.map_err(io::Error::other)?.to_bytes();
+    head.headers.remove(TRANSFER_ENCODING);
+    let path = head.uri.path().to_owned();
+    let mut asked = match std::str::from_utf8(&body).ok().and_then(|text| json::parse(text).ok()) {
+        Some(Value::Dict(asked)) if head.method == Method::POST && SPLIT.contains(&path.as_str()) => asked,
+        _ => return send(backends.decode, head, body).await,
+    };
+    let first = send(backends.prefill, head.clone(), json::dumps(&Value::Dict(for_prefill(&asked))).into()).await?;
+    if first.status() != StatusCode::OK {
+        return Ok(first);
+    }
+    let computed = first.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
+    let computed = json::parse(&String::from_utf8_lossy(&computed)).map_err(io::Error::other)?;
+    asked.set("kv_transfer_params", computed.get("kv_transfer_params").cloned().unwrap_or(Value::Null));
+    send(backends.decode, head, json::dumps(&Value::Dict(asked)).into()).await
+}
+
+/// The request as the engine gets it that computes the prompt alone.
+fn for_prefill(asked: &Dict) -> Dict {
+    let mut first = asked.clone();
+    let mut params = Dict::new();
+    params.set("do_remote_decode", true);
+    params.set("do_remote_prefill", false);
+    for name in ["remote_engine_id", "remote_block_ids", "remote_host", "remote_port"] {
+        params.set(name, Value::Null);
+    }
+    first.set("kv_transfer_params", Value::Dict(params));
+    first.set("stream", false);
+    first.set("max_tokens", 1i64);
+    if first.get("max_completion_tokens").is_some() {
+        first.set("max_completion_tokens", 1i64);
+    }
+    first.remove("stream_options");
+    first.set("min_tokens", 0i64);
+    first
+}
+
+async fn send(to: SocketAddr, head: hyper::http::request::Parts, body: Bytes) -> Result<Response<Body>, io::Error> {
+    let socket = TcpStream::connect(to).await?;
+    let _ = socket.set_nodelay(true);
+    let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await.map_err(io::Error::other)?;
+    tokio::spawn(connection);
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut request =
+        Request::builder().method(head.method).uri(path).body(Full::<Bytes>::from(body)).map_err(io::Error::other)?;
+    *request.headers_mut() = head.headers;
+    let host = HeaderValue::from_str(&to.to_string()).map_err(io::Error::other)?;
+    request.headers_mut().insert(HOST, host);
+    request.headers_mut().remove(CONTENT_LENGTH);
+    let kind = HeaderValue::from_static("application/json");
+    request.headers_mut().entry(CONTENT_TYPE).or_insert(kind);
+    let response = sender.send_request(request).await.map_err(io::Error::other)?;
+    Ok(response.map(Either::Right))
+}

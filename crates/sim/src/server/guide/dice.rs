@@ -1,0 +1,52 @@
+//! The draws of a guided text, and how long it may become.
+
+use tacho_pyrand::Generator;
+
+/// No text is made longer than this: no model's context is.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Draws with a bent: the smaller the size, the shorter what comes out.
+#[derive(Debug)]
+pub(crate) struct Dice {
+    generator: Generator,
+    /// 0 gives the shortest text there is, 2 an ordinary one.
+    pub(crate) size: usize,
+}
+
+impl Dice {
+    pub(crate) fn new(seed: u64, size: usize) -> Self {
+        Dice { generator: Generator::new(seed), size }
+    }
+
+    /// A number below `count`, which is at least one.
+    pub(crate) fn below(&mut self, count: usize) -> usize {
+        self.generator.up_to(count as u64 - 1) as usize
+    }
+
+    /// Whether something that may be left out is there.
+    pub(crate) fn includes(&mut self) -> bool {
+        self.size > 0 && self.below(2) == 0
+    }
+
+    /// A number from `low` to `high`.
+    pub(crate) fn between(&mut self, low: i64, high: i64) -> i64 {
+        let span = high.saturating_sub(low).max(0) as u64;
+        low.saturating_add(self.generator.up_to(span) as i64)
+    }
+
+    /// One of `items`.
+    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
+        if items.is_empty() { None } else { Some(&items[self.below(items.len())]) }
+    }
+
+    /// How often something is repeated that may come from `least` to `most` times.
+    pub(crate) fn times(&mut self, least: usize, most: Option<usize>) -> usize {
+        let more = most.map_or(usize::MAX, |most| most.saturating_sub(least)).min(self.size * 4);
+        least + self.below(more + 1)
+    }
+
+    /// Whether `text` has become too long to go on.
+    pub(crate) fn is_full(text: &str) -> bool {
+        text.len() > MOST_BYTES
+    }
+}

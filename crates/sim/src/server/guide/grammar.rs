@@ -1,0 +1,133 @@
+//! Context-free grammars as rules that refer to each other, and sentences drawn from them.
+
+use super::dice::Dice;
+use super::pattern::Pattern;
+
+/// Beyond this depth the shortest way out is taken.
+const DEEP: usize = 12;
+/// A rule from which no sentence comes.
+const ENDLESS: usize = usize::MAX;
+
+/// One side of a rule.
+#[derive(Debug)]
+pub(crate) enum Node {
+    Text(String),
+    Pattern(Pattern),
+    Rule(usize),
+    Sequence(Vec<Node>),
+    Choice(Vec<Node>),
+    Times(Box<Node>, usize, Option<usize>),
+}
+
+/// The rules; the sentence is one of `root`.
+#[derive(Debug)]
+pub(crate) struct Grammar {
+    rules: Vec<Node>,
+    /// Per rule, how deep its shallowest sentence is.
+    heights: Vec<usize>,
+    root: usize,
+}
+
+/// Collects rules under their names.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    names: Vec<String>,
+    nodes: Vec<Option<Node>>,
+}
+
+impl Rules {
+    /// The number of a name, defined or not yet.
+    pub(super) fn number(&mut self, name: &str) -> usize {
+        if let Some(at) = self.names.iter().position(|known| known == name) {
+            return at;
+        }
+        self.names.push(name.to_owned());
+        self.nodes.push(None);
+        self.names.len() - 1
+    }
+
+    pub(super) fn define(&mut self, name: &str, node: Node) -> Result<(), String> {
+        let at = self.number(name);
+        if self.nodes[at].is_some() {
+            return Err(format!("rule {name:?} is defined twice"));
+        }
+        self.nodes[at] = Some(node);
+        Ok(())
+    }
+
+    /// All rules together, beginning with `root`.
+    pub(super) fn finish(mut self, root: &str) -> Result<Grammar, String> {
+        let root = self.number(root);
+        let mut rules = Vec::with_capacity(self.nodes.len());
+        for (name, node) in self.names.iter().zip(self.nodes) {
+            rules.push(node.ok_or_else(|| format!("rule {name:?} is not defined"))?);
+        }
+        let heights = heights(&rules);
+        if heights[root] == ENDLESS {
+            return Err("no sentence of the grammar ends".to_owned());
+        }
+        Ok(Grammar { rules, heights, root })
+    }
+}
+
+/// The depth of each rule's shallowest sentence: what is known is used until nothing more becomes known.
+fn heights(rules: &[Node]) -> Vec<usize> {
+    let mut known = vec![ENDLESS; rules.len()];
+    loop {
+        let next: Vec<usize> = rules.iter().map(|rule| height(rule, &known).saturating_add(1)).collect();
+        if next == known {
+            return known;
+        }
+        known = next;
+    }
+}
+
+fn height(node: &Node, known: &[usize]) -> usize {
+    match node {
+        Node::Text(_) | Node::Pattern(_) => 0,
+        Node::Rule(at) => known[*at],
+        Node::Sequence(parts) => parts.iter().map(|part| height(part, known)).max().unwrap_or(0),
+        Node::Choice(parts) => parts.iter().map(|part| height(part, known)).min().unwrap_or(0),
+        Node::Times(_, 0, _) => 0,
+        Node::Times(part, ..) => height(part, known),
+    }
+}
+
+impl Grammar {
+    /// Draws a sentence.
+    pub(super) fn text(&self, dice: &mut Dice) -> String {
+        let mut out = String::new();
+        self.write(&self.rules[self.root], 0, dice, &mut out);
+        out
+    }
+
+    fn write(&self, node: &Node, depth: usize, dice: &mut Dice, out: &mut String) {
+        if Dice::is_full(out) {
+            return;
+        }
+        match node {
+            Node::Text(text) => out.push_str(text),
+            Node::Pattern(pattern) => out.push_str(&pattern.text(dice)),
+            Node::Rule(at) => self.write(&self.rules[*at], depth + 1, dice, out),
+            Node::Sequence(parts) => parts.iter().for_each(|part| self.write(part, depth, dice, out)),
+            Node::Choice(parts) => {
+                if let Some(part) = self.choose(parts, depth, dice) {
+                    self.write(part, depth, dice, out);
+                }
+            }
+            Node::Times(part, least, most) => {
+                let times = if depth > DEEP { *least } else { dice.times(*least, *most) };
+                // What has no end of its own is left out.
+                let times = if height(part, &self.heights) == ENDLESS { 0 } else { times };
+                (0..times).for_each(|_| self.write(part, depth, dice, out));
+            }
+        }
+    }
+
+    fn choose<'a>(&self, parts: &'a [Node], depth: usize, dice: &mut Dice) -> Option<&'a Node> {
+        let least = parts.iter().map(|part| height(part, &self.heights)).min()?;
+        let limit = if depth > DEEP || dice.size == 0 { least } else { ENDLESS - 1 };
+        let open: Vec<&Node> = parts.iter().filter(|part| height(part, &self.heights) <= limit).collect();
+        dice.pick(&open).copied()
+    }
+}

@@ -1,0 +1,71 @@
+//! Output under a constraint: a text that satisfies a schema, a pattern, a grammar or a choice, drawn by the same seed
+//! as any other output.
+
+mod dice;
+mod grammar;
+mod lark;
+mod pattern;
+mod schema;
+mod syntax;
+
+pub(super) use dice::Dice;
+pub(super) use pattern::Pattern;
+pub(super) use schema::Schema;
+
+use grammar::Grammar;
+use tacho_core::json::Value;
+
+/// What an output must be.
+#[derive(Debug)]
+pub(super) enum Guide {
+    /// JSON by a schema.
+    Schema(Schema),
+    /// A text that a pattern matches as a whole.
+    Pattern(Pattern),
+    /// A sentence of a grammar.
+    Grammar(Grammar),
+    /// One of these.
+    Choice(Vec<String>),
+    /// One of these beginnings, JSON by its schema, and its end.
+    Tags(Vec<(String, Schema, String)>),
+}
+
+impl Guide {
+    /// The guide of a pattern.
+    ///
+    /// # Errors
+    /// When it is none, in words.
+    pub(super) fn pattern(text: &str) -> Result<Guide, String> {
+        Ok(Guide::Pattern(Pattern::parse(text)?))
+    }
+
+    /// The guide of a grammar: Lark's notation, or the one with `::=`.
+    ///
+    /// # Errors
+    /// When it is neither, in words.
+    pub(super) fn grammar(text: &str) -> Result<Guide, String> {
+        let rules = if text.contains("::=") { syntax::parse(text)? } else { lark::parse(text)? };
+        Ok(Guide::Grammar(rules))
+    }
+
+    /// The guide of a JSON schema.
+    ///
+    /// # Errors
+    /// When nothing could satisfy it, in words.
+    pub(super) fn schema(schema: &Value) -> Result<Guide, String> {
+        Ok(Guide::Schema(Schema::new(schema)?))
+    }
+
+    /// Draws a text.
+    pub(super) fn text(&self, dice: &mut Dice) -> String {
+        match self {
+            Guide::Schema(schema) => schema.text(dice),
+            Guide::Pattern(pattern) => pattern.text(dice),
+            Guide::Grammar(grammar) => grammar.text(dice),
+            Guide::Choice(texts) => dice.pick(texts).cloned().unwrap_or_default(),
+            Guide::Tags(tags) => dice
+                .pick(tags)
+                .map_or_else(String::new, |(begin, schema, end)| format!("{begin}{}{end}", schema.text(dice))),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Whether a schema can be followed: known types and formats, references that lead somewhere, patterns that are some.
+
+use tacho_core::json::Value;
+
+use super::super::pattern::Pattern;
+use super::{Schema, string};
+
+const TYPES: [&str; 7] = ["object", "array", "string", "integer", "number", "boolean", "null"];
+/// Keys that no guided decoding of vLLM's default has.
+const UNKNOWN: [&str; 4] = ["uniqueItems", "contains", "minContains", "maxContains"];
+/// Nesting of objects and lists that a schema may have.
+const DEEPEST: usize = 64;
+
+impl Schema {
+    /// Goes through a schema and all its parts.
+    pub(super) fn check(&self, schema: &Value, depth: usize) -> Result<(), String> {
+        if depth > DEEPEST {
+            return Err(format!(
+                "The JSON schema is nested too deeply: objects and arrays may nest at most {DEEPEST} levels"
+            ));
+        }
+        let Value::Dict(dict) = schema else { return Ok(()) };
+        if let Some(key) = UNKNOWN.iter().find(|key| dict.get(key).is_some()) {
+            return Err(format!("Grammar error: Unimplemented keys: [\"{key}\"]"));
+        }
+        check_type(dict.get("type"))?;
+        if let Some(path) = dict.get("$ref").and_then(Value::as_str)
+            && self.resolve(path).is_none()
+        {
+            return Err(format!("Grammar error: Pointer '{}' does not exist", path.trim_start_matches('#')));
+        }
+        if let Some(format) = dict.get("format").and_then(Value::as_str)
+            && dict.get("type").and_then(Value::as_str) == Some("string")
+            && !string::FORMATS.contains(&format)
+        {
+            return Err(format!("Grammar error: Unknown format: {format}"));
+        }
+        if let Some(pattern) = dict.get("pattern").and_then(Value::as_str) {
+            Pattern::parse(pattern).map_err(|error| format!("Grammar error: invalid regex {pattern:?}: {error}"))?;
+        }
+        self.check_parts(schema, depth)
+    }
+
+    fn check_parts(&self, schema: &Value, depth: usize) -> Result<(), String> {
+        for name in ["properties", "patternProperties", "$defs", "definitions"] {
+            let parts = schema.get(name).and_then(Value::as_dict);
+            parts.into_iter().flat_map(|parts| parts.iter()).try_for_each(|(_, part)| self.check(part, depth + 2))?;
+        }
+        for name in ["items", "additionalProperties"] {
+            schema.get(name).map_or(Ok(()), |part| self.check(part, depth + 1))?;
+        }
+        for name in ["anyOf", "oneOf", "allOf", "prefixItems"] {
+            let parts = schema.get(name).and_then(Value::as_list).unwrap_or(&[]);
+            parts.iter().try_for_each(|part| self.check(part, depth + 2))?;
+        }
+        Ok(())
+    }
+}
+
+fn check_type(kind: Option<&Value>) -> Result<(), String> {
+    let known = |name: &Value| match name.as_str() {
+        Some(name) if TYPES.contains(&name) => Ok(()),
+        Some(name) => Err(format!("Grammar error: Invalid type: {name}")),
+        None => Err("Grammar error: Invalid type".to_owned()),
+    };
+    match kind {
+        None | Some(Value::Null) => Ok(()),
+        Some(Value::List(names)) => names.iter().try_for_each(known),
+        Some(name) => known(name),
+    }
+}

@@ -1,0 +1,292 @@
+//! Grammars in the notation with `::=`: literals, sets of characters, groups, alternatives and repetitions.
+
+use super::grammar::{Grammar, Node, Rules};
+use super::pattern::Pattern;
+
+/// Nesting of groups beyond this is refused.
+const DEEPEST: usize = 200;
+
+/// A word of the notation.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Word {
+    Name(String),
+    Text(String),
+    /// A regular expression.
+    Pattern(String),
+    Mark(&'static str),
+    /// `{2,3}`.
+    Times(usize, Option<usize>),
+}
+
+/// Reads all rules; the sentence is one of `root`.
+///
+/// # Errors
+/// When the text is no such grammar, in words.
+pub(super) fn parse(text: &str) -> Result<Grammar, String> {
+    let words = words(text)?;
+    let mut starts: Vec<usize> = (0..words.len()).filter(|at| words.get(at + 1) == Some(&Word::Mark("::="))).collect();
+    if starts.first() != Some(&0) {
+        return Err("the grammar does not begin with a rule".to_owned());
+    }
+    starts.push(words.len());
+    let mut rules = Rules::default();
+    for pair in starts.windows(2) {
+        let Word::Name(name) = &words[pair[0]] else { return Err("a rule has no name".to_owned()) };
+        let body = &words[pair[0] + 2..pair[1]];
+        let node = Side { words: body, at: 0, depth: 0, rules: &mut rules }.whole()?;
+        rules.define(name, node)?;
+    }
+    rules.finish("root")
+}
+
+/// The right side of a rule while it is read.
+pub(super) struct Side<'a> {
+    pub(super) words: &'a [Word],
+    pub(super) at: usize,
+    pub(super) depth: usize,
+    pub(super) rules: &'a mut Rules,
+}
+
+impl Side<'_> {
+    /// All of it.
+    pub(super) fn whole(mut self) -> Result<Node, String> {
+        let node = self.choice()?;
+        match self.words.get(self.at) {
+            None => Ok(node),
+            Some(word) => Err(format!("{word:?} is not expected here")),
+        }
+    }
+
+    fn choice(&mut self) -> Result<Node, String> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err("groups are nested too deeply".to_owned());
+        }
+        let mut parts = vec![self.sequence()?];
+        while self.eat("|") {
+            parts.push(self.sequence()?);
+        }
+        self.depth -= 1;
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Node::Choice(parts) })
+    }
+
+    fn sequence(&mut self) -> Result<Node, String> {
+        let mut parts = Vec::new();
+        while let Some(part) = self.part()? {
+            parts.push(self.repeated(part)?);
+        }
+        Ok(Node::Sequence(parts))
+    }
+
+    fn part(&mut self) -> Result<Option<Node>, String> {
+        let node = match self.words.get(self.at) {
+            Some(Word::Name(name)) => Node::Rule(self.rules.number(name)),
+            Some(Word::Text(text)) => Node::Text(text.clone()),
+            Some(Word::Pattern(text)) => Node::Pattern(Pattern::parse(text)?),
+            Some(Word::Mark(open @ ("(" | "["))) => {
+                self.at += 1;
+                let inner = self.choice()?;
+                if !self.eat(if *open == "(" { ")" } else { "]" }) {
+                    return Err("a group does not end".to_owned());
+                }
+                let optional = *open == "[";
+                return Ok(Some(if optional { Node::Times(Box::new(inner), 0, Some(1)) } else { inner }));
+            }
+            _ => return Ok(None),
+        };
+        self.at += 1;
+        Ok(Some(node))
+    }
+
+    fn repeated(&mut self, mut node: Node) -> Result<Node, String> {
+        loop {
+            let (least, most) = match self.words.get(self.at) {
+                Some(Word::Mark("?")) => (0, Some(1)),
+                Some(Word::Mark("*")) => (0, None),
+                Some(Word::Mark("+")) => (1, None),
+                Some(Word::Times(least, most)) => (*least, *most),
+                _ => return Ok(node),
+            };
+            if most.is_some_and(|most| most < least) {
+                return Err("a repetition ends before it begins".to_owned());
+            }
+            self.at += 1;
+            node = Node::Times(Box::new(node), least, most);
+        }
+    }
+
+    fn eat(&mut self, mark: &str) -> bool {
+        let there = matches!(self.words.get(self.at), Some(Word::Mark(word)) if *word == mark);
+        self.at += usize::from(there);
+        there
+    }
+}
+
+fn words(text: &str) -> Result<Vec<Word>, String> {
+    let mut words = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        rest = match first {
+            blank if blank.is_whitespace() => rest.trim_start(),
+            '#' => rest.split_once('\n').map_or("", |(_, rest)| rest),
+            '"' | '\'' => {
+                let (text, after) = literal(rest, first)?;
+                words.push(Word::Text(text));
+                after
+            }
+            '[' => {
+                let end = class_end(rest)?;
+                words.push(Word::Pattern(rest[..end].to_owned()));
+                &rest[end..]
+            }
+            '{' => {
+                let (word, after) = times(rest)?;
+                words.push(word);
+                after
+            }
+            _ if rest.starts_with("::=") => {
+                words.push(Word::Mark("::="));
+                &rest[3..]
+            }
+            '.' => {
+                words.push(Word::Pattern(".".to_owned()));
+                &rest[1..]
+            }
+            _ => {
+                let (word, after) = mark_or_name(rest)?;
+                words.push(word);
+                after
+            }
+        };
+    }
+    Ok(words)
+}
+
+/// A mark of one character, or a name.
+pub(super) fn mark_or_name(text: &str) -> Result<(Word, &str), String> {
+    const MARKS: [&str; 7] = ["(", ")", "|", "*", "+", "?", "]"];
+    if let Some(mark) = MARKS.into_iter().find(|mark| text.starts_with(mark)) {
+        return Ok((Word::Mark(mark), &text[1..]));
+    }
+    let named = |character: char| character.is_alphanumeric() || "_-.".contains(character);
+    let end = text.find(|character| !named(character)).unwrap_or(text.len());
+    if end == 0 {
+        let shown: String = text.chars().take(10).collect();
+        return Err(format!("{shown:?} is not expected here"));
+    }
+    Ok((Word::Name(text[..end].to_owned()), &text[end..]))
+}
+
+/// A literal between quotes, unescaped, and what follows it.
+pub(super) fn literal(text: &str, quote: char) -> Result<(String, &str), String> {
+    let mut out = String::new();
+    let mut characters = text.char_indices().skip(1);
+    while let Some((at, character)) = characters.next() {
+        match character {
+            _ if character == quote => return Ok((out, &text[at + 1..])),
+            '\\' => {
+                let (_, escaped) = characters.next().ok_or("a literal does not end")?;
+                let digits = match escaped {
+                    'x' => 2,
+                    'u' => 4,
+                    'U' => 8,
+                    _ => 0,
+                };
+                let code: String = characters.by_ref().take(digits).map(|(_, digit)| digit).collect();
+                out.push(match escaped {
+                    'n' => '\n',
+                    't' => '\t',
+                    'r' => '\r',
+                    _ if digits > 0 => u32::from_str_radix(&code, 16)
+                        .ok()
+                        .and_then(char::from_u32)
+                        .ok_or_else(|| format!("\\{escaped}{code} is no character"))?,
+                    other => other,
+                });
+            }
+            other => out.push(other),
+        }
+    }
+    Err("a literal does not end".to_owned())
+}
+
+/// Where a set of characters ends.
+fn class_end(text: &str) -> Result<usize, String> {
+    let bytes = text.as_bytes();
+    let mut at = 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 2,
+            b']' => return Ok(at + 1),
+            _ => at += 1,
+        }
+    }
+    Err("a set of characters does not end".to_owned())
+}
+
+/// `{2}`, `{2,}` or `{2,3}`.
+fn times(text: &str) -> Result<(Word, &str), String> {
+    let (inner, rest) = text[1..].split_once('}').ok_or("a repetition does not end")?;
+    let number = |text: &str| text.trim().parse().map_err(|_| format!("{{{inner}}} is no repetition"));
+    let word = match inner.split_once(',') {
+        None => Word::Times(number(inner)?, Some(number(inner)?)),
+        Some((least, "")) => Word::Times(number(least)?, None),
+        Some((least, most)) => Word::Times(number(least)?, Some(number(most)?)),
+    };
+    Ok((word, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Dice, Guide};
+
+    #[test]
+    fn sentences_follow_the_rules() {
+        let sql = r#"
+        root ::= select_statement
+
+        select_statement ::= "SELECT " column " from " table " where " condition
+
+        column ::= "col_1 " | "col_2 "
+
+        table ::= "table_1 " | "table_2 "
+
+        condition ::= column "= " number
+
+        number ::= "1 " | "2 "
+        "#;
+        let whole = regex::Regex::new("^SELECT col_[12]  from table_[12]  where col_[12] = [12] $").unwrap();
+        let guide = Guide::grammar(sql).unwrap();
+        for seed in 0..40 {
+            let text = guide.text(&mut Dice::new(seed, 2));
+            assert!(whole.is_match(&text), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn recursion_ends_and_repetitions_count() {
+        let sums =
+            Guide::grammar("root ::= term (\" + \" term){1,3} # a sum\nterm ::= [0-9]+ | \"(\" root \")\"").unwrap();
+        for seed in 0..40 {
+            let text = sums.text(&mut Dice::new(seed, (seed % 3) as usize));
+            assert!(text.contains(" + ") && text.len() < 100_000, "{text}");
+            assert_eq!(text.matches('(').count(), text.matches(')').count());
+        }
+    }
+
+    #[test]
+    fn what_is_no_grammar_is_said_so() {
+        for (text, word) in [
+            ("root ::= b", "\"b\" is not defined"),
+            ("root ::= root \"a\"", "ends"),
+            ("root ::= (\"a\"", "group"),
+            ("root ::= \"a", "literal"),
+            ("other ::= \"a\"", "\"root\" is not defined"),
+            ("root ::= \"a\"{3,2}", "ends before"),
+            ("root ::= ~", "not expected"),
+        ] {
+            let error = Guide::grammar(text).unwrap_err();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+}
