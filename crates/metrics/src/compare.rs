@@ -1,67 +1,50 @@
 //! Two sides compared on one number: by how much it changed, in which direction that is good, and how sure that is.
+//! What single requests tell and what repeated runs tell count together: runs that differ by no more than their requests
+//! explain are as good as one long run, and where they differ by more, that counts.
 
-use tacho_pyrand::Generator;
+mod side;
 
-use crate::bootstrap::{Requests, Statistic};
-use crate::number::{Better, Known, Timed};
-use crate::{Error, MetricKind, ResultKind, StoredRun};
+use self::side::{Runs, Side};
+use crate::number::{Better, Known};
+use crate::{Error, ResultKind, StoredRun};
 
-/// How often runs are redrawn.
-const REDRAWS: usize = 1000;
-/// Values looked at over all redraws, at most; very large runs are redrawn less often.
-const EFFORT: usize = 2_000_000_000;
-/// A percentile with fewer values beyond it is the luck of single requests.
-const LEAST_BEYOND: f64 = 5.0;
-
-/// How sure an interval is to hold the true change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Confidence {
-    /// 90 %.
-    Ninety,
-    /// 95 %.
-    NinetyFive,
-    /// 99 %.
-    NinetyNine,
-}
+/// How sure an interval is to hold the true change, as a share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Confidence(f64);
 
 impl Confidence {
-    /// From percent.
-    pub fn from_percent(percent: i64) -> Option<Self> {
-        match percent {
-            90 => Some(Confidence::Ninety),
-            95 => Some(Confidence::NinetyFive),
-            99 => Some(Confidence::NinetyNine),
-            _ => None,
-        }
+    /// The usual one.
+    pub const USUAL: Confidence = Confidence(0.95);
+
+    /// From percent, 50 to 99.9.
+    pub fn from_percent(percent: f64) -> Option<Self> {
+        (50.0..=99.9).contains(&percent).then_some(Confidence(percent / 100.0))
     }
 
     /// In percent.
     pub fn percent(self) -> f64 {
-        match self {
-            Confidence::Ninety => 90.0,
-            Confidence::NinetyFive => 95.0,
-            Confidence::NinetyNine => 99.0,
-        }
+        // Shares such as 0.95 do not come out even.
+        (self.0 * 1e6).round() / 1e4
     }
 
-    /// Half the width of the interval in standard deviations of a normal distribution.
-    fn deviations(self) -> f64 {
-        match self {
-            Confidence::Ninety => 1.644_853_627,
-            Confidence::NinetyFive => 1.959_963_985,
-            Confidence::NinetyNine => 2.575_829_304,
-        }
+    /// As a share.
+    pub fn share(self) -> f64 {
+        self.0
     }
 
-    /// The same for Student's distribution with `freedom` degrees of freedom: its expansion around the normal one.
-    fn student(self, freedom: f64) -> f64 {
-        let (z, v) = (self.deviations(), freedom.max(1.0));
-        let z3 = z.powi(3);
-        let z5 = z.powi(5);
-        z + (z3 + z) / (4.0 * v)
-            + (5.0 * z5 + 16.0 * z3 + 3.0 * z) / (96.0 * v * v)
-            + (3.0 * z.powi(7) + 19.0 * z5 + 17.0 * z3 - 15.0 * z) / (384.0 * v.powi(3))
+    /// So that `several` such intervals are all right as surely as one of this confidence.
+    pub fn each_of(self, several: usize) -> Self {
+        Confidence(1.0 - (1.0 - self.0) / several.max(1) as f64)
     }
+}
+
+/// What is taken for granted in a comparison.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Terms {
+    /// How sure intervals shall be.
+    pub confidence: Confidence,
+    /// How much a number varies from run to run, as a share of it, where somebody knows it.
+    pub noise: Option<f64>,
 }
 
 /// What a comparison says.
@@ -71,10 +54,10 @@ pub enum Verdict {
     Better,
     /// The new side is worse, surely.
     Worse,
-    /// The change may be none.
-    NoDifference,
-    /// There is nothing to tell by.
-    Unknown,
+    /// The change is surely smaller than the margin.
+    Equal,
+    /// It can be this or that.
+    Undecided,
 }
 
 impl Verdict {
@@ -83,25 +66,27 @@ impl Verdict {
         match self {
             Verdict::Better => "better",
             Verdict::Worse => "worse",
-            Verdict::NoDifference => "no difference",
-            Verdict::Unknown => "unknown",
+            Verdict::Equal => "equal",
+            Verdict::Undecided => "undecided",
         }
     }
 }
 
 /// What an interval rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Basis {
-    /// So many values of single requests on the smaller side, redrawn in blocks.
+    /// So many values of single requests on the smaller side.
     Requests(usize),
     /// So many runs on the smaller side.
     Runs(usize),
     /// So many iterations on the smaller side, of runs without a server.
     Iterations(usize),
-    /// Too few values beyond the percentile.
-    TooFew,
+    /// A noise that was given, as a share.
+    Assumed(f64),
     /// One number on a side: no interval.
     Single,
+    /// A side without a single success, or with nothing but zeros.
+    Empty,
 }
 
 impl Basis {
@@ -111,20 +96,21 @@ impl Basis {
             Basis::Requests(count) => format!("{count} values"),
             Basis::Runs(count) => format!("{count} runs"),
             Basis::Iterations(count) => format!("{count} iterations"),
-            Basis::TooFew => "too few requests".into(),
+            Basis::Assumed(noise) => format!("{:.3} % noise assumed", noise * 100.0),
             Basis::Single => "one number per side".into(),
+            Basis::Empty => "no successful requests on a side".into(),
         }
     }
 }
 
 /// How one number changed from the base to the new side.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Effect {
     /// The key of the number.
     pub key: String,
     /// Which way it should go.
     pub better: Better,
-    /// Its value on the base side.
+    /// Its value on the base side: the mean of its runs; not a number where no request succeeded.
     pub base: f64,
     /// Its value on the new side.
     pub new: f64,
@@ -134,78 +120,85 @@ pub struct Effect {
     pub interval: Option<(f64, f64)>,
     /// What the interval rests on.
     pub basis: Basis,
+    sides: Option<(Side, Side)>,
+    noise: Option<f64>,
 }
 
 impl Effect {
-    /// Whether the change is real, and which way it goes.
-    pub fn verdict(&self) -> Verdict {
-        let better = |up: bool| {
-            if up == (self.better == Better::More) { Verdict::Better } else { Verdict::Worse }
-        };
+    /// Whether the change is real, and which way it goes; `margin` is the share up to which a change does not matter.
+    pub fn verdict(&self, margin: f64) -> Verdict {
+        let better = |up: bool| if up == (self.better == Better::More) { Verdict::Better } else { Verdict::Worse };
         match self.interval {
-            None => Verdict::Unknown,
+            None => Verdict::Undecided,
+            Some((low, high)) if low >= -margin && high <= margin => Verdict::Equal,
             Some((low, _)) if low > 0.0 => better(true),
             Some((_, high)) if high < 0.0 => better(false),
-            Some(_) => Verdict::NoDifference,
+            Some(_) => Verdict::Undecided,
         }
     }
 
-    /// The change for the worse as a share of the base, least and most; below 0 where it got better.
-    pub fn harm(&self) -> Option<(f64, f64)> {
-        let (low, high) = self.interval?;
+    /// The change for the worse as a share of the base; below 0 where it got better.
+    pub fn harm(&self) -> f64 {
+        if self.better == Better::More { -self.change } else { self.change }
+    }
+
+    /// Its least and most at a confidence, with `data` times as much data that says the same.
+    pub(crate) fn harm_bounds(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
+        let (low, high) = self.bounds(confidence, data)?;
         Some(if self.better == Better::More { (-high, -low) } else { (low, high) })
+    }
+
+    /// The interval of the change: the gaps of both sides add up as independent errors do (Zou and Donner's recovery of
+    /// variances, on logarithms).
+    fn bounds(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
+        let (base, new) = self.sides.as_ref()?;
+        let spread = Runs::of(base, new);
+        let (base_low, base_high) = base.gaps(spread, self.noise, confidence, data)?;
+        let (new_low, new_high) = new.gaps(spread, self.noise, confidence, data)?;
+        let center = (self.new / self.base).ln();
+        let bound = |shift: f64| (center + shift).exp() - 1.0;
+        Some((bound(-new_low.hypot(base_high)), bound(new_high.hypot(base_low))))
     }
 }
 
 /// Compares two sides of one or more runs on `key`. The same input gives the same answer.
-pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], confidence: Confidence) -> Result<Effect, Error> {
-    let (_, better) = Known::judged(key)?;
-    let effect = |base: f64, new: f64, interval, basis| Effect {
+pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -> Result<Effect, Error> {
+    let (known, better) = Known::judged(key)?;
+    let (before, after) = (Side::of(key, known, base)?, Side::of(key, known, new)?);
+    let value = |side: &Option<Side>| side.as_ref().map_or(f64::NAN, |side| side.value);
+    let mut effect = Effect {
         key: key.to_owned(),
         better,
-        base,
-        new,
-        change: change(base, new),
-        interval,
-        basis,
+        base: value(&before),
+        new: value(&after),
+        change: change(value(&before), value(&after)),
+        interval: None,
+        basis: Basis::Empty,
+        sides: before.zip(after).filter(|(before, after)| before.value > 0.0 && after.value > 0.0),
+        noise: terms.noise,
     };
-    if let (Some(before), Some(after)) = (requests(key, base), requests(key, new)) {
-        let recorded = |runs: &[StoredRun], requests: &Requests| match (runs, timed(key)) {
-            // Rates are cut into parts only to see how they vary; the number itself is the recorded one.
-            ([run], None) => run.number(key).unwrap_or_else(|| requests.estimate()),
-            _ => requests.estimate() * if timed(key).is_some() { 1000.0 } else { 1.0 },
-        };
-        let (low, high) = (recorded(base, &before), recorded(new, &after));
-        if beyond(key, &before) < LEAST_BEYOND || beyond(key, &after) < LEAST_BEYOND {
-            return Ok(effect(low, high, None, Basis::TooFew));
-        }
-        let interval = redrawn(key, &before, &after, (high / low).ln(), confidence);
-        return Ok(effect(low, high, interval, Basis::Requests(before.len().min(after.len()))));
+    effect.interval = effect.bounds(terms.confidence, 1.0);
+    if let Some((before, after)) = &effect.sides {
+        effect.basis = basis(before, after, effect.interval.is_some(), terms.noise);
     }
-    let (before, after) = (numbers(key, base)?, numbers(key, new)?);
-    let (interval, basis) = repeated(key, (base, &before), (new, &after), confidence);
-    Ok(effect(mean(&before), mean(&after), interval, basis))
+    Ok(effect)
 }
 
-/// The interval from whole runs, which vary most, or else from the iterations within them.
-fn repeated(
-    key: &str,
-    (base, before): (&[StoredRun], &[f64]),
-    (new, after): (&[StoredRun], &[f64]),
-    confidence: Confidence,
-) -> (Option<(f64, f64)>, Basis) {
-    if let Some(interval) = welch(before, after, confidence) {
-        return (Some(interval), Basis::Runs(before.len().min(after.len())));
+fn basis(base: &Side, new: &Side, told: bool, noise: Option<f64>) -> Basis {
+    let runs = base.runs().min(new.runs());
+    match (told, noise) {
+        (false, _) => Basis::Single,
+        (_, Some(noise)) => Basis::Assumed(noise),
+        (_, None) if base.runs().max(new.runs()) > 1 => Basis::Runs(runs),
+        (_, None) => match (base.requests(), new.requests()) {
+            (base, new) if base.1 => Basis::Iterations(base.0.min(new.0)),
+            (base, new) => Basis::Requests(base.0.min(new.0)),
+        },
     }
-    let iterations = |runs: &[StoredRun]| {
-        let lists: Option<Vec<_>> = runs.iter().map(|run| run.iterations(key)).collect();
-        lists.unwrap_or_default().concat()
-    };
-    let (before, after) = (iterations(base), iterations(new));
-    match welch(&before, &after, confidence) {
-        Some(interval) => (Some(interval), Basis::Iterations(before.len().min(after.len()))),
-        None => (None, Basis::Single),
-    }
+}
+
+fn change(base: f64, new: f64) -> f64 {
+    if base == new { 0.0 } else { new / base - 1.0 }
 }
 
 /// The keys worth comparing that both sides can tell: rates, and the statistics of latencies.
@@ -216,7 +209,9 @@ pub fn shared_keys(base: &[StoredRun], new: &[StoredRun]) -> Vec<String> {
         Some(ResultKind::Startup) => startup_keys(base),
         Some(ResultKind::Serving) | None => serving_keys(base),
     };
-    let told = |key: &String, runs: &[StoredRun]| requests(key, runs).is_some() || numbers(key, runs).is_ok();
+    let told = |key: &String, runs: &[StoredRun]| {
+        Known::find(key).is_some_and(|known| matches!(Side::of(key, known, runs), Ok(Some(side)) if side.value > 0.0))
+    };
     keys.retain(|key| told(key, base) && told(key, new));
     keys
 }
@@ -224,125 +219,27 @@ pub fn shared_keys(base: &[StoredRun], new: &[StoredRun]) -> Vec<String> {
 /// Engines report phases of their own.
 fn startup_keys(base: &[StoredRun]) -> Vec<String> {
     let keys = base.first().into_iter().flat_map(|run| run.fields.iter()).map(|(key, _)| key);
-    keys.filter(|key| key.starts_with("avg_") && key.ends_with("_time")).map(str::to_owned).collect()
+    keys.filter(|key| matches!(Known::find(key), Some(known) if known.kind() == ResultKind::Startup))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn serving_keys(base: &[StoredRun]) -> Vec<String> {
-    let mut keys: Vec<String> =
-        ["request_throughput", "request_goodput", "output_throughput", "total_token_throughput"]
-            .map(str::to_owned)
-            .to_vec();
-    for metric in [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl, MetricKind::E2el] {
-        let name = metric.name();
+    let rates = ["request_throughput", "request_goodput", "output_throughput", "total_token_throughput"];
+    let mut keys: Vec<String> = rates.map(str::to_owned).to_vec();
+    for name in ["ttft", "tpot", "itl", "e2el"] {
         let mut of_metric: Vec<String> = ["mean", "median"].map(|word| format!("{word}_{name}_ms")).to_vec();
         let recorded = base.first().into_iter().flat_map(|run| run.fields.iter()).map(|(key, _)| key);
-        of_metric.extend(
-            recorded
-                .filter(|key| {
-                    matches!(timed(key), Some((kind, Statistic::Percentile(_))) if kind == metric)
-                        && key.starts_with('p')
-                })
-                .map(str::to_owned),
-        );
+        let percentile = |key: &&str| {
+            key.starts_with('p') && matches!(Known::find(key), Some(Known::Timed(timed)) if timed.times.name == name)
+        };
+        of_metric.extend(recorded.filter(percentile).map(str::to_owned));
         if !of_metric.contains(&format!("p99_{name}_ms")) {
             of_metric.push(format!("p99_{name}_ms"));
         }
         keys.extend(of_metric);
     }
     keys
-}
-
-/// The metric and statistic that a key such as `p99_ttft_ms` names.
-fn timed(key: &str) -> Option<(MetricKind, Statistic)> {
-    let timed = Timed::find(key)?;
-    Some((timed.metric()?, timed.statistic))
-}
-
-/// The single requests of all runs of a side, if every run has them.
-fn requests(key: &str, runs: &[StoredRun]) -> Option<Requests> {
-    let (values, statistic): (Option<Vec<_>>, _) = match timed(key) {
-        Some((metric, statistic)) => (runs.iter().map(|run| run.times(metric)).collect(), statistic),
-        None => (runs.iter().map(|run| run.amounts(key)).collect(), Statistic::Mean),
-    };
-    Requests::new(&values?, statistic)
-}
-
-fn numbers(key: &str, runs: &[StoredRun]) -> Result<Vec<f64>, Error> {
-    let missing = || match runs.first().and_then(StoredRun::kind) {
-        Some(ResultKind::Serving) | None => Error::Missing { key: key.to_owned() },
-        Some(kind) => Error::Foreign { key: key.to_owned(), kind: kind.name() },
-    };
-    runs.iter().map(|run| run.number(key).filter(|number| number.is_finite()).ok_or_else(missing)).collect()
-}
-
-/// How many values lie on the far side of the percentile.
-fn beyond(key: &str, requests: &Requests) -> f64 {
-    match timed(key) {
-        Some((_, Statistic::Percentile(percent))) => {
-            requests.len() as f64 * (percent / 100.0).min(1.0 - percent / 100.0)
-        }
-        _ => f64::INFINITY,
-    }
-}
-
-fn change(base: f64, new: f64) -> f64 {
-    if base == new { 0.0 } else { new / base - 1.0 }
-}
-
-/// The interval of the change, from redrawn runs, around the logarithm of the observed one.
-fn redrawn(key: &str, base: &Requests, new: &Requests, observed: f64, confidence: Confidence) -> Option<(f64, f64)> {
-    let center = (new.estimate() / base.estimate()).ln();
-    let effort = (base.len() + new.len()).max(1);
-    let count = (EFFORT / effort).clamp(200, REDRAWS);
-    // The seed depends on the key alone, so that a comparison can be repeated.
-    let seed = key
-        .bytes()
-        .fold(14_695_981_039_346_656_037u64, |seed, byte| (seed ^ u64::from(byte)).wrapping_mul(1_099_511_628_211));
-    let mut random = Generator::new(seed >> 1);
-    let mut weights = Vec::new();
-    let mut draws: Vec<f64> = (0..count)
-        .map(|_| {
-            let before = base.redraw(&mut random, &mut weights);
-            (new.redraw(&mut random, &mut weights) / before).ln()
-        })
-        .collect();
-    // A redrawn number may be 0, which is infinitely far on this scale; two of them say nothing.
-    draws.retain(|draw| !draw.is_nan());
-    if !observed.is_finite() || !center.is_finite() || draws.len() < count / 2 {
-        return None;
-    }
-    draws.sort_unstable_by(f64::total_cmp);
-    let tail = (100.0 - confidence.percent()) / 200.0;
-    // Few independent blocks say less than the redrawing believes.
-    let freedom = base.independent().min(new.independent()) - 1.0;
-    let widen = confidence.student(freedom) / confidence.deviations();
-    let drawn = |share: f64| draws[((draws.len() - 1) as f64 * share).round() as usize];
-    let bound = |share: f64| (observed + (drawn(share) - center) * widen).exp() - 1.0;
-    Some((bound(tail), bound(1.0 - tail)))
-}
-
-/// The interval of the change from repeated runs: Welch's, on logarithms.
-fn welch(base: &[f64], new: &[f64], confidence: Confidence) -> Option<(f64, f64)> {
-    if base.len() < 2 || new.len() < 2 || base.iter().chain(new).any(|&number| number <= 0.0) {
-        return None;
-    }
-    let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
-    let error = |values: &[f64]| {
-        let middle = mean(values);
-        let squares: f64 = values.iter().map(|value| (value - middle).powi(2)).sum();
-        squares / (values.len() - 1) as f64 / values.len() as f64
-    };
-    let (base, new) = (logs(base), logs(new));
-    let (before, after) = (error(&base), error(&new));
-    let sum = before + after;
-    let share = |error: f64, count: usize| error * error / (count - 1) as f64;
-    let freedom = if sum > 0.0 { sum * sum / (share(before, base.len()) + share(after, new.len())) } else { 1.0 };
-    let (center, half) = (mean(&new) - mean(&base), confidence.student(freedom) * sum.sqrt());
-    Some(((center - half).exp() - 1.0, (center + half).exp() - 1.0))
-}
-
-fn mean(values: &[f64]) -> f64 {
-    crate::statistics::mean(values)
 }
 
 #[cfg(test)]

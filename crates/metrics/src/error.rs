@@ -59,6 +59,34 @@ pub enum Error {
         /// The key.
         key: String,
     },
+    /// Failures are no number that gets worse by a share of itself.
+    #[error("{key}: failed requests are judged in every gate; --max-failures 1% sets a limit of their own")]
+    Failures {
+        /// The key.
+        key: String,
+    },
+    /// A result holds a number that cannot be.
+    #[error("{key} is {value}: no run can have that")]
+    Impossible {
+        /// The key.
+        key: String,
+        /// What it is.
+        value: String,
+    },
+    /// A threshold cannot be read.
+    #[error(
+        "{text:?} is no condition: write a number, <, <=, > or >= and a limit, such as p99_ttft_ms>300 or failed>1%"
+    )]
+    Threshold {
+        /// The text.
+        text: String,
+    },
+    /// Only counts of requests have a share of all requests.
+    #[error("{key} is no count of requests: give its limit in its own unit, without %")]
+    ShareOf {
+        /// The key.
+        key: String,
+    },
     /// A rule of a gate cannot be read.
     #[error("the rule {rule:?} is not KEY:LIMIT, such as p99_ttft_ms:5% or mean_e2el_ms:20")]
     Rule {

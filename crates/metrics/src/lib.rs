@@ -1,7 +1,6 @@
 //! From what happened to what it means: samples, statistics, a summary in vLLM's definitions, tacho's own numbers
 //! beside it, and the record that all reports are made from. Pure functions: no network, no environment, no clock.
 
-pub mod bootstrap;
 pub mod caveat;
 pub mod compare;
 pub mod concurrency;
@@ -9,6 +8,7 @@ pub mod diffusion;
 pub mod error;
 pub mod gate;
 pub mod goodput;
+pub mod interval;
 pub mod kind;
 pub mod latency;
 pub mod logged;
@@ -28,6 +28,7 @@ pub mod speculative;
 pub mod statistics;
 pub mod stored;
 pub mod summary;
+pub mod threshold;
 pub mod throughput;
 pub mod trust;
 mod truth;
@@ -36,6 +37,7 @@ pub use caveat::{Caveat, EndedBy};
 pub use diffusion::{DiffusionCounters, DiffusionStatistics};
 pub use error::Error;
 pub use goodput::GoodputLimits;
+pub use interval::{Estimate, Interval, Intervals};
 pub use kind::ResultKind;
 pub use metric::MetricKind;
 pub use per_token::{PerToken, TokenSource};

@@ -34,6 +34,11 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// Whether it counts something per second.
+    pub fn is_rate(self) -> bool {
+        matches!(self, Unit::RequestsPerSecond | Unit::TokensPerSecond | Unit::InputsPerSecond)
+    }
+
     /// As it stands after a value; empty for a plain number.
     pub fn text(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
 //! The record of a run: what was asked, what was measured and what it means. All reports are made from it.
 
 use crate::{
-    Caveat, DiffusionStatistics, ProbeStatistics, Sample, ServerMetrics, Setup, SpeculativeStatistics, Summary, Trust,
-    Truth, WorkerUse,
+    Caveat, DiffusionStatistics, Intervals, ProbeStatistics, Sample, ServerMetrics, Setup, SpeculativeStatistics,
+    Summary, Trust, Truth, WorkerUse,
 };
 
 /// What a run measured.
@@ -37,6 +37,8 @@ pub struct RunRecord {
     pub truth: Truth,
     /// How far the client can be trusted; nothing when its workers are not known.
     pub trust: Option<Trust>,
+    /// Where the true values of its rates and latencies lie.
+    pub intervals: Intervals,
     /// Why to doubt it.
     pub caveats: Vec<Caveat>,
 }
@@ -51,7 +53,10 @@ impl RunRecord {
         let truth = Truth::of(&setup, &measured.samples, measured.duration);
         let trust = Trust::of(&setup, &measured.samples, &truth, &measured.workers);
         let caveats = Caveat::all(&setup, &measured.samples, &truth, trust.as_ref());
-        RunRecord { setup, measured, summary, truth, trust, caveats }
+        let intervals = Intervals::default();
+        let mut record = RunRecord { setup, measured, summary, truth, trust, intervals, caveats };
+        record.intervals = Intervals::of(&record);
+        record
     }
 
     /// The probes, where any was answered: vLLM says nothing of them otherwise.

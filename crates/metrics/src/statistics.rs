@@ -3,6 +3,17 @@
 
 use crate::percentile::{median, percentile};
 
+/// What is computed of a list of values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Statistic {
+    /// The mean.
+    Mean,
+    /// The population's standard deviation.
+    Deviation,
+    /// A percentile.
+    Percentile(f64),
+}
+
 /// The statistics of one list of times. All are 0 when the list is empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Statistics {

@@ -3,10 +3,10 @@
 
 use tacho_core::json::{Dict, Value, dumps};
 
-use crate::{Error, MetricKind, ResultKind, RunRecord};
-
-/// Into how many parts a run is cut to see how its throughput varied.
-const PARTS: usize = 200;
+use crate::interval::{Interval, Rows, Spread, Values, spread};
+use crate::number::Known;
+use crate::statistics::Statistic;
+use crate::{Error, ResultKind, RunRecord};
 
 /// One run as its result file tells it.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +25,11 @@ struct Requests {
     latencies: Vec<f64>,
     input_lens: Vec<f64>,
     output_lens: Vec<f64>,
+    queue_times: Vec<f64>,
+    /// From due to sent.
+    delays: Vec<f64>,
+    /// Whether a schedule said when each was to be sent.
+    paced: bool,
 }
 
 /// The lists that are read here or that no comparison needs.
@@ -51,6 +56,7 @@ impl StoredRun {
         for (key, value) in dict.iter().filter(|(key, _)| !LISTS.contains(key)) {
             fields.set(key, value.clone());
         }
+        possible(&fields)?;
         Ok(StoredRun { fields, requests: Requests::from_dict(dict)? })
     }
 
@@ -97,49 +103,80 @@ impl StoredRun {
         }
     }
 
-    /// The times of `metric` in seconds, one list per request; nothing where the file does not tell.
-    pub fn times(&self, metric: MetricKind) -> Option<Vec<Vec<f64>>> {
-        let Requests { ttfts, itls, latencies, output_lens, .. } = &self.requests;
-        let single = |values: &[f64]| values.iter().map(|&value| vec![value]).collect::<Vec<_>>();
-        let times: Vec<Vec<f64>> = match metric {
-            MetricKind::Ttft => single(ttfts),
-            MetricKind::Itl => itls.clone(),
-            MetricKind::E2el => single(latencies),
-            MetricKind::Tpot if ttfts.len() == latencies.len() => (0..output_lens.len().min(ttfts.len()))
-                .filter(|&at| output_lens[at] > 1.0)
-                .map(|at| vec![(latencies[at] - ttfts[at]) / (output_lens[at] - 1.0)])
-                .collect(),
-            _ => Vec::new(),
-        };
-        (times.iter().map(Vec::len).sum::<usize>() > 1).then_some(times)
+    /// Whether no request succeeded: what is said of times is then said of nothing.
+    pub fn is_empty(&self) -> bool {
+        self.number("completed") == Some(0.0)
     }
 
-    /// What was done per second in equal parts of the run, for one of the throughput keys.
-    pub fn amounts(&self, key: &str) -> Option<Vec<Vec<f64>>> {
-        let requests = &self.requests;
-        let duration = self.number("duration").filter(|duration| *duration > 0.0)?;
-        if requests.starts.len() < 2 {
-            return None;
-        }
-        let mut parts = vec![0.0; PARTS];
-        let first = requests.starts.first().copied().unwrap_or(0.0);
-        let length = duration / PARTS as f64;
-        let mut add = |moment: f64, amount: f64| {
-            parts[(((moment - first) / length) as usize).min(PARTS - 1)] += amount / length;
+    /// Failed and all requests; nothing where the file does not say.
+    pub fn failures(&self) -> Option<(u64, u64)> {
+        let own = || {
+            let outcomes = self.own("outcomes")?.as_dict()?;
+            let all: i64 = outcomes.iter().filter_map(|(_, count)| count.as_i64()).sum();
+            Some((all - outcomes.get("complete").and_then(Value::as_i64).unwrap_or(0)) as f64)
         };
-        for at in 0..requests.starts.len() {
-            let (start, end) = (requests.starts[at], requests.starts[at] + requests.latencies.get(at)?);
-            match key {
-                "request_throughput" => add(end, 1.0),
-                "output_throughput" => requests.each_token(at, &mut add)?,
-                "total_token_throughput" => {
-                    add(start + requests.ttfts.get(at)?, *requests.input_lens.get(at)?);
-                    requests.each_token(at, &mut add)?;
-                }
-                _ => return None,
-            }
+        let failed = self.number("failed").or_else(own)?;
+        Some((failed as u64, (self.number("completed")? + failed) as u64))
+    }
+
+    /// The interval that the run itself wrote for a number.
+    pub fn interval(&self, key: &str) -> Option<Interval> {
+        let bounds = self.own("intervals")?.get(key)?.as_list()?;
+        let bound = |at: usize| bounds.get(at).and_then(Value::as_f64);
+        Some(Interval { low: bound(0)?, high: bound(1).unwrap_or(f64::INFINITY) })
+    }
+
+    fn own(&self, key: &str) -> Option<&Value> {
+        self.fields.get("tacho")?.get(key)
+    }
+
+    /// How far a number varies within the run, from its requests or iterations; nothing where the file has neither.
+    pub(crate) fn spread(&self, key: &str) -> Option<Spread> {
+        let duration = self.number("duration").unwrap_or(0.0);
+        if self.requests.count() > 0 {
+            return spread(key, &self.requests, duration);
         }
-        Some(parts.into_iter().map(|part| vec![part]).collect())
+        let iterations = |key| self.iterations(key).map(Values::single);
+        match Known::find(key)? {
+            Known::Latency => {
+                let percent = key.strip_prefix('p')?.strip_suffix("_latency")?.parse().ok()?;
+                Spread::of(&iterations("avg_latency")?, Statistic::Percentile(percent))
+            }
+            _ => Spread::of(&iterations(key)?, Statistic::Mean),
+        }
+    }
+}
+
+impl Rows for Requests {
+    fn count(&self) -> usize {
+        self.latencies.len()
+    }
+    fn paced(&self) -> bool {
+        self.paced
+    }
+    fn start(&self, at: usize) -> Option<f64> {
+        self.starts.get(at).copied()
+    }
+    fn ttft(&self, at: usize) -> Option<f64> {
+        self.ttfts.get(at).copied()
+    }
+    fn gaps(&self, at: usize) -> Option<&[f64]> {
+        self.itls.get(at).map(Vec::as_slice)
+    }
+    fn latency(&self, at: usize) -> Option<f64> {
+        self.latencies.get(at).copied()
+    }
+    fn delay(&self, at: usize) -> Option<f64> {
+        self.delays.get(at).copied()
+    }
+    fn queued(&self, at: usize) -> Option<f64> {
+        self.queue_times.get(at).copied()
+    }
+    fn input(&self, at: usize) -> Option<f64> {
+        self.input_lens.get(at).copied()
+    }
+    fn output(&self, at: usize) -> Option<f64> {
+        self.output_lens.get(at).copied()
     }
 }
 
@@ -158,7 +195,14 @@ impl Requests {
         }
         let pick = |key: &str, values: Vec<f64>| picked(key, values, &order, count);
         let gaps = |value: &Value| value.as_list()?.iter().map(number_of).collect::<Option<Vec<f64>>>();
+        let own = dict.get("tacho").and_then(Value::as_dict);
+        let moments = |key: &str| own.map_or(Ok(Vec::new()), |own| list(own, key, number_of, "a list of numbers"));
+        let (due, sent) = (pick("tacho.due", moments("due")?)?, pick("tacho.sent", moments("sent")?)?);
+        let rate = dict.get("request_rate").and_then(Value::as_f64);
         Ok(Requests {
+            paced: rate.is_some_and(f64::is_finite) || dict.get("ramp_up_strategy").is_some(),
+            delays: due.iter().zip(&sent).map(|(due, sent)| sent - due).collect(),
+            queue_times: pick("queue_times", floats("queue_times")?)?,
             ttfts: pick("ttfts", floats("ttfts")?)?,
             itls: picked("itls", list(dict, "itls", gaps, "a list of lists of numbers")?, &order, count)?,
             input_lens: pick("input_lens", floats("input_lens")?)?,
@@ -166,19 +210,6 @@ impl Requests {
             starts: pick("start_times", starts)?,
             latencies: pick("latencies", latencies.clone())?,
         })
-    }
-
-    /// Tells of each token event of a request with its share of the output.
-    fn each_token(&self, at: usize, add: &mut impl FnMut(f64, f64)) -> Option<()> {
-        let (gaps, tokens) = (self.itls.get(at)?, self.output_lens.get(at)?);
-        let weight = tokens / (gaps.len() + 1) as f64;
-        let mut moment = self.starts[at] + self.ttfts.get(at)?;
-        add(moment, weight);
-        for gap in gaps {
-            moment += gap;
-            add(moment, weight);
-        }
-        Some(())
     }
 }
 
@@ -190,6 +221,18 @@ fn check_version(dict: &Dict) -> Result<(), Error> {
         }
         _ => Ok(()),
     }
+}
+
+/// No number of a result is below zero; counters of a server that was restarted may be.
+fn possible(fields: &Dict) -> Result<(), Error> {
+    for (key, value) in
+        fields.iter().filter(|(key, _)| !key.starts_with("spec_decode") && !key.starts_with("diffusion"))
+    {
+        if value.as_f64().is_some_and(|number| number < 0.0) && Known::find(key).is_some() {
+            return Err(Error::Impossible { key: key.to_owned(), value: dumps(value) });
+        }
+    }
+    Ok(())
 }
 
 fn number_of(value: &Value) -> Option<f64> {
@@ -237,21 +280,28 @@ mod tests {
     #[test]
     fn successes_come_in_the_order_they_were_sent() {
         let run = run(DETAILED).unwrap();
-        assert_eq!(run.times(MetricKind::E2el), Some(vec![vec![0.75], vec![0.5]]));
-        assert_eq!(run.times(MetricKind::Tpot), Some(vec![vec![0.25], vec![0.25]]));
-        assert_eq!(run.times(MetricKind::Itl), Some(vec![vec![0.125, 0.375], vec![0.25]]));
+        assert_eq!(run.requests.latencies, [0.75, 0.5]);
+        assert_eq!(run.requests.itls, [vec![0.125, 0.375], vec![0.25]]);
         assert_eq!(run.number("request_rate"), Some(f64::INFINITY));
-        let total = |key| run.amounts(key).unwrap().iter().map(|part| part[0]).sum::<f64>() * 2.0 / 200.0;
-        assert!((total("output_throughput") - 5.0).abs() < 1e-9);
-        assert!((total("total_token_throughput") - 15.0).abs() < 1e-9);
-        assert!((total("request_throughput") - 2.0).abs() < 1e-9);
+        let value = |key: &str| run.spread(key).unwrap().value;
+        assert!((value("mean_e2el_ms") - 625.0).abs() < 1e-9 && (value("mean_tpot_ms") - 250.0).abs() < 1e-9);
+        assert!((value("output_throughput") - 2.5).abs() < 1e-9);
+        assert!((value("total_token_throughput") - 7.5).abs() < 1e-9);
+        assert!((value("request_throughput") - 1.0).abs() < 1e-9);
     }
 
     #[test]
     fn brief_files_have_latencies_only() {
         let run = run(r#"{"duration": 2.0, "latencies": [0.5, 0.25], "queue_times": [0, 0]}"#).unwrap();
-        assert!(run.times(MetricKind::E2el).is_some() && run.times(MetricKind::Ttft).is_none());
-        assert_eq!(run.amounts("output_throughput"), None);
+        assert!(run.spread("mean_e2el_ms").is_some() && run.spread("mean_ttft_ms").is_none());
+        assert!(run.spread("output_throughput").is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let fault = run(r#"{"p99_ttft_ms": -5}"#).unwrap_err().to_string();
+        assert_eq!(fault, "p99_ttft_ms is -5: no run can have that");
+        assert!(run(r#"{"spec_decode_num_drafts": -5}"#).is_ok());
     }
 
     #[test]
@@ -259,7 +309,7 @@ mod tests {
         let latency = run(r#"{"avg_latency": 2.0, "latencies": [1.0, 3.0], "percentiles": {"99": 2.98}}"#).unwrap();
         assert_eq!(latency.iterations("avg_latency"), Some(vec![1.0, 3.0]));
         assert_eq!(latency.number("p99_latency"), Some(2.98));
-        assert_eq!(latency.times(MetricKind::E2el), None);
+        assert!(latency.spread("mean_e2el_ms").is_none());
         let startup = run(r#"{"avg_cold_startup_time": 2.0, "cold_startup_times": [2.0]}"#).unwrap();
         assert_eq!(startup.iterations("avg_cold_startup_time"), Some(vec![2.0]));
         assert_eq!(startup.iterations("avg_warm_startup_time"), None);

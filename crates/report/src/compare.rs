@@ -6,12 +6,14 @@ mod join;
 mod limits;
 mod names;
 mod page;
+mod settings;
 mod side;
 mod verdicts;
 
 pub use join::{Comparison, Group, MetricTable};
+pub use settings::{settings, varied};
 pub use side::{Side, load};
-pub use verdicts::{Verdicts, verdicts};
+pub use verdicts::{Verdicts, difference, verdicts};
 
 use tacho_metrics::compare::Confidence;
 
@@ -37,6 +39,10 @@ pub struct CompareSpec {
     pub tpot: (f64, f64),
     /// How sure verdicts shall be.
     pub confidence: Confidence,
+    /// The share up to which a change does not matter.
+    pub margin: f64,
+    /// How much numbers vary from run to run, as a share, where somebody knows it.
+    pub noise: Option<f64>,
     /// Whether tables name the test behind each value.
     pub debug: bool,
     /// Whether pages have charts.

@@ -44,7 +44,11 @@ static FLAGS: &[Flag] = &[
     own(&["--metrics"], Str, "KEYS", Unset, &INPUT,
         "Numbers to judge, with commas between, such as p99_ttft_ms,output_throughput. All that both sides have \
          without it."),
-    own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &INPUT, "How sure an interval shall be: 90, 95 or 99."),
+    own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &INPUT, "How sure an interval shall be, 80 to 99."),
+    own(&["--margin"], Str, "PERCENT", Preset::Str("2%"), &INPUT,
+        "Change that does not matter. Two numbers are equal when the whole interval of their change is inside it."),
+    own(&["--assume-noise"], Str, "PERCENT", Unset, &INPUT,
+        "Deviation of a number from run to run, for files that do not tell: one run a side without single requests."),
     own(&["--xaxis", "-x"], Str, "COLUMN", Preset::Str("# of max concurrency."), &INPUT,
         "Column that says the load level. The request rate (qps) where no result has a concurrency limit."),
     own(&["--latency", "-l"], Str, "WHICH", Preset::Str("p99"), &INPUT,
@@ -99,6 +103,8 @@ impl CompareArgs {
             ttft: (v.float("--ttft-max-ms"), v.float("--ttft-slack-pct")),
             tpot: (v.float("--tpot-max-ms"), v.float("--tpot-slack-pct")),
             confidence: confidence(v)?,
+            margin: share("--margin", &v.text("--margin"))?,
+            noise: v.maybe_text("--assume-noise").map(|text| share("--assume-noise", &text)).transpose()?,
             debug: v.switch("--debug"),
             plots: v.tri_state("--plot").unwrap_or(true),
             keys,
@@ -131,6 +137,13 @@ pub(super) fn missing(table: &Table, what: &'static str) -> ArgError {
 
 pub(super) fn confidence(v: &Values) -> Result<Confidence, Refusal> {
     let percent = v.int("--confidence");
-    let refusal = Refusal::OutOfRange { flag: "--confidence", value: percent.to_string(), allowed: "90, 95 or 99" };
-    Confidence::from_percent(percent).ok_or(refusal)
+    let refusal = Refusal::OutOfRange { flag: "--confidence", value: percent.to_string(), allowed: "80 to 99" };
+    Confidence::from_percent(percent as f64).filter(|_| percent >= 80).ok_or(refusal)
+}
+
+/// A share, which is written in percent.
+pub(super) fn share(flag: &'static str, text: &str) -> Result<f64, Refusal> {
+    let percent = text.trim().strip_suffix('%').and_then(|number| number.trim().parse().ok());
+    let refusal = || Refusal::OutOfRange { flag, value: text.to_owned(), allowed: "a percentage, such as 3%" };
+    percent.filter(|percent: &f64| (0.0..=100.0).contains(percent)).map(|percent| percent / 100.0).ok_or_else(refusal)
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use tacho_metrics::compare::Confidence;
 use tacho_metrics::gate::Rule;
 
-use super::compare::{confidence, missing};
+use super::compare::{confidence, missing, share};
 use super::error::{ArgError, Refusal};
 use super::flag::{Flag, Group, Kind, Preset, Table, own};
 use super::grammar::Values;
 
-use Kind::{Help, Int, OneOrMore, Repeated, Rest, Switch};
+use Kind::{Help, Int, OneOrMore, Repeated, Rest, Str, Switch};
 use Preset::{Off, Unset};
 
 static GATE: Group = Group { title: "gate options", vllm_title: "gate options", about: "What may not get worse." };
@@ -18,13 +18,16 @@ static GATE: Group = Group { title: "gate options", vllm_title: "gate options", 
 /// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho gate",
-    about: "Exit with code 3 when a new result is worse than a base beyond doubt.",
+    about: "Exit with code 3 unless a new result is surely no worse than a base.",
     examples: &[
         (
             "tacho gate base.json new.json --max-regression p99_ttft_ms:5% output_throughput:3%",
             "a line per rule; both saved with --save-detailed",
         ),
-        ("tacho gate --base b1.json b2.json --new n1.json n2.json --max-regression mean_e2el_ms:10%", "repeated runs"),
+        (
+            "tacho gate base_runs new_runs --max-regression p99_ttft_ms:5% --max-failures 1%",
+            "two folders of repeated runs",
+        ),
     ],
     groups: &[&GATE],
     flags: FLAGS,
@@ -38,10 +41,15 @@ static FLAGS: &[Flag] = &[
     own(&["--new"], OneOrMore, "FILE", Unset, &GATE, "New results, in place of the second word."),
     own(&["--max-regression"], Repeated, "KEY:LIMIT", Unset, &GATE,
         "How much worse a number may get. In percent of the base (p99_ttft_ms:5%) or in its own unit \
-         (mean_e2el_ms:20); only a change whose whole interval is beyond the limit counts."),
-    own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &GATE, "How sure an interval shall be: 90, 95 or 99."),
-    own(&["--fail-undecided"], Switch, "", Off, &GATE,
-        "Exit with code 3 also when there is no interval to judge by."),
+         (mean_e2el_ms:20). Within when the whole interval of the change is, beyond when the whole interval is."),
+    own(&["--max-failures"], Str, "PERCENT", Unset, &GATE,
+        "Share of the new requests that may fail. Without it, no more than on the base side but for chance."),
+    own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &GATE,
+        "How sure an interval shall be, 80 to 99. All rules together alarm on equal builds no more often than it says."),
+    own(&["--assume-noise"], Str, "PERCENT", Unset, &GATE,
+        "Deviation of a number from run to run, for files that do not tell: one run a side without single requests."),
+    own(&["--pass-undecided"], Switch, "", Off, &GATE, "Exit with code 0 when nothing is beyond its limit but something is undecided."),
+    own(&["--fail-undecided"], Switch, "", Off, &GATE, "Exit with code 3 when a rule is undecided, which is so anyway. Not with --pass-undecided."),
 ];
 
 /// All flags of `tacho gate`.
@@ -50,8 +58,10 @@ pub(crate) struct GateArgs {
     pub(crate) base: Vec<PathBuf>,
     pub(crate) new: Vec<PathBuf>,
     pub(crate) rules: Vec<Rule>,
+    pub(crate) max_failures: Option<f64>,
     pub(crate) confidence: Confidence,
-    pub(crate) fail_undecided: bool,
+    pub(crate) noise: Option<f64>,
+    pub(crate) pass_undecided: bool,
 }
 
 impl GateArgs {
@@ -69,6 +79,10 @@ impl GateArgs {
             let error = super::error::UsageError::Unrecognized { tokens: left };
             return Err(ArgError::Usage { command: TABLE.command, error });
         }
+        if v.switch("--pass-undecided") && v.switch("--fail-undecided") {
+            let error = super::error::UsageError::Unrecognized { tokens: vec!["--fail-undecided".to_owned()] };
+            return Err(ArgError::Usage { command: TABLE.command, error });
+        }
         let texts = v.list("--max-regression").ok_or_else(|| missing(&TABLE, "--max-regression"))?;
         let rule = |text: &String| {
             Rule::parse(text).map_err(|error| match error {
@@ -81,7 +95,9 @@ impl GateArgs {
             new,
             rules: texts.iter().map(rule).collect::<Result<_, _>>()?,
             confidence: confidence(v)?,
-            fail_undecided: v.switch("--fail-undecided"),
+            max_failures: v.maybe_text("--max-failures").map(|text| share("--max-failures", &text)).transpose()?,
+            noise: v.maybe_text("--assume-noise").map(|text| share("--assume-noise", &text)).transpose()?,
+            pass_undecided: v.switch("--pass-undecided"),
         })
     }
 }

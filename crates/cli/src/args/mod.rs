@@ -2,6 +2,7 @@
 //! it, which differ enough from any Rust crate's to be written out here.
 
 pub(crate) mod auto_tune;
+pub(crate) mod check;
 pub(crate) mod command;
 pub(crate) mod compare;
 mod config;

@@ -136,6 +136,8 @@ pub(crate) struct OwnArgs {
     pub(crate) connect_timeout: Option<f64>,
     /// Seconds.
     pub(crate) timeout: f64,
+    pub(crate) fail_if: Vec<String>,
+    pub(crate) pass_undecided: bool,
     pub(crate) require_trustworthy: bool,
     /// Seconds.
     pub(crate) first_token_timeout: Option<f64>,
@@ -301,6 +303,8 @@ impl From<&Values> for OwnArgs {
             http2: v.switch("--http2"),
             connect_timeout: v.maybe_float("--connect-timeout"),
             timeout: v.float("--timeout"),
+            fail_if: v.list("--fail-if").unwrap_or_default(),
+            pass_undecided: v.switch("--pass-undecided"),
             require_trustworthy: v.switch("--require-trustworthy"),
             first_token_timeout: v.maybe_float("--first-token-timeout"),
             retries: v.int("--retries"),

@@ -25,8 +25,16 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     }
     let mut text = format!("comparing : {}\n\n", harmless_line(&comparison.labels.join(", ")));
     for verdict in &verdicts {
+        text += &format!("{}\n", harmless_line(&verdict.sentence(&args.spec)));
+    }
+    text += if verdicts.is_empty() { "" } else { "\n" };
+    for verdict in &verdicts {
         let table = verdict.table(&args.spec).markdown();
-        text += &format!("## {}\n\n{table}\n", harmless_line(&verdict.title));
+        text += &format!("## {}\n\n", harmless_line(&verdict.title));
+        if !verdict.differs.is_empty() {
+            text += &format!("Set otherwise: {}\n\n", harmless_line(&verdict.differs));
+        }
+        text += &format!("{table}\n");
     }
     if verdicts.iter().any(|verdict| verdict.single) {
         text += "An interval from one run per side covers what varied within the runs. What differs from run to run\n\

@@ -4,42 +4,58 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::bail;
-use tacho_metrics::gate::{Decision, Judgement, Limit, judge};
+use tacho_metrics::compare::Terms;
+use tacho_metrics::gate::{Decision, FailureRule, Failures, Judgement, Limit, Remedy, judge};
 use tacho_metrics::{ResultKind, StoredRun};
 use tacho_report::Error;
-use tacho_report::compare::load;
+use tacho_report::compare::{difference, load, settings, varied};
 use tacho_report::markdown::significant;
 use tacho_report::style::harmless_line;
 
 use crate::args::gate::GateArgs;
 use crate::exit::Exit;
 
-/// Judges by each rule and prints a line about it.
+/// Judges failures and each rule, and prints a line about each.
 pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
     let (base, new) = (runs(&args.base)?, runs(&args.new)?);
     one_kind(args, base.iter().chain(&new))?;
-    let mut worst = Exit::Done;
-    for rule in &args.rules {
-        let sides = || format!("{} against {}", shown(&args.new), shown(&args.base));
-        let decision =
-            judge(rule, &base, &new, args.confidence).map_err(|problem| Error::Key { label: sides(), problem })?;
-        writeln!(io::stdout(), "{}", line(&decision))?;
-        let fails = match decision.judgement {
-            Judgement::Regressed => true,
-            Judgement::Undecided => args.fail_undecided,
-            Judgement::Passed => false,
-        };
-        if fails {
-            worst = Exit::Gate;
-        }
+    let label = format!("{} against {}", shown(&args.new), shown(&args.base));
+    let terms = Terms { confidence: args.confidence, noise: args.noise };
+    let (failures, decisions) = judge(&args.rules, &FailureRule { most: args.max_failures }, &base, &new, terms)
+        .map_err(|problem| Error::Key { label, problem })?;
+    let mut out = io::stdout().lock();
+    if let Some(line) = failure_line(&failures) {
+        writeln!(out, "{line}")?;
     }
-    Ok(worst)
+    for decision in &decisions {
+        writeln!(out, "{}", line(decision, args))?;
+    }
+    let differs = difference(&settings(&base[0]), &settings(&new[0]));
+    if !differs.is_empty() {
+        writeln!(out, "note: set otherwise: {}", harmless_line(&differs))?;
+    }
+    if base.len().min(new.len()) == 1
+        && args.noise.is_none()
+        && decisions.iter().any(|one| one.effect.interval.is_some())
+    {
+        writeln!(out, "note: one run on a side shows what varied within it, not what differs from run to run")?;
+    }
+    let judgements = || decisions.iter().map(|decision| decision.judgement);
+    let beyond = failures.judgement == Judgement::Beyond || judgements().any(|one| one == Judgement::Beyond);
+    let open = judgements().any(|one| one == Judgement::Undecided);
+    Ok(if beyond || (open && !args.pass_undecided) { Exit::Gate } else { Exit::Done })
 }
 
 fn runs(paths: &[PathBuf]) -> anyhow::Result<Vec<StoredRun>> {
     let runs: Vec<StoredRun> = load(paths)?.iter().flat_map(|side| side.runs()).collect();
     if runs.is_empty() {
         bail!("{} holds tables of results, not results: give files that a run wrote", shown(paths));
+    }
+    if let Some(what) = varied(&runs) {
+        bail!(
+            "{} holds runs of different settings, which are no repeats of each other: {what}: give those of one setting",
+            shown(paths)
+        );
     }
     Ok(runs)
 }
@@ -60,26 +76,69 @@ fn shown(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
 }
 
-fn line(decision: &Decision) -> String {
-    let effect = &decision.effect;
-    let word = match decision.judgement {
-        Judgement::Passed => "ok        ",
-        Judgement::Regressed => "REGRESSED ",
-        Judgement::Undecided => "undecided ",
+fn word(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Within => "ok       ",
+        Judgement::Beyond => "REGRESSED",
+        Judgement::Undecided => "undecided",
+    }
+}
+
+/// The line about failed requests; nothing where nothing failed or the files do not say.
+fn failure_line(failures: &Failures) -> Option<String> {
+    let counted = |side: Option<(u64, u64)>| {
+        side.map_or("unknown".to_owned(), |(failed, all)| {
+            format!("{failed} of {all} ({} %)", significant(failed as f64 * 100.0 / all.max(1) as f64))
+        })
     };
+    let any = [failures.base, failures.new].into_iter().flatten().any(|(failed, _)| failed > 0);
+    let limit = match failures.most {
+        Some(most) => format!("limit {} %", significant(most * 100.0)),
+        None if failures.judgement == Judgement::Beyond => "more than chance".to_owned(),
+        None => "no more than chance".to_owned(),
+    };
+    let line = || {
+        let word = word(failures.judgement);
+        format!("{word} failed requests: {} -> {}, {limit}", counted(failures.base), counted(failures.new))
+    };
+    (any || failures.most.is_some()).then(line)
+}
+
+fn line(decision: &Decision, args: &GateArgs) -> String {
+    let effect = &decision.effect;
     let limit = match decision.rule.limit {
         Limit::Share(share) => format!("{} %", significant(share * 100.0)),
         Limit::Amount(amount) => significant(amount),
     };
-    let interval = match effect.interval {
-        Some((low, high)) => format!("{:+.2} % … {:+.2} %", low * 100.0, high * 100.0),
-        None => effect.basis.text(),
+    let number = |value: f64| if value.is_nan() { "none".to_owned() } else { significant(value) };
+    let percent = |share: f64| if share.is_finite() { format!("{:+.2} %", share * 100.0) } else { "unbounded".into() };
+    let change = match effect.interval {
+        _ if effect.change.is_nan() => effect.basis.text(),
+        Some((low, high)) => {
+            let sure = args.confidence.percent();
+            let (low, high) = (percent(low), percent(high));
+            format!("{}, {sure} % interval {low} … {high}, {}", percent(effect.change), effect.basis.text())
+        }
+        None => format!("{}, {}", percent(effect.change), effect.basis.text()),
     };
+    let remedy = decision.remedy.map_or_else(String::new, |remedy| format!("; {}", advice(remedy)));
     harmless_line(&format!(
-        "{word} {}: {} -> {} ({:+.2} %, {interval}), limit {limit} worse",
+        "{} {}: {} -> {} ({change}), limit {limit} worse{remedy}",
+        word(decision.judgement),
         effect.key,
-        significant(effect.base),
-        significant(effect.new),
-        effect.change * 100.0,
+        number(effect.base),
+        number(effect.new),
     ))
+}
+
+fn advice(remedy: Remedy) -> String {
+    match remedy {
+        Remedy::Requests(more) => format!("about {more} more requests a side would decide"),
+        Remedy::Runs(more) => format!("about {more} more runs a side would decide"),
+        Remedy::TooClose => "too close to the limit to be decided by measuring more".into(),
+        Remedy::Spread => "one number a side has no spread: save runs with --save-detailed, give three or more runs a \
+                           side, or say how much they vary with --assume-noise 3%"
+            .into(),
+        Remedy::Answers => "there is nothing to compare".into(),
+    }
 }

@@ -1,6 +1,7 @@
 //! The subcommands, in one table. One file each: arguments to plan, plan to run, record to reports.
 
 mod auto_tune;
+mod check;
 mod compare;
 mod convert;
 mod dataset;
@@ -21,6 +22,7 @@ pub(crate) mod sweep;
 mod throughput;
 
 use crate::args::auto_tune::AutoTuneArgs;
+use crate::args::check::CheckArgs;
 use crate::args::command::{Command, find, read, task};
 use crate::args::compare::CompareArgs;
 use crate::args::convert::slices::SlicesArgs;
@@ -75,6 +77,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(CompareArgs::read(&v), compare::run) },
     Command { spellings: &["gate"], table: &args::gate::TABLE,
         prepare: |v| task(GateArgs::read(&v), gate::run) },
+    Command { spellings: &["check"], table: &args::check::TABLE,
+        prepare: |v| task(CheckArgs::read(&v), check::run) },
     Command { spellings: &["report"], table: &args::report::TABLE,
         prepare: |v| task(ReportCommandArgs::read(&v), report::run) },
     Command { spellings: &["sweep plot", "bench sweep plot"], table: &args::sweep::plot::TABLE,

@@ -7,18 +7,21 @@ mod pictures;
 mod plan;
 mod simulator;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::anyhow;
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::StopSignal;
+use tacho_metrics::threshold::Finding;
 use tacho_metrics::{RunRecord, Trust};
+use tacho_report::style::harmless_line;
 use tacho_report::{Live, Progress};
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, save_workload};
 use tacho_sim::Server;
 
+use super::check::code;
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -71,16 +74,27 @@ fn measure(
     if let Some(path) = destination.path(args, &record) {
         pictures::draw(args, &record, &note, &path, sink)?;
     }
-    verdict(args, &record)
+    let findings = findings(args, &record)?;
+    let exit = verdict(args, &record)?;
+    Ok(if exit == Exit::Done { code(&findings, args.own.pass_undecided) } else { exit })
+}
+
+/// Holds the run to what must not be true of it, and says so on standard error, where no reader of the report trips on it.
+fn findings(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Vec<Finding>> {
+    let findings: Vec<Finding> = args.thresholds()?.iter().map(|threshold| threshold.on_record(record)).collect();
+    for finding in &findings {
+        writeln!(std::io::stderr(), "{}", harmless_line(&finding.text()))?;
+    }
+    Ok(findings)
 }
 
 /// Runs a benchmark inside a sweep, against the sweep's simulator if it has one. What it measured is saved where the
-/// arguments say.
+/// arguments say; what it was held to is in the code.
 pub(crate) fn run_inside(
     args: &ServeArgs,
     simulator: Option<&Server>,
     sink: &dyn EventSink,
-) -> anyhow::Result<RunRecord> {
+) -> anyhow::Result<(RunRecord, Exit)> {
     let destination = Destination::open(args)?;
     let own = if simulator.is_none() { simulator::start(args)? } else { None };
     let plan = plan::of(args, simulator.or(own.as_ref()))?;
@@ -88,7 +102,8 @@ pub(crate) fn run_inside(
     let record = run_serve(&plan, prepared, &StopSignal::default(), sink)?;
     destination.save(args, &record)?;
     verdict(args, &record)?;
-    Ok(record)
+    let exit = code(&findings(args, &record)?, args.own.pass_undecided);
+    Ok((record, exit))
 }
 
 fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {

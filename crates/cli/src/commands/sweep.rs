@@ -68,7 +68,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
             sla(&plan, &files, &bench, host, &sink)?
         }
     };
-    verdict(&report)
+    verdict(&report).map(|_| bench.code())
 }
 
 /// Runs a sweep over start-ups.

@@ -139,7 +139,7 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bootstrap::Statistic;
+    use crate::statistics::Statistic;
 
     #[test]
     fn every_key_is_found_and_occurs_once() {

@@ -1,6 +1,6 @@
 //! Families of times: each has a mean, a median, a deviation, percentiles and, among tacho's own, a largest value.
 
-use crate::bootstrap::Statistic;
+use crate::statistics::Statistic;
 use crate::{MetricKind, RunRecord, Statistics};
 
 /// A family of times.
@@ -74,9 +74,14 @@ impl Timed {
         Some(Timed { times, statistic })
     }
 
-    /// The metric of vLLM's that it is about.
-    pub fn metric(&self) -> Option<MetricKind> {
-        MetricKind::ALL.into_iter().find(|metric| metric.name() == self.times.name)
+    /// The key of a statistic of the family `name`.
+    pub fn key(name: &str, statistic: Statistic) -> String {
+        match statistic {
+            Statistic::Mean => format!("mean_{name}_ms"),
+            Statistic::Deviation => format!("std_{name}_ms"),
+            Statistic::Percentile(50.0) => format!("median_{name}_ms"),
+            Statistic::Percentile(percent) => format!("p{percent}_{name}_ms"),
+        }
     }
 
     /// As tables head it: `P99 TTFT (ms)`.

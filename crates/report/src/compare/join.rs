@@ -4,6 +4,7 @@ use tacho_core::json::{Dict, Value};
 
 use super::limits::summary;
 use super::names::safe;
+use super::settings::{Settings, of_row, varying};
 use super::side::{Row, Side};
 use super::{CompareSpec, Latency};
 use crate::Error;
@@ -25,8 +26,19 @@ pub struct MetricTable {
     pub metric: String,
     /// The table: level, values, ratios.
     pub table: Table,
-    /// For each side its points: level and value.
-    pub(super) points: Vec<Vec<(f64, f64)>>,
+    /// The curves, those of a side beside each other.
+    pub(super) curves: Vec<Curve>,
+}
+
+/// The points of a side that differ in the level alone.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Curve {
+    /// The side.
+    pub(super) side: usize,
+    /// The side's name, and what else tells the curve from others of the side.
+    pub(super) name: String,
+    /// Levels and values.
+    pub(super) points: Vec<(f64, f64)>,
 }
 
 /// All tables about one model and workload.
@@ -59,12 +71,14 @@ impl Comparison {
         if sides.iter().any(|side| side.rows.is_empty()) {
             return Ok(Comparison { labels, x: spec.x.clone(), groups: Vec::new() });
         }
+        let x = level_column(&sides, &spec.x)?;
+        let (sides, swept) = with_swept(sides, &x);
         let sides = &sides[..];
-        let x = level_column(sides, &spec.x)?;
         let mut keys: Vec<&str> =
             KEYS.into_iter().filter(|key| sides.iter().all(|side| has(side, key)) && *key != x).collect();
-        // Levels of another kind would be told apart by values nobody asked for.
-        keys.retain(|key| GROUP.contains(key) || varies_alike(sides, key));
+        // What has one value on each side is what is compared.
+        keys.retain(|key| GROUP.contains(key) || !differs_between_alone(sides, key));
+        keys.extend(swept.iter().map(String::as_str));
         let group_keys: Vec<&str> = keys.iter().copied().filter(|key| GROUP.contains(key)).collect();
         let mut abouts: Vec<Vec<(String, String)>> = Vec::new();
         for row in sides.iter().flat_map(|side| &side.rows) {
@@ -140,16 +154,45 @@ fn has(side: &Side, key: &str) -> bool {
     side.rows.iter().any(|row| row.cells.get(key).is_some_and(|value| *value != Value::Null))
 }
 
-/// Whether a second column of levels takes the same values on all sides.
-fn varies_alike(sides: &[Side], key: &str) -> bool {
+/// Whether a column has one value on each side, and not the same one on all.
+fn differs_between_alone(sides: &[Side], key: &str) -> bool {
     let values = |side: &Side| {
         let mut values: Vec<String> = side.rows.iter().map(|row| cell(&row.cells, key)).collect();
         values.sort();
         values.dedup();
         values
     };
-    sides.windows(2).all(|pair| values(&pair[0]) == values(&pair[1]))
+    let all: Vec<Vec<String>> = sides.iter().map(values).collect();
+    all.iter().all(|values| values.len() == 1) && all.windows(2).any(|pair| pair[0] != pair[1])
 }
+
+/// The rows with a column for each setting that tells rows of one side and level apart, as those of a sweep do.
+fn with_swept(mut sides: Vec<Side>, x: &str) -> (Vec<Side>, Vec<String>) {
+    let mut keys: Vec<String> = Vec::new();
+    for side in &sides {
+        let sets: Vec<Settings> = side.rows.iter().map(of_row).collect();
+        let value = |at: usize, key: &str| sets[at].iter().find(|(name, _)| name == key).map(|(_, value)| value);
+        let place = |at: usize| KEYS.iter().chain([&x]).map(|key| cell(&side.rows[at].cells, key)).collect::<Vec<_>>();
+        for key in varying(sets.iter()).into_iter().filter(|key| !SHOWN.contains(&key.as_str())) {
+            let count = sets.len();
+            let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b)));
+            let mut apart = pairs.filter(|&(a, b)| value(a, &key) != value(b, &key) && place(a) == place(b));
+            if apart.next().is_some() && !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+    }
+    for row in sides.iter_mut().flat_map(|side| &mut side.rows) {
+        let set = of_row(row);
+        for (key, value) in set.into_iter().filter(|(key, _)| keys.contains(key)) {
+            row.cells.set(key, value);
+        }
+    }
+    (sides, keys)
+}
+
+/// Settings that have columns of their own, or that say nothing of what was measured.
+const SHOWN: [&str; 5] = ["max_concurrency", "request_rate", "model_id", "label", "test"];
 
 /// The column of the load level: the one asked for, another name of it, or the request rate.
 fn level_column(sides: &[Side], wanted: &str) -> Result<String, Error> {
@@ -209,7 +252,7 @@ fn group(sides: &[Side], spec: &CompareSpec, x: &str, keys: &[&str], about: Vec<
         .into_iter()
         .map(|metric| metric_table(sides, &members, metric, x, keys, spec.debug))
         .collect();
-    let summary = summary(sides, spec, x, &metrics);
+    let summary = summary(spec, x, &metrics);
     Group { about, metrics, summary }
 }
 
@@ -269,10 +312,37 @@ fn metric_table(
         }
         row
     });
-    let points = (0..sides.len())
-        .map(|side| levels.iter().filter_map(|level| Some((level.0, at(side, level)?))).collect())
-        .collect();
-    MetricTable { metric: metric.to_owned(), table: Table { headings, rows: rows.collect() }, points }
+    let rows = rows.collect();
+    let curves = (0..sides.len()).flat_map(|side| {
+        let points: Vec<(&Level, f64)> = levels.iter().filter_map(|level| Some((level, at(side, level)?))).collect();
+        curves(side, &sides[side].label, keys, &points)
+    });
+    MetricTable { metric: metric.to_owned(), curves: curves.collect(), table: Table { headings, rows } }
+}
+
+/// The points of a side as curves: one, unless some level occurs with several values of what else varies.
+fn curves(side: usize, label: &str, keys: &[&str], points: &[(&Level, f64)]) -> Vec<Curve> {
+    let repeated = points.iter().enumerate().any(|(at, one)| points[..at].iter().any(|other| other.0.0 == one.0.0));
+    let curve = |name: String, points: Vec<(f64, f64)>| Curve { side, name, points };
+    if !repeated {
+        return vec![curve(label.to_owned(), points.iter().map(|(level, value)| (level.0, *value)).collect())];
+    }
+    let mut kinds: Vec<&Vec<String>> = Vec::new();
+    for (level, _) in points {
+        if !kinds.contains(&&level.1) {
+            kinds.push(&level.1);
+        }
+    }
+    let differing = |at: &usize| kinds.iter().any(|kind| kind[*at] != kinds[0][*at]);
+    let told: Vec<usize> = (0..keys.len()).filter(differing).collect();
+    let name = |kind: &Vec<String>| {
+        let parts: Vec<String> = told.iter().map(|&at| format!("{} {}", keys[at], kind[at])).collect();
+        format!("{label}, {}", parts.join(", "))
+    };
+    let of = |kind: &Vec<String>| {
+        points.iter().filter(|(level, _)| level.1 == *kind).map(|(level, value)| (level.0, *value)).collect()
+    };
+    kinds.iter().map(|kind| curve(name(kind), of(kind))).collect()
 }
 
 /// Above 1 is better than the first side, whatever the number.
@@ -313,7 +383,9 @@ mod tests {
             latency: Latency::P99,
             ttft: (3000.0, 5.0),
             tpot: (100.0, 5.0),
-            confidence: Confidence::NinetyFive,
+            confidence: Confidence::USUAL,
+            margin: 0.02,
+            noise: None,
             debug: false,
             plots: true,
             keys: None,
@@ -361,6 +433,41 @@ mod tests {
         side.rows[1].cells.set("P99", 1000.0);
         let comparison = Comparison::new(&[side], &spec()).unwrap();
         assert_eq!(comparison.groups[0].summary.rows[0][3], Value::from("4 (a smaller level fails)"));
+    }
+
+    #[test]
+    fn several_rates_per_level_are_several_curves() {
+        let mut side = side("a", &[1.0, 2.0, 1.0, 2.0], 10.0, 1.0, 1.0);
+        for (at, rate) in ["2", "2", "inf", "inf"].into_iter().enumerate() {
+            side.rows[at].cells.set("qps", rate);
+            side.rows[at].cells.set(THROUGHPUT, if rate == "inf" { 1000.0 } else { 60.0 });
+        }
+        let comparison = Comparison::new(&[side], &spec()).unwrap();
+        let group = &comparison.groups[0];
+        let names: Vec<&str> = group.metrics[0].curves.iter().map(|curve| curve.name.as_str()).collect();
+        assert_eq!(names, ["a, qps 2", "a, qps inf"]);
+        let both: Vec<f64> = group.summary.rows.iter().map(|row| row[4].as_f64().unwrap()).collect();
+        assert_eq!(both, [60.0, 1000.0]);
+    }
+
+    #[test]
+    fn settings_of_a_sweep_are_told_apart() {
+        let run = |seqs: i64, throughput: f64| {
+            let text = format!(
+                r#"{{"max_concurrency": 8, "max_num_seqs": {seqs}, "request_rate": "inf", "output_throughput": {throughput},
+                    "duration": 1.0, "completed": 1, "request_throughput": 1.0}}"#
+            );
+            let value = tacho_core::json::parse(&text).unwrap();
+            let dict = value.as_dict().unwrap();
+            let run = tacho_metrics::StoredRun::from_dict(dict).unwrap();
+            Row { cells: crate::headings::serving_row(dict), run: Some(run) }
+        };
+        let rows = vec![run(16, 100.0), run(16, 110.0), run(64, 900.0), run(64, 910.0)];
+        let comparison = Comparison::new(&[Side { label: "a".into(), rows }], &spec()).unwrap();
+        let names: Vec<&str> = comparison.groups[0].metrics[0].curves.iter().map(|curve| curve.name.as_str()).collect();
+        assert_eq!(names, ["a, max_num_seqs 16", "a, max_num_seqs 64"]);
+        let values: Vec<f64> = comparison.groups[0].metrics[0].curves.iter().map(|curve| curve.points[0].1).collect();
+        assert_eq!(values, [105.0, 905.0]);
     }
 
     #[test]

@@ -4,12 +4,11 @@ use tacho_core::json::Value;
 
 use super::CompareSpec;
 use super::join::{MetricTable, whole};
-use super::side::Side;
 use crate::markdown::{Table, significant};
 
-/// A row per side: the largest level within each limit and within both, and what was measured there. `metrics` are
+/// A row per curve: the largest level within each limit and within both, and what was measured there. `metrics` are
 /// throughput, TTFT and TPOT.
-pub(super) fn summary(sides: &[Side], spec: &CompareSpec, x: &str, metrics: &[MetricTable]) -> Table {
+pub(super) fn summary(spec: &CompareSpec, x: &str, metrics: &[MetricTable]) -> Table {
     let bound = |name: &str, (limit, slack): (f64, f64)| {
         let most = limit * (1.0 + slack / 100.0);
         format!("Max {x} ({name} ≤ {}–{} ms (+{}%))", significant(limit), significant(most), significant(slack))
@@ -23,8 +22,16 @@ pub(super) fn summary(sides: &[Side], spec: &CompareSpec, x: &str, metrics: &[Me
         "TTFT @ Both (ms)".into(),
         "TPOT @ Both (ms)".into(),
     ];
-    let rows = sides.iter().enumerate().map(|(side, name)| {
-        let points = |at: usize| metrics[at].points[side].as_slice();
+    let mut names: Vec<&str> = Vec::new();
+    for curve in metrics.iter().flat_map(|metric| &metric.curves) {
+        if !names.contains(&curve.name.as_str()) {
+            names.push(&curve.name);
+        }
+    }
+    let rows = names.into_iter().map(|name| {
+        let points = |at: usize| {
+            metrics[at].curves.iter().find(|curve| curve.name == name).map_or(&[][..], |curve| &curve.points)
+        };
         let most = |(limit, slack): (f64, f64)| limit * (1.0 + slack / 100.0);
         let largest = |at: usize, limit: f64| {
             points(at).iter().filter(|(_, value)| *value <= limit).map(|(level, _)| *level).reduce(f64::max)
@@ -44,7 +51,7 @@ pub(super) fn summary(sides: &[Side], spec: &CompareSpec, x: &str, metrics: &[Me
         let at_both = |at: usize| Value::from(both.and_then(|level| value(at, level)));
         let level = |level: Option<f64>| level.map_or(Value::Null, whole);
         vec![
-            Value::from(name.label.as_str()),
+            Value::from(name),
             level(largest(1, most(spec.ttft))),
             level(largest(2, most(spec.tpot))),
             shown,

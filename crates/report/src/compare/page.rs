@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use tacho_core::json::Value;
 
-use super::join::{Comparison, Group, MetricTable, named};
+use super::join::{Comparison, Curve, Group, MetricTable, named};
 use super::{CompareSpec, Verdicts};
 use crate::html::{escape, page};
 use crate::markdown::{Table, plain};
@@ -18,7 +18,13 @@ impl Comparison {
     pub fn html(&self, verdicts: &[Verdicts], spec: &CompareSpec) -> String {
         let mut body = String::new();
         for verdict in verdicts {
-            put(&mut body, &format!("<h2>{}</h2>\n", escape(&verdict.title)));
+            put(
+                &mut body,
+                &format!("<h2>{}</h2>\n<p>{}</p>\n", escape(&verdict.title), escape(&verdict.sentence(spec))),
+            );
+            if !verdict.differs.is_empty() {
+                put(&mut body, &format!("<p>Set otherwise: {}</p>\n", escape(&verdict.differs)));
+            }
             let table = verdict.table(spec);
             put(&mut body, &html_table(&table, |row, at| verdict_class(&table, row, at)));
         }
@@ -79,13 +85,13 @@ impl Comparison {
     }
 
     fn chart(&self, metric: &MetricTable, spec: &CompareSpec) -> Scene {
-        let all = || metric.points.iter().flatten();
+        let all = || metric.curves.iter().flat_map(|curve| &curve.points);
         let mut series = Vec::new();
         let mut entries = Vec::new();
-        for (side, points) in metric.points.iter().enumerate() {
-            let stroke = Stroke::solid(category(side), 1.8);
-            let hints = points.iter().map(|(x, y)| format!("{}: {x}, {y:.2}", self.labels[side])).collect();
-            entries.push(LegendEntry::Line(stroke.clone(), Marker::Disc, self.labels[side].clone()));
+        for (at, Curve { name, points, .. }) in metric.curves.iter().enumerate() {
+            let stroke = Stroke::solid(category(at), 1.8);
+            let hints = points.iter().map(|(x, y)| format!("{name}: {x}, {y:.2}")).collect();
+            entries.push(LegendEntry::Line(stroke.clone(), Marker::Disc, name.clone()));
             series.push(Series::Line { points: points.clone(), stroke, marker: Marker::Disc, hints });
         }
         let ys: Vec<f64> = all().map(|point| point.1).collect();

@@ -1,19 +1,17 @@
 //! Whether differences between runs are real: each side against the first, number by number.
 
 use tacho_core::json::Value;
-use tacho_metrics::compare::{Effect, compare, shared_keys};
+use tacho_metrics::compare::{Effect, Terms, Verdict, compare, shared_keys};
 use tacho_metrics::{ResultKind, StoredRun};
 
 use super::CompareSpec;
-use super::side::{Row, Side};
+use super::settings::{Settings, named, of_row, only, varying};
+use super::side::Side;
 use crate::Error;
-use crate::markdown::{Table, plain};
-
-/// The columns that say which runs are repetitions of each other.
-const SAME: [&str; 6] = ["Model", "Dataset Name", "Input Len", "Output Len", "# of max concurrency.", "qps"];
+use crate::markdown::Table;
 
 /// The effects between two sides at one setting.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Verdicts {
     /// What is compared with what.
     pub title: String,
@@ -21,58 +19,85 @@ pub struct Verdicts {
     pub effects: Vec<Effect>,
     /// Whether a side has one run only, which cannot tell what differs from run to run.
     pub single: bool,
+    /// What was set otherwise on the two sides, in words; empty where nothing was.
+    pub differs: String,
 }
 
 impl Verdicts {
     /// As a table.
     pub fn table(&self, spec: &CompareSpec) -> Table {
-        let headings = ["metric", "base", "new", "change", "interval", "verdict", "basis"].map(str::to_owned).to_vec();
-        let percent = |share: f64| format!("{:+.2} %", share * 100.0);
+        let interval = format!("{} % interval", spec.confidence.percent());
+        let headings = ["metric", "base", "new", "change", &interval, "verdict", "basis"].map(str::to_owned).to_vec();
         let rows = self.effects.iter().map(|effect| {
-            let interval =
-                effect.interval.map_or_else(String::new, |(low, high)| format!("{} … {}", percent(low), percent(high)));
-            let verdict = effect.verdict().text();
-            let cells = [percent(effect.change), interval, verdict.to_owned(), effect.basis.text()];
-            let numbers = [Value::Float(effect.base), Value::Float(effect.new)];
+            let verdict = effect.verdict(spec.margin).text();
+            let cells = [percent(effect.change), bounds(effect), verdict.to_owned(), effect.basis.text()];
+            let number = |value: f64| if value.is_nan() { Value::from("none") } else { Value::Float(value) };
             let first = Value::from(effect.key.as_str());
-            [first].into_iter().chain(numbers).chain(cells.map(Value::from)).collect()
+            [first, number(effect.base), number(effect.new)].into_iter().chain(cells.map(Value::from)).collect()
         });
-        let mut table = Table { headings, rows: rows.collect() };
-        table.headings[4] = format!("{} % interval", spec.confidence.percent());
-        table
+        Table { headings, rows: rows.collect() }
     }
+
+    /// One sentence: which side is better, in what, by how much, how sure.
+    pub fn sentence(&self, spec: &CompareSpec) -> String {
+        let of = |verdict: Verdict| -> Vec<&Effect> {
+            self.effects.iter().filter(|effect| effect.verdict(spec.margin) == verdict).collect()
+        };
+        let (better, worse) = (of(Verdict::Better), of(Verdict::Worse));
+        let (equal, open) = (of(Verdict::Equal).len(), of(Verdict::Undecided).len());
+        let word = match (better.is_empty(), worse.is_empty()) {
+            (false, true) => "better",
+            (true, false) => "worse",
+            (false, false) => "better in some numbers and worse in others",
+            (true, true) if open == 0 => "equal",
+            (true, true) if equal == 0 => "undecided",
+            (true, true) => "equal as far as can be told",
+        };
+        let mut parts = Vec::new();
+        for (verdict, effects) in [("better", &better), ("worse", &worse)] {
+            parts.extend(most(effects).map(|effect| {
+                let more = if effects.len() > 1 { format!(" and {} more", effects.len() - 1) } else { String::new() };
+                format!("{verdict} in {} ({}, {}){more}", effect.key, percent(effect.change), bounds(effect))
+            }));
+        }
+        let margin = spec.margin * 100.0;
+        parts.extend((equal > 0).then(|| format!("{equal} equal within {margin} %")));
+        parts.extend((open > 0).then(|| format!("{open} undecided")));
+        format!("{}: {word}: {}; each interval is {} % sure.", self.title, parts.join("; "), spec.confidence.percent())
+    }
+}
+
+/// The effect that stands for others: the largest that is sure, by its nearer bound.
+fn most<'a>(effects: &[&'a Effect]) -> Option<&'a Effect> {
+    let sure = |effect: &Effect| effect.interval.map_or(0.0, |(low, high)| low.abs().min(high.abs()));
+    effects.iter().copied().max_by(|a, b| sure(a).total_cmp(&sure(b)))
+}
+
+fn percent(share: f64) -> String {
+    match share {
+        share if share.is_nan() => String::new(),
+        share if share.is_infinite() => "unbounded".into(),
+        share => format!("{:+.2} %", share * 100.0),
+    }
+}
+
+fn bounds(effect: &Effect) -> String {
+    effect.interval.map_or_else(String::new, |(low, high)| format!("{} … {}", percent(low), percent(high)))
 }
 
 /// Compares every side with the first where both have runs at the same setting. Two sides of one setting each are
 /// compared even when the settings differ: that is then what was asked for.
 pub fn verdicts(sides: &[Side], spec: &CompareSpec) -> Result<Vec<Verdicts>, Error> {
     let Some((base, others)) = sides.split_first() else { return Ok(Vec::new()) };
-    let (kinds, base_settings) = (base.kinds(), settings(base));
+    let kinds = base.kinds();
     let mut all = Vec::new();
     for new in others {
-        let new_settings = settings(new);
-        let pairs: Vec<(&Setting, &Setting)> = match (&base_settings[..], &new_settings[..]) {
-            ([one], [other]) if one.kind == other.kind => vec![(one, other)],
-            (ones, others) => {
-                let same = |one: &Setting, other: &Setting| (one.kind, &one.name) == (other.kind, &other.name);
-                ones.iter().filter_map(|one| Some((one, others.iter().find(|other| same(one, other))?))).collect()
-            }
-        };
-        for (before, after) in pairs {
-            let keys = match &spec.keys {
-                Some(keys) => keys.clone(),
-                None => shared_keys(&before.runs, &after.runs),
-            };
-            let mut title = format!("{} against {}", new.label, base.label);
-            if base_settings.len() > 1 {
-                title += &match (before.kind, before.name.as_str()) {
-                    (ResultKind::Serving, name) => format!(" at {name}"),
-                    (kind, "") => format!(", {}", kind.name()),
-                    (kind, name) => format!(", {} of {name}", kind.name()),
-                };
-            }
+        for (before, after, place) in pairs(&grouped(base), &grouped(new)) {
+            let title = format!("{} against {}{place}", new.label, base.label);
             let failed = |problem| Error::Key { label: title.clone(), problem };
-            let effects = keys.iter().map(|key| compare(key, &before.runs, &after.runs, spec.confidence));
+            let keys = spec.keys.clone().unwrap_or_else(|| shared_keys(&before.runs, &after.runs));
+            let terms = Terms { confidence: spec.confidence, noise: spec.noise };
+            let effects = keys.iter().map(|key| compare(key, &before.runs, &after.runs, terms));
             // Numbers that were asked for need not be those of every kind.
             let effects: Vec<Effect> = match kinds.len() {
                 1 => effects.collect::<Result<_, _>>().map_err(failed)?,
@@ -80,41 +105,73 @@ pub fn verdicts(sides: &[Side], spec: &CompareSpec) -> Result<Vec<Verdicts>, Err
             };
             if !effects.is_empty() {
                 let single = before.runs.len() == 1 || after.runs.len() == 1;
-                all.push(Verdicts { effects, title, single });
+                let differs = difference(&before.settings, &after.settings);
+                all.push(Verdicts { effects, title, single, differs });
             }
         }
     }
     Ok(all)
 }
 
-/// The runs of a side with the same settings.
+/// The runs of a side that are repeats of each other.
 struct Setting {
     kind: ResultKind,
-    name: String,
+    settings: Settings,
     runs: Vec<StoredRun>,
 }
 
-fn settings(side: &Side) -> Vec<Setting> {
-    let name = |row: &Row| {
-        if let Some(test) = row.cells.get("Test name") {
-            return plain(test);
-        }
-        let parts = SAME.iter().filter_map(|key| Some(format!("{key} {}", plain(row.cells.get(key)?))));
-        parts.collect::<Vec<_>>().join(", ")
-    };
-    let mut settings: Vec<Setting> = Vec::new();
+fn grouped(side: &Side) -> Vec<Setting> {
+    let mut groups: Vec<Setting> = Vec::new();
     for row in &side.rows {
         let Some(run) = row.run.clone() else { continue };
-        let (kind, name) = (row.kind(), name(row));
-        match settings.iter_mut().find(|setting| (setting.kind, &setting.name) == (kind, &name)) {
-            Some(setting) => setting.runs.push(run),
-            None => settings.push(Setting { kind, name, runs: vec![run] }),
+        let (kind, settings) = (row.kind(), of_row(row));
+        match groups.iter_mut().find(|group| (group.kind, &group.settings) == (kind, &settings)) {
+            Some(group) => group.runs.push(run),
+            None => groups.push(Setting { kind, settings, runs: vec![run] }),
         }
     }
-    let level = |setting: &Setting| {
-        let run = setting.runs.first();
+    let level = |group: &Setting| {
+        let run = group.runs.first();
         ["max_concurrency", "request_rate"].map(|key| run.and_then(|run| run.number(key)).unwrap_or(0.0))
     };
-    settings.sort_by(|a, b| level(a).partial_cmp(&level(b)).unwrap_or(std::cmp::Ordering::Equal));
-    settings
+    groups.sort_by(|a, b| level(a).partial_cmp(&level(b)).unwrap_or(std::cmp::Ordering::Equal));
+    groups
+}
+
+/// The settings that belong together, with words for the place. What has one value on each side is what is compared;
+/// all the rest must be equal.
+fn pairs<'a>(base: &'a [Setting], new: &'a [Setting]) -> Vec<(&'a Setting, &'a Setting, String)> {
+    if let ([one], [other]) = (base, new)
+        && one.kind == other.kind
+    {
+        return vec![(one, other, String::new())];
+    }
+    let sets = |groups: &'a [Setting]| groups.iter().map(|group| &group.settings);
+    let mut keys = varying(sets(base));
+    let further = varying(sets(new)).into_iter().filter(|key| !keys.contains(key)).collect::<Vec<_>>();
+    keys.extend(further);
+    let mut found = Vec::new();
+    for before in base {
+        let wanted = only(&before.settings, &keys);
+        let same = |after: &&Setting| after.kind == before.kind && only(&after.settings, &keys) == wanted;
+        if let Some(after) = new.iter().find(same) {
+            let place = match (before.kind, named(&before.settings, &keys)) {
+                (ResultKind::Serving, place) => format!(" at {place}"),
+                (kind, place) if place.is_empty() => format!(", {}", kind.name()),
+                (kind, place) => format!(", {} of {place}", kind.name()),
+            };
+            found.push((before, after, place));
+        }
+    }
+    found
+}
+
+/// What two settings differ in, in words.
+pub fn difference(base: &Settings, new: &Settings) -> String {
+    let value = |set: &Settings, key: &String| {
+        set.iter().find(|(name, _)| name == key).map_or("nothing".to_owned(), |(_, value)| value.clone())
+    };
+    let keys = varying([base, new].into_iter());
+    let parts = keys.iter().map(|key| format!("{key} {} -> {}", value(base, key), value(new, key)));
+    parts.collect::<Vec<_>>().join(", ")
 }

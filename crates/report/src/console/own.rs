@@ -1,7 +1,7 @@
 //! The block after vLLM's report: what its definitions leave out, and reasons to doubt the result.
 
 use tacho_metrics::number::TIMES;
-use tacho_metrics::{MetricKind, RunRecord, Statistics};
+use tacho_metrics::{Interval, MetricKind, RunRecord, Statistics};
 
 use super::joined;
 use crate::style::{harmless_line, percent, title, two, value_line};
@@ -13,6 +13,7 @@ pub fn own_report(record: &RunRecord) -> String {
     lines.extend(load(record));
     lines.extend(outcomes(record));
     lines.extend(client(record));
+    lines.extend(intervals(record));
     lines.extend(record.caveats.iter().map(|caveat| harmless_line(&format!("caveat: {}", caveat.text()))));
     lines.push(title("", '='));
     joined(&lines)
@@ -57,6 +58,19 @@ fn time_lines(name: &str, statistics: Option<&Statistics>) -> Vec<String> {
             .iter()
             .map(|&(percentile, value)| value_line(&format!("{name}, p{} (ms):", percent(percentile)), two(value))),
     );
+    lines
+}
+
+/// Where the true values lie, by the keys of result files.
+fn intervals(record: &RunRecord) -> Vec<String> {
+    let bound = |value: f64| if value.is_finite() { two(value) } else { "?".to_owned() };
+    let line = |(key, interval): (&str, Interval)| {
+        value_line(&format!("{key}:"), format!("{} … {}", bound(interval.low), bound(interval.high)))
+    };
+    let mut lines: Vec<String> = record.intervals.iter().map(line).collect();
+    if !lines.is_empty() {
+        lines.insert(0, title("95 % intervals", '-'));
+    }
     lines
 }
 

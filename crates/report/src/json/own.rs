@@ -2,7 +2,7 @@
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::number::{TIMES, Times};
-use tacho_metrics::{RunRecord, Statistics, Trust};
+use tacho_metrics::{Interval, RunRecord, Statistics, Trust};
 
 use super::columns::Column;
 use super::fields::Fields;
@@ -24,6 +24,8 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set(&format!("max_{name}_ms"), statistics.max_ms);
     }
     fields.set("connections_opened", record.truth.connect.count);
+    fields.set("confidence", tacho_metrics::interval::CONFIDENCE);
+    fields.set("intervals", intervals(record));
     if let Some(trust) = &record.trust {
         fields.set("client", client(trust));
     }
@@ -41,6 +43,15 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set("request_retries", Column::Retries);
     }
     fields
+}
+
+/// Lower and upper bound by key; an upper bound that the run is too short to tell is `null`.
+fn intervals(record: &RunRecord) -> Dict {
+    let bound = |value: f64| Value::from(Some(value).filter(|value| value.is_finite()));
+    let pair = |(key, interval): (&str, Interval)| {
+        (key.to_owned(), Value::List(vec![bound(interval.low), bound(interval.high)]))
+    };
+    record.intervals.iter().map(pair).collect()
 }
 
 fn outcomes(record: &RunRecord) -> Dict {

@@ -25,6 +25,7 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     args.report.objectives()?;
     args.report.percentiles()?;
     check_metrics(args)?;
+    args.thresholds()?;
     args.report.metadata()?;
     check_own(args)
 }

@@ -2,9 +2,11 @@
 
 use tacho_client::host_and_port;
 use tacho_core::json::{Value, float_repr, parse};
+use tacho_metrics::threshold::Threshold;
 use tacho_text::TokenizerMode;
 
 use super::{DatasetArgs, ReportArgs, ServeArgs, TargetArgs};
+use crate::args::check::thresholds;
 use crate::args::error::Refusal;
 use crate::args::number::python_float;
 
@@ -47,6 +49,11 @@ impl ServeArgs {
 }
 
 impl ServeArgs {
+    /// What must not be true of the result.
+    pub(crate) fn thresholds(&self) -> Result<Vec<Threshold>, Refusal> {
+        thresholds(&self.own.fail_if)
+    }
+
     /// The latencies to report; unknown names stay, as they select nothing.
     pub(crate) fn percentile_metrics(&self) -> Vec<String> {
         let typed = self.report.percentile_metrics.as_deref().filter(|names| !names.is_empty());

@@ -8,7 +8,7 @@ use tacho_workload::SERVE_NAMES;
 
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 
-use Kind::{AnyNumber, Buckets, Choice, Float, Help, Int, Json, Names, OneOrMore, Str, Switch, TriState};
+use Kind::{AnyNumber, Buckets, Choice, Float, Help, Int, Json, Names, OneOrMore, Repeated, Str, Switch, TriState};
 use Preset::{Made, Off, Unset};
 
 pub(crate) static TARGET: Group = Group {
@@ -442,6 +442,11 @@ static FLAGS: &[Flag] = &[
         "Seconds a connection may take to open. Without it only --timeout limits it."),
     own(&["--timeout"], Float, "SEC", Preset::Float(21600.0), &OWN,
         "Seconds a request may take in all. The default is vLLM's 6 hours."),
+    own(&["--fail-if"], Repeated, "CONDITION", Unset, &OWN,
+        "Exit with 3 when this is true of the result: a number, <, <=, > or >=, and a limit, such as p99_ttft_ms>300 or \
+         failed>1%. May be given several times. It is undecided, and the code 3 too, when the number's 95 % interval \
+         holds the limit."),
+    own(&["--pass-undecided"], Switch, "", Off, &OWN, "Exit with 0 when a --fail-if is undecided and none is true."),
     own(&["--require-trustworthy"], Switch, "", Off, &OWN,
         "Exit with 3 when the client itself was too slow or too late for the result to be trusted."),
     own(&["--first-token-timeout"], Float, "SEC", Unset, &OWN,

@@ -14,6 +14,7 @@ use super::simulator::Simulators;
 use crate::args::serve::{ServeArgs, TABLE};
 use crate::commands::serve::run_inside;
 use crate::commands::values_for;
+use crate::exit::Exit;
 
 /// Whether a command calls this program.
 pub(crate) fn is_tacho(command: &[String]) -> bool {
@@ -26,6 +27,8 @@ pub(crate) struct Commands<'a> {
     show_stdout: bool,
     simulators: Option<&'a Simulators>,
     sink: &'a dyn EventSink,
+    /// Whether a run did not keep what it was held to.
+    broken: Cell<bool>,
 }
 
 impl<'a> Commands<'a> {
@@ -35,7 +38,12 @@ impl<'a> Commands<'a> {
         simulators: Option<&'a Simulators>,
         sink: &'a dyn EventSink,
     ) -> Self {
-        Commands { supervised, show_stdout, simulators, sink }
+        Commands { supervised, show_stdout, simulators, sink, broken: Cell::new(false) }
+    }
+
+    /// The code of a sweep whose runs all came to their end.
+    pub(crate) fn code(&self) -> Exit {
+        if self.broken.get() { Exit::Gate } else { Exit::Done }
     }
 
     /// Refuses a command of ours that cannot be read.
@@ -50,7 +58,8 @@ impl<'a> Commands<'a> {
         let args = serve_args(command)?;
         let simulator = self.simulators.and_then(Simulators::current);
         let sink = Inside { outer: self.sink, show_lines: self.show_stdout, open: Cell::new(0) };
-        let record = run_inside(&args, simulator.as_deref(), &sink)?;
+        let (record, exit) = run_inside(&args, simulator.as_deref(), &sink)?;
+        self.broken.set(self.broken.get() || exit == Exit::Gate);
         if self.show_stdout {
             console::print(&record)?;
         }

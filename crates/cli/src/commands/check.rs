@@ -1,0 +1,45 @@
+//! `tacho check`: results held to limits.
+
+use std::io::{self, Write};
+
+use anyhow::bail;
+use tacho_metrics::threshold::{Finding, Standing};
+use tacho_report::Error;
+use tacho_report::compare::load;
+use tacho_report::style::harmless_line;
+
+use crate::args::check::CheckArgs;
+use crate::exit::Exit;
+
+/// Holds each result to all conditions and prints a line about each.
+pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
+    let mut findings = Vec::new();
+    for path in &args.results {
+        let runs: Vec<_> = load(std::slice::from_ref(path))?.iter().flat_map(|side| side.runs()).collect();
+        if runs.is_empty() {
+            bail!("{} holds tables of results, not results: give files that a run wrote", path.display());
+        }
+        if args.results.len() > 1 || runs.len() > 1 {
+            writeln!(io::stdout(), "{}:", harmless_line(&path.display().to_string()))?;
+        }
+        for run in &runs {
+            for threshold in &args.thresholds {
+                let label = path.display().to_string();
+                let finding = threshold.on_stored(run).map_err(|problem| Error::Key { label, problem })?;
+                writeln!(io::stdout(), "{}", harmless_line(&finding.text()))?;
+                findings.push(finding);
+            }
+        }
+    }
+    Ok(code(&findings, args.pass_undecided))
+}
+
+/// Code 3 where a condition is true, or not surely false.
+pub(crate) fn code(findings: &[Finding], pass_undecided: bool) -> Exit {
+    let fails = |finding: &Finding| match finding.standing {
+        Standing::Kept => false,
+        Standing::Broken => true,
+        Standing::Undecided => !pass_undecided,
+    };
+    if findings.iter().any(fails) { Exit::Gate } else { Exit::Done }
+}

@@ -1,0 +1,112 @@
+//! Where the true value of a number lies, from one run alone. The bounds hold for what varies within a run; what differs
+//! from run to run (placement, other load on the machine) shows only in repeated runs.
+
+mod distribution;
+mod memory;
+mod rows;
+mod spread;
+
+pub(crate) use self::distribution::{at_least, student};
+pub(crate) use self::rows::{Recorded, Rows};
+use self::rows::{rate, times};
+pub(crate) use self::spread::{Spread, Values};
+
+use crate::number::{self, Known, Part, Timed};
+use crate::statistics::Statistic;
+use crate::{MetricKind, RunRecord, Sample, Setup};
+
+/// How sure the intervals of reports are.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// The bounds of a number; the upper one is infinite where the run is too short to tell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// The lower bound.
+    pub low: f64,
+    /// The upper bound.
+    pub high: f64,
+}
+
+/// The numbers of a run that have intervals, with them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Intervals {
+    list: Vec<(String, Interval)>,
+}
+
+impl Intervals {
+    /// The intervals of all rates and latencies that a run reports.
+    pub fn of(record: &RunRecord) -> Self {
+        let rows = Recorded::of(&record.measured.samples);
+        let rates =
+            number::part(Part::Totals).filter(|number| number.unit.is_rate() && (number.read)(record).is_some());
+        let keys = rates.map(|number| number.key.to_owned()).chain(headlines(&record.setup));
+        let found = keys.filter_map(|key| {
+            let spread = spread(&key, &rows, record.measured.duration)?;
+            Some((key, Estimate::of(&spread).interval))
+        });
+        Intervals { list: found.collect() }
+    }
+
+    /// The interval of a number.
+    pub fn get(&self, key: &str) -> Option<Interval> {
+        self.list.iter().find(|(name, _)| name == key).map(|(_, interval)| *interval)
+    }
+
+    /// All of them in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Interval)> {
+        self.list.iter().map(|(key, interval)| (key.as_str(), *interval))
+    }
+}
+
+/// A number with its interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The number.
+    pub value: f64,
+    /// Where its true value lies.
+    pub interval: Interval,
+}
+
+impl Estimate {
+    /// A number of a run that is over or under way; nothing where too little of it is there.
+    pub fn from_samples(key: &str, samples: &[Sample], duration: f64) -> Option<Self> {
+        spread(key, &Recorded::of(samples), duration).map(|spread| Estimate::of(&spread))
+    }
+
+    pub(crate) fn of(spread: &Spread) -> Self {
+        let (low, high) = spread.bounds(CONFIDENCE, 1.0);
+        Estimate { value: spread.value, interval: Interval { low, high } }
+    }
+
+    /// Half the interval as a share of the number.
+    pub fn precision(&self) -> f64 {
+        (self.interval.high - self.interval.low) / 2.0 / self.value
+    }
+}
+
+/// The spread of a number in its own unit.
+pub(crate) fn spread(key: &str, rows: &impl Rows, duration: f64) -> Option<Spread> {
+    match Known::find(key)? {
+        Known::Timed(timed) => times(rows, &timed).map(|spread| spread.times(1000.0)),
+        Known::Row(number) if number.unit.is_rate() => rate(rows, key, duration),
+        _ => None,
+    }
+}
+
+/// The latencies that a run reports: mean, median and the percentiles asked for, and from due where it is paced.
+fn headlines(setup: &Setup) -> Vec<String> {
+    let reported = MetricKind::ALL.into_iter().filter(|metric| setup.reports(*metric)).map(MetricKind::name);
+    let due: &[&str] = if setup.is_paced() { &["ttft_from_due", "e2el_from_due"] } else { &[] };
+    let statistics = |name: &'static str| {
+        let percentiles = setup.metric_percentiles.iter().filter(|percent| **percent != 50.0);
+        let percentiles = percentiles.map(|percent| Statistic::Percentile(*percent));
+        [Statistic::Mean, Statistic::Percentile(50.0)]
+            .into_iter()
+            .chain(percentiles)
+            .map(move |one| Timed::key(name, one))
+    };
+    reported.chain(due.iter().copied()).flat_map(statistics).collect()
+}
+
+#[cfg(test)]
+mod coverage;

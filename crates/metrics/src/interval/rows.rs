@@ -1,0 +1,178 @@
+//! The requests of a run as the source of intervals, whether they come from a record or from a result file.
+
+use super::spread::{Spread, Values};
+use crate::Sample;
+use crate::number::Timed;
+
+/// Gaps between tokens beyond this number are thinned by whole requests: they would narrow no interval that matters.
+const MOST_GAPS: usize = 1_000_000;
+/// Into how many spans of time a run is cut to see how a rate varies, at least and at most.
+const SPANS: (usize, usize) = (8, 40);
+
+/// The successful requests of a run in the order they were sent. Nothing where the source does not tell.
+pub(crate) trait Rows {
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// Whether a schedule said when each was to be sent.
+    fn paced(&self) -> bool;
+    /// When one was sent, seconds.
+    fn start(&self, at: usize) -> Option<f64>;
+    /// To its first token event.
+    fn ttft(&self, at: usize) -> Option<f64>;
+    /// Between its token events.
+    fn gaps(&self, at: usize) -> Option<&[f64]>;
+    /// To its last token event.
+    fn latency(&self, at: usize) -> Option<f64>;
+    /// From due to sent.
+    fn delay(&self, at: usize) -> Option<f64>;
+    /// Its wait for a slot.
+    fn queued(&self, at: usize) -> Option<f64>;
+    /// Tokens of its prompt.
+    fn input(&self, at: usize) -> Option<f64>;
+    /// Tokens of its answer.
+    fn output(&self, at: usize) -> Option<f64>;
+}
+
+/// The spread of a statistic of times, in seconds.
+pub(crate) fn times(rows: &impl Rows, timed: &Timed) -> Option<Spread> {
+    Spread::of(&values(rows, timed.times.name)?, timed.statistic)
+}
+
+/// The values of a family of times, request by request or token by token.
+fn values(rows: &impl Rows, family: &str) -> Option<Values> {
+    let each =
+        |of: &dyn Fn(usize) -> Option<f64>| (0..rows.count()).map(of).collect::<Option<Vec<f64>>>().map(Values::single);
+    let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+    match family {
+        "ttft" => each(&|at| rows.ttft(at)),
+        "e2el" => each(&|at| rows.latency(at)),
+        "client_queue_time" => each(&|at| rows.queued(at)),
+        "e2el_including_client_queue" => each(&|at| sum(rows.latency(at), rows.queued(at))),
+        "ttft_including_client_queue" => each(&|at| sum(rows.ttft(at), rows.queued(at))),
+        "ttft_from_due" => each(&|at| sum(rows.ttft(at), rows.delay(at))),
+        "e2el_from_due" => each(&|at| sum(rows.latency(at), rows.delay(at))),
+        "tpot" => {
+            let told = (0..rows.count()).all(|at| rows.ttft(at).and(rows.latency(at)).and(rows.output(at)).is_some());
+            told.then(|| Values::single((0..rows.count()).filter_map(|at| per_token(rows, at)).collect()))
+        }
+        "itl" => gaps(rows),
+        _ => None,
+    }
+}
+
+/// Time per token after the first; nothing for answers of one token.
+fn per_token(rows: &impl Rows, at: usize) -> Option<f64> {
+    let tokens = rows.output(at).filter(|tokens| *tokens > 1.0)?;
+    Some((rows.latency(at)? - rows.ttft(at)?) / (tokens - 1.0))
+}
+
+/// The gaps of all requests by the moment they ended: what slows one token slows all that are under way.
+fn gaps(rows: &impl Rows) -> Option<Values> {
+    let mut total = 0;
+    for at in 0..rows.count() {
+        let _ = (rows.start(at)?, rows.ttft(at)?);
+        total += rows.gaps(at)?.len();
+    }
+    let step = total.div_ceil(MOST_GAPS).max(1);
+    let of = |at: usize| {
+        let mut moment = rows.start(at).unwrap_or(0.0) + rows.ttft(at).unwrap_or(0.0);
+        rows.gaps(at).unwrap_or_default().iter().map(move |&gap| {
+            moment += gap;
+            (moment, gap)
+        })
+    };
+    Some(Values::timed((0..rows.count()).step_by(step).flat_map(of)))
+}
+
+/// The spread of a rate of a run that took `duration` seconds.
+pub(crate) fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread> {
+    let count = rows.count();
+    let first = rows.start(0)?;
+    let spans = (count / 10).clamp(SPANS.0, SPANS.1);
+    let mut amounts = vec![0.0; spans];
+    let length = duration / spans as f64;
+    if count < 2 || length <= 0.0 {
+        return None;
+    }
+    let mut add =
+        |moment: f64, amount: f64| amounts[(((moment - first) / length).max(0.0) as usize).min(spans - 1)] += amount;
+    for at in 0..count {
+        let start = rows.start(at)?;
+        match key {
+            "request_throughput" | "input_sequence_throughput" => add(start + rows.latency(at)?, 1.0),
+            "output_throughput" => tokens(rows, at, start, &mut add)?,
+            "total_token_throughput" => {
+                add(start + rows.ttft(at).or_else(|| rows.latency(at))?, rows.input(at)?);
+                if rows.gaps(at).is_some() {
+                    tokens(rows, at, start, &mut add)?;
+                }
+            }
+            _ => return None,
+        }
+    }
+    if rows.paced() {
+        // The schedule decides the rate; what is left to chance is when the last of it is answered.
+        let latencies = (0..count).map(|at| rows.latency(at)).collect::<Option<Vec<f64>>>()?;
+        return Spread::scheduled(amounts.iter().sum(), &latencies, duration);
+    }
+    Spread::rate(&amounts, duration, count)
+}
+
+/// Tells of each token event of a request with its share of the output.
+fn tokens(rows: &impl Rows, at: usize, start: f64, add: &mut impl FnMut(f64, f64)) -> Option<()> {
+    let (gaps, output) = (rows.gaps(at)?, rows.output(at)?);
+    let weight = output / (gaps.len() + 1) as f64;
+    let mut moment = start + rows.ttft(at)?;
+    add(moment, weight);
+    for gap in gaps {
+        moment += gap;
+        add(moment, weight);
+    }
+    Some(())
+}
+
+/// The successes of a record.
+pub(crate) struct Recorded<'a>(Vec<&'a Sample>);
+
+impl<'a> Recorded<'a> {
+    /// Sorts them by when they were sent.
+    pub(crate) fn of(samples: &'a [Sample]) -> Self {
+        let mut rows: Vec<&Sample> = samples.iter().filter(|sample| sample.success()).collect();
+        rows.sort_by(|a, b| a.sent.total_cmp(&b.sent));
+        Recorded(rows)
+    }
+}
+
+impl Rows for Recorded<'_> {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+    fn paced(&self) -> bool {
+        self.0.iter().any(|sample| sample.due != self.0[0].due)
+    }
+    fn start(&self, at: usize) -> Option<f64> {
+        Some(self.0.get(at)?.sent)
+    }
+    fn ttft(&self, at: usize) -> Option<f64> {
+        Some(self.0.get(at)?.ttft)
+    }
+    fn gaps(&self, at: usize) -> Option<&[f64]> {
+        Some(&self.0.get(at)?.itl)
+    }
+    fn latency(&self, at: usize) -> Option<f64> {
+        Some(self.0.get(at)?.latency)
+    }
+    fn delay(&self, at: usize) -> Option<f64> {
+        let sample = self.0.get(at)?;
+        Some(sample.sent - sample.due)
+    }
+    fn queued(&self, at: usize) -> Option<f64> {
+        Some(self.0.get(at)?.queue_time())
+    }
+    fn input(&self, at: usize) -> Option<f64> {
+        Some(self.0.get(at)?.prompt_len as f64)
+    }
+    fn output(&self, at: usize) -> Option<f64> {
+        Some(self.0.get(at)?.output_len as f64)
+    }
+}

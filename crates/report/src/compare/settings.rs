@@ -1,0 +1,109 @@
+//! What was set for a run: everything in its result that was not measured. Runs are repeats of each other only if all of
+//! it is equal; what differs is what tells them apart.
+
+use tacho_metrics::StoredRun;
+use tacho_metrics::number::Known;
+
+use super::side::Row;
+use crate::markdown::plain;
+
+/// Names and values in order.
+pub(crate) type Settings = Vec<(String, String)>;
+
+/// Keys that are neither numbers of the table nor settings: when it was, which repetition, and what else was measured.
+const MEASURED: [&str; 7] = [
+    "date",
+    "run_number",
+    "tacho",
+    "rps_change_events",
+    "spec_decode_per_position_acceptance_rates",
+    "steady_state",
+    "percentiles",
+];
+
+/// All that was set for a run.
+pub fn settings(run: &StoredRun) -> Settings {
+    let is_set = |key: &str| !MEASURED.contains(&key) && !key.starts_with("measured_") && Known::find(key).is_none();
+    let lists = |key: &str| key.ends_with("_times") || key == "latencies";
+    let fields = run.fields.iter().filter(|(key, _)| is_set(key) && !lists(key));
+    fields.map(|(key, value)| (key.to_owned(), plain(value))).collect()
+}
+
+/// All that is known of what a row was run with; a test's name counts where there is one.
+pub(super) fn of_row(row: &Row) -> Settings {
+    let mut all = row.run.as_ref().map(settings).unwrap_or_default();
+    all.extend(row.cells.get("Test name").map(|name| ("test".to_owned(), plain(name))));
+    all
+}
+
+/// The keys that do not have one and the same value in all of `sets`, in order of appearance.
+pub(crate) fn varying<'a>(sets: impl Iterator<Item = &'a Settings> + Clone) -> Vec<String> {
+    let mut keys: Vec<String> = Vec::new();
+    for (key, _) in sets.clone().flatten() {
+        if !keys.contains(key) {
+            keys.push(key.clone());
+        }
+    }
+    let value = |set: &'a Settings, key: &str| set.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+    keys.retain(|key| {
+        let first = sets.clone().next().map(|set| value(set, key));
+        sets.clone().any(|set| Some(value(set, key)) != first)
+    });
+    keys
+}
+
+/// The entries of `set` under `keys`, in words.
+pub(crate) fn named(set: &Settings, keys: &[String]) -> String {
+    let parts = keys.iter().filter_map(|key| {
+        let (_, value) = set.iter().find(|(name, _)| name == key)?;
+        Some(format!("{key} {value}"))
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// The entries of `set` under `keys` alone.
+pub(crate) fn only(set: &Settings, keys: &[String]) -> Settings {
+    set.iter().filter(|(key, _)| keys.contains(key)).cloned().collect()
+}
+
+/// What tells runs apart that should be repeats of each other; nothing where they are.
+pub fn varied(runs: &[StoredRun]) -> Option<String> {
+    let sets: Vec<Settings> = runs.iter().map(settings).collect();
+    let keys = varying(sets.iter());
+    let values = |key: &String| {
+        let mut values: Vec<&str> = Vec::new();
+        for set in &sets {
+            let value = set.iter().find(|(name, _)| name == key).map_or("nothing", |(_, value)| value);
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        format!("{key} is {}", values.join(" and "))
+    };
+    (!keys.is_empty()).then(|| keys.iter().map(values).collect::<Vec<_>>().join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::json::parse;
+
+    fn run(text: &str) -> StoredRun {
+        StoredRun::from_dict(parse(text).unwrap().as_dict().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn runs_are_repeats_only_if_all_that_was_set_is_equal() {
+        let (a, b) = (
+            r#"{"date": "1", "max_num_seqs": 16, "request_rate": "inf", "p99_ttft_ms": 3.0, "run_number": 0}"#,
+            r#"{"date": "2", "max_num_seqs": 16, "request_rate": "inf", "p99_ttft_ms": 4.0, "run_number": 1}"#,
+        );
+        assert_eq!(varied(&[run(a), run(b)]), None);
+        let other = run(&b.replace("16", "64"));
+        assert_eq!(varied(&[run(a), other]).as_deref(), Some("max_num_seqs is 16 and 64"));
+        assert_eq!(
+            varied(&[run(a), run("{}")]).as_deref(),
+            Some("max_num_seqs is 16 and nothing; request_rate is inf and nothing")
+        );
+    }
+}
