@@ -32,6 +32,7 @@ pub mod threshold;
 pub mod throughput;
 pub mod trust;
 mod truth;
+pub mod vocabulary;
 
 pub use caveat::{Caveat, EndedBy};
 pub use diffusion::{DiffusionCounters, DiffusionStatistics};

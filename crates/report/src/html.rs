@@ -1,6 +1,14 @@
 //! Pages for a browser: each one file, with nothing fetched from anywhere.
 
+pub mod run;
 pub mod timeline;
+
+use std::io::{self, Write};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 
 const PAGE_STYLE: &str = include_str!("html/page.css");
 
@@ -18,6 +26,18 @@ pub fn escape(text: &str) -> String {
         }
     }
     out
+}
+
+/// JSON text that cannot end the element it is in.
+pub(crate) fn in_script(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+/// Bytes for a page's script to unpack.
+pub(crate) fn packed(bytes: &[u8]) -> io::Result<String> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(6));
+    encoder.write_all(bytes)?;
+    Ok(STANDARD.encode(encoder.finish()?))
 }
 
 /// A page of text, tables and pictures.

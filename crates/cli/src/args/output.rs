@@ -9,6 +9,8 @@ use super::grammar::Values;
 pub(crate) struct Outputs {
     /// `--save-requests`.
     pub(crate) requests: Option<PathBuf>,
+    /// `--report`, or `--html` of `tacho report`.
+    pub(crate) page: Option<PathBuf>,
     /// `--summary-json`.
     pub(crate) summary: Option<Destination>,
 }
@@ -29,10 +31,12 @@ impl Destination {
     }
 }
 
-impl From<&Values> for Outputs {
-    fn from(v: &Values) -> Self {
+impl Outputs {
+    /// Reads the flags; `page` is the one that names the page.
+    pub(crate) fn read(v: &Values, page: &str) -> Self {
         Outputs {
             requests: v.maybe_text("--save-requests").map(Into::into),
+            page: v.maybe_text(page).map(Into::into),
             summary: v.maybe_text("--summary-json").map(Destination::of),
         }
     }

@@ -55,6 +55,8 @@ static FLAGS: &[Flag] = &[
     own(&["--save-result"], Str, "FILE", Unset, &LOG, "Write the result file, as tacho serve does."),
     own(&["--save-detailed"], Switch, "", Off, &LOG, "Keep the values of every request in it."),
     own(&["--plot-timeline"], Str, "FILE", Unset, &LOG, "Write the page that shows each request as a row of segments."),
+    own(&["--html"], Str, "FILE", Unset, &LOG,
+        "Write one page for the run: verdict, numbers, distributions, everything over time, the slowest requests."),
     own(&["--save-requests"], Str, "FILE", Unset, &LOG,
         "Write one row a request. The name says how: .jsonl, .csv (without lists) or .parquet."),
     own(&["--summary-json"], Str, "FILE", Unset, &LOG,
@@ -122,7 +124,7 @@ impl LogArgs {
             result: v.maybe_text("--save-result").map(Into::into),
             detailed: v.switch("--save-detailed"),
             timeline: v.maybe_text("--plot-timeline").map(Into::into),
-            outputs: Outputs::from(v),
+            outputs: Outputs::read(v, "--html"),
         })
     }
 }

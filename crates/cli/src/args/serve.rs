@@ -158,7 +158,7 @@ impl From<Values> for ServeArgs {
             dataset: DatasetArgs::from(&values),
             report: ReportArgs::from(&values),
             own: OwnArgs::from(&values),
-            outputs: Outputs::from(&values),
+            outputs: Outputs::read(&values, "--report"),
             values,
         }
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use tacho_metrics::RunRecord;
+use tacho_report::html::run::{self, About};
 use tacho_report::json::{ResultFile, write_whole};
 use tacho_report::{console, requests};
 
@@ -22,7 +23,7 @@ impl Outputs {
             Destination::File(path) => Some(path),
             Destination::Stdout => None,
         });
-        [("--save-requests", self.requests.as_ref()), ("--summary-json", summary)]
+        [("--save-requests", self.requests.as_ref()), ("--report", self.page.as_ref()), ("--summary-json", summary)]
             .into_iter()
             .filter_map(|(flag, path)| Some((flag, path?)))
             .try_for_each(|(flag, path)| check_writable(path).context(flag))
@@ -47,6 +48,10 @@ impl Outputs {
         if let Some(path) = &self.requests {
             requests::save(record, path)?;
             tracing::info!(path = %path.display(), "requests saved");
+        }
+        if let Some(path) = &self.page {
+            run::save(record, &About::default(), path)?;
+            tracing::info!(path = %path.display(), "page saved");
         }
         let line = |out: &mut dyn Write| {
             let mut text = Vec::new();

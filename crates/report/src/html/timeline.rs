@@ -4,14 +4,10 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_metrics::{RunRecord, Sample};
 
-use super::escape;
+use super::{escape, in_script, packed};
 use crate::Error;
 use crate::json::write_whole;
 use crate::plots::number;
@@ -79,11 +75,6 @@ pub fn write_page(record: &RunRecord, thresholds: Thresholds, out: &mut impl Wri
         writeln!(out, "<script type=\"application/octet-stream\" id=\"{name}\">{}</script>", packed(&bytes)?)?;
     }
     writeln!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>")
-}
-
-/// JSON text that cannot end the element it is in.
-fn in_script(json: &str) -> String {
-    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
 /// What the page knows of the requests besides their times.
@@ -160,12 +151,6 @@ impl Segments {
         }
         Segments { total, ends, classes }
     }
-}
-
-fn packed(bytes: &[u8]) -> io::Result<String> {
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(6));
-    encoder.write_all(bytes)?;
-    Ok(STANDARD.encode(encoder.finish()?))
 }
 
 #[cfg(test)]

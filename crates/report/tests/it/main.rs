@@ -7,6 +7,7 @@ mod given;
 mod offline;
 mod outcomes;
 mod own_block;
+mod page;
 mod pytorch;
 mod saved_runs;
 mod timeline;

@@ -462,6 +462,9 @@ static FLAGS: &[Flag] = &[
     own(&["--reset-caches"], Switch, "", Off, &OWN,
         "Empty the server's prefix and multi-modal caches after the warm-ups, so that the run begins cold. vLLM needs \
          VLLM_SERVER_DEV_MODE=1 for it; --backend sglang asks for /flush_cache. A refusal ends the run."),
+    own(&["--report"], Str, "FILE", Unset, &OWN,
+        "Write one page for the run, for a browser: verdict, numbers, distributions, everything over time on one axis, \
+         the slowest requests. One .html file that fetches nothing."),
     own(&["--save-requests"], Str, "FILE", Unset, &OWN,
         "Write one row a request. The name says how: .jsonl, .csv (without lists) or .parquet; \
          docs/guides/data.md has the columns."),

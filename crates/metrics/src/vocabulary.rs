@@ -1,0 +1,85 @@
+//! One vocabulary for what servers say of themselves: vLLM's, SGLang's and TGI's names for the same things.
+
+use crate::server_metrics::Series;
+use crate::{SeriesKind, ServerMetrics};
+
+/// What a server can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Concept {
+    /// Requests in the running batch.
+    Running,
+    /// Requests that wait for it.
+    Waiting,
+    /// Share of the KV cache in use.
+    KvUse,
+    /// Prompt tokens looked for in the prefix cache.
+    PrefixQueries,
+    /// Prompt tokens found there.
+    PrefixHits,
+    /// Requests that lost their place and had to begin again.
+    Preemptions,
+    /// Prompt tokens processed.
+    PromptTokens,
+    /// Tokens generated.
+    GenerationTokens,
+}
+
+/// Who calls it what; the first name that is there counts.
+const NAMES: &[(Concept, &[&str])] = &[
+    (Concept::Running, &["vllm:num_requests_running", "sglang:num_running_reqs", "tgi_batch_current_size"]),
+    (Concept::Waiting, &["vllm:num_requests_waiting", "sglang:num_queue_reqs", "tgi_queue_size"]),
+    (Concept::KvUse, &["vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage"]),
+    (Concept::PrefixQueries, &["vllm:prefix_cache_queries_total", "sglang:prompt_tokens_total"]),
+    (Concept::PrefixHits, &["vllm:prefix_cache_hits_total", "sglang:cached_tokens_total"]),
+    (Concept::Preemptions, &["vllm:num_preemptions_total", "sglang:num_retracted_reqs_total"]),
+    (Concept::PromptTokens, &["vllm:prompt_tokens_total", "sglang:prompt_tokens_total"]),
+    (Concept::GenerationTokens, &["vllm:generation_tokens_total", "sglang:generation_tokens_total"]),
+];
+
+impl ServerMetrics {
+    /// The series that tells of `concept`, whatever the server calls it.
+    pub fn telling(&self, concept: Concept) -> Option<&Series> {
+        let names = NAMES.iter().find(|(known, _)| *known == concept)?.1;
+        names.iter().find_map(|name| self.get(name))
+    }
+
+    /// By how much a counter grew per second between two looks: the moment of the later one, and the rate.
+    pub fn rates(&self, series: &Series) -> Vec<(f64, f64)> {
+        let known = || self.times.iter().copied().zip(series.values.iter().copied()).filter(|(_, v)| v.is_finite());
+        let steps = known().zip(known().skip(1)).filter(|((before, _), (after, _))| after > before);
+        steps.map(|((t0, v0), (t1, v1))| (t1, ((v1 - v0) / (t1 - t0)).max(0.0))).collect()
+    }
+
+    /// The values of a gauge with their moments.
+    pub fn points(&self, series: &Series) -> Vec<(f64, f64)> {
+        debug_assert!(series.kind == SeriesKind::Gauge);
+        self.times.iter().copied().zip(series.values.iter().copied()).filter(|(_, v)| v.is_finite()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_understood_by_their_own_names() {
+        let mut vllm = ServerMetrics::default();
+        for (time, running, total) in [(1.0, 3, 10), (2.0, 5, 30), (4.0, 4, 50)] {
+            vllm.add(
+                time,
+                &format!(
+                    "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running {running}\n\
+                     # TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total {total}\n"
+                ),
+            );
+        }
+        let running = vllm.telling(Concept::Running).unwrap();
+        assert_eq!(vllm.points(running), [(1.0, 3.0), (2.0, 5.0), (4.0, 4.0)]);
+        let tokens = vllm.telling(Concept::GenerationTokens).unwrap();
+        assert_eq!(vllm.rates(tokens), [(2.0, 20.0), (4.0, 10.0)]);
+        assert!(vllm.telling(Concept::KvUse).is_none());
+        let mut tgi = ServerMetrics::default();
+        tgi.add(0.0, "# TYPE tgi_queue_size gauge\ntgi_queue_size 4\n");
+        assert_eq!(tgi.telling(Concept::Waiting).unwrap().max(), Some(4.0));
+    }
+}

@@ -1,0 +1,144 @@
+//! What the page's pictures are drawn from: a column of numbers for each thing known of a request, and what is counted
+//! here because it would be too much to send.
+
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::latency::{successes, tpot};
+use tacho_metrics::percentile::percentile;
+use tacho_metrics::{RunRecord, Sample};
+
+use super::{over, served};
+
+/// Bars of the histogram of gaps.
+const BARS: usize = 48;
+/// Requests whose own time is shown.
+const SLOWEST: usize = 12;
+/// Pieces of such a time; more could not be told apart.
+const PIECES: usize = 1000;
+
+/// A column: its name in the page's script, and what it holds. Nothing is sent as NaN.
+type Column = (&'static str, fn(&Sample) -> Option<f64>);
+
+/// Moments are added apart, since they count from the run's origin.
+const COLUMNS: [Column; 7] = [
+    ("index", |sample| Some(sample.index as f64)),
+    ("queue", |sample| Some(sample.queue_time() * 1e3)),
+    ("ttft", |sample| (sample.success() && sample.ttft > 0.0).then_some(sample.ttft * 1e3)),
+    ("tpot", |sample| sample.success().then(|| tpot(sample)).flatten().map(|time| time * 1e3)),
+    ("e2el", |sample| sample.success().then_some(sample.latency * 1e3)),
+    ("prompt", |sample| Some(sample.prompt_len as f64)),
+    ("output", |sample| Some(sample.output_len as f64)),
+];
+
+/// Everything but the columns.
+pub(super) fn facts(record: &RunRecord) -> Dict {
+    let samples = &record.measured.samples;
+    let mut dict = Dict::new();
+    dict.set("count", samples.len());
+    let names = COLUMNS.iter().map(|(name, _)| *name).chain(["sent", "outcome"]);
+    dict.set("columns", names.map(Value::from).collect::<Vec<_>>());
+    let outcomes = outcomes(samples).into_iter().map(Value::from);
+    dict.set("outcomes", outcomes.collect::<Vec<_>>());
+    dict.set("limited", record.setup.max_concurrency.is_some());
+    dict.set("itl", gaps(samples));
+    dict.set("over", over::time(record));
+    dict.set("series", served::sets(record));
+    dict.set("slowest", slowest(samples));
+    dict
+}
+
+/// The columns, as planes of bytes: neighbours in a plane are alike, and pack well.
+pub(super) fn rows(record: &RunRecord) -> Vec<u8> {
+    let samples = &record.measured.samples;
+    let origin = over::origin(samples);
+    let kinds = outcomes(samples);
+    let outcome = |sample: &Sample| kinds.iter().position(|kind| *kind == name(sample)).map(|at| at as f64);
+    let plain = COLUMNS.iter().flat_map(|(_, of)| samples.iter().map(of));
+    let sent = samples.iter().map(|sample| Some(sample.sent - origin));
+    let all: Vec<f32> =
+        plain.chain(sent).chain(samples.iter().map(outcome)).map(|value| value.unwrap_or(f64::NAN) as f32).collect();
+    (0..4).flat_map(|plane| all.iter().map(move |value| value.to_le_bytes()[plane])).collect()
+}
+
+fn name(sample: &Sample) -> &'static str {
+    sample.failure.map_or("complete", |kind| kind.name())
+}
+
+/// The ways in which requests ended; `complete` is the first.
+fn outcomes(samples: &[Sample]) -> Vec<&'static str> {
+    let mut names = vec!["complete"];
+    for sample in samples {
+        if !names.contains(&name(sample)) {
+            names.push(name(sample));
+        }
+    }
+    names
+}
+
+/// The histogram of all gaps between token events, in milliseconds; nothing where there are none.
+fn gaps(samples: &[Sample]) -> Option<Dict> {
+    let mut gaps: Vec<f64> = successes(samples).flat_map(|sample| &sample.itl).map(|gap| gap * 1e3).collect();
+    gaps.retain(|gap| *gap > 0.0);
+    gaps.sort_unstable_by(f64::total_cmp);
+    let (least, most) = (gaps.first()?.log10(), gaps.last()?.log10());
+    let width = ((most - least) / BARS as f64).max(1e-3);
+    let edges: Vec<f64> = (0..=BARS).map(|bar| 10f64.powf(least + bar as f64 * width)).collect();
+    let mut counts = vec![0u64; BARS];
+    for gap in &gaps {
+        counts[(((gap.log10() - least) / width) as usize).min(BARS - 1)] += 1;
+    }
+    let mark =
+        |percent: f64| Value::List(vec![Value::from(format!("p{percent}")), Value::from(percentile(&gaps, percent))]);
+    let mut dict = Dict::new();
+    dict.set("edges", edges.into_iter().map(Value::Float).collect::<Vec<_>>());
+    dict.set("counts", counts.into_iter().map(Value::from).collect::<Vec<_>>());
+    dict.set("marks", [50.0, 90.0, 99.0].map(mark).to_vec());
+    Some(dict)
+}
+
+fn slowest(samples: &[Sample]) -> Vec<Value> {
+    let origin = over::origin(samples);
+    let mut order: Vec<&Sample> = successes(samples).collect();
+    let whole = |sample: &Sample| sample.queue_time() + sample.latency;
+    order.sort_by(|a, b| whole(b).total_cmp(&whole(a)));
+    order.truncate(SLOWEST);
+    order.into_iter().map(|sample| Value::Dict(slow(sample, origin))).collect()
+}
+
+fn slow(sample: &Sample, origin: f64) -> Dict {
+    let mut dict = Dict::new();
+    dict.set("index", sample.index);
+    dict.set("sent", sample.sent - origin);
+    dict.set("queue", sample.queue_time() * 1e3);
+    dict.set("ttft", sample.ttft * 1e3);
+    dict.set("e2el", sample.latency * 1e3);
+    dict.set("prompt", sample.prompt_len);
+    dict.set("output", sample.output_len);
+    dict.set("longest", sample.itl.iter().copied().reduce(f64::max).map(|gap| gap * 1e3));
+    let together = sample.itl.len().div_ceil(PIECES).max(1);
+    let pieces = sample.itl.chunks(together).map(|gaps| (gaps.iter().sum::<f64>() * 1e5).round() / 1e2);
+    dict.set("gaps", pieces.map(Value::Float).collect::<Vec<_>>());
+    dict
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_gap_is_in_a_bar() {
+        let sample = Sample { itl: vec![0.001, 0.01, 0.01, 0.1, 0.0], ..Sample::default() };
+        let gaps = gaps(&[sample]).unwrap();
+        let counts: Vec<i64> =
+            gaps.get("counts").unwrap().as_list().unwrap().iter().filter_map(Value::as_i64).collect();
+        assert_eq!((counts.iter().sum::<i64>(), counts[0], counts[BARS - 1]), (4, 1, 1));
+        assert!(super::gaps(&[Sample::default()]).is_none());
+    }
+
+    #[test]
+    fn a_long_answer_is_shown_in_fewer_pieces() {
+        let sample = Sample { itl: vec![0.001; 2500], latency: 3.0, ..Sample::default() };
+        let slow = slow(&sample, 0.0);
+        let pieces = slow.get("gaps").unwrap().as_list().unwrap();
+        assert_eq!((pieces.len(), pieces[0].as_f64()), (834, Some(3.0)));
+    }
+}

@@ -1,0 +1,166 @@
+(async () => {
+  const { Plot, node, fmt } = Draw;
+  const facts = JSON.parse(document.getElementById("facts").textContent);
+  const inflate = async (id) => {
+    const element = document.getElementById(id), text = atob(element.textContent);
+    element.remove();
+    const bytes = Uint8Array.from(text, (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+  };
+  // Columns of 32-bit floats, stored as planes of bytes: all lowest ones first.
+  const unpack = (planes, count) => {
+    const bytes = new Uint8Array(planes.length), total = planes.length / 4;
+    for (let at = 0; at < total; at++) for (let p = 0; p < 4; p++) bytes[at * 4 + p] = planes[p * total + at];
+    const all = new Float32Array(bytes.buffer), columns = {};
+    facts.columns.forEach((name, k) => { columns[name] = all.subarray(k * count, (k + 1) * count); });
+    return columns;
+  };
+  const count = facts.count, columns = count ? unpack(await inflate("rows"), count) : {};
+  const GOOD = 0;
+  const good = [], bad = [];
+  for (let i = 0; i < count; i++) (columns.outcome[i] === GOOD ? good : bad).push(i);
+  const pick = (name, from = good) => from.map((i) => columns[name][i]);
+  const finite = (list) => list.filter((v) => Number.isFinite(v));
+  const section = (title, note) => {
+    const made = node("section");
+    made.append(node("h2", title));
+    if (note) made.append(node("p", note, "note"));
+    document.querySelector("main").append(made);
+    return made;
+  };
+  const grid = (host, name = "grid") => { const made = node("div", undefined, name); host.append(made); return made; };
+
+  // Distributions: bars with equal widths on a logarithmic axis, and the share of requests up to each time.
+  const quantile = (sorted, q) => {
+    const at = (sorted.length - 1) * q, low = Math.floor(at);
+    return sorted[low] + (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]) * (at - low);
+  };
+  const BINS = 48;
+  const histogram = (sorted) => {
+    const low = Math.log10(sorted[0]), high = Math.log10(sorted[sorted.length - 1]), pad = high - low < 1e-6 ? 0.02 : 0;
+    const from = low - pad, width = (high - low + 2 * pad) / BINS, counts = new Array(BINS).fill(0);
+    for (const v of sorted) counts[Math.min(BINS - 1, Math.floor((Math.log10(v) - from) / width))]++;
+    return { x: counts.map((_, k) => 10 ** (from + k * width)), ends: counts.map((_, k) => 10 ** (from + (k + 1) * width)), counts };
+  };
+  const thin = (sorted) => {
+    const most = 600, step = Math.max(1, sorted.length / most), x = [], y = [];
+    for (let at = 0; at < sorted.length; at += step) { x.push(sorted[Math.floor(at)]); y.push((Math.floor(at) + 1) / sorted.length * 100); }
+    x.push(sorted[sorted.length - 1]); y.push(100);
+    return { x, y };
+  };
+  const RULES = [[0.5, "p50"], [0.9, "p90"], [0.99, "p99"]];
+  const distribution = (host, title, hist, ecdf, marks, total, what) => {
+    const share = (k) => `${fmt(hist.x[k])} – ${fmt(hist.ends[k])} ms`;
+    new Plot(host, {
+      title, x: { label: "ms, logarithmic", log: true }, y: { label: what, zero: true, whole: true }, right: { label: "share up to here, %", range: [0, 100], zero: true },
+      layers: [
+        { name: what, kind: "bars", color: 0, x: hist.x, ends: hist.ends, y: hist.counts, head: share, tip: (k) => [[what, fmt(hist.counts[k])], ["share", fmt(hist.counts[k] / total * 100) + " %"]] },
+        { name: "share up to here", kind: "line", color: 1, axis: "right", x: ecdf.x, y: ecdf.y, tip: (k) => [["up to " + fmt(ecdf.x[k]) + " ms", fmt(ecdf.y[k]) + " %"]] },
+        ...marks.map(([text, at]) => ({ kind: "rule", at, text, x: [], y: [] })),
+      ],
+    });
+  };
+  const ofRequests = (host, name, title) => {
+    const sorted = finite(pick(name)).filter((v) => v > 0).sort((a, b) => a - b);
+    if (sorted.length < 2) return;
+    distribution(host, title, histogram(sorted), thin(sorted), RULES.map(([q, text]) => [text, quantile(sorted, q)]), sorted.length, "requests");
+  };
+  const ofGaps = (host) => {
+    const { edges, counts, marks } = facts.itl, total = counts.reduce((a, b) => a + b, 0);
+    if (total < 2) return;
+    let sum = 0;
+    const ecdf = { x: [edges[0], ...edges.slice(1)], y: [0, ...counts.map((n) => (sum += n) / total * 100)] };
+    distribution(host, "Time between tokens (ITL)", { x: edges.slice(0, -1), ends: edges.slice(1), counts }, ecdf, marks, total, "gaps");
+  };
+  if (good.length > 1) {
+    const place = grid(section("How long it took", "Bars: how many requests took how long. Line: the share that took at most that long. Drag to zoom, double click to see all."));
+    ofRequests(place, "ttft", "Time to first token (TTFT)");
+    ofRequests(place, "tpot", "Time per output token after the first (TPOT)");
+    if (facts.itl) ofGaps(place);
+    ofRequests(place, "e2el", "Time to the end of the answer (E2EL)");
+    if (facts.limited) ofRequests(place, "queue", "Wait for a concurrency slot");
+  }
+
+  // Over time, all on one axis.
+  const over = facts.over;
+  if (over) {
+    const host = section("Over time", "One axis for all: dragging over a stretch zooms every picture to it, double click shows the whole run. Keys on a focused picture: + − ← → 0."), place = grid(host, "stack");
+    const times = over.times, head = (k) => `${fmt(times[k])} – ${fmt(times[k] + over.step)} s`;
+    const x = { label: "seconds since the run began", tight: true, zero: true };
+    const series = (name, key, color, more = {}) => ({ name, kind: "line", step: true, color, x: times, y: over[key], head, tip: (k) => [[name, fmt(over[key][k])]], ...more });
+    new Plot(place, { title: "Throughput: output tokens per second", group: "time", x, y: { label: "tokens/s", zero: true }, layers: [series("output tokens/s", "tokens", 0, { kind: "area_under" })] });
+    new Plot(place, { title: "Requests: sent, finished and failed per second", group: "time", x, y: { label: "requests/s", zero: true }, layers: [series("sent/s", "sent", 2), series("finished/s", "finished", 0), ...(bad.length ? [series("failed/s", "failed", 3)] : [])] });
+    const waits = over.waiting.some((v) => v >= 0.05);
+    new Plot(place, { title: "Concurrency: requests under way" + (waits ? " and waiting for a slot" : ""), group: "time", x, y: { label: "requests", zero: true }, layers: [series("under way", "running", 0), ...(waits ? [series("waiting for a slot", "waiting", 1)] : [])] });
+    const request = (i) => [["request", String(columns.index[i])], ["sent", fmt(columns.sent[i]) + " s"], ["TTFT", fmt(columns.ttft[i]) + " ms"], ["E2EL", fmt(columns.e2el[i]) + " ms"],
+      ["prompt", fmt(columns.prompt[i]) + " tokens"], ["output", fmt(columns.output[i]) + " tokens"], ["wait for a slot", fmt(columns.queue[i]) + " ms"]];
+    const failure = (i) => [["request", String(columns.index[i])], ["sent", fmt(columns.sent[i]) + " s"], ["failed", facts.outcomes[columns.outcome[i]]]];
+    const timed = good.filter((i) => columns.ttft[i] > 0);
+    const least = timed.reduce((low, i) => Math.min(low, columns.ttft[i]), timed.length ? Infinity : 1);
+    if (timed.length || bad.length) {
+      new Plot(place, { title: "Time to first token of each request" + (bad.length ? ", failures on the axis" : ""), group: "time", height: 260, x, y: { label: "ms, logarithmic", log: true }, layers: [
+        { name: "TTFT", kind: "points", color: 0, x: timed.map((i) => columns.sent[i]), y: timed.map((i) => columns.ttft[i]), tip: (k) => request(timed[k]) },
+        ...(bad.length ? [{ name: "failed", kind: "cross", color: 3, x: pick("sent", bad), y: bad.map(() => least), tip: (k) => failure(bad[k]) }] : []),
+      ] });
+    }
+    for (const set of facts.series || []) {
+      const layers = set.lines.map((line, k) => ({ name: line.name, kind: "line", color: k % 8, x: line.x, y: line.y, head: (at) => fmt(line.x[at]) + " s", tip: (at) => [[line.name, fmt(line.y[at]) + (set.unit ? " " + set.unit : "")]] }));
+      new Plot(place, { title: set.title, group: "time", x, y: { label: set.unit || "", zero: true }, layers });
+    }
+
+    const lengths = section("Does length explain it?", "Each point is a request."), pair = grid(lengths);
+    const scatter = (title, xname, xlabel, yname, ylabel) => {
+      const some = good.filter((i) => columns[yname][i] > 0 && Number.isFinite(columns[xname][i]));
+      const varied = new Set(some.slice(0, 5000).map((i) => columns[xname][i])).size > 1;
+      if (some.length < 2 || !varied) return false;
+      new Plot(pair, { title, x: { label: xlabel, whole: true }, y: { label: ylabel, zero: true }, layers: [{ name: "requests", kind: "points", color: 0, x: some.map((i) => columns[xname][i]), y: some.map((i) => columns[yname][i]), tip: (k) => request(some[k]) }] });
+      return true;
+    };
+    const drawn = [scatter("TTFT against prompt length", "prompt", "prompt tokens", "ttft", "TTFT, ms"), scatter("E2EL against output length", "output", "output tokens", "e2el", "E2EL, ms")];
+    if (!drawn.includes(true)) pair.append(node("p", "All requests have the same lengths.", "note"));
+  }
+
+  // The slowest requests, each as a bar of its own time.
+  if (facts.slowest && facts.slowest.length) {
+    const host = section("The slowest requests", "Each bar is the time of one request on one common scale: the wait for a slot, the time to the first token, then every gap between tokens; light and dark alternate, so that a stall shows as a wide piece.");
+    const table = node("table", undefined, "slow"), headings = node("tr");
+    for (const text of ["request", "sent, s", "prompt", "output", "TTFT, ms", "E2EL, ms", "longest gap, ms", ""]) headings.append(node("th", text));
+    table.append(headings);
+    const longest = Math.max(...facts.slowest.map((one) => one.queue + one.e2el));
+    for (const one of facts.slowest) {
+      const row = node("tr");
+      for (const value of [String(one.index), fmt(one.sent), fmt(one.prompt), fmt(one.output), fmt(one.ttft), fmt(one.e2el), fmt(one.longest)]) row.append(node("td", value, "n"));
+      const cell = node("td", undefined, "bar"), canvas = node("canvas");
+      cell.append(canvas);
+      row.append(cell);
+      table.append(row);
+      const paint = () => {
+        const ratio = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight, pen = canvas.getContext("2d");
+        if (!w) return;
+        canvas.width = w * ratio; canvas.height = h * ratio; pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+        let x = 0;
+        const piece = (ms, color, alpha) => { const wide = ms / longest * w; pen.globalAlpha = alpha; pen.fillStyle = Draw.css(color); pen.fillRect(x, 2, wide, h - 4); x += wide; };
+        piece(one.queue, "--c1", 0.9);
+        piece(one.ttft, "--c2", 0.9);
+        one.gaps.forEach((ms, k) => piece(ms, "--c0", k % 2 ? 0.55 : 0.9));
+      };
+      Draw.plots.push({ paint });
+      new ResizeObserver(paint).observe(cell);
+    }
+    const wrap = node("div", undefined, "wide");
+    wrap.append(table);
+    const key = node("p", undefined, "legend");
+    for (const [color, text] of [[1, "wait for a slot"], [2, "to the first token"], [0, "gaps between tokens"]]) {
+      const item = node("span"), field = node("i");
+      field.style.background = `var(--c${color})`;
+      item.append(field, text);
+      key.append(item);
+    }
+    host.append(key, wrap);
+  }
+  document.documentElement.dataset.ready = "yes";
+})().catch((problem) => {
+  const told = Draw.node("p", "This page could not be drawn: " + problem, "problem");
+  document.querySelector("main").prepend(told);
+});

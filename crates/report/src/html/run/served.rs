@@ -1,0 +1,62 @@
+//! The server's own series, on the page's time axis and in one vocabulary.
+
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::vocabulary::Concept;
+use tacho_metrics::{RunRecord, ServerMetrics};
+
+/// Moments and values.
+type Points = Vec<(f64, f64)>;
+
+/// The pictures that can be drawn of what the server said.
+pub(super) fn sets(record: &RunRecord) -> Vec<Value> {
+    let server = &record.measured.server;
+    let gauge = |concept| server.telling(concept).map(|series| server.points(series));
+    let rate = |concept| server.telling(concept).map(|series| server.rates(series));
+    let share = |points: Points| points.into_iter().map(|(time, value)| (time, value * 100.0)).collect::<Points>();
+    let sets = [
+        (
+            "Server: requests running and waiting",
+            "requests",
+            vec![("running", gauge(Concept::Running)), ("waiting", gauge(Concept::Waiting))],
+        ),
+        ("Server: KV cache in use", "%", vec![("KV cache", gauge(Concept::KvUse).map(share))]),
+        ("Server: prompt tokens found in the prefix cache", "%", vec![("hits", hits(server))]),
+        (
+            "Server: tokens per second",
+            "tokens/s",
+            vec![("prompt", rate(Concept::PromptTokens)), ("generated", rate(Concept::GenerationTokens))],
+        ),
+        ("Server: preemptions per second", "1/s", vec![("preemptions", rate(Concept::Preemptions))]),
+    ];
+    sets.into_iter().filter_map(|(title, unit, lines)| set(title, unit, lines)).collect()
+}
+
+/// One picture; nothing where no line has two points, or all are 0.
+fn set(title: &str, unit: &str, lines: Vec<(&str, Option<Points>)>) -> Option<Value> {
+    let known = lines.into_iter().filter_map(|(name, points)| Some((name, points?)));
+    let lines: Vec<(&str, Points)> = known.filter(|(_, points)| points.len() > 1).collect();
+    let anything = lines.iter().any(|(_, points)| points.iter().any(|(_, value)| *value != 0.0));
+    let line = |(name, points): (&str, Points)| {
+        let (x, y): (Vec<_>, Vec<_>) = points.into_iter().map(|(x, y)| (Value::Float(x), Value::Float(y))).unzip();
+        let mut dict = Dict::new();
+        dict.set("name", name);
+        dict.set("x", x);
+        dict.set("y", y);
+        Value::Dict(dict)
+    };
+    anything.then(|| {
+        let mut dict = Dict::new();
+        dict.set("title", title);
+        dict.set("unit", unit);
+        dict.set("lines", lines.into_iter().map(line).collect::<Vec<_>>());
+        Value::Dict(dict)
+    })
+}
+
+/// The share of hits between two looks at which anything was looked for.
+fn hits(server: &ServerMetrics) -> Option<Points> {
+    let hits = server.rates(server.telling(Concept::PrefixHits)?);
+    let queries = server.rates(server.telling(Concept::PrefixQueries)?);
+    let shares = hits.iter().zip(&queries).filter(|(_, (_, asked))| *asked > 0.0);
+    Some(shares.map(|((time, found), (_, asked))| (*time, found / asked * 100.0)).collect())
+}

@@ -1,0 +1,188 @@
+//! The page of a run: complete, small, and harmless whatever a server or a user has called things. Where there is a
+//! browser, the page is opened and used in it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tacho_core::FailureKind;
+use tacho_metrics::{Measured, MetricKind, RunRecord, Sample, Setup, Task};
+use tacho_report::html::run::{About, write_page};
+
+const HOSTILE: &str = "</script><img src=x onerror=\"document.title='owned'\">";
+
+fn setup() -> Setup {
+    Setup {
+        date: "20260102-030405".into(),
+        started: "2026-01-02T03:04:00+00:00".into(),
+        backend: "openai".into(),
+        label: Some(HOSTILE.into()),
+        model_id: HOSTILE.into(),
+        tokenizer_id: None,
+        num_prompts: 10,
+        metadata: vec![(HOSTILE.into(), HOSTILE.into())],
+        request_rate: 20.0,
+        burstiness: 1.0,
+        max_concurrency: Some(4),
+        ramp_up: None,
+        rps_change_events: Vec::new(),
+        self_timed: false,
+        task: Task::Generation,
+        percentile_metrics: MetricKind::ALL.to_vec(),
+        metric_percentiles: vec![99.0],
+        goodput: None,
+        strict_parity: false,
+        interrupted: false,
+    }
+}
+
+fn sample(index: usize) -> Sample {
+    let due = index as f64 * 0.01;
+    let noise = (index * 7919 % 97) as f64 / 97.0;
+    let failed = index % 40 == 7;
+    let itl: Vec<f64> = (0..20).map(|gap| 0.01 + 0.002 * ((gap * 31 + index) % 7) as f64 + noise * 1e-3).collect();
+    let ttft = 0.05 + noise * 0.1;
+    let latency = ttft + itl.iter().sum::<f64>();
+    Sample {
+        index,
+        due,
+        released: due,
+        sent: due + noise * 0.02,
+        done: due + noise * 0.02 + latency,
+        ttft,
+        latency: if failed { 0.0 } else { latency },
+        itl,
+        output_len: if failed { 0 } else { 21 },
+        prompt_len: 100 + (index * 37 % 400) as u64,
+        failure: failed.then_some(FailureKind::TimedOut),
+        error: if failed { HOSTILE.into() } else { String::new() },
+        ..Sample::default()
+    }
+}
+
+fn page(count: usize) -> String {
+    let samples: Vec<Sample> = (0..count).map(sample).collect();
+    let duration = samples.iter().map(|sample| sample.done).fold(0.0, f64::max);
+    let mut server = tacho_metrics::ServerMetrics::default();
+    for second in 0..5 {
+        let page = format!("# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running {}\n", 3 + second);
+        server.add(f64::from(second), &page);
+    }
+    let measured = Measured { samples, duration, server, ..Measured::default() };
+    let record = RunRecord::compute(setup(), measured);
+    let mut out = Vec::new();
+    write_page(&record, &About { command: Some(HOSTILE.into()) }, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn ten_thousand_requests_fit_in_a_megabyte() {
+    let page = page(10_000);
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+}
+
+#[test]
+fn texts_of_others_stay_texts_and_nothing_is_fetched() {
+    let page = page(50);
+    assert!(!page.contains("<img"), "markup got through");
+    assert_eq!(page.matches("</script>").count(), page.matches("<script").count());
+    assert!(page.contains("default-src 'none'"));
+    for way in ["http:", "https:", "url(", "@import", "src=\"", "href="] {
+        assert!(!page.contains(way), "{way}");
+    }
+}
+
+#[test]
+fn a_run_without_an_answer_has_a_page_too() {
+    let failed: Vec<Sample> =
+        (0..3).map(|index| Sample { failure: Some(FailureKind::Connect), ..sample(index * 40 + 7) }).collect();
+    for samples in [failed, Vec::new()] {
+        let record = RunRecord::compute(setup(), Measured { samples, duration: 1.0, ..Measured::default() });
+        let mut out = Vec::new();
+        write_page(&record, &About::default(), &mut out).unwrap();
+        let page = String::from_utf8(out).unwrap();
+        assert!(page.contains("No request succeeded") && !page.contains("class=\"card\""));
+        if let Some(text) = used(&page, "") {
+            assert!(text.contains("data-ready=\"yes\""), "{text}");
+        }
+    }
+}
+
+/// What a user does, told in the page's title: `fine`, or what was not.
+const USE: &str = r##"
+addEventListener("error", (event) => { document.body.dataset.fault = String(event.message); });
+const wait = (ms) => new Promise((go) => setTimeout(go, ms));
+const check = (what, holds) => { if (!holds) throw new Error(what); };
+(async () => {
+  for (let tries = 0; !document.documentElement.dataset.ready && tries < 100; tries++) await wait(20);
+  check("drawn", document.documentElement.dataset.ready === "yes");
+  await wait(100);
+  const plots = Draw.plots.filter((plot) => plot.canvas);
+  check("pictures: " + plots.length, plots.length >= 10);
+  for (const plot of plots) {
+    const { width, height } = plot.canvas, pixels = plot.pen.getImageData(0, 0, width, height).data;
+    check("ink on " + plot.options.title, pixels.some((value, at) => at % 4 === 3 && value > 0));
+  }
+  const timed = plots.filter((plot) => plot.options.group === "time"), first = timed[0];
+  const fire = (plot, name, x, y) => {
+    const edge = plot.canvas.getBoundingClientRect();
+    plot.canvas.dispatchEvent(new PointerEvent(name, { clientX: edge.left + x, clientY: edge.top + y, pointerId: 1, bubbles: true }));
+  };
+  first.canvas.setPointerCapture = () => {};
+  fire(first, "pointermove", 300, 80);
+  await wait(60);
+  check("hover tells a value", !first.tip.hidden && /tokens/.test(first.tip.textContent));
+  fire(first, "pointerdown", 200, 80);
+  fire(first, "pointermove", 400, 80);
+  fire(first, "pointerup", 400, 80);
+  await wait(60);
+  check("dragging zooms all of them", timed.every((plot) => plot.view && plot.view[0] === first.view[0]));
+  first.canvas.dispatchEvent(new MouseEvent("dblclick"));
+  check("a double click shows all", timed.every((plot) => plot.view === null));
+  const button = document.querySelector(".legend button");
+  button.click();
+  check("a legend hides", button.getAttribute("aria-pressed") === "false");
+  const points = timed.find((plot) => /first token/.test(plot.options.title)), at = points.layers[0];
+  fire(points, "pointermove", points.px(at.x[3]), points.py(at.y[3]));
+  await wait(60);
+  check("hover names a request", /request/.test(points.tip.textContent));
+  check("hostile texts", document.title.includes("onerror") && !document.querySelector("img"));
+  check("no script error", !document.body.dataset.fault);
+  check("nothing fetched", performance.getEntriesByType("resource").length === 0);
+  document.body.dataset.use = "fine";
+})().catch((problem) => { document.body.dataset.use = String(problem); });
+"##;
+
+/// The page after `script` ran in it; nothing where there is no browser.
+fn used(page: &str, script: &str) -> Option<String> {
+    let Some(browser) = browser() else {
+        let _ = writeln!(std::io::stderr(), "skipped: no Chromium is installed");
+        return None;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page.html");
+    std::fs::write(&path, page.replace("</body>", &format!("<script>{script}</script></body>"))).unwrap();
+    let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,900", "--virtual-time-budget=20000"])
+        .args([&profile, "--dump-dom"])
+        .arg(format!("file://{}", path.display()))
+        .output()
+        .unwrap();
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn browser() -> Option<PathBuf> {
+    let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+    let folders = std::env::var_os("PATH")?;
+    let mut places = std::env::split_paths(&folders).flat_map(|folder| names.map(|name| folder.join(name)));
+    places.find(|place| Path::is_file(place))
+}
+
+#[test]
+fn the_page_works_in_a_browser() {
+    if let Some(text) = used(&page(300), USE) {
+        let at = text.find("data-use=\"").map_or("no answer", |at| &text[at..text.len().min(at + 200)]);
+        assert!(at.starts_with("data-use=\"fine\""), "{at}");
+    }
+}
