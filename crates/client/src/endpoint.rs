@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tacho_core::secret::{Secret, is_secret_name, redact_header, redact_text};
+
 use crate::backends::{BackendKind, Rules};
 use crate::{Error, Url};
 
@@ -29,9 +31,9 @@ pub struct EndpointSpec {
     /// Whose verdicts count.
     pub rules: Rules,
     /// Sent as a bearer token when present.
-    pub api_key: Option<String>,
+    pub api_key: Option<Secret>,
     /// Further headers; a later one replaces an earlier one of the same name.
-    pub headers: Vec<(String, String)>,
+    pub headers: Headers,
     /// Whether to accept any certificate.
     pub insecure: bool,
     /// Certificates to trust instead of the system's.
@@ -60,7 +62,7 @@ impl EndpointSpec {
             backend,
             rules: Rules::Standard,
             api_key: None,
-            headers: Vec::new(),
+            headers: Headers::default(),
             insecure: false,
             ca_file: None,
             proxy: None,
@@ -76,7 +78,9 @@ impl EndpointSpec {
     /// Checks what can be checked without the network.
     pub fn check(&self) -> Result<(), Error> {
         let suffixes = self.backend.url_suffixes();
-        if !suffixes.iter().any(|suffix| self.url.path.ends_with(suffix)) {
+        // Upstream looks at the end of the whole URL; a query behind the path is no reason to refuse it.
+        let path = self.url.path.split('?').next().unwrap_or_default();
+        if !suffixes.iter().any(|suffix| self.url.path.ends_with(suffix) || path.ends_with(suffix)) {
             return Err(Error::WrongPath {
                 backend: self.backend.name(),
                 suffixes: suffixes.join(" or "),
@@ -86,17 +90,29 @@ impl EndpointSpec {
         if self.url.credentials.is_some() && self.names_authorization() {
             return Err(Error::TwoCredentials);
         }
-        let bad = |text: &str| text.chars().any(|c| c.is_control() && c != '\t');
-        let bad_name = |name: &str| name.is_empty() || !name.bytes().all(is_token);
-        match self.headers.iter().find(|(name, value)| bad_name(name) || bad(value)) {
-            Some((name, _)) => Err(Error::BadHeader { name: name.clone() }),
-            None => Ok(()),
-        }
+        self.request_headers(None).check()
     }
 
     fn names_authorization(&self) -> bool {
         (self.api_key.is_some() && self.backend.takes_api_key())
             || self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+    }
+
+    /// A text from elsewhere without the secrets that this server is sent, which it may have sent back.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        redact_text(text, &self.secrets())
+    }
+
+    fn secrets(&self) -> Vec<Secret> {
+        let named = self.headers.iter().filter(|(name, _)| is_secret_name(name)).flat_map(|(_, value)| {
+            let bare = value.split_once(' ').map(|(_, bare)| Secret::new(bare));
+            [Some(Secret::new(value)), bare].into_iter().flatten()
+        });
+        let urls = [Some(&self.url), self.proxy.as_ref()].into_iter().flatten();
+        let passwords = urls.filter_map(|url| url.credentials.as_ref()).map(|(_, password)| password.clone());
+        // A short one would be found in any text.
+        let told = |secret: &Secret| secret.expose().trim().len() >= 4;
+        self.api_key.iter().cloned().chain(named).chain(passwords).filter(told).collect()
     }
 
     /// The headers of a benchmark request, without those that HTTP itself needs.
@@ -106,9 +122,9 @@ impl EndpointSpec {
             headers.set("Content-Type", content_type);
         }
         if let Some(key) = self.api_key.as_ref().filter(|_| self.backend.takes_api_key()) {
-            headers.set("Authorization", &format!("Bearer {key}"));
+            headers.set("Authorization", &format!("Bearer {}", key.expose()));
         }
-        for (name, value) in &self.headers {
+        for (name, value) in self.headers.iter() {
             headers.set(name, value);
         }
         if let Some(id) = request_id {
@@ -123,8 +139,8 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Headers in order; names are compared without case.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Headers in order; names are compared without case. Printed without secrets.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers {
     entries: Vec<(String, String)>,
 }
@@ -146,9 +162,35 @@ impl Headers {
         }
     }
 
+    /// Whether HTTP allows them: a line end in a value would begin another header.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let bad = |text: &str| text.chars().any(|c| c.is_control() && c != '\t');
+        let bad_name = |name: &str| name.is_empty() || !name.bytes().all(is_token);
+        match self.iter().find(|(name, value)| bad_name(name) || bad(value)) {
+            Some((name, _)) => Err(Error::BadHeader { name: name.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
     /// The headers in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.entries.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl std::fmt::Debug for Headers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.iter().map(|(name, value)| (name, redact_header(name, value)))).finish()
+    }
+}
+
+impl FromIterator<(String, String)> for Headers {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
+        let mut headers = Headers::default();
+        for (name, value) in pairs {
+            headers.set(&name, &value);
+        }
+        headers
     }
 }
 
@@ -190,6 +232,44 @@ mod tests {
         assert_eq!(proxy(&environment(&[("http_proxy", "p:1"), ("HTTP_PROXY", "q:2")])), Some("p:1".into()));
         assert_eq!(proxy(&environment(&[("HTTPS_PROXY", "p:1")])), None);
         assert_eq!(proxy(&environment(&[("HTTP_PROXY", "p:1"), ("NO_PROXY", "x, .Example")])), None);
+    }
+
+    fn keyed() -> EndpointSpec {
+        let url = Url::parse("http://u:hunter2@h/v1/completions?api_key=hunter3").unwrap();
+        let mut endpoint = EndpointSpec::new(url, BackendKind::OpenAi);
+        endpoint.api_key = Some(Secret::new("hunter4"));
+        endpoint.headers.set("X-Api-Key", "Bearer hunter5");
+        endpoint
+    }
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let endpoint = keyed();
+        let shown = format!("{endpoint:?} {} {}", endpoint.url, endpoint.check().unwrap_err());
+        assert!(!shown.contains("hunter"), "{shown}");
+        assert_eq!(endpoint.redact("no hunter2, hunter4, hunter5 here"), "no ***, ***, *** here");
+    }
+
+    #[test]
+    fn a_query_is_no_reason_to_refuse_an_endpoint() {
+        let check = |url: &str| EndpointSpec::new(Url::parse(url).unwrap(), BackendKind::OpenAi).check();
+        assert!(check("http://h/v1/completions?api-version=1").is_ok());
+        assert!(check("http://h/v1/completions#x").is_ok());
+        assert!(check("http://h/v1?to=completions").is_ok());
+        assert!(check("http://h/v1/models?x=1").is_err());
+    }
+
+    #[test]
+    fn no_header_holds_a_line_end() {
+        for name in ["X-A", "x-request-id", "Authorization"] {
+            let mut headers = Headers::default();
+            headers.set(name, "a\r\nX-Injected: b");
+            assert!(matches!(headers.check(), Err(Error::BadHeader { name: bad }) if bad == name));
+        }
+        let mut endpoint = keyed();
+        endpoint.url.credentials = None;
+        endpoint.api_key = Some(Secret::new("a\nb"));
+        assert!(matches!(endpoint.check(), Err(Error::BadHeader { .. })));
     }
 
     #[test]

@@ -67,6 +67,14 @@ pub enum Error {
         /// The proxy.
         proxy: String,
     },
+    /// TLS inside TLS, which is not spoken.
+    #[error(
+        "an https:// server cannot be reached through the https:// proxy {proxy}: name an http:// proxy, or set NO_PROXY"
+    )]
+    TlsInTls {
+        /// The proxy.
+        proxy: String,
+    },
     /// TLS cannot be set up.
     #[error("cannot set up TLS for {host:?}")]
     Tls {
@@ -86,6 +94,9 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
+    /// A stop was asked for during a call.
+    #[error("stopped")]
+    Stopped,
     /// A request cannot be written in the backend's protocol.
     #[error("request {index} does not fit the {backend} backend: {reason}")]
     Unfit {

@@ -7,6 +7,7 @@ pub mod backends;
 pub mod control;
 mod endpoint;
 mod error;
+mod idna;
 mod target;
 pub mod transport;
 mod url;

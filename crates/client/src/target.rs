@@ -36,10 +36,17 @@ pub fn connection_limit() -> u64 {
 }
 
 /// A request as it goes over the wire.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Prepared {
     bytes: Arc<[u8]>,
     expected: Expected,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The bytes hold keys.
+        f.debug_struct("Prepared").field("bytes", &self.bytes.len()).field("expected", &self.expected).finish()
+    }
 }
 
 /// Sends the requests of one run.
@@ -88,6 +95,7 @@ fn prepare(
         backend.encode(payload, request).map_err(|reason| Error::Unfit { index, backend: backend.name(), reason })?;
     let mut headers = endpoint.request_headers(request.id.as_deref());
     route_headers(endpoint, &mut headers);
+    headers.check()?;
     let target = route.target(&endpoint.url);
     let bytes = http1::request("POST", &target, &endpoint.url.host_header(), &headers, Some(&body));
     Ok(Prepared { bytes: bytes.into(), expected })
@@ -100,3 +108,6 @@ impl Target for Client {
         ClientWorker::new(self, id, of)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,14 +4,17 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use crate::Error;
+use tacho_core::secret::{Secret, redact_url};
 
-/// An `http`, `https` or `http+unix` URL.
-#[derive(Debug, Clone, PartialEq, Eq)]
+use crate::Error;
+use crate::idna;
+
+/// An `http`, `https` or `http+unix` URL. Printed without secrets.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     /// Whether TLS is spoken.
     pub tls: bool,
-    /// Name or address, IPv6 without brackets.
+    /// Name, in the ASCII form of foreign letters, or address, IPv6 without brackets.
     pub host: String,
     /// The port, 80 or 443 unless given.
     pub port: u16,
@@ -21,13 +24,13 @@ pub struct Url {
     /// server, since requests still need them.
     pub socket: Option<PathBuf>,
     /// User and password, decoded.
-    pub credentials: Option<(String, String)>,
+    pub credentials: Option<(String, Secret)>,
 }
 
 impl Url {
     /// Reads a URL; characters that may not stand in a path are encoded.
     pub fn parse(text: &str) -> Result<Url, Error> {
-        let bad = |reason| Error::BadUrl { url: text.to_owned(), reason };
+        let bad = |reason| Error::BadUrl { url: redact_url(text), reason };
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
         let (tls, unix) = match scheme.to_ascii_lowercase().as_str() {
             "http" => (false, false),
@@ -45,15 +48,20 @@ impl Url {
             return Err(bad("its host must be the whole path of a socket with %2F for /, as in %2Frun%2Fvllm.sock"));
         }
         let place = if unix { "localhost" } else { place };
-        let (host, port) = split_port(place).ok_or_else(|| bad("its host or port cannot be read"))?;
+        let (host, port) = split_port(place).ok_or_else(|| bad(no_port(place)))?;
         if host.is_empty() {
             return Err(bad("it has no host"));
         }
+        let unfit = |c: char| c.is_control() || c.is_whitespace() || "<>\"\\^`{}|".contains(c);
+        if host.contains(unfit) {
+            return Err(bad("its host holds a character that no name has"));
+        }
+        let host = idna::to_ascii(host).ok_or_else(|| bad("its host is no name that can be looked up"))?;
         let path = path.split('#').next().unwrap_or_default();
         let slash = if path.starts_with('/') { "" } else { "/" };
         Ok(Url {
             tls,
-            host: host.to_owned(),
+            host,
             port: port.unwrap_or(if tls { 443 } else { 80 }),
             path: format!("{slash}{}", encode_path(path)),
             socket,
@@ -82,6 +90,11 @@ impl Url {
         self.socket.as_ref().map_or_else(|| self.authority(), |path| path.display().to_string())
     }
 
+    /// As a request to a proxy names it: without credentials, but with the whole query.
+    pub(crate) fn whole(&self) -> String {
+        format!("{}{}", self.origin(), self.path)
+    }
+
     /// Scheme, host and port.
     pub fn origin(&self) -> String {
         match &self.socket {
@@ -91,15 +104,32 @@ impl Url {
     }
 }
 
-/// The whole URL without credentials.
 /// A host and a port as they stand in a URL: addresses of IPv6 are in brackets.
 pub fn host_and_port(host: &str, port: impl std::fmt::Display) -> String {
     if host.parse::<std::net::Ipv6Addr>().is_ok() { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
+/// The whole URL without credentials and the values of secret parameters: for people, not for requests.
 impl std::fmt::Display for Url {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}{}", self.origin(), self.path)
+        f.write_str(&redact_url(&self.whole()))
+    }
+}
+
+impl std::fmt::Debug for Url {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+/// What to say of a host and port of which the port cannot be read.
+fn no_port(place: &str) -> &'static str {
+    let port = place.rsplit_once(':').map_or("", |(_, port)| port);
+    let digits = port.bytes().take_while(u8::is_ascii_digit).count();
+    if digits > 0 && digits < port.len() {
+        "letters follow its port: does --endpoint lack the slash it begins with?"
+    } else {
+        "its host or port cannot be read"
     }
 }
 
@@ -121,9 +151,9 @@ fn split_port(place: &str) -> Option<(&str, Option<u16>)> {
     }
 }
 
-fn read_credentials(text: &str) -> (String, String) {
+fn read_credentials(text: &str) -> (String, Secret) {
     let (user, password) = text.split_once(':').unwrap_or((text, ""));
-    (decode(user), decode(password))
+    (decode(user), Secret::new(decode(password)))
 }
 
 fn decode(text: &str) -> String {
@@ -150,17 +180,63 @@ fn decode_bytes(text: &str) -> Vec<u8> {
     out
 }
 
-/// Encodes what may not stand in a path or query and leaves everything else, `%` included, alone.
+/// A path with its query as yarl writes it, whose URLs upstream sends.
 fn encode_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>' | b'`' | b'{' | b'}' | b'\\' | b'^' | b'|') {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
+    match path.split_once('?') {
+        None => PATH.encode(path, &mut out),
+        Some((path, query)) => {
+            PATH.encode(path, &mut out);
+            out.push('?');
+            QUERY.encode(query, &mut out);
         }
     }
     out
+}
+
+const PATH: Part = Part { plain: "@:&=;", kept: "/+", blank: "%20" };
+const QUERY: Part = Part { plain: "?/:@", kept: "=+&;", blank: "+" };
+
+/// How one part of a URL is written.
+struct Part {
+    /// What stands for itself here, besides what does so everywhere.
+    plain: &'static str,
+    /// What does so too, but means something else where it is encoded.
+    kept: &'static str,
+    blank: &'static str,
+}
+
+impl Part {
+    /// Encodes what has to be, and decodes what need not have been.
+    fn encode(&self, text: &str, out: &mut String) {
+        let bytes = text.as_bytes();
+        let mut at = 0;
+        while let Some(&byte) = bytes.get(at) {
+            at += 1;
+            let code = (byte == b'%').then(|| text.get(at..at + 2)).flatten();
+            let decoded = code.filter(|code| code.bytes().all(|digit| digit.is_ascii_hexdigit()));
+            match decoded.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+                Some(coded) => {
+                    at += 2;
+                    if self.stands(coded) && !self.kept.as_bytes().contains(&coded) {
+                        out.push(char::from(coded));
+                    } else {
+                        out.push_str(&format!("%{coded:02X}"));
+                    }
+                }
+                None if byte == b' ' => out.push_str(self.blank),
+                None if self.stands(byte) => out.push(char::from(byte)),
+                None => out.push_str(&format!("%{byte:02X}")),
+            }
+        }
+    }
+
+    fn stands(&self, byte: u8) -> bool {
+        byte.is_ascii_alphanumeric()
+            || b"-._~!$'()*,".contains(&byte)
+            || self.plain.as_bytes().contains(&byte)
+            || self.kept.as_bytes().contains(&byte)
+    }
 }
 
 #[cfg(test)]
@@ -173,9 +249,38 @@ mod tests {
         assert!(url.tls);
         assert_eq!((url.host.as_str(), url.port), ("::1", 8443));
         assert_eq!(url.path, "/pr%C3%A9%20fix/v1?x=1");
-        assert_eq!(url.credentials, Some(("user".into(), "p@ss".into())));
+        assert_eq!(url.credentials, Some(("user".into(), Secret::new("p@ss"))));
         assert_eq!(url.host_header(), "[::1]:8443");
         assert_eq!(url.to_string(), "https://[::1]:8443/pr%C3%A9%20fix/v1?x=1");
+    }
+
+    #[test]
+    fn paths_and_queries_are_written_as_yarl_writes_them() {
+        for (typed, sent) in [
+            ("/a b?c d=e+f", "/a%20b?c+d=e+f"),
+            ("/%41%2f%2F%7e%zz%", "/A%2F%2F~%25zz%25"),
+            ("/a[1]|\"?b[0]=%5b&c=%20", "/a%5B1%5D%7C%22?b%5B0%5D=%5B&c=%20"),
+            ("/a+b@c:d;e?f=g/h?i:@'!", "/a+b@c:d;e?f=g/h?i:@'!"),
+            ("/é?é=%c3%a9", "/%C3%A9?%C3%A9=%C3%A9"),
+        ] {
+            assert_eq!(Url::parse(&format!("http://h{typed}")).unwrap().path, sent, "{typed}");
+        }
+    }
+
+    #[test]
+    fn foreign_names_are_written_in_ascii() {
+        assert_eq!(Url::parse("http://Bücher.example:1/").unwrap().host_header(), "xn--bcher-kva.example:1");
+        for text in ["http://a b/", "http://a\r\nX: y/", "http://a\u{7f}/"] {
+            assert!(Url::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_slash_is_named() {
+        let error = Url::parse("http://h:8000v1/completions").unwrap_err().to_string();
+        assert!(error.contains("--endpoint") && error.contains("slash"), "{error}");
+        let error = Url::parse("http://u:hunter2@h:8000v1/x?key=hunter3").unwrap_err().to_string();
+        assert!(!error.contains("hunter"), "{error}");
     }
 
     #[test]

@@ -9,6 +9,10 @@ pub struct Usage {
     pub prompt_tokens: Option<u64>,
     /// Tokens generated.
     pub completion_tokens: Option<u64>,
+    /// Tokens of the prompt that the server had cached; not known is not none.
+    pub cached_tokens: Option<u64>,
+    /// Whether a count was given that cannot be one (negative, infinite, beyond all contexts). It is left out above.
+    pub impossible: bool,
 }
 
 /// Who said how many tokens an event brought.

@@ -57,4 +57,6 @@ pub struct WorkerStats {
     pub connections: u64,
     /// Whether stamps came from the kernel.
     pub kernel_stamps: bool,
+    /// Reads whose kernel stamp could not be, so that their own time was taken.
+    pub odd_stamps: u64,
 }

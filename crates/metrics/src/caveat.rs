@@ -78,6 +78,18 @@ pub enum Caveat {
         /// Which share of them, as a fraction.
         share: f64,
     },
+    /// The server gave token counts that cannot be.
+    ImpossibleUsage {
+        /// In how many answers.
+        answers: u64,
+        /// Of how many.
+        total: u64,
+    },
+    /// The kernel's stamps contradict this process's clock.
+    OddStamps {
+        /// Of how many reads.
+        reads: u64,
+    },
     /// The client distorted what it measured.
     ClientInDoubt {
         /// Its own words.
@@ -119,6 +131,8 @@ impl Caveat {
             Caveat::RateMissed { .. } => "rate_missed",
             Caveat::FewSamples { .. } => "few_samples",
             Caveat::EventsCoalesced { .. } => "events_coalesced",
+            Caveat::ImpossibleUsage { .. } => "impossible_usage",
+            Caveat::OddStamps { .. } => "odd_stamps",
             Caveat::ClientInDoubt { .. } => "client_in_doubt",
         }
     }
@@ -165,6 +179,15 @@ impl Caveat {
             Caveat::EventsCoalesced { share } => {
                 format!("{:.0} % of token events arrived in bundles: their gaps are bounds", share * 100.0)
             }
+            Caveat::ImpossibleUsage { answers, total } => {
+                format!(
+                    "the server gave token counts that cannot be in {answers} of {total} answers; they are left out"
+                )
+            }
+            Caveat::OddStamps { reads } => format!(
+                "the kernel's stamps of {reads} reads contradict this machine's clock (was it set or faked?); their own \
+                 times are taken instead"
+            ),
             Caveat::ClientInDoubt { verdict } => verdict.clone(),
         }
     }

@@ -210,8 +210,10 @@ mod tests {
 
     #[test]
     fn output_length_prefers_the_server() {
-        let reported =
-            |tokens| Observation { usage: Usage { prompt_tokens: Some(11), completion_tokens: tokens }, ..answered() };
+        let reported = |tokens| Observation {
+            usage: Usage { prompt_tokens: Some(11), completion_tokens: tokens, ..Usage::default() },
+            ..answered()
+        };
         let length = |tokens, count: Option<TokenCounter<'_>>| {
             Sample::from_observation(reported(tokens), ASKED, Task::Generation, count).output_len
         };
@@ -225,7 +227,7 @@ mod tests {
     fn failure_keeps_what_came_before_it_but_no_latency() {
         let failed = Observation {
             outcome: Outcome::failed(FailureKind::ConnectionLost, "broken"),
-            usage: Usage { prompt_tokens: None, completion_tokens: Some(3) },
+            usage: Usage { completion_tokens: Some(3), ..Usage::default() },
             ..answered()
         };
         let sample = Sample::from_observation(failed, ASKED, Task::Generation, Some(&words));
@@ -249,7 +251,7 @@ mod tests {
     fn events_of_several_tokens_are_known_by_marks_or_by_their_text() {
         let several = Observation {
             text_ends: vec![1, 3, 7],
-            usage: Usage { prompt_tokens: None, completion_tokens: Some(4) },
+            usage: Usage { completion_tokens: Some(4), ..Usage::default() },
             text: b"a b c d".to_vec(),
             ..answered()
         };

@@ -127,10 +127,11 @@ impl ServerMetrics {
 fn values(page: &str) -> BTreeMap<&str, (SeriesKind, f64)> {
     let mut kinds: BTreeMap<&str, SeriesKind> = BTreeMap::new();
     let mut sums: BTreeMap<&str, (SeriesKind, f64, u32)> = BTreeMap::new();
-    for line in page.lines() {
-        if let Some(declared) = line.strip_prefix("# TYPE ") {
-            let kind = declared.split_once(' ').and_then(|(name, kind)| Some((name, series_kind(kind.trim())?)));
-            kinds.extend(kind);
+    for line in page.lines().map(str::trim) {
+        // Blanks and tabs may stand between any two parts, as many as there are.
+        let mut words = line.split_ascii_whitespace();
+        if words.next() == Some("#") && words.next() == Some("TYPE") {
+            kinds.extend(words.next().zip(words.next().and_then(series_kind)));
         } else if !line.starts_with('#') && !ASIDE.iter().any(|aside| line.starts_with(aside)) {
             let Some((name, value)) = sample(line) else { continue };
             let Some(&kind) = kinds.get(name) else { continue };
@@ -158,17 +159,39 @@ fn series_kind(text: &str) -> Option<SeriesKind> {
 
 /// Name and value of a line. Labels may hold blanks, and a time may follow the value.
 fn sample(line: &str) -> Option<(&str, f64)> {
-    let name = &line[..line.find(['{', ' '])?];
-    let rest = match line[name.len()..].starts_with('{') {
-        true => &line[line.rfind('}')? + 1..],
-        false => &line[name.len()..],
-    };
+    let name = &line[..line.find(['{', ' ', '\t'])?];
+    let rest = line[name.len()..].trim_ascii_start();
+    let rest = if rest.starts_with('{') { &rest[labels_end(rest)?..] } else { rest };
     Some((name, rest.split_ascii_whitespace().next()?.parse().ok()?))
+}
+
+/// Where the labels end: at the first brace outside of quotes. Others may follow, with an exemplar.
+fn labels_end(text: &str) -> Option<usize> {
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if std::mem::take(&mut escaped) => {}
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            b'}' if !quoted => return Some(at + 1),
+            _ => {}
+        }
+    }
+    None
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blanks_may_stand_anywhere_between_the_parts() {
+        let page = "#  TYPE   a_total\tcounter\n\
+            a_total {x=\"}\"} 1\na_total\t{x=\"b\\\"} c\"}\t2\t1700000000\n  a_total{x=\"d\"} 4 # {trace=\"t\"} 9 1\na_total  8\n";
+        let mut metrics = ServerMetrics::default();
+        metrics.add(0.0, page);
+        assert_eq!(metrics.get("a_total").map(|series| series.values[0]), Some(15.0));
+    }
 
     const PAGE: &str = "# HELP vllm:num_requests_running Running.\n\
         # TYPE vllm:num_requests_running gauge\n\

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// The client cannot work.
     #[error(transparent)]
-    Client(#[from] tacho_client::Error),
+    Client(tacho_client::Error),
     /// There is no tokenizer.
     #[error(transparent)]
     Tokenizer(#[from] tacho_text::Error),
@@ -117,4 +117,13 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+}
+
+impl From<tacho_client::Error> for Error {
+    fn from(error: tacho_client::Error) -> Self {
+        match error {
+            tacho_client::Error::Stopped => Error::Stopped,
+            error => Error::Client(error),
+        }
+    }
 }

@@ -230,7 +230,7 @@ fn served(
     let serve = ServePlan {
         endpoint: EndpointSpec {
             proxy: proxy_for(&url, &variable)?,
-            api_key: variable("OPENAI_API_KEY").filter(|key| !key.is_empty()),
+            api_key: variable("OPENAI_API_KEY").filter(|key| !key.is_empty()).map(tacho_core::Secret::new),
             ca_file: variable("SSL_CERT_FILE").map(Into::into),
             connect_timeout: Duration::from_secs(30),
             ..EndpointSpec::new(url, kind)

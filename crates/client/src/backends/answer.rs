@@ -22,6 +22,9 @@ pub struct AnswerDecoder {
     rules: Rules,
     intake: Intake,
     failure: Option<Failure>,
+    /// What upstream would fail on if anything followed: it strips what it reads, so that the last message of a body
+    /// has no end and is dropped unless it is good.
+    held: Option<Failure>,
     foreign: Option<Box<Foreign>>,
 }
 
@@ -64,7 +67,7 @@ impl AnswerDecoder {
         } else {
             Intake::Stream(Frames::new(backend, rules), decoder)
         };
-        AnswerDecoder { rules, intake, failure: None, foreign: None }
+        AnswerDecoder { rules, intake, failure: None, held: None, foreign: None }
     }
 
     /// Whether the answer comes whole, so that its end is all there is to time.
@@ -79,6 +82,16 @@ impl AnswerDecoder {
             Intake::Whole(decoder) => decoder.is_bytes(),
         };
         unmarked && self.rules == Rules::Standard
+    }
+
+    /// Whether the mark has come that closes an answer, after which nothing of it can be missing.
+    pub(crate) fn is_closed(&self) -> bool {
+        match &self.intake {
+            Intake::Stream(_, Decoder::Choices(decoder)) => decoder.is_closed(),
+            Intake::Stream(_, Decoder::Responses(decoder)) => decoder.is_closed(),
+            Intake::Stream(_, Decoder::Tgi(decoder)) => decoder.is_closed(),
+            Intake::Stream(_, Decoder::TrtLlm(_) | Decoder::Generate(_)) | Intake::Whole(_) => false,
+        }
     }
 
     /// Takes note of the headers that say how to read the body.
@@ -101,17 +114,36 @@ impl AnswerDecoder {
             let room = START.saturating_sub(foreign.start.len()).min(bytes.len());
             foreign.start.extend_from_slice(&bytes[..room]);
         }
-        let failure = &mut self.failure;
+        if self.held.is_some() && !bytes.trim_ascii().is_empty() {
+            self.failure = self.held.take();
+            return Flow::Stop;
+        }
+        let (rules, failure, held) = (self.rules, &mut self.failure, &mut self.held);
         let read = match &mut self.intake {
-            Intake::Stream(frames, decoder) => frames
-                .feed(bytes, &mut |message| decoder.message(message, stamp, row, failure))
-                .map_err(|_| Failure { kind: FailureKind::Malformed, message: TOO_LONG.into() }),
+            Intake::Stream(frames, decoder) => {
+                let strips = rules == Rules::Vllm && frames.strips_its_end();
+                let mut message = |message: &[u8]| {
+                    if let Some(found) = held.take() {
+                        return stop(failure, found);
+                    }
+                    match decoder.message(message, rules, stamp, row) {
+                        Ok(()) => Flow::Continue,
+                        Err(found) if strips && !is_json(message) => {
+                            *held = Some(found);
+                            Flow::Continue
+                        }
+                        Err(found) => stop(failure, found),
+                    }
+                };
+                let fed = frames.feed(bytes, &mut message);
+                match held.take_if(|_| frames.has_rest()) {
+                    Some(found) => Err(found),
+                    None => fed.map_err(|_| Failure { kind: FailureKind::Malformed, message: TOO_LONG.into() }),
+                }
+            }
             Intake::Whole(decoder) => decoder.feed(bytes).map(|()| Flow::Continue),
         };
-        read.unwrap_or_else(|found| {
-            self.failure = Some(found);
-            Flow::Stop
-        })
+        read.unwrap_or_else(|found| stop(&mut self.failure, found))
     }
 
     /// The body has ended as its framing said, at `stamp`: the verdict.
@@ -119,9 +151,14 @@ impl AnswerDecoder {
         if let Intake::Stream(frames, decoder) = &mut self.intake {
             let anywhere = frames.ends_anywhere() && self.rules == Rules::Vllm;
             let (failure, rules) = (&mut self.failure, self.rules);
+            if frames.has_rest() {
+                *failure = self.held.take().or(failure.take());
+            }
             frames.finish(&mut |message| {
                 if anywhere || message == b"[DONE]" || is_json(message) {
-                    decoder.message(message, stamp, row, failure);
+                    if let Err(found) = decoder.message(message, rules, stamp, row) {
+                        *failure = Some(found);
+                    }
                 } else if rules == Rules::Standard {
                     *failure = Some(unfinished(message));
                 }
@@ -179,21 +216,38 @@ impl Foreign {
     }
 }
 
+/// Takes a failure for the verdict.
+fn stop(verdict: &mut Option<Failure>, found: Failure) -> Flow {
+    *verdict = Some(found);
+    Flow::Stop
+}
+
 impl Decoder {
-    fn message(&mut self, message: &[u8], stamp: Stamp, row: &mut Observation, failure: &mut Option<Failure>) -> Flow {
-        let read = match self {
-            Decoder::Choices(decoder) => return decoder.event(message, stamp, row),
+    /// Takes one message. By the standard one without data says nothing, and bytes that are no text are replaced:
+    /// servers that cut a character between two tokens send such.
+    fn message(&mut self, message: &[u8], rules: Rules, stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+        if rules == Rules::Vllm {
+            return self.read(message, stamp, row);
+        }
+        if message.is_empty() {
+            return Ok(());
+        }
+        match self.read(message, stamp, row) {
+            Err(_) if message.trim_ascii().is_empty() => Ok(()),
+            Err(_) if std::str::from_utf8(message).is_err() => {
+                self.read(String::from_utf8_lossy(message).as_bytes(), stamp, row)
+            }
+            read => read,
+        }
+    }
+
+    fn read(&mut self, message: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+        match self {
+            Decoder::Choices(decoder) => decoder.event(message, stamp, row),
             Decoder::Responses(decoder) => decoder.event(message, stamp, row),
             Decoder::Tgi(decoder) => decoder.event(message, stamp, row),
             Decoder::TrtLlm(decoder) => decoder.event(message, stamp, row),
             Decoder::Generate(decoder) => decoder.event(message, stamp, row),
-        };
-        match read {
-            Ok(()) => Flow::Continue,
-            Err(found) => {
-                *failure = Some(found);
-                Flow::Stop
-            }
         }
     }
 }

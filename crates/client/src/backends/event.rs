@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use tacho_core::Observation;
+
 use super::scan::{Cursor, Kind, NotJson, Text, whole};
 
 /// The fields of an event that matter; spans point into the event's bytes.
@@ -10,8 +12,12 @@ pub(crate) struct Event {
     pub(crate) choices: Choices,
     pub(crate) choice: Choice,
     pub(crate) usage: Option<UsageField>,
+    /// Whether `usage` is something else than an object, and not empty.
+    pub(crate) odd_usage: bool,
     /// The value of a truthy `error`.
     pub(crate) error: Option<Range<usize>>,
+    /// The value of a truthy `detail` or `message`, which is an error where there is nothing else.
+    pub(crate) complaint: Option<Range<usize>>,
     /// Whether the event is an object at all.
     pub(crate) is_object: bool,
 }
@@ -41,6 +47,8 @@ pub(crate) struct Choice {
     pub(crate) has_delta: bool,
     /// Whether it says why generation ended.
     pub(crate) finished: bool,
+    /// Why, where that is no good end.
+    pub(crate) gave_up: Option<Range<usize>>,
     /// Tokens it gives log-probabilities for.
     pub(crate) logprobs: u32,
 }
@@ -53,6 +61,8 @@ pub(crate) enum TextField {
     Missing,
     /// A text.
     Text(Text),
+    /// What is no text but taken for nothing by Python: false, zero, an empty list.
+    Falsy,
     /// A number, a list, …
     Other,
 }
@@ -63,6 +73,26 @@ pub(crate) struct UsageField {
     pub(crate) prompt_tokens: Option<u64>,
     pub(crate) completion_tokens: Option<u64>,
     pub(crate) reasoning_tokens: Option<u64>,
+    /// Tokens of the prompt that the server had cached.
+    pub(crate) cached_tokens: Option<u64>,
+    /// Whether a count was given that cannot be one.
+    pub(crate) impossible: bool,
+}
+
+impl UsageField {
+    /// Notes it in a row; what it does not mention stays as it was.
+    pub(crate) fn note(&self, row: &mut Observation) {
+        row.usage.prompt_tokens = self.prompt_tokens.or(row.usage.prompt_tokens);
+        row.usage.completion_tokens = self.completion_tokens.or(row.usage.completion_tokens);
+        self.note_details(row);
+    }
+
+    /// Notes all but the two counts.
+    pub(crate) fn note_details(&self, row: &mut Observation) {
+        row.usage.cached_tokens = self.cached_tokens.or(row.usage.cached_tokens);
+        row.usage.impossible |= self.impossible;
+        row.reasoning_tokens = self.reasoning_tokens.or(row.reasoning_tokens);
+    }
 }
 
 /// Where the text of a choice stands.
@@ -85,12 +115,20 @@ impl Event {
     fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8], shape: Shape) -> Result<(), NotJson> {
         match key {
             b"choices" => self.read_choices(cursor, shape),
+            b"usage" if cursor.kind()? == Kind::Object => {
+                self.usage = read_usage(cursor, UsageNames::Choices)?;
+                Ok(())
+            }
             b"usage" => {
-                self.usage = read_usage(cursor)?;
+                self.odd_usage = cursor.truthy_span()?.is_some();
                 Ok(())
             }
             b"error" => {
                 self.error = cursor.truthy_span()?;
+                Ok(())
+            }
+            b"detail" | b"message" => {
+                self.complaint = cursor.truthy_span()?.or(self.complaint.take());
                 Ok(())
             }
             // The older form of an error, where the event is the error itself.
@@ -140,7 +178,7 @@ impl Choice {
                 cursor.members(|cursor, key| self.delta_member(cursor, key))?;
             }
             (b"logprobs", _) => self.logprobs = count_logprobs(cursor)?,
-            (b"finish_reason", _) => self.finished = cursor.skip()? != Kind::Null,
+            (b"finish_reason", _) => (self.finished, self.gave_up) = read_finish(cursor)?,
             _ => drop(cursor.skip()?),
         }
         Ok(())
@@ -163,6 +201,19 @@ impl Choice {
     }
 }
 
+/// Whether a choice says why it ended, and where, if that was no good end. vLLM says `abort` of what it gave up and
+/// `error` of what failed.
+pub(super) fn read_finish(cursor: &mut Cursor<'_>) -> Result<(bool, Option<Range<usize>>), NotJson> {
+    match cursor.kind()? {
+        Kind::Text => {
+            let span = cursor.text()?.span;
+            let bad = matches!(cursor.slice(span.clone()), b"error" | b"abort" | b"aborted" | b"cancelled");
+            Ok((true, bad.then_some(span)))
+        }
+        _ => Ok((cursor.skip()? != Kind::Null, None)),
+    }
+}
+
 /// Tokens in a choice's `logprobs`: its `tokens` (completions) or `content` (chat).
 fn count_logprobs(cursor: &mut Cursor<'_>) -> Result<u32, NotJson> {
     let mut count = 0;
@@ -179,40 +230,61 @@ fn count_logprobs(cursor: &mut Cursor<'_>) -> Result<u32, NotJson> {
 pub(super) fn read_text(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
     Ok(match cursor.kind()? {
         Kind::Text => TextField::Text(cursor.text()?),
-        _ => match cursor.skip()? {
-            Kind::Null => TextField::Missing,
-            _ => TextField::Other,
-        },
+        Kind::Null => {
+            cursor.skip()?;
+            TextField::Missing
+        }
+        _ if cursor.truthy_span()?.is_none() => TextField::Falsy,
+        _ => TextField::Other,
     })
 }
 
-pub(super) fn read_usage(cursor: &mut Cursor<'_>) -> Result<Option<UsageField>, NotJson> {
-    if cursor.kind()? != Kind::Object {
-        cursor.skip()?;
-        return Ok(None);
-    }
+/// What the members of a usage report are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UsageNames {
+    /// `prompt_tokens`, `completion_tokens`.
+    Choices,
+    /// `input_tokens`, `output_tokens`.
+    Responses,
+}
+
+/// A usage report; none where it is no object, or an empty one.
+pub(super) fn read_usage(cursor: &mut Cursor<'_>, names: UsageNames) -> Result<Option<UsageField>, NotJson> {
+    use UsageNames::{Choices, Responses};
     let mut usage = UsageField::default();
     let mut members = 0;
-    cursor.members(|cursor, key| {
+    cursor.members_if_object(|cursor, key| {
         members += 1;
-        let field = match key {
-            b"prompt_tokens" => &mut usage.prompt_tokens,
-            b"completion_tokens" => &mut usage.completion_tokens,
-            b"completion_tokens_details" => {
-                return cursor.members_if_object(|cursor, key| {
-                    if key == b"reasoning_tokens" {
-                        usage.reasoning_tokens = cursor.count()?;
-                        return Ok(());
-                    }
-                    cursor.skip().map(drop)
-                });
+        match (names, key) {
+            (Choices, b"prompt_tokens") | (Responses, b"input_tokens") => usage.prompt_tokens = cursor.count()?,
+            (Choices, b"completion_tokens") | (Responses, b"output_tokens") => {
+                usage.completion_tokens = cursor.count()?;
             }
-            _ => return cursor.skip().map(drop),
-        };
-        *field = cursor.count()?;
+            (Choices, b"prompt_tokens_details") | (Responses, b"input_tokens_details") => {
+                usage.cached_tokens = member_count(cursor, b"cached_tokens")?;
+            }
+            (Choices, b"completion_tokens_details") | (Responses, b"output_tokens_details") => {
+                usage.reasoning_tokens = member_count(cursor, b"reasoning_tokens")?;
+            }
+            _ => drop(cursor.skip()?),
+        }
         Ok(())
     })?;
+    usage.impossible = cursor.met_impossible;
     Ok((members > 0).then_some(usage))
+}
+
+/// The count that is a member of the object here.
+fn member_count(cursor: &mut Cursor<'_>, name: &[u8]) -> Result<Option<u64>, NotJson> {
+    let mut count = None;
+    cursor.members_if_object(|cursor, key| {
+        if key == name {
+            count = cursor.count()?;
+            return Ok(());
+        }
+        cursor.skip().map(drop)
+    })?;
+    Ok(count)
 }
 
 #[cfg(test)]
@@ -244,9 +316,28 @@ mod tests {
     }
 
     #[test]
+    fn counts_that_cannot_be_are_left_out_and_noted() {
+        let usage = |counts: &str| {
+            let text = format!(r#"{{"choices":[],"usage":{{"prompt_tokens":7,{counts}}}}}"#);
+            Event::read(text.as_bytes(), Shape::Chat).unwrap().usage.unwrap()
+        };
+        for count in ["Infinity", "NaN", "-1", "1e40", "18446744073709551615", "9223372036854775807", "2.5"] {
+            let found = usage(&format!(r#""completion_tokens":{count}"#));
+            assert_eq!(
+                (found.prompt_tokens, found.completion_tokens, found.impossible),
+                (Some(7), None, true),
+                "{count}"
+            );
+        }
+        let found = usage(r#""completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}"#);
+        assert_eq!((found.completion_tokens, found.cached_tokens, found.impossible), (Some(3), Some(4), false));
+        assert_eq!(usage(r#""prompt_tokens_details":null"#).cached_tokens, None);
+    }
+
+    #[test]
     fn an_event_without_choices_may_bring_usage_or_an_error() {
         let event = Event::read(br#"{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3.0}}"#, Shape::Chat);
-        let usage = UsageField { prompt_tokens: Some(7), completion_tokens: Some(3), reasoning_tokens: None };
+        let usage = UsageField { prompt_tokens: Some(7), completion_tokens: Some(3), ..UsageField::default() };
         assert_eq!(event.unwrap().usage, Some(usage));
         assert!(Event::read(br#"{"error":{"message":"m"}}"#, Shape::Chat).unwrap().error.is_some());
         assert!(Event::read(br#"{"error":null}"#, Shape::Chat).unwrap().error.is_none());

@@ -59,6 +59,21 @@ impl Frames {
         }
     }
 
+    /// Whether upstream strips the end of the body, and with it what ends the last message.
+    pub(super) fn strips_its_end(&self) -> bool {
+        matches!(self, Frames::Events(_) | Frames::Audio(_))
+    }
+
+    /// Whether anything follows the last whole message.
+    pub(super) fn has_rest(&self) -> bool {
+        let rest = match self {
+            Frames::Events(splitter) => return splitter.has_rest(),
+            Frames::Audio(buffer) | Frames::Responses(Blocks { buffer, .. }) => buffer,
+            Frames::Lines(lines) => &lines.buffer,
+        };
+        !trim(rest).is_empty()
+    }
+
     /// Whether an unfinished message at the end counts like any other.
     pub(super) fn ends_anywhere(&self) -> bool {
         matches!(self, Frames::Lines(_))

@@ -2,6 +2,7 @@
 
 mod answer;
 mod audio;
+mod charset;
 mod chat;
 mod completions;
 mod embeddings;

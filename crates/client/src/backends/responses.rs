@@ -5,7 +5,7 @@ use std::ops::Range;
 use tacho_core::json::{Dict, dumps, parse};
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Stamp};
 
-use super::event::{TextField, read_text};
+use super::event::{TextField, UsageField, UsageNames, read_text, read_usage};
 use super::scan::{Cursor, Kind, NotJson, whole};
 use super::stream::{Reasoning, excerpt, malformed, note_answer, note_token, push_text};
 use super::{PayloadSpec, Rules};
@@ -64,9 +64,7 @@ impl ResponsesDecoder {
             }
             EventKind::End => {
                 self.ended = true;
-                row.usage.completion_tokens = event.output_tokens.or(row.usage.completion_tokens);
-                row.reasoning_tokens = event.reasoning_tokens.or(row.reasoning_tokens);
-                row.usage.prompt_tokens = event.input_tokens.or(row.usage.prompt_tokens);
+                event.usage.note(row);
                 Ok(())
             }
             EventKind::Error => self.report(event.error, data),
@@ -88,6 +86,11 @@ impl ResponsesDecoder {
         let value = std::str::from_utf8(text).ok().and_then(|text| parse(text).ok());
         self.error = Some(value.map_or_else(|| excerpt(text), |value| dumps(&value)));
         Ok(())
+    }
+
+    /// Whether the event has come that closes the answer.
+    pub(super) fn is_closed(&self) -> bool {
+        self.ended
     }
 
     pub(super) fn finish(&mut self, row: &mut Observation) -> Outcome {
@@ -132,7 +135,7 @@ impl EventKind {
             b"response.output_text.delta" => EventKind::Text,
             b"response.reasoning_text.delta" => EventKind::Reasoning,
             b"response.completed" | b"response.incomplete" => EventKind::End,
-            b"error" | b"response.failed" => EventKind::Error,
+            b"error" | b"response.failed" | b"response.cancelled" => EventKind::Error,
             name if name.ends_with(b".delta") => EventKind::Untimed,
             _ => EventKind::Other,
         }
@@ -147,9 +150,7 @@ struct Event {
     delta: TextField,
     /// The value of a truthy `error`.
     error: Option<Range<usize>>,
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    reasoning_tokens: Option<u64>,
+    usage: UsageField,
 }
 
 impl Event {
@@ -166,16 +167,6 @@ impl Event {
         })
     }
 
-    fn read_details(&mut self, cursor: &mut Cursor<'_>) -> Result<(), NotJson> {
-        cursor.members_if_object(|cursor, key| {
-            if key == b"reasoning_tokens" {
-                self.reasoning_tokens = cursor.count()?;
-                return Ok(());
-            }
-            cursor.skip().map(drop)
-        })
-    }
-
     fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8]) -> Result<(), NotJson> {
         match key {
             b"type" => {
@@ -187,19 +178,11 @@ impl Event {
             b"delta" => self.delta = read_text(cursor)?,
             b"error" => self.error = cursor.truthy_span()?,
             b"response" => {
-                (self.input_tokens, self.output_tokens) = (None, None);
+                self.usage = UsageField::default();
                 cursor.members_if_object(|cursor, key| match key {
                     b"usage" => {
-                        (self.input_tokens, self.output_tokens) = (None, None);
-                        cursor.members_if_object(|cursor, key| {
-                            match key {
-                                b"input_tokens" => self.input_tokens = cursor.count()?,
-                                b"output_tokens" => self.output_tokens = cursor.count()?,
-                                b"output_tokens_details" => self.read_details(cursor)?,
-                                _ => drop(cursor.skip()?),
-                            }
-                            Ok(())
-                        })
+                        self.usage = read_usage(cursor, UsageNames::Responses)?.unwrap_or_default();
+                        Ok(())
                     }
                     _ => cursor.skip().map(drop),
                 })?;

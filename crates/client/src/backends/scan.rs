@@ -10,6 +10,9 @@ pub(crate) struct NotJson;
 /// Nesting beyond this is refused: the text comes from a server.
 const MAX_DEPTH: u32 = 256;
 
+/// No request has as many tokens: a hundred times the longest context there is.
+const MAX_COUNT: f64 = 1e9;
+
 /// What kind of value stands at the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -35,11 +38,13 @@ pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     pub(crate) at: usize,
     depth: u32,
+    /// Whether a count was met that cannot be one.
+    pub(crate) met_impossible: bool,
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        let mut cursor = Cursor { bytes, at: 0, depth: 0 };
+        let mut cursor = Cursor { bytes, at: 0, depth: 0, met_impossible: false };
         cursor.blanks();
         cursor
     }
@@ -133,13 +138,16 @@ impl<'a> Cursor<'a> {
         Ok(truthy.then_some(start..self.at))
     }
 
-    /// Reads a count; what is no number is none.
+    /// Reads a count of tokens; what is no number is none, and so is one that cannot be a count, which is noted.
     pub(crate) fn count(&mut self) -> Result<Option<u64>, NotJson> {
-        if self.kind()? == Kind::Number {
-            return Ok(Some(self.number()?.max(0.0) as u64));
+        if self.kind()? != Kind::Number {
+            self.skip()?;
+            return Ok(None);
         }
-        self.skip()?;
-        Ok(None)
+        let number = self.number()?;
+        let possible = (0.0..=MAX_COUNT).contains(&number) && number.fract() == 0.0;
+        self.met_impossible |= !possible;
+        Ok(possible.then_some(number as u64))
     }
 
     /// As [`Cursor::members`]; passes over anything but an object.

@@ -34,7 +34,6 @@ pub struct StreamDecoder {
     /// Tokens that log-probabilities were given for.
     ranked: u32,
     reasoning: Reasoning,
-    failure: Option<(FailureKind, String)>,
 }
 
 /// How much of an answer was reasoning, as far as its events tell.
@@ -87,6 +86,8 @@ impl UsageRule {
 struct Template {
     head: Vec<u8>,
     tail: Vec<u8>,
+    /// Tokens that such an event gives log-probabilities for.
+    ranked: u32,
 }
 
 impl Template {
@@ -103,6 +104,7 @@ impl Template {
         if let TextField::Text(text) = &event.choice.text
             && !event.choice.finished
             && event.usage.is_none()
+            && !event.odd_usage
             && event.error.is_none()
             && !event.choice.other_content
             && event.choice.logprobs <= 1
@@ -110,6 +112,7 @@ impl Template {
             self.head.extend_from_slice(&data[..text.span.start]);
             self.tail.clear();
             self.tail.extend_from_slice(&data[text.span.end..]);
+            self.ranked = event.choice.logprobs;
         }
     }
 }
@@ -130,72 +133,59 @@ impl StreamDecoder {
             done_seen: false,
             ranked: 0,
             reasoning: Reasoning::default(),
-            failure: None,
         }
     }
 
     /// Takes one event's data, which arrived at `stamp`.
-    pub fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Flow {
+    pub fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
         if let Some(text) = self.template.text_of(data) {
             note_token(row, stamp, !text.is_empty());
             note_answer(row, stamp, !text.is_empty());
             row.text.extend_from_slice(text);
             row.text_ends.push(row.text.len() as u32);
-            return Flow::Continue;
+            self.ranked += self.template.ranked;
+            return Ok(());
         }
         if data == b"[DONE]" {
             self.done_seen = true;
-            return Flow::Continue;
+            return Ok(());
         }
-        match Event::read(data, self.shape) {
-            Ok(event) => {
-                self.template.learn(data, &event);
-                self.apply(&event, data, stamp, row)
-            }
-            Err(_) => self.fail(FailureKind::Malformed, format!("an event is not JSON: {}", excerpt(data))),
+        let event = Event::read(data, self.shape).map_err(|_| malformed("an event is not JSON", data))?;
+        self.template.learn(data, &event);
+        self.apply(&event, data, stamp, row)
+    }
+
+    fn apply(&mut self, event: &Event, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+        if !event.is_object {
+            return Err(malformed("an event is not an object", data));
+        }
+        if self.rules == Rules::Standard {
+            check_for_errors(event, data)?;
+        }
+        match event.choices {
+            Choices::Bad => Err(malformed("choices is not a list of objects", data)),
+            Choices::Some => self.apply_choice(event, data, stamp, row),
+            Choices::None => self.note_usage(event, data, row),
         }
     }
 
-    fn apply(&mut self, event: &Event, data: &[u8], stamp: Stamp, row: &mut Observation) -> Flow {
-        if !event.is_object {
-            return self.fail(FailureKind::Malformed, format!("an event is not an object: {}", excerpt(data)));
+    fn apply_choice(&mut self, event: &Event, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+        let no_delta = self.shape == Shape::Chat && !event.choice.has_delta;
+        if no_delta && self.rules == Rules::Vllm {
+            return Err(malformed("a choice has no delta", data));
         }
-        if self.rules == Rules::Standard
-            && let Some(error) = &event.error
-        {
-            return self.fail(FailureKind::ErrorInStream, excerpt(&data[error.clone()]));
+        let has_text = matches!(&event.choice.text, TextField::Text(text) if !text.span.is_empty());
+        note_token(row, stamp, has_text || event.choice.other_content);
+        note_answer(row, stamp, has_text);
+        if self.rules == Rules::Standard || event.choice.text != TextField::Falsy {
+            push_text(&event.choice.text, data, row)?;
         }
-        match event.choices {
-            Choices::Bad => {
-                return self
-                    .fail(FailureKind::Malformed, format!("choices is not a list of objects: {}", excerpt(data)));
-            }
-            Choices::Some => {
-                let no_delta = self.shape == Shape::Chat && !event.choice.has_delta;
-                if no_delta && self.rules == Rules::Vllm {
-                    return self.fail(FailureKind::Malformed, format!("a choice has no delta: {}", excerpt(data)));
-                }
-                let content = match &event.choice.text {
-                    TextField::Text(text) => !text.span.is_empty() || event.choice.other_content,
-                    _ => event.choice.other_content,
-                };
-                note_token(row, stamp, content);
-                note_answer(row, stamp, matches!(&event.choice.text, TextField::Text(text) if !text.span.is_empty()));
-                if let Err(failure) = push_text(&event.choice.text, data, row) {
-                    return self.fail(failure.kind, failure.message);
-                }
-                row.text_ends.push(row.text.len() as u32);
-                self.mark(event, row);
-                if event.choice.reasoning {
-                    self.reasoning.note(event.usage.and_then(|usage| usage.completion_tokens));
-                }
-                if self.usage.beside_choices {
-                    self.note_usage(event, row);
-                }
-            }
-            Choices::None => self.note_usage(event, row),
+        row.text_ends.push(row.text.len() as u32);
+        self.mark(event, row);
+        if event.choice.reasoning {
+            self.reasoning.note(event.usage.and_then(|usage| usage.completion_tokens));
         }
-        Flow::Continue
+        if self.usage.beside_choices { self.note_usage(event, data, row) } else { Ok(()) }
     }
 
     /// Takes note of how many tokens there are by now, where the event tells.
@@ -212,31 +202,32 @@ impl StreamDecoder {
         }
     }
 
-    fn note_usage(&self, event: &Event, row: &mut Observation) {
-        let Some(usage) = event.usage else { return };
+    fn note_usage(&self, event: &Event, data: &[u8], row: &mut Observation) -> Result<(), Failure> {
+        if event.odd_usage && self.rules == Rules::Vllm {
+            return Err(malformed("usage is not an object", data));
+        }
+        let Some(usage) = event.usage else { return Ok(()) };
         match self.rules {
             Rules::Standard => {
                 row.usage.completion_tokens = usage.completion_tokens.or(row.usage.completion_tokens);
             }
             Rules::Vllm => row.usage.completion_tokens = usage.completion_tokens,
         }
-        row.reasoning_tokens = usage.reasoning_tokens.or(row.reasoning_tokens);
+        usage.note_details(row);
         if self.usage.prompt {
             row.usage.prompt_tokens = usage.prompt_tokens.or(row.usage.prompt_tokens);
         }
+        Ok(())
     }
 
-    fn fail(&mut self, kind: FailureKind, message: String) -> Flow {
-        self.failure = Some((kind, message));
-        Flow::Stop
+    /// Whether the closing mark has come.
+    pub(super) fn is_closed(&self) -> bool {
+        self.done_seen
     }
 
     /// The verdict, when the body has ended as its framing said it would.
     pub fn finish(&mut self, row: &mut Observation) -> Outcome {
         self.reasoning.settle(row);
-        if let Some((kind, message)) = self.failure.take() {
-            return Outcome::failed(kind, message);
-        }
         if row.chunks.is_empty() {
             return Outcome::failed(FailureKind::Empty, NO_TOKEN);
         }
@@ -254,13 +245,29 @@ impl StreamDecoder {
     }
 }
 
+/// Fails where an event reports an error, in one of the ways servers have for it.
+fn check_for_errors(event: &Event, data: &[u8]) -> Result<(), Failure> {
+    error_in_stream(event.error.clone(), data)?;
+    if event.choices == Choices::None && event.usage.is_none() {
+        error_in_stream(event.complaint.clone(), data)?;
+    }
+    given_up(event.choice.gave_up.clone(), data)
+}
+
+/// Fails where a server says that it did not bring the answer to its end.
+pub(super) fn given_up(reason: Option<Range<usize>>, data: &[u8]) -> Result<(), Failure> {
+    let Some(span) = reason else { return Ok(()) };
+    let message = format!("the server gave the answer up: finish_reason {:?}", excerpt(&data[span]));
+    Err(Failure { kind: FailureKind::ErrorInStream, message })
+}
+
 /// Appends a text that stands in `data` to the row's.
 pub(super) fn push_text(field: &TextField, data: &[u8], row: &mut Observation) -> Result<(), Failure> {
     match field {
         TextField::Missing => {}
         TextField::Text(text) if text.escaped => unescape(&data[text.span.clone()], &mut row.text),
         TextField::Text(text) => row.text.extend_from_slice(&data[text.span.clone()]),
-        TextField::Other => return Err(malformed("a text is none", data)),
+        TextField::Falsy | TextField::Other => return Err(malformed("a text is none", data)),
     }
     Ok(())
 }

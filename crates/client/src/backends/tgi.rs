@@ -64,7 +64,13 @@ impl TgiDecoder {
         };
         row.usage.completion_tokens =
             event.generated_tokens.filter(|_| self.rules == Rules::Standard).or(self.fixed_tokens);
+        row.usage.impossible |= event.impossible;
         Ok(())
+    }
+
+    /// Whether the event has come that holds the whole text.
+    pub(super) fn is_closed(&self) -> bool {
+        self.whole_text == WholeText::Given
     }
 
     pub(super) fn finish(&mut self, row: &Observation) -> Outcome {
@@ -83,6 +89,7 @@ struct Event {
     mentions_text: bool,
     token_has_text: bool,
     generated_tokens: Option<u64>,
+    impossible: bool,
     error: Option<std::ops::Range<usize>>,
 }
 
@@ -91,6 +98,7 @@ impl Event {
         whole(data, |cursor| {
             let mut event = Event { is_object: cursor.kind()? == Kind::Object, ..Event::default() };
             cursor.members_if_object(|cursor, key| event.member(cursor, key))?;
+            event.impossible = cursor.met_impossible;
             Ok(event)
         })
     }

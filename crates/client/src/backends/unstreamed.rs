@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::event::{TextField, UsageField, read_text, read_usage};
+use super::event::{TextField, UsageField, UsageNames, read_finish, read_text, read_usage};
 use super::scan::{Cursor, Kind, NotJson, whole};
 
 /// The members of such an answer that matter, whatever the protocol.
@@ -13,6 +13,8 @@ pub(super) struct TextAnswer {
     pub(super) has_choices: bool,
     /// The text of the first choice: `text`, or `content` of its message.
     pub(super) choice_text: TextField,
+    /// Why it ended, where that is no good end.
+    pub(super) gave_up: Option<Range<usize>>,
     /// The `text` itself (transcriptions), or the first of a list of them (DeepSpeed-MII, the demonstration server).
     pub(super) text: TextField,
     /// The texts of the messages in `output` (responses).
@@ -35,7 +37,7 @@ impl TextAnswer {
             b"error" => self.error = cursor.truthy_span()?,
             b"choices" => {
                 self.has_choices = true;
-                self.choice_text = first_choice(cursor)?;
+                (self.choice_text, self.gave_up) = first_choice(cursor)?;
             }
             b"text" => self.text = first_text(cursor)?,
             b"output" => self.output = output_texts(cursor)?,
@@ -48,37 +50,21 @@ impl TextAnswer {
 /// Usage under the names of completions or of responses.
 fn read_either_usage(cursor: &mut Cursor<'_>) -> Result<UsageField, NotJson> {
     let start = cursor.at;
-    if let Some(usage) = read_usage(cursor)?
-        && usage != UsageField::default()
-    {
+    let usage = read_usage(cursor, UsageNames::Choices)?.unwrap_or_default();
+    if usage != UsageField::default() {
         return Ok(usage);
     }
     cursor.at = start;
-    let mut usage = UsageField::default();
-    cursor.members_if_object(|cursor, key| {
-        match key {
-            b"input_tokens" => usage.prompt_tokens = cursor.count()?,
-            b"output_tokens" => usage.completion_tokens = cursor.count()?,
-            b"output_tokens_details" => cursor.members_if_object(|cursor, key| {
-                if key == b"reasoning_tokens" {
-                    usage.reasoning_tokens = cursor.count()?;
-                    return Ok(());
-                }
-                cursor.skip().map(drop)
-            })?,
-            _ => drop(cursor.skip()?),
-        }
-        Ok(())
-    })?;
-    Ok(usage)
+    Ok(read_usage(cursor, UsageNames::Responses)?.unwrap_or_default())
 }
 
-/// The text of the first choice.
-fn first_choice(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
-    let mut text = TextField::Missing;
+/// The text of the first choice, and why it ended badly.
+fn first_choice(cursor: &mut Cursor<'_>) -> Result<(TextField, Option<Range<usize>>), NotJson> {
+    let (mut text, mut gave_up) = (TextField::Missing, None);
     each_object(cursor, |cursor, at, key| {
         match key {
             b"text" if at == 0 => text = read_text(cursor)?,
+            b"finish_reason" if at == 0 => gave_up = read_finish(cursor)?.1,
             b"message" if at == 0 => cursor.members_if_object(|cursor, key| {
                 if key == b"content" {
                     text = read_text(cursor)?;
@@ -90,7 +76,7 @@ fn first_choice(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
         }
         Ok(())
     })?;
-    Ok(text)
+    Ok((text, gave_up))
 }
 
 /// The texts in the content of all messages.

@@ -5,12 +5,12 @@ use std::ops::Range;
 use tacho_core::json::Dict;
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request};
 
-use super::event::{TextField, UsageField, read_usage};
+use super::event::{TextField, UsageField, UsageNames, read_usage};
 use super::expected::Encoding;
 use super::scan::{Cursor, Kind, NotJson, whole};
-use super::stream::{error_in_stream, excerpt, malformed, push_text};
+use super::stream::{error_in_stream, excerpt, given_up, malformed, push_text};
 use super::unstreamed::TextAnswer;
-use super::{BackendKind, Expected, PayloadSpec, Rules, Task};
+use super::{BackendKind, Expected, PayloadSpec, Rules, Task, charset};
 
 /// Bytes after which an answer that does not begin like JSON is not read further.
 const ENOUGH: usize = 64 << 10;
@@ -82,6 +82,7 @@ impl WholeDecoder {
     /// The verdict, when the body has ended as its framing said it would.
     pub(super) fn finish(&mut self, row: &mut Observation) -> Outcome {
         let body = std::mem::take(&mut self.body);
+        let body = if self.is_bytes() { body } else { charset::to_utf8(&self.content_type, body) };
         let read = match (self.text, self.encoding) {
             (true, _) => self.read_text(&body, row),
             (false, Encoding::Json) => self.read_json(&body, row),
@@ -132,9 +133,8 @@ impl WholeDecoder {
         }
         if self.rules == Rules::Standard {
             error_in_stream(answer.error.clone(), body)?;
-            row.usage.prompt_tokens = answer.usage.prompt_tokens;
-            row.usage.completion_tokens = answer.usage.completion_tokens;
-            row.reasoning_tokens = answer.usage.reasoning_tokens;
+            given_up(answer.gave_up.clone(), body)?;
+            answer.usage.note(row);
         }
         let text = if answer.has_choices { &answer.choice_text } else { &answer.text };
         push_text(text, body, row)?;
@@ -189,7 +189,10 @@ impl WholeDecoder {
     fn note_usage(&self, answer: &WholeAnswer, row: &mut Observation) -> Result<(), Failure> {
         match (answer.usage_kind, self.rules) {
             (Kind::Object, _) | (_, Rules::Standard) => {
-                row.usage.prompt_tokens = answer.usage.and_then(|usage| usage.prompt_tokens);
+                if let Some(usage) = answer.usage {
+                    row.usage.prompt_tokens = usage.prompt_tokens;
+                    usage.note_details(row);
+                }
                 Ok(())
             }
             (kind, Rules::Vllm) => Err(no_attribute(python_type(kind))),
@@ -254,7 +257,7 @@ impl WholeAnswer {
         match key {
             b"usage" => {
                 self.usage_kind = cursor.kind()?;
-                self.usage = read_usage(cursor)?;
+                self.usage = read_usage(cursor, UsageNames::Choices)?;
             }
             b"error" => self.error = cursor.truthy_span()?,
             b"data" | b"results" => self.has_data |= cursor.truthy_span()?.is_some(),

@@ -1,9 +1,15 @@
 //! Making the server forget what it has cached, so that a run begins cold.
 
+use std::time::Duration;
+
 use tacho_core::json::{Value, parse};
 
 use super::Caller;
+use super::call::Limits;
 use crate::{BackendKind, Error};
+
+/// A busy server may wait for requests under way.
+const LIMITS: Limits = Limits { time: Duration::from_secs(60), body: 1 << 20 };
 
 /// Empties the server's caches: SGLang's all at once, vLLM's one by one. Servers without multi-modal caches need not know
 /// of those.
@@ -17,7 +23,7 @@ pub fn reset_caches(caller: &Caller, backend: BackendKind) -> Result<(), Error> 
 }
 
 fn reset(caller: &Caller, path: &str, optional: bool) -> Result<(), Error> {
-    let answer = caller.post(path, caller.user_headers(), b"")?;
+    let answer = caller.within(LIMITS).post(path, caller.user_headers(), b"")?;
     let refused = |reason: String| Err(Error::Call { method: "POST", url: caller.url(path), reason });
     match answer.status {
         404 if optional => Ok(()),
@@ -25,7 +31,7 @@ fn reset(caller: &Caller, path: &str, optional: bool) -> Result<(), Error> {
         // A refusal is told inside a good answer.
         200 if says_no(&answer.body) => refused("the server refused: is it serving somebody else?".to_owned()),
         200 => Ok(()),
-        status => refused(format!("HTTP {status} {}", answer.reason)),
+        _ => Err(caller.refused("POST", path, &answer, "")),
     }
 }
 

@@ -3,17 +3,23 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use tacho_loadgen::StopSignal;
+
+use crate::backends::excerpt;
 use crate::endpoint::Headers;
-use crate::transport::connect::{Route, control_endpoint, route_headers};
+use crate::transport::addresses::Turn;
+use crate::transport::connect::{Route, route_headers};
 use crate::transport::http1::{self, Head, Reader, Sink};
 use crate::transport::http2::Http2;
 use crate::transport::inflate::Inflate;
-use crate::transport::link::Link;
+use crate::transport::link::{Advance, Link};
 use crate::transport::sys::{Interest, Poller};
-use crate::{EndpointSpec, Error};
+use crate::{BackendKind, EndpointSpec, Error};
 
-/// No answer to such a call is longer.
-const MAX_BODY: usize = 256 << 20;
+/// How long a wait may last before somebody looks whether to go on.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a call may take when the run was to end at once before it began.
+const HURRY: Duration = Duration::from_secs(2);
 
 /// Makes calls to the server of an endpoint.
 #[derive(Debug, Clone)]
@@ -21,7 +27,15 @@ pub struct Caller {
     endpoint: EndpointSpec,
     route: Route,
     base_path: String,
-    timeout: Duration,
+    limits: Limits,
+    stop: Option<StopSignal>,
+}
+
+/// What a call may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) time: Duration,
+    pub(super) body: usize,
 }
 
 /// A whole answer.
@@ -36,16 +50,32 @@ pub struct Response {
 }
 
 impl Caller {
-    /// Calls below `base_path` of the endpoint's server, each given up after `timeout`.
+    /// Calls below `base_path` of the endpoint's server, each given up after `timeout` unless the call knows better.
     pub fn new(endpoint: &EndpointSpec, base_path: &str, timeout: Duration) -> Result<Caller, Error> {
-        let endpoint = control_endpoint(endpoint, base_path);
+        let url = endpoint.url.with_path(base_path);
+        // The same server, but no protocol of its own.
+        let endpoint = EndpointSpec { url, backend: BackendKind::OpenAi, ..endpoint.clone() };
         let route = Route::find(&endpoint)?;
-        Ok(Caller { endpoint, route, base_path: base_path.to_owned(), timeout })
+        let limits = Limits { time: timeout, body: 64 << 20 };
+        Ok(Caller { endpoint, route, base_path: base_path.to_owned(), limits, stop: None })
     }
 
     /// The same with another patience.
     pub fn with_timeout(&self, timeout: Duration) -> Caller {
-        Caller { timeout, ..self.clone() }
+        let mut caller = self.clone();
+        caller.limits.time = timeout;
+        caller
+    }
+
+    /// The same, given up as soon as a stop is asked for during a call.
+    pub fn with_stop(&self, stop: &StopSignal) -> Caller {
+        Caller { stop: Some(stop.clone()), ..self.clone() }
+    }
+
+    /// The same within limits that suit one kind of call, where they are the stricter ones.
+    pub(super) fn within(&self, limits: Limits) -> Caller {
+        let limits = Limits { time: limits.time.min(self.limits.time), body: limits.body };
+        Caller { limits, ..self.clone() }
     }
 
     /// The URL of `path`, for messages.
@@ -77,22 +107,114 @@ impl Caller {
     ) -> Result<Response, Error> {
         route_headers(&self.endpoint, &mut headers);
         let url = self.endpoint.url.with_path(&format!("{}{path}", self.base_path));
+        headers.check()?;
         let request = http1::request(method, &self.route.target(&url), &url.host_header(), &headers, body);
         let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::Interrupted => Error::Stopped,
             io::ErrorKind::ConnectionRefused | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
                 Error::Unreachable { address: self.route.peer.clone(), source: error }
             }
-            _ => Error::Call { method, url: url.to_string(), reason: error.to_string() },
+            _ => Error::Call { method, url: url.to_string(), reason: self.endpoint.redact(&error.to_string()) },
         };
-        exchange(&self.route, &request, self.timeout).map_err(failed)
+        let call = Call::begin(self);
+        call.exchange(&self.route, &request).map_err(failed)
+    }
+
+    /// A status that is not what it should be, with what the server said to it.
+    pub(super) fn refused(&self, method: &'static str, path: &str, response: &Response, hint: &str) -> Error {
+        let Response { status, reason, body } = response;
+        let said = self.endpoint.redact(&excerpt(body));
+        let parts = [format!("the server answered {status} {reason}"), said, hint.to_owned()];
+        let reason =
+            parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+        Error::Call { method, url: self.url(path), reason }
     }
 }
 
-#[derive(Default)]
+/// One call under way: until when, how much, and whether it is still wanted.
+struct Call<'c> {
+    limits: Limits,
+    began: Instant,
+    stop: Option<&'c StopSignal>,
+    /// How urgently a stop was asked for before.
+    asked: (bool, bool),
+}
+
+impl<'c> Call<'c> {
+    fn begin(caller: &'c Caller) -> Self {
+        let stop = caller.stop.as_ref();
+        let asked = stop.map_or((false, false), |stop| (stop.draining(), stop.immediate()));
+        let mut limits = caller.limits;
+        if asked.1 {
+            limits.time = limits.time.min(HURRY);
+        }
+        Call { limits, began: Instant::now(), stop, asked }
+    }
+
+    /// The time that is left; an error when there is none, or nobody wants the answer any more.
+    fn left(&self) -> io::Result<Duration> {
+        if self.stop.is_some_and(|stop| (stop.draining(), stop.immediate()) != self.asked) {
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "stopped"));
+        }
+        let left = self.limits.time.saturating_sub(self.began.elapsed());
+        if left.is_zero() {
+            let text = format!("no answer in time, which is {} s", self.limits.time.as_secs_f64());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        }
+        Ok(left)
+    }
+
+    fn exchange(&self, route: &Route, request: &[u8]) -> io::Result<Response> {
+        let waiter = self.connect(route)?;
+        waiter.exchange(self, request)
+    }
+
+    fn connect(&self, route: &Route) -> io::Result<Waiter> {
+        let link = Link::open(route, &mut Turn::new(&route.addresses), false)?;
+        let mut poller = Poller::new()?;
+        poller.add(link.fd(), 0, Interest::ReadWrite)?;
+        let mut waiter = Waiter { link, poller, http2: None };
+        loop {
+            let further = match waiter.link.advance()? {
+                Advance::Open(..) => break,
+                Advance::Watch(fd) => Some(fd),
+                Advance::Waiting => waiter.link.race(self.began.elapsed()),
+            };
+            match further {
+                Some(fd) => waiter.poller.add(fd, 0, Interest::ReadWrite)?,
+                None => waiter.wait(self, false)?,
+            }
+        }
+        waiter.http2 = waiter.link.speaks_http2(route).then(|| Http2::new(route.tls.is_some()));
+        Ok(waiter)
+    }
+}
+
 struct Collect {
     response: Response,
     inflate: Option<Inflate>,
-    fault: bool,
+    most: usize,
+    fault: Option<Fault>,
+}
+
+#[derive(Clone, Copy)]
+enum Fault {
+    TooLong,
+    Compression,
+}
+
+impl Collect {
+    fn new(most: usize) -> Self {
+        Collect { response: Response::default(), inflate: None, most, fault: None }
+    }
+
+    fn error(&self) -> Option<io::Error> {
+        let text = match self.fault? {
+            Fault::TooLong => format!("the answer is longer than {} KiB", self.most >> 10),
+            Fault::Compression => "the answer's compression is broken".to_owned(),
+        };
+        Some(io::Error::new(io::ErrorKind::InvalidData, text))
+    }
 }
 
 impl Sink for Collect {
@@ -102,30 +224,23 @@ impl Sink for Collect {
     }
 
     fn body(&mut self, bytes: &[u8]) -> bool {
-        let body = &mut self.response.body;
+        let (body, most) = (&mut self.response.body, self.most);
         let mut take = |bytes: &[u8]| {
-            body.extend_from_slice(bytes);
-            body.len() <= MAX_BODY
+            let fits = body.len() + bytes.len() <= most;
+            body.extend_from_slice(if fits { bytes } else { &[] });
+            fits
         };
-        let wanted = match &mut self.inflate {
-            None => take(bytes),
-            Some(inflate) => inflate.feed(bytes, &mut take).unwrap_or(false),
+        let taken = match &mut self.inflate {
+            None => Ok(take(bytes)),
+            Some(inflate) => inflate.feed(bytes, &mut take),
         };
-        self.fault |= !wanted;
-        !self.fault
+        self.fault = match taken {
+            Ok(true) => None,
+            Ok(false) => Some(Fault::TooLong),
+            Err(_) => Some(Fault::Compression),
+        };
+        self.fault.is_none()
     }
-}
-
-fn exchange(route: &Route, request: &[u8], timeout: Duration) -> io::Result<Response> {
-    let deadline = Instant::now() + timeout;
-    let mut last = None;
-    for attempt in 0..route.addresses.len() {
-        match connect(route, attempt, deadline) {
-            Ok(waiter) => return waiter.exchange(request, deadline),
-            Err(error) => last = Some(error),
-        }
-    }
-    Err(last.unwrap_or_else(|| io::Error::other("no address")))
 }
 
 /// A connection that is waited for.
@@ -135,28 +250,13 @@ struct Waiter {
     http2: Option<Http2>,
 }
 
-fn connect(route: &Route, attempt: usize, deadline: Instant) -> io::Result<Waiter> {
-    let link = Link::open(route, attempt, false)?;
-    let mut poller = Poller::new()?;
-    poller.add(link.fd(), 0, Interest::ReadWrite)?;
-    let mut waiter = Waiter { link, poller, http2: None };
-    while !waiter.link.advance()? {
-        waiter.wait(deadline, false)?;
-    }
-    waiter.http2 = waiter.link.speaks_http2(route).then(|| Http2::new(route.tls.is_some()));
-    Ok(waiter)
-}
-
 impl Waiter {
     /// Waits for bytes, and for room to write where there is something to write.
-    fn wait(&mut self, deadline: Instant, unsent: bool) -> io::Result<()> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
-        }
+    fn wait(&mut self, call: &Call<'_>, unsent: bool) -> io::Result<()> {
+        let left = call.left()?;
         let wanted = if unsent || self.link.wants_write() { Interest::ReadWrite } else { Interest::Read };
         self.poller.modify(self.link.fd(), 0, wanted)?;
-        self.poller.wait(left.min(Duration::from_millis(100)), &mut Vec::new())
+        self.poller.wait(left.min(LOOK), &mut Vec::new())
     }
 
     /// Writes what the socket takes; tells whether something waits for room in it.
@@ -177,28 +277,31 @@ impl Waiter {
         Ok(unsent)
     }
 
-    fn exchange(mut self, request: &[u8], deadline: Instant) -> io::Result<Response> {
+    fn exchange(mut self, call: &Call<'_>, request: &[u8]) -> io::Result<Response> {
         let mut written = 0;
         let mut reader = Reader::new();
-        let mut sink = Collect::default();
+        let mut sink = Collect::new(call.limits.body);
         let mut buffer = vec![0; 64 << 10];
         let broken = || io::Error::new(io::ErrorKind::InvalidData, "the answer is not whole or not HTTP");
         while !reader.ended() {
             let unsent = self.write(request, &mut written)?;
-            match self.link.read(&mut buffer)? {
-                None => self.wait(deadline, unsent)?,
-                Some(received) if received.count == 0 => reader.end_of_input().map_err(|_| broken())?,
-                Some(received) => {
-                    let bytes = &buffer[..received.count];
-                    let fed = match &mut self.http2 {
-                        None => reader.feed(bytes, &mut sink).map(drop),
-                        Some(http2) => http2.feed(bytes, &mut reader, &mut sink),
-                    };
-                    fed.map_err(|_| broken())?;
-                    if sink.fault {
-                        return Err(broken());
-                    }
-                }
+            let Some(received) = self.link.read(&mut buffer)? else {
+                self.wait(call, unsent)?;
+                continue;
+            };
+            // A server that never ends is as bad as one that never begins.
+            call.left()?;
+            let bytes = &buffer[..received.count];
+            let fed = match &mut self.http2 {
+                None => reader.feed(bytes, &mut sink).map(drop),
+                Some(http2) => http2.feed(bytes, &mut reader, &mut sink),
+            };
+            if let Some(error) = sink.error() {
+                return Err(error);
+            }
+            fed.map_err(|_| broken())?;
+            if (received.count == 0 || received.last) && !reader.ended() {
+                reader.end_of_input().map_err(|_| broken())?;
             }
         }
         Ok(sink.response)

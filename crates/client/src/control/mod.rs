@@ -11,5 +11,5 @@ pub use caches::reset_caches;
 pub use call::{Caller, Response};
 pub use models::{ServedModel, first_model};
 pub use profiler::{ProfilerAnswer, ProfilerCall, profile};
-pub use prometheus::metrics_text;
+pub use prometheus::metrics_page;
 pub use tokenize::TokenizeServer;

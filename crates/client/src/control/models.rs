@@ -1,9 +1,16 @@
 //! Which model a server serves.
 
+use std::time::Duration;
+
 use tacho_core::json::{Value, parse};
 
 use super::Caller;
+use super::call::Limits;
 use crate::Error;
+
+const LIMITS: Limits = Limits { time: Duration::from_secs(30), body: 16 << 20 };
+/// A name becomes part of every request and of file names; no real one is longer.
+const MAX_NAME: usize = 1024;
 
 /// A served model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,17 +25,24 @@ pub struct ServedModel {
 pub fn first_model(caller: &Caller) -> Result<ServedModel, Error> {
     let path = "/v1/models";
     let failed = |reason: String| Error::Call { method: "GET", url: caller.url(path), reason };
-    let response = caller.get(path, caller.user_headers())?;
+    let response = caller.within(LIMITS).get(path, caller.user_headers())?;
     if response.status != 200 {
-        let hint = "pass --model to name the model yourself";
-        return Err(failed(format!("the server answered {} {}; {hint}", response.status, response.reason)));
+        let hint = match response.status {
+            401 | 403 => "does it want a key? set OPENAI_API_KEY",
+            _ => "pass --model to name the model yourself",
+        };
+        return Err(caller.refused("GET", path, &response, hint));
     }
     let text = String::from_utf8_lossy(&response.body);
     let list = parse(&text).map_err(|error| failed(format!("the answer is not JSON ({error})")))?;
     let first = list.get("data").and_then(Value::as_list).and_then(<[Value]>::first);
     let name = first.and_then(|model| model.get("id")).and_then(Value::as_str);
     let name = name.ok_or_else(|| failed("the answer names no model; pass --model".to_owned()))?;
+    if name.len() > MAX_NAME {
+        return Err(failed(format!("the model's name is {} bytes long, of which {MAX_NAME} are allowed", name.len())));
+    }
     // Other servers than vLLM have no `root`.
     let root = first.and_then(|model| model.get("root")).and_then(Value::as_str).unwrap_or(name);
+    let root = if root.len() > MAX_NAME { name } else { root };
     Ok(ServedModel { name: name.to_owned(), root: root.to_owned() })
 }

@@ -1,7 +1,14 @@
 //! Starting and stopping the server's profiler.
 
+use std::time::Duration;
+
 use super::Caller;
+use super::call::Limits;
 use crate::Error;
+
+/// Beginning is quick. Writing a profile out is not: minutes for a large model, but not hours.
+const START: Limits = Limits { time: Duration::from_secs(60), body: 1 << 20 };
+const STOP: Limits = Limits { time: Duration::from_secs(1800), body: 1 << 20 };
 
 /// What to ask of the profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +42,8 @@ pub enum ProfilerAnswer {
 
 /// Asks it.
 pub fn profile(caller: &Caller, call: ProfilerCall) -> Result<ProfilerAnswer, Error> {
-    Ok(match caller.post(call.path(), caller.user_headers(), b"")?.status {
+    let limits = if call == ProfilerCall::Start { START } else { STOP };
+    Ok(match caller.within(limits).post(call.path(), caller.user_headers(), b"")?.status {
         200 => ProfilerAnswer::Done,
         404 | 405 => ProfilerAnswer::Missing,
         status => ProfilerAnswer::Refused(status),

@@ -1,9 +1,16 @@
 //! The server's metrics page.
 
+use std::time::Duration;
+
 use super::Caller;
+use super::call::Limits;
+use crate::Error;
+
+/// A page that takes longer tells of another moment, and holds the run up.
+const LIMITS: Limits = Limits { time: Duration::from_secs(5), body: 64 << 20 };
 
 /// The text of `/metrics`; none when the server has none to give.
-pub fn metrics_text(caller: &Caller) -> Option<String> {
-    let response = caller.get("/metrics", caller.user_headers()).ok()?;
-    (response.status == 200).then(|| String::from_utf8_lossy(&response.body).into_owned())
+pub fn metrics_page(caller: &Caller) -> Result<Option<String>, Error> {
+    let response = caller.within(LIMITS).get("/metrics", caller.user_headers())?;
+    Ok((response.status == 200).then(|| String::from_utf8_lossy(&response.body).into_owned()))
 }

@@ -1,9 +1,15 @@
 //! The server's own tokenizer.
 
+use std::time::Duration;
+
 use tacho_core::json::{Dict, Value, dumps, parse};
 
 use super::Caller;
+use super::call::Limits;
 use crate::endpoint::Headers;
+
+/// A prompt may be a million tokens; one that takes longer is not worth the wait.
+const LIMITS: Limits = Limits { time: Duration::from_secs(30), body: 64 << 20 };
 
 /// Speaks to `/tokenize` and `/detokenize`.
 #[derive(Debug)]
@@ -21,7 +27,7 @@ impl TokenizeServer<'_> {
         let body = dumps(&Value::Dict(body));
         let mut headers = if self.signed { self.caller.user_headers() } else { Headers::default() };
         headers.set_default("Content-Type", "application/json");
-        let response = self.caller.post(path, headers, body.as_bytes()).ok()?;
+        let response = self.caller.within(LIMITS).post(path, headers, body.as_bytes()).ok()?;
         (response.status == 200).then(|| parse(&String::from_utf8_lossy(&response.body)).ok()).flatten()
     }
 

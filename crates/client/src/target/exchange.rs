@@ -100,6 +100,11 @@ impl Exchange {
         !self.answer.decoder.is_whole() && self.answer.row.chunks.is_empty() && now.since(self.began) >= limit
     }
 
+    /// Before which nothing of the answer can have arrived: when this attempt began, and when the bytes before did.
+    pub(super) fn earliest(&self) -> Stamp {
+        self.began.max(self.answer.stamp)
+    }
+
     /// Takes bytes that arrived at `stamp`; tells how many token events they held.
     pub(super) fn receive(&mut self, bytes: &[u8], stamp: Stamp) -> (Progress, usize) {
         self.answer.row.first_byte.get_or_insert(stamp);
@@ -133,7 +138,7 @@ impl Exchange {
             self.answer.row.coalesced += (events - 1) as u32;
         }
         let progress = match used {
-            Err(broken) => Progress::Done(broken_outcome(broken)),
+            Err(broken) => Progress::Done(self.broken(broken)),
             Ok(()) if self.answer.stopped && self.answer.accepted => Progress::Done(self.answer.verdict()),
             Ok(()) if self.answer.stopped => self.conclude(),
             Ok(()) if self.reader.ended() => {
@@ -149,8 +154,25 @@ impl Exchange {
     pub(super) fn end_of_input(&mut self) -> Progress {
         match self.reader.end_of_input() {
             Ok(()) => self.conclude(),
-            Err(broken) => Progress::Done(broken_outcome(broken)),
+            Err(broken) => Progress::Done(self.broken(broken)),
         }
+    }
+
+    /// The verdict on an answer whose connection or framing gave out.
+    fn broken(&mut self, broken: Broken) -> Outcome {
+        let lost = matches!(broken, Broken::Incomplete | Broken::Reset(_) | Broken::GoneAway(_));
+        lost.then(|| self.salvage()).flatten().unwrap_or_else(|| broken_outcome(broken))
+    }
+
+    /// An answer whose closing mark has come is whole, however its connection ended: the verdict on it. Upstream asks
+    /// for the end of the body too.
+    pub(super) fn salvage(&mut self) -> Option<Outcome> {
+        let answer = &mut self.answer;
+        if !answer.accepted || answer.rules == Rules::Vllm || !answer.decoder.is_closed() {
+            return None;
+        }
+        answer.ended = Some(answer.stamp);
+        Some(answer.verdict())
     }
 
     fn conclude(&mut self) -> Progress {
@@ -187,6 +209,8 @@ fn broken_outcome(broken: Broken) -> Outcome {
         Broken::Head => (FailureKind::Malformed, "the answer's head is not HTTP/1.1, or too long"),
         Broken::Surplus => (FailureKind::Malformed, "the answer is longer than its framing said"),
         Broken::Chunk => (FailureKind::Malformed, "the answer's chunks are broken"),
+        Broken::ChunkLine => (FailureKind::Malformed, "a line between the answer's chunks is longer than 16 KiB"),
+        Broken::Trailer => (FailureKind::Malformed, "the answer's trailers are longer than 64 KiB"),
         Broken::Incomplete => {
             (FailureKind::ConnectionLost, "the server closed the connection before the answer was whole")
         }
@@ -284,7 +308,7 @@ mod tests {
             backend,
             rules: Rules::Standard,
             api_key: None,
-            headers: Vec::new(),
+            headers: crate::Headers::default(),
             insecure: false,
             ca_file: None,
             proxy: None,

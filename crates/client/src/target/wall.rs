@@ -4,8 +4,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tacho_core::{Clock, Stamp, SystemClock};
 
+use crate::transport::socket::stamp_of_a_packet;
+
 /// How long the offset between the clocks is taken to hold; the wall clock may be slewed.
 const HOLDS: Duration = Duration::from_millis(100);
+
+/// How far off a kernel's stamp may be: the offset between the clocks is measured, and the wall clock slewed meanwhile.
+const SLACK: Duration = Duration::from_micros(200);
+/// The same for the one packet that is sent to see whether the kernel agrees at all.
+const PROBE_SLACK: Duration = Duration::from_millis(2);
+/// After this many stamps that cannot be, none is believed for the rest of the run.
+const ENOUGH: u32 = 16;
 
 /// The offset between the wall clock and the run's clock.
 #[derive(Debug)]
@@ -14,12 +23,18 @@ pub(super) struct WallClock {
     /// Wall-clock nanoseconds at the run's origin.
     origin_ns: i128,
     stale_after: Stamp,
+    /// Stamps that could not be, and until when none is believed after one of them.
+    odd: u32,
+    doubted_until: Stamp,
 }
 
 impl WallClock {
     pub(super) fn new(clock: SystemClock) -> Self {
-        let mut wall = WallClock { clock, origin_ns: 0, stale_after: Stamp::ZERO };
+        let mut wall = WallClock { clock, origin_ns: 0, stale_after: Stamp::ZERO, odd: 0, doubted_until: Stamp::ZERO };
         wall.refresh(clock.now());
+        if wall.contradicts_kernel() {
+            wall.odd = ENOUGH;
+        }
         wall
     }
 
@@ -41,8 +56,81 @@ impl WallClock {
         }
     }
 
+    /// Whether the kernel stamps a packet with another time than this process has, as under a faked clock.
+    fn contradicts_kernel(&self) -> bool {
+        let before = self.clock.now();
+        let Ok(Some(kernel)) = stamp_of_a_packet() else { return false };
+        !self.is_between(kernel, before, self.clock.now(), PROBE_SLACK)
+    }
+
+    /// The run's time of a kernel's stamp; none when it does not lie between these two, or others of late did not.
+    pub(super) fn stamp_between(&mut self, wall_ns: u64, after: Stamp, now: Stamp) -> Option<Stamp> {
+        if self.odd >= ENOUGH || now < self.doubted_until {
+            return None;
+        }
+        if !self.is_between(wall_ns, after, now, SLACK) {
+            self.odd += 1;
+            // Until the offset has been measured anew.
+            self.doubted_until = self.stale_after;
+            return None;
+        }
+        Some(self.stamp(wall_ns).clamp(after.min(now), now))
+    }
+
+    fn is_between(&self, wall_ns: u64, after: Stamp, now: Stamp, slack: Duration) -> bool {
+        // It may lie before the origin.
+        let nanos = i128::from(wall_ns) - self.origin_ns;
+        let slack = slack.as_nanos() as i128;
+        nanos + slack >= i128::from(after.0) && nanos <= i128::from(now.0) + slack
+    }
+
     /// The run's time of a wall-clock time.
-    pub(super) fn stamp(&self, wall_ns: u64) -> Stamp {
+    fn stamp(&self, wall_ns: u64) -> Stamp {
         Stamp(u64::try_from(i128::from(wall_ns) - self.origin_ns).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wall_now() -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
+    }
+
+    #[test]
+    fn a_stamp_outside_its_bounds_is_not_believed() {
+        let clock = SystemClock::start();
+        let mut wall = WallClock::new(clock);
+        let (before, kernel, now) = (clock.now(), wall_now(), clock.now());
+        assert!(wall.stamp_between(kernel, before, now).is_some_and(|stamp| stamp >= before && stamp <= now));
+        // A clock that was set back, or forward, by 50 ms.
+        assert_eq!(wall.stamp_between(kernel - 50_000_000, before, now), None);
+        // Until the offset is measured anew, good ones are doubted too.
+        assert_eq!(wall.stamp_between(kernel, before, now), None);
+        let later = now + HOLDS;
+        wall.refresh(later);
+        assert!(wall.stamp_between(kernel, before, later).is_some());
+        assert_eq!(wall.stamp_between(kernel + 50_000_000, before, now), None);
+    }
+
+    #[test]
+    fn a_clock_that_is_never_right_is_given_up() {
+        let clock = SystemClock::start();
+        let mut wall = WallClock::new(clock);
+        for _ in 0..ENOUGH {
+            let now = wall.doubted_until + HOLDS;
+            assert_eq!(wall.stamp_between(wall_now() + 3_600_000_000_000, Stamp::ZERO, now), None);
+        }
+        assert_eq!(wall.stamp_between(wall_now(), Stamp::ZERO, wall.doubted_until + HOLDS), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_kernel_is_asked_whether_it_agrees() {
+        let mut wall = WallClock::new(SystemClock::start());
+        assert_eq!((wall.contradicts_kernel(), wall.odd), (false, 0));
+        wall.origin_ns += 50_000_000;
+        assert!(wall.contradicts_kernel());
     }
 }

@@ -15,8 +15,9 @@ use super::Client;
 use super::exchange::Exchange;
 use super::wall::WallClock;
 use crate::StampSource;
+use crate::transport::addresses::Turn;
 use crate::transport::http2::Http2;
-use crate::transport::link::Link;
+use crate::transport::link::{Advance, Link, SILENCE};
 use crate::transport::sys::{self, Interest, Poller, Ready};
 use limits::Timers;
 use slot::Slot;
@@ -29,6 +30,8 @@ const LATE: Duration = Duration::from_micros(500);
 /// The client's share of one thread.
 pub struct ClientWorker<'c> {
     client: &'c Client,
+    /// Which of the server's addresses is next.
+    turn: Turn,
     poller: Poller,
     slots: Vec<Option<Slot>>,
     vacant: Vec<usize>,
@@ -59,6 +62,7 @@ impl<'c> ClientWorker<'c> {
         let now = client.clock.now();
         let mut worker = ClientWorker {
             client,
+            turn: Turn::new(&client.route.addresses),
             poller: Poller::new()?,
             slots: Vec::new(),
             vacant: Vec::new(),
@@ -106,8 +110,7 @@ impl<'c> ClientWorker<'c> {
 
     /// Begins a connection; with an exchange, it is for that one alone.
     fn open(&mut self, exchange: Option<Box<Exchange>>) -> Result<(), (io::Error, Option<Box<Exchange>>)> {
-        let attempt = self.stats.connections as usize;
-        let link = match Link::open(&self.client.route, attempt, true) {
+        let link = match Link::open(&self.client.route, &mut self.turn, true) {
             Ok(link) => link,
             Err(error) => return Err((error, exchange)),
         };
@@ -127,6 +130,9 @@ impl<'c> ClientWorker<'c> {
         self.slots[token] = Some(Slot { link, exchange, http2: None, interest, began, deadline, kept: false });
         self.opening += 1;
         self.set_limits(token);
+        if self.turn.has_choice() {
+            self.timers.look_at(token, began + SILENCE);
+        }
         Ok(())
     }
 
@@ -202,45 +208,60 @@ impl<'c> ClientWorker<'c> {
         if event.writable && slot.interest == Interest::ReadWrite {
             self.flush(event.token);
         }
-        if event.readable {
+        // Writing may have lost the connection, and another one that is not open yet have taken its place.
+        if event.readable && self.is_open(event.token) {
             self.read(event.token);
         }
+    }
+
+    fn is_open(&self, token: usize) -> bool {
+        self.slots[token].as_ref().is_some_and(|slot| slot.link.is_open())
     }
 
     /// Takes a connection's set-up further.
     fn advance(&mut self, token: usize) {
         let slot = self.slots[token].as_mut().expect("advanced connections exist");
-        match slot.link.advance() {
-            Ok(false) => self.watch(token),
-            Ok(true) => {
-                self.opening -= 1;
-                let now = self.client.clock.now();
-                let http2 = slot.link.speaks_http2(&self.client.route);
-                slot.http2 = http2.then(|| Box::new(Http2::new(self.client.endpoint.url.tls)));
-                match &mut slot.exchange {
-                    Some(exchange) => {
-                        let since = exchange.connecting.take().unwrap_or(now);
-                        exchange.answer.row.connect_ns += now.0 - since.0;
-                    }
-                    None => {
-                        slot.kept = true;
-                        self.idle.push(token);
-                    }
-                }
-                self.flush(token);
-                if http2 {
-                    // The server may have spoken first, in the last bytes of the handshake.
-                    self.read(token);
-                }
+        let failed = match slot.link.advance() {
+            Ok(Advance::Waiting) => return self.watch(token),
+            Ok(Advance::Watch(fd)) => match self.poller.add(fd, token, Interest::ReadWrite) {
+                Ok(()) => return,
+                Err(error) => error,
+            },
+            Ok(Advance::Open(winner, losers)) => {
+                self.turn.settled(winner, losers);
+                return self.opened(token);
             }
-            Err(error) => {
-                self.opening -= 1;
-                self.stats.connect_failures += 1;
-                let message = self.connect_message(&error);
-                if let Some(exchange) = self.close(token) {
-                    self.finish(exchange, Outcome::failed(FailureKind::Connect, message));
-                }
+            Err(error) => error,
+        };
+        self.turn.failed();
+        self.stats.connect_failures += 1;
+        let message = self.connect_message(&failed);
+        if let Some(exchange) = self.close(token) {
+            self.finish(exchange, Outcome::failed(FailureKind::Connect, message));
+        }
+    }
+
+    /// A connection stands.
+    fn opened(&mut self, token: usize) {
+        self.opening -= 1;
+        let now = self.client.clock.now();
+        let slot = self.slots[token].as_mut().expect("opened connections exist");
+        let http2 = slot.link.speaks_http2(&self.client.route);
+        slot.http2 = http2.then(|| Box::new(Http2::new(self.client.endpoint.url.tls)));
+        match &mut slot.exchange {
+            Some(exchange) => {
+                let since = exchange.connecting.take().unwrap_or(now);
+                exchange.answer.row.connect_ns += now.0 - since.0;
             }
+            None => {
+                slot.kept = true;
+                self.idle.push(token);
+            }
+        }
+        self.flush(token);
+        if http2 && self.is_open(token) {
+            // The server may have spoken first, in the last bytes of the handshake.
+            self.read(token);
         }
     }
 
@@ -248,6 +269,7 @@ impl<'c> ClientWorker<'c> {
     fn close(&mut self, token: usize) -> Option<Box<Exchange>> {
         let slot = self.slots[token].take()?;
         self.poller.remove(slot.link.fd());
+        self.opening -= usize::from(!slot.link.is_open());
         if slot.exchange.is_none() {
             self.idle.retain(|&idle| idle != token);
         }

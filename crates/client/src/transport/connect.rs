@@ -1,25 +1,22 @@
 //! The way to the server, decided once per run: addresses, tunnel, TLS.
 
-use std::net::ToSocketAddrs;
 use std::sync::Arc;
 
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
+use tacho_core::Secret;
 
-use super::socket::Address;
-use super::tls;
-use crate::backends::BackendKind;
+use super::addresses::Addresses;
+use super::tls::Tls;
 use crate::{EndpointSpec, Error, Url};
 
 /// How to get a connection to the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
     /// Where to connect to: the server, or the proxy.
-    pub(crate) addresses: Vec<Address>,
+    pub(crate) addresses: Arc<Addresses>,
     /// What to say to a proxy first, to be let through to a TLS server.
     pub(crate) tunnel: Option<Arc<[u8]>>,
-    /// TLS settings and the name to expect.
-    pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    /// TLS with the server, or with a proxy that wants it and speaks to a plain server for us.
+    pub(crate) tls: Option<Tls>,
     /// Whether requests name the whole URL, as a proxy without tunnel wants it.
     pub(crate) absolute: bool,
     /// Whether HTTP/2 is spoken from the first byte on; with TLS the two sides agree on it instead.
@@ -31,23 +28,23 @@ pub(crate) struct Route {
 impl Route {
     /// Looks up names and sets up TLS.
     pub(crate) fn find(endpoint: &EndpointSpec) -> Result<Route, Error> {
-        let url = &endpoint.url;
-        let next = endpoint.proxy.as_ref().unwrap_or(url);
-        if endpoint.proxy.is_some() && endpoint.http2 && !url.tls {
+        let (url, proxy) = (&endpoint.url, endpoint.proxy.as_ref());
+        let next = proxy.unwrap_or(url);
+        if proxy.is_some() && endpoint.http2 && !url.tls {
             return Err(Error::Http2Proxy { proxy: next.place() });
         }
-        let tls = if url.tls {
-            let fault = |source| Error::Tls { host: url.host.clone(), source };
-            let config = tls::config(endpoint).map_err(fault)?;
-            Some((config, tls::server_name(&url.host).map_err(fault)?))
-        } else {
-            None
+        if url.tls && proxy.is_some_and(|proxy| proxy.tls) {
+            return Err(Error::TlsInTls { proxy: next.place() });
+        }
+        let protocols: &[&str] = if endpoint.http2 && url.tls { &["h2", "http/1.1"] } else { &["http/1.1"] };
+        let secure = |host: &str| {
+            Tls::new(endpoint, host, protocols).map_err(|source| Error::Tls { host: host.to_owned(), source })
         };
         Ok(Route {
-            addresses: resolve(next)?,
-            tunnel: (endpoint.proxy.is_some() && url.tls).then(|| connect_request(url, next).into()),
-            tls,
-            absolute: endpoint.proxy.is_some() && !url.tls,
+            tls: [url, next].into_iter().find(|url| url.tls).map(|url| secure(&url.host)).transpose()?,
+            addresses: Addresses::find(next)?,
+            tunnel: (proxy.is_some() && url.tls).then(|| connect_request(url, next).into()),
+            absolute: proxy.is_some() && !url.tls,
             http2: endpoint.http2 && !url.tls,
             peer: next.place(),
         })
@@ -55,21 +52,8 @@ impl Route {
 
     /// The target of a request line.
     pub(crate) fn target(&self, url: &Url) -> String {
-        if self.absolute { url.to_string() } else { url.path.clone() }
+        if self.absolute { url.whole() } else { url.path.clone() }
     }
-}
-
-fn resolve(url: &Url) -> Result<Vec<Address>, Error> {
-    if let Some(path) = &url.socket {
-        return Ok(vec![Address::Unix(path.clone())]);
-    }
-    let unknown = |source| Error::Resolve { host: url.host.clone(), source };
-    let addresses: Vec<_> =
-        (url.host.as_str(), url.port).to_socket_addrs().map_err(unknown)?.map(Address::Tcp).collect();
-    if addresses.is_empty() {
-        return Err(unknown(std::io::Error::other("the name has no address")));
-    }
-    Ok(addresses)
 }
 
 fn connect_request(url: &Url, proxy: &Url) -> Vec<u8> {
@@ -82,8 +66,8 @@ fn connect_request(url: &Url, proxy: &Url) -> Vec<u8> {
 }
 
 /// The value of an `Authorization` header for user and password.
-pub(crate) fn basic((user, password): &(String, String)) -> String {
-    format!("Basic {}", base64(format!("{user}:{password}").as_bytes()))
+pub(crate) fn basic((user, password): &(String, Secret)) -> String {
+    format!("Basic {}", base64(format!("{user}:{}", password.expose()).as_bytes()))
 }
 
 fn base64(bytes: &[u8]) -> String {
@@ -110,11 +94,6 @@ pub(crate) fn route_headers(endpoint: &EndpointSpec, headers: &mut crate::endpoi
     if let (Some(Url { credentials: Some(credentials), .. }), false) = (&endpoint.proxy, endpoint.url.tls) {
         headers.set_default("Proxy-Authorization", &basic(credentials));
     }
-}
-
-/// An endpoint for calls around the run: the same server, no protocol of its own.
-pub(crate) fn control_endpoint(base: &EndpointSpec, path: &str) -> EndpointSpec {
-    EndpointSpec { url: base.url.with_path(path), backend: BackendKind::OpenAi, ..base.clone() }
 }
 
 #[cfg(test)]

@@ -4,6 +4,10 @@ use crate::endpoint::Headers;
 
 /// A response head may not be longer.
 const MAX_HEAD: usize = 64 << 10;
+/// Nor the line before a chunk, of which extensions nobody uses can be the better part.
+const MAX_CHUNK_LINE: u32 = 16 << 10;
+/// Nor all trailers together.
+const MAX_TRAILER: u32 = 64 << 10;
 /// Name and version, as servers see them.
 pub(crate) const USER_AGENT: &str = concat!("tacho/", env!("CARGO_PKG_VERSION"));
 
@@ -71,6 +75,10 @@ pub(crate) enum Broken {
     Head,
     /// Not a chunk.
     Chunk,
+    /// The line before a chunk is too long.
+    ChunkLine,
+    /// The trailers are too long.
+    Trailer,
     /// The connection ended inside the response.
     Incomplete,
     /// More bytes than the response has.
@@ -108,6 +116,8 @@ enum State {
 enum Chunk {
     /// In the size line: its value and whether a digit was seen.
     Size(u64, bool),
+    /// Behind the digits of the size.
+    AfterSize(u64),
     /// In a chunk extension, which nobody uses.
     Extension(u64),
     Data(u64),
@@ -124,12 +134,14 @@ pub(crate) struct Reader {
     head_bytes: Vec<u8>,
     head: Head,
     has_body: bool,
+    /// Bytes of the present line between chunks, or of all trailers.
+    between: u32,
 }
 
 impl Reader {
     /// A reader for the answer to a request that may have a body in its answer (all but HEAD).
     pub(crate) fn new() -> Self {
-        Reader { state: State::Head, head_bytes: Vec::new(), head: Head::default(), has_body: true }
+        Reader { state: State::Head, head_bytes: Vec::new(), head: Head::default(), has_body: true, between: 0 }
     }
 
     /// Whether any byte of the response has been read.
@@ -249,18 +261,15 @@ impl Reader {
                 self.state = State::Chunk(if left == 0 { Chunk::DataEnd } else { Chunk::Data(left) });
                 return Ok((take, sink.body(&bytes[..take])));
             }
-            (Chunk::Size(size, true) | Chunk::Extension(size), b'\n') => {
-                if size == 0 {
-                    Chunk::Trailer(true)
-                } else {
-                    Chunk::Data(size)
-                }
-            }
+            (Chunk::Size(0, true) | Chunk::AfterSize(0) | Chunk::Extension(0), b'\n') => Chunk::Trailer(true),
+            (Chunk::Size(size, true) | Chunk::AfterSize(size) | Chunk::Extension(size), b'\n') => Chunk::Data(size),
             (Chunk::Size(size, _), digit) if digit.is_ascii_hexdigit() && size < 1 << 56 => {
                 Chunk::Size(size << 4 | u64::from(char::from(digit).to_digit(16).unwrap_or(0)), true)
             }
-            (Chunk::Size(size, true), b'\r' | b' ' | b'\t') => Chunk::Size(size, true),
-            (Chunk::Size(size, true), b';') | (Chunk::Extension(size), _) => Chunk::Extension(size),
+            (Chunk::Size(size, true) | Chunk::AfterSize(size), b'\r' | b' ' | b'\t') => Chunk::AfterSize(size),
+            (Chunk::Size(size, true) | Chunk::AfterSize(size), b';') | (Chunk::Extension(size), _) => {
+                Chunk::Extension(size)
+            }
             (Chunk::DataEnd, b'\r') => Chunk::DataEnd,
             (Chunk::DataEnd, b'\n') => Chunk::Size(0, false),
             (Chunk::Trailer(true), b'\n') => {
@@ -273,7 +282,21 @@ impl Reader {
             _ => return Err(Broken::Chunk),
         };
         self.state = State::Chunk(next);
+        self.count_between(chunk, next)?;
         Ok((1, true))
+    }
+
+    /// Counts a byte that is none of the body's, so that there is an end to them.
+    fn count_between(&mut self, before: Chunk, after: Chunk) -> Result<(), Broken> {
+        let anew = matches!(after, Chunk::Data(_))
+            || (matches!(after, Chunk::Trailer(_)) && !matches!(before, Chunk::Trailer(_)));
+        self.between = if anew { 0 } else { self.between + 1 };
+        match after {
+            Chunk::Trailer(_) if self.between > MAX_TRAILER => Err(Broken::Trailer),
+            Chunk::Trailer(_) => Ok(()),
+            _ if self.between > MAX_CHUNK_LINE => Err(Broken::ChunkLine),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -284,33 +307,52 @@ fn read_head(response: &httparse::Response<'_, '_>, head: &mut Head) -> Result<S
         keep_alive: response.version == Some(1),
         ..Head::default()
     };
-    let (mut chunked, mut length) = (false, None);
+    let (mut codings, mut length) = (Vec::new(), None);
     for header in response.headers.iter() {
         let value = String::from_utf8_lossy(header.value);
         let value = value.trim();
         if header.name.eq_ignore_ascii_case("transfer-encoding") {
-            chunked |= value.to_ascii_lowercase().contains("chunked");
+            codings.extend(list(value));
         } else if header.name.eq_ignore_ascii_case("content-length") {
-            let given: u64 = value.parse().map_err(|_| Broken::Head)?;
-            if length.replace(given).is_some_and(|other| other != given) {
-                return Err(Broken::Head);
+            for given in list(value) {
+                let given = content_length(&given).ok_or(Broken::Head)?;
+                if length.replace(given).is_some_and(|other| other != given) {
+                    return Err(Broken::Head);
+                }
             }
         } else if header.name.eq_ignore_ascii_case("connection") {
-            let value = value.to_ascii_lowercase();
-            head.keep_alive = value.contains("keep-alive") || (head.keep_alive && !value.contains("close"));
+            let options = list(value);
+            head.keep_alive |= options.iter().any(|option| option == "keep-alive");
+            head.keep_alive &= options.iter().all(|option| option != "close");
         } else {
             head.note(header.name, value);
         }
     }
-    let framing = match (chunked, length) {
-        (true, _) => State::Chunk(Chunk::Size(0, false)),
-        (false, Some(0)) => State::End,
-        (false, Some(length)) => State::Sized(length),
-        (false, None) => State::UntilClose,
+    let framing = match (codings.last().map(String::as_str), length) {
+        (Some("chunked"), _) => State::Chunk(Chunk::Size(0, false)),
+        // Without chunks at its outside, a coded body ends with the connection, whatever length it claims.
+        (Some(_), _) | (None, None) => State::UntilClose,
+        (None, Some(0)) => State::End,
+        (None, Some(length)) => State::Sized(length),
     };
+    // What else was done to the body on its way has to be undone like a coding of its content.
+    codings.retain(|coding| !matches!(coding.as_str(), "identity" | "chunked"));
+    if let Some(coding) = codings.pop() {
+        head.encoding = Some(if head.encoding.is_none() && codings.is_empty() { coding } else { "several".into() });
+    }
     head.open_ended = framing == State::UntilClose;
     head.keep_alive &= !head.open_ended;
     Ok(framing)
+}
+
+/// The members of a header that is a list, in lower case.
+fn list(value: &str) -> Vec<String> {
+    value.split(',').map(|item| item.trim().to_ascii_lowercase()).filter(|item| !item.is_empty()).collect()
+}
+
+/// Digits and nothing else: a sign, which Rust would read, is none.
+fn content_length(text: &str) -> Option<u64> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
 #[cfg(test)]
@@ -364,8 +406,41 @@ mod tests {
         assert_eq!(read(&[b"SSH-2.0-x\r\n\r\n"]).0, Err(Broken::Head));
         assert_eq!(read(&[b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz"]).0, Err(Broken::Chunk));
         assert_eq!(read(&[&vec![b'H'; MAX_HEAD + 1]]).0, Err(Broken::Head));
+        for length in ["+2", "-2", "2x", "0x2", "99999999999999999999999", "2, 3"] {
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nhi");
+            assert_eq!(read(&[answer.as_bytes()]).0, Err(Broken::Head), "{length}");
+        }
+        for size in ["5 5", "5\r5", "5 x"] {
+            let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n");
+            assert_eq!(read(&[answer.as_bytes()]).0, Err(Broken::Chunk), "{size:?}");
+        }
         let two_lengths = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi";
         assert_eq!(read(&[two_lengths]).0, Err(Broken::Head));
+    }
+
+    #[test]
+    fn what_stands_between_chunks_has_an_end() {
+        let chunked = |rest: &[u8]| [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", rest].concat();
+        let extension = chunked(&[b"1;", &vec![b'x'; 1 << 20][..]].concat());
+        assert_eq!(read(&[&extension]).0, Err(Broken::ChunkLine));
+        assert_eq!(read(&[&chunked(&vec![b'0'; 1 << 20])]).0, Err(Broken::ChunkLine));
+        let trailers = chunked(&[b"0\r\n", "X-A: b\r\n".repeat(1 << 17).as_bytes()].concat());
+        assert_eq!(read(&[&trailers]).0, Err(Broken::Trailer));
+        let many = chunked(&[&b"1;a=b\r\nx\r\n".repeat(1 << 15)[..], b"0\r\n\r\n"].concat());
+        assert_eq!(read(&[&many]).1.len(), 1 << 15);
+    }
+
+    #[test]
+    fn only_chunks_at_the_outside_are_chunks() {
+        let answer =
+            |coding: &str| format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n1\r\nx\r\n0\r\n\r\n");
+        for coding in ["chunked", "identity, Chunked", "x\r\nTransfer-Encoding: chunked"] {
+            assert_eq!(read(&[answer(coding).as_bytes()]).1, b"x", "{coding}");
+        }
+        for coding in ["chunked, identity", "notchunked", "chunked\r\nTransfer-Encoding: gzip"] {
+            let (end, body, reusable) = read(&[answer(coding).as_bytes()]);
+            assert_eq!((end, &body[..], reusable), (Ok(()), &b"1\r\nx\r\n0\r\n\r\n"[..], false), "{coding}");
+        }
     }
 
     #[test]

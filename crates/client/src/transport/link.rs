@@ -3,14 +3,19 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::ClientConnection;
 
+use super::addresses::{Address, Turn};
 use super::connect::Route;
-use super::socket::{Address, Connecting, Socket};
+use super::socket::{Connecting, Socket};
+use super::tls::{Trust, explain};
 
 /// A proxy's answer may not be longer.
 const MAX_TUNNEL_REPLY: usize = 16 << 10;
+/// After how long a silence another address is tried beside the first (RFC 8305, section 5).
+pub(crate) const SILENCE: Duration = Duration::from_millis(250);
 
 /// A connection and what is left to do before it can be used.
 pub(crate) struct Link {
@@ -19,15 +24,36 @@ pub(crate) struct Link {
     /// None once the connection is open.
     setup: Option<Box<Setup>>,
     stamped: bool,
+    trust: Trust,
 }
 
 struct Setup {
     phase: Phase,
-    address: Address,
+    addresses: Arc<[Address]>,
+    /// Which of them was tried first, how many were since, and which of those the link's socket is.
+    first: usize,
+    begun: usize,
+    at: usize,
+    /// Sockets that try other addresses at the same time.
+    rivals: Vec<(usize, Socket)>,
+    /// What was said at those that failed.
+    failures: Vec<(usize, io::Error)>,
+    kernel_stamps: bool,
     /// What a proxy is told, how much of that it was told, and what it has said.
     tunnel: Option<Arc<[u8]>>,
     said: usize,
     heard: Vec<u8>,
+}
+
+/// How far a connection's set-up has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Advance {
+    /// It waits for its sockets.
+    Waiting,
+    /// It has one more, which nobody watches yet.
+    Watch(RawFd),
+    /// It can be used: the address that works, and those that do not, as bits.
+    Open(usize, u64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,24 +72,54 @@ pub(crate) struct Received {
     pub(crate) count: usize,
     /// The kernel's stamp, in nanoseconds of wall-clock time.
     pub(crate) kernel: Option<u64>,
+    /// Whether these were the last bytes: the server has said so in TLS, and nothing more will be heard.
+    pub(crate) last: bool,
 }
 
 impl Link {
-    /// Begins to connect to the `attempt`-th address of the route.
-    pub(crate) fn open(route: &Route, attempt: usize, kernel_stamps: bool) -> io::Result<Link> {
-        let address = &route.addresses[attempt % route.addresses.len()];
-        let (socket, state) = Socket::connect(address)?;
-        let stamped = kernel_stamps && socket.stamp_arrivals(address);
+    /// Begins to connect to the address whose turn it is, or the next one that can be tried at all.
+    pub(crate) fn open(route: &Route, turn: &mut Turn, kernel_stamps: bool) -> io::Result<Link> {
+        let (addresses, first) = turn.next();
+        let mut setup = Setup {
+            phase: Phase::Connecting,
+            addresses: addresses.clone(),
+            first,
+            begun: 0,
+            at: first,
+            rivals: Vec::new(),
+            failures: Vec::new(),
+            kernel_stamps,
+            tunnel: route.tunnel.clone(),
+            said: 0,
+            heard: Vec::new(),
+        };
+        let Some((socket, stamped)) = setup.begin_next() else {
+            turn.failed();
+            return Err(setup.failure());
+        };
         let tls = match &route.tls {
-            Some((config, name)) => {
-                Some(Box::new(ClientConnection::new(config.clone(), name.clone()).map_err(io::Error::other)?))
+            Some(tls) => {
+                let session = ClientConnection::new(tls.config.clone(), tls.name.clone());
+                Some(Box::new(session.map_err(io::Error::other)?))
             }
             None => None,
         };
-        let phase = if state == Connecting::AskAgain { Phase::AskAgain } else { Phase::Connecting };
-        let (address, tunnel) = (address.clone(), route.tunnel.clone());
-        let setup = Setup { phase, address, tunnel, said: 0, heard: Vec::new() };
-        Ok(Link { socket, tls, setup: Some(Box::new(setup)), stamped })
+        let trust = route.tls.as_ref().map_or(Trust::System, |tls| tls.trust);
+        Ok(Link { socket, tls, setup: Some(Box::new(setup)), stamped, trust })
+    }
+
+    /// After `waited` without a connection: tries one more address beside those that are silent, and tells what to watch.
+    pub(crate) fn race(&mut self, waited: Duration) -> Option<RawFd> {
+        let setup = self.setup.as_mut().filter(|setup| setup.phase == Phase::Connecting)?;
+        if waited < SILENCE * setup.begun as u32 {
+            return None;
+        }
+        let before = setup.at;
+        let (rival, _) = setup.begin_next()?;
+        let fd = rival.as_raw_fd();
+        let at = std::mem::replace(&mut setup.at, before);
+        setup.rivals.push((at, rival));
+        Some(fd)
     }
 
     pub(crate) fn fd(&self) -> RawFd {
@@ -100,38 +156,37 @@ impl Link {
         }
     }
 
-    /// Takes the set-up as far as it goes now; true when the connection is open.
-    pub(crate) fn advance(&mut self) -> io::Result<bool> {
-        let Some(setup) = &mut self.setup else { return Ok(true) };
+    /// Takes the set-up as far as it goes now.
+    pub(crate) fn advance(&mut self) -> io::Result<Advance> {
+        let Some(setup) = &mut self.setup else { return Ok(Advance::Open(0, 0)) };
         loop {
             match setup.phase {
-                Phase::AskAgain => match self.socket.ask(&setup.address)? {
-                    Connecting::AskAgain => return Ok(false),
+                Phase::AskAgain => match self.socket.ask(&setup.addresses[setup.at])? {
+                    Connecting::AskAgain => return Ok(Advance::Waiting),
                     Connecting::UnderWay => setup.phase = Phase::Connecting,
                 },
-                Phase::Connecting => {
-                    if !self.socket.is_connected()? {
-                        return Ok(false);
-                    }
-                    setup.phase = Phase::Tunnel;
-                }
+                Phase::Connecting => match setup.connect(&mut self.socket)? {
+                    Advance::Open(..) => setup.phase = Phase::Tunnel,
+                    waiting => return Ok(waiting),
+                },
                 Phase::Tunnel => {
                     if !setup.tunnel(&self.socket)? {
-                        return Ok(false);
+                        return Ok(Advance::Waiting);
                     }
                     setup.phase = Phase::Handshake;
                 }
                 Phase::Handshake => {
                     if let Some(tls) = &mut self.tls
-                        && !handshake(tls, &self.socket)?
+                        && !handshake(tls, &self.socket, self.trust)?
                     {
-                        return Ok(false);
+                        return Ok(Advance::Waiting);
                     }
                     setup.phase = Phase::Open;
                 }
                 Phase::Open => {
+                    let open = Advance::Open(setup.at, setup.losers());
                     self.setup = None;
-                    return Ok(true);
+                    return Ok(open);
                 }
             }
         }
@@ -159,18 +214,19 @@ impl Link {
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         let Some(tls) = &mut self.tls else {
             let received = would_block(self.socket.receive(buffer))?;
-            return Ok(received.map(|(count, kernel)| Received { count, kernel }));
+            return Ok(received.map(|(count, kernel)| Received { count, kernel, last: false }));
         };
         let mut wire = Stamping { socket: &self.socket, kernel: None };
         let arrived = would_block(tls.read_tls(&mut wire))?;
         let kernel = wire.kernel;
+        let mut last = false;
         if arrived.is_some() {
-            process(tls, &self.socket)?;
+            last = process(tls, &self.socket, self.trust)?;
             write_records(tls, &self.socket)?;
         }
         // Even when nothing arrived: the handshake's last read may have brought the first bytes with it.
         match tls.reader().read(buffer) {
-            Ok(plain) => Ok(Some(Received { count: plain, kernel })),
+            Ok(count) => Ok(Some(Received { count, kernel, last: last && count < buffer.len() })),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 Err(io::Error::new(io::ErrorKind::UnexpectedEof, "closed without TLS's closing message"))
@@ -195,7 +251,7 @@ impl Read for Stamping<'_> {
 }
 
 /// True when the handshake is over.
-fn handshake(tls: &mut ClientConnection, mut socket: &Socket) -> io::Result<bool> {
+fn handshake(tls: &mut ClientConnection, mut socket: &Socket, trust: Trust) -> io::Result<bool> {
     while tls.is_handshaking() {
         if !write_records(tls, socket)? {
             return Ok(false);
@@ -203,7 +259,7 @@ fn handshake(tls: &mut ClientConnection, mut socket: &Socket) -> io::Result<bool
         match would_block(tls.read_tls(&mut socket))? {
             None => return Ok(false),
             Some(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "closed during the TLS handshake")),
-            Some(_) => process(tls, socket)?,
+            Some(_) => drop(process(tls, socket, trust)?),
         }
     }
     write_records(tls, socket)?;
@@ -220,19 +276,94 @@ fn write_records(tls: &mut ClientConnection, mut socket: &Socket) -> io::Result<
     Ok(true)
 }
 
-fn process(tls: &mut ClientConnection, mut socket: &Socket) -> io::Result<()> {
-    let Err(error) = tls.process_new_packets() else { return Ok(()) };
-    // The server should learn why; whether that works makes no difference.
-    let _ = tls.write_tls(&mut socket);
-    Err(match error {
-        rustls::Error::InvalidCertificate(_) => {
-            io::Error::other(format!("TLS: {error}: name the file of its authority with --ca-file, or pass --insecure"))
+/// Deciphers what was read; tells whether the server has said that it will say no more.
+fn process(tls: &mut ClientConnection, mut socket: &Socket, trust: Trust) -> io::Result<bool> {
+    match tls.process_new_packets() {
+        Ok(state) => Ok(state.peer_has_closed()),
+        Err(error) => {
+            // The server should learn why; whether that works makes no difference.
+            let _ = tls.write_tls(&mut socket);
+            Err(io::Error::other(explain(&error, trust)))
         }
-        error => io::Error::other(format!("TLS: {error}")),
-    })
+    }
 }
 
 impl Setup {
+    /// Begins with the next address that has not been tried and can be; `at` is then that one.
+    fn begin_next(&mut self) -> Option<(Socket, bool)> {
+        while self.begun < self.addresses.len() {
+            self.at = (self.first + self.begun) % self.addresses.len();
+            self.begun += 1;
+            let address = &self.addresses[self.at];
+            match Socket::connect(address) {
+                Ok((socket, state)) => {
+                    if state == Connecting::AskAgain {
+                        self.phase = Phase::AskAgain;
+                    }
+                    let stamped = self.kernel_stamps && socket.stamp_arrivals(address);
+                    return Some((socket, stamped));
+                }
+                Err(error) => self.failures.push((self.at, error)),
+            }
+        }
+        None
+    }
+
+    /// Looks whether one of the sockets is connected, and makes that one the link's.
+    fn connect(&mut self, socket: &mut Socket) -> io::Result<Advance> {
+        loop {
+            match socket.is_connected() {
+                Ok(true) => break,
+                Ok(false) if self.has_winner(socket) => break,
+                Ok(false) => return Ok(Advance::Waiting),
+                Err(error) => self.failures.push((self.at, error)),
+            }
+            if let Some((at, rival)) = self.rivals.pop() {
+                (self.at, *socket) = (at, rival);
+                continue;
+            }
+            let Some((next, _)) = self.begin_next() else { return Err(self.failure()) };
+            *socket = next;
+            return Ok(Advance::Watch(socket.as_raw_fd()));
+        }
+        self.rivals.clear();
+        Ok(Advance::Open(self.at, 0))
+    }
+
+    /// Whether a rival is connected, which then takes the place of the link's socket. Those that failed are dropped.
+    fn has_winner(&mut self, socket: &mut Socket) -> bool {
+        for (at, rival) in std::mem::take(&mut self.rivals) {
+            match rival.is_connected() {
+                Ok(true) => {
+                    (self.at, *socket) = (at, rival);
+                    return true;
+                }
+                Ok(false) => self.rivals.push((at, rival)),
+                Err(error) => self.failures.push((at, error)),
+            }
+        }
+        false
+    }
+
+    /// The addresses that were begun and did not win, as bits.
+    fn losers(&self) -> u64 {
+        let begun = (0..self.begun).map(|step| (self.first + step) % self.addresses.len());
+        begun.filter(|&at| at != self.at).fold(0, |bits, at| bits | 1 << at)
+    }
+
+    /// What went wrong at each address; the last one's kind stands for all.
+    fn failure(&mut self) -> io::Error {
+        let Some((_, last)) = self.failures.last() else { return io::Error::other("there is no address") };
+        let kind = last.kind();
+        if self.failures.len() == 1
+            && let Some((_, only)) = self.failures.pop()
+        {
+            return only;
+        }
+        let each = self.failures.iter().map(|(at, error)| format!("{}: {error}", self.addresses[*at]));
+        io::Error::new(kind, each.collect::<Vec<_>>().join("; "))
+    }
+
     /// Asks the proxy, if there is one; true when it has let us through.
     fn tunnel(&mut self, socket: &Socket) -> io::Result<bool> {
         let Some(request) = &self.tunnel else { return Ok(true) };

@@ -1,5 +1,7 @@
 //! Bytes and stamps: connections, TLS, HTTP framing, server-sent events. No JSON.
 
+pub(crate) mod addresses;
+mod certificate;
 pub(crate) mod connect;
 pub(crate) mod http1;
 pub(crate) mod http2;

@@ -5,16 +5,10 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::addresses::Address;
 use super::sys::check;
-
-/// Where a socket connects to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Address {
-    Tcp(SocketAddr),
-    Unix(PathBuf),
-}
 
 /// A stream socket.
 #[derive(Debug)]
@@ -32,6 +26,25 @@ pub(crate) enum Connecting {
 }
 
 impl Socket {
+    #[cfg(target_os = "linux")]
+    fn new(family: libc::c_int) -> io::Result<Socket> {
+        let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: no pointers; the descriptor is owned by the socket from here on.
+        Ok(Socket { fd: unsafe { OwnedFd::from_raw_fd(check(libc::socket(family, kind, 0))?) } })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn new(family: libc::c_int) -> io::Result<Socket> {
+        // SAFETY: no pointers; the descriptor is owned by the socket from here on.
+        let fd = unsafe { OwnedFd::from_raw_fd(check(libc::socket(family, libc::SOCK_STREAM, 0))?) };
+        // SAFETY: no pointers.
+        unsafe {
+            check(libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC))?;
+            check(libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK))?;
+        }
+        Ok(Socket { fd })
+    }
+
     /// Begins to connect.
     pub(crate) fn connect(address: &Address) -> io::Result<(Socket, Connecting)> {
         let family = match address {
@@ -39,14 +52,7 @@ impl Socket {
             Address::Tcp(SocketAddr::V6(_)) => libc::AF_INET6,
             Address::Unix(_) => libc::AF_UNIX,
         };
-        // SAFETY: no pointers; the descriptor is owned by the socket from here on.
-        let fd = unsafe { OwnedFd::from_raw_fd(check(libc::socket(family, libc::SOCK_STREAM, 0))?) };
-        let socket = Socket { fd };
-        // SAFETY: no pointers.
-        unsafe {
-            check(libc::fcntl(socket.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC))?;
-            check(libc::fcntl(socket.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK))?;
-        }
+        let socket = Socket::new(family)?;
         if matches!(address, Address::Tcp(_)) {
             socket.set_option(libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
         }
@@ -219,6 +225,27 @@ impl Write for &Socket {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// The kernel's stamp of a packet to ourselves: nanoseconds of wall-clock time, where it gives any.
+#[cfg(target_os = "linux")]
+pub(crate) fn stamp_of_a_packet() -> io::Result<Option<u64>> {
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    udp.set_read_timeout(Some(std::time::Duration::from_millis(50)))?;
+    let address = udp.local_addr()?;
+    let socket = Socket { fd: udp.into() };
+    if !socket.stamp_arrivals(&Address::Tcp(address)) {
+        return Ok(None);
+    }
+    socket.ask(&Address::Tcp(address))?;
+    socket.send(b"?")?;
+    socket.receive(&mut [0; 8]).map(|(_, stamp)| stamp)
+}
+
+/// No stamps here.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn stamp_of_a_packet() -> io::Result<Option<u64>> {
+    Ok(None)
 }
 
 fn unix_address(path: &Path) -> io::Result<libc::sockaddr_un> {

@@ -17,7 +17,7 @@ pub enum Splitter {
     /// By the standard.
     Standard(Standard),
     /// As `vllm bench` does with the stream as a whole.
-    Vllm(Vec<u8>),
+    Vllm(Blocks),
 }
 
 impl Splitter {
@@ -25,7 +25,7 @@ impl Splitter {
     pub fn new(rules: Rules) -> Self {
         match rules {
             Rules::Standard => Splitter::Standard(Standard::default()),
-            Rules::Vllm => Splitter::Vllm(Vec::new()),
+            Rules::Vllm => Splitter::Vllm(Blocks::default()),
         }
     }
 
@@ -33,7 +33,15 @@ impl Splitter {
     pub fn feed(&mut self, bytes: &[u8], event: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
         match self {
             Splitter::Standard(standard) => standard.feed(bytes, event),
-            Splitter::Vllm(buffer) => feed_vllm(buffer, bytes, event),
+            Splitter::Vllm(blocks) => blocks.feed(bytes, event),
+        }
+    }
+
+    /// Whether anything but white space follows the last event.
+    pub fn has_rest(&self) -> bool {
+        match self {
+            Splitter::Standard(standard) => standard.has_data || !standard.line.is_empty(),
+            Splitter::Vllm(blocks) => blocks.passed_over || !trim(&blocks.buffer).is_empty(),
         }
     }
 
@@ -41,7 +49,7 @@ impl Splitter {
     pub fn finish(&mut self, tail: &mut impl FnMut(&[u8])) {
         match self {
             Splitter::Standard(standard) => standard.finish(tail),
-            Splitter::Vllm(buffer) => {
+            Splitter::Vllm(Blocks { buffer, .. }) => {
                 if let Some(data) = trim(buffer).strip_prefix(b"data: ") {
                     tail(data);
                 }
@@ -167,20 +175,35 @@ fn whole_event(bytes: &[u8]) -> Option<(&[u8], usize)> {
     Some((data.strip_prefix(b" ").unwrap_or(data), bytes.len() - rest.len() + end + blank))
 }
 
-fn feed_vllm(buffer: &mut Vec<u8>, bytes: &[u8], event: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
-    buffer.extend_from_slice(bytes);
-    let mut start = 0;
-    let mut flow = Flow::Continue;
-    while flow == Flow::Continue {
-        let Some(end) = memmem::find(&buffer[start..], b"\n\n") else { break };
-        let message = trim(&buffer[start..start + end]);
-        start += end + 2;
-        if !message.is_empty() && message[0] != b':' {
-            flow = event(message.strip_prefix(b"data: ").unwrap_or(message));
+/// Texts that end with a blank line.
+#[derive(Debug, Default)]
+pub struct Blocks {
+    buffer: Vec<u8>,
+    /// Whether comments followed the last event.
+    passed_over: bool,
+}
+
+impl Blocks {
+    fn feed(&mut self, bytes: &[u8], event: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
+        let Blocks { buffer, passed_over } = self;
+        buffer.extend_from_slice(bytes);
+        let mut start = 0;
+        let mut flow = Flow::Continue;
+        while flow == Flow::Continue {
+            let Some(end) = memmem::find(&buffer[start..], b"\n\n") else { break };
+            let message = trim(&buffer[start..start + end]);
+            start += end + 2;
+            if message.is_empty() {
+                continue;
+            }
+            *passed_over = message[0] == b':';
+            if !*passed_over {
+                flow = event(message.strip_prefix(b"data: ").unwrap_or(message));
+            }
         }
+        buffer.drain(..start);
+        if buffer.len() > MAX_EVENT { Err(TooLong) } else { Ok(flow) }
     }
-    buffer.drain(..start);
-    if buffer.len() > MAX_EVENT { Err(TooLong) } else { Ok(flow) }
 }
 
 /// Python's `strip` of the white space a stream may hold.

@@ -1,60 +1,172 @@
-//! TLS settings: the system's certificates, a given file's, or none at all.
+//! TLS settings: whom to trust (the system's authorities, a given file's, anybody), and what to say when one does not.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, InvalidMessage, RootCertStore, SignatureScheme};
 
+use super::certificate;
 use crate::EndpointSpec;
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// The configuration of all connections of a run.
-pub(crate) fn config(endpoint: &EndpointSpec) -> Result<Arc<ClientConfig>, Fault> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
-    let mut config = if endpoint.insecure {
-        let verifier = Arc::new(AcceptAll { provider });
-        builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
-    } else {
-        builder.with_root_certificates(roots(endpoint.ca_file.as_deref())?).with_no_client_auth()
-    };
-    let offered: &[&[u8]] = if endpoint.http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
-    config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
-    Ok(Arc::new(config))
+/// How to speak TLS on the connections of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Tls {
+    pub(crate) config: Arc<ClientConfig>,
+    /// The name that certificates are checked against.
+    pub(crate) name: ServerName<'static>,
+    pub(crate) trust: Trust,
 }
 
-fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, Fault> {
-    let mut roots = RootCertStore::empty();
-    match ca_file {
-        Some(path) => {
-            let unfit = |reason: String| format!("--ca-file {}: {reason}", path.display());
-            let certificates = CertificateDer::pem_file_iter(path).map_err(|error| unfit(error.to_string()))?;
-            for certificate in certificates {
-                let certificate = certificate.map_err(|error| unfit(error.to_string()))?;
-                roots.add(certificate).map_err(|error| unfit(error.to_string()))?;
+/// Whose certificates are accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    System,
+    File,
+    Anybody,
+}
+
+impl Tls {
+    /// For connections to `host`; `protocols` are offered in this order.
+    pub(crate) fn new(endpoint: &EndpointSpec, host: &str, protocols: &[&str]) -> Result<Tls, Fault> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+        let (trust, builder) = match (&endpoint.ca_file, endpoint.insecure) {
+            (_, true) => {
+                let verifier = Arc::new(AcceptAll { provider });
+                (Trust::Anybody, builder.dangerous().with_custom_certificate_verifier(verifier))
             }
-            if roots.is_empty() {
-                return Err(unfit("it holds no certificate in PEM form".to_owned()).into());
+            (Some(path), false) => {
+                let verifier = Arc::new(TrustFile::read(path, provider)?);
+                (Trust::File, builder.dangerous().with_custom_certificate_verifier(verifier))
             }
+            (None, false) => {
+                let mut roots = RootCertStore::empty();
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+                (Trust::System, builder.with_root_certificates(roots))
+            }
+        };
+        let mut config = builder.with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Ok(Tls { config: Arc::new(config), name: ServerName::try_from(host.to_owned())?, trust })
+    }
+}
+
+/// What a failure means and what can be done about it, but for what was done already.
+pub(crate) fn explain(error: &rustls::Error, trust: Trust) -> String {
+    use CertificateError as Bad;
+    let advice = match (error, trust) {
+        (rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType), _) => {
+            "the other side does not speak TLS: is it an http:// server?"
         }
-        None => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        (rustls::Error::InvalidCertificate(_), Trust::Anybody) => "",
+        (rustls::Error::InvalidCertificate(Bad::UnknownIssuer), Trust::System) => {
+            "name the file of its authority, or of the certificate itself, with --ca-file, or pass --insecure"
+        }
+        (rustls::Error::InvalidCertificate(Bad::UnknownIssuer), Trust::File) => {
+            "no certificate in the file of --ca-file has signed it or is it"
+        }
+        (rustls::Error::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }), _) => {
+            "renew it, or pass --insecure"
+        }
+        (rustls::Error::InvalidCertificate(Bad::NotValidYet | Bad::NotValidYetContext { .. }), _) => {
+            "check this machine's clock, or pass --insecure"
+        }
+        (rustls::Error::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. }), _) => {
+            "call the server by a name of its certificate, or pass --insecure"
+        }
+        (rustls::Error::InvalidCertificate(_), Trust::System) => {
+            "name the file of that certificate with --ca-file, or pass --insecure"
+        }
+        (rustls::Error::InvalidCertificate(_), Trust::File) => "pass --insecure to do without",
+        _ => "",
+    };
+    let colon = if advice.is_empty() { "" } else { ": " };
+    format!("TLS: {error}{colon}{advice}")
+}
+
+/// Trusts the certificates of a file: as authorities, and each of them as a server's own, as `openssl req -x509` makes
+/// them. Names and dates are checked in either case.
+#[derive(Debug)]
+struct TrustFile {
+    named: Vec<CertificateDer<'static>>,
+    authorities: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl TrustFile {
+    fn read(path: &Path, provider: Arc<CryptoProvider>) -> Result<Self, Fault> {
+        let unfit = |reason: String| format!("--ca-file {}: {reason}", path.display());
+        let named = CertificateDer::pem_file_iter(path)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|error| unfit(error.to_string()))?;
+        if named.is_empty() {
+            return Err(unfit("it holds no certificate in PEM form".to_owned()).into());
+        }
+        let mut roots = RootCertStore::empty();
+        let (usable, _) = roots.add_parsable_certificates(named.iter().cloned());
+        let authorities = if usable == 0 {
+            None
+        } else {
+            let built = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
+            Some(built.map_err(|error| unfit(error.to_string()))?)
+        };
+        Ok(TrustFile { named, authorities, provider })
+    }
+}
+
+impl ServerCertVerifier for TrustFile {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if self.named.iter().any(|named| named == end_entity) {
+            certificate::check(end_entity, server_name, now)?;
+            return Ok(ServerCertVerified::assertion());
+        }
+        match &self.authorities {
+            Some(verifier) => verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now),
+            None => Err(CertificateError::UnknownIssuer.into()),
         }
     }
-    Ok(roots)
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, cert, dss, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, dss, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
 }
 
-/// The name certificates are checked against.
-pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, Fault> {
-    Ok(ServerName::try_from(host.to_owned())?)
-}
-
-/// Accepts any certificate, as `--insecure` asks; signatures are still checked.
+/// Accepts anybody, as `--insecure` asks. A signature by a certificate that anybody can make proves nothing, so that
+/// keys that are too weak to be checked are good enough too.
 #[derive(Debug)]
 struct AcceptAll {
     provider: Arc<CryptoProvider>,
@@ -74,20 +186,20 @@ impl ServerCertVerifier for AcceptAll {
 
     fn verify_tls12_signature(
         &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        Ok(HandshakeSignatureValid::assertion())
     }
 
     fn verify_tls13_signature(
         &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        Ok(HandshakeSignatureValid::assertion())
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

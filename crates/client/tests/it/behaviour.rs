@@ -127,7 +127,7 @@ fn json_server(answer: fn(&str, &str) -> Option<String>) -> Scripted {
 
 fn caller(server: &Scripted, path: &str) -> Caller {
     let mut endpoint = endpoint(&url(server), BackendKind::OpenAi, Rules::Standard);
-    endpoint.headers = vec![("X-Team".into(), "a".into())];
+    endpoint.headers.set("X-Team", "a");
     Caller::new(&endpoint, path, Duration::from_secs(5)).unwrap()
 }
 

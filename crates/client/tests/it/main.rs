@@ -3,7 +3,9 @@
 
 mod bad_servers;
 mod behaviour;
+mod control;
 mod decode;
+mod endings;
 mod fuzz;
 mod http2;
 mod proxy;

@@ -262,7 +262,6 @@ fn deserved_choices(case: &str) -> Option<FailureKind> {
         | "content-number"
         | "delta-string"
         | "html-body"
-        | "invalid-utf8"
         | "json-list"
         | "json-null"
         | "json-number-split"

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use base64::Engine;
 use serde_json::Value as Json;
-use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, Rules, StampSource, Url, proxy_for};
+use tacho_client::{
+    BackendKind, Client, ClientPlan, EndpointSpec, Headers, PayloadSpec, Rules, StampSource, Url, proxy_for,
+};
 use tacho_core::json::{Dict, Value};
-use tacho_core::{Content, Counters, Kept, Observation, Request, SystemClock};
+use tacho_core::{Content, Counters, Kept, Observation, Request, Secret, SystemClock};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, WorkerStats, drive};
 use tacho_pyrand::randomstate::RandomState;
 use tacho_testkit::{golden_files, golden_json};
@@ -20,7 +22,7 @@ pub(crate) fn endpoint(url: &str, backend: BackendKind, rules: Rules) -> Endpoin
         backend,
         rules,
         api_key: None,
-        headers: Vec::new(),
+        headers: Headers::default(),
         insecure: false,
         ca_file: None,
         proxy: None,
@@ -148,7 +150,7 @@ fn endpoint_of(case: &Json, port: u16) -> Result<EndpointSpec, tacho_client::Err
     let backend = BackendKind::from_name(case["backend"].as_str().unwrap()).unwrap();
     let mut endpoint = endpoint(&place(case["api_url"].as_str().unwrap()), backend, Rules::Standard);
     let env = |name: &str| case["env"][name].as_str().map(place);
-    endpoint.api_key = env("OPENAI_API_KEY").filter(|key| !key.is_empty());
+    endpoint.api_key = env("OPENAI_API_KEY").filter(|key| !key.is_empty()).map(Secret::new);
     endpoint.proxy = proxy_for(&endpoint.url, &env)?;
     if let Some(headers) = case["input"]["extra_headers"].as_object() {
         let pair = |(name, value): (&String, &Json)| (name.clone(), value.as_str().unwrap().to_owned());
@@ -278,7 +280,7 @@ fn an_api_key_goes_only_where_it_is_known() {
     let authorization = |name: &str, key: Option<&str>| {
         let backend = BackendKind::from_name(name).unwrap();
         let mut endpoint = endpoint(&format!("http://h{}", backend.default_endpoint()), backend, Rules::Standard);
-        endpoint.api_key = key.map(str::to_owned);
+        endpoint.api_key = key.map(Secret::new);
         endpoint.check().unwrap();
         let headers = endpoint.request_headers(None);
         headers.iter().find(|(name, _)| *name == "Authorization").map(|(_, value)| value.to_owned())

@@ -112,6 +112,11 @@ pub enum ServeNote {
     },
     /// All of them are over.
     WarmupDone,
+    /// The server's metrics page could not be read.
+    NoMetrics {
+        /// Why.
+        reason: String,
+    },
     /// The server forgot what it had cached.
     CachesReset,
     /// It would not, so that later runs may find their prompts there.

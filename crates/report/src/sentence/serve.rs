@@ -39,6 +39,7 @@ pub(super) fn of(note: &ServeNote) -> String {
         }
         ServeNote::MainRun => "Starting main benchmark run...".into(),
         ServeNote::Profiler(note) => profiler(note),
+        ServeNote::NoMetrics { reason } => format!("the server's metrics are left out: {reason}"),
         ServeNote::SelfTimed => "Self timing is set, using the timestamps from the trace file.".into(),
         ServeNote::RequestRate(rate) => format!("Traffic request rate: {}", float_repr(*rate)),
         ServeNote::RampUp { strategy, start_rps, end_rps } => format!(

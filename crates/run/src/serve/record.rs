@@ -5,7 +5,7 @@ use tacho_client::{BackendKind, Rules};
 use tacho_core::{Clock, Observation, Stamp, SystemClock};
 use tacho_loadgen::{Driven, Pace, ScheduleSpec, WorkerStats};
 use tacho_metrics::{
-    DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, ServerMetrics, Setup,
+    Caveat, DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, ServerMetrics, Setup,
     SpeculativeStatistics, Task, TokenCounter, WorkerUse,
 };
 use tacho_rowlog::Asked;
@@ -103,6 +103,15 @@ fn of_log(asked: &Asked) -> tacho_metrics::Asked {
         num_input_sequences: asked.input_sequences,
         input_audio_duration: asked.audio_seconds,
     }
+}
+
+/// Reasons to doubt that only the rows and workers themselves show.
+pub(super) fn doubts(rows: &[Observation], workers: &[WorkerStats]) -> Vec<Caveat> {
+    let answers = rows.iter().filter(|row| row.usage.impossible).count() as u64;
+    let reads = workers.iter().map(|stats| stats.odd_stamps).sum();
+    let usage = (answers > 0).then_some(Caveat::ImpossibleUsage { answers, total: rows.len() as u64 });
+    let stamps = (reads > 0).then_some(Caveat::OddStamps { reads });
+    usage.into_iter().chain(stamps).collect()
 }
 
 fn worker_use(stats: &WorkerStats) -> WorkerUse {

@@ -37,11 +37,12 @@ pub fn run(
     let parts = Parts::make(plan, &prepared)?;
     rehearse(plan, &prepared, &parts.payload, stop, sink)?;
     sink.event(RunEvent::status(ServeNote::MainRun));
-    // Writing a profile out may take many minutes, so that the call has all the time that a request has.
-    let profiler = || prepared.caller.with_timeout(plan.endpoint.timeout);
+    let caller = prepared.caller.with_stop(stop);
+    // Writing a profile out may take many minutes: more than other calls have.
+    let profiler = || caller.with_timeout(plan.endpoint.timeout);
     let profiling = traffic.profile.then(|| Profiling::start(profiler(), sink));
     announce::traffic(prepared.timeline.pace(), traffic.max_concurrency, sink);
-    let before = Scrape::take(&prepared.caller, parts.clock);
+    let before = Scrape::take(&caller, parts.clock, sink);
     let moments = Moments::now(parts.clock);
     let mut store = Store::new(parts.clock, &moments, log, places.as_deref(), plan.report.keep_texts);
     let stop = &stop.inner();
@@ -49,17 +50,18 @@ pub fn run(
     let mut fan = Fan::new(vec![&mut stops], &mut store);
     let together = drive_with_others(plan, &prepared, &parts, before.is_there(), &mut fan, stop, sink)?;
     let Together { mut driven, probes, during } = together;
-    let after = Scrape::take(&prepared.caller, parts.clock);
+    let after = Scrape::take(&caller, parts.clock, sink);
     let server = scrape::series(&before, during, &after, driven.origin.secs());
     let (log, mut rows) = store.into_parts();
     let ended = ended::by_itself(&driven, &mut rows);
     let setup = record::completed(setup, &prepared, &driven, &rows, &moments);
     let (setup, rows, resumed) = resume::join(earlier, setup, &mut driven, rows, &moments);
     let seen = Seen { before, after, server, probes };
+    let odd = record::doubts(&rows, &driven.workers);
     let mut record = record::compute(plan, &prepared, setup, &driven, rows, &asked, seen);
     drop(profiling);
     let doubts = [resumed, ended, spot_check::tokenizers(plan, &prepared, &record)];
-    doubts.into_iter().flatten().for_each(|caveat| record.doubt(caveat));
+    doubts.into_iter().flatten().chain(odd).for_each(|caveat| record.doubt(caveat));
     if let Some(log) = log {
         log.finish(&Value::Dict(logged::closing(&record)));
     }

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tacho_client::control::{Caller, metrics_text};
-use tacho_core::{Clock, SystemClock};
+use tacho_client::control::{Caller, metrics_page};
+use tacho_core::event::ServeNote;
+use tacho_core::{Clock, EventSink, RunEvent, SystemClock};
 use tacho_metrics::{DiffusionCounters, ServerMetrics, SpeculativeCounters};
 
 use crate::Error;
@@ -25,12 +26,20 @@ pub(super) struct Scrape {
 }
 
 impl Scrape {
-    /// Two calls, as upstream makes them, so that a server sees the same traffic.
-    pub(super) fn take(caller: &Caller, clock: SystemClock) -> Self {
-        let first = metrics_text(caller);
+    /// Two calls, as upstream makes them, so that a server sees the same traffic. One that fails is said to, and not
+    /// made again.
+    pub(super) fn take(caller: &Caller, clock: SystemClock, sink: &dyn EventSink) -> Self {
+        let first = match metrics_page(caller) {
+            Ok(first) => first,
+            Err(error) => {
+                sink.event(RunEvent::warning(ServeNote::NoMetrics { reason: error.to_string() }));
+                return Scrape::default();
+            }
+        };
         let page = first.map(|text| (clock.now().secs(), text));
         let speculative = page.as_ref().and_then(|(_, text)| SpeculativeCounters::parse(text));
-        let diffusion = metrics_text(caller).and_then(|text| DiffusionCounters::parse(&text));
+        let again = metrics_page(caller).ok().flatten();
+        let diffusion = again.and_then(|text| DiffusionCounters::parse(&text));
         Scrape { speculative, diffusion, page }
     }
 
@@ -68,7 +77,7 @@ impl Watch {
                 continue;
             }
             next = now + self.interval;
-            if let Some(text) = metrics_text(&self.caller) {
+            if let Ok(Some(text)) = metrics_page(&self.caller) {
                 metrics.add(now.secs(), &text);
             }
         }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tacho_client::{BackendKind, EndpointSpec, Rules, Url, proxy_for};
+use tacho_core::Secret;
 use tacho_core::json::{Dict, Value};
 use tacho_loadgen::{RampUp, ScheduleSpec};
 use tacho_metrics::{GoodputLimits, MetricKind};
@@ -60,8 +61,8 @@ fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
         url,
         backend: args.target.backend,
         rules: if args.own.strict_parity { Rules::Vllm } else { Rules::Standard },
-        api_key: variable("OPENAI_API_KEY").filter(|key| !key.is_empty()),
-        headers: args.target.headers()?,
+        api_key: variable("OPENAI_API_KEY").filter(|key| !key.is_empty()).map(Secret::new),
+        headers: args.target.headers()?.into_iter().collect(),
         insecure: args.target.insecure,
         ca_file: args.own.ca_file.clone().or_else(|| variable("SSL_CERT_FILE")).map(PathBuf::from),
         proxy,

@@ -9,6 +9,8 @@ use tacho_core::{FailureKind, Outcome, Stamp};
 use super::ClientWorker;
 use crate::EndpointSpec;
 use crate::target::exchange::Exchange;
+use crate::transport::link::SILENCE;
+use crate::transport::sys::Interest;
 
 /// Limits below this are kept to exactly. Longer ones, such as the usual six hours, are looked at now and then, so
 /// that a request costs nothing here unless somebody asked for a limit.
@@ -43,6 +45,11 @@ impl Timers {
     /// Sends a request anew after the pause.
     pub(super) fn send_again(&mut self, exchange: Box<Exchange>, now: Stamp) {
         self.again.push_back((now + PAUSE, exchange));
+    }
+
+    /// Looks at a connection at that moment.
+    pub(super) fn look_at(&mut self, token: usize, when: Stamp) {
+        self.limits.push(Reverse((when, token)));
     }
 
     /// The requests that wait for that.
@@ -106,8 +113,19 @@ impl ClientWorker<'_> {
         }
     }
 
+    /// Tries another address beside one that is silent.
+    fn race(&mut self, token: usize, now: Stamp) {
+        let Some(slot) = &mut self.slots[token] else { return };
+        if let Some(fd) = slot.link.race(now.since(slot.began))
+            && self.poller.add(fd, token, Interest::ReadWrite).is_ok()
+        {
+            self.timers.look_at(token, now + SILENCE);
+        }
+    }
+
     /// Ends what has taken too long on this connection.
     fn check_limits(&mut self, token: usize, now: Stamp) {
+        self.race(token, now);
         let Some(slot) = &self.slots[token] else { return };
         let endpoint = &self.client.endpoint;
         let (total, connect) = (endpoint.timeout, endpoint.connect_timeout);
@@ -122,10 +140,10 @@ impl ClientWorker<'_> {
             (_, _, Some(first)) => ("no first token", first),
             _ => return,
         };
-        if !slot.link.is_open() {
-            self.opening -= 1;
-        }
-        if let Some(exchange) = self.close(token) {
+        if let Some(mut exchange) = self.close(token) {
+            if let Some(outcome) = exchange.salvage() {
+                return self.finish(exchange, outcome);
+            }
             let message = format!("{what} within {} s", limit.as_secs_f64());
             self.finish(exchange, Outcome::failed(FailureKind::TimedOut, message));
         }

@@ -30,27 +30,34 @@ impl ClientWorker<'_> {
             Ok(None) => {}
             Ok(Some(Received { count: 0, .. })) => self.end_of_input(token),
             Ok(Some(received)) => {
-                let now = self.client.clock.now();
-                let stamp = self.stamp(&received, now);
-                let late = self.last_work > LATE || now.since(stamp) > LATE;
-                let slot = self.slots[token].as_mut().expect("read connections exist");
-                if slot.http2.is_some() {
-                    self.receive_http2(token, received.count, stamp, late);
-                    return;
-                }
-                let Some(exchange) = &mut slot.exchange else {
-                    // Nobody asked: the server is not to be trusted on this connection.
-                    self.close(token);
-                    return;
-                };
-                let stamp = stamp.max(exchange.answer.row.sent);
-                let (progress, events) = exchange.receive(&self.buffer[..received.count], stamp);
-                self.count(events, late);
-                if progress != Progress::More {
-                    self.settle(token, progress);
+                self.received(token, &received);
+                if received.last && self.slots[token].is_some() {
+                    self.end_of_input(token);
                 }
             }
             Err(error) => self.lost(token, &error),
+        }
+    }
+
+    fn received(&mut self, token: usize, received: &Received) {
+        let now = self.client.clock.now();
+        let slot = self.slots[token].as_mut().expect("read connections exist");
+        let after = slot.exchange.as_ref().map_or(Stamp::ZERO, |exchange| exchange.earliest());
+        let is_http2 = slot.http2.is_some();
+        let stamp = self.stamp(received, after, now);
+        let late = self.last_work > LATE || now.since(stamp) > LATE;
+        if is_http2 {
+            return self.receive_http2(token, received.count, stamp, late);
+        }
+        let Some(exchange) = self.slots[token].as_mut().and_then(|slot| slot.exchange.as_mut()) else {
+            // Nobody asked: the server is not to be trusted on this connection.
+            self.close(token);
+            return;
+        };
+        let (progress, events) = exchange.receive(&self.buffer[..received.count], stamp);
+        self.count(events, late);
+        if progress != Progress::More {
+            self.settle(token, progress);
         }
     }
 
@@ -77,7 +84,6 @@ impl ClientWorker<'_> {
             }
             return;
         };
-        let stamp = stamp.max(exchange.answer.row.sent);
         let (progress, events) = exchange.receive_http2(http2, bytes, stamp);
         let again = http2.has_refused() && !exchange.resent;
         self.count(events, late);
@@ -92,10 +98,14 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// The stamp of a read: the kernel's, where there is one.
-    fn stamp(&mut self, received: &Received, now: Stamp) -> Stamp {
+    /// The stamp of a read: the kernel's, where there is one. It must lie between what came before on this connection
+    /// and the present; one that does not shows that the clocks disagree, and the read's own time is taken.
+    fn stamp(&mut self, received: &Received, after: Stamp, now: Stamp) -> Stamp {
         let Some(kernel) = received.kernel else { return now };
-        let arrival = self.wall.stamp(kernel).min(now);
+        let Some(arrival) = self.wall.stamp_between(kernel, after, now) else {
+            self.stats.odd_stamps += 1;
+            return now;
+        };
         self.lag_count += 1;
         if self.lag_count.is_multiple_of(self.lag_stride) {
             if self.stats.wake_lags_ns.len() == LAGS {

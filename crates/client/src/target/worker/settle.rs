@@ -8,7 +8,6 @@ use tacho_core::{Clock, Failure, FailureKind, Observation, Outcome};
 use super::ClientWorker;
 use crate::Url;
 use crate::target::exchange::{Exchange, Progress};
-use crate::transport::{connect, http1};
 
 impl ClientWorker<'_> {
     pub(super) fn finish(&mut self, exchange: Box<Exchange>, outcome: Outcome) {
@@ -20,6 +19,9 @@ impl ClientWorker<'_> {
         let mut row = exchange.answer.row;
         row.done = done;
         row.outcome = outcome;
+        if let Outcome::Failed(failure) = &mut row.outcome {
+            failure.message = self.client.endpoint.redact(&failure.message);
+        }
         if !row.outcome.is_complete() {
             // As upstream has it: a text that is not whole is none.
             row.text.clear();
@@ -89,16 +91,22 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// The same request for another path; as GET it loses its body, as browsers and aiohttp have it.
+    /// The same request for another path, with all its headers; as GET it loses its body and what is said of it, as
+    /// browsers and aiohttp have it.
     fn rewritten(&self, exchange: &Exchange, url: &Url, as_get: bool) -> Arc<[u8]> {
-        let endpoint = &self.client.endpoint;
-        let mut headers = endpoint.request_headers(None);
-        connect::route_headers(endpoint, &mut headers);
         let old = &exchange.request;
-        let body_at = memchr::memmem::find(old, b"\r\n\r\n").map_or(old.len(), |at| at + 4);
-        let target = self.client.route.target(url);
-        let (method, body) = if as_get { ("GET", None) } else { ("POST", Some(&old[body_at..])) };
-        http1::request(method, &target, &url.host_header(), &headers, body).into()
+        let line_end = memchr::memchr(b'\n', old).map_or(old.len(), |at| at + 1);
+        let head_end = memchr::memmem::find(old, b"\r\n\r\n").map_or(old.len(), |at| at + 2);
+        let method = if as_get { "GET" } else { "POST" };
+        let mut new = format!("{method} {} HTTP/1.1\r\n", self.client.route.target(url)).into_bytes();
+        for line in old[line_end..head_end].split_inclusive(|&byte| byte == b'\n') {
+            let about_body = line.get(..8).is_some_and(|name| name.eq_ignore_ascii_case(b"content-"));
+            if !(as_get && about_body) {
+                new.extend_from_slice(line);
+            }
+        }
+        new.extend_from_slice(if as_get { b"\r\n" } else { &old[head_end..] });
+        new.into()
     }
 
     pub(super) fn end_of_input(&mut self, token: usize) {
@@ -132,9 +140,10 @@ impl ClientWorker<'_> {
         let fresh = slot.exchange.as_ref().is_some_and(|exchange| !exchange.reader.begun() && !exchange.resent);
         if slot.kept && fresh {
             self.resend(token);
-        } else if let Some(exchange) = self.close(token) {
-            let message = format!("the connection broke: {error}");
-            self.finish(exchange, Outcome::failed(FailureKind::ConnectionLost, message));
+        } else if let Some(mut exchange) = self.close(token) {
+            let broke = || Outcome::failed(FailureKind::ConnectionLost, format!("the connection broke: {error}"));
+            let outcome = exchange.salvage().unwrap_or_else(broke);
+            self.finish(exchange, outcome);
         }
     }
 }

@@ -1,0 +1,120 @@
+//! A worker against servers with several addresses, of which some are dead or silent.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use tacho_core::{Clock, Observation, Request, SystemClock};
+use tacho_loadgen::{Target, Worker, WorkerStats};
+
+use super::{Client, ClientPlan};
+use crate::transport::addresses::{Address, Addresses};
+use crate::{BackendKind, EndpointSpec, PayloadSpec, Url};
+
+const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 65\r\nConnection: close\r\n\r\n\
+    data: {\"choices\":[{\"text\":\"a\",\"index\":0}]}\n\ndata: [DONE]\n\n\n\n";
+
+/// Answers one request per connection.
+fn live() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut seen = Vec::new();
+            let mut buffer = [0; 4096];
+            while !seen.ends_with(b"}") {
+                match stream.read(&mut buffer) {
+                    Ok(0) | Err(_) => break,
+                    Ok(count) => seen.extend_from_slice(&buffer[..count]),
+                }
+            }
+            let _ = stream.write_all(ANSWER.as_bytes());
+        }
+    });
+    address
+}
+
+/// Nobody listens there.
+fn dead() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Somebody listens and never accepts, and the queue is full: nothing is heard from it.
+struct Silent {
+    listener: TcpListener,
+    _queued: Vec<TcpStream>,
+}
+
+impl Silent {
+    #[expect(unsafe_code, reason = "the standard library does not set the length of a queue")]
+    fn new() -> Silent {
+        use std::os::fd::AsRawFd;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // SAFETY: no pointers.
+        unsafe { libc::listen(listener.as_raw_fd(), 0) };
+        let address = listener.local_addr().unwrap();
+        let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(100)).ok();
+        let queued = (0..8).map_while(|_| connect()).collect();
+        Silent { listener, _queued: queued }
+    }
+}
+
+/// Sends this many requests, one after the other or all at once, to a name with these addresses.
+fn send(addresses: &[SocketAddr], count: usize, at_once: bool) -> (Vec<Observation>, WorkerStats) {
+    let url = Url::parse("http://127.0.0.1:1/v1/completions").unwrap();
+    let endpoint = EndpointSpec { timeout: Duration::from_secs(20), ..EndpointSpec::new(url, BackendKind::OpenAi) };
+    let clock = SystemClock::start();
+    let requests = vec![Request::text("once", 1, 1); count];
+    let plan = ClientPlan::default();
+    let mut client = Client::new(endpoint, &PayloadSpec::default(), &requests, plan, clock).unwrap();
+    client.route.addresses = Addresses::fixed(addresses.iter().copied().map(Address::Tcp).collect());
+    let mut worker = client.worker(0, 1).unwrap();
+    let mut rows = Vec::new();
+    for index in 0..count {
+        worker.issue(Observation::released(index, clock.now(), clock.now()));
+        while rows.len() <= index && (!at_once || index + 1 == count) {
+            worker.turn(clock.now() + Duration::from_secs(30), &mut rows);
+        }
+    }
+    (rows, worker.stats())
+}
+
+#[test]
+fn no_request_is_lost_to_a_dead_address() {
+    let (live, dead) = (live(), dead());
+    let missing: SocketAddr = "[100::1]:9".parse().unwrap();
+    for addresses in [&[dead, live][..], &[live, dead], &[dead, missing, live, dead]] {
+        for at_once in [false, true] {
+            let (rows, stats) = send(addresses, 20, at_once);
+            let failed = rows.iter().find_map(|row| row.outcome.failure());
+            assert_eq!((failed, rows.len(), stats.connect_failures), (None, 20, 0), "{addresses:?} {at_once}");
+        }
+    }
+}
+
+#[test]
+fn where_all_are_dead_the_failure_names_each() {
+    let addresses = [dead(), dead()];
+    let (rows, stats) = send(&addresses, 1, false);
+    let message = &rows[0].outcome.failure().unwrap().message;
+    assert!(addresses.iter().all(|address| message.contains(&address.to_string())), "{message}");
+    assert_eq!(stats.connect_failures, 1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_silent_address_costs_a_quarter_of_a_second_once() {
+    let (silent, live) = (Silent::new(), live());
+    let (rows, _) = send(&[silent.listener.local_addr().unwrap(), live], 6, false);
+    for (at, row) in rows.iter().enumerate() {
+        assert!(row.outcome.is_complete(), "{:?}", row.outcome);
+        let waited = Duration::from_nanos(row.connect_ns);
+        if at == 0 {
+            assert!(waited >= Duration::from_millis(240) && waited < Duration::from_secs(5), "{waited:?}");
+        } else {
+            // It is not asked again.
+            assert!(waited < Duration::from_millis(240), "{at}: {waited:?}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The addresses of a name: looked up once, again when they fail or are old, and taken in turn as far as they work.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::{Error, Url};
+
+/// Addresses beyond this are left out; no name has as many.
+const MOST: usize = 64;
+/// How long a look-up is believed while connections work.
+const HOLDS: Duration = Duration::from_secs(60);
+/// The least time between two look-ups while they do not.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Where a socket connects to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Address {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Address::Tcp(address) => address.fmt(f),
+            Address::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// What is known of a name, by all that connect to it.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    /// Name and port; none where there is nothing to look up.
+    name: Option<(String, u16)>,
+    known: Mutex<Known>,
+    /// Grows when the addresses change.
+    version: AtomicU64,
+    looking: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Known {
+    list: Arc<[Address]>,
+    looked: Instant,
+}
+
+impl Addresses {
+    /// Looks up the host of a URL.
+    pub(crate) fn find(url: &Url) -> Result<Arc<Addresses>, Error> {
+        if let Some(path) = &url.socket {
+            return Ok(Addresses::fixed(vec![Address::Unix(path.clone())]));
+        }
+        let name = (url.host.clone(), url.port);
+        let list = look_up(&name).map_err(|source| Error::Resolve { host: url.host.clone(), source })?;
+        let literal = url.host.parse::<IpAddr>().is_ok();
+        Ok(Arc::new(Addresses::new((!literal).then_some(name), list)))
+    }
+
+    /// Addresses that do not change.
+    pub(crate) fn fixed(list: Vec<Address>) -> Arc<Addresses> {
+        Arc::new(Addresses::new(None, list.into()))
+    }
+
+    fn new(name: Option<(String, u16)>, list: Arc<[Address]>) -> Addresses {
+        let known = Mutex::new(Known { list, looked: Instant::now() });
+        Addresses { name, known, version: AtomicU64::new(0), looking: AtomicBool::new(false) }
+    }
+
+    fn list(&self) -> Arc<[Address]> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).list.clone()
+    }
+
+    /// Looks the name up again, on a thread of its own since that may take long, unless it was just done.
+    fn look_again(self: &Arc<Self>, after: Duration) {
+        let old = self.known.lock().is_ok_and(|known| known.looked.elapsed() >= after);
+        if self.name.is_none() || !old || self.looking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let this = self.clone();
+        let started = std::thread::Builder::new().name("tacho-lookup".into()).spawn(move || this.refresh());
+        if started.is_err() {
+            self.looking.store(false, Ordering::Release);
+        }
+    }
+
+    fn refresh(&self) {
+        let found = self.name.as_ref().and_then(|name| look_up(name).ok());
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.looked = Instant::now();
+        if let Some(list) = found.filter(|list| *list != known.list) {
+            known.list = list;
+            self.version.fetch_add(1, Ordering::Release);
+        }
+        drop(known);
+        self.looking.store(false, Ordering::Release);
+    }
+}
+
+fn look_up((host, port): &(String, u16)) -> std::io::Result<Arc<[Address]>> {
+    let list: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.map(Address::Tcp).take(MOST).collect();
+    if list.is_empty() { Err(std::io::Error::other("the name has no address")) } else { Ok(list.into()) }
+}
+
+/// Which address is next, for one that connects again and again: all in turn, but for those that lately failed.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    shared: Arc<Addresses>,
+    version: u64,
+    list: Arc<[Address]>,
+    next: usize,
+    /// Those put aside, as bits.
+    aside: u64,
+    looked: Instant,
+}
+
+impl Turn {
+    pub(crate) fn new(shared: &Arc<Addresses>) -> Self {
+        let version = shared.version.load(Ordering::Acquire);
+        Turn { list: shared.list(), shared: shared.clone(), version, next: 0, aside: 0, looked: Instant::now() }
+    }
+
+    /// The addresses, and which of them to begin with.
+    pub(crate) fn next(&mut self) -> (&Arc<[Address]>, usize) {
+        self.keep_up();
+        let first = (0..self.list.len())
+            .map(|step| (self.next + step) % self.list.len())
+            .find(|&at| self.aside & 1 << at == 0)
+            .unwrap_or(self.next % self.list.len());
+        self.next = (first + 1) % self.list.len();
+        (&self.list, first)
+    }
+
+    /// Whether there is more than one.
+    pub(crate) fn has_choice(&self) -> bool {
+        self.list.len() > 1
+    }
+
+    fn keep_up(&mut self) {
+        if self.looked.elapsed() >= HOLDS {
+            self.looked = Instant::now();
+            self.shared.look_again(HOLDS);
+        }
+        if self.shared.version.load(Ordering::Acquire) != self.version {
+            *self = Turn::new(&self.shared);
+        }
+    }
+
+    /// A connection stands: `winner` works, and those tried before it do not.
+    pub(crate) fn settled(&mut self, winner: usize, losers: u64) {
+        self.aside = (self.aside | losers) & !(1 << winner);
+    }
+
+    /// None of them works: perhaps the name has moved.
+    pub(crate) fn failed(&mut self) {
+        self.aside = 0;
+        self.shared.look_again(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn three() -> Arc<Addresses> {
+        Addresses::fixed((1..4).map(|port| Address::Tcp(([127, 0, 0, 1], port).into())).collect())
+    }
+
+    #[test]
+    fn all_take_turns_until_one_fails() {
+        let mut turn = Turn::new(&three());
+        let take = |turn: &mut Turn, count| (0..count).map(|_| turn.next().1).collect::<Vec<_>>();
+        assert_eq!(take(&mut turn, 4), [0, 1, 2, 0]);
+        turn.settled(2, 0b010);
+        assert_eq!(take(&mut turn, 4), [2, 0, 2, 0]);
+        turn.failed();
+        assert_eq!(take(&mut turn, 3), [1, 2, 0]);
+    }
+
+    #[test]
+    fn a_name_that_moves_is_noticed() {
+        let url = Url::parse("http://localhost:1/").unwrap();
+        let shared = Addresses::find(&url).unwrap();
+        let real = shared.list();
+        // As if the name had had another address when the run began.
+        shared.known.lock().unwrap().list = vec![Address::Tcp(([127, 0, 0, 9], 1).into())].into();
+        let mut turn = Turn::new(&shared);
+        assert_eq!(turn.next().0[0].to_string(), "127.0.0.9:1");
+        shared.known.lock().unwrap().looked = Instant::now() - PAUSE;
+        turn.failed();
+        let began = Instant::now();
+        while shared.version.load(Ordering::Acquire) == 0 && began.elapsed() < Duration::from_secs(10) {
+            std::thread::yield_now();
+        }
+        assert_eq!(turn.next().0, &real);
+    }
+}

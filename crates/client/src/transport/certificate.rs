@@ -1,0 +1,151 @@
+//! The dates and names of a certificate that somebody has vouched for, so that no chain has to be built for it.
+
+use rustls::CertificateError;
+use rustls::client::verify_server_name;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+
+/// Where a certificate keeps further names, as the bytes of an object identifier.
+const ALTERNATIVE_NAMES: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x11];
+/// What marks the common name in its subject.
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+
+/// Whether the certificate is valid now and for that name.
+pub(super) fn check(der: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) -> Result<(), rustls::Error> {
+    let fields = Fields::read(der).ok_or(CertificateError::BadEncoding)?;
+    if now.as_secs() < fields.not_before {
+        return Err(CertificateError::NotValidYet.into());
+    }
+    if now.as_secs() > fields.not_after {
+        return Err(CertificateError::Expired.into());
+    }
+    // A certificate made by hand often has a common name alone, which is believed where there is nothing else.
+    if memchr::memmem::find(der, ALTERNATIVE_NAMES).is_none() {
+        let wanted = name.to_str();
+        let matches = fields.common_name.is_some_and(|own| own.eq_ignore_ascii_case(wanted.as_bytes()));
+        return if matches { Ok(()) } else { Err(CertificateError::NotValidForName.into()) };
+    }
+    verify_server_name(&ParsedCertificate::try_from(der)?, name)
+}
+
+/// What is read of a certificate.
+#[derive(Debug, PartialEq, Eq)]
+struct Fields<'a> {
+    not_before: u64,
+    not_after: u64,
+    common_name: Option<&'a [u8]>,
+}
+
+impl<'a> Fields<'a> {
+    fn read(der: &'a [u8]) -> Option<Fields<'a>> {
+        let (_, certificate, _) = element(der)?;
+        let (_, mut body, _) = element(certificate)?;
+        // The version, if it is said, then serial number, algorithm and issuer.
+        let said = element(body)?.0 == 0xa0;
+        for _ in 0..if said { 4 } else { 3 } {
+            body = element(body)?.2;
+        }
+        let (_, validity, rest) = element(body)?;
+        let (kind, not_before, times) = element(validity)?;
+        let not_before = time(kind, not_before)?;
+        let (kind, not_after, _) = element(times)?;
+        let (_, subject, _) = element(rest)?;
+        Some(Fields { not_before, not_after: time(kind, not_after)?, common_name: common_name(subject) })
+    }
+}
+
+/// The element that stands first: its tag, its content, and what follows it.
+fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&tag, rest) = der.split_first()?;
+    let (&first, mut rest) = rest.split_first()?;
+    let mut length = usize::from(first);
+    if first >= 0x80 {
+        let digits = rest.get(..usize::from(first & 0x7f)).filter(|digits| digits.len() <= 4)?;
+        length = digits.iter().fold(0, |length, &digit| length << 8 | usize::from(digit));
+        rest = &rest[digits.len()..];
+    }
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((tag, content, rest))
+}
+
+/// The last common name of a subject.
+fn common_name(mut subject: &[u8]) -> Option<&[u8]> {
+    let mut found = None;
+    while let Some((_, set, rest)) = element(subject) {
+        subject = rest;
+        let (_, pair, _) = element(set)?;
+        let (_, kind, value) = element(pair)?;
+        if kind == COMMON_NAME {
+            found = Some(element(value)?.1);
+        }
+    }
+    found
+}
+
+/// Seconds since 1970 of `YYMMDDhhmmssZ` (tag 0x17) or `YYYYMMDDhhmmssZ`.
+fn time(tag: u8, text: &[u8]) -> Option<u64> {
+    let digits = text.strip_suffix(b"Z").filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
+    let (year, rest) = digits.split_at_checked(if tag == 0x17 { 2 } else { 4 })?;
+    let number = |digits: &[u8]| digits.iter().fold(0_i64, |number, digit| number * 10 + i64::from(digit - b'0'));
+    let [month, day, hour, minute, second] = [0, 2, 4, 6, 8].map(|at| rest.get(at..at + 2).map(number));
+    let year = match (tag, number(year)) {
+        (0x17, year @ 50..) => 1900 + year,
+        (0x17, year) => 2000 + year,
+        (_, year) => year,
+    };
+    let days = days_from_1970(year, month?, day?);
+    u64::try_from(((days * 24 + hour?) * 60 + minute?) * 60 + second?).ok()
+}
+
+/// Days since 1970 in the Gregorian calendar, with years that begin in March so that the odd day is the last.
+fn days_from_1970(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn times_of_both_kinds_are_read() {
+        assert_eq!(time(0x17, b"700101000000Z"), Some(0));
+        assert_eq!(time(0x17, b"240229123456Z"), Some(1_709_210_096));
+        assert_eq!(time(0x18, b"20500101000000Z"), Some(2_524_608_000));
+        assert_eq!(time(0x18, b"2050"), None);
+    }
+
+    #[test]
+    fn names_and_dates_are_checked() {
+        let certificate = |names: &[&str]| {
+            let mut params =
+                rcgen::CertificateParams::new(names.iter().map(|&name| name.into()).collect::<Vec<String>>()).unwrap();
+            params.distinguished_name.push(rcgen::DnType::CommonName, "common.example");
+            params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2030, 1, 1);
+            params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+            let key = rcgen::KeyPair::generate().unwrap();
+            params.self_signed(&key).unwrap().der().clone()
+        };
+        let at = |year: u64| UnixTime::since_unix_epoch(Duration::from_secs((year - 1970) * 31_556_952 + 1_000_000));
+        let name = |text: &'static str| ServerName::try_from(text).unwrap();
+        let named = certificate(&["a.example"]);
+        assert!(check(&named, &name("a.example"), at(2025)).is_ok());
+        assert!(check(&named, &name("common.example"), at(2025)).is_err());
+        assert_eq!(check(&named, &name("a.example"), at(2035)), Err(CertificateError::Expired.into()));
+        assert_eq!(check(&named, &name("a.example"), at(2015)), Err(CertificateError::NotValidYet.into()));
+        let common = certificate(&[]);
+        assert!(check(&common, &name("Common.Example"), at(2025)).is_ok());
+        assert!(check(&common, &name("a.example"), at(2025)).is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn never_panics(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
+            let _ = Fields::read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! How connections end: an answer whose closing mark came is whole, one without it is not.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use tacho_client::{BackendKind, EndpointSpec, Rules};
+use tacho_core::{FailureKind, Observation};
+
+use crate::behaviour::{payload, requests};
+use crate::scripted::{Keep, WHOLE, read_request, serve};
+use crate::secure::Secure;
+use crate::wire::{endpoint, send};
+
+const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
+/// An answer with its closing mark, but not the chunk that ends its body.
+fn unended() -> String {
+    format!("{CHUNKED}{}", chunk(&WHOLE.concat()))
+}
+
+fn trusting(server: &Secure) -> EndpointSpec {
+    EndpointSpec { insecure: true, ..endpoint(&server.url(), BackendKind::OpenAi, Rules::Standard) }
+}
+
+fn ask(answer: String, keep: Keep, change: impl Fn(&mut EndpointSpec)) -> Observation {
+    let server = serve(Box::new(move |_, stream: &mut TcpStream| {
+        stream.write_all(answer.as_bytes()).unwrap();
+        keep
+    }));
+    let url = format!("http://{}/v1/completions", server.address);
+    let mut endpoint = endpoint(&url, BackendKind::OpenAi, Rules::Standard);
+    change(&mut endpoint);
+    send(endpoint, &payload(), &requests(1)).remove(0)
+}
+
+#[test]
+fn an_answer_with_its_closing_mark_is_whole_however_the_connection_ends() {
+    let short = |endpoint: &mut EndpointSpec| endpoint.timeout = Duration::from_millis(300);
+    for (name, keep) in [("closed", Keep::Close), ("reset", Keep::Reset), ("silent", Keep::Open)] {
+        let row = ask(unended(), keep, short);
+        assert!(row.outcome.is_complete(), "{name}: {:?}", row.outcome);
+        // Not when the time limit passed, but when the last bytes came.
+        assert_eq!(Some(&row.done), row.chunks.last(), "{name}");
+    }
+    let strict = ask(unended(), Keep::Close, |endpoint| endpoint.rules = Rules::Vllm);
+    assert_eq!(strict.outcome.failure().unwrap().kind, FailureKind::ConnectionLost);
+    let cut = ask(format!("{CHUNKED}{}", chunk(WHOLE[0])), Keep::Close, short);
+    assert_eq!(cut.outcome.failure().unwrap().kind, FailureKind::ConnectionLost);
+}
+
+#[test]
+fn the_closing_message_of_tls_ends_an_answer_at_once() {
+    // The server says that it will say no more, and leaves the connection open.
+    let server = Secure::start(&["http/1.1"], |stream| {
+        if read_request(stream).is_some() {
+            let answer = format!("HTTP/1.1 200 OK\r\n\r\n{}", WHOLE.concat());
+            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+            stream.get_mut().conn.send_close_notify();
+            stream.get_mut().flush().unwrap();
+            let _ = stream.get_mut().sock.read(&mut [0; 64]);
+            let _ = stream.get_mut().sock.read(&mut [0; 64]);
+        }
+    });
+    let rows = send(trusting(&server), &payload(), &requests(1));
+    assert!(rows[0].outcome.is_complete(), "{:?}", rows[0].outcome);
+    assert!(rows[0].done.since(rows[0].sent) < Duration::from_secs(5));
+}
+
+#[test]
+fn an_answer_with_its_closing_mark_needs_no_closing_message_of_tls() {
+    let server = Secure::start(&["http/1.1"], |stream| {
+        if read_request(stream).is_some() {
+            stream.get_mut().write_all(unended().as_bytes()).unwrap();
+            stream.get_mut().sock.shutdown(std::net::Shutdown::Both).unwrap();
+        }
+    });
+    let rows = send(trusting(&server), &payload(), &requests(1));
+    assert!(rows[0].outcome.is_complete(), "{:?}", rows[0].outcome);
+}
+
+#[test]
+fn a_redirected_request_keeps_its_headers() {
+    let mut first = true;
+    let server = serve(Box::new(move |_, stream: &mut TcpStream| {
+        let moved = "HTTP/1.1 307 T\r\nLocation: /v2/completions\r\nContent-Length: 0\r\n\r\n".to_owned();
+        let answer = if std::mem::take(&mut first) { moved } else { unended() + "0\r\n\r\n" };
+        stream.write_all(answer.as_bytes()).unwrap();
+        Keep::Open
+    }));
+    let mut asked = requests(1);
+    asked[0].id = Some("r-7".into());
+    let mut endpoint =
+        endpoint(&format!("http://{}/v1/completions", server.address), BackendKind::OpenAi, Rules::Standard);
+    endpoint.headers.set("X-Team", "red");
+    let rows = send(endpoint, &payload(), &asked);
+    assert!(rows[0].outcome.is_complete(), "{:?}", rows[0].outcome);
+    let [first, second] = [server.seen.recv().unwrap(), server.seen.recv().unwrap()];
+    assert_eq!(second.line, "POST /v2/completions HTTP/1.1");
+    assert_eq!(first.headers, second.headers);
+    assert_eq!((second.header("x-request-id"), second.header("x-team")), (Some("r-7"), Some("red")));
+    assert_eq!(first.body, second.body);
+}
+
+#[test]
+fn what_servers_call_an_error_is_one() {
+    for (name, event) in [
+        ("an abort", r#"{"choices":[{"text":"","finish_reason":"abort"}]}"#),
+        ("an error", r#"{"choices":[{"text":"","finish_reason":"error"}]}"#),
+        ("a detail", r#"{"detail":"out of memory"}"#),
+        ("a message", r#"{"code":500,"message":"out of memory"}"#),
+    ] {
+        let body = format!("{}data: {event}\n\n{}", WHOLE[0], WHOLE[2]);
+        let answer = format!("{CHUNKED}{}0\r\n\r\n", chunk(&body));
+        let row = ask(answer.clone(), Keep::Open, |_| {});
+        let failure = row.outcome.failure().unwrap_or_else(|| panic!("{name}: a success"));
+        assert_eq!(failure.kind, FailureKind::ErrorInStream, "{name}");
+        assert!(failure.message.contains("memory") || failure.message.contains("gave the answer up"), "{name}");
+        assert!(ask(answer, Keep::Open, |endpoint| endpoint.rules = Rules::Vllm).outcome.is_complete(), "{name}");
+    }
+}
+
+#[test]
+fn a_server_that_repeats_the_key_does_not_put_it_into_the_report() {
+    let answer = "HTTP/1.1 401 No\r\nContent-Length: 20\r\n\r\nbad key sk-abcdefghij".replace("20", "21");
+    let row = ask(answer, Keep::Open, |endpoint| endpoint.api_key = Some("sk-abcdefghij".into()));
+    assert_eq!(row.outcome.failure().unwrap().message, "No (401): bad key ***");
+}
