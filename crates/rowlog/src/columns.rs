@@ -85,6 +85,8 @@ pub static COLUMNS: &[Column] = &[
     maybe("text_wtf8", Kind::Bytes, "The same as bytes, where it holds lone surrogates and text cannot be exact."),
     maybe("prompt_tokens", Kind::Int, "Tokens of the prompt as the server reports them."),
     maybe("completion_tokens", Kind::Int, "Generated tokens as the server reports them."),
+    maybe("cached_tokens", Kind::Int, "Tokens of the prompt that the server had cached, as it reports them."),
+    maybe("impossible_usage", Kind::Int, "1 where the server gave a token count that cannot be one."),
     always("prompt_len", Kind::Int, "Tokens of the prompt by the client's tokenizer."),
     always("output_len", Kind::Int, "Tokens that were asked for."),
     always("input_sequences", Kind::Int, "Texts in the request."),

@@ -77,6 +77,8 @@ impl<'a> Cells<'a> {
             usage: Usage {
                 prompt_tokens: self.maybe_int("prompt_tokens").map(|tokens| tokens as u64),
                 completion_tokens: self.maybe_int("completion_tokens").map(|tokens| tokens as u64),
+                cached_tokens: self.maybe_int("cached_tokens").map(|tokens| tokens as u64),
+                impossible: self.maybe_int("impossible_usage").is_some(),
             },
         };
         Ok(Row { asked: self.asked(), observation })

@@ -42,6 +42,8 @@ pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Re
         Arc::new(rows.iter().map(|(_, row)| unreadable(&row.text)).collect::<BinaryArray>()),
         maybe_int(rows, |(_, row)| row.usage.prompt_tokens.map(|tokens| tokens as i64)),
         maybe_int(rows, |(_, row)| row.usage.completion_tokens.map(|tokens| tokens as i64)),
+        maybe_int(rows, |(_, row)| row.usage.cached_tokens.map(|tokens| tokens as i64)),
+        maybe_int(rows, |(_, row)| row.usage.impossible.then_some(1)),
         int(rows, |(asked, _)| asked.prompt_len as i64),
         int(rows, |(asked, _)| asked.output_len),
         int(rows, |(asked, _)| asked.input_sequences as i64),

@@ -42,7 +42,8 @@ pub(crate) fn any_row() -> impl Strategy<Value = Row> {
         let (index, connect_ns, reasoning_tokens, retries, coalesced) = counts;
         let (outcome, text, prompt_tokens, completion_tokens) = said;
         let mark_source = source.map(|usage| if usage { MarkSource::Usage } else { MarkSource::Logprobs });
-        let usage = Usage { prompt_tokens, completion_tokens };
+        let usage =
+            Usage { prompt_tokens, completion_tokens, cached_tokens: prompt_tokens, impossible: index % 2 == 1 };
         let observation = Observation {
             sent,
             done,
@@ -103,7 +104,7 @@ pub(crate) fn plausible(index: usize, tokens: usize) -> Row {
         first_content: chunks.first().copied(),
         chunks,
         done: Stamp(now + noise(300_000)),
-        usage: Usage { prompt_tokens: Some(512), completion_tokens: Some(tokens as u64) },
+        usage: Usage { prompt_tokens: Some(512), completion_tokens: Some(tokens as u64), ..Usage::default() },
         ..Observation::released(index, due, sent)
     };
     let asked = Asked { prompt_len: 512, output_len: tokens as i64, input_sequences: 1, ..Asked::default() };
