@@ -203,11 +203,8 @@ impl Reader {
     }
 
     /// Takes a piece of a body out of HTTP/2's frames; false: no more is wanted.
-    pub(super) fn take_body(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<bool, Broken> {
-        match self.state {
-            State::Framed => Ok(sink.body(bytes)),
-            _ => Err(Broken::Http2("a body comes before its headers")),
-        }
+    pub(super) fn take_body(&mut self, bytes: &[u8], sink: &mut impl Sink) -> bool {
+        sink.body(bytes)
     }
 
     /// HTTP/2 says that the response is complete.

@@ -181,6 +181,70 @@ fn a_refused_request_is_sent_once_more() {
     assert_eq!(driven.workers[0].connections, 3, "one refused, one said farewell, one went on");
 }
 
+/// One token, then whatever ends the answer.
+fn token_then(asked: &Asked, end: Vec<u8>) -> Vec<u8> {
+    let head = frame(HEADERS, 4, asked.stream, b"\x88");
+    [head, frame(DATA, 0, asked.stream, WHOLE[0].as_bytes()), end].concat()
+}
+
+#[test]
+fn an_answer_that_has_begun_is_never_asked_for_again() {
+    for farewell in [true, false] {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = count.clone();
+        let address = plain(move |asked| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let refused = frame(RESET, 0, asked.stream, &7_u32.to_be_bytes());
+            let end = if farewell { frame(GO_AWAY, 0, 0, &[0; 8]) } else { refused };
+            Some(token_then(asked, end))
+        });
+        let rows = send(to(address), &payload(), &requests(1));
+        let failure = rows[0].outcome.failure().unwrap();
+        assert_eq!(failure.kind, FailureKind::ConnectionLost, "{}", failure.message);
+        assert_eq!((rows[0].chunks.len(), count.load(Ordering::Relaxed)), (1, 1));
+    }
+}
+
+#[test]
+fn a_length_that_is_not_kept_is_no_answer() {
+    // Status 200 and a content length of 9, in the static table's words.
+    let address = plain(|asked| {
+        let head = frame(HEADERS, 4, asked.stream, b"\x88\x0f\x0d\x019");
+        Some([head, frame(DATA, 1, asked.stream, WHOLE.concat().as_bytes())].concat())
+    });
+    let rows = send(to(address), &payload(), &requests(1));
+    assert!(!rows[0].outcome.is_complete());
+}
+
+#[test]
+fn settings_are_kept_to() {
+    // Frames of one byte are against the standard.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.write_all(&frame(SETTINGS, 0, 0, &[0, 5, 0, 0, 0, 1]));
+        let _ = stream.read(&mut [0; 4096]);
+        std::thread::sleep(Duration::from_millis(300));
+    });
+    let rows = send(to(address), &payload(), &requests(1));
+    assert!(!rows[0].outcome.is_complete());
+    // No stream at all for a while, then one at a time.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut stream = BufReader::new(stream);
+        stream.get_mut().write_all(&frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 0])).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        let _ = converse(&mut stream, &|asked| Some(whole(asked)));
+    });
+    let mut patient = to(address);
+    patient.timeout = Duration::from_secs(5);
+    let rows = send(patient, &payload(), &requests(2));
+    assert!(rows.iter().all(|row| row.outcome.is_complete()), "{rows:?}");
+}
+
 #[test]
 fn a_connection_that_ends_inside_an_answer_is_lost() {
     let address = plain(|asked| (asked.stream == 1).then(|| whole(asked)));
