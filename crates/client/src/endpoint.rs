@@ -118,8 +118,8 @@ impl EndpointSpec {
     /// The headers of a benchmark request, without those that HTTP itself needs.
     pub fn request_headers(&self, request_id: Option<&str>) -> Headers {
         let mut headers = Headers::default();
-        if let Some(content_type) = self.backend.content_type() {
-            headers.set("Content-Type", content_type);
+        for (name, value) in self.backend.headers() {
+            headers.set(name, value);
         }
         if let Some(key) = self.api_key.as_ref().filter(|_| self.backend.takes_api_key()) {
             headers.set("Authorization", &format!("Bearer {}", key.expose()));

@@ -4,13 +4,15 @@ use tacho_core::{Failure, FailureKind, Observation, Outcome, Stamp};
 
 use super::frames::Frames;
 use super::generate::GenerateDecoder;
+use super::kind::Answers;
+use super::messages::MessagesDecoder;
 use super::responses::ResponsesDecoder;
 use super::scan::is_json;
 use super::stream::excerpt;
 use super::tgi::TgiDecoder;
 use super::trt_llm::TrtLlmDecoder;
 use super::whole::WholeDecoder;
-use super::{BackendKind, Expected, Flow, Rules, StreamDecoder, Task};
+use super::{BackendKind, Expected, Flow, Rules, StreamDecoder};
 
 /// Bytes kept of a body that is no stream of events.
 const START: usize = 400;
@@ -46,6 +48,7 @@ enum Intake {
 enum Decoder {
     Choices(StreamDecoder),
     Responses(ResponsesDecoder),
+    Messages(MessagesDecoder),
     Tgi(TgiDecoder),
     TrtLlm(TrtLlmDecoder),
     Generate(GenerateDecoder),
@@ -54,18 +57,22 @@ enum Decoder {
 impl AnswerDecoder {
     /// A decoder for the answer to one request.
     pub fn new(backend: BackendKind, rules: Rules, expected: &Expected) -> Self {
-        let decoder = match backend {
-            BackendKind::OpenAiResponses => Decoder::Responses(ResponsesDecoder::new(rules)),
-            BackendKind::Tgi => Decoder::Tgi(TgiDecoder::new(rules, expected)),
-            BackendKind::TensorRtLlm => Decoder::TrtLlm(TrtLlmDecoder::new(rules)),
-            BackendKind::VllmGenerate => Decoder::Generate(GenerateDecoder::new(rules, expected)),
-            _ => Decoder::Choices(StreamDecoder::new(backend, rules)),
-        };
         let unstreamed = expected.unstreamed && rules == Rules::Standard;
-        let intake = if backend.task() == Task::Pooling || backend == BackendKind::DeepSpeedMii || unstreamed {
-            Intake::Whole(WholeDecoder::new(backend, rules, expected))
-        } else {
-            Intake::Stream(Frames::new(backend, rules), decoder)
+        let decoder = match backend.row().answers {
+            _ if unstreamed => None,
+            Answers::Whole => None,
+            Answers::Completions | Answers::Chat | Answers::Audio => {
+                Some(Decoder::Choices(StreamDecoder::new(backend, rules)))
+            }
+            Answers::Responses => Some(Decoder::Responses(ResponsesDecoder::new(rules))),
+            Answers::Messages => Some(Decoder::Messages(MessagesDecoder::default())),
+            Answers::Tgi => Some(Decoder::Tgi(TgiDecoder::new(rules, expected))),
+            Answers::TensorRtLlm => Some(Decoder::TrtLlm(TrtLlmDecoder::new(rules))),
+            Answers::Generate => Some(Decoder::Generate(GenerateDecoder::new(rules, expected))),
+        };
+        let intake = match decoder {
+            Some(decoder) => Intake::Stream(Frames::new(backend, rules), decoder),
+            None => Intake::Whole(WholeDecoder::new(backend, rules, expected)),
         };
         AnswerDecoder { rules, intake, failure: None, held: None, foreign: None }
     }
@@ -89,6 +96,7 @@ impl AnswerDecoder {
         match &self.intake {
             Intake::Stream(_, Decoder::Choices(decoder)) => decoder.is_closed(),
             Intake::Stream(_, Decoder::Responses(decoder)) => decoder.is_closed(),
+            Intake::Stream(_, Decoder::Messages(decoder)) => decoder.is_closed(),
             Intake::Stream(_, Decoder::Tgi(decoder)) => decoder.is_closed(),
             Intake::Stream(_, Decoder::TrtLlm(_) | Decoder::Generate(_)) | Intake::Whole(_) => false,
         }
@@ -177,6 +185,7 @@ impl AnswerDecoder {
             Intake::Stream(_, decoder) => match decoder {
                 Decoder::Choices(decoder) => decoder.finish(row),
                 Decoder::Responses(decoder) => decoder.finish(row),
+                Decoder::Messages(decoder) => decoder.finish(row),
                 Decoder::Tgi(decoder) => decoder.finish(row),
                 Decoder::TrtLlm(decoder) => decoder.finish(row),
                 Decoder::Generate(decoder) => decoder.finish(row),
@@ -245,6 +254,7 @@ impl Decoder {
         match self {
             Decoder::Choices(decoder) => decoder.event(message, stamp, row),
             Decoder::Responses(decoder) => decoder.event(message, stamp, row),
+            Decoder::Messages(decoder) => decoder.event(message, stamp, row),
             Decoder::Tgi(decoder) => decoder.event(message, stamp, row),
             Decoder::TrtLlm(decoder) => decoder.event(message, stamp, row),
             Decoder::Generate(decoder) => decoder.event(message, stamp, row),

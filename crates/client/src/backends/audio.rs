@@ -48,7 +48,7 @@ const TYPES: [(&str, &str); 32] = [
 ];
 
 /// The form fields before what all backends add to them.
-pub(super) fn fields(payload: &PayloadSpec, request: &Request) -> Dict {
+pub(super) fn fields(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut fields = Dict::new();
     fields.set("model", payload.model_for(request));
     fields.set("max_completion_tokens", request.output_len);
@@ -56,7 +56,7 @@ pub(super) fn fields(payload: &PayloadSpec, request: &Request) -> Dict {
     fields.set("language", "en");
     fields.set("stream_include_usage", true);
     fields.set("stream_continuous_usage_stats", true);
-    fields
+    Ok(fields)
 }
 
 /// The form of these fields with the request's sound before them.

@@ -5,8 +5,17 @@ use tacho_core::json::Dict;
 
 use super::PayloadSpec;
 
-/// The body before what all backends add to it; the older names always fix the temperature.
-pub(super) fn body(payload: &PayloadSpec, request: &Request, temperature: Option<f64>) -> Dict {
+/// The body before what all backends add to it.
+pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
+    Ok(fields(payload, request, None))
+}
+
+/// The same for the older names, which always fix the temperature.
+pub(super) fn legacy_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
+    Ok(fields(payload, request, Some(0.0)))
+}
+
+fn fields(payload: &PayloadSpec, request: &Request, temperature: Option<f64>) -> Dict {
     let mut body = Dict::new();
     body.set("model", payload.model_for(request));
     body.set("prompt", request.content.to_json());

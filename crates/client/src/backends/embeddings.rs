@@ -7,12 +7,12 @@ use super::PayloadSpec;
 use super::chat::{MediaPlace, messages};
 
 /// Of texts or token ids.
-pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Dict {
+pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("model", payload.model_for(request));
     body.set("input", request.content.to_json());
     body.set("truncate_prompt_tokens", -1_i64);
-    body
+    Ok(body)
 }
 
 /// Of chat messages.

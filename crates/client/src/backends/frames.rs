@@ -2,41 +2,40 @@
 
 use memchr::{memchr2, memmem};
 
+use super::kind::Answers;
+use super::sse::{MAX_EVENT, Standard, TooLong};
 use super::{BackendKind, Flow, Rules};
-use crate::transport::sse::{MAX_EVENT, Splitter, TooLong};
 
 /// A body on its way to becoming messages.
 #[derive(Debug)]
 pub(super) enum Frames {
-    /// Server-sent events.
-    Events(Splitter),
-    /// As upstream reads audio: as events, but a comment is a message too.
-    Audio(Vec<u8>),
-    /// As upstream reads responses: blocks of lines, of which the data lines count.
-    Responses(Blocks),
+    /// Server-sent events, by the standard.
+    Events(Standard),
+    /// The same as upstream reads them.
+    Blocks(Blocks),
     /// Lines, each without the prefix that it may have.
     Lines(Lines),
 }
 
 impl Frames {
     pub(super) fn new(backend: BackendKind, rules: Rules) -> Self {
-        match (backend, rules) {
-            (BackendKind::VllmGenerate, _) => Frames::Lines(Lines::new(b"", Comments::Messages)),
-            (BackendKind::OpenAiAudio, Rules::Vllm) => Frames::Audio(Vec::new()),
-            (BackendKind::OpenAiResponses, Rules::Vllm) => Frames::Responses(Blocks::default()),
-            (BackendKind::Tgi, Rules::Vllm) => Frames::Lines(Lines::new(b"data:", Comments::Skipped)),
-            (BackendKind::TensorRtLlm, Rules::Vllm) => Frames::Lines(Lines::new(b"data:", Comments::Messages)),
-            (backend, Rules::Vllm) if backend.is_legacy() => Frames::Lines(Lines::new(b"data: ", Comments::Messages)),
-            (_, rules) => Frames::Events(Splitter::new(rules)),
+        match (backend.row().answers, rules) {
+            (Answers::Generate, _) => Frames::Lines(Lines::new(b"", Comments::Messages)),
+            (_, Rules::Standard) => Frames::Events(Standard::default()),
+            (Answers::Tgi, _) => Frames::Lines(Lines::new(b"data:", Comments::Skipped)),
+            (Answers::TensorRtLlm, _) => Frames::Lines(Lines::new(b"data:", Comments::Messages)),
+            _ if backend.is_legacy_completions() => Frames::Lines(Lines::new(b"data: ", Comments::Messages)),
+            (Answers::Audio, _) => Frames::Blocks(Blocks::new(Reading::AllOfIt)),
+            (Answers::Responses | Answers::Messages, _) => Frames::Blocks(Blocks::new(Reading::DataLines)),
+            _ => Frames::Blocks(Blocks::new(Reading::NoComments)),
         }
     }
 
     /// Takes the next bytes and hands each message that they complete to `message`, until it says stop.
     pub(super) fn feed(&mut self, bytes: &[u8], message: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
         match self {
-            Frames::Events(splitter) => splitter.feed(bytes, message),
-            Frames::Audio(buffer) => feed_blocks(buffer, bytes, &mut |block| message(without_prefix(block))),
-            Frames::Responses(blocks) => blocks.feed(bytes, message),
+            Frames::Events(standard) => standard.feed(bytes, message),
+            Frames::Blocks(blocks) => blocks.feed(bytes, message),
             Frames::Lines(lines) => lines.feed(bytes, message),
         }
     }
@@ -44,9 +43,9 @@ impl Frames {
     /// The body is over: hands what is left of an unfinished message to `tail`.
     pub(super) fn finish(&mut self, tail: &mut impl FnMut(&[u8])) {
         match self {
-            Frames::Events(splitter) => splitter.finish(tail),
-            Frames::Audio(buffer) | Frames::Responses(Blocks { buffer, .. }) => {
-                if let Some(data) = trim(buffer).strip_prefix(b"data: ") {
+            Frames::Events(standard) => standard.finish(tail),
+            Frames::Blocks(blocks) => {
+                if let Some(data) = trim(&blocks.buffer).strip_prefix(b"data: ") {
                     tail(data);
                 }
             }
@@ -61,17 +60,16 @@ impl Frames {
 
     /// Whether upstream strips the end of the body, and with it what ends the last message.
     pub(super) fn strips_its_end(&self) -> bool {
-        matches!(self, Frames::Events(_) | Frames::Audio(_))
+        matches!(self, Frames::Blocks(Blocks { reading: Reading::NoComments | Reading::AllOfIt, .. }))
     }
 
-    /// Whether anything follows the last whole message.
+    /// Whether anything but white space follows the last message.
     pub(super) fn has_rest(&self) -> bool {
-        let rest = match self {
-            Frames::Events(splitter) => return splitter.has_rest(),
-            Frames::Audio(buffer) | Frames::Responses(Blocks { buffer, .. }) => buffer,
-            Frames::Lines(lines) => &lines.buffer,
-        };
-        !trim(rest).is_empty()
+        match self {
+            Frames::Events(standard) => standard.has_rest(),
+            Frames::Blocks(blocks) => blocks.passed_over || !trim(&blocks.buffer).is_empty(),
+            Frames::Lines(lines) => !trim(&lines.buffer).is_empty(),
+        }
     }
 
     /// Whether an unfinished message at the end counts like any other.
@@ -80,51 +78,71 @@ impl Frames {
     }
 }
 
-fn without_prefix(block: &[u8]) -> &[u8] {
-    block.strip_prefix(b"data: ").unwrap_or(block)
-}
-
-fn feed_blocks(buffer: &mut Vec<u8>, bytes: &[u8], block: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
-    buffer.extend_from_slice(bytes);
-    let (mut start, mut flow) = (0, Flow::Continue);
-    while flow == Flow::Continue {
-        let Some(end) = memmem::find(&buffer[start..], b"\n\n") else { break };
-        let text = trim(&buffer[start..start + end]);
-        start += end + 2;
-        if !text.is_empty() {
-            flow = block(text);
-        }
-    }
-    buffer.drain(..start);
-    if buffer.len() > MAX_EVENT { Err(TooLong) } else { Ok(flow) }
+/// What of a block is the message, by upstream's functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// All of it, but comments are passed over.
+    NoComments,
+    /// All of it, comments too (audio).
+    AllOfIt,
+    /// Its data lines, joined (responses).
+    DataLines,
 }
 
 /// Blocks that end with a blank line.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Blocks {
+    reading: Reading,
     buffer: Vec<u8>,
     /// The data lines of a block that has several.
     joined: Vec<u8>,
+    /// Whether comments followed the last message.
+    passed_over: bool,
 }
 
 impl Blocks {
-    fn feed(&mut self, bytes: &[u8], message: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
-        let Blocks { buffer, joined } = self;
-        feed_blocks(buffer, bytes, &mut |block| {
-            let mut values = block.split(|&byte| byte == b'\n').filter_map(|line| {
-                let value = line.strip_prefix(b"data:")?;
-                Some(value.strip_prefix(b" ").unwrap_or(value))
-            });
-            let Some(first) = values.next() else { return Flow::Continue };
-            joined.clear();
-            joined.extend_from_slice(first);
-            for value in values {
-                joined.push(b'\n');
-                joined.extend_from_slice(value);
-            }
-            message(trim(joined))
-        })
+    fn new(reading: Reading) -> Self {
+        Blocks { reading, buffer: Vec::new(), joined: Vec::new(), passed_over: false }
     }
+
+    fn feed(&mut self, bytes: &[u8], message: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
+        let Blocks { reading, buffer, joined, passed_over } = self;
+        buffer.extend_from_slice(bytes);
+        let (mut start, mut flow) = (0, Flow::Continue);
+        while flow == Flow::Continue {
+            let Some(end) = memmem::find(&buffer[start..], b"\n\n") else { break };
+            let block = trim(&buffer[start..start + end]);
+            start += end + 2;
+            if block.is_empty() {
+                continue;
+            }
+            *passed_over = *reading == Reading::NoComments && block[0] == b':';
+            flow = match reading {
+                _ if *passed_over => Flow::Continue,
+                Reading::DataLines if !join_data(block, joined) => Flow::Continue,
+                Reading::DataLines => message(trim(joined)),
+                Reading::NoComments | Reading::AllOfIt => message(block.strip_prefix(b"data: ").unwrap_or(block)),
+            };
+        }
+        buffer.drain(..start);
+        if buffer.len() > MAX_EVENT { Err(TooLong) } else { Ok(flow) }
+    }
+}
+
+/// Joins the data lines of a block; false when it has none.
+fn join_data(block: &[u8], joined: &mut Vec<u8>) -> bool {
+    let mut values = block.split(|&byte| byte == b'\n').filter_map(|line| {
+        let value = line.strip_prefix(b"data:")?;
+        Some(value.strip_prefix(b" ").unwrap_or(value))
+    });
+    let Some(first) = values.next() else { return false };
+    joined.clear();
+    joined.extend_from_slice(first);
+    for value in values {
+        joined.push(b'\n');
+        joined.extend_from_slice(value);
+    }
+    true
 }
 
 /// What becomes of a line that begins with a colon.

@@ -9,11 +9,11 @@ use super::event::TextField;
 use super::scan::{Cursor, Kind, NotJson, unescape, whole};
 use super::stream::{NO_TOKEN, error_in_stream, malformed, note_token};
 use super::unstreamed::first_text;
-use super::{Expected, Rules};
+use super::{Expected, PayloadSpec, Rules};
 
 /// The body before what all backends add to it. All fields but two are sampling parameters, and unknown ones are
 /// refused, so that no model is named.
-pub(super) fn body(request: &Request) -> Result<Dict, &'static str> {
+pub(super) fn body(_: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("prompt", prompt(request)?);
     body.set("max_tokens", request.output_len);

@@ -4,9 +4,19 @@ use tacho_core::Request;
 use tacho_core::json::{Dict, Value};
 
 use super::PayloadSpec;
+use super::embeddings::prompt_or_media;
 
 /// Of the prompt, or where there is none, of one media object.
-pub(super) fn body(payload: &PayloadSpec, request: &Request, prompt: Value) -> Result<Dict, &'static str> {
+pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
+    body_of(payload, request, request.content.to_json())
+}
+
+/// The same, but media drives the prompt out.
+pub(super) fn clip_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
+    body_of(payload, request, prompt_or_media(request))
+}
+
+fn body_of(payload: &PayloadSpec, request: &Request, prompt: Value) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("model", payload.model_for(request));
     if prompt.truthy() {

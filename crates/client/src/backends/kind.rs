@@ -1,4 +1,12 @@
-//! The protocols by name: one table of what tells them apart before a request is written.
+//! The protocols: one row each, from which everything that tells them apart is read.
+
+use tacho_core::Request;
+use tacho_core::json::Dict;
+
+use super::{
+    PayloadSpec, audio, chat, completions, embeddings, form, generate, infinity, messages, pooling, responses, tgi,
+    trt_llm, whole,
+};
 
 /// What a protocol is for, which decides how its answers are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,167 +17,296 @@ pub enum Task {
     Pooling,
 }
 
-/// The protocols, by the names of `--backend`.
+/// How an answer is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BackendKind {
-    /// `/v1/completions` of vLLM.
-    Vllm,
-    /// `/v1/completions` of anybody.
-    OpenAi,
-    /// `/v1/chat/completions`.
-    OpenAiChat,
-    /// `/v1/responses`.
-    OpenAiResponses,
-    /// `/v1/audio/transcriptions` and `/v1/audio/translations`.
-    OpenAiAudio,
-    /// `/v1/embeddings` of texts.
-    OpenAiEmbeddings,
-    /// `/v1/embeddings` of chat messages.
-    OpenAiEmbeddingsChat,
-    /// `/v1/embeddings` of a text or an image.
-    OpenAiEmbeddingsClip,
-    /// `/v1/embeddings` of an image with an instruction.
-    OpenAiEmbeddingsVlm2Vec,
-    /// `/embeddings` of an Infinity server.
-    InfinityEmbeddings,
-    /// The same, of a text or an image.
-    InfinityEmbeddingsClip,
-    /// `/pooling` of vLLM.
-    VllmPooling,
-    /// `/rerank` of vLLM.
-    VllmRerank,
-    /// Text Generation Inference.
+pub(super) enum Answers {
+    /// Events with choices that have a text.
+    Completions,
+    /// Events with choices that have a delta.
+    Chat,
+    /// The same for sounds, whose prompts upstream counts itself.
+    Audio,
+    /// Events that name their kind, of `/v1/responses`.
+    Responses,
+    /// The same, of `/v1/messages`.
+    Messages,
     Tgi,
-    /// Triton with TensorRT-LLM.
     TensorRtLlm,
-    /// DeepSpeed-MII's completions, which come whole.
-    DeepSpeedMii,
-    /// SGLang's completions.
-    SgLang,
-    /// LMDeploy's completions.
-    LmDeploy,
-    /// ScaleLLM's completions.
-    ScaleLlm,
-    /// llama.cpp's completions.
-    LlamaCpp,
-    /// `/generate` of vLLM's demonstration server.
-    VllmGenerate,
+    /// Lines that hold prompt and output so far.
+    Generate,
+    /// All at once.
+    Whole,
 }
 
-/// What the body is.
+/// Who may use it, and since when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sends {
-    /// JSON, announced by the HTTP library.
-    Json,
-    /// JSON, announced by the backend before the user's headers.
-    JsonHeader,
-    /// A form with a file.
-    Form,
-}
-
-/// Who understands the OpenAI sampling fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sampling {
-    OpenAi,
+enum Origin {
+    /// In the registry of `vllm bench` 0.32.0.
+    Registry,
+    /// In its older script.
+    Legacy,
+    /// Here alone.
     Own,
 }
 
+/// How many sequences a request asks about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sequences {
+    One,
+    /// As many as the prompt has items.
+    Prompt,
+    /// As many as there are documents after the query.
+    Documents,
+}
+
+/// The members of a body before what all backends add to it.
+type Body = fn(&PayloadSpec, &Request) -> Result<Dict, &'static str>;
+
 /// One protocol.
-struct Row {
-    kind: BackendKind,
+pub(super) struct Row {
+    /// The value of `--backend`.
     name: &'static str,
     /// The URL ends with one of these.
     suffixes: &'static [&'static str],
+    /// Where it usually lives.
     endpoint: &'static str,
     task: Task,
-    sampling: Sampling,
-    sends: Sends,
+    origin: Origin,
+    pub(super) body: Body,
+    pub(super) answers: Answers,
+    pub(super) sequences: Sequences,
+    /// Whether it understands the OpenAI sampling fields.
+    samples: bool,
+    /// Whether `ignore_eos` is a member of the body; some servers have another way to say it, or none.
+    pub(super) takes_ignore_eos: bool,
+    /// Whether `--extra-body` and a request's own fields are added.
+    pub(super) takes_extras: bool,
+    takes_api_key: bool,
+    /// Headers set before the user's.
+    headers: &'static [(&'static str, &'static str)],
 }
 
-const COMPLETIONS: &[&str] = &["completions"];
-const COMPLETIONS_OR_PROFILE: &[&str] = &["completions", "profile"];
-const EMBEDDINGS: &[&str] = &["embeddings"];
+const JSON: &[(&str, &str)] = &[("Content-Type", "application/json")];
 
-const fn row(
-    kind: BackendKind,
-    name: &'static str,
-    suffixes: &'static [&'static str],
-    endpoint: &'static str,
-    task: Task,
-    sampling: Sampling,
-    sends: Sends,
-) -> Row {
-    Row { kind, name, suffixes, endpoint, task, sampling, sends }
-}
-
-/// In the order of the enum, which is the order of the help text: the registry, then the older names.
-#[rustfmt::skip]
-static TABLE: [Row; BackendKind::ALL.len()] = {
-    use BackendKind::*;
-    use Sampling::{OpenAi as Oai, Own};
-    use Sends::{Form, Json, JsonHeader};
-    use Task::{Generation as Gen, Pooling as Pool};
-    [
-        row(Vllm, "vllm", COMPLETIONS, "/v1/completions", Gen, Oai, Json),
-        row(OpenAi, "openai", COMPLETIONS, "/v1/completions", Gen, Oai, Json),
-        row(OpenAiChat, "openai-chat", &["chat/completions"], "/v1/chat/completions", Gen, Oai, JsonHeader),
-        row(OpenAiResponses, "openai-responses", &["responses"], "/v1/responses", Gen, Oai, JsonHeader),
-        row(OpenAiAudio, "openai-audio", &["transcriptions", "translations"], "/v1/audio/transcriptions", Gen, Own, Form),
-        row(OpenAiEmbeddings, "openai-embeddings", EMBEDDINGS, "/v1/embeddings", Pool, Own, JsonHeader),
-        row(OpenAiEmbeddingsChat, "openai-embeddings-chat", EMBEDDINGS, "/v1/embeddings", Pool, Own, JsonHeader),
-        row(OpenAiEmbeddingsClip, "openai-embeddings-clip", EMBEDDINGS, "/v1/embeddings", Pool, Own, JsonHeader),
-        row(OpenAiEmbeddingsVlm2Vec, "openai-embeddings-vlm2vec", EMBEDDINGS, "/v1/embeddings", Pool, Own, JsonHeader),
-        row(InfinityEmbeddings, "infinity-embeddings", EMBEDDINGS, "/embeddings", Pool, Own, JsonHeader),
-        row(InfinityEmbeddingsClip, "infinity-embeddings-clip", EMBEDDINGS, "/embeddings", Pool, Own, JsonHeader),
-        row(VllmPooling, "vllm-pooling", &["pooling"], "/pooling", Pool, Own, JsonHeader),
-        row(VllmRerank, "vllm-rerank", &["rerank"], "/rerank", Pool, Own, JsonHeader),
-        row(Tgi, "tgi", &["generate_stream"], "/generate_stream", Gen, Own, Json),
-        row(TensorRtLlm, "tensorrt-llm", &["generate_stream"], "/v2/models/ensemble/generate_stream", Gen, Own, Json),
-        row(DeepSpeedMii, "deepspeed-mii", COMPLETIONS_OR_PROFILE, "/v1/completions", Gen, Own, Json),
-        row(SgLang, "sglang", COMPLETIONS_OR_PROFILE, "/v1/completions", Gen, Oai, Json),
-        row(LmDeploy, "lmdeploy", COMPLETIONS_OR_PROFILE, "/v1/completions", Gen, Oai, Json),
-        row(ScaleLlm, "scalellm", COMPLETIONS_OR_PROFILE, "/v1/completions", Gen, Oai, Json),
-        row(LlamaCpp, "llama.cpp", COMPLETIONS_OR_PROFILE, "/v1/completions", Gen, Oai, Json),
-        row(VllmGenerate, "vllm-generate", &["generate"], "/generate", Gen, Oai, Json),
-    ]
+/// What most rows say; the rest is theirs.
+const COMPLETIONS: Row = Row {
+    name: "",
+    suffixes: &["completions"],
+    endpoint: "/v1/completions",
+    task: Task::Generation,
+    origin: Origin::Registry,
+    body: completions::body,
+    answers: Answers::Completions,
+    sequences: Sequences::One,
+    samples: true,
+    takes_ignore_eos: true,
+    takes_extras: true,
+    takes_api_key: true,
+    headers: &[],
 };
 
+const EMBEDDINGS: Row = Row {
+    suffixes: &["embeddings"],
+    endpoint: "/v1/embeddings",
+    task: Task::Pooling,
+    answers: Answers::Whole,
+    samples: false,
+    headers: JSON,
+    ..COMPLETIONS
+};
+
+const LEGACY: Row = Row {
+    suffixes: &["completions", "profile"],
+    origin: Origin::Legacy,
+    body: completions::legacy_body,
+    ..COMPLETIONS
+};
+
+/// Servers that know neither keys nor OpenAI's fields.
+const FOREIGN: Row = Row { samples: false, takes_ignore_eos: false, takes_api_key: false, ..LEGACY };
+
+/// The list of all protocols: the enum, the table and the order of the help text are made of it.
+macro_rules! backends {
+    ($($(#[doc = $doc:literal])* $kind:ident: $row:expr,)*) => {
+        /// The protocols, by the names of `--backend`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum BackendKind {
+            $($(#[doc = $doc])* $kind,)*
+        }
+
+        const ROWS: [Row; BackendKind::ALL.len()] = [$($row,)*];
+
+        impl BackendKind {
+            /// All of them, in the order of the help text.
+            pub const ALL: [BackendKind; [$(stringify!($kind)),*].len()] = [$(BackendKind::$kind,)*];
+        }
+    };
+}
+
+backends! {
+    /// `/v1/completions` of vLLM.
+    Vllm: Row { name: "vllm", ..COMPLETIONS },
+    /// `/v1/completions` of anybody.
+    OpenAi: Row { name: "openai", ..COMPLETIONS },
+    /// `/v1/chat/completions`.
+    OpenAiChat: Row {
+        name: "openai-chat",
+        suffixes: &["chat/completions"],
+        endpoint: "/v1/chat/completions",
+        body: chat::body,
+        answers: Answers::Chat,
+        headers: JSON,
+        ..COMPLETIONS
+    },
+    /// `/v1/responses`.
+    OpenAiResponses: Row {
+        name: "openai-responses",
+        suffixes: &["responses"],
+        endpoint: "/v1/responses",
+        body: responses::body,
+        answers: Answers::Responses,
+        headers: JSON,
+        ..COMPLETIONS
+    },
+    /// `/v1/audio/transcriptions` and `/v1/audio/translations`.
+    OpenAiAudio: Row {
+        name: "openai-audio",
+        suffixes: &["transcriptions", "translations"],
+        endpoint: "/v1/audio/transcriptions",
+        body: audio::fields,
+        answers: Answers::Audio,
+        samples: false,
+        headers: &[("Content-Type", form::CONTENT_TYPE)],
+        ..COMPLETIONS
+    },
+    /// `/v1/embeddings` of texts.
+    OpenAiEmbeddings: Row {
+        name: "openai-embeddings",
+        body: embeddings::body,
+        sequences: Sequences::Prompt,
+        ..EMBEDDINGS
+    },
+    /// `/v1/embeddings` of chat messages.
+    OpenAiEmbeddingsChat: Row { name: "openai-embeddings-chat", body: embeddings::chat_body, ..EMBEDDINGS },
+    /// `/v1/embeddings` of a text or an image.
+    OpenAiEmbeddingsClip: Row { name: "openai-embeddings-clip", body: embeddings::clip_body, ..EMBEDDINGS },
+    /// `/v1/embeddings` of an image with an instruction.
+    OpenAiEmbeddingsVlm2Vec: Row { name: "openai-embeddings-vlm2vec", body: embeddings::vlm2vec_body, ..EMBEDDINGS },
+    /// `/embeddings` of an Infinity server.
+    InfinityEmbeddings: Row {
+        name: "infinity-embeddings",
+        endpoint: "/embeddings",
+        body: infinity::body,
+        sequences: Sequences::Prompt,
+        ..EMBEDDINGS
+    },
+    /// The same, of a text or an image.
+    InfinityEmbeddingsClip: Row {
+        name: "infinity-embeddings-clip",
+        endpoint: "/embeddings",
+        body: infinity::clip_body,
+        sequences: Sequences::Prompt,
+        ..EMBEDDINGS
+    },
+    /// `/pooling` of vLLM.
+    VllmPooling: Row {
+        name: "vllm-pooling",
+        suffixes: &["pooling"],
+        endpoint: "/pooling",
+        body: pooling::body,
+        sequences: Sequences::Prompt,
+        ..EMBEDDINGS
+    },
+    /// `/rerank` of vLLM.
+    VllmRerank: Row {
+        name: "vllm-rerank",
+        suffixes: &["rerank"],
+        endpoint: "/rerank",
+        body: pooling::rerank_body,
+        sequences: Sequences::Documents,
+        takes_ignore_eos: false,
+        takes_extras: false,
+        ..EMBEDDINGS
+    },
+    /// Text Generation Inference.
+    Tgi: Row {
+        name: "tgi",
+        suffixes: &["generate_stream"],
+        endpoint: "/generate_stream",
+        body: tgi::body,
+        answers: Answers::Tgi,
+        ..FOREIGN
+    },
+    /// Triton with TensorRT-LLM.
+    TensorRtLlm: Row {
+        name: "tensorrt-llm",
+        suffixes: &["generate_stream"],
+        endpoint: "/v2/models/ensemble/generate_stream",
+        body: trt_llm::body,
+        answers: Answers::TensorRtLlm,
+        ..FOREIGN
+    },
+    /// DeepSpeed-MII's completions, which come whole.
+    DeepSpeedMii: Row {
+        name: "deepspeed-mii",
+        body: whole::mii_body,
+        answers: Answers::Whole,
+        takes_api_key: true,
+        ..FOREIGN
+    },
+    /// SGLang's completions.
+    SgLang: Row { name: "sglang", ..LEGACY },
+    /// LMDeploy's completions.
+    LmDeploy: Row { name: "lmdeploy", ..LEGACY },
+    /// ScaleLLM's completions.
+    ScaleLlm: Row { name: "scalellm", ..LEGACY },
+    /// llama.cpp's completions.
+    LlamaCpp: Row { name: "llama.cpp", ..LEGACY },
+    /// `/generate` of vLLM's demonstration server.
+    VllmGenerate: Row {
+        name: "vllm-generate",
+        suffixes: &["generate"],
+        endpoint: "/generate",
+        origin: Origin::Own,
+        body: generate::body,
+        answers: Answers::Generate,
+        ..COMPLETIONS
+    },
+    /// `/v1/messages` of Anthropic, vLLM and others.
+    AnthropicMessages: Row {
+        name: "anthropic-messages",
+        suffixes: &["messages"],
+        endpoint: "/v1/messages",
+        origin: Origin::Own,
+        body: messages::body,
+        answers: Answers::Messages,
+        takes_ignore_eos: false,
+        headers: &[("Content-Type", "application/json"), ("anthropic-version", "2023-06-01")],
+        ..COMPLETIONS
+    },
+}
+
+static TABLE: [Row; BackendKind::ALL.len()] = ROWS;
+
 impl BackendKind {
-    /// All of them, in the order of the help text.
-    pub const ALL: [BackendKind; 21] = {
-        use BackendKind::*;
-        [
-            Vllm,
-            OpenAi,
-            OpenAiChat,
-            OpenAiResponses,
-            OpenAiAudio,
-            OpenAiEmbeddings,
-            OpenAiEmbeddingsChat,
-            OpenAiEmbeddingsClip,
-            OpenAiEmbeddingsVlm2Vec,
-            InfinityEmbeddings,
-            InfinityEmbeddingsClip,
-            VllmPooling,
-            VllmRerank,
-            Tgi,
-            TensorRtLlm,
-            DeepSpeedMii,
-            SgLang,
-            LmDeploy,
-            ScaleLlm,
-            LlamaCpp,
-            VllmGenerate,
-        ]
+    /// The names of all, in that order.
+    pub const NAMES: [&'static str; BackendKind::ALL.len()] = {
+        let mut names = [""; BackendKind::ALL.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = ROWS[at].name;
+            at += 1;
+        }
+        names
     };
 
-    fn row(self) -> &'static Row {
+    pub(super) fn row(self) -> &'static Row {
         &TABLE[self as usize]
     }
 
     /// The backend of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        TABLE.iter().find(|row| row.name == name).map(|row| row.kind)
+        BackendKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// The value of `--backend`.
@@ -194,31 +331,27 @@ impl BackendKind {
 
     /// Whether sampling flags and the automatic `ignore_eos` apply.
     pub fn is_openai_compatible(self) -> bool {
-        self.row().sampling == Sampling::OpenAi
+        self.row().samples
     }
 
-    /// Whether `vllm bench` 0.32.0 does not know the name: those of its older script, and the demonstration server.
+    /// Whether `vllm bench` 0.32.0 does not know the name.
     pub fn is_legacy(self) -> bool {
-        self as usize >= BackendKind::Tgi as usize
+        self.row().origin != Origin::Registry
     }
 
     /// A completions protocol of the older names: a fixed temperature, and usage in any event.
     pub(super) fn is_legacy_completions(self) -> bool {
-        self.is_legacy() && COMPLETIONS_OR_PROFILE == self.url_suffixes() && self != BackendKind::DeepSpeedMii
+        self.row().origin == Origin::Legacy && self.row().answers == Answers::Completions
     }
 
-    /// Whether an API key is sent; these servers know none.
+    /// Whether an API key is sent; some servers know none.
     pub(crate) fn takes_api_key(self) -> bool {
-        !matches!(self, BackendKind::Tgi | BackendKind::TensorRtLlm)
+        self.row().takes_api_key
     }
 
-    /// A content type the backend sets before the user's headers.
-    pub(crate) fn content_type(self) -> Option<&'static str> {
-        match self.row().sends {
-            Sends::Json => None,
-            Sends::JsonHeader => Some("application/json"),
-            Sends::Form => Some(super::form::CONTENT_TYPE),
-        }
+    /// Headers that the backend sets before the user's.
+    pub(crate) fn headers(self) -> &'static [(&'static str, &'static str)] {
+        self.row().headers
     }
 }
 
@@ -227,9 +360,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_in_the_order_of_the_enum() {
-        for (at, kind) in BackendKind::ALL.into_iter().enumerate() {
-            assert_eq!((kind as usize, kind.row().kind), (at, kind));
+    fn every_row_is_found_by_its_name_and_lives_where_it_may() {
+        for kind in BackendKind::ALL {
             assert_eq!(BackendKind::from_name(kind.name()), Some(kind));
             assert!(kind.url_suffixes().iter().any(|suffix| kind.default_endpoint().ends_with(suffix)), "{kind:?}");
         }

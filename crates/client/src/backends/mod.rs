@@ -13,11 +13,13 @@ mod frames;
 mod generate;
 mod infinity;
 mod kind;
+mod messages;
 mod pooling;
 mod python_text;
 mod responses;
 mod scan;
 mod sound;
+mod sse;
 mod stream;
 mod tgi;
 mod trt_llm;
@@ -26,6 +28,7 @@ mod whole;
 
 pub use answer::AnswerDecoder;
 pub use expected::Expected;
+use kind::{Answers, Sequences};
 pub use kind::{BackendKind, Task};
 pub(crate) use stream::excerpt;
 pub use stream::{Flow, StreamDecoder};
@@ -47,14 +50,14 @@ impl BackendKind {
     pub fn encode(self, payload: &PayloadSpec, request: &Request) -> Result<Encoded, &'static str> {
         let fields = self.fields(payload, request)?;
         let expected = Expected::of(request);
-        let expected = match self {
-            BackendKind::Tgi => expected.fixed_by(payload),
-            BackendKind::VllmGenerate => expected.repeating(generate::prompt(request)?),
-            BackendKind::TensorRtLlm => expected,
+        let expected = match self.row().answers {
+            Answers::Tgi => expected.fixed_by(payload),
+            Answers::Generate => expected.repeating(generate::prompt(request)?),
+            Answers::TensorRtLlm => expected,
             _ if self.task() == Task::Pooling => expected.encoded_as(&fields),
             _ => expected.streamed_as(&fields),
         };
-        let body = if self == BackendKind::OpenAiAudio {
+        let body = if self.row().answers == Answers::Audio {
             audio::body(&fields, request)?
         } else {
             let mut text = Vec::with_capacity(256);
@@ -71,74 +74,39 @@ impl BackendKind {
 
     /// The members of the body: the protocol's own, then what all share.
     fn fields(self, payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-        let mut fields = match self {
-            BackendKind::Vllm | BackendKind::OpenAi => completions::body(payload, request, None),
-            BackendKind::SgLang | BackendKind::LmDeploy | BackendKind::ScaleLlm | BackendKind::LlamaCpp => {
-                completions::body(payload, request, Some(0.0))
-            }
-            BackendKind::OpenAiChat => chat::body(payload, request)?,
-            BackendKind::OpenAiResponses => responses::body(payload, request),
-            BackendKind::OpenAiAudio => audio::fields(payload, request),
-            BackendKind::OpenAiEmbeddings => embeddings::body(payload, request),
-            BackendKind::OpenAiEmbeddingsChat => embeddings::chat_body(payload, request)?,
-            BackendKind::OpenAiEmbeddingsClip => embeddings::clip_body(payload, request)?,
-            BackendKind::OpenAiEmbeddingsVlm2Vec => embeddings::vlm2vec_body(payload, request)?,
-            BackendKind::InfinityEmbeddings => infinity::body(payload, request, request.content.to_json())?,
-            BackendKind::InfinityEmbeddingsClip => {
-                infinity::body(payload, request, embeddings::prompt_or_media(request))?
-            }
-            BackendKind::VllmPooling => pooling::body(payload, request),
-            // Upstream adds nothing to these.
-            BackendKind::VllmRerank => return pooling::rerank_body(payload, request),
-            BackendKind::Tgi => tgi::body(payload, request),
-            BackendKind::TensorRtLlm => trt_llm::body(payload, request),
-            BackendKind::DeepSpeedMii => whole::mii_body(payload, request),
-            BackendKind::VllmGenerate => generate::body(request)?,
-        };
-        if payload.ignore_eos && self.knows_ignore_eos() {
+        let row = self.row();
+        let mut fields = (row.body)(payload, request)?;
+        if payload.ignore_eos && row.takes_ignore_eos {
             fields.set("ignore_eos", true);
         }
-        fields.update(&payload.extra_body);
-        if let Some(Value::Dict(overrides)) = &request.overrides {
-            fields.update(overrides);
+        if row.takes_extras {
+            fields.update(&payload.extra_body);
+            if let Some(Value::Dict(overrides)) = &request.overrides {
+                fields.update(overrides);
+            }
         }
         Ok(fields)
-    }
-
-    /// Whether `ignore_eos` is a member of the body; some servers have another way to say it, or none.
-    fn knows_ignore_eos(self) -> bool {
-        !matches!(self, BackendKind::Tgi | BackendKind::TensorRtLlm | BackendKind::DeepSpeedMii)
     }
 
     /// How many sequences a request asks about; vLLM's `num_input_sequences`.
     pub fn input_sequences(self, request: &Request) -> u64 {
         use tacho_core::Content;
-        let by_prompt = || match &request.content {
-            Content::Texts(texts) => texts.len().max(1) as u64,
-            Content::Json(Value::List(items)) => match items.first() {
+        match (self.row().sequences, &request.content) {
+            (Sequences::Prompt, Content::Texts(texts)) => texts.len().max(1) as u64,
+            (Sequences::Prompt, Content::Json(Value::List(items))) => match items.first() {
                 Some(Value::Str(_) | Value::List(_)) => items.len() as u64,
                 _ => 1,
             },
-            _ => 1,
-        };
-        match self {
-            BackendKind::OpenAiEmbeddings
-            | BackendKind::InfinityEmbeddings
-            | BackendKind::InfinityEmbeddingsClip
-            | BackendKind::VllmPooling => by_prompt(),
-            BackendKind::VllmRerank => match &request.content {
-                Content::Texts(texts) => texts.len().saturating_sub(1) as u64,
-                Content::Ids(ids) => ids.len().saturating_sub(1) as u64,
-                Content::Json(Value::List(items)) => items.len().saturating_sub(1) as u64,
-                _ => 1,
-            },
+            (Sequences::Documents, Content::Texts(texts)) => texts.len().saturating_sub(1) as u64,
+            (Sequences::Documents, Content::Ids(ids)) => ids.len().saturating_sub(1) as u64,
+            (Sequences::Documents, Content::Json(Value::List(items))) => items.len().saturating_sub(1) as u64,
             _ => 1,
         }
     }
 
     /// Seconds of sound in a request; vLLM's `input_audio_duration`. Zero unless the protocol sends sound files.
     pub fn audio_seconds(self, request: &Request) -> Result<f64, &'static str> {
-        if self == BackendKind::OpenAiAudio { audio::seconds(request) } else { Ok(0.0) }
+        if self.row().answers == Answers::Audio { audio::seconds(request) } else { Ok(0.0) }
     }
 }
 

@@ -6,7 +6,7 @@ use tacho_core::json::{Dict, Value};
 use super::PayloadSpec;
 
 /// Of the prompt; an object's members go into the body themselves.
-pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Dict {
+pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("model", payload.model_for(request));
     body.set("truncate_prompt_tokens", -1_i64);
@@ -14,7 +14,7 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Dict {
         Value::Dict(members) => body.update(&members),
         prompt => body.set("input", prompt),
     }
-    body
+    Ok(body)
 }
 
 /// Of a query and the documents after it.

@@ -15,14 +15,14 @@ const NO_TOKEN: &str = "Never received a token delta to calculate TTFT.This resp
 const NO_END: &str = "Stream ended without a terminal event.This response will be marked as failed!";
 
 /// The body before what all backends add to it.
-pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Dict {
+pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("model", payload.model_for(request));
     body.set("input", request.content.to_json());
     body.set("max_output_tokens", request.output_len);
     body.set("stream", true);
     body.set("store", false);
-    body
+    Ok(body)
 }
 
 /// Reads the events of one answer.

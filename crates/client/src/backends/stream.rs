@@ -5,6 +5,7 @@ use std::ops::Range;
 use tacho_core::{Failure, FailureKind, MarkSource, Observation, Outcome, Stamp};
 
 use super::event::{Choices, Event, Shape, TextField};
+use super::kind::Answers;
 use super::scan::{is_plain_text, unescape};
 use super::{BackendKind, Rules};
 
@@ -75,7 +76,7 @@ impl UsageRule {
         UsageRule {
             beside_choices: rules == Rules::Standard || legacy,
             // Of an audio request upstream believes its own count of the prompt.
-            prompt: backend != BackendKind::OpenAiAudio && (rules == Rules::Standard || !legacy),
+            prompt: backend.row().answers != Answers::Audio && (rules == Rules::Standard || !legacy),
         }
     }
 }
@@ -120,8 +121,8 @@ impl Template {
 impl StreamDecoder {
     /// A decoder for one answer of a completions, chat or audio protocol.
     pub fn new(backend: BackendKind, rules: Rules) -> Self {
-        let shape = match backend {
-            BackendKind::OpenAiChat | BackendKind::OpenAiAudio => Shape::Chat,
+        let shape = match backend.row().answers {
+            Answers::Chat | Answers::Audio => Shape::Chat,
             _ => Shape::Completions,
         };
         let usage = UsageRule::new(backend, rules);

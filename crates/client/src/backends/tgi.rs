@@ -9,7 +9,7 @@ use super::stream::{NO_TOKEN, error_in_stream, malformed, note_token, push_text}
 use super::{Expected, PayloadSpec, Rules};
 
 /// The body before what all backends add to it.
-pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Dict {
+pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut parameters = Dict::new();
     parameters.set("max_new_tokens", request.output_len);
     parameters.set("do_sample", true);
@@ -20,7 +20,7 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Dict {
     let mut body = Dict::new();
     body.set("inputs", request.content.to_json());
     body.set("parameters", parameters);
-    body
+    Ok(body)
 }
 
 /// Reads the events of one answer.

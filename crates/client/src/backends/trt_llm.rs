@@ -9,7 +9,7 @@ use super::stream::{NO_TOKEN, error_in_stream, malformed, note_token, push_text}
 use super::{PayloadSpec, Rules};
 
 /// The body before what all backends add to it.
-pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Dict {
+pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("accumulate_tokens", true);
     body.set("text_input", request.content.to_json());
@@ -20,7 +20,7 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Dict {
     if payload.ignore_eos {
         body.set("min_length", request.output_len);
     }
-    body
+    Ok(body)
 }
 
 /// Reads the events of one answer.

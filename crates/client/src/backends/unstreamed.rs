@@ -17,7 +17,7 @@ pub(super) struct TextAnswer {
     pub(super) gave_up: Option<Range<usize>>,
     /// The `text` itself (transcriptions), or the first of a list of them (DeepSpeed-MII, the demonstration server).
     pub(super) text: TextField,
-    /// The texts of the messages in `output` (responses).
+    /// The texts of the messages in `output` (responses), or of the blocks in `content` (messages).
     pub(super) output: Vec<TextField>,
     pub(super) usage: UsageField,
 }
@@ -41,6 +41,7 @@ impl TextAnswer {
             }
             b"text" => self.text = first_text(cursor)?,
             b"output" => self.output = output_texts(cursor)?,
+            b"content" => self.output = block_texts(cursor)?,
             _ => drop(cursor.skip()?),
         }
         Ok(())
@@ -93,6 +94,19 @@ fn output_texts(cursor: &mut Cursor<'_>) -> Result<Vec<TextField>, NotJson> {
             }
             cursor.skip().map(drop)
         })
+    })?;
+    Ok(texts)
+}
+
+/// The texts of blocks.
+fn block_texts(cursor: &mut Cursor<'_>) -> Result<Vec<TextField>, NotJson> {
+    let mut texts = Vec::new();
+    each_object(cursor, |cursor, _, key| {
+        if key == b"text" {
+            texts.push(read_text(cursor)?);
+            return Ok(());
+        }
+        cursor.skip().map(drop)
     })?;
     Ok(texts)
 }

@@ -18,14 +18,14 @@ const ENOUGH: usize = 64 << 10;
 const MAX_BODY: usize = 512 << 20;
 
 /// The body of a DeepSpeed-MII request before what all backends add to it.
-pub(super) fn mii_body(payload: &PayloadSpec, request: &Request) -> Dict {
+pub(super) fn mii_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("model", payload.model_for(request));
     body.set("prompt", request.content.to_json());
     body.set("max_tokens", request.output_len);
     body.set("temperature", 0.01);
     body.set("top_p", 1.0);
-    body
+    Ok(body)
 }
 
 /// Collects one answer and reads it when it is complete.

@@ -1,4 +1,4 @@
-//! Bytes and stamps: connections, TLS, HTTP framing, server-sent events. No JSON.
+//! Bytes and stamps: connections, TLS, HTTP framing. No JSON, and nothing of what the bytes mean.
 
 pub(crate) mod addresses;
 mod certificate;
@@ -8,6 +8,5 @@ pub(crate) mod http2;
 pub(crate) mod inflate;
 pub(crate) mod link;
 pub(crate) mod socket;
-pub mod sse;
 pub(crate) mod sys;
 pub(crate) mod tls;

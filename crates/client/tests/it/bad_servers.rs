@@ -33,7 +33,7 @@ struct Asked {
 impl Asked {
     /// Every backend as it is, and those that stream by choice without streaming.
     fn all() -> Vec<Asked> {
-        let unstreamed = ["openai", "openai-chat", "openai-responses", "openai-audio", "sglang"];
+        let unstreamed = ["openai", "openai-chat", "openai-responses", "openai-audio", "sglang", "anthropic-messages"];
         let mut all: Vec<Asked> = BackendKind::ALL
             .into_iter()
             .map(|backend| {
@@ -62,6 +62,9 @@ impl Asked {
                 "data: {\"choices\": [{\"delta\": {\"content\": \"a\"}}]}\n\n"
             }
             BackendKind::OpenAiResponses => "data: {\"type\": \"response.output_text.delta\", \"delta\": \"a\"}\n\n",
+            BackendKind::AnthropicMessages => {
+                "data: {\"type\": \"content_block_delta\", \"delta\": {\"type\": \"text_delta\", \"text\": \"a\"}}\n\n"
+            }
             BackendKind::Tgi => "data:{\"token\": {\"text\": \"a\"}, \"generated_text\": null}\n\n",
             BackendKind::TensorRtLlm => "data: {\"text_output\": \"a\"}\n\n",
             BackendKind::VllmGenerate => "{\"text\": [\"once a\"]}\n",
@@ -75,6 +78,7 @@ impl Asked {
             BackendKind::OpenAiResponses => {
                 "data: {\"type\": \"response.completed\", \"response\": {\"usage\": {\"output_tokens\": 1}}}\n\n"
             }
+            BackendKind::AnthropicMessages => "data: {\"type\": \"message_stop\"}\n\n",
             BackendKind::Tgi => "data:{\"token\": {\"text\": \"b\"}, \"generated_text\": \"ab\"}\n\n",
             BackendKind::TensorRtLlm | BackendKind::VllmGenerate => "",
             _ => "data: [DONE]\n\n",
@@ -90,6 +94,9 @@ impl Asked {
             }
             BackendKind::OpenAiResponses => {
                 r#"{"output": [{"content": [{"text": "a"}]}], "usage": {"output_tokens": 1}}"#
+            }
+            BackendKind::AnthropicMessages => {
+                r#"{"content": [{"type": "text", "text": "a"}], "usage": {"output_tokens": 1}}"#
             }
             BackendKind::OpenAiAudio => r#"{"text": "a"}"#,
             backend if backend.task() == Task::Generation => r#"{"choices": [{"text": "a"}]}"#,

@@ -1,66 +1,19 @@
 //! Splits a body into server-sent events. Any way of cutting the body into reads gives the same events.
 
-use memchr::{memchr2, memmem};
+use memchr::memchr2;
 
-use crate::backends::{Flow, Rules};
+use super::Flow;
 
 /// No event may be longer: a server that sends one is broken or hostile.
-pub(crate) const MAX_EVENT: usize = 32 << 20;
+pub(super) const MAX_EVENT: usize = 32 << 20;
 
 /// An event is longer than any real one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooLong;
-
-/// Splits by the standard, or as `vllm bench` does.
-#[derive(Debug)]
-pub enum Splitter {
-    /// By the standard.
-    Standard(Standard),
-    /// As `vllm bench` does with the stream as a whole.
-    Vllm(Blocks),
-}
-
-impl Splitter {
-    /// A splitter for one body.
-    pub fn new(rules: Rules) -> Self {
-        match rules {
-            Rules::Standard => Splitter::Standard(Standard::default()),
-            Rules::Vllm => Splitter::Vllm(Blocks::default()),
-        }
-    }
-
-    /// Takes the next bytes and hands each event that they complete to `event`, until it says stop.
-    pub fn feed(&mut self, bytes: &[u8], event: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
-        match self {
-            Splitter::Standard(standard) => standard.feed(bytes, event),
-            Splitter::Vllm(blocks) => blocks.feed(bytes, event),
-        }
-    }
-
-    /// Whether anything but white space follows the last event.
-    pub fn has_rest(&self) -> bool {
-        match self {
-            Splitter::Standard(standard) => standard.has_data || !standard.line.is_empty(),
-            Splitter::Vllm(blocks) => blocks.passed_over || !trim(&blocks.buffer).is_empty(),
-        }
-    }
-
-    /// The body is over: hands what is left of an unfinished event to `tail`.
-    pub fn finish(&mut self, tail: &mut impl FnMut(&[u8])) {
-        match self {
-            Splitter::Standard(standard) => standard.finish(tail),
-            Splitter::Vllm(Blocks { buffer, .. }) => {
-                if let Some(data) = trim(buffer).strip_prefix(b"data: ") {
-                    tail(data);
-                }
-            }
-        }
-    }
-}
+pub(super) struct TooLong;
 
 /// The event stream format of the HTML standard, section 9.2.6.
 #[derive(Debug, Default)]
-pub struct Standard {
+pub(super) struct Standard {
     /// An unfinished line.
     line: Vec<u8>,
     /// The data lines of an unfinished event.
@@ -73,7 +26,8 @@ pub struct Standard {
 }
 
 impl Standard {
-    fn feed(&mut self, mut rest: &[u8], event: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
+    /// Takes the next bytes and hands each event that they complete to `event`, until it says stop.
+    pub(super) fn feed(&mut self, mut rest: &[u8], event: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
         while !rest.is_empty() {
             if std::mem::take(&mut self.after_cr) && rest[0] == b'\n' {
                 rest = &rest[1..];
@@ -141,7 +95,13 @@ impl Standard {
         flow
     }
 
-    fn finish(&mut self, tail: &mut impl FnMut(&[u8])) {
+    /// Whether anything follows the last event.
+    pub(super) fn has_rest(&self) -> bool {
+        self.has_data || !self.line.is_empty()
+    }
+
+    /// The body is over: hands what is left of an unfinished event to `tail`.
+    pub(super) fn finish(&mut self, tail: &mut impl FnMut(&[u8])) {
         let mut none = |_: &[u8]| Flow::Continue;
         if !self.line.is_empty() {
             self.end_line(&mut none);
@@ -175,53 +135,14 @@ fn whole_event(bytes: &[u8]) -> Option<(&[u8], usize)> {
     Some((data.strip_prefix(b" ").unwrap_or(data), bytes.len() - rest.len() + end + blank))
 }
 
-/// Texts that end with a blank line.
-#[derive(Debug, Default)]
-pub struct Blocks {
-    buffer: Vec<u8>,
-    /// Whether comments followed the last event.
-    passed_over: bool,
-}
-
-impl Blocks {
-    fn feed(&mut self, bytes: &[u8], event: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
-        let Blocks { buffer, passed_over } = self;
-        buffer.extend_from_slice(bytes);
-        let mut start = 0;
-        let mut flow = Flow::Continue;
-        while flow == Flow::Continue {
-            let Some(end) = memmem::find(&buffer[start..], b"\n\n") else { break };
-            let message = trim(&buffer[start..start + end]);
-            start += end + 2;
-            if message.is_empty() {
-                continue;
-            }
-            *passed_over = message[0] == b':';
-            if !*passed_over {
-                flow = event(message.strip_prefix(b"data: ").unwrap_or(message));
-            }
-        }
-        buffer.drain(..start);
-        if buffer.len() > MAX_EVENT { Err(TooLong) } else { Ok(flow) }
-    }
-}
-
-/// Python's `strip` of the white space a stream may hold.
-fn trim(bytes: &[u8]) -> &[u8] {
-    let blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r' | 0x1c..=0x1f);
-    let start = bytes.iter().position(|byte| !blank(byte)).unwrap_or(bytes.len());
-    let end = bytes.iter().rposition(|byte| !blank(byte)).map_or(start, |at| at + 1);
-    &bytes[start..end]
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn split(rules: Rules, reads: &[&[u8]]) -> (Vec<String>, Option<String>) {
-        let mut splitter = Splitter::new(rules);
+    fn split(reads: &[&[u8]]) -> (Vec<String>, Option<String>) {
+        let mut splitter = Standard::default();
         let mut events = Vec::new();
         for read in reads {
             let mut event = |data: &[u8]| {
@@ -236,7 +157,7 @@ mod tests {
     }
 
     fn standard(text: &str) -> Vec<String> {
-        split(Rules::Standard, &[text.as_bytes()]).0
+        split(&[text.as_bytes()]).0
     }
 
     #[test]
@@ -251,13 +172,12 @@ mod tests {
 
     #[test]
     fn keeps_an_unfinished_event_apart() {
-        assert_eq!(split(Rules::Standard, &[b"data: A\n\ndata: [DONE]"]), (vec!["A".into()], Some("[DONE]".into())));
-        assert_eq!(split(Rules::Vllm, &[b"data: A\n\ndata: [DONE]\n"]), (vec!["A".into()], Some("[DONE]".into())));
+        assert_eq!(split(&[b"data: A\n\ndata: [DONE]"]), (vec!["A".into()], Some("[DONE]".into())));
     }
 
     #[test]
     fn refuses_endless_events() {
-        let mut splitter = Splitter::new(Rules::Standard);
+        let mut splitter = Standard::default();
         let block = vec![b'x'; 1 << 20];
         let mut feed = || splitter.feed(&block, &mut |_| Flow::Continue);
         assert!((0..64).any(|_| feed().is_err()));
@@ -288,17 +208,15 @@ mod tests {
             body in pieces(),
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
         ) {
-            for rules in [Rules::Standard, Rules::Vllm] {
-                let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(body.len() + 1)).collect();
-                at.sort_unstable();
-                at.push(body.len());
-                let mut start = 0;
-                let reads: Vec<&[u8]> = at.iter().map(|&end| &body[std::mem::replace(&mut start, end)..end]).collect();
-                let bytewise: Vec<&[u8]> = body.chunks(1).collect();
-                let whole = split(rules, &[&body]);
-                prop_assert_eq!(&split(rules, &reads), &whole);
-                prop_assert_eq!(&split(rules, &bytewise), &whole);
-            }
+            let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(body.len() + 1)).collect();
+            at.sort_unstable();
+            at.push(body.len());
+            let mut start = 0;
+            let reads: Vec<&[u8]> = at.iter().map(|&end| &body[std::mem::replace(&mut start, end)..end]).collect();
+            let bytewise: Vec<&[u8]> = body.chunks(1).collect();
+            let whole = split(&[&body]);
+            prop_assert_eq!(&split(&reads), &whole);
+            prop_assert_eq!(&split(&bytewise), &whole);
         }
     }
 }

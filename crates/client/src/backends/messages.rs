@@ -1,0 +1,374 @@
+//! `/v1/messages` of Anthropic's protocol: the body out of what the chat protocol would send, and the events of its
+//! stream, which name their kind.
+
+use std::ops::Range;
+
+use tacho_core::json::{Dict, Value, parse};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Stamp};
+
+use super::PayloadSpec;
+use super::chat;
+use super::event::{TextField, read_text};
+use super::scan::{Cursor, Kind, NotJson, whole};
+use super::stream::{NO_TOKEN, Reasoning, error_in_stream, malformed, note_answer, note_token, push_text};
+
+/// The body before what all backends add to it.
+pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
+    let messages = match &request.chat_messages {
+        Some(messages) => messages.clone(),
+        None => chat::messages(request.content.to_json(), request.media.as_ref(), chat::MediaPlace::AfterText)?,
+    };
+    let mut turns = Turns::default();
+    for message in messages.as_list().ok_or("its messages are no list")? {
+        turns.add(message)?;
+    }
+    let mut body = Dict::new();
+    body.set("model", payload.model_for(request));
+    body.set("max_tokens", request.output_len);
+    if !turns.system.is_empty() {
+        body.set("system", turns.system);
+    }
+    body.set("messages", turns.messages);
+    body.set("stream", true);
+    Ok(body)
+}
+
+/// Messages in Anthropic's form: instructions apart, tool results as the user's.
+#[derive(Default)]
+struct Turns {
+    system: Vec<Value>,
+    messages: Vec<Value>,
+}
+
+impl Turns {
+    fn add(&mut self, message: &Value) -> Result<(), &'static str> {
+        let role = message.get("role").and_then(Value::as_str).ok_or("a message has no role")?;
+        let content = message.get("content").unwrap_or(&Value::Null);
+        match role {
+            "system" | "developer" => self.system.extend(parts(content)?),
+            "tool" => {
+                let mut result = Dict::new();
+                result.set("type", "tool_result");
+                result.set("tool_use_id", message.get("tool_call_id").cloned().unwrap_or(Value::Null));
+                result.set("content", parts(content)?);
+                self.push("user", vec![result.into()]);
+            }
+            _ => {
+                let mut blocks = parts(content)?;
+                for call in message.get("tool_calls").and_then(Value::as_list).unwrap_or_default() {
+                    blocks.push(tool_use(call)?);
+                }
+                self.push(role, blocks);
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, role: &str, blocks: Vec<Value>) {
+        let mut message = Dict::new();
+        message.set("role", role);
+        message.set("content", blocks);
+        self.messages.push(message.into());
+    }
+}
+
+/// The content of a message as blocks.
+fn parts(content: &Value) -> Result<Vec<Value>, &'static str> {
+    match content {
+        Value::Null => Ok(Vec::new()),
+        Value::Str(text) => Ok(vec![text_block(text)]),
+        Value::List(parts) => parts.iter().map(block).collect(),
+        _ => Err("the content of a message is neither a text nor a list"),
+    }
+}
+
+fn text_block(text: &str) -> Value {
+    let mut block = Dict::new();
+    block.set("type", "text");
+    block.set("text", text);
+    block.into()
+}
+
+/// One part: texts are alike in both protocols, images are not; what is neither is taken for Anthropic's own.
+fn block(part: &Value) -> Result<Value, &'static str> {
+    match part.get("type").and_then(Value::as_str) {
+        Some("image_url") => {
+            let url = part.get("image_url").and_then(|image| image.get("url")).and_then(Value::as_str);
+            let mut block = Dict::new();
+            block.set("type", "image");
+            block.set("source", source(url.ok_or("its image has no url")?));
+            Ok(block.into())
+        }
+        Some("audio_url" | "video_url" | "input_audio") => Err("the protocol takes no sounds and films"),
+        _ => Ok(part.clone()),
+    }
+}
+
+/// Where an image comes from: a link, or the bytes that a data URL holds.
+fn source(url: &str) -> Dict {
+    let mut source = Dict::new();
+    match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
+        Some((media_type, data)) => {
+            source.set("type", "base64");
+            source.set("media_type", media_type);
+            source.set("data", data);
+        }
+        None => {
+            source.set("type", "url");
+            source.set("url", url);
+        }
+    }
+    source
+}
+
+fn tool_use(call: &Value) -> Result<Value, &'static str> {
+    let function = call.get("function").ok_or("a tool call has no function")?;
+    let arguments = function.get("arguments").and_then(Value::as_str).unwrap_or("{}");
+    let mut block = Dict::new();
+    block.set("type", "tool_use");
+    block.set("id", call.get("id").cloned().unwrap_or(Value::Null));
+    block.set("name", function.get("name").cloned().unwrap_or(Value::Null));
+    block.set("input", parse(arguments).map_err(|_| "the arguments of a tool call are not JSON")?);
+    Ok(block.into())
+}
+
+/// Reads the events of one answer.
+#[derive(Debug, Default)]
+pub(super) struct MessagesDecoder {
+    ended: bool,
+    reasoning: Reasoning,
+}
+
+impl MessagesDecoder {
+    pub(super) fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+        let event = Event::read(data).map_err(|_| malformed("an event is not JSON", data))?;
+        if !event.is_object {
+            return Err(malformed("an event is not an object", data));
+        }
+        error_in_stream(event.error.clone(), data)?;
+        event.usage.note(row);
+        match event.kind {
+            EventKind::Delta => self.delta(&event, data, stamp, row),
+            EventKind::Stop => {
+                self.ended = true;
+                Ok(())
+            }
+            EventKind::Error => error_in_stream(Some(0..data.len()), data),
+            EventKind::Other => Ok(()),
+        }
+    }
+
+    /// A piece of text, of thought, or of a tool's input; a signature is none of these.
+    fn delta(&mut self, event: &Event, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+        let has = |field: &TextField| matches!(field, TextField::Text(text) if !text.span.is_empty());
+        match (&event.text, &event.thinking, &event.partial_json) {
+            (TextField::Missing, TextField::Missing, TextField::Missing) => return Ok(()),
+            (TextField::Missing, TextField::Missing, json) => note_token(row, stamp, has(json)),
+            (TextField::Missing, thinking, _) => {
+                note_token(row, stamp, has(thinking));
+                self.reasoning.note(None);
+            }
+            (text, ..) => {
+                note_token(row, stamp, has(text));
+                note_answer(row, stamp, has(text));
+                push_text(text, data, row)?;
+            }
+        }
+        row.text_ends.push(row.text.len() as u32);
+        Ok(())
+    }
+
+    /// Whether the event has come that closes the answer.
+    pub(super) fn is_closed(&self) -> bool {
+        self.ended
+    }
+
+    pub(super) fn finish(&mut self, row: &mut Observation) -> Outcome {
+        self.reasoning.settle(row);
+        if row.chunks.is_empty() {
+            return Outcome::failed(FailureKind::Empty, NO_TOKEN);
+        }
+        if !self.ended {
+            let message = format!("the stream ended without message_stop after {} token events", row.chunks.len());
+            return Outcome::failed(FailureKind::Truncated, message);
+        }
+        if row.first_content.is_none() && row.usage.completion_tokens.unwrap_or(0) == 0 {
+            return Outcome::failed(FailureKind::Empty, "the stream ended without any content");
+        }
+        Outcome::Complete
+    }
+}
+
+/// What an event's `type` means to us.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum EventKind {
+    Delta,
+    Stop,
+    Error,
+    #[default]
+    Other,
+}
+
+/// The members of an event that matter.
+#[derive(Debug, Default)]
+struct Event {
+    is_object: bool,
+    kind: EventKind,
+    text: TextField,
+    thinking: TextField,
+    partial_json: TextField,
+    usage: MessageUsage,
+    error: Option<Range<usize>>,
+}
+
+impl Event {
+    fn read(data: &[u8]) -> Result<Event, NotJson> {
+        whole(data, |cursor| {
+            let mut event = Event { is_object: cursor.kind()? == Kind::Object, ..Event::default() };
+            cursor.members_if_object(|cursor, key| event.member(cursor, key))?;
+            event.usage.impossible = cursor.met_impossible;
+            Ok(event)
+        })
+    }
+
+    fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8]) -> Result<(), NotJson> {
+        match key {
+            b"type" => {
+                self.kind = match read_text(cursor)? {
+                    TextField::Text(name) => match cursor.slice(name.span) {
+                        b"content_block_delta" => EventKind::Delta,
+                        b"message_stop" => EventKind::Stop,
+                        b"error" => EventKind::Error,
+                        _ => EventKind::Other,
+                    },
+                    _ => EventKind::Other,
+                }
+            }
+            b"delta" => cursor.members_if_object(|cursor, key| {
+                match key {
+                    b"text" => self.text = read_text(cursor)?,
+                    b"thinking" => self.thinking = read_text(cursor)?,
+                    b"partial_json" => self.partial_json = read_text(cursor)?,
+                    _ => drop(cursor.skip()?),
+                }
+                Ok(())
+            })?,
+            b"message" => cursor.members_if_object(|cursor, key| match key {
+                b"usage" => self.usage.read(cursor),
+                _ => cursor.skip().map(drop),
+            })?,
+            b"usage" => self.usage.read(cursor)?,
+            b"error" => self.error = cursor.truthy_span()?,
+            _ => drop(cursor.skip()?),
+        }
+        Ok(())
+    }
+}
+
+/// Usage as this protocol reports it: what was cached is not among the input tokens.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub(super) struct MessageUsage {
+    input: Option<u64>,
+    cache_read: Option<u64>,
+    cache_written: Option<u64>,
+    output: Option<u64>,
+    impossible: bool,
+}
+
+impl MessageUsage {
+    pub(super) fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<(), NotJson> {
+        cursor.members_if_object(|cursor, key| {
+            match key {
+                b"input_tokens" => self.input = cursor.count()?,
+                b"cache_read_input_tokens" => self.cache_read = cursor.count()?,
+                b"cache_creation_input_tokens" => self.cache_written = cursor.count()?,
+                b"output_tokens" => self.output = cursor.count()?,
+                _ => drop(cursor.skip()?),
+            }
+            Ok(())
+        })
+    }
+
+    fn note(&self, row: &mut Observation) {
+        let cached = self.cache_read.unwrap_or(0) + self.cache_written.unwrap_or(0);
+        row.usage.prompt_tokens = self.input.map(|input| input + cached).or(row.usage.prompt_tokens);
+        row.usage.completion_tokens = self.output.or(row.usage.completion_tokens);
+        row.usage.cached_tokens = self.cache_read.or(row.usage.cached_tokens);
+        row.usage.impossible |= self.impossible;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(body: &Dict) -> String {
+        tacho_core::json::dumps(&Value::Dict(body.clone()))
+    }
+
+    #[test]
+    fn chat_messages_become_anthropics() {
+        let chat = r#"[{"role": "system", "content": "be brief"},
+            {"role": "user", "content": [{"type": "text", "text": "hi"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]},
+            {"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]},
+            {"role": "tool", "tool_call_id": "c1", "content": "2"}]"#;
+        let request = Request { chat_messages: Some(parse(chat).unwrap()), ..Request::text("", 1, 7) };
+        let payload = PayloadSpec { model: "m".into(), ..PayloadSpec::default() };
+        assert_eq!(
+            text(&body(&payload, &request).unwrap()),
+            concat!(
+                r#"{"model": "m", "max_tokens": 7, "system": [{"type": "text", "text": "be brief"}], "messages": ["#,
+                r#"{"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}]}, "#,
+                r#"{"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}}]}, "#,
+                r#"{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "2"}]}]}], "stream": true}"#,
+            )
+        );
+        let plain = text(&body(&payload, &Request::text("once", 1, 7)).unwrap());
+        assert!(
+            plain.contains(r#""messages": [{"role": "user", "content": [{"type": "text", "text": "once"}]}]"#),
+            "{plain}"
+        );
+    }
+
+    fn read(events: &[&str]) -> (Observation, Outcome) {
+        let mut row = Observation::released(0, Stamp::ZERO, Stamp::ZERO);
+        let mut decoder = MessagesDecoder::default();
+        for (at, event) in events.iter().enumerate() {
+            if let Err(failure) = decoder.event(event.as_bytes(), Stamp(at as u64), &mut row) {
+                return (row, Outcome::Failed(failure));
+            }
+        }
+        let outcome = decoder.finish(&mut row);
+        (row, outcome)
+    }
+
+    const START: &str = r#"{"type":"message_start","message":{"usage":{"input_tokens":5,"cache_read_input_tokens":4,"output_tokens":1}}}"#;
+    const THOUGHT: &str =
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}"#;
+    const TEXT: &str = r#"{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"a\n"}}"#;
+    const INPUT: &str =
+        r#"{"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"{"}}"#;
+    const DELTA: &str = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}"#;
+    const STOP: &str = r#"{"type":"message_stop"}"#;
+
+    #[test]
+    fn a_stream_is_read_to_its_end() {
+        let (row, outcome) = read(&[START, r#"{"type":"ping"}"#, THOUGHT, TEXT, TEXT, INPUT, DELTA, STOP]);
+        assert_eq!(outcome, Outcome::Complete);
+        assert_eq!((row.chunks.len(), row.text.as_slice()), (4, &b"a\na\n"[..]));
+        assert_eq!((row.first_content, row.first_answer), (Some(Stamp(2)), Some(Stamp(3))));
+        assert_eq!((row.usage.prompt_tokens, row.usage.cached_tokens), (Some(9), Some(4)));
+        assert_eq!(row.usage.completion_tokens, Some(9));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_a_failure() {
+        let kind = |events: &[&str]| read(events).1.failure().map(|failure| failure.kind);
+        assert_eq!(kind(&[START, TEXT, DELTA]), Some(FailureKind::Truncated));
+        assert_eq!(kind(&[START, DELTA, STOP]), Some(FailureKind::Empty));
+        let overloaded = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
+        assert_eq!(kind(&[START, TEXT, overloaded]), Some(FailureKind::ErrorInStream));
+        assert_eq!(kind(&["[]"]), Some(FailureKind::Malformed));
+    }
+}
