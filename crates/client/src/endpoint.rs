@@ -123,6 +123,9 @@ impl EndpointSpec {
         }
         if let Some(key) = self.api_key.as_ref().filter(|_| self.backend.takes_api_key()) {
             headers.set("Authorization", &format!("Bearer {}", key.expose()));
+            if let Some(name) = self.backend.key_header() {
+                headers.set(name, key.expose());
+            }
         }
         for (name, value) in self.headers.iter() {
             headers.set(name, value);

@@ -82,6 +82,8 @@ pub(super) struct Row {
     /// Whether `--extra-body` and a request's own fields are added.
     pub(super) takes_extras: bool,
     takes_api_key: bool,
+    /// A header that the key stands in too, bare.
+    key_header: Option<&'static str>,
     /// Headers set before the user's.
     headers: &'static [(&'static str, &'static str)],
 }
@@ -102,6 +104,7 @@ const COMPLETIONS: Row = Row {
     takes_ignore_eos: true,
     takes_extras: true,
     takes_api_key: true,
+    key_header: None,
     headers: &[],
 };
 
@@ -281,6 +284,7 @@ backends! {
         body: messages::body,
         answers: Answers::Messages,
         takes_ignore_eos: false,
+        key_header: Some("x-api-key"),
         headers: &[("Content-Type", "application/json"), ("anthropic-version", "2023-06-01")],
         ..COMPLETIONS
     },
@@ -339,6 +343,11 @@ impl BackendKind {
         self.row().origin != Origin::Registry
     }
 
+    /// Whether its bodies always name a temperature.
+    pub fn fixes_temperature(self) -> bool {
+        self.row().origin == Origin::Legacy
+    }
+
     /// A completions protocol of the older names: a fixed temperature, and usage in any event.
     pub(super) fn is_legacy_completions(self) -> bool {
         self.row().origin == Origin::Legacy && self.row().answers == Answers::Completions
@@ -347,6 +356,11 @@ impl BackendKind {
     /// Whether an API key is sent; some servers know none.
     pub(crate) fn takes_api_key(self) -> bool {
         self.row().takes_api_key
+    }
+
+    /// A header that the key stands in too, bare.
+    pub(crate) fn key_header(self) -> Option<&'static str> {
+        self.row().key_header
     }
 
     /// Headers that the backend sets before the user's.

@@ -5,8 +5,8 @@ use tacho_client::{BackendKind, Rules};
 use tacho_core::{Clock, Observation, Stamp, SystemClock};
 use tacho_loadgen::{Driven, Pace, ScheduleSpec, WorkerStats};
 use tacho_metrics::{
-    Caveat, DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, ServerMetrics, Setup,
-    SpeculativeStatistics, Task, TokenCounter, WorkerUse,
+    Caveat, DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, ServerMetrics,
+    Setup, SpeculativeStatistics, Task, TokenCounter, WorkerUse,
 };
 use tacho_rowlog::Asked;
 

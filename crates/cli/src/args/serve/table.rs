@@ -3,6 +3,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use tacho_client::BackendKind;
 use tacho_core::json::{Dict, Value};
 use tacho_workload::SERVE_NAMES;
 
@@ -84,29 +85,7 @@ pub(crate) static OWN: Group =
     Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
 
 /// The backends there are: vLLM's in its order, then the names of its older script, then its demonstration server.
-pub(crate) const BACKENDS: &[&str] = &[
-    "vllm",
-    "openai",
-    "openai-chat",
-    "openai-responses",
-    "openai-audio",
-    "openai-embeddings",
-    "openai-embeddings-chat",
-    "openai-embeddings-clip",
-    "openai-embeddings-vlm2vec",
-    "infinity-embeddings",
-    "infinity-embeddings-clip",
-    "vllm-pooling",
-    "vllm-rerank",
-    "tgi",
-    "tensorrt-llm",
-    "deepspeed-mii",
-    "sglang",
-    "lmdeploy",
-    "scalellm",
-    "llama.cpp",
-    "vllm-generate",
-];
+pub(crate) const BACKENDS: &[&str] = &BackendKind::NAMES;
 /// The files of SPEED-Bench.
 pub(crate) const SPEED_BENCH_SUBSETS: &[&str] =
     &["qualitative", "throughput_16k", "throughput_1k", "throughput_2k", "throughput_32k", "throughput_8k"];
@@ -277,8 +256,8 @@ static FLAGS: &[Flag] = &[
         "Protocol spoken to the server. vllm, openai, sglang, lmdeploy, scalellm, llama.cpp: completions; openai-chat: \
          chat completions; openai-responses: responses; openai-audio: transcriptions or translations of sounds; \
          openai-embeddings, openai-embeddings-chat, openai-embeddings-clip, openai-embeddings-vlm2vec, \
-         infinity-embeddings, infinity-embeddings-clip, vllm-pooling, vllm-rerank: answers that come whole; tgi, tensorrt-llm, deepspeed-mii, vllm-generate: servers with protocols of their \
-         own."),
+         infinity-embeddings, infinity-embeddings-clip, vllm-pooling, vllm-rerank: answers that come whole; tgi, tensorrt-llm, deepspeed-mii, \
+         vllm-generate: servers with protocols of their own; anthropic-messages: Anthropic's /v1/messages."),
     vllm(&["--base-url"], Str, "URL", Unset, &TARGET,
         "Server address with scheme, in place of --host and --port. Use it for https://, or for a server below a \
          path. A Unix socket is http+unix:// with %2F for / in its path: http+unix://%2Frun%2Fvllm.sock."),

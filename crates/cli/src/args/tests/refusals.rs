@@ -229,6 +229,7 @@ fn every_backend_has_an_endpoint_of_its_own() {
         ("tensorrt-llm", "/v2/models/ensemble/generate_stream"),
         ("llama.cpp", "/v1/completions"),
         ("vllm-generate", "/generate"),
+        ("anthropic-messages", "/v1/messages"),
     ] {
         let args = serve(&["--backend", name]).unwrap();
         assert_eq!(args.endpoint(), endpoint, "{name}");

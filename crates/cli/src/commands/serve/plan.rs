@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tacho_client::{BackendKind, EndpointSpec, Rules, Url, proxy_for};
+use tacho_client::{EndpointSpec, Rules, Url, proxy_for};
 use tacho_core::Secret;
 use tacho_core::json::{Dict, Value};
 use tacho_loadgen::{RampUp, ScheduleSpec};
@@ -96,9 +96,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         ignore_eos: args.ignore_eos(),
         logprobs: content.logprobs,
         extra_body,
-        temperature_given: content.temperature.is_some()
-            || args.is_pooling()
-            || (backend.is_legacy() && backend != BackendKind::VllmGenerate),
+        temperature_given: content.temperature.is_some() || args.is_pooling() || backend.fixes_temperature(),
         ready_timeout: Duration::from_secs(load.ready_check_timeout_sec.max(0).unsigned_abs()),
         warmups: usize::try_from(load.num_warmups.max(0))?,
         reset_caches: args.own.reset_caches,
