@@ -49,7 +49,7 @@ fn row(index: usize) -> Observation {
         chunks: (0..5).map(|event| at(50_000_123 + event * 10_000_789)).collect(),
         done: at(120_000_000),
         outcome: if failed { Outcome::failed(FailureKind::Http(503), "busy") } else { Outcome::Complete },
-        usage: Usage { prompt_tokens: Some(9), completion_tokens: Some(5) },
+        usage: Usage { prompt_tokens: Some(9), completion_tokens: Some(5), ..Usage::default() },
         ..Observation::released(index, due, at(1_000))
     }
 }

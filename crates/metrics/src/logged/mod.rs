@@ -205,7 +205,7 @@ mod tests {
             chunks: vec![Stamp(1), Stamp(2)],
             text: b"abc".to_vec(),
             text_ends: vec![1, 3],
-            usage: Usage { prompt_tokens: None, completion_tokens: tokens },
+            usage: Usage { completion_tokens: tokens, ..Usage::default() },
             ..Observation::released(0, Stamp(0), Stamp(0))
         };
         let left = |tokens, keep| {
