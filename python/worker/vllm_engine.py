@@ -176,6 +176,7 @@ class VllmEngine:
             "sampling": [self.sampling(params, request["output_len"]) for request in requests],
             "loras": self.loras(params, requests),
             "beam": self.beam(params, requests),
+            "priority": self.priorities(requests),
         }
         return {}
 
@@ -189,6 +190,12 @@ class VllmEngine:
             return BeamSearchParams(**settings, watermarking=False)
         except TypeError:
             return BeamSearchParams(**settings)
+
+    def priorities(self, requests):
+        """The order in which requests are served, where any has a place in it; lower ones first."""
+        if all(request.get("priority") is None for request in requests):
+            return {}
+        return {"priority": [request.get("priority") or 0 for request in requests]}
 
     def loras(self, params, requests):
         if params.get("lora_path") is None:
@@ -243,10 +250,14 @@ class VllmEngine:
         return self.ask(batch, sampling, params["progress"])
 
     def ask(self, batch, sampling, progress):
-        return self.llm.generate(batch["prompts"], sampling, lora_request=batch["loras"], use_tqdm=progress)
+        return self.llm.generate(
+            batch["prompts"], sampling, lora_request=batch["loras"], use_tqdm=progress, **batch["priority"]
+        )
 
     def enqueue(self, batch, sampling):
-        self.llm.enqueue(batch["prompts"], sampling, lora_request=batch["loras"], use_tqdm=True)
+        self.llm.enqueue(
+            batch["prompts"], sampling, lora_request=batch["loras"], use_tqdm=True, **batch["priority"]
+        )
 
     def counted(self, outputs, batch, seconds, profile_seconds):
         result = {"seconds": seconds, "profile_seconds": profile_seconds, "requests": len(batch["prompts"])}

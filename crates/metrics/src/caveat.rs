@@ -90,6 +90,13 @@ pub enum Caveat {
         /// Of how many reads.
         reads: u64,
     },
+    /// The server's prefix cache held prompts of the run before it began.
+    WarmCache {
+        /// Share of the prompt tokens that were found in it.
+        observed: f64,
+        /// The most that the run's own prompts account for.
+        expected: f64,
+    },
     /// The client distorted what it measured.
     ClientInDoubt {
         /// Its own words.
@@ -133,6 +140,7 @@ impl Caveat {
             Caveat::EventsCoalesced { .. } => "events_coalesced",
             Caveat::ImpossibleUsage { .. } => "impossible_usage",
             Caveat::OddStamps { .. } => "odd_stamps",
+            Caveat::WarmCache { .. } => "warm_cache",
             Caveat::ClientInDoubt { .. } => "client_in_doubt",
         }
     }
@@ -159,6 +167,12 @@ impl Caveat {
                 let reason = if first.is_empty() { "no reason given" } else { first };
                 format!("{failed} of {total} requests failed, the first with: {reason}")
             }
+            Caveat::WarmCache { observed, expected } => format!(
+                "the prefix cache was warm before the run: {:.1} % of the prompt tokens were found in it, of which the \
+                 run's own prompts account for {:.1} % at most; --cache-salt random or --reset-prefix-cache rules it out",
+                observed * 100.0,
+                expected * 100.0
+            ),
             Caveat::TokensEstimated { answers, total, counted } => {
                 let instead = if *counted { "the tokenizer counted instead" } else { "each counts as one token" };
                 format!("the server gave no token count for {answers} of {total} answers; {instead}")

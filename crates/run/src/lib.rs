@@ -8,6 +8,7 @@ pub mod mm_processor;
 pub mod offline;
 mod plan;
 pub mod rebuild;
+pub mod scenarios;
 pub mod selfcheck;
 pub mod serve;
 pub mod startup;

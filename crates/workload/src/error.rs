@@ -300,6 +300,12 @@ pub enum Error {
         /// Those there are.
         found: Vec<String>,
     },
+    /// A share of constrained requests that is none.
+    #[error("--structured-output-ratio is {ratio}: it must be from 0 to 1")]
+    StructuredRatio {
+        /// The share.
+        ratio: f64,
+    },
     /// A request that no server can answer.
     #[error("request {index} would ask for {tokens} tokens: an answer has 0 to {} of them", crate::MOST_TOKENS)]
     OutputLength {

@@ -21,6 +21,7 @@ mod media;
 mod names;
 mod sampled;
 mod saved;
+pub mod scenarios;
 mod selection;
 pub mod sessions;
 mod sharing;

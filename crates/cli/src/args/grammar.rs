@@ -132,6 +132,40 @@ impl Values {
         self.table.flags.iter().position(|flag| flag.names[0] == name).expect("the table has a row of this name")
     }
 
+    /// Takes over what was given for flags that both commands have, of the same kind.
+    pub(crate) fn take_over(&mut self, other: &Values) {
+        for (at, flag) in self.table.flags.iter().enumerate() {
+            let same = other.table.flags.iter().position(|theirs| {
+                theirs.names[0] == flag.names[0]
+                    && std::mem::discriminant(&theirs.kind) == std::mem::discriminant(&flag.kind)
+            });
+            if let Some(place) = same.filter(|place| other.given[*place]) {
+                self.values[at] = other.values[place].clone();
+                self.given[at] = true;
+            }
+        }
+        self.duplicates.clone_from(&other.duplicates);
+    }
+
+    /// Leaves a flag as if it had not been given.
+    pub(crate) fn forget(&mut self, name: &str) {
+        let at = self.position(name);
+        self.values[at] = self.table.flags[at].preset.value();
+        self.given[at] = false;
+    }
+
+    /// Gives a flag a value, as if it had been typed; a switch needs none.
+    pub(crate) fn set(&mut self, name: &str, text: &str) -> Result<(), UsageError> {
+        let at = self.position(name);
+        let flag = &self.table.flags[at];
+        self.values[at] = match flag.kind {
+            Kind::Switch => Value::Bool(true),
+            _ => convert(flag, name, &[text.to_owned()])?,
+        };
+        self.given[at] = true;
+        Ok(())
+    }
+
     /// Whether the command has the flag.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.table.find(name).is_some()

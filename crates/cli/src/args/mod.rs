@@ -18,6 +18,7 @@ pub(crate) mod offline;
 pub(crate) mod output;
 pub(crate) mod report;
 mod repr;
+pub(crate) mod scenario;
 pub(crate) mod selfcheck;
 pub(crate) mod serve;
 pub(crate) mod sim;

@@ -310,7 +310,7 @@ impl From<&Values> for OwnArgs {
             retries: v.int("--retries"),
             ca_file: v.maybe_text("--ca-file"),
             metrics_interval: v.float("--metrics-interval"),
-            reset_caches: v.switch("--reset-caches"),
+            reset_caches: v.switch("--reset-caches") || v.switch("--reset-prefix-cache"),
             quiet: v.switch("--quiet"),
         }
     }

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use tacho_core::json::{Dict, Value, dumps, float_repr};
 use tacho_text::HubCache;
 use tacho_workload::{
-    Buckets, BurstGptSpec, BurstReplaySpec, Carrier, CustomAudioSpec, CustomImageSpec, CustomReplaySpec, CustomSpec,
-    HfSpec, HfTextSpec, MOST_TOKENS, MooncakeSpec, OpenAiSpec, PrefixRepetitionSpec, RandomMmSpec, RandomRerankSpec,
-    RandomSpec, RangeRatio, Selection, ShareGptSpec, SharedPrefixSpec, SonnetSpec, SpecBenchSpec, SpeedBenchSpec,
-    StreamOrder, TimedTraceSpec, WorkloadSpec,
+    Buckets, BurstGptSpec, BurstReplaySpec, CachedShare, Carrier, CustomAudioSpec, CustomImageSpec, CustomReplaySpec,
+    CustomSpec, HfSpec, HfTextSpec, MOST_TOKENS, MooncakeSpec, OpenAiSpec, PrefixRepetitionSpec, RandomMmSpec,
+    RandomRerankSpec, RandomSpec, RangeRatio, Selection, ShareGptSpec, SharedPrefixSpec, SonnetSpec, SpecBenchSpec,
+    SpeedBenchSpec, StreamOrder, TimedTraceSpec, WorkloadSpec,
 };
 
 use crate::args::error::Refusal;
@@ -108,6 +108,11 @@ impl Source<'_> {
             range_ratio: self.range_ratio()?,
             batch_size: self.batch_size,
             request_id_prefix: self.request_id_prefix.clone(),
+            token_ids: self.switch("--prompt-token-ids"),
+            cached: self
+                .get("--random-cache-hit-fraction")
+                .as_f64()
+                .map(|fraction| CachedShare { fraction, ratio: self.float("--random-cache-ratio") }),
         })
     }
 

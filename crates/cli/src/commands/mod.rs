@@ -12,6 +12,7 @@ mod offline;
 mod outputs;
 mod platform;
 mod report;
+mod scenario;
 mod selfcheck;
 pub(crate) mod serve;
 pub(crate) mod sim;
@@ -35,6 +36,11 @@ use crate::args::offline::mm_processor::MmProcessorArgs;
 use crate::args::offline::startup::StartupArgs;
 use crate::args::offline::throughput::ThroughputArgs;
 use crate::args::report::ReportCommandArgs;
+use crate::args::scenario::hash::HashArgs;
+use crate::args::scenario::long_document::LongDocumentArgs;
+use crate::args::scenario::prefix_caching::PrefixCachingArgs;
+use crate::args::scenario::prioritization::PrioritizationArgs;
+use crate::args::scenario::structured::StructuredArgs;
 use crate::args::selfcheck::SelfcheckArgs;
 use crate::args::serve::ServeArgs;
 use crate::args::sim::SimArgs;
@@ -57,6 +63,16 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(StartupArgs::read(v), startup::run) },
     Command { spellings: &["mm-processor", "bench mm-processor"], table: &args::offline::mm_processor::TABLE,
         prepare: |v| task(MmProcessorArgs::read(v), mm_processor::run) },
+    Command { spellings: &["structured-output"], table: &args::scenario::structured::TABLE,
+        prepare: |v| task(StructuredArgs::read(&v), scenario::structured::run) },
+    Command { spellings: &["prefix-caching"], table: &args::scenario::prefix_caching::TABLE,
+        prepare: |v| task(PrefixCachingArgs::read(v), scenario::prefix_caching::run) },
+    Command { spellings: &["long-doc-qa"], table: &args::scenario::long_document::TABLE,
+        prepare: |v| task(LongDocumentArgs::read(v), scenario::long_document::run) },
+    Command { spellings: &["prioritization"], table: &args::scenario::prioritization::TABLE,
+        prepare: |v| task(PrioritizationArgs::read(v), scenario::prioritization::run) },
+    Command { spellings: &["hash"], table: &args::scenario::hash::TABLE,
+        prepare: |v| task(HashArgs::read(&v), scenario::hash::run) },
     Command { spellings: &["selfcheck"], table: &args::selfcheck::TABLE,
         prepare: |v| task(SelfcheckArgs::read(&v), selfcheck::run) },
     Command { spellings: &["sweep serve", "bench sweep serve"], table: &args::sweep::SERVE,

@@ -2,10 +2,10 @@
 
 pub(super) mod dataset;
 mod destination;
-mod dry_run;
+pub(super) mod dry_run;
 mod pictures;
-mod plan;
-mod simulator;
+pub(super) mod plan;
+pub(super) mod simulator;
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;

@@ -4,6 +4,7 @@ use std::io::{self, BufRead, Read, Write};
 
 use tacho_core::json::{Dict, Value, dumps, parse};
 use tacho_core::{Content, Request};
+use tacho_workload::scenarios::priority_of;
 
 use super::engine::{Batch, Generated, Loaded};
 use super::{EngineError, Slot, StageTimes, Step};
@@ -80,6 +81,9 @@ fn request(request: &Request, adapter: Option<u64>) -> Value {
     }
     if let Some(adapter) = adapter {
         dict.set("lora", adapter);
+    }
+    if let Some(priority) = priority_of(request) {
+        dict.set("priority", priority);
     }
     Value::Dict(dict)
 }

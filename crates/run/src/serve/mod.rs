@@ -20,10 +20,11 @@ mod scrape;
 mod spot_check;
 mod stops;
 mod store;
+mod warm_cache;
 mod workers;
 
 pub use log::{LogPlan, LogStart};
-pub(crate) use prepare::{BUILTIN, load_tokenizer, save_requests};
-pub use prepare::{Contact, Prepared, prepare, save_workload};
+pub(crate) use prepare::{BUILTIN, load_tokenizer};
+pub use prepare::{Contact, Prepared, prepare, save_requests, save_workload};
 pub use run::run;
 pub use workers::default_workers;

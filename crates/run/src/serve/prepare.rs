@@ -178,7 +178,7 @@ pub fn save_workload(prepared: &Prepared, path: &Path) -> Result<(), Error> {
 }
 
 /// The same of requests without a timeline.
-pub(crate) fn save_requests(requests: &[Request], due_s: &[f64], path: &Path) -> Result<(), Error> {
+pub fn save_requests(requests: &[Request], due_s: &[f64], path: &Path) -> Result<(), Error> {
     let failed = |source| Error::SaveWorkload { path: path.to_owned(), source };
     let partial = path.with_extension("partial");
     let mut out = BufWriter::new(std::fs::File::create(&partial).map_err(failed)?);

@@ -19,7 +19,7 @@ use super::rehearse::rehearse;
 use super::scrape::{self, Scrape};
 use super::stops::Stops;
 use super::store::Store;
-use super::{announce, asked, ended, resume, spot_check, workers::default_workers};
+use super::{announce, asked, ended, resume, spot_check, warm_cache, workers::default_workers};
 use crate::Error;
 use crate::plan::ServePlan;
 
@@ -60,7 +60,8 @@ pub fn run(
     let odd = record::doubts(&rows, &driven.workers);
     let mut record = record::compute(plan, &prepared, setup, &driven, rows, &asked, seen);
     drop(profiling);
-    let doubts = [resumed, ended, spot_check::tokenizers(plan, &prepared, &record)];
+    let warm = warm_cache::caveat(plan, &prepared, &record);
+    let doubts = [resumed, ended, spot_check::tokenizers(plan, &prepared, &record), warm];
     doubts.into_iter().flatten().chain(odd).for_each(|caveat| record.doubt(caveat));
     if let Some(log) = log {
         log.finish(&Value::Dict(logged::closing(&record)));

@@ -104,6 +104,8 @@ pub(crate) fn random(prompts: i64) -> WorkloadPlan {
         range_ratio: RangeRatio::parse("0").unwrap(),
         batch_size: 1,
         request_id_prefix: "r-".into(),
+        token_ids: false,
+        cached: None,
     };
     let spec = Box::new(WorkloadSpec::Random(spec));
     WorkloadPlan::Sample { spec, num_prompts: prompts, align: false, self_timed: false }

@@ -14,6 +14,7 @@ use crate::chat::Chat;
 use crate::lengths::python_float;
 use crate::limits::{LENGTH, is_length};
 use crate::sampled::Sampled;
+use crate::scenarios::with_priority;
 use crate::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
 use crate::sources::layout::unpacked;
@@ -129,16 +130,30 @@ impl Sampler<'_> {
             _ => None,
         };
         let request = |(index, row): (usize, Row<'_>)| {
+            let priority = self.priority(row.line)?;
             let request = match tokenizer {
                 Some(tokenizer) => self.request(row, tokenizer, chat.as_ref())?,
                 None => Request { content: Content::from_json(row.prompt?), ..Request::text("", 1, 1) },
             };
             counters.finished.fetch_add(1, Ordering::Relaxed);
+            let request = match priority {
+                Some(priority) => with_priority(request, priority),
+                None => request,
+            };
             Ok(Request { id: self.selection.id(index), ..request })
         };
         let mut requests = rows.into_par_iter().enumerate().map(request).collect::<Result<Vec<_>, Error>>()?;
         self.selection.oversample(&mut requests, wanted, globals)?;
         Ok(Sampled { requests, notices: Vec::new() })
+    }
+
+    /// The row's place in the order of serving, where it has one.
+    fn priority(&self, line: &Line) -> Result<Option<i64>, Error> {
+        match line.object.get("priority") {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Int(priority)) => Ok(Some(*priority)),
+            Some(_) => Err(self.lines.wrong(line, "priority", "a whole number, lower ones served first")),
+        }
     }
 
     fn request(&self, row: Row<'_>, tokenizer: &Tokenizer, chat: Option<&Chat<'_>>) -> Result<Request, Error> {
@@ -215,6 +230,7 @@ fn truncated(number: f64) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenarios::priority_of;
 
     #[test]
     fn a_replay_keeps_the_rows_times() {
@@ -244,6 +260,11 @@ mod tests {
         let seen: Vec<_> =
             made.requests.iter().map(|request| (request.content.to_json(), request.timestamp.unwrap())).collect();
         assert_eq!(seen, [(Value::from("a"), 0.0), (Value::from("b"), 0.5)]);
+        let urgent = replayed("{\"prompt\": \"b\", \"timestamp\": 1, \"priority\": -2}\n").unwrap();
+        assert_eq!(priority_of(&urgent.requests[0]), Some(-2));
+        let refused =
+            replayed("{\"prompt\": \"b\", \"timestamp\": 1, \"priority\": \"high\"}\n").unwrap_err().to_string();
+        assert!(refused.contains("line 1") && refused.contains("priority"), "{refused}");
         let refused = replayed("{\"prompt\": \"b\"}\n").unwrap_err().to_string();
         assert!(refused.contains("line 1") && refused.contains("timestamp"), "{refused}");
     }

@@ -27,7 +27,7 @@ pub use hf::{HfSpec, HfTextSpec};
 pub use mooncake::MooncakeSpec;
 pub use openai::OpenAiSpec;
 pub use prefix_repetition::PrefixRepetitionSpec;
-pub use random::RandomSpec;
+pub use random::{CachedShare, RandomSpec};
 pub use random_mm::RandomMmSpec;
 pub use random_rerank::RandomRerankSpec;
 pub use shared_prefix::SharedPrefixSpec;
@@ -49,6 +49,7 @@ use crate::kind::Offline::{Listed, WithFile};
 use crate::kind::Rows::{MadeUp, ReadWhole};
 use crate::kind::Times;
 use crate::sampled::Sampled;
+use crate::scenarios::{self, LongDocumentSpec, PrefixCachingSpec, PrioritizationSpec, StructuredSpec};
 
 /// The datasets: vLLM's in its order, then those that it does not have.
 #[rustfmt::skip]
@@ -115,6 +116,14 @@ pub enum WorkloadSpec {
     Mooncake(MooncakeSpec),
     /// Lines of a poem.
     Sonnet(SonnetSpec),
+    /// Constrained answers.
+    Structured(StructuredSpec),
+    /// Prompts that come several times.
+    PrefixCaching(PrefixCachingSpec),
+    /// Long documents that come several times.
+    LongDocument(LongDocumentSpec),
+    /// Requests of several priorities.
+    Prioritization(PrioritizationSpec),
 }
 
 /// Makes the requests. `globals` are left as the same dataset leaves Python's generators; `counters.finished` counts
@@ -160,6 +169,10 @@ fn make(
         WorkloadSpec::TimedTrace(spec) => timed_trace::sample(spec, tokenizer, globals, counters),
         WorkloadSpec::Mooncake(spec) => mooncake::sample(spec, tokenizer, globals, counters),
         WorkloadSpec::Sonnet(spec) => sonnet::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::Structured(spec) => scenarios::sample_structured(spec, tokenizer, globals),
+        WorkloadSpec::PrefixCaching(spec) => scenarios::sample_prefix_caching(spec, tokenizer, globals),
+        WorkloadSpec::LongDocument(spec) => scenarios::sample_long_document(spec, tokenizer, globals),
+        WorkloadSpec::Prioritization(spec) => scenarios::sample_prioritization(spec, tokenizer, globals),
     }
 }
 
@@ -172,6 +185,10 @@ impl Hub {
         match spec {
             WorkloadSpec::Hf(spec) => self.fetch_dataset(&spec.path, spec.needed(), sink),
             WorkloadSpec::HfText(spec) => self.fetch_dataset(&spec.hf.path, spec.needed(), sink),
+            WorkloadSpec::Structured(spec) => match spec.needed() {
+                Some((id, needed)) => self.fetch_dataset(id, Some(needed), sink),
+                None => Ok(()),
+            },
             _ => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! `random`: runs of consecutive vocabulary entries from a random place, behind a common random prefix.
 
 use tacho_core::{Content, Counters, Request};
-use tacho_pyrand::Generator;
+use tacho_pyrand::{Generator, Random};
 use tacho_text::Tokenizer;
 
 use crate::Error;
@@ -28,6 +28,19 @@ pub struct RandomSpec {
     pub batch_size: i64,
     /// What request ids begin with.
     pub request_id_prefix: String,
+    /// Whether prompts are sent as token ids.
+    pub token_ids: bool,
+    /// How much of the prompts a prefix cache is to find, where that is chosen.
+    pub cached: Option<CachedShare>,
+}
+
+/// A chosen hit rate: some prompts begin with the same tokens, the others with tokens of their own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CachedShare {
+    /// Share of the requests that begin with the common tokens.
+    pub fraction: f64,
+    /// Share of their tokens that are common.
+    pub ratio: f64,
 }
 
 /// The ids that prompts are made of: the vocabulary without `prohibited`, ascending.
@@ -51,7 +64,43 @@ pub(crate) fn sample(spec: &RandomSpec, tokenizer: Option<&Tokenizer>, counters:
     let prefix = prefix(spec.prefix_len, &allowed, tokenizer, &mut draw);
     let fitted = fit_prompts(spec, &lengths, &allowed, &prefix, tokenizer, &mut draw, counters);
     let notices = mismatch_notice(fitted.iter().map(FittedText::mismatch).sum()).into_iter().collect();
-    Ok(Sampled { requests: spec.requests(fitted, &lengths.outputs), notices })
+    let mut requests = spec.requests(fitted, &lengths.outputs);
+    if spec.token_ids {
+        requests.iter_mut().for_each(|request| as_ids(request, tokenizer));
+    }
+    if let Some(cached) = spec.cached {
+        cached.apply(&mut requests, seed, &allowed);
+    }
+    Ok(Sampled { requests, notices })
+}
+
+/// Sends a prompt's ids in place of its text.
+fn as_ids(request: &mut Request, tokenizer: &Tokenizer) {
+    if let Content::Text(text) = &request.content {
+        let ids = tokenizer.encode(text, false);
+        request.prompt_len = ids.len() as u64;
+        request.content = Content::Ids(ids);
+    }
+}
+
+impl CachedShare {
+    /// Puts the common tokens into the chosen requests, drawn apart from everything that vLLM draws. The first block of
+    /// the others is their own, so that they find nothing.
+    fn apply(&self, requests: &mut [Request], seed: u64, allowed: &[u32]) {
+        let mut random = Random::new(seed ^ 0x6361_6368_6500);
+        let longest = requests.iter().map(|request| request.prompt_len as usize).max().unwrap_or(0);
+        let draw = |random: &mut Random, count: usize| -> Vec<u32> {
+            random.choices_indices(allowed.len(), count).into_iter().map(|place| allowed[place]).collect()
+        };
+        let common = draw(&mut random, longest);
+        for request in requests {
+            let Content::Ids(ids) = &mut request.content else { continue };
+            let shared = if random.random() < self.fraction { (ids.len() as f64 * self.ratio) as usize } else { 0 };
+            let own = draw(&mut random, ids.len() - shared);
+            ids[..shared].copy_from_slice(&common[..shared]);
+            ids[shared..].copy_from_slice(&own);
+        }
+    }
 }
 
 /// The ids of a common prefix, after decoding and encoding; none for a length that is not positive.

@@ -45,6 +45,23 @@ impl Cell {
         }
     }
 
+    /// As JSON; none where bytes are in it.
+    pub(crate) fn to_json(&self) -> Option<Value> {
+        Some(match self {
+            Cell::Null => Value::Null,
+            Cell::Bool(flag) => Value::Bool(*flag),
+            Cell::Int(number) => Value::Int(*number),
+            Cell::Float(number) => Value::Float(*number),
+            Cell::Text(text) => Value::from(text.as_str()),
+            Cell::Bytes(_) => return None,
+            Cell::List(items) => Value::List(items.iter().map(Cell::to_json).collect::<Option<_>>()?),
+            Cell::Struct(members) => {
+                let member = |(name, cell): &(String, Cell)| Some((name.clone(), cell.to_json()?));
+                Value::Dict(members.iter().map(member).collect::<Option<Dict>>()?)
+            }
+        })
+    }
+
     /// The text.
     pub(crate) fn text(&self) -> Option<&str> {
         match self {

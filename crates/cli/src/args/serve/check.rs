@@ -175,6 +175,7 @@ fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
     let untimed = args.load.self_timed.is_some() && !dataset.has_times();
     ensure(!untimed, || Refusal::SelfTimed { name: name.to_owned() })?;
     check_shared_prefix(&args.values)?;
+    check_cached_share(args)?;
     if let Some(need) = kind.needs.filter(|need| !carrier.carries(*need)) {
         return Err(unmet(need, name.to_owned(), carrier.name));
     }
@@ -188,6 +189,23 @@ fn unmet(need: Need, name: String, backend: &'static str) -> Refusal {
         Need::Chat | Need::Tools => Refusal::ChatOnly { name, backend },
         Need::Media | Need::EmbeddedMedia => Refusal::MediaBackend { name, backend },
     }
+}
+
+/// A chosen hit rate needs both of its numbers, and prompts that are not tokenized anew.
+fn check_cached_share(args: &ServeArgs) -> Result<(), Refusal> {
+    let (fraction, ratio) = ("--random-cache-hit-fraction", "--random-cache-ratio");
+    for (flag, other) in [(fraction, ratio), (ratio, fraction)] {
+        let Some(share) = args.values.maybe_float(flag) else { continue };
+        ensure((0.0..=1.0).contains(&share), || out_of_range(flag, float_repr(share), "0 to 1"))?;
+        ensure(args.values.maybe_float(other).is_some(), || Refusal::Alone { flag, other })?;
+        ensure(args.values.switch("--prompt-token-ids"), || Refusal::Alone { flag, other: "--prompt-token-ids" })?;
+    }
+    let ids = args.values.switch("--prompt-token-ids");
+    let random = args.dataset.kind.name == "random" && args.dataset.random_batch_size <= 1;
+    ensure(!ids || random, || Refusal::Alone { flag: "--prompt-token-ids", other: "--dataset-name random" })?;
+    let carrier = args.target.carrier();
+    let (name, backend) = ("random".to_owned(), carrier.name);
+    ensure(!ids || carrier.carries(Need::TokenIds), || Refusal::TraceBackend { name, backend })
 }
 
 fn check_shared_prefix(values: &Values) -> Result<(), Refusal> {

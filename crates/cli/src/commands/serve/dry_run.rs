@@ -12,7 +12,7 @@ use crate::exit::Exit;
 const BAR: usize = 28;
 
 /// Prints the workload's statistics.
-pub(super) fn print(prepared: &Prepared) -> anyhow::Result<Exit> {
+pub(in crate::commands) fn print(prepared: &Prepared) -> anyhow::Result<Exit> {
     let stats = WorkloadStats::new(&prepared.requests);
     let mut lines = vec![title(" Workload ", '=')];
     lines.push(value_line("Requests:", stats.count));

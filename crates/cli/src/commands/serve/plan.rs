@@ -1,5 +1,6 @@
 //! From what was typed to what will be done.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::commands::sim::hub;
 const GRACE: Duration = Duration::from_secs(3);
 
 /// The plan for these arguments, against the simulator if one was started.
-pub(super) fn of(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<ServePlan> {
+pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<ServePlan> {
     let base_url = simulator.map_or_else(|| args.base_url(), |server| format!("http://{}", server.addr()));
     Ok(ServePlan {
         endpoint: endpoint(args, &base_url)?,
@@ -82,6 +83,9 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     if let Some(Value::Dict(extra)) = &content.extra_body {
         extra_body.update(extra);
     }
+    if let Some(salt) = cache_salt(args) {
+        extra_body.set("cache_salt", salt);
+    }
     let burstiness = load.burstiness;
     let schedule = match (load.ramp_up_strategy, load.ramp_up_start_rps, load.ramp_up_end_rps) {
         (Some(strategy), Some(start), Some(end)) => {
@@ -108,6 +112,12 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         grace: GRACE,
         stops: StopPlan::default(),
     })
+}
+
+/// The salt of the prefix cache: as given, or 64 fresh bits.
+fn cache_salt(args: &ServeArgs) -> Option<String> {
+    let salt = args.values.maybe_text("--cache-salt")?;
+    Some(if salt == "random" { format!("{:016x}", RandomState::new().hash_one("salt")) } else { salt })
 }
 
 fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {

@@ -6,7 +6,7 @@ use crate::args::serve::ServeArgs;
 use crate::commands::sim::{profile, tokenizer};
 
 /// Starts it on a free port when `--sim` asks for it; it ends when the value is dropped.
-pub(super) fn start(args: &ServeArgs) -> anyhow::Result<Option<Server>> {
+pub(in crate::commands) fn start(args: &ServeArgs) -> anyhow::Result<Option<Server>> {
     if !args.own.sim {
         return Ok(None);
     }

@@ -3,8 +3,9 @@
 use super::case::{Case, cases, prompts, run, tokenizer};
 use sha2::{Digest, Sha256};
 use tacho_core::Counters;
+use tacho_core::{Content, Request};
 use tacho_pyrand::Globals;
-use tacho_workload::{Error, RandomSpec, RangeRatio, WorkloadSpec, sample};
+use tacho_workload::{CachedShare, Error, PrefixSharing, RandomSpec, RangeRatio, WorkloadSpec, sample};
 
 #[test]
 fn recorded_workloads_are_made_again() {
@@ -57,6 +58,8 @@ fn spec(seed: i64) -> RandomSpec {
         range_ratio: RangeRatio::both(0.0),
         batch_size: 1,
         request_id_prefix: String::new(),
+        token_ids: false,
+        cached: None,
     }
 }
 
@@ -123,4 +126,22 @@ fn threads_do_not_change_the_workload() {
         pool.install(|| made(spec.clone()).unwrap())
     };
     assert_eq!(on(1), on(7));
+}
+
+#[test]
+fn a_chosen_share_of_the_tokens_can_be_found_again() {
+    let cached = CachedShare { fraction: 0.5, ratio: 0.75 };
+    let spec = RandomSpec { num_prompts: 400, input_len: 256, token_ids: true, cached: Some(cached), ..spec(0) };
+    let sampled = made(spec).unwrap();
+    let sharing = PrefixSharing::new(&sampled.requests, tokenizer("gpt2"));
+    assert!((sharing.cached_share() - 0.375).abs() < 0.03, "{sharing:?}");
+    let begins = |request: &Request| match &request.content {
+        Content::Ids(ids) => ids[..16].to_vec(),
+        other => panic!("{other:?}"),
+    };
+    let mut firsts: Vec<Vec<u32>> = sampled.requests.iter().map(begins).collect();
+    let chosen = firsts.iter().filter(|first| firsts.iter().filter(|other| other == first).count() > 1).count();
+    firsts.dedup();
+    let (observed, wanted) = (sharing.cached_share(), chosen as f64 / 400.0 * 0.75);
+    assert!((observed - wanted).abs() < 0.01, "{observed} {wanted}");
 }

@@ -1,0 +1,111 @@
+//! What was typed after the scenario commands: what they have in common.
+
+pub(crate) mod hash;
+pub(crate) mod long_document;
+pub(crate) mod prefix_caching;
+pub(crate) mod prioritization;
+pub(crate) mod structured;
+
+use super::error::{ArgError, Refusal};
+use super::flag::{Flag, Group, Kind, Preset, own};
+use super::grammar::Values;
+use super::serve::{self, ServeArgs};
+
+use Kind::{AnyNumber, Choice, Int, Str, Switch};
+use Preset::{Off, Unset};
+
+pub(crate) static SCENARIO: Group =
+    Group { title: "benchmark options", vllm_title: "options", about: "What is asked, how much and how often." };
+pub(crate) static SERVER: Group =
+    Group { title: "server options", vllm_title: "options", about: "Which server to ask, in place of an engine." };
+pub(crate) static OWN: Group =
+    Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's script does not have." };
+
+/// What runs the batch: vLLM's engine in a worker, the simulator, or a running server.
+pub(crate) const BACKENDS: &[&str] = &["vllm", "sim", "openai"];
+
+pub(crate) const BACKEND: Flag = own(
+    &["--backend"],
+    Choice(BACKENDS),
+    "NAME",
+    Preset::Str("vllm"),
+    &SCENARIO,
+    "What answers. vllm is the engine in a worker, openai a running server, sim the built-in simulator as a server.",
+);
+
+/// For the commands that can ask a server instead of an engine.
+#[rustfmt::skip]
+pub(crate) const SERVER_ROWS: &[Flag] = &[
+    own(&["--base-url"], Str, "URL", Unset, &SERVER, "Server of --backend openai, in place of host and port."),
+    own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server of --backend openai."),
+    own(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Its port."),
+    own(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER, "Headers sent with every request."),
+    own(&["--max-concurrency"], Int, "N", Unset, &SERVER,
+        "Most requests in flight at once. Copies that are served together cannot use each other's cache; 1 sends them one \
+         after the other. Without it there is no limit."),
+    own(&["--ignore-eos"], Switch, "", Off, &SERVER, "Generate the full length even past the end of text."),
+    own(&["--reset-prefix-cache"], Switch, "", Off, &SERVER,
+        "Empty the server's prefix cache first, so that the first pass is cold. vLLM needs VLLM_SERVER_DEV_MODE=1 for it."),
+    own(&["--cache-salt"], Str, "TEXT", Unset, &SERVER,
+        "Salt of the server's prefix cache, so that nothing that other runs left is found. `random` draws a new one."),
+    own(&["--output-json"], Str, "FILE", Unset, &SERVER, "Write the numbers of every pass."),
+    own(&["--dry-run"], Switch, "", Off, &OWN, "Make the workload and show it, but send none of it."),
+    own(&["--save-workload"], Str, "FILE", Unset, &OWN, "Write the requests, one a line."),
+];
+
+/// Which of the three ways a batch is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The engine in a worker.
+    Engine,
+    /// The simulator, as a server.
+    Simulator,
+    /// A running server.
+    Server,
+}
+
+impl Way {
+    pub(crate) fn of(values: &Values) -> Way {
+        match values.text("--backend").as_str() {
+            "sim" => Way::Simulator,
+            "openai" => Way::Server,
+            _ => Way::Engine,
+        }
+    }
+}
+
+/// The arguments of `tacho serve` that ask the same server. What both commands have is taken over.
+pub(crate) fn as_serve(values: &Values, fixed: &[(&str, &str)]) -> Result<ServeArgs, ArgError> {
+    let mut serve = Values::defaults(&serve::TABLE);
+    serve.take_over(values);
+    // The workload is the scenario's own.
+    serve.forget("--dataset-path");
+    for (flag, value) in fixed {
+        serve.set(flag, value).map_err(|error| ArgError::Usage { command: serve::TABLE.command, error })?;
+    }
+    ServeArgs::read(serve)
+}
+
+/// A number that must not be below `least`.
+pub(crate) fn at_least(values: &Values, flag: &'static str, least: i64) -> Result<usize, Refusal> {
+    let value = values.maybe_int(flag).unwrap_or(least);
+    let allowed = if least == 0 { "0 or more" } else { "1 or more" };
+    let refusal = || Refusal::OutOfRange { flag, value: value.to_string(), allowed };
+    if value < least { Err(refusal()) } else { usize::try_from(value).map_err(|_| refusal()) }
+}
+
+/// A number of tokens.
+pub(crate) fn tokens(values: &Values, flag: &'static str) -> Result<i64, Refusal> {
+    let value = values.maybe_int(flag).unwrap_or(0);
+    if (0..=tacho_workload::MOST_TOKENS).contains(&value) {
+        return Ok(value);
+    }
+    Err(Refusal::OutOfRange { flag, value: value.to_string(), allowed: "0 to 16777216 tokens" })
+}
+
+/// Seeds are what Python's generators take without further ado.
+pub(crate) fn seed(values: &Values, flag: &'static str) -> Result<u64, Refusal> {
+    let value = values.maybe_int(flag).unwrap_or(0);
+    let refusal = || Refusal::OutOfRange { flag, value: value.to_string(), allowed: "0 to 4294967295" };
+    u32::try_from(value).map(u64::from).map_err(|_| refusal())
+}

@@ -1,0 +1,105 @@
+//! What was typed after `tacho prefix-caching`.
+
+use tacho_workload::scenarios::{PrefixCachingSpec, PrefixLengths};
+
+use super::{BACKEND, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
+use crate::args::engine::{self, ENGINE, joined};
+use crate::args::error::{ArgError, Refusal, UsageError};
+use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
+use crate::args::grammar::Values;
+use crate::args::offline::rows::{DISABLE_DETOKENIZE, HELP, RUN, WORKER_ROWS};
+use crate::args::offline::{EngineArgs, WorkerArgs};
+
+use Kind::{Int, Str, Switch};
+use Preset::{Off, Unset};
+
+/// The table.
+pub(crate) static TABLE: Table = Table {
+    command: "tacho prefix-caching",
+    about: "Benchmark a prefix cache with prompts that come several times.",
+    examples: &[
+        (
+            "tacho prefix-caching --backend openai --num-prompts 20 --repeat-count 5 --input-length-range 128:256",
+            "20 prompts five times each, cold and warm, against port 8000",
+        ),
+        ("tacho prefix-caching --backend sim --num-prompts 4 --input-length-range 64:128", "the same, simulated"),
+    ],
+    groups: &[&SCENARIO, &SERVER, &OWN, &RUN, &ENGINE],
+    flags: &joined::<{ ROWS.len() + engine::FLAGS.len() }>(ROWS, engine::FLAGS),
+};
+
+#[rustfmt::skip]
+const FIRST: &[Flag] = &[
+    HELP,
+    vllm(&["--dataset-path"], Str, "FILE", Unset, &SCENARIO, "ShareGPT file of the prompts. Random tokens without it."),
+    vllm(&["--num-prompts"], Int, "N", Unset, &SCENARIO, "Different prompts. Needed."),
+    vllm(&["--repeat-count"], Int, "N", Preset::Int(1), &SCENARIO, "How often each comes."),
+    vllm(&["--output-len"], Int, "TOKENS", Preset::Int(10), &SCENARIO, "Tokens to generate."),
+    vllm(&["--sort"], Switch, "", Off, &SCENARIO, "Send by length, shortest first, in place of a random order."),
+    vllm(&["--input-length-range"], Str, "LEAST:MOST", Unset, &SCENARIO, "Shortest and longest prompt, in tokens. Needed."),
+    vllm(&["--prefix-len"], Int, "TOKENS", Preset::Int(0), &SCENARIO, "Tokens that random prompts share. They count to the length."),
+    DISABLE_DETOKENIZE,
+    BACKEND,
+    own(&["--prompt-token-ids"], Switch, "", Off, &OWN, "Send token ids in place of text, so that nothing is tokenized again."),
+];
+
+const MIDDLE: &[Flag] = &joined::<{ FIRST.len() + SERVER_ROWS.len() }>(FIRST, SERVER_ROWS);
+const ROWS: &[Flag] = &joined::<{ MIDDLE.len() + WORKER_ROWS.len() }>(MIDDLE, WORKER_ROWS);
+
+/// All flags of `tacho prefix-caching`.
+#[derive(Debug, Clone)]
+pub(crate) struct PrefixCachingArgs {
+    pub(crate) spec: PrefixCachingSpec,
+    pub(crate) way: Way,
+    pub(crate) detokenize: bool,
+    pub(crate) engine: EngineArgs,
+    pub(crate) worker: WorkerArgs,
+    pub(crate) values: Values,
+}
+
+impl PrefixCachingArgs {
+    /// Reads and checks the values.
+    pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
+        let needed =
+            |flag: &'static str| ArgError::Usage { command: TABLE.command, error: UsageError::Missing { what: flag } };
+        if !v.is_given("--num-prompts") {
+            return Err(needed("--num-prompts"));
+        }
+        let range = v.maybe_text("--input-length-range").ok_or_else(|| needed("--input-length-range"))?;
+        let out = |flag, value: &str, allowed| Refusal::OutOfRange { flag, value: value.to_owned(), allowed };
+        let lengths = PrefixLengths::parse(&range);
+        let lengths =
+            lengths.ok_or_else(|| out("--input-length-range", &range, "two lengths in tokens, such as 128:256"))?;
+        let (prefix_len, output_len) = (tokens(&v, "--prefix-len")?, tokens(&v, "--output-len")?);
+        let dataset = v.maybe_text("--dataset-path");
+        if dataset.is_some() && prefix_len > 0 {
+            return Err(Refusal::Together { flag: "--prefix-len", other: "--dataset-path" }.into());
+        }
+        if dataset.is_some() && output_len < 4 {
+            let value = output_len.to_string();
+            return Err(out("--output-len", &value, "4 or more with --dataset-path").into());
+        }
+        if prefix_len > lengths.most {
+            return Err(out("--prefix-len", &prefix_len.to_string(), "no more than the longest prompt").into());
+        }
+        let spec = PrefixCachingSpec {
+            seed: seed(&v, "--seed")?,
+            num_prompts: at_least(&v, "--num-prompts", 1)?,
+            repeat_count: at_least(&v, "--repeat-count", 1)?,
+            lengths,
+            output_len,
+            prefix_len: prefix_len.unsigned_abs() as usize,
+            dataset: dataset.map(Into::into),
+            sort: v.switch("--sort"),
+            token_ids: v.switch("--prompt-token-ids"),
+        };
+        Ok(PrefixCachingArgs {
+            spec,
+            way: Way::of(&v),
+            detokenize: !v.switch("--disable-detokenize"),
+            engine: EngineArgs::from(&v),
+            worker: WorkerArgs::from(&v),
+            values: v,
+        })
+    }
+}

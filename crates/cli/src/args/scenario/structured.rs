@@ -1,0 +1,206 @@
+//! What was typed after `tacho structured-output`.
+
+use tacho_workload::scenarios::StructuredDataset;
+
+use super::{OWN, SCENARIO, SERVER, as_serve, at_least, seed, tokens};
+use crate::args::error::{ArgError, Refusal};
+use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
+use crate::args::grammar::Values;
+use crate::args::serve::ServeArgs;
+
+use Kind::{AnyNumber, Choice, Float, Help, Int, OneOrMore, Str, Switch};
+use Preset::{Off, Unset};
+
+const BACKENDS: &[&str] = &[
+    "tgi",
+    "vllm",
+    "lmdeploy",
+    "deepspeed-mii",
+    "openai",
+    "openai-chat",
+    "openai-audio",
+    "tensorrt-llm",
+    "scalellm",
+    "sglang",
+    "llama.cpp",
+];
+
+/// The table.
+pub(crate) static TABLE: Table = Table {
+    command: "tacho structured-output",
+    about: "Benchmark constrained answers: JSON schemas, grammars, regular expressions, choices.",
+    examples: &[
+        (
+            "tacho structured-output --model Qwen/Qwen3-8B --dataset json --num-prompts 200",
+            "200 answers under one schema",
+        ),
+        ("tacho structured-output --sim --dataset choice --structured-output-ratio 0.5", "half of them, simulated"),
+    ],
+    groups: &[&SERVER, &SCENARIO, &OWN],
+    flags: FLAGS,
+};
+
+#[rustfmt::skip]
+static FLAGS: &[Flag] = &[
+    vllm(&["-h", "--help"], Help, "TOPIC", Unset, &SERVER, "Show this help. --help=all explains every option."),
+    vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("vllm"), &SERVER, "Protocol spoken to the server."),
+    vllm(&["--base-url"], Str, "URL", Unset, &SERVER, "Server address with scheme, in place of --host and --port."),
+    vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server name or address."),
+    vllm(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Server port."),
+    vllm(&["--endpoint"], Str, "PATH", Preset::Str("/v1/completions"), &SERVER, "API path. Left out, it follows the backend."),
+    vllm(&["--dataset"], Choice(&StructuredDataset::NAMES), "NAME", Preset::Str("json"), &SCENARIO,
+        "Prompts and constraints. xgrammar_bench is NousResearch/json-mode-eval of the Hub."),
+    vllm(&["--json-schema-path"], Str, "FILE", Unset, &SCENARIO, "Schema of json and json-unique, in place of the built-in one."),
+    vllm(&["--max-concurrency"], Int, "N", Unset, &SERVER, "Most requests in flight at once."),
+    vllm(&["--model"], Str, "NAME", Unset, &SERVER, "Model to ask for. Without it, the first model that the server lists."),
+    vllm(&["--tokenizer"], Str, "NAME", Unset, &SERVER, "Tokenizer, where it is not the model's."),
+    vllm(&["--tokenizer-mode"], Str, "MODE", Preset::Str("auto"), &SERVER, "How the tokenizer is loaded."),
+    vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &SCENARIO, "Requests to send."),
+    vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &SCENARIO, "Most tokens of an answer."),
+    vllm(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &SCENARIO, "Requests per second; inf sends all at once."),
+    vllm(&["--burstiness"], Float, "SHAPE", Preset::Float(1.0), &SCENARIO, "Shape of the gaps. 1 is a Poisson process."),
+    vllm(&["--seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of the constrained subset, the gaps and the prefix."),
+    vllm(&["--trust-remote-code"], Switch, "", Off, &SERVER, "Accepted, and not needed."),
+    vllm(&["--disable-tqdm"], Switch, "", Off, &SCENARIO, "Show no progress bars."),
+    vllm(&["--save-results"], Switch, "", Off, &SCENARIO, "Write the result file."),
+    vllm(&["--profile"], Switch, "", Off, &SERVER, "Start the server's profiler for the run."),
+    vllm(&["--result-dir"], Str, "DIR", Unset, &SCENARIO, "Folder of the result file; made if it is not there."),
+    vllm(&["--result-filename"], Str, "FILE", Unset, &SCENARIO, "Name of the result file."),
+    vllm(&["--ignore-eos"], Switch, "", Off, &SCENARIO, "Ask the server to generate to full length."),
+    vllm(&["--percentile-metrics"], Str, "NAMES", Preset::Str("ttft,tpot,itl"), &SCENARIO, "Latencies to report: ttft, tpot, itl, e2el."),
+    vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &SCENARIO, "Percentiles to report, with commas."),
+    vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &SCENARIO, "Objectives on ttft, tpot or e2el, in milliseconds."),
+    vllm(&["--no-structured-output"], Switch, "", Off, &SCENARIO, "Constrain nothing: the baseline."),
+    vllm(&["--structured-output-ratio"], Float, "SHARE", Preset::Float(1.0), &SCENARIO, "Share of the requests that carry their constraint."),
+    vllm(&["--random-prefix-len"], Int, "TOKENS", Preset::Int(0), &SCENARIO, "Random tokens before every prompt."),
+
+    own(&["--structure-type"], Choice(&["json", "grammar", "regex", "choice"]), "KIND", Unset, &OWN,
+        "Kind of constraint, as vLLM's pages show it. It must agree with --dataset."),
+    own(&["--header"], AnyNumber, "KEY=VALUE", Unset, &OWN, "Headers sent with every request."),
+    own(&["--served-model-name"], Str, "NAME", Unset, &OWN, "Model name in requests, where it differs from --model."),
+    own(&["--sim"], Switch, "", Off, &OWN, "Benchmark the built-in simulator."),
+    own(&["--sim-profile"], Str, "NAME", Unset, &OWN, "Hardware and model the simulator imitates."),
+    own(&["--workers"], Int, "N", Unset, &OWN, "Threads that send and receive."),
+    own(&["--timeout"], Float, "SEC", Preset::Float(21600.0), &OWN, "Seconds a request may take in all."),
+    own(&["--dry-run"], Switch, "", Off, &OWN, "Make the workload and show it, but send none of it."),
+    own(&["--save-workload"], Str, "FILE", Unset, &OWN,
+        "Write the requests as JSON lines: index, prompt, prompt_len, output_len, extra_body."),
+    own(&["--quiet"], Switch, "", Off, &OWN, "Print the report and nothing else."),
+    own(&["--sweep-request-rates"], Str, "LIST", Unset, &OWN,
+        "Run once for each of these rates, as vLLM's companion script does with 25,20,15,10,5,1. A result file each in \
+         --result-dir, structured_output_benchmark_results without it."),
+    own(&["--sweep-seconds"], Float, "SEC", Preset::Float(90.0), &OWN, "Length of each run of a sweep: its requests are the rate times this."),
+];
+
+/// All flags of `tacho structured-output`.
+#[derive(Debug, Clone)]
+pub(crate) struct StructuredArgs {
+    pub(crate) dataset: StructuredDataset,
+    pub(crate) schema_path: Option<String>,
+    pub(crate) seed: u64,
+    pub(crate) num_prompts: usize,
+    pub(crate) output_len: i64,
+    pub(crate) prefix_len: i64,
+    /// Nothing when constraints are switched off.
+    pub(crate) ratio: Option<f64>,
+    pub(crate) backend: String,
+    pub(crate) save_results: bool,
+    pub(crate) save_workload: Option<String>,
+    pub(crate) dry_run: bool,
+    /// The runs of a sweep, if it is one.
+    pub(crate) sweep: Vec<StructuredArgs>,
+    /// The server, the traffic and the report, as `tacho serve` knows them.
+    pub(crate) serve: ServeArgs,
+}
+
+impl StructuredArgs {
+    /// Reads and checks the values.
+    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
+        let mut args = StructuredArgs::one(v)?;
+        if let Some(rates) = v.maybe_text("--sweep-request-rates") {
+            args.sweep = rates.split(',').map(|rate| args.point(v, rate.trim())).collect::<Result<_, _>>()?;
+        }
+        Ok(args)
+    }
+
+    /// The run of a sweep at a rate.
+    fn point(&self, v: &Values, rate: &str) -> Result<Self, ArgError> {
+        let bad = |flag, value: &str, allowed| Refusal::OutOfRange { flag, value: value.to_owned(), allowed };
+        let number = rate.parse::<f64>().ok().filter(|rate| *rate > 0.0 && rate.is_finite());
+        let number = number.ok_or_else(|| bad("--sweep-request-rates", rate, "rates above 0, such as 25,10,1"))?;
+        let seconds = v.float("--sweep-seconds");
+        let prompts = (seconds * number).floor();
+        if !(1.0..1e9).contains(&prompts) {
+            return Err(
+                bad("--sweep-seconds", &seconds.to_string(), "enough for one request, and fewer than 1e9").into()
+            );
+        }
+        let mut point = v.clone();
+        let usage = |error| ArgError::Usage { command: TABLE.command, error };
+        point.set("--request-rate", rate).map_err(usage)?;
+        point.set("--num-prompts", &format!("{prompts:.0}")).map_err(usage)?;
+        point.set("--save-results", "").map_err(usage)?;
+        if !v.is_given("--result-dir") {
+            point.set("--result-dir", "structured_output_benchmark_results").map_err(usage)?;
+        }
+        let model = v.maybe_text("--model").unwrap_or_else(|| "model".to_owned());
+        let model = model.rsplit('/').next().unwrap_or_default();
+        let (hash, branch) = (git(&["rev-parse", "--short", "HEAD"]), git(&["branch", "--show-current"]));
+        let name = format!("{}_{rate}qps_{model}_{}_{hash}_{branch}.json", self.backend, self.dataset.name());
+        point.set("--result-filename", &name.replace('/', "-")).map_err(usage)?;
+        StructuredArgs::one(&point)
+    }
+
+    fn one(v: &Values) -> Result<Self, ArgError> {
+        let dataset = StructuredDataset::parse(&v.text("--dataset")).expect("the flag has the names as choices");
+        let backend = v.text("--backend");
+        if backend == "openai-audio" {
+            let (dataset, needs) = ("structured-output".to_owned(), "sounds");
+            return Err(Refusal::DatasetBackend { dataset, backend: "openai-audio", needs }.into());
+        }
+        if let Some(kind) = v.maybe_text("--structure-type").filter(|kind| kind != dataset.kind().name()) {
+            let (value, allowed) = (kind, dataset.kind().name());
+            return Err(Refusal::OutOfRange { flag: "--structure-type", value, allowed }.into());
+        }
+        let ratio = v.float("--structured-output-ratio");
+        let num_prompts = at_least(v, "--num-prompts", 1)?;
+        let constrained = (num_prompts as f64 * ratio).floor();
+        if !(0.0..=num_prompts as f64).contains(&constrained) || ratio < 0.0 {
+            let (value, allowed) = (ratio.to_string(), "0 to 1");
+            return Err(Refusal::OutOfRange { flag: "--structured-output-ratio", value, allowed }.into());
+        }
+        // The script fixes the temperature, which stands before all other settings; so do the older kinds of backends.
+        let kind = match backend.as_str() {
+            "vllm" | "openai" => "lmdeploy",
+            other => other,
+        };
+        let mut fixed = vec![("--backend", kind), ("--save-detailed", "")];
+        if kind == "openai-chat" {
+            fixed.push(("--temperature", "0.0"));
+        }
+        let serve = as_serve(v, &fixed)?;
+        Ok(StructuredArgs {
+            dataset,
+            schema_path: v.maybe_text("--json-schema-path"),
+            seed: seed(v, "--seed")?,
+            num_prompts,
+            output_len: tokens(v, "--output-len")?,
+            prefix_len: tokens(v, "--random-prefix-len")?,
+            ratio: (!v.switch("--no-structured-output")).then_some(ratio),
+            backend,
+            save_results: v.switch("--save-results"),
+            save_workload: v.maybe_text("--save-workload"),
+            dry_run: v.switch("--dry-run"),
+            sweep: Vec::new(),
+            serve,
+        })
+    }
+}
+
+/// What git says of the folder that this runs in.
+fn git(words: &[&str]) -> String {
+    let said = std::process::Command::new("git").args(words).stderr(std::process::Stdio::null()).output().ok();
+    let text =
+        said.filter(|said| said.status.success()).map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned());
+    text.filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+}

@@ -1,0 +1,141 @@
+//! What the scenario commands share: a server to ask, an engine to run, and where requests and numbers go.
+
+pub(crate) mod hash;
+pub(crate) mod long_document;
+mod passes;
+pub(crate) mod prefix_caching;
+pub(crate) mod prioritization;
+pub(crate) mod structured;
+#[cfg(test)]
+mod tests;
+
+use std::io::Write;
+use std::path::Path;
+
+use tacho_core::json::{Dict, Value, dumps_indented};
+use tacho_core::{EventSink, Request, RunEvent};
+use tacho_loadgen::StopSignal;
+use tacho_metrics::RunRecord;
+use tacho_report::{Live, Progress};
+use tacho_run::offline::PythonEngine;
+use tacho_run::scenarios::batch::Maker;
+use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve};
+use tacho_run::{ServePlan, WorkloadPlan};
+use tacho_sim::Server;
+use tacho_workload::WorkloadSpec;
+
+use super::offline;
+use super::serve::{plan, simulator};
+use super::sim::hub;
+use crate::args::offline::{EngineArgs, WorkerArgs};
+use crate::args::scenario::Way;
+use crate::args::serve::ServeArgs;
+use crate::interrupt::Interrupt;
+
+/// A server, running or simulated, and the plan of what it is asked.
+pub(crate) struct Online {
+    pub(crate) plan: ServePlan,
+    sink: Box<dyn EventSink>,
+    // Kept until the last request is answered.
+    _simulator: Option<Server>,
+}
+
+impl Online {
+    /// Starts the simulator where it is asked for, and plans the rest.
+    pub(crate) fn open(
+        args: &ServeArgs,
+        spec: WorkloadSpec,
+        num_prompts: usize,
+        self_timed: bool,
+    ) -> anyhow::Result<Self> {
+        let simulator = simulator::start(args)?;
+        let mut plan = plan::of(args, simulator.as_ref())?;
+        let (spec, num_prompts) = (Box::new(spec), i64::try_from(num_prompts)?);
+        plan.workload = WorkloadPlan::Sample { spec, num_prompts, align: false, self_timed };
+        plan.traffic.ignore_eos = args.content.ignore_eos;
+        plan.report.keep_texts = true;
+        Ok(Online { plan, sink: bars(args.own.quiet, args.report.disable_tqdm), _simulator: simulator })
+    }
+
+    /// Takes another workload in place of the one there is.
+    pub(crate) fn replace(&mut self, spec: WorkloadSpec, num_prompts: usize) -> anyhow::Result<()> {
+        let (spec, num_prompts) = (Box::new(spec), i64::try_from(num_prompts)?);
+        self.plan.workload = WorkloadPlan::Sample { spec, num_prompts, align: false, self_timed: false };
+        Ok(())
+    }
+
+    /// Makes the requests.
+    pub(crate) fn prepare(&self, dry_run: bool) -> anyhow::Result<Prepared> {
+        let contact = if dry_run { Contact::Minimal } else { Contact::Server };
+        Ok(prepare(&self.plan, contact, &*self.sink)?)
+    }
+
+    /// Sends them.
+    pub(crate) fn run(&self, prepared: Prepared, stop: &StopSignal) -> anyhow::Result<RunRecord> {
+        Ok(run_serve(&self.plan, prepared, stop, &*self.sink)?)
+    }
+}
+
+/// Flags of `tacho serve` that these commands set: greedy decoding, and the simulator where it is the server.
+pub(crate) fn fixed(way: Way) -> Vec<(&'static str, &'static str)> {
+    let mut fixed = vec![("--backend", "openai"), ("--temperature", "0.0")];
+    if way == Way::Simulator {
+        fixed.push(("--sim", ""));
+    }
+    fixed
+}
+
+/// Bars and warnings on the screen: the lines of `tacho serve` are not these commands'.
+pub(crate) fn bars(quiet: bool, hidden: bool) -> Box<dyn EventSink> {
+    let progress = if quiet || hidden { Progress::Hidden } else { Progress::Shown };
+    Box::new(Bars(Live::new(progress)))
+}
+
+struct Bars(Live);
+
+impl EventSink for Bars {
+    fn event(&self, event: RunEvent) {
+        if !matches!(event, RunEvent::Status(_)) {
+            self.0.event(event);
+        }
+    }
+}
+
+/// What makes requests for an engine.
+pub(crate) fn maker(engine: &EngineArgs) -> anyhow::Result<Maker> {
+    Ok(Maker {
+        model_id: engine.model.clone(),
+        tokenizer: offline::tokenizer(engine, false),
+        hub: hub(),
+        seed: u32::try_from(engine.seed)?,
+    })
+}
+
+/// The engine in its worker.
+pub(crate) fn engine(engine: &EngineArgs, worker: &WorkerArgs, interrupt: &Interrupt) -> anyhow::Result<PythonEngine> {
+    Ok(PythonEngine::new(offline::python("vllm", engine, worker, Dict::new(), &interrupt.stop)?))
+}
+
+/// Writes requests, one a line.
+pub(crate) fn save_workload(path: &str, requests: &[Request]) -> anyhow::Result<()> {
+    Ok(tacho_run::serve::save_requests(requests, &[], Path::new(path))?)
+}
+
+/// Writes a result.
+pub(crate) fn save_json(path: &Path, result: Dict) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(path, dumps_indented(&Value::Dict(result), 4))?;
+    Ok(())
+}
+
+/// Prints lines.
+pub(crate) fn print(lines: &[String]) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    for line in lines {
+        writeln!(out, "{line}")?;
+    }
+    out.flush()?;
+    Ok(())
+}

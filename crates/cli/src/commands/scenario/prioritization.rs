@@ -1,0 +1,175 @@
+//! `tacho prioritization`: requests of several priorities, through the engine or a server.
+
+use tacho_core::Request;
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::{RunRecord, Sample, Statistics};
+use tacho_report::style::{title, two, value_line};
+use tacho_run::offline::{Sampling, Slot};
+use tacho_run::scenarios::batch;
+use tacho_workload::WorkloadSpec;
+use tacho_workload::scenarios::priority_of;
+
+use super::{Online, bars, engine, maker, print, save_json, save_workload};
+use crate::args::scenario::prioritization::PrioritizationArgs;
+use crate::args::scenario::{Way, as_serve};
+use crate::commands::serve::dry_run;
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+
+/// Runs the benchmark that the arguments ask for.
+pub(crate) fn run(args: &PrioritizationArgs) -> anyhow::Result<Exit> {
+    let interrupt = Interrupt::catch()?;
+    match args.way {
+        Way::Engine => offline(args, &interrupt),
+        _ => online(args, &interrupt),
+    }
+}
+
+/// Upstream's line, and its file.
+pub(super) fn throughput(requests: &[Request], seconds: f64) -> (String, Dict) {
+    let tokens: u64 = requests.iter().map(|request| request.prompt_len.saturating_add_signed(request.output_len)).sum();
+    let (per_second, tokens_per_second) = (requests.len() as f64 / seconds, tokens as f64 / seconds);
+    let mut file = Dict::new();
+    file.set("elapsed_time", seconds);
+    file.set("num_requests", requests.len());
+    file.set("total_num_tokens", tokens);
+    file.set("requests_per_second", per_second);
+    file.set("tokens_per_second", tokens_per_second);
+    (format!("Throughput: {per_second:.2} requests/s, {tokens_per_second:.2} tokens/s"), file)
+}
+
+fn offline(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
+    let sink = bars(args.worker.quiet, false);
+    let spec = WorkloadSpec::Prioritization(args.spec.clone());
+    let requests = maker(&args.engine)?.make(&[&spec], &*sink)?.remove(0);
+    if let Some(path) = args.values.maybe_text("--save-workload") {
+        save_workload(&path, &requests)?;
+    }
+    if args.values.switch("--dry-run") {
+        return Ok(Exit::Done);
+    }
+    interrupt.measuring();
+    let mut engine = engine(&args.engine, &args.worker, interrupt)?;
+    let sampling = Sampling { n: args.n, temperature: 1.0, ignore_eos: true, detokenize: args.detokenize, beam: false };
+    let done = batch::run(vec![(Slot::Measured, requests.clone())], sampling, !args.worker.quiet, &mut engine)?;
+    let (line, file) = throughput(&requests, done[0].seconds);
+    print(&[line])?;
+    if let Some(path) = args.values.maybe_text("--output-json") {
+        save_json(path.as_ref(), file)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn online(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
+    let mut fixed = super::fixed(args.way);
+    fixed.extend([("--temperature", "1.0"), ("--top-p", "1.0")]);
+    let serve = as_serve(&args.values, &fixed)?;
+    let spec = WorkloadSpec::Prioritization(args.spec.clone());
+    let mut online = Online::open(&serve, spec, args.spec.num_prompts, false)?;
+    online.plan.traffic.ignore_eos = true;
+    let dry = args.values.switch("--dry-run");
+    let prepared = online.prepare(dry)?;
+    if let Some(path) = args.values.maybe_text("--save-workload") {
+        save_workload(&path, &prepared.requests)?;
+    }
+    if dry {
+        return dry_run::print(&prepared);
+    }
+    interrupt.measuring();
+    let requests = prepared.requests.clone();
+    let record = online.run(prepared, &interrupt.stop)?;
+    let (line, mut file) = throughput(&requests, record.measured.duration);
+    print(&[line])?;
+    let classes = classes(&requests, &record);
+    let mut lines: Vec<String> = classes.iter().flat_map(Class::lines).collect();
+    let inversions = inversions(&requests, &record.measured.samples);
+    lines.push(title("", '-'));
+    lines.push(value_line("Served before a more urgent one (%):", two(inversions * 100.0)));
+    let preempted = record.measured.server.get("vllm:num_preemptions_total").and_then(|series| series.growth());
+    lines.extend(preempted.map(|count| value_line("Preemptions:", count)));
+    lines.push(title("", '='));
+    print(&lines)?;
+    if let Some(path) = args.values.maybe_text("--output-json") {
+        file.set("classes", classes.iter().map(Class::to_dict).collect::<Vec<Value>>());
+        file.set("inversions", inversions);
+        file.set("preemptions", preempted);
+        save_json(path.as_ref(), file)?;
+    }
+    Ok(if record.summary.completed == 0 { Exit::Failed } else { Exit::Done })
+}
+
+/// What requests of one priority saw.
+struct Class {
+    priority: i64,
+    count: usize,
+    failed: usize,
+    ttft: Statistics,
+    e2el: Statistics,
+}
+
+impl Class {
+    fn lines(&self) -> Vec<String> {
+        vec![
+            title(&format!(" Priority {} ", self.priority), '-'),
+            value_line("Requests:", self.count),
+            value_line("Requests without an answer:", self.failed),
+            value_line("First token, mean (ms):", two(self.ttft.mean_ms)),
+            value_line("First token, median (ms):", two(self.ttft.median_ms)),
+            value_line("First token, P99 (ms):", two(self.ttft.percentile_ms(99.0).unwrap_or(0.0))),
+            value_line("Whole answer, mean (ms):", two(self.e2el.mean_ms)),
+            value_line("Whole answer, P99 (ms):", two(self.e2el.percentile_ms(99.0).unwrap_or(0.0))),
+        ]
+    }
+
+    fn to_dict(&self) -> Value {
+        let mut dict = Dict::new();
+        dict.set("priority", self.priority);
+        dict.set("requests", self.count);
+        dict.set("failed", self.failed);
+        for (name, times) in [("ttft", &self.ttft), ("e2el", &self.e2el)] {
+            dict.set(format!("mean_{name}_ms"), times.mean_ms);
+            dict.set(format!("median_{name}_ms"), times.median_ms);
+            dict.set(format!("p99_{name}_ms"), times.percentile_ms(99.0));
+        }
+        Value::Dict(dict)
+    }
+}
+
+fn classes(requests: &[Request], record: &RunRecord) -> Vec<Class> {
+    let mut priorities: Vec<i64> = requests.iter().map(|request| priority_of(request).unwrap_or(0)).collect();
+    let all: Vec<(i64, &Sample)> = priorities.iter().copied().zip(&record.measured.samples).collect();
+    priorities.sort_unstable();
+    priorities.dedup();
+    let class = |priority: i64| {
+        let mine: Vec<&Sample> = all.iter().filter(|(own, _)| *own == priority).map(|(_, sample)| *sample).collect();
+        let done: Vec<&&Sample> = mine.iter().filter(|sample| sample.success()).collect();
+        Class {
+            priority,
+            count: mine.len(),
+            failed: mine.len() - done.len(),
+            ttft: Statistics::of(done.iter().map(|sample| sample.ttft).collect(), &[99.0]),
+            e2el: Statistics::of(done.iter().map(|sample| sample.latency).collect(), &[99.0]),
+        }
+    };
+    priorities.into_iter().map(class).collect()
+}
+
+/// Share of the pairs in which a request got its first token before one that is more urgent and came no later.
+fn inversions(requests: &[Request], samples: &[Sample]) -> f64 {
+    let seen: Vec<(i64, f64, f64)> = requests
+        .iter()
+        .zip(samples)
+        .filter(|(_, sample)| sample.success())
+        .map(|(request, sample)| (priority_of(request).unwrap_or(0), sample.sent, sample.sent + sample.ttft))
+        .collect();
+    let (mut pairs, mut wrong) = (0_u64, 0_u64);
+    for (urgent, came, served) in &seen {
+        for (other, later, before) in &seen {
+            if urgent < other && came <= later {
+                pairs += 1;
+                wrong += u64::from(before < served);
+            }
+        }
+    }
+    if pairs == 0 { 0.0 } else { wrong as f64 / pairs as f64 }
+}

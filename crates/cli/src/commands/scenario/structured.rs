@@ -1,0 +1,179 @@
+//! `tacho structured-output`: constrained answers, timed and judged.
+
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use tacho_core::Request;
+use tacho_core::json::{Dict, Value, write_value};
+use tacho_metrics::structured::{Answer, StructuredSummary};
+use tacho_metrics::{RunRecord, Sample};
+use tacho_report::structured::{self as report, StructuredSetup};
+use tacho_run::scenarios::Judge;
+use tacho_run::serve::Prepared;
+use tacho_text::Tokenizer;
+use tacho_workload::WorkloadSpec;
+use tacho_workload::scenarios::{Constraint, StructuredSpec};
+
+use super::{Online, print, save_json};
+use crate::args::scenario::structured::StructuredArgs;
+use crate::commands::serve::dry_run;
+use crate::commands::sim::hub;
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+
+/// Runs the benchmark that the arguments ask for, or one after the other those of a sweep.
+pub(crate) fn run(args: &StructuredArgs) -> anyhow::Result<Exit> {
+    let interrupt = Interrupt::catch()?;
+    if args.sweep.is_empty() {
+        return one(args, &interrupt);
+    }
+    for point in &args.sweep {
+        match one(point, &interrupt)? {
+            Exit::Done => {}
+            other => return Ok(other),
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn one(args: &StructuredArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
+    let spec = spec(args);
+    let timed = spec.rate.is_finite();
+    let mut online = Online::open(&args.serve, WorkloadSpec::Structured(spec.clone()), args.num_prompts, timed)?;
+    // The test request is request 0, as it will be sent.
+    online.plan.traffic.warmups = 1;
+    let prepared = online.prepare(args.dry_run)?;
+    if let Some(path) = &args.save_workload {
+        save(path, &prepared.requests)?;
+    }
+    if args.dry_run {
+        return dry_run::print(&prepared);
+    }
+    // The run keeps its own to count with; this one judges afterwards.
+    let tokenizer = online.prepare(true)?.tokenizer.ok_or_else(|| anyhow!("structured-output needs a tokenizer"))?;
+    let setup = setup(args, &prepared);
+    let constraints = spec.constraints(&prepared.requests)?;
+    let mut lines: Vec<String> = spec.headline(&tokenizer)?.into_iter().collect();
+    lines.push("Starting initial single prompt test run...".to_owned());
+    print(&lines)?;
+    print(&["Initial test run completed. Starting main benchmark run...".to_owned()])?;
+    print(&setup.traffic())?;
+    interrupt.measuring();
+    let lens: Vec<u64> = prepared.requests.iter().map(|request| request.prompt_len).collect();
+    let record = online.run(prepared, &interrupt.stop)?;
+    let answers = answers(&record, &spec, &lens, constraints, &tokenizer);
+    conclude(args, &setup, &online, &record, &answers)
+}
+
+fn conclude(
+    args: &StructuredArgs,
+    setup: &StructuredSetup,
+    online: &Online,
+    record: &RunRecord,
+    answers: &[Answer],
+) -> anyhow::Result<Exit> {
+    let (plan, duration) = (&online.plan.report, record.measured.duration);
+    let summary = StructuredSummary::of(
+        answers,
+        duration,
+        &plan.percentile_metrics,
+        &plan.metric_percentiles,
+        plan.goodput.as_ref(),
+    );
+    let failed = answers.len() - summary.completed;
+    if args.save_results {
+        let folder = args.serve.report.result_dir.as_ref().map_or_else(PathBuf::new, PathBuf::from);
+        let name = args.serve.report.result_filename.clone().unwrap_or_else(|| setup.file_name());
+        let mut file = report::result(setup, &summary, answers, duration);
+        file.set("tacho", report::own(&summary, failed));
+        save_json(&folder.join(name), file)?;
+    }
+    if summary.completed == 0 {
+        tracing::warn!("All requests failed. This is likely due to a misconfiguration on the benchmark arguments.");
+    }
+    print(&report::console(setup, &summary, duration))?;
+    print(&report::judgement(&summary, failed))?;
+    match answers.iter().find(|answer| !answer.success) {
+        _ if record.setup.interrupted => Ok(Exit::Interrupted),
+        Some(first) if summary.completed == 0 => {
+            Err(anyhow!("all {} requests failed; the first one: {}", answers.len(), first.error))
+        }
+        _ => Ok(Exit::Done),
+    }
+}
+
+/// The workload that the arguments ask for.
+pub(super) fn spec(args: &StructuredArgs) -> StructuredSpec {
+    StructuredSpec {
+        dataset: args.dataset,
+        schema_path: args.schema_path.as_ref().map(Into::into),
+        seed: args.seed,
+        num_prompts: args.num_prompts,
+        output_len: args.output_len,
+        prefix_len: args.prefix_len.unsigned_abs() as usize,
+        ratio: args.ratio.unwrap_or(0.0),
+        rate: args.serve.load.request_rate,
+        burstiness: args.serve.load.burstiness,
+        unique_names: Vec::new(),
+        cache: hub().cache,
+    }
+}
+
+fn setup(args: &StructuredArgs, prepared: &Prepared) -> StructuredSetup {
+    StructuredSetup {
+        backend: args.backend.clone(),
+        model_id: prepared.model_id.clone(),
+        tokenizer_id: prepared.tokenizer_id.clone().unwrap_or_else(|| prepared.model_id.clone()),
+        dataset: args.dataset.name(),
+        num_prompts: args.num_prompts as i64,
+        output_len: args.output_len,
+        ratio: args.ratio,
+        request_rate: args.serve.load.request_rate,
+        burstiness: args.serve.load.burstiness,
+        max_concurrency: args.serve.load.max_concurrency,
+    }
+}
+
+fn answers(
+    record: &RunRecord,
+    spec: &StructuredSpec,
+    prompt_lens: &[u64],
+    constraints: Vec<Constraint>,
+    tokenizer: &Tokenizer,
+) -> Vec<Answer> {
+    let mut judge = Judge::default();
+    let samples = record.measured.samples.iter().zip(prompt_lens).zip(constraints);
+    let answer = |((sample, &prompt_len), constraint): ((&Sample, &u64), Constraint)| {
+        let text = String::from_utf8_lossy(&sample.text).into_owned();
+        Answer {
+            success: sample.success(),
+            prompt_len,
+            output_len: if sample.success() { tokenizer.count(&text, false) as u64 } else { 0 },
+            ttft: if sample.success() { sample.ttft } else { 0.0 },
+            latency: sample.latency,
+            itl: if sample.success() { sample.itl.clone() } else { Vec::new() },
+            error: sample.error.clone(),
+            expected: constraint.expected,
+            constrained: constraint.sent,
+            verdict: judge.verdict(spec.dataset.kind(), &constraint.value, &text),
+            text,
+        }
+    };
+    samples.map(answer).collect()
+}
+
+/// Writes the requests as the script's own would be told.
+pub(super) fn save(path: &str, requests: &[Request]) -> anyhow::Result<()> {
+    let mut out = Vec::new();
+    for (index, request) in requests.iter().enumerate() {
+        let mut line = Dict::new();
+        line.set("index", index);
+        line.set("prompt", request.content.to_json());
+        line.set("prompt_len", request.prompt_len);
+        line.set("output_len", request.output_len);
+        line.set("extra_body", request.overrides.clone());
+        write_value(&mut out, &Value::Dict(line));
+        out.push(b'\n');
+    }
+    std::fs::write(path, out).map_err(|error| anyhow!("cannot write {path}: {error}"))
+}

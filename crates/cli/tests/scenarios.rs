@@ -1,0 +1,142 @@
+//! The scenario commands against the simulator, to their end.
+
+#![expect(clippy::unwrap_used, reason = "a broken set-up fails the test")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn tacho(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tacho"));
+    command.current_dir(folder).args(words).env_remove("PYTHONHASHSEED").env("HF_HUB_OFFLINE", "1");
+    command.output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The number behind a label.
+fn number(text: &str, label: &str) -> f64 {
+    let line = text.lines().find(|line| line.starts_with(label)).unwrap_or_else(|| panic!("no {label} in {text}"));
+    line[label.len()..].trim().trim_end_matches(" %").parse().unwrap()
+}
+
+#[test]
+fn structured_output_is_timed_judged_and_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["structured-output", "--sim", "--dataset", "choice", "--num-prompts", "12", "--output-len", "16"];
+    let more = [
+        "--structured-output-ratio",
+        "0.5",
+        "--goodput",
+        "ttft:100000",
+        "--save-results",
+        "--result-filename",
+        "r.json",
+    ];
+    let text = stdout(&tacho(folder.path(), &[&words[..], &more, &["--disable-tqdm"]].concat()));
+    assert_eq!(number(&text, "Successful requests:"), 12.0);
+    assert_eq!(number(&text, "Constrained answers:"), 6.0);
+    assert!(text.contains("correct_rate(%) "), "{text}");
+    let file = json(&folder.path().join("r.json"));
+    assert_eq!(file["outputs"].as_array().unwrap().len(), 12);
+    assert_eq!(file["tacho"]["constrained"]["judged"], 6);
+    assert!(file["tacho"]["request_goodput"].as_f64().unwrap() > 0.0, "{}", file["tacho"]);
+}
+
+#[test]
+fn structured_workloads_are_written_without_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["structured-output", "--model", "gpt2", "--dataset", "json", "--num-prompts", "3", "--dry-run"];
+    stdout(&tacho(folder.path(), &[&words[..], &["--save-workload", "w.jsonl"]].concat()));
+    let saved = lines(&folder.path().join("w.jsonl"));
+    let keys: Vec<&String> = saved[0].as_object().unwrap().keys().collect();
+    assert_eq!(keys.len(), 5, "{keys:?}");
+    assert_eq!((saved.len(), saved[2]["index"].as_u64()), (3, Some(2)));
+    assert_eq!(saved[0]["extra_body"]["structured_outputs"]["json"]["required"][0], "name");
+    let refused = tacho(folder.path(), &["structured-output", "--structured-output-ratio", "1.5"]);
+    assert!(
+        !refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("--structured-output-ratio")
+    );
+}
+
+#[test]
+fn a_prefix_cache_makes_the_second_pass_find_its_prompts() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["prefix-caching", "--backend", "sim", "--num-prompts", "4", "--repeat-count", "3"];
+    let more = ["--input-length-range", "64:96", "--max-concurrency", "1", "--output-json", "o.json", "--quiet"];
+    let text = stdout(&tacho(folder.path(), &[&words[..], &more].concat()));
+    assert!(text.starts_with("Start to sample 4 prompts from random\nSampled 4 requests.\n"), "{text}");
+    assert!(text.contains("cost time "), "{text}");
+    let file = json(&folder.path().join("o.json"));
+    for pass in file["passes"].as_array().unwrap() {
+        let (observed, limit) =
+            (pass["prefix_cache_hit_rate"].as_f64().unwrap(), pass["prefix_cache_hit_rate_limit"].as_f64().unwrap());
+        assert!((observed - limit).abs() < 0.011, "one request at a time finds what is there: {pass}");
+    }
+}
+
+#[test]
+fn long_documents_are_found_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["long-doc-qa", "--backend", "sim", "--num-documents", "3", "--document-length", "2000"];
+    let text = stdout(&tacho(
+        folder.path(),
+        &[&words[..], &["--repeat-mode", "tile", "--max-concurrency", "1", "--quiet"]].concat(),
+    ));
+    assert!(text.starts_with("Repeat mode:  tile\n------warm up------\nTime to execute all requests: "), "{text}");
+    let (first, again) =
+        (number(&text, "First sight of a document, mean (ms):"), number(&text, "Seen before, mean (ms):"));
+    assert!(again < first, "{text}");
+    let words = ["long-doc-qa", "--backend", "sim", "--num-documents", "2", "--document-tokens", "100", "--dry-run"];
+    stdout(&tacho(folder.path(), &[&words[..], &["--save-workload", "w.jsonl"]].concat()));
+    let saved = lines(&folder.path().join("w.jsonl"));
+    assert!(saved.iter().all(|request| request["prompt_len"] == 100), "{}", saved[0]["prompt_len"]);
+}
+
+#[test]
+fn priorities_are_sent_and_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["prioritization", "--backend", "sim", "--input-len", "16", "--output-len", "8", "--num-prompts", "20"];
+    let more = ["--output-json", "o.json", "--save-workload", "w.jsonl", "--quiet"];
+    let text = stdout(&tacho(folder.path(), &[&words[..], &more].concat()));
+    assert!(text.starts_with("Throughput: "), "{text}");
+    let file = json(&folder.path().join("o.json"));
+    assert_eq!(file["total_num_tokens"], 480);
+    let classes = file["classes"].as_array().unwrap();
+    assert_eq!(classes.iter().map(|class| class["requests"].as_u64().unwrap()).collect::<Vec<_>>(), [7, 13]);
+    let saved = lines(&folder.path().join("w.jsonl"));
+    assert_eq!(saved[2]["request_overrides"]["priority"], 0);
+    for words in
+        [&["prioritization", "--backend", "hf", "--input-len", "9", "--output-len", "9"][..], &["prioritization"]]
+    {
+        assert!(!tacho(folder.path(), words).status.success(), "{words:?}");
+    }
+}
+
+#[test]
+fn hashes_are_vllms() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = stdout(&tacho(folder.path(), &["hash", "blocks", "--num-blocks", "2", "--dry-run"]));
+    let digests: Value = serde_json::from_str(&text).unwrap();
+    let sha = &digests["blocks"]["algorithms"]["sha256"];
+    assert_eq!(sha["none_hash"], "066b1e8987e027138e98701c46128929378935f9b6cd1549105ae6b4f0d71198");
+    assert_eq!(sha["chain"][1], "0eac097bc4e0c2320bc2e32aa696fdefd3e6352e2386805a2c6b678ccac290e3");
+    let text = stdout(&tacho(folder.path(), &["hash", "--iterations", "50", "--num-blocks", "20", "--trials", "1"]));
+    assert!(
+        text.contains("HASH FUNCTION MICRO BENCHMARK") && text.contains("Benchmarking 4 algorithms on 20 blocks"),
+        "{text}"
+    );
+    assert_eq!(tacho(folder.path(), &["hash", "blocks", "--algorithms", "md5"]).status.code(), Some(2));
+}

@@ -1,0 +1,187 @@
+//! A run of constrained answers: upstream's numbers, and how many answers are what was asked for.
+
+use crate::percentile::percentile;
+use crate::{GoodputLimits, MetricKind, Statistics};
+
+/// What came of one request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answer {
+    /// Whether it was answered.
+    pub success: bool,
+    /// The text; empty where it failed.
+    pub text: String,
+    /// Tokens of the prompt.
+    pub prompt_len: u64,
+    /// Tokens of the text, by the client's tokenizer.
+    pub output_len: u64,
+    /// Seconds to the first token event.
+    pub ttft: f64,
+    /// Seconds to the last one.
+    pub latency: f64,
+    /// Seconds between them.
+    pub itl: Vec<f64>,
+    /// Why it failed; empty for a success.
+    pub error: String,
+    /// What the dataset expects, where it says.
+    pub expected: Option<String>,
+    /// Whether the request carried its constraint.
+    pub constrained: bool,
+    /// What the text is worth.
+    pub verdict: Verdict,
+}
+
+/// What a text is worth. Nothing where that cannot be told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Upstream's looser score.
+    pub loose: Option<bool>,
+    /// Whether it is JSON at all, where JSON was asked for.
+    pub parses: Option<bool>,
+    /// Whether it obeys the constraint.
+    pub obeys: Option<bool>,
+}
+
+impl Answer {
+    /// Seconds per token after the first; 0 where there is only one.
+    pub fn tpot(&self) -> f64 {
+        if self.success && self.output_len > 1 {
+            (self.latency - self.ttft) / (self.output_len - 1) as f64
+        } else {
+            0.0
+        }
+    }
+}
+
+/// pandas' description of a series.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Description {
+    /// How many values.
+    pub count: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// Their sample deviation; not a number for a single value.
+    pub std: f64,
+    /// Least, quartiles and greatest.
+    pub quartiles: [f64; 5],
+}
+
+impl Description {
+    /// Describes values.
+    pub fn of(mut values: Vec<f64>) -> Self {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let spread: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        values.sort_by(f64::total_cmp);
+        let quartiles = [0.0, 25.0, 50.0, 75.0, 100.0].map(|percent| percentile(&values, percent));
+        Description { count, mean, std: (spread / (count - 1.0)).sqrt(), quartiles }
+    }
+}
+
+/// The numbers of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StructuredSummary {
+    /// Answered requests.
+    pub completed: usize,
+    /// Tokens of their prompts.
+    pub total_input: u64,
+    /// Tokens of their texts.
+    pub total_output: u64,
+    /// Answered requests per second.
+    pub request_throughput: f64,
+    /// Requests per second that met all objectives, where there are any.
+    pub goodput: Option<f64>,
+    /// Generated tokens per second.
+    pub output_throughput: f64,
+    /// Tokens per second.
+    pub total_throughput: f64,
+    /// The latencies that were asked for.
+    pub latencies: Vec<(MetricKind, Statistics)>,
+    /// Upstream's score in percent, over all requests; nothing where nothing is scored.
+    pub loose_rate: Option<f64>,
+    /// Times to first tokens of all requests, failures as 0.
+    pub ttft: Description,
+    /// Times per token of all requests, failures as 0.
+    pub tpot: Description,
+    /// Answers of constrained requests.
+    pub constrained: Correct,
+    /// Answers of the others.
+    pub unconstrained: Correct,
+}
+
+/// How many answers are right, failures left out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Correct {
+    /// Answers.
+    pub answers: usize,
+    /// Those that could be judged.
+    pub judged: usize,
+    /// Those that parse, where JSON was asked for.
+    pub parse: usize,
+    /// Those that obey the constraint.
+    pub obey: usize,
+}
+
+impl Correct {
+    fn of<'a>(answers: impl Iterator<Item = &'a Answer>) -> Self {
+        answers.filter(|answer| answer.success).fold(Correct::default(), |sum, answer| Correct {
+            answers: sum.answers + 1,
+            judged: sum.judged + usize::from(answer.verdict.obeys.is_some()),
+            parse: sum.parse + usize::from(answer.verdict.parses == Some(true)),
+            obey: sum.obey + usize::from(answer.verdict.obeys == Some(true)),
+        })
+    }
+
+    /// Share of the judged answers that obey, in percent.
+    pub fn rate(&self) -> Option<f64> {
+        (self.judged > 0).then(|| 100.0 * self.obey as f64 / self.judged as f64)
+    }
+}
+
+impl StructuredSummary {
+    /// Computes the numbers.
+    pub fn of(
+        answers: &[Answer],
+        duration: f64,
+        metrics: &[MetricKind],
+        percentiles: &[f64],
+        goodput: Option<&GoodputLimits>,
+    ) -> Self {
+        let done: Vec<&Answer> = answers.iter().filter(|answer| answer.success).collect();
+        let total_input: u64 = done.iter().map(|answer| answer.prompt_len).sum();
+        let total_output: u64 = done.iter().map(|answer| answer.output_len).sum();
+        let scored: Vec<bool> = answers.iter().filter_map(|answer| answer.verdict.loose).collect();
+        let right = scored.iter().filter(|right| **right).count();
+        StructuredSummary {
+            completed: done.len(),
+            total_input,
+            total_output,
+            request_throughput: done.len() as f64 / duration,
+            goodput: goodput.map(|limits| done.iter().filter(|answer| meets(answer, limits)).count() as f64 / duration),
+            output_throughput: total_output as f64 / duration,
+            total_throughput: (total_input + total_output) as f64 / duration,
+            latencies: metrics.iter().map(|&kind| (kind, latency(kind, &done, percentiles))).collect(),
+            loose_rate: (!scored.is_empty()).then(|| right as f64 / scored.len() as f64 * 100.0),
+            ttft: Description::of(answers.iter().map(|answer| answer.ttft).collect()),
+            tpot: Description::of(answers.iter().map(Answer::tpot).collect()),
+            constrained: Correct::of(answers.iter().filter(|answer| answer.constrained)),
+            unconstrained: Correct::of(answers.iter().filter(|answer| !answer.constrained)),
+        }
+    }
+}
+
+fn meets(answer: &Answer, limits: &GoodputLimits) -> bool {
+    let within = |limit: Option<f64>, seconds: f64| limit.is_none_or(|limit| seconds <= limit / 1000.0);
+    within(limits.ttft_ms, answer.ttft)
+        && within(limits.tpot_ms, answer.tpot())
+        && within(limits.e2el_ms, answer.latency)
+}
+
+fn latency(kind: MetricKind, done: &[&Answer], percentiles: &[f64]) -> Statistics {
+    let seconds: Vec<f64> = match kind {
+        MetricKind::Ttft => done.iter().map(|answer| answer.ttft).collect(),
+        MetricKind::Tpot => done.iter().filter(|answer| answer.output_len > 1).map(|answer| answer.tpot()).collect(),
+        MetricKind::Itl => done.iter().flat_map(|answer| answer.itl.iter().copied()).collect(),
+        _ => done.iter().map(|answer| answer.latency).collect(),
+    };
+    Statistics::of(seconds, percentiles)
+}

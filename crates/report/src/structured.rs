@@ -1,0 +1,208 @@
+//! The report and the result file of constrained answers: vLLM's script's, then what it leaves out.
+
+use tacho_core::json::{Dict, Value, float_repr};
+use tacho_metrics::structured::{Answer, Correct, Description, StructuredSummary};
+use tacho_metrics::{MetricKind, Statistics};
+
+use crate::style::{percent, title, two, value_line};
+
+/// What was asked for, as the report and the file name need it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StructuredSetup {
+    /// The backend as it was named.
+    pub backend: String,
+    /// The model.
+    pub model_id: String,
+    /// The tokenizer.
+    pub tokenizer_id: String,
+    /// The dataset.
+    pub dataset: &'static str,
+    /// Requests asked for.
+    pub num_prompts: i64,
+    /// Tokens asked for.
+    pub output_len: i64,
+    /// Share of constrained requests; nothing when they were switched off.
+    pub ratio: Option<f64>,
+    /// Requests per second.
+    pub request_rate: f64,
+    /// Shape of the gaps.
+    pub burstiness: f64,
+    /// Limit on requests under way.
+    pub max_concurrency: Option<i64>,
+}
+
+impl StructuredSetup {
+    /// The name of the result file where none is given.
+    pub fn file_name(&self) -> String {
+        let ratio = self.ratio.map_or_else(|| "0".to_owned(), float_repr);
+        let model = self.model_id.rsplit('/').next().unwrap_or_default();
+        format!(
+            "{ratio}so_{}_{}qps_{model}_{}_{}_out{}.txt",
+            self.backend,
+            float_repr(self.request_rate),
+            self.dataset,
+            self.num_prompts,
+            self.output_len
+        )
+    }
+
+    /// The lines about the traffic.
+    pub fn traffic(&self) -> Vec<String> {
+        let process = if self.burstiness == 1.0 { "Poisson process" } else { "Gamma distribution" };
+        vec![
+            format!("Traffic request rate: {}", float_repr(self.request_rate)),
+            format!("Burstiness factor: {} ({process})", float_repr(self.burstiness)),
+            format!(
+                "Maximum request concurrency: {}",
+                self.max_concurrency.map_or_else(|| "None".to_owned(), |limit| limit.to_string())
+            ),
+        ]
+    }
+}
+
+/// The table, the score, and the answers that are right.
+pub fn console(setup: &StructuredSetup, summary: &StructuredSummary, duration: f64) -> Vec<String> {
+    let mut lines = vec![title(" Serving Benchmark Result ", '=')];
+    lines.push(value_line("Successful requests:", summary.completed));
+    lines.extend(setup.max_concurrency.map(|limit| value_line("Maximum request concurrency:", limit)));
+    if setup.request_rate.is_finite() {
+        lines.push(value_line("Request rate configured (RPS):", two(setup.request_rate)));
+    }
+    lines.push(value_line("Benchmark duration (s):", two(duration)));
+    lines.push(value_line("Total input tokens:", summary.total_input));
+    lines.push(value_line("Total generated tokens:", summary.total_output));
+    lines.push(value_line("Request throughput (req/s):", two(summary.request_throughput)));
+    lines.extend(summary.goodput.map(|goodput| value_line("Request goodput (req/s):", two(goodput))));
+    lines.push(value_line("Output token throughput (tok/s):", two(summary.output_throughput)));
+    lines.push(value_line("Total token throughput (tok/s):", two(summary.total_throughput)));
+    for (kind, statistics) in &summary.latencies {
+        let (heading, name) = section(*kind);
+        lines.push(title(heading, '-'));
+        lines.extend(metric_lines(name, statistics));
+    }
+    lines.push(title("", '='));
+    let score = summary.loose_rate.map_or_else(|| "None".to_owned(), float_repr);
+    lines.push(format!("correct_rate(%) {score} "));
+    lines.push(String::new());
+    lines
+}
+
+/// The heading of a latency and its name in lines.
+fn section(metric: MetricKind) -> (&'static str, &'static str) {
+    match metric {
+        MetricKind::Ttft => ("Time to First Token", "TTFT"),
+        MetricKind::Tpot => ("Time per Output Token (excl. 1st token)", "TPOT"),
+        MetricKind::Itl => ("Inter-token Latency", "ITL"),
+        _ => ("End-to-end Latency", "E2EL"),
+    }
+}
+
+fn metric_lines(name: &str, statistics: &Statistics) -> Vec<String> {
+    let mut lines = vec![
+        value_line(&format!("Mean {name} (ms):"), two(statistics.mean_ms)),
+        value_line(&format!("Median {name} (ms):"), two(statistics.median_ms)),
+    ];
+    let percentiles = statistics.percentiles_ms.iter();
+    lines.extend(percentiles.map(|(asked, ms)| value_line(&format!("P{} {name} (ms):", percent(*asked)), two(*ms))));
+    lines
+}
+
+/// What upstream's score does not tell: answers that obey, and requests that failed.
+pub fn judgement(summary: &StructuredSummary, failed: usize) -> Vec<String> {
+    let mut lines = vec![title(" tacho ", '=')];
+    let rows = [("Constrained", &summary.constrained), ("Unconstrained", &summary.unconstrained)];
+    for (name, correct) in rows.into_iter().filter(|(_, correct)| correct.answers > 0) {
+        lines.push(value_line(&format!("{name} answers:"), correct.answers));
+        lines.push(value_line("  that are JSON, where asked for:", correct.parse));
+        let rate = correct.rate().map_or_else(|| "not judged".to_owned(), |rate| format!("{rate:.2} %"));
+        lines.push(value_line("  that obey the constraint:", rate));
+    }
+    lines.push(value_line("Requests without an answer:", failed));
+    lines.push(title("", '='));
+    lines
+}
+
+/// The result file: upstream's keys, then goodput, judgement and failures under `tacho`.
+pub fn result(setup: &StructuredSetup, summary: &StructuredSummary, answers: &[Answer], duration: f64) -> Dict {
+    let mut file = Dict::new();
+    file.set("outputs", answers.iter().map(output).collect::<Vec<Value>>());
+    file.set("backend", setup.backend.as_str());
+    file.set("model_id", setup.model_id.as_str());
+    file.set("tokenizer_id", setup.tokenizer_id.as_str());
+    file.set("num_prompts", setup.num_prompts);
+    let rate = setup.request_rate;
+    file.set("request_rate", if rate.is_finite() { Value::Float(rate) } else { Value::from("inf") });
+    file.set("burstiness", setup.burstiness);
+    file.set("max_concurrency", setup.max_concurrency);
+    file.set("correct_rate(%)", summary.loose_rate);
+    file.set("duration", duration);
+    file.set("completed", summary.completed);
+    file.set("total_input_tokens", summary.total_input);
+    file.set("total_output_tokens", summary.total_output);
+    file.set("request_throughput", summary.request_throughput);
+    file.set("output_throughput", summary.output_throughput);
+    file.set("total_token_throughput", summary.total_throughput);
+    file.set("ttft_description", description(&summary.ttft));
+    file.set("tpot_description", description(&summary.tpot));
+    let list = |value: &dyn Fn(&Answer) -> Value| answers.iter().map(value).collect::<Vec<Value>>();
+    file.set("input_lens", list(&|answer| Value::from(answer.prompt_len)));
+    file.set("output_lens", list(&|answer| Value::from(answer.output_len)));
+    file.set("ttfts", list(&|answer| Value::Float(answer.ttft)));
+    file.set("itls", list(&|answer| Value::List(answer.itl.iter().map(|&gap| Value::Float(gap)).collect())));
+    file.set("errors", list(&|answer| Value::from(answer.error.as_str())));
+    for (kind, statistics) in &summary.latencies {
+        latency(&mut file, *kind, statistics);
+    }
+    file
+}
+
+/// What upstream does not save.
+pub fn own(summary: &StructuredSummary, failed: usize) -> Dict {
+    let correct = |correct: &Correct| {
+        let mut dict = Dict::new();
+        dict.set("answers", correct.answers);
+        dict.set("judged", correct.judged);
+        dict.set("parse_valid", correct.parse);
+        dict.set("constraint_valid", correct.obey);
+        dict.set("constraint_valid_rate", correct.rate());
+        Value::Dict(dict)
+    };
+    let mut dict = Dict::new();
+    dict.set("request_goodput", summary.goodput);
+    dict.set("failed", failed);
+    dict.set("constrained", correct(&summary.constrained));
+    dict.set("unconstrained", correct(&summary.unconstrained));
+    dict
+}
+
+fn output(answer: &Answer) -> Value {
+    let mut dict = Dict::new();
+    dict.set("generated", answer.text.as_str());
+    dict.set("expected", answer.expected.clone());
+    dict.set("correctness", answer.verdict.loose.map_or(Value::Null, Value::Bool));
+    Value::Dict(dict)
+}
+
+fn description(of: &Description) -> Value {
+    let mut dict = Dict::new();
+    dict.set("count", of.count);
+    dict.set("mean", of.mean);
+    dict.set("std", of.std);
+    for (name, value) in ["min", "25%", "50%", "75%", "max"].into_iter().zip(of.quartiles) {
+        dict.set(name, value);
+    }
+    Value::Dict(dict)
+}
+
+fn latency(file: &mut Dict, kind: MetricKind, statistics: &Statistics) {
+    let name = kind.name();
+    file.set(format!("mean_{name}_ms"), statistics.mean_ms);
+    file.set(format!("median_{name}_ms"), statistics.median_ms);
+    file.set(format!("std_{name}_ms"), statistics.std_ms);
+    for (asked, value) in &statistics.percentiles_ms {
+        file.set(format!("p{}_{name}_ms", percent(*asked)), *value);
+    }
+}
+
+#[cfg(test)]
+mod tests;

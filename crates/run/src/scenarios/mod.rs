@@ -1,0 +1,7 @@
+//! Scenario benchmarks: workloads of their own on the same engines and the same client.
+
+pub mod batch;
+pub mod hash;
+mod score;
+
+pub use score::Judge;

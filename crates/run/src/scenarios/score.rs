@@ -1,0 +1,106 @@
+//! Whether an answer is what was asked for: upstream's looser score, and a real judgement beside it.
+
+use std::collections::HashMap;
+
+use regex::Regex;
+use tacho_core::json::{Value, dumps, parse};
+use tacho_metrics::structured::Verdict;
+use tacho_workload::scenarios::ConstraintKind;
+
+/// Judges answers; constraints are compiled once.
+#[derive(Default)]
+pub struct Judge {
+    schemas: HashMap<String, Option<jsonschema::Validator>>,
+    patterns: HashMap<String, Option<(Regex, Regex)>>,
+}
+
+impl Judge {
+    /// What a text is worth under a constraint. Grammars are not judged.
+    pub fn verdict(&mut self, kind: ConstraintKind, constraint: &Value, text: &str) -> Verdict {
+        match kind {
+            ConstraintKind::Grammar => Verdict::default(),
+            ConstraintKind::Choice => {
+                let chosen = constraint.as_list().unwrap_or_default().iter().any(|item| item.as_str() == Some(text));
+                Verdict { loose: Some(chosen), parses: None, obeys: Some(chosen) }
+            }
+            ConstraintKind::Regex => self.matched(constraint.as_str().unwrap_or_default(), text),
+            ConstraintKind::Json => self.json(constraint, text),
+        }
+    }
+
+    /// Upstream looks only at the beginning; the whole text must match.
+    fn matched(&mut self, pattern: &str, text: &str) -> Verdict {
+        let compile =
+            || Some((Regex::new(&format!("^(?:{pattern})")).ok()?, Regex::new(&format!("^(?:{pattern})$")).ok()?));
+        let compiled = self.patterns.entry(pattern.to_owned()).or_insert_with(compile);
+        let Some((start, whole)) = compiled else { return Verdict::default() };
+        Verdict { loose: Some(start.is_match(text)), parses: None, obeys: Some(whole.is_match(text)) }
+    }
+
+    fn json(&mut self, schema: &Value, text: &str) -> Verdict {
+        let instance = serde_json::from_str::<serde_json::Value>(text.trim()).ok();
+        let validator = self.validator(schema);
+        let obeys = match (&instance, validator) {
+            (None, _) => Some(false),
+            (Some(instance), Some(validator)) => Some(validator.is_valid(instance)),
+            (Some(_), None) => None,
+        };
+        Verdict { loose: Some(loosely_json(text)), parses: Some(instance.is_some()), obeys }
+    }
+
+    /// The validator of a schema, which may be given as text; none where it is no schema.
+    fn validator(&mut self, schema: &Value) -> Option<&jsonschema::Validator> {
+        let text = schema.as_str().map_or_else(|| dumps(schema), str::to_owned);
+        let compile = |text: &str| jsonschema::validator_for(&serde_json::from_str(text).ok()?).ok();
+        self.schemas.entry(text.clone()).or_insert_with(|| compile(&text)).as_ref()
+    }
+}
+
+/// Upstream's score: blanks and line ends taken out, is there an object from the first brace to the last?
+fn loosely_json(text: &str) -> bool {
+    let text: String = text.chars().filter(|c| !matches!(c, '\n' | ' ')).collect();
+    let object = text.find('{').and_then(|start| text.rfind('}').and_then(|end| text.get(start..=end)));
+    object.is_some_and(|object| parse(object).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use tacho_testkit::golden_json;
+
+    use super::*;
+
+    #[test]
+    fn the_loose_score_is_upstreams() {
+        for case in golden_json("scenarios/structured-output/scoring.json").as_array().unwrap() {
+            let (kind, constraint) = match case["kind"].as_str().unwrap() {
+                "json" => (ConstraintKind::Json, parse("{}").unwrap()),
+                "regex" => (ConstraintKind::Regex, Value::from(r"\w+@\w+\.com\n")),
+                "choice" => (ConstraintKind::Choice, parse(r#"["Positive", "Negative"]"#).unwrap()),
+                _ => (ConstraintKind::Grammar, Value::Null),
+            };
+            for text in case["texts"].as_array().unwrap() {
+                let generated = text["generated"].as_str().unwrap();
+                let verdict = Judge::default().verdict(kind, &constraint, generated);
+                assert_eq!(verdict.loose, text["correct"].as_bool(), "{kind:?} {generated:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn answers_are_held_to_their_constraint() {
+        let mut judge = Judge::default();
+        let schema =
+            parse(r#"{"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}"#).unwrap();
+        let mut json = |text: &str| {
+            let verdict = judge.verdict(ConstraintKind::Json, &schema, text);
+            (verdict.loose, verdict.parses, verdict.obeys)
+        };
+        assert_eq!(json(r#"{"age": 3}"#), (Some(true), Some(true), Some(true)));
+        assert_eq!(json(r#"{"age": "3"}"#), (Some(true), Some(true), Some(false)));
+        assert_eq!(json(r#"so: {"age": 3}"#), (Some(true), Some(false), Some(false)));
+        assert_eq!(json("no"), (Some(false), Some(false), Some(false)));
+        let pattern = Value::from(r"\w+@\w+\.com\n");
+        let matched = Judge::default().verdict(ConstraintKind::Regex, &pattern, "a@b.com\nand more");
+        assert_eq!((matched.loose, matched.obeys), (Some(true), Some(false)));
+    }
+}

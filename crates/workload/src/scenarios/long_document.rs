@@ -1,0 +1,106 @@
+//! Questions about long documents, each document asked about several times.
+
+use tacho_core::Request;
+use tacho_pyrand::{Globals, Random};
+use tacho_text::Tokenizer;
+
+use crate::Error;
+use crate::sampled::Sampled;
+
+/// In which order documents come again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RepeatMode {
+    /// All of them, mixed.
+    Random,
+    /// The list again and again.
+    Tile,
+    /// Each one several times in a row.
+    Interleave,
+}
+
+impl RepeatMode {
+    /// Their names.
+    pub const NAMES: [&str; 3] = ["random", "tile", "interleave"];
+
+    /// The mode of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        let modes = [RepeatMode::Random, RepeatMode::Tile, RepeatMode::Interleave];
+        modes.into_iter().zip(RepeatMode::NAMES).find(|(_, known)| *known == name).map(|(mode, _)| mode)
+    }
+}
+
+/// Settings of the workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LongDocumentSpec {
+    /// Different documents.
+    pub documents: usize,
+    /// Words of a document.
+    pub words: usize,
+    /// Tokens of a document, in place of its words.
+    pub tokens: Option<usize>,
+    /// Tokens to generate.
+    pub output_len: i64,
+    /// How often each document comes.
+    pub repeat_count: usize,
+    /// In which order.
+    pub mode: RepeatMode,
+    /// Seed of a random order.
+    pub shuffle_seed: u64,
+    /// Whether these are the documents of the warm-up: others, once each.
+    pub warm_up: bool,
+}
+
+const WARM_UP: &str = "This is warm up request ";
+
+/// Makes the requests.
+pub(crate) fn sample(
+    spec: &LongDocumentSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+) -> Result<Sampled, Error> {
+    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "long-doc-qa" })?;
+    let start = if spec.warm_up { WARM_UP } else { "" };
+    let documents: Vec<String> =
+        (0..spec.documents).map(|number| spec.document(&format!("{start}{number}"), tokenizer)).collect();
+    let order = if spec.warm_up { (0..spec.documents).collect() } else { spec.order(globals) };
+    let lens: Vec<u64> = documents.iter().map(|document| tokenizer.count(document, true) as u64).collect();
+    let request = |at: usize| Request::text(documents[at].as_str(), lens[at], spec.output_len);
+    Ok(Sampled { requests: order.into_iter().map(request).collect(), notices: Vec::new() })
+}
+
+impl LongDocumentSpec {
+    /// The documents in the order in which they are asked about.
+    pub fn order(&self, globals: &mut Globals) -> Vec<usize> {
+        let tiled = || (0..self.repeat_count).flat_map(|_| 0..self.documents).collect::<Vec<usize>>();
+        match self.mode {
+            RepeatMode::Tile => tiled(),
+            RepeatMode::Interleave => {
+                (0..self.documents).flat_map(|at| std::iter::repeat_n(at, self.repeat_count)).collect()
+            }
+            RepeatMode::Random => {
+                let mut order = tiled();
+                globals.py = Random::new(self.shuffle_seed);
+                globals.py.shuffle(&mut order);
+                order
+            }
+        }
+    }
+
+    /// A beginning that no other document has, and the same word again and again: as many as asked for, or as many as
+    /// make the tokens asked for.
+    fn document(&self, start: &str, tokenizer: &Tokenizer) -> String {
+        let of = |words: usize| format!("{start}{}", vec!["hi"; words].join(" "));
+        let Some(tokens) = self.tokens else { return of(self.words) };
+        // Each further word makes at least one token more, so the number of words is found by halving.
+        let (mut low, mut high) = (0, tokens);
+        while low < high {
+            let middle = (low + high).div_ceil(2);
+            if tokenizer.count(&of(middle), true) <= tokens {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        of(low)
+    }
+}

@@ -1,0 +1,35 @@
+//! The first two turns of ShareGPT conversations.
+
+use std::path::Path;
+
+use tacho_core::json::{self, Value};
+
+use crate::Error;
+use crate::sources::read_rows;
+
+/// A question and its answer.
+pub(super) type Pair = (String, String);
+
+/// The conversations of a file that have two turns, each cut to them.
+pub(super) fn read(path: &Path) -> Result<Vec<Pair>, Error> {
+    let text = read_rows(path)?;
+    let file = json::parse(&text).map_err(|source| Error::FileNotJson { path: path.to_path_buf(), source })?;
+    let wrong = |row: usize, field: &str, expected| Error::RowField {
+        path: path.to_path_buf(),
+        row,
+        field: field.to_owned(),
+        expected,
+    };
+    let entries = file.as_list().ok_or_else(|| wrong(1, "", "part of a list of conversations"))?;
+    let mut pairs = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let turns = entry.get("conversations").and_then(Value::as_list);
+        let turns = turns.ok_or_else(|| wrong(index + 1, "conversations", "a list"))?;
+        let value = |turn: &Value| turn.get("value").and_then(Value::as_str).map(str::to_owned);
+        if let [first, second, ..] = turns {
+            let pair = value(first).zip(value(second));
+            pairs.push(pair.ok_or_else(|| wrong(index + 1, "conversations[].value", "a text"))?);
+        }
+    }
+    Ok(pairs)
+}

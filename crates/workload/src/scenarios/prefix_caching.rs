@@ -1,0 +1,122 @@
+//! Prompts that come several times, so that a prefix cache can serve them.
+
+use std::path::PathBuf;
+
+use tacho_core::{Content, Request};
+use tacho_pyrand::{Globals, Random};
+use tacho_text::Tokenizer;
+
+use super::pairs;
+use crate::Error;
+use crate::sampled::Sampled;
+
+/// Shortest and longest prompt, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrefixLengths {
+    /// Fewest tokens.
+    pub least: i64,
+    /// Most tokens.
+    pub most: i64,
+}
+
+impl PrefixLengths {
+    /// Reads `least:most`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (least, most) = text.split_once(':')?;
+        let lengths = PrefixLengths { least: least.trim().parse().ok()?, most: most.trim().parse().ok()? };
+        (0 <= lengths.least && lengths.least <= lengths.most && lengths.most <= crate::MOST_TOKENS).then_some(lengths)
+    }
+}
+
+/// Settings of the workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrefixCachingSpec {
+    /// Seed of prompts and order.
+    pub seed: u64,
+    /// Different prompts.
+    pub num_prompts: usize,
+    /// How often each comes.
+    pub repeat_count: usize,
+    /// How long they are.
+    pub lengths: PrefixLengths,
+    /// Tokens to generate.
+    pub output_len: i64,
+    /// Tokens that random prompts share.
+    pub prefix_len: usize,
+    /// A ShareGPT file; random tokens without one.
+    pub dataset: Option<PathBuf>,
+    /// Whether prompts go out by length instead of mixed.
+    pub sort: bool,
+    /// Whether prompts are sent as token ids, so that nothing is tokenized again.
+    pub token_ids: bool,
+}
+
+/// A prompt, its ids and its length.
+struct Prompt {
+    text: String,
+    ids: Vec<u32>,
+}
+
+/// Makes the requests. Python's generator draws the prompts, then their order.
+pub(crate) fn sample(
+    spec: &PrefixCachingSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+) -> Result<Sampled, Error> {
+    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "prefix-caching" })?;
+    globals.py = Random::new(spec.seed);
+    let prompts = match &spec.dataset {
+        Some(path) => spec.recorded(pairs::read(path)?, tokenizer, &mut globals.py),
+        None => spec.drawn(tokenizer, &mut globals.py)?,
+    };
+    if prompts.is_empty() {
+        return Err(Error::NothingToRepeat { wanted: spec.num_prompts });
+    }
+    let mut order: Vec<usize> = (0..spec.repeat_count).flat_map(|_| 0..prompts.len()).collect();
+    if spec.sort {
+        order.sort_by_key(|&at| prompts[at].ids.len());
+    } else {
+        globals.py.shuffle(&mut order);
+    }
+    let requests = order.into_iter().map(|at| spec.request(&prompts[at])).collect();
+    Ok(Sampled { requests, notices: Vec::new() })
+}
+
+impl PrefixCachingSpec {
+    fn request(&self, prompt: &Prompt) -> Request {
+        let content =
+            if self.token_ids { Content::Ids(prompt.ids.clone()) } else { Content::Text(prompt.text.clone()) };
+        Request { content, ..Request::text("", prompt.ids.len() as u64, self.output_len) }
+    }
+
+    /// Questions of the file whose length is in range.
+    fn recorded(&self, mut pairs: Vec<pairs::Pair>, tokenizer: &Tokenizer, random: &mut Random) -> Vec<Prompt> {
+        random.shuffle(&mut pairs);
+        let encoded = pairs.iter().map(|(question, _)| tokenizer.encode(question, true));
+        let fits = |ids: &Vec<u32>| (self.lengths.least..=self.lengths.most).contains(&(ids.len() as i64));
+        let chosen = encoded.filter(fits).take(self.num_prompts);
+        chosen.map(|ids| Prompt { text: tokenizer.decode(&ids), ids }).collect()
+    }
+
+    /// Random tokens behind a common beginning. The vocabulary is taken by ascending ids, where upstream takes the
+    /// order of a table that differs in every process.
+    fn drawn(&self, tokenizer: &Tokenizer, random: &mut Random) -> Result<Vec<Prompt>, Error> {
+        let special = tokenizer.special_ids();
+        let ids: Vec<u32> = tokenizer.all_ids().into_iter().filter(|id| !special.contains(id)).collect();
+        if ids.is_empty() {
+            return Err(Error::NoAllowedTokens { vocab_size: tokenizer.vocab_size() });
+        }
+        let draw = |random: &mut Random, count: usize| -> Vec<u32> {
+            random.choices_indices(ids.len(), count).into_iter().map(|place| ids[place]).collect()
+        };
+        let prefix = draw(random, self.prefix_len);
+        let shift = self.prefix_len as i64;
+        let mut prompt = || {
+            let unique = random.randint(self.lengths.least - shift, self.lengths.most - shift);
+            let mut ids = prefix.clone();
+            ids.extend(draw(random, usize::try_from(unique).unwrap_or(0)));
+            Prompt { text: tokenizer.decode(&ids), ids }
+        };
+        Ok((0..self.num_prompts).map(|_| prompt()).collect())
+    }
+}

@@ -1,0 +1,108 @@
+//! Requests of two classes: some are to be served before the others.
+
+use std::path::PathBuf;
+
+use tacho_core::Request;
+use tacho_core::json::{Dict, Value};
+use tacho_pyrand::{Globals, Random};
+use tacho_text::Tokenizer;
+
+use super::pairs;
+use crate::Error;
+use crate::chat::LengthFilter;
+use crate::sampled::Sampled;
+
+/// Where prompts come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PrioritySource {
+    /// The same short word, this many tokens nominally and as many to generate.
+    Synthetic {
+        /// Tokens of a prompt, nominally.
+        input_len: usize,
+        /// Tokens to generate.
+        output_len: i64,
+    },
+    /// A ShareGPT file.
+    Recorded {
+        /// The file.
+        path: PathBuf,
+        /// Tokens to generate, in place of the recorded answer's.
+        output_len: Option<i64>,
+    },
+}
+
+/// Settings of the workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrioritizationSpec {
+    /// Seed of order and priorities.
+    pub seed: u64,
+    /// Requests.
+    pub num_prompts: usize,
+    /// Where prompts come from.
+    pub source: PrioritySource,
+    /// Share of each class, the most urgent first. Upstream has two of one half each.
+    pub weights: Vec<f64>,
+}
+
+/// Makes the requests; each one's priority is drawn when it is taken.
+pub(crate) fn sample(
+    spec: &PrioritizationSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+) -> Result<Sampled, Error> {
+    globals.py = Random::new(spec.seed);
+    let random = &mut globals.py;
+    let mut requests = Vec::new();
+    match &spec.source {
+        PrioritySource::Synthetic { input_len, output_len } => {
+            let prompt = "hi".repeat(input_len.saturating_sub(1));
+            for _ in 0..spec.num_prompts {
+                requests.push(spec.prioritized(Request::text(prompt.as_str(), *input_len as u64, *output_len), random));
+            }
+        }
+        PrioritySource::Recorded { path, output_len } => {
+            let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "prioritization" })?;
+            let mut pairs = pairs::read(path)?;
+            random.shuffle(&mut pairs);
+            for (question, answer) in pairs {
+                if requests.len() == spec.num_prompts {
+                    break;
+                }
+                let prompt_len = tokenizer.count(&question, true);
+                let output_len = output_len.unwrap_or_else(|| tokenizer.count(&answer, true) as i64);
+                if LengthFilter::CONVERSATION.keeps(prompt_len, usize::try_from(output_len).unwrap_or(0)) {
+                    requests.push(spec.prioritized(Request::text(question, prompt_len as u64, output_len), random));
+                }
+            }
+        }
+    }
+    Ok(Sampled { requests, notices: Vec::new() })
+}
+
+impl PrioritizationSpec {
+    fn prioritized(&self, request: Request, random: &mut Random) -> Request {
+        let total: f64 = self.weights.iter().sum();
+        let drawn = random.random() * total;
+        let mut reached = 0.0;
+        let class = self.weights.iter().position(|weight| {
+            reached += weight;
+            drawn < reached
+        });
+        with_priority(request, class.unwrap_or(self.weights.len() - 1) as i64)
+    }
+}
+
+/// The request with a priority in its body, lower ones served first.
+pub(crate) fn with_priority(request: Request, priority: i64) -> Request {
+    let mut overrides = match &request.overrides {
+        Some(Value::Dict(dict)) => dict.clone(),
+        _ => Dict::new(),
+    };
+    overrides.set("priority", priority);
+    Request { overrides: Some(Value::Dict(overrides)), ..request }
+}
+
+/// The priority in a request's body.
+pub fn priority_of(request: &Request) -> Option<i64> {
+    request.overrides.as_ref()?.get("priority")?.as_i64()
+}

@@ -1,0 +1,364 @@
+//! Requests whose answers are constrained: by a JSON schema, a grammar, a regular expression, a list of choices.
+
+use std::path::PathBuf;
+
+use tacho_core::json::{self, Dict, Value};
+use tacho_core::{Content, Request};
+use tacho_pyrand::{Generator, Globals};
+use tacho_text::{HubCache, Tokenizer};
+
+use super::schema_filter::is_unsupported;
+use super::unique::Identifiers;
+use crate::Error;
+use crate::chat::{Chat, object};
+use crate::hub::Needed;
+use crate::sampled::Sampled;
+use crate::sources::hub::dataset_folder;
+use crate::sources::layout::{Wanted, data_files};
+use crate::sources::read_text;
+use crate::sources::table::Table;
+
+/// The Hub's dataset behind `xgrammar_bench`.
+const XGRAMMAR: &str = "NousResearch/json-mode-eval";
+const XGRAMMAR_SPLIT: &str = "train";
+
+const SCHEMA: &str = r#"{"type": "object", "properties": {"name": {"type": "string"}, "email": {"type": "string"}, "street": {"type": "string"}, "city": {"type": "string"}, "state": {"type": "string"}, "zip": {"type": "string"}, "phone": {"type": "string"}, "website": {"type": "string"}, "company": {"type": "string"}, "age": {"type": "integer"}}, "required": ["name", "email"]}"#;
+const SCHEMA_PROMPT: &str = "Generate an example of a brief user profile given the following schema: ";
+const GRAMMAR_PROMPT: &str =
+    "Generate an SQL query to show the 'username'             and 'email' from the 'users' table.";
+const REGEX_PROMPT: &str = "Generate an email address for Alan Turing,             who works in Enigma. End in .com and \
+                            new line.                 Example result: alan.turing@enigma.com\n";
+const CHOICE_PROMPT: &str = "Classify this sentiment: vLLM is wonderful!";
+const REGEX: &str = r"\w+@\w+\.com\n";
+const CHOICES: [&str; 2] = ["Positive", "Negative"];
+const RULES: [&str; 6] = [
+    "root ::= select_statement",
+    "select_statement ::= \"SELECT \" column \" from \" table \" where \" condition",
+    "column ::= \"col_1 \" | \"col_2 \"",
+    "table ::= \"table_1 \" | \"table_2 \"",
+    "condition ::= column \"= \" number",
+    "number ::= \"1 \" | \"2 \"",
+];
+
+/// Which prompts and constraints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StructuredDataset {
+    /// One schema for all.
+    Json,
+    /// A schema of its own for each, so that none is cached.
+    JsonUnique,
+    /// A grammar.
+    Grammar,
+    /// A regular expression.
+    Regex,
+    /// A list of choices.
+    Choice,
+    /// Questions and schemas of the Hub.
+    XGrammarBench,
+}
+
+impl StructuredDataset {
+    /// Their names, in vLLM's order.
+    pub const NAMES: [&str; 6] = ["json", "json-unique", "grammar", "regex", "choice", "xgrammar_bench"];
+    const ALL: [StructuredDataset; 6] = [
+        StructuredDataset::Json,
+        StructuredDataset::JsonUnique,
+        StructuredDataset::Grammar,
+        StructuredDataset::Regex,
+        StructuredDataset::Choice,
+        StructuredDataset::XGrammarBench,
+    ];
+
+    /// The dataset of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        StructuredDataset::ALL.into_iter().find(|dataset| dataset.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        StructuredDataset::NAMES[self as usize]
+    }
+
+    /// What kind of constraint its requests carry.
+    pub fn kind(self) -> ConstraintKind {
+        match self {
+            StructuredDataset::Grammar => ConstraintKind::Grammar,
+            StructuredDataset::Regex => ConstraintKind::Regex,
+            StructuredDataset::Choice => ConstraintKind::Choice,
+            _ => ConstraintKind::Json,
+        }
+    }
+}
+
+/// What kind of constraint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConstraintKind {
+    /// A JSON schema.
+    Json,
+    /// A grammar.
+    Grammar,
+    /// A regular expression.
+    Regex,
+    /// A list of choices.
+    Choice,
+}
+
+impl ConstraintKind {
+    /// The member of `structured_outputs`.
+    pub fn name(self) -> &'static str {
+        match self {
+            ConstraintKind::Json => "json",
+            ConstraintKind::Grammar => "grammar",
+            ConstraintKind::Regex => "regex",
+            ConstraintKind::Choice => "choice",
+        }
+    }
+}
+
+/// What a request's answer must be like.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Constraint {
+    /// The constraint as it is sent.
+    pub value: Value,
+    /// What the dataset expects, where it says.
+    pub expected: Option<String>,
+    /// Whether this request carries it.
+    pub sent: bool,
+}
+
+/// Settings of the workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StructuredSpec {
+    /// Which prompts and constraints.
+    pub dataset: StructuredDataset,
+    /// The schema of the first two; a built-in one without it.
+    pub schema_path: Option<PathBuf>,
+    /// Seed of prefix, subset and unique names.
+    pub seed: u64,
+    /// Requests.
+    pub num_prompts: usize,
+    /// Tokens to generate.
+    pub output_len: i64,
+    /// Random tokens before every prompt.
+    pub prefix_len: usize,
+    /// Share of the requests that carry their constraint.
+    pub ratio: f64,
+    /// Requests per second; infinite for all at once.
+    pub rate: f64,
+    /// Shape of the gaps.
+    pub burstiness: f64,
+    /// Names of the unique fields; drawn from the seed when there are none.
+    pub unique_names: Vec<String>,
+    /// Where downloaded datasets are.
+    pub cache: HubCache,
+}
+
+/// A prompt before it is a request.
+struct Prompt {
+    text: Text,
+    constraint: Value,
+    expected: Option<String>,
+}
+
+/// A prompt's text, or the messages that make it.
+enum Text {
+    Plain(String),
+    Messages(Value),
+}
+
+/// Makes the requests. Python's generator draws which of them are constrained, then NumPy's the gaps.
+pub(crate) fn sample(
+    spec: &StructuredSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+) -> Result<Sampled, Error> {
+    let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "structured-output" })?;
+    let (prompts, _) = spec.prompts()?;
+    let prefix = spec.prefix(tokenizer)?;
+    let chat = match spec.dataset {
+        StructuredDataset::XGrammarBench => Some(Chat::new(tokenizer, None)?),
+        _ => None,
+    };
+    let mut requests = Vec::with_capacity(prompts.len());
+    for prompt in &prompts {
+        let text = match (&prompt.text, &chat) {
+            (Text::Plain(text), _) => text.clone(),
+            (Text::Messages(messages), Some(chat)) => chat.messages(messages, None)?,
+            (Text::Messages(_), None) => String::new(),
+        };
+        requests.push(spec.request(text, &prefix, tokenizer));
+    }
+    for at in spec.subset(globals)? {
+        let mut kinds = Dict::new();
+        kinds.set(spec.dataset.kind().name(), prompts[at].constraint.clone());
+        requests[at].overrides = Some(object([("structured_outputs", Value::Dict(kinds))]));
+    }
+    if spec.rate.is_finite() {
+        let mut due = 0.0;
+        for request in &mut requests {
+            request.timestamp = Some(due);
+            due += globals.np.standard_gamma(spec.burstiness) * (1.0 / (spec.rate * spec.burstiness));
+        }
+    }
+    Ok(Sampled { requests, notices: Vec::new() })
+}
+
+impl StructuredSpec {
+    /// What has to be there before requests are made.
+    pub(crate) fn needed(&self) -> Option<(&'static str, Needed)> {
+        let split = Needed::Split { subset: None, split: XGRAMMAR_SPLIT.to_owned() };
+        (self.dataset == StructuredDataset::XGrammarBench).then_some((XGRAMMAR, split))
+    }
+
+    /// What each request's answer must be like, whether or not the request says so.
+    ///
+    /// # Errors
+    /// When the schema or the dataset cannot be read.
+    pub fn constraints(&self, requests: &[Request]) -> Result<Vec<Constraint>, Error> {
+        let (prompts, _) = self.prompts()?;
+        let constraint = |(prompt, request): (Prompt, &Request)| Constraint {
+            value: prompt.constraint,
+            expected: prompt.expected,
+            sent: request.overrides.is_some(),
+        };
+        Ok(prompts.into_iter().zip(requests).map(constraint).collect())
+    }
+
+    /// The line that upstream prints about the data.
+    ///
+    /// # Errors
+    /// When the dataset cannot be read.
+    pub fn headline(&self, tokenizer: &Tokenizer) -> Result<Option<String>, Error> {
+        let count = |text: &str| Some(format!("Input length of the prompt: {} tokens", tokenizer.count(text, true)));
+        Ok(match self.dataset {
+            StructuredDataset::Grammar => count(GRAMMAR_PROMPT),
+            StructuredDataset::Regex => count(REGEX_PROMPT),
+            StructuredDataset::Choice => count(CHOICE_PROMPT),
+            StructuredDataset::XGrammarBench => {
+                let (kept, dropped) = self.prompts()?.1;
+                Some(format!(
+                    "dataset has {kept} entries after filtering out {dropped} entries with unsupported features"
+                ))
+            }
+            _ => None,
+        })
+    }
+
+    /// The requests that carry their constraint, in the order they were drawn.
+    fn subset(&self, globals: &mut Globals) -> Result<Vec<usize>, Error> {
+        let count = (self.num_prompts as f64 * self.ratio).floor();
+        if !(0.0..=self.num_prompts as f64).contains(&count) {
+            return Err(Error::StructuredRatio { ratio: self.ratio });
+        }
+        Ok(globals.py.sample_indices(self.num_prompts, count as usize))
+    }
+
+    fn request(&self, text: String, prefix: &[u32], tokenizer: &Tokenizer) -> Request {
+        let text =
+            if prefix.is_empty() { text } else { tokenizer.decode(&[prefix, &tokenizer.encode(&text, true)].concat()) };
+        let len = tokenizer.count(&text, true) as u64;
+        Request { content: Content::Text(text), ..Request::text("", len, self.output_len) }
+    }
+
+    /// Tokens that stand before every prompt.
+    fn prefix(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>, Error> {
+        if self.prefix_len == 0 {
+            return Ok(Vec::new());
+        }
+        let special = tokenizer.special_ids();
+        let allowed: Vec<u32> = (0..tokenizer.vocab_size() as u32).filter(|id| !special.contains(id)).collect();
+        if allowed.is_empty() {
+            return Err(Error::NoAllowedTokens { vocab_size: tokenizer.vocab_size() });
+        }
+        let places = Generator::new(self.seed).integers_vec(0, allowed.len() as i64, self.prefix_len);
+        Ok(places.into_iter().map(|place| allowed[place as usize]).collect())
+    }
+
+    /// The prompts, and how many entries of the Hub's dataset were kept and left out.
+    fn prompts(&self) -> Result<(Vec<Prompt>, (usize, usize)), Error> {
+        let same = |text: &str, constraint: Value| {
+            let prompt =
+                || Prompt { text: Text::Plain(text.to_owned()), constraint: constraint.clone(), expected: None };
+            (0..self.num_prompts).map(|_| prompt()).collect()
+        };
+        let prompts = match self.dataset {
+            StructuredDataset::Json => {
+                let schema = self.schema()?;
+                same(&format!("{SCHEMA_PROMPT}{}", json::dumps(&schema)), schema)
+            }
+            StructuredDataset::JsonUnique => self.unique(&self.schema()?),
+            StructuredDataset::Grammar => same(GRAMMAR_PROMPT, Value::from(grammar())),
+            StructuredDataset::Regex => same(REGEX_PROMPT, Value::from(REGEX)),
+            StructuredDataset::Choice => {
+                same(CHOICE_PROMPT, Value::List(CHOICES.into_iter().map(Value::from).collect()))
+            }
+            StructuredDataset::XGrammarBench => return self.questions(),
+        };
+        Ok((prompts, (0, 0)))
+    }
+
+    fn schema(&self) -> Result<Value, Error> {
+        let Some(path) = &self.schema_path else {
+            return Ok(json::parse(SCHEMA).expect("the built-in schema is JSON"));
+        };
+        json::parse(&read_text(path)?).map_err(|source| Error::FileNotJson { path: path.clone(), source })
+    }
+
+    /// The schema with a field of its own for each request.
+    fn unique(&self, schema: &Value) -> Vec<Prompt> {
+        let mut drawn = Identifiers::new(self.seed);
+        let mut names = self.unique_names.iter().cloned();
+        let prompt = |name: String| {
+            let mut schema = schema.as_dict().cloned().unwrap_or_default();
+            let mut properties = schema.get("properties").and_then(Value::as_dict).cloned().unwrap_or_default();
+            let field = object([
+                ("type", Value::from("string")),
+                ("description", Value::from("An unique optional field to avoid cached schemas")),
+            ]);
+            properties.set(format!("__optional_field_{name}"), field);
+            schema.set("properties", properties);
+            let schema = Value::Dict(schema);
+            let text = Text::Plain(format!("{SCHEMA_PROMPT}{}", json::dumps(&schema)));
+            Prompt { text, constraint: schema, expected: None }
+        };
+        (0..self.num_prompts).map(|_| prompt(names.next().unwrap_or_else(|| drawn.next()))).collect()
+    }
+
+    /// Questions of the Hub's dataset, from the beginning again where they are too few.
+    fn questions(&self) -> Result<(Vec<Prompt>, (usize, usize)), Error> {
+        let folder = dataset_folder(XGRAMMAR, &self.cache)?;
+        let files = data_files(&folder, &Wanted { subset: None, split: XGRAMMAR_SPLIT })?;
+        let mut table = Table::open(files)?;
+        let (mut kept, mut dropped) = (Vec::new(), 0);
+        for (file, rows) in table.lens().into_iter().enumerate() {
+            for row in 0..rows {
+                let row = table.row((file, row))?;
+                let schema = row.text("schema")?;
+                let parsed = json::parse(schema).ok();
+                let parsed = parsed.as_ref().and_then(Value::as_dict);
+                if is_unsupported(parsed.ok_or_else(|| row.wrong("schema", "a JSON schema as text"))?) {
+                    dropped += 1;
+                    continue;
+                }
+                let messages = row.get("prompt").and_then(|cell| cell.to_json());
+                let messages = messages.ok_or_else(|| row.wrong("prompt", "a list of messages"))?;
+                kept.push((messages, Value::from(schema), row.text("completion")?.to_owned()));
+            }
+        }
+        if kept.is_empty() {
+            return Err(Error::NothingToRepeat { wanted: self.num_prompts });
+        }
+        let prompt = |(messages, schema, completion): &(Value, Value, String)| Prompt {
+            text: Text::Messages(messages.clone()),
+            constraint: schema.clone(),
+            expected: Some(completion.clone()),
+        };
+        let prompts = kept.iter().cycle().take(self.num_prompts).map(prompt).collect();
+        Ok((prompts, (kept.len(), dropped)))
+    }
+}
+
+fn grammar() -> String {
+    let rules: Vec<String> = RULES.iter().map(|rule| format!("        {rule}")).collect();
+    format!("\n{}\n        ", rules.join("\n\n"))
+}
