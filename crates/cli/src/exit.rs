@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use crate::args::ArgError;
+use crate::args::command::Command;
+use crate::args::{ArgError, suggest};
+use crate::secrets;
 
 /// The program's exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,9 +45,10 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
 }
 
 /// Refuses a command line.
-pub(crate) fn refuse(error: &ArgError) -> Exit {
-    say(&format!("{}\n", error.report()));
-    if error.exit_code() == 2 { Exit::Usage } else { Exit::Failed }
+pub(crate) fn refuse(commands: &'static [Command], error: &ArgError) -> Exit {
+    let hint = suggest::hint(commands, error).map_or_else(String::new, |hint| format!("hint: {hint}\n"));
+    say(&format!("{}\n{hint}", error.report()));
+    Exit::Usage
 }
 
 /// Prints a text that was asked for.
@@ -53,9 +56,10 @@ pub(crate) fn print(text: &str) -> Exit {
     report(writeln!(io::stdout(), "{text}").map(|()| Exit::Done).map_err(Into::into))
 }
 
-/// Texts may hold what a server sent.
+/// Texts may hold what a server sent, and what it sent may hold a key that it was given.
 fn say(text: &str) {
-    let _ = io::stderr().write_all(tacho_report::style::harmless(text).as_bytes());
+    let text = secrets::hidden(text);
+    let _ = io::stderr().write_all(tacho_report::style::harmless(&text).as_bytes());
 }
 
 /// Whoever read our output has gone: nobody is left to tell.

@@ -1,9 +1,11 @@
-//! Ctrl-C: before anything is measured it ends the program; after that it asks the run to end.
+//! Signals: before anything is measured they end the program; after that they ask the run to end, and what was
+//! measured is saved.
 
-use std::sync::Arc;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use tacho_loadgen::StopSignal;
 
@@ -15,26 +17,32 @@ pub(crate) struct Interrupt {
     /// What the run listens to.
     pub(crate) stop: StopSignal,
     measuring: Arc<AtomicBool>,
+    farewell: Arc<Mutex<String>>,
 }
 
 impl Interrupt {
     /// Begins to catch them.
     pub(crate) fn catch() -> anyhow::Result<Self> {
         let interrupt = Interrupt::default();
-        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        let mut wanted = vec![SIGINT, SIGTERM];
+        // Under nohup a terminal may close and the run goes on.
+        if !is_ignored(SIGHUP) {
+            wanted.push(SIGHUP);
+        }
+        let mut signals = Signals::new(wanted)?;
         let caught = interrupt.clone();
-        std::thread::spawn(move || {
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
             for _ in signals.forever() {
                 caught.signal();
             }
-        });
+        })?;
         Ok(interrupt)
     }
 
     fn signal(&self) {
         // Asked a third time, the program leaves whatever it is at.
         if !self.measuring.load(Ordering::Relaxed) || self.stop.immediate() {
-            leave();
+            self.leave();
         }
         self.stop.ask();
     }
@@ -43,9 +51,34 @@ impl Interrupt {
     pub(crate) fn measuring(&self) {
         self.measuring.store(true, Ordering::Relaxed);
     }
+
+    /// What to say when a signal ends the program at once: what is kept, and how to go on.
+    pub(crate) fn farewell(&self, text: impl Into<String>) {
+        *self.farewell.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
+    }
+
+    fn leave(&self) {
+        let text = self.farewell.lock().unwrap_or_else(PoisonError::into_inner);
+        if !text.is_empty() {
+            // On a line of its own, below whatever bar stands there.
+            let _ = writeln!(std::io::stderr(), "\n{text}");
+        }
+        std::process::exit(Exit::Interrupted as i32);
+    }
 }
 
-#[expect(clippy::exit, reason = "a signal before any measurement ends the program at once")]
-fn leave() {
-    std::process::exit(Exit::Interrupted as i32);
+/// A file that grows beyond a limit is an error to report, not a reason to be killed.
+pub(crate) fn outlive_limits() {
+    let noticed = Arc::new(AtomicBool::new(false));
+    if let Err(error) = signal_hook::flag::register(SIGXFSZ, noticed) {
+        tracing::debug!(%error, "a file size limit will end the program");
+    }
+}
+
+/// Whether whoever started this program has told it to ignore a signal.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    mask >> (signal - 1) & 1 == 1
 }

@@ -5,6 +5,7 @@ mod commands;
 mod exit;
 mod interrupt;
 mod logging;
+mod secrets;
 
 use std::process::ExitCode;
 
@@ -17,10 +18,11 @@ fn main() -> ExitCode {
         return commands::supervise::run(&command);
     }
     logging::init();
+    interrupt::outlive_limits();
     let code = match parse(COMMANDS, std::env::args_os().skip(1)) {
         Ok(Invocation::Print(text)) => exit::print(&text),
         Ok(Invocation::Run(task)) => exit::report(task()),
-        Err(error) => exit::refuse(&error),
+        Err(error) => exit::refuse(COMMANDS, &error),
     };
     code.into()
 }

@@ -14,7 +14,7 @@ use tacho_metrics::{MetricKind, RunRecord, Sample, Statistics, TaskSummary};
 
 use self::columns::Column;
 use self::fields::Fields;
-pub use self::save::{SaveMode, save, write_whole};
+pub use self::save::{SaveMode, save, try_writing, write_whole};
 use crate::style::percent;
 
 /// How much of single requests goes into a file.

@@ -13,9 +13,29 @@ pub fn file_name(setup: &Setup) -> String {
         None => format!("{}qps", float_repr(setup.request_rate)),
     };
     let concurrency = setup.max_concurrency.map_or_else(String::new, |limit| format!("-concurrency{limit}"));
-    let model = setup.model_id.rsplit('/').next().unwrap_or(&setup.model_id);
+    let model = part_of_name(setup.model_id.rsplit('/').next().unwrap_or(&setup.model_id));
     format!("{who}-{rate}{concurrency}-{model}-{}.json", setup.date)
 }
+
+/// A text from a server as part of a file name: in one line, nothing that a terminal obeys, and not too long for a
+/// file system.
+pub fn part_of_name(text: &str) -> String {
+    let hidden = |c: char| {
+        c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let safe = text.chars().map(|c| if hidden(c) || matches!(c, '/' | '\\') { '_' } else { c });
+    let mut name = String::new();
+    for c in safe {
+        if name.len() + c.len_utf8() > LONGEST {
+            break;
+        }
+        name.push(c);
+    }
+    name
+}
+
+/// Bytes of a model's name in a file name: with all that stands around it, it stays below the usual 255.
+const LONGEST: usize = 128;
 
 /// The whole path: a given name replaces the made-up one, and a folder is put before either unless it is absolute.
 pub fn result_path(setup: &Setup, folder: Option<&Path>, name: Option<&str>) -> PathBuf {
@@ -31,6 +51,14 @@ pub fn side_path(result: &Path, suffix: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_servers_are_made_safe() {
+        assert_eq!(part_of_name("a\u{1b}[2J\u{202e}b\nc"), "a_[2J_b_c");
+        assert_eq!(part_of_name(".."), "..");
+        assert_eq!(part_of_name("Qwen3-8B.Q4 (x)"), "Qwen3-8B.Q4 (x)");
+        assert!(part_of_name(&"é".repeat(1_000_000)).len() <= LONGEST);
+    }
 
     #[test]
     fn side_files_replace_the_last_extension() {

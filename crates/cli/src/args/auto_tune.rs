@@ -83,7 +83,7 @@ static FLAGS: &[Flag] = &[
     own(&["--load-format"], Str, "NAME", Preset::Str("dummy"), &COMMANDS,
         "How the server loads weights. dummy is quick, but its routing and acceptance are not those of a real model."),
     own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(600), &COMMANDS,
-        "Seconds that a server may take until it is ready."),
+        "Seconds that a server may take until it is ready.").between(0.0, 1e9),
     own(&["--show-stdout"], Switch, "", Off, &COMMANDS, "Show what the clients print."),
 ];
 

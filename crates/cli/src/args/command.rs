@@ -90,12 +90,16 @@ pub(crate) fn read(table: &'static Table, words: &[String]) -> Result<Parsed, Ar
     let mut values = Values::defaults(table);
     if let Some(path) = config::take_path(&mut words)? {
         let typed = config::read(&path, table)?;
-        match values.read(&typed).map_err(|error| ConfigError::Usage { path, error })? {
+        match values.read(&typed).map_err(|error| ConfigError::Usage { path, command: table.command, error })? {
             Parsed::Values(read) => values = read,
             help @ Parsed::Help(_) => return Ok(help),
         }
     }
-    values.read(&words).map_err(|error| ArgError::Usage { command: table.command, error })
+    let parsed = values.read(&words).map_err(|error| ArgError::Usage { command: table.command, error })?;
+    if let Parsed::Values(values) = &parsed {
+        values.check()?;
+    }
+    Ok(parsed)
 }
 
 /// Words that only begin a command.

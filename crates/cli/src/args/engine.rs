@@ -1,7 +1,7 @@
 //! The engine's own flags, as vLLM 0.32.0 has them. tacho hands them on as they were typed, and the engine's parser
 //! judges them; the rows are here for abbreviations, for the argument dump, and for the few values tacho reads itself.
 
-use super::flag::{Flag, Group, Kind, Origin, Preset};
+use super::flag::{Flag, Group, Kind, Origin, Preset, vllm};
 
 use Kind::{Float, Int, OneOrMore, Str, Switch, TriState};
 use Preset::{Json, Off, Unset};
@@ -14,12 +14,12 @@ pub(crate) static ENGINE: Group = Group {
 
 /// A flag that only the engine reads.
 pub(crate) const fn passed(names: &'static [&'static str], kind: Kind, preset: Preset) -> Flag {
-    Flag { names, kind, metavar: "VALUE", preset, group: &ENGINE, origin: Origin::Engine, help: "" }
+    read(names, kind, preset, "")
 }
 
 /// A flag that tacho reads before the engine does.
 const fn read(names: &'static [&'static str], kind: Kind, preset: Preset, help: &'static str) -> Flag {
-    Flag { names, kind, metavar: "VALUE", preset, group: &ENGINE, origin: Origin::Engine, help }
+    Flag { origin: Origin::Engine, ..vllm(names, kind, "VALUE", preset, &ENGINE, help) }
 }
 
 /// One list of two: a table has all its rows in one place.

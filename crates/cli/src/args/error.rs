@@ -3,6 +3,9 @@
 
 use std::path::PathBuf;
 
+use tacho_core::secret::{redact_json_text, redact_url, redact_words};
+
+use super::flag::Bounds;
 use super::repr::{joined, quoted};
 
 /// A command line that cannot be run.
@@ -25,16 +28,6 @@ pub(crate) enum ArgError {
 }
 
 impl ArgError {
-    /// The exit code: 2 for usage, 1 for what vLLM too reports as a failed run.
-    pub(crate) fn exit_code(&self) -> u8 {
-        match self {
-            ArgError::Usage { .. } => 2,
-            ArgError::Config(error) => error.exit_code(),
-            ArgError::Refused(Refusal::Offline(super::offline::OfflineRefusal::TooFew { .. })) => 2,
-            ArgError::Refused(_) => 1,
-        }
-    }
-
     /// The text for standard error, without a final line end.
     pub(crate) fn report(&self) -> String {
         match self {
@@ -64,7 +57,7 @@ pub(crate) enum UsageError {
         flag: String,
     },
     /// A flag without value was given one.
-    #[error("argument {flag}: ignored explicit argument {}", quoted(value))]
+    #[error("argument {flag}: ignored explicit argument {}", quoted(&redact_url(value)))]
     UnwantedValue {
         /// The flag.
         flag: String,
@@ -72,7 +65,7 @@ pub(crate) enum UsageError {
         value: String,
     },
     /// A value is not of the flag's type; `kind` is the name of Python's reader.
-    #[error("argument {flag}: invalid {kind} value: {}", quoted(value))]
+    #[error("argument {flag}: invalid {kind} value: {}", quoted(&redact_json_text(value)))]
     BadValue {
         /// The flag.
         flag: String,
@@ -116,7 +109,7 @@ pub(crate) enum UsageError {
         matches: Vec<&'static str>,
     },
     /// Words that belong to nothing.
-    #[error("unrecognized arguments: {}", tokens.join(" "))]
+    #[error("unrecognized arguments: {}", redact_words(tokens).join(" "))]
     Unrecognized {
         /// The words.
         tokens: Vec<String>,
@@ -173,18 +166,11 @@ pub(crate) enum ConfigError {
     Usage {
         /// The file.
         path: PathBuf,
+        /// The command that it is for.
+        command: &'static str,
         /// What is wrong.
         error: UsageError,
     },
-}
-
-impl ConfigError {
-    fn exit_code(&self) -> u8 {
-        match self {
-            ConfigError::Usage { .. } => 2,
-            _ => 1,
-        }
-    }
 }
 
 /// Values that parse but cannot work.
@@ -199,6 +185,16 @@ pub(crate) enum Refusal {
         value: String,
         /// What is allowed.
         allowed: &'static str,
+    },
+    /// A number is not one that the flag takes.
+    #[error("{flag} {value} is out of range: give {bounds}")]
+    OutOfBounds {
+        /// The flag.
+        flag: &'static str,
+        /// The value.
+        value: String,
+        /// What is allowed.
+        bounds: Bounds,
     },
     /// Ramp-up without its bounds.
     #[error("--ramp-up-strategy {strategy} needs both --ramp-up-start-rps and --ramp-up-end-rps")]
@@ -300,13 +296,16 @@ pub(crate) enum Refusal {
         item: String,
     },
     /// A base URL without scheme or host.
-    #[error("--base-url {}: write http://HOST[:PORT] or https://HOST[:PORT]", quoted(url))]
+    #[error("--base-url {}: write http://HOST[:PORT] or https://HOST[:PORT]", quoted(&redact_url(url)))]
     BaseUrl {
         /// The value.
         url: String,
     },
     /// The URL is not one that the backend speaks to.
-    #[error("--endpoint: {url} must end in {suffix} for --backend {backend}: correct --endpoint, or leave it out")]
+    #[error(
+        "--endpoint: {} must end in {suffix} for --backend {backend}: correct --endpoint, or leave it out",
+        redact_url(url)
+    )]
     Endpoint {
         /// The whole URL.
         url: String,
@@ -389,7 +388,7 @@ pub(crate) enum Refusal {
         text: String,
     },
     /// The body additions are not an object.
-    #[error("--extra-body {text}: must be a JSON object, such as '{{\"min_tokens\": 8}}'")]
+    #[error("--extra-body {}: must be a JSON object, such as '{{\"min_tokens\": 8}}'", redact_json_text(text))]
     ExtraBody {
         /// The JSON text.
         text: String,

@@ -1,6 +1,8 @@
 //! The rows that command tables are made of: one row per flag, with all that the parser, the help and the
 //! argument dump need to know. No row knows what its value is used for.
 
+use std::fmt;
+
 use tacho_core::json::{Value, parse};
 
 /// What a flag takes from the command line.
@@ -12,6 +14,8 @@ pub(crate) enum Kind {
     Int,
     /// One number.
     Float,
+    /// A time in seconds: a number that a clock can count.
+    Seconds,
     /// One text.
     Str,
     /// One text, or none, which means true.
@@ -105,6 +109,8 @@ pub(crate) struct Flag {
     pub(crate) metavar: &'static str,
     /// Its value when absent.
     pub(crate) preset: Preset,
+    /// The numbers it takes; all without.
+    pub(crate) bounds: Option<Bounds>,
     /// Its help section.
     pub(crate) group: &'static Group,
     /// Whose it is.
@@ -113,11 +119,74 @@ pub(crate) struct Flag {
     pub(crate) help: &'static str,
 }
 
+/// The numbers that a flag takes. None of them holds for NaN.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Bounds {
+    /// From the one to the other, both with them.
+    Between(f64, f64),
+    /// Above the one, up to the other and with it.
+    Above(f64, f64),
+}
+
+/// Over thirty years: what no clock here has trouble with.
+const MOST_SECONDS: f64 = 1e9;
+
+impl Bounds {
+    /// Whether a number is one of them.
+    pub(crate) fn hold(self, number: f64) -> bool {
+        match self {
+            Bounds::Between(least, most) => (least..=most).contains(&number),
+            Bounds::Above(least, most) => number > least && number <= most,
+        }
+    }
+}
+
+impl fmt::Display for Bounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NO_END: f64 = i64::MAX as f64;
+        match *self {
+            Bounds::Between(f64::MIN, f64::MAX) => write!(f, "a finite number, as JSON has no other"),
+            Bounds::Between(least, NO_END) => write!(f, "{least} or more"),
+            Bounds::Between(least, most) => write!(f, "{least} to {most}"),
+            Bounds::Above(least, f64::INFINITY) => write!(f, "more than {least}, or inf"),
+            Bounds::Above(least, most) => write!(f, "more than {least} and at most {most}"),
+        }
+    }
+}
+
 impl Flag {
+    /// With numbers from `least` on.
+    pub(crate) const fn at_least(self, least: i64) -> Flag {
+        Flag { bounds: Some(Bounds::Between(least as f64, i64::MAX as f64)), ..self }
+    }
+
+    /// With numbers from `least` to `most`.
+    pub(crate) const fn between(self, least: f64, most: f64) -> Flag {
+        Flag { bounds: Some(Bounds::Between(least, most)), ..self }
+    }
+
+    /// With all numbers that JSON has.
+    pub(crate) const fn finite(self) -> Flag {
+        self.between(f64::MIN, f64::MAX)
+    }
+
+    /// With numbers above 0: of seconds those that a clock can count, of others all.
+    pub(crate) const fn positive(self) -> Flag {
+        let most = match self.kind {
+            Kind::Seconds => MOST_SECONDS,
+            _ => f64::INFINITY,
+        };
+        Flag { bounds: Some(Bounds::Above(0.0, most)), ..self }
+    }
+
     /// The name of its value: the first long option string with underscores.
     pub(crate) fn dest(&self) -> String {
-        let long = self.names.iter().find(|name| name.starts_with("--")).unwrap_or(&self.names[0]);
-        long.trim_start_matches('-').replace('-', "_")
+        self.long().trim_start_matches('-').replace('-', "_")
+    }
+
+    /// Its first long option string.
+    pub(crate) fn long(&self) -> &'static str {
+        self.names.iter().find(|name| name.starts_with("--")).unwrap_or(&self.names[0])
     }
 
     /// How messages name it.
@@ -140,7 +209,11 @@ pub(crate) const fn vllm(
     group: &'static Group,
     help: &'static str,
 ) -> Flag {
-    Flag { names, kind, metavar, preset, group, origin: Origin::Vllm, help }
+    let bounds = match kind {
+        Kind::Seconds => Some(Bounds::Between(0.0, MOST_SECONDS)),
+        _ => None,
+    };
+    Flag { names, kind, metavar, preset, bounds, group, origin: Origin::Vllm, help }
 }
 
 /// A row for a flag that tacho alone has.

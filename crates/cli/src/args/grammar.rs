@@ -4,9 +4,10 @@
 use tacho_core::json::{Value, parse as parse_json};
 use tacho_workload::{Bucket, Buckets};
 
-use super::error::UsageError;
+use super::error::{Refusal, UsageError};
 use super::flag::{Flag, Kind, Origin, Table};
 use super::number::{python_float, python_int};
+use super::repr::repr;
 use super::tokens;
 
 /// What a command line asks for.
@@ -187,6 +188,19 @@ impl Values {
         self.given[self.position(name)]
     }
 
+    /// Refuses numbers that their flags do not take.
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
+        for (flag, value) in self.iter() {
+            let number = value.as_f64().filter(|_| self.is_given(flag.names[0]));
+            if let (Some(bounds), Some(number)) = (flag.bounds, number)
+                && !bounds.hold(number)
+            {
+                return Err(Refusal::OutOfBounds { flag: flag.long(), value: repr(value), bounds });
+            }
+        }
+        Ok(())
+    }
+
     /// A switch.
     pub(crate) fn switch(&self, name: &str) -> bool {
         self.get(name).truthy()
@@ -277,8 +291,18 @@ fn classify_one(table: &'static Table, word: String) -> Result<Word, UsageError>
         return Ok(Word::Option { flag_at, name, explicit });
     }
     // A negative number or a text with blanks is a value unless it names an option.
-    let is_value = python_float(&word).is_some() || word.contains(' ');
+    let is_value = is_negative_number(&word) || word.contains(' ');
     Ok(if is_value { Word::Plain(word) } else { Word::Unknown(word) })
+}
+
+/// What argparse takes for one: digits, with or without a point among them. Neither `-1e5` nor `-inf` is.
+fn is_negative_number(word: &str) -> bool {
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(number) = word.strip_prefix('-') else { return false };
+    match number.split_once('.') {
+        Some((whole, fraction)) => digits(whole) && digits(fraction) && !fraction.is_empty(),
+        None => digits(number) && !number.is_empty(),
+    }
 }
 
 fn names(table: &'static Table) -> impl Iterator<Item = (usize, &'static str)> {
@@ -355,7 +379,7 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
         Kind::Float if flag.is_passed_on() => Ok(python_float(text).map_or_else(|| Value::from(text), Value::Float)),
         Kind::OptionalStr if args.is_empty() => Ok(Value::Bool(true)),
         Kind::Str | Kind::OptionalStr => Ok(Value::from(text)),
-        Kind::Float => python_float(text).map(Value::Float).ok_or_else(|| bad("float")),
+        Kind::Float | Kind::Seconds => python_float(text).map(Value::Float).ok_or_else(|| bad("float")),
         Kind::Json => parse_json(text).map_err(|_| bad("loads")),
         Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated | Kind::Rest => Ok(Value::List(words_of(args.to_vec()))),
         Kind::Names => {

@@ -21,10 +21,13 @@ mod repr;
 pub(crate) mod scenario;
 pub(crate) mod selfcheck;
 pub(crate) mod serve;
+mod shown;
 pub(crate) mod sim;
+pub(crate) mod suggest;
 pub(crate) mod suite;
 pub(crate) mod sweep;
 mod tokens;
+mod typed;
 
 pub(crate) use error::ArgError;
 

@@ -28,9 +28,10 @@ static FLAGS: &[Flag] = &[
         "Numbers of streams to try, rising. Default: 1 10 100 300 1000 3000."),
     own(&["--rates"], Kind::OneOrMore, "TOKENS/S", Preset::Unset, &OPTIONS,
         "Tokens per second of each stream to try. Default: 20 100."),
-    own(&["--seconds"], Kind::Float, "SEC", Preset::Float(1.0), &OPTIONS, "Seconds that each stream lasts."),
+    own(&["--seconds"], Kind::Seconds, "SEC", Preset::Float(1.0), &OPTIONS, "Seconds that each stream lasts.")
+        .between(0.001, 600.0),
     own(&["--workers"], Kind::Int, "N", Preset::Unset, &OPTIONS,
-        "Threads that receive. Default: all cores but one."),
+        "Threads that receive. Default: all cores but one.").between(1.0, MOST_WORKERS as f64),
     own(&["--timestamps"], Kind::Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &OPTIONS,
         "Where arriving bytes get their time: kernel, or user to see what the kernel's stamps are worth."),
     own(&["--json"], Kind::Str, "FILE", Preset::Unset, &OPTIONS, "Write the numbers to this file as well."),
@@ -51,20 +52,11 @@ pub(crate) struct SelfcheckArgs {
 impl SelfcheckArgs {
     /// Reads and checks the values.
     pub(crate) fn read(values: &Values) -> Result<Self, Refusal> {
-        let seconds = values.float("--seconds");
-        if !(seconds > 0.0 && seconds <= 600.0) {
-            let allowed = "more than 0 and at most 600 seconds";
-            return Err(Refusal::OutOfRange { flag: "--seconds", value: seconds.to_string(), allowed });
-        }
-        let workers = values.maybe_int("--workers");
-        if let Some(value) = workers.filter(|workers| !(1..=MOST_WORKERS as i64).contains(workers)) {
-            return Err(Refusal::OutOfRange { flag: "--workers", value: value.to_string(), allowed: "1 to 1024" });
-        }
         Ok(SelfcheckArgs {
-            streams: numbers(values, "--streams", &[1, 10, 100, 300, 1000, 3000])?,
-            rates: numbers(values, "--rates", &[20.0, 100.0])?,
-            seconds,
-            workers: workers.map(|workers| workers.unsigned_abs() as usize),
+            streams: numbers(values, "--streams", &[1, 10, 100, 300, 1000, 3000], (1, 1_000_000))?,
+            rates: numbers(values, "--rates", &[20.0, 100.0], (0.01, 1e6))?,
+            seconds: values.float("--seconds"),
+            workers: values.maybe_int("--workers").map(|workers| workers.unsigned_abs() as usize),
             timestamps: match values.text("--timestamps").as_str() {
                 "user" => StampSource::User,
                 _ => StampSource::Kernel,
@@ -74,17 +66,14 @@ impl SelfcheckArgs {
     }
 }
 
-fn numbers<T>(values: &Values, flag: &'static str, preset: &[T]) -> Result<Vec<T>, Refusal>
+fn numbers<T>(values: &Values, flag: &'static str, preset: &[T], (least, most): (T, T)) -> Result<Vec<T>, Refusal>
 where
-    T: std::str::FromStr + PartialOrd + Copy + Default,
+    T: std::str::FromStr + PartialOrd + Copy,
 {
     let Some(given) = values.list(flag) else { return Ok(preset.to_vec()) };
-    let mut numbers = Vec::new();
-    for text in given {
-        match text.parse::<T>() {
-            Ok(number) if number > T::default() => numbers.push(number),
-            _ => return Err(Refusal::OutOfRange { flag, value: text, allowed: "numbers above 0" }),
-        }
-    }
-    Ok(numbers)
+    let number = |text: String| match text.parse::<T>() {
+        Ok(number) if number >= least && number <= most => Ok(number),
+        _ => Err(Refusal::OutOfRange { flag, value: text, allowed: "numbers above 0, up to a million" }),
+    };
+    given.into_iter().map(number).collect()
 }

@@ -57,7 +57,7 @@ static FLAGS: &[Flag] = &[
     own(&["--reset-caches"], Switch, "", Off, &RUNS,
         "Reset the caches of the server after each run. Without it they stay as they are, as in vLLM's suite."),
     own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(1200), &RUNS,
-        "Seconds that a server may take until it is ready."),
+        "Seconds that a server may take until it is ready.").between(0.0, 1e9),
     own(&["--show-stdout"], Switch, "", Off, &RUNS, "Show what the clients print."),
     own(&["--prompts-per-concurrency"], Str, "N", Preset::Str(""), &LEVELS,
         "Prompts per concurrent request instead of what a test says [PROMPTS_PER_CONCURRENCY]."),

@@ -16,6 +16,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::EngineNote;
+use tacho_report::json::try_writing;
 use tacho_report::{Live, Progress};
 use tacho_run::offline::{LogTap, PythonSpec, WorkerSource, find_python};
 use tacho_run::{NamedTokenizer, TokenizerPlan};
@@ -179,9 +180,7 @@ pub(super) fn output(path: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
     let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder of --output-json, {}", folder.display()))?;
-    let trial = folder.join(format!(".tacho-{}", std::process::id()));
-    std::fs::write(&trial, b"").with_context(|| format!("cannot write results into {}", folder.display()))?;
-    let _ = std::fs::remove_file(&trial);
+    try_writing(folder).with_context(|| format!("cannot write results into {}", folder.display()))?;
     anyhow::ensure!(!path.is_dir(), "{} is a folder, not a file: check --output-json", path.display());
     Ok(Some(path))
 }

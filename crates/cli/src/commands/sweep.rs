@@ -34,7 +34,7 @@ pub(super) use simulator::Simulators;
 /// Runs a sweep over servers and clients.
 pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     // A signal ends the program at once: every file is whole, and the supervisors end what still runs.
-    let _interrupt = Interrupt::catch()?;
+    let interrupt = Interrupt::catch()?;
     let experiment = Experiment::locate(&args.place)?;
     let plan = plan(args, &experiment)?;
     let targets = match &args.kind {
@@ -55,6 +55,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     }
     if !plan.dry_run {
         experiment.open(&args.kind, &plan)?;
+        interrupt.farewell(experiment.farewell());
     }
     let files = Files { experiment: plan.experiment.clone() };
     let report = match &args.kind {
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
 
 /// Runs a sweep over start-ups.
 pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
-    let _interrupt = Interrupt::catch()?;
+    let interrupt = Interrupt::catch()?;
     let sink = Live::new(Progress::Shown);
     let filtered = |path: Option<&str>| -> anyhow::Result<Vec<ParamSet>> {
         let filter = |set: &ParamSet| filter_params(set, args.strict_params, &sink);
@@ -94,6 +95,7 @@ pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
     }
     if !plan.dry_run {
         experiment.make()?;
+        interrupt.farewell(experiment.farewell());
     }
     let files = Files { experiment: plan.experiment.clone() };
     let supervised = supervised(args.place.show_stdout)?;
@@ -167,10 +169,20 @@ fn read(path: &str) -> anyhow::Result<String> {
 
 /// The sets of a parameter file; without one, a set that changes nothing.
 pub(super) fn sets(path: Option<&str>) -> anyhow::Result<Vec<ParamSet>> {
-    match path {
-        None => Ok(vec![ParamSet::default()]),
-        Some(path) => Ok(parse_params(Path::new(path), &read(path)?)?),
+    let Some(path) = path else { return Ok(vec![ParamSet::default()]) };
+    let sets = parse_params(Path::new(path), &read(path)?)?;
+    if sets.is_empty() {
+        bail!("{path}: there are no parameter sets in it, so nothing would be run: write at least [{{}}]");
     }
+    let hidden = sets.iter().any(|set| set.shown() != *set.values());
+    let twice = sets.iter().enumerate().find(|(at, set)| sets[..*at].iter().any(|other| other.name() == set.name()));
+    if let Some((_, set)) = twice.filter(|_| hidden) {
+        bail!(
+            "{path}: two sets are called {:?} once their secrets are hidden: give each a _benchmark_name",
+            set.name()
+        );
+    }
+    Ok(sets)
 }
 
 fn verdict(report: &Report) -> anyhow::Result<Exit> {

@@ -29,6 +29,15 @@ fn stop(pid: u32) {
 
 #[test]
 fn ctrl_c_reports_and_saves_what_was_measured() {
+    saves_what_was_measured("INT");
+}
+
+#[test]
+fn a_closed_terminal_saves_what_was_measured() {
+    saves_what_was_measured("HUP");
+}
+
+fn saves_what_was_measured(name: &str) {
     let place = Place::new();
     let server = Scripted::start(json!({"routes": {"POST /v1/completions": [{"gen": "completions"}]}}));
     let port = server.address.port().to_string();
@@ -58,7 +67,7 @@ fn ctrl_c_reports_and_saves_what_was_measured() {
         assert!(Instant::now() < deadline, "no requests came");
         std::thread::sleep(Duration::from_millis(10));
     }
-    signal("INT", child.id());
+    signal(name, child.id());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     assert!(stdout(&output).contains("caveat: the run was interrupted"), "{}", stdout(&output));

@@ -348,3 +348,77 @@ fn bad_input_is_refused_in_one_line_before_anything_starts() {
         assert!(!place.path("results").exists(), "{args:?}");
     }
 }
+
+#[test]
+fn a_sweep_tells_and_stores_no_key() {
+    const KEY: &str = "sk-7Qx2vLr9Wd";
+    let place = Place::new();
+    let body = format!(r#"{{"api_key": "{KEY}"}}"#);
+    place.write("b.json", &serde_json::json!([{"max_concurrency": 2, "extra_body": body}]).to_string());
+    place.write("sla.json", r#"[{"p99_ttft_ms": "<=100000"}]"#);
+    let bench = format!(
+        "tacho serve --num-prompts 4 --random-input-len 8 --random-output-len 2 --header 'Authorization=Bearer {KEY}'"
+    );
+    let serve = format!("env HF_TOKEN={KEY} fakevllm serve m --api-key {KEY} --port {}", place.port);
+    let levels = ["--workload-iters", "2"];
+    let search = ["--sla-params", "sla.json"];
+    for (at, (kind, more)) in
+        [("serve", &[][..]), ("serve", &["--dry-run"]), ("serve_workload", &levels), ("serve_sla", &search)]
+            .iter()
+            .enumerate()
+    {
+        let name = format!("e{at}");
+        let mut words = vec!["sweep", kind, "--bench-cmd", &bench, "--bench-params", "b.json", "-e", &name];
+        words.extend(["--num-runs", "1", "--sim"].iter().chain(more.iter()));
+        if words.contains(&"--dry-run") {
+            words.retain(|word| *word != "--sim");
+            words.extend(["--serve-cmd", &serve]);
+        }
+        let output = place.run(&words);
+        assert!(output.status.success(), "{kind}: {}", String::from_utf8_lossy(&output.stderr));
+        for text in [&output.stdout, &output.stderr] {
+            let text = String::from_utf8_lossy(text);
+            assert!(!text.contains(KEY), "{kind} {more:?}: {}", text.lines().find(|line| line.contains(KEY)).unwrap());
+        }
+    }
+    let mut folders = vec![place.path("results")];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            assert!(!path.display().to_string().contains(KEY), "{}", path.display());
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files += 1;
+                let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+                assert!(!text.contains(KEY), "{} tells the key", path.display());
+            }
+        }
+    }
+    assert!(files > 6, "{files}");
+}
+
+#[test]
+fn nothing_to_run_is_no_success() {
+    let place = Place::new();
+    place.write("none.json", "[]");
+    let output = place.run(&["sweep", "serve", "--sim", "--bench-cmd", "tacho serve", "--bench-params", "none.json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("none.json: there are no parameter sets in it"));
+}
+
+#[test]
+fn resume_without_a_name_takes_the_newest() {
+    let place = Place::new();
+    let bench = "tacho serve --num-prompts 2 --random-input-len 8 --random-output-len 2";
+    let words = ["sweep", "serve", "--sim", "--bench-cmd", bench, "--num-runs", "1"];
+    assert_eq!(place.run(&[&words[..], &["--resume"]].concat()).status.code(), Some(1));
+    for name in ["b", "a"] {
+        assert!(place.run(&[&words[..], &["-e", name]].concat()).status.success());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let output = place.run(&[&words[..], &["--resume"]].concat());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("results/a/") && text.contains("[SKIPPED BENCHMARK]"), "{text}");
+}

@@ -16,6 +16,8 @@ pub enum SaveMode {
     Overwrite,
     /// Add a line to it.
     Append,
+    /// Leave it alone, and fail.
+    New,
 }
 
 /// Saves the result file of `record` at `path`.
@@ -24,6 +26,7 @@ pub fn save(record: &RunRecord, path: &Path, detail: Detail, mode: SaveMode) -> 
     match mode {
         SaveMode::Overwrite => write_whole(path, |out| file.write_to(out)),
         SaveMode::Append => append(path, |out| file.write_to(out)),
+        SaveMode::New => write_new(path, |out| file.write_to(out)),
     }
 }
 
@@ -40,12 +43,34 @@ pub fn write_whole(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>
         return fill(file, content).map_err(|source| write_error(path, source));
     }
     let beside = beside(&target);
-    let file = File::create(&beside).map_err(|source| open_error(path, source))?;
+    // What an earlier process of this number has left behind, or somebody has put there.
+    let _ = fs::remove_file(&beside);
+    let file = create_new(&beside).map_err(|source| open_error(path, source))?;
     fill(file, content).and_then(|()| fs::rename(&beside, &target)).map_err(|source| {
         // Nothing more can be done when this fails too.
         let _ = fs::remove_file(&beside);
         write_error(path, source)
     })
+}
+
+/// Writes a file where there is none; a link is something, wherever it points.
+fn write_new(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>) -> Result<(), Error> {
+    let file = create_new(path).map_err(|source| open_error(path, source))?;
+    fill(file, content).map_err(|source| {
+        let _ = fs::remove_file(path);
+        write_error(path, source)
+    })
+}
+
+/// Sees whether files can be made in a folder.
+pub fn try_writing(folder: &Path) -> io::Result<()> {
+    let trial = folder.join(format!(".tacho-{}", std::process::id()));
+    drop(create_new(&trial)?);
+    fs::remove_file(&trial)
+}
+
+fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
 }
 
 /// Adds a line to `path`, and takes it back when it cannot be completed.
@@ -124,6 +149,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let error = write_whole(&folder.path().join("missing/r.json"), |_| Ok(())).unwrap_err();
         assert!(error.to_string().contains("missing/r.json"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_new_file_takes_nobodys_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let (taken, link, target) =
+            (folder.path().join("r.json"), folder.path().join("l.json"), folder.path().join("t"));
+        fs::write(&taken, "theirs").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        for path in [&taken, &link] {
+            assert!(write_new(path, |out| out.write_all(b"ours")).is_err(), "{}", path.display());
+        }
+        assert_eq!(fs::read(&taken).unwrap(), b"theirs");
+        assert!(!target.exists());
+        assert!(write_new(&folder.path().join("n.json"), broken).is_err());
+        assert!(!folder.path().join("n.json").exists());
+        try_writing(folder.path()).unwrap();
     }
 
     #[cfg(unix)]

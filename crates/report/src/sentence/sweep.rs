@@ -2,6 +2,7 @@
 
 use tacho_core::event::{LevelNote, SweepNote};
 use tacho_core::json::{Dict, Value, python_str, quoted, repr};
+use tacho_core::secret::redact_words;
 
 pub(super) fn of(note: &SweepNote) -> String {
     match note {
@@ -73,6 +74,6 @@ fn python_dict(set: &Dict) -> String {
 
 /// A command as Python prints a list.
 pub(super) fn python_list(command: &[String]) -> String {
-    let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+    let words: Vec<String> = redact_words(command).iter().map(|word| quoted(word)).collect();
     format!("[{}]", words.join(", "))
 }

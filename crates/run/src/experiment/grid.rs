@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use tacho_core::json::{Dict, Value, parse, python_str};
+use tacho_core::secret::{redact_json, redact_words};
 
 use super::Error;
 
@@ -25,6 +26,11 @@ impl ParamSet {
     /// All values, the name among them.
     pub fn values(&self) -> &Dict {
         &self.values
+    }
+
+    /// All values as they may be printed and stored: without secrets.
+    pub fn shown(&self) -> Dict {
+        self.values.iter().map(|(key, value)| (key.to_owned(), shown(key, value))).collect()
     }
 
     /// What goes into a command.
@@ -49,7 +55,8 @@ impl ParamSet {
 
     /// `key=value` of each parameter.
     pub fn as_text(&self, separator: &str) -> String {
-        let parts: Vec<String> = self.params().map(|(key, value)| format!("{key}={}", python_str(value))).collect();
+        let part = |(key, value): (&str, &Value)| format!("{key}={}", python_str(&shown(key, value)));
+        let parts: Vec<String> = self.params().map(part).collect();
         parts.join(separator)
     }
 
@@ -65,6 +72,20 @@ impl ParamSet {
         let plain = |key: &str| key.replace('-', "_");
         let wanted = plain(key);
         self.values.get(key).or_else(|| self.params().find(|(known, _)| plain(known) == wanted).map(|(_, value)| value))
+    }
+}
+
+/// A parameter's value without a secret, judged as the flag that it becomes.
+fn shown(key: &str, value: &Value) -> Value {
+    match value {
+        Value::Str(text) => {
+            let words = redact_words(&[format!("--{key}"), text.clone()]);
+            words.into_iter().next_back().map_or(Value::Null, Value::Str)
+        }
+        other => {
+            let one: Dict = [(key.to_owned(), other.clone())].into_iter().collect();
+            redact_json(&Value::Dict(one)).get(key).cloned().unwrap_or(Value::Null)
+        }
     }
 }
 

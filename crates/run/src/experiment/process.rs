@@ -7,6 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
+use tacho_core::secret::redact_words;
+
 use super::error::Failure;
 
 /// How to start commands under supervision.
@@ -110,7 +112,7 @@ impl Drop for Process {
 }
 
 fn failed(command: &[String], status: ExitStatus) -> Failure {
-    let words: Vec<String> = command.iter().map(|word| tacho_core::json::quoted(word)).collect();
+    let words: Vec<String> = redact_words(command).iter().map(|word| tacho_core::json::quoted(word)).collect();
     let code = status.code().unwrap_or(-1);
     let text = format!("Command '[{}]' returned non-zero exit status {code}.", words.join(", "));
     Failure::new("CalledProcessError", text)

@@ -92,7 +92,7 @@ impl Session<'_> {
     ) -> Result<Option<Dict>, Stop> {
         let command = self.bench_command(what.bench, output)?;
         self.say(SweepNote::BenchBegins {
-            overrides: vec![("Benchmark", what.bench.values().clone())],
+            overrides: vec![("Benchmark", what.bench.shown())],
             number,
             command: command.clone(),
             output: output.to_owned(),
@@ -173,8 +173,8 @@ impl Session<'_> {
         note.set("run_number", number);
         note.set("error_type", failure.kind);
         note.set("error", failure.text.as_str());
-        note.set("serve_overrides", what.serve.values().clone());
-        note.set("bench_overrides", what.bench.values().clone());
+        note.set("serve_overrides", what.serve.shown());
+        note.set("bench_overrides", what.bench.shown());
         let path = layout::failure_file(output);
         self.archive.keep(&path, &Value::Dict(note), Style::Note).map_err(Stop::Sweep)?;
         self.say(SweepNote::BenchFailed { number, failure: failure.to_string() });
@@ -188,7 +188,8 @@ impl Session<'_> {
 
 /// Sets the sweep's keys in a result. A measured value that says something else is kept beside them.
 pub(super) fn merge(result: &mut Dict, sets: &[&ParamSet]) {
-    for (key, value) in sets.iter().flat_map(|set| set.values().iter()) {
+    let shown: Vec<Dict> = sets.iter().map(|set| set.shown()).collect();
+    for (key, value) in shown.iter().flat_map(Dict::iter) {
         let measured = result.get(key).filter(|old| !same(old, value) && **old != Value::Null).cloned();
         let set_before = sets.iter().filter(|set| set.values().get(key).is_some()).count() > 1;
         if let Some(measured) = measured.filter(|_| !set_before) {

@@ -138,7 +138,7 @@ impl<'a> Session<'a> {
     ) -> Result<(), Error> {
         let command = apply("--serve-cmd", &self.plan.serve_cmd, serve)?;
         if shown {
-            self.say(SweepNote::ServerBegins { overrides: serve.values().clone(), command: command.clone() });
+            self.say(SweepNote::ServerBegins { overrides: serve.shown(), command: command.clone() });
         }
         let log = layout::server_file(&self.plan.experiment, serve, "server.log");
         let mut slot = Slot::new(command, Vec::new(), log);
@@ -170,7 +170,7 @@ impl<'a> Session<'a> {
         let mut note = Dict::new();
         note.set("error_type", failure.kind);
         note.set("error", failure.text.as_str());
-        note.set("serve_overrides", serve.values().clone());
+        note.set("serve_overrides", serve.shown());
         self.archive.keep(&path, &Value::Dict(note), Style::Note).map_err(Error::Ended)?;
         let name = if serve.is_empty() { "(default)".to_owned() } else { serve.name() };
         let failed = SweepNote::ServerFailed { name: name.clone(), failure: failure.to_string() };

@@ -322,8 +322,8 @@ impl Answers {
         let name = marker(&pair.base, target).display().to_string();
         self.list.retain(|known| known.get("search").and_then(Value::as_str) != Some(&name));
         entry.set("search", name);
-        entry.set("serve", pair.serve.values().clone());
-        entry.set("bench", pair.bench.values().clone());
+        entry.set("serve", pair.serve.shown());
+        entry.set("bench", pair.bench.shown());
         entry.set("criteria", Value::List(target.iter().map(|one| Value::from(one.to_string())).collect()));
         entry.set("variable", pair.plan.variable.key());
         let (verdict, value) = match answer {

@@ -104,7 +104,7 @@ struct StartUp<'a> {
 impl StartUp<'_> {
     fn run(&self, say: &dyn Fn(SweepNote)) -> Result<Option<Dict>, Error> {
         let command = self.command()?;
-        let overrides = vec![("Serve", self.serve.values().clone()), ("Startup", self.startup.values().clone())];
+        let overrides = vec![("Serve", self.serve.shown()), ("Startup", self.startup.shown())];
         let (number, output) = (self.number as i64, self.output.to_owned());
         say(SweepNote::BenchBegins { overrides, number, command: command.clone(), output });
         if let Some(mut found) = self.archive.result(self.output) {

@@ -24,13 +24,6 @@ fn seed(seed: i64) -> Result<(), Refusal> {
 }
 
 fn worker(args: &WorkerArgs, sim: bool) -> Result<(), Refusal> {
-    if let Some(seconds) = args.worker_timeout {
-        let value = seconds.to_string();
-        let refusal = Refusal::OutOfRange { flag: "--worker-timeout", value, allowed: "more than 0 seconds" };
-        if !(seconds.is_finite() && seconds > 0.0) {
-            return Err(refusal);
-        }
-    }
     match (&args.sim_profile, sim) {
         (Some(_), false) => Err(Refusal::Alone { flag: "--sim-profile", other: "the simulated engine" }),
         _ => Ok(()),

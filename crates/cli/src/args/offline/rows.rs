@@ -2,7 +2,7 @@
 
 use crate::args::flag::{Flag, Group, Kind, Preset, own, vllm};
 
-use Kind::{Buckets, Float, Int, Json, Str, Switch};
+use Kind::{Buckets, Float, Int, Json, Seconds, Str, Switch};
 use Preset::{Off, Unset};
 
 pub(crate) static RUN: Group =
@@ -70,8 +70,8 @@ pub(crate) const WORKER_ROWS: &[Flag] = &[
         "Python that has the engine. Without it that of $VIRTUAL_ENV, or python3 on the PATH."),
     own(&["--worker-script"], Str, "FILE", Unset, &OWN,
         "Worker to run instead of the built-in one. It speaks the protocol of docs/guides/offline.md."),
-    own(&["--worker-timeout"], Float, "SEC", Unset, &OWN,
-        "Longest time one step of the engine (start, warm-up, run) may take. After it the engine is killed."),
+    own(&["--worker-timeout"], Seconds, "SEC", Unset, &OWN,
+        "Longest time one step of the engine (start, warm-up, run) may take. After it the engine is killed.").positive(),
     own(&["--engine-log"], Str, "FILE", Unset, &OWN, "Write the engine's log to a file instead of standard error."),
     own(&["--decode-bench"], Switch, "", Off, &OWN,
         "Measure decoding alone. Starts the engine with the DecodeBenchConnector, which makes up the prompts' KV cache."),

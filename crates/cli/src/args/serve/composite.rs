@@ -2,6 +2,7 @@
 
 use tacho_client::host_and_port;
 use tacho_core::json::{Value, float_repr, parse};
+use tacho_core::secret::redact_header_text;
 use tacho_metrics::threshold::Threshold;
 use tacho_text::TokenizerMode;
 
@@ -17,7 +18,7 @@ impl ServeArgs {
     /// The API path: the one typed, else the backend's. vLLM's default is the same for all backends.
     pub(crate) fn endpoint(&self) -> String {
         let preset = if self.own.strict_parity { "/v1/completions" } else { self.target.backend.default_endpoint() };
-        self.target.endpoint.clone().unwrap_or_else(|| preset.to_owned())
+        self.target.endpoint.0.clone().unwrap_or_else(|| preset.to_owned())
     }
 
     /// The server's address. A slash at its end is dropped, which vLLM would double.
@@ -141,6 +142,7 @@ fn objective(item: &str) -> Result<(&'static str, f64), Refusal> {
 fn pairs(flag: &'static str, items: Option<&[String]>) -> Result<Vec<(String, String)>, Refusal> {
     let pair = |item: &String| match item.split_once('=') {
         Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        None if flag == "--header" => Err(Refusal::PairForm { flag, item: redact_header_text(item) }),
         None => Err(Refusal::PairForm { flag, item: item.clone() }),
     };
     items.unwrap_or_default().iter().map(pair).collect()

@@ -4,24 +4,37 @@
 use tacho_core::json::{Dict, Value};
 
 use super::ServeArgs;
-use crate::args::flag::Origin;
+use crate::args::flag::{Flag, Kind, Origin};
 use crate::args::repr::{joined, repr};
+use crate::args::shown::shown;
 
 impl ServeArgs {
-    /// Every flag under its underscore name, as typed or by default: vLLM's in its order, then ours. The headers
-    /// may hold a key, so they are not shown.
+    /// Every flag under its underscore name, as typed or by default: vLLM's in its order, then ours. Without secrets.
     pub(crate) fn namespace(&self) -> Dict {
-        let mut dict: Dict = self.values.iter().map(|(flag, value)| (flag.dest(), value.clone())).collect();
-        if self.target.header.is_some() {
-            dict.set("header", "***");
-        }
-        dict
+        self.values.iter().map(|(flag, value)| (flag.dest(), shown(flag, value))).collect()
     }
 
-    /// The dump as Python prints it.
+    /// The dump as Python prints it; only in strict parity without tacho's own flags.
     pub(crate) fn namespace_line(&self) -> String {
-        let dict = self.namespace();
-        format!("Namespace({})", joined(dict.iter().map(|(name, value)| format!("{name}={}", repr(value)))))
+        let dump = |wanted: fn(&Flag) -> bool| {
+            let rows = self.values.iter().filter(move |(flag, _)| wanted(flag));
+            rows.map(|(flag, value)| format!("{}={}", flag.dest(), python(flag, &shown(flag, value))))
+        };
+        let logging = format!(
+            "logging_config=LoggingConfig(log_level='{}', formatter='text', configure_logging=True, \
+             pylogging_config_file=None)",
+            std::env::var("VLLM_LOGGING_LEVEL").unwrap_or_else(|_| "INFO".to_owned()).to_uppercase()
+        );
+        // Python prints where the function lies in memory; what lies there here is this program's own.
+        let function = format!(
+            "dispatch_function=<function BenchmarkServingSubcommand.cmd at {:#x}>",
+            std::ptr::from_ref(&super::TABLE) as usize
+        );
+        let head = ["subparser='bench'".to_owned(), "bench_type='serve'".to_owned(), function];
+        let vllm = dump(|flag| flag.origin != Origin::Tacho);
+        let tail = ["log_config_file=None".to_owned(), logging];
+        let own = dump(|flag| flag.origin == Origin::Tacho).filter(|_| !self.own.strict_parity);
+        format!("Namespace({})", joined(head.into_iter().chain(vllm).chain(tail).chain(own)))
     }
 
     /// Every flag with the value that the run uses, among what else vLLM's parser leaves there.
@@ -58,5 +71,15 @@ impl ServeArgs {
         dict.set("ignore_eos", self.ignore_eos());
         dict.set("self_timed", self.self_timed());
         dict.set("endpoint", self.endpoint());
+    }
+}
+
+/// A value as Python prints it; the keys of media sizes are tuples there.
+fn python(flag: &Flag, value: &Value) -> String {
+    match value {
+        Value::Dict(buckets) if flag.kind == Kind::Buckets => {
+            format!("{{{}}}", joined(buckets.iter().map(|(key, share)| format!("{key}: {}", repr(share)))))
+        }
+        other => repr(other),
     }
 }

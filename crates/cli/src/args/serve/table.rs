@@ -5,11 +5,14 @@ use std::hash::{BuildHasher, RandomState};
 
 use tacho_client::BackendKind;
 use tacho_core::json::{Dict, Value};
+use tacho_loadgen::MOST_WORKERS;
 use tacho_workload::SERVE_NAMES;
 
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 
-use Kind::{AnyNumber, Buckets, Choice, Float, Help, Int, Json, Names, OneOrMore, Repeated, Str, Switch, TriState};
+use Kind::{
+    AnyNumber, Buckets, Choice, Float, Help, Int, Json, Names, OneOrMore, Repeated, Seconds, Str, Switch, TriState,
+};
 use Preset::{Made, Off, Unset};
 
 pub(crate) static TARGET: Group = Group {
@@ -151,7 +154,7 @@ static FLAGS: &[Flag] = &[
          way cannot be loaded."),
     vllm(&["--seed"], Int, "SEED", Preset::Int(0), &LOAD,
         "Seed of prompts, arrival times and adapter choice. From 0 to 4294967295; the same seed gives the same \
-         requests at the same times as vLLM's command."),
+         requests at the same times as vLLM's command.").between(0.0, 4_294_967_295.0),
     vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &LOAD,
         "Number of requests to send. Warm-up and probe requests are not counted."),
     vllm(&["--dataset-name"], Choice(SERVE_NAMES), "NAME", Preset::Str("random"), &DATASET,
@@ -263,7 +266,7 @@ static FLAGS: &[Flag] = &[
          path. A Unix socket is http+unix:// with %2F for / in its path: http+unix://%2Frun%2Fvllm.sock."),
     vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &TARGET,
         "Server name or address, for plain http."),
-    vllm(&["--port"], Int, "PORT", Preset::Int(8000), &TARGET, "Server port, for plain http."),
+    vllm(&["--port"], Int, "PORT", Preset::Int(8000), &TARGET, "Server port, for plain http.").between(1.0, 65535.0),
     vllm(&["--endpoint"], Str, "PATH", Preset::Str("/v1/completions"), &TARGET,
         "API path, appended to the server address. Left out, it follows the backend: openai-chat uses \
          /v1/chat/completions, openai-embeddings /v1/embeddings."),
@@ -271,7 +274,7 @@ static FLAGS: &[Flag] = &[
         "Headers sent with every request. They replace those that tacho would send; their values are not printed."),
     vllm(&["--max-concurrency"], Int, "N", Unset, &LOAD,
         "Most requests in flight at once. Requests that are due beyond it wait in order; waiting is not part of their \
-         latency and is reported apart. Without it there is no limit."),
+         latency and is reported apart. Without it there is no limit.").at_least(1),
     vllm(&["--model"], Str, "NAME", Unset, &TARGET,
         "Model to ask for. Without it, the first model that the server lists."),
     vllm(&["--input-len"], Int, "TOKENS", Unset, &DATASET,
@@ -290,12 +293,12 @@ static FLAGS: &[Flag] = &[
         "Log probabilities per token to ask for. Completions only."),
     vllm(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &LOAD,
         "Requests per second, on average. Send times are fixed before the run and do not wait for answers; inf sends \
-         everything at once."),
+         everything at once.").positive(),
     vllm(&["--burstiness"], Float, "SHAPE", Preset::Float(1.0), &LOAD,
         "How regular the send times are at a finite rate. The shape of the gamma distribution of the gaps: 1 is a \
-         Poisson process, below 1 comes in bursts, above 1 is more even, inf is a constant gap."),
+         Poisson process, below 1 comes in bursts, above 1 is more even, inf is a constant gap.").positive(),
     vllm(&["--probe-request-rate"], Float, "RPS", Preset::Float(0.0), &LOAD,
-        "Rate of tiny extra requests that measure responsiveness. 0 sends none; their times are reported apart."),
+        "Rate of tiny extra requests that measure responsiveness. 0 sends none; their times are reported apart.").between(0.0, 1e6),
     vllm(&["--disable-tqdm"], Switch, "", Off, &REPORT, "Show no progress bars."),
     vllm(&["--num-warmups"], Int, "N", Preset::Int(0), &LOAD,
         "Requests sent before the measurement. They repeat the first prompt and are not measured."),
@@ -327,15 +330,15 @@ static FLAGS: &[Flag] = &[
          --goodput ttft:200 e2el:5000 reports the rate of requests that meet all of them."),
     vllm(&["--request-id-prefix"], Str, "TEXT", Made(request_id_prefix, "bench-XXXXXXXX-"), &CONTENT,
         "Start of each x-request-id header; a number follows. XXXXXXXX are random hex digits, new in each run."),
-    vllm(&["--top-p"], Float, "P", Unset, &SAMPLING, "Nucleus sampling: keep the likeliest tokens up to this share."),
+    vllm(&["--top-p"], Float, "P", Unset, &SAMPLING, "Nucleus sampling: keep the likeliest tokens up to this share.").finite(),
     vllm(&["--top-k"], Int, "K", Unset, &SAMPLING, "Sample from the K likeliest tokens only."),
-    vllm(&["--min-p"], Float, "P", Unset, &SAMPLING, "Drop tokens below this share of the likeliest one's."),
+    vllm(&["--min-p"], Float, "P", Unset, &SAMPLING, "Drop tokens below this share of the likeliest one's.").finite(),
     vllm(&["--temperature"], Float, "T", Unset, &SAMPLING,
-        "Sampling temperature; 0 is greedy. Without it the server's default holds, which may differ by model."),
-    vllm(&["--frequency-penalty"], Float, "X", Unset, &SAMPLING, "Penalty by how often a token has occurred."),
-    vllm(&["--presence-penalty"], Float, "X", Unset, &SAMPLING, "Penalty on tokens that have occurred at all."),
+        "Sampling temperature; 0 is greedy. Without it the server's default holds, which may differ by model.").finite(),
+    vllm(&["--frequency-penalty"], Float, "X", Unset, &SAMPLING, "Penalty by how often a token has occurred.").finite(),
+    vllm(&["--presence-penalty"], Float, "X", Unset, &SAMPLING, "Penalty on tokens that have occurred at all.").finite(),
     vllm(&["--repetition-penalty"], Float, "X", Unset, &SAMPLING,
-        "Factor against repetition. Completions send 1.0 without it."),
+        "Factor against repetition. Completions send 1.0 without it.").finite(),
     vllm(&["--served-model-name"], Str, "NAME", Unset, &TARGET,
         "Model name in requests, where it differs from --model. --model then names the tokenizer and the result."),
     vllm(&["--lora-modules"], OneOrMore, "NAME", Unset, &TARGET,
@@ -344,10 +347,10 @@ static FLAGS: &[Flag] = &[
         "How a request gets its adapter."),
     vllm(&["--ramp-up-strategy"], Choice(&["linear", "exponential"]), "HOW", Unset, &LOAD,
         "Let the request rate grow over the run. Needs both bounds below, and no --request-rate."),
-    vllm(&["--ramp-up-start-rps"], Int, "RPS", Unset, &LOAD, "Requests per second at the start of a ramp, 1 or more."),
-    vllm(&["--ramp-up-end-rps"], Int, "RPS", Unset, &LOAD, "Requests per second at the end of a ramp."),
+    vllm(&["--ramp-up-start-rps"], Int, "RPS", Unset, &LOAD, "Requests per second at the start of a ramp, 1 or more.").between(0.0, u32::MAX as f64),
+    vllm(&["--ramp-up-end-rps"], Int, "RPS", Unset, &LOAD, "Requests per second at the end of a ramp.").between(0.0, u32::MAX as f64),
     vllm(&["--ready-check-timeout-sec"], Int, "SEC", Preset::Int(0), &LOAD,
-        "Seconds to wait for the server to answer a test request. 0 sends none."),
+        "Seconds to wait for the server to answer a test request. 0 sends none.").between(-1e9, 1e9),
     vllm(&["--chat-template-kwargs"], Json, "JSON", Unset, &DATASET,
         "Variables for the chat template. For custom and speed_bench; such as \
          '{\"enable_thinking\": false}'."),
@@ -418,17 +421,17 @@ static FLAGS: &[Flag] = &[
     own(&["--hf-order"], Choice(&["5.1", "5.0", "4"]), "RELEASE", Preset::Str("5.1"), &OWN,
         "Order of streamed rows. That of a release of the `datasets` library: 5.1 and later, 5.0, or 4 and before."),
     own(&["--workers"], Int, "N", Unset, &OWN,
-        "Threads that send and receive. Without it, as many as the machine and the load call for."),
+        "Threads that send and receive. Without it, as many as the machine and the load call for.").between(1.0, MOST_WORKERS as f64),
     own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &OWN,
         "Where arriving bytes get their time. kernel: when they reached the socket, where the system tells; user: \
          when tacho read them."),
     own(&["--http2"], Switch, "", Off, &OWN,
         "Speak HTTP/2: to https:// servers that offer it, to http:// servers in any case. One request at a time goes \
          over a connection, as with HTTP/1.1."),
-    own(&["--connect-timeout"], Float, "SEC", Unset, &OWN,
-        "Seconds a connection may take to open. Without it only --timeout limits it."),
-    own(&["--timeout"], Float, "SEC", Preset::Float(21600.0), &OWN,
-        "Seconds a request may take in all. The default is vLLM's 6 hours."),
+    own(&["--connect-timeout"], Seconds, "SEC", Unset, &OWN,
+        "Seconds a connection may take to open. Without it only --timeout limits it.").positive(),
+    own(&["--timeout"], Seconds, "SEC", Preset::Float(21600.0), &OWN,
+        "Seconds a request may take in all. The default is vLLM's 6 hours.").positive(),
     own(&["--fail-if"], Repeated, "CONDITION", Unset, &OWN,
         "Exit with 3 when this is true of the result: a number, <, <=, > or >=, and a limit, such as p99_ttft_ms>300 or \
          failed>1%. May be given several times. It is undecided, and the code 3 too, when the number's 95 % interval \
@@ -436,14 +439,14 @@ static FLAGS: &[Flag] = &[
     own(&["--pass-undecided"], Switch, "", Off, &OWN, "Exit with 0 when a --fail-if is undecided and none is true."),
     own(&["--require-trustworthy"], Switch, "", Off, &OWN,
         "Exit with 3 when the client itself was too slow or too late for the result to be trusted."),
-    own(&["--first-token-timeout"], Float, "SEC", Unset, &OWN,
-        "Seconds the first token of a streamed answer may take. Without it only --timeout limits it."),
+    own(&["--first-token-timeout"], Seconds, "SEC", Unset, &OWN,
+        "Seconds the first token of a streamed answer may take. Without it only --timeout limits it.").positive(),
     own(&["--retries"], Int, "N", Preset::Int(0), &OWN,
         "How often a failed request is sent again. Such requests are counted in the report, and their times contain \
-         all attempts; errors that would only come again (most of HTTP 4xx) are not retried."),
+         all attempts; errors that would only come again (most of HTTP 4xx) are not retried.").between(0.0, 1000.0),
     own(&["--ca-file"], Str, "FILE", Unset, &OWN,
         "Certificates in PEM form to trust in place of the system's."),
-    own(&["--metrics-interval"], Float, "SEC", Preset::Float(1.0), &OWN,
+    own(&["--metrics-interval"], Seconds, "SEC", Preset::Float(1.0), &OWN,
         "Seconds between looks at the server's /metrics during the run. They are kept in the result as series; 0 looks \
          only before and after. Servers without such a page are not asked again."),
     own(&["--reset-caches"], Switch, "", Off, &OWN,

@@ -26,7 +26,7 @@ macro_rules! client_sweep {
                 "Command to run after each benchmark. Without it the caches of the server are reset."),
             vllm(&["--show-stdout"], Switch, "", Off, &OPTIONS, "Show what the commands print."),
             vllm(&["--server-ready-timeout"], Int, "SEC", Preset::Int(300), &OPTIONS,
-                "Seconds that a server may take until it is ready."),
+                "Seconds that a server may take until it is ready.").between(0.0, 1e9),
             vllm(&["--serve-params"], Str, "FILE", Unset, &OPTIONS,
                 "JSON file with parameter sets of the server. A list of objects, or an object of named ones."),
             vllm(&["--link-vars"], Str, "LINKS", Preset::Str(""), &OPTIONS,

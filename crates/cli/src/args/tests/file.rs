@@ -58,19 +58,18 @@ fn false_is_the_off_form_where_there_is_one() {
 #[test]
 fn bad_files_say_what_is_wrong() {
     let cases = [
-        ("c.txt", "x: 1\n", 1, "only .yaml and .yml files are read"),
-        ("c.yaml", "[1, 2]\n", 1, "line 1: the file must hold a mapping"),
-        ("c.yaml", "seed: 1\nlabel: {a: [}\n", 1, "line 2:"),
-        ("c.yaml", "a: &x 1\nb: *x\n", 1, "line 2: anchors and aliases"),
-        ("c.yaml", "bogus: 1\n", 2, "unrecognized arguments: --bogus=1"),
-        ("c.yaml", "seed: x\n", 2, "argument --seed: invalid int value: 'x'"),
+        ("c.txt", "x: 1\n", "only .yaml and .yml files are read"),
+        ("c.yaml", "[1, 2]\n", "line 1: the file must hold a mapping"),
+        ("c.yaml", "seed: 1\nlabel: {a: [}\n", "line 2:"),
+        ("c.yaml", "a: &x 1\nb: *x\n", "line 2: anchors and aliases"),
+        ("c.yaml", "bogus: 1\n", "unrecognized arguments: --bogus=1"),
+        ("c.yaml", "seed: x\n", "argument --seed: invalid int value: 'x'"),
     ];
-    for (name, text, code, expected) in cases {
+    for (name, text, expected) in cases {
         let error = with_file(name, text, &[]).unwrap_err();
-        assert_eq!(error.exit_code(), code, "{text}");
         assert!(error.to_string().contains(expected), "{error}");
     }
-    assert_eq!(serve(&["--config"]).unwrap_err().exit_code(), 1);
+    assert!(message(&["--config"]).contains("names no file"));
     assert!(message(&["--config", "a.yaml", "--config=b.yaml"]).contains("more than once"));
     assert!(message(&["--config", "no-such.yaml"]).contains("cannot be read"));
     assert!(with_file("c.yaml", "", &[]).is_ok(), "an empty file asks for nothing");

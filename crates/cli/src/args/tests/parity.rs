@@ -61,7 +61,7 @@ fn assert_kind(flag: &Flag, option: &Json) {
     let (action, type_name, nargs) = match flag.kind {
         Kind::Help => ("Help", None, Json::from(0)),
         Kind::Int => ("Store", Some("int"), Json::Null),
-        Kind::Float => ("Store", Some("float"), Json::Null),
+        Kind::Float | Kind::Seconds => ("Store", Some("float"), Json::Null),
         Kind::Str | Kind::Choice(_) => ("Store", Some("str"), Json::Null),
         // Older releases took a name here.
         Kind::OptionalStr => ("StoreTrue", None, Json::from(0)),

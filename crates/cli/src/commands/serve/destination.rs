@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use tacho_metrics::RunRecord;
-use tacho_report::json::{Detail, SaveMode, save};
+use tacho_report::json::{Detail, SaveMode, save, try_writing};
 use tacho_report::{names, pytorch};
 
 use crate::args::serve::ServeArgs;
@@ -71,18 +71,35 @@ impl Destination {
 }
 
 fn check_writable(folder: &Path) -> anyhow::Result<()> {
-    let trial = folder.join(format!(".tacho-{}", std::process::id()));
-    std::fs::write(&trial, b"").with_context(|| format!("cannot write results into {}", folder.display()))?;
-    let _ = std::fs::remove_file(&trial);
-    Ok(())
+    try_writing(folder).with_context(|| format!("cannot write results into {}", folder.display()))
 }
 
-/// Saves the result in the system's temporary folder, so that a full or vanished disk does not cost it.
+/// Saves the result elsewhere, so that a full or vanished disk does not cost it: whole into the system's temporary
+/// folder, else what matters most of it, there or in its own place. Nothing that is there is written over.
 fn rescue(record: &RunRecord, path: &Path, detail: Detail, error: anyhow::Error) -> anyhow::Error {
     let name = path.file_name().unwrap_or(OsStr::new("tacho-result.json"));
     let refuge = std::env::temp_dir().join(name);
-    match save(record, &refuge, detail, SaveMode::Overwrite) {
-        Ok(()) => error.context(format!("the result was saved to {} instead", refuge.display())),
-        Err(_) => error.context("the result could not be saved anywhere; the report on the screen is all there is"),
+    for (detail, place) in [(detail, &*refuge), (Detail::Brief, path), (Detail::Brief, &refuge)] {
+        for place in free_names(place) {
+            if save(record, &place, detail, SaveMode::New).is_ok() {
+                let what = if detail == Detail::Brief { "the result without its details" } else { "the result" };
+                return error.context(format!("{what} was saved to {} instead", place.display()));
+            }
+        }
     }
+    error.context("the result could not be saved anywhere; the report on the screen is all there is")
+}
+
+/// The name itself, and some like it for when it is taken.
+fn free_names(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let (stem, ending) = (path.file_stem().unwrap_or_default().to_owned(), path.extension().map(OsStr::to_owned));
+    let numbered = path.to_owned();
+    let like = (1..10).map(move |number| {
+        let mut name = stem.clone();
+        name.push(format!("-{}-{number}", std::process::id()));
+        let mut like = numbered.with_file_name(name);
+        like.set_extension(ending.clone().unwrap_or_default());
+        like
+    });
+    std::iter::once(path.to_owned()).chain(like)
 }

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::bail;
+use tacho_core::secret::redact_words;
 use tacho_core::{EventSink, RunEvent};
 use tacho_report::console;
 use tacho_report::json::write_whole;
@@ -12,8 +13,9 @@ use tacho_run::experiment::{Bench, Failure, Supervised};
 
 use super::simulator::Simulators;
 use crate::args::serve::{ServeArgs, TABLE};
+use crate::args::suggest;
 use crate::commands::serve::run_inside;
-use crate::commands::values_for;
+use crate::commands::{COMMANDS, values_for};
 use crate::exit::Exit;
 
 /// Whether a command calls this program.
@@ -83,8 +85,11 @@ fn serve_args(command: &[String]) -> anyhow::Result<ServeArgs> {
     let args = values_for(&TABLE, &command[1..]).and_then(|values| values.map(ServeArgs::read).transpose());
     match args {
         Ok(Some(args)) => Ok(args),
-        Ok(None) => bail!("--bench-cmd {:?}: only tacho serve can be swept", command.join(" ")),
-        Err(error) => bail!("--bench-cmd {:?}: {error}", command.join(" ")),
+        Ok(None) => bail!("--bench-cmd {:?}: only tacho serve can be swept", redact_words(command).join(" ")),
+        Err(error) => {
+            let hint = suggest::hint(COMMANDS, &error).map_or_else(String::new, |hint| format!(" ({hint})"));
+            bail!("--bench-cmd {:?}: {error}{hint}", redact_words(command).join(" "))
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use tacho_core::json::{Dict, Value, dumps_indented, parse};
+use tacho_core::secret::redact_words;
 use tacho_run::sweep::SweepPlan;
 
 use crate::args::sweep::{PlaceArgs, SweepKind};
@@ -13,9 +14,7 @@ use crate::args::sweep::{PlaceArgs, SweepKind};
 pub(crate) fn make_folder(path: &Path, flag: &str) -> anyhow::Result<()> {
     let failed = || format!("cannot write results into {}: check {flag}", path.display());
     fs::create_dir_all(path).with_context(failed)?;
-    let trial = path.join(format!(".tacho-{}", std::process::id()));
-    fs::write(&trial, b"").with_context(failed)?;
-    fs::remove_file(&trial).with_context(failed)
+    tacho_report::json::try_writing(path).with_context(failed)
 }
 
 /// The folder of one experiment.
@@ -27,11 +26,13 @@ pub(super) struct Experiment {
 impl Experiment {
     /// Finds it; a new one must not be there yet, one to be resumed must.
     pub(super) fn locate(args: &PlaceArgs) -> anyhow::Result<Self> {
-        if args.resume && args.experiment_name.is_none() {
-            bail!("--resume needs the name of the experiment: give -e NAME, or --resume NAME");
-        }
+        let folder = Path::new(&args.output_dir);
         let now = || jiff::Zoned::now().strftime("%Y%m%d_%H%M%S").to_string();
-        let path = Path::new(&args.output_dir).join(args.experiment_name.clone().unwrap_or_else(now));
+        let path = match &args.experiment_name {
+            Some(name) => folder.join(name),
+            None if args.resume => newest(folder)?,
+            None => folder.join(now()),
+        };
         match (args.resume, path.exists()) {
             (false, true) => {
                 bail!("cannot overwrite the experiment {}: choose another -e, or add --resume", path.display())
@@ -39,6 +40,17 @@ impl Experiment {
             (true, false) => bail!("cannot resume from {}: there is no such experiment", path.display()),
             _ => Ok(Experiment { path, resume: args.resume }),
         }
+    }
+
+    /// What to say when the sweep is cut short.
+    pub(super) fn farewell(&self) -> String {
+        let (folder, name) = (self.path.parent().unwrap_or(Path::new(".")), self.path.file_name().unwrap_or_default());
+        format!(
+            "interrupted: the finished runs are in {}; the same command with --output-dir {} --resume {} goes on",
+            self.path.display(),
+            folder.display(),
+            name.display()
+        )
     }
 
     /// Makes it and sees whether it can be written to, while nothing is lost yet.
@@ -69,8 +81,20 @@ impl Experiment {
     }
 }
 
+/// The experiment that was worked on last.
+fn newest(folder: &Path) -> anyhow::Result<PathBuf> {
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("there is nothing to resume in {}", folder.display()))?;
+    let dated = entries.flatten().filter_map(|entry| {
+        let (path, found) = (entry.path(), entry.metadata().ok()?);
+        found.is_dir().then_some((found.modified().ok()?, path))
+    });
+    let newest = dated.max().map(|(_, path)| path);
+    newest.with_context(|| format!("there is nothing to resume in {}: check --output-dir", folder.display()))
+}
+
 fn description(kind: &SweepKind, plan: &SweepPlan) -> Dict {
-    let words = |words: &[String]| Value::List(words.iter().map(|word| Value::from(word.as_str())).collect());
+    let words = |words: &[String]| Value::List(redact_words(words).into_iter().map(Value::from).collect());
     let kind = match kind {
         SweepKind::Serve => "serve",
         SweepKind::Workload { .. } => "serve_workload",

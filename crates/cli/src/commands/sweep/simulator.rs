@@ -5,6 +5,7 @@ use std::path::Path;
 use std::rc::{Rc, Weak};
 
 use anyhow::bail;
+use tacho_core::secret::redact_words;
 use tacho_run::experiment::{Failure, Host, Resident, Running, option};
 use tacho_sim::Server;
 
@@ -57,7 +58,7 @@ fn sim_args(command: &[String]) -> anyhow::Result<SimArgs> {
     let args = values_for(&TABLE, &command[1..]).and_then(|values| values.map(SimArgs::read).transpose());
     match args {
         Ok(Some(args)) => Ok(args),
-        Ok(None) => bail!("--serve-cmd {:?}: only tacho sim is a server", command.join(" ")),
-        Err(error) => bail!("--serve-cmd {:?}: {error}", command.join(" ")),
+        Ok(None) => bail!("--serve-cmd {:?}: only tacho sim is a server", redact_words(command).join(" ")),
+        Err(error) => bail!("--serve-cmd {:?}: {error}", redact_words(command).join(" ")),
     }
 }

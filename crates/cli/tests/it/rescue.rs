@@ -1,0 +1,51 @@
+//! A result that cannot be written where it should be is not lost, and takes nobody's place.
+
+use std::os::unix::fs::symlink;
+use std::process::{Command, Output};
+
+use crate::tacho::{Place, stderr, stdout};
+
+const WORDS: &str = "serve --sim --sim-profile instant --num-prompts 300 --random-input-len 8 --random-output-len 4 \
+                     --save-result --save-detailed --disable-tqdm --result-filename";
+
+/// Runs with files of at most so many blocks of 512 bytes, as `ulimit -f` sets it.
+fn limited(place: &Place, blocks: u32, refuge: &str, name: &str) -> Output {
+    let tacho = env!("CARGO_BIN_EXE_tacho");
+    let line = format!("ulimit -f {blocks}; exec {tacho} {WORDS} {name}");
+    let mut command = Command::new("sh");
+    command.args(["-c", &line]).current_dir(place.path()).env("TMPDIR", place.path().join(refuge));
+    command.output().unwrap()
+}
+
+#[test]
+fn a_file_size_limit_costs_the_details_and_not_the_result() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("tmp")).unwrap();
+    let output = limited(&place, 64, "tmp", "r.json");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stdout(&output).contains("Successful requests:                     300"), "{}", stdout(&output));
+    assert!(stderr(&output).contains("the result without its details was saved to"), "{}", stderr(&output));
+    assert_eq!(place.json("r.json")["completed"], 300);
+}
+
+#[test]
+fn a_refuge_is_never_written_over_and_no_link_is_followed() {
+    let place = Place::new();
+    let tmp = place.path().join("tmp");
+    std::fs::create_dir(&tmp).unwrap();
+    std::fs::write(tmp.join("full"), "theirs").unwrap();
+    symlink(place.path().join("elsewhere"), tmp.join("linked")).unwrap();
+    for name in ["full", "linked"] {
+        // A device that is always full stands where the result should go.
+        let target = place.path().join(name);
+        symlink("/dev/full", &target).unwrap();
+        let mut command = place.command(&WORDS.split_whitespace().collect::<Vec<_>>());
+        let output = command.arg(name).env("TMPDIR", &tmp).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(stderr(&output).contains("the result was saved to"), "{}", stderr(&output));
+    }
+    assert_eq!(std::fs::read_to_string(tmp.join("full")).unwrap(), "theirs");
+    assert!(!place.path().join("elsewhere").exists());
+    let saved = std::fs::read_dir(&tmp).unwrap().count();
+    assert_eq!(saved, 4, "two results beside what was there");
+}

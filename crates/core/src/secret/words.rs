@@ -1,0 +1,150 @@
+//! Command lines without their secrets: as they may be printed, and the list of what was taken out.
+
+use super::redact::{redact_header_text, redact_json_text, redact_url};
+use super::{REDACTED, Secret, is_secret_name};
+
+/// The words of a command as they may be shown: values of flags and variables named like secrets, of headers, and
+/// those inside URLs and JSON are taken out.
+pub fn redact_words(words: &[String]) -> Vec<String> {
+    let mut flag = "";
+    words.iter().map(|word| redact_word(word, &mut flag)).collect()
+}
+
+/// What [`redact_words`] takes out.
+pub fn secrets_of(words: &[String]) -> Vec<Secret> {
+    let shown = redact_words(words);
+    words.iter().zip(&shown).flat_map(|(word, shown)| hidden_in(word, shown)).collect()
+}
+
+/// `flag` is the option that the word is a value of, and becomes the word if it is one.
+fn redact_word<'w>(word: &'w str, flag: &mut &'w str) -> String {
+    if let Some(body) = word.strip_prefix('-').filter(|body| body.starts_with(|c: char| c == '-' || c.is_alphabetic()))
+    {
+        let (name, value) = body.split_once('=').map_or((body, None), |(name, value)| (name, Some(value)));
+        *flag = name.trim_start_matches('-');
+        return match value {
+            Some(value) => format!("-{name}={}", redact_value(flag, value)),
+            None => word.to_owned(),
+        };
+    }
+    let shown = redact_value(flag, word);
+    // A key is one word; headers are as many as there are.
+    if !is_header(flag) {
+        *flag = "";
+    }
+    shown
+}
+
+fn is_header(flag: &str) -> bool {
+    flag.eq_ignore_ascii_case("header") || flag == "H"
+}
+
+fn redact_value(flag: &str, value: &str) -> String {
+    if is_header(flag) {
+        return redact_header_text(value);
+    }
+    if is_secret_name(flag) && !flag.is_empty() {
+        return REDACTED.to_owned();
+    }
+    redact_free(value)
+}
+
+/// A word that is the value of nothing in particular: a variable, JSON, a URL, a command in one word.
+fn redact_free(word: &str) -> String {
+    if word.trim_start().starts_with(['{', '[']) {
+        return redact_json_text(word);
+    }
+    if word.contains(char::is_whitespace) {
+        let parts: Vec<String> = word.split_whitespace().map(str::to_owned).collect();
+        let shown = redact_words(&parts);
+        return if shown == parts { word.to_owned() } else { shown.join(" ") };
+    }
+    match word.split_once('=') {
+        Some((name, value)) if !value.is_empty() && is_name(name) && is_secret_name(name) => {
+            format!("{name}={REDACTED}")
+        }
+        _ if word.contains("://") || word.starts_with('/') && word.contains('?') => redact_url(word),
+        _ => word.to_owned(),
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
+}
+
+/// The parts of a word that its redacted form has not.
+fn hidden_in(word: &str, shown: &str) -> Vec<Secret> {
+    if word == shown {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut rest = word;
+    let mut kept = shown.split(REDACTED);
+    let Some(first) = kept.next() else { return found };
+    let Some(after) = rest.strip_prefix(first) else { return vec![Secret::new(word)] };
+    rest = after;
+    for part in kept {
+        let end = if part.is_empty() { Some(rest.len()) } else { rest.find(part) };
+        let Some(end) = end else { return vec![Secret::new(word)] };
+        found.extend(pieces(&rest[..end]));
+        rest = &rest[end + part.len()..];
+    }
+    found
+}
+
+/// A credential and its parts: the scheme before a token, the user before a password.
+fn pieces(hidden: &str) -> Vec<Secret> {
+    let hidden = hidden.trim();
+    let mut pieces = vec![hidden];
+    pieces.extend(hidden.split([' ', ':']).filter(|piece| !is_scheme(piece)));
+    pieces.into_iter().filter(|piece| !piece.is_empty()).map(Secret::new).collect()
+}
+
+fn is_scheme(word: &str) -> bool {
+    ["bearer", "basic", "digest", "negotiate"].contains(&word.to_ascii_lowercase().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &[&str]) -> Vec<String> {
+        line.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn commands_lose_their_secrets_and_keep_the_rest() {
+        for (typed, shown) in [
+            (
+                &["serve", "--header", "Authorization=Bearer sk-1", "X-Team=red"][..],
+                &["serve", "--header", "Authorization=***", "X-Team=red"][..],
+            ),
+            (&["--header=Authorization=Bearer sk-1"], &["--header=Authorization=***"]),
+            (&["--api-key", "sk-1", "m"], &["--api-key", "***", "m"]),
+            (&["--api-key=sk-1", "--seed", "1"], &["--api-key=***", "--seed", "1"]),
+            (
+                &["--extra-body.api_key", "K", "--extra-body.min_tokens", "8"],
+                &["--extra-body.api_key", "***", "--extra-body.min_tokens", "8"],
+            ),
+            (&["--extra-body", r#"{"token": "K"}"#], &["--extra-body", r#"{"token": "***"}"#]),
+            (&["--base-url", "http://u:PW@h/v1"], &["--base-url", "http://***@h/v1"]),
+            (&["--endpoint", "/v1/completions?key=K"], &["--endpoint", "/v1/completions?key=***"]),
+            (&["env", "HF_TOKEN=hf_1", "vllm", "serve"], &["env", "HF_TOKEN=***", "vllm", "serve"]),
+            (&["bash", "-c", "vllm serve --api-key K  --port 1"], &["bash", "-c", "vllm serve --api-key *** --port 1"]),
+            (&["--temperature", "-0.5", "--max-tokens", "5"], &["--temperature", "-0.5", "--max-tokens", "5"]),
+        ] {
+            assert_eq!(redact_words(&words(typed)), words(shown));
+        }
+    }
+
+    #[test]
+    fn what_was_taken_out_is_known() {
+        let line =
+            ["--header", "Authorization=Bearer sk-1", "--base-url", "http://u:PW@h/v1", "--api-key", "K2", "x=1"];
+        let known: Vec<String> = secrets_of(&words(&line)).iter().map(|secret| secret.expose().to_owned()).collect();
+        for secret in ["sk-1", "PW", "K2"] {
+            assert!(known.iter().any(|text| text == secret), "{secret}: {known:?}");
+        }
+        assert!(!known.iter().any(|text| text == "x=1" || text == "Bearer"), "{known:?}");
+    }
+}
