@@ -140,3 +140,44 @@ fn hashes_are_vllms() {
     );
     assert_eq!(tacho(folder.path(), &["hash", "blocks", "--algorithms", "md5"]).status.code(), Some(2));
 }
+
+/// A simulator of its own process, gone with the test.
+struct Sim(std::process::Child, String);
+
+impl Sim {
+    fn start() -> Sim {
+        use std::io::BufRead;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tacho"));
+        command.args(["sim", "--port", "0", "--profile", "tiny"]).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        Sim(child, line.trim().rsplit(' ').next().unwrap().to_owned())
+    }
+}
+
+impl Drop for Sim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_cache_that_was_warm_by_accident_is_told() {
+    let (folder, sim) = (tempfile::tempdir().unwrap(), Sim::start());
+    let doubted = |more: &[&str]| {
+        let words = ["serve", "--base-url", &sim.1, "--num-prompts", "6", "--random-input-len", "64", "--quiet"];
+        let file = ["--random-output-len", "2", "--save-result", "--result-filename", "r.json"];
+        stdout(&tacho(folder.path(), &[&words[..], &file, more].concat()));
+        let result = json(&folder.path().join("r.json"));
+        let caveats = result["tacho"]["caveats"].as_array().unwrap().clone();
+        caveats.iter().any(|caveat| caveat["kind"] == "warm_cache")
+    };
+    assert!(!doubted(&["--seed", "1"]), "the first run of these prompts is cold");
+    assert!(doubted(&["--seed", "1"]), "the second is not");
+    assert!(!doubted(&["--seed", "1", "--cache-salt", "random"]), "a salt rules it out");
+    assert!(!doubted(&["--seed", "1", "--reset-prefix-cache"]), "and so does an empty cache");
+    let shared = ["--seed", "2", "--random-prefix-len", "64", "--max-concurrency", "1"];
+    assert!(!doubted(&shared), "what the prompts share themselves is no accident");
+}

@@ -24,6 +24,19 @@ pub struct Measured {
     pub workers: Vec<WorkerUse>,
 }
 
+impl Measured {
+    /// Share of the prompt tokens that the server found in its prefix cache: by its usage reports where every answer has
+    /// one, otherwise by its counters, which count what others sent too.
+    pub fn cache_hit_rate(&self) -> Option<f64> {
+        let mut answers = self.samples.iter().filter(|sample| sample.success()).peekable();
+        answers.peek()?;
+        let (cached, tokens) = (answers.clone(), answers.map(|sample| sample.prompt_len).sum::<u64>());
+        let cached: Option<u64> = cached.map(|sample| sample.cached_tokens).sum();
+        let told = cached.filter(|_| tokens > 0).map(|cached| cached as f64 / tokens as f64);
+        told.or_else(|| self.server.prefix_cache_hit_rate())
+    }
+}
+
 /// A run that is over.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRecord {
@@ -67,5 +80,19 @@ impl RunRecord {
     /// Adds a grave reason to doubt the result that does not follow from the measurements.
     pub fn doubt(&mut self, caveat: Caveat) {
         self.caveats.insert(0, caveat);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_tells_of_hits_before_counters_do() {
+        let sample = |prompt_len, cached_tokens| Sample { prompt_len, cached_tokens, ..Sample::default() };
+        let rate = |samples| Measured { samples, ..Measured::default() }.cache_hit_rate();
+        assert_eq!(rate(vec![sample(100, Some(32)), sample(100, Some(0))]), Some(0.16));
+        assert_eq!(rate(vec![sample(100, Some(32)), sample(100, None)]), None);
+        assert_eq!(rate(Vec::new()), None);
     }
 }

@@ -58,6 +58,8 @@ pub struct Sample {
     pub output_len: u64,
     /// Tokens of the prompt, the server's count where it gave one.
     pub prompt_len: u64,
+    /// Tokens of the prompt that the server says it had cached; not known is not none.
+    pub cached_tokens: Option<u64>,
     /// Texts in the request.
     pub num_input_sequences: u64,
     /// Seconds of audio in the request.
@@ -108,6 +110,7 @@ impl Sample {
             output_tokens: usage.completion_tokens.filter(|&tokens| tokens > 0),
             output_len: 0,
             prompt_len: usage.prompt_tokens.unwrap_or(unreported),
+            cached_tokens: usage.cached_tokens,
             num_input_sequences: asked.num_input_sequences,
             input_audio_duration: asked.input_audio_duration,
             text: if failure.is_none() { observation.text } else { Vec::new() },

@@ -159,7 +159,12 @@ impl StructuredSummary {
             goodput: goodput.map(|limits| done.iter().filter(|answer| meets(answer, limits)).count() as f64 / duration),
             output_throughput: total_output as f64 / duration,
             total_throughput: (total_input + total_output) as f64 / duration,
-            latencies: metrics.iter().map(|&kind| (kind, latency(kind, &done, percentiles))).collect(),
+            // Always in this order, whatever the order they were asked for in.
+            latencies: [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl, MetricKind::E2el]
+                .into_iter()
+                .filter(|kind| metrics.contains(kind))
+                .map(|kind| (kind, latency(kind, &done, percentiles)))
+                .collect(),
             loose_rate: (!scored.is_empty()).then(|| right as f64 / scored.len() as f64 * 100.0),
             ttft: Description::of(answers.iter().map(|answer| answer.ttft).collect()),
             tpot: Description::of(answers.iter().map(Answer::tpot).collect()),

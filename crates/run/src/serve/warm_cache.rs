@@ -16,7 +16,7 @@ const TEMPLATE: f64 = 64.0;
 
 /// A caveat where more was found than can be accounted for. Nothing is computed where little was found.
 pub(super) fn caveat(plan: &ServePlan, prepared: &Prepared, record: &RunRecord) -> Option<Caveat> {
-    let observed = record.measured.server.prefix_cache_hit_rate()?;
+    let observed = record.measured.cache_hit_rate()?;
     let tokenizer = prepared.tokenizer.as_ref().filter(|_| observed > TOLERANCE)?;
     let countable = |content: &Content| matches!(content, Content::Text(_) | Content::Ids(_));
     if plan.endpoint.rules == Rules::Vllm || !prepared.requests.iter().all(|request| countable(&request.content)) {

@@ -254,8 +254,11 @@ impl StructuredSpec {
     }
 
     fn request(&self, text: String, prefix: &[u32], tokenizer: &Tokenizer) -> Request {
-        let text =
-            if prefix.is_empty() { text } else { tokenizer.decode(&[prefix, &tokenizer.encode(&text, true)].concat()) };
+        let text = if prefix.is_empty() {
+            text
+        } else {
+            tokenizer.decode(&[prefix, &tokenizer.encode(&text, false)].concat())
+        };
         let len = tokenizer.count(&text, true) as u64;
         Request { content: Content::Text(text), ..Request::text("", len, self.output_len) }
     }

@@ -35,7 +35,7 @@ impl Pass {
             input: done.iter().map(|sample| sample.prompt_len).sum(),
             output: done.iter().map(|sample| sample.output_len).sum(),
             ttft: Statistics::of(done.iter().map(|sample| sample.ttft).collect(), &[99.0]),
-            observed: record.measured.server.prefix_cache_hit_rate(),
+            observed: record.measured.cache_hit_rate(),
             expected,
         }
     }
