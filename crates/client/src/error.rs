@@ -5,6 +5,9 @@ use std::io;
 /// Why the client cannot do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// There is no room for more requests.
+    #[error("the run has taken more requests than it has room for")]
+    TooManyRequests,
     /// Not an address.
     #[error("{url:?} is not a server address: {reason}")]
     BadUrl {

@@ -1,6 +1,7 @@
 //! The client as a target of the load generator: all requests written out beforehand, one worker per thread.
 
 mod exchange;
+mod requests;
 mod wall;
 mod worker;
 
@@ -14,6 +15,7 @@ use crate::backends::{Encoded, Expected};
 use crate::transport::connect::{Route, route_headers};
 use crate::transport::{http1, sys};
 use crate::{EndpointSpec, Error, PayloadSpec};
+use requests::Requests;
 use worker::ClientWorker;
 
 /// Files that are open besides connections, generously.
@@ -55,7 +57,7 @@ pub struct Client {
     endpoint: EndpointSpec,
     route: Route,
     plan: ClientPlan,
-    requests: Vec<Prepared>,
+    requests: Requests,
     clock: SystemClock,
 }
 
@@ -79,7 +81,20 @@ impl Client {
             .enumerate()
             .map(|(index, request)| prepare(&endpoint, &route, payload, index, request))
             .collect::<Result<_, _>>()?;
-        Ok(Client { endpoint, route, plan, requests, clock })
+        Ok(Client { endpoint, route, plan, requests: Requests::new(requests), clock })
+    }
+
+    /// Writes out further requests while a run is under way, and tells how many there are then. One thread does so.
+    pub fn extend(&self, payload: &PayloadSpec, requests: &[Request]) -> Result<usize, Error> {
+        let before = self.requests.len();
+        let written = requests
+            .iter()
+            .enumerate()
+            .map(|(at, request)| prepare(&self.endpoint, &self.route, payload, before + at, request));
+        match self.requests.add(written.collect::<Result<_, _>>()?) {
+            true => Ok(self.requests.len()),
+            false => Err(Error::TooManyRequests),
+        }
     }
 }
 

@@ -152,6 +152,8 @@ pub struct TrafficPlan {
 pub struct StopPlan {
     /// After so long no request is sent.
     pub duration: Option<Duration>,
+    /// Whether the workload goes on for as long as that, where a limit decides when requests go out.
+    pub endless: bool,
     /// How long requests may go on after such an end.
     pub drain: Duration,
     /// More failures than this.

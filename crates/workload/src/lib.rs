@@ -19,6 +19,7 @@ mod limits;
 mod literal;
 mod media;
 mod names;
+mod reseed;
 mod sampled;
 mod saved;
 pub mod scenarios;

@@ -280,7 +280,7 @@ impl<'c> ClientWorker<'c> {
 
 impl Worker for ClientWorker<'_> {
     fn issue(&mut self, mut row: Observation) {
-        let prepared = &self.client.requests[row.index];
+        let prepared = self.client.requests.get(row.index);
         let request = prepared.bytes.clone();
         row.sent = self.client.clock.now();
         let exchange = Exchange::new(row, request, &prepared.expected, &self.client.endpoint);

@@ -121,6 +121,11 @@ pub enum ServeNote {
     CachesReset,
     /// It would not, so that later runs may find their prompts there.
     CachesKept,
+    /// There were no more requests although there was time for them.
+    NoMoreRequests {
+        /// Why.
+        reason: String,
+    },
     /// The rows of the run are no longer logged.
     LogGivenUp {
         /// Where they were.

@@ -31,6 +31,9 @@ pub(super) fn of(note: &ServeNote) -> String {
         ServeNote::CachesKept => {
             "the server's prefix cache could not be reset: later runs may find their prompts in it".into()
         }
+        ServeNote::NoMoreRequests { reason } => {
+            format!("the run had time for more requests than could be made: {reason}")
+        }
         ServeNote::LogGivenUp { folder, reason } => {
             format!("the run goes on without its log in {}: {reason}", folder.display())
         }

@@ -48,7 +48,7 @@ pub enum Error {
         found: &'static str,
     },
     /// No set at all.
-    #[error("{}: there is no parameter set in it, so that nothing would be run: write [{{}}] to change nothing", path.display())]
+    #[error("{}: there are no parameter sets in it, so that nothing would be run: write [{{}}] to change nothing", path.display())]
     NoSet {
         /// The file.
         path: PathBuf,

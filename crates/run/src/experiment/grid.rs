@@ -259,8 +259,8 @@ mod tests {
             ("{x", "p.json"),
             (r#"[{"_benchmark_name": "a"}, {"_benchmark_name": "a"}]"#, "a"),
             (r#"{"a": {"a": 1}, "b": {}, "a": {}}"#, "a"),
-            ("[]", "no parameter set"),
-            ("{}", "no parameter set"),
+            ("[]", "no parameter sets"),
+            ("{}", "no parameter sets"),
         ];
         for (text, part) in cases {
             let message = sets(text).unwrap_err().to_string();

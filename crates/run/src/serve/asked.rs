@@ -1,17 +1,51 @@
 //! What is known of each request before it is sent, as far as a result needs it.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use tacho_client::BackendKind;
 use tacho_core::Request;
 use tacho_rowlog::Asked;
 
 use crate::Error;
 
-/// What is asked by each request.
-///
-/// # Errors
-/// When a sound cannot be measured.
-pub(super) fn of(backend: BackendKind, requests: &[Request]) -> Result<Vec<Asked>, Error> {
-    requests.iter().enumerate().map(|(index, request)| one(backend, index, request)).collect()
+/// What is asked by each request. More come while a run goes on beyond its first requests.
+#[derive(Debug, Default)]
+pub(super) struct Asks {
+    all: Mutex<Vec<Asked>>,
+}
+
+impl Asks {
+    /// What these requests ask.
+    ///
+    /// # Errors
+    /// When a sound cannot be measured.
+    pub(super) fn of(backend: BackendKind, requests: &[Request]) -> Result<Self, Error> {
+        let asks = Asks::default();
+        asks.extend(backend, requests)?;
+        Ok(asks)
+    }
+
+    /// Adds what further requests ask.
+    ///
+    /// # Errors
+    /// As above; then nothing is added.
+    pub(super) fn extend(&self, backend: BackendKind, requests: &[Request]) -> Result<(), Error> {
+        let before = self.lock().len();
+        let more = requests.iter().enumerate().map(|(at, request)| one(backend, before + at, request));
+        let more: Vec<Asked> = more.collect::<Result<_, _>>()?;
+        self.lock().extend(more);
+        Ok(())
+    }
+
+    /// All so far; nobody can add to them meanwhile.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Asked>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
 }
 
 fn one(backend: BackendKind, index: usize, request: &Request) -> Result<Asked, Error> {

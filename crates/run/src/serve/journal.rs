@@ -7,9 +7,10 @@ use tacho_core::event::ServeNote;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, Request, RunEvent};
 use tacho_metrics::{Setup, logged};
-use tacho_rowlog::{Asked, Host, Manifest};
+use tacho_rowlog::{Host, Manifest};
 use tacho_workload::write_jsonl;
 
+use super::asked::Asks;
 use super::log::{LogPlan, LogStart, RowLog};
 use super::prepare::Prepared;
 use super::resume::{Earlier, take_up};
@@ -31,7 +32,7 @@ impl<'a> Journal<'a> {
         plan: &'a ServePlan,
         prepared: &mut Prepared,
         setup: &Setup,
-        asked: &'a [Asked],
+        asked: &'a Asks,
         sink: &'a dyn EventSink,
     ) -> Result<Self, Error> {
         let Some(log_plan) = &plan.log else { return Ok(Journal::default()) };

@@ -7,6 +7,7 @@ use tacho_core::json::Value;
 use tacho_core::{EventSink, Observation, RunEvent};
 use tacho_rowlog::{Asked, Error as LogError, Log, Manifest, Origin};
 
+use super::asked::Asks;
 use crate::Error;
 
 /// Where and when the rows of a run are logged.
@@ -39,7 +40,7 @@ pub enum LogStart {
 pub(super) struct RowLog<'a> {
     plan: &'a LogPlan,
     manifest: Manifest,
-    asked: &'a [Asked],
+    asked: &'a Asks,
     sink: &'a dyn EventSink,
     origin: Option<Origin>,
     state: State,
@@ -61,7 +62,7 @@ impl<'a> RowLog<'a> {
     pub(super) fn open(
         plan: &'a LogPlan,
         manifest: Manifest,
-        asked: &'a [Asked],
+        asked: &'a Asks,
         sink: &'a dyn EventSink,
     ) -> Result<Self, Error> {
         let mut log = RowLog { plan, manifest, asked, sink, origin: None, state: State::Waiting };
@@ -80,7 +81,7 @@ impl<'a> RowLog<'a> {
         plan: &'a LogPlan,
         log: Log,
         manifest: Manifest,
-        asked: &'a [Asked],
+        asked: &'a Asks,
         sink: &'a dyn EventSink,
     ) -> Self {
         RowLog { plan, manifest, asked, sink, origin: None, state: State::Open(Box::new(log)) }
@@ -124,7 +125,7 @@ impl<'a> RowLog<'a> {
 
     fn write(&mut self, write: impl FnOnce(&mut Log, &[Asked]) -> Result<(), LogError>) {
         if let State::Open(log) = &mut self.state
-            && let Err(error) = write(log, self.asked)
+            && let Err(error) = write(log, &self.asked.lock())
         {
             self.give_up(&error);
         }

@@ -7,6 +7,7 @@ mod ended;
 mod journal;
 mod log;
 mod lora;
+mod more;
 mod parts;
 mod prepare;
 mod probe;

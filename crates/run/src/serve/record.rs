@@ -183,6 +183,8 @@ pub(super) fn completed(
         started: moments.local(driven.origin).strftime(STARTED).to_string(),
         rps_change_events: rate_changes(prepared, driven, rows, moments),
         interrupted: driven.is_interrupted(),
+        // A run by time has as many as it took.
+        num_prompts: setup.num_prompts.max(rows.len() as i64),
         ..setup
     }
 }

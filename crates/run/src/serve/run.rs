@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tacho_core::event::ServeNote;
 use tacho_core::json::Value;
 use tacho_core::{Counters, EventSink, Fan, RowSink, RunEvent, Work};
-use tacho_loadgen::{Drive, Driven, StopSignal, drive};
+use tacho_loadgen::{Drive, Driven, StopSignal, Supply, drive};
 use tacho_metrics::{ProbeStatistics, RunRecord, ServerMetrics, logged};
 
+use super::asked::Asks;
 use super::journal::Journal;
+use super::more::{self, Supplier, is_endless};
 use super::parts::Parts;
 use super::prepare::Prepared;
 use super::profiler::Profiling;
@@ -19,7 +21,7 @@ use super::rehearse::rehearse;
 use super::scrape::{self, Scrape};
 use super::stops::Stops;
 use super::store::Store;
-use super::{announce, asked, ended, resume, spot_check, warm_cache, workers::default_workers};
+use super::{announce, ended, resume, spot_check, warm_cache, workers::default_workers};
 use crate::Error;
 use crate::plan::ServePlan;
 
@@ -31,7 +33,7 @@ pub fn run(
     sink: &dyn EventSink,
 ) -> Result<RunRecord, Error> {
     let traffic = &plan.traffic;
-    let asked = asked::of(plan.endpoint.backend, &prepared.requests)?;
+    let asked = Asks::of(plan.endpoint.backend, &prepared.requests)?;
     let setup = record::setup(plan, &prepared, asked.len());
     let Journal { log, earlier, places } = Journal::open(plan, &mut prepared, &setup, &asked, sink)?;
     let parts = Parts::make(plan, &prepared)?;
@@ -48,7 +50,8 @@ pub fn run(
     let stop = &stop.inner();
     let mut stops = Stops::new(&traffic.stops, &prepared.timeline, stop, parts.clock);
     let mut fan = Fan::new(vec![&mut stops], &mut store);
-    let together = drive_with_others(plan, &prepared, &parts, before.is_there(), &mut fan, stop, sink)?;
+    let beside = Beside { watches: before.is_there(), asked: &asked };
+    let together = drive_with_others(plan, &prepared, &parts, &beside, &mut fan, stop, sink)?;
     let Together { mut driven, probes, during } = together;
     let after = Scrape::take(&caller, parts.clock, sink);
     let server = scrape::series(&before, during, &after, driven.origin.secs());
@@ -58,7 +61,7 @@ pub fn run(
     let (setup, rows, resumed) = resume::join(earlier, setup, &mut driven, rows, &moments);
     let seen = Seen { before, after, server, probes };
     let odd = record::doubts(&rows, &driven.workers);
-    let mut record = record::compute(plan, &prepared, setup, &driven, rows, &asked, seen);
+    let mut record = record::compute(plan, &prepared, setup, &driven, rows, &asked.lock(), seen);
     drop(profiling);
     let warm = warm_cache::caveat(plan, &prepared, &record);
     let doubts = [resumed, ended, spot_check::tokenizers(plan, &prepared, &record), warm];
@@ -76,21 +79,31 @@ struct Together {
     during: Option<ServerMetrics>,
 }
 
+/// What goes on beside the main run.
+struct Beside<'a> {
+    /// Whether the server has metrics to look at.
+    watches: bool,
+    /// What requests ask, those too that are made meanwhile.
+    asked: &'a Asks,
+}
+
 /// The main run, with probes and looks at the server's metrics beside it where they are asked for.
 fn drive_with_others(
     plan: &ServePlan,
     prepared: &Prepared,
     parts: &Parts,
-    has_metrics: bool,
+    beside: &Beside<'_>,
     rows: &mut dyn RowSink,
     stop: &StopSignal,
     sink: &dyn EventSink,
 ) -> Result<Together, Error> {
     let counters = Arc::new(Counters::default());
     let total = prepared.requests.len() as u64;
+    let supply = is_endless(plan, prepared).then(|| Supply::new(prepared.requests.len()));
     let drive_plan = Drive {
         max_concurrency: plan.traffic.max_concurrency,
         workers: plan.traffic.workers.unwrap_or_else(default_workers),
+        more: supply.as_ref(),
         until: plan.traffic.stops.duration,
         grace: plan.traffic.grace,
         drain: plan.traffic.stops.drain,
@@ -99,15 +112,20 @@ fn drive_with_others(
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let over = &over;
-        let watch = parts.watch.as_ref().filter(|_| has_metrics).map(|watch| scope.spawn(move || watch.run(over)));
+        let watch = parts.watch.as_ref().filter(|_| beside.watches).map(|watch| scope.spawn(move || watch.run(over)));
         let probes = parts.probe.as_ref().map(|probe| {
             sink.event(RunEvent::status(ServeNote::ProbeRate(probe.rate())));
             scope.spawn(move || probe.run(over))
+        });
+        let supplier = supply.as_ref().map(|supply| {
+            let supplier = Supplier { plan, prepared, parts, asked: beside.asked, supply };
+            scope.spawn(move || supplier.run(over))
         });
         sink.event(RunEvent::Started { work: Work::Benchmark, total, counters: counters.clone() });
         let driven = drive(&parts.client, &drive_plan, rows);
         over.store(true, Ordering::Relaxed);
         sink.event(RunEvent::Finished);
+        more::tell(supplier.and_then(|thread| thread.join().expect("the supplier does not panic")), sink);
         let probes = probes.map(|thread| thread.join().expect("the probe thread does not panic"));
         let during = watch.map(|thread| thread.join().expect("the metrics thread does not panic"));
         Ok(Together { driven: driven?, probes: probes.transpose()?, during })

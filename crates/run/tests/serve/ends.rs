@@ -93,3 +93,23 @@ fn asking_twice_ends_it_at_once_and_keeps_what_was_measured() {
     assert!(began.elapsed() < Duration::from_secs(10));
     assert!(record.unwrap().setup.interrupted);
 }
+
+#[test]
+fn a_run_by_time_under_a_limit_goes_on_with_new_requests() {
+    let server = server(Manners { wait: Duration::from_millis(5), ..Manners::default() });
+    let mut plan = plan(&server, 20);
+    plan.traffic.max_concurrency = Some(4);
+    plan.traffic.stops.duration = Some(Duration::from_millis(1500));
+    plan.traffic.stops.endless = true;
+    let (record, _) = record(&plan);
+    let asked: Vec<_> = server.calls().into_iter().filter(|seen| seen.path() == "/v1/completions").collect();
+    assert!(asked.len() > 60, "{}", asked.len());
+    assert_eq!(record.measured.samples.len(), asked.len());
+    assert!(record.measured.duration >= 1.45, "{}", record.measured.duration);
+    assert!(record.truth.peak_concurrency <= 4);
+    let distinct = |values: Vec<String>| values.iter().collect::<std::collections::HashSet<_>>().len();
+    let ids = asked.iter().map(|seen| seen.header("x-request-id").unwrap().to_owned()).collect();
+    assert_eq!(distinct(ids), asked.len(), "each has an id of its own");
+    let prompts = asked.iter().map(|seen| seen.json()["prompt"].to_string()).collect();
+    assert!(distinct(prompts) > asked.len() * 9 / 10, "they are not the same prompts again");
+}

@@ -44,7 +44,7 @@ impl ClientWorker<'_> {
     /// Sends a request anew. What was timed of it so far is forgotten, but not when it was first sent.
     fn retry(&mut self, exchange: Exchange) {
         let old = exchange.answer.row;
-        let prepared = &self.client.requests[old.index];
+        let prepared = self.client.requests.get(old.index);
         let row = Observation {
             sent: old.sent,
             connect_ns: old.connect_ns,

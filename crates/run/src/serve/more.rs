@@ -1,0 +1,89 @@
+//! Requests beyond the first ones: a run by time under a concurrency limit takes as many as the server answers. They are
+//! made from the seeds that follow, on a thread of its own, well before they are needed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tacho_core::event::ServeNote;
+use tacho_core::{Counters, EventSink, Request, RunEvent};
+use tacho_loadgen::Supply;
+use tacho_pyrand::Globals;
+use tacho_workload::{WorkloadSpec, sample};
+
+use super::asked::Asks;
+use super::lora;
+use super::parts::Parts;
+use super::prepare::Prepared;
+use crate::Error;
+use crate::plan::{ServePlan, WorkloadPlan};
+
+/// Between two looks at what is left.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Whether a run goes on beyond its first requests: only its time ends it, and requests wait for a slot, not for a moment.
+pub(super) fn is_endless(plan: &ServePlan, prepared: &Prepared) -> bool {
+    let sampled = matches!(plan.workload, WorkloadPlan::Sample { self_timed: false, .. });
+    plan.traffic.stops.endless && sampled && plan.traffic.max_concurrency.is_some() && prepared.timeline.is_at_once()
+}
+
+/// Makes requests as they are needed.
+pub(super) struct Supplier<'a> {
+    pub(super) plan: &'a ServePlan,
+    pub(super) prepared: &'a Prepared,
+    pub(super) parts: &'a Parts,
+    pub(super) asked: &'a Asks,
+    pub(super) supply: &'a Supply,
+}
+
+impl Supplier<'_> {
+    /// Makes more whenever half of the last ones are left, until `over` is set. Why it stopped before that, if it did.
+    pub(super) fn run(&self, over: &AtomicBool) -> Option<Error> {
+        let WorkloadPlan::Sample { spec, .. } = &self.plan.workload else { return None };
+        let least = (self.prepared.requests.len() / 2).max(4 * self.plan.traffic.max_concurrency.unwrap_or(1));
+        let mut round = 0;
+        let mut fault = None;
+        while fault.is_none() && !over.load(Ordering::Relaxed) {
+            if self.supply.left() > least {
+                std::thread::sleep(LOOK);
+                continue;
+            }
+            round += 1;
+            fault = self.add(spec, round).err();
+        }
+        self.supply.close();
+        fault
+    }
+
+    fn add(&self, spec: &WorkloadSpec, round: u32) -> Result<(), Error> {
+        let mut globals = Globals::seeded(self.plan.seed.wrapping_add(round));
+        let spec = spec.reseeded(i64::from(round));
+        let tokenizer = self.prepared.tokenizer.as_ref();
+        let mut requests = sample(&spec, tokenizer, &mut globals, &Arc::new(Counters::default()))?.requests;
+        if let Some(plan) = &self.plan.lora {
+            lora::assign(plan, &mut requests, &mut globals.py);
+        }
+        requests.iter_mut().for_each(|request| rename(request, round));
+        if requests.is_empty() {
+            return Err(Error::EmptyWorkload);
+        }
+        self.asked.extend(self.plan.endpoint.backend, &requests)?;
+        let ready = self.parts.client.extend(&self.parts.payload, &requests)?;
+        self.supply.publish(ready);
+        Ok(())
+    }
+}
+
+/// No two requests of a run have the same id.
+fn rename(request: &mut Request, round: u32) {
+    if let Some(id) = &mut request.id {
+        *id = format!("{id}-{round}");
+    }
+}
+
+/// Says that there were no more requests although there was time.
+pub(super) fn tell(fault: Option<Error>, sink: &dyn EventSink) {
+    if let Some(error) = fault {
+        sink.event(RunEvent::warning(ServeNote::NoMoreRequests { reason: error.to_string() }));
+    }
+}

@@ -1,0 +1,35 @@
+//! The same dataset from another seed: what a run goes on with when its first requests are used up.
+
+use crate::WorkloadSpec;
+
+impl WorkloadSpec {
+    /// The spec with its seed moved on by `by`. Rows of a file that nothing is drawn from come again as they are.
+    pub fn reseeded(&self, by: i64) -> WorkloadSpec {
+        let mut spec = self.clone();
+        if let Some(seed) = spec.seed_mut() {
+            // Seeds of flags are 32 bits wide; so are these.
+            *seed = (*seed).wrapping_add(by).rem_euclid(1 << 32);
+        }
+        spec
+    }
+
+    fn seed_mut(&mut self) -> Option<&mut i64> {
+        Some(match self {
+            WorkloadSpec::Random(spec) => &mut spec.seed,
+            WorkloadSpec::RandomMm(spec) => &mut spec.seed,
+            WorkloadSpec::RandomRerank(spec) => &mut spec.seed,
+            WorkloadSpec::PrefixRepetition(spec) => &mut spec.seed,
+            WorkloadSpec::SharedPrefix(spec) => &mut spec.seed,
+            WorkloadSpec::Custom(spec) => &mut spec.selection.seed,
+            WorkloadSpec::CustomImage(spec) => &mut spec.selection.seed,
+            WorkloadSpec::CustomAudio(spec) => &mut spec.selection.seed,
+            WorkloadSpec::ShareGpt(spec) => &mut spec.selection.seed,
+            WorkloadSpec::SpecBench(spec) => &mut spec.selection.seed,
+            WorkloadSpec::SpeedBench(spec) => &mut spec.selection.seed,
+            WorkloadSpec::Hf(spec) => &mut spec.selection.seed,
+            WorkloadSpec::HfText(spec) => &mut spec.hf.selection.seed,
+            WorkloadSpec::BurstGpt(spec) => &mut spec.selection.seed,
+            _ => return None,
+        })
+    }
+}
