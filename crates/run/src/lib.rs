@@ -18,6 +18,6 @@ pub mod throughput;
 
 pub use error::Error;
 pub use plan::{
-    FailureLimit, LoraAssignment, LoraPlan, ModelPlan, NamedTokenizer, ReportPlan, ServePlan, StopPlan, TokenizerPlan,
-    TrafficPlan, WorkloadPlan,
+    FailureLimit, LoraAssignment, LoraPlan, ModelPlan, NamedTokenizer, Precision, ReportPlan, ServePlan, StopPlan,
+    TokenizerPlan, TrafficPlan, WorkloadPlan,
 };

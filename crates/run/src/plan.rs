@@ -160,6 +160,17 @@ pub struct StopPlan {
     pub failures: Option<FailureLimit>,
     /// A backlog that grows.
     pub overload: bool,
+    /// A number that is known well enough.
+    pub precision: Option<Precision>,
+}
+
+/// How well a number is to be known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Precision {
+    /// Its name in results.
+    pub metric: String,
+    /// Half its 95 % interval as a share of itself.
+    pub share: f64,
 }
 
 /// How many requests may fail.

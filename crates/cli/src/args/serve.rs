@@ -5,6 +5,7 @@ mod composite;
 mod dataset;
 mod namespace;
 mod notice;
+pub(crate) mod stops;
 mod table;
 
 pub(crate) use composite::{objectives, percentiles};
@@ -18,6 +19,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_loadgen::RampUpStrategy;
 use tacho_run::LoraAssignment;
 
+use self::stops::StopArgs;
 use super::ArgError;
 use super::grammar::Values;
 use super::output::Outputs;
@@ -40,6 +42,8 @@ pub(crate) struct ServeArgs {
     pub(crate) own: OwnArgs,
     /// Files beside the result.
     pub(crate) outputs: Outputs,
+    /// When the run ends, besides with its requests.
+    pub(crate) stops: StopArgs,
     /// What was typed, flag by flag.
     pub(crate) values: Values,
 }
@@ -160,6 +164,9 @@ typed! {
         /// Seconds.
         pub(crate) metrics_interval: f64,
         pub(crate) reset_caches: bool,
+        pub(crate) log: Option<String>,
+        pub(crate) no_log: bool,
+        pub(crate) resume: Option<String>,
         pub(crate) quiet: bool,
     }
 }
@@ -168,16 +175,19 @@ impl From<Values> for ServeArgs {
     fn from(values: Values) -> Self {
         let mut own = OwnArgs::from(&values);
         own.reset_caches |= values.switch("--reset-prefix-cache");
-        ServeArgs {
+        let mut args = ServeArgs {
             target: TargetArgs::from(&values),
-            load: LoadArgs::from(&values),
+            load: stops::filling(LoadArgs::from(&values), &values),
             content: ContentArgs::from(&values),
             dataset: DatasetArgs::from(&values),
             report: ReportArgs::from(&values),
             own,
             outputs: Outputs::read(&values, "--report"),
+            stops: StopArgs::from(&values),
             values,
-        }
+        };
+        args.unabbreviate();
+        args
     }
 }
 
@@ -187,6 +197,14 @@ impl ServeArgs {
         let args = Self::from(values);
         check::check(&args)?;
         Ok(args)
+    }
+
+    /// `--log 5` is upstream's abbreviation of `--logprobs 5`; a folder for the log is no number.
+    fn unabbreviate(&mut self) {
+        if let Some(count) = self.own.log.as_deref().and_then(|text| text.trim().parse().ok()) {
+            self.content.logprobs = self.content.logprobs.or(Some(count));
+            self.own.log = None;
+        }
     }
 
     /// Whether answers come whole.

@@ -3,6 +3,7 @@
 pub(super) mod dataset;
 mod destination;
 pub(super) mod dry_run;
+mod log;
 mod pictures;
 pub(super) mod plan;
 pub(super) mod simulator;
@@ -14,7 +15,7 @@ use anyhow::anyhow;
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::threshold::Finding;
-use tacho_metrics::{RunRecord, Trust};
+use tacho_metrics::{Caveat, EndedBy, RunRecord, Trust};
 use tacho_report::style::harmless_line;
 use tacho_report::{Live, Progress};
 use tacho_run::ServePlan;
@@ -29,6 +30,8 @@ use destination::Destination;
 
 /// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
+    let resumed = log::resumed(args)?;
+    let args = resumed.as_ref().unwrap_or(args);
     let interrupt = Interrupt::catch()?;
     let sink = sink(args);
     for notice in args.notices() {
@@ -42,7 +45,8 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let destination = Destination::open(args)?;
     args.outputs.check()?;
     let simulator = simulator::start(args)?;
-    let plan = plan::of(args, simulator.as_ref())?;
+    let log = log::plan(args, &std::env::args().collect::<Vec<_>>());
+    let plan = ServePlan { log, ..plan::of(args, simulator.as_ref())? };
     let contact = if args.own.dry_run { Contact::Minimal } else { Contact::Server };
     let prepared = prepare(&plan, contact, &*sink)?;
     if let Some(path) = &args.own.save_workload {
@@ -71,8 +75,10 @@ fn measure(
     args.outputs.print(&record)?;
     saved?;
     args.outputs.write(&record)?;
-    if let Some(path) = destination.path(args, &record) {
-        pictures::draw(args, &record, &note, &path, sink)?;
+    let path = destination.path(args, &record);
+    log::settle(plan.log.as_ref(), args, path.as_deref());
+    if let Some(path) = &path {
+        pictures::draw(args, &record, &note, path, sink)?;
     }
     let findings = findings(args, &record)?;
     let exit = verdict(args, &record)?;
@@ -92,15 +98,17 @@ fn findings(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Vec<Finding>
 /// arguments say; what it was held to is in the code.
 pub(crate) fn run_inside(
     args: &ServeArgs,
+    command: &[String],
     simulator: Option<&Server>,
     sink: &dyn EventSink,
 ) -> anyhow::Result<(RunRecord, Exit)> {
     let destination = Destination::open(args)?;
     let own = if simulator.is_none() { simulator::start(args)? } else { None };
-    let plan = plan::of(args, simulator.or(own.as_ref()))?;
+    let plan = ServePlan { log: log::plan(args, command), ..plan::of(args, simulator.or(own.as_ref()))? };
     let prepared = prepare(&plan, Contact::Server, sink)?;
     let record = run_serve(&plan, prepared, &StopSignal::default(), sink)?;
     destination.save(args, &record)?;
+    log::settle(plan.log.as_ref(), args, destination.path(args, &record).as_deref());
     verdict(args, &record)?;
     let exit = code(&findings(args, &record)?, args.own.pass_undecided);
     Ok((record, exit))
@@ -115,9 +123,15 @@ fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
         Some(first) if record.summary.completed == 0 => {
             Err(anyhow!("all {} requests failed; the first one: {}", samples.len(), first.error))
         }
+        _ if record.caveats.iter().any(is_failed_rule) => Ok(Exit::Gate),
         _ if args.own.require_trustworthy && !record.trust.as_ref().is_some_and(Trust::is_ok) => Ok(Exit::Gate),
         _ => Ok(Exit::Done),
     }
+}
+
+/// Whether a rule ended the run because the server did badly.
+fn is_failed_rule(caveat: &Caveat) -> bool {
+    matches!(caveat, Caveat::Ended { by: EndedBy::Failures | EndedBy::Overload, .. })
 }
 
 /// Shows events, or nothing.

@@ -7,6 +7,7 @@ mod convert;
 mod fake_hub;
 mod http2;
 mod hub;
+mod logs;
 mod recorded;
 mod rescue;
 mod scripted;

@@ -97,7 +97,7 @@ pub(super) fn compute(
     RunRecord::compute(setup, Measured { samples, duration, speculative, diffusion, server, probe: probes, workers })
 }
 
-fn of_log(asked: &Asked) -> tacho_metrics::Asked {
+pub(super) fn of_log(asked: &Asked) -> tacho_metrics::Asked {
     tacho_metrics::Asked {
         prompt_len: asked.prompt_len,
         num_input_sequences: asked.input_sequences,

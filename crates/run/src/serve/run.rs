@@ -48,7 +48,7 @@ pub fn run(
     let moments = Moments::now(parts.clock);
     let mut store = Store::new(parts.clock, &moments, log, places.as_deref(), plan.report.keep_texts);
     let stop = &stop.inner();
-    let mut stops = Stops::new(&traffic.stops, &prepared.timeline, stop, parts.clock);
+    let mut stops = Stops::new(&traffic.stops, &prepared.timeline, (&asked, setup.task), stop, parts.clock);
     let mut fan = Fan::new(vec![&mut stops], &mut store);
     let beside = Beside { watches: before.is_there(), asked: &asked };
     let together = drive_with_others(plan, &prepared, &parts, &beside, &mut fan, stop, sink)?;

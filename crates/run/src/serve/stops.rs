@@ -3,13 +3,17 @@
 
 mod failures;
 mod overload;
+mod precision;
 
 use tacho_core::{Clock, Observation, Stamp, SystemClock, Watcher};
 use tacho_loadgen::{StopReason, StopSignal, Timeline};
+use tacho_metrics::Task;
 
+use super::asked::Asks;
 use crate::plan::StopPlan;
 use failures::Failures;
 use overload::Overload;
+use precision::Precise;
 
 /// A rule's view of a run.
 trait Rule {
@@ -30,13 +34,22 @@ pub(super) struct Stops<'a> {
 
 impl<'a> Stops<'a> {
     /// The rules of a plan.
-    pub(super) fn new(plan: &'a StopPlan, timeline: &'a Timeline, stop: &'a StopSignal, clock: SystemClock) -> Self {
+    pub(super) fn new(
+        plan: &'a StopPlan,
+        timeline: &Timeline,
+        (asked, task): (&'a Asks, Task),
+        stop: &'a StopSignal,
+        clock: SystemClock,
+    ) -> Self {
         let mut rules: Vec<(StopReason, Box<dyn Rule + 'a>)> = Vec::new();
         if let Some(limit) = plan.failures {
             rules.push((StopReason::Failures, Box::new(Failures::new(limit))));
         }
         if plan.overload {
             rules.push((StopReason::Overload, Box::new(Overload::new(timeline))));
+        }
+        if let Some(wanted) = &plan.precision {
+            rules.push((StopReason::Precise, Box::new(Precise::new(wanted, asked, task))));
         }
         Stops { rules, stop, clock, origin: Stamp::ZERO }
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tacho_loadgen::{ScheduleSpec, StopSignal};
 use tacho_metrics::{Caveat, EndedBy};
-use tacho_run::FailureLimit;
+use tacho_run::{FailureLimit, Precision};
 
 use crate::bench::{Manners, measure, plan, record, server};
 
@@ -112,4 +112,18 @@ fn a_run_by_time_under_a_limit_goes_on_with_new_requests() {
     assert_eq!(distinct(ids), asked.len(), "each has an id of its own");
     let prompts = asked.iter().map(|seen| seen.json()["prompt"].to_string()).collect();
     assert!(distinct(prompts) > asked.len() * 9 / 10, "they are not the same prompts again");
+}
+
+#[test]
+fn a_number_that_is_known_well_enough_ends_the_run() {
+    let server = server(Manners { wait: Duration::from_millis(20), ..Manners::default() });
+    let mut plan = plan(&server, 50);
+    plan.traffic.max_concurrency = Some(4);
+    plan.traffic.stops.duration = Some(Duration::from_secs(40));
+    plan.traffic.stops.endless = true;
+    plan.traffic.stops.precision = Some(Precision { metric: "mean_ttft_ms".into(), share: 0.5 });
+    let (record, _) = record(&plan);
+    let ended = |caveat: &Caveat| matches!(caveat, Caveat::Ended { by: EndedBy::Precision, .. });
+    assert!(record.caveats.iter().any(ended), "{:?}", record.caveats);
+    assert!(record.measured.duration < 30.0, "{}", record.measured.duration);
 }

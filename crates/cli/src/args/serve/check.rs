@@ -208,6 +208,12 @@ fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
     for other in ["--base-url", "--host", "--port"] {
         ensure(!(own.sim && args.values.is_given(other)), || Refusal::Together { flag: "--sim", other })?;
     }
+    args.stops.check(&args.load)?;
+    let logs = [("--log", own.log.is_some()), ("--no-log", own.no_log), ("--resume", own.resume.is_some())];
+    let given: Vec<&'static str> = logs.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();
+    if let [flag, other, ..] = given[..] {
+        return Err(Refusal::Together { flag, other });
+    }
     let both = own.workload.is_some() && own.save_workload.is_some();
     ensure(!both, || Refusal::Together { flag: "--workload", other: "--save-workload" })
 }

@@ -461,5 +461,26 @@ static FLAGS: &[Flag] = &[
     own(&["--summary-json"], Str, "FILE", Unset, &OWN,
         "Write the numbers without lists as one JSON object. - prints it: standard output then carries nothing else, \
          and the report goes to standard error."),
+    own(&["--duration"], Seconds, "SEC", Unset, &OWN,
+        "Send requests for so long. Without --num-prompts as many as it takes; with it, at most that many.").positive(),
+    own(&["--until"], Str, "NUMBER:SHARE", Unset, &OWN,
+        "End the run when this number is known so well: 'p99_ttft_ms:5%' is a 95 % interval of 5 % to either side. \
+         --duration is the longest it may take."),
+    own(&["--grace"], Seconds, "SEC", Preset::Float(30.0), &OWN,
+        "Seconds that requests under way may go on after --duration or a rule ended the run. What is then not over is \
+         not counted."),
+    own(&["--stop-on-failures"], Str, "LIMIT", Unset, &OWN,
+        "End the run when more requests than this have failed: a share such as 20%, or a number. What was measured is \
+         kept, the result says so, and the exit code is 3."),
+    own(&["--stop-on-overload"], Switch, "", Off, &OWN,
+        "End the run when the server does not keep up with the request rate: the backlog grows from third to third of \
+         the run. What was measured is kept, the result says so, and the exit code is 3."),
+    own(&["--log"], Str, "DIR", Unset, &OWN,
+        "Folder for the log of the run: every request's row, on disk within a second, readable after any end of the \
+         run. By default beside the result with --save-result, and in --result-dir for runs longer than a minute."),
+    own(&["--no-log"], Switch, "", Off, &OWN, "Keep no log."),
+    own(&["--resume"], Str, "DIR", Unset, &OWN,
+        "Go on with the run whose log is in this folder: what has been answered is not sent again. Its flags need not \
+         be repeated."),
     own(&["--quiet"], Switch, "", Off, &OWN, "Print the report and nothing else."),
 ];

@@ -9,11 +9,15 @@ use tacho_core::Secret;
 use tacho_core::json::{Dict, Value};
 use tacho_loadgen::{RampUp, ScheduleSpec};
 use tacho_metrics::{GoodputLimits, MetricKind};
-use tacho_run::{LoraPlan, ModelPlan, NamedTokenizer, ReportPlan, ServePlan, StopPlan, TokenizerPlan, TrafficPlan};
+use tacho_run::{
+    FailureLimit, LoraPlan, ModelPlan, NamedTokenizer, Precision, ReportPlan, ServePlan, StopPlan, TokenizerPlan,
+    TrafficPlan,
+};
 use tacho_sim::Server;
 
 use super::dataset;
 use crate::args::serve::ServeArgs;
+use crate::args::serve::stops::Failures;
 use crate::commands::sim::hub;
 
 /// How long requests may go on after Ctrl-C.
@@ -110,7 +114,23 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         metrics_interval: Duration::from_secs_f64(if args.own.strict_parity { 0.0 } else { args.own.metrics_interval }),
         workers: args.own.workers.map(usize::try_from).transpose()?,
         grace: GRACE,
-        stops: StopPlan::default(),
+        stops: stops(args)?,
+    })
+}
+
+fn stops(args: &ServeArgs) -> anyhow::Result<StopPlan> {
+    let endless = args.goes_on();
+    let args = &args.stops;
+    Ok(StopPlan {
+        endless,
+        duration: args.duration.map(Duration::from_secs_f64),
+        drain: Duration::from_secs_f64(args.grace),
+        failures: args.failure_limit()?.map(|limit| match limit {
+            Failures::Share(share) => FailureLimit::Share(share),
+            Failures::Count(count) => FailureLimit::Count(count),
+        }),
+        overload: args.stop_on_overload,
+        precision: args.precision()?.map(|(metric, share)| Precision { metric, share }),
     })
 }
 

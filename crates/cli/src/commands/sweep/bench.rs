@@ -60,7 +60,7 @@ impl<'a> Commands<'a> {
         let args = serve_args(command)?;
         let simulator = self.simulators.and_then(Simulators::current);
         let sink = Inside { outer: self.sink, show_lines: self.show_stdout, open: Cell::new(0) };
-        let (record, exit) = run_inside(&args, simulator.as_deref(), &sink)?;
+        let (record, exit) = run_inside(&args, command, simulator.as_deref(), &sink)?;
         self.broken.set(self.broken.get() || exit == Exit::Gate);
         if self.show_stdout {
             console::print(&record)?;

@@ -1,0 +1,163 @@
+//! Flags about when a run ends, besides the end of its requests.
+
+use tacho_core::json::float_repr;
+use tacho_metrics::number::Known;
+
+use super::{LoadArgs, ServeArgs};
+use crate::args::error::Refusal;
+use crate::args::grammar::Values;
+use crate::args::typed::typed;
+
+/// More requests than a run by time is prepared for.
+const MOST_PROMPTS: f64 = 1e7;
+
+typed! {
+    /// What ends a run before its requests do.
+    pub(crate) struct StopArgs {
+        /// Seconds.
+        pub(crate) duration: Option<f64>,
+        /// Seconds.
+        pub(crate) grace: f64,
+        pub(crate) stop_on_failures: Option<String>,
+        pub(crate) stop_on_overload: bool,
+        pub(crate) until: Option<String>,
+    }
+}
+
+/// How many requests may fail: a share, or a number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Failures {
+    Share(f64),
+    Count(u64),
+}
+
+impl ServeArgs {
+    /// Whether requests are made for as long as the run has time.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.stops.duration.is_some() && !self.values.is_given("--num-prompts")
+    }
+}
+
+impl StopArgs {
+    /// Refuses values that cannot work.
+    pub(crate) fn check(&self, load: &LoadArgs) -> Result<(), Refusal> {
+        if self.duration.is_some() && load.num_prompts as f64 > MOST_PROMPTS {
+            return Err(Refusal::OutOfRange {
+                flag: "--duration",
+                value: float_repr(self.duration.unwrap_or_default()),
+                allowed: "so little that at most 10000000 requests are due, or lower --request-rate",
+            });
+        }
+        if self.until.is_some() && self.duration.is_none() {
+            return Err(Refusal::Alone { flag: "--until", other: "--duration (its longest time)" });
+        }
+        self.precision()?;
+        self.failure_limit().map(drop)
+    }
+
+    /// The number to be known, and how well, if that ends the run.
+    pub(crate) fn precision(&self) -> Result<Option<(String, f64)>, Refusal> {
+        let Some(text) = &self.until else { return Ok(None) };
+        let refused = |allowed| Refusal::OutOfRange { flag: "--until", value: text.clone(), allowed };
+        let parts = text.rsplit_once(':').and_then(|(metric, share)| {
+            let percent: f64 = share.trim().strip_suffix('%')?.trim().parse().ok()?;
+            Some((metric.trim().to_owned(), percent / 100.0))
+        });
+        let (metric, share) = parts.ok_or_else(|| refused("a number and a share, such as 'p99_ttft_ms:5%'"))?;
+        if !(share > 0.0 && share < 1.0) {
+            return Err(refused("a share of more than 0 % and less than 100 %"));
+        }
+        match Known::find(&metric) {
+            Some(Known::Timed(_)) => Ok(Some((metric, share))),
+            Some(Known::Row(number)) if number.unit.is_rate() => Ok(Some((metric, share))),
+            _ => Err(refused("a latency or a rate of the result, such as p99_ttft_ms or request_throughput")),
+        }
+    }
+
+    /// How many requests may fail, if that is limited.
+    pub(crate) fn failure_limit(&self) -> Result<Option<Failures>, Refusal> {
+        let Some(text) = &self.stop_on_failures else { return Ok(None) };
+        let limit = match text.trim().strip_suffix('%') {
+            Some(percent) => percent.trim().parse().ok().map(|percent: f64| Failures::Share(percent / 100.0)),
+            None => text.trim().parse().ok().map(Failures::Count),
+        };
+        let fits = |limit: &Failures| !matches!(limit, Failures::Share(share) if !(0.0..1.0).contains(share));
+        limit.filter(fits).map(Some).ok_or_else(|| Refusal::OutOfRange {
+            flag: "--stop-on-failures",
+            value: text.clone(),
+            allowed: "a share such as 20%, or a number of requests",
+        })
+    }
+}
+
+/// With as many requests as a run by time needs. Where that is not known beforehand, the number is that of the first
+/// requests, and more are made as they are needed.
+pub(super) fn filling(load: LoadArgs, values: &Values) -> LoadArgs {
+    let Some(duration) = values.maybe_float("--duration").filter(|_| !values.is_given("--num-prompts")) else {
+        return load;
+    };
+    let ramp = load.ramp_up_start_rps.zip(load.ramp_up_end_rps).map(|(start, end)| (start as f64, end as f64));
+    let num_prompts = due_within(duration, load.request_rate, ramp).unwrap_or(load.num_prompts);
+    LoadArgs { num_prompts, ..load }
+}
+
+/// The requests that are due within `duration` seconds; nothing when the number is not known beforehand.
+fn due_within(duration: f64, rate: f64, ramp: Option<(f64, f64)>) -> Option<i64> {
+    let per_second = match ramp {
+        // Rates rise evenly over requests, so that their mean over time is the logarithmic one.
+        Some((start, end)) if end > start && start > 0.0 => (end - start) / (end / start).ln(),
+        Some((start, _)) => start,
+        None => rate,
+    };
+    // Gaps are drawn: a ramp's sum is not exact, unlike a rate's, which is stretched to be.
+    let expected = duration * per_second;
+    let spare = if ramp.is_some() { 5.0 * expected.sqrt() } else { 0.0 };
+    per_second.is_finite().then(|| (expected + spare).ceil().min(i64::MAX as f64 / 2.0) as i64 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_fill_the_time() {
+        assert_eq!(due_within(60.0, 2.5, None), Some(151));
+        assert_eq!(due_within(60.0, f64::INFINITY, None), None);
+        assert!(due_within(60.0, f64::INFINITY, Some((1.0, 10.0))).is_some_and(|count| (235..400).contains(&count)));
+    }
+
+    #[test]
+    fn precision_is_of_a_number_that_has_an_interval() {
+        let of = |text: &str| {
+            let until = Some(text.to_owned());
+            let args =
+                StopArgs { duration: Some(60.0), grace: 0.0, stop_on_failures: None, stop_on_overload: false, until };
+            args.precision().ok().flatten()
+        };
+        assert_eq!(of("p99_ttft_ms:5%"), Some(("p99_ttft_ms".into(), 0.05)));
+        assert_eq!(of("request_throughput: 2.5 %"), Some(("request_throughput".into(), 0.025)));
+        for bad in ["p99_ttft_ms", "p99_tfft_ms:5%", "p99_ttft_ms:5", "p99_ttft_ms:0%", "completed:5%", ":5%"] {
+            assert_eq!(of(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn failures_are_a_share_or_a_number() {
+        let of = |text: &str| {
+            let args = StopArgs {
+                duration: None,
+                grace: 0.0,
+                stop_on_failures: Some(text.into()),
+                stop_on_overload: false,
+                until: None,
+            };
+            args.failure_limit().ok().flatten()
+        };
+        assert_eq!(of("20%"), Some(Failures::Share(0.2)));
+        assert_eq!(of("0%"), Some(Failures::Share(0.0)));
+        assert_eq!(of("7"), Some(Failures::Count(7)));
+        for bad in ["", "%", "120%", "-1", "x", "nan%", "0.5"] {
+            assert_eq!(of(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Where the rows of a run are logged, and how a run is gone on with from its log.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use tacho_core::secret::{REDACTED, redact_words};
+use tacho_report::names;
+use tacho_rowlog::Stored;
+use tacho_run::serve::{LogPlan, LogStart};
+
+use crate::args::serve::{ServeArgs, TABLE};
+use crate::commands::values_for;
+
+/// How the names of logs end.
+const ENDING: &str = "rows";
+/// The program, as manifests name it.
+const TACHO: &str = concat!("tacho ", env!("CARGO_PKG_VERSION"));
+
+/// The log that the arguments ask for. By default there is one beside each result, and of each run that takes longer
+/// than a minute; `command` is what was typed. Upstream has none, and neither has strict parity unless it is asked for.
+pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
+    let own = &args.own;
+    let asked = own.resume.as_ref().or(own.log.as_ref());
+    if own.no_log || (own.strict_parity && asked.is_none()) {
+        return None;
+    }
+    let saved = args.report.save_result || args.report.append_result;
+    let start = match (&own.resume, &own.log) {
+        (Some(_), _) => LogStart::Resumed,
+        (None, Some(_)) => LogStart::AtOnce,
+        (None, None) if saved => LogStart::AtOnce,
+        (None, None) => LogStart::AfterAMinute,
+    };
+    let folder = asked.map_or_else(|| preset(args), PathBuf::from);
+    Some(LogPlan { folder, start, required: asked.is_some(), tacho: TACHO.to_owned(), command: redact_words(command) })
+}
+
+/// Beside the result; while its name is not known, under one of its own.
+fn preset(args: &ServeArgs) -> PathBuf {
+    let folder = args.report.result_dir.as_deref().map(PathBuf::from).unwrap_or_default();
+    match &args.report.result_filename {
+        Some(name) => unused(&folder.join(name).with_extension(ENDING)),
+        None => {
+            let now = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
+            folder.join(format!("tacho-{now}-{}.{ENDING}", std::process::id()))
+        }
+    }
+}
+
+/// Puts the log beside the result, now that its name is known. Where that fails it stays where it is.
+pub(super) fn settle(plan: Option<&LogPlan>, args: &ServeArgs, result: Option<&Path>) {
+    let Some(plan) = plan.filter(|plan| !plan.required && Stored::is_log(&plan.folder)) else { return };
+    let named = args.report.result_filename.is_some();
+    let place = match result.filter(|_| !named && (args.report.save_result || args.report.append_result)) {
+        Some(result) => {
+            let beside = unused(&result.with_extension(ENDING));
+            if std::fs::rename(&plan.folder, &beside).is_ok() { beside } else { plan.folder.clone() }
+        }
+        None => plan.folder.clone(),
+    };
+    tracing::info!(path = %place.display(), "rows logged");
+}
+
+/// The path, or the first with a number that nothing has yet.
+fn unused(path: &Path) -> PathBuf {
+    let numbered = |number: u32| names::side_path(path, &format!("{number}.{ENDING}"));
+    std::iter::once(path.to_owned()).chain((2..).map(numbered)).find(|path| !path.exists()).unwrap_or(path.to_owned())
+}
+
+/// The words of a command but for those that say where its log is.
+fn without_log<'w>(mut words: impl Iterator<Item = &'w String>) -> Vec<String> {
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--log" | "--resume" => drop(words.next()),
+            "--no-log" => {}
+            other if other.starts_with("--log=") || other.starts_with("--resume=") => {}
+            other => kept.push(other.to_owned()),
+        }
+    }
+    kept
+}
+
+/// The arguments of the run that a log is of, with those given now after them.
+pub(super) fn resumed(args: &ServeArgs) -> anyhow::Result<Option<ServeArgs>> {
+    let Some(folder) = &args.own.resume else { return Ok(None) };
+    let stored = Stored::open(Path::new(folder))?;
+    let typed: Vec<String> = std::env::args().skip(1).collect();
+    let mut words = without_log(stored.manifest().command.iter().skip(1));
+    let name = words.iter().position(|word| word == "serve").map_or(0, |at| at + 1);
+    let flags = typed.iter().position(|word| word == "serve").map_or(0, |at| at + 1);
+    if let Some(hidden) = words[name..].iter().find(|word| word.contains(REDACTED)) {
+        bail!(
+            "{folder}: the command of this run has a secret in {hidden:?}, which logs do not keep: repeat the command \
+             with --resume {folder}"
+        );
+    }
+    words.extend_from_slice(&typed[flags..]);
+    match values_for(&TABLE, &words)? {
+        Some(values) => Ok(Some(ServeArgs::read(values)?)),
+        None => bail!("{folder}: it is not the log of a run of tacho serve"),
+    }
+}

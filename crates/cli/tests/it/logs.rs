@@ -1,0 +1,137 @@
+//! The log of a run, going on with one, and runs that end by a rule.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::scripted::Scripted;
+use crate::tacho::{Place, stderr, stdout};
+
+const SMALL: [&str; 8] =
+    ["--random-input-len", "8", "--random-output-len", "4", "--ready-check-timeout-sec", "0", "--temperature", "0"];
+
+fn serve(further: &[&'static str]) -> Vec<&'static str> {
+    [&["serve", "--sim", "--dataset-name", "random"][..], &SMALL, further].concat()
+}
+
+fn folders(place: &Place) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(place.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".rows"))
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_saved_result_has_its_log_beside_it_unless_it_is_not_wanted() {
+    let place = Place::new();
+    let named = ["--num-prompts", "5", "--save-result", "--result-filename", "r.json"];
+    let output = place.run(&serve(&named));
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(folders(&place), ["r.rows"]);
+    assert!(place.run(&serve(&named)).status.success());
+    assert_eq!(folders(&place), ["r.2.rows", "r.rows"], "an older log stays");
+    for further in [&["--no-log"][..], &["--strict-parity"]] {
+        let place = Place::new();
+        let args = [&serve(&named)[..], further].concat();
+        assert!(place.run(&args).status.success());
+        assert!(folders(&place).is_empty(), "{further:?}");
+    }
+    let place = Place::new();
+    assert!(place.run(&serve(&["--num-prompts", "5"])).status.success());
+    assert!(folders(&place).is_empty(), "a short run that saves nothing");
+}
+
+#[test]
+fn a_log_without_a_named_result_takes_the_results_name() {
+    let place = Place::new();
+    assert!(place.run(&serve(&["--num-prompts", "5", "--save-result"])).status.success());
+    let result = std::fs::read_dir(place.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .find(|name| name.ends_with(".json"))
+        .unwrap();
+    assert_eq!(folders(&place), [result.replace(".json", ".rows")]);
+}
+
+#[test]
+fn a_killed_run_is_gone_on_with_from_its_log_alone() {
+    let place = Place::new();
+    let args = ["--num-prompts", "60", "--request-rate", "20", "--log", "kept", "--seed", "7"];
+    let mut child = place.command(&serve(&args)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(2500));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let output = place.run(&["serve", "--resume", "kept", "--save-result", "--result-filename", "r.json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("Resuming: "), "{}", stdout(&output));
+    let result = place.json("r.json");
+    assert_eq!((&result["completed"], &result["num_prompts"]), (&json!(60), &json!(60)));
+    assert!(result["tacho"]["caveats"].to_string().contains("resumed"), "{}", result["tacho"]["caveats"]);
+    let again = place.run(&["serve", "--resume", "kept"]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(stderr(&again).contains("nothing to resume"), "{}", stderr(&again));
+}
+
+#[test]
+fn a_secret_is_not_in_the_log_and_must_be_given_again() {
+    let place = Place::new();
+    let output = place.run(&serve(&["--num-prompts", "3", "--log", "kept", "--header", "Authorization=Bearer s3cr3t"]));
+    assert!(output.status.success(), "{}", stderr(&output));
+    for entry in std::fs::read_dir(place.path().join("kept")).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!bytes.windows(6).any(|part| part == b"s3cr3t"));
+    }
+    let output = place.run(&["serve", "--resume", "kept"]);
+    assert!(stderr(&output).contains("repeat the command with --resume kept"), "{}", stderr(&output));
+}
+
+#[test]
+fn time_ends_a_run_that_has_as_many_requests_as_it_takes() {
+    let place = Place::new();
+    let timed = ["--duration", "1.5", "--request-rate", "40", "--burstiness", "1000", "--save-result"];
+    let output = place.run(&serve(&[&timed[..], &["--result-filename", "r.json"]].concat()));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let completed = place.json("r.json")["completed"].as_u64().unwrap();
+    assert!((55..=61).contains(&completed), "{completed}");
+}
+
+#[test]
+fn a_server_that_only_fails_is_given_up_with_exit_code_3() {
+    let place = Place::new();
+    let routes = json!({"routes": {"POST /v1/completions": [{"gen": "completions"}, {"gen": "completions"},
+        {"status": 500, "framing": "length", "segments": [{"text": "no"}]}]}});
+    let server = Scripted::start(routes);
+    let url = format!("http://{}", server.address);
+    let tokenizer = "golden/tokenizers/gpt2";
+    let mut args = vec!["serve", "--base-url", &url, "--model", tokenizer, "--dataset-name", "random"];
+    args.extend(SMALL);
+    args.extend(["--num-prompts", "3000", "--request-rate", "100", "--stop-on-failures", "20%", "--no-log"]);
+    let output = place.run(&args);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stdout(&output).contains("too many requests failed"), "{}", stdout(&output));
+    assert!(server.asked().len() < 2000, "{}", server.asked().len());
+}
+
+#[test]
+fn bad_values_are_refused() {
+    let place = Place::new();
+    let cases = [
+        (&["--duration", "0"][..], "--duration"),
+        (&["--duration", "1e9", "--request-rate", "1e6"], "--duration"),
+        (&["--stop-on-failures", "120%"], "--stop-on-failures"),
+        (&["--log", "a", "--no-log"], "--no-log"),
+        (&["--log", "a", "--resume", "b"], "--resume"),
+        (&["--resume", "nowhere"], "nowhere"),
+    ];
+    for (further, part) in cases {
+        let args = [&["serve", "--sim"][..], further].concat();
+        let output = place.run(&args);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{further:?}");
+        assert!(stderr(&output).contains(part), "{further:?}: {}", stderr(&output));
+        assert_eq!(stderr(&output).matches("error:").count(), 1, "{}", stderr(&output));
+    }
+}

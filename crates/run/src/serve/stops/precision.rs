@@ -1,0 +1,106 @@
+//! `--until`: a number is known as precisely as was asked for. A look costs more the longer the run is, so that looks
+//! become rarer; two in a row must agree, since one of many may be precise by luck.
+
+use std::time::Instant;
+
+use tacho_core::Observation;
+use tacho_metrics::interval::Estimate;
+use tacho_metrics::{Sample, Task};
+
+use super::Rule;
+use crate::plan::Precision;
+use crate::serve::asked::Asks;
+use crate::serve::record::of_log;
+
+/// Fewest seconds between two looks.
+const LOOK: f64 = 1.0;
+/// Looks take at most this share of one thread's time.
+const SHARE: f64 = 0.1;
+/// Looks in a row that must agree.
+const AGREE: usize = 2;
+
+/// Watches a number.
+pub(super) struct Precise<'a> {
+    wanted: &'a Precision,
+    asked: &'a Asks,
+    task: Task,
+    samples: Vec<Sample>,
+    next_look: f64,
+    agreed: usize,
+}
+
+impl<'a> Precise<'a> {
+    pub(super) fn new(wanted: &'a Precision, asked: &'a Asks, task: Task) -> Self {
+        Precise { wanted, asked, task, samples: Vec::new(), next_look: LOOK, agreed: 0 }
+    }
+
+    fn is_precise(&mut self, seconds: f64) -> bool {
+        self.samples.sort_by(|a, b| a.sent.total_cmp(&b.sent));
+        let estimate = Estimate::from_samples(&self.wanted.metric, &self.samples, seconds);
+        estimate.is_some_and(|estimate| estimate.precision() <= self.wanted.share)
+    }
+}
+
+impl Rule for Precise<'_> {
+    fn rows(&mut self, rows: &[Observation]) {
+        let asked = self.asked.lock();
+        let sample = |row: &Observation| {
+            let known = of_log(asked.get(row.index)?);
+            // No number with an interval needs the text.
+            let row = Observation { text: Vec::new(), text_ends: Vec::new(), ..row.clone() };
+            Some(Sample::from_observation(row, known, self.task, None))
+        };
+        self.samples.extend(rows.iter().filter_map(sample));
+    }
+
+    fn is_broken(&mut self, seconds: f64) -> bool {
+        if seconds < self.next_look {
+            return false;
+        }
+        let began = Instant::now();
+        self.agreed = if self.is_precise(seconds) { self.agreed + 1 } else { 0 };
+        self.next_look = seconds + LOOK.max(began.elapsed().as_secs_f64() / SHARE);
+        self.agreed >= AGREE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tacho_core::Stamp;
+    use tacho_rowlog::Asked;
+
+    use super::*;
+
+    /// The second at which the mean TTFT of answers after 10 ms, give or take `spread`, is known to 5 %.
+    fn found(spread_ms: u64) -> Option<f64> {
+        let wanted = Precision { metric: "mean_ttft_ms".into(), share: 0.05 };
+        let asks = Asks::default();
+        asks.lock().extend(vec![Asked::default(); 100_000]);
+        let mut rule = Precise::new(&wanted, &asks, Task::Generation);
+        let mut noise = 12345_u64;
+        for second in 0..60_u64 {
+            let row = |at: u64| {
+                let sent = Stamp::from_secs(second as f64) + Duration::from_millis(at * 20);
+                noise = noise.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let first = sent + Duration::from_micros(10_000 + (noise >> 33) % (spread_ms * 1000).max(1));
+                let row = Observation::released((second * 50 + at) as usize, sent, sent);
+                Observation { sent, chunks: vec![first], done: first, ..row }
+            };
+            let rows: Vec<Observation> = (0..50).map(row).collect();
+            rule.rows(&rows);
+            if rule.is_broken(second as f64 + 1.0) {
+                return Some(second as f64 + 1.0);
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn what_hardly_varies_is_known_soon_and_what_varies_more_is_known_later() {
+        let (steady, wild) = (found(1).unwrap(), found(400));
+        assert!(steady <= 5.0, "{steady}");
+        assert!(wild.is_none_or(|seconds| seconds > 2.0 * steady), "{wild:?}");
+    }
+}
