@@ -1,13 +1,15 @@
 //! A server that answers as a recorded script says and keeps what it was asked.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use base64::Engine;
 use serde_json::{Value, json};
+use tacho_testkit::scripted::{Keep, Scripted as Server};
+use tacho_testkit::wire::{Seen, write_plain};
 
 /// A request as it came.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,94 +20,57 @@ pub(crate) struct Asked {
     pub(crate) id: Option<String>,
 }
 
+impl From<Seen> for Asked {
+    fn from(seen: Seen) -> Self {
+        Asked {
+            method: seen.method().to_owned(),
+            path: seen.path().to_owned(),
+            body: String::from_utf8_lossy(&seen.body).into_owned(),
+            id: seen.header("x-request-id").map(str::to_owned),
+        }
+    }
+}
+
 pub(crate) struct Scripted {
     pub(crate) address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    server: Server,
 }
 
 impl Scripted {
     /// Serves each connection on a thread of its own, until the test process ends.
     pub(crate) fn start(script: Value) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let state = Arc::new(State { script, counts: Mutex::default(), asked: asked.clone() });
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let state = state.clone();
-                std::thread::spawn(move || state.converse(stream));
-            }
-        });
-        Scripted { address, asked }
-    }
-
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
-    }
-}
-
-struct State {
-    script: Value,
-    counts: Mutex<HashMap<String, usize>>,
-    asked: Arc<Mutex<Vec<Asked>>>,
-}
-
-impl State {
-    fn converse(&self, mut stream: TcpStream) {
-        stream.set_nodelay(true).unwrap();
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        while let Some(asked) = read_request(&mut reader) {
-            let key = format!("{} {}", asked.method, asked.path);
-            let body = serde_json::from_str(&asked.body).unwrap_or(Value::Null);
-            self.asked.lock().unwrap().push(asked);
+        let counts: Mutex<HashMap<String, usize>> = Mutex::default();
+        let server = Server::start(move |seen, stream| {
+            let key = format!("{} {}", seen.method(), seen.path());
             let index = {
-                let mut counts = self.counts.lock().unwrap();
+                let mut counts = counts.lock().unwrap();
                 let count = counts.entry(key.clone()).or_default();
                 *count += 1;
                 *count - 1
             };
-            let answers = self.script["routes"][&key].as_array().cloned().unwrap_or_default();
-            let at = if self.script["cycle"] == true { index % answers.len().max(1) } else { index };
-            let kept = match answers.get(at.min(answers.len().saturating_sub(1))) {
-                None => plain(&mut stream, 404, "Not Found", "application/json", b"{\"detail\":\"Not Found\"}"),
-                Some(answer) if answer["gen"].is_string() => generate(&mut stream, answer, &body, index),
-                Some(answer) => play(&mut stream, answer),
-            };
-            if kept.is_none() {
-                let _ = stream.shutdown(Shutdown::Both);
-                return;
-            }
-        }
+            answer(&script, &key, index, &seen.json(), stream).map_or(Keep::Close, |()| Keep::Open)
+        });
+        Scripted { address: server.address, server }
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.server.calls().into_iter().map(Asked::from).collect()
     }
 }
 
-fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Asked> {
-    let mut line = String::new();
-    if reader.read_line(&mut line).ok()? == 0 {
-        return None;
+/// What the script says to the `index`-th request of its kind; nothing when the connection is to be closed.
+fn answer(script: &Value, key: &str, index: usize, body: &Value, stream: &mut TcpStream) -> Option<()> {
+    let answers = script["routes"][key].as_array().cloned().unwrap_or_default();
+    let at = if script["cycle"] == true { index % answers.len().max(1) } else { index };
+    match answers.get(at.min(answers.len().saturating_sub(1))) {
+        None => plain(stream, 404, "Not Found", "application/json", b"{\"detail\":\"Not Found\"}"),
+        Some(answer) if answer["gen"].is_string() => generate(stream, answer, body, index),
+        Some(answer) => play(stream, answer),
     }
-    let (mut length, mut id) = (0, None);
-    loop {
-        let mut header = String::new();
-        reader.read_line(&mut header).ok()?;
-        let Some((name, value)) = header.trim_end().split_once(": ") else { break };
-        match name.to_lowercase().as_str() {
-            "content-length" => length = value.parse().unwrap(),
-            "x-request-id" => id = Some(value.to_owned()),
-            _ => {}
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    let mut words = line.split(' ');
-    let (method, path) = (words.next()?.to_owned(), words.next()?.to_owned());
-    Some(Asked { method, path, body: String::from_utf8_lossy(&body).into_owned(), id })
 }
 
 fn plain(stream: &mut TcpStream, status: u64, reason: &str, kind: &str, body: &[u8]) -> Option<()> {
-    let head = format!("HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n", body.len());
-    stream.write_all(head.as_bytes()).ok()?;
-    stream.write_all(body).ok()
+    write_plain(stream, u16::try_from(status).ok()?, reason, kind, body).ok()
 }
 
 /// Bytes as they were scripted.

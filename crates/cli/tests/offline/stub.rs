@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::{SMALL, folder, has_python, json, text};
+use crate::{SMALL, folder, json, text};
 
 /// A command in a folder, with the stand-in on Python's path.
 fn command(folder: &Path, mischief: &str, words: &[&str]) -> Command {
@@ -34,10 +34,8 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn every_engine_of_vllm_runs_and_its_tokens_are_counted() {
-    if !has_python() {
-        return;
-    }
     for (words, expected) in [
         (&["--n", "2"][..], "Total num output tokens:  32"),
         (&["--async-engine", "--n", "2"], "Total num output tokens:  32"),
@@ -54,10 +52,8 @@ fn every_engine_of_vllm_runs_and_its_tokens_are_counted() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn repeated_runs_start_from_empty_caches_and_give_an_interval() {
-    if !has_python() {
-        return;
-    }
     let folder = folder();
     let words = [&["throughput", "--num-runs", "3", "--output-json", "o.json"][..], &SMALL].concat();
     let output = run(folder.path(), "", &words);
@@ -71,10 +67,8 @@ fn repeated_runs_start_from_empty_caches_and_give_an_interval() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn latency_turns_prefix_caching_off_and_searches_with_a_beam() {
-    if !has_python() {
-        return;
-    }
     let folder = folder();
     let words = ["latency", "--use-beam-search", "--n", "3", "--num-iters", "2", "--num-iters-warmup", "1"];
     let output = run(folder.path(), "", &words);
@@ -88,10 +82,8 @@ fn latency_turns_prefix_caching_off_and_searches_with_a_beam() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn a_profile_is_one_iteration_and_its_folder_is_told() {
-    if !has_python() {
-        return;
-    }
     let folder = folder();
     let words = ["latency", "--profile", "--num-iters-warmup", "0", "--profiler-dir", "/tmp/profiles"];
     let output = run(folder.path(), "", &words);
@@ -102,10 +94,8 @@ fn a_profile_is_one_iteration_and_its_folder_is_told() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn nsight_starts_the_engine_and_is_given_time_to_write() {
-    if !has_python() {
-        return;
-    }
     let folder = folder();
     let nsys = folder.path().join("nsys");
     // Takes the place of the profiler: notes its arguments, runs the rest, and writes after the engine has left.
@@ -126,10 +116,8 @@ fn nsight_starts_the_engine_and_is_given_time_to_write() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn each_of_several_processes_has_its_share_and_its_file() {
-    if !has_python() {
-        return;
-    }
     let folder = folder();
     let words = ["throughput", "--data-parallel-size", "2", "--distributed-executor-backend", "external_launcher"];
     let words = [&words[..], &["--output-json", "o.json"], &SMALL].concat();
@@ -143,10 +131,8 @@ fn each_of_several_processes_has_its_share_and_its_file() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn cold_starts_have_caches_of_their_own() {
-    if !has_python() {
-        return;
-    }
     let folder = folder();
     let words = ["startup", "--num-iters-cold", "2", "--num-iters-warm", "1", "--num-iters-warmup", "0"];
     let output = run(folder.path(), "", &words);
@@ -158,10 +144,8 @@ fn cold_starts_have_caches_of_their_own() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn stage_times_of_renderer_and_encoder_are_merged() {
-    if !has_python() {
-        return;
-    }
     let folder = folder();
     let words = ["mm-processor", "--tokenizer", "gpt2-folder", "--num-prompts", "2", "--random-input-len", "8"];
     let words = [&words[..], &["--random-mm-bucket-config", "{(16, 16, 1): 1.0}", "--output-json", "o.json"]].concat();
@@ -174,10 +158,8 @@ fn stage_times_of_renderer_and_encoder_are_merged() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn adapters_reach_the_engine_in_the_order_of_the_draws() {
-    if !has_python() {
-        return;
-    }
     let folder = folder();
     let lora = ["--enable-lora", "--max-loras", "3", "--lora-path", "gpt2-folder", "--lora-assignment", "round-robin"];
     let output = run(folder.path(), "", &[&["throughput"], &lora[..], &SMALL].concat());
@@ -189,10 +171,8 @@ fn adapters_reach_the_engine_in_the_order_of_the_draws() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn an_engine_in_trouble_is_one_error() {
-    if !has_python() {
-        return;
-    }
     let cases = [
         ("kill-generate", 1, "ended in the middle of the run (signal: 9 (SIGKILL)); its last words:\n  about to fall"),
         ("segv-generate", 1, "(signal: 11 (SIGSEGV)"),
@@ -215,10 +195,8 @@ fn an_engine_in_trouble_is_one_error() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn a_wrong_engine_flag_is_told_in_the_engines_words() {
-    if !has_python() {
-        return;
-    }
     let folder = folder();
     for (words, expected) in [
         (["--no-such-flag", "3"], "unrecognized arguments: --no-such-flag 3"),
@@ -231,10 +209,8 @@ fn a_wrong_engine_flag_is_told_in_the_engines_words() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn what_an_engine_prints_never_gets_into_the_protocol() {
-    if !has_python() {
-        return;
-    }
     let folder = folder();
     let output = run(folder.path(), "noise", &["latency", "--num-iters", "2", "--num-iters-warmup", "1"]);
     let (out, error) = (text(&output.stdout), text(&output.stderr));
@@ -246,10 +222,8 @@ fn what_an_engine_prints_never_gets_into_the_protocol() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn the_log_goes_into_a_file_where_one_is_named() {
-    if !has_python() {
-        return;
-    }
     let folder = folder();
     let words = ["latency", "--num-iters", "1", "--num-iters-warmup", "0", "--engine-log", "engine.log"];
     let output = run(folder.path(), "kill-generate", &words);
@@ -259,10 +233,8 @@ fn the_log_goes_into_a_file_where_one_is_named() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn an_engine_that_hangs_is_killed_with_its_children() {
-    if !has_python() {
-        return;
-    }
     let folder = folder();
     let output = run(folder.path(), "hang-generate", &["latency", "--worker-timeout", "4"]);
     let error = text(&output.stderr);
@@ -297,10 +269,8 @@ fn signal(pid: &str, name: &str) {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn an_interrupt_keeps_the_iterations_that_were_measured() {
-    if !has_python() {
-        return;
-    }
     let folder = folder();
     let words = ["latency", "--num-iters", "500", "--num-iters-warmup", "0", "--output-json", "o.json"];
     let child = spawn(folder.path(), "", &words);
@@ -317,10 +287,8 @@ fn an_interrupt_keeps_the_iterations_that_were_measured() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn iterations_before_a_crash_are_kept_too() {
-    if !has_python() {
-        return;
-    }
     let folder = folder();
     let words = ["latency", "--num-iters", "500", "--num-iters-warmup", "0", "--output-json", "o.json"];
     let child = spawn(folder.path(), "", &words);
@@ -334,10 +302,8 @@ fn iterations_before_a_crash_are_kept_too() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn the_worker_and_its_children_die_with_the_program() {
-    if !has_python() {
-        return;
-    }
     let folder = folder();
     let mut child = spawn(folder.path(), "hang-load", &["latency"]);
     let pid = folder.path().join("child");

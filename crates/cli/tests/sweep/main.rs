@@ -12,7 +12,7 @@ use std::time::Instant;
 use serde_json::Value;
 use tacho_testkit::{golden_dir, golden_json, golden_path};
 
-use place::{Place, has_python, wait_for};
+use place::{Place, wait_for};
 
 /// Files that upstream does not have.
 const OWN: [&str; 2] = ["sweep.json", "summary_stats.csv"];
@@ -62,10 +62,8 @@ fn dry_runs_print_what_was_recorded() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn stub_sweeps_leave_the_recorded_files() {
-    if !has_python() {
-        return;
-    }
     let cases = [
         "stub-basic",
         "stub-pareto-tp",
@@ -103,10 +101,8 @@ fn stub_sweeps_leave_the_recorded_files() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn killed_sweep_resumes_to_the_same_result() {
-    if !has_python() {
-        return;
-    }
     let args = |place: &Place, resume: bool| -> Vec<String> {
         let serve = format!("tacho sim --port {}", place.port);
         let words = ["sweep", "serve", "--serve-cmd", &serve, "--bench-cmd", "./stub-bench --num-prompts 4"];
