@@ -2,7 +2,7 @@
 
 use tacho_core::FailureKind;
 
-use crate::{Sample, Setup, Task, Trust, Truth};
+use crate::{Sample, Setup, Steady, Task, Trust, TrustVerdict, Truth};
 
 /// A reason to doubt a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +63,8 @@ pub enum Caveat {
         planned: f64,
         /// Requests per second as sent.
         delivered: f64,
+        /// The limit on requests under way that held the others back, if that was it.
+        cap: Option<u64>,
     },
     /// A percentile lies beyond what the number of samples can show.
     FewSamples {
@@ -97,6 +99,18 @@ pub enum Caveat {
         /// The most that the run's own prompts account for.
         expected: f64,
     },
+    /// The latency went on changing after the warm-up.
+    Drift {
+        /// From the first half of the steady part to the second, as a share.
+        change: f64,
+    },
+    /// More requests came than were answered.
+    BacklogGrew {
+        /// Requests due in the second half of the schedule.
+        due: usize,
+        /// Requests that ended in that time.
+        ended: usize,
+    },
     /// The client distorted what it measured.
     ClientInDoubt {
         /// Its own words.
@@ -117,13 +131,20 @@ impl Caveat {
             requests_failed(samples),
             tokens_estimated(setup, samples, truth),
             client_in_doubt(trust),
-            rate_missed(truth),
+            rate_missed(setup, truth, trust),
             few_samples(setup, samples),
             (truth.coalesced_share > COALESCED).then_some(Caveat::EventsCoalesced { share: truth.coalesced_share }),
         ]
         .into_iter()
         .flatten()
         .collect()
+    }
+
+    /// What the steady part says; a growing backlog is the reason of a drift and stands for it.
+    pub fn of_steady(steady: Option<&Steady>) -> Vec<Caveat> {
+        let Some(steady) = steady else { return Vec::new() };
+        let backlog = steady.backlog.map(|backlog| Caveat::BacklogGrew { due: backlog.due, ended: backlog.ended });
+        backlog.or_else(|| steady.drift.map(|change| Caveat::Drift { change })).into_iter().collect()
     }
 
     /// The name in result files.
@@ -141,6 +162,8 @@ impl Caveat {
             Caveat::ImpossibleUsage { .. } => "impossible_usage",
             Caveat::OddStamps { .. } => "odd_stamps",
             Caveat::WarmCache { .. } => "warm_cache",
+            Caveat::Drift { .. } => "drift",
+            Caveat::BacklogGrew { .. } => "backlog_grew",
             Caveat::ClientInDoubt { .. } => "client_in_doubt",
         }
     }
@@ -184,8 +207,9 @@ impl Caveat {
                      {ratio:.2} times as many: prompt lengths are not what was asked for; check --tokenizer"
                 )
             }
-            Caveat::RateMissed { planned, delivered } => {
-                format!("the schedule wanted {planned:.2} requests/s, {delivered:.2} were sent")
+            Caveat::RateMissed { planned, delivered, cap } => {
+                let why = cap.map_or_else(String::new, |cap| format!(": --max-concurrency {cap} held the others back"));
+                format!("the schedule wanted {planned:.2} requests/s, {delivered:.2} were sent{why}")
             }
             Caveat::FewSamples { percentile, samples, needed } => {
                 format!("p{percentile} of {samples} samples is close to their maximum; it takes {needed}")
@@ -201,6 +225,15 @@ impl Caveat {
             Caveat::OddStamps { reads } => format!(
                 "the kernel's stamps of {reads} reads contradict this machine's clock (was it set or faked?); their own \
                  times are taken instead"
+            ),
+            Caveat::Drift { change } => format!(
+                "no steady state: the mean latency changed by {:+.0} % from the first half of the run to the second, so that a \
+                 longer run gives other numbers",
+                change * 100.0
+            ),
+            Caveat::BacklogGrew { due, ended } => format!(
+                "no steady state: in the second half of the schedule {due} requests came and {ended} were answered; latencies \
+                 grow for as long as the run goes on"
             ),
             Caveat::ClientInDoubt { verdict } => verdict.clone(),
         }
@@ -272,9 +305,12 @@ fn client_in_doubt(trust: Option<&Trust>) -> Option<Caveat> {
     Some(Caveat::ClientInDoubt { verdict: trust.text() })
 }
 
-fn rate_missed(truth: &Truth) -> Option<Caveat> {
+/// What the client's own verdict says already is not said again.
+fn rate_missed(setup: &Setup, truth: &Truth, trust: Option<&Trust>) -> Option<Caveat> {
     let rates = truth.rates.filter(|rates| rates.delivered < rates.planned * DELIVERED)?;
-    Some(Caveat::RateMissed { planned: rates.planned, delivered: rates.delivered })
+    let told = trust.is_some_and(|trust| matches!(trust.verdict, TrustVerdict::RateMissed { .. }));
+    let cap = setup.max_concurrency.filter(|_| rates.released >= rates.planned * DELIVERED);
+    (!told).then_some(Caveat::RateMissed { planned: rates.planned, delivered: rates.delivered, cap })
 }
 
 /// The p-th percentile needs 100/(100-p) samples to be less than their maximum.
@@ -352,7 +388,7 @@ mod tests {
     #[test]
     fn slow_and_bundled_runs_are_told() {
         let said = caveats(&Setup::example(), &good(100), |truth| {
-            truth.rates = Some(Rates { planned: 20.0, delivered: 18.9 });
+            truth.rates = Some(Rates { planned: 20.0, released: 20.0, delivered: 18.9 });
             truth.coalesced_share = 0.25;
         });
         assert_eq!(

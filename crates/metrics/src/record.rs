@@ -2,7 +2,7 @@
 
 use crate::{
     Caveat, DiffusionStatistics, Intervals, ProbeStatistics, Sample, ServerMetrics, Setup, SpeculativeStatistics,
-    Summary, Trust, Truth, WorkerUse,
+    Steady, Summary, Trust, Truth, WorkerUse,
 };
 
 /// What a run measured.
@@ -50,6 +50,8 @@ pub struct RunRecord {
     pub truth: Truth,
     /// How far the client can be trusted; nothing when its workers are not known.
     pub trust: Option<Trust>,
+    /// Its steady part; nothing of runs too short to look for one.
+    pub steady: Option<Steady>,
     /// Where the true values of its rates and latencies lie.
     pub intervals: Intervals,
     /// Why to doubt it.
@@ -66,8 +68,10 @@ impl RunRecord {
         let truth = Truth::of(&setup, &measured.samples, measured.duration);
         let trust = Trust::of(&setup, &measured.samples, &truth, &measured.workers);
         let caveats = Caveat::all(&setup, &measured.samples, &truth, trust.as_ref());
+        let steady = Steady::of(&setup, &measured.samples);
+        let caveats = [caveats, Caveat::of_steady(steady.as_ref())].concat();
         let intervals = Intervals::default();
-        let mut record = RunRecord { setup, measured, summary, truth, trust, intervals, caveats };
+        let mut record = RunRecord { setup, measured, summary, truth, trust, steady, intervals, caveats };
         record.intervals = Intervals::of(&record);
         record
     }

@@ -54,6 +54,8 @@ pub struct Truth {
 pub struct Rates {
     /// Requests per second by the due times.
     pub planned: f64,
+    /// Requests per second as the client let them go, before any wait for a slot.
+    pub released: f64,
     /// Requests per second as sent.
     pub delivered: f64,
 }
@@ -149,7 +151,11 @@ fn rates(samples: &[Sample]) -> Option<Rates> {
         let last = samples.iter().map(moment).fold(f64::NEG_INFINITY, f64::max);
         (last > first).then(|| (samples.len() - 1) as f64 / (last - first))
     };
-    Some(Rates { planned: rate(|sample| sample.due)?, delivered: rate(|sample| sample.sent)? })
+    Some(Rates {
+        planned: rate(|sample| sample.due)?,
+        released: rate(|sample| sample.released)?,
+        delivered: rate(|sample| sample.sent)?,
+    })
 }
 
 fn coalesced_share(samples: &[Sample]) -> f64 {
@@ -181,7 +187,7 @@ mod tests {
     fn rates_compare_the_schedule_with_what_was_sent() {
         let samples = [sample(0.0, 0.0, 0.0, 0.5), sample(0.5, 0.5, 1.0, 0.5), sample(1.0, 1.0, 2.0, 0.5)];
         let paced = Setup { request_rate: 2.0, ..Setup::example() };
-        assert_eq!(Truth::of(&paced, &samples, 2.5).rates, Some(Rates { planned: 2.0, delivered: 1.0 }));
+        assert_eq!(Truth::of(&paced, &samples, 2.5).rates, Some(Rates { planned: 2.0, released: 2.0, delivered: 1.0 }));
         assert_eq!(Truth::of(&paced, &samples[..1], 2.5).rates, None);
         assert_eq!(Truth::of(&Setup::example(), &samples, 2.5).rates, None);
     }

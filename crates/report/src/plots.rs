@@ -10,6 +10,7 @@ pub mod pareto;
 mod pixels;
 mod scale;
 mod scene;
+pub mod search;
 mod svg;
 pub mod sweep;
 

@@ -38,7 +38,7 @@ pub(crate) enum SweepKind {
     /// Load levels; `label` is what the console calls them.
     Workload { variable: LoadVariable, iterations: usize, label: &'static str },
     /// The largest load that meets targets.
-    Sla { variable: LoadVariable, params: String, tolerance: f64 },
+    Sla { variable: LoadVariable, params: String, tolerance: f64, seconds: Option<f64> },
 }
 
 /// Where results go and how often things run.
@@ -123,7 +123,12 @@ impl SweepArgs {
                     let (flag, value, allowed) = ("--sla-tolerance", tolerance.to_string(), "a share from 0 to 1");
                     return Err(Refusal::OutOfRange { flag, value, allowed }.into());
                 }
-                SweepKind::Sla { variable, params, tolerance }
+                let seconds = v.maybe_float("--sla-seconds");
+                if let Some(seconds) = seconds.filter(|seconds| !(*seconds > 0.0 && seconds.is_finite())) {
+                    let (flag, value, allowed) = ("--sla-seconds", seconds.to_string(), "more than 0");
+                    return Err(Refusal::OutOfRange { flag, value, allowed }.into());
+                }
+                SweepKind::Sla { variable, params, tolerance, seconds }
             }
             None if v.is_given("--sla-iters") => {
                 let iterations = at_least(v, "--sla-iters", 2, "2 or more")?;

@@ -8,10 +8,16 @@ pub(crate) mod plot_pareto;
 mod simulator;
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use tacho_metrics::number::Known;
+use tacho_metrics::search::Criterion;
+use tacho_metrics::statistics::Statistic;
+use tacho_report::json::write_whole;
+use tacho_report::plots::{search, svg};
 use tacho_report::{Live, Progress};
 use tacho_run::experiment::{
     AfterBench, Host, Links, ParamSet, ProcessHost, ResetKind, Supervised, apply, option, parse_params, program_exists,
@@ -45,6 +51,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     let sink = Live::new(Progress::Shown);
     let bench = Commands::new(plan.supervised.clone(), args.place.show_stdout, simulators.as_ref(), &sink);
     check(&plan, &bench, simulators.as_ref())?;
+    check_targets(&plan, &targets)?;
     let processes = ProcessHost {
         supervised: plan.supervised.clone(),
         ready_timeout: Duration::from_secs(args.server_ready_timeout),
@@ -64,9 +71,13 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
             let plan = WorkloadPlan { sweep: plan, variable: *variable, iterations: *iterations, label };
             workload(&plan, &files, &bench, host, &sink)?
         }
-        SweepKind::Sla { variable, tolerance, .. } => {
-            let plan = SlaPlan { sweep: plan, variable: *variable, targets, tolerance: *tolerance };
-            sla(&plan, &files, &bench, host, &sink)?
+        SweepKind::Sla { variable, tolerance, seconds, .. } => {
+            let plan = SlaPlan { sweep: plan, variable: *variable, targets, tolerance: *tolerance, seconds: *seconds };
+            let report = sla(&plan, &files, &bench, host, &sink)?;
+            if !plan.sweep.dry_run {
+                draw(&plan.sweep.experiment)?;
+            }
+            report
         }
     };
     verdict(&report).map(|_| bench.code())
@@ -153,6 +164,51 @@ fn check(plan: &SweepPlan, bench: &Commands<'_>, simulators: Option<&Simulators>
         bail!(
             "--bench-cmd {program:?} cannot know where the simulator listens: give --serve-cmd 'tacho sim --port PORT'"
         );
+    }
+    Ok(())
+}
+
+/// A picture of each search beside its answer.
+fn draw(experiment: &Path) -> anyhow::Result<()> {
+    let path = experiment.join("sla_summary.json");
+    let entries = tacho_report::results::read(&path)?;
+    for (at, entry) in entries.iter().enumerate() {
+        if let Some(scene) = search::figure(entry) {
+            let path = experiment.join(format!("sla_{at}.svg"));
+            write_whole(&path, |out| out.write_all(svg(&scene).as_bytes()))?;
+            tracing::info!(path = %path.display(), "picture of the search");
+        }
+    }
+    Ok(())
+}
+
+/// Refuses targets on numbers that the benchmark will not report, before the first run.
+fn check_targets(plan: &SweepPlan, targets: &[Vec<Criterion>]) -> anyhow::Result<()> {
+    let serves = plan.bench_cmd.iter().any(|word| word == "serve");
+    for set in plan.bench_sets.iter().filter(|_| serves) {
+        let command = apply("--bench-cmd", &plan.bench_cmd, set)?;
+        let names = option(&command, "--percentile-metrics").unwrap_or("ttft,tpot,itl").to_owned();
+        let percentiles = option(&command, "--metric-percentiles").unwrap_or("99").to_owned();
+        for criterion in targets.iter().flatten() {
+            let Some(Known::Timed(timed)) = Known::find(&criterion.metric) else { continue };
+            let name = timed.times.name;
+            if timed.times.title.is_empty() || !names.split(',').any(|one| one == name) {
+                bail!(
+                    "--sla-params {}: the benchmark does not report it; add --percentile-metrics {names},{name} to --bench-cmd",
+                    criterion.metric
+                );
+            }
+            let wanted = |one: &str, percent: f64| one.trim().parse::<f64>().is_ok_and(|one| one == percent);
+            if let Statistic::Percentile(percent) = timed.statistic
+                && criterion.metric.starts_with('p')
+                && !percentiles.split(',').any(|one| wanted(one, percent))
+            {
+                bail!(
+                    "--sla-params {}: the benchmark does not report it; add --metric-percentiles {percentiles},{percent} to --bench-cmd",
+                    criterion.metric
+                );
+            }
+        }
     }
     Ok(())
 }

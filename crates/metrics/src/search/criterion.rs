@@ -54,6 +54,12 @@ impl Criterion {
         format!("{}{:.2}", self.sign(), self.target)
     }
 
+    /// The latency that it allows, in seconds; nothing of other conditions.
+    pub fn limit_seconds(&self) -> Option<f64> {
+        let upper = matches!(self.operator, Operator::AtMost | Operator::Below) && self.metric.ends_with("_ms");
+        upper.then_some(self.target / 1000.0)
+    }
+
     /// Whether a value meets it.
     pub fn is_met(&self, value: f64) -> bool {
         match self.operator {

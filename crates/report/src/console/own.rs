@@ -1,6 +1,7 @@
 //! The block after vLLM's report: what its definitions leave out, and reasons to doubt the result.
 
 use tacho_metrics::number::TIMES;
+use tacho_metrics::steady::RULE;
 use tacho_metrics::{Interval, MetricKind, RunRecord, Statistics};
 
 use super::joined;
@@ -11,6 +12,7 @@ pub fn own_report(record: &RunRecord) -> String {
     let mut lines = vec![title(" tacho ", '-')];
     lines.extend(times(record));
     lines.extend(load(record));
+    lines.extend(steady(record));
     lines.extend(outcomes(record));
     lines.extend(client(record));
     lines.extend(intervals(record));
@@ -58,6 +60,29 @@ fn time_lines(name: &str, statistics: Option<&Statistics>) -> Vec<String> {
             .iter()
             .map(|&(percentile, value)| value_line(&format!("{name}, p{} (ms):", percent(percentile)), two(value))),
     );
+    lines
+}
+
+/// The part after the warm-up and before the cool-down, and what was measured there.
+fn steady(record: &RunRecord) -> Vec<String> {
+    let Some(steady) = &record.steady else { return Vec::new() };
+    let span = format!("{} … {}", two(steady.start), two(steady.end));
+    let mut lines = vec![value_line(&format!("Steady part by {RULE} (s):"), span)];
+    lines.push(value_line("There: requests/s:", two(steady.request_throughput)));
+    let tail = |statistics: &Statistics| statistics.percentiles_ms.last().copied();
+    let mut times = |name: &str, statistics: &Statistics| {
+        let (label, value) = tail(statistics).map_or((String::new(), String::new()), |(percentile, value)| {
+            (format!("/p{}", percent(percentile)), format!(" / {}", two(value)))
+        });
+        lines.push(value_line(
+            &format!("There: {name} mean{label} (ms):"),
+            format!("{}{value}", two(statistics.mean_ms)),
+        ));
+    };
+    if record.summary.generation().is_some() {
+        times("to first token,", &steady.ttft);
+    }
+    times("to last token,", &steady.e2el);
     lines
 }
 

@@ -2,7 +2,7 @@
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::number::{TIMES, Times};
-use tacho_metrics::{Interval, RunRecord, Statistics, Trust};
+use tacho_metrics::{Interval, RunRecord, Statistics, Steady, Trust};
 
 use super::columns::Column;
 use super::fields::Fields;
@@ -24,6 +24,9 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set(&format!("max_{name}_ms"), statistics.max_ms);
     }
     fields.set("connections_opened", record.truth.connect.count);
+    if let Some(steady) = &record.steady {
+        fields.set("steady", steady_fields(steady));
+    }
     fields.set("confidence", tacho_metrics::interval::CONFIDENCE);
     fields.set("intervals", intervals(record));
     if let Some(trust) = &record.trust {
@@ -42,6 +45,22 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set("outcome", Column::Outcomes);
         fields.set("request_retries", Column::Retries);
     }
+    fields
+}
+
+/// The steady part of the run.
+fn steady_fields(steady: &Steady) -> Fields {
+    let mut fields = Fields::default();
+    fields.set("rule", tacho_metrics::steady::RULE);
+    fields.set("reached", steady.reached);
+    fields.set("start_s", steady.start);
+    fields.set("end_s", steady.end);
+    fields.set("requests", steady.requests);
+    fields.set("request_throughput", steady.request_throughput);
+    statistics_fields(&mut fields, "ttft", &steady.ttft);
+    statistics_fields(&mut fields, "e2el", &steady.e2el);
+    fields.set("drift", steady.drift);
+    fields.set("backlog_grew", steady.backlog.is_some());
     fields
 }
 

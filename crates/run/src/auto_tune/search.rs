@@ -35,7 +35,7 @@ impl Tuner<'_> {
         let mut first = 1;
         let answer = loop {
             let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
-            match next(&tried, first, self.plan.tolerance) {
+            match next(&tried, first, UNLIMITED, self.plan.tolerance) {
                 Step::Done(answer) => break answer,
                 Step::Try(load) => {
                     let level = self.level(candidate, slot, load)?;

@@ -96,6 +96,14 @@ pub enum Error {
         /// What is wrong.
         fault: tacho_metrics::search::BadCriterion,
     },
+    /// A target names a number that no result has.
+    #[error("{}: {error}", path.display())]
+    Number {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: tacho_metrics::Error,
+    },
     /// A set of criteria without any.
     #[error("{}: item {at} has no criterion: write such as {{\"p99_ttft_ms\": \"<=200\"}}", path.display())]
     NoCriterion {

@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 
 use tacho_core::EventSink;
 use tacho_core::json::{Dict, Value, parse, python_str};
+use tacho_metrics::number::Known;
 use tacho_metrics::search::{Answer, Criterion, Step, Tried, UNLIMITED, Verdict, boundary, bracket, is_monotone, next};
 
 use super::combination::Combination;
 use super::session::{Report, Session, Stop, SweepPlan};
-use super::workload::LoadVariable;
+use super::workload::{LoadVariable, dataset_size};
+use tacho_metrics::statistics::mean;
+
 use crate::experiment::{Archive, Bench, Error, Failure, Host, ParamSet, Slot, Style, clean, run_file};
 
 /// Runs that a level may take beyond the number asked for before its verdict stands as it is.
@@ -26,6 +29,24 @@ pub struct SlaPlan {
     pub targets: Vec<Vec<Criterion>>,
     /// The share of the answer by which it may be too low.
     pub tolerance: f64,
+    /// How many seconds a level lasts at least; without it as long as the targets need.
+    pub seconds: Option<f64>,
+}
+
+/// Levels last between so many seconds.
+const SECONDS: (f64, f64) = (10.0, 120.0);
+/// How many times the largest latency allowed a level lasts: a load that is one fiftieth too large has then queued up by it.
+const LATENCIES: f64 = 50.0;
+/// Share of a rate that must come back as answers where nothing is known of the backlog: the last answers take time.
+const DELIVERED: f64 = 0.9;
+
+impl SlaPlan {
+    /// How long a level of a rate must last to show whether it is sustained.
+    fn seconds(&self) -> f64 {
+        let limits = self.targets.iter().flatten().filter_map(Criterion::limit_seconds);
+        let needed = (LATENCIES * limits.fold(0.0, f64::max)).clamp(SECONDS.0, SECONDS.1);
+        self.seconds.unwrap_or(needed)
+    }
 }
 
 /// The targets in a file; `path` is named in errors.
@@ -40,6 +61,10 @@ pub fn parse_targets(path: &Path, text: &str) -> Result<Vec<Vec<Criterion>>, Err
             .map(|(key, value)| Criterion::parse(key, &python_str(value)))
             .collect::<Result<_, _>>()
             .map_err(|fault| Error::Criterion { path: path.to_owned(), fault })?;
+        for criterion in &criteria {
+            let known = Known::require(&criterion.metric);
+            known.map_err(|error| Error::Number { path: path.to_owned(), error })?;
+        }
         if criteria.is_empty() { Err(Error::NoCriterion { path: path.to_owned(), at }) } else { Ok(criteria) }
     };
     sets.into_iter().enumerate().map(read).collect()
@@ -67,7 +92,10 @@ pub fn sla(
             .bench_sets
             .iter()
             .any(|bench| plan.targets.iter().any(|target| !archive.has(&marker(&place(bench), target))));
-        let first = sweep.bench_sets.first().map(|bench| level_folder(plan, &place(bench), UNLIMITED));
+        let first = sweep.bench_sets.first().map(|bench| {
+            let pair = Pair { plan, serve, bench, base: place(bench) };
+            level_folder(plan, &pair.base, pair.top())
+        });
         let needed = open && first.is_some_and(|folder| !session.has_runs(&folder, sweep.num_runs));
         session.with_server(serve, open, needed, |session, slot| {
             for bench in &sweep.bench_sets {
@@ -136,7 +164,7 @@ impl Pair<'_> {
         session.say("[SLA START]");
         session.say(format!("SLA criteria: {}", conditions.join(", ")));
         if self.plan.sweep.dry_run {
-            self.measure(session, slot, UNLIMITED, self.plan.sweep.num_runs)?;
+            self.measure(session, slot, self.top(), self.plan.sweep.num_runs)?;
             session.say("Omitting SLA search.");
             session.say("[SLA END]");
             return Ok(());
@@ -145,18 +173,18 @@ impl Pair<'_> {
         for level in self.stored(session.archive) {
             levels.extend(self.level(session, slot, level, target)?);
         }
-        let mut first = None;
+        let (mut first, top, unit) = (None, self.top(), self.plan.variable.unit());
         let answer = loop {
             let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
-            if first.is_none() && tried.iter().any(|tried| tried.level == UNLIMITED) {
+            if first.is_none() && tried.iter().any(|tried| tried.level == top) {
                 let start = self.first(&levels);
-                session.say(format!("Initial {key} to search: {start} req/s."));
+                session.say(format!("Initial {key} to search: {start} {unit}."));
                 first = Some(start);
             }
-            match next(&tried, first.unwrap_or(1), self.plan.tolerance) {
+            match next(&tried, first.unwrap_or(1), top, self.plan.tolerance) {
                 Step::Done(answer) => break answer,
                 Step::Try(level) => {
-                    session.say(format!("Testing {key}: {level} req/s"));
+                    session.say(format!("Testing {key}: {level} {unit}"));
                     let Some(level) = self.level(session, slot, level, target)? else {
                         let text = format!("no result at {key}={level}, which the search cannot do without");
                         return Err(Stop::Sweep(Failure::new("ValueError", text)));
@@ -203,9 +231,11 @@ impl Pair<'_> {
         if results.is_empty() {
             return Ok(None);
         }
-        let bench = self.bench.with(self.plan.variable.key(), level);
+        let bench = self.set(level);
         loop {
+            let swamped = results.iter().filter(|result| self.is_swamped(level, result)).count();
             let verdict = Verdict::of(target, &values(target, &results).map_err(Stop::Sweep)?);
+            let verdict = verdict.with_own_width(own_width(target, &results)).with_swamped(swamped);
             // Unlimited load is far off every boundary worth a repetition.
             if level == UNLIMITED || !verdict.is_open() || runs >= asked + MORE_RUNS {
                 return Ok(Some(Level { tried: Tried { level, verdict }, results }));
@@ -217,15 +247,53 @@ impl Pair<'_> {
     }
 
     fn measure(&self, session: &mut Session<'_>, slot: &mut Slot, level: u64, runs: usize) -> Result<Vec<Dict>, Stop> {
-        let bench = self.bench.with(self.plan.variable.key(), level);
+        let bench = self.set(level);
         let folder = level_folder(self.plan, &self.base, level);
         session.combine_runs(slot, Combination { serve: self.serve, bench: &bench, folder: &folder }, runs)
     }
 
-    /// Where to begin: what the server managed under unlimited load.
+    /// The largest load: no limit on the rate, or all prompts at a time.
+    fn top(&self) -> u64 {
+        match self.plan.variable {
+            LoadVariable::RequestRate => UNLIMITED,
+            LoadVariable::MaxConcurrency => self.prompts(),
+        }
+    }
+
+    fn prompts(&self) -> u64 {
+        u64::try_from(dataset_size(&self.plan.sweep.bench_cmd, self.bench)).unwrap_or(1).max(1)
+    }
+
+    /// The client's set at a level. A rate gets as many prompts as it takes to last: a burst of a moment shows nothing.
+    fn set(&self, level: u64) -> ParamSet {
+        let set = self.bench.with(self.plan.variable.key(), level);
+        let needed = (level as f64 * self.plan.seconds()).ceil() as u64;
+        let lasts =
+            self.plan.variable == LoadVariable::MaxConcurrency || level == UNLIMITED || needed <= self.prompts();
+        if lasts { set } else { set.with("num_prompts", needed) }
+    }
+
+    /// Whether a run did not keep up with its rate, so that its latencies are those of its length.
+    fn is_swamped(&self, level: u64, result: &Dict) -> bool {
+        if self.plan.variable == LoadVariable::MaxConcurrency {
+            return false;
+        }
+        let own = |key: &str| result.get("tacho").and_then(|own| own.get(key));
+        let number = |value: Option<&Value>| value.and_then(Value::as_f64);
+        let answered = number(result.get("request_throughput")).is_none_or(|rate| rate >= DELIVERED * level as f64);
+        let sent = number(own("delivered_request_rate")).is_none_or(|rate| rate >= DELIVERED * level as f64);
+        let steady = own("steady").is_none_or(|steady| {
+            let grew = steady.get("backlog_grew").is_some_and(|grew| *grew == Value::Bool(true));
+            !grew && number(steady.get("drift")).is_none_or(|drift| drift < 0.0)
+        });
+        // Where the backlog is known, the time that the last answers took is no sign of overload.
+        !(sent && steady && (answered || own("steady").is_some() && level < UNLIMITED))
+    }
+
+    /// Where to begin: what the server managed under the largest load.
     fn first(&self, levels: &[Level]) -> u64 {
-        let unlimited = levels.iter().find(|level| level.tried.level == UNLIMITED);
-        let estimate = unlimited.and_then(|level| self.plan.variable.estimate(&level.results)).unwrap_or(1.0);
+        let top = levels.iter().find(|level| level.tried.level == self.top());
+        let estimate = top.and_then(|level| self.plan.variable.estimate(&level.results)).unwrap_or(1.0);
         (estimate.ceil() as u64).clamp(1, UNLIMITED - 1)
     }
 
@@ -237,6 +305,11 @@ impl Pair<'_> {
             let verdict = if criterion.is_met(mean) { "PASSED" } else { "FAILED" };
             let (metric, condition) = (&criterion.metric, criterion.condition());
             session.say(format!("Validating SLA: {metric} = {mean:.2}{condition} | {verdict}"));
+        }
+        let swamped = level.tried.verdict.swamped;
+        if swamped > 0 && level.tried.level < UNLIMITED {
+            let runs = level.results.len();
+            session.say(format!("Not sustained: in {swamped} of {runs} runs the server did not keep up with the load"));
         }
         let not = if level.tried.verdict.passes() { "" } else { "not " };
         session.say(format!("SLA criteria are {not}met."));
@@ -253,14 +326,25 @@ impl Pair<'_> {
         let key = self.plan.variable.key();
         let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
         let (left, right) = bracket(&tried);
-        session.say(format!("Range of {key} to search: [{left}, {right}] req/s."));
-        session.say(match answer {
-            Answer::Infeasible => format!("Maximum {key} for SLA: no feasible value."),
-            Answer::Unbounded => format!("Maximum {key} for SLA: unbounded (>= {UNLIMITED})."),
-            Answer::Level(level) => format!("Maximum {key} for SLA: {level} req/s."),
+        let unit = self.plan.variable.unit();
+        let right = right.min(self.top());
+        self.table(session, target, levels);
+        session.say(format!("Range of {key} to search: [{left}, {right}] {unit}."));
+        session.say(match (answer, self.plan.variable) {
+            (Answer::Infeasible, _) => format!("Maximum {key} for SLA: no feasible value."),
+            (Answer::Unbounded, LoadVariable::RequestRate) => {
+                format!("Maximum {key} for SLA: unbounded (>= {UNLIMITED}).")
+            }
+            (Answer::Unbounded, LoadVariable::MaxConcurrency) => {
+                let top = self.top();
+                format!(
+                    "Maximum {key} for SLA: {top} or more: all prompts at a time meet it; more prompts would show more."
+                )
+            }
+            (Answer::Level(level), _) => format!("Maximum {key} for SLA: {level} {unit}."),
         });
         let spoken: Vec<String> = target.iter().map(Criterion::spoken).collect();
-        let unit = if key == "request_rate" { "requests/s" } else { "concurrent requests" };
+        let unit = if key == "request_rate" { "requests/s" } else { unit };
         if let (Answer::Level(_), Some(found)) = (answer, boundary(&tried)) {
             let (value, low, high) = (found.value, found.low, found.high);
             session.say(format!("{value:.1} {unit} ({low:.1}–{high:.1}) meets {}", spoken.join(" and ")));
@@ -273,6 +357,32 @@ impl Pair<'_> {
         let all = levels.iter().flat_map(|level| level.results.iter().cloned().map(Value::Dict)).collect();
         session.archive.keep(&marker(&self.base, target), &Value::List(all), Style::Result).map_err(Stop::Sweep)?;
         answers.store(session.archive).map_err(Stop::Sweep)
+    }
+
+    /// What was measured at each level, where it broke and why.
+    fn table(&self, session: &Session<'_>, target: &[Criterion], levels: &[Level]) {
+        let metrics: Vec<String> = target.iter().map(|one| format!("{:>16}", one.metric)).collect();
+        session.say(format!(
+            "{:>16} {:>5} {} {:>10} verdict",
+            self.plan.variable.key(),
+            "runs",
+            metrics.join(" "),
+            "answered/s"
+        ));
+        for level in levels {
+            let means = values(target, &level.results).unwrap_or_default();
+            let means: Vec<String> = means.iter().map(|values| format!("{:>16.2}", mean(values))).collect();
+            let rates: Vec<f64> =
+                level.results.iter().filter_map(|one| one.get("request_throughput")?.as_f64()).collect();
+            let verdict = &level.tried.verdict;
+            let word = match (verdict.passes(), verdict.is_sustained()) {
+                (true, _) => "met",
+                (false, true) => "not met",
+                (false, false) => "not sustained",
+            };
+            let (load, runs) = (level.tried.level, level.results.len());
+            session.say(format!("{load:>16} {runs:>5} {} {:>10.2} {word}", means.join(" "), mean(&rates)));
+        }
     }
 
     /// All results of the pair, level by level.
@@ -347,6 +457,7 @@ impl Answers {
         }
         entry.set("achieved", achieved);
         entry.set("levels", levels.len());
+        entry.set("curve", curve(target, levels));
         entry.set("runs", levels.iter().map(|level| level.results.len()).sum::<usize>());
         self.list.push(Value::Dict(entry));
     }
@@ -354,4 +465,38 @@ impl Answers {
     fn store(&self, archive: &dyn Archive) -> Result<(), Failure> {
         archive.keep(&self.path, &Value::List(self.list.clone()), Style::Result)
     }
+}
+
+/// Each level with its values and verdict, for tables and pictures.
+fn curve(target: &[Criterion], levels: &[Level]) -> Vec<Value> {
+    let entry = |level: &Level| {
+        let mut entry = Dict::new();
+        entry.set("level", level.tried.level);
+        entry.set("runs", level.results.len());
+        entry.set("met", level.tried.verdict.passes());
+        entry.set("sustained", level.tried.verdict.is_sustained());
+        for (criterion, values) in target.iter().zip(values(target, &level.results).unwrap_or_default()) {
+            entry.set(criterion.metric.as_str(), mean(&values));
+        }
+        Value::Dict(entry)
+    };
+    levels.iter().map(entry).collect()
+}
+
+/// How far a run may be off by its own interval, on the side of the target: the widest criterion's mean over the runs, as a
+/// share of the target. Nothing where results have no intervals.
+fn own_width(target: &[Criterion], results: &[Dict]) -> Option<f64> {
+    let width = |criterion: &Criterion, result: &Dict| {
+        let bounds = result.get("tacho")?.get("intervals")?.get(&criterion.metric)?.as_list()?;
+        let bound = |at: usize| bounds.get(at).and_then(Value::as_f64);
+        let margin = criterion.margin(result.get(&criterion.metric)?.as_f64()?);
+        let ends = [bound(0)?, bound(1).unwrap_or(f64::INFINITY)].map(|value| criterion.margin(value));
+        let nearest = if margin > 0.0 { ends[0].min(ends[1]) } else { ends[0].max(ends[1]) };
+        Some((nearest - margin).abs())
+    };
+    let of = |criterion: &Criterion| {
+        let widths: Option<Vec<f64>> = results.iter().map(|result| width(criterion, result)).collect();
+        widths.map(|widths| mean(&widths))
+    };
+    target.iter().map(of).collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
 }

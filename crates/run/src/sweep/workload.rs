@@ -28,6 +28,14 @@ impl LoadVariable {
         }
     }
 
+    /// What it is counted in.
+    pub(super) fn unit(self) -> &'static str {
+        match self {
+            LoadVariable::RequestRate => "req/s",
+            LoadVariable::MaxConcurrency => "concurrent requests",
+        }
+    }
+
     /// The load at which a run kept the server: the mean over its results.
     pub(super) fn estimate(self, results: &[Dict]) -> Option<f64> {
         let number = |result: &Dict, key: &str| result.get(key).and_then(Value::as_f64);
@@ -147,7 +155,7 @@ impl WorkloadPlan {
 }
 
 /// How many prompts a client command sends: what its set says, else its words, else the client's default.
-fn dataset_size(command: &[String], bench: &ParamSet) -> i64 {
+pub(super) fn dataset_size(command: &[String], bench: &ParamSet) -> i64 {
     let given = bench.values().get("num_prompts").map(python_str);
     let given = given.or_else(|| crate::experiment::option(command, "--num-prompts").map(str::to_owned));
     given.and_then(|text| text.trim().parse().ok()).unwrap_or(1000)

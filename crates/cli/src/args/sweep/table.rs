@@ -106,6 +106,9 @@ static SLA_FLAGS: &[Flag] = client_sweep!(
         "Levels to explore when there are no targets. The same as serve_workload."),
     own(&["--sla-tolerance"], Float, "SHARE", Preset::Float(0.0), &SLA,
         "Share of the answer by which it may be too low. 0 finds it exactly."),
+    own(&["--sla-seconds"], Float, "SEC", Unset, &SLA,
+        "Seconds that a request rate is held at least; --num-prompts is raised to last so long. Without it fifty times the \
+         largest latency allowed, 10 to 120 seconds."),
 );
 
 /// `tacho sweep startup`.

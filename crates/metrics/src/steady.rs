@@ -1,0 +1,190 @@
+//! Whether a run reached a steady state, and where: the warm-up by MSER-5 (White 1997) over the latencies in the order
+//! they were sent, the cool-down from the last request sent on. In between a drift of the latency or a growing backlog says
+//! that longer runs would give other numbers.
+
+use crate::latency::successes;
+use crate::statistics::mean;
+use crate::throughput::per_second;
+use crate::{Sample, Setup, Statistics};
+
+/// The rule's name in reports.
+pub const RULE: &str = "MSER-5";
+/// Latencies per batch of the rule.
+const BATCH: usize = 5;
+/// Fewest requests that a warm-up can be looked for in.
+const FEWEST: usize = 50;
+/// A change between the halves of the window that is worth a word.
+const DRIFT: f64 = 0.1;
+/// Batches whose order tells a trend.
+const TREND: usize = 12;
+/// The share by which arrivals must exceed answers to be called a growing backlog, beyond chance.
+const BACKLOG: f64 = 0.02;
+
+/// The steady part of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Steady {
+    /// Where it begins, seconds after the first request was sent.
+    pub start: f64,
+    /// Where it ends.
+    pub end: f64,
+    /// Requests sent in it.
+    pub requests: usize,
+    /// Whether the warm-up ended before half of the run was over; if not, the run is too short to tell.
+    pub reached: bool,
+    /// Successes that ended in it per second.
+    pub request_throughput: f64,
+    /// Time to the first token of those sent in it.
+    pub ttft: Statistics,
+    /// Time to the last token of those sent in it.
+    pub e2el: Statistics,
+    /// The change of the mean latency from its first to its second half as a share, where it is surely one.
+    pub drift: Option<f64>,
+    /// By how many requests the backlog grew in the second half of a paced run, where that is no chance.
+    pub backlog: Option<Backlog>,
+}
+
+/// More requests came than were answered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Backlog {
+    /// Requests that were due in the second half of the schedule.
+    pub due: usize,
+    /// Requests that ended in that time.
+    pub ended: usize,
+}
+
+impl Steady {
+    /// Looks for it; nothing of runs too short to look.
+    pub fn of(setup: &Setup, samples: &[Sample]) -> Option<Self> {
+        let mut rows: Vec<&Sample> = successes(samples).collect();
+        if rows.len() < FEWEST {
+            return None;
+        }
+        rows.sort_by(|a, b| a.sent.total_cmp(&b.sent));
+        let latencies: Vec<f64> = rows.iter().map(|row| row.latency).collect();
+        let cut = warm_up(&latencies);
+        let (first, start, end) = (rows[0].sent, rows[cut].sent, rows[rows.len() - 1].sent);
+        let inside: Vec<&Sample> = rows[cut..].to_vec();
+        let ended = rows.iter().filter(|row| (start..end).contains(&(row.sent + row.latency))).count();
+        let times = |of: fn(&Sample) -> f64| {
+            Statistics::of(inside.iter().map(|row| of(row)).collect(), &setup.metric_percentiles)
+        };
+        Some(Steady {
+            start: start - first,
+            end: end - first,
+            requests: inside.len(),
+            reached: cut * 2 < rows.len(),
+            request_throughput: per_second(ended as f64, end - start),
+            ttft: times(|row| row.ttft),
+            e2el: times(|row| row.latency),
+            drift: drift(&latencies[cut..]),
+            backlog: setup.is_paced().then(|| backlog(samples)).flatten(),
+        })
+    }
+}
+
+/// How many of the first requests are warm-up: what is left varies least around its mean, for its length. At most half,
+/// beyond which the rule is known to be fooled.
+fn warm_up(latencies: &[f64]) -> usize {
+    let batches: Vec<f64> = latencies.chunks_exact(BATCH).map(mean).collect();
+    let (mut sum, mut squares, mut best) = (0.0, 0.0, (f64::INFINITY, 0));
+    for at in (0..batches.len()).rev() {
+        sum += batches[at];
+        squares += batches[at] * batches[at];
+        let count = (batches.len() - at) as f64;
+        let error = (squares - sum * sum / count).max(0.0) / (count * count);
+        if at * 2 <= batches.len() && count >= 5.0 && error <= best.0 {
+            best = (error, at);
+        }
+    }
+    best.1 * BATCH
+}
+
+/// The change of the mean from one half to the other, where it is large and the batches rise or fall in an order that is no
+/// chance (Mann and Kendall's test).
+fn drift(latencies: &[f64]) -> Option<f64> {
+    let (first, second) = latencies.split_at(latencies.len() / 2);
+    let change = mean(second) / mean(first) - 1.0;
+    let count = latencies.len();
+    let batch = |at: usize| mean(&latencies[at * count / TREND..(at + 1) * count / TREND]);
+    let means: Vec<f64> = (0..TREND).map(batch).collect();
+    let pairs = (0..TREND).flat_map(|a| (a + 1..TREND).map(move |b| (a, b)));
+    let order: f64 = pairs.map(|(a, b)| (means[b] - means[a]).signum()).sum();
+    let n = TREND as f64;
+    let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
+    (change.abs() > DRIFT && order.abs() > 3.0 * deviation).then_some(change)
+}
+
+/// Arrivals against answers in the second half of the schedule. What a server keeps up with leaves the two equal but for
+/// chance; failed requests have left the queue too.
+pub(crate) fn backlog(samples: &[Sample]) -> Option<Backlog> {
+    let mut due: Vec<f64> = samples.iter().map(|sample| sample.due).collect();
+    due.sort_unstable_by(f64::total_cmp);
+    let (first, last) = (*due.first()?, *due.last()?);
+    // The first requests cannot have been answered: what is under way in a steady system must have built up before.
+    let half = first + (last - first) / 2.0;
+    let arrived = due.iter().filter(|&&moment| moment > half).count();
+    let ended = samples.iter().filter(|sample| sample.done > half && sample.done <= last).count();
+    let excess = arrived as f64 - ended as f64;
+    let chance = 2.0 * (arrived as f64).sqrt();
+    let growing = arrived >= FEWEST / 2 && excess > BACKLOG * arrived as f64 && excess > chance;
+    growing.then_some(Backlog { due: arrived, ended })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_pyrand::Generator;
+
+    /// Requests at a rate to a server of one place that does `capacity` a second.
+    fn queue(rate: f64, capacity: f64, count: usize, seed: u64) -> Vec<Sample> {
+        let mut random = Generator::new(seed);
+        let (mut now, mut free) = (0.0_f64, 0.0_f64);
+        let mut next = || {
+            now -= (1.0 - random.random()).ln() / rate;
+            free = free.max(now) + 1.0 / capacity;
+            Sample {
+                due: now,
+                released: now,
+                sent: now,
+                latency: free - now,
+                ttft: free - now,
+                done: free,
+                ..Sample::default()
+            }
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    fn paced() -> Setup {
+        Setup { request_rate: 50.0, ..Setup::example() }
+    }
+
+    #[test]
+    fn a_backlog_that_grows_is_told_and_one_that_does_not_is_not() {
+        let grows = |rate: f64| (0..40).filter(|&seed| backlog(&queue(rate, 100.0, 3000, seed)).is_some()).count();
+        assert!(grows(70.0) <= 1 && grows(90.0) <= 2, "{} {}", grows(70.0), grows(90.0));
+        assert_eq!((grows(112.0), grows(130.0)), (40, 40));
+    }
+
+    #[test]
+    fn a_warm_up_is_cut_off() {
+        let mut samples = queue(50.0, 100.0, 2000, 3);
+        samples.iter_mut().take(100).for_each(|sample| sample.latency += 0.5);
+        let steady = Steady::of(&paced(), &samples).unwrap();
+        assert!(steady.reached && (90..=140).contains(&(2000 - steady.requests)), "{}", steady.requests);
+        assert!(steady.e2el.mean_ms < 30.0 && steady.drift.is_none() && steady.backlog.is_none(), "{steady:?}");
+    }
+
+    #[test]
+    fn latencies_that_only_rise_have_no_steady_state() {
+        let steady = Steady::of(&paced(), &queue(130.0, 100.0, 2000, 3)).unwrap();
+        assert!(steady.drift.is_some_and(|drift| drift > 0.1) && steady.backlog.is_some(), "{steady:?}");
+        assert!(Steady::of(&paced(), &queue(50.0, 100.0, 40, 3)).is_none(), "too short to look");
+    }
+
+    #[test]
+    fn even_latencies_lose_little_to_the_rule() {
+        let cut = (0..20).map(|seed| 3000 - Steady::of(&paced(), &queue(50.0, 100.0, 3000, seed)).unwrap().requests);
+        assert!(cut.sum::<usize>() < 20 * 500);
+    }
+}
