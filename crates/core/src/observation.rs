@@ -69,6 +69,13 @@ pub struct Observation {
 }
 
 impl Observation {
+    /// Puts all its moments on another clock.
+    pub fn shift(&mut self, to: impl Fn(Stamp) -> Stamp) {
+        let moments = [&mut self.due, &mut self.released, &mut self.sent, &mut self.done].into_iter();
+        let maybe = [&mut self.first_byte, &mut self.first_content, &mut self.first_answer].into_iter().flatten();
+        moments.chain(maybe).chain(&mut self.chunks).for_each(|stamp| *stamp = to(*stamp));
+    }
+
     /// A row for a request that was let go but has not been sent.
     pub fn released(index: usize, due: Stamp, released: Stamp) -> Self {
         Observation {

@@ -34,6 +34,8 @@ pub struct Drive<'a> {
     pub grace: Duration,
     /// How long they may go on after the run's own end, by time or by a rule.
     pub drain: Duration,
+    /// Asked for the moment of the start once all workers are ready; otherwise it is then.
+    pub start: Option<&'a (dyn Fn() -> Stamp + Sync)>,
     /// The run's clock.
     pub clock: &'a dyn Clock,
     /// Told when to stop.
@@ -54,6 +56,7 @@ impl<'a> Drive<'a> {
             until: None,
             grace,
             drain,
+            start: None,
             clock,
             stop,
             counters,
@@ -148,7 +151,7 @@ impl<'a, T: Target> Crew<'a, T> {
     fn work(&self, id: usize, batches: Sender<Vec<Observation>>) -> Left {
         let feed = Feed::new(id, self.workers, self.plan.max_concurrency, self.cursor);
         let worker = self.target.worker(id, self.workers)?;
-        self.gate.ready(self.plan.clock);
+        self.gate.ready(self.plan.clock, self.plan.start);
         let turn = Turn::new(self.plan, feed, worker, batches);
         Ok(self.gate.wait().map(|origin| turn.run(self.releases, origin)))
     }

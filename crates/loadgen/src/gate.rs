@@ -32,12 +32,12 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A worker is ready; the last one sets the moment from which due times count.
-    pub(crate) fn ready(&self, clock: &dyn Clock) {
+    /// A worker is ready; the last one sets the moment from which due times count, or asks for it.
+    pub(crate) fn ready(&self, clock: &dyn Clock, start: Option<&(dyn Fn() -> Stamp + Sync)>) {
         let mut state = self.state();
         state.missing -= 1;
         if state.missing == 0 {
-            state.origin = Some(clock.now() + LEAD);
+            state.origin = Some(start.map_or_else(|| clock.now() + LEAD, |start| start()));
             self.changed.notify_all();
         }
     }

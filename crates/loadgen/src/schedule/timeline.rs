@@ -76,13 +76,18 @@ impl Timeline {
         self.due.is_empty()
     }
 
+    /// The timeline of some of the requests, in ascending order, at their own times.
+    pub fn some(&self, places: &[usize]) -> Timeline {
+        let pick = |from: &[f64]| places.iter().filter_map(|&place| from.get(place).copied()).collect::<Vec<_>>();
+        Timeline { due: pick(&self.due), rates: pick(&self.rates), pace: self.pace }
+    }
+
     /// The timeline of some of the requests, in ascending order; the first of them is due at once.
     pub fn part(&self, places: &[usize]) -> Timeline {
-        let pick = |from: &[f64]| places.iter().filter_map(|&place| from.get(place).copied()).collect::<Vec<_>>();
-        let mut due = pick(&self.due);
-        let first = due.iter().copied().reduce(f64::min).unwrap_or(0.0).max(0.0);
-        due.iter_mut().for_each(|due| *due -= first);
-        Timeline { due, rates: pick(&self.rates), pace: self.pace }
+        let mut part = self.some(places);
+        let first = part.due.iter().copied().reduce(f64::min).unwrap_or(0.0).max(0.0);
+        part.due.iter_mut().for_each(|due| *due -= first);
+        part
     }
 
     /// When each request is let go: in order, so never before the ones in front of it.

@@ -1,0 +1,132 @@
+//! As much of HTTP/1.1 as ranks need among themselves: requests and answers with a length, on connections that are kept.
+
+use std::io::{self, Read, Write};
+
+use tacho_core::Secret;
+
+const MAX_HEAD: usize = 16 << 10;
+/// More than the rows of a quarter of a second take.
+const MAX_BODY: usize = 512 << 20;
+
+/// A request as rank 0 reads it.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) path: String,
+    pub(crate) token: String,
+    pub(crate) body: Vec<u8>,
+}
+
+/// The next request of a connection; none when it has ended between two.
+pub(crate) fn read_request(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Option<Request>> {
+    let Some(head_len) = read_head(stream, buffer)? else { return Ok(None) };
+    let mut slots = [httparse::EMPTY_HEADER; 32];
+    let mut parsed = httparse::Request::new(&mut slots);
+    parsed.parse(&buffer[..head_len]).map_err(io::Error::other)?;
+    let length = content_length(parsed.headers)?;
+    let token = header(parsed.headers, "authorization").unwrap_or_default();
+    let token = token.strip_prefix("Bearer ").unwrap_or_default().to_owned();
+    let path = parsed.path.unwrap_or_default().to_owned();
+    Ok(Some(Request { path, token, body: read_body(stream, buffer, head_len, length)? }))
+}
+
+/// Answers a request.
+pub(crate) fn write_response(stream: &mut impl Write, status: u16, body: &[u8]) -> io::Result<()> {
+    let reason = if status == 200 { "OK" } else { "Refused" };
+    let head = format!("HTTP/1.1 {status} {reason}\r\nContent-Length: {}\r\n\r\n", body.len());
+    stream.write_all(&[head.as_bytes(), body].concat())
+}
+
+/// Sends a request.
+pub(crate) fn write_request(
+    stream: &mut impl Write,
+    host: &str,
+    path: &str,
+    token: &Secret,
+    body: &[u8],
+) -> io::Result<()> {
+    let token = token.expose();
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(&[head.as_bytes(), body].concat())
+}
+
+/// Reads the answer to it.
+pub(crate) fn read_response(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<(u16, Vec<u8>)> {
+    let gone = || io::Error::new(io::ErrorKind::UnexpectedEof, "the connection ended");
+    let head_len = read_head(stream, buffer)?.ok_or_else(gone)?;
+    let mut slots = [httparse::EMPTY_HEADER; 32];
+    let mut parsed = httparse::Response::new(&mut slots);
+    parsed.parse(&buffer[..head_len]).map_err(io::Error::other)?;
+    let (status, length) = (parsed.code.unwrap_or(0), content_length(parsed.headers)?);
+    Ok((status, read_body(stream, buffer, head_len, length)?))
+}
+
+/// Reads on until the head is there; tells its length.
+fn read_head(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
+    let mut piece = [0; 16 << 10];
+    loop {
+        if let Some(at) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            return Ok(Some(at + 4));
+        }
+        if buffer.len() > MAX_HEAD {
+            return Err(io::Error::other("the head is too long"));
+        }
+        match stream.read(&mut piece)? {
+            0 if buffer.is_empty() => return Ok(None),
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => buffer.extend_from_slice(&piece[..count]),
+        }
+    }
+}
+
+/// Reads on until the body is there, and leaves in the buffer what follows it.
+fn read_body(stream: &mut impl Read, buffer: &mut Vec<u8>, head: usize, length: usize) -> io::Result<Vec<u8>> {
+    let have = buffer.len().min(head + length);
+    let mut body = buffer[head..have].to_vec();
+    buffer.drain(..have);
+    let missing = (length - body.len()) as u64;
+    let read = stream.take(missing).read_to_end(&mut body)?;
+    if read as u64 == missing { Ok(body) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+fn header<'h>(headers: &[httparse::Header<'h>], name: &str) -> Option<&'h str> {
+    let found = headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
+    std::str::from_utf8(found.value).ok()
+}
+
+fn content_length(headers: &[httparse::Header<'_>]) -> io::Result<usize> {
+    let length = header(headers, "content-length").unwrap_or("0").parse().ok();
+    length.filter(|&length| length <= MAX_BODY).ok_or_else(|| io::Error::other("the body is too long, or of no length"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_answers_follow_one_another() {
+        let mut wire = Vec::new();
+        write_request(&mut wire, "h:1", "/a", &Secret::new("t"), b"one").unwrap();
+        write_request(&mut wire, "h:1", "/b", &Secret::new("t"), b"").unwrap();
+        let (mut input, mut buffer) = (&wire[..], Vec::new());
+        let first = read_request(&mut input, &mut buffer).unwrap().unwrap();
+        assert_eq!((first.path.as_str(), first.token.as_str(), &first.body[..]), ("/a", "t", &b"one"[..]));
+        assert_eq!(read_request(&mut input, &mut buffer).unwrap().unwrap().path, "/b");
+        assert!(read_request(&mut input, &mut buffer).unwrap().is_none());
+        let mut wire = Vec::new();
+        write_response(&mut wire, 409, b"no").unwrap();
+        assert_eq!(read_response(&mut &wire[..], &mut Vec::new()).unwrap(), (409, b"no".to_vec()));
+    }
+
+    #[test]
+    fn what_is_too_long_or_cut_off_is_an_error() {
+        let mut long = &b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n"[..];
+        assert!(read_request(&mut long, &mut Vec::new()).is_err());
+        let mut cut = &b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc"[..];
+        assert!(read_request(&mut cut, &mut Vec::new()).is_err());
+        let endless = vec![b'x'; MAX_HEAD * 2];
+        assert!(read_request(&mut &endless[..], &mut Vec::new()).is_err());
+    }
+}
