@@ -74,6 +74,11 @@ impl Place {
         if self.rank < active { (self.rank..requests).step_by(active).collect() } else { Vec::new() }
     }
 
+    /// The place of another rank of the same run.
+    pub fn of_rank(&self, rank: usize) -> Place {
+        Place { rank, ..self.clone() }
+    }
+
     /// This rank's part of a limit that holds for all together.
     pub fn limit(&self, limit: usize) -> usize {
         (limit / self.ranks + usize::from(self.rank < limit % self.ranks)).max(1)

@@ -111,6 +111,17 @@ pub enum Caveat {
         /// Requests that ended in that time.
         ended: usize,
     },
+    /// A rank of the run was lost.
+    RankLost {
+        /// Which.
+        rank: u64,
+        /// On which machine.
+        machine: String,
+        /// Why.
+        reason: String,
+        /// Requests of its share that are not in the result.
+        missing: u64,
+    },
     /// The client distorted what it measured.
     ClientInDoubt {
         /// Its own words.
@@ -164,6 +175,7 @@ impl Caveat {
             Caveat::WarmCache { .. } => "warm_cache",
             Caveat::Drift { .. } => "drift",
             Caveat::BacklogGrew { .. } => "backlog_grew",
+            Caveat::RankLost { .. } => "rank_lost",
             Caveat::ClientInDoubt { .. } => "client_in_doubt",
         }
     }
@@ -221,6 +233,9 @@ impl Caveat {
                 format!(
                     "the server gave token counts that cannot be in {answers} of {total} answers; they are left out"
                 )
+            }
+            Caveat::RankLost { rank, machine, reason, missing } => {
+                format!("rank {rank} on {machine} was lost ({reason}): {missing} requests of its share are missing")
             }
             Caveat::OddStamps { reads } => format!(
                 "the kernel's stamps of {reads} reads contradict this machine's clock (was it set or faked?); their own \

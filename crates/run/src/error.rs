@@ -8,6 +8,12 @@ pub enum Error {
     /// The client cannot work.
     #[error(transparent)]
     Client(tacho_client::Error),
+    /// Ranks cannot work together.
+    #[error(transparent)]
+    Ranks(tacho_fleet::Error),
+    /// A resumed run cannot be split.
+    #[error("--resume goes on with one process: start it without a launcher, or with --ranks 1")]
+    ResumedRanks,
     /// There is no tokenizer.
     #[error(transparent)]
     Tokenizer(#[from] tacho_text::Error),
@@ -124,6 +130,15 @@ impl From<tacho_client::Error> for Error {
         match error {
             tacho_client::Error::Stopped => Error::Stopped,
             error => Error::Client(error),
+        }
+    }
+}
+
+impl From<tacho_fleet::Error> for Error {
+    fn from(error: tacho_fleet::Error) -> Self {
+        match error {
+            tacho_fleet::Error::Stopped => Error::Stopped,
+            error => Error::Ranks(error),
         }
     }
 }

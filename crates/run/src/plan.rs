@@ -38,6 +38,8 @@ pub struct ServePlan {
     pub report: ReportPlan,
     /// Where its rows are logged, if anywhere.
     pub log: Option<LogPlan>,
+    /// This process's place among several ranks, if it is one.
+    pub ranks: Option<tacho_fleet::Place>,
 }
 
 /// Which model to ask for.

@@ -149,6 +149,9 @@ typed! {
         pub(crate) workload: Option<String>,
         pub(crate) workers: Option<i64>,
         pub(crate) timestamps: StampSource,
+        pub(crate) rank: Option<i64>,
+        pub(crate) ranks: Option<i64>,
+        pub(crate) rendezvous: Option<String>,
         pub(crate) http2: bool,
         /// Seconds.
         pub(crate) connect_timeout: Option<f64>,

@@ -13,13 +13,14 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use tacho_core::{EventSink, RunEvent};
+use tacho_fleet::{Asked, Place};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::threshold::Finding;
 use tacho_metrics::{Caveat, EndedBy, RunRecord, Trust};
 use tacho_report::style::harmless_line;
 use tacho_report::{Live, Progress};
 use tacho_run::ServePlan;
-use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, save_workload};
+use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, run_share, save_workload};
 use tacho_sim::Server;
 
 use super::check::code;
@@ -33,7 +34,14 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let resumed = log::resumed(args)?;
     let args = resumed.as_ref().unwrap_or(args);
     let interrupt = Interrupt::catch()?;
+    let place = place(args)?;
+    if place.as_ref().is_some_and(|place| place.rank > 0) {
+        return share(args, place, &interrupt);
+    }
     let sink = sink(args);
+    if let Some(notice) = place.as_ref().and_then(|place| place.notice.clone()) {
+        sink.event(RunEvent::warning(notice));
+    }
     for notice in args.notices() {
         sink.event(RunEvent::warning(notice.to_string()));
     }
@@ -46,7 +54,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     args.outputs.check()?;
     let simulator = simulator::start(args)?;
     let log = log::plan(args, &std::env::args().collect::<Vec<_>>());
-    let plan = ServePlan { log, ..plan::of(args, simulator.as_ref())? };
+    let plan = ServePlan { log, ranks: place, ..plan::of(args, simulator.as_ref())? };
     let contact = if args.own.dry_run { Contact::Minimal } else { Contact::Server };
     let prepared = prepare(&plan, contact, &*sink)?;
     if let Some(path) = &args.own.save_workload {
@@ -57,6 +65,39 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         return dry_run::print(&prepared);
     }
     measure(args, &plan, prepared, &interrupt, &*sink, &destination)
+}
+
+/// This process's place among several ranks, if it is one of them.
+fn place(args: &ServeArgs) -> anyhow::Result<Option<Place>> {
+    let own = &args.own;
+    if own.dry_run {
+        return Ok(None);
+    }
+    let number = |name: &str, value: Option<i64>| {
+        value.map(|value| usize::try_from(value).map_err(|_| anyhow!("{name} {value} is below 0"))).transpose()
+    };
+    let asked = Asked {
+        rank: number("--rank", own.rank)?,
+        ranks: number("--ranks", own.ranks)?,
+        rendezvous: own.rendezvous.clone(),
+    };
+    let get = |name: &str| std::env::var(name).ok();
+    Ok(Place::find(&asked, &get, std::os::unix::process::parent_id())?)
+}
+
+/// The run of a rank other than 0: silent, since rank 0 speaks for all.
+fn share(args: &ServeArgs, place: Option<Place>, interrupt: &Interrupt) -> anyhow::Result<Exit> {
+    let simulator = simulator::start(args)?;
+    let mut log = log::plan(args, &std::env::args().collect::<Vec<_>>());
+    if let Some((log, place)) = log.as_mut().zip(place.as_ref()) {
+        // Ranks may share a folder.
+        log.folder = log.folder.with_extension(format!("rank{}.rows", place.rank));
+    }
+    let plan = ServePlan { log, ranks: place, ..plan::of(args, simulator.as_ref())? };
+    let prepared = prepare(&plan, Contact::Server, &())?;
+    interrupt.measuring();
+    run_share(&plan, prepared, &interrupt.stop, &())?;
+    Ok(if interrupt.stop.draining() { Exit::Interrupted } else { Exit::Done })
 }
 
 fn measure(
@@ -117,6 +158,9 @@ pub(crate) fn run_inside(
 fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
     if record.setup.interrupted {
         return Ok(Exit::Interrupted);
+    }
+    if let Some(lost) = record.caveats.iter().find(|caveat| matches!(caveat, Caveat::RankLost { .. })) {
+        return Err(anyhow!("the run is not whole: {}", lost.text()));
     }
     let samples = &record.measured.samples;
     match samples.iter().find(|sample| !sample.success()) {

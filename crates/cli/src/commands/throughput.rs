@@ -255,6 +255,7 @@ fn served(
             keep_texts: false,
         },
         log: None,
+        ranks: None,
     };
     let plan = ServedPlan {
         serve,

@@ -78,7 +78,7 @@ fn more(plan: &ServePlan, setup: &Setup) -> Dict {
 }
 
 /// A hash of the requests and their due times, as they would be saved but for their ids, which are drawn anew each time.
-fn workload_hash(prepared: &Prepared) -> Result<String, Error> {
+pub(super) fn workload_hash(prepared: &Prepared) -> Result<String, Error> {
     let mut hash = Hash(Sha256::new());
     for (request, due) in prepared.requests.iter().zip(prepared.timeline.due()) {
         let unnamed = Request { id: None, ..request.clone() };

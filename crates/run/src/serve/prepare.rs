@@ -54,6 +54,13 @@ impl Prepared {
         });
         self.timeline = self.timeline.part(places);
     }
+
+    /// The same, but at their own times.
+    pub(super) fn share(&mut self, places: &[usize]) {
+        let timeline = self.timeline.some(places);
+        self.keep(places);
+        self.timeline = timeline;
+    }
 }
 
 /// Whether to ask the server anything that is not needed to know the workload.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tacho_core::event::ServeNote;
 use tacho_core::json::Value;
-use tacho_core::{Counters, EventSink, Fan, RowSink, RunEvent, Work};
+use tacho_core::{Counters, EventSink, Fan, RowSink, RunEvent, Stamp, Work};
 use tacho_loadgen::{Drive, Driven, StopSignal, Supply, drive};
 use tacho_metrics::{ProbeStatistics, RunRecord, ServerMetrics, logged};
 
@@ -16,6 +16,7 @@ use super::more::{self, Supplier, is_endless};
 use super::parts::Parts;
 use super::prepare::Prepared;
 use super::profiler::Profiling;
+use super::ranks::{self, Bell};
 use super::record::{self, Moments, Seen};
 use super::rehearse::rehearse;
 use super::scrape::{self, Scrape};
@@ -35,8 +36,12 @@ pub fn run(
     let traffic = &plan.traffic;
     let asked = Asks::of(plan.endpoint.backend, &prepared.requests)?;
     let setup = record::setup(plan, &prepared, asked.len());
+    let hash = ranks::hash(plan, &prepared)?;
     let Journal { log, earlier, places } = Journal::open(plan, &mut prepared, &setup, &asked, sink)?;
-    let parts = Parts::make(plan, &prepared)?;
+    let own = ranks::own_part(plan);
+    let places = ranks::take_share(plan, &mut prepared, places)?;
+    let parts = Parts::make(&own, &prepared)?;
+    let host = ranks::meet(plan, hash.as_deref(), parts.clock, stop)?;
     rehearse(plan, &prepared, &parts.payload, stop, sink)?;
     sink.event(RunEvent::status(ServeNote::MainRun));
     let caller = prepared.caller.with_stop(stop);
@@ -47,15 +52,19 @@ pub fn run(
     let before = Scrape::take(&caller, parts.clock, sink);
     let moments = Moments::now(parts.clock);
     let mut store = Store::new(parts.clock, &moments, log, places.as_deref(), plan.report.keep_texts);
-    let stop = &stop.inner();
+    let (asked_stop, stop) = (stop, &stop.inner());
+    let mut bell = Bell { host: host.as_ref(), stop: asked_stop };
+    let start = || host.as_ref().map_or(Stamp::ZERO, |host| host.start(&|| asked_stop.immediate()));
+    let start = host.is_some().then_some(&start as &(dyn Fn() -> Stamp + Sync));
     let mut stops = Stops::new(&traffic.stops, &prepared.timeline, (&asked, setup.task), stop, parts.clock);
-    let mut fan = Fan::new(vec![&mut stops], &mut store);
-    let beside = Beside { watches: before.is_there(), asked: &asked };
-    let together = drive_with_others(plan, &prepared, &parts, &beside, &mut fan, stop, sink)?;
+    let mut fan = Fan::new(vec![&mut stops, &mut bell], &mut store);
+    let beside = Beside { watches: before.is_there(), asked: &asked, start };
+    let together = drive_with_others(&own, &prepared, &parts, &beside, &mut fan, stop, sink)?;
     let Together { mut driven, probes, during } = together;
+    let (log, mut rows) = store.into_parts();
+    let lost = ranks::gather(host, plan, &mut driven, &mut rows, asked_stop, asked.len(), sink);
     let after = Scrape::take(&caller, parts.clock, sink);
     let server = scrape::series(&before, during, &after, driven.origin.secs());
-    let (log, mut rows) = store.into_parts();
     let ended = ended::by_itself(&driven, &mut rows);
     let setup = record::completed(setup, &prepared, &driven, &rows, &moments);
     let (setup, rows, resumed) = resume::join(earlier, setup, &mut driven, rows, &moments);
@@ -63,9 +72,10 @@ pub fn run(
     let odd = record::doubts(&rows, &driven.workers);
     let mut record = record::compute(plan, &prepared, setup, &driven, rows, &asked.lock(), seen);
     drop(profiling);
-    let warm = warm_cache::caveat(plan, &prepared, &record);
+    // Of several ranks' prompts only some are known here.
+    let warm = plan.ranks.is_none().then(|| warm_cache::caveat(plan, &prepared, &record)).flatten();
     let doubts = [resumed, ended, spot_check::tokenizers(plan, &prepared, &record), warm];
-    doubts.into_iter().flatten().chain(odd).for_each(|caveat| record.doubt(caveat));
+    doubts.into_iter().flatten().chain(odd).chain(lost).for_each(|caveat| record.doubt(caveat));
     if let Some(log) = log {
         log.finish(&Value::Dict(logged::closing(&record)));
     }
@@ -85,6 +95,8 @@ struct Beside<'a> {
     watches: bool,
     /// What requests ask, those too that are made meanwhile.
     asked: &'a Asks,
+    /// Who sets the moment of the start, where there are several ranks.
+    start: Option<&'a (dyn Fn() -> Stamp + Sync)>,
 }
 
 /// The main run, with probes and looks at the server's metrics beside it where they are asked for.
@@ -99,7 +111,8 @@ fn drive_with_others(
 ) -> Result<Together, Error> {
     let counters = Arc::new(Counters::default());
     let total = prepared.requests.len() as u64;
-    let supply = is_endless(plan, prepared).then(|| Supply::new(prepared.requests.len()));
+    // A share of a plan has an end.
+    let supply = (is_endless(plan, prepared) && plan.ranks.is_none()).then(|| Supply::new(prepared.requests.len()));
     let drive_plan = Drive {
         max_concurrency: plan.traffic.max_concurrency,
         workers: plan.traffic.workers.unwrap_or_else(default_workers),
@@ -107,6 +120,7 @@ fn drive_with_others(
         until: plan.traffic.stops.duration,
         grace: plan.traffic.grace,
         drain: plan.traffic.stops.drain,
+        start: beside.start,
         ..Drive::of(&prepared.timeline, &parts.clock, stop, &counters)
     };
     let over = AtomicBool::new(false);

@@ -91,6 +91,7 @@ pub(crate) fn plan(server: &Scripted, prompts: i64) -> ServePlan {
             keep_texts: false,
         },
         log: None,
+        ranks: None,
     }
 }
 

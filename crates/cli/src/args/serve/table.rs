@@ -425,6 +425,14 @@ static FLAGS: &[Flag] = &[
     own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &OWN,
         "Where arriving bytes get their time. kernel: when they reached the socket, where the system tells; user: \
          when tacho read them."),
+    own(&["--rank"], Int, "N", Unset, &OWN,
+        "Which of several ranks this process is, from 0. Without it, what the launcher says: srun, mpirun, torchrun or an \
+         indexed Job of Kubernetes. All ranks run the same command; each sends its share, and rank 0 reports on all."),
+    own(&["--ranks"], Int, "N", Unset, &OWN,
+        "How many ranks there are; 1 makes this a run of its own whatever started it."),
+    own(&["--rendezvous"], Str, "HOST:PORT", Unset, &OWN,
+        "Where rank 0 listens and the others find it. Known without it to srun, torchrun and ranks on one machine. \
+         Ranks on several machines need a secret in TACHO_RENDEZVOUS_TOKEN or the file TACHO_RENDEZVOUS_TOKEN_FILE."),
     own(&["--http2"], Switch, "", Off, &OWN,
         "Speak HTTP/2: to https:// servers that offer it, to http:// servers in any case. One request at a time goes \
          over a connection, as with HTTP/1.1."),

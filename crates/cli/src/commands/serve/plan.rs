@@ -48,6 +48,7 @@ pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> a
         traffic: traffic(args)?,
         report: report(args)?,
         log: None,
+        ranks: None,
     })
 }
 
