@@ -57,11 +57,12 @@ impl Guest {
 
     /// Says that this rank is ready, and waits for the moment of the start, by this rank's clock.
     pub fn ready(&mut self) -> Result<Stamp, Error> {
-        let answer = self.call("/v1/ready", b"", START)?;
+        let fit = ClockFit::new(&self.before, &[]).ok_or_else(|| self.lost("its clock could not be seen"))?;
+        let mut said = Dict::new();
+        said.set("clock", fit.to_json());
+        let answer = self.call("/v1/ready", dumps(&said.into()).as_bytes(), START)?;
         let start = answer.get("start").and_then(Value::as_i64).and_then(|nanos| u64::try_from(nanos).ok());
-        let fit = ClockFit::new(&self.before, &[]).zip(start);
-        let (fit, start) = fit.ok_or_else(|| self.lost("it named no start"))?;
-        Ok(fit.to_own(Stamp(start)))
+        Ok(fit.to_own(Stamp(start.ok_or_else(|| self.lost("it named no start"))?)))
     }
 
     /// Hands rows over, or none as a sign of life; tells whether the run is to end.

@@ -65,6 +65,8 @@ struct Guest {
     ready: bool,
     heard: Option<Instant>,
     rows: Vec<Observation>,
+    /// How its clock ran when it was last heard of.
+    fit: Option<ClockFit>,
     done: Option<(ClockFit, Value)>,
     lost: Option<String>,
 }
@@ -230,9 +232,12 @@ fn notice_silence(state: &mut State) {
 }
 
 fn share(rank: usize, guest: Guest) -> Share {
-    let Guest { machine, rows, done, lost, .. } = guest;
+    let Guest { machine, mut rows, fit, done, lost, .. } = guest;
     let lost = lost.or_else(|| done.is_none().then(|| "it was not waited for".to_owned()));
-    let (clock, said) = done.map_or((None, Value::Null), |(clock, said)| (Some(clock), said));
+    if let Some(fit) = fit.filter(|_| done.is_none()) {
+        rows.iter_mut().for_each(|row| row.shift(|stamp| fit.to_host(stamp)));
+    }
+    let (clock, said) = done.map_or((fit, Value::Null), |(clock, said)| (Some(clock), said));
     Share { rank, machine, rows, clock, said, lost }
 }
 

@@ -71,7 +71,7 @@ impl Shared {
         let rank = rank.ok_or("it has not joined")?;
         match request.path.as_str() {
             "/v1/clock" => Ok(self.now()),
-            "/v1/ready" => self.ready(rank),
+            "/v1/ready" => self.ready(rank, &message(&request.body)?),
             "/v1/rows" => self.rows(rank, &request.body, false),
             "/v1/stopping" => self.rows(rank, &request.body, true),
             "/v1/done" => self.done(rank, message(&request.body)?),
@@ -127,9 +127,10 @@ impl Shared {
     }
 
     /// Answers when the start is known.
-    fn ready(&self, rank: usize) -> Result<Dict, String> {
+    fn ready(&self, rank: usize, said: &Value) -> Result<Dict, String> {
         let mut state = self.state();
         state.guests[rank].ready = true;
+        state.guests[rank].fit = said.get("clock").and_then(ClockFit::from_json);
         self.changed.notify_all();
         loop {
             if let Some(Stamp(start)) = state.start {
