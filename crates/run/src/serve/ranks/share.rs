@@ -8,13 +8,14 @@ use tacho_loadgen::{Drive, StopSignal, drive};
 use tacho_metrics::logged;
 use tacho_rowlog::Origin;
 
+use super::super::asked::Asks;
+use super::super::journal;
 use super::super::journal::Journal;
 use super::super::log::RowLog;
 use super::super::parts::Parts;
 use super::super::prepare::Prepared;
 use super::super::record::{self, Moments};
 use super::super::workers::default_workers;
-use super::super::{asked, journal};
 use super::{own_part, said, take_share};
 use crate::Error;
 use crate::plan::ServePlan;
@@ -27,7 +28,7 @@ pub fn run_share(
     sink: &dyn EventSink,
 ) -> Result<(), Error> {
     let Some(place) = plan.ranks.as_ref() else { return Ok(()) };
-    let asked = asked::of(plan.endpoint.backend, &prepared.requests)?;
+    let asked = Asks::of(plan.endpoint.backend, &prepared.requests)?;
     let setup = record::setup(plan, &prepared, asked.len());
     let hash = journal::workload_hash(&prepared)?;
     let Journal { log, places, .. } = Journal::open(plan, &mut prepared, &setup, &asked, sink)?;
