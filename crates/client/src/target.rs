@@ -57,6 +57,7 @@ pub struct Client {
     endpoint: EndpointSpec,
     route: Route,
     plan: ClientPlan,
+    payload: PayloadSpec,
     requests: Requests,
     clock: SystemClock,
 }
@@ -81,7 +82,7 @@ impl Client {
             .enumerate()
             .map(|(index, request)| prepare(&endpoint, &route, payload, index, request))
             .collect::<Result<_, _>>()?;
-        Ok(Client { endpoint, route, plan, requests: Requests::new(requests), clock })
+        Ok(Client { endpoint, route, plan, payload: payload.clone(), requests: Requests::new(requests), clock })
     }
 
     /// Writes out further requests while a run is under way, and tells how many there are then. One thread does so.
@@ -95,6 +96,18 @@ impl Client {
             true => Ok(self.requests.len()),
             false => Err(Error::TooManyRequests),
         }
+    }
+
+    /// A request with a body that was written elsewhere, and a header of its own.
+    fn with_body(&self, body: &[u8], header: Option<(&str, &str)>, expected: Expected) -> Prepared {
+        let mut headers = self.endpoint.request_headers(None);
+        if let Some((name, value)) = header {
+            headers.set_default(name, value);
+        }
+        route_headers(&self.endpoint, &mut headers);
+        let url = &self.endpoint.url;
+        let bytes = http1::request("POST", &self.route.target(url), &url.host_header(), &headers, Some(body));
+        Prepared { bytes: bytes.into(), expected }
     }
 }
 

@@ -10,6 +10,7 @@ use tacho_core::{Clock, Counters, Observation, RowSink, Stamp};
 
 use crate::feed::{Feed, Releases};
 use crate::gate::Gate;
+use crate::sessions::{SessionPlan, Sessions};
 use crate::turn::Turn;
 use crate::{Error, StopReason, StopSignal, Supply, Target, Timeline, WorkerStats};
 
@@ -103,12 +104,35 @@ impl Driven {
 /// # Errors
 /// When a worker cannot be started; then nothing has been sent.
 pub fn drive<T: Target>(target: &T, plan: &Drive<'_>, sink: &mut dyn RowSink) -> Result<Driven, Error> {
+    drive_all(target, plan, None, sink)
+}
+
+/// The same for requests that wait for one another; the timeline then says only how many there are.
+///
+/// # Errors
+/// When a worker cannot be started; then nothing has been sent.
+pub fn drive_sessions<T: Target>(
+    target: &T,
+    plan: &Drive<'_>,
+    sessions: &SessionPlan<'_>,
+    sink: &mut dyn RowSink,
+) -> Result<Driven, Error> {
+    drive_all(target, plan, Some(sessions), sink)
+}
+
+fn drive_all<T: Target>(
+    target: &T,
+    plan: &Drive<'_>,
+    sessions: Option<&SessionPlan<'_>>,
+    sink: &mut dyn RowSink,
+) -> Result<Driven, Error> {
     let releases = Releases::of(plan.timeline, plan.more);
-    let count = releases.len();
+    let count = sessions.map_or(releases.len(), |sessions| sessions.graph.sessions());
     let most = if plan.more.is_some() { usize::MAX } else { count };
+    let most = sessions.and_then(|sessions| sessions.max_sessions).unwrap_or(most).min(most);
     let workers = plan.workers.min(plan.max_concurrency.unwrap_or(most)).min(most).max(1);
     let (cursor, gate) = (AtomicUsize::new(0), Gate::new(workers));
-    let crew = Crew { target, plan, releases: &releases, cursor: &cursor, gate: &gate, workers };
+    let crew = Crew { target, plan, sessions, releases: &releases, cursor: &cursor, gate: &gate, workers };
     thread::scope(|scope| {
         let (sender, batches) = mpsc::channel();
         let threads: Vec<_> = (0..workers).map(|id| crew.spawn(scope, id, sender.clone())).collect();
@@ -127,6 +151,7 @@ pub fn drive<T: Target>(target: &T, plan: &Drive<'_>, sink: &mut dyn RowSink) ->
 struct Crew<'a, T> {
     target: &'a T,
     plan: &'a Drive<'a>,
+    sessions: Option<&'a SessionPlan<'a>>,
     releases: &'a Releases<'a>,
     cursor: &'a AtomicUsize,
     gate: &'a Gate,
@@ -149,7 +174,11 @@ impl<'a, T: Target> Crew<'a, T> {
     }
 
     fn work(&self, id: usize, batches: Sender<Vec<Observation>>) -> Left {
-        let feed = Feed::new(id, self.workers, self.plan.max_concurrency, self.cursor);
+        let limit = self.plan.max_concurrency;
+        let feed = match self.sessions {
+            None => Feed::new(id, self.workers, limit, self.cursor),
+            Some(sessions) => Feed::Sessions(Box::new(Sessions::new(sessions, id, self.workers, limit, self.cursor))),
+        };
         let worker = self.target.worker(id, self.workers)?;
         self.gate.ready(self.plan.clock, self.plan.start);
         let turn = Turn::new(self.plan, feed, worker, batches);

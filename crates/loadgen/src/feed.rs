@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tacho_core::Stamp;
 
+use crate::sessions::Sessions;
 use crate::{Supply, Timeline};
 
 /// When each request is let go; made once and shared by all workers.
@@ -69,12 +70,13 @@ impl Due<'_> {
 }
 
 /// The requests of one worker.
-#[derive(Debug)]
 pub(crate) enum Feed<'a> {
     /// Every `step`-th request from `next` on.
     Own { next: usize, step: usize },
     /// Whatever is next for all workers, while there are slots.
     Shared { cursor: &'a AtomicUsize, slots: usize },
+    /// Those whose parents have ended.
+    Sessions(Box<Sessions<'a>>),
 }
 
 impl<'a> Feed<'a> {
@@ -92,6 +94,7 @@ impl<'a> Feed<'a> {
             Feed::Own { next, .. } => *next,
             Feed::Shared { slots, .. } if in_flight >= *slots => return Stamp::NEVER,
             Feed::Shared { cursor, .. } => cursor.load(Ordering::Relaxed),
+            Feed::Sessions(sessions) => return sessions.next_release(in_flight),
         };
         due.get(index).unwrap_or(Stamp::NEVER)
     }
@@ -113,6 +116,7 @@ impl<'a> Feed<'a> {
                 due.took(index);
                 Some((index, ripe(index)?))
             }
+            Feed::Sessions(sessions) => sessions.take(in_flight, now),
         }
     }
 
@@ -121,6 +125,7 @@ impl<'a> Feed<'a> {
         match self {
             Feed::Own { .. } => usize::MAX,
             Feed::Shared { slots, .. } => slots.saturating_sub(in_flight),
+            Feed::Sessions(sessions) => sessions.free_slots(in_flight),
         }
     }
 
@@ -129,6 +134,7 @@ impl<'a> Feed<'a> {
         due.is_beyond(match self {
             Feed::Own { next, .. } => *next,
             Feed::Shared { cursor, .. } => cursor.load(Ordering::Relaxed),
+            Feed::Sessions(sessions) => return sessions.exhausted(),
         })
     }
 }

@@ -6,14 +6,16 @@ mod error;
 mod feed;
 mod gate;
 pub mod schedule;
+mod sessions;
 mod stop;
 mod supply;
 mod target;
 mod turn;
 
-pub use dispatch::{Drive, Driven, MOST_WORKERS, drive};
+pub use dispatch::{Drive, Driven, MOST_WORKERS, drive, drive_sessions};
 pub use error::Error;
 pub use schedule::{Pace, RampUp, RampUpStrategy, RpsChange, ScheduleSpec, Timeline};
+pub use sessions::{Graph, Node, OnFailure, Script, SessionPlan};
 pub use stop::{StopReason, StopSignal};
 pub use supply::Supply;
 pub use target::{Target, Worker, WorkerStats};

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tacho_core::{Observation, Stamp};
+use tacho_core::{Observation, Request, Stamp};
 
 /// Makes one worker per thread.
 pub trait Target: Sync {
@@ -22,6 +22,10 @@ pub trait Target: Sync {
 pub trait Worker {
     /// Begins the request of `row.index` and takes over its row.
     fn issue(&mut self, row: Observation);
+
+    /// Takes the request of `index`, which could be made only now that others have ended; it replaces the one made
+    /// before the run.
+    fn supply(&mut self, _index: usize, _request: &Request) {}
 
     /// Lets things happen until something is finished or `until` has come; appends the finished rows.
     fn turn(&mut self, until: Stamp, done: &mut Vec<Observation>);

@@ -38,6 +38,9 @@ impl<'a, W: Worker> Turn<'a, W> {
     pub(crate) fn run(mut self, releases: &Releases<'_>, origin: Stamp) -> WorkerStats {
         let due = releases.since(origin);
         let end = self.plan.until.map_or(Stamp::NEVER, |until| origin + until);
+        if let Feed::Sessions(sessions) = &mut self.feed {
+            sessions.begin(origin);
+        }
         let (mut deadline, mut next_batch) = (Stamp::NEVER, origin + BATCH);
         let mut free = self.feed.free_slots(0);
         loop {
@@ -112,6 +115,9 @@ impl<'a, W: Worker> Turn<'a, W> {
         let finished = self.rows.len() - before;
         if finished > 0 {
             self.in_flight -= finished;
+            if let Feed::Sessions(sessions) = &mut self.feed {
+                self.rows[before..].iter().for_each(|row| sessions.ended(row, &mut self.worker));
+            }
             let failed = self.rows[before..].iter().filter(|row| !row.outcome.is_complete()).count();
             counters.finished.fetch_add(finished as u64, Ordering::Relaxed);
             counters.failed.fetch_add(failed as u64, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! The record of a run: what was asked, what was measured and what it means. All reports are made from it.
 
+use crate::sessions::SessionSummary;
 use crate::{
     Caveat, DiffusionStatistics, Intervals, ProbeStatistics, Sample, ServerMetrics, Setup, SpeculativeStatistics,
     Steady, Summary, Trust, Truth, WorkerUse,
@@ -56,6 +57,8 @@ pub struct RunRecord {
     pub intervals: Intervals,
     /// Why to doubt it.
     pub caveats: Vec<Caveat>,
+    /// What the users of sessions felt, where there were sessions.
+    pub sessions: Option<SessionSummary>,
 }
 
 impl RunRecord {
@@ -71,7 +74,8 @@ impl RunRecord {
         let steady = Steady::of(&setup, &measured.samples);
         let caveats = [caveats, Caveat::of_steady(steady.as_ref())].concat();
         let intervals = Intervals::default();
-        let mut record = RunRecord { setup, measured, summary, truth, trust, steady, intervals, caveats };
+        let sessions = None;
+        let mut record = RunRecord { setup, measured, summary, truth, trust, steady, intervals, caveats, sessions };
         record.intervals = Intervals::of(&record);
         record
     }

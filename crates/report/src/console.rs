@@ -2,6 +2,7 @@
 
 mod chart;
 mod own;
+mod sessions;
 
 use std::io::{self, IsTerminal, Write};
 

@@ -4,6 +4,7 @@
 pub mod compare;
 pub mod console;
 pub mod dashboard;
+pub mod describe;
 pub mod error;
 pub mod hash;
 mod headings;
@@ -11,6 +12,7 @@ pub mod html;
 pub mod json;
 pub mod live;
 pub mod markdown;
+pub mod multi_turn;
 pub mod names;
 pub mod offline;
 pub mod plots;

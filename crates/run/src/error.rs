@@ -23,6 +23,9 @@ pub enum Error {
     /// There is no workload.
     #[error(transparent)]
     Workload(#[from] tacho_workload::Error),
+    /// There are no sessions.
+    #[error(transparent)]
+    Sessions(#[from] tacho_workload::sessions::TraceError),
     /// There is no schedule.
     #[error(transparent)]
     Schedule(#[from] tacho_loadgen::Error),

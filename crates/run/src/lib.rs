@@ -5,6 +5,7 @@ mod error;
 pub mod experiment;
 pub mod latency;
 pub mod mm_processor;
+pub mod multi_turn;
 pub mod offline;
 mod plan;
 pub mod rebuild;

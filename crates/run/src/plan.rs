@@ -11,7 +11,7 @@ use tacho_text::TokenizerMode;
 use tacho_workload::WorkloadSpec;
 use tacho_workload::hub::Hub;
 
-use crate::serve::LogPlan;
+use crate::serve::{LogPlan, SessionsPlan};
 
 /// A run of `tacho serve`.
 #[derive(Debug, Clone)]
@@ -87,6 +87,8 @@ pub enum WorkloadPlan {
         /// Whether requests go out at the times that the data set gives.
         self_timed: bool,
     },
+    /// Conversations, agents or recorded traffic.
+    Sessions(Box<SessionsPlan>),
     /// Read from a file that an earlier run saved, due times and all.
     File {
         /// The file.

@@ -5,11 +5,13 @@ mod composite;
 mod dataset;
 mod namespace;
 mod notice;
+mod sessions;
 pub(crate) mod stops;
 mod table;
 
 pub(crate) use composite::{objectives, percentiles};
 pub(crate) use dataset::DatasetArgs;
+pub(crate) use sessions::SessionArgs;
 #[cfg(test)]
 pub(crate) use table::BACKENDS;
 pub(crate) use table::{SPEED_BENCH_SUBSETS, TABLE};
@@ -38,6 +40,8 @@ pub(crate) struct ServeArgs {
     pub(crate) dataset: DatasetArgs,
     /// What is computed and written.
     pub(crate) report: ReportArgs,
+    /// Sessions in place of a dataset.
+    pub(crate) sessions: SessionArgs,
     /// What vLLM does not have.
     pub(crate) own: OwnArgs,
     /// Files beside the result.
@@ -184,6 +188,7 @@ impl From<Values> for ServeArgs {
             content: ContentArgs::from(&values),
             dataset: DatasetArgs::from(&values),
             report: ReportArgs::from(&values),
+            sessions: SessionArgs::from(&values),
             own,
             outputs: Outputs::read(&values, "--report"),
             stops: StopArgs::from(&values),

@@ -8,6 +8,7 @@ mod dataset;
 mod gate;
 mod latency;
 mod mm_processor;
+mod multi_turn;
 mod offline;
 mod outputs;
 mod platform;
@@ -26,11 +27,13 @@ use crate::args::auto_tune::AutoTuneArgs;
 use crate::args::check::CheckArgs;
 use crate::args::command::{Command, find, read, task};
 use crate::args::compare::CompareArgs;
+use crate::args::convert::sharegpt::SharegptArgs;
 use crate::args::convert::slices::SlicesArgs;
 use crate::args::convert::trace::TraceArgs;
 use crate::args::flag::Table;
 use crate::args::gate::GateArgs;
 use crate::args::grammar::{Parsed, Values};
+use crate::args::multi_turn::MultiTurnArgs;
 use crate::args::offline::latency::LatencyArgs;
 use crate::args::offline::mm_processor::MmProcessorArgs;
 use crate::args::offline::startup::StartupArgs;
@@ -63,6 +66,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(StartupArgs::read(v), startup::run) },
     Command { spellings: &["mm-processor", "bench mm-processor"], table: &args::offline::mm_processor::TABLE,
         prepare: |v| task(MmProcessorArgs::read(v), mm_processor::run) },
+    Command { spellings: &["multi-turn"], table: &args::multi_turn::TABLE,
+        prepare: |v| task(MultiTurnArgs::read(&v), multi_turn::run) },
     Command { spellings: &["structured-output"], table: &args::scenario::structured::TABLE,
         prepare: |v| task(StructuredArgs::read(&v), scenario::structured::run) },
     Command { spellings: &["prefix-caching"], table: &args::scenario::prefix_caching::TABLE,
@@ -103,6 +108,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(ParetoArgs::read(&v), sweep::plot_pareto::run) },
     Command { spellings: &["convert txt-slices"], table: &args::convert::slices::TABLE,
         prepare: |v| task(SlicesArgs::read(&v), convert::slices::run) },
+    Command { spellings: &["convert sharegpt"], table: &args::convert::sharegpt::TABLE,
+        prepare: |v| task(SharegptArgs::read(&v), convert::sharegpt::run) },
     Command { spellings: &["convert trace"], table: &args::convert::trace::TABLE,
         prepare: |v| task(TraceArgs::read(&v), convert::trace::run) },
 ];

@@ -6,6 +6,7 @@ pub(super) mod dry_run;
 mod log;
 mod pictures;
 pub(super) mod plan;
+mod sessions;
 pub(super) mod simulator;
 
 use std::io::{IsTerminal, Write};

@@ -14,6 +14,7 @@ mod scripted;
 mod secrets;
 mod secure;
 mod serve;
+mod sessions;
 mod signals;
 mod simulator;
 mod tacho;

@@ -69,4 +69,9 @@ impl Expected {
         self.prompt = Some(prompt.into());
         self
     }
+
+    /// Of a body that was written elsewhere.
+    pub(crate) fn plain(output_len: usize, unstreamed: bool) -> Self {
+        Expected { output_len, unstreamed, ..Expected::default() }
+    }
 }

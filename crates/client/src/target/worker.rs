@@ -5,16 +5,18 @@ mod receive;
 mod settle;
 mod slot;
 
+use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
-use tacho_core::{Clock, FailureKind, Observation, Outcome, Stamp};
+use tacho_core::{Clock, FailureKind, Observation, Outcome, Request, Stamp};
 use tacho_loadgen::{Worker, WorkerStats};
 
-use super::Client;
 use super::exchange::Exchange;
 use super::wall::WallClock;
+use super::{Client, Prepared, prepare};
 use crate::StampSource;
+use crate::backends::Expected;
 use crate::transport::addresses::Turn;
 use crate::transport::http2::Http2;
 use crate::transport::link::{Advance, Link, SILENCE};
@@ -40,6 +42,8 @@ pub struct ClientWorker<'c> {
     ready: Vec<Ready>,
     buffer: Box<[u8]>,
     finished: Vec<Observation>,
+    /// Requests that could be made only during the run, by their place.
+    made: HashMap<usize, Prepared>,
     timers: Timers,
     has_exact_limits: bool,
     wall: WallClock,
@@ -71,6 +75,7 @@ impl<'c> ClientWorker<'c> {
             ready: Vec::new(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
             finished: Vec::new(),
+            made: HashMap::new(),
             timers: Timers::new(now),
             has_exact_limits: limits::has_exact_limits(&client.endpoint),
             wall: WallClock::new(client.clock),
@@ -134,6 +139,27 @@ impl<'c> ClientWorker<'c> {
             self.timers.look_at(token, began + SILENCE);
         }
         Ok(())
+    }
+
+    /// Takes the body of a request that is about to be issued, written elsewhere, and a header of its own.
+    pub fn supply_body(
+        &mut self,
+        index: usize,
+        body: &[u8],
+        header: Option<(&str, &str)>,
+        output_len: usize,
+        unstreamed: bool,
+    ) {
+        let expected = Expected::plain(output_len, unstreamed);
+        self.made.insert(index, self.client.with_body(body, header, expected));
+    }
+
+    /// The request as it goes out: as made during the run, or before it.
+    fn prepared(&self, index: usize) -> &Prepared {
+        if self.made.is_empty() {
+            return self.client.requests.get(index);
+        }
+        self.made.get(&index).unwrap_or_else(|| self.client.requests.get(index))
     }
 
     /// Sends an exchange on a connection that is open, or on a new one.
@@ -280,7 +306,7 @@ impl<'c> ClientWorker<'c> {
 
 impl Worker for ClientWorker<'_> {
     fn issue(&mut self, mut row: Observation) {
-        let prepared = self.client.requests.get(row.index);
+        let prepared = self.prepared(row.index);
         let request = prepared.bytes.clone();
         row.sent = self.client.clock.now();
         let exchange = Exchange::new(row, request, &prepared.expected, &self.client.endpoint);
@@ -288,6 +314,14 @@ impl Worker for ClientWorker<'_> {
         if self.client.plan.spare && self.idle.is_empty() && self.opening == 0 {
             // A failure shows when a request needs the connection.
             let _ = self.open(None);
+        }
+    }
+
+    fn supply(&mut self, index: usize, request: &Request) {
+        let Client { endpoint, route, payload, .. } = self.client;
+        // What cannot be sent is what could not be before the run, and was refused then.
+        if let Ok(prepared) = prepare(endpoint, route, payload, index, request) {
+            self.made.insert(index, prepared);
         }
     }
 

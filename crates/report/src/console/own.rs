@@ -14,6 +14,7 @@ pub fn own_report(record: &RunRecord) -> String {
     lines.extend(load(record));
     lines.extend(steady(record));
     lines.extend(outcomes(record));
+    lines.extend(super::sessions::lines(record));
     lines.extend(client(record));
     lines.extend(intervals(record));
     lines.extend(record.caveats.iter().map(|caveat| harmless_line(&format!("caveat: {}", caveat.text()))));

@@ -33,6 +33,9 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set("client", client(trust));
     }
     fields.set("caveats", caveats(record));
+    if let Some(sessions) = &record.sessions {
+        fields.set("sessions", sessions.to_json());
+    }
     if !record.measured.server.is_empty() {
         fields.set("server_metrics", server::metrics(&record.measured.server, detail));
     }

@@ -8,6 +8,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, Request, RunEvent};
 use tacho_metrics::{Setup, logged};
 use tacho_rowlog::{Host, Manifest};
+use tacho_workload::sessions::TraceError;
 use tacho_workload::write_jsonl;
 
 use super::asked::Asks;
@@ -39,6 +40,11 @@ impl<'a> Journal<'a> {
         let manifest = manifest(plan, log_plan, prepared, setup)?;
         if log_plan.start != LogStart::Resumed {
             return Ok(Journal { log: Some(RowLog::open(log_plan, manifest, asked, sink)?), ..Journal::default() });
+        }
+        if prepared.dialogue.is_some() {
+            let problem =
+                "a run of sessions cannot be taken up again: what is left of a session needs its answers".into();
+            return Err(TraceError::Setting { flag: "--resume", problem }.into());
         }
         let workload = manifest.workload.clone().unwrap_or_default();
         let (log, earlier) = take_up(&log_plan.folder, &workload, prepared.requests.len())?;

@@ -13,8 +13,10 @@ use tacho_loadgen::{ScheduleSpec, Timeline};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 use tacho_workload::hub::Hub;
+use tacho_workload::sessions::Format;
 use tacho_workload::{WorkloadSpec, read_jsonl, sample, write_jsonl};
 
+use super::sessions::{self, Dialogue};
 use super::{align, lora};
 use crate::Error;
 use crate::plan::{ServePlan, TokenizerPlan, WorkloadPlan};
@@ -38,6 +40,8 @@ pub struct Prepared {
     pub requests: Vec<Request>,
     /// Their due times.
     pub timeline: Timeline,
+    /// The sessions that the requests belong to, if they do.
+    pub dialogue: Option<Dialogue>,
     /// Makes calls around the run.
     pub caller: Caller,
 }
@@ -81,14 +85,26 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
             let (requests, due) = read_jsonl(path)?;
             Some((requests, due.into_iter().map(|seconds| seconds * time_scale).collect()))
         }
-        WorkloadPlan::Sample { .. } => None,
+        WorkloadPlan::Sample { .. } | WorkloadPlan::Sessions(_) => None,
+    };
+    let trace = match &plan.workload {
+        WorkloadPlan::Sessions(sessions) => Some((&**sessions, sessions::read(sessions)?)),
+        _ => None,
     };
     let caller = Caller::new(&plan.endpoint, &plan.base_path, CALL)?;
     let (model_id, model_name) = find_model(plan, &caller, sink)?;
     let (tokenizer, tokenizer_id) = load_tokenizer(&plan.tokenizer, &model_id, &plan.hub, sink)?;
     let mut globals = Globals::seeded(plan.seed);
+    let dialogue = trace.map(|(sessions, trace)| {
+        Dialogue::new(sessions, trace, plan.endpoint.backend, plan.seed, tokenizer.as_ref(), &mut globals.np)
+    });
+    let dialogue = dialogue.transpose()?;
     let (mut requests, recorded) = match recorded {
         Some((requests, due)) => (requests, Some(due)),
+        None if dialogue.is_some() => {
+            let requests = dialogue.as_ref().map(Dialogue::requests).unwrap_or_default();
+            (requests, dialogue.as_ref().map(Dialogue::due))
+        }
         None => {
             let requests = sampled(plan, tokenizer.as_ref(), &mut globals, sink)?;
             let due = trace_times(plan, &requests);
@@ -111,7 +127,7 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     }
     let schedule = recorded.map_or_else(|| plan.traffic.schedule.clone(), ScheduleSpec::Replay);
     let timeline = schedule.plan(requests.len(), &mut globals.np)?;
-    Ok(Prepared { model_id, model_name, tokenizer_id, tokenizer, requests, timeline, caller })
+    Ok(Prepared { model_id, model_name, tokenizer_id, tokenizer, requests, timeline, dialogue, caller })
 }
 
 /// The model's id and the name to send.
@@ -181,6 +197,10 @@ fn sampled(
 
 /// Writes the requests and their due times, whole or not at all.
 pub fn save_workload(prepared: &Prepared, path: &Path) -> Result<(), Error> {
+    if let Some(dialogue) = &prepared.dialogue {
+        let text = dialogue.trace.written_as(Format::Model)?;
+        return std::fs::write(path, text).map_err(|source| Error::SaveWorkload { path: path.to_owned(), source });
+    }
     save_requests(&prepared.requests, prepared.timeline.due(), path)
 }
 

@@ -4,6 +4,7 @@ use jiff::{Timestamp, Zoned, tz::TimeZone};
 use tacho_client::{BackendKind, Rules};
 use tacho_core::{Clock, Observation, Stamp, SystemClock};
 use tacho_loadgen::{Driven, Pace, ScheduleSpec, WorkerStats};
+use tacho_metrics::sessions::SessionSummary;
 use tacho_metrics::{
     Caveat, DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, ServerMetrics,
     Setup, SpeculativeStatistics, Task, TokenCounter, WorkerUse,
@@ -80,6 +81,7 @@ pub(super) fn compute(
     };
     let count: Option<TokenCounter<'_>> = prepared.tokenizer.is_some().then_some(&counter);
     let workers = driven.workers.iter().map(worker_use).collect();
+    let places: Vec<usize> = rows.iter().map(|row| row.index).collect();
     let sample = |row: Observation| {
         let asked = of_log(&asked[row.index]);
         let mut sample = Sample::from_observation(row, asked, setup.task, count);
@@ -88,13 +90,19 @@ pub(super) fn compute(
         }
         sample
     };
-    let samples = rows.into_iter().map(sample).collect();
+    let samples: Vec<Sample> = rows.into_iter().map(sample).collect();
     let Seen { before, after, server, probes } = seen;
     let speculative = before.speculative.zip(after.speculative);
     let speculative = speculative.and_then(|(before, after)| SpeculativeStatistics::between(&before, &after));
     let diffusion = before.diffusion.zip(after.diffusion);
     let diffusion = diffusion.and_then(|(before, after)| DiffusionStatistics::between(before, after, duration));
-    RunRecord::compute(setup, Measured { samples, duration, speculative, diffusion, server, probe: probes, workers })
+    let measured = Measured { samples, duration, speculative, diffusion, server, probe: probes, workers };
+    let mut record = RunRecord::compute(setup, measured);
+    record.sessions = prepared.dialogue.as_ref().map(|dialogue| {
+        let sent: Vec<(usize, &Sample)> = places.iter().copied().zip(&record.measured.samples).collect();
+        SessionSummary::of(&dialogue.steps(), &sent)
+    });
+    record
 }
 
 pub(super) fn of_log(asked: &Asked) -> tacho_metrics::Asked {
@@ -145,7 +153,7 @@ pub(super) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> S
         tokenizer_id: prepared.tokenizer_id.clone(),
         num_prompts: match &plan.workload {
             WorkloadPlan::Sample { num_prompts, .. } => *num_prompts,
-            WorkloadPlan::File { .. } => requests as i64,
+            WorkloadPlan::File { .. } | WorkloadPlan::Sessions(_) => requests as i64,
         },
         metadata: plan.report.metadata.clone(),
         request_rate,

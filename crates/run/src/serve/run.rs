@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tacho_core::event::ServeNote;
 use tacho_core::json::Value;
 use tacho_core::{Counters, EventSink, Fan, RowSink, RunEvent, Stamp, Work};
-use tacho_loadgen::{Drive, Driven, StopSignal, Supply, drive};
+use tacho_loadgen::{Drive, Driven, StopSignal, Supply, drive, drive_sessions};
 use tacho_metrics::{ProbeStatistics, RunRecord, ServerMetrics, logged};
 
 use super::asked::Asks;
@@ -136,7 +136,10 @@ fn drive_with_others(
             scope.spawn(move || supplier.run(over))
         });
         sink.event(RunEvent::Started { work: Work::Benchmark, total, counters: counters.clone() });
-        let driven = drive(&parts.client, &drive_plan, rows);
+        let driven = match &prepared.dialogue {
+            None => drive(&parts.client, &drive_plan, rows),
+            Some(dialogue) => drive_sessions(&parts.client, &drive_plan, &dialogue.plan(), rows),
+        };
         over.store(true, Ordering::Relaxed);
         sink.event(RunEvent::Finished);
         more::tell(supplier.and_then(|thread| thread.join().expect("the supplier does not panic")), sink);

@@ -17,7 +17,7 @@ mod sharegpt;
 mod sonnet;
 mod spec_bench;
 mod speed_bench;
-mod timed_trace;
+pub(crate) mod timed_trace;
 
 pub use burstgpt::{BurstGptSpec, BurstReplaySpec};
 pub use custom::{CustomReplaySpec, CustomSpec};

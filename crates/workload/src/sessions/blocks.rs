@@ -71,7 +71,7 @@ pub(crate) fn ideal(trace: &mut Trace, scope: Scope) {
     }
 }
 
-/// When each step was sent, or could be at the earliest if answers took no time.
+/// When each step was sent, or could be at the earliest if answers took no time, in milliseconds.
 pub(crate) fn earliest(trace: &Trace) -> Vec<f64> {
     let mut times: Vec<Option<f64>> = vec![None; trace.steps.len()];
     for place in in_order(trace) {

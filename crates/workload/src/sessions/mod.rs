@@ -2,11 +2,14 @@
 
 mod blocks;
 mod detect;
+mod dump;
 mod error;
 mod format;
+mod generate;
 mod model;
 mod options;
 mod readers;
+mod replay;
 mod row;
 mod scale;
 mod source;
@@ -15,10 +18,13 @@ mod write;
 
 use std::path::Path;
 
+pub use dump::{Converted, DumpSpec, Language, conversations_text, convert_dump};
 pub use error::{Place, TraceError};
 pub use format::Format;
+pub use generate::{Conversation, Distribution, GeneratorConfig, generate};
 pub use model::{Blocks, Edge, History, Notes, Pool, Prompt, Step, Take, Trace, Turn};
 pub use options::Options;
+pub use replay::{Replay, ReplaySpec};
 pub use scale::Scaling;
 
 /// Reads a file or folder of sessions, as `format` or as what its rows look like.
@@ -31,4 +37,14 @@ pub fn read(path: &Path, format: Option<Format>, options: &Options) -> Result<Tr
     let trace = format.read(&source, options)?;
     let circular = blocks::in_order(&trace).len() < trace.steps.len();
     if circular { Err(source.graph("cycle: a request waits for itself")) } else { Ok(trace) }
+}
+
+/// The conversations of a file as vLLM's multi-turn benchmark takes them, and how many of them ended with a question that
+/// has no answer, which is left out. A conversation of which nothing is left is left out too.
+///
+/// # Errors
+/// Names the conversation and the field that is wrong.
+pub fn read_conversations(path: &Path) -> Result<(Vec<Conversation>, usize), TraceError> {
+    let source = source::Source::read(path)?;
+    readers::conversations::list(&source)
 }

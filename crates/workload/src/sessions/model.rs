@@ -224,6 +224,11 @@ impl Trace {
         (trees, numbers.len())
     }
 
+    /// When each step is due at the earliest, if answers took no time, in milliseconds.
+    pub fn earliest_ms(&self) -> Vec<f64> {
+        super::blocks::earliest(self)
+    }
+
     /// The model as JSON.
     pub fn to_json(&self) -> Value {
         let mut dict = Dict::new();

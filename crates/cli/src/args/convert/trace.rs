@@ -49,7 +49,7 @@ static FLAGS: &[Flag] = &[
     own(&["--window-start"], Float, "SECONDS", Unset, &PART, "Only sessions that begin at this time or later."),
     own(&["--window-end"], Float, "SECONDS", Unset, &PART, "Only sessions that begin at this time or earlier."),
     own(&["--sample-sessions"], Int, "N", Unset, &PART, "Only so many sessions, drawn by --seed."),
-    own(&["--max-sessions"], Int, "N", Unset, &PART, "Only the first so many sessions."),
+    own(&["--first-sessions"], Int, "N", Unset, &PART, "Only the first so many sessions."),
     own(&["--seed"], Int, "SEED", Preset::Int(0), &PART, "Seed of the draw."),
 ];
 
@@ -80,7 +80,7 @@ impl TraceArgs {
             idle_gap_cap_ms: ms("--idle-gap-cap"),
             window_ms: (ms("--window-start"), ms("--window-end")),
             sample: count("--sample-sessions").map(|count| (count, v.int("--seed").unsigned_abs())),
-            first: count("--max-sessions"),
+            first: count("--first-sessions"),
         };
         Ok(TraceArgs {
             input,

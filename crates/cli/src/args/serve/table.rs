@@ -8,6 +8,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_loadgen::MOST_WORKERS;
 use tacho_workload::SERVE_NAMES;
 
+use super::sessions;
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 
 use Kind::{
@@ -139,6 +140,7 @@ pub(crate) static TABLE: Table = Table {
         &CONTENT,
         &SAMPLING,
         &REPORT,
+        &sessions::SESSIONS,
         &OWN,
     ],
     flags: FLAGS,
@@ -388,6 +390,18 @@ static FLAGS: &[Flag] = &[
     own(&["--cache-salt"], Str, "TEXT", Unset, &OWN,
         "Salt of the server's prefix cache, so that nothing is found that other runs left. `random` draws a new one."),
     own(&["--reset-prefix-cache"], Switch, "", Off, &OWN, "As --reset-caches, by the name of vLLM's Rust client."),
+    sessions::FLAGS[0],
+    sessions::FLAGS[1],
+    sessions::FLAGS[2],
+    sessions::FLAGS[3],
+    sessions::FLAGS[4],
+    sessions::FLAGS[5],
+    sessions::FLAGS[6],
+    sessions::FLAGS[7],
+    sessions::FLAGS[8],
+    sessions::FLAGS[9],
+    sessions::FLAGS[10],
+    sessions::FLAGS[11],
     own(&["--custom-skip-chat-template"], Switch, "", Off, &OWN, "Older name of --skip-chat-template."),
     own(&["--sonnet"], Str, "FILE", Unset, &OWN,
         "Prompts of lines of this poem. The same as --dataset-name sonnet --dataset-path FILE: what older releases made of it."),

@@ -4,12 +4,16 @@ use std::path::PathBuf;
 
 use tacho_run::WorkloadPlan;
 
+use super::sessions;
 use crate::args::serve::ServeArgs;
 use crate::commands::dataset::{Source, hash_seed};
 use crate::commands::sim::hub;
 
 /// The workload that the arguments ask for.
 pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
+    if let Some(plan) = sessions::plan(args)? {
+        return Ok(WorkloadPlan::Sessions(Box::new(plan)));
+    }
     let dataset = &args.dataset;
     if let Some(path) = &args.own.workload {
         return Ok(WorkloadPlan::File { path: PathBuf::from(path), time_scale: dataset.time_scale });

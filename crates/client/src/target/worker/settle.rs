@@ -15,6 +15,9 @@ impl ClientWorker<'_> {
             self.retry(*exchange);
             return;
         }
+        if !self.made.is_empty() {
+            self.made.remove(&exchange.answer.row.index);
+        }
         let done = exchange.answer.ended.unwrap_or_else(|| self.client.clock.now());
         let mut row = exchange.answer.row;
         row.done = done;
@@ -44,7 +47,7 @@ impl ClientWorker<'_> {
     /// Sends a request anew. What was timed of it so far is forgotten, but not when it was first sent.
     fn retry(&mut self, exchange: Exchange) {
         let old = exchange.answer.row;
-        let prepared = self.client.requests.get(old.index);
+        let prepared = self.prepared(old.index);
         let row = Observation {
             sent: old.sent,
             connect_ns: old.connect_ns,

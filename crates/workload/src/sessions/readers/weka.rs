@@ -44,6 +44,9 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
     if dropped > 0 {
         trace.notices.push(format!("{dropped} sub-agents start before any request of their parent and are left out"));
     }
+    if shared.is_some() {
+        trace.options.set("hash_id_scope", "global");
+    }
     blocks::ideal(&mut trace, if shared.is_some() { Scope::File } else { Scope::Tree });
     Ok(trace)
 }

@@ -1,0 +1,74 @@
+//! `tacho convert sharegpt`: a dump into conversations, with tables about them.
+
+use std::io::{self, Write};
+
+use tacho_report::describe::Describe;
+use tacho_report::json::write_whole;
+use tacho_text::{Tokenizer, TokenizerMode};
+use tacho_workload::sessions::{Conversation, conversations_text, convert_dump};
+
+use crate::args::convert::sharegpt::SharegptArgs;
+use crate::commands::sim::load;
+use crate::exit::Exit;
+
+const PERCENTILES: &[f64] = &[25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 99.99];
+
+/// Converts the file.
+pub(crate) fn run(args: &SharegptArgs) -> anyhow::Result<Exit> {
+    let tokenizer = args.model.as_deref().map(|model| load(model, None, TokenizerMode::Auto)).transpose()?;
+    let converted = convert_dump(&args.input, &args.spec)?;
+    let mut text = format!(
+        "Total items in input file: {}\nTotal unique conversations (IDs) in input file: {}\n\n{}",
+        converted.items,
+        converted.unique,
+        statistics(&converted.passed, None)
+    );
+    if let Some(sampled) = &converted.sampled {
+        text += &format!(
+            "\nSampling {} items from the dataset...\n\n{}",
+            sampled.len(),
+            statistics(sampled, tokenizer.as_ref())
+        );
+    }
+    let written = converted.conversations();
+    text += &format!("\nTotal conversations converted (after filtering): {}\n", written.len());
+    write_whole(&args.output, |out| out.write_all(conversations_text(written, 2).as_bytes()))?;
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+/// The table about conversations.
+fn statistics(conversations: &[Conversation], tokenizer: Option<&Tokenizer>) -> String {
+    let sum = |count: &dyn Fn(&str) -> usize, from: usize| {
+        let of = move |conversation: &Conversation| {
+            conversation.messages.iter().skip(from).step_by(2).map(|text| count(text)).sum::<usize>() as f64
+        };
+        conversations.iter().map(of).collect::<Vec<f64>>()
+    };
+    let both = |count: &dyn Fn(&str) -> usize| -> Vec<f64> {
+        sum(count, 0).iter().zip(sum(count, 1)).map(|(user, assistant)| user + assistant).collect()
+    };
+    // As upstream counts: spaces and one more.
+    let words: &dyn Fn(&str) -> usize = &|text| text.matches(' ').count() + 1;
+    let mut table = Describe::new(PERCENTILES);
+    table.row("user_turns", &sum(&|_| 1, 0));
+    table.row("assistant_turns", &sum(&|_| 1, 1));
+    table.row("user_words", &sum(words, 0));
+    table.row("assistant_words", &sum(words, 1));
+    table.row("conv_turns", &both(&|_| 1));
+    table.row("conv_words", &both(words));
+    table.row("conv_characters", &both(&|text| text.chars().count()));
+    if let Some(tokenizer) = tokenizer {
+        let tokens: &dyn Fn(&str) -> usize = &|text| tokenizer.encode(text, false).len();
+        for (name, from) in [("user_tokens", 0), ("assistant_tokens", 1)] {
+            let means = sum(tokens, from).into_iter().zip(sum(&|_| 1, from));
+            table.row(
+                name,
+                &means
+                    .map(|(tokens, turns)| if turns > 0.0 { (tokens / turns).trunc() } else { 0.0 })
+                    .collect::<Vec<f64>>(),
+            );
+        }
+    }
+    format!("Statistics:\n{}\n", table.text(6))
+}

@@ -1,0 +1,260 @@
+//! `tacho multi-turn`: conversations with a server, measured as vLLM's script does.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tacho_client::control::Caller;
+use tacho_client::{BackendKind, EndpointSpec, Url, proxy_for};
+use tacho_core::json::{self, Dict, Value};
+use tacho_report::describe::Describe;
+use tacho_report::json::write_whole;
+use tacho_report::multi_turn::{SEPARATOR, Summary, samples_json};
+use tacho_report::style::harmless;
+use tacho_run::multi_turn::{ClientSpec, MultiTurnPlan, MultiTurnResult, run as hold};
+use tacho_text::{Tokenizer, TokenizerMode};
+use tacho_workload::sessions::{Conversation, GeneratorConfig, conversations_text, generate, read_conversations};
+
+use super::sim::load;
+use crate::args::multi_turn::MultiTurnArgs;
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+
+/// Runs the benchmark that the arguments ask for.
+pub(crate) fn run(args: &MultiTurnArgs) -> anyhow::Result<Exit> {
+    let interrupt = Interrupt::catch()?;
+    let tokenizer = load(&args.model, None, TokenizerMode::Auto)?;
+    let (conversations, generator) = conversations(args, &tokenizer)?;
+    if let Some(path) = &args.save_workload {
+        save(path, &conversations)?;
+        tracing::info!(conversations = conversations.len(), path = %path.display(), "conversations saved");
+    }
+    if args.dry_run {
+        return Ok(Exit::Done);
+    }
+    let plan = plan(args, conversations.len())?;
+    server_information(&plan.endpoint, base_path(&args.url))?;
+    interrupt.measuring();
+    tracing::info!(clients = plan.num_clients, conversations = conversations.len(), "holding conversations");
+    let result = hold(&plan, &conversations, &tokenizer, &interrupt.stop)?;
+    report(args, &result, generator)
+}
+
+/// How conversations were made: names and values.
+type Described = Vec<(String, String)>;
+
+/// The conversations of the input file, read or made; and how they were made.
+fn conversations(args: &MultiTurnArgs, tokenizer: &Tokenizer) -> anyhow::Result<(Vec<Conversation>, Described)> {
+    let path = &args.input_file;
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    match json::parse(&text).with_context(|| format!("{}: not JSON", path.display()))? {
+        Value::Dict(dict) => {
+            let config = GeneratorConfig::read(path, &dict)?;
+            let made = generate(path, &config, tokenizer, args.seed)?;
+            if config.print_stats {
+                print_made(&made, tokenizer)?;
+            }
+            Ok((made, described(&config)))
+        }
+        Value::List(_) => {
+            let (read, unanswered) = read_conversations(path)?;
+            if unanswered > 0 {
+                tracing::warn!("{unanswered} conversations end with a question that has no answer; it is left out");
+            }
+            print_turns(&read)?;
+            Ok((read, Vec::new()))
+        }
+        _ => bail!("{}: must be a list of conversations, or an object that says how to make them", path.display()),
+    }
+}
+
+fn described(config: &GeneratorConfig) -> Described {
+    let entry = |name: &str, value: String| (name.to_owned(), value);
+    vec![
+        entry("text_files", config.text_files.join(", ")),
+        entry("input_num_turns", config.num_turns.to_string()),
+        entry("input_common_prefix_num_tokens", config.common_prefix_num_tokens.to_string()),
+        entry("input_prefix_num_tokens", config.prefix_num_tokens.to_string()),
+        entry("input_num_tokens", config.input_num_tokens.to_string()),
+        entry("output_num_tokens", config.output_num_tokens.to_string()),
+    ]
+}
+
+/// The path of a base URL.
+fn base_path(url: &str) -> &str {
+    let place = url.split_once("://").map_or(url, |(_, place)| place);
+    place.find('/').map_or("", |at| place[at..].trim_end_matches('/'))
+}
+
+fn plan(args: &MultiTurnArgs, count: usize) -> anyhow::Result<MultiTurnPlan> {
+    if args.num_clients > count {
+        bail!("--num-clients {} is more than the {count} conversations: give fewer clients", args.num_clients);
+    }
+    let active = args.max_active.map_or(Ok(args.num_clients), usize::try_from)?;
+    if active > count {
+        bail!("--max-active-conversations {active} is more than the {count} conversations");
+    }
+    let url = Url::parse(&format!("{}/v1/chat/completions", args.url.trim_end_matches('/')))?;
+    let mut endpoint = EndpointSpec::new(url.clone(), BackendKind::OpenAiChat);
+    endpoint.proxy = proxy_for(&url, &|name| std::env::var(name).ok())?;
+    endpoint.headers = args.headers.clone();
+    // Upstream gives long answers more time: a fifth of a second per token.
+    let longest = args.limit_max_tokens.max(0) as f64 * 0.2;
+    endpoint.timeout = Duration::from_secs_f64(args.timeout.max(longest.floor()));
+    Ok(MultiTurnPlan {
+        endpoint,
+        model_name: args.served_model_name.clone().unwrap_or_else(|| args.model.clone()),
+        seed: args.seed,
+        num_clients: args.num_clients,
+        client: ClientSpec {
+            max_active: active / args.num_clients,
+            max_requests: args.max_num_requests.map(usize::try_from).transpose()?.map(|most| most / args.num_clients),
+            skip_first: false,
+            max_turns: args.max_turns,
+            random: args.random,
+            request_rate: args.request_rate,
+            max_retries: args.max_retries,
+        },
+        warmup_step: args.warmup_step,
+        early_stop: args.early_stop,
+        limit_max_tokens: args.limit_max_tokens,
+        exact_lengths: args.exact_lengths,
+        stream: args.stream,
+        send_conversation_id: args.send_conversation_id,
+        verify_output: args.verify_output,
+    })
+}
+
+/// Asks the server for its version and its models, and logs what it says. Other answers than 200 do not matter.
+fn server_information(endpoint: &EndpointSpec, base_path: &str) -> anyhow::Result<()> {
+    let caller = Caller::new(endpoint, base_path, Duration::from_secs(30))?;
+    for path in ["/version", "/v1/models"] {
+        let answer = caller.get(path, caller.user_headers())?;
+        let text = String::from_utf8_lossy(&answer.body);
+        tracing::info!(path, status = answer.status, answer = harmless(text.trim()), "server information");
+    }
+    Ok(())
+}
+
+fn report(args: &MultiTurnArgs, result: &MultiTurnResult, generator: Described) -> anyhow::Result<Exit> {
+    if let Some(path) = &args.stats_json_output {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        }
+        write_whole(path, |out| out.write_all(samples_json(&result.samples).as_bytes()))?;
+    }
+    if let Some(path) = &args.output_file {
+        save(path, &result.finished)?;
+    }
+    let summary = Summary {
+        parameters: parameters(args, result),
+        generator,
+        warmup_percentages: args.warmup_percentages.clone(),
+        warmup_runtime_sec: result.warmup_runtime_sec,
+        verbose: args.verbose,
+    };
+    let mut text = String::new();
+    if args.print_content {
+        text += &harmless(&conversations_text(&result.finished, 4));
+        text += "\n";
+    }
+    if result.samples.is_empty() {
+        text += "No samples to process\n";
+    } else {
+        text += &summary.text(&result.samples);
+        if args.excel_output {
+            let stamp = jiff::Zoned::now().strftime("%d-%m-%Y_%H-%M-%S").to_string();
+            let path = PathBuf::from(format!("statistics_{}_clients__{stamp}.xlsx", args.num_clients));
+            summary.write_workbook(&path, &result.samples)?;
+            tracing::info!(path = %path.display(), "workbook written");
+        }
+    }
+    text += &outcome(result);
+    io::stdout().write_all(text.as_bytes())?;
+    match result {
+        _ if result.interrupted => Ok(Exit::Interrupted),
+        _ if result.samples.is_empty() => bail!("no exchange succeeded{}", first_failure(result)),
+        _ => Ok(Exit::Done),
+    }
+}
+
+fn first_failure(result: &MultiTurnResult) -> String {
+    result.failures.first().map_or_else(String::new, |(reason, _)| format!("; the first failure: {reason}"))
+}
+
+/// What upstream does not tell: how conversations ended.
+fn outcome(result: &MultiTurnResult) -> String {
+    let failed: usize = result.failures.iter().map(|(_, count)| count).sum();
+    let lost = result.num_conversations - result.finished.len();
+    let mut text = format!(
+        "conversations_finished = {}\nconversations_unfinished = {lost} ({} given up when their client ended)\n\
+         exchanges_failed = {failed}\nexchanges_retried = {}\n",
+        result.finished.len(),
+        result.abandoned,
+        result.retries
+    );
+    for (reason, count) in &result.failures {
+        text += &harmless(&format!("  {count} x {reason}\n"));
+    }
+    text
+}
+
+fn parameters(args: &MultiTurnArgs, result: &MultiTurnResult) -> Vec<(String, Value)> {
+    let mut parameters = Dict::new();
+    parameters.set("model", args.model.as_str());
+    parameters.set("num_clients", args.num_clients);
+    parameters.set("num_conversations", result.num_conversations);
+    parameters.set("active_conversations", args.max_active);
+    parameters.set("seed", i64::from(args.seed));
+    if args.limit_min_tokens > 0 {
+        parameters.set("min_tokens", args.limit_min_tokens);
+    }
+    if args.limit_max_tokens > 0 {
+        parameters.set("max_tokens", args.limit_max_tokens);
+    }
+    parameters.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect()
+}
+
+fn save(path: &Path, conversations: &[Conversation]) -> anyhow::Result<()> {
+    let list: Vec<Value> = conversations.iter().map(Conversation::to_json).collect();
+    let text = json::dumps_indented(&list.into(), 4);
+    Ok(write_whole(path, |out| out.write_all(text.as_bytes()))?)
+}
+
+fn print_turns(conversations: &[Conversation]) -> io::Result<()> {
+    let mut table = Describe::new(&[25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 99.99]);
+    table.row("num_turns", &conversations.iter().map(|one| one.messages.len() as f64).collect::<Vec<f64>>());
+    let table = table.text(6);
+    writeln!(io::stdout(), "{SEPARATOR}\nConversations statistics:\n{SEPARATOR}\n{table}\n{SEPARATOR}")
+}
+
+/// The tables about conversations that were made.
+fn print_made(conversations: &[Conversation], tokenizer: &Tokenizer) -> io::Result<()> {
+    let counts: Vec<Vec<f64>> = conversations
+        .iter()
+        .map(|one| one.messages.iter().map(|text| tokenizer.encode(text, true).len() as f64).collect())
+        .collect();
+    let mean = |from: usize| {
+        let of = move |tokens: &Vec<f64>| {
+            let own: Vec<f64> = tokens.iter().skip(from).step_by(2).copied().collect();
+            own.iter().sum::<f64>() / own.len() as f64
+        };
+        counts.iter().map(of).collect::<Vec<f64>>()
+    };
+    const PERCENTILES: &[f64] = &[25.0, 50.0, 75.0, 90.0, 99.0];
+    let mut first = Describe::new(PERCENTILES);
+    first.row("conversation_turns", &counts.iter().map(|tokens| tokens.len() as f64).collect::<Vec<f64>>());
+    first.row("user_tokens", &mean(0));
+    first.row("assistant_tokens", &mean(1));
+    let sent =
+        |tokens: &Vec<f64>| (0..tokens.len()).step_by(2).map(|at| tokens[..=at].iter().sum()).collect::<Vec<f64>>();
+    let mut second = Describe::new(PERCENTILES);
+    second.row("request_tokens", &counts.iter().flat_map(sent).collect::<Vec<f64>>());
+    let (first, second) = (first.text(6), second.text(6));
+    writeln!(
+        io::stdout(),
+        "{SEPARATOR}\nConversations statistics:\n{SEPARATOR}\n{first}\n{SEPARATOR}\nRequest statistics:\n{SEPARATOR}\n\
+         {second}\n{SEPARATOR}"
+    )
+}

@@ -1,0 +1,145 @@
+//! Sessions replayed against the simulator, and the multi-turn benchmark.
+
+use serde_json::Value;
+
+use crate::tacho::{Place, stderr, stdout};
+
+/// Replays a file and gives its result.
+fn replay(place: &Place, file: &str, more: &[&str]) -> Value {
+    let mut args = vec![
+        "serve",
+        "--sim",
+        "--backend",
+        "openai-chat",
+        "--endpoint",
+        "/v1/chat/completions",
+        "--sessions",
+        file,
+        "--save-result",
+        "--save-detailed",
+        "--result-filename",
+        "result.json",
+        "--time-scale",
+        "0.02",
+    ];
+    args.extend(more);
+    let output = place.run(&args);
+    assert!(output.status.success(), "{file}: {}", stderr(&output));
+    assert!(stdout(&output).contains("Sessions finished:"), "{}", stdout(&output));
+    place.json("result.json")
+}
+
+/// The model of a file at the same pace.
+fn model(place: &Place, file: &str, more: &[&str]) -> Value {
+    let mut args = vec!["convert", "trace", file, "--time-scale", "0.02"];
+    args.extend(more);
+    serde_json::from_str(&stdout(&place.run(&args))).unwrap()
+}
+
+#[test]
+fn every_format_is_replayed_when_its_model_says() {
+    let place = Place::new();
+    for (file, format) in [
+        ("mooncake-single.jsonl", None),
+        ("mooncake-session.jsonl", None),
+        ("mooncake-cumulative.jsonl", None),
+        ("aiperf-dag.jsonl", None),
+        ("aiperf-multi-turn.jsonl", None),
+        ("aiperf-inputs.json", None),
+        ("aiperf-raw-payload.jsonl", Some("raw_payload")),
+        ("weka-1.json", None),
+        ("bailian.jsonl", None),
+        ("azure.csv", None),
+        ("burstgpt.csv", None),
+        ("guidellm-columns.jsonl", None),
+        ("guidellm-graph.jsonl", None),
+        ("otel-sessions.jsonl", None),
+        ("sglang-agentic.json", None),
+        ("sglang-openai.jsonl", Some("sglang openai")),
+        ("sharegpt.json", None),
+    ] {
+        let path = format!("golden/sessions/{file}");
+        let named: Vec<&str> = format.into_iter().flat_map(|name| ["--sessions-format", name]).collect();
+        let result = replay(&place, &path, &named);
+        let named: Vec<&str> = format.into_iter().flat_map(|name| ["--format", name]).collect();
+        let model = model(&place, &path, &named);
+        let sent: Vec<&Value> = model["requests"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|step| step["request"] != false && step["failed_in_trace"] != true)
+            .collect();
+        let own = &result["tacho"];
+        // Two files hold bodies that name a model of their own, which the simulator does not have.
+        let foreign = usize::from(matches!(file, "mooncake-session.jsonl" | "aiperf-raw-payload.jsonl"));
+        assert_eq!(own["sessions"]["failed"], foreign, "{file}");
+        assert_eq!(own["sent"].as_array().unwrap().len(), sent.len(), "{file}");
+        let time = |key: &str, at: usize| own[key][at].as_f64().unwrap();
+        let places: std::collections::HashMap<&str, usize> =
+            sent.iter().enumerate().map(|(at, step)| (step["id"].as_str().unwrap(), at)).collect();
+        let origin = (0..sent.len()).map(|at| time("due", at)).fold(f64::INFINITY, f64::min);
+        for (at, step) in sent.iter().enumerate() {
+            let mut due = origin + step["at_ms"].as_f64().unwrap_or(0.0) / 1000.0;
+            let mut exact = true;
+            for edge in step["parents"].as_array().unwrap() {
+                match places.get(edge["id"].as_str().unwrap()) {
+                    Some(&parent) => due = due.max(time("done", parent) + edge["after_ms"].as_f64().unwrap() / 1000.0),
+                    // A gate has no row.
+                    None => exact = false,
+                }
+            }
+            exact &= step["starts_with"].is_null() && step["start_delay_ms"].is_null();
+            if exact {
+                let found = time("due", at);
+                assert!((found - due).abs() < 0.001, "{file} {}: due {found}, by the model {due}", step["id"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_saved_workload_of_sessions_is_replayed() {
+    let place = Place::new();
+    let file = "golden/sessions/mooncake-session.jsonl";
+    let common = ["serve", "--sim", "--backend", "openai-chat", "--endpoint", "/v1/chat/completions"];
+    let saving = ["--sessions", file, "--dry-run", "--save-workload", "saved.json"];
+    let output = place.run(&[&common[..], &saving].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let limits = ["--workload", "saved.json", "--time-scale", "0.02", "--sessions-concurrency", "2"];
+    let output = place.run(&[&common[..], &limits].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("Sessions finished:"), "{}", stdout(&output));
+}
+
+#[test]
+fn flags_about_sessions_need_sessions() {
+    let place = Place::new();
+    let output = place.run(&["serve", "--sim", "--session-rate", "2"]);
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("--sessions"), "{}", stderr(&output));
+    let output = place.run(&["serve", "--sim", "--sessions", "golden/sessions/azure.csv", "--request-rate", "2"]);
+    assert!(stderr(&output).contains("--request-rate"), "{}", stderr(&output));
+}
+
+#[test]
+fn conversations_are_made_without_a_server() {
+    let place = Place::new();
+    let case = tacho_testkit::golden_json("scenarios/multi-turn/generate/uniform.args.json");
+    std::fs::write(place.path().join("config.json"), case["config"].to_string()).unwrap();
+    let seed = case["seed"].to_string();
+    let args = [
+        "multi-turn",
+        "-i",
+        "config.json",
+        "-m",
+        case["tokenizer"].as_str().unwrap(),
+        "--seed",
+        &seed,
+        "--dry-run",
+        "--save-workload",
+        "made.json",
+    ];
+    let output = place.run(&args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(place.json("made.json"), tacho_testkit::golden_json("scenarios/multi-turn/generate/uniform.json"));
+}

@@ -1,0 +1,203 @@
+//! What is printed and written of a multi-turn benchmark, in the layout of vLLM's script. All columns are always shown.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use tacho_core::json::{Value, dumps_indented};
+use tacho_metrics::multi_turn::TurnSample;
+
+use crate::Error;
+use crate::describe::Describe;
+use crate::style::harmless_line;
+use crate::workbook::{self, Sheet, SheetRow};
+
+/// A line between sections.
+pub const SEPARATOR: &str =
+    "----------------------------------------------------------------------------------------------------";
+
+/// What the tables are about, beside the samples.
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    /// Names and values of the run's settings.
+    pub parameters: Vec<(String, Value)>,
+    /// How conversations were made, where they were.
+    pub generator: Vec<(String, String)>,
+    /// Shares of the first samples to leave out, from 0 up to but not 100.
+    pub warmup_percentages: Vec<f64>,
+    /// Seconds of the warm-up step.
+    pub warmup_runtime_sec: Option<f64>,
+    /// Whether the time between a user's messages is shown.
+    pub verbose: bool,
+}
+
+impl Summary {
+    /// The text of the report.
+    pub fn text(&self, samples: &[TurnSample]) -> String {
+        let mut out = format!("{SEPARATOR}\nParameters:\n");
+        for (name, value) in &self.parameters {
+            writeln!(out, "{name}={}", shown(value)).expect("a text can be written to");
+        }
+        out += &format!("{SEPARATOR}\n");
+        if !self.generator.is_empty() {
+            out += "Conversations Generation Parameters:\n";
+            for (name, value) in &self.generator {
+                writeln!(out, "{name}={value}").expect("a text can be written to");
+            }
+            out += &format!("{SEPARATOR}\n");
+        }
+        for block in self.blocks(samples) {
+            out += &block.text();
+        }
+        out
+    }
+
+    /// One block per share that is left out.
+    fn blocks(&self, samples: &[TurnSample]) -> Vec<Block> {
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(|left, right| left.start_time_ms.total_cmp(&right.start_time_ms));
+        let gaps = between_user_turns(&sorted);
+        let all = sorted.len();
+        let block = |percent: &f64| {
+            let skipped = (percent / 100.0 * all as f64) as usize;
+            self.block(*percent, &sorted[skipped..], &gaps[skipped..], all)
+        };
+        self.warmup_percentages.iter().map(block).collect()
+    }
+
+    fn block(&self, percent: f64, samples: &[TurnSample], gaps: &[Option<f64>], all: usize) -> Block {
+        let mut percentiles = vec![25.0, 50.0, 75.0, 90.0];
+        percentiles.extend(
+            [(100, 99.0), (1000, 99.9), (10_000, 99.99)].iter().filter(|(least, _)| all >= *least).map(|(_, p)| *p),
+        );
+        let mut table = Describe::new(&percentiles);
+        let names = samples.first().map(|sample| sample.metrics().map(|(name, _)| name)).unwrap_or_default();
+        for (at, name) in names.iter().enumerate() {
+            table.row(name, &samples.iter().map(|sample| sample.metrics()[at].1).collect::<Vec<f64>>());
+        }
+        if self.verbose {
+            table.row("time_between_user_turns_sec", &gaps.iter().copied().flatten().collect::<Vec<f64>>());
+        }
+        // As upstream counts: to the end of the sample that started last.
+        let runtime = match samples {
+            [first, .., last] => (last.end_time_ms() - first.start_time_ms) / 1000.0,
+            [only] => only.latency_ms / 1000.0,
+            [] => 0.0,
+        };
+        let mut numbers = vec![("runtime_sec", runtime), ("requests_per_sec", samples.len() as f64 / runtime)];
+        if let Some(warmup) = self.warmup_runtime_sec {
+            numbers.push(("warmup_runtime_sec", warmup));
+            numbers.push(("total_runtime_incl_warmup_sec", runtime + warmup));
+        }
+        let several = self.warmup_percentages.iter().any(|percent| *percent > 0.0);
+        Block { percent: several.then_some(percent), numbers, table }
+    }
+
+    /// The workbook with the tables and the samples.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_workbook(&self, path: &Path, samples: &[TurnSample]) -> Result<(), Error> {
+        let row = |cells: Vec<Value>| SheetRow { cells, heading: false };
+        let heading = |cells: Vec<Value>| SheetRow { cells, heading: true };
+        let mut summary = Vec::new();
+        let (names, values): (Vec<Value>, Vec<Value>) =
+            self.parameters.iter().map(|(name, value)| (Value::from(name.as_str()), value.clone())).unzip();
+        summary.extend([heading(names), row(values), row(Vec::new())]);
+        if !self.generator.is_empty() {
+            let (names, values): (Vec<Value>, Vec<Value>) = self
+                .generator
+                .iter()
+                .map(|(name, value)| (Value::from(name.as_str()), Value::from(value.as_str())))
+                .unzip();
+            summary.extend([heading(names), row(values), row(Vec::new()), row(Vec::new())]);
+        }
+        summary.push(row(Vec::new()));
+        for block in self.blocks(samples) {
+            summary.extend(block.rows());
+        }
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(|left, right| left.start_time_ms.total_cmp(&right.start_time_ms));
+        let gaps = between_user_turns(&sorted);
+        let mut raw = Vec::new();
+        for (sample, gap) in sorted.iter().zip(gaps) {
+            let mut dict = sample.to_json();
+            if self.verbose {
+                dict.set("time_between_user_turns_sec", gap);
+            }
+            dict.set("end_time_ms", sample.end_time_ms());
+            if raw.is_empty() {
+                raw.push(heading(dict.iter().map(|(key, _)| Value::from(key)).collect()));
+            }
+            raw.push(row(dict.iter().map(|(_, value)| value.clone()).collect()));
+        }
+        let sheets = [Sheet { name: "Summary".into(), rows: summary }, Sheet { name: "Raw data".into(), rows: raw }];
+        workbook::write(path, &sheets)
+    }
+}
+
+/// One table with what stands before it.
+struct Block {
+    percent: Option<f64>,
+    numbers: Vec<(&'static str, f64)>,
+    table: Describe,
+}
+
+impl Block {
+    fn text(&self) -> String {
+        let mut out = match self.percent {
+            Some(percent) => format!("Statistics summary (assuming {percent}% warmup samples):\n"),
+            None => "Statistics summary:\n".to_owned(),
+        };
+        for (name, value) in &self.numbers {
+            writeln!(out, "{name} = {value:.3}").expect("a text can be written to");
+        }
+        out + &format!("{SEPARATOR}\n{}\n{SEPARATOR}\n", self.table.text(2))
+    }
+
+    fn rows(&self) -> Vec<SheetRow> {
+        let row = |cells: Vec<Value>| SheetRow { cells, heading: false };
+        let heading = |cells: Vec<Value>| SheetRow { cells, heading: true };
+        let (mut names, mut values): (Vec<Value>, Vec<Value>) = (Vec::new(), Vec::new());
+        if let Some(percent) = self.percent {
+            names.push("warmup_percentage".into());
+            values.push(percent.into());
+        }
+        names.extend(self.numbers.iter().map(|(name, _)| Value::from(*name)));
+        values.extend(self.numbers.iter().map(|(_, value)| Value::Float(*value)));
+        let mut rows = vec![heading(names), row(values), row(Vec::new())];
+        let headings = std::iter::once(Value::Null).chain(self.table.headings().into_iter().map(Value::from));
+        rows.push(heading(headings.collect()));
+        for (name, values) in self.table.rows() {
+            let cells = values.iter().map(|value| if value.is_nan() { Value::Null } else { Value::Float(*value) });
+            rows.push(row(std::iter::once(Value::from(name)).chain(cells).collect()));
+        }
+        rows.extend([row(Vec::new()), row(Vec::new())]);
+        rows
+    }
+}
+
+/// Seconds since the message before of the same conversation, in the order of sending.
+fn between_user_turns(sorted: &[TurnSample]) -> Vec<Option<f64>> {
+    let mut last: HashMap<&str, f64> = HashMap::new();
+    let mut gaps = Vec::with_capacity(sorted.len());
+    for sample in sorted {
+        let before = last.insert(&sample.conversation_id, sample.start_time_ms);
+        gaps.push(before.map(|before| (sample.start_time_ms - before) / 1000.0));
+    }
+    gaps
+}
+
+/// The samples as a file.
+pub fn samples_json(samples: &[TurnSample]) -> String {
+    dumps_indented(&samples.iter().map(|sample| Value::Dict(sample.to_json())).collect::<Vec<Value>>().into(), 2)
+}
+
+/// As Python prints it.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "None".to_owned(),
+        Value::Str(text) => harmless_line(text),
+        other => tacho_core::json::dumps(other),
+    }
+}

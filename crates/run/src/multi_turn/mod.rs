@@ -1,0 +1,118 @@
+//! The multi-turn benchmark: clients that hold conversations, each with one request under way at most.
+
+mod body;
+mod client;
+mod talk;
+
+use std::collections::VecDeque;
+
+use tacho_client::{Client as HttpClient, ClientPlan, EndpointSpec, PayloadSpec};
+use tacho_core::{Clock, SystemClock};
+use tacho_loadgen::StopSignal;
+use tacho_metrics::multi_turn::TurnSample;
+use tacho_text::Tokenizer;
+use tacho_workload::sessions::Conversation;
+
+pub use client::ClientSpec;
+
+use crate::Error;
+use talk::Talk;
+
+/// A run of `tacho multi-turn`.
+#[derive(Debug, Clone)]
+pub struct MultiTurnPlan {
+    /// The server.
+    pub endpoint: EndpointSpec,
+    /// What requests call the model.
+    pub model_name: String,
+    /// Seed of choices and pauses.
+    pub seed: u32,
+    /// Clients.
+    pub num_clients: usize,
+    /// What each of them is told.
+    pub client: ClientSpec,
+    /// Whether all first exchanges are made before the measurement.
+    pub warmup_step: bool,
+    /// Whether the first client to end ends all.
+    pub early_stop: bool,
+    /// Tokens to generate: 0 as recorded, below 0 no limit.
+    pub limit_max_tokens: i64,
+    /// Whether answers must have exactly as many.
+    pub exact_lengths: bool,
+    /// Whether answers are streamed.
+    pub stream: bool,
+    /// Whether requests name their conversation.
+    pub send_conversation_id: bool,
+    /// Whether an answer that differs from the recorded one is a failure.
+    pub verify_output: bool,
+}
+
+/// What came of a run.
+#[derive(Debug, Default)]
+pub struct MultiTurnResult {
+    /// A sample per answered exchange, in the order in which they ended.
+    pub samples: Vec<TurnSample>,
+    /// Conversations that were held to their end, with the server's answers.
+    pub finished: Vec<Conversation>,
+    /// Conversations there were.
+    pub num_conversations: usize,
+    /// Answered exchanges.
+    pub successes: usize,
+    /// Failed ones, and why, by how often.
+    pub failures: Vec<(String, usize)>,
+    /// Conversations given up in the middle when their client ended.
+    pub abandoned: usize,
+    /// Attempts beyond the first of an exchange.
+    pub retries: usize,
+    /// Seconds of the warm-up, where there was one.
+    pub warmup_runtime_sec: Option<f64>,
+    /// Whether the user stopped it.
+    pub interrupted: bool,
+}
+
+impl MultiTurnResult {
+    pub(crate) fn failed(&mut self, reason: &str) {
+        match self.failures.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, count)) => *count += 1,
+            None => self.failures.push((reason.to_owned(), 1)),
+        }
+    }
+}
+
+/// Holds the conversations. A last question without an answer must have been cut off.
+///
+/// # Errors
+/// When the client cannot be made.
+pub fn run(
+    plan: &MultiTurnPlan,
+    conversations: &[Conversation],
+    tokenizer: &Tokenizer,
+    stop: &StopSignal,
+) -> Result<MultiTurnResult, Error> {
+    let clock = SystemClock::start();
+    let payload = PayloadSpec {
+        model: plan.model_name.clone(),
+        logprobs: None,
+        ignore_eos: false,
+        extra_body: tacho_core::json::Dict::new(),
+    };
+    let connections = ClientPlan { preconnect: plan.num_clients, spare: false, at_most: Some(plan.num_clients) };
+    let http = HttpClient::new(plan.endpoint.clone(), &payload, &[], connections, clock)?;
+    let all: VecDeque<usize> = (0..conversations.len()).collect();
+    if !plan.warmup_step {
+        let talk = Talk::new(plan, &plan.client, &http, clock, tokenizer, conversations.to_vec())?;
+        return talk.run(all, plan.early_stop, stop);
+    }
+    let first = ClientSpec { max_active: 1, max_turns: Some(1), skip_first: false, ..plan.client.clone() };
+    let began = clock.now();
+    let warm = Talk::new(plan, &first, &http, clock, tokenizer, conversations.to_vec())?.run(all, false, stop)?;
+    let warmup = clock.now().secs_since(began);
+    if warm.interrupted {
+        return Ok(MultiTurnResult { warmup_runtime_sec: Some(warmup), samples: Vec::new(), ..warm });
+    }
+    let rest = ClientSpec { skip_first: true, ..plan.client.clone() };
+    let tasks: VecDeque<usize> = (0..warm.finished.len()).collect();
+    let talk = Talk::new(plan, &rest, &http, clock, tokenizer, warm.finished)?;
+    let result = talk.run(tasks, plan.early_stop, stop)?;
+    Ok(MultiTurnResult { warmup_runtime_sec: Some(warmup), ..result })
+}

@@ -1,0 +1,224 @@
+//! One phase: all clients on one thread, each sending, waiting for its answer, or pausing.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tacho_client::Client as HttpClient;
+use tacho_core::{Clock, FailureKind, Observation, Outcome, Stamp, SystemClock};
+use tacho_loadgen::{StopSignal, Target, Worker};
+use tacho_metrics::multi_turn::{TurnSample, TurnTokens};
+use tacho_text::Tokenizer;
+use tacho_workload::sessions::Conversation;
+
+use super::client::{Attempt, Client, ClientSpec, Step, Then};
+use super::{MultiTurnPlan, MultiTurnResult, body};
+use crate::Error;
+
+/// The longest wait, so that a stop is noticed.
+const NAP: Duration = Duration::from_millis(20);
+
+/// Where a client is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    /// It pauses until then, and takes its next conversation.
+    Pausing(Stamp),
+    /// It tries anew at that time.
+    Retrying(Stamp),
+    /// It waits for an answer.
+    Waiting,
+    /// It has ended.
+    Ended,
+}
+
+/// A phase under way.
+pub(super) struct Talk<'p> {
+    plan: &'p MultiTurnPlan,
+    http: &'p HttpClient,
+    clock: SystemClock,
+    tokenizer: &'p Tokenizer,
+    /// With the server's answers in place of the recorded ones as they come.
+    conversations: Vec<Conversation>,
+    clients: Vec<Client<'p>>,
+    states: Vec<State>,
+    /// What each client is about to hear the answer of: conversation and messages.
+    sent: Vec<(usize, usize)>,
+    result: MultiTurnResult,
+}
+
+impl<'p> Talk<'p> {
+    pub(super) fn new(
+        plan: &'p MultiTurnPlan,
+        spec: &'p ClientSpec,
+        http: &'p HttpClient,
+        clock: SystemClock,
+        tokenizer: &'p Tokenizer,
+        conversations: Vec<Conversation>,
+    ) -> Result<Self, Error> {
+        let count = plan.num_clients;
+        let result = MultiTurnResult { num_conversations: conversations.len(), ..MultiTurnResult::default() };
+        Ok(Talk {
+            plan,
+            http,
+            clock,
+            tokenizer,
+            conversations,
+            clients: (0..count).map(|id| Client::new(spec, plan.seed, id)).collect(),
+            states: vec![State::Pausing(Stamp::ZERO); count],
+            sent: vec![(0, 0); count],
+            result,
+        })
+    }
+
+    /// Holds all conversations, or those that the first client to end leaves time for.
+    pub(super) fn run(
+        mut self,
+        mut tasks: VecDeque<usize>,
+        early_stop: bool,
+        stop: &StopSignal,
+    ) -> Result<MultiTurnResult, Error> {
+        let worker = self.http.worker(0, 1).map_err(|source| tacho_loadgen::Error::Worker { id: 0, of: 1, source })?;
+        let mut worker = worker;
+        let mut rows = Vec::new();
+        let mut first_ended = false;
+        while self.states.iter().any(|state| *state != State::Ended) {
+            let now = self.clock.now();
+            if stop.immediate() {
+                worker.abort(&mut rows);
+                self.result.interrupted = true;
+                break;
+            }
+            for id in 0..self.clients.len() {
+                match self.states[id] {
+                    State::Pausing(until) if until <= now => {
+                        let stopped = stop.draining() || (early_stop && first_ended);
+                        first_ended |= self.begin(id, &mut tasks, stopped, &mut worker);
+                    }
+                    State::Retrying(until) if until <= now => self.send(id, &mut worker),
+                    _ => {}
+                }
+            }
+            let wake = |state: &State| match state {
+                State::Pausing(until) | State::Retrying(until) => *until,
+                State::Waiting | State::Ended => Stamp::NEVER,
+            };
+            let next = self.states.iter().map(wake).min().unwrap_or(Stamp::NEVER);
+            worker.turn(next.min(self.clock.now() + NAP), &mut rows);
+            for row in rows.drain(..) {
+                first_ended |= self.heard(&row);
+            }
+        }
+        self.result.interrupted |= stop.draining();
+        self.result.successes = self.clients.iter().map(|client| client.successes).sum();
+        self.result.abandoned = self.clients.iter().map(Client::abandoned).sum();
+        Ok(self.result)
+    }
+
+    /// Lets a client take its next conversation; tells whether it has ended instead.
+    fn begin(
+        &mut self,
+        id: usize,
+        tasks: &mut VecDeque<usize>,
+        stopped: bool,
+        worker: &mut <HttpClient as Target>::Worker<'p>,
+    ) -> bool {
+        let length = |at: usize| self.conversations[at].messages.len();
+        match self.clients[id].next(tasks, &length, stopped) {
+            Step::End(_) => {
+                self.states[id] = State::Ended;
+                true
+            }
+            Step::Send { conversation, messages } => {
+                self.sent[id] = (conversation, messages);
+                self.send(id, worker);
+                false
+            }
+        }
+    }
+
+    fn send(&mut self, id: usize, worker: &mut <HttpClient as Target>::Worker<'p>) {
+        let (conversation, messages) = self.sent[id];
+        let Conversation { id: name, messages: all } = &self.conversations[conversation];
+        let recorded = all.get(messages).map_or(0, |answer| self.tokenizer.count(answer, false) as u64);
+        let max_tokens = body::max_tokens(self.plan, recorded);
+        let text = body::body(self.plan, name, &all[..messages], max_tokens);
+        let session = self.plan.send_conversation_id.then_some(("X-Session-ID", name.as_str()));
+        let now = self.clock.now();
+        worker.supply_body(id, &text, session, max_tokens.unwrap_or(0) as usize, !self.plan.stream);
+        worker.issue(Observation::released(id, now, now));
+        self.states[id] = State::Waiting;
+    }
+
+    /// Takes an answer; tells whether its client has ended.
+    fn heard(&mut self, row: &Observation) -> bool {
+        let id = row.index;
+        let (conversation, messages) = self.sent[id];
+        let attempt = self.judge(row, conversation, messages);
+        if attempt == Attempt::Good {
+            self.keep(row, conversation, messages, id);
+        }
+        let length = self.conversations[conversation].messages.len();
+        let now = self.clock.now();
+        let later = |seconds: f64| now + Duration::from_secs_f64(seconds);
+        match self.clients[id].came_out(attempt, length) {
+            Then::Again(pause) => {
+                self.result.retries += 1;
+                self.states[id] = State::Retrying(later(pause));
+                false
+            }
+            Then::Next { pause, published } => {
+                if attempt != Attempt::Good {
+                    self.result.failed(&reason(row));
+                }
+                if let Some(conversation) = published {
+                    self.result.finished.push(self.conversations[conversation].clone());
+                }
+                self.states[id] = State::Pausing(later(pause));
+                false
+            }
+            Then::Leave => {
+                self.result.failed(&reason(row));
+                self.states[id] = State::Ended;
+                true
+            }
+        }
+    }
+
+    fn judge(&self, row: &Observation, conversation: usize, messages: usize) -> Attempt {
+        let recorded = self.conversations[conversation].messages.get(messages);
+        match &row.outcome {
+            Outcome::Complete if self.plan.stream && row.text.is_empty() => Attempt::Rejected,
+            Outcome::Complete if self.plan.verify_output && recorded.is_none_or(|text| text.as_bytes() != row.text) => {
+                Attempt::Broken
+            }
+            Outcome::Complete => Attempt::Good,
+            Outcome::Failed(failure) => match failure.kind {
+                FailureKind::Http(_) | FailureKind::Empty => Attempt::Rejected,
+                _ => Attempt::Broken,
+            },
+        }
+    }
+
+    /// Makes a sample of an answer and puts it into the conversation.
+    fn keep(&mut self, row: &Observation, conversation: usize, messages: usize, id: usize) {
+        let count = |text: &str| self.tokenizer.count(text, false) as u64;
+        let Conversation { id: name, messages: all } = &mut self.conversations[conversation];
+        let sent = &all[..messages];
+        let tokens = TurnTokens {
+            messages: messages as u64,
+            input: sent.iter().map(|text| count(text)).sum(),
+            last: sent.last().map_or(0, |text| count(text)),
+        };
+        self.result.samples.push(TurnSample::of(row, tokens, &count, name, id));
+        if let Some(answer) = all.get_mut(messages) {
+            *answer = String::from_utf8_lossy(&row.text).into_owned();
+        }
+    }
+}
+
+fn reason(row: &Observation) -> String {
+    match row.outcome.failure() {
+        Some(failure) => failure.message.clone(),
+        None if row.text.is_empty() => "the answer held no text".to_owned(),
+        None => "the answer differs from the recorded one".to_owned(),
+    }
+}

@@ -1,0 +1,260 @@
+//! ShareGPT's raw dump into the list of conversations that multi-turn benchmarks take: vLLM's converter, with the parts
+//! of a conversation in their order, no test of the language unless asked for, and no question without an answer.
+
+use std::path::Path;
+
+use tacho_core::json::{self, Dict, Value};
+use tacho_pyrand::Random;
+
+use super::error::{Place, TraceError};
+use super::generate::Conversation;
+use super::row::Row;
+use crate::sources::read_text;
+
+/// Settings of the conversion.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DumpSpec {
+    /// Seed of order and sample.
+    pub seed: u64,
+    /// How many conversations at most.
+    pub max_items: Option<usize>,
+    /// Fewest messages.
+    pub min_turns: Option<usize>,
+    /// Messages after which a conversation is cut.
+    pub max_turns: Option<usize>,
+    /// Fewest characters of a message; 0 is no limit.
+    pub min_content_len: Option<usize>,
+    /// Most characters of a message; 0 is no limit.
+    pub max_content_len: Option<usize>,
+    /// Which messages a conversation may have.
+    pub language: Language,
+    /// Whether to do as vLLM's script does: parts in any order, the language test the wrong way round, questions without
+    /// an answer at the end.
+    pub as_upstream: bool,
+}
+
+/// Which messages a conversation may have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Language {
+    /// All.
+    #[default]
+    Any,
+    /// Those of ASCII characters alone.
+    Ascii,
+    /// Those with another character.
+    NonAscii,
+}
+
+/// What came of the conversion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Converted {
+    /// Items of the file.
+    pub items: usize,
+    /// Conversations in it.
+    pub unique: usize,
+    /// Conversations left after all tests, before the sample.
+    pub passed: Vec<Conversation>,
+    /// Those that were sampled, where there were too many.
+    pub sampled: Option<Vec<Conversation>>,
+}
+
+impl Converted {
+    /// What is written.
+    pub fn conversations(&self) -> &[Conversation] {
+        self.sampled.as_ref().unwrap_or(&self.passed)
+    }
+}
+
+/// A part of a conversation in the file.
+struct Part<'d> {
+    conversation: String,
+    number: String,
+    messages: Vec<(&'d str, &'d str)>,
+}
+
+/// Converts a dump.
+///
+/// # Errors
+/// Names the item and field that is wrong; that nothing is left is an error too.
+pub fn convert_dump(path: &Path, spec: &DumpSpec) -> Result<Converted, TraceError> {
+    let place = || Place::file(path);
+    let text = read_text(path).map_err(Box::new)?;
+    let value = json::parse(&text).map_err(|source| TraceError::NotJson { place: place(), source })?;
+    let not_a_list = || TraceError::Graph { place: place(), problem: "must be a list of objects".into() };
+    let items = value.as_list().ok_or_else(not_a_list)?;
+    let mut parts = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let dict: &Dict = item.as_dict().ok_or_else(not_a_list)?;
+        parts.push(part(&Row { path, line: None, way: format!("[{index}]."), dict })?);
+    }
+    let mut random = Random::new(spec.seed);
+    random.shuffle(&mut parts);
+    let mut groups: Vec<(String, Vec<Part<'_>>)> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    for part in parts {
+        let at = *places.entry(part.conversation.clone()).or_insert_with(|| {
+            groups.push((part.conversation.clone(), Vec::new()));
+            groups.len() - 1
+        });
+        groups[at].1.push(part);
+    }
+    let unique = groups.len();
+    let mut passed = Vec::new();
+    for (id, mut parts) in groups {
+        if !spec.as_upstream {
+            parts.sort_by_key(|part| part.number.parse::<u64>().unwrap_or(u64::MAX));
+        }
+        let messages = spec.messages(&merged(&parts)).map_err(|problem| TraceError::Graph {
+            place: place(),
+            problem: format!("conversation {id:?}: {problem}"),
+        })?;
+        passed.extend(messages.map(|messages| Conversation { id, messages }));
+    }
+    let sampled = spec.max_items.filter(|&wanted| wanted > 0 && passed.len() > wanted).map(|wanted| {
+        random.sample_indices(passed.len(), wanted).into_iter().map(|at| passed[at].clone()).collect::<Vec<_>>()
+    });
+    if passed.is_empty() {
+        return Err(TraceError::Graph { place: place(), problem: "no conversation is left after the tests".into() });
+    }
+    Ok(Converted { items: items.len(), unique, passed, sampled })
+}
+
+fn part<'d>(row: &Row<'d>) -> Result<Part<'d>, TraceError> {
+    let id = row.need("id", row.text("id")?)?;
+    let pieces: Vec<&str> = id.split('_').collect();
+    let [conversation, number] = pieces[..] else {
+        return Err(row.wrong("id", format!("{id:?} must be a conversation and a part with one _ between")));
+    };
+    let mut messages = Vec::new();
+    for message in row.need("conversations", row.rows("conversations")?)? {
+        let from = message.need("from", message.text("from")?)?;
+        messages.push((from, message.need("value", message.text("value")?)?));
+    }
+    Ok(Part { conversation: conversation.to_owned(), number: number.to_owned(), messages })
+}
+
+/// The parts as one; a part that begins with whoever spoke last loses its first message.
+fn merged<'d>(parts: &[Part<'d>]) -> Vec<(&'d str, &'d str)> {
+    let mut all: Vec<(&str, &str)> = Vec::new();
+    for part in parts {
+        let again = match (all.last(), part.messages.first()) {
+            (Some(last), Some(first)) => last.0 == first.0,
+            _ => false,
+        };
+        all.extend(part.messages.iter().skip(usize::from(again)));
+    }
+    all
+}
+
+impl DumpSpec {
+    /// The messages that are kept; none when the conversation is not.
+    fn messages(&self, merged: &[(&str, &str)]) -> Result<Option<Vec<String>>, String> {
+        if self.min_turns.is_some_and(|least| least > 0 && merged.len() < least) {
+            return Ok(None);
+        }
+        let mut roles = Vec::new();
+        let mut texts = Vec::new();
+        for (index, (from, text)) in merged.iter().enumerate() {
+            if self.max_turns.is_some_and(|most| index >= most) {
+                break;
+            }
+            let role = role(from).ok_or_else(|| format!("{from:?} is no known role"))?;
+            if index == 0 && role != "user" {
+                continue;
+            }
+            roles.push(role);
+            texts.push((*text).to_owned());
+        }
+        let in_turn =
+            roles.iter().enumerate().all(|(at, role)| *role == if at % 2 == 0 { "user" } else { "assistant" });
+        if !in_turn || texts.is_empty() || !texts.iter().all(|text| self.fits(text)) {
+            return Ok(None);
+        }
+        if !self.as_upstream && texts.len() % 2 == 1 {
+            texts.pop();
+        }
+        Ok(Some(texts).filter(|texts| !texts.is_empty()))
+    }
+
+    fn fits(&self, text: &str) -> bool {
+        let length = text.chars().count();
+        let language = match self.language {
+            _ if self.as_upstream => !text.is_ascii(),
+            Language::Any => true,
+            Language::Ascii => text.is_ascii(),
+            Language::NonAscii => !text.is_ascii(),
+        };
+        let least = self.min_content_len.filter(|least| *least > 0);
+        let most = self.max_content_len.filter(|most| *most > 0);
+        language && least.is_none_or(|least| length >= least) && most.is_none_or(|most| length <= most)
+    }
+}
+
+fn role(from: &str) -> Option<&'static str> {
+    match from {
+        "human" | "user" => Some("user"),
+        "gpt" | "bing" | "chatgpt" | "bard" => Some("assistant"),
+        "system" => Some("system"),
+        _ => None,
+    }
+}
+
+/// The list as a file: indented by `indent`, other characters than ASCII kept.
+pub fn conversations_text(conversations: &[Conversation], indent: usize) -> String {
+    let list: Vec<Value> = conversations.iter().map(Conversation::to_json).collect();
+    let mut out = String::new();
+    write_value(&mut out, &Value::List(list), indent, 0);
+    out
+}
+
+/// JSON as Python writes it with `ensure_ascii=False`.
+fn write_value(out: &mut String, value: &Value, indent: usize, depth: usize) {
+    let line = |out: &mut String, depth: usize| {
+        out.push('\n');
+        out.push_str(&" ".repeat(indent * depth));
+    };
+    match value {
+        Value::List(items) if !items.is_empty() => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                out.push_str(if at > 0 { "," } else { "" });
+                line(out, depth + 1);
+                write_value(out, item, indent, depth + 1);
+            }
+            line(out, depth);
+            out.push(']');
+        }
+        Value::Dict(dict) if !dict.is_empty() => {
+            out.push('{');
+            for (at, (key, item)) in dict.iter().enumerate() {
+                out.push_str(if at > 0 { "," } else { "" });
+                line(out, depth + 1);
+                write_text(out, key);
+                out.push_str(": ");
+                write_value(out, item, indent, depth + 1);
+            }
+            line(out, depth);
+            out.push('}');
+        }
+        Value::Str(text) => write_text(out, text),
+        other => out.push_str(&json::dumps(other)),
+    }
+}
+
+fn write_text(out: &mut String, text: &str) {
+    out.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            control if (control as u32) < 0x20 => out.push_str(&format!("\\u{:04x}", control as u32)),
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+}

@@ -1,0 +1,77 @@
+//! A generator's configuration file.
+
+use std::path::Path;
+
+use tacho_core::json::{Dict, Value};
+
+use super::distribution::{Distribution, Number};
+use crate::sessions::error::TraceError;
+use crate::sessions::row::Row;
+
+/// What conversations to make.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GeneratorConfig {
+    /// How many.
+    pub num_conversations: usize,
+    /// Files the text is taken from.
+    pub text_files: Vec<String>,
+    /// Whether to print tables about what was made.
+    pub print_stats: bool,
+    /// Messages of a conversation.
+    pub num_turns: Distribution,
+    /// Tokens that all conversations begin with.
+    pub common_prefix_num_tokens: Distribution,
+    /// Tokens that a conversation begins with.
+    pub prefix_num_tokens: Distribution,
+    /// Tokens of a user's message.
+    pub input_num_tokens: Distribution,
+    /// Tokens of an answer.
+    pub output_num_tokens: Distribution,
+}
+
+impl GeneratorConfig {
+    /// Reads the object of a file.
+    ///
+    /// # Errors
+    /// Names the field that is wrong.
+    pub fn read(path: &Path, dict: &Dict) -> Result<Self, TraceError> {
+        let row = Row { path, line: None, way: String::new(), dict };
+        let kind = row.need("filetype", row.text("filetype")?)?;
+        if kind != "generate_conversations" {
+            return Err(row.wrong("filetype", format!("must be \"generate_conversations\", not {kind:?}")));
+        }
+        let count = row.need("num_conversations", row.positive("num_conversations")?)?;
+        let files = row.need("text_files", row.list("text_files")?)?;
+        let text_files: Option<Vec<String>> = files.iter().map(|file| file.as_str().map(str::to_owned)).collect();
+        let text_files = text_files.filter(|files| !files.is_empty());
+        let print_stats = match row.get("print_stats") {
+            None => false,
+            Some(Value::Bool(flag)) => *flag,
+            Some(_) => return Err(row.wrong("print_stats", "must be true or false")),
+        };
+        let (input, output) = (section(&row, "prompt_input")?, section(&row, "prompt_output")?);
+        let common = match input.has("common_prefix_num_tokens") {
+            true => part(&input, "common_prefix_num_tokens")?,
+            false => Distribution::Constant(Number::Whole(0)),
+        };
+        Ok(GeneratorConfig {
+            num_conversations: count as usize,
+            text_files: text_files.ok_or_else(|| row.wrong("text_files", "must be a list of at least one file"))?,
+            print_stats,
+            num_turns: part(&input, "num_turns")?,
+            common_prefix_num_tokens: common,
+            prefix_num_tokens: part(&input, "prefix_num_tokens")?,
+            input_num_tokens: part(&input, "num_tokens")?,
+            output_num_tokens: part(&output, "num_tokens")?,
+        })
+    }
+}
+
+fn section<'d>(row: &Row<'d>, name: &str) -> Result<Row<'d>, TraceError> {
+    let dict = row.need(name, row.object(name)?)?;
+    Ok(Row { way: format!("{}{name}.", row.way), dict, ..row.clone() })
+}
+
+fn part(row: &Row<'_>, name: &str) -> Result<Distribution, TraceError> {
+    Distribution::read(&section(row, name)?)
+}
