@@ -77,7 +77,7 @@ fn bad_links_are_named_with_file_and_line() {
     let url = serve();
     for (name, shown, why) in [
         ("none.png?sig=secret", "none.png", "the server answered HTTP 404"),
-        ("text", "text", "it is broken or of no known kind"),
+        ("text", "text", "it is broken, of no known kind or has more than 178956970 pixels"),
     ] {
         let good = format!("{{\"content\": [{{\"type\": \"image\", \"image\": \"{url}/a.png\"}}]}}\n\n");
         let bad = format!("{{\"content\": [{{\"type\": \"image_url\", \"image_url\": \"{url}/{name}\"}}]}}\n");

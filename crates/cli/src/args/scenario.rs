@@ -83,6 +83,7 @@ pub(crate) fn as_serve(values: &Values, fixed: &[(&str, &str)]) -> Result<ServeA
     for (flag, value) in fixed {
         serve.set(flag, value).map_err(|error| ArgError::Usage { command: serve::TABLE.command, error })?;
     }
+    serve.check()?;
     ServeArgs::read(serve)
 }
 

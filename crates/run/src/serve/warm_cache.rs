@@ -4,7 +4,7 @@
 use tacho_client::Rules;
 use tacho_core::Content;
 use tacho_metrics::{Caveat, RunRecord};
-use tacho_workload::PrefixSharing;
+use tacho_workload::{BLOCK, PrefixSharing};
 
 use super::prepare::Prepared;
 use crate::plan::ServePlan;
@@ -29,7 +29,9 @@ pub(super) fn caveat(plan: &ServePlan, prepared: &Prepared, record: &RunRecord) 
     let sharing = PrefixSharing::new(&sent, tokenizer);
     let tokens = sharing.tokens.max(1) as f64;
     let chat = plan.endpoint.url.path.ends_with("chat/completions");
-    let template = if chat { TEMPLATE * prepared.requests.len() as f64 / tokens } else { 0.0 };
-    let expected = sharing.cached as f64 / tokens + template;
+    // Where prompts share a beginning, a token more or less of it can make a block.
+    let block = if sharing.repeated > 0 { BLOCK as f64 } else { 0.0 };
+    let unsure = if chat { TEMPLATE + block } else { block };
+    let expected = (sharing.cached as f64 + unsure * prepared.requests.len() as f64) / tokens;
     (observed > expected + TOLERANCE).then_some(Caveat::WarmCache { observed, expected })
 }

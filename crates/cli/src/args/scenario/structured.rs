@@ -8,7 +8,7 @@ use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
 use crate::args::serve::ServeArgs;
 
-use Kind::{AnyNumber, Choice, Float, Help, Int, OneOrMore, Str, Switch};
+use Kind::{AnyNumber, Choice, Float, Help, Int, OneOrMore, Seconds, Str, Switch};
 use Preset::{Off, Unset};
 
 const BACKENDS: &[&str] = &[
@@ -81,7 +81,7 @@ static FLAGS: &[Flag] = &[
     own(&["--sim"], Switch, "", Off, &OWN, "Benchmark the built-in simulator."),
     own(&["--sim-profile"], Str, "NAME", Unset, &OWN, "Hardware and model the simulator imitates."),
     own(&["--workers"], Int, "N", Unset, &OWN, "Threads that send and receive."),
-    own(&["--timeout"], Float, "SEC", Preset::Float(21600.0), &OWN, "Seconds a request may take in all."),
+    own(&["--timeout"], Seconds, "SEC", Preset::Float(21600.0), &OWN, "Seconds a request may take in all."),
     own(&["--dry-run"], Switch, "", Off, &OWN, "Make the workload and show it, but send none of it."),
     own(&["--save-workload"], Str, "FILE", Unset, &OWN,
         "Write the requests as JSON lines: index, prompt, prompt_len, output_len, extra_body."),
