@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::Error;
+use crate::guard::guarded;
 
 /// A tokenizer of the general library.
 pub(crate) struct General {
@@ -15,11 +16,16 @@ impl General {
     /// benchmark's prompts are never cut.
     pub(crate) fn new(bytes: &[u8], path: &Path) -> Result<Self, Error> {
         let broken = |source| Error::NotTokenizer { path: path.to_path_buf(), source };
-        let mut inner = tokenizers::Tokenizer::from_bytes(bytes).map_err(broken)?;
+        let unusable = || Error::NotVocabulary { path: path.to_path_buf(), kind: "a tokenizer that can be used" };
+        let made = guarded(|| tokenizers::Tokenizer::from_bytes(bytes)).ok_or_else(unusable)?;
+        let mut inner = made.map_err(broken)?;
         inner.with_truncation(None).map_err(broken)?;
         inner.with_padding(None);
         let is_bpe = matches!(inner.get_model(), tokenizers::ModelWrapper::BPE(_));
-        Ok(General { inner, is_bpe })
+        let general = General { inner, is_bpe };
+        // Some mistakes of a file show only when it is used, and the library panics on them.
+        let tried = guarded(|| drop(general.decode(&general.encode("a trial", true))));
+        tried.map(|()| general).ok_or_else(unusable)
     }
 
     /// The ids of a text.

@@ -7,6 +7,7 @@ mod class;
 mod convert;
 mod decode;
 mod error;
+mod guard;
 mod hf;
 mod hub;
 mod mode;
@@ -16,6 +17,7 @@ mod tokenizer;
 
 pub use decode::Decoder;
 pub use error::Error;
+pub use guard::guarded;
 pub use hub::HubCache;
 pub use mode::TokenizerMode;
 pub use template::{ChatInput, ChatTemplate, unicode_text};

@@ -80,3 +80,16 @@ fn a_template_that_never_ends_is_stopped() {
     let input = ChatInput { messages: &messages, tools: None, variables: None, now };
     assert!(tokenizer.chat_template(false).expect("it is Jinja").render(&input).is_err());
 }
+
+#[test]
+fn a_file_that_the_library_panics_on_is_refused() {
+    let mut file: serde_json::Value = serde_json::from_slice(&small("llama.json")).expect("JSON");
+    let piece = serde_json::json!([{"SpecialToken": {"id": "<nowhere>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]);
+    file["post_processor"] =
+        serde_json::json!({"type": "TemplateProcessing", "single": piece, "pair": piece, "special_tokens": {}});
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let path = folder.path().join("tokenizer.json");
+    std::fs::write(&path, file.to_string()).expect("the file can be written");
+    let refused = Tokenizer::load(folder.path()).expect_err("it cannot be used").to_string();
+    assert!(refused.contains("tokenizer.json"), "{refused}");
+}

@@ -9,7 +9,6 @@ mod error;
 mod fit;
 #[cfg(test)]
 mod fuzz;
-mod guard;
 pub mod hashing;
 mod http;
 pub mod hub;

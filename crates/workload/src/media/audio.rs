@@ -3,9 +3,10 @@
 
 use std::io::Cursor;
 
+use tacho_text::guarded;
+
 use super::compressed;
 pub(crate) use super::sound::Sound;
-use crate::guard::guarded;
 use crate::limits::MOST_SAMPLES;
 
 impl Sound {

@@ -3,12 +3,13 @@
 
 use std::io::Cursor;
 
+use tacho_text::guarded;
+
 use super::exif::turn;
 use super::jpeg;
 use super::jpeg_reader;
 use super::reference::data_url;
 pub(crate) use super::rgb::Rgb;
-use crate::guard::guarded;
 use crate::limits::{MOST_PIXELS, is_image};
 
 impl Rgb {

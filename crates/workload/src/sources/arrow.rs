@@ -12,9 +12,10 @@ use arrow_array::{Array, RecordBatch};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, DataType};
 
+use tacho_text::guarded;
+
 use super::cell::Cell;
 use crate::Error;
-use crate::guard::guarded;
 
 /// How a file with a footer begins.
 const MAGIC: &[u8] = b"ARROW1";

@@ -8,9 +8,10 @@ use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 
+use tacho_text::guarded;
+
 use super::cell::Cell;
 use crate::Error;
-use crate::guard::guarded;
 use crate::limits::{MOST_GROUP_BYTES, MOST_GROUP_ROWS};
 
 /// An open file.

@@ -7,6 +7,8 @@ use arrow_array::RecordBatch;
 use rayon::prelude::*;
 use tacho_core::json;
 
+use tacho_text::guarded;
+
 use super::arrow;
 use super::cell::{Cell, unify};
 use super::csv::Records;
@@ -16,7 +18,6 @@ use super::order::Place;
 use super::parquet::ParquetFile;
 use super::read_text;
 use crate::Error;
-use crate::guard::guarded;
 use crate::limits::MOST_ROWS;
 
 /// Rows of files of one kind.

@@ -9,7 +9,7 @@ thread_local! {
 }
 
 /// What the reader makes, or none when it panicked, about which nothing is printed.
-pub(crate) fn guarded<T>(read: impl FnOnce() -> T) -> Option<T> {
+pub fn guarded<T>(read: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
