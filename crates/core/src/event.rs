@@ -19,6 +19,8 @@ pub struct Counters {
     pub tokens: AtomicU64,
     /// Requests under way.
     pub in_flight: AtomicU64,
+    /// What is finished so far; filled from rows, not by the workers.
+    pub board: crate::board::Board,
 }
 
 impl Counters {

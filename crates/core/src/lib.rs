@@ -1,5 +1,6 @@
 //! The nouns all of tacho's crates share. No I/O, no async, no clock reads but [`Clock`]'s.
 
+pub mod board;
 pub mod clock;
 pub mod event;
 pub mod json;

@@ -16,6 +16,7 @@ pub mod startup;
 pub mod suite;
 pub mod sweep;
 pub mod throughput;
+pub mod watch;
 
 pub use error::Error;
 pub use plan::{

@@ -13,6 +13,7 @@ pub(crate) mod flag;
 pub(crate) mod gate;
 pub(crate) mod grammar;
 mod help;
+pub(crate) mod live;
 pub(crate) mod multi_turn;
 pub(crate) mod number;
 pub(crate) mod offline;

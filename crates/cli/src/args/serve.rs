@@ -24,6 +24,7 @@ use tacho_run::LoraAssignment;
 use self::stops::StopArgs;
 use super::ArgError;
 use super::grammar::Values;
+use super::live::LiveArgs;
 use super::output::Outputs;
 use super::typed::{FromFlag, typed};
 
@@ -48,6 +49,8 @@ pub(crate) struct ServeArgs {
     pub(crate) outputs: Outputs,
     /// When the run ends, besides with its requests.
     pub(crate) stops: StopArgs,
+    /// What is shown meanwhile.
+    pub(crate) live: LiveArgs,
     /// What was typed, flag by flag.
     pub(crate) values: Values,
 }
@@ -192,6 +195,7 @@ impl From<Values> for ServeArgs {
             own,
             outputs: Outputs::read(&values, "--report"),
             stops: StopArgs::from(&values),
+            live: LiveArgs::default(),
             values,
         };
         args.unabbreviate();
@@ -202,7 +206,8 @@ impl From<Values> for ServeArgs {
 impl ServeArgs {
     /// Reads and checks the values.
     pub(crate) fn read(values: Values) -> Result<Self, ArgError> {
-        let args = Self::from(values);
+        let live = LiveArgs::read(&values)?;
+        let args = ServeArgs { live, ..Self::from(values) };
         check::check(&args)?;
         Ok(args)
     }

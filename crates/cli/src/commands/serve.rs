@@ -6,6 +6,7 @@ pub(super) mod dry_run;
 mod log;
 mod pictures;
 pub(super) mod plan;
+mod screen;
 mod sessions;
 pub(super) mod simulator;
 
@@ -19,7 +20,6 @@ use tacho_loadgen::StopSignal;
 use tacho_metrics::threshold::Finding;
 use tacho_metrics::{Caveat, EndedBy, RunRecord, Trust};
 use tacho_report::style::harmless_line;
-use tacho_report::{Live, Progress};
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, run_share, save_workload};
 use tacho_sim::Server;
@@ -29,6 +29,7 @@ use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use destination::Destination;
+use screen::Screen;
 
 /// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
@@ -39,17 +40,17 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     if place.as_ref().is_some_and(|place| place.rank > 0) {
         return share(args, place, &interrupt);
     }
-    let sink = sink(args);
+    let screen = Screen::open(args)?;
     if let Some(notice) = place.as_ref().and_then(|place| place.notice.clone()) {
-        sink.event(RunEvent::warning(notice));
+        screen.event(RunEvent::warning(notice));
     }
     for notice in args.notices() {
-        sink.event(RunEvent::warning(notice.to_string()));
+        screen.event(RunEvent::warning(notice.to_string()));
     }
     // A log wants to know what was asked; a person at a terminal has just typed it.
     let told = args.own.strict_parity || !std::io::stdout().is_terminal();
     if told && !args.outputs.owns_stdout() {
-        sink.event(RunEvent::status(args.namespace_line()));
+        screen.event(RunEvent::status(args.namespace_line()));
     }
     let destination = Destination::open(args)?;
     args.outputs.check()?;
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let log = log::plan(args, &std::env::args().collect::<Vec<_>>());
     let plan = ServePlan { log, ranks: place, ..plan::of(args, simulator.as_ref())? };
     let contact = if args.own.dry_run { Contact::Minimal } else { Contact::Server };
-    let prepared = prepare(&plan, contact, &*sink)?;
+    let prepared = prepare(&plan, contact, &screen)?;
     if let Some(path) = &args.own.save_workload {
         save_workload(&prepared, Path::new(path))?;
         tracing::info!(requests = prepared.requests.len(), path, "workload saved");
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     if args.own.dry_run {
         return dry_run::print(&prepared);
     }
-    measure(args, &plan, prepared, &interrupt, &*sink, &destination)
+    measure(args, &plan, prepared, &interrupt, &screen, &destination)
 }
 
 /// This process's place among several ranks, if it is one of them.
@@ -106,12 +107,14 @@ fn measure(
     plan: &ServePlan,
     prepared: Prepared,
     interrupt: &Interrupt,
-    sink: &dyn EventSink,
+    screen: &Screen,
     destination: &Destination,
 ) -> anyhow::Result<Exit> {
     let note = pictures::dataset_note(args, &prepared);
     interrupt.measuring();
-    let record = run_serve(plan, prepared, &interrupt.stop, sink)?;
+    let record = run_serve(plan, prepared, &interrupt.stop, screen);
+    screen.close();
+    let record = record?;
     // The file first: a reader that has gone away must not cost the result.
     let saved = destination.save(args, &record);
     args.outputs.print(&record)?;
@@ -120,7 +123,7 @@ fn measure(
     let path = destination.path(args, &record);
     log::settle(plan.log.as_ref(), args, path.as_deref());
     if let Some(path) = &path {
-        pictures::draw(args, &record, &note, path, sink)?;
+        pictures::draw(args, &record, &note, path, screen)?;
     }
     let findings = findings(args, &record)?;
     let exit = verdict(args, &record)?;
@@ -177,13 +180,4 @@ fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
 /// Whether a rule ended the run because the server did badly.
 fn is_failed_rule(caveat: &Caveat) -> bool {
     matches!(caveat, Caveat::Ended { by: EndedBy::Failures | EndedBy::Overload, .. })
-}
-
-/// Shows events, or nothing.
-fn sink(args: &ServeArgs) -> Box<dyn EventSink> {
-    if args.own.quiet || args.outputs.owns_stdout() {
-        return Box::new(());
-    }
-    let progress = if args.report.disable_tqdm { Progress::Hidden } else { Progress::Shown };
-    Box::new(Live::new(progress))
 }

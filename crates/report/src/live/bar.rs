@@ -1,5 +1,5 @@
-//! Status lines and progress bars from a run's events. A thread of its own reads the counters ten times a second;
-//! the workers are never touched.
+//! Status lines and progress bars from a run's events; without a terminal, a line every few seconds. A thread of its
+//! own reads the counters ten times a second; the workers are never touched.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tacho_core::{Counters, EventSink, RunEvent, Work};
 
+use super::reading::{Reading, clock};
 use crate::sentence;
 use crate::style::{harmless, harmless_line};
 
@@ -24,6 +25,8 @@ pub enum Progress {
 
 /// Updates of a bar per second.
 const HERTZ: u8 = 10;
+/// Between two lines where there is no terminal; work that is over sooner prints none.
+const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// Shows events: status lines on stdout, warnings and bars on stderr.
 pub struct Live {
@@ -31,7 +34,7 @@ pub struct Live {
     colour: bool,
     /// Where bars are drawn; nothing when stderr is not a terminal.
     target: Option<fn() -> ProgressDrawTarget>,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 struct State {
@@ -43,11 +46,10 @@ struct State {
     running: Vec<Running>,
 }
 
-/// A bar and the thread that moves it.
+/// A bar, if one is drawn, and the thread that moves it or prints lines instead.
 struct Running {
-    bar: ProgressBar,
-    over: Arc<AtomicBool>,
-    ticker: JoinHandle<()>,
+    bar: Option<ProgressBar>,
+    ticker: Ticker,
 }
 
 impl Live {
@@ -66,46 +68,89 @@ impl Live {
         out: Box<dyn Write + Send>,
         warnings: Box<dyn Write + Send>,
     ) -> Self {
-        Live { progress, colour, target, state: Mutex::new(State { out, warnings, area: None, running: Vec::new() }) }
+        Live {
+            progress,
+            colour,
+            target,
+            state: Arc::new(Mutex::new(State { out, warnings, area: None, running: Vec::new() })),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, total: u64, work: Work, text: impl FnMut(&ProgressBar) + Send + 'static) {
+    fn start(
+        &self,
+        target: fn() -> ProgressDrawTarget,
+        total: u64,
+        work: Work,
+        text: impl Fn(&ProgressBar) + Send + 'static,
+    ) {
         let mut state = self.state();
-        let Some(target) = self.target else { return };
         let area = state.area.get_or_insert_with(|| MultiProgress::with_draw_target(target()));
         let bar = area.add(ProgressBar::new(total));
-        bar.set_style(ProgressStyle::with_template("{prefix} |{bar:30}| {msg}").expect("the template is valid"));
+        // A bar gives way to what is said beside it.
+        let wide = console::Term::stderr().size().1 >= 100;
+        let template = if wide { "{prefix} |{bar:30}| {msg}" } else { "{prefix} |{bar:10}| {msg}" };
+        bar.set_style(ProgressStyle::with_template(template).expect("the template is valid"));
         bar.set_prefix(sentence::title(work));
-        state.running.push(Running::start(bar, text));
+        let drawn = bar.clone();
+        let period = Duration::from_secs(1) / u32::from(HERTZ);
+        let ticker = Ticker::start(Duration::ZERO, period, move || text(&drawn));
+        state.running.push(Running { bar: Some(bar), ticker });
     }
 
     fn start_work(&self, work: Work, total: u64, counters: Arc<Counters>) {
         if self.progress == Progress::Hidden {
             return;
         }
-        let (colour, began) = (self.colour, Instant::now());
-        let (unit, size) = sentence::unit(work);
-        self.start(total, work, move |bar| {
-            let (finished, failed, tokens, _) = counters.read();
-            let (done, all) = (finished / size, total / size);
-            let read = Reading { finished: done, failed, tokens, total: all, unit, elapsed: began.elapsed() };
-            bar.set_position(finished.min(total));
-            bar.set_message(read.text(colour));
+        let (colour, began, unit) = (self.colour, Instant::now(), sentence::unit(work));
+        let read = move || Reading::of(&counters, total, unit, began.elapsed());
+        let Some(target) = self.target else {
+            self.start_heartbeat(move || read().heartbeat(sentence::title(work)));
+            return;
+        };
+        let size = unit.1;
+        self.start(target, total, work, move |bar| {
+            let read = read();
+            bar.set_position((read.finished * size).min(total));
+            bar.set_message(read.text(room(work), colour));
         });
+    }
+
+    /// Prints a line now and then.
+    fn start_heartbeat(&self, line: impl Fn() -> String + Send + 'static) {
+        let shared = Arc::clone(&self.state);
+        let ticker = Ticker::start(HEARTBEAT, HEARTBEAT, move || {
+            // Whoever holds it is about to say something itself, or to end this.
+            if let Ok(mut state) = shared.try_lock() {
+                state.say(|state| &mut state.warnings, &line());
+            }
+        });
+        self.state().running.push(Running { bar: None, ticker });
     }
 
     fn start_wait(&self, work: Work, seconds: u64) {
         let began = Instant::now();
-        self.start(seconds, work, move |bar| {
+        let Some(target) = self.target else { return self.start_heartbeat(move || waiting(began, seconds)) };
+        self.start(target, seconds, work, move |bar| {
             let elapsed = began.elapsed().as_secs().min(seconds);
             bar.set_position(elapsed);
             bar.set_message(format!("{} elapsed, {} remaining", clock(elapsed), clock(seconds - elapsed)));
         });
     }
+}
+
+fn waiting(began: Instant, seconds: u64) -> String {
+    format!("waiting for the server: {} of at most {}", clock(began.elapsed().as_secs()), clock(seconds))
+}
+
+/// Columns for the text beside a bar.
+fn room(work: Work) -> usize {
+    let width = usize::from(console::Term::stderr().size().1);
+    let bar = if width >= 100 { 30 } else { 10 };
+    width.saturating_sub(sentence::title(work).chars().count() + bar + 5)
 }
 
 impl EventSink for Live {
@@ -158,69 +203,44 @@ impl State {
 }
 
 impl Running {
-    fn start(bar: ProgressBar, mut update: impl FnMut(&ProgressBar) + Send + 'static) -> Self {
+    fn finish(self) {
+        self.ticker.finish();
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Does something again and again on a thread of its own.
+struct Ticker {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Ticker {
+    fn start(first: Duration, period: Duration, beat: impl Fn() + Send + 'static) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let (drawn, told) = (bar.clone(), Arc::clone(&over));
-        let ticker = thread::spawn(move || {
+        let told = Arc::clone(&over);
+        let thread = thread::spawn(move || {
+            let mut next = Instant::now() + first;
             while !told.load(Ordering::Acquire) {
-                update(&drawn);
-                thread::park_timeout(Duration::from_secs(1) / u32::from(HERTZ));
+                let now = Instant::now();
+                if now >= next {
+                    beat();
+                    next = now + period;
+                }
+                thread::park_timeout(next.saturating_duration_since(Instant::now()));
             }
         });
-        Running { bar, over, ticker }
+        Ticker { over, thread }
     }
 
     fn finish(self) {
         self.over.store(true, Ordering::Release);
-        self.ticker.thread().unpark();
+        self.thread.thread().unpark();
         // A panic of the ticker has already been told and must not end the run.
-        let _ = self.ticker.join();
-        self.bar.finish_and_clear();
+        let _ = self.thread.join();
     }
-}
-
-/// The counters at one moment.
-struct Reading {
-    finished: u64,
-    failed: u64,
-    tokens: u64,
-    total: u64,
-    unit: &'static str,
-    elapsed: Duration,
-}
-
-impl Reading {
-    /// `3/10 [00:02<00:05, 1.50 req/s, 120 tok/s, 1 failed]`
-    fn text(&self, colour: bool) -> String {
-        let seconds = self.elapsed.as_secs_f64();
-        let left = match self.finished {
-            0 => "?".to_owned(),
-            finished => clock((seconds * self.total.saturating_sub(finished) as f64 / finished as f64) as u64),
-        };
-        let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
-        let mut text = format!(
-            "{}/{} [{}<{left}, {:.2} {}",
-            self.finished,
-            self.total,
-            clock(self.elapsed.as_secs()),
-            rate(self.finished),
-            self.unit
-        );
-        if self.tokens > 0 {
-            text += &format!(", {:.0} tok/s", rate(self.tokens));
-        }
-        if self.failed > 0 {
-            let failed = format!("{} failed", self.failed);
-            text += &if colour { format!(", \x1b[31m{failed}\x1b[0m") } else { format!(", {failed}") };
-        }
-        text + "]"
-    }
-}
-
-/// `02:03`, or `1:02:03` from an hour on.
-fn clock(seconds: u64) -> String {
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes:02}:{seconds:02}") }
 }
 
 #[cfg(test)]
@@ -271,7 +291,7 @@ mod tests {
         let counters = Arc::new(Counters::default());
         counters.finished.store(3, Ordering::Relaxed);
         live.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters });
-        let bar = live.state().running.last().map(|running| running.bar.clone()).unwrap();
+        let bar = live.state().running.last().and_then(|running| running.bar.clone()).unwrap();
         while bar.position() != 3 {
             thread::yield_now();
         }
@@ -291,33 +311,40 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_drawn_without_a_terminal() {
-        let live = Live::onto(Progress::Shown, true, None, Box::new(io::sink()), Box::new(io::sink()));
+    fn without_a_terminal_there_are_lines_and_no_bar() {
+        let told = Written::default();
+        let live = Live::onto(Progress::Shown, true, None, Box::new(io::sink()), Box::new(told.clone()));
         live.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters: Arc::default() });
-        assert!(live.state().running.is_empty());
+        assert!(live.state().running[0].bar.is_none());
+        live.event(RunEvent::Finished);
+        assert_eq!((told.text(), live.state().running.len()), (String::new(), 0));
+    }
+
+    #[test]
+    fn a_ticker_beats_until_it_is_over() {
+        let beats = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let counted = Arc::clone(&beats);
+        let ticker = Ticker::start(Duration::ZERO, Duration::from_millis(1), move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        while beats.load(Ordering::Relaxed) < 3 {
+            thread::yield_now();
+        }
+        ticker.finish();
+        let after = beats.load(Ordering::Relaxed);
+        assert_eq!(beats.load(Ordering::Relaxed), after);
     }
 
     #[test]
     fn bars_nest() {
         let (live, ..) = live(Progress::Shown);
         live.event(RunEvent::Started { work: Work::Sweep, total: 2, counters: Arc::default() });
-        let outer = live.state().running[0].bar.clone();
+        let outer = live.state().running[0].bar.clone().unwrap();
         live.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters: Arc::default() });
         assert_eq!(live.state().running.len(), 2);
         live.event(RunEvent::Finished);
         assert!(!outer.is_finished() && live.state().running.len() == 1);
         live.event(RunEvent::Finished);
         assert!(outer.is_finished());
-    }
-
-    #[test]
-    fn progress_reads_as_a_line() {
-        let mut read = Reading { finished: 0, failed: 0, tokens: 0, total: 10, unit: "req/s", elapsed: Duration::ZERO };
-        assert_eq!(read.text(true), "0/10 [00:00<?, 0.00 req/s]");
-        read =
-            Reading { finished: 4, failed: 1, tokens: 500, total: 10, unit: "req/s", elapsed: Duration::from_secs(2) };
-        assert_eq!(read.text(false), "4/10 [00:02<00:03, 2.00 req/s, 250 tok/s, 1 failed]");
-        assert!(read.text(true).contains("\x1b[31m1 failed\x1b[0m"));
-        assert_eq!(clock(3723), "1:02:03");
     }
 }

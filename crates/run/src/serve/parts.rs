@@ -1,8 +1,10 @@
 //! All parts of a run that can fail to be made. They are made before the server is told anything, so that a mistake
 //! costs nobody a warmed-up server or a profile.
 
+use std::sync::Arc;
+
 use tacho_client::{Client, ClientPlan, PayloadSpec};
-use tacho_core::SystemClock;
+use tacho_core::{Counters, SystemClock};
 use tacho_loadgen::Timeline;
 
 use super::prepare::Prepared;
@@ -17,6 +19,7 @@ const AHEAD: usize = 16;
 /// What a run is made of.
 pub(super) struct Parts {
     pub(super) clock: SystemClock,
+    pub(super) counters: Arc<Counters>,
     pub(super) payload: PayloadSpec,
     pub(super) client: Client,
     pub(super) probe: Option<Probe>,
@@ -38,6 +41,7 @@ impl Parts {
         let wants_probe = traffic.probe_rate > 0.0;
         Ok(Parts {
             clock,
+            counters: Arc::default(),
             client: Client::new(endpoint.clone(), &payload, requests, connections, clock)?,
             probe: wants_probe.then(|| Probe::new(endpoint, &payload, &requests[0], traffic.probe_rate)).transpose()?,
             watch: Watch::new(plan, clock)?,

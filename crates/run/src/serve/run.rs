@@ -1,12 +1,12 @@
 //! The run itself: make all parts, rehearse, scrape, send, scrape, compute. Reads like the order of events because it
 //! is one.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tacho_core::board::Scribe;
 use tacho_core::event::ServeNote;
 use tacho_core::json::Value;
-use tacho_core::{Counters, EventSink, Fan, RowSink, RunEvent, Stamp, Work};
+use tacho_core::{EventSink, Fan, RowSink, RunEvent, Stamp, Work};
 use tacho_loadgen::{Drive, Driven, StopSignal, Supply, drive, drive_sessions};
 use tacho_metrics::{ProbeStatistics, RunRecord, ServerMetrics, logged};
 
@@ -57,7 +57,8 @@ pub fn run(
     let start = || host.as_ref().map_or(Stamp::ZERO, |host| host.start(&|| asked_stop.immediate()));
     let start = host.is_some().then_some(&start as &(dyn Fn() -> Stamp + Sync));
     let mut stops = Stops::new(&traffic.stops, &prepared.timeline, (&asked, setup.task), stop, parts.clock);
-    let mut fan = Fan::new(vec![&mut stops, &mut bell], &mut store);
+    let mut scribe = Scribe::new(&parts.counters);
+    let mut fan = Fan::new(vec![&mut stops, &mut bell, &mut scribe], &mut store);
     let beside = Beside { watches: before.is_there(), asked: &asked, start };
     let together = drive_with_others(&own, &prepared, &parts, &beside, &mut fan, stop, sink)?;
     let Together { mut driven, probes, during } = together;
@@ -109,7 +110,6 @@ fn drive_with_others(
     stop: &StopSignal,
     sink: &dyn EventSink,
 ) -> Result<Together, Error> {
-    let counters = Arc::new(Counters::default());
     let total = prepared.requests.len() as u64;
     // A share of a plan has an end.
     let supply = (is_endless(plan, prepared) && plan.ranks.is_none()).then(|| Supply::new(prepared.requests.len()));
@@ -121,7 +121,7 @@ fn drive_with_others(
         grace: plan.traffic.grace,
         drain: plan.traffic.stops.drain,
         start: beside.start,
-        ..Drive::of(&prepared.timeline, &parts.clock, stop, &counters)
+        ..Drive::of(&prepared.timeline, &parts.clock, stop, &parts.counters)
     };
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -135,7 +135,7 @@ fn drive_with_others(
             let supplier = Supplier { plan, prepared, parts, asked: beside.asked, supply };
             scope.spawn(move || supplier.run(over))
         });
-        sink.event(RunEvent::Started { work: Work::Benchmark, total, counters: counters.clone() });
+        sink.event(RunEvent::Started { work: Work::Benchmark, total, counters: parts.counters.clone() });
         let driven = match &prepared.dialogue {
             None => drive(&parts.client, &drive_plan, rows),
             Some(dialogue) => drive_sessions(&parts.client, &drive_plan, &dialogue.plan(), rows),

@@ -12,7 +12,8 @@ use super::sessions;
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 
 use Kind::{
-    AnyNumber, Buckets, Choice, Float, Help, Int, Json, Names, OneOrMore, Repeated, Seconds, Str, Switch, TriState,
+    AnyNumber, Buckets, Choice, Float, Help, Int, Json, Names, OneOrMore, OptionalStr, Repeated, Seconds, Str, Switch,
+    TriState,
 };
 use Preset::{Made, Off, Unset};
 
@@ -477,6 +478,12 @@ static FLAGS: &[Flag] = &[
     own(&["--report"], Str, "FILE", Unset, &OWN,
         "Write one page for the run, for a browser: verdict, numbers, distributions, everything over time on one axis, \
          the slowest requests. One .html file that fetches nothing."),
+    own(&["--live"], Switch, "", Off, &OWN,
+        "Show the run on the whole screen: progress, rates with their history, running percentiles, failures by kind. q \
+         ends the run gracefully, space freezes the view. Without a terminal there are plain lines instead."),
+    own(&["--live-http"], OptionalStr, "PORT", Unset, &OWN,
+        "Show the run in a browser. A page on 127.0.0.1, at the port or any that is free, whose address with its token is \
+         printed; /metrics there is OpenMetrics. For another machine's browser: ssh -L PORT:127.0.0.1:PORT."),
     own(&["--save-requests"], Str, "FILE", Unset, &OWN,
         "Write one row a request. The name says how: .jsonl, .csv (without lists) or .parquet; \
          docs/guides/data.md has the columns."),

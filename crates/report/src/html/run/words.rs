@@ -90,8 +90,8 @@ fn card(name: &str, value: f64, unit: &str, interval: Option<(f64, f64)>) -> Str
 }
 
 /// Where the true value lies, by this run alone.
-fn interval(_record: &RunRecord, _key: &str) -> Option<(f64, f64)> {
-    None
+fn interval(record: &RunRecord, key: &str) -> Option<(f64, f64)> {
+    record.intervals.get(key).map(|interval| (interval.low, interval.high))
 }
 
 /// A number with the digits that a person reads.

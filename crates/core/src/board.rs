@@ -1,0 +1,160 @@
+//! What a run looks like so far: percentiles of what is finished and failures by kind, for whoever watches it live.
+//! Filled from finished rows, a few times a second, on the thread that takes them; the workers never see it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::rows::Watcher;
+use crate::{Counters, Observation};
+
+/// Gaps of one answer that are counted; more would cost without telling more.
+const GAPS: usize = 64;
+
+/// Times by their size: a bucket is about two percent wide.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Buckets {
+    counts: Vec<u64>,
+    total: u64,
+}
+
+/// Buckets to a doubling of time, as a power of two.
+const FINE: u32 = 5;
+/// The bits of the shortest time that is told apart: about a microsecond.
+const LEAST: u64 = 0x3EB0_0000_0000_0000;
+/// Buckets in all: up to about four hours.
+const BUCKETS: usize = 34 << FINE;
+
+impl Buckets {
+    /// Counts a time in seconds. The place is read off the float's own exponent and first digits.
+    pub fn add(&mut self, seconds: f64) {
+        if self.counts.is_empty() {
+            self.counts = vec![0; BUCKETS];
+        }
+        let above = seconds.max(0.0).to_bits().saturating_sub(LEAST) >> (52 - FINE);
+        self.counts[(above as usize).min(BUCKETS - 1)] += 1;
+        self.total += 1;
+    }
+
+    /// How many were counted.
+    pub fn count(&self) -> u64 {
+        self.total
+    }
+
+    /// About the time that the share `quantile` of all is below; nothing where nothing was counted.
+    pub fn quantile(&self, quantile: f64) -> Option<f64> {
+        let wanted = (quantile * self.total as f64).ceil().max(1.0) as u64;
+        let mut sum = 0;
+        let at = self.counts.iter().position(|count| {
+            sum += count;
+            sum >= wanted
+        })?;
+        let edge = |at: usize| f64::from_bits(LEAST + ((at as u64) << (52 - FINE)));
+        Some((edge(at) + edge(at + 1)) / 2.0)
+    }
+}
+
+/// What is finished so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// From sending to the first token event.
+    pub ttft: Buckets,
+    /// Between token events.
+    pub itl: Buckets,
+    /// From sending to the last token event.
+    pub e2el: Buckets,
+    /// Failures by kind.
+    pub failures: BTreeMap<&'static str, u64>,
+}
+
+impl SoFar {
+    fn add(&mut self, row: &Observation) {
+        if let Some(failure) = row.outcome.failure() {
+            *self.failures.entry(failure.kind.name()).or_default() += 1;
+            return;
+        }
+        if let Some(first) = row.chunks.first() {
+            self.ttft.add(first.secs_since(row.sent));
+        }
+        self.e2el.add(row.chunks.last().unwrap_or(&row.done).secs_since(row.sent));
+        let stride = row.chunks.len().div_ceil(GAPS).max(1);
+        for pair in row.chunks.windows(2).step_by(stride) {
+            self.itl.add(pair[1].secs_since(pair[0]));
+        }
+    }
+}
+
+/// Where the state of a run is written and read.
+#[derive(Debug, Default)]
+pub struct Board {
+    state: Mutex<SoFar>,
+}
+
+impl Board {
+    /// The state, for a short look.
+    pub fn look(&self) -> MutexGuard<'_, SoFar> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes what it sees to the board of the run's counters.
+pub struct Scribe<'a> {
+    counters: &'a Counters,
+}
+
+impl<'a> Scribe<'a> {
+    /// One that writes to these.
+    pub fn new(counters: &'a Counters) -> Self {
+        Scribe { counters }
+    }
+}
+
+impl Watcher for Scribe<'_> {
+    fn rows(&mut self, rows: &[Observation]) {
+        let mut state = self.counters.board.look();
+        rows.iter().for_each(|row| state.add(row));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FailureKind, Outcome, Stamp};
+
+    #[test]
+    fn quantiles_are_within_three_percent() {
+        let mut buckets = Buckets::default();
+        assert_eq!(buckets.quantile(0.5), None);
+        (1..=10_000).for_each(|at| buckets.add(f64::from(at) * 1e-4));
+        for quantile in [0.01, 0.5, 0.9, 0.99, 1.0] {
+            let found = buckets.quantile(quantile).unwrap();
+            assert!((found / quantile - 1.0).abs() < 0.03, "{quantile}: {found}");
+        }
+    }
+
+    #[test]
+    fn every_time_has_a_bucket() {
+        let mut buckets = Buckets::default();
+        for odd in [0.0, -1.0, 1e-12, 1e9, f64::INFINITY, f64::NAN] {
+            buckets.add(odd);
+        }
+        assert_eq!(buckets.count(), 6);
+        assert!(buckets.quantile(0.1).unwrap() < 2e-6 && buckets.quantile(1.0).unwrap() > 1e4);
+    }
+
+    #[test]
+    fn rows_are_summed_up() {
+        let counters = Counters::default();
+        let at = |ms: u64| Stamp(ms * 1_000_000);
+        let good = Observation {
+            chunks: vec![at(100), at(110), at(130)],
+            done: at(140),
+            ..Observation::released(0, at(0), at(0))
+        };
+        let bad = Observation { outcome: Outcome::failed(FailureKind::TimedOut, ""), ..good.clone() };
+        Scribe::new(&counters).rows(&[good, bad]);
+        let state = counters.board.look();
+        let near = |found: Option<f64>, wanted: f64| (found.unwrap() / wanted - 1.0).abs() < 0.03;
+        assert!(near(state.ttft.quantile(0.5), 0.1) && near(state.e2el.quantile(0.5), 0.13));
+        assert_eq!((state.itl.count(), state.failures.get("timed_out")), (2, Some(&1)));
+    }
+}

@@ -1,0 +1,156 @@
+//! The counters at one moment, as a line that fits.
+
+use std::time::Duration;
+
+use tacho_core::Counters;
+
+/// What a line is made of.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reading {
+    pub(super) finished: u64,
+    pub(super) failed: u64,
+    pub(super) tokens: u64,
+    pub(super) in_flight: u64,
+    pub(super) total: u64,
+    pub(super) unit: &'static str,
+    pub(super) elapsed: Duration,
+    /// Median and 99th percentile of the time to the first token so far, in milliseconds.
+    pub(super) ttft_ms: Option<(f64, f64)>,
+}
+
+impl Reading {
+    /// Reads the counters; `size` pieces of them make one that is shown.
+    pub(super) fn of(counters: &Counters, total: u64, unit: (&'static str, u64), elapsed: Duration) -> Self {
+        let (finished, failed, tokens, in_flight) = counters.read();
+        let (unit, size) = unit;
+        let state = counters.board.look();
+        let ttft_ms = state.ttft.quantile(0.5).zip(state.ttft.quantile(0.99)).map(|(p50, p99)| (p50 * 1e3, p99 * 1e3));
+        Reading { finished: finished / size, failed, tokens, in_flight, total: total / size, unit, elapsed, ttft_ms }
+    }
+
+    /// `3/10 [00:02<00:05, 1.50 req/s, 120 tok/s, TTFT 35/80 ms, 1 failed]`, with as much of it as `width` has room
+    /// for. What says more about trouble goes last.
+    pub(super) fn text(&self, width: usize, colour: bool) -> String {
+        let head = format!("{}/{} [{}<{}", self.finished, self.total, clock(self.elapsed.as_secs()), self.left());
+        let mut parts: Vec<Part> = self.parts();
+        let length =
+            |parts: &[Part]| head.chars().count() + 1 + parts.iter().map(|part| part.text.len() + 2).sum::<usize>();
+        while length(&parts) > width {
+            let Some(least) = parts.iter().map(|part| part.weight).min() else { break };
+            parts.retain(|part| part.weight > least);
+        }
+        let shown = parts.iter().map(|part| match part.alarm && colour {
+            true => format!(", \x1b[31m{}\x1b[0m", part.text),
+            false => format!(", {}", part.text),
+        });
+        format!("{head}{}]", shown.collect::<String>())
+    }
+
+    /// A line for a log: `benchmark: 3 of 10 (30 %), 00:02 elapsed, 00:05 left, …`.
+    pub(super) fn heartbeat(&self, title: &str) -> String {
+        let share = (self.finished * 100).checked_div(self.total).unwrap_or(0);
+        let mut line = format!(
+            "{title}: {} of {} ({share} %), {} elapsed, {} left",
+            self.finished,
+            self.total,
+            clock(self.elapsed.as_secs()),
+            self.left()
+        );
+        for part in self.parts() {
+            line += ", ";
+            line += &part.text;
+        }
+        line
+    }
+
+    fn left(&self) -> String {
+        match self.finished {
+            0 => "?".to_owned(),
+            finished => {
+                let rest = self.total.saturating_sub(finished) as f64 / finished as f64;
+                clock((self.elapsed.as_secs_f64() * rest) as u64)
+            }
+        }
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let seconds = self.elapsed.as_secs_f64();
+        let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        let part = |weight, text: String| Some(Part { weight, alarm: false, text });
+        [
+            part(4, format!("{:.2} {}", rate(self.finished), self.unit)),
+            part(2, format!("{:.0} tok/s", rate(self.tokens))).filter(|_| self.tokens > 0),
+            part(1, format!("{} in flight", self.in_flight)).filter(|_| self.in_flight > 0),
+            self.ttft_ms.and_then(|(p50, p99)| part(3, format!("TTFT {}/{} ms", short(p50), short(p99)))),
+            (self.failed > 0).then(|| Part { weight: 5, alarm: true, text: format!("{} failed", self.failed) }),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+/// A piece of the line; the lightest are left out first.
+struct Part {
+    weight: u8,
+    alarm: bool,
+    text: String,
+}
+
+fn short(ms: f64) -> String {
+    if ms >= 10.0 { format!("{ms:.0}") } else { format!("{ms:.1}") }
+}
+
+/// `02:03`, or `1:02:03` from an hour on.
+pub(super) fn clock(seconds: u64) -> String {
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes:02}:{seconds:02}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading() -> Reading {
+        Reading {
+            finished: 4,
+            failed: 1,
+            tokens: 500,
+            in_flight: 2,
+            total: 10,
+            unit: "req/s",
+            elapsed: Duration::from_secs(2),
+            ttft_ms: Some((35.4, 80.2)),
+        }
+    }
+
+    #[test]
+    fn progress_reads_as_a_line() {
+        let start = Reading { total: 10, unit: "req/s", ..Reading::default() };
+        assert_eq!(start.text(80, true), "0/10 [00:00<?, 0.00 req/s]");
+        let whole = "4/10 [00:02<00:03, 2.00 req/s, 250 tok/s, 2 in flight, TTFT 35/80 ms, 1 failed]";
+        assert_eq!(reading().text(100, false), whole);
+        assert!(reading().text(100, true).contains("\x1b[31m1 failed\x1b[0m"));
+        assert_eq!(clock(3723), "1:02:03");
+    }
+
+    #[test]
+    fn the_line_fits_and_keeps_failures_longest() {
+        for width in 20..100 {
+            let text = reading().text(width, false);
+            assert!(text.chars().count() <= width.max(19), "{width}: {text}");
+            assert!(text.contains("1 failed") || width < 31, "{width}: {text}");
+        }
+        assert_eq!(reading().text(32, false), "4/10 [00:02<00:03, 1 failed]");
+    }
+
+    #[test]
+    fn a_heartbeat_reads_in_a_log() {
+        let line = reading().heartbeat("Benchmark");
+        assert_eq!(
+            line,
+            "Benchmark: 4 of 10 (40 %), 00:02 elapsed, 00:03 left, 2.00 req/s, 250 tok/s, 2 in flight, \
+             TTFT 35/80 ms, 1 failed"
+        );
+    }
+}

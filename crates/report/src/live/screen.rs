@@ -1,0 +1,180 @@
+//! The picture of a run on a terminal of any size.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Gauge, Paragraph, Row, Sparkline, Table};
+
+use super::monitor::{Percentiles, Snapshot};
+use super::reading::clock;
+
+/// From this size on there is room for everything.
+const FULL: (u16, u16) = (60, 16);
+
+/// Draws `shown`; a frozen picture says so.
+pub(super) fn draw(frame: &mut Frame<'_>, shown: &Snapshot, frozen: bool) {
+    let area = frame.area();
+    if area.width < FULL.0 || area.height < FULL.1 {
+        frame.render_widget(Paragraph::new(small(shown)), area);
+        return;
+    }
+    let [head, numbers, middle, lines, foot] = Layout::vertical([
+        Constraint::Length(3),
+        Constraint::Length(1),
+        Constraint::Min(7),
+        Constraint::Length(if area.height >= 24 { 6 } else { 3 }),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    frame.render_widget(progress(shown), head);
+    frame.render_widget(Paragraph::new(counts(shown)), numbers);
+    let [left, right] = Layout::horizontal([Constraint::Percentage(55), Constraint::Min(30)]).areas(middle);
+    history(frame, left, shown);
+    times(frame, right, shown);
+    said(frame, lines, shown);
+    let keys = if frozen {
+        " FROZEN · space goes on · q ends the run"
+    } else {
+        " space freezes the view · q ends the run gracefully"
+    };
+    frame.render_widget(Paragraph::new(keys).style(Style::new().add_modifier(Modifier::DIM)), foot);
+}
+
+/// What a screen that is too small for pictures shows.
+fn small(shown: &Snapshot) -> Vec<Line<'static>> {
+    vec![Line::raw(format!("{}/{} {}", shown.finished, shown.total, clock(shown.elapsed as u64))), counts(shown)]
+}
+
+fn share(shown: &Snapshot) -> f64 {
+    if shown.total == 0 { 0.0 } else { (shown.finished as f64 / shown.total as f64).clamp(0.0, 1.0) }
+}
+
+fn progress(shown: &Snapshot) -> Gauge<'_> {
+    let left = shown.left.map_or_else(|| "?".to_owned(), |seconds| clock(seconds as u64));
+    let label =
+        format!("{} of {} · {} elapsed · {left} left", shown.finished, shown.total, clock(shown.elapsed as u64));
+    Gauge::default()
+        .block(Block::bordered().title(format!(" {} ", shown.title)))
+        .gauge_style(Style::new().fg(Color::Blue))
+        .ratio(share(shown))
+        .label(label)
+}
+
+fn counts(shown: &Snapshot) -> Line<'static> {
+    let last = shown.history.last().copied().unwrap_or_default();
+    let failed = Style::new().fg(if shown.failed > 0 { Color::Red } else { Color::Reset });
+    let plain = format!(
+        " {} in flight · {:.1} req/s · {:.0} tok/s · ",
+        shown.in_flight, last.requests_per_s, last.tokens_per_s
+    );
+    Line::from(vec![Span::raw(plain), Span::styled(format!("{} failed", shown.failed), failed)])
+}
+
+fn history(frame: &mut Frame<'_>, area: Rect, shown: &Snapshot) {
+    let [upper, lower] = Layout::vertical([Constraint::Percentage(50), Constraint::Min(3)]).areas(area);
+    let tokens: Vec<u64> = shown.history.iter().map(|point| point.tokens_per_s as u64).collect();
+    let in_flight: Vec<u64> = shown.history.iter().map(|point| point.in_flight).collect();
+    spark(frame, upper, "tokens/s", &tokens, Color::Blue);
+    spark(frame, lower, "in flight", &in_flight, Color::Magenta);
+}
+
+/// The newest values, as many as there is room for.
+fn spark(frame: &mut Frame<'_>, area: Rect, name: &str, values: &[u64], colour: Color) {
+    let room = usize::from(area.width.saturating_sub(2));
+    let values = &values[values.len().saturating_sub(room)..];
+    let most = values.iter().max().copied().unwrap_or(0);
+    let picture = Sparkline::default()
+        .block(Block::bordered().title(format!(" {name}, up to {most} ")))
+        .data(values.iter().copied())
+        .style(Style::new().fg(colour));
+    frame.render_widget(picture, area);
+}
+
+fn times(frame: &mut Frame<'_>, area: Rect, shown: &Snapshot) {
+    let row = |name: &'static str, values: Option<Percentiles>| {
+        let cell = |value: f64| if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.1}") };
+        let cells = values.map_or_else(|| ["–"; 3].map(str::to_owned), |values| values.map(cell));
+        Row::new([name.to_owned()].into_iter().chain(cells).collect::<Vec<_>>())
+    };
+    let mut rows = vec![row("TTFT", shown.ttft), row("ITL", shown.itl), row("E2EL", shown.e2el)];
+    rows.extend(
+        shown
+            .failures
+            .iter()
+            .map(|(kind, count)| Row::new([(*kind).to_owned(), count.to_string()]).style(Style::new().fg(Color::Red))),
+    );
+    let widths = [Constraint::Min(8), Constraint::Length(7), Constraint::Length(7), Constraint::Length(7)];
+    let table = Table::new(rows, widths)
+        .header(Row::new(["ms", "p50", "p90", "p99"]).style(Style::new().add_modifier(Modifier::BOLD)))
+        .block(Block::bordered().title(" so far "));
+    frame.render_widget(table, area);
+}
+
+fn said(frame: &mut Frame<'_>, area: Rect, shown: &Snapshot) {
+    let room = usize::from(area.height.saturating_sub(2));
+    let lines: Vec<Line<'_>> =
+        shown.lines.iter().skip(shown.lines.len().saturating_sub(room)).map(|line| Line::raw(line.as_str())).collect();
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" said ")), area);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::monitor::Point;
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    fn shown() -> Snapshot {
+        Snapshot {
+            title: "Benchmark".into(),
+            finished: 30,
+            total: 100,
+            failed: 2,
+            in_flight: 7,
+            elapsed: 63.0,
+            left: Some(147.0),
+            ttft: Some([12.3, 45.6, 789.0]),
+            failures: [("timed_out", 2)].into(),
+            history: (0..900)
+                .map(|at| Point {
+                    time: f64::from(at),
+                    tokens_per_s: f64::from(at % 50),
+                    in_flight: 3,
+                    ..Point::default()
+                })
+                .collect(),
+            lines: vec!["Starting main benchmark run...".into()],
+            ..Snapshot::default()
+        }
+    }
+
+    fn text(width: u16, height: u16, shown: &Snapshot) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, shown, false)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let row = |y| (0..width).map(|x| buffer[(x, y)].symbol().to_owned()).collect::<String>();
+        (0..height).map(row).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn everything_is_there_from_sixty_by_sixteen() {
+        for (width, height) in [(60, 16), (80, 24), (220, 70)] {
+            let text = text(width, height, &shown());
+            for part in
+                ["30 of 100", "01:03 elapsed", "02:27 left", "7 in flight", "2 failed", "789", "timed_out", "q ends"]
+            {
+                assert!(text.contains(part), "{part} at {width}x{height}:\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_size_is_drawn() {
+        for (width, height) in [(1, 1), (5, 2), (59, 16), (60, 15), (300, 3), (3, 300)] {
+            text(width, height, &shown());
+            text(width, height, &Snapshot::default());
+        }
+        assert!(text(40, 5, &shown()).contains("30/100 01:03"));
+    }
+}

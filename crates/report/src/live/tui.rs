@@ -1,0 +1,107 @@
+//! `--live`: a run on the whole screen. A thread of its own draws four times a second what the monitor knows; the screen
+//! is given back whatever ends the program.
+
+use std::io::{self, IsTerminal, Stderr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::{Frame, Terminal};
+
+use super::monitor::Monitor;
+use super::screen;
+
+/// Between two pictures; keys are waited for meanwhile.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// The screen while it is ours.
+pub struct Tui {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Tui {
+    /// Takes the screen, where standard error is one. `quit` is called for q and Ctrl-C.
+    pub fn start(monitor: Arc<Monitor>, quit: impl Fn() + Send + 'static) -> io::Result<Option<Self>> {
+        if !io::stderr().is_terminal() {
+            return Ok(None);
+        }
+        give_back_on_panic();
+        enable_raw_mode()?;
+        execute!(io::stderr(), EnterAlternateScreen)?;
+        let mut terminal = Terminal::new(CrosstermBackend::new(io::stderr()))?;
+        let over = Arc::new(AtomicBool::new(false));
+        let told = over.clone();
+        let work = move || {
+            let mut frozen = None;
+            while !told.load(Ordering::Acquire) {
+                monitor.tick();
+                let shown = frozen.clone().unwrap_or_else(|| monitor.snapshot());
+                if draw(&mut terminal, |frame| screen::draw(frame, &shown, frozen.is_some())).is_err() {
+                    break;
+                }
+                match key() {
+                    Some(Key::Quit) => quit(),
+                    Some(Key::Freeze) => frozen = if frozen.is_some() { None } else { Some(shown) },
+                    None => {}
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("live".into()).spawn(work)?;
+        Ok(Some(Tui { over, thread: Some(thread) }))
+    }
+}
+
+impl Drop for Tui {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        give_back();
+    }
+}
+
+fn draw(terminal: &mut Terminal<CrosstermBackend<Stderr>>, picture: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+    terminal.draw(picture).map(drop)
+}
+
+enum Key {
+    Quit,
+    Freeze,
+}
+
+/// The next key that means something, if one is pressed soon.
+fn key() -> Option<Key> {
+    if !event::poll(PERIOD).unwrap_or(false) {
+        return None;
+    }
+    let Ok(Event::Key(key)) = event::read() else { return None };
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        _ if key.kind != KeyEventKind::Press => None,
+        KeyCode::Char('c') if control => Some(Key::Quit),
+        KeyCode::Char('q') => Some(Key::Quit),
+        KeyCode::Char('p' | ' ') => Some(Key::Freeze),
+        _ => None,
+    }
+}
+
+fn give_back() {
+    let _ = disable_raw_mode();
+    let _ = execute!(io::stderr(), LeaveAlternateScreen);
+}
+
+/// A panic is told on a screen that can be read.
+fn give_back_on_panic() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        give_back();
+        before(panic);
+    }));
+}
