@@ -3,7 +3,7 @@
 use crate::sessions::SessionSummary;
 use crate::{
     Caveat, DiffusionStatistics, Intervals, ProbeStatistics, Sample, ServerMetrics, Setup, SpeculativeStatistics,
-    Steady, Summary, Trust, Truth, WorkerUse,
+    Steady, Summary, Telemetry, Trust, Truth, WorkerUse,
 };
 
 /// What a run measured.
@@ -19,6 +19,8 @@ pub struct Measured {
     pub diffusion: Option<DiffusionStatistics>,
     /// What the server said of itself during the run.
     pub server: ServerMetrics,
+    /// What the machines did meanwhile.
+    pub telemetry: Telemetry,
     /// What the probes saw, if there were any.
     pub probe: Option<ProbeStatistics>,
     /// How the client's workers kept up.

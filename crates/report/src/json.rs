@@ -5,6 +5,7 @@ mod fields;
 mod own;
 mod save;
 mod server;
+pub(crate) mod telemetry;
 
 use std::io::{self, Write};
 

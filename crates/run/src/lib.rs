@@ -15,6 +15,7 @@ pub mod serve;
 pub mod startup;
 pub mod suite;
 pub mod sweep;
+mod telemetry;
 pub mod throughput;
 pub mod watch;
 

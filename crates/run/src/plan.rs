@@ -143,6 +143,8 @@ pub struct TrafficPlan {
     pub probe_rate: f64,
     /// Between two looks at the server's metrics; zero looks only before and after the run.
     pub metrics_interval: Duration,
+    /// Between two looks at GPUs and the client's host; none takes none.
+    pub telemetry: Option<Duration>,
     /// Threads; none leaves it to the machine.
     pub workers: Option<usize>,
     /// How long requests may go on after somebody asked the run to end.

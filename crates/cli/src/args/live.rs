@@ -4,6 +4,10 @@ use tacho_core::json::Value;
 
 use super::error::Refusal;
 use super::grammar::Values;
+use super::number::python_float;
+
+/// Seconds between looks, where the user does not say.
+const INTERVAL: f64 = 0.5;
 
 /// What the flags ask for.
 #[derive(Debug, Clone, Default)]
@@ -12,6 +16,8 @@ pub(crate) struct LiveArgs {
     pub(crate) screen: bool,
     /// The port of `--live-http`; 0 is any that is free.
     pub(crate) http: Option<u16>,
+    /// Seconds between the looks of `--telemetry`.
+    pub(crate) telemetry: Option<f64>,
 }
 
 impl LiveArgs {
@@ -26,6 +32,20 @@ impl LiveArgs {
             })?),
             _ => None,
         };
-        Ok(LiveArgs { screen: v.switch("--live"), http })
+        let telemetry = match v.get("--telemetry") {
+            Value::Bool(true) => Some(INTERVAL),
+            Value::Str(seconds) => Some(interval(seconds)?),
+            _ => None,
+        };
+        Ok(LiveArgs { screen: v.switch("--live"), http, telemetry })
     }
+}
+
+fn interval(text: &str) -> Result<f64, Refusal> {
+    let wrong = || Refusal::OutOfRange {
+        flag: "--telemetry",
+        value: text.to_owned(),
+        allowed: "seconds between looks, from 0.02 to 3600",
+    };
+    python_float(text).filter(|seconds| (0.02..=3600.0).contains(seconds)).ok_or_else(wrong)
 }

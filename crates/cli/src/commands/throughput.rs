@@ -285,6 +285,7 @@ fn traffic(args: &ThroughputArgs) -> anyhow::Result<TrafficPlan> {
         profile: false,
         probe_rate: 0.0,
         metrics_interval: Duration::ZERO,
+        telemetry: None,
         workers: None,
         grace: Duration::from_secs(3),
         stops: StopPlan::default(),

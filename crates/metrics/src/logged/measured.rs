@@ -5,7 +5,8 @@ use tacho_core::json::{Dict, Value};
 use super::fields::{Fields, floats};
 use crate::server_metrics::Series;
 use crate::{
-    DiffusionStatistics, Error, Measured, ProbeStatistics, SeriesKind, ServerMetrics, SpeculativeStatistics, WorkerUse,
+    DiffusionStatistics, Error, Measured, ProbeStatistics, SeriesKind, ServerMetrics, SpeculativeStatistics, Telemetry,
+    WorkerUse,
 };
 
 const GAUGE: &str = "gauge";
@@ -17,6 +18,9 @@ pub(super) fn write(measured: &Measured) -> Dict {
     dict.set("speculative", measured.speculative.as_ref().map(speculative));
     dict.set("diffusion", measured.diffusion.as_ref().map(diffusion));
     dict.set("server", server(&measured.server));
+    if !measured.telemetry.is_empty() {
+        dict.set("telemetry", measured.telemetry.to_dict());
+    }
     dict.set("probe", measured.probe.map(probe));
     dict.set("workers", measured.workers.iter().map(|worker| Value::Dict(worker_use(worker))).collect::<Vec<_>>());
     dict
@@ -29,6 +33,7 @@ pub(super) fn read(fields: Fields<'_>) -> Result<Measured, Error> {
         speculative: fields.maybe_object("speculative")?.map(read_speculative).transpose()?,
         diffusion: fields.maybe_object("diffusion")?.map(read_diffusion).transpose()?,
         server: fields.maybe_object("server")?.map(read_server).transpose()?.unwrap_or_default(),
+        telemetry: fields.maybe("telemetry").and_then(Telemetry::from_value).unwrap_or_default(),
         probe: fields.maybe_object("probe")?.map(read_probe).transpose()?,
         workers: fields.objects("workers")?.iter().map(read_worker).collect::<Result<_, _>>()?,
     })

@@ -61,6 +61,11 @@ fn write_doubt(caveat: &Caveat) -> Option<Value> {
             dict.set("resent", *resent);
         }
         Caveat::Ended { cut_off, .. } => dict.set("cut_off", *cut_off),
+        Caveat::ImpossibleUsage { answers, total } => {
+            dict.set("answers", *answers);
+            dict.set("total", *total);
+        }
+        Caveat::OddStamps { reads } => dict.set("reads", *reads),
         _ => return None,
     }
     Some(Value::Dict(dict))
@@ -77,6 +82,10 @@ fn read_doubt(fields: Fields<'_>) -> Result<Caveat, Error> {
             ours: fields.count("ours")?,
             theirs: fields.count("theirs")?,
         }),
+        "impossible_usage" => {
+            Ok(Caveat::ImpossibleUsage { answers: fields.count("answers")?, total: fields.count("total")? })
+        }
+        "odd_stamps" => Ok(Caveat::OddStamps { reads: fields.count("reads")? }),
         RESUMED => Ok(Caveat::Resumed {
             segments: fields.count("segments")?,
             gap_s: fields.float("gap_s")?,

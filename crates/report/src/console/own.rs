@@ -5,6 +5,7 @@ use tacho_metrics::steady::RULE;
 use tacho_metrics::{Interval, MetricKind, RunRecord, Statistics};
 
 use super::joined;
+use crate::json::telemetry::per;
 use crate::style::{harmless_line, percent, title, two, value_line};
 
 /// Our own block, to follow vLLM's closing line.
@@ -15,6 +16,7 @@ pub fn own_report(record: &RunRecord) -> String {
     lines.extend(steady(record));
     lines.extend(outcomes(record));
     lines.extend(super::sessions::lines(record));
+    lines.extend(energy(record));
     lines.extend(client(record));
     lines.extend(intervals(record));
     lines.extend(record.caveats.iter().map(|caveat| harmless_line(&format!("caveat: {}", caveat.text()))));
@@ -84,6 +86,20 @@ fn steady(record: &RunRecord) -> Vec<String> {
         times("to first token,", &steady.ttft);
     }
     times("to last token,", &steady.e2el);
+    lines
+}
+
+/// What the GPUs took, where telemetry saw any. All energy is charged to what succeeded.
+fn energy(record: &RunRecord) -> Vec<String> {
+    let Some(energy) = record.measured.telemetry.energy(0.0, record.measured.duration) else { return Vec::new() };
+    let tokens = record.summary.generation().map_or(0, |generation| generation.total_output);
+    let each = |name: &str, count| per(energy.joules, count).map(|joules| value_line(name, format!("{joules:.4}")));
+    let mut lines = vec![
+        value_line("GPU energy (J):", two(energy.joules)),
+        value_line("GPU power, mean of all (W):", two(energy.mean_watts)),
+    ];
+    lines.extend(each("GPU energy per token out (J):", tokens));
+    lines.extend(each("GPU energy per answer (J):", record.summary.completed));
     lines
 }
 

@@ -6,8 +6,8 @@ use tacho_metrics::{Interval, RunRecord, Statistics, Steady, Trust};
 
 use super::columns::Column;
 use super::fields::Fields;
-use super::server;
 use super::{Detail, statistics_fields};
+use super::{server, telemetry};
 
 /// The object under the key.
 pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
@@ -38,6 +38,9 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
     }
     if !record.measured.server.is_empty() {
         fields.set("server_metrics", server::metrics(&record.measured.server, detail));
+    }
+    if !record.measured.telemetry.is_empty() {
+        fields.set("telemetry", telemetry::telemetry(record, detail));
     }
     if detail == Detail::PerRequest {
         fields.set("due", Column::Due);

@@ -12,6 +12,7 @@ use super::probe::Probe;
 use super::scrape::Watch;
 use crate::Error;
 use crate::plan::ServePlan;
+use crate::telemetry::Telemetries;
 
 /// Connections opened ahead when it is not known how many will be needed.
 const AHEAD: usize = 16;
@@ -24,6 +25,7 @@ pub(super) struct Parts {
     pub(super) client: Client,
     pub(super) probe: Option<Probe>,
     pub(super) watch: Option<Watch>,
+    pub(super) telemetry: Option<Telemetries>,
 }
 
 impl Parts {
@@ -45,6 +47,7 @@ impl Parts {
             client: Client::new(endpoint.clone(), &payload, requests, connections, clock)?,
             probe: wants_probe.then(|| Probe::new(endpoint, &payload, &requests[0], traffic.probe_rate)).transpose()?,
             watch: Watch::new(plan, clock)?,
+            telemetry: traffic.telemetry.map(|interval| Telemetries::find(interval, clock)),
             payload,
         })
     }

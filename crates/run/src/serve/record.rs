@@ -7,7 +7,7 @@ use tacho_loadgen::{Driven, Pace, ScheduleSpec, WorkerStats};
 use tacho_metrics::sessions::SessionSummary;
 use tacho_metrics::{
     Caveat, DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, ServerMetrics,
-    Setup, SpeculativeStatistics, Task, TokenCounter, WorkerUse,
+    Setup, SpeculativeStatistics, Task, Telemetry, TokenCounter, WorkerUse,
 };
 use tacho_rowlog::Asked;
 
@@ -54,6 +54,7 @@ pub(super) struct Seen {
     pub(super) before: Scrape,
     pub(super) after: Scrape,
     pub(super) server: ServerMetrics,
+    pub(super) telemetry: Telemetry,
     pub(super) probes: Option<ProbeStatistics>,
 }
 
@@ -91,12 +92,12 @@ pub(super) fn compute(
         sample
     };
     let samples: Vec<Sample> = rows.into_iter().map(sample).collect();
-    let Seen { before, after, server, probes } = seen;
+    let Seen { before, after, server, telemetry, probes } = seen;
     let speculative = before.speculative.zip(after.speculative);
     let speculative = speculative.and_then(|(before, after)| SpeculativeStatistics::between(&before, &after));
     let diffusion = before.diffusion.zip(after.diffusion);
     let diffusion = diffusion.and_then(|(before, after)| DiffusionStatistics::between(before, after, duration));
-    let measured = Measured { samples, duration, speculative, diffusion, server, probe: probes, workers };
+    let measured = Measured { samples, duration, speculative, diffusion, server, telemetry, probe: probes, workers };
     let mut record = RunRecord::compute(setup, measured);
     record.sessions = prepared.dialogue.as_ref().map(|dialogue| {
         let sent: Vec<(usize, &Sample)> = places.iter().copied().zip(&record.measured.samples).collect();

@@ -8,7 +8,7 @@ use tacho_core::event::ServeNote;
 use tacho_core::json::Value;
 use tacho_core::{EventSink, Fan, RowSink, RunEvent, Stamp, Work};
 use tacho_loadgen::{Drive, Driven, StopSignal, Supply, drive, drive_sessions};
-use tacho_metrics::{ProbeStatistics, RunRecord, ServerMetrics, logged};
+use tacho_metrics::{ProbeStatistics, RunRecord, ServerMetrics, Telemetry, logged};
 
 use super::asked::Asks;
 use super::journal::Journal;
@@ -61,7 +61,8 @@ pub fn run(
     let mut fan = Fan::new(vec![&mut stops, &mut bell, &mut scribe], &mut store);
     let beside = Beside { watches: before.is_there(), asked: &asked, start };
     let together = drive_with_others(&own, &prepared, &parts, &beside, &mut fan, stop, sink)?;
-    let Together { mut driven, probes, during } = together;
+    let Together { mut driven, probes, during, mut telemetry } = together;
+    telemetry.shift(driven.origin.secs());
     let (log, mut rows) = store.into_parts();
     let lost = ranks::gather(host, plan, &mut driven, &mut rows, asked_stop, asked.len(), sink);
     let after = Scrape::take(&caller, parts.clock, sink);
@@ -69,7 +70,7 @@ pub fn run(
     let ended = ended::by_itself(&driven, &mut rows);
     let setup = record::completed(setup, &prepared, &driven, &rows, &moments);
     let (setup, rows, resumed) = resume::join(earlier, setup, &mut driven, rows, &moments);
-    let seen = Seen { before, after, server, probes };
+    let seen = Seen { before, after, server, telemetry, probes };
     let odd = record::doubts(&rows, &driven.workers);
     let mut record = record::compute(plan, &prepared, setup, &driven, rows, &asked.lock(), seen);
     drop(profiling);
@@ -88,6 +89,7 @@ struct Together {
     driven: Driven,
     probes: Option<ProbeStatistics>,
     during: Option<ServerMetrics>,
+    telemetry: Telemetry,
 }
 
 /// What goes on beside the main run.
@@ -135,6 +137,7 @@ fn drive_with_others(
             let supplier = Supplier { plan, prepared, parts, asked: beside.asked, supply };
             scope.spawn(move || supplier.run(over))
         });
+        let telemetry = parts.telemetry.as_ref().map(|telemetry| scope.spawn(move || telemetry.run(over)));
         sink.event(RunEvent::Started { work: Work::Benchmark, total, counters: parts.counters.clone() });
         let driven = match &prepared.dialogue {
             None => drive(&parts.client, &drive_plan, rows),
@@ -145,6 +148,8 @@ fn drive_with_others(
         more::tell(supplier.and_then(|thread| thread.join().expect("the supplier does not panic")), sink);
         let probes = probes.map(|thread| thread.join().expect("the probe thread does not panic"));
         let during = watch.map(|thread| thread.join().expect("the metrics thread does not panic"));
-        Ok(Together { driven: driven?, probes: probes.transpose()?, during })
+        let telemetry = telemetry.map(|thread| thread.join().expect("the telemetry thread does not panic"));
+        let telemetry = telemetry.unwrap_or_default();
+        Ok(Together { driven: driven?, probes: probes.transpose()?, during, telemetry })
     })
 }

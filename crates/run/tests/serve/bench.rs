@@ -126,6 +126,7 @@ fn traffic() -> TrafficPlan {
         profile: false,
         probe_rate: 0.0,
         metrics_interval: Duration::ZERO,
+        telemetry: None,
         workers: Some(2),
         grace: Duration::from_secs(3),
         stops: StopPlan { drain: Duration::from_secs(20), ..StopPlan::default() },

@@ -484,6 +484,10 @@ static FLAGS: &[Flag] = &[
     own(&["--live-http"], OptionalStr, "PORT", Unset, &OWN,
         "Show the run in a browser. A page on 127.0.0.1, at the port or any that is free, whose address with its token is \
          printed; /metrics there is OpenMetrics. For another machine's browser: ssh -L PORT:127.0.0.1:PORT."),
+    own(&["--telemetry"], OptionalStr, "SEC", Unset, &OWN,
+        "Look at the NVIDIA GPUs and the processors, memory and network of this machine during the run. Every 0.5 s, or as \
+         given; energy, power and joules per token are reported, all of it is kept as series. The server's own metrics \
+         are taken in any case (--metrics-interval)."),
     own(&["--save-requests"], Str, "FILE", Unset, &OWN,
         "Write one row a request. The name says how: .jsonl, .csv (without lists) or .parquet; \
          docs/guides/data.md has the columns."),

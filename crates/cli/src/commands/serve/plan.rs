@@ -113,6 +113,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         probe_rate: load.probe_request_rate,
         // vLLM looks only before and after.
         metrics_interval: Duration::from_secs_f64(if args.own.strict_parity { 0.0 } else { args.own.metrics_interval }),
+        telemetry: args.live.telemetry.map(Duration::from_secs_f64),
         workers: args.own.workers.map(usize::try_from).transpose()?,
         grace: GRACE,
         stops: stops(args)?,

@@ -1,8 +1,8 @@
-//! The server's own series, on the page's time axis and in one vocabulary.
+//! The server's own series and those of the machines, on the page's time axis and in one vocabulary.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::vocabulary::Concept;
-use tacho_metrics::{RunRecord, ServerMetrics};
+use tacho_metrics::{RunRecord, ServerMetrics, Telemetry};
 
 /// Moments and values.
 type Points = Vec<(f64, f64)>;
@@ -28,7 +28,31 @@ pub(super) fn sets(record: &RunRecord) -> Vec<Value> {
         ),
         ("Server: preemptions per second", "1/s", vec![("preemptions", rate(Concept::Preemptions))]),
     ];
-    sets.into_iter().filter_map(|(title, unit, lines)| set(title, unit, lines)).collect()
+    let served = sets.into_iter().filter_map(|(title, unit, lines)| set(title, unit, lines));
+    served.chain(machines(&record.measured.telemetry)).collect()
+}
+
+/// What is drawn of the machines: a name of their tracks, and what it is called.
+const MACHINES: [(&str, &str, &str); 9] = [
+    ("gpu", "power", "GPU: power"),
+    ("gpu", "utilization", "GPU: share of time at work"),
+    ("gpu", "memory_bandwidth", "GPU: share of time that memory was read or written"),
+    ("gpu", "memory_used", "GPU: memory in use"),
+    ("gpu", "sm_clock", "GPU: clock"),
+    ("gpu", "throttled", "GPU: held back by heat or power (1 = yes)"),
+    ("host", "cpu", "This machine: processors at work"),
+    ("host", "memory_used", "This machine: memory in use"),
+    ("host", "received", "This machine: received over the network"),
+];
+
+fn machines(telemetry: &Telemetry) -> Vec<Value> {
+    let picture = |(source, name, title): (&str, &str, &str)| {
+        let tracks =
+            || telemetry.tracks.iter().filter(move |track| track.source.starts_with(source) && track.name == name);
+        let unit = tracks().next()?.unit.clone();
+        set(title, &unit, tracks().map(|track| (track.source.as_str(), Some(telemetry.points(track)))).collect())
+    };
+    MACHINES.into_iter().filter_map(picture).collect()
 }
 
 /// One picture; nothing where no line has two points, or all are 0.

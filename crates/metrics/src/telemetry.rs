@@ -1,0 +1,210 @@
+//! What the machines did during a run: series of GPUs and of the client's host, and the energy that the run took.
+
+use tacho_core::json::{Dict, Value};
+
+/// One quantity over the run; NaN where a look did not find it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Track {
+    /// Whose it is: `gpu0`, `host`.
+    pub source: String,
+    /// What it is: `power`, `utilization`.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// A value per look.
+    pub values: Vec<f64>,
+}
+
+/// All looks of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Telemetry {
+    /// When each look was taken, in seconds since the run's origin.
+    pub times: Vec<f64>,
+    /// The quantities.
+    pub tracks: Vec<Track>,
+    /// The GPUs by name, in the order of their numbers.
+    pub gpus: Vec<String>,
+}
+
+/// The energy of the GPUs over a span.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Energy {
+    /// In joules, of all GPUs.
+    pub joules: f64,
+    /// Mean power in watts, of all GPUs.
+    pub mean_watts: f64,
+}
+
+/// The name of a GPU's power.
+pub const POWER: &str = "power";
+/// The name of the counter of a GPU's energy.
+pub const ENERGY: &str = "energy";
+
+impl Telemetry {
+    /// Whether nothing was taken.
+    pub fn is_empty(&self) -> bool {
+        self.tracks.is_empty()
+    }
+
+    /// Adds a look.
+    pub fn add(&mut self, time: f64, found: impl IntoIterator<Item = (String, &'static str, &'static str, f64)>) {
+        let before = self.times.len();
+        self.times.push(time);
+        for (source, name, unit, value) in found {
+            let known = self.tracks.iter_mut().find(|track| track.source == source && track.name == name);
+            match known {
+                Some(track) => track.values.push(value),
+                None => {
+                    let mut values = vec![f64::NAN; before];
+                    values.push(value);
+                    self.tracks.push(Track { source, name: name.to_owned(), unit: unit.to_owned(), values });
+                }
+            }
+        }
+        let count = self.times.len();
+        self.tracks.iter_mut().for_each(|track| track.values.resize(count, f64::NAN));
+    }
+
+    /// The known values of a track with their moments.
+    pub fn points(&self, track: &Track) -> Vec<(f64, f64)> {
+        self.times.iter().copied().zip(track.values.iter().copied()).filter(|(_, value)| value.is_finite()).collect()
+    }
+
+    /// Counts times from `origin`.
+    pub fn shift(&mut self, origin: f64) {
+        self.times.iter_mut().for_each(|time| *time -= origin);
+    }
+
+    /// What all GPUs took from `from` to `to`; nothing where there are none, or the looks do not reach over the span.
+    /// The devices' own counter is read between looks; where a device has none, its power is summed up.
+    pub fn energy(&self, from: f64, to: f64) -> Option<Energy> {
+        let gpus: Vec<&str> = self.of(POWER).chain(self.of(ENERGY)).map(|track| track.source.as_str()).collect();
+        let mut joules = 0.0;
+        let mut seen: Vec<&str> = Vec::new();
+        for gpu in gpus {
+            if !seen.contains(&gpu) {
+                seen.push(gpu);
+                joules += self.of_one(gpu, from, to)?;
+            }
+        }
+        (!seen.is_empty() && to > from).then(|| Energy { joules, mean_watts: joules / (to - from) })
+    }
+
+    fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Track> {
+        self.tracks.iter().filter(move |track| track.name == name && track.source.starts_with("gpu"))
+    }
+
+    fn of_one(&self, gpu: &str, from: f64, to: f64) -> Option<f64> {
+        let track = |name| self.of(name).find(|track| track.source == gpu);
+        if let Some(counter) = track(ENERGY) {
+            let points = self.points(counter);
+            return Some(value_at(&points, to)? - value_at(&points, from)?);
+        }
+        area(&self.points(track(POWER)?), from, to)
+    }
+}
+
+/// The value at a moment, on the line between the looks before and after it.
+fn value_at(points: &[(f64, f64)], time: f64) -> Option<f64> {
+    let after = points.iter().position(|(at, _)| *at >= time)?;
+    let (t1, v1) = points[after];
+    if t1 == time {
+        return Some(v1);
+    }
+    let (t0, v0) = *points.get(after.checked_sub(1)?)?;
+    Some(v0 + (v1 - v0) * (time - t0) / (t1 - t0))
+}
+
+/// The area under the line through the points, by trapezoids.
+fn area(points: &[(f64, f64)], from: f64, to: f64) -> Option<f64> {
+    let mut line = vec![(from, value_at(points, from)?)];
+    line.extend(points.iter().copied().filter(|(time, _)| *time > from && *time < to));
+    line.push((to, value_at(points, to)?));
+    Some(line.windows(2).map(|pair| (pair[1].0 - pair[0].0) * (pair[0].1 + pair[1].1) / 2.0).sum())
+}
+
+impl Telemetry {
+    /// As it is stored.
+    pub fn to_dict(&self) -> Dict {
+        let floats = |values: &[f64]| {
+            let value = |&value: &f64| if value.is_finite() { Value::Float(value) } else { Value::Null };
+            Value::List(values.iter().map(value).collect())
+        };
+        let track = |track: &Track| {
+            let mut dict = Dict::new();
+            dict.set("source", track.source.as_str());
+            dict.set("name", track.name.as_str());
+            dict.set("unit", track.unit.as_str());
+            dict.set("values", floats(&track.values));
+            Value::Dict(dict)
+        };
+        let mut dict = Dict::new();
+        dict.set("gpus", self.gpus.iter().map(|name| Value::from(name.as_str())).collect::<Vec<_>>());
+        dict.set("times", floats(&self.times));
+        dict.set("tracks", self.tracks.iter().map(track).collect::<Vec<_>>());
+        dict
+    }
+
+    /// What [`Telemetry::to_dict`] has stored; nothing where it is something else.
+    pub fn from_value(value: &Value) -> Option<Self> {
+        let floats = |value: &Value| -> Option<Vec<f64>> {
+            let number = |value: &Value| if *value == Value::Null { Some(f64::NAN) } else { value.as_f64() };
+            value.as_list()?.iter().map(number).collect()
+        };
+        let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
+        let track = |value: &Value| {
+            Some(Track {
+                source: text(value, "source")?,
+                name: text(value, "name")?,
+                unit: text(value, "unit")?,
+                values: floats(value.get("values")?)?,
+            })
+        };
+        Some(Telemetry {
+            gpus: value.get("gpus")?.as_list()?.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect(),
+            times: floats(value.get("times")?)?,
+            tracks: value.get("tracks")?.as_list()?.iter().map(track).collect::<Option<_>>()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looks(name: &'static str, values: &[f64]) -> Telemetry {
+        let mut telemetry = Telemetry::default();
+        for (at, &value) in values.iter().enumerate() {
+            telemetry.add(at as f64, [("gpu0".to_owned(), name, "", value)]);
+        }
+        telemetry
+    }
+
+    #[test]
+    fn power_is_summed_up_over_the_span_alone() {
+        let telemetry = looks(POWER, &[100.0, 100.0, 300.0, 300.0]);
+        let energy = telemetry.energy(0.5, 2.5).unwrap();
+        assert_eq!((energy.joules, energy.mean_watts), (50.0 + 200.0 + 150.0, 200.0));
+        assert_eq!(telemetry.energy(0.5, 9.0), None);
+        assert_eq!(Telemetry::default().energy(0.0, 1.0), None);
+    }
+
+    #[test]
+    fn a_counter_is_read_between_looks() {
+        let telemetry = looks(ENERGY, &[1000.0, 1100.0, 1300.0]);
+        assert_eq!(telemetry.energy(0.5, 1.5).unwrap().joules, 150.0);
+    }
+
+    #[test]
+    fn looks_that_miss_something_leave_a_hole() {
+        let mut telemetry = Telemetry::default();
+        let host = |value| ("host".to_owned(), "cpu", "%", value);
+        telemetry.add(0.0, []);
+        telemetry.add(1.0, [host(5.0)]);
+        telemetry.add(2.0, []);
+        assert_eq!(telemetry.points(&telemetry.tracks[0]), [(1.0, 5.0)]);
+        assert_eq!(telemetry.tracks[0].values.len(), 3);
+        let back = Telemetry::from_value(&Value::Dict(telemetry.to_dict())).unwrap();
+        assert_eq!(format!("{back:?}"), format!("{telemetry:?}"));
+    }
+}
