@@ -19,7 +19,7 @@ const NEAR: f64 = 0.05;
 
 /// How many half widths off the target a level must be to bound the answer: the levels that are looked at are those that
 /// chance has led to, and a short run flatters a server that is nearly full.
-const SURELY: f64 = 2.0;
+const SURELY: f64 = 3.0;
 
 /// So many runs are needed before a spread is believed.
 const TRUSTED_RUNS: usize = 3;

@@ -143,7 +143,7 @@ impl Finding {
             (false, known) => known.map_or("", |known| known.unit().text()),
         };
         let Threshold { text, key, .. } = &self.threshold;
-        let shown = |number: f64| if number.is_finite() { format!("{number:.2}") } else { "?".to_owned() };
+        let shown = |number: f64| if number.is_finite() { format!("{number:.2}") } else { "no upper bound".to_owned() };
         let value =
             self.value.map_or_else(|| "no successful request".to_owned(), |value| format!("{} {unit}", shown(value)));
         let interval = self.interval.filter(|_| self.value.is_some());

@@ -111,7 +111,8 @@ fn line(decision: &Decision, args: &GateArgs) -> String {
         Limit::Amount(amount) => significant(amount),
     };
     let number = |value: f64| if value.is_nan() { "none".to_owned() } else { significant(value) };
-    let percent = |share: f64| if share.is_finite() { format!("{:+.2} %", share * 100.0) } else { "unbounded".into() };
+    let percent =
+        |share: f64| if share.is_finite() { format!("{:+.2} %", share * 100.0) } else { "no upper bound".into() };
     let change = match effect.interval {
         _ if effect.change.is_nan() => effect.basis.text(),
         Some((low, high)) => {

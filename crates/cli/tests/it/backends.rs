@@ -297,7 +297,7 @@ fn tokens_are_told_from_events() {
         let (by_event, by_token) =
             (run.result["mean_itl_ms"].as_f64().unwrap(), own["mean_itl_per_token_ms"].as_f64().unwrap());
         assert!((3.0..5.0).contains(&(by_event / by_token)), "{source}: {by_event} and {by_token}");
-        assert!(String::from_utf8_lossy(&run.output.stdout).contains("Mean ITL per token (ms):"));
+        assert!(String::from_utf8_lossy(&run.output.stdout).contains("Gap per token, mean (ms):"));
     }
     let plain = bench(&Sim::start(&[]), folder.path(), &long);
     assert_eq!(plain.result["tacho"].get("itl_per_token_source"), None);
@@ -316,7 +316,7 @@ fn reasoning_is_told_from_the_answer() {
             (run.result["mean_ttft_ms"].as_f64().unwrap(), own["mean_ttft_first_answer_ms"].as_f64().unwrap());
         assert!(answer > first * 1.5, "{backend}: {first} and {answer}");
         let shown = String::from_utf8_lossy(&run.output.stdout).into_owned();
-        for line in ["Mean TTFT, first answer token (ms):", "Reasoning tokens:", "Answer tokens:"] {
+        for line in ["Sent to first answer token, mean (ms):", "Reasoning tokens:", "Answer tokens:"] {
             assert!(shown.contains(line), "{line}: {shown}");
         }
     }

@@ -12,6 +12,8 @@ use crate::statistics::Statistic;
 const UNITS: usize = 2000;
 /// With fewer independent values beyond it, an upper bound of a percentile is continued from the tail.
 const BEYOND: f64 = 6.0;
+/// How many times the largest value a tail may be continued to.
+const FURTHEST: f64 = 4.0;
 /// The share of values that counts as the tail.
 const TAIL: f64 = 0.1;
 
@@ -205,7 +207,9 @@ fn continued(sorted: &[f64], rest: f64, memory: f64) -> f64 {
     let edge = sorted[count - tail - 1].max(f64::MIN_POSITIVE);
     let exponent = sorted[count - tail..].iter().map(|value| (value / edge).ln()).sum::<f64>() / tail as f64;
     let doubt = 1.0 + 0.5 * (memory / tail as f64).sqrt().min(1.0);
-    edge * (tail as f64 / count as f64 / rest.max(1e-12)).max(1.0).powf(exponent * doubt)
+    let value = edge * (tail as f64 / count as f64 / rest.max(1e-12)).max(1.0).powf(exponent * doubt);
+    // So far beyond all that was seen nothing is known: there is no upper bound.
+    if value > FURTHEST * sorted[count - 1] { f64::INFINITY } else { value }
 }
 
 #[cfg(test)]

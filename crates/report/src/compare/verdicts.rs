@@ -76,7 +76,7 @@ fn most<'a>(effects: &[&'a Effect]) -> Option<&'a Effect> {
 fn percent(share: f64) -> String {
     match share {
         share if share.is_nan() => String::new(),
-        share if share.is_infinite() => "unbounded".into(),
+        share if share.is_infinite() => "no upper bound".into(),
         share => format!("{:+.2} %", share * 100.0),
     }
 }

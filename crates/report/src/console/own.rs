@@ -105,7 +105,7 @@ fn energy(record: &RunRecord) -> Vec<String> {
 
 /// Where the true values lie, by the keys of result files.
 fn intervals(record: &RunRecord) -> Vec<String> {
-    let bound = |value: f64| if value.is_finite() { two(value) } else { "?".to_owned() };
+    let bound = |value: f64| if value.is_finite() { two(value) } else { "no upper bound".to_owned() };
     let line = |(key, interval): (&str, Interval)| {
         value_line(&format!("{key}:"), format!("{} … {}", bound(interval.low), bound(interval.high)))
     };
