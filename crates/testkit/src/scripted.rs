@@ -81,9 +81,28 @@ impl Scripted {
         self.calls().iter().map(|seen| seen.path().to_owned()).collect()
     }
 
+    /// The same for another thread.
+    pub fn watch(&self) -> Calls {
+        Calls { calls: self.calls.clone() }
+    }
+
     /// How often `path` was asked for.
     pub fn count(&self, path: &str) -> usize {
         self.paths().iter().filter(|asked| *asked == path).count()
+    }
+}
+
+/// What a server was asked, for a thread that waits for it.
+#[derive(Debug, Clone)]
+pub struct Calls {
+    calls: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl Calls {
+    /// How often `path` was asked for.
+    pub fn count(&self, path: &str) -> usize {
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.iter().filter(|seen| seen.path() == path).count()
     }
 }
 

@@ -12,6 +12,7 @@ use tacho_loadgen::{ScheduleSpec, StopSignal};
 use tacho_metrics::{MetricKind, RunRecord};
 use tacho_run::serve::{Contact, prepare, run};
 use tacho_run::{Error, ModelPlan, ReportPlan, ServePlan, StopPlan, TokenizerPlan, TrafficPlan, WorkloadPlan};
+use tacho_testkit::place::wait_for;
 use tacho_testkit::scripted::{Keep, Scripted};
 use tacho_testkit::wire::{Seen, write_plain};
 use tacho_workload::hub::Hub;
@@ -155,6 +156,15 @@ impl EventSink for Told {
             self.notes.lock().unwrap().push(note);
         }
     }
+}
+
+/// Asks for an end so many times once the server has seen so many requests.
+pub(crate) fn ask_after(server: &Scripted, requests: usize, stop: &StopSignal, times: usize) {
+    let (calls, stop) = (server.watch(), stop.clone());
+    std::thread::spawn(move || {
+        wait_for("the requests", || calls.count("/v1/completions") >= requests);
+        (0..times).for_each(|_| stop.ask());
+    });
 }
 
 /// Prepares and runs.

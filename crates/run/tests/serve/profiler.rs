@@ -6,7 +6,7 @@ use tacho_core::event::ProfilerNote;
 use tacho_loadgen::{ScheduleSpec, StopSignal};
 use tacho_testkit::scripted::Scripted;
 
-use crate::bench::{Manners, measure, plan, record, server};
+use crate::bench::{Manners, ask_after, measure, plan, record, server};
 
 /// The profiler's calls and whether all requests lie between them.
 fn around(server: &Scripted) -> bool {
@@ -57,11 +57,7 @@ fn a_stopped_run_stops_it() {
     plan.traffic.profile = true;
     plan.traffic.schedule = ScheduleSpec::Rate { rate: 20.0, burstiness: f64::INFINITY };
     let stop = StopSignal::default();
-    let asking = stop.clone();
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(400));
-        asking.ask();
-    });
+    ask_after(&server, 5, &stop, 1);
     let (record, _) = measure(&plan, &stop);
     assert!(record.unwrap().setup.interrupted);
     assert!(around(&server), "{:?}", server.paths());
