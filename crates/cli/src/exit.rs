@@ -22,6 +22,26 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
+/// An error with something to do about it.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct Advised {
+    text: String,
+    hint: Option<String>,
+}
+
+impl Advised {
+    /// What went wrong, and what to do if that is known.
+    pub(crate) fn new(text: String, hint: Option<String>) -> Self {
+        Advised { text, hint }
+    }
+}
+
+/// A line for a person, beside the result.
+pub(crate) fn tell(text: &str) {
+    say(&format!("{text}\n"));
+}
+
 /// Prints an error and gives the code.
 pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
     match result {
@@ -31,6 +51,9 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
             let mut text = format!("error: {error}\n");
             for cause in error.chain().skip(1) {
                 text += &format!("caused by: {cause}\n");
+            }
+            if let Some(hint) = error.downcast_ref::<Advised>().and_then(|error| error.hint.as_ref()) {
+                text += &format!("hint: {hint}\n");
             }
             say(&text);
             match error.downcast_ref::<tacho_run::Error>() {

@@ -6,6 +6,7 @@ mod exit;
 mod interrupt;
 mod logging;
 mod secrets;
+mod terminal;
 
 use std::process::ExitCode;
 

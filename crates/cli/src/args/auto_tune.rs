@@ -11,6 +11,8 @@ use super::grammar::Values;
 use Kind::{Float, Help, Int, OneOrMore, OptionalStr, Repeated, Rest, Str, Switch};
 use Preset::{Off, Unset};
 
+static LOAD: Group =
+    Group { title: "load options", vllm_title: "load options", about: "What is sent, and what must hold." };
 static TUNING: Group = Group {
     title: "tuning options",
     vllm_title: "tuning options",
@@ -29,7 +31,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho auto-tune runs.json", "a list of objects with these settings, one tuning each; results go into it"),
         ("tacho auto-tune --sim --input-len 500 --max-latency-allowed-ms 3000", "the simulator, nothing else needed"),
     ],
-    groups: &[&TUNING, &SEARCH, &COMMANDS],
+    groups: &[&TUNING, &LOAD, &SEARCH, &COMMANDS],
     flags: FLAGS,
 };
 
@@ -43,13 +45,13 @@ static FLAGS: &[Flag] = &[
     own(&["--system"], Str, "NAME", Preset::Str("TPU"), &TUNING, "Kind of machine; noted only (SYSTEM)."),
     own(&["--tp"], Str, "N", Preset::Str("1"), &TUNING, "Tensor parallel size (TP)."),
     own(&["--download-dir"], Str, "DIR", Preset::Str(""), &TUNING, "Where models are kept (DOWNLOAD_DIR)."),
-    own(&["--input-len"], Str, "TOKENS", Preset::Str("4000"), &TUNING, "Tokens of a prompt (INPUT_LEN)."),
-    own(&["--output-len"], Str, "TOKENS", Preset::Str("16"), &TUNING, "Tokens of an answer (OUTPUT_LEN)."),
-    own(&["--max-model-len"], Str, "TOKENS", Preset::Str("4096"), &TUNING,
+    own(&["--input-len"], Str, "TOKENS", Preset::Str("4000"), &LOAD, "Tokens of a prompt (INPUT_LEN)."),
+    own(&["--output-len"], Str, "TOKENS", Preset::Str("16"), &LOAD, "Tokens of an answer (OUTPUT_LEN)."),
+    own(&["--max-model-len"], Str, "TOKENS", Preset::Str("4096"), &LOAD,
         "Longest prompt and answer together (MAX_MODEL_LEN)."),
-    own(&["--min-cache-hit-pct"], Str, "PERCENT", Preset::Str("0"), &TUNING,
+    own(&["--min-cache-hit-pct"], Str, "PERCENT", Preset::Str("0"), &LOAD,
         "Share of each prompt that all prompts have in common (MIN_CACHE_HIT_PCT)."),
-    own(&["--max-latency-allowed-ms"], Str, "MS", Preset::Str("100000000000"), &TUNING,
+    own(&["--max-latency-allowed-ms"], Str, "MS", Preset::Str("100000000000"), &LOAD,
         "Largest 99th percentile of the end-to-end latency (MAX_LATENCY_ALLOWED_MS)."),
     own(&["--num-seqs-list"], OneOrMore, "N", Unset, &TUNING,
         "Values of max_num_seqs to try; 128 256 without it (NUM_SEQS_LIST)."),
@@ -59,7 +61,7 @@ static FLAGS: &[Flag] = &[
         "How much the server writes into its log (VLLM_LOGGING_LEVEL)."),
     own(&["--serve-params"], Str, "FILE", Unset, &TUNING,
         "JSON file with further server settings to try. Each set is combined with each pair of the two lists."),
-    own(&["--constraint"], Repeated, "CONDITION", Unset, &TUNING,
+    own(&["--constraint"], Repeated, "CONDITION", Unset, &LOAD,
         "Further conditions, such as 'p99_ttft_ms<=200'. Any number of a result can be limited with <=, <, >= or >."),
     own(&["--num-prompts"], Int, "N", Preset::Int(1000), &SEARCH, "Prompts of every measured run."),
     own(&["--num-warmups"], Int, "N", Preset::Int(10), &SEARCH, "Requests before each run that are not measured."),

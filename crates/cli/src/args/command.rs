@@ -7,8 +7,9 @@ use std::fmt;
 use super::error::{ArgError, ConfigError, UsageError};
 use super::flag::Table;
 use super::grammar::{Parsed, Values};
-use super::{config, help};
+use super::{config, help, topics, variables};
 use crate::exit::Exit;
+use crate::terminal::columns;
 
 /// A subcommand: the words that call it, its flags, and what it does.
 pub(crate) struct Command {
@@ -80,7 +81,7 @@ pub(crate) fn parse(
     let Some((command, words)) = find(commands, &args) else { return outside(commands, &args) };
     match read(command.table, words)? {
         Parsed::Values(values) => (command.prepare)(values).map(Invocation::Run),
-        Parsed::Help(topic) => Ok(Invocation::Print(help::help(command.table, topic.as_deref()))),
+        Parsed::Help(topic) => Ok(Invocation::Print(help::help(command.table, topic.as_deref(), columns()))),
     }
 }
 
@@ -94,6 +95,11 @@ pub(crate) fn read(table: &'static Table, words: &[String]) -> Result<Parsed, Ar
             Parsed::Values(read) => values = read,
             help @ Parsed::Help(_) => return Ok(help),
         }
+    }
+    let typed = variables::read(table);
+    match values.read(&typed).map_err(|error| ConfigError::Variable { command: table.command, error })? {
+        Parsed::Values(read) => values = read,
+        help @ Parsed::Help(_) => return Ok(help),
     }
     let parsed = values.read(&words).map_err(|error| ArgError::Usage { command: table.command, error })?;
     if let Parsed::Values(values) = &parsed {
@@ -145,10 +151,10 @@ impl Family {
 fn outside(commands: &'static [Command], args: &[String]) -> Result<Invocation, ArgError> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words[..] {
-        [] => return Ok(Invocation::Print(top_help(commands))),
+        [] => return Ok(Invocation::Print(top_help(commands, columns()))),
         ["help", ..] => return help_on(commands, &args[1..]),
         ["-v" | "-V" | "--version", ..] => {
-            return Ok(Invocation::Print(format!("tacho {}\n", env!("CARGO_PKG_VERSION"))));
+            return Ok(Invocation::Print(version()));
         }
         _ => {}
     }
@@ -162,10 +168,17 @@ fn outside(commands: &'static [Command], args: &[String]) -> Result<Invocation, 
     Err(ArgError::Usage { command: family.command, error })
 }
 
-/// `tacho help`, and `tacho help COMMAND`.
+/// `tacho help`, `tacho help TOPIC` and `tacho help COMMAND`.
 fn help_on(commands: &'static [Command], words: &[String]) -> Result<Invocation, ArgError> {
+    if let [word] = words
+        && let Some(topic) = topics::find(word)
+    {
+        return Ok(Invocation::Print(topics::text(topic, columns())));
+    }
     match find(commands, words) {
-        Some((command, rest)) => Ok(Invocation::Print(help::help(command.table, rest.first().map(String::as_str)))),
+        Some((command, rest)) => {
+            Ok(Invocation::Print(help::help(command.table, rest.first().map(String::as_str), columns())))
+        }
         None => outside(commands, &[words, &["--help".to_owned()]].concat()),
     }
 }
@@ -178,7 +191,8 @@ fn bad_word(what: &str, word: &str, choices: Vec<&'static str>) -> UsageError {
 fn after(commands: &'static [Command], first: &str) -> Vec<&'static str> {
     let spellings = commands.iter().flat_map(|command| command.spellings);
     let rest = spellings.filter_map(|spelling| match first {
-        "" => Some(*spelling),
+        // The names of old scripts are understood, and not offered.
+        "" => Some(*spelling).filter(|spelling| !spelling.starts_with("benchmark_")),
         first => spelling.strip_prefix(first)?.strip_prefix(' '),
     });
     let mut known = Vec::new();
@@ -191,33 +205,46 @@ fn after(commands: &'static [Command], first: &str) -> Vec<&'static str> {
 }
 
 fn family_help(commands: &[Command], family: &Family) -> String {
+    let width = columns();
     if family.words.is_empty() {
-        return top_help(commands);
+        return top_help(commands, width);
     }
     let mut out = format!("usage: {} <command> [options]\n\n{}\n\ncommands:\n", family.command, family.about);
     for command in commands {
         let begins = |spelling: &&&str| family.begins(&spelling.split(' ').collect::<Vec<_>>());
         if let Some(spelling) = command.spellings.iter().find(begins) {
-            out += &format!("  {:27}  {}\n", format!("tacho {spelling}"), command.table.about);
+            out += &help::columns(&format!("tacho {spelling}"), command.table.about, 27, width);
         }
     }
     out + &format!("\nThe options of one:  {} <command> --help\n", family.command)
 }
 
 /// The help of `tacho` itself.
-fn top_help(commands: &[Command]) -> String {
-    let mut out = String::from(
-        "usage: tacho <command> [options]\n\nBenchmark LLM serving. Takes the command lines of `vllm bench` and \
-         reports the same numbers.\n\ncommands:\n",
-    );
+fn top_help(commands: &[Command], width: usize) -> String {
+    let about = "Benchmark LLM serving. Takes the command lines of `vllm bench` and reports the same numbers.";
+    let mut out = format!("usage: tacho <command> [options]\n\n{}\n\ncommands:\n", help::paragraph(about, width));
     for command in commands {
-        out += &format!("  {:20}  {}\n", command.spellings[0], command.table.about);
+        out += &help::columns(command.spellings[0], command.table.about, 20, width);
     }
-    out += "\nWhat vLLM has too is also found below bench, as in `tacho bench serve`.\n";
-    out += "\nexamples:\n";
+    out += "\nWhat vLLM has too is also found below bench, as in `tacho bench serve`.\n\nexamples:\n";
     for (line, what) in commands.iter().filter_map(|command| command.table.examples.last()) {
-        out += &format!("  {line}\n      {what}\n");
+        out += &help::example(line, what, width);
     }
+    out += &format!("\ntopics:\n{}", topics::list(width));
     out + "\noptions:\n  -h, --help            Show this help; tacho <command> --help shows a command's.\n  \
-           -v, --version         Print the version.\n"
+           -v, --version         Print the version, the commit and what was built in.\n"
+}
+
+/// Which tacho this is.
+fn version() -> String {
+    let commit = option_env!("TACHO_COMMIT").filter(|commit| !commit.is_empty());
+    let commit = commit.map_or_else(String::new, |commit| format!(" ({commit})"));
+    let stamps = if cfg!(target_os = "linux") { ", kernel time stamps" } else { "" };
+    format!(
+        "tacho {}{commit}\nparity: vllm bench 0.32.0\nfeatures: TLS, Unix sockets, simulator, offline worker{stamps}\n\
+         built for: {} {}\n",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::ARCH,
+        std::env::consts::OS,
+    )
 }

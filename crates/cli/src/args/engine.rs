@@ -12,6 +12,12 @@ pub(crate) static ENGINE: Group = Group {
     about: "Every engine flag of vLLM is handed on as typed; these tacho reads as well.",
 };
 
+pub(crate) static CAPACITY: Group = Group {
+    title: "engine capacity options",
+    vllm_title: "engine options",
+    about: "How many devices, requests, tokens and blocks.",
+};
+
 /// A flag that only the engine reads.
 pub(crate) const fn passed(names: &'static [&'static str], kind: Kind, preset: Preset) -> Flag {
     read(names, kind, preset, "")
@@ -20,6 +26,11 @@ pub(crate) const fn passed(names: &'static [&'static str], kind: Kind, preset: P
 /// A flag that tacho reads before the engine does.
 const fn read(names: &'static [&'static str], kind: Kind, preset: Preset, help: &'static str) -> Flag {
     Flag { origin: Origin::Engine, ..vllm(names, kind, "VALUE", preset, &ENGINE, help) }
+}
+
+/// The same about how much the engine can hold.
+const fn capacity(names: &'static [&'static str], kind: Kind, preset: Preset, help: &'static str) -> Flag {
+    Flag { group: &CAPACITY, ..read(names, kind, preset, help) }
 }
 
 /// One list of two: a table has all its rows in one place.
@@ -57,7 +68,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     passed(&["--code-revision"], Str, Unset),
     read(&["--tokenizer-revision"], Str, Unset,
         "Branch, tag or commit of the tokenizer on the Hub."),
-    read(&["--max-model-len"], Str, Unset,
+    capacity(&["--max-model-len"], Str, Unset,
         "Longest sequence, prompt and output together."),
     read(&["--quantization", "-q"], Str, Unset,
         "How the weights are quantised."),
@@ -107,7 +118,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     passed(&["--mamba-cache-philox-rounds"], Int, Preset::Int(0)),
     passed(&["--reasoning-parser"], Str, Preset::Str("")),
     passed(&["--reasoning-parser-plugin"], Str, Preset::Str("")),
-    read(&["--distributed-executor-backend"], Str, Unset,
+    capacity(&["--distributed-executor-backend"], Str, Unset,
         "What starts the engine's own processes."),
     passed(&["--pipeline-parallel-size", "-pp"], Int, Preset::Int(1)),
     passed(&["--master-addr"], Str, Preset::Str("127.0.0.1")),
@@ -120,7 +131,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     passed(&["--numa-bind-nodes"], OneOrMore, Unset),
     passed(&["--numa-bind-cpus"], OneOrMore, Unset),
     passed(&["--device-ids"], Str, Unset),
-    read(&["--tensor-parallel-size", "-tp"], Int, Preset::Int(1),
+    capacity(&["--tensor-parallel-size", "-tp"], Int, Preset::Int(1),
         "Devices that one copy of the model is spread over."),
     passed(&["--decode-context-parallel-size", "-dcp"], Int, Preset::Int(1)),
     passed(&["--dcp-comm-backend"], Str, Unset),
@@ -128,7 +139,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     passed(&["--dcp-kv-cache-interleave-size"], Int, Preset::Int(1)),
     passed(&["--cp-kv-cache-interleave-size"], Int, Unset),
     passed(&["--prefill-context-parallel-size", "-pcp"], Int, Preset::Int(1)),
-    read(&["--data-parallel-size", "-dp"], Int, Preset::Int(1),
+    capacity(&["--data-parallel-size", "-dp"], Int, Preset::Int(1),
         "Copies of the model. More than one needs --distributed-executor-backend external_launcher."),
     passed(&["--data-parallel-rank", "-dpn"], Int, Unset),
     passed(&["--data-parallel-start-rank", "-dpr"], Int, Unset),
@@ -163,14 +174,14 @@ pub(crate) const FLAGS: &[Flag] = &[
     passed(&["--worker-extension-cls"], Str, Preset::Str("")),
     passed(&["--enable-fault-tolerance", "--no-enable-fault-tolerance"], TriState, Off),
     passed(&["--fault-tolerance-config"], Str, Preset::Str("<FaultToleranceConfig is not JSON serializable>")),
-    read(&["--block-size"], Int, Unset,
+    capacity(&["--block-size"], Int, Unset,
         "Tokens per KV block."),
     passed(&["--gpu-memory-utilization", "--device-memory-utilization"], Float, Preset::Float(0.92)),
     passed(&["--kv-cache-memory-bytes"], Str, Unset),
     passed(&["--kv-cache-dtype"], Str, Preset::Str("auto")),
-    read(&["--num-gpu-blocks-override"], Str, Unset,
+    capacity(&["--num-gpu-blocks-override"], Str, Unset,
         "KV blocks there are."),
-    read(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, Unset,
+    capacity(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, Unset,
         "Reuse the KV cache of common prompt beginnings."),
     passed(&["--prefix-caching-hash-algo"], Str, Preset::Str("sha256")),
     passed(&["--prefix-cache-retention-interval"], Str, Preset::Int(0)),
@@ -218,9 +229,9 @@ pub(crate) const FLAGS: &[Flag] = &[
     passed(&["--mm-processor-device"], Str, Preset::Str("auto")),
     passed(&["--mm-ipc-gpu-memory-gb"], Float, Preset::Int(0)),
     passed(&["--mm-device-do-normalize", "--no-mm-device-do-normalize"], TriState, Unset),
-    read(&["--enable-lora", "--no-enable-lora"], TriState, Unset,
+    capacity(&["--enable-lora", "--no-enable-lora"], TriState, Unset,
         "Run with LoRA adapters. Needs --lora-path."),
-    read(&["--max-loras"], Int, Preset::Int(1),
+    capacity(&["--max-loras"], Int, Preset::Int(1),
         "Adapters that may be in one batch."),
     passed(&["--max-lora-rank"], Int, Preset::Int(16)),
     passed(&["--lora-dtype"], Str, Preset::Str("auto")),
@@ -249,10 +260,10 @@ pub(crate) const FLAGS: &[Flag] = &[
     passed(&["--enable-logging-iteration-details", "--no-enable-logging-iteration-details"], TriState, Off),
     passed(&["--jit-monitor-mode"], Str, Preset::Str("warn")),
     passed(&["--jit-monitor-verbose", "--no-jit-monitor-verbose"], TriState, Off),
-    read(&["--max-num-batched-tokens"], Str, Unset,
+    capacity(&["--max-num-batched-tokens"], Str, Unset,
         "Most tokens in one step."),
     passed(&["--max-num-scheduled-tokens"], Str, Unset),
-    read(&["--max-num-seqs"], Int, Unset,
+    capacity(&["--max-num-seqs"], Int, Unset,
         "Most sequences in one step."),
     passed(&["--max-num-active-seqs"], Str, Unset),
     passed(&["--max-num-queued-reqs"], Str, Unset),

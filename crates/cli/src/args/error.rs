@@ -161,6 +161,14 @@ pub(crate) enum ConfigError {
         /// What is wrong.
         problem: String,
     },
+    /// The flags that variables stand for break the grammar.
+    #[error("a TACHO_ variable: {error}")]
+    Variable {
+        /// The command that it is for.
+        command: &'static str,
+        /// What is wrong.
+        error: UsageError,
+    },
     /// The flags it stands for break the grammar.
     #[error("--config {}: {error}", .path.display())]
     Usage {

@@ -1,54 +1,66 @@
-//! Help texts, made from the tables. Plain text, at most 100 columns wide.
+//! Help texts, made from the tables. Plain text, as wide as the screen.
 
 use super::flag::{Flag, Group, Kind, Preset, Table};
 use super::repr::repr;
 
-/// Lines are broken here.
-pub(crate) const WIDTH: usize = 100;
-
-/// Options longer than this have their sentence below them.
-const COLUMN: usize = 40;
-
 const JSON_NOTE: &str = "\
-JSON options can be given in parts: --extra-body.a.b 1 is --extra-body '{\"a\": {\"b\": 1}}', and
---extra-body.l+ x,y makes a list. Options may be abbreviated as long as they stay unique (tacho's
-own may not), written with _ for -, and read from a YAML file with --config FILE.yaml.";
+JSON options can be given in parts: --extra-body.a.b 1 is --extra-body '{\"a\": {\"b\": 1}}', and \
+--extra-body.l+ x,y makes a list. Options may be abbreviated as long as they stay unique (tacho's \
+own may not), written with _ for -, read from a YAML file with --config FILE.yaml, and from variables: TACHO_SEED=1 is \
+--seed 1. The command line wins over variables, and they over the file.";
 
 /// The help on a topic: none lists all flags in a line each, `all` explains them.
-pub(crate) fn help(table: &Table, topic: Option<&str>) -> String {
+pub(crate) fn help(table: &Table, topic: Option<&str>, width: usize) -> String {
     let topic = topic.map(str::to_lowercase);
     match topic.as_deref() {
-        None => overview(table),
-        Some("all") => everything(table),
-        Some(topic) => section(table, topic).unwrap_or_else(|| search(table, topic)),
+        None => overview(table, width),
+        Some("all") => everything(table, width),
+        Some(topic) => section(table, topic, width).unwrap_or_else(|| search(table, topic, width)),
     }
 }
 
-fn overview(table: &Table) -> String {
-    let mut out = heading(table);
+fn overview(table: &Table, width: usize) -> String {
+    let mut out = heading(table, width);
     for (command, what) in table.examples {
-        out += &format!("  {command}\n      {what}\n");
+        out += &example(command, what, width);
     }
     for group in table.groups {
-        out += &format!("\n{}: {}\n", group.title, group.about);
         let flags = flags_of(table, |known| known == *group);
-        let column = flags.iter().map(|flag| synopsis(flag, false).len()).max().unwrap_or(0).min(COLUMN);
+        if flags.is_empty() {
+            continue;
+        }
+        out += &format!("\n{}\n", paragraph(&format!("{}: {}", group.title, group.about), width));
+        let longest = flags.iter().map(|flag| synopsis(flag, None).len()).max().unwrap_or(0);
+        let column = longest.min(width * 2 / 5);
         for flag in flags {
-            out += &columns(&synopsis(flag, false), &brief(flag), column);
+            out += &columns(&synopsis(flag, None), &brief(flag), column, width);
         }
     }
     let command = table.command;
+    let some = table.flags.last().map_or("help", |flag| flag.long().trim_start_matches('-'));
     out + &format!(
         "\nEvery option in full:   {command} --help=all\n\
          One section:            {command} --help='{}'\n\
-         Options by name:        {command} --help=len\n",
+         Options by name:        {command} --help={some}\n",
         table.groups[0].title
     )
 }
 
+/// A command line worth showing, and what it does. One that is too long goes on below, as a shell reads it.
+pub(crate) fn example(command: &str, what: &str, width: usize) -> String {
+    let lines = wrapped(command, width.saturating_sub(8)).join(" \\\n      ");
+    let what: String = wrapped(what, width.saturating_sub(6)).iter().map(|line| format!("      {line}\n")).collect();
+    format!("  {lines}\n{what}")
+}
+
+/// A text in lines.
+pub(crate) fn paragraph(text: &str, width: usize) -> String {
+    wrapped(text, width).join("\n")
+}
+
 /// An option and its sentence beside it; what is too long for a line goes on below.
-fn columns(synopsis: &str, text: &str, column: usize) -> String {
-    let mut lines = wrapped(text, WIDTH - column - 4);
+pub(crate) fn columns(synopsis: &str, text: &str, column: usize, width: usize) -> String {
+    let mut lines = wrapped(text, width - column - 4);
     let first = if synopsis.len() > column || lines.is_empty() { String::new() } else { lines.remove(0) };
     let mut out = format!("  {synopsis:column$}  {first}").trim_end().to_owned() + "\n";
     for line in lines {
@@ -57,26 +69,41 @@ fn columns(synopsis: &str, text: &str, column: usize) -> String {
     out
 }
 
-fn everything(table: &Table) -> String {
-    let mut out = heading(table);
+fn everything(table: &Table, width: usize) -> String {
+    let mut out = heading(table, width);
     for group in table.groups {
-        out += "\n";
-        out += &explained(group.title, group.about, &flags_of(table, |known| known == *group));
+        let flags = flags_of(table, |known| known == *group);
+        if !flags.is_empty() {
+            out += "\n";
+            out += &explained(group.title, group.about, &flags, width);
+        }
     }
-    out + &footer(table)
+    out + &footer(table, width)
 }
 
-/// The group of that title: ours, or all of ours that make up one of vLLM's.
-fn section(table: &Table, topic: &str) -> Option<String> {
-    let titled = |title: &str| title.to_lowercase() == topic;
-    if let Some(group) = table.groups.iter().find(|group| titled(group.title)) {
-        return Some(explained(group.title, group.about, &flags_of(table, |known| known == *group)) + &footer(table));
+/// The group of that title: ours, all of ours that make up one of vLLM's, or all that have the word in their titles.
+fn section(table: &Table, topic: &str, width: usize) -> Option<String> {
+    let is_ours = |group: &Group| group.title.to_lowercase() == topic;
+    let is_vllms = |group: &Group| group.vllm_title.to_lowercase() == topic;
+    let speaks_of = |group: &Group| {
+        let titles = [group.title, group.vllm_title].map(str::to_lowercase);
+        titles.iter().any(|title| title.split(' ').any(|word| word == topic))
+    };
+    let found = |wanted: &dyn Fn(&Group) -> bool| -> Vec<&'static Group> {
+        table.groups.iter().copied().filter(|group| wanted(group)).collect()
+    };
+    let groups =
+        [found(&is_ours), found(&is_vllms), found(&speaks_of)].into_iter().find(|groups| !groups.is_empty())?;
+    let mut out = String::new();
+    for group in groups {
+        let flags = flags_of(table, |known| known == group);
+        let separator = if out.is_empty() { "" } else { "\n" };
+        out += &format!("{separator}{}", explained(group.title, group.about, &flags, width));
     }
-    let flags = flags_of(table, |group| titled(group.vllm_title));
-    (!flags.is_empty()).then(|| explained(topic, "", &flags) + &footer(table))
+    Some(out + &footer(table, width))
 }
 
-fn search(table: &Table, topic: &str) -> String {
+fn search(table: &Table, topic: &str, width: usize) -> String {
     let wanted = topic.replace('_', "-");
     let mut flags = flags_of(table, |_| true);
     flags.retain(|flag| flag.names.iter().any(|name| name.to_lowercase().contains(&wanted)));
@@ -86,76 +113,88 @@ fn search(table: &Table, topic: &str) -> String {
              Use '--help' to see available groups or '--help=all' to see all available parameters.\n"
         );
     }
-    explained(&format!("Arguments matching '{topic}'"), "", &flags) + &footer(table)
+    explained(&format!("Arguments matching '{topic}'"), "", &flags, width) + &footer(table, width)
 }
 
-fn heading(table: &Table) -> String {
+fn heading(table: &Table, width: usize) -> String {
     let rest = table.flags.iter().find(|flag| flag.kind == Kind::Rest);
     let rest = rest.map_or_else(String::new, |flag| format!(" {}", flag.metavar));
-    format!("usage: {}{rest} [options]\n\n{}\n\n", table.command, table.about)
+    format!("usage: {}{rest} [options]\n\n{}\n\n", table.command, paragraph(table.about, width))
 }
 
-fn footer(table: &Table) -> String {
-    if table.flags.iter().any(|flag| flag.kind == Kind::Json) { format!("\n{JSON_NOTE}\n") } else { String::new() }
+fn footer(table: &Table, width: usize) -> String {
+    let has_json = table.flags.iter().any(|flag| flag.kind == Kind::Json);
+    if has_json { format!("\n{}\n", paragraph(JSON_NOTE, width)) } else { String::new() }
 }
 
 /// The flags of the groups wanted, by name.
-fn flags_of(table: &Table, wanted: impl Fn(&'static Group) -> bool) -> Vec<&'static Flag> {
+pub(crate) fn flags_of(table: &Table, wanted: impl Fn(&'static Group) -> bool) -> Vec<&'static Flag> {
     let shown = |flag: &&Flag| !flag.is_passed_on() && flag.kind != Kind::Help && wanted(flag.group);
     let mut flags: Vec<&'static Flag> = table.flags.iter().filter(shown).collect();
     flags.sort_by_key(|flag| flag.names[0]);
     flags
 }
 
-fn explained(title: &str, about: &str, flags: &[&Flag]) -> String {
-    let mut out = if about.is_empty() { format!("{title}:\n") } else { format!("{title}: {about}\n") };
+fn explained(title: &str, about: &str, flags: &[&Flag], width: usize) -> String {
+    let head = if about.is_empty() { format!("{title}:") } else { format!("{title}: {about}") };
+    let mut out = paragraph(&head, width) + "\n";
     for flag in flags {
-        let full = synopsis(flag, true);
-        let fits = full.len() + 2 <= WIDTH;
-        out += &format!("  {}\n", if fits { full } else { synopsis(flag, false) });
-        let mut text = flag.help.to_owned();
-        if let (Kind::Choice(choices), false) = (flag.kind, fits) {
-            text += &format!(" One of {}.", choices.join(", "));
-        }
-        if let Some(preset) = preset(flag) {
-            text += &format!(" (default: {preset})");
-        }
-        for line in wrapped(&text, WIDTH - 8) {
+        let full = synopsis(flag, Some(width));
+        let fits = full.len() + 2 <= width;
+        out += &format!("  {}\n", if fits { full } else { synopsis(flag, None) });
+        for line in wrapped(&described(flag, !fits), width - 8) {
             out += &format!("        {line}\n");
         }
     }
     out
 }
 
-/// The first sentence and the default, for one line.
-fn brief(flag: &Flag) -> String {
-    let sentence = flag.help.split_once(". ").map_or(flag.help, |(first, _)| first).trim_end_matches('.');
-    match preset(flag) {
-        Some(preset) => format!("{sentence} [{preset}]"),
-        None => sentence.to_owned(),
+/// All there is to say about a flag: what it does, its values where they are not said elsewhere, its default.
+pub(crate) fn described(flag: &Flag, with_choices: bool) -> String {
+    let mut text = flag.help.to_owned();
+    if let (Kind::Choice(choices), true) = (flag.kind, with_choices) {
+        text += &format!(" One of {}.", choices.join(", "));
     }
+    match preset(flag) {
+        Some(preset) => text + &format!(" (default: {preset})"),
+        None => text,
+    }
+}
+
+/// The first sentence and the default, for one line.
+pub(crate) fn brief(flag: &Flag) -> String {
+    match preset(flag) {
+        Some(preset) => format!("{} [{preset}]", sentence(flag)),
+        None => sentence(flag).to_owned(),
+    }
+}
+
+/// The first sentence of what a flag does.
+pub(crate) fn sentence(flag: &Flag) -> &'static str {
+    flag.help.split_once(". ").map_or(flag.help, |(first, _)| first).trim_end_matches('.')
 }
 
 /// The default, where there is one to speak of.
 fn preset(flag: &Flag) -> Option<String> {
-    match flag.preset {
-        Preset::Unset | Preset::Off => None,
+    let text = match flag.preset {
+        Preset::Unset | Preset::Off => return None,
         // What the engine makes itself cannot be shown.
-        Preset::Str(text) if text.starts_with('<') => None,
-        Preset::Str(text) => Some(text.to_owned()),
-        Preset::Made(_, described) => Some(described.to_owned()),
-        other => Some(repr(&other.value())),
-    }
+        Preset::Str(text) if text.starts_with('<') => return None,
+        Preset::Str(text) => text.to_owned(),
+        Preset::Made(_, described) => described.to_owned(),
+        other => repr(&other.value()),
+    };
+    Some(text).filter(|text| !matches!(text.as_str(), "" | "[]" | "{}"))
 }
 
-/// The option and what follows it; choices are spelled out in full help.
-fn synopsis(flag: &Flag, full: bool) -> String {
+/// The option and what follows it; choices are spelled out in full help, if they fit.
+pub(crate) fn synopsis(flag: &Flag, full: Option<usize>) -> String {
     let names = flag.names.join(", ");
     let value = flag.metavar;
     match flag.kind {
         Kind::Help | Kind::Switch | Kind::TriState => names,
         // Where the names do not fit in a line, the explanation has them.
-        Kind::Choice(choices) if full && choices.join(",").len() < WIDTH / 2 => {
+        Kind::Choice(choices) if full.is_some_and(|width| choices.join(",").len() < width / 2) => {
             format!("{names} {{{}}}", choices.join(","))
         }
         Kind::OptionalStr => format!("{names} [{value}]"),

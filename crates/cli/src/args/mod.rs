@@ -12,7 +12,7 @@ pub(crate) mod error;
 pub(crate) mod flag;
 pub(crate) mod gate;
 pub(crate) mod grammar;
-mod help;
+pub(crate) mod help;
 pub(crate) mod live;
 pub(crate) mod multi_turn;
 pub(crate) mod number;
@@ -23,13 +23,16 @@ mod repr;
 pub(crate) mod scenario;
 pub(crate) mod selfcheck;
 pub(crate) mod serve;
+pub(crate) mod shell;
 mod shown;
 pub(crate) mod sim;
 pub(crate) mod suggest;
 pub(crate) mod suite;
 pub(crate) mod sweep;
 mod tokens;
+pub(crate) mod topics;
 mod typed;
+mod variables;
 
 pub(crate) use error::ArgError;
 

@@ -118,7 +118,11 @@ impl From<&Values> for WorkerArgs {
 impl EngineArgs {
     /// Without an engine's own parser, a flag that is in no table is a mistake.
     pub(crate) fn refuse_unknown(&self) -> Result<(), UsageError> {
-        if self.unknown.is_empty() { Ok(()) } else { Err(UsageError::Unrecognized { tokens: self.unknown.clone() }) }
+        // `-O3` and its like tell an engine how to compile, and a simulated one does not.
+        let level =
+            |word: &&String| word.strip_prefix("-O").is_some_and(|level| level.parse::<u8>().is_ok_and(|n| n <= 3));
+        let tokens: Vec<String> = self.unknown.iter().filter(|word| !level(word)).cloned().collect();
+        if tokens.is_empty() { Ok(()) } else { Err(UsageError::Unrecognized { tokens }) }
     }
 
     /// How the tokenizer is loaded.

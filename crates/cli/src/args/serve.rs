@@ -18,6 +18,7 @@ pub(crate) use table::{SPEED_BENCH_SUBSETS, TABLE};
 
 use tacho_client::{BackendKind, StampSource, Task};
 use tacho_core::json::{Dict, Value};
+use tacho_core::secret::Secret;
 use tacho_loadgen::RampUpStrategy;
 use tacho_run::LoraAssignment;
 
@@ -74,6 +75,7 @@ typed! {
         pub(crate) port: i64,
         pub(crate) endpoint: Endpoint,
         pub(crate) header: Option<Vec<String>>,
+        pub(crate) api_key: Option<Secret>,
         pub(crate) insecure: bool,
         pub(crate) model: Option<String>,
         pub(crate) served_model_name: Option<String>,

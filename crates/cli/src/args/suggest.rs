@@ -8,7 +8,9 @@ use super::flag::{Kind, Table};
 pub(crate) fn hint(commands: &'static [Command], error: &ArgError) -> Option<String> {
     let (command, error) = match error {
         ArgError::Usage { command, error } => (*command, error),
-        ArgError::Config(ConfigError::Usage { command, error, .. }) => (*command, error),
+        ArgError::Config(ConfigError::Usage { command, error, .. } | ConfigError::Variable { command, error }) => {
+            (*command, error)
+        }
         _ => return None,
     };
     let table = commands.iter().map(|row| row.table).find(|table| table.command == command);

@@ -42,7 +42,7 @@ static FLAGS: &[Flag] = &[
     own(&["--test-selector"], Str, "REGEX", Preset::Str(""), &TESTS, "Only tests whose name matches [TEST_SELECTOR]."),
     own(&["--model-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this model [MODEL_FILTER]."),
     own(&["--dtype-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this dtype [DTYPE_FILTER]."),
-    own(&["--on-cpu"], Switch, "", Off, &TESTS, "Take the tests for CPUs, and count NUMA nodes as devices [ON_CPU]."),
+    own(&["--on-cpu"], Switch, "", Off, &TESTS, "Take the tests for CPUs, and count NUMA nodes as devices [ON_CPU]. ON_ARM64_CPU takes those for arm64."),
     own(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &RUNS, "Folder of the results."),
     own(&["--resume"], Switch, "", Off, &RUNS, "Keep the results that are there and run the rest."),
     own(&["--dry-run"], Switch, "", Off, &RUNS,
@@ -81,6 +81,8 @@ pub(crate) struct SuiteArgs {
     pub(crate) model_filter: String,
     pub(crate) dtype_filter: String,
     pub(crate) on_cpu: bool,
+    /// Whether the tests for CPUs are those for arm64.
+    pub(crate) on_arm64_cpu: bool,
     pub(crate) output_dir: PathBuf,
     pub(crate) resume: bool,
     pub(crate) dry_run: bool,
@@ -117,6 +119,7 @@ impl SuiteArgs {
             _ => v.text(flag),
         };
         let on = |flag: &str, name: &str| v.switch(flag) || variable(name).is_some_and(|text| text == "1");
+        let arm64 = variable("ON_ARM64_CPU").is_some_and(|text| text == "1");
         let whole = |flag: &'static str, name: &str| number(flag, &text(flag, name));
         let prompts = text("--prompts-per-concurrency", "PROMPTS_PER_CONCURRENCY");
         let remote_host = text("--remote-host", "REMOTE_HOST");
@@ -126,7 +129,8 @@ impl SuiteArgs {
             test_selector: text("--test-selector", "TEST_SELECTOR"),
             model_filter: text("--model-filter", "MODEL_FILTER"),
             dtype_filter: text("--dtype-filter", "DTYPE_FILTER"),
-            on_cpu: on("--on-cpu", "ON_CPU"),
+            on_cpu: on("--on-cpu", "ON_CPU") || arm64,
+            on_arm64_cpu: arm64 || cfg!(target_arch = "aarch64"),
             output_dir: v.text("-o").into(),
             resume: v.switch("--resume"),
             dry_run: on("--dry-run", "DRY_RUN"),

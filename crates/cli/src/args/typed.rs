@@ -2,6 +2,7 @@
 
 use tacho_client::{BackendKind, StampSource};
 use tacho_core::json::Value;
+use tacho_core::secret::Secret;
 use tacho_loadgen::RampUpStrategy;
 use tacho_run::LoraAssignment;
 
@@ -79,9 +80,18 @@ impl FromFlag for Option<Value> {
     }
 }
 
+impl FromFlag for Option<Secret> {
+    fn from_flag(values: &Values, flag: &str) -> Self {
+        values.maybe_text(flag).filter(|key| !key.is_empty()).map(Secret::new)
+    }
+}
+
+/// The older name of the flag counts where the flag itself is not given.
 impl FromFlag for BackendKind {
     fn from_flag(values: &Values, flag: &str) -> Self {
-        BackendKind::from_name(&values.text(flag)).expect("the flag has the backends' names as choices")
+        let older = values.maybe_text("--endpoint-type").filter(|_| !values.is_given(flag));
+        let name = older.unwrap_or_else(|| values.text(flag));
+        BackendKind::from_name(&name).expect("the flags have the backends' names as choices")
     }
 }
 

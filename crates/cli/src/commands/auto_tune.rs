@@ -53,7 +53,7 @@ fn tune(
     if !args.dry_run {
         folder::make(folder)?;
     }
-    let files = Files { experiment: folder.to_owned() };
+    let files = Files::new(folder.to_owned());
     Ok(auto_tune(&plan, &files, &bench, host, &sink)?)
 }
 

@@ -16,6 +16,7 @@ mod report;
 mod scenario;
 mod selfcheck;
 pub(crate) mod serve;
+mod shell;
 pub(crate) mod sim;
 mod startup;
 mod suite;
@@ -46,6 +47,7 @@ use crate::args::scenario::prioritization::PrioritizationArgs;
 use crate::args::scenario::structured::StructuredArgs;
 use crate::args::selfcheck::SelfcheckArgs;
 use crate::args::serve::ServeArgs;
+use crate::args::shell::{CompletionsArgs, InitArgs, ManArgs};
 use crate::args::sim::SimArgs;
 use crate::args::suite::SuiteArgs;
 use crate::args::sweep::plot::PlotArgs;
@@ -56,11 +58,11 @@ use crate::args::{self, ArgError};
 /// All of them, in the order of the help. A row is the words that call a command, its flags, and its function.
 #[rustfmt::skip]
 pub(crate) static COMMANDS: &[Command] = &[
-    Command { spellings: &["serve", "bench serve"], table: &args::serve::TABLE,
+    Command { spellings: &["serve", "bench serve", "benchmark_serving", "benchmark_serving.py"], table: &args::serve::TABLE,
         prepare: |v| task(ServeArgs::read(v), serve::run) },
-    Command { spellings: &["throughput", "bench throughput"], table: &args::offline::throughput::TABLE,
+    Command { spellings: &["throughput", "bench throughput", "benchmark_throughput", "benchmark_throughput.py"], table: &args::offline::throughput::TABLE,
         prepare: |v| task(ThroughputArgs::read(v), throughput::run) },
-    Command { spellings: &["latency", "bench latency"], table: &args::offline::latency::TABLE,
+    Command { spellings: &["latency", "bench latency", "benchmark_latency", "benchmark_latency.py"], table: &args::offline::latency::TABLE,
         prepare: |v| task(LatencyArgs::read(v), latency::run) },
     Command { spellings: &["startup", "bench startup"], table: &args::offline::startup::TABLE,
         prepare: |v| task(StartupArgs::read(v), startup::run) },
@@ -112,6 +114,12 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(SharegptArgs::read(&v), convert::sharegpt::run) },
     Command { spellings: &["convert trace"], table: &args::convert::trace::TABLE,
         prepare: |v| task(TraceArgs::read(&v), convert::trace::run) },
+    Command { spellings: &["init"], table: &args::shell::INIT,
+        prepare: |v| task(InitArgs::read(&v), shell::init) },
+    Command { spellings: &["completions"], table: &args::shell::COMPLETIONS,
+        prepare: |v| task(CompletionsArgs::read(&v), shell::completions) },
+    Command { spellings: &["man"], table: &args::shell::MAN,
+        prepare: |v| task(ManArgs::read(&v), shell::manual) },
 ];
 
 /// What words of a command line mean to the command of this table; `None` when they call for something else.

@@ -6,6 +6,7 @@ pub(super) mod dry_run;
 mod log;
 mod pictures;
 pub(super) mod plan;
+mod remedy;
 mod screen;
 mod sessions;
 pub(super) mod simulator;
@@ -13,7 +14,6 @@ pub(super) mod simulator;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
-use anyhow::anyhow;
 use tacho_core::{EventSink, RunEvent};
 use tacho_fleet::{Asked, Place};
 use tacho_loadgen::StopSignal;
@@ -26,7 +26,7 @@ use tacho_sim::Server;
 
 use super::check::code;
 use crate::args::serve::ServeArgs;
-use crate::exit::Exit;
+use crate::exit::{self, Advised, Exit};
 use crate::interrupt::Interrupt;
 use destination::Destination;
 use screen::Screen;
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let prepared = prepare(&plan, contact, &screen)?;
     if let Some(path) = &args.own.save_workload {
         save_workload(&prepared, Path::new(path))?;
-        tracing::info!(requests = prepared.requests.len(), path, "workload saved");
+        tell(args, &format!("saved: {path}   (send it again: tacho serve --workload {path})"));
     }
     if args.own.dry_run {
         return dry_run::print(&prepared);
@@ -118,7 +118,9 @@ fn measure(
     // The file first: a reader that has gone away must not cost the result.
     let saved = destination.save(args, &record);
     args.outputs.print(&record)?;
-    saved?;
+    if let Some(path) = saved? {
+        tell(args, &format!("saved: {0}   (compare it with another run: tacho compare OTHER {0})", path.display()));
+    }
     args.outputs.write(&record)?;
     let path = destination.path(args, &record);
     log::settle(plan.log.as_ref(), args, path.as_deref());
@@ -169,7 +171,8 @@ fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
     let samples = &record.measured.samples;
     match samples.iter().find(|sample| !sample.success()) {
         Some(first) if record.summary.completed == 0 => {
-            Err(anyhow!("all {} requests failed; the first one: {}", samples.len(), first.error))
+            let text = format!("all {} requests failed; the first one: {}", samples.len(), first.error);
+            Err(Advised::new(text, first.failure.and_then(|kind| remedy::remedy(args, kind, &first.error))).into())
         }
         _ if record.caveats.iter().any(is_failed_rule) => Ok(Exit::Gate),
         _ if args.own.require_trustworthy && !record.trust.as_ref().is_some_and(Trust::is_ok) => Ok(Exit::Gate),
@@ -180,4 +183,11 @@ fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
 /// Whether a rule ended the run because the server did badly.
 fn is_failed_rule(caveat: &Caveat) -> bool {
     matches!(caveat, Caveat::Ended { by: EndedBy::Failures | EndedBy::Overload, .. })
+}
+
+/// Tells where something is, on standard error: the report is for scripts as well.
+fn tell(args: &ServeArgs, text: &str) {
+    if !(args.own.quiet || args.own.strict_parity) {
+        exit::tell(text);
+    }
 }

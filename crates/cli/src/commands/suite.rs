@@ -29,7 +29,7 @@ use hardware::Machine;
 pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<Exit> {
     // A signal ends the program at once: every file is whole, and the supervisors end what still runs.
     let _interrupt = Interrupt::catch()?;
-    let machine = Machine::look(args.on_cpu);
+    let machine = Machine::look(args);
     let tests = tests::load(args, &machine)?;
     let plan = plan(args, &machine, tests)?;
     let simulators = args.sim.then(Simulators::default);
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<Exit> {
     };
     let host: &dyn Host = simulators.as_ref().map_or(&processes, |simulators| simulators);
     make_folder(&plan.folder, "--output-dir")?;
-    let files = Files { experiment: plan.folder.clone() };
+    let files = Files::new(plan.folder.clone());
     if !args.dry_run {
         environment(args, &plan, &machine)?;
     }

@@ -3,6 +3,7 @@
 mod bench;
 mod experiment;
 mod files;
+mod outcome;
 pub(crate) mod plot;
 pub(crate) mod plot_pareto;
 mod simulator;
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
         experiment.open(&args.kind, &plan)?;
         interrupt.farewell(experiment.farewell());
     }
-    let files = Files { experiment: plan.experiment.clone() };
+    let files = Files::new(plan.experiment.clone());
     let report = match &args.kind {
         SweepKind::Serve => serve(&plan, &files, &bench, host, &sink)?,
         SweepKind::Workload { variable, iterations, label } => {
@@ -108,10 +109,14 @@ pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
         experiment.make()?;
         interrupt.farewell(experiment.farewell());
     }
-    let files = Files { experiment: plan.experiment.clone() };
+    let files = Files::new(plan.experiment.clone());
     let supervised = supervised(args.place.show_stdout)?;
     let bench = bench::StartupCommand { supervised, by_us: args.startup_cmd.is_none() };
-    verdict(&startup(&plan, &files, &bench, &sink)?)
+    let report = startup(&plan, &files, &bench, &sink)?;
+    if !plan.dry_run {
+        files.conclude();
+    }
+    verdict(&report)
 }
 
 fn plan(args: &SweepArgs, experiment: &Experiment) -> anyhow::Result<SweepPlan> {

@@ -2,7 +2,7 @@
 
 use super::rows::{DISABLE_DETOKENIZE, HELP, NSYS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs, check};
-use crate::args::engine::{self, ENGINE, joined};
+use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::flag::{Flag, Kind, Preset, Table, vllm};
 use crate::args::grammar::Values;
@@ -18,7 +18,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho latency --model Qwen/Qwen3-8B --batch-size 1 --input-len 512", "one prompt at a time through vLLM"),
         ("tacho latency --sim --num-iters 5", "no engine needed: simulated"),
     ],
-    groups: &[&RUN, &OWN, &ENGINE],
+    groups: &[&RUN, &OWN, &ENGINE, &CAPACITY],
     flags: &joined::<{ VLLM.len() + engine::FLAGS.len() + OURS.len() }>(
         &joined::<{ VLLM.len() + engine::FLAGS.len() }>(VLLM, engine::FLAGS),
         OURS,

@@ -3,7 +3,7 @@
 use super::dataset::SOURCE_ROWS;
 use super::rows::{DATASET, HELP, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs, check};
-use crate::args::engine::{self, ENGINE, joined};
+use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
@@ -24,7 +24,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho mm-processor --model Qwen/Qwen2-VL-2B-Instruct --num-prompts 20", "20 requests with random images"),
         ("tacho mm-processor --sim --num-prompts 5", "no engine needed: simulated"),
     ],
-    groups: &[&RUN, &DATASET, &RANDOM, &OWN, &ENGINE],
+    groups: &[&RUN, &DATASET, &RANDOM, &OWN, &ENGINE, &CAPACITY],
     flags: &joined::<{ VLLM.len() + engine::FLAGS.len() + OURS.len() }>(
         &joined::<{ VLLM.len() + engine::FLAGS.len() }>(VLLM, engine::FLAGS),
         OURS,

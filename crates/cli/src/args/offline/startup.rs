@@ -2,7 +2,7 @@
 
 use super::rows::{HELP, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
 use super::{EngineArgs, WorkerArgs, check};
-use crate::args::engine::{self, ENGINE, joined};
+use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::ArgError;
 use crate::args::flag::{Flag, Kind, Preset, Table, vllm};
 use crate::args::grammar::Values;
@@ -15,7 +15,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho startup --model Qwen/Qwen3-8B --num-iters-cold 1", "one cold start, three warm ones"),
         ("tacho startup --sim", "no engine needed: simulated"),
     ],
-    groups: &[&RUN, &OWN, &ENGINE],
+    groups: &[&RUN, &OWN, &ENGINE, &CAPACITY],
     flags: &joined::<{ VLLM.len() + engine::FLAGS.len() + OURS.len() }>(
         &joined::<{ VLLM.len() + engine::FLAGS.len() }>(VLLM, engine::FLAGS),
         OURS,

@@ -5,9 +5,9 @@ use tacho_workload::{DatasetKind, OFFLINE_NAMES};
 use super::dataset::{SOURCE_ROWS, THROUGHPUT_ROWS, without_file};
 use super::rows::{DATASET, DISABLE_DETOKENIZE, HELP, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, WORKER_ROWS};
 use super::{EngineArgs, WorkerArgs, check};
-use crate::args::engine::{self, ENGINE, joined, passed};
+use crate::args::engine::{self, CAPACITY, ENGINE, joined, passed};
 use crate::args::error::{ArgError, UsageError};
-use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
+use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
 
 use Kind::{Choice, Float, Int, Str, Switch, TriState};
@@ -52,6 +52,12 @@ impl Backend {
 /// vLLM's four, then ours.
 const BACKENDS: &[&str] = &["vllm", "hf", "mii", "vllm-chat", "vllm-async", "sim", "openai", "openai-chat"];
 
+static FURTHER: Group = Group {
+    title: "further dataset options",
+    vllm_title: "options",
+    about: "Hub datasets, shared prefixes, recordings.",
+};
+
 /// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho throughput",
@@ -64,7 +70,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho throughput --backend openai --port 8000 --num-prompts 500", "the same batch through a running server"),
         ("tacho throughput --backend sim --num-prompts 100", "no engine needed: simulated"),
     ],
-    groups: &[&RUN, &DATASET, &RANDOM, &OWN, &ENGINE],
+    groups: &[&RUN, &DATASET, &FURTHER, &RANDOM, &OWN, &ENGINE, &CAPACITY],
     flags: &joined::<{ VLLM.len() + OURS.len() + engine::FLAGS.len() }>(
         &joined::<{ VLLM.len() + engine::FLAGS.len() }>(VLLM, engine::FLAGS),
         OURS,
@@ -97,25 +103,25 @@ const FIRST: &[Flag] = &[
     vllm(&["--prequeue-requests"], Switch, "", Off, &RUN,
         "Queue everything before scheduling begins. Only the synchronous vllm and vllm-chat."),
     DISABLE_DETOKENIZE,
-    vllm(&["--lora-path"], Str, "PATH", Unset, &RUN, "LoRA adapter, a folder or a Hub id."),
-    vllm(&["--lora-assignment"], Choice(&["random", "round-robin"]), "HOW", Preset::Str("random"), &RUN,
+    vllm(&["--lora-path"], Str, "PATH", Unset, &ENGINE, "LoRA adapter, a folder or a Hub id."),
+    vllm(&["--lora-assignment"], Choice(&["random", "round-robin"]), "HOW", Preset::Str("random"), &ENGINE,
         "Which prompt gets which of the --max-loras adapters."),
     vllm(&["--prefix-len"], Int, "TOKENS", Preset::Int(0), &DATASET,
         "Tokens that random prompts share, where no --random-* length is given."),
-    vllm(&["--hf-subset"], Str, "NAME", Unset, &DATASET, "Subset of a Hub dataset."),
-    vllm(&["--hf-split"], Str, "NAME", Unset, &DATASET, "Split of a Hub dataset."),
-    vllm(&["--hf-name"], Str, "ID", Unset, &DATASET, "Hub id of a dataset whose --dataset-path is a local copy."),
+    vllm(&["--hf-subset"], Str, "NAME", Unset, &FURTHER, "Subset of a Hub dataset."),
+    vllm(&["--hf-split"], Str, "NAME", Unset, &FURTHER, "Split of a Hub dataset."),
+    vllm(&["--hf-name"], Str, "ID", Unset, &FURTHER, "Hub id of a dataset whose --dataset-path is a local copy."),
     vllm(&["--profile"], Switch, "", Off, &RUN, "Run the engine's profiler. Needs --profiler-config."),
-    vllm(&["--prefix-repetition-prefix-len"], Int, "TOKENS", Unset, &DATASET, "Tokens of each shared prefix."),
-    vllm(&["--prefix-repetition-suffix-len"], Int, "TOKENS", Unset, &DATASET, "Tokens after it."),
-    vllm(&["--prefix-repetition-num-prefixes"], Int, "N", Unset, &DATASET, "Different prefixes."),
-    vllm(&["--prefix-repetition-output-len"], Int, "TOKENS", Unset, &DATASET, "Tokens to generate after them."),
+    vllm(&["--prefix-repetition-prefix-len"], Int, "TOKENS", Unset, &FURTHER, "Tokens of each shared prefix."),
+    vllm(&["--prefix-repetition-suffix-len"], Int, "TOKENS", Unset, &FURTHER, "Tokens after it."),
+    vllm(&["--prefix-repetition-num-prefixes"], Int, "N", Unset, &FURTHER, "Different prefixes."),
+    vllm(&["--prefix-repetition-output-len"], Int, "TOKENS", Unset, &FURTHER, "Tokens to generate after them."),
 ];
 
 #[rustfmt::skip]
 const LAST: &[Flag] = &[
-    vllm(&["--asr-min-audio-len-sec"], Float, "SEC", Preset::Float(0.0), &DATASET, "Shortest recording used."),
-    vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &DATASET, "Longest recording used."),
+    vllm(&["--asr-min-audio-len-sec"], Float, "SEC", Preset::Float(0.0), &FURTHER, "Shortest recording used."),
+    vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &FURTHER, "Longest recording used."),
 ];
 
 const VLLM: &[Flag] = &joined::<{ FIRST.len() + RANDOM_ROWS.len() + LAST.len() }>(

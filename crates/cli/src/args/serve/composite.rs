@@ -21,11 +21,16 @@ impl ServeArgs {
         self.target.endpoint.0.clone().unwrap_or_else(|| preset.to_owned())
     }
 
-    /// The server's address. A slash at its end is dropped, which vLLM would double.
+    /// The server's address. A slash or `/v1` at its end is dropped, which vLLM would double.
     pub(crate) fn base_url(&self) -> String {
         match &self.target.base_url {
             Some(url) if self.own.strict_parity => url.clone(),
-            Some(url) => url.trim_end_matches('/').to_owned(),
+            Some(url) => {
+                let url = url.trim_end_matches('/');
+                // Where others are told the API's address, vLLM's command wants the server's.
+                let doubled = url.strip_suffix("/v1").filter(|_| self.endpoint().starts_with("/v1/"));
+                doubled.unwrap_or(url).to_owned()
+            }
             None => format!("http://{}", self.target.authority()),
         }
     }

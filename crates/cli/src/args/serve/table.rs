@@ -17,16 +17,37 @@ use Kind::{
 };
 use Preset::{Made, Off, Unset};
 
-pub(crate) static TARGET: Group = Group {
-    title: "target options",
+pub(crate) static SERVER: Group =
+    Group { title: "server options", vllm_title: "options", about: "Which server to benchmark, and as whom." };
+pub(crate) static MODEL: Group =
+    Group { title: "model options", vllm_title: "options", about: "Which model and tokenizer." };
+pub(crate) static CONNECTION: Group =
+    Group { title: "connection options", vllm_title: "tacho options", about: "Limits of time, and how to connect." };
+pub(crate) static AROUND: Group = Group {
+    title: "preparation options",
     vllm_title: "options",
-    about: "Which server to benchmark, which model, and as whom.",
+    about: "What happens before the requests and beside them.",
 };
-pub(crate) static LOAD: Group = Group {
-    title: "load options",
-    vllm_title: "options",
-    about: "How many requests, when each is sent, and what happens before.",
+pub(crate) static SHARED: Group = Group {
+    title: "shared prefix options",
+    vllm_title: "shared prefix dataset options",
+    about: "Questions behind system prompts that they share, as SGLang makes them.",
 };
+pub(crate) static SONNET: Group =
+    Group { title: "sonnet options", vllm_title: "sonnet dataset options", about: "Prompts of lines of a poem." };
+pub(crate) static MEASURE: Group = Group {
+    title: "measurement options",
+    vllm_title: "tacho options",
+    about: "How it is measured, and what is expected of the result.",
+};
+pub(crate) static ENDING: Group =
+    Group { title: "ending options", vllm_title: "tacho options", about: "When a run is over." };
+pub(crate) static LOG: Group =
+    Group { title: "log options", vllm_title: "tacho options", about: "What is kept of every request, and a page." };
+pub(crate) static FILES: Group =
+    Group { title: "file options", vllm_title: "options", about: "What is written, and where." };
+pub(crate) static LOAD: Group =
+    Group { title: "load options", vllm_title: "options", about: "How many requests, and when each is sent." };
 pub(crate) static CONTENT: Group =
     Group { title: "request options", vllm_title: "options", about: "What every request asks for." };
 pub(crate) static SAMPLING: Group = Group {
@@ -85,7 +106,7 @@ pub(crate) static PREFIX: Group = Group {
     about: "Random prompts behind a few shared prefixes.",
 };
 pub(crate) static REPORT: Group =
-    Group { title: "report options", vllm_title: "options", about: "What is computed, printed and written." };
+    Group { title: "report options", vllm_title: "options", about: "What is computed and printed." };
 pub(crate) static OWN: Group =
     Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
 
@@ -123,12 +144,17 @@ pub(crate) static TABLE: Table = Table {
         ("tacho serve --sim --num-prompts 100", "no server needed: the built-in simulator answers"),
     ],
     groups: &[
-        &TARGET,
+        &SERVER,
+        &MODEL,
         &LOAD,
+        &ENDING,
+        &AROUND,
         &DATASET,
         &RANDOM,
         &MULTIMODAL,
         &PREFIX,
+        &SHARED,
+        &SONNET,
         &SHAREGPT,
         &CUSTOM,
         &HF,
@@ -142,6 +168,10 @@ pub(crate) static TABLE: Table = Table {
         &SAMPLING,
         &REPORT,
         &sessions::SESSIONS,
+        &FILES,
+        &LOG,
+        &MEASURE,
+        &CONNECTION,
         &OWN,
     ],
     flags: FLAGS,
@@ -149,10 +179,10 @@ pub(crate) static TABLE: Table = Table {
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    vllm(&["-h", "--help"], Help, "TOPIC", Unset, &TARGET,
+    vllm(&["-h", "--help"], Help, "TOPIC", Unset, &SERVER,
         "Show this help. --help=all explains every option, --help=TOPIC the options of one section (by its title) or \
          those with TOPIC in their name."),
-    vllm(&["--trust-remote-code"], Switch, "", Off, &TARGET,
+    vllm(&["--trust-remote-code"], Switch, "", Off, &MODEL,
         "Accepted, and not needed. tacho never runs code from a model repository; a tokenizer that only works that \
          way cannot be loaded."),
     vllm(&["--seed"], Int, "SEED", Preset::Int(0), &LOAD,
@@ -256,38 +286,38 @@ static FLAGS: &[Flag] = &[
         "Answer length; --output-len does not change it."),
     vllm(&["--speed-bench-category"], Str, "NAME", Unset, &SPEED_BENCH,
         "Questions of this category only, such as coding."),
-    vllm(&["--label"], Str, "NAME", Unset, &REPORT,
+    vllm(&["--label"], Str, "NAME", Unset, &FILES,
         "Start of the result file's name, and its label. Without it the name starts with the backend."),
-    vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("openai"), &TARGET,
+    vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("openai"), &SERVER,
         "Protocol spoken to the server. vllm, openai, sglang, lmdeploy, scalellm, llama.cpp: completions; openai-chat: \
          chat completions; openai-responses: responses; openai-audio: transcriptions or translations of sounds; \
          openai-embeddings, openai-embeddings-chat, openai-embeddings-clip, openai-embeddings-vlm2vec, \
          infinity-embeddings, infinity-embeddings-clip, vllm-pooling, vllm-rerank: answers that come whole; tgi, tensorrt-llm, deepspeed-mii, \
          vllm-generate: servers with protocols of their own; anthropic-messages: Anthropic's /v1/messages."),
-    vllm(&["--base-url"], Str, "URL", Unset, &TARGET,
+    vllm(&["--base-url"], Str, "URL", Unset, &SERVER,
         "Server address with scheme, in place of --host and --port. Use it for https://, or for a server below a \
          path. A Unix socket is http+unix:// with %2F for / in its path: http+unix://%2Frun%2Fvllm.sock."),
-    vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &TARGET,
+    vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER,
         "Server name or address, for plain http."),
-    vllm(&["--port"], Int, "PORT", Preset::Int(8000), &TARGET, "Server port, for plain http.").between(1.0, 65535.0),
-    vllm(&["--endpoint"], Str, "PATH", Preset::Str("/v1/completions"), &TARGET,
+    vllm(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Server port, for plain http.").between(1.0, 65535.0),
+    vllm(&["--endpoint"], Str, "PATH", Preset::Str("/v1/completions"), &SERVER,
         "API path, appended to the server address. Left out, it follows the backend: openai-chat uses \
          /v1/chat/completions, openai-embeddings /v1/embeddings."),
-    vllm(&["--header"], AnyNumber, "KEY=VALUE", Unset, &TARGET,
+    vllm(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER,
         "Headers sent with every request. They replace those that tacho would send; their values are not printed."),
     vllm(&["--max-concurrency"], Int, "N", Unset, &LOAD,
         "Most requests in flight at once. Requests that are due beyond it wait in order; waiting is not part of their \
          latency and is reported apart. Without it there is no limit.").at_least(1),
-    vllm(&["--model"], Str, "NAME", Unset, &TARGET,
+    vllm(&["--model"], Str, "NAME", Unset, &MODEL,
         "Model to ask for. Without it, the first model that the server lists."),
     vllm(&["--input-len"], Int, "TOKENS", Unset, &DATASET,
         "Prompt length in tokens, in place of --random-input-len."),
     vllm(&["--output-len"], Int, "TOKENS", Unset, &DATASET,
         "Answer length in tokens. In place of the dataset's own flag, except --speed-bench-output-len."),
-    vllm(&["--tokenizer"], Str, "NAME", Unset, &TARGET,
+    vllm(&["--tokenizer"], Str, "NAME", Unset, &MODEL,
         "Tokenizer, as a Hub id or a folder. It makes the prompts and counts tokens that the server does not \
          report. Without it, the model's own."),
-    vllm(&["--tokenizer-mode"], Str, "MODE", Preset::Str("auto"), &TARGET,
+    vllm(&["--tokenizer-mode"], Str, "MODE", Preset::Str("auto"), &MODEL,
         "How the tokenizer is loaded. auto takes Mistral's own files where the model has them, otherwise Hugging Face's; hf \
          and mistral take one of them. slow, cohere, kimi_k3, inkling and deepseek_v32, _v4 and _v41 count tokens like hf."),
     vllm(&["--use-beam-search"], Switch, "", Off, &CONTENT,
@@ -300,22 +330,22 @@ static FLAGS: &[Flag] = &[
     vllm(&["--burstiness"], Float, "SHAPE", Preset::Float(1.0), &LOAD,
         "How regular the send times are at a finite rate. The shape of the gamma distribution of the gaps: 1 is a \
          Poisson process, below 1 comes in bursts, above 1 is more even, inf is a constant gap.").positive(),
-    vllm(&["--probe-request-rate"], Float, "RPS", Preset::Float(0.0), &LOAD,
+    vllm(&["--probe-request-rate"], Float, "RPS", Preset::Float(0.0), &AROUND,
         "Rate of tiny extra requests that measure responsiveness. 0 sends none; their times are reported apart.").between(0.0, 1e6),
     vllm(&["--disable-tqdm"], Switch, "", Off, &REPORT, "Show no progress bars."),
-    vllm(&["--num-warmups"], Int, "N", Preset::Int(0), &LOAD,
+    vllm(&["--num-warmups"], Int, "N", Preset::Int(0), &AROUND,
         "Requests sent before the measurement. They repeat the first prompt and are not measured."),
-    vllm(&["--profile"], Switch, "", Off, &LOAD,
+    vllm(&["--profile"], Switch, "", Off, &AROUND,
         "Start the server's profiler for the run. The server must have been started with profiling enabled."),
-    vllm(&["--save-result"], Switch, "", Off, &REPORT, "Write the result as JSON, over an older file."),
-    vllm(&["--save-detailed"], Switch, "", Off, &REPORT,
+    vllm(&["--save-result"], Switch, "", Off, &FILES, "Write the result as JSON, over an older file."),
+    vllm(&["--save-detailed"], Switch, "", Off, &FILES,
         "Keep the values of every request in the result. Needs --save-result or --append-result to be written."),
-    vllm(&["--append-result"], Switch, "", Off, &REPORT,
+    vllm(&["--append-result"], Switch, "", Off, &FILES,
         "Append the result to the file, one JSON document a line. Saves by itself."),
-    vllm(&["--metadata"], AnyNumber, "KEY=VALUE", Unset, &REPORT,
+    vllm(&["--metadata"], AnyNumber, "KEY=VALUE", Unset, &FILES,
         "Facts to keep in the result, such as version=0.6.0. Values are stored as text."),
-    vllm(&["--result-dir"], Str, "DIR", Unset, &REPORT, "Folder of the result file; made if it is not there."),
-    vllm(&["--result-filename"], Str, "FILE", Unset, &REPORT,
+    vllm(&["--result-dir"], Str, "DIR", Unset, &FILES, "Folder of the result file; made if it is not there."),
+    vllm(&["--result-filename"], Str, "FILE", Unset, &FILES,
         "Name of the result file. Without it, a name of backend, rate, model and time is made."),
     vllm(&["--ignore-eos"], Switch, "", Off, &CONTENT,
         "Ask the server to generate to full length. Always on for random prompts with backends that speak OpenAI's \
@@ -342,17 +372,17 @@ static FLAGS: &[Flag] = &[
     vllm(&["--presence-penalty"], Float, "X", Unset, &SAMPLING, "Penalty on tokens that have occurred at all.").finite(),
     vllm(&["--repetition-penalty"], Float, "X", Unset, &SAMPLING,
         "Factor against repetition. Completions send 1.0 without it.").finite(),
-    vllm(&["--served-model-name"], Str, "NAME", Unset, &TARGET,
+    vllm(&["--served-model-name"], Str, "NAME", Unset, &MODEL,
         "Model name in requests, where it differs from --model. --model then names the tokenizer and the result."),
-    vllm(&["--lora-modules"], OneOrMore, "NAME", Unset, &TARGET,
+    vllm(&["--lora-modules"], OneOrMore, "NAME", Unset, &MODEL,
         "Adapters to spread the requests over. Each request asks for one of them in place of the model."),
-    vllm(&["--lora-assignment"], Choice(&["random", "round-robin"]), "HOW", Preset::Str("random"), &TARGET,
+    vllm(&["--lora-assignment"], Choice(&["random", "round-robin"]), "HOW", Preset::Str("random"), &MODEL,
         "How a request gets its adapter."),
     vllm(&["--ramp-up-strategy"], Choice(&["linear", "exponential"]), "HOW", Unset, &LOAD,
         "Let the request rate grow over the run. Needs both bounds below, and no --request-rate."),
     vllm(&["--ramp-up-start-rps"], Int, "RPS", Unset, &LOAD, "Requests per second at the start of a ramp, 1 or more.").between(0.0, u32::MAX as f64),
     vllm(&["--ramp-up-end-rps"], Int, "RPS", Unset, &LOAD, "Requests per second at the end of a ramp.").between(0.0, u32::MAX as f64),
-    vllm(&["--ready-check-timeout-sec"], Int, "SEC", Preset::Int(0), &LOAD,
+    vllm(&["--ready-check-timeout-sec"], Int, "SEC", Preset::Int(0), &AROUND,
         "Seconds to wait for the server to answer a test request. 0 sends none.").between(-1e9, 1e9),
     vllm(&["--chat-template-kwargs"], Json, "JSON", Unset, &DATASET,
         "Variables for the chat template. For custom and speed_bench; such as \
@@ -360,17 +390,22 @@ static FLAGS: &[Flag] = &[
     vllm(&["--extra-body"], Json, "JSON", Unset, &CONTENT,
         "Fields to add to every request, over all others. Also one by one: --extra-body.min_tokens 8, and lists as \
          --extra-body.stop+ a,b; these replace a plain --extra-body."),
-    vllm(&["--skip-tokenizer-init"], Switch, "", Off, &TARGET,
+    vllm(&["--skip-tokenizer-init"], Switch, "", Off, &MODEL,
         "Load no tokenizer. custom, custom_image and custom_audio only; lengths are then not known."),
-    vllm(&["--insecure"], Switch, "", Off, &TARGET, "Do not check the server's TLS certificate."),
-    vllm(&["--plot-timeline"], Switch, "", Off, &REPORT,
+    vllm(&["--insecure"], Switch, "", Off, &SERVER, "Do not check the server's TLS certificate."),
+    vllm(&["--plot-timeline"], Switch, "", Off, &FILES,
         "Write a page that shows each request as a row of segments. An .html file beside the result, with zoom; \
          also without --save-result."),
-    vllm(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &REPORT,
+    vllm(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &FILES,
         "Where gaps between tokens change colour in the timeline. Two numbers, in milliseconds."),
-    vllm(&["--plot-dataset-stats"], Switch, "", Off, &REPORT,
+    vllm(&["--plot-dataset-stats"], Switch, "", Off, &FILES,
         "Write a picture of prompt and answer lengths. A .png file beside the result; also without --save-result."),
 
+    own(&["--api-key"], Str, "KEY", Unset, &SERVER,
+        "Key of the server, sent as Authorization: Bearer KEY. Without it that of OPENAI_API_KEY, which others on the \
+         machine cannot see."),
+    own(&["--endpoint-type"], Choice(BACKENDS), "NAME", Unset, &SERVER,
+        "The name of --backend in older releases. The same values."),
     own(&["--sim"], Switch, "", Off, &OWN,
         "Benchmark the built-in simulator. It is started for the run on a free port; no server and no GPU needed."),
     own(&["--sim-profile"], Str, "NAME", Unset, &OWN,
@@ -404,116 +439,116 @@ static FLAGS: &[Flag] = &[
     sessions::FLAGS[10],
     sessions::FLAGS[11],
     own(&["--custom-skip-chat-template"], Switch, "", Off, &OWN, "Older name of --skip-chat-template."),
-    own(&["--sonnet"], Str, "FILE", Unset, &OWN,
+    own(&["--sonnet"], Str, "FILE", Unset, &SONNET,
         "Prompts of lines of this poem. The same as --dataset-name sonnet --dataset-path FILE: what older releases made of it."),
-    own(&["--sonnet-input-len"], Int, "TOKENS", Preset::Int(550), &OWN, "Most tokens of a prompt of --sonnet."),
-    own(&["--sonnet-output-len"], Int, "TOKENS", Preset::Int(150), &OWN, "Answer length of --sonnet."),
-    own(&["--sonnet-prefix-len"], Int, "TOKENS", Preset::Int(200), &OWN, "Tokens that all prompts of --sonnet share."),
-    own(&["--hf-text-column"], Str, "COLUMN", Unset, &OWN,
+    own(&["--sonnet-input-len"], Int, "TOKENS", Preset::Int(550), &SONNET, "Most tokens of a prompt of --sonnet."),
+    own(&["--sonnet-output-len"], Int, "TOKENS", Preset::Int(150), &SONNET, "Answer length of --sonnet."),
+    own(&["--sonnet-prefix-len"], Int, "TOKENS", Preset::Int(200), &SONNET, "Tokens that all prompts of --sonnet share."),
+    own(&["--hf-text-column"], Str, "COLUMN", Unset, &HF,
         "Prompts of this column of any dataset of hf. Nested ones with points: conversations.0.value. They go through \
          the chat template, and answers are 256 tokens without --hf-output-len."),
-    own(&["--time-scale"], Float, "FACTOR", Preset::Float(1.0), &OWN,
+    own(&["--time-scale"], Float, "FACTOR", Preset::Float(1.0), &TIMED_TRACE,
         "How many times as far apart requests are as recorded. For send times that come with the data: timed_trace, \
          mooncake, --self-timed and --workload; 2 is half speed."),
-    own(&["--gsp-num-groups"], Int, "N", Preset::Int(64), &OWN,
+    own(&["--gsp-num-groups"], Int, "N", Preset::Int(64), &SHARED,
         "System prompts of generated-shared-prefix. The dataset of SGLang; its requests are the groups times the \
          prompts of a group, whatever --num-prompts says."),
-    own(&["--gsp-prompts-per-group"], Int, "N", Preset::Int(16), &OWN, "Questions per system prompt."),
-    own(&["--gsp-system-prompt-len"], Int, "TOKENS", Preset::Int(2048), &OWN, "Length of a system prompt."),
-    own(&["--gsp-question-len"], Int, "TOKENS", Preset::Int(128), &OWN, "Length of a question."),
-    own(&["--gsp-output-len"], Int, "TOKENS", Preset::Int(256), &OWN, "Answer length of generated-shared-prefix."),
-    own(&["--gsp-range-ratio"], Float, "RATIO", Preset::Float(1.0), &OWN,
+    own(&["--gsp-prompts-per-group"], Int, "N", Preset::Int(16), &SHARED, "Questions per system prompt."),
+    own(&["--gsp-system-prompt-len"], Int, "TOKENS", Preset::Int(2048), &SHARED, "Length of a system prompt."),
+    own(&["--gsp-question-len"], Int, "TOKENS", Preset::Int(128), &SHARED, "Length of a question."),
+    own(&["--gsp-output-len"], Int, "TOKENS", Preset::Int(256), &SHARED, "Answer length of generated-shared-prefix."),
+    own(&["--gsp-range-ratio"], Float, "RATIO", Preset::Float(1.0), &SHARED,
         "Share of these lengths from which they are drawn, up to themselves. 1 is exact; unlike --random-range-ratio."),
-    own(&["--gsp-group-distribution"], Choice(&["uniform", "zipf"]), "HOW", Preset::Str("uniform"), &OWN,
+    own(&["--gsp-group-distribution"], Choice(&["uniform", "zipf"]), "HOW", Preset::Str("uniform"), &SHARED,
         "How questions are spread over the groups. zipf needs --gsp-zipf-alpha."),
-    own(&["--gsp-zipf-alpha"], Float, "ALPHA", Unset, &OWN, "Exponent of the zipf distribution, above 0."),
-    own(&["--gsp-ordered"], Switch, "", Off, &OWN, "Keep the groups together. Without it requests are mixed."),
-    own(&["--gsp-fast-prepare"], Switch, "", Off, &OWN, "Do not count the prompts; their length is reported as 1."),
+    own(&["--gsp-zipf-alpha"], Float, "ALPHA", Unset, &SHARED, "Exponent of the zipf distribution, above 0."),
+    own(&["--gsp-ordered"], Switch, "", Off, &SHARED, "Keep the groups together. Without it requests are mixed."),
+    own(&["--gsp-fast-prepare"], Switch, "", Off, &SHARED, "Do not count the prompts; their length is reported as 1."),
     own(&["--mooncake-workload"], Choice(&["conversation", "toolagent", "synthetic", "mooncake"]), "NAME",
-        Preset::Str("conversation"), &OWN,
+        Preset::Str("conversation"), &TIMED_TRACE,
         "Trace of a folder that mooncake takes: --dataset-path is the folder, or the file itself."),
-    own(&["--mooncake-slowdown-factor"], Float, "FACTOR", Preset::Float(1.0), &OWN, "As --time-scale, by SGLang's name."),
-    own(&["--hf-order"], Choice(&["5.1", "5.0", "4"]), "RELEASE", Preset::Str("5.1"), &OWN,
+    own(&["--mooncake-slowdown-factor"], Float, "FACTOR", Preset::Float(1.0), &TIMED_TRACE, "As --time-scale, by SGLang's name."),
+    own(&["--hf-order"], Choice(&["5.1", "5.0", "4"]), "RELEASE", Preset::Str("5.1"), &HF,
         "Order of streamed rows. That of a release of the `datasets` library: 5.1 and later, 5.0, or 4 and before."),
-    own(&["--workers"], Int, "N", Unset, &OWN,
+    own(&["--workers"], Int, "N", Unset, &MEASURE,
         "Threads that send and receive. Without it, as many as the machine and the load call for.").between(1.0, MOST_WORKERS as f64),
-    own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &OWN,
+    own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &MEASURE,
         "Where arriving bytes get their time. kernel: when they reached the socket, where the system tells; user: \
          when tacho read them."),
-    own(&["--rank"], Int, "N", Unset, &OWN,
+    own(&["--rank"], Int, "N", Unset, &CONNECTION,
         "Which of several ranks this process is, from 0. Without it, what the launcher says: srun, mpirun, torchrun or an \
          indexed Job of Kubernetes. All ranks run the same command; each sends its share, and rank 0 reports on all."),
-    own(&["--ranks"], Int, "N", Unset, &OWN,
+    own(&["--ranks"], Int, "N", Unset, &CONNECTION,
         "How many ranks there are; 1 makes this a run of its own whatever started it."),
-    own(&["--rendezvous"], Str, "HOST:PORT", Unset, &OWN,
+    own(&["--rendezvous"], Str, "HOST:PORT", Unset, &CONNECTION,
         "Where rank 0 listens and the others find it. Known without it to srun, torchrun and ranks on one machine. \
          Ranks on several machines need a secret in TACHO_RENDEZVOUS_TOKEN or the file TACHO_RENDEZVOUS_TOKEN_FILE."),
-    own(&["--http2"], Switch, "", Off, &OWN,
+    own(&["--http2"], Switch, "", Off, &CONNECTION,
         "Speak HTTP/2: to https:// servers that offer it, to http:// servers in any case. One request at a time goes \
          over a connection, as with HTTP/1.1."),
-    own(&["--connect-timeout"], Seconds, "SEC", Unset, &OWN,
+    own(&["--connect-timeout"], Seconds, "SEC", Unset, &CONNECTION,
         "Seconds a connection may take to open. Without it only --timeout limits it.").positive(),
-    own(&["--timeout"], Seconds, "SEC", Preset::Float(21600.0), &OWN,
+    own(&["--timeout"], Seconds, "SEC", Preset::Float(21600.0), &CONNECTION,
         "Seconds a request may take in all. The default is vLLM's 6 hours.").positive(),
-    own(&["--fail-if"], Repeated, "CONDITION", Unset, &OWN,
+    own(&["--fail-if"], Repeated, "CONDITION", Unset, &MEASURE,
         "Exit with 3 when this is true of the result: a number, <, <=, > or >=, and a limit, such as p99_ttft_ms>300 or \
          failed>1%. May be given several times. It is undecided, and the code 3 too, when the number's 95 % interval \
          holds the limit."),
-    own(&["--pass-undecided"], Switch, "", Off, &OWN, "Exit with 0 when a --fail-if is undecided and none is true."),
-    own(&["--require-trustworthy"], Switch, "", Off, &OWN,
+    own(&["--pass-undecided"], Switch, "", Off, &MEASURE, "Exit with 0 when a --fail-if is undecided and none is true."),
+    own(&["--require-trustworthy"], Switch, "", Off, &MEASURE,
         "Exit with 3 when the client itself was too slow or too late for the result to be trusted."),
-    own(&["--first-token-timeout"], Seconds, "SEC", Unset, &OWN,
+    own(&["--first-token-timeout"], Seconds, "SEC", Unset, &CONNECTION,
         "Seconds the first token of a streamed answer may take. Without it only --timeout limits it.").positive(),
-    own(&["--retries"], Int, "N", Preset::Int(0), &OWN,
+    own(&["--retries"], Int, "N", Preset::Int(0), &CONNECTION,
         "How often a failed request is sent again. Such requests are counted in the report, and their times contain \
          all attempts; errors that would only come again (most of HTTP 4xx) are not retried.").between(0.0, 1000.0),
-    own(&["--ca-file"], Str, "FILE", Unset, &OWN,
+    own(&["--ca-file"], Str, "FILE", Unset, &SERVER,
         "Certificates in PEM form to trust in place of the system's."),
-    own(&["--metrics-interval"], Seconds, "SEC", Preset::Float(1.0), &OWN,
+    own(&["--metrics-interval"], Seconds, "SEC", Preset::Float(1.0), &MEASURE,
         "Seconds between looks at the server's /metrics during the run. They are kept in the result as series; 0 looks \
          only before and after. Servers without such a page are not asked again."),
-    own(&["--reset-caches"], Switch, "", Off, &OWN,
+    own(&["--reset-caches"], Switch, "", Off, &AROUND,
         "Empty the server's prefix and multi-modal caches after the warm-ups, so that the run begins cold. vLLM needs \
          VLLM_SERVER_DEV_MODE=1 for it; --backend sglang asks for /flush_cache. A refusal ends the run."),
-    own(&["--report"], Str, "FILE", Unset, &OWN,
+    own(&["--report"], Str, "FILE", Unset, &LOG,
         "Write one page for the run, for a browser: verdict, numbers, distributions, everything over time on one axis, \
          the slowest requests. One .html file that fetches nothing."),
-    own(&["--live"], Switch, "", Off, &OWN,
+    own(&["--live"], Switch, "", Off, &LOG,
         "Show the run on the whole screen: progress, rates with their history, running percentiles, failures by kind. q \
          ends the run gracefully, space freezes the view. Without a terminal there are plain lines instead."),
-    own(&["--live-http"], OptionalStr, "PORT", Unset, &OWN,
+    own(&["--live-http"], OptionalStr, "PORT", Unset, &LOG,
         "Show the run in a browser. A page on 127.0.0.1, at the port or any that is free, whose address with its token is \
          printed; /metrics there is OpenMetrics. For another machine's browser: ssh -L PORT:127.0.0.1:PORT."),
-    own(&["--telemetry"], OptionalStr, "SEC", Unset, &OWN,
+    own(&["--telemetry"], OptionalStr, "SEC", Unset, &MEASURE,
         "Look at the NVIDIA GPUs and the processors, memory and network of this machine during the run. Every 0.5 s, or as \
          given; energy, power and joules per token are reported, all of it is kept as series. The server's own metrics \
          are taken in any case (--metrics-interval)."),
-    own(&["--save-requests"], Str, "FILE", Unset, &OWN,
+    own(&["--save-requests"], Str, "FILE", Unset, &FILES,
         "Write one row a request. The name says how: .jsonl, .csv (without lists) or .parquet; \
          docs/guides/data.md has the columns."),
-    own(&["--summary-json"], Str, "FILE", Unset, &OWN,
+    own(&["--summary-json"], Str, "FILE", Unset, &FILES,
         "Write the numbers without lists as one JSON object. - prints it: standard output then carries nothing else, \
          and the report goes to standard error."),
-    own(&["--duration"], Seconds, "SEC", Unset, &OWN,
+    own(&["--duration"], Seconds, "SEC", Unset, &ENDING,
         "Send requests for so long. Without --num-prompts as many as it takes; with it, at most that many.").positive(),
-    own(&["--until"], Str, "NUMBER:SHARE", Unset, &OWN,
+    own(&["--until"], Str, "NUMBER:SHARE", Unset, &ENDING,
         "End the run when this number is known so well: 'p99_ttft_ms:5%' is a 95 % interval of 5 % to either side. \
          --duration is the longest it may take."),
-    own(&["--grace"], Seconds, "SEC", Preset::Float(30.0), &OWN,
+    own(&["--grace"], Seconds, "SEC", Preset::Float(30.0), &ENDING,
         "Seconds that requests under way may go on after --duration or a rule ended the run. What is then not over is \
          not counted."),
-    own(&["--stop-on-failures"], Str, "LIMIT", Unset, &OWN,
+    own(&["--stop-on-failures"], Str, "LIMIT", Unset, &ENDING,
         "End the run when more requests than this have failed: a share such as 20%, or a number. What was measured is \
          kept, the result says so, and the exit code is 3."),
-    own(&["--stop-on-overload"], Switch, "", Off, &OWN,
+    own(&["--stop-on-overload"], Switch, "", Off, &ENDING,
         "End the run when the server does not keep up with the request rate: the backlog grows from third to third of \
          the run. What was measured is kept, the result says so, and the exit code is 3."),
-    own(&["--log"], Str, "DIR", Unset, &OWN,
+    own(&["--log"], Str, "DIR", Unset, &LOG,
         "Folder for the log of the run: every request's row, on disk within a second, readable after any end of the \
          run. By default beside the result with --save-result, and in --result-dir for runs longer than a minute."),
-    own(&["--no-log"], Switch, "", Off, &OWN, "Keep no log."),
-    own(&["--resume"], Str, "DIR", Unset, &OWN,
+    own(&["--no-log"], Switch, "", Off, &LOG, "Keep no log."),
+    own(&["--resume"], Str, "DIR", Unset, &LOG,
         "Go on with the run whose log is in this folder: what has been answered is not sent again. Its flags need not \
          be repeated."),
-    own(&["--quiet"], Switch, "", Off, &OWN, "Print the report and nothing else."),
+    own(&["--quiet"], Switch, "", Off, &REPORT, "Print the report and nothing else."),
 ];

@@ -5,7 +5,13 @@ use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 use Kind::{Choice, Float, Help, Int, OptionalStr, Str, Switch};
 use Preset::{Off, Unset};
 
-static OPTIONS: Group = Group { title: "options", vllm_title: "options", about: "What is run, how often, and where." };
+static COMMANDS: Group = Group {
+    title: "command options",
+    vllm_title: "options",
+    about: "The commands, and the parameters that are put into them.",
+};
+static OPTIONS: Group =
+    Group { title: "options", vllm_title: "options", about: "How often things are run, and where results go." };
 static WORKLOAD: Group =
     Group { title: "workload options", vllm_title: "workload options", about: "The load levels to explore." };
 static SLA: Group = Group { title: "sla options", vllm_title: "sla options", about: "The targets and the search." };
@@ -17,21 +23,21 @@ macro_rules! client_sweep {
     ($($further:expr),* $(,)?) => {
         &[
             vllm(&["-h", "--help"], Help, "TOPIC", Unset, &OPTIONS, "Show this help. --help=all explains every option."),
-            vllm(&["--serve-cmd"], Str, "COMMAND", Unset, &OPTIONS,
+            vllm(&["--serve-cmd"], Str, "COMMAND", Unset, &COMMANDS,
                 "Command that starts the server. 'vllm serve ...' or any other; 'tacho sim ...' runs inside tacho."),
-            vllm(&["--bench-cmd"], Str, "COMMAND", Unset, &OPTIONS,
+            vllm(&["--bench-cmd"], Str, "COMMAND", Unset, &COMMANDS,
                 "Command that benchmarks it. 'vllm bench serve ...' or any that takes its flags; 'tacho serve ...' \
                  runs inside tacho."),
-            vllm(&["--after-bench-cmd"], Str, "COMMAND", Unset, &OPTIONS,
+            vllm(&["--after-bench-cmd"], Str, "COMMAND", Unset, &COMMANDS,
                 "Command to run after each benchmark. Without it the caches of the server are reset."),
             vllm(&["--show-stdout"], Switch, "", Off, &OPTIONS, "Show what the commands print."),
-            vllm(&["--server-ready-timeout"], Int, "SEC", Preset::Int(300), &OPTIONS,
+            vllm(&["--server-ready-timeout"], Int, "SEC", Preset::Int(300), &COMMANDS,
                 "Seconds that a server may take until it is ready.").between(0.0, 1e9),
-            vllm(&["--serve-params"], Str, "FILE", Unset, &OPTIONS,
+            vllm(&["--serve-params"], Str, "FILE", Unset, &COMMANDS,
                 "JSON file with parameter sets of the server. A list of objects, or an object of named ones."),
-            vllm(&["--link-vars"], Str, "LINKS", Preset::Str(""), &OPTIONS,
+            vllm(&["--link-vars"], Str, "LINKS", Preset::Str(""), &COMMANDS,
                 "Keys that must agree, as serve_key=bench_key,... Combinations in which they differ are left out."),
-            vllm(&["--bench-params"], Str, "FILE", Unset, &OPTIONS,
+            vllm(&["--bench-params"], Str, "FILE", Unset, &COMMANDS,
                 "JSON file with parameter sets of the benchmark. Each is combined with each of the server's."),
             vllm(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &OPTIONS, "Folder of all experiments."),
             vllm(&["-e", "--experiment-name"], Str, "NAME", Unset, &OPTIONS,
@@ -59,7 +65,7 @@ pub(crate) static SERVE: Table = Table {
         "tacho sweep serve --sim --bench-cmd 'tacho serve --num-prompts 50' --bench-params bench.json",
         "the simulator under several loads",
     )],
-    groups: &[&OPTIONS, &OWN],
+    groups: &[&COMMANDS, &OPTIONS, &OWN],
     flags: SERVE_FLAGS,
 };
 
@@ -74,7 +80,7 @@ pub(crate) static SERVE_WORKLOAD: Table = Table {
         "tacho sweep serve_workload --sim --bench-cmd 'tacho serve --num-prompts 50' --workload-iters 5",
         "five levels between one request at a time and all at once",
     )],
-    groups: &[&OPTIONS, &WORKLOAD, &OWN],
+    groups: &[&COMMANDS, &OPTIONS, &WORKLOAD, &OWN],
     flags: WORKLOAD_FLAGS,
 };
 
@@ -93,7 +99,7 @@ pub(crate) static SERVE_SLA: Table = Table {
         "tacho sweep serve_sla --sim --bench-cmd 'tacho serve --num-prompts 200' --sla-params sla.json",
         "with [{\"p99_ttft_ms\": \"<=200\"}] in sla.json",
     )],
-    groups: &[&OPTIONS, &SLA, &OWN],
+    groups: &[&COMMANDS, &OPTIONS, &SLA, &OWN],
     flags: SLA_FLAGS,
 };
 
@@ -119,19 +125,19 @@ pub(crate) static STARTUP: Table = Table {
         "tacho sweep startup --startup-cmd 'vllm bench startup --model MODEL' --serve-params serve.json",
         "start-up times over engine settings",
     )],
-    groups: &[&OPTIONS],
+    groups: &[&COMMANDS, &OPTIONS],
     flags: STARTUP_FLAGS,
 };
 
 #[rustfmt::skip]
 static STARTUP_FLAGS: &[Flag] = &[
     vllm(&["-h", "--help"], Help, "TOPIC", Unset, &OPTIONS, "Show this help. --help=all explains every option."),
-    vllm(&["--startup-cmd"], Str, "COMMAND", Preset::Str("vllm bench startup"), &OPTIONS,
+    vllm(&["--startup-cmd"], Str, "COMMAND", Preset::Str("vllm bench startup"), &COMMANDS,
         "Command that benchmarks the start-up. When it is left out, tacho itself does what vllm is named for."),
-    vllm(&["--serve-params"], Str, "FILE", Unset, &OPTIONS,
+    vllm(&["--serve-params"], Str, "FILE", Unset, &COMMANDS,
         "JSON file with parameter sets of the server. Those that the benchmark does not have are left out."),
-    vllm(&["--startup-params"], Str, "FILE", Unset, &OPTIONS, "JSON file with parameter sets of the benchmark."),
-    vllm(&["--strict-params"], Switch, "", Off, &OPTIONS, "Refuse parameters that the benchmark does not have."),
+    vllm(&["--startup-params"], Str, "FILE", Unset, &COMMANDS, "JSON file with parameter sets of the benchmark."),
+    vllm(&["--strict-params"], Switch, "", Off, &COMMANDS, "Refuse parameters that the benchmark does not have."),
     vllm(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &OPTIONS, "Folder of all experiments."),
     vllm(&["-e", "--experiment-name"], Str, "NAME", Unset, &OPTIONS,
         "Folder of this experiment within it. The present time when absent."),

@@ -199,7 +199,7 @@ fn help_explains_what_tacho_reads() {
     for (command, table) in COMMANDS {
         let full = printed(&[command, "--help=all"]);
         for text in [&full, &printed(&[command, "--help"])] {
-            assert!(text.lines().all(|line| line.chars().count() <= crate::args::help::WIDTH), "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= crate::terminal::WIDTH), "{text}");
         }
         for flag in table.flags.iter().filter(|flag| flag.kind != Kind::Help) {
             let shown = full.lines().any(|line| line.split([' ', ',']).any(|word| word == flag.names[0]));

@@ -284,3 +284,20 @@ fn numbers_that_no_clock_or_machine_can_count_are_refused() {
     }
     assert!(serve(&["--timeout", "0.5", "--metrics-interval", "0", "--probe-request-rate", "0.5"]).is_ok());
 }
+
+#[test]
+fn keys_and_addresses_may_be_given_as_elsewhere() {
+    let args = serve(&["--api-key", "sk-1", "--base-url", "https://h/api/v1/"]).unwrap();
+    assert_eq!(args.target.api_key.as_ref().map(tacho_core::secret::Secret::expose), Some("sk-1"));
+    assert_eq!(args.api_url(), "https://h/api/v1/completions");
+    assert!(!args.namespace_line().contains("sk-1"));
+    assert_eq!(
+        serve(&["--base-url", "http://h/v1", "--strict-parity"]).unwrap().api_url(),
+        "http://h/v1/v1/completions"
+    );
+    let pooling = serve(&["--base-url", "http://h/v1", "--backend", "vllm-pooling"]).unwrap();
+    assert_eq!(pooling.api_url(), "http://h/v1/pooling");
+    assert_eq!(serve(&["--endpoint-type", "openai-chat"]).unwrap().target.backend.name(), "openai-chat");
+    assert!(parse_words(&["latency", "--sim", "-O0"]).is_ok() && parse_words(&["latency", "--sim", "-O7"]).is_err());
+    assert!(parse_words(&["benchmark_serving.py", "--sim"]).is_ok());
+}

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::args::flag::Kind;
-use crate::args::help::WIDTH;
 use crate::args::{serve as serve_args, sim as sim_args, sweep as sweep_args};
+use crate::terminal::WIDTH;
 
 #[test]
 fn help_explains_every_usable_flag_within_the_width() {
@@ -61,7 +61,9 @@ fn the_program_lists_its_commands() {
         let text = printed(words);
         assert!(text.contains("\n  serve  ") && text.contains("\n  sim "), "{text}");
     }
-    assert_eq!(printed(&["--version"]), format!("tacho {}\n", env!("CARGO_PKG_VERSION")));
+    let version = printed(&["--version"]);
+    assert!(version.starts_with(&format!("tacho {}", env!("CARGO_PKG_VERSION"))), "{version}");
+    assert!(version.contains("\nfeatures: ") && version.contains("vllm bench 0.32.0"), "{version}");
 }
 
 #[test]
@@ -91,7 +93,12 @@ fn help_of_a_command_is_that_of_its_flag() {
             assert!(text.starts_with(&format!("usage: {}", command.table.command)), "{text}");
             assert_eq!(text, printed(&[&words[..], &["--help"]].concat()));
             let begun = printed(&[&words[..words.len() - 1], &["--help"]].concat());
-            assert!(begun.contains(spelling) || words[0] == "bench" && words.len() == 2, "{begun}");
+            assert!(
+                begun.contains(spelling)
+                    || words[0] == "bench" && words.len() == 2
+                    || words[0].starts_with("benchmark_"),
+                "{begun}"
+            );
         }
     }
     assert!(parse_words(&["help", "nope"]).is_err());
@@ -113,7 +120,7 @@ fn usage_errors_show_usage_and_exit_2() {
     );
     assert_eq!(
         report(&["nope"]),
-        "usage: tacho [options]\ntacho: error: argument command: invalid choice: 'nope' (choose from 'serve', 'bench', 'throughput', 'latency', 'startup', 'mm-processor', 'structured-output', 'prefix-caching', 'long-doc-qa', 'prioritization', 'hash', 'selfcheck', 'sweep', 'auto-tune', 'suite', 'sim', 'compare', 'gate', 'check', 'report', 'convert')"
+        "usage: tacho [options]\ntacho: error: argument command: invalid choice: 'nope' (choose from 'serve', 'bench', 'throughput', 'latency', 'startup', 'mm-processor', 'structured-output', 'prefix-caching', 'long-doc-qa', 'prioritization', 'hash', 'selfcheck', 'sweep', 'auto-tune', 'suite', 'sim', 'compare', 'gate', 'check', 'report', 'convert', 'init', 'completions', 'man')"
     );
     assert!(report(&["bench"]).ends_with("tacho bench: error: the following arguments are required: bench_type"));
     assert!(report(&["--bogus"]).ends_with("tacho: error: unrecognized arguments: --bogus"));
@@ -164,4 +171,31 @@ fn mistyped_words_are_answered_with_what_was_meant() {
         assert_eq!(hint(words).as_deref(), meant, "{words:?}");
     }
     assert!(hint(&["serve", "--extra-body", "{a: 1}"]).unwrap().starts_with("it is not JSON: "));
+}
+
+#[test]
+fn no_section_of_the_help_has_more_than_a_dozen_options() {
+    for command in COMMANDS {
+        for group in command.table.groups {
+            let flags = crate::args::help::flags_of(command.table, |known| known == *group);
+            assert!(flags.len() <= 12, "{}: {} has {}", command.table.command, group.title, flags.len());
+        }
+    }
+}
+
+#[test]
+fn help_on_datasets_lists_all_their_flags() {
+    let text = printed(&["serve", "--help=dataset"]);
+    for flag in ["--dataset-path", "--random-input-len", "--sharegpt-output-len", "--hf-split", "--gsp-num-groups"] {
+        assert!(text.contains(&format!("\n  {flag} ")), "{flag}: {text}");
+    }
+    assert!(!text.contains("--request-rate RPS"), "{text}");
+}
+
+#[test]
+fn every_topic_that_examples_name_is_there() {
+    let text = printed(&[]);
+    for topic in crate::args::topics::TOPICS {
+        assert!(text.contains(&format!("tacho help {} ", topic.name)), "{}", topic.name);
+    }
 }

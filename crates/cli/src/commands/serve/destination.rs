@@ -53,20 +53,19 @@ impl Destination {
         Some(names::result_path(&record.setup, place.folder.as_deref(), args.report.result_filename.as_deref()))
     }
 
-    /// Writes the result and its side file; when that fails, somewhere else.
-    pub(super) fn save(&self, args: &ServeArgs, record: &RunRecord) -> anyhow::Result<()> {
-        let Some(mode) = self.file.as_ref().and_then(|place| place.mode) else { return Ok(()) };
-        let Some(path) = self.path(args, record) else { return Ok(()) };
+    /// Writes the result and its side file and gives the path; when that fails, somewhere else.
+    pub(super) fn save(&self, args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Option<PathBuf>> {
+        let Some(mode) = self.file.as_ref().and_then(|place| place.mode) else { return Ok(None) };
+        let Some(path) = self.path(args, record) else { return Ok(None) };
         let detail = if args.report.save_detailed { Detail::PerRequest } else { Detail::Brief };
         if let Err(error) = save(record, &path, detail, mode) {
             return Err(rescue(record, &path, detail, error.into()));
         }
-        tracing::info!(path = %path.display(), "result saved");
         if std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(|value| !value.is_empty()) {
             let side = names::side_path(&path, "pytorch.json");
             pytorch::save(record, detail, &args.final_namespace(), args.report.result_filename.as_deref(), &side)?;
         }
-        Ok(())
+        Ok(Some(path))
     }
 }
 

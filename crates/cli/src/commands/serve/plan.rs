@@ -67,7 +67,7 @@ fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
         url,
         backend: args.target.backend,
         rules: if args.own.strict_parity { Rules::Vllm } else { Rules::Standard },
-        api_key: variable("OPENAI_API_KEY").filter(|key| !key.is_empty()).map(Secret::new),
+        api_key: args.target.api_key.clone().or_else(|| key_of_environment(&variable)),
         headers: args.target.headers()?.into_iter().collect(),
         insecure: args.target.insecure,
         ca_file: args.own.ca_file.clone().or_else(|| variable("SSL_CERT_FILE")).map(PathBuf::from),
@@ -79,6 +79,10 @@ fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
         retries: u32::try_from(args.own.retries)?,
         stamps: args.own.timestamps,
     })
+}
+
+fn key_of_environment(variable: &dyn Fn(&str) -> Option<String>) -> Option<Secret> {
+    variable("OPENAI_API_KEY").filter(|key| !key.is_empty()).map(Secret::new)
 }
 
 fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {

@@ -20,9 +20,9 @@ pub(super) struct Machine {
 
 impl Machine {
     /// Looks for GPUs, or for nothing but CPUs.
-    pub(super) fn look(on_cpu: bool) -> Self {
-        if on_cpu {
-            let suffix = if cfg!(target_arch = "aarch64") { "-arm64-cpu" } else { "-cpu" };
+    pub(super) fn look(args: &SuiteArgs) -> Self {
+        if args.on_cpu {
+            let suffix = if args.on_arm64_cpu { "-arm64-cpu" } else { "-cpu" };
             return Machine { name: processor(), devices: nodes(), suffix };
         }
         let nvidia = lines("nvidia-smi", &["--query-gpu=name", "--format=csv,noheader"]);

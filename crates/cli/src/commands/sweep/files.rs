@@ -1,5 +1,6 @@
 //! The files of an experiment: each is whole or absent, and a run that was cut short is not taken for a result.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,9 +10,30 @@ use tacho_report::json::write_whole;
 use tacho_report::sweep_table::{stats_csv, summary_csv};
 use tacho_run::experiment::{Archive, Failure, Style};
 
+use super::outcome;
+use crate::exit;
+
 /// An experiment's folder.
 pub(crate) struct Files {
     pub(crate) experiment: PathBuf,
+    /// The rows of the table, as last written.
+    rows: RefCell<Vec<Dict>>,
+}
+
+impl Files {
+    pub(crate) fn new(experiment: PathBuf) -> Self {
+        Files { experiment, rows: RefCell::default() }
+    }
+
+    /// Shows what came out, and says where it is: on standard error, beside what upstream prints.
+    pub(crate) fn conclude(&self) {
+        let (rows, place) = (self.rows.borrow(), self.experiment.display());
+        if rows.is_empty() {
+            return;
+        }
+        exit::tell(&format!("\n{}", outcome::table(&rows)));
+        exit::tell(&format!("saved: {place}   (pictures: tacho sweep plot {place})"));
+    }
 }
 
 /// Beside the result of a run while it is under way: what lies there is not complete.
@@ -100,6 +122,7 @@ impl Archive for Files {
     }
 
     fn table(&self, rows: &[Dict]) -> Result<(), Failure> {
+        *self.rows.borrow_mut() = rows.to_vec();
         write(&self.experiment.join("summary.csv"), &summary_csv(rows))?;
         if rows.is_empty() { Ok(()) } else { write(&self.experiment.join("summary_stats.csv"), &stats_csv(rows)) }
     }

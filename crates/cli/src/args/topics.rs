@@ -1,0 +1,177 @@
+//! `tacho help TOPIC`: what no single flag explains. A line that begins with blanks is kept as it is, the others are
+//! paragraphs.
+
+use tacho_client::BackendKind;
+
+use super::help::{columns, paragraph};
+
+/// Something to read about.
+pub(crate) struct Topic {
+    /// The word that asks for it.
+    pub(crate) name: &'static str,
+    /// One line about it.
+    pub(crate) about: &'static str,
+    text: &'static str,
+}
+
+/// All of them, in the order of the help.
+pub(crate) static TOPICS: &[Topic] = &[
+    Topic {
+        name: "rates",
+        about: "When requests are sent: rates, bursts, ramps, concurrency.",
+        text: "\
+Without a rate everything is sent at once, which measures throughput. A rate makes an open loop: send times are fixed before \
+the run and do not wait for answers, as users do.
+
+  tacho serve --request-rate 10                      10 a second, as a Poisson process
+  tacho serve --request-rate 10 --burstiness 0.5     in bursts; above 1 more even, inf a constant gap
+  tacho serve --max-concurrency 32                   32 at a time, the next when one ends
+  tacho serve --request-rate 10 --max-concurrency 32 a rate with a cap: what is due beyond it waits
+  tacho serve --ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 20
+
+A request that waits for the cap has its latency counted from when it was sent, as vLLM does; the wait is reported apart. \
+The same --seed gives the same times. Traces bring their own: see tacho help datasets and --self-timed.",
+    },
+    Topic {
+        name: "datasets",
+        about: "Where prompts come from, and which flags belong to which.",
+        text: "\
+--dataset-name chooses; without it prompts are random tokens of --random-input-len, answered by --random-output-len. A dataset \
+that reads a file takes it, a folder or a Hub id as --dataset-path. All flags: tacho serve --help=dataset.
+
+  random, random-mm, random-rerank     made up: tokens, images and films, queries with documents
+  prefix_repetition                    made up: a few prefixes that many prompts share
+  generated-shared-prefix              the same, as SGLang makes it
+  sharegpt, custom, openai             conversations and prompts in files, a JSON object a line
+  custom_image, custom_audio           the same with media
+  timed_trace, mooncake, burstgpt      recorded lengths and times
+  hf                                   datasets of the Hub; --hf-text-column for any other
+  spec_bench, speed_bench              question sets of that name
+
+tacho serve --dry-run shows what would be sent; --save-workload keeps it for --workload.",
+    },
+    Topic {
+        name: "sweeps",
+        about: "Many benchmarks: over parameters, over loads, up to a limit.",
+        text: "\
+A sweep takes a server command, a client command, and JSON files of parameter sets for either.
+
+  tacho sweep serve            every combination of the sets
+  tacho sweep serve_workload   levels of load between one request at a time and all at once
+  tacho sweep serve_sla        the largest load that keeps latency targets
+  tacho sweep startup          start-up times over engine settings
+  tacho sweep plot, plot_pareto   pictures of what came out
+  tacho auto-tune              the server settings with the highest throughput within a limit
+  tacho suite                  the test files of vLLM's performance suite
+
+Results lie in --output-dir/--experiment-name, a folder per combination; summary.csv has them all. Whatever ends a sweep, the \
+same command with --resume goes on with the newest one. Without a GPU: --sim.",
+    },
+    Topic {
+        name: "results",
+        about: "What is written where, and how to read it again.",
+        text: "\
+  --save-result             one JSON file, with vLLM's keys and one more, tacho
+  --save-detailed           with the times of every request, which comparisons need to be sure
+  --append-result           a line more in the same file
+  --plot-timeline           a page that shows each request
+  tacho report DIR          tables of a folder of results
+  tacho compare A B         whether a difference is real
+  tacho gate A B --max-regression p99_ttft_ms:5%   exit code 3 when it got worse
+
+A file is written whole or not at all. Ctrl-C saves what was measured.",
+    },
+    Topic {
+        name: "keys",
+        about: "API keys, certificates, proxies, and what is never printed.",
+        text: "\
+A key comes from --api-key or OPENAI_API_KEY and is sent as Authorization: Bearer KEY with every call. Other headers: \
+--header NAME=VALUE. A key on the command line can be seen by others on the machine; a variable cannot.
+
+  OPENAI_API_KEY=... tacho serve --base-url https://api.example.com/v1 --model m
+
+Certificates of your own: --ca-file FILE or SSL_CERT_FILE; --insecure checks none. Proxies: HTTP_PROXY, HTTPS_PROXY, NO_PROXY. \
+Keys, passwords and tokens appear as *** in every output and file.",
+    },
+    Topic {
+        name: "config",
+        about: "Settings in a file or in variables.",
+        text: "\
+tacho init writes run.yaml with every setting of tacho serve, commented out; tacho serve --config run.yaml reads it. A key is a \
+flag without its dashes: num-prompts: 200. Lists are lists, JSON values are maps, true sets a switch.
+
+Variables are TACHO_ and the flag in capitals: TACHO_NUM_PROMPTS=200, TACHO_SAVE_RESULT=1. The command line wins over \
+variables, and they over the file.",
+    },
+    Topic {
+        name: "environment",
+        about: "The variables that are read.",
+        text: "\
+  OPENAI_API_KEY                   key of the server, unless --api-key is given
+  TACHO_...                        any flag: see tacho help config
+  HF_HOME, HF_ENDPOINT, HF_TOKEN   where tokenizers and datasets come from
+  HF_HUB_OFFLINE=1                 take them from the cache alone
+  HTTP_PROXY, HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE
+  SAVE_TO_PYTORCH_BENCHMARK_FORMAT  write the records of PyTorch's dashboard too
+  NO_COLOR, COLUMNS                how things look
+  RUST_LOG, VLLM_LOGGING_LEVEL     how much is logged
+
+tacho suite and tacho auto-tune also read the variables of vLLM's scripts, which their help names in brackets.",
+    },
+    Topic {
+        name: "simulator",
+        about: "A server without a GPU, for trying things out.",
+        text: "\
+  tacho serve --sim                a benchmark with nothing else
+  tacho sim --port 8000            a server of its own: tacho serve --port 8000
+  tacho sweep serve_sla --sim ...  a whole search
+  tacho latency --sim              the offline commands, too
+
+It imitates a continuous-batching engine with paged KV blocks and a prefix cache at the speed of --profile; its times are \
+modelled, so compare them with nothing real. Faults on demand: tacho sim --help=fault.",
+    },
+    Topic {
+        name: "exit-codes",
+        about: "What a script can tell from the end.",
+        text: "\
+  0    done
+  1    the run could not be completed, or no request succeeded
+  2    the command line is wrong: nothing was sent
+  3    a gate, a latency target or a comparison failed, or --require-trustworthy did
+  130  interrupted; what was measured has been saved
+
+Some failed requests are 0, as in vLLM: they are counted in the report.",
+    },
+    Topic {
+        name: "backends",
+        about: "The protocols that servers are spoken to in.",
+        text: "\
+--backend chooses the protocol, and with it the path: --endpoint is only for servers that have theirs elsewhere.",
+    },
+];
+
+/// The topic of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Topic> {
+    TOPICS.iter().find(|topic| topic.name == name)
+}
+
+/// What there is to read about it.
+pub(crate) fn text(topic: &Topic, width: usize) -> String {
+    let mut out = format!("{}\n\n", paragraph(topic.about, width));
+    for line in topic.text.lines() {
+        out += &if line.starts_with(' ') { line.to_owned() } else { paragraph(line, width) };
+        out += "\n";
+    }
+    if topic.name == "backends" {
+        out += "\n";
+        for backend in BackendKind::ALL {
+            out += &columns(backend.name(), backend.default_endpoint(), 28, width);
+        }
+    }
+    out
+}
+
+/// The list of them.
+pub(crate) fn list(width: usize) -> String {
+    TOPICS.iter().map(|topic| columns(&format!("tacho help {}", topic.name), topic.about, 24, width)).collect()
+}

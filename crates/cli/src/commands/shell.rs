@@ -1,0 +1,122 @@
+//! `tacho completions`, `man` and `init`: what follows from the tables of flags.
+
+mod complete;
+mod man;
+mod reference;
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+
+use anyhow::Context;
+
+use super::COMMANDS;
+use crate::args::command::find;
+use crate::args::flag::Kind;
+use crate::args::help::{flags_of, sentence};
+use crate::args::serve::TABLE;
+use crate::args::shell::{CompletionsArgs, InitArgs, ManArgs, Shell};
+use crate::exit::Exit;
+
+/// Prints a completion script.
+pub(super) fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
+    let script = match args.shell {
+        Shell::Bash => complete::bash(COMMANDS),
+        Shell::Zsh => complete::zsh(COMMANDS),
+        Shell::Fish => complete::fish(COMMANDS),
+    };
+    io::stdout().write_all(script.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+/// Prints a manual page, or writes them all.
+pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
+    if args.markdown {
+        io::stdout().write_all(reference::page(COMMANDS).as_bytes())?;
+        return Ok(Exit::Done);
+    }
+    let Some(folder) = &args.dir else {
+        let page = match find(COMMANDS, &args.words) {
+            Some((command, [])) => man::page(command),
+            _ if args.words.is_empty() => man::overview(COMMANDS),
+            _ => anyhow::bail!("there is no command {:?}: tacho --help lists them", args.words.join(" ")),
+        };
+        io::stdout().write_all(page.as_bytes())?;
+        return Ok(Exit::Done);
+    };
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let mut pages = vec![("tacho".to_owned(), man::overview(COMMANDS))];
+    pages.extend(COMMANDS.iter().map(|command| (man::name(command), man::page(command))));
+    for (name, page) in &pages {
+        let path = folder.join(format!("{name}.1"));
+        std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    writeln!(
+        io::stdout(),
+        "{} pages are in {}: try man -l {}/tacho-serve.1",
+        pages.len(),
+        folder.display(),
+        folder.display()
+    )?;
+    Ok(Exit::Done)
+}
+
+/// Writes a file of settings, unless there is one.
+pub(super) fn init(args: &InitArgs) -> anyhow::Result<Exit> {
+    let shown = args.file.display();
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).open(&args.file).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                anyhow::anyhow!("{shown} is there already: name another file, or remove it")
+            }
+            _ => anyhow::Error::new(error).context(format!("cannot write {shown}")),
+        })?;
+    file.write_all(settings().as_bytes()).with_context(|| format!("cannot write {shown}"))?;
+    writeln!(io::stdout(), "{shown} has every setting, commented out. Then: tacho serve --config {shown}")?;
+    Ok(Exit::Done)
+}
+
+/// Every flag of `tacho serve` as a line of YAML that says nothing yet.
+fn settings() -> String {
+    let mut out = String::from(
+        "# Settings of tacho serve. Remove the # of what you want to set; the command line wins over this file.\n\
+         # tacho serve --help=all explains everything.\n",
+    );
+    for group in TABLE.groups {
+        let flags = flags_of(&TABLE, |known| known == *group);
+        if flags.is_empty() {
+            continue;
+        }
+        out += &format!("\n# {}: {}\n", group.title, group.about);
+        for flag in flags {
+            out += &format!("# {}: {}  # {}\n", flag.long().trim_start_matches('-'), sample(flag), sentence(flag));
+        }
+    }
+    out
+}
+
+/// A value in YAML: the default, or what one looks like.
+fn sample(flag: &crate::args::flag::Flag) -> String {
+    let preset = flag.preset.value();
+    match flag.kind {
+        Kind::Switch | Kind::TriState => "true".to_owned(),
+        Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated => format!("['{}']", flag.metavar),
+        Kind::Json | Kind::Buckets => "{}".to_owned(),
+        _ if preset == tacho_core::json::Value::Null => format!("'{}'", flag.metavar),
+        _ if preset.as_f64().is_some_and(f64::is_infinite) => ".inf".to_owned(),
+        _ => tacho_core::json::dumps(&preset),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_settings_names_every_flag_and_sets_none() {
+        let text = settings();
+        assert!(text.lines().all(|line| line.is_empty() || line.starts_with('#')), "{text}");
+        for flag in TABLE.flags.iter().filter(|flag| flag.kind != Kind::Help) {
+            assert!(text.contains(&format!("\n# {}: ", flag.long().trim_start_matches('-'))), "{}", flag.long());
+        }
+    }
+}

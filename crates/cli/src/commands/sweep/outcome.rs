@@ -1,0 +1,77 @@
+//! What a sweep found, in a table that fits a screen: what was varied, and the numbers that people look at first.
+
+use tacho_core::json::{Dict, Value};
+use tacho_report::markdown::Table;
+
+/// The numbers, of serving and of start-ups.
+const NUMBERS: [&str; 9] = [
+    "completed",
+    "request_throughput",
+    "output_throughput",
+    "median_ttft_ms",
+    "p99_ttft_ms",
+    "median_tpot_ms",
+    "p99_tpot_ms",
+    "avg_cold_startup_time",
+    "avg_warm_startup_time",
+];
+
+/// Most columns of what was varied.
+const VARIED: usize = 4;
+
+/// Keys that differ from run to run without being varied.
+const CHANCE: [&str; 3] = ["date", "run_number", "duration"];
+
+/// One row per run.
+pub(super) fn table(rows: &[Dict]) -> String {
+    let keys: Vec<String> = varied(rows).into_iter().chain(NUMBERS.map(str::to_owned)).collect();
+    let has = |key: &String| rows.iter().any(|row| row.get(key).is_some_and(|value| *value != Value::Null));
+    let headings: Vec<String> = keys.into_iter().filter(has).collect();
+    let cells = |row: &Dict| headings.iter().map(|key| row.get(key).cloned().unwrap_or(Value::Null)).collect();
+    let rows = rows.iter().map(cells).collect();
+    Table { headings, rows }.markdown()
+}
+
+/// The settings that are not the same in all rows. Sweeps put theirs behind what a benchmark wrote, so the last count.
+fn varied(rows: &[Dict]) -> Vec<String> {
+    let mut keys: Vec<String> = Vec::new();
+    for (key, _) in rows.iter().flat_map(Dict::iter) {
+        let known = keys.iter().any(|known| known == key) || CHANCE.contains(&key) || NUMBERS.contains(&key);
+        let is_setting =
+            |row: &Dict| matches!(row.get(key), None | Some(Value::Int(_) | Value::Str(_) | Value::Bool(_)));
+        let differs = || rows.iter().any(|row| row.get(key) != rows[0].get(key));
+        if !known && !is_measured(key) && rows.iter().all(is_setting) && differs() {
+            keys.push(key.to_owned());
+        }
+    }
+    keys.split_off(keys.len().saturating_sub(VARIED))
+}
+
+/// Whether a whole number of this name is counted and not set.
+fn is_measured(key: &str) -> bool {
+    ["total_", "max_concurrent_", "max_output_", "failed", "num_", "measured_"]
+        .iter()
+        .any(|start| key.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::json::parse;
+
+    #[test]
+    fn the_table_has_what_was_varied_and_what_came_out() {
+        let row = |text: &str| parse(text).unwrap().as_dict().unwrap().clone();
+        let rows = [
+            row(
+                r#"{"date": "1", "model_id": "m", "completed": 5, "total_input_tokens": 7, "p99_ttft_ms": 1.5, "run_number": 0, "max_num_seqs": 16}"#,
+            ),
+            row(
+                r#"{"date": "2", "model_id": "m", "completed": 5, "total_input_tokens": 8, "p99_ttft_ms": 2.5, "run_number": 0, "max_num_seqs": 64}"#,
+            ),
+        ];
+        let table = table(&rows);
+        assert!(table.starts_with("| max_num_seqs | completed | p99_ttft_ms |"), "{table}");
+        assert_eq!(table.lines().count(), 4);
+    }
+}
