@@ -6,6 +6,7 @@ pub mod compare;
 pub mod concurrency;
 pub mod diffusion;
 pub mod error;
+pub mod fit;
 pub mod gate;
 pub mod goodput;
 pub mod hash;

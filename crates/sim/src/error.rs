@@ -44,6 +44,14 @@ pub enum Error {
         /// What there is.
         known: String,
     },
+    /// A profile file that is none.
+    #[error("{path}: {problem}; profiles are written by tacho fit")]
+    ProfileFile {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The tokenizer has no token that could come out.
     #[error("a vocabulary of {size} tokens has no ordinary token to draw")]
     EmptyVocabulary {

@@ -3,6 +3,8 @@
 
 pub mod engine;
 mod error;
+pub mod foresight;
+mod machine;
 pub mod metronome;
 mod offline;
 mod proxy;
@@ -11,8 +13,9 @@ mod spec;
 
 pub use engine::{CostModel, EngineSpec, Profile, Stats};
 pub use error::Error;
+pub use machine::{Front, Machine};
 pub use metronome::{Metronome, MetronomeSpec};
-pub use offline::{Drained, MediaTimes, Offline, StartUp};
+pub use offline::{Drained, MediaTimes, Offline, StartUp, prompt_ids};
 pub use proxy::{Proxy, ProxySpec};
 pub use server::{FaultSpec, Server};
 pub use spec::SimSpec;

@@ -147,11 +147,7 @@ impl Offline {
     }
 
     fn jobs(&self, request: &Request, count: u64) -> Vec<Job> {
-        let prompt: Arc<[u32]> = match &request.content {
-            Content::Ids(ids) => ids.clone().into(),
-            Content::Text(text) => self.tokenizer.encode(text, true).into(),
-            other => self.tokenizer.encode(&texts(&other.to_json()), true).into(),
-        };
+        let prompt = prompt_ids(request, &self.tokenizer);
         let priority = request.overrides.as_ref().and_then(|fields| fields.get("priority")).and_then(Value::as_i64);
         let output = |at: u64| (0..request.output_len).map(|place| (place as u64 * 31 + at) as u32).collect();
         let job = |at| Job {
@@ -173,6 +169,15 @@ impl Offline {
                 drained.media.push(media);
             }
         }
+    }
+}
+
+/// The prompt of a request in token ids; of messages their texts.
+pub fn prompt_ids(request: &Request, tokenizer: &Tokenizer) -> Arc<[u32]> {
+    match &request.content {
+        Content::Ids(ids) => ids.clone().into(),
+        Content::Text(text) => tokenizer.encode(text, true).into(),
+        other => tokenizer.encode(&texts(&other.to_json()), true).into(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tacho_text::Tokenizer;
 
 use crate::engine::{EngineSpec, Profile};
+use crate::machine::Machine;
 use crate::server::FaultSpec;
 
 /// A simulator's settings.
@@ -21,8 +22,8 @@ pub struct SimSpec {
     pub served_model_names: Vec<String>,
     /// Names of LoRA adapters: accepted as models, with prefix caches of their own.
     pub lora_modules: Vec<String>,
-    /// How fast it is.
-    pub profile: Profile,
+    /// The server that it plays; of its limits those in `engine` count.
+    pub machine: Machine,
     /// Tokens told in one event of a stream; the first is always told alone, as in vLLM.
     pub stream_interval: usize,
     /// Tokens at the beginning of an answer that are reasoning, in conversations and responses.
@@ -45,19 +46,20 @@ pub struct SimSpec {
 
 impl SimSpec {
     /// Defaults with this speed and its KV capacity.
-    pub fn new(profile: Profile, tokenizer: Arc<Tokenizer>) -> Self {
+    pub fn new(machine: impl Into<Machine>, tokenizer: Arc<Tokenizer>) -> Self {
+        let machine = machine.into();
         SimSpec {
             host: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port: 0,
             model: "tacho-sim".to_owned(),
             served_model_names: Vec::new(),
             lora_modules: Vec::new(),
-            profile,
+            engine: machine.engine.clone(),
+            machine,
             stream_interval: 1,
             reasoning_tokens: 0,
             prompt_tokens_details: false,
             embedding_size: 384,
-            engine: profile.engine(),
             faults: FaultSpec::default(),
             seed: 0,
             tokenizer,

@@ -14,7 +14,7 @@ pub(crate) use dataset::DatasetArgs;
 pub(crate) use sessions::SessionArgs;
 #[cfg(test)]
 pub(crate) use table::BACKENDS;
-pub(crate) use table::{SPEED_BENCH_SUBSETS, TABLE};
+pub(crate) use table::{PREDICT, SPEED_BENCH_SUBSETS, TABLE};
 
 use tacho_client::{BackendKind, StampSource, Task};
 use tacho_core::json::{Dict, Value};
@@ -220,6 +220,14 @@ impl ServeArgs {
             self.content.logprobs = self.content.logprobs.or(Some(count));
             self.own.log = None;
         }
+    }
+
+    /// The same for a run that is only played by the simulator's model.
+    pub(crate) fn read_simulated(values: Values) -> Result<Self, ArgError> {
+        let mut args = Self::from(values);
+        args.own.sim = true;
+        check::check(&args)?;
+        Ok(args)
     }
 
     /// Whether answers come whole.

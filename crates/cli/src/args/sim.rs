@@ -52,7 +52,7 @@ static FLAGS: &[Flag] = &[
     own(&["--decode-url"], Str, "URL", Unset, &SERVER, "The engine that generates; see --prefill-url."),
     own(&["--start-delay"], Float, "SEC", Preset::Float(0.0), &SERVER,
         "Seconds after the start during which it is not ready."),
-    own(&["--profile"], Str, "NAME", Unset, &ENGINE, "Hardware and model whose speed it imitates."),
+    own(&["--profile"], Str, "NAME", Unset, &ENGINE, "Hardware and model whose speed it imitates: a name, or a file of tacho fit."),
     own(&["--seed"], Int, "SEED", Preset::Int(0), &ENGINE, "Seed of the generated text."),
     own(&["--max-num-seqs"], Int, "N", Unset, &ENGINE, "Most requests in one batch."),
     own(&["--max-num-batched-tokens"], Int, "TOKENS", Unset, &ENGINE, "Most tokens in one step."),

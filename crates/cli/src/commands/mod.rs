@@ -5,12 +5,15 @@ mod check;
 mod compare;
 mod convert;
 mod dataset;
+mod fit;
+mod foreseen;
 mod gate;
 mod latency;
 mod mm_processor;
 mod multi_turn;
 mod offline;
 mod outputs;
+mod plan;
 mod platform;
 mod report;
 mod scenario;
@@ -31,6 +34,7 @@ use crate::args::compare::CompareArgs;
 use crate::args::convert::sharegpt::SharegptArgs;
 use crate::args::convert::slices::SlicesArgs;
 use crate::args::convert::trace::TraceArgs;
+use crate::args::fit::FitArgs;
 use crate::args::flag::Table;
 use crate::args::gate::GateArgs;
 use crate::args::grammar::{Parsed, Values};
@@ -39,6 +43,7 @@ use crate::args::offline::latency::LatencyArgs;
 use crate::args::offline::mm_processor::MmProcessorArgs;
 use crate::args::offline::startup::StartupArgs;
 use crate::args::offline::throughput::ThroughputArgs;
+use crate::args::plan::PlanArgs;
 use crate::args::report::ReportCommandArgs;
 use crate::args::scenario::hash::HashArgs;
 use crate::args::scenario::long_document::LongDocumentArgs;
@@ -96,6 +101,12 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(SuiteArgs::read(&v), suite::run) },
     Command { spellings: &["sim"], table: &args::sim::TABLE,
         prepare: |v| task(SimArgs::read(v), sim::run) },
+    Command { spellings: &["fit"], table: &args::fit::TABLE,
+        prepare: |v| task(FitArgs::read(&v), fit::run) },
+    Command { spellings: &["predict"], table: &args::serve::PREDICT,
+        prepare: |v| task(ServeArgs::read_simulated(v), serve::predict::run) },
+    Command { spellings: &["plan"], table: &args::plan::TABLE,
+        prepare: |v| task(PlanArgs::read(&v), plan::run) },
     Command { spellings: &["compare"], table: &args::compare::TABLE,
         prepare: |v| task(CompareArgs::read(&v), compare::run) },
     Command { spellings: &["gate"], table: &args::gate::TABLE,

@@ -64,7 +64,7 @@ pub(super) fn note(backend: &str, sim: bool, worker: &WorkerArgs) -> anyhow::Res
     let simulated = sim.then(|| profile(worker.sim_profile.as_deref())).transpose()?;
     Ok(EngineNote {
         backend: backend.to_owned(),
-        simulated: simulated.map(|profile| profile.name().to_owned()),
+        simulated: simulated.map(|profile| profile.name),
         ..EngineNote::default()
     })
 }

@@ -6,6 +6,7 @@ pub(super) mod dry_run;
 mod log;
 mod pictures;
 pub(super) mod plan;
+pub(crate) mod predict;
 mod remedy;
 mod screen;
 mod sessions;

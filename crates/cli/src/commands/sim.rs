@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tacho_report::{Live, Progress};
 use tacho_sim::engine::{Policy, Transfer};
-use tacho_sim::{EngineSpec, FaultSpec, Profile, Proxy, ProxySpec, Server, SimSpec};
+use tacho_sim::{EngineSpec, FaultSpec, Machine, Profile, Proxy, ProxySpec, Server, SimSpec};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<Exit> {
         return proxy(args, prefill, decode, &mut signals);
     }
     let spec = spec(args)?;
-    let profile = spec.profile.name();
+    let profile = spec.machine.name.clone();
     let capacity = capacity(&spec.engine);
     let mut server = Server::start(spec)?;
     let mut out = std::io::stdout();
@@ -137,9 +137,14 @@ fn capacity(engine: &EngineSpec) -> String {
     )
 }
 
-/// The speed profile of that name, or the default one.
-pub(crate) fn profile(name: Option<&str>) -> anyhow::Result<Profile> {
-    Ok(name.map(Profile::parse).transpose()?.unwrap_or_default())
+/// The server to be played: a speed profile by its name, a file of `tacho fit`, or the default one.
+pub(crate) fn profile(name: Option<&str>) -> anyhow::Result<Machine> {
+    let Some(name) = name else { return Ok(Profile::default().into()) };
+    if name.ends_with(".json") || name.contains('/') {
+        let text = std::fs::read_to_string(name).with_context(|| format!("the profile {name} cannot be read"))?;
+        return Ok(Machine::parse(&text, name)?);
+    }
+    Ok(Profile::parse(name)?.into())
 }
 
 /// The tokenizer of that name, or the built-in one.

@@ -5,6 +5,7 @@ mod backends;
 mod convert;
 #[path = "../../../workload/tests/fake_hub/mod.rs"]
 mod fake_hub;
+mod fit;
 mod http2;
 mod hub;
 mod logs;

@@ -9,6 +9,7 @@ mod log;
 mod lora;
 mod more;
 mod parts;
+mod predicted;
 mod prepare;
 mod probe;
 mod profiler;
@@ -27,6 +28,7 @@ mod warm_cache;
 mod workers;
 
 pub use log::{LogPlan, LogStart};
+pub use predicted::predicted;
 pub(crate) use prepare::{BUILTIN, load_tokenizer};
 pub use prepare::{Contact, Prepared, prepare, save_requests, save_workload};
 pub use ranks::run_share;

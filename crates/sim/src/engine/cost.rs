@@ -17,6 +17,8 @@ pub struct CostModel {
     pub per_sequence_ns: f64,
     /// Nanoseconds per token of context, over all sequences in the step.
     pub per_kv_token_ns: f64,
+    /// Nanoseconds per prompt token and token of context that it looks at: attention grows with the square.
+    pub per_attention_ns: f64,
 }
 
 /// What is in a step, as far as its time depends on it.
@@ -34,15 +36,26 @@ pub struct BatchShape {
 
 impl CostModel {
     /// A model in which nothing takes time.
-    pub const FREE: CostModel =
-        CostModel { fixed_ns: 0.0, per_prefill_token_ns: 0.0, per_sequence_ns: 0.0, per_kv_token_ns: 0.0 };
+    pub const FREE: CostModel = CostModel {
+        fixed_ns: 0.0,
+        per_prefill_token_ns: 0.0,
+        per_sequence_ns: 0.0,
+        per_kv_token_ns: 0.0,
+        per_attention_ns: 0.0,
+    };
 
-    /// How long a step of this shape takes.
+    /// How long a step of this shape takes, attention of prompts aside.
     pub fn step_time(&self, batch: &BatchShape) -> Duration {
+        self.time(batch, 0.0)
+    }
+
+    /// How long a step takes whose prompt tokens look at `attention` tokens of context, counted once for each.
+    pub fn time(&self, batch: &BatchShape, attention: f64) -> Duration {
         let nanos = self.fixed_ns
             + self.per_prefill_token_ns * batch.prefill_tokens as f64
             + self.per_sequence_ns * batch.sequences as f64
-            + self.per_kv_token_ns * batch.kv_tokens as f64;
+            + self.per_kv_token_ns * batch.kv_tokens as f64
+            + self.per_attention_ns * attention;
         Duration::from_nanos(nanos.round() as u64)
     }
 }
@@ -53,10 +66,16 @@ mod tests {
 
     #[test]
     fn step_time_is_the_sum_of_its_terms() {
-        let cost =
-            CostModel { fixed_ns: 1e6, per_prefill_token_ns: 100.0, per_sequence_ns: 10.0, per_kv_token_ns: 0.5 };
+        let cost = CostModel {
+            fixed_ns: 1e6,
+            per_prefill_token_ns: 100.0,
+            per_sequence_ns: 10.0,
+            per_kv_token_ns: 0.5,
+            per_attention_ns: 2.0,
+        };
         let batch = BatchShape { prefill_tokens: 20, decode_sequences: 3, sequences: 4, kv_tokens: 1000 };
         assert_eq!(cost.step_time(&batch), Duration::from_nanos(1_000_000 + 2_000 + 40 + 500));
+        assert_eq!(cost.time(&batch, 3.0) - cost.step_time(&batch), Duration::from_nanos(6));
         assert_eq!(CostModel::FREE.step_time(&batch), Duration::ZERO);
     }
 }

@@ -2,6 +2,7 @@
 
 mod cost;
 mod kv;
+mod noise;
 mod prefix_cache;
 mod profile;
 mod sample;

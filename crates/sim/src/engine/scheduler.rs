@@ -6,6 +6,7 @@ use std::time::Duration;
 use tacho_core::Stamp;
 
 use super::kv::BlockPool;
+use super::noise::Noise;
 use super::prefix_cache::extend_hashes;
 use super::sequence::{Finish, Job, Refusal, SeqId, Sequence, Work};
 use super::{BatchShape, CostModel, EngineSpec, Policy, Stats};
@@ -51,6 +52,7 @@ pub struct Engine {
     running: Vec<Sequence>,
     batch: Option<BatchShape>,
     stats: Stats,
+    noise: Option<Noise>,
 }
 
 impl Engine {
@@ -59,7 +61,12 @@ impl Engine {
         spec.validate()?;
         let pool = BlockPool::new(spec.num_blocks);
         let stats = Stats::default();
-        Ok(Engine { spec, cost, pool, waiting: VecDeque::new(), running: Vec::new(), batch: None, stats })
+        Ok(Engine { spec, cost, pool, waiting: VecDeque::new(), running: Vec::new(), batch: None, stats, noise: None })
+    }
+
+    /// Lets step times spread about what they should be, by this much relative to it.
+    pub fn set_noise(&mut self, spread: f64, seed: u64) {
+        self.noise = Noise::new(spread, seed);
     }
 
     /// Puts a job at the end of the queue, or says why it can never run.
@@ -116,12 +123,13 @@ impl Engine {
         if !preempted {
             self.admit(&mut budget, now);
         }
-        let batch = self.shape();
+        let (batch, attention) = self.shape();
         if batch.sequences == 0 {
             return None;
         }
         self.batch = Some(batch);
-        Some(Step { batch, takes: self.cost.step_time(&batch) })
+        let takes = self.cost.time(&batch, attention);
+        Some(Step { batch, takes: self.noise.as_mut().map_or(takes, |noise| noise.disturb(takes)) })
     }
 
     /// Gives the running sequences their tokens, oldest first; when blocks run out the newest are put back.
@@ -251,8 +259,9 @@ impl Engine {
         sequence.registered = sequence.registered.max(full);
     }
 
-    fn shape(&self) -> BatchShape {
-        let mut batch = BatchShape::default();
+    /// What is in the step, and what its prompt tokens look at.
+    fn shape(&self) -> (BatchShape, f64) {
+        let (mut batch, mut attention) = (BatchShape::default(), 0.0);
         for sequence in self.running.iter().filter(|sequence| sequence.scheduled > 0) {
             batch.sequences += 1;
             batch.kv_tokens += sequence.computed + sequence.scheduled;
@@ -260,9 +269,11 @@ impl Engine {
                 batch.decode_sequences += 1;
             } else {
                 batch.prefill_tokens += sequence.scheduled;
+                let chunk = sequence.scheduled as f64;
+                attention += chunk * (sequence.computed as f64 + (chunk + 1.0) / 2.0);
             }
         }
-        batch
+        (batch, attention)
     }
 
     /// Ends the step under way at `now` and appends the tokens that came out, in batch order.

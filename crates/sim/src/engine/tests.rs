@@ -4,8 +4,13 @@ use tacho_core::Stamp;
 
 use super::*;
 
-const COST: CostModel =
-    CostModel { fixed_ns: 1000.0, per_prefill_token_ns: 100.0, per_sequence_ns: 10.0, per_kv_token_ns: 1.0 };
+const COST: CostModel = CostModel {
+    fixed_ns: 1000.0,
+    per_prefill_token_ns: 100.0,
+    per_sequence_ns: 10.0,
+    per_kv_token_ns: 1.0,
+    per_attention_ns: 0.0,
+};
 
 fn spec() -> EngineSpec {
     EngineSpec {

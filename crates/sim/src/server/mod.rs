@@ -162,7 +162,8 @@ impl Server {
         let mut special = tokenizer.special_ids();
         special.extend(tokenizer.added_special_ids());
         let vocabulary = Vocabulary::new(&tokenizer.all_ids(), &special, tokenizer.eos_id())?;
-        let engine = Engine::new(spec.engine.clone(), spec.profile.cost())?;
+        let mut engine = Engine::new(spec.engine.clone(), spec.machine.cost)?;
+        engine.set_noise(spec.machine.noise, spec.seed);
         let runtime = runtime(spec.threads)?;
         let listener = listen(&runtime, SocketAddr::new(spec.host, spec.port))?;
         let addr = listener.local_addr().map_err(|source| Error::Threads { source })?;

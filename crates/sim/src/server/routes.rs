@@ -320,6 +320,11 @@ async fn start(app: &Arc<App>, endpoint: Endpoint, fields: &Fields, header: &Hea
         return Err(Problem::internal(ON_PURPOSE));
     }
     let id = endpoint.id_prefix().to_owned() + &header.request_id.clone().unwrap_or_else(|| app.random_id());
+    let tokens = prompts.iter().map(|prompt| prompt.ids.len()).sum();
+    let front = app.spec.machine.front.takes(tokens);
+    if !front.is_zero() {
+        tokio::time::sleep(front).await;
+    }
     Generation::start(app, ask, id, model, prompts, fault).await.map_err(anthropic)
 }
 

@@ -177,6 +177,18 @@ pub(crate) static TABLE: Table = Table {
     flags: FLAGS,
 };
 
+/// The same flags for a run that is only predicted.
+pub(crate) static PREDICT: Table = Table {
+    command: "tacho predict",
+    about: "Predict what tacho serve would measure, by a profile of tacho fit: nothing is sent.",
+    examples: &[(
+        "tacho predict --sim-profile mine.json --num-prompts 500 --request-rate 8",
+        "the report that a run would give",
+    )],
+    groups: TABLE.groups,
+    flags: FLAGS,
+};
+
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
     vllm(&["-h", "--help"], Help, "TOPIC", Unset, &SERVER,
@@ -409,7 +421,7 @@ static FLAGS: &[Flag] = &[
     own(&["--sim"], Switch, "", Off, &OWN,
         "Benchmark the built-in simulator. It is started for the run on a free port; no server and no GPU needed."),
     own(&["--sim-profile"], Str, "NAME", Unset, &OWN,
-        "Hardware and model the simulator imitates. With --sim only."),
+        "Hardware and model the simulator imitates: a name, or a file of tacho fit. With --sim only."),
     own(&["--strict-parity"], Switch, "", Off, &OWN,
         "Follow vLLM's command even where tacho does better."),
     own(&["--dry-run"], Switch, "", Off, &OWN,

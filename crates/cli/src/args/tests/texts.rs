@@ -120,7 +120,7 @@ fn usage_errors_show_usage_and_exit_2() {
     );
     assert_eq!(
         report(&["nope"]),
-        "usage: tacho [options]\ntacho: error: argument command: invalid choice: 'nope' (choose from 'serve', 'bench', 'throughput', 'latency', 'startup', 'mm-processor', 'structured-output', 'prefix-caching', 'long-doc-qa', 'prioritization', 'hash', 'selfcheck', 'sweep', 'auto-tune', 'suite', 'sim', 'compare', 'gate', 'check', 'report', 'convert', 'init', 'completions', 'man')"
+        "usage: tacho [options]\ntacho: error: argument command: invalid choice: 'nope' (choose from 'serve', 'bench', 'throughput', 'latency', 'startup', 'mm-processor', 'structured-output', 'prefix-caching', 'long-doc-qa', 'prioritization', 'hash', 'selfcheck', 'sweep', 'auto-tune', 'suite', 'sim', 'fit', 'predict', 'plan', 'compare', 'gate', 'check', 'report', 'convert', 'init', 'completions', 'man')"
     );
     assert!(report(&["bench"]).ends_with("tacho bench: error: the following arguments are required: bench_type"));
     assert!(report(&["--bogus"]).ends_with("tacho: error: unrecognized arguments: --bogus"));

@@ -6,7 +6,7 @@ use anyhow::Context;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::offline::Phase;
 use tacho_run::offline::{Batch, EngineError, Generated, Loaded, OfflineEngine, Slot, StageTimes, Step};
-use tacho_sim::{CostModel, EngineSpec, MediaTimes, Offline, Profile, StartUp};
+use tacho_sim::{CostModel, EngineSpec, Machine, MediaTimes, Offline, StartUp};
 use tacho_text::Tokenizer;
 
 use crate::args::number::{Sized, sized_integer};
@@ -29,7 +29,7 @@ impl SimulatedEngine {
     /// An engine with the limits that the flags give it. `caching` is the command's default for prefix caching.
     pub(crate) fn new(engine: &EngineArgs, worker: &WorkerArgs, caching: bool, phase: Phase) -> anyhow::Result<Self> {
         let profile = profile(worker.sim_profile.as_deref())?;
-        let mut spec = limits(engine, profile, caching)?;
+        let mut spec = limits(engine, &profile, caching)?;
         let fills = |json: &str| json.contains("DecodeBench");
         if worker.decode_bench || engine.kv_transfer_config.as_deref().is_some_and(fills) {
             spec.decode_bench = true;
@@ -37,7 +37,7 @@ impl SimulatedEngine {
         }
         Ok(SimulatedEngine {
             spec,
-            cost: profile.cost(),
+            cost: profile.cost,
             tokenizer: tokenizer(engine.tokenizer.as_deref(), engine.mode())?,
             phase,
             engine: None,
@@ -48,8 +48,8 @@ impl SimulatedEngine {
     }
 }
 
-fn limits(engine: &EngineArgs, profile: Profile, caching: bool) -> anyhow::Result<EngineSpec> {
-    let mut spec = profile.engine();
+fn limits(engine: &EngineArgs, profile: &Machine, caching: bool) -> anyhow::Result<EngineSpec> {
+    let mut spec = profile.engine.clone();
     let size = |flag: &str, text: &Option<String>| -> anyhow::Result<Option<usize>> {
         let Some(text) = text else { return Ok(None) };
         match sized_integer(text) {

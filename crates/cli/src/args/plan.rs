@@ -1,0 +1,89 @@
+//! What was typed after `tacho plan`.
+
+use tacho_metrics::search::Criterion;
+
+use super::compare::missing;
+use super::error::{ArgError, Refusal};
+use super::flag::{Flag, Group, Kind, Preset, Table, own};
+use super::grammar::Values;
+
+use Kind::{Choice, Float, Help, Int, Repeated, Str};
+use Preset::Unset;
+
+static PLAN: Group =
+    Group { title: "plan options", vllm_title: "plan options", about: "What is to be served, and how well." };
+
+/// The table.
+pub(crate) static TABLE: Table = Table {
+    command: "tacho plan",
+    about: "How many servers a rate needs within latency limits, by a profile of tacho fit; nothing is measured.",
+    examples: &[(
+        "tacho plan --sim-profile mine.json --rate 50 --sla 'p99_ttft_ms<=500' --sla 'p99_tpot_ms<=50'",
+        "replicas for 50 requests a second",
+    )],
+    groups: &[&PLAN],
+    flags: FLAGS,
+};
+
+#[rustfmt::skip]
+static FLAGS: &[Flag] = &[
+    own(&["-h", "--help"], Help, "TOPIC", Unset, &PLAN, "Show this help. --help=all explains every option."),
+    own(&["--sim-profile"], Str, "FILE", Unset, &PLAN, "The server: a file of tacho fit, or a speed profile's name."),
+    own(&["--rate"], Float, "RATE", Unset, &PLAN, "Requests per second to be served."),
+    own(&["--sla"], Repeated, "KEY<=LIMIT", Unset, &PLAN,
+        "What must hold, such as p99_ttft_ms<=500; of ttft, tpot and e2el the mean, the median and any percentile."),
+    own(&["--fail"], Repeated, "KEY>LIMIT", Unset, &PLAN, "What must not be, such as p99_tpot_ms>50."),
+    own(&["--router"], Choice(&["round-robin", "least-loaded", "prefix-aware"]), "NAME", Preset::Str("least-loaded"), &PLAN,
+        "Who of several servers gets a request."),
+    own(&["--max-replicas"], Int, "N", Preset::Int(1024), &PLAN, "Where to give up."),
+    own(&["--bench-cmd"], Str, "WORDS", Preset::Str("serve --num-prompts 500 --ignore-eos"), &PLAN,
+        "The workload, as a command line of tacho serve; its rate does not count."),
+];
+
+/// All flags of `tacho plan`.
+#[derive(Debug, Clone)]
+pub(crate) struct PlanArgs {
+    pub(crate) sim_profile: String,
+    pub(crate) rate: f64,
+    pub(crate) sla: Vec<Criterion>,
+    /// Those that must not be met.
+    pub(crate) fail: Vec<Criterion>,
+    pub(crate) router: String,
+    pub(crate) max_replicas: usize,
+    pub(crate) bench_cmd: String,
+}
+
+impl PlanArgs {
+    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
+        let rate = v.maybe_float("--rate").ok_or_else(|| missing(&TABLE, "--rate"))?;
+        if !(rate.is_finite() && rate > 0.0) {
+            let (flag, value, allowed) = ("--rate", rate.to_string(), "a number above 0");
+            return Err(Refusal::OutOfRange { flag, value, allowed }.into());
+        }
+        let criteria = |flag: &'static str| -> Result<Vec<Criterion>, ArgError> {
+            v.list(flag).unwrap_or_default().iter().map(|text| criterion(flag, text)).collect()
+        };
+        let (sla, fail) = (criteria("--sla")?, criteria("--fail")?);
+        if sla.is_empty() && fail.is_empty() {
+            return Err(missing(&TABLE, "--sla"));
+        }
+        let replicas = v.int("--max-replicas");
+        let out = || Refusal::OutOfRange { flag: "--max-replicas", value: replicas.to_string(), allowed: "1 or more" };
+        Ok(PlanArgs {
+            sim_profile: v.maybe_text("--sim-profile").ok_or_else(|| missing(&TABLE, "--sim-profile"))?,
+            rate,
+            sla,
+            fail,
+            router: v.text("--router"),
+            max_replicas: usize::try_from(replicas).ok().filter(|count| *count > 0).ok_or_else(out)?,
+            bench_cmd: v.text("--bench-cmd"),
+        })
+    }
+}
+
+fn criterion(flag: &'static str, text: &str) -> Result<Criterion, ArgError> {
+    let at = text.find(['<', '>']).unwrap_or(text.len());
+    let wrong =
+        || Refusal::OutOfRange { flag, value: text.to_owned(), allowed: "a key, one of <= < >= >, and a number" };
+    Ok(Criterion::parse(text[..at].trim(), &text[at..]).map_err(|_| wrong())?)
+}

@@ -1,0 +1,121 @@
+//! Numbers of predicted runs, and how they are told.
+
+use std::io::Write;
+
+use tacho_metrics::percentile::percentile;
+use tacho_metrics::{RunRecord, Sample};
+use tacho_sim::foresight::{Coming, Gone};
+
+/// The numbers whose range is told.
+pub(crate) const KEYS: [&str; 8] = [
+    "request_throughput",
+    "output_throughput",
+    "mean_ttft_ms",
+    "p99_ttft_ms",
+    "mean_tpot_ms",
+    "p99_tpot_ms",
+    "mean_e2el_ms",
+    "p99_e2el_ms",
+];
+
+/// Times of one request, milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    ttft: f64,
+    tpot: Option<f64>,
+    e2el: f64,
+    tokens: usize,
+}
+
+impl Times {
+    fn of_sample(sample: &Sample) -> Option<Times> {
+        let tokens = sample.output_len as usize;
+        sample.success().then(|| Times::new(sample.ttft, sample.latency, tokens))
+    }
+
+    fn new(ttft: f64, latency: f64, tokens: usize) -> Times {
+        let tpot = (tokens > 1).then(|| (latency - ttft) / (tokens - 1) as f64 * 1e3);
+        Times { ttft: ttft * 1e3, tpot, e2el: latency * 1e3, tokens }
+    }
+}
+
+/// A run's times with its length in seconds.
+#[derive(Debug, Clone)]
+pub(crate) struct Played {
+    times: Vec<Times>,
+    seconds: f64,
+    /// Requests that could never run.
+    pub(crate) refused: usize,
+}
+
+impl Played {
+    /// What became of requests, those of the first `skip` shares left out: an engine that fills up is not the load.
+    pub(crate) fn of(coming: &[Coming], gone: &[Gone], skip: f64) -> Played {
+        let first = (coming.len() as f64 * skip) as usize;
+        let kept = || coming.iter().zip(gone).skip(first);
+        let times = kept()
+            .filter_map(|(coming, gone)| {
+                // From when it was due: waiting for a slot is waiting.
+                let (start, last) = (coming.due, *gone.tokens.last()?);
+                Some(Times::new(gone.tokens[0].secs_since(start), last.secs_since(start), gone.tokens.len()))
+            })
+            .collect();
+        let begin = kept().map(|(coming, _)| coming.due).min().unwrap_or_default();
+        let end = kept().filter_map(|(_, gone)| gone.tokens.last()).max().copied().unwrap_or_default();
+        let refused = gone.iter().filter(|gone| gone.refused.is_some()).count();
+        Played { times, seconds: end.secs_since(begin), refused }
+    }
+
+    /// The number of this key, such as `p99_ttft_ms` or `request_throughput`.
+    pub(crate) fn value(&self, key: &str) -> Option<f64> {
+        value(&self.times, self.seconds, key)
+    }
+}
+
+fn value(times: &[Times], seconds: f64, key: &str) -> Option<f64> {
+    match key {
+        "request_throughput" => return Some(times.len() as f64 / seconds),
+        "output_throughput" => return Some(times.iter().map(|one| one.tokens as f64).sum::<f64>() / seconds),
+        _ => {}
+    }
+    let (statistic, metric) = key.strip_suffix("_ms")?.rsplit_once('_')?;
+    let values: Vec<f64> = times
+        .iter()
+        .filter_map(|one| match metric {
+            "ttft" => Some(one.ttft),
+            "tpot" => one.tpot,
+            "e2el" => Some(one.e2el),
+            _ => None,
+        })
+        .collect();
+    if values.is_empty() || !["ttft", "tpot", "e2el"].contains(&metric) {
+        return None;
+    }
+    let share = match statistic {
+        "mean" => return Some(values.iter().sum::<f64>() / values.len() as f64),
+        "median" => 50.0,
+        other => other.strip_prefix('p')?.parse().ok().filter(|share| (0.0..=100.0).contains(share))?,
+    };
+    let mut sorted = values;
+    sorted.sort_by(f64::total_cmp);
+    Some(percentile(&sorted, share))
+}
+
+/// The range of a number over runs that differ in their noise.
+pub(crate) fn range(records: &[RunRecord], key: &str) -> Option<String> {
+    let of = |record: &RunRecord| {
+        let times: Vec<Times> = record.measured.samples.iter().filter_map(Times::of_sample).collect();
+        value(&times, record.measured.duration, key)
+    };
+    let values: Vec<f64> = records.iter().filter_map(of).collect();
+    let least = values.iter().copied().reduce(f64::min)?;
+    let most = values.iter().copied().reduce(f64::max)?;
+    Some(format!("  {key}: {least:.2} to {most:.2} in {} plays of the noise", values.len()))
+}
+
+/// Tells lines on the standard output.
+pub(crate) fn say(lines: &[String]) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,144 @@
+//! `tacho predict`: the benchmark that `serve` would run, played by the engine's model on a clock of its own.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tacho_core::{FailureKind, Observation, Outcome, Stamp, Usage};
+use tacho_metrics::RunRecord;
+use tacho_report::console;
+use tacho_run::ServePlan;
+use tacho_run::serve::{Contact, Prepared, predicted, prepare};
+use tacho_sim::foresight::{Coming, Gone, Sending, foresee};
+use tacho_sim::{Machine, Server, prompt_ids};
+use tacho_text::Tokenizer;
+
+use super::destination::Destination;
+use super::{plan, simulator};
+use crate::args::serve::ServeArgs;
+use crate::commands::foreseen::{self, KEYS};
+use crate::commands::sim::profile;
+use crate::exit::Exit;
+
+/// Runs that differ in their noise alone, for the range of each number.
+const PLAYS: u64 = 5;
+
+/// Predicts the benchmark that the arguments ask for.
+pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
+    let destination = Destination::open(args)?;
+    let workload = Workload::of(args)?;
+    let before = Instant::now();
+    let sending = workload.sending(1);
+    let record = workload.record(&workload.play(&workload.coming, &sending)?)?;
+    let took = before.elapsed().as_secs_f64();
+    destination.save(args, &record)?;
+    console::print(&record)?;
+    let machine = &workload.machine;
+    let times = record.measured.duration / took.max(1e-9);
+    let mut lines = vec![format!(
+        "predicted by {}, not measured: {:.1} s played in {took:.3} s, {times:.0} times as fast",
+        machine.name, record.measured.duration
+    )];
+    if machine.noise > 0.0 {
+        let mut plays = vec![record];
+        for seed in 2..=PLAYS {
+            plays.push(workload.record(&workload.play(&workload.coming, &workload.sending(seed))?)?);
+        }
+        lines.extend(KEYS.iter().filter_map(|key| foreseen::range(&plays, key)));
+    }
+    foreseen::say(&lines)?;
+    Ok(Exit::Done)
+}
+
+/// Requests with all that is needed to play them.
+pub(crate) struct Workload {
+    pub(crate) machine: Machine,
+    pub(crate) coming: Vec<Coming>,
+    limit: Option<usize>,
+    plan: ServePlan,
+    prepared: Prepared,
+    /// Names the model and counts prompts while the workload is made.
+    _server: Server,
+}
+
+impl Workload {
+    /// The workload of these arguments, which ask for the simulator.
+    pub(crate) fn of(args: &ServeArgs) -> anyhow::Result<Self> {
+        let machine = profile(args.own.sim_profile.as_deref())?;
+        let server = simulator::start(args)?.ok_or_else(|| anyhow::anyhow!("a prediction needs --sim"))?;
+        let mut plan = plan::of(args, Some(&server))?;
+        plan.report.metadata.push(("predicted_by".to_owned(), machine.name.clone()));
+        let prepared = prepare(&plan, Contact::Minimal, &())?;
+        let coming = coming(&prepared);
+        let limit = plan.traffic.max_concurrency;
+        Ok(Workload { machine, coming, limit, plan, prepared, _server: server })
+    }
+
+    /// One engine, and as many requests at once as the arguments allow.
+    pub(crate) fn sending(&self, seed: u64) -> Sending {
+        Sending { limit: self.limit, replicas: 1, router: tacho_sim::foresight::Router::RoundRobin, seed }
+    }
+
+    /// Plays requests to their end.
+    pub(crate) fn play(&self, coming: &[Coming], sending: &Sending) -> anyhow::Result<Vec<Gone>> {
+        Ok(foresee(&self.machine, coming, sending)?)
+    }
+
+    /// The record of the workload's own requests.
+    fn record(&self, gone: &[Gone]) -> anyhow::Result<RunRecord> {
+        let rows = self.coming.iter().zip(gone).enumerate().map(|(at, (coming, gone))| row(at, coming, gone)).collect();
+        Ok(predicted(&self.plan, &self.prepared, rows)?)
+    }
+}
+
+fn coming(prepared: &Prepared) -> Vec<Coming> {
+    let builtin;
+    let tokenizer = match &prepared.tokenizer {
+        Some(tokenizer) => tokenizer,
+        None => {
+            builtin = Tokenizer::builtin();
+            &builtin
+        }
+    };
+    let one = |(request, due): (&tacho_core::Request, &f64)| Coming {
+        due: Stamp::from_secs(*due),
+        prompt: prompt_ids(request, tokenizer),
+        output: usize::try_from(request.output_len).unwrap_or(1).max(1),
+        priority: 0,
+    };
+    prepared.requests.iter().zip(prepared.timeline.due()).map(one).collect()
+}
+
+fn row(index: usize, coming: &Coming, gone: &Gone) -> Observation {
+    let mut row = Observation::released(index, coming.due, coming.due);
+    row.sent = gone.sent;
+    row.done = gone.tokens.last().copied().unwrap_or(gone.sent);
+    row.first_byte = gone.tokens.first().copied();
+    row.first_content = row.first_byte;
+    row.chunks.clone_from(&gone.tokens);
+    row.usage = Usage {
+        prompt_tokens: Some(coming.prompt.len() as u64),
+        completion_tokens: Some(gone.tokens.len() as u64),
+        ..Usage::default()
+    };
+    if let Some(refused) = &gone.refused {
+        row.outcome = Outcome::failed(FailureKind::Http(400), refused.clone());
+    }
+    row
+}
+
+/// Requests again and again, none sharing a prefix with those of another round.
+pub(crate) fn repeated(coming: &[Coming], rounds: usize) -> Vec<Coming> {
+    let last = coming.iter().map(|one| one.due.0).max().unwrap_or(0);
+    let period = last + last / coming.len().max(1) as u64 + 1;
+    let round = |number: usize| {
+        coming.iter().map(move |one| Coming {
+            due: Stamp(one.due.0 + period * number as u64),
+            prompt: match number {
+                0 => Arc::clone(&one.prompt),
+                _ => one.prompt.iter().map(|id| id.wrapping_add(1_000_003 * number as u32)).collect(),
+            },
+            ..one.clone()
+        })
+    };
+    (0..rounds.max(1)).flat_map(round).collect()
+}

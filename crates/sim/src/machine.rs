@@ -1,0 +1,145 @@
+//! The server that a simulator plays: what its steps cost, its limits, its front end and its noise. By name, or from a
+//! file that `tacho fit` has written.
+
+use tacho_core::json::{self, Dict, Value};
+
+use crate::engine::{CostModel, EngineSpec, Profile};
+use crate::error::Error;
+
+/// A server to be played.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Machine {
+    /// What it is called.
+    pub name: String,
+    /// What steps cost.
+    pub cost: CostModel,
+    /// The engine's limits.
+    pub engine: EngineSpec,
+    /// What a request costs outside of steps.
+    pub front: Front,
+    /// Relative spread of step times.
+    pub noise: f64,
+}
+
+/// What a request costs before it reaches the engine.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Front {
+    /// Nanoseconds of any request.
+    pub per_request_ns: f64,
+    /// Nanoseconds per token of its prompt.
+    pub per_prompt_token_ns: f64,
+}
+
+impl Front {
+    /// How long a prompt of so many tokens takes.
+    pub fn takes(&self, tokens: usize) -> std::time::Duration {
+        std::time::Duration::from_nanos((self.per_request_ns + self.per_prompt_token_ns * tokens as f64).round() as u64)
+    }
+}
+
+impl From<Profile> for Machine {
+    fn from(profile: Profile) -> Self {
+        Machine {
+            name: profile.name().to_owned(),
+            cost: profile.cost(),
+            engine: profile.engine(),
+            front: Front::default(),
+            noise: 0.0,
+        }
+    }
+}
+
+impl Machine {
+    /// Reads a profile file's text; `shown` is its name in errors.
+    ///
+    /// # Errors
+    /// When it is no profile, and which member is wrong.
+    pub fn parse(text: &str, shown: &str) -> Result<Machine, Error> {
+        let wrong = |problem: String| Error::ProfileFile { path: shown.to_owned(), problem };
+        let file = json::parse(text).map_err(|error| wrong(error.to_string()))?;
+        match file.get("tacho_profile").and_then(Value::as_i64) {
+            Some(1) => {}
+            Some(version) => return Err(wrong(format!("it has version {version}, and this is for version 1"))),
+            None => return Err(wrong("it has no tacho_profile, so that it is no profile of tacho fit".to_owned())),
+        }
+        let part = |name: &str| file.get(name).and_then(Value::as_dict).cloned().unwrap_or_default();
+        let micros = |dict: &Dict, name: &str| number(dict, name).map(|value| value * 1e3).map_err(wrong);
+        let (cost, front, engine) = (part("cost"), part("frontend"), part("engine"));
+        let noise = file.get("noise").and_then(Value::as_f64).unwrap_or(0.0);
+        if !(0.0..=3.0).contains(&noise) {
+            return Err(wrong(format!("noise is {noise}, not from 0 to 3")));
+        }
+        Ok(Machine {
+            name: file.get("name").and_then(Value::as_str).unwrap_or(shown).to_owned(),
+            cost: CostModel {
+                fixed_ns: micros(&cost, "fixed_us")?,
+                per_prefill_token_ns: micros(&cost, "per_prefill_token_us")?,
+                per_sequence_ns: micros(&cost, "per_sequence_us")?,
+                per_kv_token_ns: micros(&cost, "per_kv_token_us")?,
+                per_attention_ns: micros(&cost, "per_attention_us")?,
+            },
+            engine: limits(&engine).map_err(wrong)?,
+            front: Front {
+                per_request_ns: micros(&front, "per_request_us")?,
+                per_prompt_token_ns: micros(&front, "per_prompt_token_us")?,
+            },
+            noise,
+        })
+    }
+}
+
+/// A cost that is none below zero; one that is not there is nothing.
+fn number(dict: &Dict, name: &str) -> Result<f64, String> {
+    match dict.get(name) {
+        None => Ok(0.0),
+        Some(value) => value
+            .as_f64()
+            .filter(|number| number.is_finite() && (0.0..=1e12).contains(number))
+            .ok_or_else(|| format!("{name} is {}, not a number of 0 or more", json::dumps(value))),
+    }
+}
+
+fn limits(dict: &Dict) -> Result<EngineSpec, String> {
+    let mut engine = EngineSpec::default();
+    for (name, limit) in [
+        ("max_num_seqs", &mut engine.max_num_seqs),
+        ("max_num_batched_tokens", &mut engine.max_num_batched_tokens),
+        ("block_size", &mut engine.block_size),
+        ("num_gpu_blocks", &mut engine.num_blocks),
+        ("max_model_len", &mut engine.max_model_len),
+    ] {
+        if let Some(value) = dict.get(name) {
+            let number = value.as_i64().and_then(|number| usize::try_from(number).ok()).filter(|number| *number > 0);
+            *limit = number.ok_or_else(|| format!("{name} is {}, not a number of 1 or more", json::dumps(value)))?;
+        }
+    }
+    if let Some(Value::Bool(caching)) = dict.get("enable_prefix_caching") {
+        engine.enable_prefix_caching = *caching;
+    }
+    Ok(engine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_file_is_read_and_a_wrong_one_named() {
+        let text = r#"{"tacho_profile": 1, "name": "mine", "cost": {"fixed_us": 1000.0}, "noise": 0.01,
+            "frontend": {"per_request_us": 50}, "engine": {"max_num_seqs": 7, "enable_prefix_caching": false}}"#;
+        let machine = Machine::parse(text, "p.json").unwrap();
+        assert_eq!((machine.name.as_str(), machine.cost.fixed_ns, machine.engine.max_num_seqs), ("mine", 1e6, 7));
+        assert_eq!((machine.front.per_request_ns, machine.noise), (5e4, 0.01));
+        assert!(!machine.engine.enable_prefix_caching);
+        for (bad, word) in [
+            ("{", "p.json"),
+            ("{}", "no tacho_profile"),
+            (r#"{"tacho_profile": 2}"#, "version 2"),
+            (r#"{"tacho_profile": 1, "cost": {"fixed_us": -1}}"#, "fixed_us is -1"),
+            (r#"{"tacho_profile": 1, "engine": {"block_size": 0}}"#, "block_size is 0"),
+        ] {
+            let error = Machine::parse(bad, "p.json").unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}
