@@ -31,9 +31,10 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<Exit> {
     let capacity = capacity(&spec.engine);
     let mut server = Server::start(spec)?;
     let mut out = std::io::stdout();
-    writeln!(out, "serving {} ({profile}) on http://{}", args.model, server.addr())?;
-    writeln!(out, "{capacity}")?;
-    out.flush()?;
+    // Both lines at once, and no matter whether they are read: a reader may leave after the first.
+    let _ = out
+        .write_all(format!("serving {} ({profile}) on http://{}\n{capacity}\n", args.model, server.addr()).as_bytes());
+    let _ = out.flush();
     signals.forever().next();
     server.stop();
     Ok(Exit::Done)
