@@ -208,6 +208,8 @@ impl From<Values> for ServeArgs {
 impl ServeArgs {
     /// Reads and checks the values.
     pub(crate) fn read(values: Values) -> Result<Self, ArgError> {
+        // Commands that stand for a benchmark make its words themselves.
+        values.check()?;
         let live = LiveArgs::read(&values)?;
         let args = ServeArgs { live, ..Self::from(values) };
         check::check(&args)?;
