@@ -71,7 +71,9 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
 pub(crate) fn refuse(commands: &'static [Command], error: &ArgError) -> Exit {
     let hint = suggest::hint(commands, error).map_or_else(String::new, |hint| format!("hint: {hint}\n"));
     say(&format!("{}\n{hint}", error.report()));
-    Exit::Usage
+    // vLLM finds out about such values during the run, and ends it with 1.
+    let strict = std::env::args_os().any(|arg| arg == "--strict-parity");
+    if strict && matches!(error, ArgError::Refused(_)) { Exit::Failed } else { Exit::Usage }
 }
 
 /// Prints a text that was asked for.

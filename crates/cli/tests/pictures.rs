@@ -72,12 +72,12 @@ fn faults_of_sweeps_are_one_line() {
         (&["plot", "empty", "--dry-run"], 1, "Did not find any parameter sweep results under empty"),
         (
             &["plot", "d", "--filter-by", "a~1", "--dry-run"],
-            1,
+            2,
             "Invalid operator for plot filter 'a~1'. Valid operators are: ['!=', '<', '<=', '==', '>', '>=']",
         ),
         (
             &["plot", "d", "--bin-by", "a1", "--dry-run"],
-            1,
+            2,
             "Invalid operator for plot binner 'a1'. Valid operators are: ['%']",
         ),
         (&["plot", "d", "--fig-by", "zzz", "--dry-run"], 1, "Cannot find metric 'zzz'"),
@@ -135,9 +135,9 @@ fn a_gate_tells_by_its_code() {
     assert_eq!(gate(&[&undecided[..], &["--pass-undecided"]].concat()).0, 0);
     assert_eq!(gate(&[&undecided[..], &["--assume-noise", "0.1%"]].concat()).0, 0);
     let (code, text) = gate(&["base.json", "slow.json", "--max-regression", "nope_ms:1%"]);
-    assert!(code == 1 && text.starts_with("error: --max-regression: there is no number \"nope_ms\""), "{text}");
+    assert!(code == 2 && text.starts_with("error: --max-regression: there is no number \"nope_ms\""), "{text}");
     assert_eq!(gate(&["base.json", "--max-regression", "x:1%"]).0, 2);
-    assert_eq!(gate(&["base.json", "slow.json", "--max-regression", "x"]).0, 1);
+    assert_eq!(gate(&["base.json", "slow.json", "--max-regression", "x"]).0, 2);
 }
 
 /// A plain result, as `--save-result` leaves it.

@@ -15,6 +15,7 @@ pub(super) mod simulator;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
+use anyhow::anyhow;
 use tacho_core::{EventSink, RunEvent};
 use tacho_fleet::{Asked, Place};
 use tacho_loadgen::StopSignal;

@@ -120,9 +120,9 @@ fn bad_input_gets_one_clear_line() {
     let cases: [(&[&str], i32, &str); 8] = [
         (&["serve", "--port", "1"], 1, "cannot reach 127.0.0.1:1"),
         (&["serve", "--port", "1", "--model", "org/none"], 1, "\"org/none\" is not in the Hub's cache"),
-        (&["serve", "--request-rate", "0"], 1, "--request-rate 0.0 is out of range"),
+        (&["serve", "--request-rate", "0"], 2, "--request-rate 0.0 is out of range"),
         (&["serve", "--bogus"], 2, "unrecognized arguments: --bogus"),
-        (&["serve", "--sim", "--endpoint", "/v1/x"], 1, "must end in"),
+        (&["serve", "--sim", "--endpoint", "/v1/x"], 2, "must end in"),
         (&["serve", "--workload", "none.jsonl"], 1, "none.jsonl"),
         (&["serve", "--sim", "--save-result", "--result-filename", "no/such/r.json"], 1, "cannot write results into"),
         (&["serve", "--host", "no.host.invalid", "--model", "m"], 1, "cannot find the host"),

@@ -2,7 +2,7 @@
 
 use tacho_core::{Observation, Stamp, SystemClock};
 use tacho_loadgen::Driven;
-use tacho_metrics::{RunRecord, ServerMetrics};
+use tacho_metrics::{RunRecord, ServerMetrics, Telemetry};
 
 use super::asked::Asks;
 use super::prepare::Prepared;
@@ -23,7 +23,8 @@ pub fn predicted(plan: &ServePlan, prepared: &Prepared, rows: Vec<Observation>) 
     let setup = record::setup(plan, prepared, asked.len());
     let setup = record::completed(setup, prepared, &driven, &rows, &moments);
     let nothing = Scrape::default;
-    let seen = Seen { before: nothing(), after: nothing(), server: ServerMetrics::default(), probes: None };
+    let (server, telemetry) = (ServerMetrics::default(), Telemetry::default());
+    let seen = Seen { before: nothing(), after: nothing(), server, telemetry, probes: None };
     let asked = asked.lock();
     Ok(record::compute(plan, prepared, setup, &driven, rows, &asked, seen))
 }
