@@ -104,7 +104,7 @@ fn times(frame: &mut Frame<'_>, area: Rect, shown: &Snapshot) {
             .iter()
             .map(|(kind, count)| Row::new([(*kind).to_owned(), count.to_string()]).style(Style::new().fg(Color::Red))),
     );
-    let widths = [Constraint::Min(8), Constraint::Length(7), Constraint::Length(7), Constraint::Length(7)];
+    let widths = [Constraint::Min(9), Constraint::Length(6), Constraint::Length(6), Constraint::Length(6)];
     let table = Table::new(rows, widths)
         .header(Row::new(["ms", "p50", "p90", "p99"]).style(Style::new().add_modifier(Modifier::BOLD)))
         .block(Block::bordered().title(" so far "));
