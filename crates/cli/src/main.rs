@@ -1,6 +1,7 @@
 //! The `tacho` command: parse, plan, run, report, code.
 
 mod args;
+mod code;
 mod commands;
 mod exit;
 mod interrupt;

@@ -11,6 +11,7 @@ mod idna;
 mod target;
 pub mod transport;
 mod url;
+pub mod watch;
 
 pub use backends::{BackendKind, PayloadSpec, Rules, Task};
 pub use endpoint::{EndpointSpec, Headers, StampSource, proxy_for};

@@ -6,77 +6,19 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use tacho_core::{Clock, Counters, Observation, RowSink, Stamp};
+use tacho_core::{Observation, RowSink, Stamp};
 
+use crate::drive::Drive;
 use crate::feed::{Feed, Releases};
 use crate::gate::Gate;
 use crate::sessions::{SessionPlan, Sessions};
 use crate::turn::Turn;
-use crate::{Error, StopReason, StopSignal, Supply, Target, Timeline, WorkerStats};
+use crate::{Error, StopReason, Target, WorkerStats};
 
 /// More threads than any machine has cores for; each takes memory and time to start.
 pub const MOST_WORKERS: usize = 1024;
 /// Rows of several workers that come within this time are handed on together.
 const TOGETHER: Duration = Duration::from_millis(250);
-
-/// Everything the loop needs besides the target.
-pub struct Drive<'a> {
-    /// When requests are due.
-    pub timeline: &'a Timeline,
-    /// At most this many requests under way.
-    pub max_concurrency: Option<usize>,
-    /// Threads to use; fewer are used when there is less to do.
-    pub workers: usize,
-    /// Requests that come after the timeline's, if there are any.
-    pub more: Option<&'a Supply>,
-    /// How long after the beginning requests are sent at most.
-    pub until: Option<Duration>,
-    /// How long requests under way may go on after somebody asked the run to end.
-    pub grace: Duration,
-    /// How long they may go on after the run's own end, by time or by a rule.
-    pub drain: Duration,
-    /// Asked for the moment of the start once all workers are ready; otherwise it is then.
-    pub start: Option<&'a (dyn Fn() -> Stamp + Sync)>,
-    /// The run's clock.
-    pub clock: &'a dyn Clock,
-    /// Told when to stop.
-    pub stop: &'a StopSignal,
-    /// Progress, for whoever watches.
-    pub counters: &'a Counters,
-}
-
-impl<'a> Drive<'a> {
-    /// All requests of a timeline on one worker, without a limit; a stop ends it at once.
-    pub fn of(timeline: &'a Timeline, clock: &'a dyn Clock, stop: &'a StopSignal, counters: &'a Counters) -> Self {
-        let (grace, drain) = (Duration::ZERO, Duration::ZERO);
-        Drive {
-            timeline,
-            max_concurrency: None,
-            workers: 1,
-            more: None,
-            until: None,
-            grace,
-            drain,
-            start: None,
-            clock,
-            stop,
-            counters,
-        }
-    }
-
-    /// How long requests under way may go on from here.
-    pub(crate) fn patience(&self) -> Duration {
-        match self.stop.reason() {
-            Some(StopReason::Asked) => self.grace,
-            _ => self.drain,
-        }
-    }
-
-    /// Why the run ended before its requests did, if it was not asked to.
-    fn ended(&self) -> Option<StopReason> {
-        self.stop.reason().or(self.until.map(|_| StopReason::Duration))
-    }
-}
 
 /// What happened, beside the rows.
 #[derive(Debug, Default)]

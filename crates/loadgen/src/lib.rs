@@ -2,6 +2,7 @@
 //! Knows no protocol: what a request is sent to is a [`Target`].
 
 mod dispatch;
+mod drive;
 mod error;
 mod feed;
 mod gate;
@@ -12,7 +13,8 @@ mod supply;
 mod target;
 mod turn;
 
-pub use dispatch::{Drive, Driven, MOST_WORKERS, drive, drive_sessions};
+pub use dispatch::{Driven, MOST_WORKERS, drive, drive_sessions};
+pub use drive::Drive;
 pub use error::Error;
 pub use schedule::{Pace, RampUp, RampUpStrategy, RpsChange, ScheduleSpec, Timeline};
 pub use sessions::{Graph, Node, OnFailure, Script, SessionPlan};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tacho_core::{Observation, Stamp};
 
-use crate::dispatch::Drive;
+use crate::drive::Drive;
 use crate::feed::{Due, Feed, Releases};
 use crate::{Worker, WorkerStats};
 

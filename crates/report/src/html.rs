@@ -10,23 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
-const PAGE_STYLE: &str = include_str!("html/page.css");
+pub use crate::escape::escape;
 
-/// `text` as HTML text or attribute value; what moves a cursor or changes the reading order is made visible.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in crate::style::harmless_line(text).chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
-    out
-}
+const PAGE_STYLE: &str = include_str!("html/page.css");
 
 /// JSON text that cannot end the element it is in.
 pub(crate) fn in_script(json: &str) -> String {

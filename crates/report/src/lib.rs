@@ -6,6 +6,7 @@ pub mod console;
 pub mod dashboard;
 pub mod describe;
 pub mod error;
+mod escape;
 pub mod hash;
 mod headings;
 pub mod html;

@@ -17,7 +17,6 @@ pub mod suite;
 pub mod sweep;
 mod telemetry;
 pub mod throughput;
-pub mod watch;
 
 pub use error::Error;
 pub use plan::{

@@ -3,6 +3,7 @@
 
 pub mod engine;
 mod error;
+mod faults;
 pub mod foresight;
 mod machine;
 pub mod metronome;
@@ -13,9 +14,10 @@ mod spec;
 
 pub use engine::{CostModel, EngineSpec, Profile, Stats};
 pub use error::Error;
+pub use faults::FaultSpec;
 pub use machine::{Front, Machine};
 pub use metronome::{Metronome, MetronomeSpec};
 pub use offline::{Drained, MediaTimes, Offline, StartUp, prompt_ids};
 pub use proxy::{Proxy, ProxySpec};
-pub use server::{FaultSpec, Server};
+pub use server::Server;
 pub use spec::SimSpec;

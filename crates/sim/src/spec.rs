@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tacho_text::Tokenizer;
 
 use crate::engine::{EngineSpec, Profile};
+use crate::faults::FaultSpec;
 use crate::machine::Machine;
-use crate::server::FaultSpec;
 
 /// A simulator's settings.
 #[derive(Debug, Clone)]

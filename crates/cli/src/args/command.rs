@@ -8,7 +8,7 @@ use super::error::{ArgError, ConfigError, UsageError};
 use super::flag::Table;
 use super::grammar::{Parsed, Values};
 use super::{config, help, topics, variables};
-use crate::exit::Exit;
+use crate::code::Exit;
 use crate::terminal::columns;
 
 /// A subcommand: the words that call it, its flags, and what it does.

@@ -464,7 +464,7 @@ pub(crate) enum Refusal {
     LoraName,
     /// An offline command's.
     #[error(transparent)]
-    Offline(#[from] super::offline::OfflineRefusal),
+    Offline(#[from] super::offline::refusal::OfflineRefusal),
     /// A flag that means nothing without another.
     #[error("{flag} needs {other}: add it, or remove {flag}")]
     Alone {

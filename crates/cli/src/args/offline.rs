@@ -5,7 +5,7 @@ mod dataset;
 pub(crate) mod latency;
 pub(crate) mod mm_processor;
 mod namespace;
-mod refusal;
+pub(super) mod refusal;
 pub(crate) mod rows;
 pub(crate) mod startup;
 pub(crate) mod throughput;

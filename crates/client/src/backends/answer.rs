@@ -2,9 +2,9 @@
 
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Stamp};
 
+use super::answers::Answers;
 use super::frames::Frames;
 use super::generate::GenerateDecoder;
-use super::kind::Answers;
 use super::messages::MessagesDecoder;
 use super::responses::ResponsesDecoder;
 use super::scan::is_json;

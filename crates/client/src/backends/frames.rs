@@ -2,7 +2,7 @@
 
 use memchr::{memchr2, memmem};
 
-use super::kind::Answers;
+use super::answers::Answers;
 use super::sse::{MAX_EVENT, Standard, TooLong};
 use super::{BackendKind, Flow, Rules};
 

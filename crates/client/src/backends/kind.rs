@@ -3,6 +3,7 @@
 use tacho_core::Request;
 use tacho_core::json::Dict;
 
+use super::answers::Answers;
 use super::{
     PayloadSpec, audio, chat, completions, embeddings, form, generate, infinity, messages, pooling, responses, tgi,
     trt_llm, whole,
@@ -15,27 +16,6 @@ pub enum Task {
     Generation,
     /// An answer that comes whole: embeddings, scores, classes.
     Pooling,
-}
-
-/// How an answer is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answers {
-    /// Events with choices that have a text.
-    Completions,
-    /// Events with choices that have a delta.
-    Chat,
-    /// The same for sounds, whose prompts upstream counts itself.
-    Audio,
-    /// Events that name their kind, of `/v1/responses`.
-    Responses,
-    /// The same, of `/v1/messages`.
-    Messages,
-    Tgi,
-    TensorRtLlm,
-    /// Lines that hold prompt and output so far.
-    Generate,
-    /// All at once.
-    Whole,
 }
 
 /// Who may use it, and since when.

@@ -1,6 +1,7 @@
 //! Protocols as pure functions: a request becomes a body, the bytes of an answer become tokens.
 
 mod answer;
+mod answers;
 mod audio;
 mod charset;
 mod chat;
@@ -27,8 +28,9 @@ mod unstreamed;
 mod whole;
 
 pub use answer::AnswerDecoder;
+use answers::Answers;
 pub use expected::Expected;
-use kind::{Answers, Sequences};
+use kind::Sequences;
 pub use kind::{BackendKind, Task};
 pub(crate) use stream::excerpt;
 pub use stream::{Flow, StreamDecoder};

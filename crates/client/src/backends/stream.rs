@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use tacho_core::{Failure, FailureKind, MarkSource, Observation, Outcome, Stamp};
 
+use super::answers::Answers;
 use super::event::{Choices, Event, Shape, TextField};
-use super::kind::Answers;
 use super::scan::{is_plain_text, unescape};
 use super::{BackendKind, Rules};
 

@@ -2,11 +2,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tacho_core::{Kept, ManualClock, Outcome, SystemClock};
+use tacho_core::{Clock, Counters, Kept, ManualClock, Outcome, SystemClock};
 use tacho_pyrand::randomstate::RandomState;
 
 use super::*;
-use crate::{ScheduleSpec, Worker};
+use crate::{ScheduleSpec, StopSignal, Supply, Timeline, Worker};
 
 /// Serves each request in a fixed time on a clock that it moves itself.
 struct Served {

@@ -35,19 +35,28 @@ pub enum ScheduleSpec {
 impl ScheduleSpec {
     /// The due times of `count` requests. Draws one gamma value per request, in order, from NumPy's global state.
     pub fn plan(&self, count: usize, np: &mut RandomState) -> Result<Timeline, Error> {
-        match self {
+        let (times, rates) = match self {
             ScheduleSpec::Rate { rate, burstiness } => {
                 let rates = vec![*rate; count];
                 let mut times = arrivals::cumulative(&rates, *burstiness, np)?;
                 arrivals::stretch_to_rate(&mut times, *rate);
-                Timeline::new(times, rates, Pace::Rate { rate: *rate, burstiness: *burstiness })
+                (times, rates)
             }
             ScheduleSpec::RampUp { ramp, burstiness } => {
                 let rates = ramp.rates(count)?;
-                let times = arrivals::cumulative(&rates, *burstiness, np)?;
-                Timeline::new(times, rates, Pace::RampUp { ramp: *ramp, burstiness: *burstiness })
+                (arrivals::cumulative(&rates, *burstiness, np)?, rates)
             }
-            ScheduleSpec::Replay(times) => Timeline::new(times.clone(), Vec::new(), Pace::Given),
+            ScheduleSpec::Replay(times) => (times.clone(), Vec::new()),
+        };
+        Timeline::new(times, rates, self.pace())
+    }
+
+    /// What announcements, results and verdicts say of it.
+    pub fn pace(&self) -> Pace {
+        match *self {
+            ScheduleSpec::Rate { rate, burstiness } => Pace { rate, burstiness, ..Pace::AT_ONCE },
+            ScheduleSpec::RampUp { ramp, burstiness } => Pace { burstiness, ramp: Some(ramp), ..Pace::AT_ONCE },
+            ScheduleSpec::Replay(_) => Pace { given: true, ..Pace::AT_ONCE },
         }
     }
 }

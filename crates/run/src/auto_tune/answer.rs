@@ -6,8 +6,8 @@ use tacho_core::json::{Dict, Value};
 use tacho_metrics::search::{Criterion, UNLIMITED, boundary, half_width};
 use tacho_metrics::statistics::mean;
 
+use super::level::{Found, Level, number};
 use super::plan::{Candidate, TunePlan, rate, rate_text};
-use super::search::{Found, Level, number};
 use crate::experiment::Failure;
 
 /// Settings that meet the limit.

@@ -4,29 +4,17 @@
 use std::path::Path;
 
 use tacho_core::event::TuneNote;
-use tacho_core::json::{Dict, Value};
-use tacho_metrics::search::{Answer, Criterion, Step, Tried, UNLIMITED, Verdict, next};
+use tacho_core::json::Dict;
+use tacho_metrics::search::{Answer, Step, Tried, UNLIMITED, Verdict, next};
 use tacho_metrics::statistics::mean;
 
+use super::level::{Found, Level, number, values};
 use super::plan::{Candidate, rate_text};
 use super::tuner::Tuner;
 use crate::experiment::{Failure, Slot};
 
 /// Runs that a level may take beyond the first before its verdict stands as it is.
 const MORE_RUNS: usize = 6;
-
-/// A level and its results.
-pub(super) struct Level {
-    pub(super) tried: Tried,
-    pub(super) results: Vec<Dict>,
-}
-
-/// What became of a candidate.
-pub(super) struct Found {
-    pub(super) levels: Vec<Level>,
-    /// The level that is accepted.
-    pub(super) accepted: Option<u64>,
-}
 
 impl Tuner<'_> {
     /// Searches the largest load of a candidate.
@@ -121,21 +109,4 @@ impl Tuner<'_> {
             self.warn(TuneNote::LevelFailures { rate, failed });
         }
     }
-}
-
-/// The mean of a number over results that all have it.
-pub(super) fn number(results: &[Dict], key: &str) -> Option<f64> {
-    let values: Option<Vec<f64>> = results.iter().map(|result| result.get(key).and_then(Value::as_f64)).collect();
-    values.filter(|values| !values.is_empty()).map(|values| mean(&values))
-}
-
-/// The values of each criterion's metric, one per result.
-fn values(criteria: &[Criterion], results: &[Dict]) -> Result<Vec<Vec<f64>>, Failure> {
-    let of = |criterion: &Criterion| {
-        let value = |result: &Dict| result.get(&criterion.metric).and_then(Value::as_f64);
-        results.iter().map(value).collect::<Option<Vec<f64>>>().ok_or_else(|| {
-            Failure::new("KeyError", format!("the results have no number {:?}: check --constraint", criterion.metric))
-        })
-    };
-    criteria.iter().map(of).collect()
 }

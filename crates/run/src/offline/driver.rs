@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tacho_core::json::{Dict, Value};
-use tacho_loadgen::StopSignal;
 use tempfile::TempDir;
 
 use super::engine::{Batch, Generated, Loaded, OfflineEngine, Slot, StageTimes, Step};
-pub use super::process::LogTap;
 use super::process::Process;
 use super::protocol::{self, PROTOCOL};
+use super::spec::{PythonSpec, WorkerSource};
 use super::{EngineError, worker};
 
 /// How long a Python may take to say hello.
@@ -20,46 +19,6 @@ const HELLO: Duration = Duration::from_secs(120);
 const LEAVE: Duration = Duration::from_secs(20);
 /// The same where a profiler has to write its report.
 const REPORT: Duration = Duration::from_secs(1800);
-
-/// Which worker runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WorkerSource {
-    /// The one that the program carries.
-    Embedded,
-    /// A file.
-    File(PathBuf),
-}
-
-/// An engine in Python.
-#[derive(Clone)]
-pub struct PythonSpec {
-    /// The interpreter.
-    pub python: PathBuf,
-    /// The worker.
-    pub worker: WorkerSource,
-    /// What starts the interpreter, such as a profiler with its arguments; nothing starts it directly.
-    pub launcher: Vec<String>,
-    /// The engine's name in the protocol.
-    pub engine: &'static str,
-    /// The engine's arguments as typed.
-    pub words: Vec<String>,
-    /// Defaults of the command that differ from the engine's.
-    pub defaults: Dict,
-    /// What engines without a parser of their own need to know.
-    pub settings: Dict,
-    /// Whether the flags of the asynchronous engine are known too.
-    pub accepts_async_flags: bool,
-    /// Whether multimodal stage times are collected.
-    pub mm_stats: bool,
-    /// Variables of its environment.
-    pub environment: Vec<(String, String)>,
-    /// The longest time of one call.
-    pub timeout: Option<Duration>,
-    /// Takes its log.
-    pub log: LogTap,
-    /// Ends it when asked.
-    pub stop: StopSignal,
-}
 
 /// Finds the interpreter: the one named, the virtual environment's, or `python3` on the path.
 pub fn find_python(named: Option<&str>, variable: &dyn Fn(&str) -> Option<String>) -> Result<PathBuf, EngineError> {

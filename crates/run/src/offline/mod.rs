@@ -6,10 +6,12 @@ mod error;
 mod measured;
 mod process;
 mod protocol;
+mod spec;
 mod worker;
 
-pub use driver::{LogTap, PythonEngine, PythonSpec, WorkerSource, find_python};
+pub use driver::{PythonEngine, find_python};
 pub use engine::{Batch, Generated, Loaded, OfflineEngine, Sampling, Slot, StageTimes, Step};
 pub use error::EngineError;
 pub use measured::Measured;
 pub use protocol::PROTOCOL;
+pub use spec::{LogTap, PythonSpec, WorkerSource};

@@ -15,8 +15,8 @@ use tacho_core::json::Value;
 use tacho_loadgen::StopSignal;
 
 use super::EngineError;
-use super::driver::PythonSpec;
 use super::protocol::{read_frame, skip_to_magic, write_frame};
+use super::spec::{LogTap, PythonSpec};
 
 /// Bytes of the log that are kept for messages.
 const KEPT: usize = 1 << 16;
@@ -24,9 +24,6 @@ const KEPT: usize = 1 << 16;
 const SHOWN: usize = 12;
 /// How often a silent worker is looked at.
 const GLANCE: Duration = Duration::from_millis(200);
-
-/// Takes the engine's log as it comes.
-pub type LogTap = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 /// What the reading thread found.
 enum Incoming {

@@ -3,7 +3,7 @@
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 use tacho_client::{BackendKind, Rules};
 use tacho_core::{Clock, Observation, Stamp, SystemClock};
-use tacho_loadgen::{Driven, Pace, ScheduleSpec, WorkerStats};
+use tacho_loadgen::{Driven, WorkerStats};
 use tacho_metrics::sessions::SessionSummary;
 use tacho_metrics::{
     Caveat, DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, ServerMetrics,
@@ -139,11 +139,7 @@ fn worker_use(stats: &WorkerStats) -> WorkerUse {
 /// The settings of a run as far as they are known before it; `requests` is how many the whole workload has.
 pub(super) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> Setup {
     // What was asked for, which upstream reports even where the data brings times of its own.
-    let (request_rate, burstiness) = match &plan.traffic.schedule {
-        ScheduleSpec::Rate { rate, burstiness } => (*rate, *burstiness),
-        ScheduleSpec::RampUp { burstiness, .. } => (f64::INFINITY, *burstiness),
-        ScheduleSpec::Replay(_) => (f64::INFINITY, 1.0),
-    };
+    let asked = plan.traffic.schedule.pace();
     let pace = prepared.timeline.pace();
     Setup {
         date: String::new(),
@@ -157,19 +153,16 @@ pub(super) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> S
             WorkloadPlan::File { .. } | WorkloadPlan::Sessions(_) => requests as i64,
         },
         metadata: plan.report.metadata.clone(),
-        request_rate,
-        burstiness,
+        request_rate: asked.rate,
+        burstiness: asked.burstiness,
         max_concurrency: plan.traffic.max_concurrency.map(|limit| limit as u64),
-        ramp_up: match pace {
-            Pace::RampUp { ramp, .. } => Some(RampUp {
-                strategy: ramp.strategy.name().to_owned(),
-                start_rps: i64::from(ramp.start_rps),
-                end_rps: i64::from(ramp.end_rps),
-            }),
-            _ => None,
-        },
+        ramp_up: pace.ramp.map(|ramp| RampUp {
+            strategy: ramp.strategy.name().to_owned(),
+            start_rps: i64::from(ramp.start_rps),
+            end_rps: i64::from(ramp.end_rps),
+        }),
         rps_change_events: Vec::new(),
-        self_timed: *pace == Pace::Given && !prepared.timeline.is_at_once(),
+        self_timed: pace.given && !prepared.timeline.is_at_once(),
         task: task(plan.endpoint.backend),
         percentile_metrics: plan.report.percentile_metrics.clone(),
         metric_percentiles: plan.report.metric_percentiles.clone(),
@@ -200,7 +193,7 @@ pub(super) fn completed(
 
 /// When the rate of a ramp-up reached each whole number: at the release of the request that it was reached with.
 fn rate_changes(prepared: &Prepared, driven: &Driven, rows: &[Observation], moments: &Moments) -> Vec<RateChange> {
-    let Pace::RampUp { ramp, .. } = prepared.timeline.pace() else { return Vec::new() };
+    let Some(ramp) = prepared.timeline.pace().ramp else { return Vec::new() };
     let changes = ramp.changes(prepared.timeline.rates());
     let moment = |index: Option<usize>| match index {
         None => Some(driven.origin),

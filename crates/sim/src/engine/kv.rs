@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::prefix_cache::BlockHash;
+use super::sequence::BlockHash;
 
 const NONE: u32 = u32::MAX;
 

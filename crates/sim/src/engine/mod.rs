@@ -1,6 +1,7 @@
 //! The model of a continuous-batching engine: a function of the times given to it. No sockets, no clock, no async.
 
 mod cost;
+mod job;
 mod kv;
 mod noise;
 mod prefix_cache;
@@ -13,10 +14,11 @@ mod stats;
 mod tokens;
 
 pub use cost::{BatchShape, CostModel};
+pub use job::{Finish, Job, Refusal, Work};
 pub use profile::Profile;
 pub use sample::{Draw, Limits, LogprobDraws, Output, Vocabulary};
 pub use scheduler::{Engine, Step, TokenEvent};
-pub use sequence::{Finish, Job, Refusal, SeqId, Work};
+pub use sequence::SeqId;
 pub use spec::{EngineSpec, Policy, Transfer};
 pub use stats::{Histogram, Stats};
 pub use tokens::Tokens;

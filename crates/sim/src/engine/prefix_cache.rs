@@ -2,9 +2,6 @@
 
 use super::sequence::Sequence;
 
-/// The name of a block and of everything before it.
-pub(super) type BlockHash = u64;
-
 /// Appends the hashes of the blocks that have become full of known tokens.
 pub(super) fn extend_hashes(sequence: &mut Sequence, block_size: usize) {
     let full = sequence.known() / block_size;
@@ -28,6 +25,7 @@ pub(super) fn mix(value: u64) -> u64 {
 mod tests {
     use tacho_core::Stamp;
 
+    use super::super::sequence::BlockHash;
     use super::super::{Finish, Job, SeqId};
     use super::*;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tacho_pyrand::Generator;
 
+use super::job::Finish;
 use super::prefix_cache::mix;
-use super::sequence::Finish;
 use super::tokens::Tokens;
 use crate::error::Error;
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tacho_core::Stamp;
 
+use super::job::{Finish, Job, Refusal, Work};
 use super::kv::BlockPool;
 use super::noise::Noise;
 use super::prefix_cache::extend_hashes;
-use super::sequence::{Finish, Job, Refusal, SeqId, Sequence, Work};
+use super::sequence::{SeqId, Sequence};
 use super::{BatchShape, CostModel, EngineSpec, Policy, Stats};
 use crate::error::Error;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::sequence::{Job, Refusal};
+use super::job::{Job, Refusal};
 use crate::error::Error;
 
 /// Most KV blocks: each takes memory from the start.

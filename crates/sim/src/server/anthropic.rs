@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hyper::body::Bytes;
 use tacho_core::json::{Dict, Value, dumps};
 
-use super::App;
+use super::app::App;
 use super::ask::{Ask, Endpoint, Form};
 use super::choice::{Choice, Piece};
 use super::escape::quoted;

@@ -7,12 +7,13 @@ use super::choice::Piece;
 use super::escape::{list, quote};
 use super::fields::Fields;
 use super::generation::Generation;
+use super::openai;
 use super::problem::Problem;
 use super::prompt::Source;
 
 /// Reads the members of a request; they are those of a completion but for the defaults.
 pub(super) fn read(fields: &Fields, full_vocab_size: usize) -> Result<(Ask, Vec<Source>), Problem> {
-    let (ask, sources) = Ask::completion(fields, full_vocab_size)?;
+    let (ask, sources) = openai::completion(fields, full_vocab_size)?;
     Ok((Ask { endpoint: Endpoint::Demo, echo: false, include_usage: false, ..ask }, sources))
 }
 

@@ -5,17 +5,17 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::App;
+use super::app::App;
 use super::ask::{Ask, Transfer};
 use super::choice::{Choice, Piece};
 use super::chunks::{Repeated, Usage};
 use super::driver::Signal;
-use super::faults::Fault;
 use super::problem::Problem;
 use super::prompt::Prompt;
 use super::room::Share;
 use super::written::{self, Written};
 use crate::engine::{Draw, Job, LogprobDraws, SeqId};
+use crate::faults::Fault;
 
 /// A request whose jobs are in the engine. Dropping it withdraws those that are not done.
 pub(super) struct Generation {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::App;
+use super::app::App;
 use super::escape::quoted;
 
 /// `/server_info`: the settings, as one object or as one text.

@@ -1,6 +1,6 @@
 //! `/v1/models`: the served names and the LoRA adapters.
 
-use super::App;
+use super::app::App;
 use super::escape::{list, quote, quoted};
 
 /// The body of the answer.

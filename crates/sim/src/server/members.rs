@@ -1,6 +1,6 @@
 //! The types of a request's members, checked as vLLM's models check them: every finding at once, in the same words.
 
-use tacho_core::json::{Dict, Value, float_repr};
+use tacho_core::json::{Dict, Value};
 
 use super::problem::Invalid;
 
@@ -241,12 +241,4 @@ pub(super) fn out_of_range(loc: &str, value: &Value, least: i64) -> Option<Inval
         return None;
     };
     Some(Invalid::member(kind, loc, &format!("Input should be {message}"), value).with(ctx))
-}
-
-/// A number as Python's `str` writes it.
-pub(super) fn shown_float(number: f64) -> String {
-    if number.is_infinite() {
-        return if number > 0.0 { "inf".to_owned() } else { "-inf".to_owned() };
-    }
-    if number.is_nan() { "nan".to_owned() } else { float_repr(number) }
 }

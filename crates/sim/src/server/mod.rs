@@ -1,6 +1,7 @@
 //! The engine behind HTTP on the real clock: one thread steps the engine, a few serve connections.
 
 mod anthropic;
+mod app;
 mod ask;
 mod audio;
 mod choice;
@@ -8,7 +9,7 @@ mod chunks;
 mod demo;
 mod driver;
 mod escape;
-mod faults;
+
 mod fields;
 mod form;
 mod format;
@@ -19,9 +20,11 @@ mod listing;
 mod members;
 mod messages;
 mod metrics;
+mod openai;
 mod pooling;
 mod problem;
 mod prompt;
+mod read;
 mod responded;
 mod responses;
 mod room;
@@ -43,27 +46,22 @@ mod wire;
 mod written;
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use hyper::service::service_fn;
 use hyper_util::rt::TokioExecutor;
 use hyper_util::server::conn::auto;
-use tacho_pyrand::{Generator, SeedSequence};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-pub use faults::FaultSpec;
-
-use crate::engine::{Engine, SeqId, Stats, Vocabulary};
+use crate::engine::{Engine, Stats, Vocabulary};
 use crate::error::Error;
 use crate::spec::SimSpec;
-use driver::EngineHandle;
-use faults::Fault;
-use problem::Problem;
+use app::{App, scrambled};
 use room::Room;
 use store::Store;
 use wire::{ResetSwitch, Wire};
@@ -74,74 +72,6 @@ const BACKLOG: u32 = 4096;
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Pause after a failed accept (out of file descriptors): the listener would only fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
-
-/// What all connections share.
-pub(crate) struct App {
-    spec: SimSpec,
-    names: Vec<String>,
-    vocabulary: Vocabulary,
-    engine: EngineHandle,
-    fingerprint: String,
-    started: Instant,
-    sequences: AtomicU64,
-    requests: AtomicU64,
-    ids: AtomicU64,
-    serving: AtomicU64,
-    room: Room,
-    responses: Store,
-    characters: OnceLock<usize>,
-}
-
-impl App {
-    /// The name an answer carries for the model that was asked for; none means the first.
-    fn resolve(&self, model: Option<&str>) -> Result<String, Problem> {
-        match model {
-            None => Ok(self.names[0].clone()),
-            Some(name) if self.names.iter().any(|served| served == name) => Ok(self.names[0].clone()),
-            Some(name) if self.spec.lora_modules.iter().any(|adapter| adapter == name) => Ok(name.to_owned()),
-            Some(name) => Err(Problem::unknown_model(name, &self.names)),
-        }
-    }
-
-    /// Separates the adapters' prefix caches.
-    fn salt(&self, model: &str) -> u64 {
-        let adapter = self.spec.lora_modules.iter().position(|adapter| adapter == model);
-        adapter.map_or(0, |at| at as u64 + 1)
-    }
-
-    /// Characters of the longest token, which bounds the tokens of a text without counting them.
-    fn characters_per_token(&self) -> usize {
-        *self.characters.get_or_init(|| {
-            let tokenizer = &self.spec.tokenizer;
-            let longest = tokenizer.all_ids().into_iter().map(|id| tokenizer.decode(&[id]).len()).max();
-            longest.unwrap_or(1).max(1)
-        })
-    }
-
-    fn next_sequence(&self) -> SeqId {
-        SeqId(self.sequences.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// The fate of the next generation request.
-    fn strike(&self) -> Fault {
-        self.spec.faults.strike(self.requests.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Sixteen hexadecimal digits, another each time.
-    fn random_id(&self) -> String {
-        let ordinal = self.ids.fetch_add(1, Ordering::Relaxed);
-        format!("{:016x}", scrambled(self.spec.seed, ordinal))
-    }
-
-    fn unix_time(&self) -> u64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
-    }
-}
-
-fn scrambled(seed: u64, ordinal: u64) -> u64 {
-    let words = [seed as u32, (seed >> 32) as u32, ordinal as u32, (ordinal >> 32) as u32];
-    Generator::from_sequence(&SeedSequence::from_words(&words)).up_to(u64::MAX)
-}
 
 /// A simulator that serves until it is stopped or dropped.
 pub struct Server {

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use tacho_core::json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::App;
+use super::app::App;
 use super::ask::too_long;
 use super::driver::Signal;
 use super::escape::{list, number, quote, quoted};
-use super::faults::Fault;
 use super::fields::Fields;
 use super::problem::{Invalid, ON_PURPOSE, Problem};
 use super::prompt::{self, Prompt, Source};
@@ -18,6 +17,7 @@ use super::room::Share;
 use super::vectors;
 use super::wire::ResetSwitch;
 use crate::engine::{Job, SeqId};
+use crate::faults::Fault;
 
 /// Numbers that a vector may have.
 const MOST_DIMENSIONS: i64 = 65_536;

@@ -1,7 +1,7 @@
 //! Answers other than success, worded as vLLM 0.32 words them.
 
 use hyper::StatusCode;
-use tacho_core::json::{Value, python_str, quoted as python_quoted};
+use tacho_core::json::{Value, float_repr, python_str, quoted as python_quoted};
 
 use super::escape::quoted;
 
@@ -218,7 +218,7 @@ fn shown(value: &Value) -> String {
     match value {
         Value::Dict(dict) => format!("'<dict of {} items>'", dict.len()),
         Value::List(items) => format!("'<list of {} items>'", items.len()),
-        Value::Float(number) => format!("'{}'", super::members::shown_float(*number)),
+        Value::Float(number) => format!("'{}'", shown_float(*number)),
         other => {
             let text = python_str(other);
             match text.char_indices().nth(SHOWN) {
@@ -232,6 +232,14 @@ fn shown(value: &Value) -> String {
 /// Python's `repr` of a text.
 pub(super) fn python_repr(text: &str) -> String {
     python_quoted(text)
+}
+
+/// A number as Python's `str` writes it.
+pub(super) fn shown_float(number: f64) -> String {
+    if number.is_infinite() {
+        return if number > 0.0 { "inf".to_owned() } else { "-inf".to_owned() };
+    }
+    if number.is_nan() { "nan".to_owned() } else { float_repr(number) }
 }
 
 #[cfg(test)]

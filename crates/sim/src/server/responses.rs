@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tacho_core::json::{Dict, Value, dumps};
 
-use super::App;
+use super::app::App;
 use super::ask::{Ask, Endpoint, Form};
 use super::fields::Fields;
 use super::guide::{Guide, Schema};

@@ -11,9 +11,8 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
 use tacho_core::json::Value;
 
-use super::App;
-use super::ask::{Ask, Endpoint};
-use super::faults::Fault;
+use super::app::App;
+use super::ask::Endpoint;
 use super::fields::Fields;
 use super::form::Form;
 use super::generation::Generation;
@@ -23,7 +22,8 @@ use super::prompt::{Prompt, Source};
 use super::script::Script;
 use super::stream::EventStream;
 use super::wire::ResetSwitch;
-use super::{anthropic, audio, info, listing, metrics, sglang, tokenize, whole};
+use super::{anthropic, audio, info, listing, metrics, read, sglang, tokenize, whole};
+use crate::faults::Fault;
 
 /// The vLLM whose wire is imitated.
 pub(super) const VERSION: &str = "0.32.0";
@@ -310,7 +310,7 @@ async fn start(app: &Arc<App>, endpoint: Endpoint, fields: &Fields, header: &Hea
         Endpoint::Messages if problem.kind != "Bad Request" => problem.for_anthropic(),
         _ => problem,
     };
-    let (mut ask, sources) = Ask::read(endpoint, fields, app)?;
+    let (mut ask, sources) = read::ask(endpoint, fields, app)?;
     ask.priority = header.priority()?.unwrap_or(ask.priority);
     let model = app.resolve(ask.model.as_deref()).map_err(anthropic)?;
     ask.check_limits(&app.spec).map_err(anthropic)?;

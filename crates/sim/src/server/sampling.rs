@@ -3,8 +3,7 @@
 use tacho_core::json::{Value, python_str, repr};
 
 use super::fields::Fields;
-use super::members::shown_float;
-use super::problem::Problem;
+use super::problem::{Problem, shown_float};
 
 /// Most alternatives per token, as vLLM's default has it.
 const MAX_LOGPROBS: i64 = 20;

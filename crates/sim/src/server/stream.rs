@@ -11,11 +11,11 @@ use tokio::time::Sleep;
 use super::choice::Piece;
 use super::chunks::Repeated;
 use super::driver::Signal;
-use super::faults::Fault;
 use super::generation::Generation;
 use super::problem::Problem;
 use super::script::Script;
 use super::wire::ResetSwitch;
+use crate::faults::Fault;
 
 /// The body of a streamed answer.
 pub(super) struct EventStream {

@@ -2,7 +2,7 @@
 
 use tacho_core::json::Value;
 
-use super::App;
+use super::app::App;
 use super::escape::{ids, list, number, quote};
 use super::fields::Fields;
 use super::members::{out_of_range, wrong_int};

@@ -6,11 +6,11 @@ use super::ask::{Endpoint, Transfer};
 use super::choice::Ranked;
 use super::chunks::{self, Repeated};
 use super::escape::{ids, list, number, quote, quoted};
-use super::faults::Fault;
 use super::generation::Generation;
 use super::problem::Problem;
 use super::wire::ResetSwitch;
 use super::{anthropic, audio, demo, responded, sglang, tgi};
+use crate::faults::Fault;
 
 /// What has been collected of one answer.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tacho_text::{Decoder, Tokenizer};
 
-use super::App;
+use super::app::App;
 use super::ask::{Ask, Form};
 use super::guide::Dice;
 use super::tools::Call;

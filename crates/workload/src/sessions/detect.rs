@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tacho_core::json::Value;
 
 use super::error::{Place, TraceError};
-use super::format::Format;
+use super::kind::Format;
 use super::readers::{columns, dag};
 use super::source::Source;
 

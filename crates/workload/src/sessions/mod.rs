@@ -6,6 +6,7 @@ mod dump;
 mod error;
 mod format;
 mod generate;
+mod kind;
 mod model;
 mod options;
 mod readers;
@@ -20,8 +21,8 @@ use std::path::Path;
 
 pub use dump::{Converted, DumpSpec, Language, conversations_text, convert_dump};
 pub use error::{Place, TraceError};
-pub use format::Format;
 pub use generate::{Conversation, Distribution, GeneratorConfig, generate};
+pub use kind::Format;
 pub use model::{Blocks, Edge, History, Notes, Pool, Prompt, Step, Take, Trace, Turn};
 pub use options::Options;
 pub use replay::{Replay, ReplaySpec};

@@ -3,7 +3,7 @@
 
 use tacho_core::json::{Dict, Value};
 
-use super::format::Format;
+use super::kind::Format;
 
 /// What a file of sessions says.
 #[derive(Debug, Clone, PartialEq)]

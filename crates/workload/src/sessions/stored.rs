@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tacho_core::json::Value;
 
 use super::error::TraceError;
-use super::format::Format;
+use super::kind::Format;
 use super::model::{Blocks, Edge, History, Notes, Prompt, Step, Take, Trace, Turn};
 use super::options::Options;
 use super::row::Row;

@@ -3,7 +3,7 @@
 use tacho_core::json::{Dict, Value, dumps, dumps_indented};
 
 use super::error::TraceError;
-use super::format::Format;
+use super::kind::Format;
 use super::model::{History, Prompt, Step, Trace};
 
 impl Trace {

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
+use tacho_client::watch::{View, Watch};
 use tacho_core::{EventSink, RunEvent};
 use tacho_report::live::{Monitor, Tui, web};
 use tacho_report::{Live, Progress};
-use tacho_run::watch::{View, Watch};
 
 use crate::args::serve::ServeArgs;
 

@@ -4,7 +4,7 @@ use tacho_core::json::{Dict, Value};
 
 use super::{after, by_session, copied, start_delay};
 use crate::sessions::error::TraceError;
-use crate::sessions::format::Format;
+use crate::sessions::kind::Format;
 use crate::sessions::model::{History, Pool, Prompt, Step, Trace, clean};
 use crate::sessions::options::Options;
 use crate::sessions::row::Row;

@@ -3,7 +3,7 @@
 use jiff::civil::DateTime;
 
 use crate::sessions::error::{Place, TraceError};
-use crate::sessions::format::Format;
+use crate::sessions::kind::Format;
 use crate::sessions::model::{Step, Trace};
 use crate::sessions::options::Options;
 use crate::sessions::source::{Document, Source};

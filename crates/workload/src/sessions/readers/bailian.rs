@@ -6,7 +6,7 @@ use super::after;
 use super::mooncake::Lengths;
 use crate::sessions::blocks::{self, Layout, Scope};
 use crate::sessions::error::TraceError;
-use crate::sessions::format::Format;
+use crate::sessions::kind::Format;
 use crate::sessions::model::{History, Step, Trace, clean};
 use crate::sessions::options::Options;
 use crate::sessions::row::Row;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::after;
 use super::azure::Columns;
 use crate::sessions::error::TraceError;
-use crate::sessions::format::Format;
+use crate::sessions::kind::Format;
 use crate::sessions::model::{History, Step, Trace, clean, from_s};
 use crate::sessions::options::Options;
 use crate::sessions::source::Source;

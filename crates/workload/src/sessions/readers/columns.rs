@@ -6,7 +6,7 @@ use tacho_core::json::{Dict, Value};
 
 use super::after;
 use crate::sessions::error::TraceError;
-use crate::sessions::format::Format;
+use crate::sessions::kind::Format;
 use crate::sessions::model::{History, Prompt, Step, Trace, from_s};
 use crate::sessions::options::Options;
 use crate::sessions::row::Row;

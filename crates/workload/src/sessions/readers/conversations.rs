@@ -2,8 +2,8 @@
 
 use super::sharegpt::{HISTORY, push};
 use crate::sessions::error::TraceError;
-use crate::sessions::format::Format;
 use crate::sessions::generate::Conversation;
+use crate::sessions::kind::Format;
 use crate::sessions::model::Trace;
 use crate::sessions::options::Options;
 use crate::sessions::row::Row;

@@ -7,7 +7,7 @@ mod shape;
 use std::collections::HashMap;
 
 use crate::sessions::error::TraceError;
-use crate::sessions::format::Format;
+use crate::sessions::kind::Format;
 use crate::sessions::model::{Edge, History, Prompt, Step, Trace};
 use crate::sessions::options::Options;
 use crate::sessions::row::Row;

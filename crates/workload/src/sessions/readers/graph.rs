@@ -6,7 +6,7 @@ use tacho_core::json::{self, Dict, Value};
 
 use super::columns::{self, Cells, Kind};
 use crate::sessions::error::TraceError;
-use crate::sessions::format::Format;
+use crate::sessions::kind::Format;
 use crate::sessions::model::{Edge, History, Step, Take, Trace, Turn};
 use crate::sessions::options::Options;
 use crate::sessions::row::Row;

@@ -6,7 +6,7 @@ use tacho_core::json::Value;
 use super::{after, by_session, copied, start_delay};
 use crate::sessions::blocks::{self, Layout, Scope};
 use crate::sessions::error::TraceError;
-use crate::sessions::format::Format;
+use crate::sessions::kind::Format;
 use crate::sessions::model::{History, Prompt, Step, Trace, clean};
 use crate::sessions::options::Options;
 use crate::sessions::row::Row;

@@ -7,7 +7,7 @@ use tacho_core::json::{self, Dict, Value};
 
 use super::{messages, otlp};
 use crate::sessions::error::TraceError;
-use crate::sessions::format::Format;
+use crate::sessions::kind::Format;
 use crate::sessions::model::{Edge, History, Prompt, Step, Trace};
 use crate::sessions::options::Options;
 use crate::sessions::row::Row;

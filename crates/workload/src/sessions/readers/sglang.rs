@@ -4,7 +4,7 @@ use tacho_core::json::{Dict, Value};
 
 use super::{after, copied};
 use crate::sessions::error::TraceError;
-use crate::sessions::format::Format;
+use crate::sessions::kind::Format;
 use crate::sessions::model::{History, Prompt, Step, Trace};
 use crate::sessions::options::Options;
 use crate::sessions::row::Row;

@@ -1,7 +1,7 @@
 //! GuideLLM's minimal trace: lengths at times in seconds.
 
 use crate::sessions::error::TraceError;
-use crate::sessions::format::Format;
+use crate::sessions::kind::Format;
 use crate::sessions::model::{Step, Trace, from_s};
 use crate::sessions::options::Options;
 use crate::sessions::source::Source;

@@ -6,7 +6,7 @@ mod record;
 
 use crate::sessions::blocks::{self, Layout, Scope};
 use crate::sessions::error::TraceError;
-use crate::sessions::format::Format;
+use crate::sessions::kind::Format;
 use crate::sessions::model::{Edge, History, Notes, Step, Trace, clean, from_s};
 use crate::sessions::options::Options;
 use crate::sessions::row::Row;

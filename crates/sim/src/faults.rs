@@ -27,7 +27,7 @@ pub struct FaultSpec {
 
 /// What is done to one request.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// Nothing.
     None,
     /// HTTP 500 instead of an answer.
@@ -60,7 +60,7 @@ impl FaultSpec {
 
     /// The fate of the request with this ordinal. Every kind has its own draw, so raising one rate keeps the victims
     /// of the others; the first kind that strikes counts.
-    pub(super) fn strike(&self, ordinal: u64) -> Fault {
+    pub(crate) fn strike(&self, ordinal: u64) -> Fault {
         let words = [self.seed as u32, (self.seed >> 32) as u32, ordinal as u32, (ordinal >> 32) as u32];
         let mut generator = Generator::from_sequence(&SeedSequence::from_words(&words));
         let place = generator.random();
