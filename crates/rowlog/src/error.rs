@@ -44,6 +44,16 @@ pub enum Error {
         /// The newest that is known here.
         known: i64,
     },
+    /// A tacho before the first release has written it.
+    #[error("{path} has format {found} of the log, and this tacho reads {known}: report it with the tacho that made it")]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The one that is known here.
+        known: i64,
+    },
     /// A file could not be written.
     #[error("cannot write {path}")]
     Write {

@@ -16,6 +16,7 @@ mod segment;
 mod stored;
 mod stream;
 mod sync;
+mod written;
 
 pub use columns::{COLUMNS, Column};
 pub use error::Error;
@@ -28,3 +29,4 @@ pub use row::{Asked, Row};
 pub use segment::Origin;
 pub use stored::{Batches, Segment, Stored};
 pub use stream::Tail;
+pub use written::Written;

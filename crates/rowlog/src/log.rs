@@ -20,6 +20,7 @@ use crate::manifest::{self, Manifest};
 use crate::stored::{CLOSING, Stored};
 use crate::stream::Tail;
 use crate::sync::Syncer;
+use crate::written::Written;
 use crate::{Asked, Error, Origin, segment};
 
 /// Values in a batch beyond which it is written as several.
@@ -86,6 +87,11 @@ impl Log {
             rest = later;
         }
         Ok(())
+    }
+
+    /// The rows of the segment under way, for whoever wants them back; nothing before one was begun.
+    pub fn written(&self) -> Result<Option<Written>, Error> {
+        self.writer.as_ref().map(|writer| Written::of(&writer.path)).transpose()
     }
 
     /// Ends the log with what is known only at the end of a run. Small batches are merged.

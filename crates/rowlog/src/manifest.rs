@@ -6,7 +6,7 @@ use tacho_core::json::{Dict, Value, dumps_indented};
 
 use crate::Error;
 use crate::files::{read_json, write_whole};
-use crate::segment::FORMAT;
+use crate::segment::{FORMAT, known};
 
 /// The manifest's name in the folder. It holds JSON, but is not named so: whoever looks for results by `*.json` beside a
 /// log must not find it.
@@ -93,14 +93,10 @@ impl Manifest {
     }
 
     fn from_value(path: &Path, value: &Value) -> Result<Self, Error> {
-        let found = value.get("format").and_then(Value::as_i64);
-        match found {
-            None => return Err(Error::malformed(path, "it has no \"format\": it is not the manifest of a log")),
-            Some(found) if found > FORMAT => {
-                return Err(Error::Newer { path: path.to_owned(), found, known: FORMAT });
-            }
-            Some(_) => {}
-        }
+        let Some(found) = value.get("format").and_then(Value::as_i64) else {
+            return Err(Error::malformed(path, "it has no \"format\": it is not the manifest of a log"));
+        };
+        known(path, found)?;
         let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let count =
             |value: &Value, key: &str| value.get(key).and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok());

@@ -1,5 +1,6 @@
 //! A segment: rows of one process, counted from one origin. A run that was resumed has several.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -9,8 +10,8 @@ use tacho_core::Stamp;
 use crate::Error;
 use crate::columns::fields;
 
-/// The newest format of the files that is written and read here.
-pub(crate) const FORMAT: i64 = 1;
+/// The format of the files that is written and read here.
+pub(crate) const FORMAT: i64 = 2;
 
 const FORMAT_KEY: &str = "tacho.format";
 const SEGMENT_KEY: &str = "tacho.segment";
@@ -46,10 +47,17 @@ pub(crate) fn schema(number: usize, origin: Origin) -> Schema {
 /// The origin that a schema tells of.
 pub(crate) fn origin(path: &Path, schema: &Schema) -> Result<Origin, Error> {
     let found = number(path, schema, FORMAT_KEY)?;
-    if found > FORMAT {
-        return Err(Error::Newer { path: path.to_owned(), found, known: FORMAT });
-    }
+    known(path, found)?;
     Ok(Origin { stamp: Stamp(number(path, schema, STAMP_KEY)?), unix_ns: number(path, schema, UNIX_KEY)? })
+}
+
+/// Whether files of this format can be read.
+pub(crate) fn known(path: &Path, found: i64) -> Result<(), Error> {
+    match found.cmp(&FORMAT) {
+        Ordering::Greater => Err(Error::Newer { path: path.to_owned(), found, known: FORMAT }),
+        Ordering::Less => Err(Error::Older { path: path.to_owned(), found, known: FORMAT }),
+        Ordering::Equal => Ok(()),
+    }
 }
 
 fn number<T: std::str::FromStr>(path: &Path, schema: &Schema, key: &str) -> Result<T, Error> {

@@ -113,7 +113,11 @@ pub struct Batches {
 impl Batches {
     /// Nothing when the file ends before its schema does.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>, Error> {
-        let Some(stream) = Stream::open(path)? else { return Ok(None) };
+        Self::of(path, Stream::open(path)?)
+    }
+
+    pub(crate) fn of(path: &Path, stream: Option<Stream>) -> Result<Option<Self>, Error> {
+        let Some(stream) = stream else { return Ok(None) };
         let origin = segment::origin(path, stream.schema())?;
         Ok(Some(Batches { stream, origin }))
     }

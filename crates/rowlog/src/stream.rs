@@ -60,7 +60,11 @@ struct Frame {
 impl Stream {
     /// Opens a file and reads its schema; nothing when not even that is whole.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>, Error> {
-        let file = File::open(path).map_err(Error::read(path))?;
+        Self::of(path, File::open(path).map_err(Error::read(path))?)
+    }
+
+    /// The same of a file that is open, from its beginning; `path` is for messages.
+    pub(crate) fn of(path: &Path, file: File) -> Result<Option<Self>, Error> {
         let size = file.metadata().map_err(Error::read(path))?.len();
         let input = BufReader::with_capacity(1 << 18, file);
         let schema = Arc::new(Schema::empty());

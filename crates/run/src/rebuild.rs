@@ -5,6 +5,7 @@ use std::path::Path;
 use jiff::{Timestamp, tz::TimeZone};
 use tacho_core::json::Value;
 use tacho_core::{EventSink, Stamp};
+use tacho_metrics::sessions::SessionSummary;
 use tacho_metrics::{
     Asked, Caveat, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Setup, Task, TokenCounter, logged,
 };
@@ -76,6 +77,12 @@ pub fn rebuild(folder: &Path, changes: &Changes, hub: &Hub, sink: &dyn EventSink
     }
     let mut record = RunRecord::compute(setup, measured);
     doubts.into_iter().rev().for_each(|doubt| record.doubt(doubt));
+    if let Some(steps) = logged::session_steps(&manifest.more)?.filter(|_| changes.window.is_none()) {
+        // Of a part of a run, nobody knows how its sessions went.
+        let places = record.measured.samples.iter().filter(|sample| sample.index < steps.len());
+        let sent: Vec<(usize, &Sample)> = places.map(|sample| (sample.index, sample)).collect();
+        record.sessions = Some(SessionSummary::of(&steps, &sent));
+    }
     Ok(Rebuilt { record, closed: stored.closing().is_some(), requests, log })
 }
 

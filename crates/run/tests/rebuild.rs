@@ -1,15 +1,18 @@
-//! A record that was logged is the same when it is read back.
+//! A record that was logged is the same when it is read back; a broken log is an error or gives what is whole.
+//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-run --test rebuild fuzz` tries a million broken ones of each kind.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
 
 use tacho_core::json::Value;
 use tacho_core::{FailureKind, Observation, Outcome, Stamp, Usage};
+use tacho_metrics::sessions::{SessionStep, SessionSummary};
 use tacho_metrics::{
     Asked, Caveat, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Setup, Task, WorkerUse, logged,
 };
 use tacho_rowlog::{Host, Log, Manifest, Origin};
 use tacho_run::rebuild::{Changes, Rebuilt, merge, rebuild};
+use tacho_testkit::fuzz;
 use tacho_workload::hub::Hub;
 
 const ORIGIN: Origin = Origin { stamp: Stamp(3_000_000), unix_ns: 1_800_000_000_000_000_000 };
@@ -62,7 +65,22 @@ fn record(rows: &[Observation], setup: Setup) -> RunRecord {
     let duration = end.secs_since(ORIGIN.stamp);
     let mut record = RunRecord::compute(setup, Measured { samples, duration, workers, ..Measured::default() });
     record.doubt(Caveat::TokenizerMismatch { prompts: 3, ours: 8, theirs: 9 });
+    let sent: Vec<(usize, &Sample)> = record.measured.samples.iter().map(|sample| (sample.index, sample)).collect();
+    record.sessions = Some(SessionSummary::of(&steps(), &sent));
     record
+}
+
+/// What the manifest says besides: the plan, and sessions of two requests each.
+fn more(setup: &Setup) -> tacho_core::json::Dict {
+    let mut more = logged::plan(setup);
+    logged::plan_sessions(&mut more, &steps());
+    more
+}
+
+fn steps() -> Vec<SessionStep> {
+    let parents = |place: usize| if place % 2 == 1 { vec![(place - 1, 0.05)] } else { Vec::new() };
+    let step = |place| SessionStep { session: place / 2, turn: place % 2, parents: parents(place), sends: true };
+    (0..20).map(step).collect()
 }
 
 /// Writes a log of `rows`; finished where there is a closing record.
@@ -75,7 +93,7 @@ fn log(folder: &Path, origin: Origin, rows: &[Observation], setup: &Setup, closi
         requests: Some(20),
         host: Host::default(),
         clock: String::new(),
-        more: logged::plan(setup).into(),
+        more: more(setup).into(),
     };
     let mut log = Log::create(folder, &manifest).unwrap();
     log.begin(origin).unwrap();
@@ -152,4 +170,23 @@ fn logs_of_several_machines_are_one_run() {
     assert!((merged.measured.duration - 2.52).abs() < 1e-9, "{}", merged.measured.duration);
     assert!((merged.measured.samples[20].due - 0.5).abs() < 1e-9);
     assert_eq!(merged.measured.samples[39].index, 39);
+}
+
+#[test]
+fn fuzz_logs() {
+    for name in ["rows-0.arrows", "manifest.tacho", "closing.tacho"] {
+        let folder = tempfile::tempdir().unwrap();
+        let rows: Vec<Observation> = (0..6).map(row).collect();
+        log(folder.path(), ORIGIN, &rows, &setup(), Some(logged::closing(&record(&rows, setup())).into()));
+        let path = folder.path().join(name);
+        let whole = std::fs::read(&path).unwrap();
+        let hub = Hub::from_variables(|_| None);
+        assert!(rebuild(folder.path(), &Changes::default(), &hub, &()).is_ok(), "the seed is a log");
+        fuzz(&[whole], 400, |bytes| {
+            std::fs::write(&path, bytes).unwrap();
+            if let Ok(run) = rebuild(folder.path(), &Changes::default(), &hub, &()) {
+                let _ = merge(vec![run]);
+            }
+        });
+    }
 }

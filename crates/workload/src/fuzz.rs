@@ -179,3 +179,20 @@ fn fuzz_saved() {
         let _ = saved::files(folder.path(), "train").is_ok();
     });
 }
+
+#[test]
+fn fuzz_traces() {
+    use crate::sessions::{Options, read, read_conversations};
+    for (ending, most) in [("jsonl", 20_000), ("json", 20_000), ("csv", 20_000)] {
+        let files = std::fs::read_dir(golden_path("sessions")).unwrap().flatten().map(|entry| entry.path());
+        let named = files.filter(|path| path.to_string_lossy().ends_with(&format!(".{ending}")));
+        let good = named.filter(|path| !path.to_string_lossy().ends_with(".expected.json"));
+        let good: Vec<Vec<u8>> = good.map(|path| std::fs::read(path).unwrap()).filter(|file| file.len() < most).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("t.{ending}"));
+        fuzz(&good, FEW, |bytes| {
+            std::fs::write(&path, bytes).unwrap();
+            let _ = (read(&path, None, &Options::default()).is_ok(), read_conversations(&path).is_ok());
+        });
+    }
+}

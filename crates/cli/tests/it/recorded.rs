@@ -1,5 +1,5 @@
 //! Whole runs against recorded ones: the same command line must send the same requests, write a file with the same
-//! keys in the same order, and print a report of the same shape.
+//! keys in the same order, and print a report of the same shape. What a run's log gives is what the run gave.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,12 +46,42 @@ fn recorded(case: &Value) -> Vec<Asked> {
     asked
 }
 
-/// A report without its numbers.
-fn shape(text: &str) -> Vec<String> {
+/// The report of upstream's that a text holds.
+fn block(text: &str) -> Vec<&str> {
     let start = text.lines().skip_while(|line| !line.contains(" Serving Benchmark Result "));
     let end = start.clone().skip(1).position(|line| line == "=".repeat(50)).unwrap_or(0);
+    start.take(end + 2).collect()
+}
+
+/// A report without its numbers.
+fn shape(text: &str) -> Vec<String> {
     let label = |line: &str| line.split_once(':').map_or(line.to_owned(), |(label, _)| format!("{label}:"));
-    start.take(end + 2).map(label).collect()
+    block(text).into_iter().map(label).collect()
+}
+
+/// The result files that a run has left in its folder, by their text.
+fn results(place: &Place) -> Vec<String> {
+    let files = std::fs::read_dir(place.path()).unwrap().flatten().map(|entry| entry.path());
+    let texts = files.filter(|path| path.is_file()).filter_map(|path| std::fs::read_to_string(path).ok());
+    texts.filter(|text| text.starts_with("{\"date\": ") && text.contains("\"completed\": ")).collect()
+}
+
+/// Makes report and result file anew from the log of a run; they are the same in every number. False when there is none.
+fn check_log(name: &str, place: &Place, words: &[&str], printed: &str) -> bool {
+    if !place.file("kept/closing.tacho").exists() {
+        return false;
+    }
+    let before = results(place);
+    let detailed = words.contains(&"--save-detailed").then_some("--save-detailed");
+    let report: Vec<&str> = ["report", "kept", "--save-result", "again.json"].into_iter().chain(detailed).collect();
+    let output = place.run(&report);
+    assert!(output.status.success(), "{name}: {}", stderr(&output));
+    assert_eq!(block(&stdout(&output)), block(printed), "{name}");
+    if let [text] = before.as_slice() {
+        let again = std::fs::read_to_string(place.file("again.json")).unwrap();
+        assert_eq!(again.trim_end(), text.trim_end(), "{name}");
+    }
+    true
 }
 
 fn keys(text: &str) -> Vec<String> {
@@ -64,8 +94,15 @@ fn keys(text: &str) -> Vec<String> {
     }
 }
 
-/// Runs one command line of a case; false when it is not understood.
-fn check(name: &str, case: &Value, folder: &str) -> bool {
+/// What became of a command line.
+enum Ran {
+    NotUnderstood,
+    WithoutLog,
+    Logged,
+}
+
+/// Runs one command line of a case.
+fn check(name: &str, case: &Value, folder: &str) -> Ran {
     let server = Scripted::start(case["server_script"].clone());
     let place = Place::new();
     for (file, content) in case["files_given"].as_object().into_iter().flatten() {
@@ -79,14 +116,14 @@ fn check(name: &str, case: &Value, folder: &str) -> bool {
     let argv: Vec<String> =
         case["argv"].as_array().unwrap().iter().map(|word| word.as_str().unwrap().replace("{port}", &port)).collect();
     let mut args: Vec<&str> = argv.iter().map(String::as_str).collect();
-    args.push("--strict-parity");
+    args.extend(["--strict-parity", "--log", "kept"]);
     let mut command = place.command(&args);
     for (key, value) in case["env"].as_object().into_iter().flatten() {
         command.env(key, value.as_str().unwrap());
     }
     let output = command.output().unwrap();
     if output.status.code() == Some(USAGE) {
-        return false;
+        return Ran::NotUnderstood;
     }
     let all_failed = name.contains("all-failed");
     let fixed = all_failed || name == "pytorch-no-filename";
@@ -109,7 +146,7 @@ fn check(name: &str, case: &Value, folder: &str) -> bool {
         assert_eq!(shape(&stdout(&output)), shape(&theirs), "{name}");
     }
     check_files(name, case, folder, &place);
-    true
+    if check_log(name, &place, &args, &stdout(&output)) { Ran::Logged } else { Ran::WithoutLog }
 }
 
 fn check_files(name: &str, case: &Value, folder: &str, place: &Place) {
@@ -148,12 +185,15 @@ fn runs_send_and_write_what_the_recorded_ones_did() {
     let cases = cases();
     let next = AtomicUsize::new(0);
     let lacking = Mutex::new(Vec::new());
+    let logged = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 while let Some((folder, name, case)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if !check(name, case, folder) {
-                        lacking.lock().unwrap().push(name.clone());
+                    match check(name, case, folder) {
+                        Ran::NotUnderstood => lacking.lock().unwrap().push(name.clone()),
+                        Ran::WithoutLog => {}
+                        Ran::Logged => drop(logged.fetch_add(1, Ordering::Relaxed)),
                     }
                 }
             });
@@ -163,4 +203,6 @@ fn runs_send_and_write_what_the_recorded_ones_did() {
     let run = cases.len() - lacking.len();
     assert!(lacking.is_empty(), "not understood: {lacking:?}");
     assert!(run >= 90, "only {run} runs were compared");
+    let logged = logged.into_inner();
+    assert!(logged >= 75, "only {logged} runs were compared with what their logs give");
 }

@@ -3,12 +3,14 @@
 
 mod fields;
 mod measured;
+mod sessions;
 mod setup;
 
 use tacho_core::Observation;
 use tacho_core::json::{Dict, Value};
 
 use self::fields::Fields;
+use crate::sessions::SessionStep;
 use crate::{Caveat, EndedBy, Error, Measured, RunRecord, Setup};
 
 /// What is known of a run before its first row.
@@ -16,6 +18,17 @@ pub fn plan(setup: &Setup) -> Dict {
     let mut dict = Dict::new();
     dict.set("setup", setup::write(setup));
     dict
+}
+
+/// Adds the sessions of a run to what is known before its first row.
+pub fn plan_sessions(plan: &mut Dict, steps: &[SessionStep]) {
+    plan.set("sessions", sessions::write(steps));
+}
+
+/// The sessions that [`plan_sessions`] has written; nothing of a run without any.
+pub fn session_steps(logged: &Value) -> Result<Option<Vec<SessionStep>>, Error> {
+    let fields = Fields::new(logged)?;
+    fields.maybe("sessions").map(|_| sessions::read(fields)).transpose()
 }
 
 /// What is known after the last row: all of the record that does not follow from rows.
@@ -66,6 +79,16 @@ fn write_doubt(caveat: &Caveat) -> Option<Value> {
             dict.set("total", *total);
         }
         Caveat::OddStamps { reads } => dict.set("reads", *reads),
+        Caveat::WarmCache { observed, expected } => {
+            dict.set("observed", *observed);
+            dict.set("expected", *expected);
+        }
+        Caveat::RankLost { rank, machine, reason, missing } => {
+            dict.set("rank", *rank);
+            dict.set("machine", machine.as_str());
+            dict.set("reason", reason.as_str());
+            dict.set("missing", *missing);
+        }
         _ => return None,
     }
     Some(Value::Dict(dict))
@@ -86,6 +109,15 @@ fn read_doubt(fields: Fields<'_>) -> Result<Caveat, Error> {
             Ok(Caveat::ImpossibleUsage { answers: fields.count("answers")?, total: fields.count("total")? })
         }
         "odd_stamps" => Ok(Caveat::OddStamps { reads: fields.count("reads")? }),
+        "warm_cache" => {
+            Ok(Caveat::WarmCache { observed: fields.float("observed")?, expected: fields.float("expected")? })
+        }
+        "rank_lost" => Ok(Caveat::RankLost {
+            rank: fields.count("rank")?,
+            machine: fields.text("machine")?,
+            reason: fields.text("reason")?,
+            missing: fields.count("missing")?,
+        }),
         RESUMED => Ok(Caveat::Resumed {
             segments: fields.count("segments")?,
             gap_s: fields.float("gap_s")?,
@@ -199,6 +231,10 @@ mod tests {
             Caveat::TokenizerMismatch { prompts: 3, ours: 10, theirs: 12 },
             Caveat::Resumed { segments: 2, gap_s: 1.5, resent: 4 },
             Caveat::Ended { by: EndedBy::Overload, cut_off: 5 },
+            Caveat::ImpossibleUsage { answers: 1, total: 2 },
+            Caveat::OddStamps { reads: 7 },
+            Caveat::WarmCache { observed: 0.5, expected: 0.25 },
+            Caveat::RankLost { rank: 1, machine: "b".into(), reason: "gone".into(), missing: 9 },
         ];
         all.iter().rev().for_each(|doubt| record.doubt(doubt.clone()));
         let closing = through_text(closing(&record));
@@ -206,6 +242,20 @@ mod tests {
         let text = |measured: &Measured| format!("{measured:?}");
         assert_eq!(text(&super::measured(&closing).unwrap()), text(&measured));
         assert_eq!(doubts(&closing).unwrap(), all);
+    }
+
+    #[test]
+    fn sessions_come_back_unless_their_places_make_no_sense() {
+        let step = |turn, parents: &[(usize, f64)]| SessionStep { session: 0, turn, parents: parents.into(), sends: true };
+        let steps = vec![step(0, &[]), step(1, &[(0, 1.5)])];
+        let mut dict = plan(&Setup::example());
+        assert_eq!(session_steps(&through_text(dict.clone())).unwrap(), None);
+        plan_sessions(&mut dict, &steps);
+        assert_eq!(session_steps(&through_text(dict.clone())).unwrap(), Some(steps));
+        for wrong in [step(0, &[(2, 0.0)]), step(0, &[(0, 0.0)]), step(7, &[]), SessionStep { session: 2, ..step(0, &[]) }] {
+            plan_sessions(&mut dict, &[wrong]);
+            assert!(session_steps(&through_text(dict.clone())).is_err());
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod file_names;
+mod fuzz;
 mod given;
 mod offline;
 mod outcomes;

@@ -54,24 +54,28 @@ struct Cells<'a> {
 
 impl<'a> Cells<'a> {
     fn row(&self) -> Result<Row, String> {
-        let sent = self.moment("sent_ns");
+        let due = self.after(self.origin.stamp, "due_ns");
+        let released = self.after(due, "release_lag_ns");
+        let sent = self.after(released, "slot_wait_ns");
+        let chunks = self.stamps(sent);
+        let first_event = chunks.first().copied().unwrap_or(sent);
         let observation = Observation {
             index: usize::try_from(self.int("index")).map_err(|_| "an index is negative")?,
-            due: self.moment("due_ns"),
-            released: self.moment("released_ns"),
+            due,
+            released,
             sent,
             connect_ns: self.int("connect_ns") as u64,
-            first_byte: self.maybe_moment("first_byte_ns"),
-            first_content: self.maybe_moment("first_content_ns"),
-            chunks: self.stamps(sent),
+            first_byte: self.maybe_after(sent, "first_byte_ns"),
+            first_content: self.maybe_after(first_event, "content_lag_ns"),
             text_ends: self.sums("event_bytes"),
             token_marks: self.marks()?,
             mark_source: self.mark_source()?,
-            first_answer: self.maybe_moment("first_answer_ns"),
+            first_answer: self.maybe_after(first_event, "answer_lag_ns"),
             reasoning_tokens: self.maybe_int("reasoning_tokens").map(|tokens| tokens as u64),
             retries: self.int("retries") as u32,
             coalesced: self.int("coalesced") as u32,
-            done: self.moment("done_ns"),
+            done: self.after(chunks.last().copied().unwrap_or(sent), "rest_ns"),
+            chunks,
             outcome: self.outcome()?,
             text: self.generated(),
             usage: Usage {
@@ -114,12 +118,12 @@ impl<'a> Cells<'a> {
         self.cell(name).map(|column| column.as_string::<i32>().value(self.at))
     }
 
-    fn maybe_moment(&self, name: &str) -> Option<Stamp> {
-        self.maybe_int(name).map(|nanos| Stamp(self.origin.stamp.0.wrapping_add(nanos as u64)))
+    fn maybe_after(&self, earlier: Stamp, name: &str) -> Option<Stamp> {
+        self.maybe_int(name).map(|nanos| Stamp(earlier.0.wrapping_add(nanos as u64)))
     }
 
-    fn moment(&self, name: &str) -> Stamp {
-        self.maybe_moment(name).unwrap_or_default()
+    fn after(&self, earlier: Stamp, name: &str) -> Stamp {
+        self.maybe_after(earlier, name).unwrap_or_default()
     }
 
     fn list<T: ArrowPrimitiveType>(&self, name: &str) -> Vec<T::Native> {

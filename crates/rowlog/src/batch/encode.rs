@@ -1,4 +1,5 @@
-//! Rows to columns. Differences are taken modulo the width of the number, so that nothing a row can hold is lost.
+//! Rows to columns. Moments are stored as spans from the one before: these are small, and pack to half of what
+//! absolute ones do. Differences are taken modulo the width of the number, so that nothing a row can hold is lost.
 
 use std::sync::Arc;
 
@@ -16,18 +17,17 @@ type Parts<'a> = (&'a Asked, &'a Observation);
 
 /// The columns of `rows`, in the order of the table.
 pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Result<RecordBatch, ArrowError> {
-    let from = |stamp: Stamp| since(stamp, origin.stamp);
     let columns = vec![
         int(rows, |(_, row)| row.index as i64),
-        int(rows, |(_, row)| from(row.due)),
-        int(rows, |(_, row)| from(row.released)),
-        int(rows, |(_, row)| from(row.sent)),
-        int(rows, |(_, row)| from(row.done)),
+        int(rows, |(_, row)| since(row.due, origin.stamp)),
+        int(rows, |(_, row)| since(row.released, row.due)),
+        int(rows, |(_, row)| since(row.sent, row.released)),
         int(rows, |(_, row)| row.connect_ns as i64),
-        maybe_int(rows, |(_, row)| row.first_byte.map(from)),
-        maybe_int(rows, |(_, row)| row.first_content.map(from)),
-        maybe_int(rows, |(_, row)| row.first_answer.map(from)),
+        maybe_int(rows, |(_, row)| row.first_byte.map(|moment| since(moment, row.sent))),
         list::<Int64Type>(rows, |(_, row), out| gaps(row, out)),
+        maybe_int(rows, |(_, row)| row.first_content.map(|moment| since(moment, first_event(row)))),
+        maybe_int(rows, |(_, row)| row.first_answer.map(|moment| since(moment, first_event(row)))),
+        int(rows, |(_, row)| since(row.done, row.chunks.last().copied().unwrap_or(row.sent))),
         list::<Int32Type>(rows, |(_, row), out| steps(row.text_ends.iter().copied(), out)),
         list::<Int32Type>(rows, |(_, row), out| steps(row.token_marks.iter().map(|mark| mark.0), out)),
         list::<Int32Type>(rows, |(_, row), out| steps(row.token_marks.iter().map(|mark| mark.1), out)),
@@ -52,6 +52,11 @@ pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Re
         text(rows, |(asked, _)| asked.request_id.as_deref()),
     ];
     RecordBatch::try_new(schema, columns)
+}
+
+/// What the moments inside an answer count from.
+fn first_event(row: &Observation) -> Stamp {
+    row.chunks.first().copied().unwrap_or(row.sent)
 }
 
 fn since(stamp: Stamp, earlier: Stamp) -> i64 {

@@ -82,8 +82,10 @@ fn a_newer_format_is_told_apart_from_a_broken_one() {
     drop(log(folder.path(), &[]));
     let path = folder.path().join("manifest.tacho");
     let text = fs::read_to_string(&path).unwrap();
-    fs::write(&path, text.replace("\"format\": 1", "\"format\": 9")).unwrap();
+    fs::write(&path, text.replace("\"format\": 2", "\"format\": 9")).unwrap();
     assert!(matches!(Stored::open(folder.path()), Err(Error::Newer { found: 9, .. })));
+    fs::write(&path, text.replace("\"format\": 2", "\"format\": 1")).unwrap();
+    assert!(matches!(Stored::open(folder.path()), Err(Error::Older { found: 1, .. })));
     fs::write(&path, "{").unwrap();
     assert!(matches!(Stored::open(folder.path()), Err(Error::Malformed { .. })));
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tacho_core::json::{Dict, Value};
+use tacho_core::secret::redact_words;
 use tacho_metrics::search::{Criterion, UNLIMITED};
 
 use crate::experiment::{AfterBench, Error, ParamSet, Supervised, apply};
@@ -133,7 +134,7 @@ impl TunePlan {
 
     /// What must be the same when a tuning is taken up again.
     pub(super) fn description(&self) -> Dict {
-        let words = |words: &[String]| Value::List(words.iter().map(|word| Value::from(word.as_str())).collect());
+        let words = |words: &[String]| Value::List(redact_words(words).into_iter().map(Value::from).collect());
         let mut made_with = Dict::new();
         made_with.set("serve_cmd", words(&self.serve_cmd));
         made_with.set("bench_cmd", words(&self.bench_cmd));

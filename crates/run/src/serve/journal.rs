@@ -66,13 +66,16 @@ fn manifest(plan: &ServePlan, log: &LogPlan, prepared: &Prepared, setup: &Setup)
         requests: Some(prepared.requests.len() as u64),
         host: Host::here(),
         clock: "monotonic".to_owned(),
-        more: Value::Dict(more(plan, setup)),
+        more: Value::Dict(more(plan, prepared, setup)),
     })
 }
 
-/// The set-up, and the tokenizer that may have to count when the log is read.
-fn more(plan: &ServePlan, setup: &Setup) -> Dict {
+/// The set-up, the sessions, and the tokenizer that may have to count when the log is read.
+fn more(plan: &ServePlan, prepared: &Prepared, setup: &Setup) -> Dict {
     let mut more = logged::plan(setup);
+    if let Some(dialogue) = &prepared.dialogue {
+        logged::plan_sessions(&mut more, &dialogue.steps());
+    }
     if let TokenizerPlan::Named(named) = &plan.tokenizer {
         let mut tokenizer = Dict::new();
         tokenizer.set("name", named.name.as_deref().or(setup.tokenizer_id.as_deref()));

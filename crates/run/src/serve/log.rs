@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tacho_core::event::ServeNote;
 use tacho_core::json::Value;
 use tacho_core::{EventSink, Observation, RunEvent};
-use tacho_rowlog::{Asked, Error as LogError, Log, Manifest, Origin};
+use tacho_rowlog::{Asked, Error as LogError, Log, Manifest, Origin, Written};
 
 use super::asked::Asks;
 use crate::Error;
@@ -23,6 +23,13 @@ pub struct LogPlan {
     pub tacho: String,
     /// The command line without secrets.
     pub command: Vec<String>,
+    /// Bytes of rows that stay in memory although they are in the log; beyond them the result reads the log.
+    pub room: usize,
+}
+
+impl LogPlan {
+    /// Room for rows where nothing else is said: short runs never read their log.
+    pub const ROOM: usize = 16 << 20;
 }
 
 /// When a log is begun.
@@ -44,6 +51,7 @@ pub(super) struct RowLog<'a> {
     sink: &'a dyn EventSink,
     origin: Option<Origin>,
     state: State,
+    written: Option<Written>,
 }
 
 enum State {
@@ -65,7 +73,7 @@ impl<'a> RowLog<'a> {
         asked: &'a Asks,
         sink: &'a dyn EventSink,
     ) -> Result<Self, Error> {
-        let mut log = RowLog { plan, manifest, asked, sink, origin: None, state: State::Waiting };
+        let mut log = RowLog { plan, manifest, asked, sink, origin: None, state: State::Waiting, written: None };
         if plan.start == LogStart::AtOnce {
             match Log::create(&plan.folder, &log.manifest) {
                 Ok(created) => log.state = State::Open(Box::new(created)),
@@ -84,13 +92,30 @@ impl<'a> RowLog<'a> {
         asked: &'a Asks,
         sink: &'a dyn EventSink,
     ) -> Self {
-        RowLog { plan, manifest, asked, sink, origin: None, state: State::Open(Box::new(log)) }
+        RowLog { plan, manifest, asked, sink, origin: None, state: State::Open(Box::new(log)), written: None }
     }
 
     /// The moment from which times count is known.
     pub(super) fn began(&mut self, origin: Origin) {
         self.origin = Some(origin);
+        self.begin(origin);
+    }
+
+    fn begin(&mut self, origin: Origin) {
         self.write(|log, _| log.begin(origin));
+        if let State::Open(log) = &self.state {
+            self.written = log.written().ok().flatten();
+        }
+    }
+
+    /// Whether all rows it was given are in it, and more than `bytes` of them need not stay in memory as well.
+    pub(super) fn relieves(&self, bytes: usize) -> bool {
+        matches!(self.state, State::Open(_)) && self.written.is_some() && bytes > self.plan.room
+    }
+
+    /// What it holds of this run, to be read back.
+    pub(super) fn take_written(&mut self) -> Option<Written> {
+        self.written.take()
     }
 
     /// Whether it waits to be begun.
@@ -105,7 +130,7 @@ impl<'a> RowLog<'a> {
             Ok(created) => self.state = State::Open(Box::new(created)),
             Err(error) => self.give_up(&error),
         }
-        self.write(|log, _| log.begin(origin));
+        self.begin(origin);
         self.rows(rows);
     }
 

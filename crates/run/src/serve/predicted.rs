@@ -1,12 +1,14 @@
 //! The record of a run that did not happen: rows that a model has made, computed as measured ones are.
 
-use tacho_core::{Observation, Stamp, SystemClock};
+use tacho_core::{Observation, Stamp, SystemClock, Watcher};
 use tacho_loadgen::Driven;
 use tacho_metrics::{RunRecord, ServerMetrics, Telemetry};
 
 use super::asked::Asks;
 use super::prepare::Prepared;
+use super::ramp::Ramp;
 use super::record::{self, Moments, Seen};
+use super::sampled::{Reading, Sampled};
 use super::scrape::Scrape;
 use crate::Error;
 use crate::plan::ServePlan;
@@ -21,10 +23,14 @@ pub fn predicted(plan: &ServePlan, prepared: &Prepared, rows: Vec<Observation>) 
     let moments = Moments::now(SystemClock::start());
     let asked = Asks::of(plan.endpoint.backend, &prepared.requests)?;
     let setup = record::setup(plan, prepared, asked.len());
-    let setup = record::completed(setup, prepared, &driven, &rows, &moments);
+    let mut ramp = Ramp::of(&prepared.timeline);
+    ramp.rows(&rows);
+    let setup = record::completed(setup, &driven, ramp.changes(driven.origin, &moments), &moments);
     let nothing = Scrape::default;
     let (server, telemetry) = (ServerMetrics::default(), Telemetry::default());
     let seen = Seen { before: nothing(), after: nothing(), server, telemetry, probes: None };
     let asked = asked.lock();
-    Ok(record::compute(plan, prepared, setup, &driven, rows, &asked, seen))
+    let reading = Reading::of(plan, prepared, setup.task, &asked);
+    let sampled = Sampled::of(rows.into(), &reading)?;
+    Ok(record::compute(prepared, setup, &driven, sampled.samples, seen))
 }

@@ -2,12 +2,12 @@
 
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 use tacho_client::{BackendKind, Rules};
-use tacho_core::{Clock, Observation, Stamp, SystemClock};
+use tacho_core::{Clock, Stamp, SystemClock};
 use tacho_loadgen::{Driven, WorkerStats};
 use tacho_metrics::sessions::SessionSummary;
 use tacho_metrics::{
-    Caveat, DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, ServerMetrics,
-    Setup, SpeculativeStatistics, Task, Telemetry, TokenCounter, WorkerUse,
+    DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, ServerMetrics, Setup,
+    SpeculativeStatistics, Task, Telemetry, WorkerUse,
 };
 use tacho_rowlog::Asked;
 
@@ -36,7 +36,7 @@ impl Moments {
     }
 
     /// The local time of a stamp.
-    fn local(&self, stamp: Stamp) -> Zoned {
+    pub(super) fn local(&self, stamp: Stamp) -> Zoned {
         let nanos = i128::from(stamp.0) - i128::from(self.stamp.0);
         let wall = Timestamp::from_nanosecond(self.wall.as_nanosecond() + nanos).unwrap_or(self.wall);
         wall.to_zoned(TimeZone::system())
@@ -68,39 +68,26 @@ fn task(backend: BackendKind) -> Task {
 
 /// Computes the record of a run that was set up like this.
 pub(super) fn compute(
-    plan: &ServePlan,
     prepared: &Prepared,
     setup: Setup,
     driven: &Driven,
-    rows: Vec<Observation>,
-    asked: &[Asked],
+    samples: Vec<Sample>,
     seen: Seen,
 ) -> RunRecord {
     let duration = driven.end.secs_since(driven.origin);
-    let counter = |text: &[u8]| {
-        prepared.tokenizer.as_ref().map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64)
-    };
-    let count: Option<TokenCounter<'_>> = prepared.tokenizer.is_some().then_some(&counter);
     let workers = driven.workers.iter().map(worker_use).collect();
-    let places: Vec<usize> = rows.iter().map(|row| row.index).collect();
-    let sample = |row: Observation| {
-        let asked = of_log(&asked[row.index]);
-        let mut sample = Sample::from_observation(row, asked, setup.task, count);
-        if !plan.report.keep_texts {
-            sample.text = Vec::new();
-        }
-        sample
-    };
-    let samples: Vec<Sample> = rows.into_iter().map(sample).collect();
     let Seen { before, after, server, telemetry, probes } = seen;
     let speculative = before.speculative.zip(after.speculative);
     let speculative = speculative.and_then(|(before, after)| SpeculativeStatistics::between(&before, &after));
     let diffusion = before.diffusion.zip(after.diffusion);
     let diffusion = diffusion.and_then(|(before, after)| DiffusionStatistics::between(before, after, duration));
     let measured = Measured { samples, duration, speculative, diffusion, server, telemetry, probe: probes, workers };
-    let mut record = RunRecord::compute(setup, measured);
+    // A run by time has as many requests as it took.
+    let num_prompts = setup.num_prompts.max(measured.samples.len() as i64);
+    let mut record = RunRecord::compute(Setup { num_prompts, ..setup }, measured);
     record.sessions = prepared.dialogue.as_ref().map(|dialogue| {
-        let sent: Vec<(usize, &Sample)> = places.iter().copied().zip(&record.measured.samples).collect();
+        let sent: Vec<(usize, &Sample)> =
+            record.measured.samples.iter().map(|sample| (sample.index, sample)).collect();
         SessionSummary::of(&dialogue.steps(), &sent)
     });
     record
@@ -112,15 +99,6 @@ pub(super) fn of_log(asked: &Asked) -> tacho_metrics::Asked {
         num_input_sequences: asked.input_sequences,
         input_audio_duration: asked.audio_seconds,
     }
-}
-
-/// Reasons to doubt that only the rows and workers themselves show.
-pub(super) fn doubts(rows: &[Observation], workers: &[WorkerStats]) -> Vec<Caveat> {
-    let answers = rows.iter().filter(|row| row.usage.impossible).count() as u64;
-    let reads = workers.iter().map(|stats| stats.odd_stamps).sum();
-    let usage = (answers > 0).then_some(Caveat::ImpossibleUsage { answers, total: rows.len() as u64 });
-    let stamps = (reads > 0).then_some(Caveat::OddStamps { reads });
-    usage.into_iter().chain(stamps).collect()
 }
 
 fn worker_use(stats: &WorkerStats) -> WorkerUse {
@@ -173,35 +151,12 @@ pub(super) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> S
 }
 
 /// The same with what the run added.
-pub(super) fn completed(
-    setup: Setup,
-    prepared: &Prepared,
-    driven: &Driven,
-    rows: &[Observation],
-    moments: &Moments,
-) -> Setup {
+pub(super) fn completed(setup: Setup, driven: &Driven, changes: Vec<RateChange>, moments: &Moments) -> Setup {
     Setup {
         date: moments.local(driven.end).strftime("%Y%m%d-%H%M%S").to_string(),
         started: moments.local(driven.origin).strftime(STARTED).to_string(),
-        rps_change_events: rate_changes(prepared, driven, rows, moments),
+        rps_change_events: changes,
         interrupted: driven.is_interrupted(),
-        // A run by time has as many as it took.
-        num_prompts: setup.num_prompts.max(rows.len() as i64),
         ..setup
     }
-}
-
-/// When the rate of a ramp-up reached each whole number: at the release of the request that it was reached with.
-fn rate_changes(prepared: &Prepared, driven: &Driven, rows: &[Observation], moments: &Moments) -> Vec<RateChange> {
-    let Some(ramp) = prepared.timeline.pace().ramp else { return Vec::new() };
-    let changes = ramp.changes(prepared.timeline.rates());
-    let moment = |index: Option<usize>| match index {
-        None => Some(driven.origin),
-        Some(index) => rows.binary_search_by_key(&index, |row| row.index).ok().map(|at| rows[at].released),
-    };
-    let stamped = changes.into_iter().filter_map(|change| {
-        let timestamp = moments.local(moment(change.index)?).strftime("%Y-%m-%dT%H:%M:%S%.6f").to_string();
-        Some(RateChange { rps: change.rps, timestamp })
-    });
-    stamped.collect()
 }

@@ -9,6 +9,7 @@ use tacho_metrics::{Caveat, Setup};
 use tacho_rowlog::{Joined, Log, Span};
 
 use super::record::{self, Moments};
+use super::rows::Rows;
 use crate::Error;
 
 /// What an earlier run left.
@@ -55,26 +56,28 @@ impl Earlier {
 
 /// Joins the rows of a run with those that it went on with, if any: all on one clock, from the first origin to the last
 /// end, with what there is to say about it.
+///
+/// # Errors
+/// When rows that only the log has cannot be read.
 pub(super) fn join(
     earlier: Option<Earlier>,
     setup: Setup,
     driven: &mut Driven,
-    rows: Vec<Observation>,
+    rows: Rows,
     moments: &Moments,
-) -> (Setup, Vec<Observation>, Option<Caveat>) {
-    let Some(Earlier { rows: mut all, segments, cut_off }) = earlier else { return (setup, rows, None) };
-    let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return (setup, rows, None) };
+) -> Result<(Setup, Rows, Option<Caveat>), Error> {
+    let Some(Earlier { rows: mut all, segments, cut_off }) = earlier else { return Ok((setup, rows, None)) };
+    let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return Ok((setup, rows, None)) };
     let gap_ns = moments.unix_ns(driven.origin).saturating_sub(ended_unix_ns(last)).max(0);
     let resumed = Caveat::Resumed { segments: segments.len() as u64 + 1, gap_s: gap_ns as f64 / 1e9, resent: cut_off };
     let mut end = last.end;
-    for mut row in rows {
+    rows.each(|mut row| {
         row.move_clock(driven.origin, last.end);
         end = end.max(row.done);
         all.push(row);
-    }
-    all.sort_unstable_by_key(|row| row.index);
+    })?;
     (driven.origin, driven.end) = (first.start, end);
-    (Setup { started: record::local_text(first.origin.unix_ns), ..setup }, all, Some(resumed))
+    Ok((Setup { started: record::local_text(first.origin.unix_ns), ..setup }, all.into(), Some(resumed)))
 }
 
 /// When a segment was over, by the calendar.

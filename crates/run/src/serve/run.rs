@@ -16,9 +16,11 @@ use super::more::{self, Supplier, is_endless};
 use super::parts::Parts;
 use super::prepare::Prepared;
 use super::profiler::Profiling;
+use super::ramp::Ramp;
 use super::ranks::{self, Bell};
 use super::record::{self, Moments, Seen};
 use super::rehearse::rehearse;
+use super::sampled::{Reading, Sampled};
 use super::scrape::{self, Scrape};
 use super::stops::Stops;
 use super::store::Store;
@@ -58,21 +60,29 @@ pub fn run(
     let start = host.is_some().then_some(&start as &(dyn Fn() -> Stamp + Sync));
     let mut stops = Stops::new(&traffic.stops, &prepared.timeline, (&asked, setup.task), stop, parts.clock);
     let mut scribe = Scribe::new(&parts.counters);
-    let mut fan = Fan::new(vec![&mut stops, &mut bell, &mut scribe], &mut store);
+    let mut ramp = Ramp::of(&prepared.timeline);
+    let mut fan = Fan::new(vec![&mut stops, &mut bell, &mut scribe, &mut ramp], &mut store);
     let beside = Beside { watches: before.is_there(), asked: &asked, start };
     let together = drive_with_others(&own, &prepared, &parts, &beside, &mut fan, stop, sink)?;
     let Together { mut driven, probes, during, mut telemetry } = together;
     telemetry.shift(driven.origin.secs());
     let (log, mut rows) = store.into_parts();
-    let lost = ranks::gather(host, plan, &mut driven, &mut rows, asked_stop, asked.len(), sink);
+    let lost = ranks::gather(host, plan, &mut driven, &mut rows.kept, asked_stop, asked.len(), sink);
     let after = Scrape::take(&caller, parts.clock, sink);
     let server = scrape::series(&before, during, &after, driven.origin.secs());
-    let ended = ended::by_itself(&driven, &mut rows);
-    let setup = record::completed(setup, &prepared, &driven, &rows, &moments);
-    let (setup, rows, resumed) = resume::join(earlier, setup, &mut driven, rows, &moments);
+    let ended = ended::by_itself(&driven);
+    let setup = record::completed(setup, &driven, ramp.changes(driven.origin, &moments), &moments);
+    let (setup, rows, resumed) = resume::join(earlier, setup, &mut driven, rows, &moments)?;
     let seen = Seen { before, after, server, telemetry, probes };
-    let odd = record::doubts(&rows, &driven.workers);
-    let mut record = record::compute(plan, &prepared, setup, &driven, rows, &asked.lock(), seen);
+    // The requests as they went over the wire are as large as all that follows.
+    drop(parts);
+    let sampled = {
+        let (asked, leaves_cut_off) = (asked.lock(), ended.is_some());
+        Sampled::of(rows, &Reading { leaves_cut_off, ..Reading::of(plan, &prepared, setup.task, &asked) })?
+    };
+    let (odd, cut_off) = (sampled.doubts(&driven.workers), sampled.cut_off);
+    let ended = ended.and_then(|by| ended::caveat(by, cut_off));
+    let mut record = record::compute(&prepared, setup, &driven, sampled.samples, seen);
     drop(profiling);
     // Of several ranks' prompts only some are known here.
     let warm = plan.ranks.is_none().then(|| warm_cache::caveat(plan, &prepared, &record)).flatten();

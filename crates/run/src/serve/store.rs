@@ -1,4 +1,4 @@
-//! What becomes of the rows of a run: they are logged, and kept for the result.
+//! What becomes of the rows of a run: they are logged, and kept for the result as far as the log does not.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use tacho_rowlog::Origin;
 
 use super::log::RowLog;
 use super::record::Moments;
+use super::rows::{Rows, size};
 
 /// A run that has gone on for so long is worth a log.
 const WORTH_A_LOG: Duration = Duration::from_secs(60);
@@ -21,7 +22,11 @@ pub(super) struct Store<'a> {
     /// Whether texts are wanted beyond what counts tokens.
     keep_texts: bool,
     began: Stamp,
-    rows: Vec<Observation>,
+    kept: Vec<Observation>,
+    /// Bytes of what is kept.
+    bytes: usize,
+    /// Rows that only the log has, its first ones.
+    logged: usize,
 }
 
 impl<'a> Store<'a> {
@@ -33,19 +38,30 @@ impl<'a> Store<'a> {
         places: Option<&'a [usize]>,
         keep_texts: bool,
     ) -> Self {
-        Store { clock, moments, log, places, keep_texts, began: Stamp::NEVER, rows: Vec::new() }
+        let (began, kept) = (Stamp::NEVER, Vec::new());
+        Store { clock, moments, log, places, keep_texts, began, kept, bytes: 0, logged: 0 }
     }
 
-    /// The log, and the rows in the order of their requests.
-    pub(super) fn into_parts(mut self) -> (Option<RowLog<'a>>, Vec<Observation>) {
-        self.rows.sort_unstable_by_key(|row| row.index);
-        (self.log, self.rows)
+    /// The log, and the rows.
+    pub(super) fn into_parts(mut self) -> (Option<RowLog<'a>>, Rows) {
+        let written = self.log.as_mut().and_then(RowLog::take_written);
+        let logged = written.filter(|_| self.logged > 0).map(|written| (written, self.logged));
+        (self.log, Rows { kept: self.kept, logged })
     }
 
     fn begin_late_log(&mut self) {
         let worth = self.clock.now().since(self.began) >= WORTH_A_LOG;
         if let Some(log) = self.log.as_mut().filter(|log| worth && log.is_waiting()) {
-            log.begin_late(&self.rows);
+            log.begin_late(&self.kept);
+        }
+    }
+
+    /// Lets go of what the log has, once it is much.
+    fn make_room(&mut self) {
+        if self.log.as_ref().is_some_and(|log| log.relieves(self.bytes)) {
+            self.logged += self.kept.len();
+            self.bytes = 0;
+            self.kept.clear();
         }
     }
 }
@@ -68,8 +84,10 @@ impl RowSink for Store<'_> {
         if let Some(log) = &mut self.log {
             log.rows(&rows);
         }
-        self.rows.append(&mut rows);
+        self.bytes += rows.iter().map(size).sum::<usize>();
+        self.kept.append(&mut rows);
         self.begin_late_log();
+        self.make_room();
     }
 
     fn idle(&mut self) {

@@ -1,6 +1,7 @@
-//! Parameters of a test as words of a command, and commands as a person would type them.
+//! Parameters of a test as words of a command, and commands as a person would type them, without their secrets.
 
 use tacho_core::json::{Dict, Value, dumps, python_str};
+use tacho_core::secret::{REDACTED, is_secret_name, redact_words};
 
 use crate::experiment::split;
 
@@ -38,13 +39,16 @@ pub(super) fn line(words: &[String]) -> String {
         true => word.clone(),
         false => format!("'{}'", word.replace('\'', "'\\''")),
     };
-    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+    redact_words(words).iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 /// The same with environment variables before it.
 pub(super) fn line_with(variables: &[(String, String)], words: &[String]) -> String {
-    let mut parts: Vec<String> =
-        variables.iter().map(|(name, value)| format!("{name}={}", line(std::slice::from_ref(value)))).collect();
+    let shown = |(name, value): &(String, String)| match is_secret_name(name) {
+        true => format!("{name}={REDACTED}"),
+        false => format!("{name}={}", line(std::slice::from_ref(value))),
+    };
+    let mut parts: Vec<String> = variables.iter().map(shown).collect();
     parts.push(line(words));
     parts.join(" ")
 }
@@ -77,5 +81,8 @@ mod tests {
         assert_eq!(split("line", &line(&words)).unwrap(), words);
         let variables = [("A".to_owned(), "1 2".to_owned())];
         assert_eq!(line_with(&variables, &words[..1]), "A='1 2' a");
+        let secret = ["serve", "--api-key", "sk-1", "--header", "Authorization=Bearer sk-1"].map(str::to_owned);
+        let shown = line_with(&[("HF_TOKEN".to_owned(), "sk-1".to_owned())], &secret);
+        assert!(!shown.contains("sk-1") && shown.starts_with("HF_TOKEN=*** serve --api-key"), "{shown}");
     }
 }

@@ -9,13 +9,15 @@ use tacho_loadgen::{ScheduleSpec, StopSignal};
 use tacho_metrics::Caveat;
 use tacho_rowlog::{Stored, Tail};
 use tacho_run::Error;
+use tacho_run::rebuild::{Changes, rebuild};
 use tacho_run::serve::{LogPlan, LogStart};
+use tacho_workload::hub::Hub;
 
 use crate::bench::{Manners, ask_after, measure, plan, record, server};
 
 fn log(folder: PathBuf, start: LogStart, required: bool) -> Option<LogPlan> {
     let command = vec!["tacho".to_owned(), "serve".to_owned()];
-    Some(LogPlan { folder, start, required, tacho: "tacho test".into(), command })
+    Some(LogPlan { folder, start, required, tacho: "tacho test".into(), command, room: LogPlan::ROOM })
 }
 
 /// The indices of all rows of a log, segment by segment.
@@ -43,6 +45,21 @@ fn every_row_is_logged() {
     let stored = Stored::open(&place).unwrap();
     assert!(stored.closing().is_some() && stored.manifest().requests == Some(30));
     assert_eq!(stored.segments()[0].tail().unwrap(), Tail::Closed);
+}
+
+#[test]
+fn rows_that_only_the_log_has_give_the_same_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("run.rows");
+    let server = server(Manners::default());
+    let mut plan = plan(&server, 40);
+    plan.log = log(place.clone(), LogStart::AtOnce, true).map(|log| LogPlan { room: 0, ..log });
+    plan.traffic.schedule = ScheduleSpec::Rate { rate: 40.0, burstiness: f64::INFINITY };
+    let (record, _) = record(&plan);
+    assert_eq!((record.summary.completed, record.measured.samples.len()), (40, 40));
+    assert!(record.measured.samples.iter().enumerate().all(|(at, sample)| sample.index == at));
+    let rebuilt = rebuild(&place, &Changes::default(), &Hub::from_variables(|_| None), &()).unwrap().record;
+    assert_eq!(rebuilt, record);
 }
 
 #[test]

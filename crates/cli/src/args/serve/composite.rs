@@ -2,7 +2,7 @@
 
 use tacho_client::host_and_port;
 use tacho_core::json::{Value, float_repr, parse};
-use tacho_core::secret::redact_header_text;
+use tacho_core::secret::{REDACTED, is_secret_name, redact_header_text};
 use tacho_metrics::threshold::Threshold;
 use tacho_text::TokenizerMode;
 
@@ -86,9 +86,13 @@ impl TargetArgs {
 }
 
 impl ReportArgs {
-    /// The facts to store.
+    /// The facts to store. One that is named like a secret is not a fact for others.
     pub(crate) fn metadata(&self) -> Result<Vec<(String, String)>, Refusal> {
-        pairs("--metadata", self.metadata.as_deref())
+        let mut facts = pairs("--metadata", self.metadata.as_deref())?;
+        for (_, value) in facts.iter_mut().filter(|(name, _)| is_secret_name(name)) {
+            *value = REDACTED.to_owned();
+        }
+        Ok(facts)
     }
 
     /// The percentiles to report, in order.

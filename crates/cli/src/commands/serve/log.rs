@@ -32,7 +32,14 @@ pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
         (None, None) => LogStart::AfterAMinute,
     };
     let folder = asked.map_or_else(|| preset(args), PathBuf::from);
-    Some(LogPlan { folder, start, required: asked.is_some(), tacho: TACHO.to_owned(), command: redact_words(command) })
+    Some(LogPlan {
+        folder,
+        start,
+        required: asked.is_some(),
+        tacho: TACHO.to_owned(),
+        command: redact_words(command),
+        room: LogPlan::ROOM,
+    })
 }
 
 /// Beside the result; while its name is not known, under one of its own.

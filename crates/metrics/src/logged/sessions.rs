@@ -1,0 +1,72 @@
+//! The steps of sessions as JSON, and back: what a session's numbers need beside the rows.
+
+use tacho_core::json::{Dict, Value};
+
+use super::fields::Fields;
+use crate::Error;
+use crate::sessions::SessionStep;
+
+pub(super) fn write(steps: &[SessionStep]) -> Value {
+    Value::List(steps.iter().map(|step| step_json(step).into()).collect())
+}
+
+fn step_json(step: &SessionStep) -> Dict {
+    let pair = |&(parent, after): &(usize, f64)| Value::List(vec![parent.into(), after.into()]);
+    let mut dict = Dict::new();
+    dict.set("session", step.session);
+    dict.set("turn", step.turn);
+    dict.set("parents", step.parents.iter().map(pair).collect::<Vec<_>>());
+    dict.set("sends", step.sends);
+    dict
+}
+
+/// Steps whose parents and sessions are among them: the numbers are computed by these places.
+pub(super) fn read(fields: Fields<'_>) -> Result<Vec<SessionStep>, Error> {
+    let steps = fields.objects("sessions")?;
+    let count = steps.len();
+    let steps: Vec<SessionStep> = steps.iter().map(|step| read_step(step, count)).collect::<Result<_, _>>()?;
+    if has_circle(&steps) {
+        return Err(fields.wrong("sessions", "a list of steps that have an order"));
+    }
+    Ok(steps)
+}
+
+/// Whether some step waits for itself.
+fn has_circle(steps: &[SessionStep]) -> bool {
+    let mut children = vec![Vec::new(); steps.len()];
+    let mut waits: Vec<usize> = steps.iter().map(|step| step.parents.len()).collect();
+    for (place, step) in steps.iter().enumerate() {
+        step.parents.iter().for_each(|(parent, _)| children[*parent].push(place));
+    }
+    let mut ready: Vec<usize> = (0..steps.len()).filter(|&place| waits[place] == 0).collect();
+    let mut passed = 0;
+    while let Some(place) = ready.pop() {
+        passed += 1;
+        for &child in &children[place] {
+            waits[child] -= 1;
+            if waits[child] == 0 {
+                ready.push(child);
+            }
+        }
+    }
+    passed < steps.len()
+}
+
+fn read_step(fields: &Fields<'_>, count: usize) -> Result<SessionStep, Error> {
+    let place = |key: &str| match fields.count(key)? as usize {
+        place if place < count => Ok(place),
+        _ => Err(fields.wrong(key, "the number of a step")),
+    };
+    let parent = |value: &Value| {
+        let [parent, after] = value.as_list()? else { return None };
+        let parent = usize::try_from(parent.as_i64()?).ok().filter(|&parent| parent < count)?;
+        Some((parent, after.as_f64()?))
+    };
+    let parents: Option<_> = fields.list("parents")?.iter().map(parent).collect();
+    Ok(SessionStep {
+        session: place("session")?,
+        turn: place("turn")?,
+        parents: parents.ok_or_else(|| fields.wrong("parents", "a list of steps and pauses"))?,
+        sends: fields.flag("sends")?,
+    })
+}

@@ -1,0 +1,84 @@
+//! From rows to samples, one at a time: a row is gone before the next is read.
+
+use tacho_core::Observation;
+use tacho_loadgen::WorkerStats;
+use tacho_metrics::{Caveat, Sample, Task, TokenCounter};
+use tacho_rowlog::Asked;
+use tacho_text::Tokenizer;
+
+use super::prepare::Prepared;
+use super::record::of_log;
+use super::rows::Rows;
+use crate::Error;
+use crate::plan::ServePlan;
+
+/// How rows are read.
+pub(super) struct Reading<'a> {
+    pub(super) task: Task,
+    pub(super) tokenizer: Option<&'a Tokenizer>,
+    /// What was asked, by the rows' indices.
+    pub(super) asked: &'a [Asked],
+    pub(super) keep_texts: bool,
+    /// Whether the requests that the end cut off are left out.
+    pub(super) leaves_cut_off: bool,
+}
+
+impl<'a> Reading<'a> {
+    /// As a plan wants it.
+    pub(super) fn of(plan: &ServePlan, prepared: &'a Prepared, task: Task, asked: &'a [Asked]) -> Self {
+        let tokenizer = prepared.tokenizer.as_ref();
+        Reading { task, tokenizer, asked, keep_texts: plan.report.keep_texts, leaves_cut_off: false }
+    }
+}
+
+/// What rows hold.
+pub(super) struct Sampled {
+    /// In the order of the workload.
+    pub(super) samples: Vec<Sample>,
+    /// Requests that were left out.
+    pub(super) cut_off: u64,
+    /// Answers with a token count that cannot be one.
+    impossible: u64,
+}
+
+impl Sampled {
+    /// Reads all rows.
+    ///
+    /// # Errors
+    /// When those in the log cannot be read.
+    pub(super) fn of(rows: Rows, reading: &Reading<'_>) -> Result<Self, Error> {
+        let mut sampled = Sampled { samples: Vec::with_capacity(rows.len()), cut_off: 0, impossible: 0 };
+        let counter = |text: &[u8]| {
+            reading.tokenizer.map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64)
+        };
+        let count: Option<TokenCounter<'_>> = reading.tokenizer.is_some().then_some(&counter);
+        rows.each(|row| sampled.take(row, reading, count))?;
+        sampled.samples.sort_unstable_by_key(|sample| sample.index);
+        Ok(sampled)
+    }
+
+    fn take(&mut self, row: Observation, reading: &Reading<'_>, count: Option<TokenCounter<'_>>) {
+        if reading.leaves_cut_off && row.is_cut_off() {
+            self.cut_off += 1;
+            return;
+        }
+        self.impossible += u64::from(row.usage.impossible);
+        let asked = of_log(&reading.asked[row.index]);
+        let mut sample = Sample::from_observation(row, asked, reading.task, count);
+        if !reading.keep_texts {
+            sample.text = Vec::new();
+        }
+        // Token times were collected without knowing how many there would be.
+        sample.itl.shrink_to_fit();
+        self.samples.push(sample);
+    }
+
+    /// Reasons to doubt that only the rows and workers themselves show.
+    pub(super) fn doubts(&self, workers: &[WorkerStats]) -> Vec<Caveat> {
+        let (answers, total) = (self.impossible, self.samples.len() as u64);
+        let reads = workers.iter().map(|stats| stats.odd_stamps).sum();
+        let usage = (answers > 0).then_some(Caveat::ImpossibleUsage { answers, total });
+        let stamps = (reads > 0).then_some(Caveat::OddStamps { reads });
+        usage.into_iter().chain(stamps).collect()
+    }
+}

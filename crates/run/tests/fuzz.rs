@@ -1,0 +1,45 @@
+//! Broken parameter files and suites: an error or a value, never a panic, an abort or memory without end.
+//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-run --test fuzz` tries a million of each kind.
+
+use std::path::Path;
+
+use tacho_run::experiment::{Links, parse_params};
+use tacho_run::suite::parse_tests;
+use tacho_testkit::fuzz;
+
+/// Inputs of each kind in an ordinary run.
+const FEW: u64 = 400;
+
+#[test]
+fn fuzz_parameters() {
+    let sets = [
+        br#"[{"max_num_seqs": 16, "a.b": null, "extra": {"x": [1, 2.5, "t"]}}, {"_benchmark_name": "n", "flag": true}]"#
+            .to_vec(),
+        br#"{"one": {"request_rate": 2}, "two": {"request_rate": 1e400}}"#.to_vec(),
+        b"[]".to_vec(),
+    ];
+    fuzz(&sets, FEW, |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        for set in parse_params(Path::new("p.json"), &text).unwrap_or_default() {
+            let _ = (set.name(), set.as_text("-"), set.shown(), set.get_tolerant("max-num-seqs").is_some());
+        }
+    });
+    fuzz(&[b"max_num_seqs=max_concurrency".to_vec(), b"a=b,c=d".to_vec()], FEW, |bytes| {
+        let _ = Links::parse(&String::from_utf8_lossy(bytes)).is_ok();
+    });
+}
+
+#[test]
+fn fuzz_suites() {
+    let serving = br#"{"defaults": {"qps_list": ["inf", 1], "max_concurrency_list": [2], "server_parameters": {"model": "m",
+        "tensor_parallel_size": 1}, "client_parameters": {"num_prompts": 6, "ignore_eos": ""}},
+        "tests": [{"test_name": "serving_a", "client_parameters": {"model": "b"}}]}"#;
+    let offline = br#"[{"test_name": "latency_one", "parameters": {"model": "m", "num_iters": 3, "load_format": ""}},
+        {"test_name": "throughput_one", "parameters": {"num_prompts": 4}, "environment_variables": {"A": 1}}]"#;
+    fuzz(&[serving.to_vec(), offline.to_vec()], FEW, |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        for test in parse_tests(Path::new("serving-tests.json"), &text).unwrap_or_default() {
+            let _ = (test.name().len(), test.kind().name(), test.engine().len(), test.model().is_some());
+        }
+    });
+}
