@@ -3,6 +3,7 @@
 
 mod backends;
 mod convert;
+mod data_guide;
 #[path = "../../../workload/tests/fake_hub/mod.rs"]
 mod fake_hub;
 mod fit;
