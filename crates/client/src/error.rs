@@ -55,13 +55,15 @@ pub enum Error {
     },
     /// More connections are needed than the system allows.
     #[error(
-        "{needed} connections may be needed at once but only {limit} files may be open: raise the limit \
-         (ulimit -n {needed}) or set --max-concurrency"
+        "{connections} connections may be needed at once, which takes {needed} open files with those of the program, and \
+         this process may have {limit}: raise the limit (ulimit -n {needed}) or set --max-concurrency"
     )]
     OpenFiles {
         /// Connections that the schedule may open.
+        connections: u64,
+        /// The files that takes.
         needed: u64,
-        /// What the limit leaves for them.
+        /// How many may be open.
         limit: u64,
     },
     /// HTTP/2 without TLS has no way through a proxy.

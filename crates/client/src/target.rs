@@ -72,9 +72,11 @@ impl Client {
         clock: SystemClock,
     ) -> Result<Client, Error> {
         endpoint.check()?;
-        let limit = connection_limit();
-        if let Some(needed) = plan.at_most.map(|count| count as u64).filter(|&needed| needed > limit) {
-            return Err(Error::OpenFiles { needed: needed + OTHER_FILES, limit });
+        let limit = sys::raise_open_file_limit();
+        let most = plan.at_most.map_or(0, |count| count as u64);
+        let needed = most.saturating_add(OTHER_FILES);
+        if most > 0 && needed > limit {
+            return Err(Error::OpenFiles { connections: most, needed, limit });
         }
         let route = Route::find(&endpoint)?;
         let requests = requests

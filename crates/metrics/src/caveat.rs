@@ -92,6 +92,11 @@ pub enum Caveat {
         /// Of how many reads.
         reads: u64,
     },
+    /// The log of the run could not be written to its end.
+    LogGivenUp {
+        /// Why.
+        reason: String,
+    },
     /// The server's prefix cache held prompts of the run before it began.
     WarmCache {
         /// Share of the prompt tokens that were found in it.
@@ -172,6 +177,7 @@ impl Caveat {
             Caveat::EventsCoalesced { .. } => "events_coalesced",
             Caveat::ImpossibleUsage { .. } => "impossible_usage",
             Caveat::OddStamps { .. } => "odd_stamps",
+            Caveat::LogGivenUp { .. } => "log_given_up",
             Caveat::WarmCache { .. } => "warm_cache",
             Caveat::Drift { .. } => "drift",
             Caveat::BacklogGrew { .. } => "backlog_grew",
@@ -241,6 +247,7 @@ impl Caveat {
                 "the kernel's stamps of {reads} reads contradict this machine's clock (was it set or faked?); their own \
                  times are taken instead"
             ),
+            Caveat::LogGivenUp { reason } => format!("the log of this run is not whole: {reason}"),
             Caveat::Drift { change } => format!(
                 "no steady state: the mean latency changed by {:+.0} % from the first half of the run to the second, so that a \
                  longer run gives other numbers",

@@ -49,6 +49,9 @@ pub enum Error {
         /// Its end.
         end: f64,
     },
+    /// A run without a steady part.
+    #[error("the run never became steady, or is too short to tell: give --window START:END in seconds")]
+    NeverSteady,
     /// An offline engine failed.
     #[error(transparent)]
     Engine(#[from] crate::offline::EngineError),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use jiff::Zoned;
 use tacho_core::event::OfflineNote;
-use tacho_core::{EventSink, RunEvent};
+use tacho_core::{EventSink, Request, RunEvent};
 use tacho_metrics::offline::{EngineNote, MmProcessorRecord, StageStatistics, encoder_calls, stage_statistics};
 use tacho_pyrand::Globals;
 use tacho_workload::hub::Hub;
@@ -46,14 +46,14 @@ pub struct MmProcessorPlan {
     pub save_workload: Option<PathBuf>,
 }
 
-/// Runs the requests and computes the record.
-pub fn run(
-    plan: &MmProcessorPlan,
-    engine: &mut dyn OfflineEngine,
-    sink: &dyn EventSink,
-) -> Result<MmProcessorRecord, Error> {
-    let say = |note: OfflineNote| sink.event(RunEvent::status(note));
-    let loaded = engine.load()?;
+/// The requests of a run.
+pub struct Drawn {
+    measured: Vec<Request>,
+    warmup: Vec<Request>,
+}
+
+/// Draws the requests, which takes a while: media are made. Nothing is lost when that is interrupted.
+pub fn draw(plan: &MmProcessorPlan, sink: &dyn EventSink) -> Result<Drawn, Error> {
     let mut globals = Globals::seeded(plan.seed);
     let (tokenizer, _) = load_tokenizer(&plan.tokenizer, &plan.model_id, &plan.hub, sink)?;
     let mut drawn = |part| plan.workload.draw(part, tokenizer.as_ref(), &plan.hub, &mut globals, sink);
@@ -64,6 +64,18 @@ pub fn run(
     if let Some(path) = &plan.save_workload {
         save_requests(&measured, &[], path)?;
     }
+    Ok(Drawn { measured, warmup })
+}
+
+/// Runs the requests and computes the record.
+pub fn run(
+    plan: &MmProcessorPlan,
+    Drawn { measured, warmup }: Drawn,
+    engine: &mut dyn OfflineEngine,
+    sink: &dyn EventSink,
+) -> Result<MmProcessorRecord, Error> {
+    let say = |note: OfflineNote| sink.event(RunEvent::status(note));
+    let loaded = engine.load()?;
     check_lengths(&measured, &loaded)?;
     let sampling =
         |temperature| Sampling { n: 1, temperature, ignore_eos: plan.ignore_eos, detokenize: true, beam: false };

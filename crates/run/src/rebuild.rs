@@ -7,7 +7,7 @@ use tacho_core::json::Value;
 use tacho_core::{EventSink, Stamp};
 use tacho_metrics::sessions::SessionSummary;
 use tacho_metrics::{
-    Asked, Caveat, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Setup, Task, TokenCounter, logged,
+    Asked, Caveat, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Setup, Steady, Task, TokenCounter, logged,
 };
 use tacho_rowlog::{Joined, Row, Stored};
 use tacho_text::{Tokenizer, TokenizerMode};
@@ -25,10 +25,34 @@ pub struct Changes {
     pub metric_percentiles: Option<Vec<f64>>,
     /// Other limits of goodput.
     pub goodput: Option<GoodputLimits>,
-    /// Only requests that ended in this span, in seconds from the origin.
-    pub window: Option<(f64, f64)>,
+    /// Only requests that ended in this part of the run.
+    pub window: Option<Window>,
     /// The tokenizer to count with, where it is not found under its old name.
     pub tokenizer: Option<String>,
+}
+
+/// A part of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Window {
+    /// From one moment to another, in seconds from the origin.
+    Span(f64, f64),
+    /// What the run's own numbers call its steady part.
+    Steady,
+}
+
+impl Window {
+    /// The moments, where the run has such a part.
+    fn span(self, setup: &Setup, samples: &[Sample], origin: f64) -> Result<(f64, f64), Error> {
+        match self {
+            Window::Span(start, end) => Ok((start, end)),
+            Window::Steady => {
+                let steady = Steady::of(setup, samples).filter(|steady| steady.reached).ok_or(Error::NeverSteady)?;
+                let sent = samples.iter().filter(|sample| sample.success()).map(|sample| sample.sent);
+                let first = sent.fold(f64::INFINITY, f64::min) - origin;
+                Ok((first + steady.start, first + steady.end))
+            }
+        }
+    }
 }
 
 /// A run that was read back.
@@ -70,6 +94,7 @@ pub fn rebuild(folder: &Path, changes: &Changes, hub: &Hub, sink: &dyn EventSink
     changes.apply(&mut setup);
     measured.samples = samples(rows, setup.task, tokenizer.as_ref());
     if let Some(window) = changes.window {
+        let window = window.span(&setup, &measured.samples, origin.secs())?;
         cut(&mut measured, origin, window);
         if measured.samples.is_empty() {
             return Err(Error::EmptyWindow { start: window.0, end: window.1 });

@@ -299,7 +299,11 @@ fn serve_once(
     let has_media = prepared.requests.iter().any(|request| request.media.is_some());
     let model_id = prepared.model_id.clone();
     let record = run_serve(&plan.serve, prepared, stop, &Bars(sink))?;
-    served(&record, model_id, plan.engine.clone(), has_media)
+    match served(&record, model_id, plan.engine.clone(), has_media) {
+        // Whoever stopped it before the first answer knows why there is none.
+        Err(Error::AllFailed { .. }) if stop.draining() => Err(Error::Stopped),
+        served => served,
+    }
 }
 
 fn finished(record: Option<ThroughputRecord>, ended: Option<Error>) -> Result<Measured<ThroughputRecord>, Error> {

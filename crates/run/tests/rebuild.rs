@@ -11,7 +11,8 @@ use tacho_metrics::{
     Asked, Caveat, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Setup, Task, WorkerUse, logged,
 };
 use tacho_rowlog::{Host, Log, Manifest, Origin};
-use tacho_run::rebuild::{Changes, Rebuilt, merge, rebuild};
+use tacho_run::Error;
+use tacho_run::rebuild::{Changes, Rebuilt, Window, merge, rebuild};
 use tacho_testkit::fuzz;
 use tacho_workload::hub::Hub;
 
@@ -129,7 +130,7 @@ fn other_numbers_come_from_the_same_rows() {
         percentile_metrics: Some(vec![MetricKind::E2el]),
         metric_percentiles: Some(vec![90.0]),
         goodput: Some(GoodputLimits { ttft_ms: Some(1.0), ..GoodputLimits::default() }),
-        window: Some((0.5, 1.0)),
+        window: Some(Window::Span(0.5, 1.0)),
         tokenizer: None,
     };
     let back = rebuilt(folder.path(), &changes).record;
@@ -139,8 +140,31 @@ fn other_numbers_come_from_the_same_rows() {
     assert_eq!(back.summary.request_throughput, 10.0);
     assert_eq!(back.summary.generation().unwrap().request_goodput, Some(0.0));
     assert_eq!(back.summary.e2el.percentiles_ms.len(), 1);
-    let none = Changes { window: Some((50.0, 60.0)), ..Changes::default() };
+    let none = Changes { window: Some(Window::Span(50.0, 60.0)), ..Changes::default() };
     assert!(rebuild(folder.path(), &none, &Hub::from_variables(|_| None), &()).is_err());
+    let steady = Changes { window: Some(Window::Steady), ..Changes::default() };
+    let short = rebuild(folder.path(), &steady, &Hub::from_variables(|_| None), &());
+    assert!(matches!(short, Err(Error::NeverSteady)), "twenty requests tell nothing");
+}
+
+#[test]
+fn the_steady_part_can_be_reported_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    // The first requests take longer, as those of a cold server do.
+    let slow = |index: usize| {
+        let mut row = Observation { outcome: Outcome::Complete, ..row(index) };
+        let extra = if index < 10 { 400_000_000 } else { (index as u64 * 7919) % 1000 };
+        row.chunks.iter_mut().chain([&mut row.done]).for_each(|stamp| stamp.0 += extra);
+        row
+    };
+    let rows: Vec<Observation> = (0..200).map(slow).collect();
+    log(folder.path(), ORIGIN, &rows, &setup(), None);
+    let whole = rebuilt(folder.path(), &Changes::default()).record;
+    let part = rebuilt(folder.path(), &Changes { window: Some(Window::Steady), ..Changes::default() }).record;
+    let steady = whole.steady.unwrap();
+    assert!(steady.reached && steady.start >= 0.9, "{steady:?}");
+    assert!((part.measured.duration - (steady.end - steady.start)).abs() < 1e-9);
+    assert!(part.measured.samples.len() < 195 && part.summary.e2el.max_ms < 200.0, "{:?}", part.summary.e2el);
 }
 
 #[test]

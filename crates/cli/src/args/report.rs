@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tacho_metrics::{GoodputLimits, MetricKind};
-use tacho_run::rebuild::Changes;
+use tacho_run::rebuild::{Changes, Window};
 
 use super::compare::missing;
 use super::error::{ArgError, Refusal};
@@ -11,7 +11,7 @@ use super::flag::{Flag, Group, Kind, Preset, Table, own};
 use super::grammar::Values;
 use super::number::python_float;
 use super::output::Outputs;
-use super::serve::{objectives, percentiles};
+use super::serve::{gap_thresholds, objectives, percentiles};
 
 use Kind::{Help, OneOrMore, Rest, Str, Switch};
 use Preset::{Off, Unset};
@@ -49,12 +49,15 @@ static FLAGS: &[Flag] = &[
     own(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "Objectives a request must meet to count as good."),
     own(&["--window"], Str, "START:END", Unset, &LOG,
         "Only requests that ended in this part of the run, in seconds from its start. Throughput is then that of the \
-         window; either side may be left out."),
+         window; either side may be left out. steady is the part that the report calls so."),
     own(&["--tokenizer"], Str, "NAME", Unset, &LOG,
         "The tokenizer, where answers must be counted again and it is not found under the name it had."),
     own(&["--save-result"], Str, "FILE", Unset, &LOG, "Write the result file, as tacho serve does."),
     own(&["--save-detailed"], Switch, "", Off, &LOG, "Keep the values of every request in it."),
     own(&["--plot-timeline"], Str, "FILE", Unset, &LOG, "Write the page that shows each request as a row of segments."),
+    own(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &LOG,
+        "Where gaps between tokens change colour in it."),
+    own(&["--plot-dataset-stats"], Str, "FILE", Unset, &LOG, "Write the picture (PNG) of prompt and answer lengths."),
     own(&["--html"], Str, "FILE", Unset, &LOG,
         "Write one page for the run: verdict, numbers, distributions, everything over time, the slowest requests."),
     own(&["--save-requests"], Str, "FILE", Unset, &LOG,
@@ -82,6 +85,8 @@ pub(crate) struct LogArgs {
     pub(crate) result: Option<PathBuf>,
     pub(crate) detailed: bool,
     pub(crate) timeline: Option<PathBuf>,
+    pub(crate) thresholds: (f64, f64),
+    pub(crate) lengths: Option<PathBuf>,
     pub(crate) outputs: Outputs,
 }
 
@@ -124,6 +129,8 @@ impl LogArgs {
             result: v.maybe_text("--save-result").map(Into::into),
             detailed: v.switch("--save-detailed"),
             timeline: v.maybe_text("--plot-timeline").map(Into::into),
+            thresholds: gap_thresholds(&v.text("--timeline-itl-thresholds"))?,
+            lengths: v.maybe_text("--plot-dataset-stats").map(Into::into),
             outputs: Outputs::read(v, "--html"),
         })
     }
@@ -139,16 +146,19 @@ fn metrics(list: &str) -> Result<Vec<MetricKind>, Refusal> {
     list.split(',').map(|name| kind(name).ok_or_else(|| unknown(name))).collect()
 }
 
-fn window(text: &str) -> Result<(f64, f64), Refusal> {
+fn window(text: &str) -> Result<Window, Refusal> {
+    if text == "steady" {
+        return Ok(Window::Steady);
+    }
     let wrong = || Refusal::OutOfRange {
         flag: "--window",
         value: text.to_owned(),
-        allowed: "START:END in seconds, the start before the end",
+        allowed: "START:END in seconds, the start before the end, or steady",
     };
     let (start, end) = text.split_once(':').ok_or_else(wrong)?;
     let side = |text: &str, open: f64| if text.is_empty() { Some(open) } else { python_float(text) };
     match (side(start, 0.0), side(end, f64::INFINITY)) {
-        (Some(start), Some(end)) if start >= 0.0 && start < end => Ok((start, end)),
+        (Some(start), Some(end)) if start >= 0.0 && start < end => Ok(Window::Span(start, end)),
         _ => Err(wrong()),
     }
 }
@@ -159,9 +169,10 @@ mod tests {
 
     #[test]
     fn windows_have_a_start_before_their_end() {
-        assert_eq!(window("1.5:4").unwrap(), (1.5, 4.0));
-        assert_eq!(window(":4").unwrap(), (0.0, 4.0));
-        assert_eq!(window("3:").unwrap(), (3.0, f64::INFINITY));
+        assert_eq!(window("1.5:4").unwrap(), Window::Span(1.5, 4.0));
+        assert_eq!(window(":4").unwrap(), Window::Span(0.0, 4.0));
+        assert_eq!(window("3:").unwrap(), Window::Span(3.0, f64::INFINITY));
+        assert_eq!(window("steady").unwrap(), Window::Steady);
         for text in ["4:1", "3", "a:b", "-1:2", "2:2", "nan:3"] {
             assert!(window(text).is_err(), "{text}");
         }

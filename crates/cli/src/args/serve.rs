@@ -9,7 +9,7 @@ mod sessions;
 pub(crate) mod stops;
 mod table;
 
-pub(crate) use composite::{objectives, percentiles};
+pub(crate) use composite::{gap_thresholds, objectives, percentiles};
 pub(crate) use dataset::DatasetArgs;
 pub(crate) use sessions::SessionArgs;
 #[cfg(test)]

@@ -12,12 +12,14 @@ use crate::args;
 use crate::args::fit::FitArgs;
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
+use crate::interrupt::Interrupt;
 
 /// Requests at once in the runs of an experiment.
 const LEVELS: [usize; 4] = [1, 4, 12, 32];
 
 /// Fits and writes the profile.
 pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Exit> {
+    let _interrupt = Interrupt::catch()?;
     let runs = match &args.base_url {
         Some(url) => experiment(args, url)?,
         None => args.results.iter().map(|path| read(path)).collect::<anyhow::Result<_>>()?,

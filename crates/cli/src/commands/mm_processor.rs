@@ -5,7 +5,7 @@ use tacho_core::json::Dict;
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::Phase;
 use tacho_report::{Progress, offline as report};
-use tacho_run::mm_processor::{MmProcessorPlan, run as run_mm};
+use tacho_run::mm_processor::{MmProcessorPlan, draw, run as run_mm};
 use tacho_run::offline::{OfflineEngine, PythonEngine};
 
 use super::offline::{self, SimulatedEngine, multimodal};
@@ -23,10 +23,12 @@ pub(crate) fn run(args: &MmProcessorArgs) -> anyhow::Result<Exit> {
     let output = offline::output(args.output_json.as_deref())?;
     sink.event(RunEvent::status("Starting multimodal processor benchmark..."));
     let plan = plan(args)?;
-    interrupt.measuring();
     let mut engine = engine(args, &interrupt.stop)?;
     engine.parse().map_err(tacho_run::Error::from)?;
-    let record = run_mm(&plan, &mut *engine, &*sink)?;
+    let drawn = draw(&plan, &*sink)?;
+    // From here on the engine is ended in an orderly way.
+    interrupt.measuring();
+    let record = run_mm(&plan, drawn, &mut *engine, &*sink)?;
     engine.close().map_err(tacho_run::Error::from)?;
     if let Some(path) = output.as_deref() {
         report::save(path, &report::mm_processor_json(&record), 2)?;

@@ -13,6 +13,7 @@ use crate::args;
 use crate::args::plan::PlanArgs;
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
+use crate::interrupt::Interrupt;
 
 /// Seconds of load that a play has at least, and requests at most.
 const SECONDS: f64 = 60.0;
@@ -26,6 +27,7 @@ const EXACT: f64 = 0.01;
 
 /// Plans and tells.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
+    let _interrupt = Interrupt::catch()?;
     let planner = Planner::new(args)?;
     let Some(most) = planner.largest_rate()? else {
         let broken = planner.broken(1e-3, 1)?;

@@ -19,6 +19,7 @@ use tacho_sim::{Metronome, MetronomeSpec};
 
 use crate::args::selfcheck::SelfcheckArgs;
 use crate::exit::Exit;
+use crate::interrupt::Interrupt;
 
 /// The errors whose envelope is told, in ms.
 const LIMITS: [f64; 3] = [0.1, 1.0, 10.0];
@@ -27,6 +28,7 @@ const BAR: usize = 40;
 
 /// Checks every load and prints what was found.
 pub(crate) fn run(args: &SelfcheckArgs) -> anyhow::Result<Exit> {
+    let _interrupt = Interrupt::catch()?;
     let workers = args.workers.unwrap_or_else(default_workers);
     let loads = loads(args);
     check_files(&loads)?;

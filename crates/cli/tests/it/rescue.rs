@@ -29,6 +29,39 @@ fn a_file_size_limit_costs_the_details_and_not_the_result() {
 }
 
 #[test]
+fn a_full_disk_costs_the_log_and_not_the_run() {
+    let place = Place::new();
+    let tacho = env!("CARGO_BIN_EXE_tacho");
+    let load = "serve --sim --sim-profile instant --num-prompts 400 --random-input-len 8 --random-output-len 64 \
+                --request-rate 400 --quiet --log kept --save-result --result-filename r.json";
+    // Files of at most 24 kB: the log has more to say.
+    let output = Command::new("sh")
+        .args(["-c", &format!("ulimit -f 48; exec {tacho} {load}")])
+        .current_dir(place.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(place.json("r.json")["completed"], 400);
+    assert!(stdout(&output).contains("the log of this run is not whole: cannot write "), "{}", stdout(&output));
+    let report = place.run(&["report", "kept", "--summary-json", "-"]);
+    assert!(report.status.success(), "{}", stderr(&report));
+    let kept: serde_json::Value = serde_json::from_str(&stdout(&report)).unwrap();
+    assert!((1..400).contains(&kept["completed"].as_u64().unwrap()), "{kept}");
+    assert!(stderr(&report).contains("of 400 requests are in the log"), "{}", stderr(&report));
+}
+
+#[test]
+fn too_few_files_are_counted_in_files() {
+    let place = Place::new();
+    let line = format!("ulimit -n 64; exec {} {WORDS} r.json", env!("CARGO_BIN_EXE_tacho"));
+    let output = Command::new("sh").args(["-c", &line]).current_dir(place.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let told = "300 connections may be needed at once, which takes 364 open files with those of the program, and this \
+                process may have 64: raise the limit (ulimit -n 364) or set --max-concurrency";
+    assert!(stderr(&output).contains(told), "{}", stderr(&output));
+}
+
+#[test]
 fn a_refuge_is_never_written_over_and_no_link_is_followed() {
     let place = Place::new();
     let tmp = place.path().join("tmp");

@@ -163,3 +163,69 @@ fn kernel_stamps_do_not_notice_that_the_process_was_stopped() {
     assert!(kernel.abs() < 0.02, "stamped by the kernel, the error is {kernel} s");
     assert!(user > 0.03, "stamped by the client, the error is {user} s");
 }
+
+/// Commands that would take long, and what they listen to. `{port}` is that of a server that never answers.
+const LONG: [&str; 18] = [
+    "serve --sim --num-prompts 3000 --random-output-len 16 --request-rate 20 --save-result --result-filename r.json",
+    "serve --port {port} --model m --tokenizer golden/tokenizers/gpt2 --num-prompts 50",
+    "serve --port {port} --model m --tokenizer golden/tokenizers/gpt2 --num-prompts 50 --ready-check-timeout-sec 0",
+    "serve --port {port} --num-prompts 50",
+    "serve --sim --num-prompts 3000 --num-warmups 500 --random-output-len 64 --request-rate 20",
+    "throughput --backend sim --num-prompts 100000 --input-len 32 --output-len 128",
+    "throughput --backend openai --port {port} --model golden/tokenizers/gpt2 --num-prompts 50 --input-len 8 --output-len 4",
+    "latency --sim --num-iters 100000 --batch-size 8 --output-json o.json",
+    "startup --sim --num-iters-cold 3000 --num-iters-warm 3000",
+    "mm-processor --sim --num-prompts 3000 --model m",
+    "selfcheck",
+    "multi-turn -i golden/scenarios/converter/raw.right-ascii.json -m golden/tokenizers/gpt2 --url http://127.0.0.1:{port}",
+    "structured-output --sim --num-prompts 3000 --request-rate 20 --output-len 16",
+    "prefix-caching --backend sim --num-prompts 400 --repeat-count 30 --input-length-range 512:1024",
+    "long-doc-qa --backend sim --num-documents 60 --document-length 2000 --output-len 64 --repeat-count 20",
+    "prioritization --backend sim --num-prompts 3000 --input-len 256 --output-len 128",
+    "fit --base-url http://127.0.0.1:{port} --seconds 60 --model m --output f.json",
+    "sim --port 0",
+];
+
+/// A signal at any moment of any command ends it soon, with the code of an interrupted program or by the signal itself.
+#[test]
+fn one_signal_ends_any_command_at_any_moment() {
+    use std::os::unix::process::ExitStatusExt;
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port().to_string();
+    let moments = [("INT", 2, 100), ("TERM", 15, 700), ("HUP", 1, 1600)];
+    let cases: Vec<(&str, (&str, i32, u64))> =
+        LONG.iter().flat_map(|line| moments.iter().map(move |moment| (*line, *moment))).collect();
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some((line, (name, number, after))) =
+                    cases.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+                {
+                    let place = Place::new();
+                    let line = line.replace("{port}", &port);
+                    let mut child = place.spawn(&line.split_whitespace().collect::<Vec<_>>());
+                    std::thread::sleep(Duration::from_millis(*after));
+                    if let Some(status) = child.try_wait().unwrap() {
+                        panic!("{line} ended by itself before the signal: {status}");
+                    }
+                    signal(name, child.id());
+                    let asked = Instant::now();
+                    let status = loop {
+                        if let Some(status) = child.try_wait().unwrap() {
+                            break status;
+                        }
+                        if asked.elapsed() > Duration::from_secs(30) {
+                            child.kill().unwrap();
+                            panic!("{line} goes on 30 s after {name} at {after} ms");
+                        }
+                        std::thread::sleep(Duration::from_millis(20));
+                    };
+                    let simulator = line.starts_with("sim ") && status.success();
+                    let ended = status.code() == Some(130) || status.signal() == Some(*number) || simulator;
+                    assert!(ended, "{line}: {status} after {name} at {after} ms");
+                }
+            });
+        }
+    });
+}

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use tacho_core::event::ServeNote;
 use tacho_core::json::Value;
 use tacho_core::{EventSink, Observation, RunEvent};
+use tacho_metrics::Caveat;
 use tacho_rowlog::{Asked, Error as LogError, Log, Manifest, Origin, Written};
 
 use super::asked::Asks;
@@ -52,6 +53,8 @@ pub(super) struct RowLog<'a> {
     origin: Option<Origin>,
     state: State,
     written: Option<Written>,
+    /// Why it was given up.
+    fault: Option<String>,
 }
 
 enum State {
@@ -73,7 +76,7 @@ impl<'a> RowLog<'a> {
         asked: &'a Asks,
         sink: &'a dyn EventSink,
     ) -> Result<Self, Error> {
-        let mut log = RowLog { plan, manifest, asked, sink, origin: None, state: State::Waiting, written: None };
+        let mut log = RowLog { plan, manifest, asked, sink, origin: None, state: State::Waiting, written: None, fault: None };
         if plan.start == LogStart::AtOnce {
             match Log::create(&plan.folder, &log.manifest) {
                 Ok(created) => log.state = State::Open(Box::new(created)),
@@ -92,7 +95,7 @@ impl<'a> RowLog<'a> {
         asked: &'a Asks,
         sink: &'a dyn EventSink,
     ) -> Self {
-        RowLog { plan, manifest, asked, sink, origin: None, state: State::Open(Box::new(log)), written: None }
+        RowLog { plan, manifest, asked, sink, origin: None, state: State::Open(Box::new(log)), written: None, fault: None }
     }
 
     /// The moment from which times count is known.
@@ -139,6 +142,11 @@ impl<'a> RowLog<'a> {
         self.write(|log, asked| log.append(rows.iter().filter_map(|row| Some((asked.get(row.index)?, row)))));
     }
 
+    /// What there is to say of a log that had to be given up.
+    pub(super) fn caveat(&self) -> Option<Caveat> {
+        self.fault.clone().map(|reason| Caveat::LogGivenUp { reason })
+    }
+
     /// Ends it with what is known only now.
     pub(super) fn finish(mut self, closing: &Value) {
         if let State::Open(log) = std::mem::replace(&mut self.state, State::Over)
@@ -160,6 +168,7 @@ impl<'a> RowLog<'a> {
         self.state = State::Over;
         let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
         let reason = format!("{error}{cause}");
+        self.fault = Some(reason.clone());
         self.sink.event(RunEvent::warning(ServeNote::LogGivenUp { folder: self.plan.folder.clone(), reason }));
     }
 }

@@ -12,6 +12,7 @@ use tacho_metrics::{ProbeStatistics, RunRecord, ServerMetrics, Telemetry, logged
 
 use super::asked::Asks;
 use super::journal::Journal;
+use super::log::RowLog;
 use super::more::{self, Supplier, is_endless};
 use super::parts::Parts;
 use super::prepare::Prepared;
@@ -86,7 +87,8 @@ pub fn run(
     drop(profiling);
     // Of several ranks' prompts only some are known here.
     let warm = plan.ranks.is_none().then(|| warm_cache::caveat(plan, &prepared, &record)).flatten();
-    let doubts = [resumed, ended, spot_check::tokenizers(plan, &prepared, &record), warm];
+    let given_up = log.as_ref().and_then(RowLog::caveat);
+    let doubts = [given_up, resumed, ended, spot_check::tokenizers(plan, &prepared, &record), warm];
     doubts.into_iter().flatten().chain(odd).chain(lost).for_each(|caveat| record.doubt(caveat));
     if let Some(log) = log {
         log.finish(&Value::Dict(logged::closing(&record)));

@@ -102,17 +102,21 @@ impl ReportArgs {
 
     /// Where gaps change colour in the timeline, in milliseconds; their order is the user's.
     pub(crate) fn thresholds(&self) -> Result<(f64, f64), Refusal> {
-        let text = &self.timeline_itl_thresholds;
-        let numbers: Option<Vec<f64>> = text.split(',').map(python_float).collect();
-        match numbers.as_deref() {
-            Some(&[low, high]) if low.is_finite() && high.is_finite() => Ok((low, high)),
-            _ => Err(Refusal::Thresholds { text: text.clone() }),
-        }
+        gap_thresholds(&self.timeline_itl_thresholds)
     }
 
     /// The objectives by name, in milliseconds; a name given twice keeps its place and takes the last value.
     pub(crate) fn objectives(&self) -> Result<Vec<(&'static str, f64)>, Refusal> {
         objectives(self.goodput.as_deref().unwrap_or_default())
+    }
+}
+
+/// Two numbers of milliseconds, as `--timeline-itl-thresholds` gives them.
+pub(crate) fn gap_thresholds(text: &str) -> Result<(f64, f64), Refusal> {
+    let numbers: Option<Vec<f64>> = text.split(',').map(python_float).collect();
+    match numbers.as_deref() {
+        Some(&[low, high]) if low.is_finite() && high.is_finite() => Ok((low, high)),
+        _ => Err(Refusal::Thresholds { text: text.to_owned() }),
     }
 }
 

@@ -5,14 +5,12 @@ use std::path::PathBuf;
 use anyhow::Context;
 use tacho_report::html::timeline::{self, Thresholds};
 use tacho_report::json::{Detail, SaveMode, save};
+use tacho_report::plots::dataset;
 use tacho_run::rebuild::{Rebuilt, merge, rebuild};
 
 use crate::args::report::LogArgs;
 use crate::commands::sim::hub;
 use crate::exit::Exit;
-
-/// Where gaps change colour in the timeline, as in `tacho serve` by default.
-const THRESHOLDS: Thresholds = Thresholds(25.0, 50.0);
 
 /// Reports one run, or several logs as one.
 pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
@@ -32,8 +30,15 @@ pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
     args.outputs.print(&record)?;
     args.outputs.write(&record)?;
     if let Some(path) = &args.timeline {
-        timeline::save(&record, THRESHOLDS, path)?;
+        let (low, high) = args.thresholds;
+        timeline::save(&record, Thresholds(low, high), path)?;
         tracing::info!(path = %path.display(), "timeline saved");
+    }
+    if let Some(path) = &args.lengths {
+        match dataset::save(&record, "", path)? {
+            true => tracing::info!(path = %path.display(), "lengths drawn"),
+            false => tracing::warn!("--plot-dataset-stats: the log holds no lengths to draw"),
+        }
     }
     Ok(Exit::Done)
 }

@@ -18,12 +18,14 @@ use crate::args::serve::ServeArgs;
 use crate::commands::foreseen::{self, KEYS};
 use crate::commands::sim::profile;
 use crate::exit::Exit;
+use crate::interrupt::Interrupt;
 
 /// Runs that differ in their noise alone, for the range of each number.
 const PLAYS: u64 = 5;
 
 /// Predicts the benchmark that the arguments ask for.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
+    let _interrupt = Interrupt::catch()?;
     let destination = Destination::open(args)?;
     let workload = Workload::of(args)?;
     let before = Instant::now();
