@@ -45,7 +45,9 @@ pub enum Error {
         known: i64,
     },
     /// A tacho before the first release has written it.
-    #[error("{path} has format {found} of the log, and this tacho reads {known}: report it with the tacho that made it")]
+    #[error(
+        "{path} has format {found} of the log, and this tacho reads {known}: report it with the tacho that made it"
+    )]
     Older {
         /// The file.
         path: PathBuf,

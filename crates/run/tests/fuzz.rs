@@ -31,7 +31,8 @@ fn fuzz_parameters() {
 
 #[test]
 fn fuzz_suites() {
-    let serving = br#"{"defaults": {"qps_list": ["inf", 1], "max_concurrency_list": [2], "server_parameters": {"model": "m",
+    let serving =
+        br#"{"defaults": {"qps_list": ["inf", 1], "max_concurrency_list": [2], "server_parameters": {"model": "m",
         "tensor_parallel_size": 1}, "client_parameters": {"num_prompts": 6, "ignore_eos": ""}},
         "tests": [{"test_name": "serving_a", "client_parameters": {"model": "b"}}]}"#;
     let offline = br#"[{"test_name": "latency_one", "parameters": {"model": "m", "num_iters": 3, "load_format": ""}},

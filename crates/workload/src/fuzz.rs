@@ -187,7 +187,8 @@ fn fuzz_traces() {
         let files = std::fs::read_dir(golden_path("sessions")).unwrap().flatten().map(|entry| entry.path());
         let named = files.filter(|path| path.to_string_lossy().ends_with(&format!(".{ending}")));
         let good = named.filter(|path| !path.to_string_lossy().ends_with(".expected.json"));
-        let good: Vec<Vec<u8>> = good.map(|path| std::fs::read(path).unwrap()).filter(|file| file.len() < most).collect();
+        let good: Vec<Vec<u8>> =
+            good.map(|path| std::fs::read(path).unwrap()).filter(|file| file.len() < most).collect();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("t.{ending}"));
         fuzz(&good, FEW, |bytes| {

@@ -24,7 +24,9 @@ fn the_guides_programs_run() {
                  --log run.rows --save-requests requests.parquet --quiet";
     let output = place.run(&words.split_whitespace().collect::<Vec<_>>());
     assert!(output.status.success(), "{}", stderr(&output));
-    let sql = programs("sql").into_iter().map(|text| format!("import duckdb\nfor s in {text:?}.split(';')[:-1]: print(duckdb.sql(s))"));
+    let sql = programs("sql")
+        .into_iter()
+        .map(|text| format!("import duckdb\nfor s in {text:?}.split(';')[:-1]: print(duckdb.sql(s))"));
     let all: Vec<String> = programs("python").into_iter().map(str::to_owned).chain(sql).collect();
     assert_eq!(all.len(), 4, "pandas, polars, DuckDB and the log itself");
     for program in all {

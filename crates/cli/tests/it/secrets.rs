@@ -124,7 +124,8 @@ fn a_server_that_tells_the_key_is_not_repeated() {
     let url = format!("http://user:{PASSWORD}@{}", server.address);
     let words = ["serve", "--base-url", &url, "--api-key", KEY, "--num-prompts", "3", "--random-input-len", "8"];
     let known = ["--model", "m", "--tokenizer", "golden/tokenizers/gpt2"];
-    let save = ["--save-result", "--save-detailed", "--result-filename", "r.json", "--log", "kept", "--report", "p.html"];
+    let save =
+        ["--save-result", "--save-detailed", "--result-filename", "r.json", "--log", "kept", "--report", "p.html"];
     let more = ["--save-requests", "q.jsonl", "--summary-json", "s.json", "--ready-check-timeout-sec", "0"];
     for words in [&[&words[..], &known, &save, &more].concat()[..], &words, &[&words[..], &known].concat()] {
         let output = run(words);
@@ -140,37 +141,54 @@ fn no_command_tells_a_key() {
     let small = "--model m --tokenizer golden/tokenizers/gpt2 --num-prompts 2";
     let (result, tacho) = ("golden/result/append-and-save.files/r.json", env!("CARGO_BIN_EXE_tacho"));
     let lines = [
-        format!("serve --base-url http://user:{{pw}}@{address} {small} --random-input-len 8 --random-output-len 2 \
+        format!(
+            "serve --base-url http://user:{{pw}}@{address} {small} --random-input-len 8 --random-output-len 2 \
                  --header X-Api-Key={{key}} --extra-body.api_key {{key}} --log kept --save-result --save-detailed \
                  --result-filename r.json --report p.html --save-requests q.parquet --plot-timeline \
-                 --plot-dataset-stats --save-workload w.jsonl --metadata token={{key}}"),
+                 --plot-dataset-stats --save-workload w.jsonl --metadata token={{key}}"
+        ),
         format!("serve --port {port} {small} --random-input-len 8 --random-output-len 2 --api-key {{key}} --log kept"),
-        "throughput --backend sim --num-prompts 2 --input-len 8 --output-len 2 --hf-token {key} --output-json o.json".into(),
-        format!("throughput --backend openai --base-url http://user:{{pw}}@{address} --model golden/tokenizers/gpt2 \
-                 --num-prompts 2 --input-len 8 --output-len 2 --output-json o.json"),
+        "throughput --backend sim --num-prompts 2 --input-len 8 --output-len 2 --hf-token {key} --output-json o.json"
+            .into(),
+        format!(
+            "throughput --backend openai --base-url http://user:{{pw}}@{address} --model golden/tokenizers/gpt2 \
+                 --num-prompts 2 --input-len 8 --output-len 2 --output-json o.json"
+        ),
         "latency --sim --num-iters 2 --num-iters-warmup 0 --hf-token {key} --output-json o.json".into(),
         "startup --sim --num-iters-cold 1 --num-iters-warm 1 --hf-token {key} --output-json o.json".into(),
         "mm-processor --sim --num-prompts 2 --hf-token {key} --output-json o.json --model m".into(),
         "structured-output --sim --num-prompts 2 --output-len 4 --save-results --result-filename r.json --quiet \
-         --header Authorization=Bearer_{key}".into(),
-        format!("structured-output --base-url http://user:{{pw}}@{address} {small} --output-len 4 --dry-run \
-                 --header X-Api-Key={{key}}"),
+         --header Authorization=Bearer_{key}"
+            .into(),
+        format!(
+            "structured-output --base-url http://user:{{pw}}@{address} {small} --output-len 4 --dry-run \
+                 --header X-Api-Key={{key}}"
+        ),
         "prefix-caching --backend sim --num-prompts 2 --input-length-range 16:32 --output-json o.json \
-         --header Authorization=Bearer_{key}".into(),
+         --header Authorization=Bearer_{key}"
+            .into(),
         "long-doc-qa --backend sim --num-documents 2 --document-length 20 --output-len 2 --output-json o.json \
-         --header Authorization=Bearer_{key}".into(),
+         --header Authorization=Bearer_{key}"
+            .into(),
         "prioritization --backend sim --num-prompts 3 --input-len 8 --output-len 2 --output-json o.json \
-         --header Authorization=Bearer_{key}".into(),
-        format!("multi-turn -i golden/scenarios/converter/raw.right-ascii.json -m golden/tokenizers/gpt2 --url http://user:{{pw}}@{address} \
-                 --header X-Api-Key:{{key}} -n 2 -o c.json --stats-json-output s.json -v --request-timeout-sec 5"),
+         --header Authorization=Bearer_{key}"
+            .into(),
+        format!(
+            "multi-turn -i golden/scenarios/converter/raw.right-ascii.json -m golden/tokenizers/gpt2 --url http://user:{{pw}}@{address} \
+                 --header X-Api-Key:{{key}} -n 2 -o c.json --stats-json-output s.json -v --request-timeout-sec 5"
+        ),
         "predict --num-prompts 2 --random-input-len 8 --random-output-len 2 --api-key {key} --save-result \
-         --result-filename r.json".into(),
+         --result-filename r.json"
+            .into(),
         "convert trace golden/sessions/sharegpt.json -o c.json".into(),
         "suite tests --sim".into(),
         "auto-tune --sim --bench-cmd tacho_serve_--api-key_{key}_--num-prompts_4 --num-seqs-list 8 \
-         --num-batched-tokens-list 512 --num-prompts 4 --skip-profile --max-latency-allowed-ms 100000 --num-runs 1".into(),
-        format!("sweep startup --startup-cmd {tacho}|startup|--sim|--hf-token|{{key}}|--num-iters-cold|1|--num-iters-warm|1 \
-                 -e x --num-runs 1"),
+         --num-batched-tokens-list 512 --num-prompts 4 --skip-profile --max-latency-allowed-ms 100000 --num-runs 1"
+            .into(),
+        format!(
+            "sweep startup --startup-cmd {tacho}|startup|--sim|--hf-token|{{key}}|--num-iters-cold|1|--num-iters-warm|1 \
+                 -e x --num-runs 1"
+        ),
         format!("compare {result} {result} --html c.html"),
         format!("gate {result} {result} --max-regression p99_ttft_ms:5%"),
         format!("check {result} --fail-if p99_ttft_ms>1"),

@@ -246,13 +246,16 @@ mod tests {
 
     #[test]
     fn sessions_come_back_unless_their_places_make_no_sense() {
-        let step = |turn, parents: &[(usize, f64)]| SessionStep { session: 0, turn, parents: parents.into(), sends: true };
+        let step =
+            |turn, parents: &[(usize, f64)]| SessionStep { session: 0, turn, parents: parents.into(), sends: true };
         let steps = vec![step(0, &[]), step(1, &[(0, 1.5)])];
         let mut dict = plan(&Setup::example());
         assert_eq!(session_steps(&through_text(dict.clone())).unwrap(), None);
         plan_sessions(&mut dict, &steps);
         assert_eq!(session_steps(&through_text(dict.clone())).unwrap(), Some(steps));
-        for wrong in [step(0, &[(2, 0.0)]), step(0, &[(0, 0.0)]), step(7, &[]), SessionStep { session: 2, ..step(0, &[]) }] {
+        for wrong in
+            [step(0, &[(2, 0.0)]), step(0, &[(0, 0.0)]), step(7, &[]), SessionStep { session: 2, ..step(0, &[]) }]
+        {
             plan_sessions(&mut dict, &[wrong]);
             assert!(session_steps(&through_text(dict.clone())).is_err());
         }

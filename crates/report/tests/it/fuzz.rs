@@ -67,7 +67,8 @@ fn fuzz_results() {
 
 #[test]
 fn fuzz_server_metrics() {
-    let page = b"# HELP a b\n# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{model=\"m\",e=\"\\\"x\"} 3.0\n\
+    let page =
+        b"# HELP a b\n# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{model=\"m\",e=\"\\\"x\"} 3.0\n\
         # TYPE b_total counter\nb_total{} +Inf 1700\nc_bucket{le=\"0.5\"} 7\n";
     fuzz(&[page.to_vec()], FEW, |bytes| {
         let mut metrics = ServerMetrics::default();

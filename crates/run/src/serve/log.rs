@@ -76,7 +76,8 @@ impl<'a> RowLog<'a> {
         asked: &'a Asks,
         sink: &'a dyn EventSink,
     ) -> Result<Self, Error> {
-        let mut log = RowLog { plan, manifest, asked, sink, origin: None, state: State::Waiting, written: None, fault: None };
+        let mut log =
+            RowLog { plan, manifest, asked, sink, origin: None, state: State::Waiting, written: None, fault: None };
         if plan.start == LogStart::AtOnce {
             match Log::create(&plan.folder, &log.manifest) {
                 Ok(created) => log.state = State::Open(Box::new(created)),
@@ -95,7 +96,16 @@ impl<'a> RowLog<'a> {
         asked: &'a Asks,
         sink: &'a dyn EventSink,
     ) -> Self {
-        RowLog { plan, manifest, asked, sink, origin: None, state: State::Open(Box::new(log)), written: None, fault: None }
+        RowLog {
+            plan,
+            manifest,
+            asked,
+            sink,
+            origin: None,
+            state: State::Open(Box::new(log)),
+            written: None,
+            fault: None,
+        }
     }
 
     /// The moment from which times count is known.

@@ -86,8 +86,7 @@ pub(super) fn compute(
     let num_prompts = setup.num_prompts.max(measured.samples.len() as i64);
     let mut record = RunRecord::compute(Setup { num_prompts, ..setup }, measured);
     record.sessions = prepared.dialogue.as_ref().map(|dialogue| {
-        let sent: Vec<(usize, &Sample)> =
-            record.measured.samples.iter().map(|sample| (sample.index, sample)).collect();
+        let sent: Vec<(usize, &Sample)> = record.measured.samples.iter().map(|sample| (sample.index, sample)).collect();
         SessionSummary::of(&dialogue.steps(), &sent)
     });
     record
