@@ -158,9 +158,14 @@ impl Headers {
         }
     }
 
+    /// Whether one of this name is there.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
+    }
+
     /// Sets a header unless one of its name is there.
     pub fn set_default(&mut self, name: &str, value: &str) {
-        if !self.entries.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+        if !self.has(name) {
             self.entries.push((name.to_owned(), value.to_owned()));
         }
     }

@@ -161,12 +161,15 @@ fn outside(commands: &'static [Command], args: &[String]) -> Result<Invocation, 
     let family = FAMILIES.iter().find(|family| family.begins(&words)).expect("the last one begins all");
     let error = match words.get(family.depth()) {
         None => UsageError::Missing { what: family.what },
-        Some(&("-h" | "--help")) => return Ok(Invocation::Print(family_help(commands, family))),
+        Some(&("-h" | "--help")) => return Ok(Invocation::Print(family_help(commands, family.words, columns()))),
         Some(word) if word.starts_with('-') => UsageError::Unrecognized { tokens: args.to_vec() },
         Some(word) => bad_word(family.what, word, after(commands, family.words)),
     };
     Err(ArgError::Usage { command: family.command, error })
 }
+
+/// How messages name the command below.
+pub(crate) const HELP: &str = "tacho help";
 
 /// `tacho help`, `tacho help TOPIC` and `tacho help COMMAND`.
 fn help_on(commands: &'static [Command], words: &[String]) -> Result<Invocation, ArgError> {
@@ -179,7 +182,14 @@ fn help_on(commands: &'static [Command], words: &[String]) -> Result<Invocation,
         Some((command, rest)) => {
             Ok(Invocation::Print(help::help(command.table, rest.first().map(String::as_str), columns())))
         }
-        None => outside(commands, &[words, &["--help".to_owned()]].concat()),
+        None if words.first().is_none_or(|word| FAMILIES.iter().any(|family| family.words == word)) => {
+            outside(commands, &[words, &["--help".to_owned()]].concat())
+        }
+        None => {
+            let topics = topics::TOPICS.iter().map(|topic| topic.name);
+            let choices = topics.chain(after(commands, "")).collect();
+            Err(ArgError::Usage { command: HELP, error: bad_word("topic", &words[0], choices) })
+        }
     }
 }
 
@@ -204,35 +214,40 @@ fn after(commands: &'static [Command], first: &str) -> Vec<&'static str> {
     known
 }
 
-fn family_help(commands: &[Command], family: &Family) -> String {
-    let width = columns();
-    if family.words.is_empty() {
-        return top_help(commands, width);
-    }
-    let mut out = format!("usage: {} <command> [options]\n\n{}\n\ncommands:\n", family.command, family.about);
-    for command in commands {
-        let begins = |spelling: &&&str| family.begins(&spelling.split(' ').collect::<Vec<_>>());
-        if let Some(spelling) = command.spellings.iter().find(begins) {
-            out += &help::columns(&format!("tacho {spelling}"), command.table.about, 27, width);
-        }
+/// The help of words that only begin a command.
+pub(crate) fn family_help(commands: &[Command], words: &str, width: usize) -> String {
+    let family = FAMILIES.iter().find(|family| family.words == words && !words.is_empty());
+    let Some(family) = family else { return top_help(commands, width) };
+    let about = help::paragraph(family.about, width);
+    let mut out = format!("usage: {} <command> [options]\n\n{about}\n\ncommands:\n", family.command);
+    let begins = |spelling: &&&str| family.begins(&spelling.split(' ').collect::<Vec<_>>());
+    let rows: Vec<(String, &str)> = commands
+        .iter()
+        .filter_map(|command| Some((format!("tacho {}", command.spellings.iter().find(begins)?), command.table.about)))
+        .collect();
+    let column = rows.iter().map(|(words, _)| words.len()).max().unwrap_or(0);
+    for (words, about) in rows {
+        out += &help::columns(&words, about, column, width);
     }
     out + &format!("\nThe options of one:  {} <command> --help\n", family.command)
 }
 
 /// The help of `tacho` itself.
-fn top_help(commands: &[Command], width: usize) -> String {
+pub(crate) fn top_help(commands: &[Command], width: usize) -> String {
     let about = "Benchmark LLM serving. Takes the command lines of `vllm bench` and reports the same numbers.";
     let mut out = format!("usage: tacho <command> [options]\n\n{}\n\ncommands:\n", help::paragraph(about, width));
     for command in commands {
         out += &help::columns(command.spellings[0], command.table.about, 20, width);
     }
-    out += "\nWhat vLLM has too is also found below bench, as in `tacho bench serve`.\n\nexamples:\n";
+    let below = "What vLLM has too is also found below bench, as in `tacho bench serve`.";
+    out += &format!("\n{}\n\nexamples:\n", help::paragraph(below, width));
     for (line, what) in commands.iter().filter_map(|command| command.table.examples.last()) {
         out += &help::example(line, what, width);
     }
     out += &format!("\ntopics:\n{}", topics::list(width));
-    out + "\noptions:\n  -h, --help            Show this help; tacho <command> --help shows a command's.\n  \
-           -v, --version         Print the version, the commit and what was built in.\n"
+    out += "\noptions:\n";
+    out += &help::columns("-h, --help", "Show this help; tacho <command> --help shows a command's.", 20, width);
+    out + &help::columns("-v, --version", "Print the version, the commit and what was built in.", 20, width)
 }
 
 /// Which tacho this is.

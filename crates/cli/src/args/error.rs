@@ -162,7 +162,7 @@ pub(crate) enum ConfigError {
         problem: String,
     },
     /// The flags that variables stand for break the grammar.
-    #[error("a TACHO_ variable: {error}")]
+    #[error("{}: {error}", variable(error))]
     Variable {
         /// The command that it is for.
         command: &'static str,
@@ -481,4 +481,11 @@ pub(crate) enum Refusal {
         /// The other.
         other: &'static str,
     },
+}
+
+/// The variable that an error about a flag is about.
+fn variable(error: &UsageError) -> String {
+    let text = error.to_string();
+    let flag = text.split_once("argument --").and_then(|(_, rest)| rest.split([':', '/', ' ']).next());
+    flag.map_or("a TACHO_ variable".to_owned(), |flag| format!("TACHO_{}", flag.to_uppercase().replace('-', "_")))
 }

@@ -38,12 +38,16 @@ fn overview(table: &Table, width: usize) -> String {
     }
     let command = table.command;
     let some = table.flags.last().map_or("help", |flag| flag.long().trim_start_matches('-'));
-    out + &format!(
-        "\nEvery option in full:   {command} --help=all\n\
-         One section:            {command} --help='{}'\n\
-         Options by name:        {command} --help={some}\n",
-        table.groups[0].title
-    )
+    let ways = [
+        ("Every option in full", "all".to_owned()),
+        ("One section", format!("'{}'", table.groups[0].title)),
+        ("Options by name", some.to_owned()),
+    ];
+    out += "\n";
+    for (what, how) in ways {
+        out += &columns(what, &format!("{command} --help={how}"), 20, width);
+    }
+    out
 }
 
 /// A command line worth showing, and what it does. One that is too long goes on below, as a shell reads it.
@@ -108,10 +112,9 @@ fn search(table: &Table, topic: &str, width: usize) -> String {
     let mut flags = flags_of(table, |_| true);
     flags.retain(|flag| flag.names.iter().any(|name| name.to_lowercase().contains(&wanted)));
     if flags.is_empty() {
-        return format!(
-            "No group or arguments matching '{topic}'.\n\
-             Use '--help' to see available groups or '--help=all' to see all available parameters.\n"
-        );
+        let none = paragraph(&format!("No group or arguments matching '{topic}'."), width);
+        let other = "Use '--help' to see available groups or '--help=all' to see all available parameters.";
+        return format!("{none}\n{}\n", paragraph(other, width));
     }
     explained(&format!("Arguments matching '{topic}'"), "", &flags, width) + &footer(table, width)
 }

@@ -6,6 +6,8 @@ pub(crate) mod prefix_caching;
 pub(crate) mod prioritization;
 pub(crate) mod structured;
 
+pub(crate) use super::offline::rows::OWN;
+
 use super::error::{ArgError, Refusal};
 use super::flag::{Flag, Group, Kind, Preset, own};
 use super::grammar::Values;
@@ -18,9 +20,6 @@ pub(crate) static SCENARIO: Group =
     Group { title: "benchmark options", vllm_title: "options", about: "What is asked, how much and how often." };
 pub(crate) static SERVER: Group =
     Group { title: "server options", vllm_title: "options", about: "Which server to ask, in place of an engine." };
-pub(crate) static OWN: Group =
-    Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's script does not have." };
-
 /// What runs the batch: vLLM's engine in a worker, the simulator, or a running server.
 pub(crate) const BACKENDS: &[&str] = &["vllm", "sim", "openai"];
 

@@ -15,6 +15,11 @@ static ENGINE: Group = Group {
     vllm_title: "engine options",
     about: "The imitated engine; what is left out comes from the profile.",
 };
+static CACHE: Group = Group {
+    title: "kv cache options",
+    vllm_title: "engine options",
+    about: "Blocks, what is found again in them, and what comes from other engines.",
+};
 static FAULTS: Group = Group {
     title: "fault options",
     vllm_title: "fault options",
@@ -32,7 +37,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho sim --port 8000", "then: tacho serve --port 8000"),
         ("tacho sim --error-rate 0.01 --stall-rate 0.05 --stall-seconds 2", "a server that misbehaves now and then"),
     ],
-    groups: &[&SERVER, &ENGINE, &FAULTS],
+    groups: &[&SERVER, &ENGINE, &CACHE, &FAULTS],
     flags: FLAGS,
 };
 
@@ -56,22 +61,22 @@ static FLAGS: &[Flag] = &[
     own(&["--seed"], Int, "SEED", Preset::Int(0), &ENGINE, "Seed of the generated text."),
     own(&["--max-num-seqs"], Int, "N", Unset, &ENGINE, "Most requests in one batch."),
     own(&["--max-num-batched-tokens"], Int, "TOKENS", Unset, &ENGINE, "Most tokens in one step."),
-    own(&["--block-size"], Int, "TOKENS", Unset, &ENGINE, "Tokens per block of the KV cache."),
-    own(&["--num-gpu-blocks"], Int, "N", Unset, &ENGINE, "Blocks in the KV cache."),
+    own(&["--block-size"], Int, "TOKENS", Unset, &CACHE, "Tokens per block of the KV cache."),
+    own(&["--num-gpu-blocks"], Int, "N", Unset, &CACHE, "Blocks in the KV cache."),
     own(&["--max-model-len"], Int, "TOKENS", Unset, &ENGINE, "Longest prompt and answer together."),
-    own(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, "", Unset, &ENGINE,
+    own(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, "", Unset, &CACHE,
         "Keep the blocks of shared prefixes, or do not."),
     own(&["--scheduling-policy"], Choice(&["fcfs", "priority"]), "POLICY", Preset::Str("fcfs"), &ENGINE,
         "Who is served first. With `priority` the requests with the least `priority` (a body member or the header \
          X-Vllm-Priority), and out of blocks the one with the greatest is put back."),
-    own(&["--kv-transfer-config"], Str, "JSON", Unset, &ENGINE,
+    own(&["--kv-transfer-config"], Str, "JSON", Unset, &CACHE,
         "As for vLLM. DecodeBenchConnector makes up the KV of prompts, so that decoding alone is measured; any other \
          connector lets prompts be computed by one simulator and fetched by another."),
-    own(&["--kv-transfer-delay"], Float, "SEC", Preset::Float(0.002), &ENGINE,
+    own(&["--kv-transfer-delay"], Float, "SEC", Preset::Float(0.002), &CACHE,
         "Seconds that fetching the KV of a prompt takes at least."),
-    own(&["--kv-transfer-rate"], Float, "TOKENS", Preset::Float(190_000.0), &ENGINE,
+    own(&["--kv-transfer-rate"], Float, "TOKENS", Preset::Float(190_000.0), &CACHE,
         "Tokens per second whose KV is fetched."),
-    own(&["--enable-prompt-tokens-details"], Switch, "", Unset, &ENGINE,
+    own(&["--enable-prompt-tokens-details"], Switch, "", Unset, &CACHE,
         "Tell in usage how many tokens of the prompt were cached."),
     own(&["--stream-interval"], Int, "TOKENS", Preset::Int(1), &ENGINE,
         "Tokens per event of a stream. The first token is always told alone, as in vLLM."),

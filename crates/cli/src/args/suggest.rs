@@ -1,8 +1,15 @@
 //! Did you mean: what a mistyped flag, command or value was probably meant to be.
 
-use super::command::Command;
+use super::command::{Command, HELP};
 use super::error::{ArgError, ConfigError, UsageError};
 use super::flag::{Kind, Table};
+
+/// Flags of vLLM's Rust client that are commands here: how they begin, and what does it.
+const ELSEWHERE: [(&str, &str); 3] = [
+    ("--compare", "results are compared by tacho compare FILE FILE"),
+    ("--multi-turn", "conversations are held by tacho multi-turn, and by tacho serve --sessions FILE"),
+    ("--per-turn-input-len", "conversations are held by tacho multi-turn, and by tacho serve --sessions FILE"),
+];
 
 /// What to do about a command line that was refused, where there is something to say beyond the refusal.
 pub(crate) fn hint(commands: &'static [Command], error: &ArgError) -> Option<String> {
@@ -16,6 +23,9 @@ pub(crate) fn hint(commands: &'static [Command], error: &ArgError) -> Option<Str
     let table = commands.iter().map(|row| row.table).find(|table| table.command == command);
     match error {
         UsageError::Unrecognized { tokens } => tokens.iter().find_map(|token| meant_flag(table?, token)),
+        UsageError::BadChoice { value, choices, .. } if command == HELP => {
+            nearest(value, choices.iter().copied()).map(|meant| format!("did you mean {HELP} {meant}?"))
+        }
         UsageError::BadChoice { value, choices, .. } => match table {
             Some(_) => nearest(value, choices.iter().copied()).map(|meant| format!("did you mean {meant}?")),
             None => meant_command(commands, command, value),
@@ -30,6 +40,9 @@ pub(crate) fn hint(commands: &'static [Command], error: &ArgError) -> Option<Str
 /// The flag that a word was meant to be.
 fn meant_flag(table: &'static Table, token: &str) -> Option<String> {
     let typed = token.split('=').next().filter(|typed| typed.starts_with('-'))?.split('.').next()?;
+    if let Some((_, instead)) = ELSEWHERE.iter().find(|(begun, _)| typed.starts_with(begun)) {
+        return Some((*instead).to_owned());
+    }
     let usable = table.flags.iter().filter(|flag| flag.kind != Kind::Rest);
     let names = usable.flat_map(|flag| flag.names.iter().copied());
     Some(format!("did you mean {}?", nearest(typed, names)?))

@@ -1,9 +1,9 @@
-//! `tacho help TOPIC`: what no single flag explains. A line that begins with blanks is kept as it is, the others are
-//! paragraphs.
+//! `tacho help TOPIC`: what no single flag explains. A line that begins with blanks is a row of two columns, the others
+//! are paragraphs.
 
 use tacho_client::BackendKind;
 
-use super::help::{columns, paragraph};
+use super::help::{columns, example, paragraph};
 
 /// Something to read about.
 pub(crate) struct Topic {
@@ -26,7 +26,7 @@ the run and do not wait for answers, as users do.
   tacho serve --request-rate 10                      10 a second, as a Poisson process
   tacho serve --request-rate 10 --burstiness 0.5     in bursts; above 1 more even, inf a constant gap
   tacho serve --max-concurrency 32                   32 at a time, the next when one ends
-  tacho serve --request-rate 10 --max-concurrency 32 a rate with a cap: what is due beyond it waits
+  tacho serve --request-rate 10 --max-concurrency 32  a rate with a cap: what is due beyond it waits
   tacho serve --ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 20
 
 A request that waits for the cap has its latency counted from when it was sent, as vLLM does; the wait is reported apart. \
@@ -70,8 +70,7 @@ same command with --resume goes on with the newest one. Without a GPU: --sim.",
     Topic {
         name: "results",
         about: "What is written where, and how to read it again.",
-        text: "\
-  --save-result             one JSON file, with vLLM's keys and one more, tacho
+        text: "  --save-result             one JSON file, with vLLM's keys and one more, tacho
   --save-detailed           with the times of every request, which comparisons need to be sure
   --append-result           a line more in the same file
   --plot-timeline           a page that shows each request
@@ -106,8 +105,7 @@ variables, and they over the file.",
     Topic {
         name: "environment",
         about: "The variables that are read.",
-        text: "\
-  OPENAI_API_KEY                   key of the server, unless --api-key is given
+        text: "  OPENAI_API_KEY                   key of the server, unless --api-key is given
   TACHO_...                        any flag: see tacho help config
   HF_HOME, HF_ENDPOINT, HF_TOKEN   where tokenizers and datasets come from
   HF_HUB_OFFLINE=1                 take them from the cache alone
@@ -121,8 +119,7 @@ tacho suite and tacho auto-tune also read the variables of vLLM's scripts, which
     Topic {
         name: "simulator",
         about: "A server without a GPU, for trying things out.",
-        text: "\
-  tacho serve --sim                a benchmark with nothing else
+        text: "  tacho serve --sim                a benchmark with nothing else
   tacho sim --port 8000            a server of its own: tacho serve --port 8000
   tacho sweep serve_sla --sim ...  a whole search
   tacho latency --sim              the offline commands, too
@@ -133,8 +130,7 @@ modelled, so compare them with nothing real. Faults on demand: tacho sim --help=
     Topic {
         name: "exit-codes",
         about: "What a script can tell from the end.",
-        text: "\
-  0    done
+        text: "  0    done
   1    the run could not be completed, or no request succeeded
   2    the command line is wrong: nothing was sent
   3    a gate, a latency target or a comparison failed, or --require-trustworthy did
@@ -158,17 +154,36 @@ pub(crate) fn find(name: &str) -> Option<&'static Topic> {
 /// What there is to read about it.
 pub(crate) fn text(topic: &Topic, width: usize) -> String {
     let mut out = format!("{}\n\n", paragraph(topic.about, width));
-    for line in topic.text.lines() {
-        out += &if line.starts_with(' ') { line.to_owned() } else { paragraph(line, width) };
-        out += "\n";
+    let lines: Vec<&'static str> = topic.text.lines().collect();
+    for block in lines.chunk_by(|one, next| one.starts_with(' ') == next.starts_with(' ')) {
+        if block[0].starts_with(' ') {
+            out += &pairs(block, width);
+        } else {
+            out.extend(block.iter().map(|line| paragraph(line, width) + "\n"));
+        }
     }
     if topic.name == "backends" {
         out += "\n";
         for backend in BackendKind::ALL {
-            out += &columns(backend.name(), backend.default_endpoint(), 28, width);
+            out += &columns(backend.name(), backend.default_endpoint(), (width / 3).min(28), width);
         }
     }
     out
+}
+
+/// Lines of something and, after two blanks or more, what it means: two columns as wide as the screen allows.
+fn pairs(lines: &[&'static str], width: usize) -> String {
+    let split = |line: &&'static str| {
+        let line = line.trim();
+        line.split_once("  ").map_or((line, ""), |(left, right)| (left, right.trim_start()))
+    };
+    let pairs: Vec<(&str, &str)> = lines.iter().map(split).collect();
+    let column = pairs.iter().map(|(left, _)| left.len()).max().unwrap_or(0).min(width / 2);
+    let row = |(left, right): &(&str, &str)| match left.len() + 2 <= width {
+        true => columns(left, right, column, width),
+        false => example(left, right, width),
+    };
+    pairs.iter().map(row).collect()
 }
 
 /// The list of them.

@@ -10,7 +10,7 @@ use tacho_report::json::write_whole;
 use tacho_report::style::harmless_line;
 
 use crate::args::compare::CompareArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, tell};
 
 /// Compares, prints and writes what the arguments ask for.
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
@@ -45,12 +45,14 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     io::stdout().write_all(text.as_bytes())?;
     if let Some(path) = &args.markdown {
         write(path, &text)?;
+        tell(&format!("saved: {}", path.display()));
     }
     if args.as_script && args.files.len() == 1 && sides.len() > 1 {
         save_splits(&sides)?;
     }
     if let Some(path) = &args.html {
         write(path, &comparison.html(&verdicts, &args.spec))?;
+        tell(&format!("saved: {}   (open it in a browser)", path.display()));
         if args.as_script || comparison.groups.len() > 1 {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             for group in &comparison.groups {

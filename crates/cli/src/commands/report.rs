@@ -6,13 +6,15 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::bail;
-use tacho_core::json::dumps;
+use tacho_core::json::{Dict, Value, dumps};
 use tacho_report::dashboard::Dashboard;
+use tacho_report::plots::sweep::{Combination, read_sweep};
 use tacho_rowlog::Stored;
 
 use super::platform;
+use super::sweep::outcome::table;
 use crate::args::report::ReportCommandArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, tell};
 
 /// Reports what the paths hold.
 pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
@@ -32,6 +34,23 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     }
 }
 
+/// The runs of a sweep, in the table that the sweep ended with.
+fn sweep(folder: &Path, combinations: Vec<Combination>, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
+    if args.save {
+        bail!("--save: the tables of a sweep are saved already: {}", folder.join("summary.csv").display());
+    }
+    let rows: Vec<Dict> = combinations.into_iter().flat_map(|combination| combination.runs).collect();
+    let mut out = io::stdout();
+    if args.markdown {
+        out.write_all(table(&rows).as_bytes())?;
+    }
+    if args.json {
+        writeln!(out, "{}", dumps(&Value::List(rows.into_iter().map(Value::Dict).collect())))?;
+    }
+    tell(&format!("pictures: tacho sweep plot {0}, tacho sweep plot_pareto {0}", folder.display()));
+    Ok(Exit::Done)
+}
+
 /// Reads a folder of results, then prints or writes its tables.
 fn tables(folder: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     let dashboard = Dashboard::read(folder)?.on(platform::rows());
@@ -39,6 +58,9 @@ fn tables(folder: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
         tracing::warn!("Skipping {name}: {reason}");
     }
     if dashboard.is_empty() {
+        if let Ok(combinations) = read_sweep(folder) {
+            return sweep(folder, combinations, args);
+        }
         bail!(
             "no results in {}: give a folder that holds the .json files of runs, or the log of a run",
             folder.display()

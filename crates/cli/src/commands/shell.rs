@@ -15,7 +15,8 @@ use crate::args::flag::Kind;
 use crate::args::help::{flags_of, sentence};
 use crate::args::serve::TABLE;
 use crate::args::shell::{CompletionsArgs, InitArgs, ManArgs, Shell};
-use crate::exit::Exit;
+use crate::args::suggest::nearest;
+use crate::exit::{Advised, Exit};
 
 /// Prints a completion script.
 pub(super) fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
@@ -38,7 +39,7 @@ pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
         let page = match find(COMMANDS, &args.words) {
             Some((command, [])) => man::page(command),
             _ if args.words.is_empty() => man::overview(COMMANDS),
-            _ => anyhow::bail!("there is no command {:?}: tacho --help lists them", args.words.join(" ")),
+            _ => return Err(unknown(&args.words.join(" ")).into()),
         };
         io::stdout().write_all(page.as_bytes())?;
         return Ok(Exit::Done);
@@ -58,6 +59,12 @@ pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
         folder.display()
     )?;
     Ok(Exit::Done)
+}
+
+fn unknown(words: &str) -> Advised {
+    let known = COMMANDS.iter().map(|command| command.spellings[0]);
+    let hint = nearest(words, known).map(|meant| format!("did you mean {meant}?"));
+    Advised::new(format!("there is no command {words:?}: tacho --help lists them"), hint)
 }
 
 /// Writes a file of settings, unless there is one.

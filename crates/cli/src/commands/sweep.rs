@@ -3,7 +3,7 @@
 mod bench;
 mod experiment;
 mod files;
-mod outcome;
+pub(super) mod outcome;
 pub(crate) mod plot;
 pub(crate) mod plot_pareto;
 mod simulator;
@@ -66,6 +66,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
         interrupt.farewell(experiment.farewell());
     }
     let files = Files::new(plan.experiment.clone());
+    let dry_run = plan.dry_run;
     let report = match &args.kind {
         SweepKind::Serve => serve(&plan, &files, &bench, host, &sink)?,
         SweepKind::Workload { variable, iterations, label } => {
@@ -81,6 +82,9 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
             report
         }
     };
+    if !dry_run {
+        files.conclude();
+    }
     verdict(&report).map(|_| bench.code())
 }
 

@@ -4,12 +4,15 @@
 mod backends;
 mod convert;
 mod data_guide;
+mod docs;
 #[path = "../../../workload/tests/fake_hub/mod.rs"]
 mod fake_hub;
 mod fit;
+mod hints;
 mod http2;
 mod hub;
 mod logs;
+mod packaging;
 mod recorded;
 mod rescue;
 mod scripted;
@@ -17,6 +20,7 @@ mod secrets;
 mod secure;
 mod serve;
 mod sessions;
+mod shell;
 mod signals;
 mod simulator;
 mod tacho;

@@ -14,7 +14,7 @@ use crate::tacho::{Place, stderr, stdout};
 type Secured = BufReader<StreamOwned<ServerConnection, TcpStream>>;
 
 /// A server that answers every POST with one token; its certificate is in `ca.pem` of the place.
-fn start(place: &Place) -> SocketAddr {
+pub(crate) fn start(place: &Place) -> SocketAddr {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     std::fs::write(place.path().join("ca.pem"), cert.pem()).unwrap();
     let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());

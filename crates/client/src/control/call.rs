@@ -282,7 +282,12 @@ impl Waiter {
         let mut reader = Reader::new();
         let mut sink = Collect::new(call.limits.body);
         let mut buffer = vec![0; 64 << 10];
-        let broken = || io::Error::new(io::ErrorKind::InvalidData, "the answer is not whole or not HTTP");
+        let broken = || {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the answer is not whole or not HTTP: does it speak TLS, with https://?",
+            )
+        };
         while !reader.ended() {
             let unsent = self.write(request, &mut written)?;
             let Some(received) = self.link.read(&mut buffer)? else {

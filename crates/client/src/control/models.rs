@@ -28,7 +28,10 @@ pub fn first_model(caller: &Caller) -> Result<ServedModel, Error> {
     let response = caller.within(LIMITS).get(path, caller.user_headers())?;
     if response.status != 200 {
         let hint = match response.status {
-            401 | 403 => "does it want a key? set OPENAI_API_KEY",
+            401 | 403 if caller.user_headers().has("authorization") => {
+                "it does not accept the key: check --api-key, OPENAI_API_KEY or --header"
+            }
+            401 | 403 => "it wants a key: pass --api-key KEY, or set OPENAI_API_KEY",
             _ => "pass --model to name the model yourself",
         };
         return Err(caller.refused("GET", path, &response, hint));

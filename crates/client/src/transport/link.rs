@@ -258,7 +258,10 @@ fn handshake(tls: &mut ClientConnection, mut socket: &Socket, trust: Trust) -> i
         }
         match would_block(tls.read_tls(&mut socket))? {
             None => return Ok(false),
-            Some(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "closed during the TLS handshake")),
+            Some(0) => {
+                let closed = "closed during the TLS handshake: is it an http:// server?";
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, closed));
+            }
             Some(_) => drop(process(tls, socket, trust)?),
         }
     }

@@ -2,12 +2,23 @@
 
 use tacho_workload::{OFFLINE_NAMES, OFFLINE_NAMES_OF_VLLM};
 
-use super::rows::OWN;
-use crate::args::flag::{Flag, Kind, Preset, own};
+use super::rows::{DATASET, HUB};
+use crate::args::flag::{Flag, Group, Kind, Preset, own};
 use crate::args::serve::SPEED_BENCH_SUBSETS;
 
 use Kind::{Choice, Float, Int, Json, Str, Switch};
 use Preset::{Off, Unset};
+
+pub(crate) static QUESTIONS: Group = Group {
+    title: "question dataset options",
+    vllm_title: "tacho options",
+    about: "The question sets spec_bench and speed_bench.",
+};
+pub(crate) static TIMED_TRACE: Group = Group {
+    title: "timed trace dataset options",
+    vllm_title: "tacho options",
+    about: "Recorded lengths and shared blocks, by the names of their fields.",
+};
 
 /// The datasets that may be named without a file: vLLM's, of now or of before, have something to fall back to. The
 /// others are a choice only with `--dataset-path`; vLLM's command does not know them at all.
@@ -18,33 +29,33 @@ pub(crate) fn without_file() -> &'static [&'static str] {
 /// For both commands that sample.
 #[rustfmt::skip]
 pub(crate) const SOURCE_ROWS: &[Flag] = &[
-    own(&["--workload"], Str, "FILE", Unset, &OWN, "Run a workload that --save-workload wrote."),
-    own(&["--save-workload"], Str, "FILE", Unset, &OWN,
+    own(&["--workload"], Str, "FILE", Unset, &DATASET, "Run a workload that --save-workload wrote."),
+    own(&["--save-workload"], Str, "FILE", Unset, &DATASET,
         "Write the measured requests to a file, one a line, before the engine starts."),
-    own(&["--disable-shuffle"], Switch, "", Off, &OWN, "Keep the order of the dataset's rows."),
-    own(&["--no-stream"], Switch, "", Off, &OWN, "Mix all rows of a Hub dataset at once instead of through a buffer."),
-    own(&["--hf-order"], Choice(&["5.1", "5.0", "4"]), "RELEASE", Preset::Str("5.1"), &OWN,
+    own(&["--disable-shuffle"], Switch, "", Off, &HUB, "Keep the order of the dataset's rows."),
+    own(&["--no-stream"], Switch, "", Off, &HUB, "Mix all rows of a Hub dataset at once instead of through a buffer."),
+    own(&["--hf-order"], Choice(&["5.1", "5.0", "4"]), "RELEASE", Preset::Str("5.1"), &HUB,
         "Order of streamed rows. That of a release of the `datasets` library: 5.1 and later, 5.0, or 4 and before."),
 ];
 
 /// For `tacho throughput`.
 #[rustfmt::skip]
 pub(crate) const THROUGHPUT_ROWS: &[Flag] = &[
-    own(&["--skip-chat-template"], Switch, "", Off, &OWN, "Leave the prompts of custom, speed_bench and Hub datasets as they are."),
-    own(&["--chat-template-kwargs"], Json, "JSON", Unset, &OWN, "Variables for the chat template of custom and speed_bench."),
-    own(&["--spec-bench-output-len"], Int, "TOKENS", Preset::Int(256), &OWN, "Tokens to generate for spec_bench."),
-    own(&["--spec-bench-category"], Str, "NAME", Unset, &OWN, "Questions of this category of spec_bench only."),
-    own(&["--speed-bench-dataset-subset"], Choice(SPEED_BENCH_SUBSETS), "NAME", Preset::Str("qualitative"), &OWN,
+    own(&["--skip-chat-template"], Switch, "", Off, &DATASET, "Leave the prompts of custom, speed_bench and Hub datasets as they are."),
+    own(&["--chat-template-kwargs"], Json, "JSON", Unset, &DATASET, "Variables for the chat template of custom and speed_bench."),
+    own(&["--spec-bench-output-len"], Int, "TOKENS", Preset::Int(256), &QUESTIONS, "Tokens to generate for spec_bench."),
+    own(&["--spec-bench-category"], Str, "NAME", Unset, &QUESTIONS, "Questions of this category of spec_bench only."),
+    own(&["--speed-bench-dataset-subset"], Choice(SPEED_BENCH_SUBSETS), "NAME", Preset::Str("qualitative"), &QUESTIONS,
         "File of the folder of speed_bench to read, without its ending."),
-    own(&["--speed-bench-output-len"], Int, "TOKENS", Preset::Int(4096), &OWN, "Tokens to generate for speed_bench."),
-    own(&["--speed-bench-category"], Str, "NAME", Unset, &OWN, "Questions of this category of speed_bench only."),
-    own(&["--timed-trace-chunk-hash-size"], Int, "TOKENS", Preset::Int(16), &OWN, "Tokens of a block of timed_trace."),
-    own(&["--timed-trace-sec-multiplier"], Float, "FACTOR", Preset::Float(1.0), &OWN, "What makes seconds of its times."),
-    own(&["--timed-trace-label-timestamp"], Str, "FIELD", Preset::Str("timestamp"), &OWN, "Field of its arrival times."),
-    own(&["--timed-trace-label-input-length"], Str, "FIELD", Preset::Str("input_length"), &OWN, "Field of its prompt lengths."),
-    own(&["--timed-trace-label-output-length"], Str, "FIELD", Preset::Str("output_length"), &OWN,
+    own(&["--speed-bench-output-len"], Int, "TOKENS", Preset::Int(4096), &QUESTIONS, "Tokens to generate for speed_bench."),
+    own(&["--speed-bench-category"], Str, "NAME", Unset, &QUESTIONS, "Questions of this category of speed_bench only."),
+    own(&["--timed-trace-chunk-hash-size"], Int, "TOKENS", Preset::Int(16), &TIMED_TRACE, "Tokens of a block of timed_trace."),
+    own(&["--timed-trace-sec-multiplier"], Float, "FACTOR", Preset::Float(1.0), &TIMED_TRACE, "What makes seconds of its times."),
+    own(&["--timed-trace-label-timestamp"], Str, "FIELD", Preset::Str("timestamp"), &TIMED_TRACE, "Field of its arrival times."),
+    own(&["--timed-trace-label-input-length"], Str, "FIELD", Preset::Str("input_length"), &TIMED_TRACE, "Field of its prompt lengths."),
+    own(&["--timed-trace-label-output-length"], Str, "FIELD", Preset::Str("output_length"), &TIMED_TRACE,
         "Field of its answer lengths."),
-    own(&["--timed-trace-label-hash-ids"], Str, "FIELD", Preset::Str("hash_ids"), &OWN, "Field of its blocks' ids."),
-    own(&["--blazedit-min-distance"], Float, "SHARE", Preset::Float(0.0), &OWN, "Least edit distance of Blazedit, from 0 to 1."),
-    own(&["--blazedit-max-distance"], Float, "SHARE", Preset::Float(1.0), &OWN, "Greatest edit distance of Blazedit, from 0 to 1."),
+    own(&["--timed-trace-label-hash-ids"], Str, "FIELD", Preset::Str("hash_ids"), &TIMED_TRACE, "Field of its blocks' ids."),
+    own(&["--blazedit-min-distance"], Float, "SHARE", Preset::Float(0.0), &HUB, "Least edit distance of Blazedit, from 0 to 1."),
+    own(&["--blazedit-max-distance"], Float, "SHARE", Preset::Float(1.0), &HUB, "Greatest edit distance of Blazedit, from 0 to 1."),
 ];

@@ -1,7 +1,7 @@
 //! What was typed after `tacho mm-processor`.
 
 use super::dataset::SOURCE_ROWS;
-use super::rows::{DATASET, HELP, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};
+use super::rows::{DATASET, HELP, HUB, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs, check};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal};
@@ -24,7 +24,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho mm-processor --model Qwen/Qwen2-VL-2B-Instruct --num-prompts 20", "20 requests with random images"),
         ("tacho mm-processor --sim --num-prompts 5", "no engine needed: simulated"),
     ],
-    groups: &[&RUN, &DATASET, &RANDOM, &OWN, &ENGINE, &CAPACITY],
+    groups: &[&RUN, &DATASET, &RANDOM, &HUB, &OWN, &ENGINE, &CAPACITY],
     flags: &joined::<{ VLLM.len() + engine::FLAGS.len() + OURS.len() }>(
         &joined::<{ VLLM.len() + engine::FLAGS.len() }>(VLLM, engine::FLAGS),
         OURS,
@@ -43,8 +43,8 @@ const FIRST: &[Flag] = &[
 #[rustfmt::skip]
 const LAST: &[Flag] = &[
     vllm(&["--dataset-path"], Str, "ID", Unset, &DATASET, "Hub id of the dataset. Needed by --dataset-name hf."),
-    vllm(&["--hf-subset"], Str, "NAME", Unset, &DATASET, "Subset of a Hub dataset."),
-    vllm(&["--hf-split"], Str, "NAME", Unset, &DATASET, "Split of a Hub dataset."),
+    vllm(&["--hf-subset"], Str, "NAME", Unset, &HUB, "Subset of a Hub dataset."),
+    vllm(&["--hf-split"], Str, "NAME", Unset, &HUB, "Split of a Hub dataset."),
     vllm(&["--output-len"], Int, "TOKENS", Unset, &DATASET, "Tokens to generate for a Hub dataset."),
     OUTPUT_JSON,
     vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &RUN, "Percentiles to report, with commas."),
@@ -59,7 +59,7 @@ const VLLM: &[Flag] = &joined::<{ FIRST.len() + RANDOM_ROWS.len() + LAST.len() }
 #[rustfmt::skip]
 const ALONE: &[Flag] = &[
     SIM,
-    own(&["--hf-name"], Str, "ID", Unset, &OWN, "Hub id of a dataset whose --dataset-path is a local copy."),
+    own(&["--hf-name"], Str, "ID", Unset, &HUB, "Hub id of a dataset whose --dataset-path is a local copy."),
     own(&["--ignore-eos"], Switch, "", Off, &OWN, "Generate the full length even past the end of text."),
 ];
 

@@ -14,6 +14,11 @@ pub(crate) static RANDOM: Group = Group {
     vllm_title: "options",
     about: "Prompts of random tokens, the same for the same --seed and tokenizer.",
 };
+pub(crate) static HUB: Group = Group {
+    title: "hub dataset options",
+    vllm_title: "options",
+    about: "Which rows of a dataset of the Hub, and in which order.",
+};
 pub(crate) static OWN: Group =
     Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
 

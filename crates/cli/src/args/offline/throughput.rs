@@ -2,8 +2,10 @@
 
 use tacho_workload::{DatasetKind, OFFLINE_NAMES};
 
-use super::dataset::{SOURCE_ROWS, THROUGHPUT_ROWS, without_file};
-use super::rows::{DATASET, DISABLE_DETOKENIZE, HELP, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, WORKER_ROWS};
+use super::dataset::{QUESTIONS, SOURCE_ROWS, THROUGHPUT_ROWS, TIMED_TRACE, without_file};
+use super::rows::{
+    DATASET, DISABLE_DETOKENIZE, HELP, HUB, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, WORKER_ROWS,
+};
 use super::{EngineArgs, WorkerArgs, check};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined, passed};
 use crate::args::error::{ArgError, UsageError};
@@ -52,10 +54,15 @@ impl Backend {
 /// vLLM's four, then ours.
 const BACKENDS: &[&str] = &["vllm", "hf", "mii", "vllm-chat", "vllm-async", "sim", "openai", "openai-chat"];
 
-static FURTHER: Group = Group {
-    title: "further dataset options",
+static PREFIX: Group = Group {
+    title: "prefix repetition dataset options",
     vllm_title: "options",
-    about: "Hub datasets, shared prefixes, recordings.",
+    about: "A few prefixes that many prompts share.",
+};
+static SERVER: Group = Group {
+    title: "server options",
+    vllm_title: "tacho options",
+    about: "The running server of --backend openai and openai-chat.",
 };
 
 /// The table.
@@ -70,7 +77,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho throughput --backend openai --port 8000 --num-prompts 500", "the same batch through a running server"),
         ("tacho throughput --backend sim --num-prompts 100", "no engine needed: simulated"),
     ],
-    groups: &[&RUN, &DATASET, &FURTHER, &RANDOM, &OWN, &ENGINE, &CAPACITY],
+    groups: &[&RUN, &DATASET, &RANDOM, &PREFIX, &HUB, &QUESTIONS, &TIMED_TRACE, &SERVER, &OWN, &ENGINE, &CAPACITY],
     flags: &joined::<{ VLLM.len() + OURS.len() + engine::FLAGS.len() }>(
         &joined::<{ VLLM.len() + engine::FLAGS.len() }>(VLLM, engine::FLAGS),
         OURS,
@@ -108,20 +115,20 @@ const FIRST: &[Flag] = &[
         "Which prompt gets which of the --max-loras adapters."),
     vllm(&["--prefix-len"], Int, "TOKENS", Preset::Int(0), &DATASET,
         "Tokens that random prompts share, where no --random-* length is given."),
-    vllm(&["--hf-subset"], Str, "NAME", Unset, &FURTHER, "Subset of a Hub dataset."),
-    vllm(&["--hf-split"], Str, "NAME", Unset, &FURTHER, "Split of a Hub dataset."),
-    vllm(&["--hf-name"], Str, "ID", Unset, &FURTHER, "Hub id of a dataset whose --dataset-path is a local copy."),
+    vllm(&["--hf-subset"], Str, "NAME", Unset, &HUB, "Subset of a Hub dataset."),
+    vllm(&["--hf-split"], Str, "NAME", Unset, &HUB, "Split of a Hub dataset."),
+    vllm(&["--hf-name"], Str, "ID", Unset, &HUB, "Hub id of a dataset whose --dataset-path is a local copy."),
     vllm(&["--profile"], Switch, "", Off, &RUN, "Run the engine's profiler. Needs --profiler-config."),
-    vllm(&["--prefix-repetition-prefix-len"], Int, "TOKENS", Unset, &FURTHER, "Tokens of each shared prefix."),
-    vllm(&["--prefix-repetition-suffix-len"], Int, "TOKENS", Unset, &FURTHER, "Tokens after it."),
-    vllm(&["--prefix-repetition-num-prefixes"], Int, "N", Unset, &FURTHER, "Different prefixes."),
-    vllm(&["--prefix-repetition-output-len"], Int, "TOKENS", Unset, &FURTHER, "Tokens to generate after them."),
+    vllm(&["--prefix-repetition-prefix-len"], Int, "TOKENS", Unset, &PREFIX, "Tokens of each shared prefix."),
+    vllm(&["--prefix-repetition-suffix-len"], Int, "TOKENS", Unset, &PREFIX, "Tokens after it."),
+    vllm(&["--prefix-repetition-num-prefixes"], Int, "N", Unset, &PREFIX, "Different prefixes."),
+    vllm(&["--prefix-repetition-output-len"], Int, "TOKENS", Unset, &PREFIX, "Tokens to generate after them."),
 ];
 
 #[rustfmt::skip]
 const LAST: &[Flag] = &[
-    vllm(&["--asr-min-audio-len-sec"], Float, "SEC", Preset::Float(0.0), &FURTHER, "Shortest recording used."),
-    vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &FURTHER, "Longest recording used."),
+    vllm(&["--asr-min-audio-len-sec"], Float, "SEC", Preset::Float(0.0), &HUB, "Shortest recording used."),
+    vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &HUB, "Longest recording used."),
 ];
 
 const VLLM: &[Flag] = &joined::<{ FIRST.len() + RANDOM_ROWS.len() + LAST.len() }>(
@@ -132,9 +139,9 @@ const VLLM: &[Flag] = &joined::<{ FIRST.len() + RANDOM_ROWS.len() + LAST.len() }
 #[rustfmt::skip]
 const ALONE: &[Flag] = &[
     passed(&["--enable-log-requests", "--no-enable-log-requests"], TriState, Off),
-    own(&["--base-url"], Str, "URL", Unset, &OWN, "Server of --backend openai, instead of host and port."),
-    own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &OWN, "Server of --backend openai."),
-    own(&["--port"], Int, "PORT", Preset::Int(8000), &OWN, "Its port."),
+    own(&["--base-url"], Str, "URL", Unset, &SERVER, "Server of --backend openai, instead of host and port."),
+    own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server of --backend openai."),
+    own(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Its port."),
     NSYS,
     own(&["--num-runs"], Int, "N", Preset::Int(1), &OWN,
         "Run the batch this often, caches dropped in between. Rates are then those of the mean time, with an interval."),

@@ -3,7 +3,7 @@
 use tacho_workload::scenarios::{PrioritizationSpec, PrioritySource};
 
 use super::{OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
-use crate::args::engine::{self, ENGINE, joined};
+use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
@@ -24,7 +24,7 @@ pub(crate) static TABLE: Table = Table {
         ),
         ("tacho prioritization --backend sim --input-len 32 --output-len 16", "simulated"),
     ],
-    groups: &[&SCENARIO, &SERVER, &OWN, &RUN, &ENGINE],
+    groups: &[&SCENARIO, &SERVER, &OWN, &RUN, &ENGINE, &CAPACITY],
     flags: &joined::<{ ROWS.len() + engine::FLAGS.len() }>(ROWS, engine::FLAGS),
 };
 

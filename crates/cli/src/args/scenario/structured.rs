@@ -4,7 +4,7 @@ use tacho_workload::scenarios::StructuredDataset;
 
 use super::{OWN, SCENARIO, SERVER, as_serve, at_least, seed, tokens};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
+use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
 use crate::args::serve::ServeArgs;
 
@@ -25,6 +25,9 @@ const BACKENDS: &[&str] = &[
     "llama.cpp",
 ];
 
+static RESULT: Group =
+    Group { title: "result options", vllm_title: "options", about: "What is computed, printed and written." };
+
 /// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho structured-output",
@@ -36,7 +39,7 @@ pub(crate) static TABLE: Table = Table {
         ),
         ("tacho structured-output --sim --dataset choice --structured-output-ratio 0.5", "half of them, simulated"),
     ],
-    groups: &[&SERVER, &SCENARIO, &OWN],
+    groups: &[&SERVER, &SCENARIO, &RESULT, &OWN],
     flags: FLAGS,
 };
 
@@ -61,15 +64,15 @@ static FLAGS: &[Flag] = &[
     vllm(&["--burstiness"], Float, "SHAPE", Preset::Float(1.0), &SCENARIO, "Shape of the gaps. 1 is a Poisson process."),
     vllm(&["--seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of the constrained subset, the gaps and the prefix."),
     vllm(&["--trust-remote-code"], Switch, "", Off, &SERVER, "Accepted, and not needed."),
-    vllm(&["--disable-tqdm"], Switch, "", Off, &SCENARIO, "Show no progress bars."),
-    vllm(&["--save-results"], Switch, "", Off, &SCENARIO, "Write the result file."),
+    vllm(&["--disable-tqdm"], Switch, "", Off, &RESULT, "Show no progress bars."),
+    vllm(&["--save-results"], Switch, "", Off, &RESULT, "Write the result file."),
     vllm(&["--profile"], Switch, "", Off, &SERVER, "Start the server's profiler for the run."),
-    vllm(&["--result-dir"], Str, "DIR", Unset, &SCENARIO, "Folder of the result file; made if it is not there."),
-    vllm(&["--result-filename"], Str, "FILE", Unset, &SCENARIO, "Name of the result file."),
+    vllm(&["--result-dir"], Str, "DIR", Unset, &RESULT, "Folder of the result file; made if it is not there."),
+    vllm(&["--result-filename"], Str, "FILE", Unset, &RESULT, "Name of the result file."),
     vllm(&["--ignore-eos"], Switch, "", Off, &SCENARIO, "Ask the server to generate to full length."),
-    vllm(&["--percentile-metrics"], Str, "NAMES", Preset::Str("ttft,tpot,itl"), &SCENARIO, "Latencies to report: ttft, tpot, itl, e2el."),
-    vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &SCENARIO, "Percentiles to report, with commas."),
-    vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &SCENARIO, "Objectives on ttft, tpot or e2el, in milliseconds."),
+    vllm(&["--percentile-metrics"], Str, "NAMES", Preset::Str("ttft,tpot,itl"), &RESULT, "Latencies to report: ttft, tpot, itl, e2el."),
+    vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &RESULT, "Percentiles to report, with commas."),
+    vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &RESULT, "Objectives on ttft, tpot or e2el, in milliseconds."),
     vllm(&["--no-structured-output"], Switch, "", Off, &SCENARIO, "Constrain nothing: the baseline."),
     vllm(&["--structured-output-ratio"], Float, "SHARE", Preset::Float(1.0), &SCENARIO, "Share of the requests that carry their constraint."),
     vllm(&["--random-prefix-len"], Int, "TOKENS", Preset::Int(0), &SCENARIO, "Random tokens before every prompt."),

@@ -363,8 +363,8 @@ static FLAGS: &[Flag] = &[
         "Ask the server to generate to full length. Always on for random prompts with backends that speak OpenAI's \
          protocols."),
     vllm(&["--self-timed", "--no-self-timed"], TriState, "", Unset, &LOAD,
-        "Send requests at the times that the trace gives. On by default for timed_trace, an error for other \
-         datasets."),
+        "Send requests at the times that the data gives. On by default for timed_trace and mooncake; burstgpt, and custom \
+         and openai rows with a timestamp, take it too; an error for others."),
     vllm(&["--percentile-metrics"], Str, "NAMES", Unset, &REPORT,
         "Latencies to report, with commas between. Of ttft, tpot, itl, e2el, client_queue_time and \
          e2el_including_client_queue; without it ttft,tpot,itl, or e2el for answers that come whole."),

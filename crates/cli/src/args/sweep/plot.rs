@@ -14,6 +14,8 @@ use Kind::{Float, Help, Int, Rest, Str, Switch};
 use Preset::{Off, Unset};
 
 static OPTIONS: Group = Group { title: "plot options", vllm_title: "options", about: "What is drawn, and how." };
+static FIGURE: Group =
+    Group { title: "figure options", vllm_title: "options", about: "Where figures go, and how large they are." };
 static FORMATS: Group =
     Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
 
@@ -25,7 +27,7 @@ pub(crate) static TABLE: Table = Table {
         "tacho sweep plot results/exp --curve-by max_num_seqs --var-x max_concurrency --var-y p99_ttft_ms",
         "a curve per max_num_seqs, in results/exp/FIGURE.png",
     )],
-    groups: &[&OPTIONS, &FORMATS],
+    groups: &[&OPTIONS, &FIGURE, &FORMATS],
     flags: FLAGS,
 };
 
@@ -33,7 +35,7 @@ pub(crate) static TABLE: Table = Table {
 static FLAGS: &[Flag] = &[
     vllm(&["-h", "--help"], Help, "TOPIC", Unset, &OPTIONS, "Show this help. --help=all explains every option."),
     vllm(&["EXPERIMENT_DIR"], Rest, "EXPERIMENT_DIR", Unset, &OPTIONS, "The folder of the sweep; every summary.json below it counts."),
-    vllm(&["--fig-dir"], Str, "DIR", Preset::Str(""), &OPTIONS, "Folder for figures, inside the sweep's. Without it, the sweep's own."),
+    vllm(&["--fig-dir"], Str, "DIR", Preset::Str(""), &FIGURE, "Folder for figures, inside the sweep's. Without it, the sweep's own."),
     vllm(&["--fig-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make figures, with commas between."),
     vllm(&["--row-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make rows of panels."),
     vllm(&["--col-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make columns of panels."),
@@ -44,13 +46,13 @@ static FLAGS: &[Flag] = &[
         "Records to keep, such as max_concurrency<1000,n==2. With ==, !=, <=, >=, < and >; all must hold."),
     vllm(&["--bin-by"], Str, "RULES", Preset::Str(""), &OPTIONS,
         "Variables to round down, such as request_throughput%1. Points that fall together are averaged."),
-    vllm(&["--scale-x"], Str, "SCALE", Unset, &OPTIONS, "Scale of the horizontal axis. linear, log, symlog, asinh, logit or sqrt."),
-    vllm(&["--scale-y"], Str, "SCALE", Unset, &OPTIONS, "Scale of the vertical axis. The same ones."),
-    vllm(&["--fig-name"], Str, "NAME", Preset::Str("FIGURE"), &OPTIONS, "File name of figures; the values of --fig-by follow it."),
-    vllm(&["--no-error-bars"], Switch, "", Off, &OPTIONS, "Do not show the spread over runs."),
-    vllm(&["--fig-height"], Float, "INCHES", Preset::Float(6.4), &OPTIONS, "Side of each panel."),
-    vllm(&["--fig-dpi"], Int, "DPI", Preset::Int(300), &OPTIONS, "Dots per inch of PNG files."),
-    vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Say which figures there would be, and draw none."),
+    vllm(&["--scale-x"], Str, "SCALE", Unset, &FIGURE, "Scale of the horizontal axis. linear, log, symlog, asinh, logit or sqrt."),
+    vllm(&["--scale-y"], Str, "SCALE", Unset, &FIGURE, "Scale of the vertical axis. The same ones."),
+    vllm(&["--fig-name"], Str, "NAME", Preset::Str("FIGURE"), &FIGURE, "File name of figures; the values of --fig-by follow it."),
+    vllm(&["--no-error-bars"], Switch, "", Off, &FIGURE, "Do not show the spread over runs."),
+    vllm(&["--fig-height"], Float, "INCHES", Preset::Float(6.4), &FIGURE, "Side of each panel."),
+    vllm(&["--fig-dpi"], Int, "DPI", Preset::Int(300), &FIGURE, "Dots per inch of PNG files."),
+    vllm(&["--dry-run"], Switch, "", Off, &FIGURE, "Say which figures there would be, and draw none."),
     own(&["--svg"], Switch, "", Off, &FORMATS, "Write an SVG file beside each PNG."),
     own(&["--html"], Switch, "", Off, &FORMATS, "Write one page with all figures. Pointing at a curve shows its values."),
 ];

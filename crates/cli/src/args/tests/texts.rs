@@ -1,7 +1,9 @@
 //! Help, version and usage messages.
 
 use super::*;
-use crate::args::flag::Kind;
+use crate::args::flag::{Flag, Kind};
+use crate::args::help::{flags_of, help};
+use crate::args::topics::TOPICS;
 use crate::args::{serve as serve_args, sim as sim_args, sweep as sweep_args};
 use crate::terminal::WIDTH;
 
@@ -177,11 +179,77 @@ fn mistyped_words_are_answered_with_what_was_meant() {
 }
 
 #[test]
-fn no_section_of_the_help_of_serve_has_more_than_a_dozen_options() {
-    for command in COMMANDS.iter().filter(|command| command.spellings[0] == "serve") {
+fn no_section_of_any_help_has_more_than_a_dozen_options() {
+    let mut large = Vec::new();
+    for command in COMMANDS {
         for group in command.table.groups {
-            let flags = crate::args::help::flags_of(command.table, |known| known == *group);
-            assert!(flags.len() <= 12, "{}: {} has {}", command.table.command, group.title, flags.len());
+            let flags = flags_of(command.table, |known| known == *group);
+            if flags.len() > 12 {
+                large.push(format!("{}: {} has {}", command.table.command, group.title, flags.len()));
+            }
+        }
+    }
+    assert!(large.is_empty(), "{large:#?}");
+}
+
+#[test]
+fn every_option_is_in_a_section_that_the_help_shows() {
+    let mut hidden = Vec::new();
+    for command in COMMANDS {
+        let unknown = |flag: &&Flag| !flag.is_passed_on() && !command.table.groups.contains(&flag.group);
+        let flags = command.table.flags.iter().filter(unknown);
+        hidden.extend(flags.map(|flag| format!("{} {}", command.table.command, flag.long())));
+    }
+    assert!(hidden.is_empty(), "{hidden:#?}");
+}
+
+/// Every text that the help can show at this width, with what asks for it.
+fn help_texts(width: usize) -> Vec<(String, String)> {
+    let mut texts = vec![("tacho".to_owned(), super::super::command::top_help(COMMANDS, width))];
+    for family in ["sweep", "bench", "bench sweep", "convert"] {
+        texts.push((family.to_owned(), super::super::command::family_help(COMMANDS, family, width)));
+    }
+    for topic in TOPICS {
+        texts.push((format!("help {}", topic.name), crate::args::topics::text(topic, width)));
+    }
+    for command in COMMANDS {
+        let titles = command.table.groups.iter().map(|group| Some(group.title));
+        for topic in [None, Some("all"), Some("len"), Some("nosuch")].into_iter().chain(titles) {
+            texts.push((format!("{} {topic:?}", command.table.command), help(command.table, topic, width)));
+        }
+    }
+    texts
+}
+
+#[test]
+fn help_fits_terminals_of_every_width_and_cuts_no_word() {
+    let words = |text: &str| -> Vec<String> {
+        text.split_whitespace().filter(|word| *word != "\\").map(str::to_owned).collect()
+    };
+    let wide = help_texts(1000);
+    for width in [60, 80, 120, 200] {
+        for ((asked, text), (_, whole)) in help_texts(width).iter().zip(&wide) {
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{asked} at {width}: {line}");
+            }
+            // What fits in a line decides whether choices are spelled out, so only whole words are compared.
+            let known = words(whole);
+            let cut: Vec<_> = words(text).into_iter().filter(|word| !known.contains(word)).collect();
+            let spelled = |word: &String| {
+                let is_value = word.chars().all(|c| c.is_ascii_uppercase());
+                is_value || word.starts_with('{') || whole.contains(word.trim_end_matches(['.', ',']))
+            };
+            assert!(cut.iter().all(spelled), "{asked} at {width}: {cut:?}");
+        }
+    }
+}
+
+#[test]
+fn no_default_in_any_help_is_empty() {
+    for (asked, text) in help_texts(120) {
+        for nothing in ["[]", "[{}]", "(default: )", "(default: None)", "[None]", "(default: [])"] {
+            let shown = text.lines().any(|line| line.trim_end().ends_with(nothing));
+            assert!(!shown, "{asked}: {nothing}");
         }
     }
 }
@@ -198,7 +266,7 @@ fn help_on_datasets_lists_all_their_flags() {
 #[test]
 fn every_topic_that_examples_name_is_there() {
     let text = printed(&[]);
-    for topic in crate::args::topics::TOPICS {
+    for topic in TOPICS {
         assert!(text.contains(&format!("tacho help {} ", topic.name)), "{}", topic.name);
     }
 }

@@ -20,9 +20,9 @@ fn flags(command: &Command) -> impl Iterator<Item = &'static Flag> {
 /// Words that may come before a command is complete, each with what can follow.
 fn beginnings(commands: &[Command]) -> Vec<(String, Vec<&'static str>)> {
     let mut all: Vec<(String, Vec<&'static str>)> = Vec::new();
-    for (spelling, _) in
-        commands.iter().flat_map(|command| command.spellings.iter().map(move |words| (*words, command)))
-    {
+    // The names of old scripts are understood, and not offered.
+    let offered = |words: &&&str| !words.starts_with("benchmark_");
+    for spelling in commands.iter().flat_map(|command| command.spellings.iter().filter(offered)) {
         let words: Vec<&'static str> = spelling.split(' ').collect();
         for at in 0..words.len() {
             let before = words[..at].join(" ");
@@ -38,10 +38,12 @@ fn beginnings(commands: &[Command]) -> Vec<(String, Vec<&'static str>)> {
             }
         }
     }
+    let mut helped: Vec<&'static str> = TOPICS.iter().map(|topic| topic.name).collect();
     if let Some((_, first)) = all.iter_mut().find(|(before, _)| before.is_empty()) {
+        helped.extend(first.iter().filter(|word| !helped.contains(word)).copied().collect::<Vec<_>>());
         first.push("help");
     }
-    all.push(("help".to_owned(), TOPICS.iter().map(|topic| topic.name).collect()));
+    all.push(("help".to_owned(), helped));
     all
 }
 
@@ -67,7 +69,11 @@ pub(super) fn bash(commands: &'static [Command]) -> String {
     let mut out = String::from(
         "# bash completion of tacho; made by: tacho completions bash\n\
          _tacho() {\n    local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n    \
-         local line=\"${COMP_WORDS[*]:1:COMP_CWORD-1}\"\n    COMPREPLY=()\n    case \"$line\" in\n",
+         local line=\"${COMP_WORDS[*]:1:COMP_CWORD-1}\"\n    COMPREPLY=()\n    \
+         # --flag=value comes as three words.\n    \
+         if [[ \"$cur\" == \"=\" ]]; then cur=\"\"\n    \
+         elif [[ \"$prev\" == \"=\" ]]; then prev=\"${COMP_WORDS[COMP_CWORD-2]}\"; fi\n    \
+         case \"$line\" in\n",
     );
     for (spelling, command) in spellings(commands) {
         out += &format!("    \"{spelling}\"|\"{spelling} \"*)\n        case \"$prev\" in\n");
@@ -144,8 +150,8 @@ pub(super) fn fish(commands: &'static [Command]) -> String {
     let mut out = String::from(
         "# fish completion of tacho; made by: tacho completions fish\n\
          function __tacho_at\n    set -l line (commandline -opc)\n    test \"$line[2..-1]\" = \"$argv\"\nend\n\
-         function __tacho_in\n    set -l line (commandline -opc)\n    set -l count (count $argv)\n    \
-         test (count $line) -gt $count; and test \"$line[2..(math $count + 1)]\" = \"$argv\"\nend\n\
+         function __tacho_in\n    set -l line (commandline -opc)\n    set -l last (math 1 + (count $argv))\n    \
+         test (count $line) -ge $last; and test \"$line[2..$last]\" = \"$argv\"\nend\n\
          complete -c tacho -f\n",
     );
     for (before, after) in beginnings(commands) {

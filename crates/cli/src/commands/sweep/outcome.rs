@@ -23,7 +23,7 @@ const VARIED: usize = 4;
 const CHANCE: [&str; 3] = ["date", "run_number", "duration"];
 
 /// One row per run.
-pub(super) fn table(rows: &[Dict]) -> String {
+pub(crate) fn table(rows: &[Dict]) -> String {
     let keys: Vec<String> = varied(rows).into_iter().chain(NUMBERS.map(str::to_owned)).collect();
     let has = |key: &String| rows.iter().any(|row| row.get(key).is_some_and(|value| *value != Value::Null));
     let headings: Vec<String> = keys.into_iter().filter(has).collect();

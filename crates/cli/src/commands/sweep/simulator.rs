@@ -10,8 +10,9 @@ use tacho_run::experiment::{Failure, Host, Resident, Running, option};
 use tacho_sim::Server;
 
 use crate::args::sim::{SimArgs, TABLE};
+use crate::args::suggest;
 use crate::commands::sim::spec;
-use crate::commands::values_for;
+use crate::commands::{COMMANDS, values_for};
 
 /// Starts simulators and knows the one that runs.
 #[derive(Default)]
@@ -59,6 +60,9 @@ fn sim_args(command: &[String]) -> anyhow::Result<SimArgs> {
     match args {
         Ok(Some(args)) => Ok(args),
         Ok(None) => bail!("--serve-cmd {:?}: only tacho sim is a server", redact_words(command).join(" ")),
-        Err(error) => bail!("--serve-cmd {:?}: {error}", redact_words(command).join(" ")),
+        Err(error) => {
+            let hint = suggest::hint(COMMANDS, &error).map_or_else(String::new, |hint| format!(" ({hint})"));
+            bail!("--serve-cmd {:?}: {error}{hint}", redact_words(command).join(" "))
+        }
     }
 }

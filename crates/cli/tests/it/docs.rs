@@ -1,0 +1,219 @@
+//! What README and docs tell people to type is typed here, against the simulator; links lead somewhere; the reference is
+//! that of the tables.
+//!
+//! A block of commands is marked `sh`, and runs. One that cannot says why: `sh not-run: needs vLLM`. All blocks of a
+//! document run one after another in one folder. Servers that a document only names (`localhost:8000`) are simulators.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::tacho::{Place, stderr, stdout};
+
+/// What the simulators of documents are called.
+const MODEL: &str = "Qwen/Qwen3-8B";
+
+/// Ports that documents name.
+const PORTS: [u16; 4] = [8000, 8100, 8200, 9000];
+
+/// Between the words of a fence and the reason why its commands are not run.
+const NOT_RUN: &str = "sh not-run: ";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// README and everything below docs, by their paths from the root.
+fn documents() -> Vec<String> {
+    let mut found = vec!["README.md".to_owned()];
+    let mut folders = vec![root().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            match entry.extension() {
+                _ if entry.is_dir() => folders.push(entry),
+                Some(ending) if ending == "md" => {
+                    found.push(entry.strip_prefix(root()).unwrap().to_str().unwrap().to_owned());
+                }
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+struct Block {
+    line: usize,
+    info: String,
+    text: String,
+}
+
+fn blocks(document: &str) -> Vec<Block> {
+    let text = fs::read_to_string(root().join(document)).unwrap();
+    let (mut blocks, mut open): (Vec<Block>, Option<Block>) = (Vec::new(), None);
+    for (at, line) in text.lines().enumerate() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(info), None) => open = Some(Block { line: at + 1, info: info.to_owned(), text: String::new() }),
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (None, Some(block)) => block.text += &format!("{line}\n"),
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "{document}: a block does not end");
+    blocks
+}
+
+#[test]
+fn every_block_says_what_it_is() {
+    for document in documents() {
+        for Block { line, info, text } in blocks(&document) {
+            let place = format!("{document}:{line}");
+            assert!(!info.is_empty(), "{place}: say what it is: sh, {NOT_RUN}..., text, json");
+            let is_shell = info == "sh" || info.strip_prefix(NOT_RUN).is_some_and(|reason| reason.len() > 4);
+            let commands = text.lines().any(|line| line.starts_with("tacho ") || line.starts_with("vllm "));
+            assert!(is_shell || !(info.starts_with("sh") || commands), "{place}: {info:?} is no fence of commands");
+        }
+    }
+}
+
+/// Lines that are indented instead of fenced are not run: there are none that call tacho.
+#[test]
+fn commands_stand_in_fences() {
+    for document in documents() {
+        let text = fs::read_to_string(root().join(&document)).unwrap();
+        let indented = text.lines().find(|line| line.starts_with("    tacho "));
+        assert_eq!(indented, None, "{document}");
+    }
+}
+
+/// Processes of one document; they end with it.
+struct Servers(Vec<Child>);
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The commands with ports that are free here, and the simulators that they take for granted.
+fn prepared(place: &Place, mut text: String) -> (String, Servers) {
+    let mut servers = Servers(Vec::new());
+    for port in PORTS {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let named =
+            |text: &str, port: u16| text.contains(&format!(":{port}")) || text.contains(&format!("--port {port}"));
+        if !named(&text, port) {
+            continue;
+        }
+        text = text
+            .replace(&format!(":{port}"), &format!(":{free}"))
+            .replace(&format!("--port {port}"), &format!("--port {free}"));
+        if !text.contains(&format!("tacho sim --port {free}")) {
+            let flags = ["--model", MODEL, "--tokenizer", "gpt2", "--scheduling-policy", "priority"];
+            let mut command = place.command(&[&["sim", "--port", &free.to_string()], &flags[..]].concat());
+            servers.0.push(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+            text = format!("{}{text}", waiting(free));
+        }
+    }
+    let lines = text.lines().map(|line| match line.strip_suffix('&').and_then(|line| line.split_once("--port ")) {
+        Some((_, rest)) => format!("{line}\n{}", waiting(rest.split(' ').next().unwrap().parse().unwrap())),
+        None => format!("{line}\n"),
+    });
+    (lines.collect(), servers)
+}
+
+/// A line that ends when a server listens.
+fn waiting(port: u16) -> String {
+    format!("until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.05; done\n")
+}
+
+fn run(document: &str) {
+    let text: String =
+        blocks(document).into_iter().filter(|block| block.info == "sh").map(|block| block.text).collect();
+    let place = Place::new();
+    fs::create_dir(place.file("bin")).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tacho"), place.file("bin/tacho")).unwrap();
+    let (text, servers) = prepared(&place, text);
+    place.write("commands.sh", &format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{text}"));
+    let path = format!("{}:{}", place.file("bin").display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("timeout");
+    shell.args(["600", "bash", "-eux", "-o", "pipefail", "commands.sh"]).current_dir(place.path());
+    shell.env("PATH", path).env("HF_HUB_OFFLINE", "1").env("TACHO_TOKENIZER", "gpt2").env_remove("OPENAI_API_KEY");
+    let output = shell.stdin(Stdio::null()).output().unwrap();
+    drop(servers);
+    let said = stderr(&output);
+    let tail = |text: &str| text[text.floor_char_boundary(text.len().saturating_sub(3000))..].to_owned();
+    assert!(output.status.success(), "{document}: {}\n{}\n{}", output.status, tail(&stdout(&output)), tail(&said));
+}
+
+macro_rules! documents {
+    ($($name:ident: $path:literal),* $(,)?) => {
+        $(#[test] fn $name() { run($path); })*
+        const TRIED: &[&str] = &[$($path),*];
+    };
+}
+
+documents! {
+    commands_of_the_readme: "README.md",
+    commands_of_the_tutorial: "docs/tutorial.md",
+    commands_of_decisions: "docs/concepts/decisions.md",
+    commands_about_backends: "docs/guides/backends.md",
+    commands_about_data: "docs/guides/data.md",
+    commands_about_ci: "docs/guides/ci.md",
+    commands_about_datasets: "docs/guides/datasets.md",
+    commands_about_engines: "docs/guides/offline.md",
+    commands_about_planning: "docs/guides/planning.md",
+    commands_about_runs: "docs/guides/runs.md",
+    commands_about_scenarios: "docs/guides/scenarios.md",
+    commands_about_servers: "docs/guides/serve.md",
+    commands_about_sessions: "docs/guides/sessions.md",
+    commands_about_the_simulator: "docs/guides/simulator.md",
+    commands_about_sweeps: "docs/guides/sweeps.md",
+    commands_about_tokenizers: "docs/guides/tokenizers.md",
+    commands_about_watching: "docs/guides/watching.md",
+}
+
+#[test]
+fn every_document_with_commands_is_run() {
+    for document in documents() {
+        let runs = blocks(&document).iter().any(|block| block.info == "sh");
+        assert!(!runs || TRIED.contains(&document.as_str()), "{document} has commands: add it to the list");
+    }
+}
+
+#[test]
+fn links_lead_to_files_and_every_page_is_in_the_book() {
+    let mut linked = Vec::new();
+    for document in documents() {
+        let text = fs::read_to_string(root().join(&document)).unwrap();
+        let folder = root().join(&document).parent().unwrap().to_owned();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = target.split('#').next().unwrap();
+            if path.is_empty() || path.contains("://") {
+                continue;
+            }
+            let file = folder.join(path);
+            assert!(file.exists(), "{document}: {target} leads nowhere");
+            if document == "docs/SUMMARY.md" {
+                linked.push(file.canonicalize().unwrap());
+            }
+        }
+    }
+    for document in documents().iter().filter(|path| path.starts_with("docs/") && !path.ends_with("SUMMARY.md")) {
+        assert!(linked.contains(&root().join(document)), "{document} is not in docs/SUMMARY.md");
+    }
+}
+
+#[test]
+fn the_reference_is_that_of_the_tables() {
+    let made = stdout(&Place::new().run(&["man", "--markdown"]));
+    let kept = fs::read_to_string(root().join("docs/reference.md")).unwrap_or_default();
+    let differs = made.lines().zip(kept.lines()).find(|(made, kept)| made != kept);
+    assert!(
+        made == kept,
+        "docs/reference.md is old, make it anew: tacho man --markdown > docs/reference.md\n{differs:?}"
+    );
+}

@@ -1,0 +1,101 @@
+//! The files around the program: what the CI action and the GitLab template run is run here, and paths that packaging
+//! files name are there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::tacho::{Place, stderr, stdout};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The scripts of a YAML file's `run: |` blocks, in order.
+fn blocks(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let script = |at: usize| {
+        let inside = lines[at + 1..].iter().take_while(|line| line.is_empty() || indent(line) > indent(lines[at]));
+        inside.map(|line| format!("{}\n", line.trim_start())).collect()
+    };
+    let starts = (0..lines.len()).filter(|at| lines[*at].trim_end().ends_with("run: |"));
+    starts.map(script).collect()
+}
+
+/// Runs a script where `tacho` is on the PATH.
+fn run(place: &Place, script: &str, variables: &[(&str, &str)]) -> Output {
+    let _ = fs::create_dir(place.file("bin"));
+    let _ = std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tacho"), place.file("bin/tacho"));
+    let path = format!("{}:{}", place.file("bin").display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("bash");
+    // As GitHub's `shell: bash` does.
+    shell.args(["--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script]).current_dir(place.path());
+    shell.env("PATH", path).env("GITHUB_STEP_SUMMARY", place.file("summary.md")).envs(variables.iter().copied());
+    shell.output().unwrap()
+}
+
+const LOAD: &str = "--sim --num-prompts 20 --random-input-len 16 --random-output-len 4";
+
+#[test]
+fn the_action_benchmarks_compares_and_gates() {
+    let (place, text) = (Place::new(), read("action.yml"));
+    let [benchmark, gate] = &blocks(&text)[..] else { panic!("two scripts") };
+    for folder in ["base", "new"] {
+        let output = run(&place, benchmark, &[("ARGS", LOAD), ("RESULTS", folder)]);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    let summary = fs::read_to_string(place.file("summary.md")).unwrap();
+    assert!(summary.contains("Successful requests:") && summary.matches("```").count() == 4, "{summary}");
+    let judge = |rules: &str| {
+        let output = run(&place, gate, &[("BASE", "base"), ("RESULTS", "new"), ("RULES", rules)]);
+        (output.status.code(), stdout(&output) + &stderr(&output))
+    };
+    assert_eq!(judge("").0, Some(0), "nothing to hold it to");
+    let (code, text) = judge("request_throughput:99%");
+    assert!(matches!(code, Some(0 | 3)), "{text}");
+    let (code, text) = judge("p99_ttft_ms:-99%");
+    assert_ne!(code, Some(0), "{text}");
+    assert!(fs::read_to_string(place.file("summary.md")).unwrap().contains("comparing : "));
+    let output =
+        run(&place, benchmark, &[("ARGS", "--port 9 --model m --tokenizer gpt2 --num-prompts 2"), ("RESULTS", "none")]);
+    assert_eq!(output.status.code(), Some(1), "a benchmark that fails fails the step");
+}
+
+#[test]
+fn the_gitlab_job_runs() {
+    let (place, text) = (Place::new(), read("ci/gitlab.yml"));
+    let script: String = text
+        .lines()
+        .skip_while(|line| line.trim() != "script:")
+        .skip(1)
+        .map_while(|line| line.trim_start().strip_prefix("- ").map(|line| format!("{line}\n")))
+        .collect();
+    assert_eq!(script.lines().count(), 2, "{script}");
+    let output = run(&place, &script, &[("TACHO_ARGS", LOAD), ("BASE", ""), ("MAX_REGRESSION", "")]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(place.file("tacho-result").is_dir());
+}
+
+#[test]
+fn packaging_files_name_what_is_there() {
+    let project = read("pyproject.toml");
+    for (key, value) in [("name", "tacho-bench"), ("bindings", "bin"), ("manifest-path", "crates/cli/Cargo.toml")] {
+        assert!(project.contains(&format!("{key} = \"{value}\"")), "{key}");
+    }
+    assert!(root().join("crates/cli/Cargo.toml").is_file() && root().join("LICENSE").is_file());
+    let release = read(".github/workflows/release.yml");
+    for named in ["ci/Dockerfile", "README.md", "LICENSE"] {
+        assert!(release.contains(named) && root().join(named).is_file(), "{named}");
+    }
+    let packed = read("crates/cli/Cargo.toml");
+    let archive = "tacho-v{ version }-{ target }";
+    assert!(
+        packed.contains(&format!("{archive}.tar.gz"))
+            && release.contains("folder=tacho-${{ github.ref_name }}-${{ matrix.target }}")
+    );
+}
