@@ -145,7 +145,8 @@ fn run(document: &str) {
     let output = shell.stdin(Stdio::null()).output().unwrap();
     drop(servers);
     let said = stderr(&output);
-    let tail = |text: &str| text[text.floor_char_boundary(text.len().saturating_sub(3000))..].to_owned();
+    let tail =
+        |text: &str| text.lines().rev().take(40).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
     assert!(output.status.success(), "{document}: {}\n{}\n{}", output.status, tail(&stdout(&output)), tail(&said));
 }
 
