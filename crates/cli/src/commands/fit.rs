@@ -54,41 +54,40 @@ fn read(path: &str) -> anyhow::Result<Vec<Traced>> {
     fit::of_result(&result).with_context(|| format!("nothing can be learned from {path}"))
 }
 
-/// A first look that tells how fast the server is, then a run at each level for its share of the time.
+/// A first look that shows whether the server answers, then a run at each level for its share of the time.
 fn experiment(args: &FitArgs, url: &str) -> anyhow::Result<Vec<Vec<Traced>>> {
-    let look = measure(args, url, 1, 3, 99)?;
+    let look = measure(args, url, 1, Length::Requests(3), 99)?;
     let one = look.iter().map(|one| one.tokens.last().copied().unwrap_or(one.sent) - one.sent).sum::<f64>()
         / look.len().max(1) as f64;
     anyhow::ensure!(one > 0.0, "the server answered nothing that could be timed");
     say(&[format!("measuring {url} for about {:.0} s at {LEVELS:?} requests at once", args.seconds)])?;
     let share = args.seconds / LEVELS.len() as f64;
     let mut runs = vec![look];
-    let mut slower = one;
     for (seed, level) in LEVELS.into_iter().enumerate() {
-        let prompts = ((share / slower) as usize * level).clamp(4 * level, 2000);
-        let run = measure(args, url, level, prompts, seed)?;
-        let spent = run.iter().map(|one| one.tokens.last().copied().unwrap_or(one.sent) - one.sent).sum::<f64>();
-        // A fuller batch is slower: the next level is planned by this one.
-        slower = spent / run.len().max(1) as f64;
-        runs.push(run);
+        runs.push(measure(args, url, level, Length::Seconds(share), seed)?);
     }
     Ok(runs)
 }
 
-fn measure(args: &FitArgs, url: &str, level: usize, prompts: usize, seed: usize) -> anyhow::Result<Vec<Traced>> {
+/// How long a run of the experiment is.
+enum Length {
+    Requests(usize),
+    Seconds(f64),
+}
+
+fn measure(args: &FitArgs, url: &str, level: usize, length: Length, seed: usize) -> anyhow::Result<Vec<Traced>> {
     let mut words: Vec<String> =
         ["serve", "--base-url", url, "--dataset-name", "random", "--ignore-eos", "--disable-tqdm"]
             .map(str::to_owned)
             .into();
-    let pairs = [
-        ("--random-input-len", 300),
-        ("--random-output-len", 60),
-        ("--num-prompts", prompts),
-        ("--max-concurrency", level),
-        ("--seed", seed),
-    ];
+    let pairs =
+        [("--random-input-len", 300), ("--random-output-len", 60), ("--max-concurrency", level), ("--seed", seed)];
     words.extend(pairs.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value.to_string()]));
     words.extend(["--random-range-ratio".to_owned(), "0.9".to_owned()]);
+    words.extend(match length {
+        Length::Requests(count) => ["--num-prompts".to_owned(), count.to_string()],
+        Length::Seconds(seconds) => ["--duration".to_owned(), seconds.to_string()],
+    });
     for (flag, value) in [("--model", &args.model), ("--tokenizer", &args.tokenizer)] {
         words.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
     }

@@ -6,6 +6,8 @@ use tacho_metrics::percentile::percentile;
 use tacho_metrics::{RunRecord, Sample};
 use tacho_sim::foresight::{Coming, Gone};
 
+use crate::secrets;
+
 /// The numbers whose range is told.
 pub(crate) const KEYS: [&str; 8] = [
     "request_throughput",
@@ -116,6 +118,6 @@ pub(crate) fn range(records: &[RunRecord], key: &str) -> Option<String> {
 /// Tells lines on the standard output.
 pub(crate) fn say(lines: &[String]) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
-    lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    lines.iter().try_for_each(|line| writeln!(out, "{}", secrets::hidden(line)))?;
     Ok(out.flush()?)
 }

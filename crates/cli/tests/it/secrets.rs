@@ -229,3 +229,15 @@ fn no_command_tells_a_key() {
     }
     assert_eq!(ended, lines.len(), "all commands came to their end");
 }
+
+#[test]
+fn a_fit_shows_no_credentials_of_its_url() {
+    let server = Scripted::start(json!({"routes": {"POST /v1/completions": [{"gen": "completions"}]}}));
+    let url = format!("http://user:{PASSWORD}@{}", server.address);
+    let place = Place::new();
+    let words = ["fit", "--base-url", &url, "--model", "m", "--tokenizer", "golden/tokenizers/gpt2", "--seconds", "5"];
+    // Without a key in the environment: a URL's credentials are one already.
+    let output = place.command(&words).output().unwrap();
+    assert!(stdout(&output).contains("measuring http://***@"), "{} {}", stdout(&output), stderr(&output));
+    assert_silent(&place, &words, &output);
+}
