@@ -124,11 +124,21 @@ fn prepare(
     let Encoded { body, expected } =
         backend.encode(payload, request).map_err(|reason| Error::Unfit { index, backend: backend.name(), reason })?;
     let mut headers = endpoint.request_headers(request.id.as_deref());
+    if let Some(session) = &request.session {
+        headers.set_default("X-Session-ID", &header_text(session));
+    }
     route_headers(endpoint, &mut headers);
     headers.check()?;
     let target = route.target(&endpoint.url);
     let bytes = http1::request("POST", &target, &endpoint.url.host_header(), &headers, Some(&body));
     Ok(Prepared { bytes: bytes.into(), expected })
+}
+
+/// A name as a header may carry it: what does not print is written as a percentage, as in addresses.
+fn header_text(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'%' || byte == b' ';
+    let written = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    name.trim().bytes().map(written).collect()
 }
 
 impl Target for Client {

@@ -1,6 +1,6 @@
 //! What happened to one request: stamps and counts, no interpretation.
 
-use crate::{FailureKind, Outcome, Stamp};
+use crate::{FailureKind, Outcome, Reply, Stamp};
 
 /// Token counts as the server reported them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -66,6 +66,8 @@ pub struct Observation {
     pub text: Vec<u8>,
     /// What the server said of token counts.
     pub usage: Usage,
+    /// What a later request needs of the answer besides its text; kept only where one does.
+    pub reply: Option<Box<Reply>>,
 }
 
 impl Observation {
@@ -98,6 +100,7 @@ impl Observation {
             outcome: Outcome::Complete,
             text: Vec::new(),
             usage: Usage::default(),
+            reply: None,
         }
     }
 

@@ -15,6 +15,11 @@ impl Outcome {
         matches!(self, Outcome::Complete)
     }
 
+    /// Whether something went wrong: it failed, and nobody wanted that.
+    pub fn is_fault(&self) -> bool {
+        self.failure().is_some_and(|failure| failure.kind != FailureKind::Cancelled)
+    }
+
     /// The failure, if it was one.
     pub fn failure(&self) -> Option<&Failure> {
         match self {
@@ -59,6 +64,8 @@ pub enum FailureKind {
     Malformed,
     /// The run was stopped while the request was under way.
     Aborted,
+    /// It was called off on purpose, as users do; no fault of anybody's.
+    Cancelled,
 }
 
 impl FailureKind {
@@ -74,6 +81,7 @@ impl FailureKind {
             FailureKind::Empty => "empty",
             FailureKind::Malformed => "malformed",
             FailureKind::Aborted => "aborted",
+            FailureKind::Cancelled => "cancelled",
         }
     }
 
@@ -89,6 +97,7 @@ impl FailureKind {
             FailureKind::Empty,
             FailureKind::Malformed,
             FailureKind::Aborted,
+            FailureKind::Cancelled,
         ];
         kinds.into_iter().find(|kind| kind.name() == name)
     }

@@ -67,6 +67,10 @@ pub struct Request {
     pub chat_messages: Option<Value>,
     /// Body fields that win over everything else.
     pub overrides: Option<Value>,
+    /// The session it belongs to, sent as a header for routers.
+    pub session: Option<String>,
+    /// Seconds after it was written at which it is called off.
+    pub cancel_after: Option<f64>,
 }
 
 impl Request {
@@ -82,6 +86,8 @@ impl Request {
             timestamp: None,
             chat_messages: None,
             overrides: None,
+            session: None,
+            cancel_after: None,
         }
     }
 }

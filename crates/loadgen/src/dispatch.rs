@@ -69,17 +69,19 @@ fn drive_all<T: Target>(
     sink: &mut dyn RowSink,
 ) -> Result<Driven, Error> {
     let releases = Releases::of(plan.timeline, plan.more);
-    let count = sessions.map_or(releases.len(), |sessions| sessions.graph.sessions());
+    let count = sessions.map_or(releases.len(), |sessions| sessions.range.len());
     let most = if plan.more.is_some() { usize::MAX } else { count };
     let most = sessions.and_then(|sessions| sessions.max_sessions).unwrap_or(most).min(most);
+    let most = plan.max_prefills.unwrap_or(most).min(most);
     let workers = plan.workers.min(plan.max_concurrency.unwrap_or(most)).min(most).max(1);
-    let (cursor, gate) = (AtomicUsize::new(0), Gate::new(workers));
+    let first = sessions.map_or(0, |sessions| sessions.range.start);
+    let (cursor, gate) = (AtomicUsize::new(first), Gate::new(workers));
     let crew = Crew { target, plan, sessions, releases: &releases, cursor: &cursor, gate: &gate, workers };
     thread::scope(|scope| {
         let (sender, batches) = mpsc::channel();
         let threads: Vec<_> = (0..workers).map(|id| crew.spawn(scope, id, sender.clone())).collect();
         drop(sender);
-        let mut driven = gate.wait().map_or_else(Driven::default, |origin| gather(&batches, origin, plan, sink));
+        let mut driven = gate.wait().map_or_else(Driven::default, |origin| gather(&batches, origin, plan, sessions.is_some(), sink));
         for (id, thread) in threads.into_iter().enumerate() {
             let stats = thread.and_then(|thread| thread.join().expect("a worker does not panic"));
             let stats = stats.map_err(|source| Error::Worker { id, of: workers, source })?;
@@ -98,6 +100,11 @@ struct Crew<'a, T> {
     cursor: &'a AtomicUsize,
     gate: &'a Gate,
     workers: usize,
+}
+
+/// The part of a limit that worker `id` of `of` has.
+pub(crate) fn share(limit: usize, id: usize, of: usize) -> usize {
+    limit / of + usize::from(id < limit % of)
 }
 
 /// What is left of a worker: nothing when the others could not be started.
@@ -123,13 +130,20 @@ impl<'a, T: Target> Crew<'a, T> {
         };
         let worker = self.target.worker(id, self.workers)?;
         self.gate.ready(self.plan.clock, self.plan.start);
-        let turn = Turn::new(self.plan, feed, worker, batches);
+        let prefills = self.plan.max_prefills.map(|limit| share(limit, id, self.workers));
+        let turn = Turn::new(self.plan, feed, prefills, worker, batches);
         Ok(self.gate.wait().map(|origin| turn.run(self.releases, origin)))
     }
 }
 
 /// Takes batches until the last worker has ended, and hands on together what comes together.
-fn gather(batches: &Receiver<Vec<Observation>>, origin: Stamp, plan: &Drive<'_>, sink: &mut dyn RowSink) -> Driven {
+fn gather(
+    batches: &Receiver<Vec<Observation>>,
+    origin: Stamp,
+    plan: &Drive<'_>,
+    dependent: bool,
+    sink: &mut dyn RowSink,
+) -> Driven {
     let mut driven = Driven { origin, end: origin, ..Driven::default() };
     let (mut gathered, mut cut_off) = (0, false);
     sink.began(origin);
@@ -144,7 +158,9 @@ fn gather(batches: &Receiver<Vec<Observation>>, origin: Stamp, plan: &Drive<'_>,
             sink.rows(rows)
         }
         if over {
-            let short = gathered < plan.timeline.len() || plan.more.is_some();
+            // Of a session that failed the rest is not sent: a number alone does not tell that the time was over.
+            let over = plan.until.is_some_and(|until| plan.clock.now() >= origin + until) || plan.stop.draining();
+            let short = gathered < plan.timeline.len() && (over || !dependent) || plan.more.is_some();
             driven.ended = plan.ended().filter(|_| short || cut_off);
             return driven;
         }

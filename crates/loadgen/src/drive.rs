@@ -12,6 +12,8 @@ pub struct Drive<'a> {
     pub timeline: &'a Timeline,
     /// At most this many requests under way.
     pub max_concurrency: Option<usize>,
+    /// At most this many that wait for their first token.
+    pub max_prefills: Option<usize>,
     /// Threads to use; fewer are used when there is less to do.
     pub workers: usize,
     /// Requests that come after the timeline's, if there are any.
@@ -39,6 +41,7 @@ impl<'a> Drive<'a> {
         Drive {
             timeline,
             max_concurrency: None,
+            max_prefills: None,
             workers: 1,
             more: None,
             until: None,

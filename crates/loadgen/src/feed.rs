@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tacho_core::Stamp;
 
+use crate::dispatch::share;
 use crate::sessions::Sessions;
 use crate::{Supply, Timeline};
 
@@ -84,7 +85,7 @@ impl<'a> Feed<'a> {
     pub(crate) fn new(id: usize, of: usize, limit: Option<usize>, cursor: &'a AtomicUsize) -> Self {
         match limit {
             None => Feed::Own { next: id, step: of },
-            Some(limit) => Feed::Shared { cursor, slots: limit / of + usize::from(id < limit % of) },
+            Some(limit) => Feed::Shared { cursor, slots: share(limit, id, of) },
         }
     }
 

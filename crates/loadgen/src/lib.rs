@@ -17,7 +17,7 @@ pub use dispatch::{Driven, MOST_WORKERS, drive, drive_sessions};
 pub use drive::Drive;
 pub use error::Error;
 pub use schedule::{Pace, RampUp, RampUpStrategy, RpsChange, ScheduleSpec, Timeline};
-pub use sessions::{Graph, Node, OnFailure, Script, SessionPlan};
+pub use sessions::{Answers, Graph, Node, OnFailure, Said, Script, SessionPlan};
 pub use stop::{StopReason, StopSignal};
 pub use supply::Supply;
 pub use target::{Target, Worker, WorkerStats};

@@ -27,6 +27,14 @@ pub trait Worker {
     /// before the run.
     fn supply(&mut self, _index: usize, _request: &Request) {}
 
+    /// Requests under way that have not brought a token yet.
+    fn prefilling(&self) -> usize {
+        0
+    }
+
+    /// From now on [`Worker::turn`] also comes back when tokens have come, for whoever counts first ones.
+    fn watch_tokens(&mut self) {}
+
     /// Lets things happen until something is finished or `until` has come; appends the finished rows.
     fn turn(&mut self, until: Stamp, done: &mut Vec<Observation>);
 

@@ -26,12 +26,23 @@ pub(crate) struct Turn<'a, W> {
     rows: Vec<Observation>,
     batches: Sender<Vec<Observation>>,
     in_flight: usize,
+    /// Requests that may wait for their first token at once, where that is limited.
+    prefills: Option<usize>,
 }
 
 impl<'a, W: Worker> Turn<'a, W> {
     /// The turn of a worker whose rows go to `batches`.
-    pub(crate) fn new(plan: &'a Drive<'a>, feed: Feed<'a>, worker: W, batches: Sender<Vec<Observation>>) -> Self {
-        Turn { plan, feed, worker, rows: Vec::new(), batches, in_flight: 0 }
+    pub(crate) fn new(
+        plan: &'a Drive<'a>,
+        feed: Feed<'a>,
+        prefills: Option<usize>,
+        mut worker: W,
+        batches: Sender<Vec<Observation>>,
+    ) -> Self {
+        if prefills.is_some() {
+            worker.watch_tokens();
+        }
+        Turn { plan, feed, worker, rows: Vec::new(), batches, in_flight: 0, prefills }
     }
 
     /// Sends this worker's requests from `origin` on and waits for all of them.
@@ -62,8 +73,14 @@ impl<'a, W: Worker> Turn<'a, W> {
                 self.hand_over();
                 next_batch = now + BATCH;
             }
-            let next = if draining { deadline } else { self.feed.next_release(due, self.in_flight).min(end) };
-            free = self.feed.free_slots(self.in_flight);
+            let full = self.prefills_full();
+            let next = match draining {
+                true => deadline,
+                // A first token comes as an event; there is no moment to wait for.
+                false if full => end,
+                false => self.feed.next_release(due, self.in_flight).min(end),
+            };
+            free = if full { 0 } else { self.feed.free_slots(self.in_flight) };
             self.wait(next.min(now + NAP), now);
         }
         self.hand_over();
@@ -72,7 +89,9 @@ impl<'a, W: Worker> Turn<'a, W> {
 
     /// Lets all requests go whose time has come; `free` slots were there before the wait.
     fn release_ripe(&mut self, due: Due<'_>, mut free: usize, mut now: Stamp) -> Stamp {
-        while let Some((index, release)) = self.feed.take(due, self.in_flight, now) {
+        while !self.prefills_full()
+            && let Some((index, release)) = self.feed.take(due, self.in_flight, now)
+        {
             // A slot that was free before the wait means the request was not due before it; with a slot that has just
             // become free, it was let go when it was due and stood in the queue since.
             let released = if free > 0 { now } else { release };
@@ -83,6 +102,11 @@ impl<'a, W: Worker> Turn<'a, W> {
             now = self.plan.clock.now();
         }
         now
+    }
+
+    /// Whether no more requests may wait for their first token.
+    fn prefills_full(&self) -> bool {
+        self.prefills.is_some_and(|limit| self.worker.prefilling() >= limit)
     }
 
     fn wait(&mut self, next: Stamp, now: Stamp) {
@@ -116,9 +140,9 @@ impl<'a, W: Worker> Turn<'a, W> {
         if finished > 0 {
             self.in_flight -= finished;
             if let Feed::Sessions(sessions) = &mut self.feed {
-                self.rows[before..].iter().for_each(|row| sessions.ended(row, &mut self.worker));
+                self.rows[before..].iter_mut().for_each(|row| sessions.ended(row, &mut self.worker));
             }
-            let failed = self.rows[before..].iter().filter(|row| !row.outcome.is_complete()).count();
+            let failed = self.rows[before..].iter().filter(|row| row.outcome.is_fault()).count();
             counters.finished.fetch_add(finished as u64, Ordering::Relaxed);
             counters.failed.fetch_add(failed as u64, Ordering::Relaxed);
             counters.in_flight.fetch_sub(finished as u64, Ordering::Relaxed);

@@ -308,7 +308,7 @@ fn interrupted(setup: &Setup, samples: &[Sample]) -> Option<Caveat> {
 }
 
 fn requests_failed(samples: &[Sample]) -> Option<Caveat> {
-    let mut failures = samples.iter().filter(|sample| !sample.success());
+    let mut failures = samples.iter().filter(|sample| sample.is_fault());
     let first = failures.next()?.error.lines().next().unwrap_or("").to_owned();
     Some(Caveat::RequestsFailed { failed: failures.count() as u64 + 1, total: samples.len() as u64, first })
 }

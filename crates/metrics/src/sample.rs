@@ -24,6 +24,8 @@ pub type TokenCounter<'a> = &'a dyn Fn(&[u8]) -> u64;
 pub struct Sample {
     /// Which request of the workload it was.
     pub index: usize,
+    /// The session it is part of and its turn there, where there are sessions.
+    pub session: Option<(u32, u32)>,
     /// When the schedule wanted it sent.
     pub due: f64,
     /// When the dispatcher let it go, before any wait for a slot.
@@ -93,6 +95,7 @@ impl Sample {
         let unreported = if task == Task::Pooling { 0 } else { asked.prompt_len };
         let mut sample = Sample {
             index: observation.index,
+            session: None,
             due: observation.due.secs(),
             released: observation.released.secs(),
             sent: sent.secs(),
@@ -131,6 +134,11 @@ impl Sample {
     /// Whether the answer arrived whole.
     pub fn success(&self) -> bool {
         self.failure.is_none()
+    }
+
+    /// Whether something went wrong: it failed, and nobody wanted that.
+    pub fn is_fault(&self) -> bool {
+        self.failure.is_some_and(|kind| kind != FailureKind::Cancelled)
     }
 
     /// The wait for a concurrency slot.

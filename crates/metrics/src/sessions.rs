@@ -1,15 +1,28 @@
 //! What a session's user feels: numbers per turn and per session. The session is the unit; its requests depend on each
 //! other.
 
-use std::collections::BTreeMap;
+mod reuse;
+mod spread;
+mod steps;
+mod times;
+mod turns;
 
+use std::collections::{BTreeMap, HashMap};
+
+use tacho_core::FailureKind;
 use tacho_core::json::{Dict, Value};
 
+pub use reuse::BLOCK;
+pub use spread::Spread;
+pub use steps::Steps;
+pub use turns::TurnSummary;
+
 use crate::Sample;
-use crate::percentile::percentile;
+use reuse::Known;
+use times::Times;
 
 /// One step of a session, as planned and as it went.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct SessionStep {
     /// The session tree it belongs to.
     pub session: usize,
@@ -19,6 +32,10 @@ pub struct SessionStep {
     pub parents: Vec<(usize, f64)>,
     /// Whether anything is sent.
     pub sends: bool,
+    /// The pieces of its own part of the prompt: names, equal where the text is, and tokens. Empty where not known.
+    pub own: Vec<(u64, u64)>,
+    /// Steps whose own parts and answers stand before it.
+    pub before: Vec<usize>,
 }
 
 /// How a session ended.
@@ -28,58 +45,77 @@ pub enum SessionEnd {
     Finished,
     /// A request of it failed.
     Failed,
+    /// A request of it was called off on purpose, and none failed.
+    Cancelled,
     /// It was under way when the run ended.
     Truncated,
     /// It had not begun.
     NotStarted,
 }
 
-/// Mean, median and 99th percentile of a list; nothing of an empty one.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
-    /// How many values.
-    pub count: usize,
-    /// Mean.
-    pub mean: f64,
-    /// Median.
-    pub median: f64,
-    /// 99th percentile.
-    pub p99: f64,
+impl SessionEnd {
+    /// All of them with their names in results.
+    pub const ALL: [(SessionEnd, &'static str); 5] = [
+        (SessionEnd::Finished, "finished"),
+        (SessionEnd::Failed, "failed"),
+        (SessionEnd::Cancelled, "cancelled"),
+        (SessionEnd::Truncated, "truncated"),
+        (SessionEnd::NotStarted, "not_started"),
+    ];
 }
 
-impl Spread {
-    fn of(mut values: Vec<f64>) -> Option<Self> {
-        if values.is_empty() {
-            return None;
+/// What of the prompts was found in the server's cache, against what could have been.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Reuse {
+    /// Tokens of all prompts that were answered.
+    pub prompt_tokens: u64,
+    /// What of them the server had cached, where every answer tells.
+    pub cached_tokens: Option<u64>,
+    /// What a cache that never forgets would have had, in the order in which requests were sent.
+    pub ideal_tokens: Option<u64>,
+    /// What it would have had more if a request's prompt were there the moment it is sent.
+    pub unfinished_tokens: Option<u64>,
+}
+
+impl Reuse {
+    /// A number of tokens as a share of the prompts.
+    pub fn share(&self, tokens: Option<u64>) -> Option<f64> {
+        tokens.filter(|_| self.prompt_tokens > 0).map(|tokens| tokens as f64 / self.prompt_tokens as f64)
+    }
+
+    /// What could have been found and was not, as a share.
+    pub fn lost(&self) -> Option<f64> {
+        Some((self.share(self.ideal_tokens)? - self.share(self.cached_tokens)?).max(0.0))
+    }
+
+    fn of(samples: &[Option<&Sample>], known: Option<&HashMap<usize, Known>>) -> Self {
+        let good = || samples.iter().enumerate().filter_map(|(at, sample)| Some((at, (*sample)?))).filter(is_good);
+        let sum = |of: fn(&Known) -> u64| {
+            known.map(|known| good().filter_map(|(at, _)| known.get(&at)).map(of).sum::<u64>())
+        };
+        Reuse {
+            prompt_tokens: good().map(|(_, sample)| sample.prompt_len).sum(),
+            cached_tokens: good().map(|(_, sample)| sample.cached_tokens).sum::<Option<u64>>(),
+            ideal_tokens: sum(|known| known.ideal),
+            unfinished_tokens: sum(|known| known.begun - known.ideal),
         }
-        values.sort_unstable_by(f64::total_cmp);
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        Some(Spread { count: values.len(), mean, median: percentile(&values, 50.0), p99: percentile(&values, 99.0) })
     }
 
     fn to_json(self) -> Value {
         let mut dict = Dict::new();
-        dict.set("count", self.count);
-        dict.set("mean", self.mean);
-        dict.set("median", self.median);
-        dict.set("p99", self.p99);
+        dict.set("block_size", BLOCK);
+        dict.set("prompt_tokens", self.prompt_tokens);
+        dict.set("cached_tokens", self.cached_tokens);
+        dict.set("hit_rate", self.share(self.cached_tokens));
+        dict.set("ideal_hit_rate", self.share(self.ideal_tokens));
+        dict.set("lost", self.lost());
+        dict.set("first_sender_unfinished", self.share(self.unfinished_tokens));
         dict.into()
     }
 }
 
-/// The requests of one turn, over all sessions.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TurnSummary {
-    /// The turn, from 0.
-    pub turn: usize,
-    /// Time to first token, ms.
-    pub ttft_ms: Option<Spread>,
-    /// End-to-end latency, ms.
-    pub e2el_ms: Option<Spread>,
-    /// Tokens of the prompt on the wire.
-    pub input_tokens: Option<Spread>,
-    /// Failed requests.
-    pub failed: usize,
+fn is_good((_, sample): &(usize, &Sample)) -> bool {
+    sample.success()
 }
 
 /// A run of sessions.
@@ -89,7 +125,7 @@ pub struct SessionSummary {
     pub sessions: usize,
     /// How many ended how.
     pub ends: BTreeMap<SessionEnd, usize>,
-    /// Requests that were not sent because one they waited for had failed.
+    /// Requests that were not sent because one they waited for had failed or was called off.
     pub not_sent_parent_failed: usize,
     /// Requests that were not sent because the run ended.
     pub not_sent_run_ended: usize,
@@ -99,10 +135,22 @@ pub struct SessionSummary {
     pub busy_ms: Option<Spread>,
     /// The rest: thinking, tools and pauses, ms.
     pub think_ms: Option<Spread>,
+    /// The longest chain of answers and planned pauses, ms.
+    pub critical_path_ms: Option<Spread>,
     /// From the first request to the first token of the last answer, ms.
     pub to_last_turn_ms: Option<Spread>,
+    /// The last turn from when it was due to its end, ms.
+    pub last_turn_ms: Option<Spread>,
+    /// Tokens per second of a session's answers while they come: one over the mean time between tokens.
+    pub decode_rate: Option<Spread>,
+    /// Tokens per second of a session's answers, waits for first tokens included.
+    pub end_to_end_rate: Option<Spread>,
     /// Requests sent behind their due time by, ms.
     pub lag_ms: Option<Spread>,
+    /// What was found in the server's cache.
+    pub reuse: Reuse,
+    /// The share that was found, by session; of those whose answers tell.
+    pub hit_rate: Option<Spread>,
     /// By turn.
     pub turns: Vec<TurnSummary>,
 }
@@ -123,133 +171,89 @@ impl SessionSummary {
             let of = |(places, _): (&Vec<usize>, &SessionEnd)| places.iter().filter(missing).count();
             members.iter().zip(&ends).filter(|(_, end)| wanted(**end)).map(of).sum()
         };
-        let finished: Vec<Times> = members
-            .iter()
-            .zip(&ends)
-            .filter(|(_, end)| **end == SessionEnd::Finished)
-            .filter_map(|(places, _)| Times::of(steps, places, &samples))
-            .collect();
-        let spread = |value: fn(&Times) -> f64| Spread::of(finished.iter().map(value).collect());
+        let finished = members.iter().zip(&ends).filter(|(_, end)| **end == SessionEnd::Finished);
+        let finished: Vec<Times> =
+            finished.filter_map(|(places, _)| Times::of(steps, places, &samples)).collect();
+        let ms = |value: fn(&Times) -> f64| Spread::of(finished.iter().map(|times| value(times) * 1000.0).collect());
+        let ratio = |value: fn(&Times) -> (f64, f64)| {
+            let rates = finished.iter().map(value).filter(|(_, time)| *time > 0.0);
+            Spread::of(rates.map(|(tokens, time)| tokens / time).collect())
+        };
+        let hits = finished.iter().filter_map(|times| times.cached).filter(|(tokens, _)| *tokens > 0);
+        let known = reuse::known(steps, &samples);
         SessionSummary {
             sessions: count,
-            not_sent_parent_failed: unsent(&|end| end == SessionEnd::Failed),
+            not_sent_parent_failed: unsent(&|end| matches!(end, SessionEnd::Failed | SessionEnd::Cancelled)),
             not_sent_run_ended: unsent(&|end| matches!(end, SessionEnd::Truncated | SessionEnd::NotStarted)),
             ends: counted,
-            wall_ms: spread(|times| times.wall),
-            busy_ms: spread(|times| times.busy),
-            think_ms: spread(|times| times.wall - times.busy),
-            to_last_turn_ms: spread(|times| times.to_last),
+            wall_ms: ms(|times| times.wall),
+            busy_ms: ms(|times| times.busy),
+            think_ms: ms(|times| times.wall - times.busy),
+            critical_path_ms: ms(|times| times.critical),
+            to_last_turn_ms: ms(|times| times.to_last),
+            last_turn_ms: ms(|times| times.last),
+            decode_rate: ratio(|times| times.decoded),
+            end_to_end_rate: ratio(|times| times.answered),
             lag_ms: Spread::of(sent.iter().map(|(_, sample)| lag(sample)).collect()),
-            turns: turns(steps, &samples),
+            reuse: Reuse::of(&samples, known.as_ref()),
+            hit_rate: Spread::of(hits.map(|(tokens, cached)| cached as f64 / tokens as f64).collect()),
+            turns: TurnSummary::all(steps, &samples, known.as_ref()),
         }
+    }
+
+    /// How many sessions ended so.
+    pub fn ended(&self, end: SessionEnd) -> usize {
+        self.ends.get(&end).copied().unwrap_or(0)
     }
 
     /// Under the key of the result file.
     pub fn to_json(&self) -> Value {
-        let spread = |spread: Option<Spread>| spread.map(Spread::to_json);
-        let ended = |end: SessionEnd| self.ends.get(&end).copied().unwrap_or(0);
         let mut dict = Dict::new();
         dict.set("sessions", self.sessions);
-        dict.set("finished", ended(SessionEnd::Finished));
-        dict.set("failed", ended(SessionEnd::Failed));
-        dict.set("truncated", ended(SessionEnd::Truncated));
-        dict.set("not_started", ended(SessionEnd::NotStarted));
+        for (end, name) in SessionEnd::ALL {
+            dict.set(name, self.ended(end));
+        }
         dict.set("not_sent_parent_failed", self.not_sent_parent_failed);
         dict.set("not_sent_run_ended", self.not_sent_run_ended);
-        dict.set("session_time_ms", spread(self.wall_ms));
-        dict.set("busy_time_ms", spread(self.busy_ms));
-        dict.set("think_time_ms", spread(self.think_ms));
-        dict.set("time_to_last_turn_ms", spread(self.to_last_turn_ms));
-        dict.set("schedule_lag_ms", spread(self.lag_ms));
-        let turn = |turn: &TurnSummary| {
-            let mut dict = Dict::new();
-            dict.set("turn_index", turn.turn);
-            dict.set("failed", turn.failed);
-            dict.set("ttft_ms", spread(turn.ttft_ms));
-            dict.set("e2el_ms", spread(turn.e2el_ms));
-            dict.set("input_tokens", spread(turn.input_tokens));
-            Value::Dict(dict)
-        };
-        dict.set("per_turn_metrics", self.turns.iter().map(turn).collect::<Vec<Value>>());
+        for (name, spread) in [
+            ("session_time_ms", self.wall_ms),
+            ("busy_time_ms", self.busy_ms),
+            ("think_time_ms", self.think_ms),
+            ("critical_path_ms", self.critical_path_ms),
+            ("time_to_last_turn_ms", self.to_last_turn_ms),
+            ("last_turn_ms", self.last_turn_ms),
+            ("decode_tokens_per_s_per_user", self.decode_rate),
+            ("end_to_end_tokens_per_s_per_user", self.end_to_end_rate),
+            ("schedule_lag_ms", self.lag_ms),
+            ("session_hit_rate", self.hit_rate),
+        ] {
+            dict.set(name, spread.map(Spread::to_json));
+        }
+        dict.set("prefix_cache", self.reuse.to_json());
+        dict.set("per_turn_metrics", self.turns.iter().map(TurnSummary::to_json).collect::<Vec<Value>>());
         dict.into()
     }
 }
 
 fn end(steps: &[SessionStep], places: &[usize], samples: &[Option<&Sample>]) -> SessionEnd {
     let sends = || places.iter().filter(|place| steps[**place].sends);
-    let answered = |place: &&usize| samples[**place].is_some_and(Sample::success);
-    if sends().any(|place| samples[*place].is_some_and(|sample| !sample.success())) {
+    let found = |wanted: &dyn Fn(&Sample) -> bool| sends().any(|place| samples[*place].is_some_and(wanted));
+    let cut_off = |sample: &Sample| sample.failure == Some(FailureKind::Aborted);
+    if found(&|sample| sample.is_fault() && !cut_off(sample)) {
         SessionEnd::Failed
-    } else if sends().all(|place| answered(&place)) {
+    } else if found(&cut_off) {
+        SessionEnd::Truncated
+    } else if found(&|sample| !sample.success()) {
+        SessionEnd::Cancelled
+    } else if sends().all(|place| samples[*place].is_some()) {
         SessionEnd::Finished
-    } else if sends().any(|place| samples[*place].is_some()) {
+    } else if found(&|_| true) {
         SessionEnd::Truncated
     } else {
         SessionEnd::NotStarted
     }
 }
 
-/// The times of a session that was finished, ms.
-struct Times {
-    wall: f64,
-    busy: f64,
-    to_last: f64,
-}
-
-impl Times {
-    fn of(steps: &[SessionStep], places: &[usize], samples: &[Option<&Sample>]) -> Option<Self> {
-        let sent = || places.iter().filter_map(|&place| samples[place].map(|sample| (place, sample)));
-        let first = sent().map(|(_, sample)| sample.due).fold(f64::INFINITY, f64::min);
-        let (last, ended) =
-            sent().map(|(place, sample)| (place, sample.done)).max_by(|left, right| left.1.total_cmp(&right.1))?;
-        let last_sample = samples[last]?;
-        let wall = ended - first;
-        Some(Times {
-            wall: wall * 1000.0,
-            busy: critical(steps, last, samples) * 1000.0,
-            to_last: (last_sample.sent + last_sample.ttft - first) * 1000.0,
-        })
-    }
-}
-
-/// Seconds of answers along the chain of parents that ended last; what ran beside it does not count.
-fn critical(steps: &[SessionStep], last: usize, samples: &[Option<&Sample>]) -> f64 {
-    let mut busy = 0.0;
-    let mut at = Some(last);
-    while let Some(place) = at {
-        busy += samples[place].map_or(0.0, |sample| sample.latency);
-        let ended = |parent: usize| samples[parent].map_or(0.0, |sample| sample.done);
-        let held = |(parent, pause): &(usize, f64)| (*parent, ended(*parent) + pause);
-        at = steps[place]
-            .parents
-            .iter()
-            .map(held)
-            .max_by(|left, right| left.1.total_cmp(&right.1))
-            .map(|(parent, _)| parent);
-    }
-    busy
-}
-
 fn lag(sample: &Sample) -> f64 {
     (sample.sent - sample.due).max(0.0) * 1000.0
-}
-
-fn turns(steps: &[SessionStep], samples: &[Option<&Sample>]) -> Vec<TurnSummary> {
-    let most = steps.iter().filter(|step| step.sends).map(|step| step.turn + 1).max().unwrap_or(0);
-    let turn = |turn: usize| {
-        let sent = || {
-            let own = steps.iter().enumerate().filter(move |(_, step)| step.sends && step.turn == turn);
-            own.filter_map(|(place, _)| samples[place])
-        };
-        let good =
-            |value: fn(&Sample) -> f64| Spread::of(sent().filter(|sample| sample.success()).map(value).collect());
-        TurnSummary {
-            turn,
-            ttft_ms: good(|sample| sample.ttft * 1000.0),
-            e2el_ms: good(|sample| sample.latency * 1000.0),
-            input_tokens: good(|sample| sample.prompt_len as f64),
-            failed: sent().filter(|sample| !sample.success()).count(),
-        }
-    };
-    (0..most).map(turn).filter(|turn| turn.e2el_ms.is_some() || turn.failed > 0).collect()
 }

@@ -8,7 +8,7 @@ use crate::latency::successes;
 pub struct Totals {
     /// Successful requests.
     pub completed: u64,
-    /// The others.
+    /// The others, but for those that were called off on purpose.
     pub failed: u64,
     /// Prompt tokens of the successes.
     pub input: u64,
@@ -23,10 +23,10 @@ pub struct Totals {
 impl Totals {
     /// Adds up `samples`.
     pub fn of(samples: &[Sample]) -> Self {
-        let mut totals = Totals { failed: samples.len() as u64, ..Totals::default() };
+        let failed = samples.iter().filter(|sample| sample.is_fault()).count() as u64;
+        let mut totals = Totals { failed, ..Totals::default() };
         for sample in successes(samples) {
             totals.completed += 1;
-            totals.failed -= 1;
             totals.input += sample.prompt_len;
             totals.output += sample.output_len;
             totals.input_sequences += sample.num_input_sequences;

@@ -123,6 +123,10 @@ pub struct TrafficPlan {
     pub schedule: ScheduleSpec,
     /// At most this many under way.
     pub max_concurrency: Option<usize>,
+    /// At most this many that wait for their first token.
+    pub max_prefills: Option<usize>,
+    /// Requests that are called off on purpose.
+    pub cancellation: Option<Cancellation>,
     /// Whether generation goes on past the end of text.
     pub ignore_eos: bool,
     /// Log probabilities to ask for.
@@ -151,6 +155,15 @@ pub struct TrafficPlan {
     pub grace: Duration,
     /// What ends the run before its workload does.
     pub stops: StopPlan,
+}
+
+/// Requests that are called off on purpose.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cancellation {
+    /// Of all of them, from 0 to 1.
+    pub share: f64,
+    /// How long after they were written.
+    pub delay: Duration,
 }
 
 /// What ends a run before its workload does.

@@ -5,7 +5,6 @@ use std::path::Path;
 use jiff::{Timestamp, tz::TimeZone};
 use tacho_core::json::Value;
 use tacho_core::{EventSink, Stamp};
-use tacho_metrics::sessions::SessionSummary;
 use tacho_metrics::{
     Asked, Caveat, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Setup, Steady, Task, TokenCounter, logged,
 };
@@ -93,6 +92,10 @@ pub fn rebuild(folder: &Path, changes: &Changes, hub: &Hub, sink: &dyn EventSink
     let origin = log.segments.first().map_or(Stamp::ZERO, |segment| segment.start);
     changes.apply(&mut setup);
     measured.samples = samples(rows, setup.task, tokenizer.as_ref());
+    let steps = logged::session_steps(&manifest.more)?;
+    if let Some(steps) = &steps {
+        steps.name(&places(&measured.samples), &mut measured.samples);
+    }
     if let Some(window) = changes.window {
         let window = window.span(&setup, &measured.samples, origin.secs())?;
         cut(&mut measured, origin, window);
@@ -101,13 +104,12 @@ pub fn rebuild(folder: &Path, changes: &Changes, hub: &Hub, sink: &dyn EventSink
         }
     }
     let mut record = RunRecord::compute(setup, measured);
+    // Of a part of a run, nobody knows how its sessions went.
+    record.sessions = steps.filter(|_| changes.window.is_none()).map(|steps| {
+        let samples = &record.measured.samples;
+        steps.summary(&places(samples), samples)
+    });
     doubts.into_iter().rev().for_each(|doubt| record.doubt(doubt));
-    if let Some(steps) = logged::session_steps(&manifest.more)?.filter(|_| changes.window.is_none()) {
-        // Of a part of a run, nobody knows how its sessions went.
-        let places = record.measured.samples.iter().filter(|sample| sample.index < steps.len());
-        let sent: Vec<(usize, &Sample)> = places.map(|sample| (sample.index, sample)).collect();
-        record.sessions = Some(SessionSummary::of(&steps, &sent));
-    }
     Ok(Rebuilt { record, closed: stored.closing().is_some(), requests, log })
 }
 
@@ -148,6 +150,11 @@ fn unclosed(setup: Setup, log: &Joined, rows: &[Row], requests: Option<u64>) -> 
         interrupted: requests.is_none_or(|requests| requests > rows.len() as u64),
         ..setup
     }
+}
+
+/// The places of samples in the workload.
+fn places(samples: &[Sample]) -> Vec<usize> {
+    samples.iter().map(|sample| sample.index).collect()
 }
 
 fn samples(rows: Vec<Row>, task: Task, tokenizer: Option<&Tokenizer>) -> Vec<Sample> {

@@ -39,6 +39,12 @@ fn to_json(index: usize, request: &Request, due_s: Option<f64>) -> Dict {
     dict.set("chat_messages", request.chat_messages.clone());
     dict.set("request_overrides", request.overrides.clone());
     dict.set("planned_send_time", due_s);
+    if let Some(session) = &request.session {
+        dict.set("session_id", session.as_str());
+    }
+    if let Some(seconds) = request.cancel_after {
+        dict.set("cancel_after_s", seconds);
+    }
     dict
 }
 
@@ -83,6 +89,8 @@ impl Line<'_> {
             timestamp: self.number(&mut dict, "timestamp")?,
             chat_messages: present(&mut dict, "chat_messages"),
             overrides: present(&mut dict, "request_overrides"),
+            session: self.text(&mut dict, "session_id")?,
+            cancel_after: self.number(&mut dict, "cancel_after_s")?,
         })
     }
 

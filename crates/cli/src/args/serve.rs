@@ -5,12 +5,14 @@ mod composite;
 mod dataset;
 mod namespace;
 mod notice;
+mod multi_turn;
 mod sessions;
 pub(crate) mod stops;
 mod table;
 
 pub(crate) use composite::{gap_thresholds, objectives, percentiles};
 pub(crate) use dataset::DatasetArgs;
+pub(crate) use multi_turn::MultiTurnFlags;
 pub(crate) use sessions::SessionArgs;
 #[cfg(test)]
 pub(crate) use table::BACKENDS;

@@ -275,6 +275,8 @@ fn traffic(args: &ThroughputArgs) -> anyhow::Result<TrafficPlan> {
     Ok(TrafficPlan {
         schedule: ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 },
         max_concurrency: None,
+        max_prefills: None,
+        cancellation: None,
         ignore_eos: true,
         logprobs: None,
         extra_body,

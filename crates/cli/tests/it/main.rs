@@ -11,6 +11,7 @@ mod fit;
 mod hints;
 mod http2;
 mod hub;
+mod loads;
 mod logs;
 mod packaging;
 mod recorded;

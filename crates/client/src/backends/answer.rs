@@ -57,15 +57,16 @@ enum Decoder {
 impl AnswerDecoder {
     /// A decoder for the answer to one request.
     pub fn new(backend: BackendKind, rules: Rules, expected: &Expected) -> Self {
+        let keeps = expected.keeps_reply;
         let unstreamed = expected.unstreamed && rules == Rules::Standard;
         let decoder = match backend.row().answers {
             _ if unstreamed => None,
             Answers::Whole => None,
             Answers::Completions | Answers::Chat | Answers::Audio => {
-                Some(Decoder::Choices(StreamDecoder::new(backend, rules)))
+                Some(Decoder::Choices(StreamDecoder::new(backend, rules).keeping_reply(keeps)))
             }
-            Answers::Responses => Some(Decoder::Responses(ResponsesDecoder::new(rules))),
-            Answers::Messages => Some(Decoder::Messages(MessagesDecoder::default())),
+            Answers::Responses => Some(Decoder::Responses(ResponsesDecoder::new(rules, keeps))),
+            Answers::Messages => Some(Decoder::Messages(MessagesDecoder::new(keeps))),
             Answers::Tgi => Some(Decoder::Tgi(TgiDecoder::new(rules, expected))),
             Answers::TensorRtLlm => Some(Decoder::TrtLlm(TrtLlmDecoder::new(rules))),
             Answers::Generate => Some(Decoder::Generate(GenerateDecoder::new(rules, expected))),

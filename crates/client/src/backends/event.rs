@@ -43,6 +43,8 @@ pub(crate) struct Choice {
     pub(crate) other_content: bool,
     /// Whether it brings reasoning.
     pub(crate) reasoning: bool,
+    /// The tool calls that it brings, or pieces of them.
+    pub(crate) calls: Option<Range<usize>>,
     /// Whether a delta is there (chat only).
     pub(crate) has_delta: bool,
     /// Whether it says why generation ended.
@@ -194,6 +196,9 @@ impl Choice {
                 let content = matches!(kind, Kind::Text | Kind::List) && cursor.at - start > 2;
                 self.other_content |= content;
                 self.reasoning |= content && key != b"tool_calls";
+                if content && key == b"tool_calls" {
+                    self.calls = Some(start..cursor.at);
+                }
             }
             _ => drop(cursor.skip()?),
         }

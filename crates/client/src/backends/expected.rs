@@ -1,6 +1,7 @@
 //! What the reader of an answer must know of the request.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tacho_core::Request;
 use tacho_core::json::{Dict, Value};
@@ -33,13 +34,19 @@ pub struct Expected {
     pub(super) unstreamed: bool,
     /// The prompt, where answers repeat it.
     pub(super) prompt: Option<Arc<str>>,
+    /// How long after it was written the request is called off, if it is.
+    pub(crate) cancel_after: Option<Duration>,
+    /// Whether a later request needs what the answer says besides its text.
+    pub(super) keeps_reply: bool,
 }
 
 impl Expected {
     /// What every answer needs.
     pub(super) fn of(request: &Request) -> Self {
         let output_len = usize::try_from(request.output_len).unwrap_or(0);
-        Expected { output_len, prompt_len: request.prompt_len, ..Expected::default() }
+        let cancel_after = request.cancel_after.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let (prompt_len, keeps_reply) = (request.prompt_len, request.session.is_some());
+        Expected { output_len, prompt_len, cancel_after, keeps_reply, ..Expected::default() }
     }
 
     /// With the encoding that the body asks for.

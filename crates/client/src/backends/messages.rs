@@ -9,7 +9,8 @@ use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Stamp};
 use super::PayloadSpec;
 use super::chat;
 use super::event::{TextField, read_text};
-use super::scan::{Cursor, Kind, NotJson, whole};
+use super::reply;
+use super::scan::{Cursor, Kind, NotJson, unescape, whole};
 use super::stream::{NO_TOKEN, Reasoning, error_in_stream, malformed, note_answer, note_token, push_text};
 
 /// The body before what all backends add to it.
@@ -137,9 +138,14 @@ fn tool_use(call: &Value) -> Result<Value, &'static str> {
 pub(super) struct MessagesDecoder {
     ended: bool,
     reasoning: Reasoning,
+    keeps_reply: bool,
 }
 
 impl MessagesDecoder {
+    pub(super) fn new(keeps_reply: bool) -> Self {
+        MessagesDecoder { keeps_reply, ..MessagesDecoder::default() }
+    }
+
     pub(super) fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
         let event = Event::read(data).map_err(|_| malformed("an event is not JSON", data))?;
         if !event.is_object {
@@ -154,7 +160,11 @@ impl MessagesDecoder {
                 Ok(())
             }
             EventKind::Error => error_in_stream(Some(0..data.len()), data),
-            EventKind::Other => Ok(()),
+            EventKind::Start if self.keeps_reply => {
+                reply::tool_use(data, row);
+                Ok(())
+            }
+            EventKind::Start | EventKind::Other => Ok(()),
         }
     }
 
@@ -163,7 +173,14 @@ impl MessagesDecoder {
         let has = |field: &TextField| matches!(field, TextField::Text(text) if !text.span.is_empty());
         match (&event.text, &event.thinking, &event.partial_json) {
             (TextField::Missing, TextField::Missing, TextField::Missing) => return Ok(()),
-            (TextField::Missing, TextField::Missing, json) => note_token(row, stamp, has(json)),
+            (TextField::Missing, TextField::Missing, json) => {
+                note_token(row, stamp, has(json));
+                if let (TextField::Text(text), true) = (json, self.keeps_reply) {
+                    let mut piece = Vec::new();
+                    unescape(&data[text.span.clone()], &mut piece);
+                    reply::tool_input(&piece, row);
+                }
+            }
             (TextField::Missing, thinking, _) => {
                 note_token(row, stamp, has(thinking));
                 self.reasoning.note(None);
@@ -202,6 +219,7 @@ impl MessagesDecoder {
 /// What an event's `type` means to us.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum EventKind {
+    Start,
     Delta,
     Stop,
     Error,
@@ -236,6 +254,7 @@ impl Event {
             b"type" => {
                 self.kind = match read_text(cursor)? {
                     TextField::Text(name) => match cursor.slice(name.span) {
+                        b"content_block_start" => EventKind::Start,
                         b"content_block_delta" => EventKind::Delta,
                         b"message_stop" => EventKind::Stop,
                         b"error" => EventKind::Error,

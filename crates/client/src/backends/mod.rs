@@ -17,6 +17,7 @@ mod kind;
 mod messages;
 mod pooling;
 mod python_text;
+mod reply;
 mod responses;
 mod scan;
 mod sound;

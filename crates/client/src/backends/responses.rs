@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use tacho_core::json::{Dict, dumps, parse};
+use tacho_core::json::{Dict, Value, dumps, parse};
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Stamp};
 
 use super::event::{TextField, UsageField, UsageNames, read_text, read_usage};
+use super::reply;
 use super::scan::{Cursor, Kind, NotJson, whole};
 use super::stream::{Reasoning, excerpt, malformed, note_answer, note_token, push_text};
 use super::{PayloadSpec, Rules};
@@ -18,11 +19,45 @@ const NO_END: &str = "Stream ended without a terminal event.This response will b
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("model", payload.model_for(request));
-    body.set("input", request.content.to_json());
+    body.set("input", match &request.chat_messages {
+        // Of other requests upstream sends the prompt.
+        Some(messages) if request.session.is_some() => input_items(messages)?,
+        _ => request.content.to_json(),
+    });
     body.set("max_output_tokens", request.output_len);
     body.set("stream", true);
     body.set("store", false);
     Ok(body)
+}
+
+/// Chat messages as items of the input: calls and results of tools stand apart from what was said.
+fn input_items(messages: &Value) -> Result<Value, &'static str> {
+    let mut items = Vec::new();
+    for message in messages.as_list().ok_or("its messages are no list")? {
+        let role = message.get("role").and_then(Value::as_str).ok_or("a message has no role")?;
+        let content = message.get("content").filter(|content| content.truthy());
+        if role == "tool" {
+            let id = message.get("tool_call_id").cloned().unwrap_or(Value::Null);
+            let output = content.cloned().unwrap_or_else(|| Value::from(""));
+            items.push(item([("type", "function_call_output".into()), ("call_id", id), ("output", output)]));
+            continue;
+        }
+        if let Some(content) = content {
+            items.push(item([("role", role.into()), ("content", content.clone())]));
+        }
+        for call in message.get("tool_calls").and_then(Value::as_list).unwrap_or_default() {
+            let function = |name: &str| call.get("function").and_then(|of| of.get(name)).cloned().unwrap_or(Value::Null);
+            let id = call.get("id").cloned().unwrap_or(Value::Null);
+            let (name, arguments) = (function("name"), function("arguments"));
+            let kind = Value::from("function_call");
+            items.push(item([("type", kind), ("call_id", id), ("name", name), ("arguments", arguments)]));
+        }
+    }
+    Ok(Value::List(items))
+}
+
+fn item<const N: usize>(members: [(&str, Value); N]) -> Value {
+    Value::Dict(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 /// Reads the events of one answer.
@@ -35,11 +70,13 @@ pub(super) struct ResponsesDecoder {
     /// When content came that upstream does not time: tool calls, summaries, refusals.
     untimed: Vec<Stamp>,
     reasoning: Reasoning,
+    keeps_reply: bool,
 }
 
 impl ResponsesDecoder {
-    pub(super) fn new(rules: Rules) -> Self {
-        ResponsesDecoder { rules, ended: false, error: None, untimed: Vec::new(), reasoning: Reasoning::default() }
+    pub(super) fn new(rules: Rules, keeps_reply: bool) -> Self {
+        let (untimed, reasoning) = (Vec::new(), Reasoning::default());
+        ResponsesDecoder { rules, ended: false, error: None, untimed, reasoning, keeps_reply }
     }
 
     pub(super) fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
@@ -65,6 +102,9 @@ impl ResponsesDecoder {
             EventKind::End => {
                 self.ended = true;
                 event.usage.note(row);
+                if self.keeps_reply {
+                    reply::response(data, row);
+                }
                 Ok(())
             }
             EventKind::Error => self.report(event.error, data),

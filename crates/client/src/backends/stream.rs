@@ -6,6 +6,7 @@ use tacho_core::{Failure, FailureKind, MarkSource, Observation, Outcome, Stamp};
 
 use super::answers::Answers;
 use super::event::{Choices, Event, Shape, TextField};
+use super::reply;
 use super::scan::{is_plain_text, unescape};
 use super::{BackendKind, Rules};
 
@@ -35,6 +36,7 @@ pub struct StreamDecoder {
     /// Tokens that log-probabilities were given for.
     ranked: u32,
     reasoning: Reasoning,
+    keeps_reply: bool,
 }
 
 /// How much of an answer was reasoning, as far as its events tell.
@@ -134,7 +136,14 @@ impl StreamDecoder {
             done_seen: false,
             ranked: 0,
             reasoning: Reasoning::default(),
+            keeps_reply: false,
         }
+    }
+
+    /// With what a later request may need besides the text.
+    pub(super) fn keeping_reply(mut self, keeps: bool) -> Self {
+        self.keeps_reply = keeps;
+        self
     }
 
     /// Takes one event's data, which arrived at `stamp`.
@@ -183,6 +192,9 @@ impl StreamDecoder {
         }
         row.text_ends.push(row.text.len() as u32);
         self.mark(event, row);
+        if let Some(calls) = event.choice.calls.clone().filter(|_| self.keeps_reply) {
+            reply::chat_calls(&data[calls], row);
+        }
         if event.choice.reasoning {
             self.reasoning.note(event.usage.and_then(|usage| usage.completion_tokens));
         }

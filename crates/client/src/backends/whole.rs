@@ -7,6 +7,7 @@ use tacho_core::{Failure, FailureKind, Observation, Outcome, Request};
 
 use super::event::{TextField, UsageField, UsageNames, read_usage};
 use super::expected::Encoding;
+use super::reply;
 use super::scan::{Cursor, Kind, NotJson, whole};
 use super::stream::{error_in_stream, excerpt, given_up, malformed, push_text};
 use super::unstreamed::TextAnswer;
@@ -36,6 +37,7 @@ pub(super) struct WholeDecoder {
     text: bool,
     encoding: Encoding,
     prompt_len: u64,
+    keeps_reply: bool,
     content_type: String,
     metadata: Option<String>,
     body: Vec<u8>,
@@ -48,6 +50,7 @@ impl WholeDecoder {
             text: backend.task() == Task::Generation,
             encoding: expected.encoding,
             prompt_len: expected.prompt_len,
+            keeps_reply: expected.keeps_reply,
             content_type: String::new(),
             metadata: None,
             body: Vec::new(),
@@ -140,6 +143,9 @@ impl WholeDecoder {
         push_text(text, body, row)?;
         for text in &answer.output {
             push_text(text, body, row)?;
+        }
+        if self.keeps_reply {
+            reply::whole(body, row);
         }
         match (row.text.is_empty(), self.rules) {
             (false, _) => Ok(()),

@@ -34,6 +34,10 @@ pub(super) struct Exchange {
     pub(super) redirects: u8,
     /// When this attempt began; the row's own time is that of the first.
     pub(super) began: Stamp,
+    /// How long after it was written it is called off; taken when it has been.
+    pub(super) cancel_after: Option<Duration>,
+    /// When it is called off.
+    pub(super) cancel_at: Stamp,
 }
 
 /// What is known of the answer.
@@ -92,6 +96,8 @@ impl Exchange {
             resent: false,
             redirects: 0,
             began,
+            cancel_after: expected.cancel_after,
+            cancel_at: Stamp::NEVER,
         }
     }
 

@@ -46,6 +46,8 @@ pub struct ClientWorker<'c> {
     made: HashMap<usize, Prepared>,
     timers: Timers,
     has_exact_limits: bool,
+    /// Whether somebody waits for first tokens.
+    watches_tokens: bool,
     wall: WallClock,
     tokens: u64,
     started: Stamp,
@@ -78,6 +80,7 @@ impl<'c> ClientWorker<'c> {
             made: HashMap::new(),
             timers: Timers::new(now),
             has_exact_limits: limits::has_exact_limits(&client.endpoint),
+            watches_tokens: false,
             wall: WallClock::new(client.clock),
             tokens: 0,
             started: now,
@@ -190,7 +193,10 @@ impl<'c> ClientWorker<'c> {
     fn flush(&mut self, token: usize) {
         let slot = self.slots[token].as_mut().expect("flushed connections exist");
         match slot.flush() {
-            Ok(()) => self.watch(token),
+            Ok(()) => {
+                self.set_cancellation(token);
+                self.watch(token);
+            }
             Err(error) => self.lost(token, &error),
         }
     }
@@ -325,12 +331,22 @@ impl Worker for ClientWorker<'_> {
         }
     }
 
+    fn prefilling(&self) -> usize {
+        let waits = |slot: &&Slot| slot.exchange.as_ref().is_some_and(|exchange| exchange.answer.row.chunks.is_empty());
+        self.slots.iter().flatten().filter(waits).count() + self.timers.waiting()
+    }
+
+    fn watch_tokens(&mut self) {
+        self.watches_tokens = true;
+    }
+
     fn turn(&mut self, until: Stamp, done: &mut Vec<Observation>) {
         loop {
             let now = self.client.clock.now();
             let timeout = if self.finished.is_empty() { until.since(now) } else { Duration::ZERO };
             self.poll(timeout);
-            if !self.finished.is_empty() || self.client.clock.now() >= until {
+            let told = self.watches_tokens && self.tokens > 0;
+            if told || !self.finished.is_empty() || self.client.clock.now() >= until {
                 done.append(&mut self.finished);
                 return;
             }

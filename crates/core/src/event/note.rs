@@ -112,6 +112,24 @@ pub enum ServeNote {
     },
     /// All of them are over.
     WarmupDone,
+    /// The sessions that will be held.
+    Sessions {
+        /// Their file.
+        file: String,
+        /// What it was read as.
+        format: &'static str,
+        /// What the reading assumes, such as units.
+        options: String,
+        /// How many sessions.
+        sessions: usize,
+        /// How many requests.
+        requests: usize,
+    },
+    /// Sessions are held before the measurement.
+    WarmupSessions {
+        /// How many.
+        sessions: usize,
+    },
     /// The server's metrics page could not be read.
     NoMetrics {
         /// Why.

@@ -31,17 +31,42 @@ pub(crate) trait Rows {
     fn input(&self, at: usize) -> Option<f64>;
     /// Tokens of its answer.
     fn output(&self, at: usize) -> Option<f64>;
+    /// Its session, where there are any: requests of one are not independent of each other.
+    fn session(&self, _at: usize) -> Option<u32> {
+        None
+    }
+}
+
+/// The sessions of the requests, numbered in the order in which they stand; nothing where one has none.
+fn sessions(rows: &impl Rows) -> Option<Vec<u32>> {
+    let mut numbers = std::collections::HashMap::new();
+    let number = |at: usize| {
+        let next = numbers.len() as u32;
+        Some(*numbers.entry(rows.session(at)?).or_insert(next))
+    };
+    (0..rows.count()).map(number).collect()
 }
 
 /// The spread of a statistic of times, in seconds.
 pub(crate) fn times(rows: &impl Rows, timed: &Timed) -> Option<Spread> {
-    Spread::of(&values(rows, timed.times.name)?, timed.statistic)
+    let values = values(rows, timed.times.name)?;
+    if sessions(rows).is_some_and(|units| units.last().is_some_and(|last| *last == 0)) {
+        // Of one session nothing tells how another would have been.
+        return None;
+    }
+    Spread::of(&values, timed.statistic)
 }
 
 /// The values of a family of times, request by request or token by token.
 fn values(rows: &impl Rows, family: &str) -> Option<Values> {
-    let each =
-        |of: &dyn Fn(usize) -> Option<f64>| (0..rows.count()).map(of).collect::<Option<Vec<f64>>>().map(Values::single);
+    let units = sessions(rows);
+    let each = |of: &dyn Fn(usize) -> Option<f64>| {
+        let values = (0..rows.count()).map(of).collect::<Option<Vec<f64>>>()?;
+        Some(match &units {
+            Some(units) => Values::grouped(values.into_iter().zip(units.iter().copied())),
+            None => Values::single(values),
+        })
+    };
     let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
     match family {
         "ttft" => each(&|at| rows.ttft(at)),
@@ -53,7 +78,12 @@ fn values(rows: &impl Rows, family: &str) -> Option<Values> {
         "e2el_from_due" => each(&|at| sum(rows.latency(at), rows.delay(at))),
         "tpot" => {
             let told = (0..rows.count()).all(|at| rows.ttft(at).and(rows.latency(at)).and(rows.output(at)).is_some());
-            told.then(|| Values::single((0..rows.count()).filter_map(|at| per_token(rows, at)).collect()))
+            told.then(|| match &units {
+                Some(units) => {
+                    Values::grouped((0..rows.count()).filter_map(|at| Some((per_token(rows, at)?, units[at]))))
+                }
+                None => Values::single((0..rows.count()).filter_map(|at| per_token(rows, at)).collect()),
+            })
         }
         "itl" => gaps(rows),
         _ => None,
@@ -74,6 +104,12 @@ fn gaps(rows: &impl Rows) -> Option<Values> {
         total += rows.gaps(at)?.len();
     }
     let step = total.div_ceil(MOST_GAPS).max(1);
+    if let Some(units) = sessions(rows) {
+        let of = |at: usize| rows.gaps(at).unwrap_or_default().iter().map(move |&gap| (gap, at));
+        return Some(Values::grouped(
+            (0..rows.count()).step_by(step).flat_map(of).map(|(gap, at)| (gap, units[at])),
+        ));
+    }
     let of = |at: usize| {
         let mut moment = rows.start(at).unwrap_or(0.0) + rows.ttft(at).unwrap_or(0.0);
         rows.gaps(at).unwrap_or_default().iter().map(move |&gap| {
@@ -139,6 +175,16 @@ impl<'a> Recorded<'a> {
     pub(crate) fn of(samples: &'a [Sample]) -> Self {
         let mut rows: Vec<&Sample> = samples.iter().filter(|sample| sample.success()).collect();
         rows.sort_by(|a, b| a.sent.total_cmp(&b.sent));
+        // Requests of one session stand together, and sessions in the order of their first requests.
+        let mut first = std::collections::HashMap::new();
+        for (at, sample) in rows.iter().enumerate() {
+            if let Some((session, _)) = sample.session {
+                first.entry(session).or_insert(at);
+            }
+        }
+        if !first.is_empty() {
+            rows.sort_by_key(|sample| sample.session.and_then(|(session, _)| first.get(&session).copied()));
+        }
         Recorded(rows)
     }
 }
@@ -174,5 +220,8 @@ impl Rows for Recorded<'_> {
     }
     fn output(&self, at: usize) -> Option<f64> {
         Some(self.0.get(at)?.output_len as f64)
+    }
+    fn session(&self, at: usize) -> Option<u32> {
+        self.0.get(at)?.session.map(|(session, _)| session)
     }
 }

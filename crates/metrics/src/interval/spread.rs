@@ -33,6 +33,12 @@ impl Values {
         Values { values, units }
     }
 
+    /// Values with the number of the unit that each belongs to; units come one after the other.
+    pub(crate) fn grouped(pairs: impl Iterator<Item = (f64, u32)>) -> Self {
+        let (values, units) = pairs.unzip();
+        Values { values, units }
+    }
+
     /// Values with the moments they belong to, in any order; units are equal spans of time.
     pub(crate) fn timed(moments: impl Iterator<Item = (f64, f64)>) -> Self {
         let mut pairs: Vec<(f64, f64)> = moments.collect();

@@ -10,7 +10,7 @@ use tacho_core::Observation;
 use tacho_core::json::{Dict, Value};
 
 use self::fields::Fields;
-use crate::sessions::SessionStep;
+use crate::sessions::Steps;
 use crate::{Caveat, EndedBy, Error, Measured, RunRecord, Setup};
 
 /// What is known of a run before its first row.
@@ -21,12 +21,12 @@ pub fn plan(setup: &Setup) -> Dict {
 }
 
 /// Adds the sessions of a run to what is known before its first row.
-pub fn plan_sessions(plan: &mut Dict, steps: &[SessionStep]) {
+pub fn plan_sessions(plan: &mut Dict, steps: &Steps) {
     plan.set("sessions", sessions::write(steps));
 }
 
 /// The sessions that [`plan_sessions`] has written; nothing of a run without any.
-pub fn session_steps(logged: &Value) -> Result<Option<Vec<SessionStep>>, Error> {
+pub fn session_steps(logged: &Value) -> Result<Option<Steps>, Error> {
     let fields = Fields::new(logged)?;
     fields.maybe("sessions").map(|_| sessions::read(fields)).transpose()
 }
@@ -246,17 +246,28 @@ mod tests {
 
     #[test]
     fn sessions_come_back_unless_their_places_make_no_sense() {
-        let step =
-            |turn, parents: &[(usize, f64)]| SessionStep { session: 0, turn, parents: parents.into(), sends: true };
-        let steps = vec![step(0, &[]), step(1, &[(0, 1.5)])];
+        use crate::sessions::SessionStep;
+        let step = |turn, parents: &[(usize, f64)]| SessionStep {
+            turn,
+            parents: parents.into(),
+            sends: true,
+            own: vec![(1 << 51, 512)],
+            ..SessionStep::default()
+        };
+        let second = SessionStep { before: vec![0], ..step(1, &[(0, 1.5)]) };
+        let steps = Steps { steps: vec![step(0, &[]), second], places: vec![4, 7] };
         let mut dict = plan(&Setup::example());
         assert_eq!(session_steps(&through_text(dict.clone())).unwrap(), None);
         plan_sessions(&mut dict, &steps);
         assert_eq!(session_steps(&through_text(dict.clone())).unwrap(), Some(steps));
-        for wrong in
-            [step(0, &[(2, 0.0)]), step(0, &[(0, 0.0)]), step(7, &[]), SessionStep { session: 2, ..step(0, &[]) }]
-        {
-            plan_sessions(&mut dict, &[wrong]);
+        for wrong in [
+            step(0, &[(2, 0.0)]),
+            step(0, &[(0, 0.0)]),
+            step(7, &[]),
+            SessionStep { session: 2, ..step(0, &[]) },
+            SessionStep { before: vec![3], ..step(0, &[]) },
+        ] {
+            plan_sessions(&mut dict, &Steps { steps: vec![wrong], places: vec![0] });
             assert!(session_steps(&through_text(dict.clone())).is_err());
         }
     }

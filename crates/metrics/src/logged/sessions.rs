@@ -4,31 +4,41 @@ use tacho_core::json::{Dict, Value};
 
 use super::fields::Fields;
 use crate::Error;
-use crate::sessions::SessionStep;
+use crate::sessions::{SessionStep, Steps};
 
-pub(super) fn write(steps: &[SessionStep]) -> Value {
-    Value::List(steps.iter().map(|step| step_json(step).into()).collect())
+pub(super) fn write(steps: &Steps) -> Value {
+    let all = steps.steps.iter().zip(&steps.places);
+    Value::List(all.map(|(step, place)| step_json(step, *place).into()).collect())
 }
 
-fn step_json(step: &SessionStep) -> Dict {
+fn step_json(step: &SessionStep, place: usize) -> Dict {
     let pair = |&(parent, after): &(usize, f64)| Value::List(vec![parent.into(), after.into()]);
+    let piece = |&(name, tokens): &(u64, u64)| Value::List(vec![name.into(), tokens.into()]);
     let mut dict = Dict::new();
+    dict.set("place", place);
     dict.set("session", step.session);
     dict.set("turn", step.turn);
     dict.set("parents", step.parents.iter().map(pair).collect::<Vec<_>>());
     dict.set("sends", step.sends);
+    dict.set("own", step.own.iter().map(piece).collect::<Vec<_>>());
+    dict.set("before", step.before.iter().map(|&before| before.into()).collect::<Vec<Value>>());
     dict
 }
 
 /// Steps whose parents and sessions are among them: the numbers are computed by these places.
-pub(super) fn read(fields: Fields<'_>) -> Result<Vec<SessionStep>, Error> {
+pub(super) fn read(fields: Fields<'_>) -> Result<Steps, Error> {
     let steps = fields.objects("sessions")?;
     let count = steps.len();
+    let places = steps.iter().enumerate().map(|(at, step)| match step.maybe("place") {
+        None => Ok(at),
+        Some(_) => Ok(step.count("place")? as usize),
+    });
+    let places: Vec<usize> = places.collect::<Result<_, Error>>()?;
     let steps: Vec<SessionStep> = steps.iter().map(|step| read_step(step, count)).collect::<Result<_, _>>()?;
-    if has_circle(&steps) {
+    if has_circle(&steps) || !places.is_sorted() {
         return Err(fields.wrong("sessions", "a list of steps that have an order"));
     }
-    Ok(steps)
+    Ok(Steps { steps, places })
 }
 
 /// Whether some step waits for itself.
@@ -68,5 +78,28 @@ fn read_step(fields: &Fields<'_>, count: usize) -> Result<SessionStep, Error> {
         turn: place("turn")?,
         parents: parents.ok_or_else(|| fields.wrong("parents", "a list of steps and pauses"))?,
         sends: fields.flag("sends")?,
+        own: maybe_list(fields, "own", &piece)?,
+        before: maybe_list(fields, "before", &|value| {
+            usize::try_from(value.as_i64()?).ok().filter(|&before| before < count)
+        })?,
     })
+}
+
+/// A piece of a prompt.
+fn piece(value: &Value) -> Option<(u64, u64)> {
+    let [name, tokens] = value.as_list()? else { return None };
+    Some((u64::try_from(name.as_i64()?).ok()?, u64::try_from(tokens.as_i64()?).ok()?))
+}
+
+/// A list that logs of earlier versions do not have.
+fn maybe_list<T>(
+    fields: &Fields<'_>,
+    key: &str,
+    item: &dyn Fn(&Value) -> Option<T>,
+) -> Result<Vec<T>, Error> {
+    if fields.maybe(key).is_none() {
+        return Ok(Vec::new());
+    }
+    let items: Option<Vec<T>> = fields.list(key)?.iter().map(item).collect();
+    items.ok_or_else(|| fields.wrong(key, "a list of what a prompt is made of"))
 }

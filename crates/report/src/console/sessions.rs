@@ -1,7 +1,7 @@
 //! What the users of sessions felt, after vLLM's lines.
 
 use tacho_metrics::RunRecord;
-use tacho_metrics::sessions::{SessionEnd, Spread};
+use tacho_metrics::sessions::{Reuse, SessionEnd, Spread};
 
 use crate::style::{title, two, value_line};
 
@@ -11,28 +11,51 @@ const SHOWN_TURNS: usize = 12;
 /// The lines of the block; none for a run without sessions.
 pub(super) fn lines(record: &RunRecord) -> Vec<String> {
     let Some(summary) = &record.sessions else { return Vec::new() };
-    let ended = |end: SessionEnd| summary.ends.get(&end).copied().unwrap_or(0);
     let mut lines = vec![title(" Sessions ", '-')];
     lines.push(value_line("Sessions:", summary.sessions));
-    lines.push(value_line("Sessions finished:", ended(SessionEnd::Finished)));
-    lines.push(value_line("Sessions failed:", ended(SessionEnd::Failed)));
-    lines.push(value_line("Sessions cut by the run's end:", ended(SessionEnd::Truncated)));
-    lines.push(value_line("Sessions not started:", ended(SessionEnd::NotStarted)));
+    lines.push(value_line("Sessions finished:", summary.ended(SessionEnd::Finished)));
+    lines.push(value_line("Sessions failed:", summary.ended(SessionEnd::Failed)));
+    if summary.ended(SessionEnd::Cancelled) > 0 {
+        lines.push(value_line("Sessions with a cancelled request:", summary.ended(SessionEnd::Cancelled)));
+    }
+    lines.push(value_line("Sessions cut by the run's end:", summary.ended(SessionEnd::Truncated)));
+    lines.push(value_line("Sessions not started:", summary.ended(SessionEnd::NotStarted)));
     lines.push(value_line("Not sent, parent failed:", summary.not_sent_parent_failed));
     lines.push(value_line("Not sent, run ended:", summary.not_sent_run_ended));
-    lines.extend(spread("Session time (ms)", summary.wall_ms));
-    lines.extend(spread("Busy time (ms)", summary.busy_ms));
-    lines.extend(spread("Think time (ms)", summary.think_ms));
-    lines.extend(spread("Start to last turn's token (ms)", summary.to_last_turn_ms));
-    lines.extend(spread("Sent after due (ms)", summary.lag_ms));
+    for (name, found) in [
+        ("Session time (ms)", summary.wall_ms),
+        ("Busy time (ms)", summary.busy_ms),
+        ("Think time (ms)", summary.think_ms),
+        ("Critical path (ms)", summary.critical_path_ms),
+        ("Start to last turn's token (ms)", summary.to_last_turn_ms),
+        ("Last turn, due to end (ms)", summary.last_turn_ms),
+        ("Tokens/s/user, decoding", summary.decode_rate),
+        ("Tokens/s/user, end to end", summary.end_to_end_rate),
+        ("Sent after due (ms)", summary.lag_ms),
+    ] {
+        lines.extend(spread(name, found));
+    }
+    lines.extend(reuse(&summary.reuse));
     for turn in summary.turns.iter().take(SHOWN_TURNS) {
         lines.extend(spread(&format!("Turn {} first token (ms)", turn.turn), turn.ttft_ms));
         lines.extend(spread(&format!("Turn {} input tokens", turn.turn), turn.input_tokens));
+        if let Some(share) = turn.hit_rate {
+            lines.push(value_line(&format!("Turn {} cached (%):", turn.turn), two(share * 100.0)));
+        }
     }
     if summary.turns.len() > SHOWN_TURNS {
         lines.push(value_line("Turns not shown:", summary.turns.len() - SHOWN_TURNS));
     }
     lines
+}
+
+/// What of the prompts was found in the server's cache; what it does not tell is not 0.
+fn reuse(reuse: &Reuse) -> Vec<String> {
+    let percent = |share: Option<f64>| share.map_or_else(|| "not known".to_owned(), |share| two(share * 100.0));
+    vec![
+        value_line("Prompt tokens cached (%):", percent(reuse.share(reuse.cached_tokens))),
+        value_line("Ideal, in the order sent (%):", percent(reuse.share(reuse.ideal_tokens))),
+    ]
 }
 
 fn spread(name: &str, spread: Option<Spread>) -> Vec<String> {

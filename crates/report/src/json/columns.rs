@@ -23,6 +23,9 @@ pub(super) enum Column {
     Done,
     Outcomes,
     Retries,
+    Sessions,
+    Turns,
+    CachedTokens,
 }
 
 impl Column {
@@ -56,6 +59,9 @@ impl Column {
             Column::Sent => write_float(text, sample.sent),
             Column::FirstContent => write_value(text, &Value::from(sample.first_content)),
             Column::Done => write_float(text, sample.done),
+            Column::Sessions => write_value(text, &Value::from(sample.session.map(|(session, _)| u64::from(session)))),
+            Column::Turns => write_value(text, &Value::from(sample.session.map(|(_, turn)| u64::from(turn)))),
+            Column::CachedTokens => write_value(text, &Value::from(sample.cached_tokens)),
             Column::Retries => write_value(text, &Value::from(u64::from(sample.retries))),
             Column::Outcomes => write_str(text, sample.failure.map_or("complete", |failure| failure.name())),
         }

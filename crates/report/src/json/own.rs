@@ -50,6 +50,11 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set("done", Column::Done);
         fields.set("outcome", Column::Outcomes);
         fields.set("request_retries", Column::Retries);
+        if record.sessions.is_some() {
+            fields.set("session", Column::Sessions);
+            fields.set("turn", Column::Turns);
+            fields.set("cached_tokens", Column::CachedTokens);
+        }
     }
     fields
 }

@@ -27,6 +27,10 @@ pub(super) fn of(note: &ServeNote) -> String {
             format!("{failed} of {of} warm-up requests failed; the first: {first}")
         }
         ServeNote::WarmupDone => "Warmup run completed.".into(),
+        ServeNote::Sessions { file, format, options, sessions, requests } => {
+            format!("Sessions: {sessions} with {requests} requests, of {file} read as {format}{options}.")
+        }
+        ServeNote::WarmupSessions { sessions } => format!("Warming up with {sessions} sessions..."),
         ServeNote::CachesReset => "Server caches reset.".into(),
         ServeNote::CachesKept => {
             "the server's prefix cache could not be reset: later runs may find their prompts in it".into()

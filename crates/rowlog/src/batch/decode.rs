@@ -84,6 +84,7 @@ impl<'a> Cells<'a> {
                 cached_tokens: self.maybe_int("cached_tokens").map(|tokens| tokens as u64),
                 impossible: self.maybe_int("impossible_usage").is_some(),
             },
+            reply: None,
         };
         Ok(Row { asked: self.asked(), observation })
     }

@@ -77,7 +77,18 @@ fn asked_of((prompt_len, output_len, input_sequences, audio_seconds, lora, reque
 
 fn failure(kind: u8, status: u16) -> FailureKind {
     use FailureKind::*;
-    let kinds = [Connect, ConnectionLost, Http(status), TimedOut, Truncated, ErrorInStream, Empty, Malformed, Aborted];
+    let kinds = [
+        Connect,
+        ConnectionLost,
+        Http(status),
+        TimedOut,
+        Truncated,
+        ErrorInStream,
+        Empty,
+        Malformed,
+        Aborted,
+        Cancelled,
+    ];
     kinds[kind as usize % kinds.len()]
 }
 

@@ -3,6 +3,7 @@
 mod align;
 mod announce;
 mod asked;
+mod cancel;
 mod ended;
 mod journal;
 mod log;
@@ -36,5 +37,5 @@ pub(crate) use prepare::{BUILTIN, load_tokenizer};
 pub use prepare::{Contact, Prepared, prepare, save_requests, save_workload};
 pub use ranks::run_share;
 pub use run::run;
-pub use sessions::{Dialogue, SessionStart, SessionsPlan};
+pub use sessions::{Dialogue, SessionSource, SessionStart, SessionsPlan};
 pub use workers::default_workers;

@@ -12,6 +12,7 @@ use tacho_pyrand::Globals;
 use tacho_workload::{WorkloadSpec, sample};
 
 use super::asked::Asks;
+use super::cancel;
 use super::lora;
 use super::parts::Parts;
 use super::prepare::Prepared;
@@ -64,6 +65,7 @@ impl Supplier<'_> {
             lora::assign(plan, &mut requests, &mut globals.py);
         }
         requests.iter_mut().for_each(|request| rename(request, round));
+        cancel::mark(self.plan.traffic.cancellation, &mut requests, self.plan.seed.wrapping_add(round));
         if requests.is_empty() {
             return Err(Error::EmptyWorkload);
         }

@@ -10,6 +10,7 @@ use tacho_loadgen::Timeline;
 use super::prepare::Prepared;
 use super::probe::Probe;
 use super::scrape::Watch;
+use super::sessions::Dialogue;
 use crate::Error;
 use crate::plan::ServePlan;
 use crate::telemetry::Telemetries;
@@ -39,13 +40,17 @@ impl Parts {
             ignore_eos: traffic.ignore_eos,
             extra_body: traffic.extra_body.clone(),
         };
-        let connections = connections(traffic.max_concurrency, &prepared.timeline);
+        let connections = match &prepared.dialogue {
+            None => connections(traffic.max_concurrency, &prepared.timeline),
+            Some(dialogue) => dialogue.connections(traffic.max_concurrency, AHEAD),
+        };
+        let first = prepared.dialogue.as_ref().map_or(0, Dialogue::first);
         let wants_probe = traffic.probe_rate > 0.0;
         Ok(Parts {
             clock,
             counters: Arc::default(),
             client: Client::new(endpoint.clone(), &payload, requests, connections, clock)?,
-            probe: wants_probe.then(|| Probe::new(endpoint, &payload, &requests[0], traffic.probe_rate)).transpose()?,
+            probe: wants_probe.then(|| Probe::new(endpoint, &payload, &requests[first], traffic.probe_rate)).transpose()?,
             watch: Watch::new(plan, clock)?,
             telemetry: traffic.telemetry.map(|interval| Telemetries::find(interval, clock)),
             payload,

@@ -17,7 +17,7 @@ use tacho_workload::sessions::Format;
 use tacho_workload::{WorkloadSpec, read_jsonl, sample, write_jsonl};
 
 use super::sessions::{self, Dialogue};
-use super::{align, lora};
+use super::{align, cancel, lora};
 use crate::Error;
 use crate::plan::{ServePlan, TokenizerPlan, WorkloadPlan};
 
@@ -88,17 +88,31 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
         WorkloadPlan::Sample { .. } | WorkloadPlan::Sessions(_) => None,
     };
     let trace = match &plan.workload {
-        WorkloadPlan::Sessions(sessions) => Some((&**sessions, sessions::read(sessions)?)),
+        WorkloadPlan::Sessions(sessions) => sessions::read(sessions)?,
         _ => None,
     };
     let caller = Caller::new(&plan.endpoint, &plan.base_path, CALL)?;
     let (model_id, model_name) = find_model(plan, &caller, sink)?;
     let (tokenizer, tokenizer_id) = load_tokenizer(&plan.tokenizer, &model_id, &plan.hub, sink)?;
     let mut globals = Globals::seeded(plan.seed);
-    let dialogue = trace.map(|(sessions, trace)| {
-        Dialogue::new(sessions, trace, plan.endpoint.backend, plan.seed, tokenizer.as_ref(), &mut globals.np)
-    });
-    let dialogue = dialogue.transpose()?;
+    let mut dialogue = match &plan.workload {
+        WorkloadPlan::Sessions(sessions) => {
+            let trace = sessions::ready(sessions, trace, plan.seed, tokenizer.as_ref())?;
+            let backend = plan.endpoint.backend;
+            Some(Dialogue::new(sessions, trace, backend, plan.seed, tokenizer.as_ref(), &mut globals.np)?)
+        }
+        _ => None,
+    };
+    if let Some(dialogue) = &mut dialogue {
+        if let Some(lora) = &plan.lora {
+            dialogue.adapt(lora, &mut globals.py);
+        }
+        cancel::mark(plan.traffic.cancellation, dialogue.requests_mut(), plan.seed);
+        sink.event(RunEvent::status(dialogue.headline()));
+        for notice in &dialogue.trace.notices {
+            sink.event(RunEvent::warning(notice.clone()));
+        }
+    }
     let (mut requests, recorded) = match recorded {
         Some((requests, due)) => (requests, Some(due)),
         None if dialogue.is_some() => {
@@ -124,6 +138,9 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     }
     if let (Some(lora), WorkloadPlan::Sample { .. }) = (&plan.lora, &plan.workload) {
         lora::assign(lora, &mut requests, &mut globals.py);
+    }
+    if dialogue.is_none() {
+        cancel::mark(plan.traffic.cancellation, &mut requests, plan.seed);
     }
     let schedule = recorded.map_or_else(|| plan.traffic.schedule.clone(), ScheduleSpec::Replay);
     let timeline = schedule.plan(requests.len(), &mut globals.np)?;
@@ -198,8 +215,10 @@ fn sampled(
 /// Writes the requests and their due times, whole or not at all.
 pub fn save_workload(prepared: &Prepared, path: &Path) -> Result<(), Error> {
     if let Some(dialogue) = &prepared.dialogue {
-        let text = dialogue.trace.written_as(Format::Model)?;
-        return std::fs::write(path, text).map_err(|source| Error::SaveWorkload { path: path.to_owned(), source });
+        let failed = |source| Error::SaveWorkload { path: path.to_owned(), source };
+        let partial = path.with_extension("partial");
+        std::fs::write(&partial, dialogue.saved().written_as(Format::Model)?).map_err(failed)?;
+        return std::fs::rename(&partial, path).map_err(failed);
     }
     save_requests(&prepared.requests, prepared.timeline.due(), path)
 }

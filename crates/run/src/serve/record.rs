@@ -4,7 +4,6 @@ use jiff::{Timestamp, Zoned, tz::TimeZone};
 use tacho_client::{BackendKind, Rules};
 use tacho_core::{Clock, Stamp, SystemClock};
 use tacho_loadgen::{Driven, WorkerStats};
-use tacho_metrics::sessions::SessionSummary;
 use tacho_metrics::{
     DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, ServerMetrics, Setup,
     SpeculativeStatistics, Task, Telemetry, WorkerUse,
@@ -13,6 +12,7 @@ use tacho_rowlog::Asked;
 
 use super::prepare::Prepared;
 use super::scrape::Scrape;
+use super::sessions::Dialogue;
 use crate::plan::{ServePlan, WorkloadPlan};
 
 /// How results write down when a run began.
@@ -71,9 +71,14 @@ pub(super) fn compute(
     prepared: &Prepared,
     setup: Setup,
     driven: &Driven,
-    samples: Vec<Sample>,
+    mut samples: Vec<Sample>,
     seen: Seen,
 ) -> RunRecord {
+    let places: Vec<usize> = samples.iter().map(|sample| sample.index).collect();
+    let sessions = prepared.dialogue.as_ref().map(Dialogue::steps);
+    if let Some(steps) = &sessions {
+        steps.name(&places, &mut samples);
+    }
     let duration = driven.end.secs_since(driven.origin);
     let workers = driven.workers.iter().map(worker_use).collect();
     let Seen { before, after, server, telemetry, probes } = seen;
@@ -85,10 +90,7 @@ pub(super) fn compute(
     // A run by time has as many requests as it took.
     let num_prompts = setup.num_prompts.max(measured.samples.len() as i64);
     let mut record = RunRecord::compute(Setup { num_prompts, ..setup }, measured);
-    record.sessions = prepared.dialogue.as_ref().map(|dialogue| {
-        let sent: Vec<(usize, &Sample)> = record.measured.samples.iter().map(|sample| (sample.index, sample)).collect();
-        SessionSummary::of(&dialogue.steps(), &sent)
-    });
+    record.sessions = sessions.map(|steps| steps.summary(&places, &record.measured.samples));
     record
 }
 
@@ -127,7 +129,11 @@ pub(super) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> S
         tokenizer_id: prepared.tokenizer_id.clone(),
         num_prompts: match &plan.workload {
             WorkloadPlan::Sample { num_prompts, .. } => *num_prompts,
-            WorkloadPlan::File { .. } | WorkloadPlan::Sessions(_) => requests as i64,
+            WorkloadPlan::Sessions(_) => match &prepared.dialogue {
+                Some(dialogue) => (0..requests).filter(|&index| dialogue.is_measured(index)).count() as i64,
+                None => requests as i64,
+            },
+            WorkloadPlan::File { .. } => requests as i64,
         },
         metadata: plan.report.metadata.clone(),
         request_rate: asked.rate,

@@ -8,6 +8,7 @@ use tacho_loadgen::StopSignal;
 
 use super::prepare::Prepared;
 use super::ready::Rehearsal;
+use super::sessions::Dialogue;
 use crate::Error;
 use crate::plan::ServePlan;
 
@@ -25,7 +26,9 @@ pub(super) fn rehearse(
         say(ServeNote::TemperatureUnset);
     }
     say(ServeNote::TestRun);
-    let test = Request { id: None, lora: None, ..prepared.requests[0].clone() };
+    let first = prepared.dialogue.as_ref().map_or(0, Dialogue::first);
+    let first = prepared.requests[first].clone();
+    let test = Request { id: None, lora: None, session: None, cancel_after: None, ..first };
     let max_concurrency = traffic.max_concurrency;
     let rehearsal = Rehearsal { endpoint: &plan.endpoint, payload, request: test, max_concurrency, stop, sink };
     if traffic.ready_timeout.is_zero() {

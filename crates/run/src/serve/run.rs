@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tacho_core::board::Scribe;
 use tacho_core::event::ServeNote;
 use tacho_core::json::Value;
-use tacho_core::{EventSink, Fan, RowSink, RunEvent, Stamp, Work};
+use tacho_core::{Counters, EventSink, Fan, Kept, RowSink, RunEvent, Stamp, Work};
 use tacho_loadgen::{Drive, Driven, StopSignal, Supply, drive, drive_sessions};
 use tacho_metrics::{ProbeStatistics, RunRecord, ServerMetrics, Telemetry, logged};
 
@@ -23,6 +23,7 @@ use super::record::{self, Moments, Seen};
 use super::rehearse::rehearse;
 use super::sampled::{Reading, Sampled};
 use super::scrape::{self, Scrape};
+use super::sessions::Dialogue;
 use super::stops::Stops;
 use super::store::Store;
 use super::{announce, ended, resume, spot_check, warm_cache, workers::default_workers};
@@ -46,6 +47,7 @@ pub fn run(
     let parts = Parts::make(&own, &prepared)?;
     let host = ranks::meet(plan, hash.as_deref(), parts.clock, stop)?;
     rehearse(plan, &prepared, &parts.payload, stop, sink)?;
+    hold_first_sessions(plan, &prepared, &parts, stop, sink)?;
     sink.event(RunEvent::status(ServeNote::MainRun));
     let caller = prepared.caller.with_stop(stop);
     // Writing a profile out may take many minutes: more than other calls have.
@@ -96,6 +98,36 @@ pub fn run(
     Ok(record)
 }
 
+/// Holds the sessions of the warm-up, under the limits of the run; nothing is kept of them.
+fn hold_first_sessions(
+    plan: &ServePlan,
+    prepared: &Prepared,
+    parts: &Parts,
+    stop: &StopSignal,
+    sink: &dyn EventSink,
+) -> Result<(), Error> {
+    let Some(sessions) = prepared.dialogue.as_ref().and_then(Dialogue::warmup_plan) else { return Ok(()) };
+    sink.event(RunEvent::status(ServeNote::WarmupSessions { sessions: sessions.range.len() }));
+    let counters = Counters::default();
+    let drive = Drive {
+        max_concurrency: plan.traffic.max_concurrency,
+        max_prefills: plan.traffic.max_prefills,
+        workers: plan.traffic.workers.unwrap_or_else(default_workers),
+        grace: plan.traffic.grace,
+        ..Drive::of(&prepared.timeline, &parts.clock, stop, &counters)
+    };
+    let mut rows = Kept::default();
+    drive_sessions(&parts.client, &drive, &sessions, &mut rows)?;
+    let rows = rows.into_rows();
+    let failed: Vec<&str> = rows.iter().filter_map(|row| Some(row.outcome.failure()?.message.as_str())).collect();
+    if let Some(first) = failed.first() {
+        let note = ServeNote::WarmupsFailed { failed: failed.len(), of: rows.len(), first: (*first).to_owned() };
+        sink.event(RunEvent::warning(note));
+    }
+    sink.event(RunEvent::status(ServeNote::WarmupDone));
+    if stop.draining() { Err(Error::Stopped) } else { Ok(()) }
+}
+
 /// What came of the main run and of what went on beside it.
 struct Together {
     driven: Driven,
@@ -124,11 +156,15 @@ fn drive_with_others(
     stop: &StopSignal,
     sink: &dyn EventSink,
 ) -> Result<Together, Error> {
-    let total = prepared.requests.len() as u64;
+    let total = match &prepared.dialogue {
+        None => prepared.requests.len(),
+        Some(dialogue) => (0..prepared.requests.len()).filter(|&index| dialogue.is_measured(index)).count(),
+    } as u64;
     // A share of a plan has an end.
     let supply = (is_endless(plan, prepared) && plan.ranks.is_none()).then(|| Supply::new(prepared.requests.len()));
     let drive_plan = Drive {
         max_concurrency: plan.traffic.max_concurrency,
+        max_prefills: plan.traffic.max_prefills,
         workers: plan.traffic.workers.unwrap_or_else(default_workers),
         more: supply.as_ref(),
         until: plan.traffic.stops.duration,

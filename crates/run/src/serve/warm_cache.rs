@@ -19,6 +19,10 @@ pub(super) fn caveat(plan: &ServePlan, prepared: &Prepared, record: &RunRecord) 
     let observed = record.measured.cache_hit_rate()?;
     let tokenizer = prepared.tokenizer.as_ref().filter(|_| observed > TOLERANCE)?;
     let countable = |content: &Content| matches!(content, Content::Text(_) | Content::Ids(_));
+    // What a session sends grows with its answers: the sessions' own numbers tell what could be found.
+    if prepared.dialogue.is_some() {
+        return None;
+    }
     if plan.endpoint.rules == Rules::Vllm || !prepared.requests.iter().all(|request| countable(&request.content)) {
         return None;
     }

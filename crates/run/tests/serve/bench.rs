@@ -117,6 +117,8 @@ fn traffic() -> TrafficPlan {
     TrafficPlan {
         schedule: ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 },
         max_concurrency: None,
+        max_prefills: None,
+        cancellation: None,
         ignore_eos: true,
         logprobs: None,
         extra_body: Dict::new(),

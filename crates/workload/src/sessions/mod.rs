@@ -7,14 +7,18 @@ mod error;
 mod format;
 mod generate;
 mod kind;
+mod made;
 mod model;
 mod options;
+mod order;
+mod pools;
 mod readers;
 mod replay;
 mod row;
 mod scale;
 mod source;
 mod stored;
+mod think;
 mod write;
 
 use std::path::Path;
@@ -23,10 +27,12 @@ pub use dump::{Converted, DumpSpec, Language, conversations_text, convert_dump};
 pub use error::{Place, TraceError};
 pub use generate::{Conversation, Distribution, GeneratorConfig, generate};
 pub use kind::Format;
+pub use made::MadeSpec;
 pub use model::{Blocks, Edge, History, Notes, Pool, Prompt, Step, Take, Trace, Turn};
 pub use options::Options;
-pub use replay::{Replay, ReplaySpec};
+pub use replay::{Find, Heard, Replay, ReplaySpec};
 pub use scale::Scaling;
+pub use think::ThinkTime;
 
 /// Reads a file or folder of sessions, as `format` or as what its rows look like.
 ///
@@ -36,7 +42,7 @@ pub fn read(path: &Path, format: Option<Format>, options: &Options) -> Result<Tr
     let source = source::Source::read(path)?;
     let format = format.map_or_else(|| detect::detect(&source), Ok)?;
     let trace = format.read(&source, options)?;
-    let circular = blocks::in_order(&trace).len() < trace.steps.len();
+    let circular = order::in_order(&trace).len() < trace.steps.len();
     if circular { Err(source.graph("cycle: a request waits for itself")) } else { Ok(trace) }
 }
 

@@ -44,10 +44,14 @@ pub struct Step {
     pub at_ms: Option<f64>,
     /// Without parents: the pause after the load model has started the session.
     pub start_delay_ms: Option<f64>,
+    /// Not before this many milliseconds after each parent was due.
+    pub gap_ms: Option<f64>,
     /// The step it is sent along with, without waiting for it.
     pub starts_with: Option<usize>,
     /// What is sent before its own messages.
     pub history: History,
+    /// Of a recorded history: whether the file has only what is new of each prompt, so that the earlier ones come first.
+    pub deltas: bool,
     /// What is sent.
     pub prompt: Prompt,
     /// Tokens of the prompt as recorded; of its new part alone where the options say `delta`.
@@ -56,6 +60,8 @@ pub struct Step {
     pub output_tokens: Option<u64>,
     /// Blocks of the prompt that others may share.
     pub blocks: Option<Blocks>,
+    /// What will be sent, where a saved workload says: text or messages, length and more fields of the body.
+    pub sent: Option<Dict>,
     /// Whether the load model starts its session, where the format says.
     pub root: Option<bool>,
     /// What is carried along.
@@ -158,12 +164,15 @@ impl Step {
             parents: Vec::new(),
             at_ms: None,
             start_delay_ms: None,
+            gap_ms: None,
             starts_with: None,
             history: History::None,
+            deltas: false,
             prompt: Prompt::Synthetic,
             input_tokens: None,
             output_tokens: None,
             blocks: None,
+            sent: None,
             root: None,
             notes: Notes::default(),
         }
@@ -224,11 +233,6 @@ impl Trace {
         (trees, numbers.len())
     }
 
-    /// When each step is due at the earliest, if answers took no time, in milliseconds.
-    pub fn earliest_ms(&self) -> Vec<f64> {
-        super::blocks::earliest(self)
-    }
-
     /// The model as JSON.
     pub fn to_json(&self) -> Value {
         let mut dict = Dict::new();
@@ -266,7 +270,9 @@ impl Trace {
         dict.set("parents", step.parents.iter().map(|edge| self.edge_to_json(edge)).collect::<Vec<Value>>());
         dict.set("at_ms", step.at_ms.map(number));
         dict.set("history", self.history_to_json(&step.history));
+        set(&mut dict, "deltas", step.deltas.then_some(true));
         set(&mut dict, "start_delay_ms", step.start_delay_ms.map(number));
+        set(&mut dict, "gap_ms", step.gap_ms.map(number));
         set(&mut dict, "starts_with", step.starts_with.map(|place| self.steps[place].id()));
         set(&mut dict, "root", step.root);
         if !step.sends() {
@@ -287,6 +293,7 @@ impl Trace {
             _ => {}
         }
         step.notes.write(&mut dict);
+        set(&mut dict, "sent", step.sent.clone());
         dict
     }
 

@@ -2,9 +2,9 @@
 
 use tacho_pyrand::Random;
 
-use super::blocks::earliest;
 use super::error::TraceError;
-use super::model::{Step, Trace, clean};
+use super::model::{History, Step, Trace, Turn, clean};
+use super::order::{earliest, in_order};
 
 /// What to change about a trace.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -19,6 +19,12 @@ pub struct Scaling {
     pub sample: Option<(usize, u64)>,
     /// Only the first so many sessions.
     pub first: Option<usize>,
+    /// As many sessions as this: those that there are, over and over.
+    pub repeat_to: Option<usize>,
+    /// Only sessions of so many requests or more.
+    pub min_turns: Option<usize>,
+    /// Only so many requests of each line of turns.
+    pub max_turns: Option<usize>,
 }
 
 impl Trace {
@@ -28,6 +34,12 @@ impl Trace {
     /// When a number cannot be, or no session is left.
     pub fn scale(&mut self, scaling: &Scaling) -> Result<(), TraceError> {
         self.choose(scaling)?;
+        if let Some(turns) = scaling.max_turns {
+            self.cut(turns)?;
+        }
+        if let Some(count) = scaling.repeat_to {
+            self.repeat(count)?;
+        }
         if let Some(cap) = scaling.idle_gap_cap_ms {
             check("--idle-gap-cap", cap, cap >= 0.0)?;
             self.cap_gaps(cap);
@@ -49,7 +61,12 @@ impl Trace {
         }
         let (from, to) = scaling.window_ms;
         let within = |begin: f64| from.is_none_or(|from| begin >= from) && to.is_none_or(|to| begin <= to);
-        let mut kept: Vec<usize> = (0..count).filter(|&tree| within(begins[tree])).collect();
+        let mut turns = vec![0; count];
+        for (step, &tree) in self.steps.iter().zip(&trees) {
+            turns[tree] += usize::from(step.sends());
+        }
+        let long = |tree: usize| turns[tree] >= scaling.min_turns.unwrap_or(0);
+        let mut kept: Vec<usize> = (0..count).filter(|&tree| within(begins[tree]) && long(tree)).collect();
         if let Some((wanted, seed)) = scaling.sample.filter(|(wanted, _)| *wanted < kept.len()) {
             let mut order: Vec<usize> = kept.clone();
             Random::new(seed).shuffle(&mut order);
@@ -65,6 +82,55 @@ impl Trace {
             let kept: std::collections::HashSet<usize> = kept.into_iter().collect();
             self.retain(|place| kept.contains(&trees[place]));
             self.start_at_the_earliest();
+        }
+        Ok(())
+    }
+
+    /// Leaves out turns beyond so many, and all that waits for them.
+    fn cut(&mut self, turns: usize) -> Result<(), TraceError> {
+        if turns == 0 {
+            return Err(TraceError::Setting { flag: "--sessions-max-turns", problem: "0 leaves nothing".into() });
+        }
+        let mut kept = vec![true; self.steps.len()];
+        for place in in_order(self) {
+            let step = &self.steps[place];
+            let early = !matches!(step.turn, Turn::Number(turn) if turn >= turns);
+            kept[place] = early && step.parents.iter().all(|edge| kept[edge.parent]);
+        }
+        self.retain(|place| kept[place]);
+        Ok(())
+    }
+
+    /// Sessions over and over until there are so many; each copy has a name of its own and begins when the one before is
+    /// over by the file.
+    fn repeat(&mut self, count: usize) -> Result<(), TraceError> {
+        let (trees, there) = self.trees();
+        if there == 0 || count == 0 {
+            return Err(TraceError::Setting { flag: "--num-sessions", problem: "there is no session to take".into() });
+        }
+        if count > there {
+            self.notices.push(format!("{there} sessions are taken over and over: a prefix cache knows the copies"));
+        }
+        if count < there {
+            self.retain(|place| trees[place] < count);
+            return Ok(());
+        }
+        let steps = self.steps.clone();
+        let span = earliest(self).into_iter().fold(0.0, f64::max);
+        for copy in 1..count.div_ceil(there) {
+            let wanted = |place: &usize| copy * there + trees[*place] < count;
+            let mut places = vec![usize::MAX; steps.len()];
+            for place in (0..steps.len()).filter(wanted) {
+                places[place] = self.steps.len();
+                let mut step = steps[place].clone();
+                step.session = format!("{}~{}", step.session, copy + 1);
+                step.at_ms = step.at_ms.map(|at| clean(at + span * copy as f64));
+                self.steps.push(step);
+            }
+            for (place, &at) in places.iter().enumerate().filter(|(_, at)| **at != usize::MAX) {
+                self.steps[at] = self.steps[at].clone().renumbered(&places);
+                debug_assert_eq!(self.steps[at].parents.len(), steps[place].parents.len());
+            }
         }
         Ok(())
     }
@@ -101,6 +167,7 @@ impl Trace {
         for step in &mut self.steps {
             step.at_ms = step.at_ms.map(&change);
             step.start_delay_ms = step.start_delay_ms.map(&change);
+            step.gap_ms = step.gap_ms.map(&change);
             step.parents.iter_mut().for_each(|edge| edge.after_ms = change(edge.after_ms));
         }
     }
@@ -110,7 +177,7 @@ impl Step {
     fn renumbered(mut self, places: &[usize]) -> Self {
         self.parents.iter_mut().for_each(|edge| edge.parent = places[edge.parent]);
         self.starts_with = self.starts_with.map(|place| places[place]);
-        if let super::History::Edges(takes) = &mut self.history {
+        if let History::Edges(takes) = &mut self.history {
             takes.iter_mut().for_each(|(parent, _)| *parent = places[*parent]);
         }
         self

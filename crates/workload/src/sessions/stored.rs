@@ -48,6 +48,8 @@ fn step(row: &Row<'_>, places: &HashMap<&str, usize>) -> Result<Step, TraceError
     }
     step.at_ms = row.span("at_ms")?;
     step.start_delay_ms = row.span("start_delay_ms")?;
+    step.gap_ms = row.span("gap_ms")?;
+    step.sent = row.object("sent")?.cloned();
     step.starts_with = row.text("starts_with")?.map(|id| place(row, "starts_with", id)).transpose()?;
     step.root = row.get("root").map(Value::truthy);
     step.history = match row.get("history") {
@@ -61,6 +63,7 @@ fn step(row: &Row<'_>, places: &HashMap<&str, usize>) -> Result<Step, TraceError
             History::Edges(takes)
         }
     };
+    step.deltas = row.get("deltas").is_some_and(Value::truthy);
     step.prompt = match row.get("content") {
         _ if row.get("request") == Some(&Value::Bool(false)) => Prompt::Nothing,
         None => Prompt::Synthetic,

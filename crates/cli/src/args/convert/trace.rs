@@ -81,6 +81,7 @@ impl TraceArgs {
             window_ms: (ms("--window-start"), ms("--window-end")),
             sample: count("--sample-sessions").map(|count| (count, v.int("--seed").unsigned_abs())),
             first: count("--first-sessions"),
+            ..Scaling::default()
         };
         Ok(TraceArgs {
             input,

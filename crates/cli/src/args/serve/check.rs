@@ -199,6 +199,21 @@ fn check_shared_prefix(values: &Values) -> Result<(), Refusal> {
     ensure(alpha > 0.0 && alpha.is_finite(), || out_of_range(flag, float_repr(alpha), "a number above 0"))
 }
 
+/// Limits on requests, and those that are called off.
+fn check_requests(values: &Values) -> Result<(), Refusal> {
+    let flag = "--prefill-concurrency";
+    let limit = values.maybe_int(flag).unwrap_or(1);
+    ensure(limit > 0, || out_of_range(flag, limit, "1 or more"))?;
+    let requests = values.maybe_int("--max-concurrency").unwrap_or(i64::MAX);
+    ensure(limit <= requests, || out_of_range(flag, limit, "at most --max-concurrency"))?;
+    let (rate, delay) = ("--request-cancellation-rate", "--request-cancellation-delay");
+    let share = values.float(rate);
+    ensure((0.0..=100.0).contains(&share), || out_of_range(rate, float_repr(share), "0 to 100 percent"))?;
+    let seconds = values.float(delay);
+    ensure((0.0..1e9).contains(&seconds), || out_of_range(delay, float_repr(seconds), "0 or more seconds"))?;
+    ensure(!values.is_given(delay) || share > 0.0, || Refusal::Alone { flag: delay, other: rate })
+}
+
 fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
     let own = &args.own;
     ensure(!(own.ca_file.is_some() && args.target.insecure), || Refusal::Together {
@@ -209,6 +224,7 @@ fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
     for other in ["--base-url", "--host", "--port"] {
         ensure(!(own.sim && args.values.is_given(other)), || Refusal::Together { flag: "--sim", other })?;
     }
+    check_requests(&args.values)?;
     args.stops.check(&args.load)?;
     let logs = [("--log", own.log.is_some()), ("--no-log", own.no_log), ("--resume", own.resume.is_some())];
     let given: Vec<&'static str> = logs.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();

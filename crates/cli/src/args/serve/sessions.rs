@@ -1,14 +1,15 @@
 //! Flags of `tacho serve` about sessions.
 
 use tacho_loadgen::OnFailure;
-use tacho_workload::sessions::Scaling;
+use tacho_workload::sessions::{Scaling, ThinkTime};
 
+use super::multi_turn::MultiTurnFlags;
 use crate::args::error::Refusal;
 use crate::args::flag::{Flag, Group, Kind, Preset, own};
 use crate::args::grammar::Values;
 
-use Kind::{Choice, Float, Int, Repeated, Str};
-use Preset::Unset;
+use Kind::{Choice, Float, Int, Repeated, Str, Switch};
+use Preset::{Off, Unset};
 
 /// The section of the help.
 pub(super) static SESSIONS: Group = Group {
@@ -19,7 +20,7 @@ pub(super) static SESSIONS: Group = Group {
 
 /// The rows of the table.
 #[rustfmt::skip]
-pub(super) const FLAGS: [Flag; 12] = [
+pub(super) const FLAGS: [Flag; 21] = [
     own(&["--sessions"], Str, "FILE", Unset, &SESSIONS,
         "Replay the sessions of this file, in place of a dataset. Any format that tacho convert trace reads."),
     own(&["--sessions-format"], Str, "NAME", Unset, &SESSIONS, "What the file is. Told by its rows without it."),
@@ -39,6 +40,29 @@ pub(super) const FLAGS: [Flag; 12] = [
     own(&["--window-end"], Float, "SEC", Unset, &SESSIONS, "Only sessions that begin at this time of the file or earlier."),
     own(&["--sample-sessions"], Int, "N", Unset, &SESSIONS, "Only so many sessions, drawn by --seed."),
     own(&["--first-sessions"], Int, "N", Unset, &SESSIONS, "Only the first so many sessions."),
+    own(&["--num-sessions"], Int, "N", Unset, &SESSIONS,
+        "As many sessions as this. Those of the file are taken over and over where it has fewer."),
+    own(&["--sessions-max-turns", "--agentic-max-turns"], Int, "N", Unset, &SESSIONS,
+        "Only the first so many turns of each session."),
+    own(&["--think-time"], Str, "TIME", Unset, &SESSIONS,
+        "How long users think before each further turn, in place of what the file says: SECONDS, uniform:LOW:HIGH, \
+         exponential:MEAN, lognormal:MEDIAN:SIGMA or normal:MEAN:DEVIATION."),
+    own(&["--tool-latency"], Str, "TIME", Unset, &SESSIONS,
+        "How long a tool takes that the model calls and the file has no result of. As --think-time."),
+    own(&["--num-users"], Int, "N", Unset, &SESSIONS,
+        "Users at once, with --user-centric-rate. Each sends its turns at an even distance, and when its session is \
+         over by plan, the next one takes its place."),
+    own(&["--user-centric-rate"], Float, "RATE", Unset, &SESSIONS,
+        "Requests per second of all users together. A user's turns are then users / rate seconds apart; a late answer \
+         moves what follows it."),
+    own(&["--session-ramp-up"], Float, "SEC", Unset, &SESSIONS,
+        "How long it takes until --sessions-concurrency sessions may be held at once, or until they start at \
+         --session-rate."),
+    own(&["--warmup-sessions"], Int, "N", Preset::Int(0), &SESSIONS,
+        "Hold the first so many sessions before the measurement, and leave them out of it."),
+    own(&["--server-history"], Switch, "", Off, &SESSIONS,
+        "Let the server keep the history: turns name the answer that they follow (previous_response_id). For \
+         --backend openai-responses."),
 ];
 
 /// Flags about sessions.
@@ -52,6 +76,16 @@ pub(crate) struct SessionArgs {
     pub(crate) on_failure: OnFailure,
     pub(crate) output_len: i64,
     pub(crate) scaling: Scaling,
+    pub(crate) think_time: Option<String>,
+    pub(crate) tool_latency: Option<String>,
+    pub(crate) users: Option<i64>,
+    pub(crate) user_rate: Option<f64>,
+    /// Seconds.
+    pub(crate) ramp_up: f64,
+    pub(crate) warmup: i64,
+    pub(crate) server_history: bool,
+    /// Conversations that are made up, or taken from a dataset.
+    pub(crate) multi_turn: Option<MultiTurnFlags>,
     /// A flag that says what `--sessions` says otherwise.
     clash: Option<&'static str>,
     /// A flag that has no meaning without `--sessions`.
@@ -78,7 +112,18 @@ impl From<&Values> for SessionArgs {
                 window_ms: (ms("--window-start"), ms("--window-end")),
                 sample: count("--sample-sessions").map(|count| (count, v.int("--seed").unsigned_abs())),
                 first: count("--first-sessions"),
+                repeat_to: count("--num-sessions"),
+                max_turns: count("--sessions-max-turns"),
+                min_turns: None,
             },
+            think_time: v.maybe_text("--think-time"),
+            tool_latency: v.maybe_text("--tool-latency"),
+            users: v.maybe_int("--num-users"),
+            user_rate: v.maybe_float("--user-centric-rate"),
+            ramp_up: v.maybe_float("--session-ramp-up").unwrap_or(0.0),
+            warmup: v.int("--warmup-sessions"),
+            server_history: v.switch("--server-history"),
+            multi_turn: v.switch("--multi-turn").then(|| MultiTurnFlags::from(v)),
             clash: [
                 "--dataset-name",
                 "--dataset-path",
@@ -86,6 +131,8 @@ impl From<&Values> for SessionArgs {
                 "--ramp-up-strategy",
                 "--num-prompts",
                 "--workload",
+                "--multi-turn",
+                "--until",
             ]
             .into_iter()
             .find(given),
@@ -95,15 +142,24 @@ impl From<&Values> for SessionArgs {
 }
 
 impl SessionArgs {
+    /// The limit on requests, which conversations have a name of their own for.
+    pub(crate) fn most_requests(&self, limit: Option<i64>) -> Option<i64> {
+        self.multi_turn.as_ref().and_then(|flags| flags.concurrency).or(limit)
+    }
+
     /// Refuses what cannot work. A file saved by an earlier run may hold sessions too, so that limits may go with it.
     pub(super) fn check(&self, workload: bool) -> Result<(), Refusal> {
         let refused = |flag, value: String, allowed| Err(Refusal::OutOfRange { flag, value, allowed });
         if let (Some(_), Some(flag)) = (&self.file, self.clash) {
             return Err(Refusal::Together { flag: "--sessions", other: flag });
         }
-        if let (None, Some(flag), false) = (&self.file, self.stray, workload) {
+        if let (None, None, Some(flag), false) = (&self.file, &self.multi_turn, self.stray, workload) {
             return Err(Refusal::Alone { flag, other: "--sessions" });
         }
+        if let Some(flags) = &self.multi_turn {
+            flags.check()?;
+        }
+        self.check_load()?;
         if self.rate.is_some_and(|rate| rate.is_nan() || rate <= 0.0) {
             return refused("--session-rate", self.rate.unwrap_or(0.0).to_string(), "more than 0, or inf");
         }
@@ -112,6 +168,47 @@ impl SessionArgs {
         }
         if self.output_len < 1 {
             return refused("--sessions-output-len", self.output_len.to_string(), "1 or more");
+        }
+        Ok(())
+    }
+
+    /// What of the load cannot be, alone or together.
+    fn check_load(&self) -> Result<(), Refusal> {
+        let refused = |flag, value: String, allowed| Err(Refusal::OutOfRange { flag, value, allowed });
+        for (flag, text) in [("--think-time", &self.think_time), ("--tool-latency", &self.tool_latency)] {
+            if let Some(text) = text.as_ref().filter(|text| ThinkTime::parse(text).is_none()) {
+                return refused(flag, text.clone(), ThinkTime::FORMS);
+            }
+        }
+        match (self.users, self.user_rate) {
+            (None, None) => {}
+            (Some(users), Some(rate)) if users > 0 && rate > 0.0 && rate.is_finite() => {
+                if self.rate.is_some() {
+                    return Err(Refusal::Together { flag: "--user-centric-rate", other: "--session-rate" });
+                }
+                if self.think_time.is_some() {
+                    return Err(Refusal::Together { flag: "--user-centric-rate", other: "--think-time" });
+                }
+                if self.ramp_up > 0.0 {
+                    return Err(Refusal::Together { flag: "--user-centric-rate", other: "--session-ramp-up" });
+                }
+            }
+            (Some(_), None) => return Err(Refusal::Alone { flag: "--num-users", other: "--user-centric-rate" }),
+            (None, Some(_)) => return Err(Refusal::Alone { flag: "--user-centric-rate", other: "--num-users" }),
+            (Some(users), Some(_)) if users < 1 => return refused("--num-users", users.to_string(), "1 or more"),
+            (_, Some(rate)) => return refused("--user-centric-rate", rate.to_string(), "a number above 0"),
+        }
+        if !(0.0..1e9).contains(&self.ramp_up) {
+            return refused("--session-ramp-up", self.ramp_up.to_string(), "0 or more seconds");
+        }
+        if self.ramp_up > 0.0 && self.concurrency.is_none() && self.rate.is_none() {
+            return Err(Refusal::Alone {
+                flag: "--session-ramp-up",
+                other: "--sessions-concurrency or --session-rate",
+            });
+        }
+        if self.warmup < 0 {
+            return refused("--warmup-sessions", self.warmup.to_string(), "0 or more");
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_loadgen::MOST_WORKERS;
 use tacho_workload::SERVE_NAMES;
 
-use super::sessions;
+use super::{multi_turn, sessions};
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 
 use Kind::{
@@ -168,6 +168,7 @@ pub(crate) static TABLE: Table = Table {
         &SAMPLING,
         &REPORT,
         &sessions::SESSIONS,
+        &multi_turn::MULTI_TURN,
         &FILES,
         &LOG,
         &MEASURE,
@@ -450,6 +451,31 @@ static FLAGS: &[Flag] = &[
     sessions::FLAGS[9],
     sessions::FLAGS[10],
     sessions::FLAGS[11],
+    sessions::FLAGS[12],
+    sessions::FLAGS[13],
+    sessions::FLAGS[14],
+    sessions::FLAGS[15],
+    sessions::FLAGS[16],
+    sessions::FLAGS[17],
+    sessions::FLAGS[18],
+    sessions::FLAGS[19],
+    sessions::FLAGS[20],
+    multi_turn::FLAGS[0],
+    multi_turn::FLAGS[1],
+    multi_turn::FLAGS[2],
+    multi_turn::FLAGS[3],
+    multi_turn::FLAGS[4],
+    multi_turn::FLAGS[5],
+    multi_turn::FLAGS[6],
+    multi_turn::FLAGS[7],
+    multi_turn::FLAGS[8],
+    multi_turn::FLAGS[9],
+    own(&["--prefill-concurrency"], Int, "N", Unset, &OWN,
+        "At most so many requests that wait for their first token."),
+    own(&["--request-cancellation-rate"], Float, "PERCENT", Preset::Float(0.0), &OWN,
+        "Share of the requests that are called off, drawn by --seed. They are a class of their own and no failures."),
+    own(&["--request-cancellation-delay"], Float, "SEC", Preset::Float(0.0), &OWN,
+        "How long after a request was written it is called off, if it is."),
     own(&["--custom-skip-chat-template"], Switch, "", Off, &OWN, "Older name of --skip-chat-template."),
     own(&["--sonnet"], Str, "FILE", Unset, &SONNET,
         "Prompts of lines of this poem. The same as --dataset-name sonnet --dataset-path FILE: what older releases made of it."),

@@ -10,7 +10,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_loadgen::{RampUp, ScheduleSpec};
 use tacho_metrics::{GoodputLimits, MetricKind};
 use tacho_run::{
-    FailureLimit, LoraPlan, ModelPlan, NamedTokenizer, Precision, ReportPlan, ServePlan, StopPlan, TokenizerPlan,
+    Cancellation, FailureLimit, LoraPlan, ModelPlan, NamedTokenizer, Precision, ReportPlan, ServePlan, StopPlan, TokenizerPlan,
     TrafficPlan,
 };
 use tacho_sim::Server;
@@ -105,7 +105,9 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     };
     Ok(TrafficPlan {
         schedule,
-        max_concurrency: load.max_concurrency.map(usize::try_from).transpose()?,
+        max_concurrency: args.sessions.most_requests(load.max_concurrency).map(usize::try_from).transpose()?,
+        max_prefills: args.values.maybe_int("--prefill-concurrency").map(usize::try_from).transpose()?,
+        cancellation: cancellation(args),
         ignore_eos: args.ignore_eos(),
         logprobs: content.logprobs,
         extra_body,
@@ -122,6 +124,13 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         grace: GRACE,
         stops: stops(args)?,
     })
+}
+
+/// The requests to be called off, if any are.
+fn cancellation(args: &ServeArgs) -> Option<Cancellation> {
+    let share = args.values.float("--request-cancellation-rate") / 100.0;
+    let delay = Duration::from_secs_f64(args.values.float("--request-cancellation-delay"));
+    (share > 0.0).then_some(Cancellation { share, delay })
 }
 
 fn stops(args: &ServeArgs) -> anyhow::Result<StopPlan> {

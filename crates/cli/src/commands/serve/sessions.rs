@@ -2,32 +2,90 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use tacho_run::serve::{SessionStart, SessionsPlan};
-use tacho_workload::sessions::{Format, Options};
+use tacho_run::serve::{SessionSource, SessionStart, SessionsPlan};
+use tacho_workload::sessions::{Format, MadeSpec, Options, ThinkTime};
 
-use crate::args::serve::ServeArgs;
+use crate::args::serve::{MultiTurnFlags, ServeArgs};
 
-/// The sessions that the arguments ask for: of a file, or of a workload that an earlier run saved.
+/// The sessions that the arguments ask for: of a file, of a workload that an earlier run saved, or made up.
 pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {
+    let flags = &args.sessions;
+    let mut scaling = flags.scaling.clone();
+    let source = match (file(args)?, &flags.multi_turn) {
+        (Some(source), _) => source,
+        (None, Some(made)) => {
+            let source = multi_turn(args, made)?;
+            if made.is_sharegpt() {
+                let count = usize::try_from(args.load.num_prompts)?;
+                scaling.sample = Some((count, args.load.seed.unsigned_abs()));
+                scaling.repeat_to = Some(count);
+                scaling.min_turns = Some(2.max(usize::try_from(made.turns.0)?));
+                scaling.max_turns = made.capped.then(|| usize::try_from(made.turns.1)).transpose()?;
+            }
+            source
+        }
+        (None, None) => return Ok(None),
+    };
+    let sharegpt_pause = flags.multi_turn.as_ref().filter(|made| made.is_sharegpt() && made.delay_ms > 0.0);
+    let think = flags.think_time.as_deref().and_then(ThinkTime::parse);
+    Ok(Some(SessionsPlan {
+        source,
+        scaling,
+        think: think.or(sharegpt_pause.map(|made| ThinkTime::Constant(made.delay_ms / 1000.0))),
+        tool_latency: flags.tool_latency.as_deref().and_then(ThinkTime::parse),
+        start: start(args)?,
+        max_sessions: flags.concurrency.map(usize::try_from).transpose()?,
+        ramp: Duration::from_secs_f64(flags.ramp_up),
+        warmup: usize::try_from(flags.warmup)?,
+        on_failure: flags.on_failure,
+        server_history: flags.server_history,
+        output_len: u64::try_from(flags.output_len)?,
+    }))
+}
+
+/// The file that holds the sessions, if one does.
+fn file(args: &ServeArgs) -> anyhow::Result<Option<SessionSource>> {
     let flags = &args.sessions;
     let saved = args.own.workload.as_ref().filter(|path| is_model(Path::new(path)));
     let Some(path) = flags.file.as_ref().or(saved) else { return Ok(None) };
     let format = flags.format.as_deref().map(Format::named).transpose()?;
-    let start = match flags.rate {
-        Some(rate) => SessionStart::Rate { rate, burstiness: args.load.burstiness },
-        None => SessionStart::Recorded,
-    };
-    Ok(Some(SessionsPlan {
-        path: PathBuf::from(path),
-        format: saved.map(|_| Format::Model).or(format),
-        options: Options::parse(flags.options.iter().map(String::as_str))?,
-        scaling: flags.scaling.clone(),
-        start,
-        max_sessions: flags.concurrency.map(usize::try_from).transpose()?,
-        on_failure: flags.on_failure,
-        output_len: u64::try_from(flags.output_len)?,
+    let options = Options::parse(flags.options.iter().map(String::as_str))?;
+    let format = saved.map(|_| Format::Model).or(format);
+    Ok(Some(SessionSource::File { path: PathBuf::from(path), format, options }))
+}
+
+/// Conversations of a dataset.
+fn multi_turn(args: &ServeArgs, made: &MultiTurnFlags) -> anyhow::Result<SessionSource> {
+    if made.is_sharegpt() {
+        let path = PathBuf::from(args.dataset.path.clone().unwrap_or_default());
+        return Ok(SessionSource::File { path, format: Some(Format::ShareGpt), options: Options::default() });
+    }
+    let tokens = |count: i64| u64::try_from(count);
+    let input_len = tokens(args.dataset.input_len())?;
+    Ok(SessionSource::Made(MadeSpec {
+        conversations: usize::try_from(args.load.num_prompts)?,
+        turns: (usize::try_from(made.turns.0)?, usize::try_from(made.turns.1)?),
+        input_len,
+        later_len: if made.later_len == 0 { input_len } else { tokens(made.later_len)? },
+        output_len: tokens(args.dataset.output_len())?,
+        prefix_len: tokens(args.values.int("--random-prefix-len"))?,
+        shared: made.shared,
+        delay_ms: made.delay_ms,
+        max_len: made.max_model_len.map(tokens).transpose()?,
+        seed: u32::try_from(args.load.seed)?,
     }))
+}
+
+/// When sessions start. Conversations of a dataset have no times and start at once.
+fn start(args: &ServeArgs) -> anyhow::Result<SessionStart> {
+    let flags = &args.sessions;
+    Ok(match (flags.users, flags.user_rate, flags.rate) {
+        (Some(users), Some(rate), _) => SessionStart::Users { users: usize::try_from(users)?, rate },
+        (_, _, Some(rate)) => SessionStart::Rate { rate, burstiness: args.load.burstiness },
+        _ => SessionStart::Recorded,
+    })
 }
 
 /// Whether a saved workload is one of sessions: one document rather than a request a line.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use tacho_core::{FailureKind, Outcome, Stamp};
+use tacho_core::{Clock, FailureKind, Outcome, Stamp};
 
 use super::ClientWorker;
 use crate::EndpointSpec;
@@ -40,6 +40,11 @@ impl Timers {
         let limit = self.limits.peek().map_or(Stamp::NEVER, |Reverse((due, _))| *due);
         let again = self.again.front().map_or(Stamp::NEVER, |(due, _)| *due);
         limit.min(again).min(self.next_sweep)
+    }
+
+    /// How many requests wait to be sent anew.
+    pub(super) fn waiting(&self) -> usize {
+        self.again.len()
     }
 
     /// Sends a request anew after the pause.
@@ -96,6 +101,15 @@ impl ClientWorker<'_> {
         }
     }
 
+    /// Notes when a request that has just been written is to be called off, if it is.
+    pub(super) fn set_cancellation(&mut self, token: usize) {
+        let Some(exchange) = self.slots[token].as_mut().and_then(|slot| slot.exchange.as_mut()) else { return };
+        if let Some(delay) = exchange.cancel_after.take_if(|_| exchange.written == exchange.request.len()) {
+            exchange.cancel_at = self.client.clock.now() + delay;
+            self.timers.look_at(token, exchange.cancel_at);
+        }
+    }
+
     /// Does what is due.
     pub(super) fn on_time(&mut self, now: Stamp) {
         while let Some(mut exchange) = self.timers.pop_again(now) {
@@ -127,6 +141,12 @@ impl ClientWorker<'_> {
     fn check_limits(&mut self, token: usize, now: Stamp) {
         self.race(token, now);
         let Some(slot) = &self.slots[token] else { return };
+        if slot.exchange.as_ref().is_some_and(|exchange| now >= exchange.cancel_at) {
+            if let Some(exchange) = self.close(token) {
+                self.finish(exchange, Outcome::failed(FailureKind::Cancelled, "called off, as was asked"));
+            }
+            return;
+        }
         let endpoint = &self.client.endpoint;
         let (total, connect) = (endpoint.timeout, endpoint.connect_timeout);
         let connecting = !slot.link.is_open() && now.since(slot.began) >= connect;

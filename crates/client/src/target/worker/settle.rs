@@ -155,7 +155,7 @@ impl ClientWorker<'_> {
 fn may_pass(failure: &Failure) -> bool {
     match failure.kind {
         FailureKind::Http(status) => status >= 500 || matches!(status, 408 | 425 | 429),
-        FailureKind::Aborted => false,
+        FailureKind::Aborted | FailureKind::Cancelled => false,
         _ => true,
     }
 }

@@ -25,7 +25,7 @@ impl Failures {
 impl Rule for Failures {
     fn rows(&mut self, rows: &[Observation]) {
         self.finished += rows.len() as u64;
-        self.failed += rows.iter().filter(|row| !row.outcome.is_complete()).count() as u64;
+        self.failed += rows.iter().filter(|row| row.outcome.is_fault()).count() as u64;
     }
 
     fn is_broken(&mut self, _seconds: f64) -> bool {

@@ -71,6 +71,7 @@ impl Building<'_> {
             } else {
                 step.start_delay_ms = turn.delay_ms.filter(|ms| *ms > 0.0);
             }
+            step.deltas = step.history == History::Recorded && !session.isolated;
             step.prompt = turn.content.clone().map_or(Prompt::Nothing, Prompt::Given);
             step.output_tokens = turn.max_tokens;
             step.notes.model = turn.model.clone();

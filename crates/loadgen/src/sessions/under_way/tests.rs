@@ -6,7 +6,7 @@ use tacho_core::{Clock, Counters, FailureKind, Kept, ManualClock, Outcome};
 use tacho_pyrand::RandomState;
 
 use super::*;
-use crate::{Drive, ScheduleSpec, StopSignal, Target, WorkerStats, drive_sessions};
+use crate::{Drive, Graph, Node, Script, ScheduleSpec, StopSignal, Target, WorkerStats, drive_sessions};
 
 /// Answers each request with its own number after a fixed time, on a clock that it moves itself.
 struct Echo {
@@ -77,11 +77,11 @@ impl Script for Joined {
         true
     }
 
-    fn request(&self, _: usize, answers: &HashMap<usize, Vec<u8>>) -> Option<Request> {
+    fn request(&self, _: usize, answers: &Answers) -> Option<Request> {
         let mut known: Vec<&usize> = answers.keys().collect();
         known.sort();
         let text: Vec<String> =
-            known.iter().map(|index| String::from_utf8_lossy(&answers[index]).into_owned()).collect();
+            known.iter().map(|index| String::from_utf8_lossy(&answers[index].text).into_owned()).collect();
         Some(Request::text(text.join(","), 0, 1))
     }
 }
@@ -92,7 +92,7 @@ fn ms(ms: u64) -> Duration {
 
 fn node(session: usize, at: u64, parents: &[(usize, u64)]) -> Node {
     let parents = parents.iter().map(|(parent, pause)| (*parent, ms(*pause))).collect();
-    Node { session, at: ms(at), parents, sends: true }
+    Node { session, at: ms(at), parents, sends: true, ..Node::default() }
 }
 
 struct Ran {
@@ -102,20 +102,25 @@ struct Ran {
 }
 
 fn run(nodes: Vec<Node>, starts: &[f64], max_sessions: Option<usize>, failing: &[usize], on_failure: OnFailure) -> Ran {
+    let graph = Graph::new(nodes);
+    let range = 0..graph.sessions();
+    let ramp = Duration::ZERO;
+    run_plan(&SessionPlan { graph: &graph, range, starts, max_sessions, ramp, on_failure, script: &Joined }, failing)
+}
+
+fn run_plan(plan: &SessionPlan<'_>, failing: &[usize]) -> Ran {
     let target = Echo {
         clock: ManualClock::default(),
         time: ms(100),
         failing: failing.iter().copied().collect(),
         supplied: Mutex::default(),
     };
-    let count = nodes.len();
-    let graph = Graph::new(nodes);
-    let plan = SessionPlan { graph: &graph, starts, max_sessions, on_failure, script: &Joined };
+    let count = plan.graph.steps.len();
     let timeline = ScheduleSpec::Replay(vec![0.0; count]).plan(count, &mut RandomState::new(0)).unwrap();
     let (stop, counters) = (StopSignal::default(), Counters::default());
     let drive = Drive::of(&timeline, &target.clock, &stop, &counters);
     let mut kept = Kept::default();
-    let driven = drive_sessions(&target, &drive, &plan, &mut kept).unwrap();
+    let driven = drive_sessions(&target, &drive, plan, &mut kept).unwrap();
     let since = |stamp: Stamp| (stamp.since(driven.origin).as_micros() as u64 + 500) / 1000;
     let rows = kept.into_rows().iter().map(|row| (row.index, since(row.due), since(row.sent))).collect();
     Ran { rows, supplied: target.supplied.into_inner().unwrap() }
@@ -171,4 +176,33 @@ fn sessions_start_when_planned() {
     let nodes = vec![node(0, 0, &[]), node(1, 30, &[]), node(1, 0, &[(1, 5)])];
     let ran = run(nodes, &[0.5, 2.0], None, &[], OnFailure::End);
     assert_eq!(ran.rows, [(0, 500, 500), (1, 2030, 2030), (2, 2135, 2135)]);
+}
+
+#[test]
+fn the_limit_on_sessions_rises_over_the_ramp() {
+    let graph = Graph::new((0..4).map(|session| node(session, 0, &[])).collect());
+    let (starts, ramp) = ([0.0; 4], ms(60));
+    let (range, max_sessions, on_failure) = (0..4, Some(3), OnFailure::End);
+    let plan = SessionPlan { graph: &graph, range, starts: &starts, max_sessions, ramp, on_failure, script: &Joined };
+    let sent: Vec<u64> = run_plan(&plan, &[]).rows.iter().map(|row| row.2).collect();
+    assert_eq!(sent, [0, 30, 60, 100], "one from the beginning, two at half of it, three after it");
+}
+
+#[test]
+fn a_part_of_the_sessions_starts_at_once() {
+    let graph = Graph::new((0..4).map(|session| node(session, 0, &[])).collect());
+    let starts = [0.0, 1.0, 2.0, 2.5];
+    let (range, ramp, on_failure) = (2..4, ms(0), OnFailure::End);
+    let plan =
+        SessionPlan { graph: &graph, range, starts: &starts, max_sessions: None, ramp, on_failure, script: &Joined };
+    assert_eq!(run_plan(&plan, &[]).rows, [(2, 0, 0), (3, 500, 500)]);
+}
+
+#[test]
+fn a_turn_keeps_its_distance_from_when_the_one_before_was_due() {
+    let gap = |index, parents: &[(usize, u64)], gap| Node { gap: ms(gap), ..node(index, 0, parents) };
+    let nodes = vec![node(0, 0, &[]), gap(0, &[(0, 0)], 300), gap(0, &[(1, 0)], 30)];
+    let ran = run(nodes, &[0.0], None, &[], OnFailure::End);
+    // An answer takes 100: the second waits for its distance, the third for the answer.
+    assert_eq!(ran.rows, [(0, 0, 0), (1, 300, 300), (2, 400, 400)]);
 }

@@ -1,0 +1,122 @@
+//! Flags of `tacho serve` about conversations that a dataset makes, by the names of vLLM's Rust client.
+
+use crate::args::error::Refusal;
+use crate::args::flag::{Flag, Group, Kind, Preset, own};
+use crate::args::grammar::Values;
+
+use Kind::{Float, Int, Switch};
+use Preset::{Off, Unset};
+
+/// The section of the help.
+pub(super) static MULTI_TURN: Group = Group {
+    title: "multi-turn options",
+    vllm_title: "options",
+    about: "Conversations made of --dataset-name random or sharegpt, by the names of vLLM's Rust client.",
+};
+
+/// The rows of the table.
+#[rustfmt::skip]
+pub(super) const FLAGS: [Flag; 10] = [
+    own(&["--multi-turn"], Switch, "", Off, &MULTI_TURN,
+        "Hold conversations, with the server's answers as history. --num-prompts is then their number."),
+    own(&["--multi-turn-num-turns"], Int, "N", Preset::Int(3), &MULTI_TURN, "Turns of a conversation."),
+    own(&["--multi-turn-min-turns"], Int, "N", Preset::Int(0), &MULTI_TURN,
+        "Fewest turns; their number is then drawn. 0 is --multi-turn-num-turns."),
+    own(&["--multi-turn-max-turns"], Int, "N", Preset::Int(0), &MULTI_TURN,
+        "Most turns. 0 is --multi-turn-num-turns, and no limit for sharegpt."),
+    own(&["--multi-turn-concurrency"], Int, "N", Unset, &MULTI_TURN,
+        "Requests at once. --max-concurrency without it, and else all conversations."),
+    own(&["--multi-turn-delay-ms"], Float, "MS", Preset::Float(0.0), &MULTI_TURN, "Pause before each further turn."),
+    own(&["--per-turn-input-len"], Int, "TOKENS", Preset::Int(0), &MULTI_TURN,
+        "Tokens of each further question of random. 0 is --random-input-len."),
+    own(&["--multi-turn-prefix-global-ratio"], Float, "SHARE", Preset::Float(0.0), &MULTI_TURN,
+        "Share of a question of random that all have in common. Above 0 there is no history."),
+    own(&["--multi-turn-prefix-conversation-ratio"], Float, "SHARE", Preset::Float(0.0), &MULTI_TURN,
+        "Share of a question of random that those of its conversation have in common. Above 0 there is no history."),
+    own(&["--max-model-len"], Int, "TOKENS", Unset, &MULTI_TURN,
+        "Most tokens of a prompt with its history and its answer. Turns beyond it are left out."),
+];
+
+/// What was typed.
+#[derive(Debug, Clone)]
+pub(crate) struct MultiTurnFlags {
+    pub(crate) turns: (i64, i64),
+    /// Whether the most was given rather than assumed.
+    pub(crate) capped: bool,
+    pub(crate) concurrency: Option<i64>,
+    pub(crate) delay_ms: f64,
+    pub(crate) later_len: i64,
+    pub(crate) shared: (f64, f64),
+    pub(crate) max_model_len: Option<i64>,
+    dataset: String,
+    clash: Option<&'static str>,
+}
+
+impl From<&Values> for MultiTurnFlags {
+    fn from(v: &Values) -> Self {
+        let (turns, least, most) =
+            (v.int("--multi-turn-num-turns"), v.int("--multi-turn-min-turns"), v.int("--multi-turn-max-turns"));
+        let or_turns = |value: i64| if value == 0 { turns } else { value };
+        let clashes = ["--request-rate", "--ramp-up-strategy", "--workload", "--num-sessions", "--until"];
+        MultiTurnFlags {
+            turns: (or_turns(least), or_turns(most).max(if most == 0 { or_turns(least) } else { 0 })),
+            capped: most != 0,
+            concurrency: v.maybe_int("--multi-turn-concurrency"),
+            delay_ms: v.float("--multi-turn-delay-ms"),
+            later_len: v.int("--per-turn-input-len"),
+            shared: (v.float("--multi-turn-prefix-global-ratio"), v.float("--multi-turn-prefix-conversation-ratio")),
+            max_model_len: v.maybe_int("--max-model-len"),
+            dataset: v.text("--dataset-name"),
+            clash: clashes.into_iter().find(|name| v.is_given(name)),
+        }
+    }
+}
+
+impl MultiTurnFlags {
+    /// Whether conversations come from a file of ShareGPT's.
+    pub(crate) fn is_sharegpt(&self) -> bool {
+        self.dataset == "sharegpt"
+    }
+
+    /// Refuses what cannot work.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        let refused = |flag, value: String, allowed| Err(Refusal::OutOfRange { flag, value, allowed });
+        if let Some(other) = self.clash {
+            return Err(Refusal::Together { flag: "--multi-turn", other });
+        }
+        if !matches!(self.dataset.as_str(), "random" | "sharegpt") {
+            return Err(Refusal::Alone { flag: "--multi-turn", other: "--dataset-name random or sharegpt" });
+        }
+        let (least, most) = self.turns;
+        if least < 1 || (most < least && (self.capped || !self.is_sharegpt())) {
+            return refused("--multi-turn-min-turns", least.to_string(), "1 or more, and at most the most turns");
+        }
+        if self.is_sharegpt() && self.capped && most == 1 {
+            return refused("--multi-turn-max-turns", most.to_string(), "2 or more, or 0 for no limit, with sharegpt");
+        }
+        if self.concurrency.is_some_and(|limit| limit < 1) {
+            return refused("--multi-turn-concurrency", self.concurrency.unwrap_or(0).to_string(), "1 or more");
+        }
+        if !(0.0..1e12).contains(&self.delay_ms) {
+            return refused("--multi-turn-delay-ms", self.delay_ms.to_string(), "0 or more");
+        }
+        if self.later_len < 0 {
+            return refused("--per-turn-input-len", self.later_len.to_string(), "0 or more");
+        }
+        let (all, own) = self.shared;
+        if !((0.0..1.0).contains(&all) && (0.0..1.0).contains(&own) && all + own < 1.0) {
+            let value = format!("{all} and {own} for the conversation");
+            return refused("--multi-turn-prefix-global-ratio", value, "0 to 1 each, and less than 1 together");
+        }
+        if self.is_sharegpt() && all + own > 0.0 {
+            return Err(Refusal::Alone {
+                flag: "--multi-turn-prefix-global-ratio",
+                other: "--dataset-name random, of which parts can be shared",
+            });
+        }
+        if self.max_model_len.is_some_and(|limit| limit < 1) {
+            return refused("--max-model-len", self.max_model_len.unwrap_or(0).to_string(), "1 or more");
+        }
+        Ok(())
+    }
+}

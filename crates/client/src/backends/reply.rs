@@ -1,0 +1,126 @@
+//! What an answer says besides its text, read only where a later request of the same session needs it: the tools that are
+//! to be called, and the answer's name on a server that keeps answers.
+
+use tacho_core::json::{Value, parse};
+use tacho_core::{Observation, Reply, ToolCall};
+
+/// Far more calls than an answer has.
+const MOST_CALLS: usize = 256;
+
+/// Adds the `tool_calls` of a chat message, or a piece of them.
+pub(super) fn chat_calls(json: &[u8], row: &mut Observation) {
+    let Some(Value::List(pieces)) = value(json) else { return };
+    for piece in &pieces {
+        let place = piece.get("index").and_then(Value::as_i64).and_then(|index| usize::try_from(index).ok());
+        let calls = &mut reply(row).calls;
+        let place = place.unwrap_or(calls.len());
+        if place >= MOST_CALLS {
+            return;
+        }
+        if place >= calls.len() {
+            calls.resize(place + 1, ToolCall::default());
+        }
+        let function = piece.get("function");
+        let text = |name: &str| function.and_then(|function| function.get(name)).and_then(Value::as_str).unwrap_or("");
+        let call = &mut calls[place];
+        call.id.push_str(piece.get("id").and_then(Value::as_str).unwrap_or(""));
+        call.name.push_str(text("name"));
+        call.arguments.push_str(text("arguments"));
+    }
+}
+
+/// Begins the call that a `tool_use` block of the messages protocol announces.
+pub(super) fn tool_use(event: &[u8], row: &mut Observation) {
+    let event = value(event);
+    let Some(block) = event.as_ref().and_then(|event| event.get("content_block")) else { return };
+    let text = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
+    let calls = &mut reply(row).calls;
+    if text("type") == "tool_use" && calls.len() < MOST_CALLS {
+        calls.push(ToolCall { id: text("id"), name: text("name"), arguments: String::new() });
+    }
+}
+
+/// Adds a piece of the input of the call that was begun last.
+pub(super) fn tool_input(piece: &[u8], row: &mut Observation) {
+    if let Some(call) = reply(row).calls.last_mut() {
+        call.arguments.push_str(&String::from_utf8_lossy(piece));
+    }
+}
+
+/// Reads the `response` that closes an answer of the responses protocol.
+pub(super) fn response(event: &[u8], row: &mut Observation) {
+    let event = value(event);
+    let Some(response) = event.as_ref().map(|event| event.get("response").unwrap_or(event)) else { return };
+    let reply = reply(row);
+    reply.id = response.get("id").and_then(Value::as_str).map(str::to_owned);
+    let items = response.get("output").and_then(Value::as_list).unwrap_or_default();
+    let calls = items.iter().filter(|item| item.get("type").and_then(Value::as_str) == Some("function_call"));
+    let call = |item: &Value| {
+        let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
+        ToolCall { id: text("call_id"), name: text("name"), arguments: text("arguments") }
+    };
+    reply.calls = calls.take(MOST_CALLS).map(call).collect();
+}
+
+/// Reads an answer that came whole, whatever the protocol.
+pub(super) fn whole(body: &[u8], row: &mut Observation) {
+    let Some(answer) = value(body) else { return };
+    let message = answer.get("choices").and_then(Value::as_list).and_then(|choices| choices.first()?.get("message"));
+    if let Some(calls) = message.and_then(|message| message.get("tool_calls")) {
+        chat_calls(tacho_core::json::dumps(calls).as_bytes(), row);
+    }
+    if answer.get("output").is_some() {
+        response(body, row);
+    }
+}
+
+fn reply(row: &mut Observation) -> &mut Reply {
+    row.reply.get_or_insert_default()
+}
+
+fn value(json: &[u8]) -> Option<Value> {
+    std::str::from_utf8(json).ok().and_then(|text| parse(text).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::Stamp;
+
+    fn read(each: impl Fn(&[u8], &mut Observation), pieces: &[&str]) -> Reply {
+        let mut row = Observation::released(0, Stamp::ZERO, Stamp::ZERO);
+        pieces.iter().for_each(|piece| each(piece.as_bytes(), &mut row));
+        *row.reply.unwrap_or_default()
+    }
+
+    fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
+        ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }
+    }
+
+    #[test]
+    fn calls_come_in_pieces_and_side_by_side() {
+        let pieces = [
+            r#"[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}]"#,
+            r#"[{"index":0,"function":{"arguments":"{\"x\":"}}]"#,
+            r#"[{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}]"#,
+            r#"[{"index":0,"function":{"arguments":"1}"}}]"#,
+            "not json",
+        ];
+        assert_eq!(read(chat_calls, &pieces).calls, [call("a", "f", r#"{"x":1}"#), call("b", "g", "{}")]);
+        assert_eq!(read(chat_calls, &[r#"[{"index":99999999,"id":"a"}]"#]).calls, []);
+    }
+
+    #[test]
+    fn a_response_names_itself_and_its_calls() {
+        let done = r#"{"type":"response.completed","response":{"id":"r1","output":[{"type":"message"},
+            {"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]}}"#;
+        let reply = read(response, &[done]);
+        assert_eq!((reply.id.as_deref(), reply.calls), (Some("r1"), vec![call("c", "f", "{}")]));
+    }
+
+    #[test]
+    fn a_whole_answer_is_read_too() {
+        let body = r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]}}]}"#;
+        assert_eq!(read(whole, &[body]).calls, [call("a", "f", "{}")]);
+    }
+}

@@ -1,0 +1,21 @@
+//! What an answer says besides its text, for the requests that follow from it.
+
+/// The parts of an answer that a later request refers to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// The answer's name on the server, where it keeps answers.
+    pub id: Option<String>,
+    /// The tools that the model wants called.
+    pub calls: Vec<ToolCall>,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolCall {
+    /// What its result is to name.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments as JSON, if the model got that right.
+    pub arguments: String,
+}

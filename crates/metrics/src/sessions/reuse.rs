@@ -1,0 +1,131 @@
+//! What a prefix cache that never forgets would have known of each prompt, recomputed from the order in which requests
+//! were really sent: what is known is what another request had brought to its first token by then.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::SessionStep;
+use crate::Sample;
+
+/// Tokens of a block of the server's cache, of which only whole ones are found; vLLM's.
+pub const BLOCK: u64 = 16;
+
+/// What could have been found of one prompt, in tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Known {
+    /// What another request had brought by then.
+    pub(super) ideal: u64,
+    /// What another request had begun by then, finished or not.
+    pub(super) begun: u64,
+}
+
+/// What could have been found of each prompt that was sent; nothing where the pieces of prompts are not known.
+pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>]) -> Option<HashMap<usize, Known>> {
+    let mut sent: Vec<(usize, &Sample)> =
+        samples.iter().enumerate().filter_map(|(place, sample)| sample.map(|sample| (place, sample))).collect();
+    if sent.is_empty() || sent.iter().any(|(place, _)| steps[*place].own.is_empty()) {
+        return None;
+    }
+    sent.sort_by(|left, right| left.1.sent.total_cmp(&right.1.sent));
+    let mut there: HashMap<u64, f64> = HashMap::new();
+    let mut all = HashMap::new();
+    for (place, sample) in sent {
+        let line = line(steps, place, samples);
+        let mut known = Known::default();
+        let mut unbroken = true;
+        for &(name, tokens) in &line {
+            let Some(&since) = there.get(&name) else { break };
+            unbroken &= since <= sample.sent;
+            known.begun = tokens;
+            known.ideal = if unbroken { tokens } else { known.ideal };
+        }
+        // The last token of a prompt is always computed.
+        let whole = |tokens: u64| tokens.min(sample.prompt_len.saturating_sub(1)) / BLOCK * BLOCK;
+        all.insert(place, Known { ideal: whole(known.ideal), begun: whole(known.begun) });
+        if sample.ttft > 0.0 || sample.success() {
+            let first = sample.sent + sample.ttft;
+            for (name, _) in line {
+                there.entry(name).and_modify(|since| *since = since.min(first)).or_insert(first);
+            }
+        }
+        if sample.success() {
+            there.insert(answered(steps, place), sample.done);
+        }
+    }
+    Some(all)
+}
+
+/// The prefixes of a prompt: a name for all up to each piece, and how many tokens that is.
+fn line(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) -> Vec<(u64, u64)> {
+    let mut prefixes = Vec::new();
+    let (mut name, mut tokens) = (0, 0);
+    for &before in &steps[place].before {
+        extend(&steps[before].own, &mut name, &mut tokens, &mut prefixes);
+        let Some(sample) = samples[before].filter(|sample| sample.success()) else { continue };
+        name = chained(name, (u64::MAX, before as u64));
+        // What the server counted is right where it is known: templates add tokens that no piece has.
+        tokens = sample.prompt_len + sample.output_len;
+        prefixes.push((name, tokens));
+    }
+    extend(&steps[place].own, &mut name, &mut tokens, &mut prefixes);
+    prefixes
+}
+
+fn extend(own: &[(u64, u64)], name: &mut u64, tokens: &mut u64, prefixes: &mut Vec<(u64, u64)>) {
+    for &(piece, count) in own {
+        *name = chained(*name, (piece, count));
+        *tokens += count;
+        prefixes.push((*name, *tokens));
+    }
+}
+
+/// The name of a prompt with its answer, which later prompts begin with.
+fn answered(steps: &[SessionStep], place: usize) -> u64 {
+    let mut name = 0;
+    for &before in &steps[place].before {
+        steps[before].own.iter().for_each(|piece| name = chained(name, *piece));
+        name = chained(name, (u64::MAX, before as u64));
+    }
+    steps[place].own.iter().for_each(|piece| name = chained(name, *piece));
+    chained(name, (u64::MAX, place as u64))
+}
+
+fn chained(name: u64, piece: (u64, u64)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (name, piece).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(own: &[(u64, u64)], before: &[usize]) -> SessionStep {
+        SessionStep { own: own.to_vec(), before: before.to_vec(), ..SessionStep::default() }
+    }
+
+    fn sample(sent: f64, prompt_len: u64) -> Sample {
+        Sample { sent, ttft: 1.0, done: sent + 2.0, prompt_len, output_len: 20, ..Sample::default() }
+    }
+
+    #[test]
+    fn blocks_are_known_once_their_first_sender_has_a_token() {
+        let steps = [step(&[(1, 64), (2, 64)], &[]), step(&[(1, 64), (3, 64)], &[]), step(&[(1, 64), (2, 64)], &[])];
+        let samples = [sample(0.0, 128), sample(0.5, 128), sample(1.5, 128)];
+        let samples: Vec<Option<&Sample>> = samples.iter().map(Some).collect();
+        let known = known(&steps, &samples).unwrap();
+        assert_eq!(known[&0], Known::default());
+        assert_eq!(known[&1], Known { ideal: 0, begun: 64 }, "the first sender was not there yet");
+        assert_eq!(known[&2].ideal, 112, "all but the last token, in whole blocks");
+    }
+
+    #[test]
+    fn a_turn_knows_the_prompt_and_the_answer_before_it() {
+        let steps = [step(&[(1, 30)], &[]), step(&[(2, 10)], &[0])];
+        let samples = [sample(0.0, 37), sample(5.0, 80)];
+        let samples: Vec<Option<&Sample>> = samples.iter().map(Some).collect();
+        // 37 and 20 tokens were there, by the server's count: three whole blocks.
+        assert_eq!(known(&steps, &samples).unwrap()[&1].ideal, 48);
+        assert_eq!(known(&[step(&[], &[])], &samples[..1]), None, "pieces that nobody knows tell nothing");
+    }
+}

@@ -1,0 +1,39 @@
+//! How a list of numbers is told in few.
+
+use tacho_core::json::{Dict, Value};
+
+use crate::percentile::percentile;
+
+/// Mean, median and 99th percentile of a list; nothing of an empty one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// How many values.
+    pub count: usize,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub median: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+impl Spread {
+    pub(super) fn of(mut values: Vec<f64>) -> Option<Self> {
+        if values.is_empty() {
+            return None;
+        }
+        values.sort_unstable_by(f64::total_cmp);
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        Some(Spread { count: values.len(), mean, median: percentile(&values, 50.0), p99: percentile(&values, 99.0) })
+    }
+
+    pub(super) fn to_json(self) -> Value {
+        let mut dict = Dict::new();
+        dict.set("count", self.count);
+        dict.set("mean", self.mean);
+        dict.set("median", self.median);
+        dict.set("p99", self.p99);
+        dict.into()
+    }
+}
+

@@ -1,0 +1,32 @@
+//! All steps of a run's sessions, and which requests they are.
+
+use super::{SessionStep, SessionSummary};
+use crate::Sample;
+
+/// The measured steps, and the place of each among all requests of the workload.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Steps {
+    /// The steps.
+    pub steps: Vec<SessionStep>,
+    /// Their places, ascending.
+    pub places: Vec<usize>,
+}
+
+impl Steps {
+    /// Tells each sample its session and turn; `places` are those of the samples in the workload.
+    pub fn name(&self, places: &[usize], samples: &mut [Sample]) {
+        for (place, sample) in places.iter().zip(samples) {
+            let step = self.places.binary_search(place).ok().map(|at| &self.steps[at]);
+            sample.session = step.map(|step| (step.session as u32, step.turn as u32));
+        }
+    }
+
+    /// The summary of what became of them.
+    pub fn summary(&self, places: &[usize], samples: &[Sample]) -> SessionSummary {
+        let sent = places.iter().zip(samples).filter_map(|(place, sample)| {
+            let at = self.places.binary_search(place).ok()?;
+            Some((at, sample))
+        });
+        SessionSummary::of(&self.steps, &sent.collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,85 @@
+//! How long a session took, and what of it was the server's.
+
+use super::SessionStep;
+use crate::Sample;
+
+/// The times of a session that was finished, in seconds.
+pub(super) struct Times {
+    /// From the first request's due time to the last answer.
+    pub(super) wall: f64,
+    /// Answers along the chain that ended last.
+    pub(super) busy: f64,
+    /// The longest chain of answers and planned pauses.
+    pub(super) critical: f64,
+    /// From the beginning to the first token of the last answer.
+    pub(super) to_last: f64,
+    /// From the last request's due time to its end.
+    pub(super) last: f64,
+    /// Tokens after the first ones, and the time that they took.
+    pub(super) decoded: (f64, f64),
+    /// Tokens, and the time of all answers.
+    pub(super) answered: (f64, f64),
+    /// Tokens of prompts, and what of them was cached; none where an answer does not tell.
+    pub(super) cached: Option<(u64, u64)>,
+}
+
+impl Times {
+    pub(super) fn of(steps: &[SessionStep], places: &[usize], samples: &[Option<&Sample>]) -> Option<Self> {
+        let sent = || places.iter().filter_map(|&place| samples[place].map(|sample| (place, sample)));
+        let first = sent().map(|(_, sample)| sample.due).fold(f64::INFINITY, f64::min);
+        let (last, sample) = sent().max_by(|left, right| left.1.done.total_cmp(&right.1.done))?;
+        let sum = |value: fn(&Sample) -> f64| sent().map(|(_, sample)| value(sample)).sum::<f64>();
+        let cached = sent().map(|(_, sample)| Some((sample.prompt_len, sample.cached_tokens?)));
+        let cached = cached.collect::<Option<Vec<(u64, u64)>>>();
+        Some(Times {
+            wall: sample.done - first,
+            busy: busy(steps, last, samples),
+            critical: critical(steps, places, samples),
+            to_last: sample.sent + sample.ttft - first,
+            last: sample.done - sample.due,
+            decoded: (
+                sum(|sample| sample.output_len.saturating_sub(1) as f64),
+                sum(|sample| (sample.latency - sample.ttft).max(0.0)),
+            ),
+            answered: (sum(|sample| sample.output_len as f64), sum(|sample| sample.latency)),
+            cached: cached.map(|pairs| pairs.iter().fold((0, 0), |sums, pair| (sums.0 + pair.0, sums.1 + pair.1))),
+        })
+    }
+}
+
+/// Seconds of answers along the chain of parents that ended last; what ran beside it does not count.
+fn busy(steps: &[SessionStep], last: usize, samples: &[Option<&Sample>]) -> f64 {
+    let mut busy = 0.0;
+    let mut at = Some(last);
+    while let Some(place) = at {
+        busy += samples[place].map_or(0.0, |sample| sample.latency);
+        let ended = |parent: usize| samples[parent].map_or(0.0, |sample| sample.done);
+        let held = |(parent, pause): &(usize, f64)| (*parent, ended(*parent) + pause);
+        let parents = steps[place].parents.iter().map(held);
+        at = parents.max_by(|left, right| left.1.total_cmp(&right.1)).map(|(parent, _)| parent);
+    }
+    busy
+}
+
+/// The longest chain of answers and the pauses between them, in seconds; parallel branches count once.
+fn critical(steps: &[SessionStep], places: &[usize], samples: &[Option<&Sample>]) -> f64 {
+    let mut longest: std::collections::HashMap<usize, f64> = std::collections::HashMap::new();
+    // Parents may stand after their children in a file: go on until nothing grows.
+    for _ in 0..places.len().max(1) {
+        let mut grew = false;
+        for &place in places {
+            let own = samples[place].map_or(0.0, |sample| sample.latency);
+            let chain = |(parent, pause): &(usize, f64)| longest.get(parent).copied().unwrap_or(0.0) + pause;
+            let before = steps[place].parents.iter().map(chain).fold(0.0, f64::max);
+            let known = longest.entry(place).or_insert(-1.0);
+            if before + own > *known + 1e-12 {
+                *known = before + own;
+                grew = true;
+            }
+        }
+        if !grew {
+            break;
+        }
+    }
+    longest.into_values().fold(0.0, f64::max)
+}

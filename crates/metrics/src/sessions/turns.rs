@@ -1,0 +1,93 @@
+//! The requests of one turn, over all sessions.
+
+use std::collections::HashMap;
+
+use tacho_core::json::{Dict, Value};
+
+use super::reuse::Known;
+use super::{SessionStep, Spread};
+use crate::Sample;
+
+/// The requests of one turn, over all sessions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnSummary {
+    /// The turn, from 0.
+    pub turn: usize,
+    /// Time to first token, ms.
+    pub ttft_ms: Option<Spread>,
+    /// The same counted from when the request was due, ms.
+    pub ttft_from_due_ms: Option<Spread>,
+    /// End-to-end latency, ms.
+    pub e2el_ms: Option<Spread>,
+    /// Tokens of the prompt on the wire.
+    pub input_tokens: Option<Spread>,
+    /// Tokens of the prompt that the server had cached; of answers that tell.
+    pub cached_tokens: Option<Spread>,
+    /// Share of the prompts' tokens that it had cached; nothing where an answer does not tell.
+    pub hit_rate: Option<f64>,
+    /// The share that a cache which never forgets would have had.
+    pub ideal_hit_rate: Option<f64>,
+    /// Failed requests.
+    pub failed: usize,
+}
+
+impl TurnSummary {
+    pub(super) fn all(
+        steps: &[SessionStep],
+        samples: &[Option<&Sample>],
+        known: Option<&HashMap<usize, Known>>,
+    ) -> Vec<Self> {
+        let most = steps.iter().filter(|step| step.sends).map(|step| step.turn + 1).max().unwrap_or(0);
+        let mut by_turn: Vec<Vec<usize>> = vec![Vec::new(); most];
+        for (place, step) in steps.iter().enumerate().filter(|(place, step)| step.sends && samples[*place].is_some()) {
+            by_turn[step.turn].push(place);
+        }
+        let turn = |(turn, places): (usize, &Vec<usize>)| TurnSummary::of(turn, places, samples, known);
+        let turns = by_turn.iter().enumerate().map(turn);
+        turns.filter(|turn| turn.e2el_ms.is_some() || turn.failed > 0).collect()
+    }
+
+    fn of(
+        turn: usize,
+        places: &[usize],
+        samples: &[Option<&Sample>],
+        known: Option<&HashMap<usize, Known>>,
+    ) -> TurnSummary {
+        let sent = || places.iter().filter_map(|&place| samples[place]);
+        let good = || sent().filter(|sample| sample.success());
+        let spread = |value: fn(&Sample) -> f64| Spread::of(good().map(value).collect());
+        let tokens = good().map(|sample| sample.prompt_len).sum::<u64>() as f64;
+        let cached = good().map(|sample| sample.cached_tokens).sum::<Option<u64>>();
+        let ideal = known.map(|known| {
+            let good = places.iter().filter(|&&place| samples[place].is_some_and(Sample::success));
+            good.filter_map(|place| known.get(place)).map(|known| known.ideal).sum::<u64>()
+        });
+        let share = |part: u64| (tokens > 0.0).then(|| part as f64 / tokens);
+        TurnSummary {
+            turn,
+            ttft_ms: spread(|sample| sample.ttft * 1000.0),
+            ttft_from_due_ms: spread(|sample| (sample.ttft + sample.sent - sample.due) * 1000.0),
+            e2el_ms: spread(|sample| sample.latency * 1000.0),
+            input_tokens: spread(|sample| sample.prompt_len as f64),
+            cached_tokens: Spread::of(good().filter_map(|sample| Some(sample.cached_tokens? as f64)).collect()),
+            hit_rate: cached.and_then(share),
+            ideal_hit_rate: ideal.and_then(share),
+            failed: sent().filter(|sample| sample.is_fault()).count(),
+        }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let spread = |spread: Option<Spread>| spread.map(Spread::to_json);
+        let mut dict = Dict::new();
+        dict.set("turn_index", self.turn);
+        dict.set("failed", self.failed);
+        dict.set("ttft_ms", spread(self.ttft_ms));
+        dict.set("ttft_from_due_ms", spread(self.ttft_from_due_ms));
+        dict.set("e2el_ms", spread(self.e2el_ms));
+        dict.set("input_tokens", spread(self.input_tokens));
+        dict.set("cached_tokens", spread(self.cached_tokens));
+        dict.set("cache_hit_rate", self.hit_rate);
+        dict.set("ideal_cache_hit_rate", self.ideal_hit_rate);
+        dict.into()
+    }
+}

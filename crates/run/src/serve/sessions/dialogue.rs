@@ -1,0 +1,292 @@
+//! Sessions that are ready to be held.
+
+use std::time::Duration;
+
+use tacho_client::{BackendKind, ClientPlan};
+use tacho_core::Request;
+use tacho_core::event::ServeNote;
+use tacho_core::json::{Value, dumps};
+use tacho_loadgen::{Answers, Graph, Node, OnFailure, Said, Script, SessionPlan};
+use tacho_metrics::sessions::{SessionStep, Steps};
+use tacho_pyrand::RandomState;
+use tacho_pyrand::cpython::Random;
+use tacho_text::Tokenizer;
+use tacho_workload::sessions::{self, Heard, Replay, ReplaySpec, Trace};
+
+use super::{SessionsPlan, setting};
+use crate::Error;
+use crate::plan::LoraPlan;
+use crate::serve::lora;
+
+/// Seeds of draws of their own, so that none changes the others.
+const TOOL_SEED: u32 = 0x7001;
+
+/// Sessions that are ready to be held.
+#[derive(Debug)]
+pub struct Dialogue {
+    /// What the file says.
+    pub trace: Trace,
+    replay: Replay,
+    graph: Graph,
+    /// When each session starts, in seconds, in the order of the starts.
+    pub starts: Vec<f64>,
+    /// The place of each tree in that order.
+    rank: Vec<usize>,
+    trees: Vec<usize>,
+    max_sessions: Option<usize>,
+    ramp: Duration,
+    warmup: usize,
+    on_failure: OnFailure,
+    /// How long the tools before each step take, where their results are not recorded.
+    tools: Vec<Duration>,
+}
+
+impl Dialogue {
+    /// Makes the requests and the order in which they may go.
+    pub(in crate::serve) fn new(
+        plan: &SessionsPlan,
+        mut trace: Trace,
+        backend: BackendKind,
+        seed: u32,
+        tokenizer: Option<&Tokenizer>,
+        random: &mut RandomState,
+    ) -> Result<Self, Error> {
+        let responses = backend == BackendKind::OpenAiResponses;
+        let chat = responses || matches!(backend, BackendKind::OpenAiChat | BackendKind::AnthropicMessages);
+        if plan.server_history && !responses {
+            let problem = "needs a server that keeps answers: use --backend openai-responses".to_owned();
+            return Err(setting("--server-history", problem).into());
+        }
+        let (trees, count) = trace.trees();
+        if plan.warmup >= count {
+            let problem = format!("{} sessions of {count} leave none to measure", plan.warmup);
+            return Err(setting("--warmup-sessions", problem).into());
+        }
+        let begins = begins(&trace, &trees, count);
+        let turns = turns(&trace, &trees, count);
+        let recorded = begins.iter().map(|ms| ms / 1000.0).collect();
+        let starts = plan.start.plan(recorded, &turns, plan.ramp, random)?;
+        if let Some(gap) = plan.start.gap() {
+            keep_distance(&mut trace, gap * 1000.0);
+        }
+        let (chat, server_history, output_len) = (chat, plan.server_history, plan.output_len);
+        let replay = trace.replay(&ReplaySpec { chat, server_history, output_len, seed }, tokenizer)?;
+        // Sessions are taken in the order of their starts.
+        let mut order: Vec<usize> = (0..count).collect();
+        order.sort_by(|&left, &right| starts[left].total_cmp(&starts[right]));
+        let mut rank = vec![0; count];
+        order.iter().enumerate().for_each(|(at, &tree)| rank[tree] = at);
+        let graph = graph(&trace, &trees, &begins, &rank);
+        let mut tools = RandomState::new(seed.wrapping_add(TOOL_SEED));
+        let latency = |_: &sessions::Step| plan.tool_latency.map_or(0.0, |time| time.draw(&mut tools));
+        Ok(Dialogue {
+            tools: trace.steps.iter().map(latency).map(Duration::from_secs_f64).collect(),
+            starts: order.iter().map(|&tree| starts[tree]).collect(),
+            trace,
+            replay,
+            graph,
+            rank,
+            trees,
+            max_sessions: plan.max_sessions,
+            ramp: plan.ramp,
+            warmup: plan.warmup,
+            on_failure: plan.on_failure,
+        })
+    }
+
+    /// What is held, and how it was read.
+    pub(in crate::serve) fn headline(&self) -> ServeNote {
+        let option = |(name, value): (&str, &Value)| match value {
+            Value::Str(text) => format!("{name} {text}"),
+            other => format!("{name} {}", dumps(other)),
+        };
+        let options: Vec<String> = self.trace.options.iter().map(option).collect();
+        ServeNote::Sessions {
+            file: self.trace.file.clone(),
+            format: self.trace.format.label(),
+            options: if options.is_empty() { String::new() } else { format!(" ({})", options.join(", ")) },
+            sessions: self.starts.len(),
+            requests: self.trace.steps.iter().filter(|step| step.sends()).count(),
+        }
+    }
+
+    /// Gives each session an adapter, which all of its requests use.
+    pub(in crate::serve) fn adapt(&mut self, plan: &LoraPlan, py: &mut Random) {
+        let mut sessions = vec![Request::text("", 0, 0); self.rank.len()];
+        lora::assign(plan, &mut sessions, py);
+        for (request, &tree) in self.replay.requests.iter_mut().zip(&self.trees) {
+            request.lora.clone_from(&sessions[self.rank[tree]].lora);
+        }
+    }
+
+    /// The requests as they are before any answer.
+    pub(in crate::serve) fn requests(&self) -> Vec<Request> {
+        self.replay.requests.clone()
+    }
+
+    /// The same, to be changed.
+    pub(in crate::serve) fn requests_mut(&mut self) -> &mut [Request] {
+        &mut self.replay.requests
+    }
+
+    /// Whether a step is a request that is part of the measurement.
+    pub(in crate::serve) fn is_measured(&self, index: usize) -> bool {
+        self.trace.steps[index].sends() && self.rank[self.trees[index]] >= self.warmup
+    }
+
+    /// The first step that sends anything.
+    pub(in crate::serve) fn first(&self) -> usize {
+        self.trace.steps.iter().position(sessions::Step::sends).unwrap_or(0)
+    }
+
+    /// The earliest due time of each step, in seconds.
+    pub(in crate::serve) fn due(&self) -> Vec<f64> {
+        let begins = begins(&self.trace, &self.trees, self.rank.len());
+        let start = |tree: usize| self.starts[self.rank[tree]] - begins[tree] / 1000.0;
+        let due = self.trace.earliest_ms().into_iter().zip(&self.trees).map(|(ms, &tree)| ms / 1000.0 + start(tree));
+        due.map(|seconds| seconds.max(0.0)).collect()
+    }
+
+    /// The measured steps as the metrics want them, and the place of each among all.
+    pub(in crate::serve) fn steps(&self) -> Steps {
+        let measured = |place: &usize| self.rank[self.trees[*place]] >= self.warmup;
+        let places: Vec<usize> = (0..self.trace.steps.len()).filter(measured).collect();
+        let mut among = vec![usize::MAX; self.trace.steps.len()];
+        places.iter().enumerate().for_each(|(at, &place)| among[place] = at);
+        let depths = depths(&self.trace);
+        let step = |&place: &usize| {
+            let step = &self.trace.steps[place];
+            SessionStep {
+                session: self.rank[self.trees[place]] - self.warmup,
+                turn: depths[place],
+                parents: step.parents.iter().map(|edge| (among[edge.parent], edge.after_ms / 1000.0)).collect(),
+                sends: step.sends(),
+                own: self.replay.pieces(place).to_vec(),
+                before: self.replay.before(place).iter().map(|&before| among[before]).collect(),
+            }
+        };
+        Steps { steps: places.iter().map(step).collect(), places }
+    }
+
+    /// What the load generator is told of the measurement.
+    pub(in crate::serve) fn plan(&self) -> SessionPlan<'_> {
+        self.part(self.warmup..self.graph.sessions())
+    }
+
+    /// What it is told of the warm-up, where there is one.
+    pub(in crate::serve) fn warmup_plan(&self) -> Option<SessionPlan<'_>> {
+        (self.warmup > 0).then(|| self.part(0..self.warmup))
+    }
+
+    fn part(&self, range: std::ops::Range<usize>) -> SessionPlan<'_> {
+        SessionPlan {
+            graph: &self.graph,
+            range,
+            starts: &self.starts,
+            max_sessions: self.max_sessions,
+            ramp: if self.max_sessions.is_some() { self.ramp } else { Duration::ZERO },
+            on_failure: self.on_failure,
+            script: self,
+        }
+    }
+
+    /// How many connections to open beforehand: those of the sessions that start at once.
+    pub(in crate::serve) fn connections(&self, max_concurrency: Option<usize>, ahead: usize) -> ClientPlan {
+        let at_once = self.starts.iter().take_while(|start| **start <= 0.0).count();
+        let limit = self.max_sessions.unwrap_or(usize::MAX).min(max_concurrency.unwrap_or(usize::MAX));
+        let preconnect = at_once.max(ahead).min(limit).min(self.starts.len());
+        ClientPlan { preconnect, spare: true, at_most: max_concurrency.map(|limit| limit.max(preconnect)) }
+    }
+
+    /// The sessions with when they start and what they send as far as that is known, for a file.
+    pub(in crate::serve) fn saved(&self) -> Trace {
+        let mut saved = self.trace.clone();
+        let begins = begins(&self.trace, &self.trees, self.rank.len());
+        for (place, step) in saved.steps.iter_mut().enumerate() {
+            let tree = self.trees[place];
+            if step.parents.is_empty() || step.at_ms.is_some() {
+                let own = step.at_ms.unwrap_or(begins[tree]) - begins[tree];
+                step.at_ms = Some(self.starts[self.rank[tree]] * 1000.0 + own);
+            }
+            if step.sends() {
+                step.sent = Some(self.replay.sent(place));
+            }
+        }
+        saved
+    }
+}
+
+impl Script for Dialogue {
+    fn keeps(&self, index: usize) -> bool {
+        self.replay.keeps(index)
+    }
+
+    fn request(&self, index: usize, answers: &Answers) -> Option<Request> {
+        self.replay.request(index, &|place| answers.get(&place).map(heard))
+    }
+
+    fn pause(&self, index: usize, answers: &Answers) -> Duration {
+        let latency = self.tools[index];
+        if latency.is_zero() || !self.replay.simulates_tools(index, &|place| answers.get(&place).map(heard)) {
+            return Duration::ZERO;
+        }
+        latency
+    }
+}
+
+fn heard(said: &Said) -> Heard<'_> {
+    Heard { text: &said.text, reply: said.reply.as_deref() }
+}
+
+/// The turn of each step: its number, or how many of its own line came before it.
+fn depths(trace: &Trace) -> Vec<usize> {
+    let mut depths = vec![0; trace.steps.len()];
+    for place in trace.in_order() {
+        let step = &trace.steps[place];
+        depths[place] = match &step.turn {
+            sessions::Turn::Number(turn) => *turn,
+            sessions::Turn::Name(_) => step.parents.iter().map(|edge| depths[edge.parent] + 1).max().unwrap_or(0),
+        };
+    }
+    depths
+}
+
+/// When each session's first step is due by the file, in milliseconds.
+fn begins(trace: &Trace, trees: &[usize], count: usize) -> Vec<f64> {
+    let mut begins = vec![f64::INFINITY; count];
+    for (step, &tree) in trace.steps.iter().zip(trees).filter(|(step, _)| step.parents.is_empty()) {
+        begins[tree] = begins[tree].min(step.at_ms.unwrap_or(0.0));
+    }
+    begins.into_iter().map(|begin| if begin.is_finite() { begin } else { 0.0 }).collect()
+}
+
+/// How many requests follow one another in each session.
+fn turns(trace: &Trace, trees: &[usize], count: usize) -> Vec<usize> {
+    let mut turns = vec![0; count];
+    for (depth, &tree) in depths(trace).into_iter().zip(trees) {
+        turns[tree] = turns[tree].max(depth + 1);
+    }
+    turns
+}
+
+/// Lets each turn be due so long after the one before was, whatever the file says of times and pauses.
+fn keep_distance(trace: &mut Trace, gap_ms: f64) {
+    for step in trace.steps.iter_mut().filter(|step| !step.parents.is_empty()) {
+        step.at_ms = None;
+        step.gap_ms = Some(gap_ms);
+        step.parents.iter_mut().for_each(|edge| edge.after_ms = 0.0);
+    }
+}
+
+/// The steps, their times counted from their session's start.
+fn graph(trace: &Trace, trees: &[usize], begins: &[f64], rank: &[usize]) -> Graph {
+    let ms = |ms: f64| Duration::from_secs_f64((ms / 1000.0).max(0.0));
+    let node = |(step, &tree): (&sessions::Step, &usize)| Node {
+        session: rank[tree],
+        at: ms(step.at_ms.map_or(0.0, |at| at - begins[tree]) + step.start_delay_ms.unwrap_or(0.0)),
+        parents: step.parents.iter().map(|edge| (edge.parent, ms(edge.after_ms))).collect(),
+        gap: ms(step.gap_ms.unwrap_or(0.0)),
+        sends: step.sends(),
+    };
+    Graph::new(trace.steps.iter().zip(trees).map(node).collect())
+}

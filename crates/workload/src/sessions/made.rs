@@ -1,0 +1,221 @@
+//! Conversations that are made up: so many turns of so many tokens, with as much in common as is asked for.
+
+use tacho_core::json::Dict;
+use tacho_pyrand::RandomState;
+use tacho_text::Tokenizer;
+
+use super::error::TraceError;
+use super::kind::Format;
+use super::model::{Edge, History, Prompt, Step, Trace};
+
+/// How often a text is made anew because it does not have the length that its tokens had.
+const ROUNDS: usize = 20;
+
+/// What to make.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MadeSpec {
+    /// Conversations.
+    pub conversations: usize,
+    /// Fewest and most turns of each, drawn evenly.
+    pub turns: (usize, usize),
+    /// Tokens of a first question.
+    pub input_len: u64,
+    /// Tokens of each later one.
+    pub later_len: u64,
+    /// Tokens of an answer.
+    pub output_len: u64,
+    /// Tokens that stand before all first questions, the same for all.
+    pub prefix_len: u64,
+    /// Shares of a question that all have in common, and that those of one conversation have. Where either is above 0
+    /// questions stand alone, without history.
+    pub shared: (f64, f64),
+    /// The pause before each later turn, ms.
+    pub delay_ms: f64,
+    /// Most tokens of a prompt and its answer.
+    pub max_len: Option<u64>,
+    /// Seed of the numbers of turns and of the first tokens.
+    pub seed: u32,
+}
+
+impl Trace {
+    /// Makes conversations.
+    ///
+    /// # Errors
+    /// When nothing is left within the length that is allowed, or there are no tokens to make texts of.
+    pub fn made(spec: &MadeSpec, tokenizer: &Tokenizer) -> Result<Trace, TraceError> {
+        let maker = Maker::new(spec, tokenizer)?;
+        let mut random = RandomState::new(spec.seed);
+        let offset = random.randint_vec(0, maker.allowed.len() as i64, 1)[0] as usize;
+        let (least, most) = (spec.turns.0 as i64, spec.turns.1 as i64);
+        let turns = random.randint_vec(least, most + 1, spec.conversations);
+        let mut trace = Trace::new("made up".to_owned(), Format::Model);
+        for (conversation, &turns) in turns.iter().enumerate() {
+            let fitting = maker.fitting(turns as usize);
+            if fitting < turns as usize && fitting < 2 {
+                continue;
+            }
+            maker.conversation(&mut trace, conversation, fitting, offset);
+        }
+        let left = trace.trees().1;
+        if left < spec.conversations {
+            let dropped = spec.conversations - left;
+            trace.notices.push(format!("{dropped} conversations do not fit --max-model-len and are left out"));
+        }
+        if trace.steps.is_empty() {
+            let problem = "is too short for two turns of any conversation".to_owned();
+            return Err(TraceError::Setting { flag: "--max-model-len", problem });
+        }
+        Ok(trace)
+    }
+}
+
+struct Maker<'t> {
+    spec: &'t MadeSpec,
+    tokenizer: &'t Tokenizer,
+    allowed: Vec<u32>,
+}
+
+impl<'t> Maker<'t> {
+    fn new(spec: &'t MadeSpec, tokenizer: &'t Tokenizer) -> Result<Self, TraceError> {
+        let special = tokenizer.special_ids();
+        let allowed: Vec<u32> = tokenizer.all_ids().into_iter().filter(|id| !special.contains(id)).collect();
+        if allowed.is_empty() {
+            let problem = "has no token that could stand in a text".to_owned();
+            return Err(TraceError::Setting { flag: "--tokenizer", problem });
+        }
+        Ok(Maker { spec, tokenizer, allowed })
+    }
+
+    fn stands_alone(&self) -> bool {
+        self.spec.shared.0 > 0.0 || self.spec.shared.1 > 0.0
+    }
+
+    /// How many leading turns stay within the length that is allowed.
+    fn fitting(&self, turns: usize) -> usize {
+        let Some(limit) = self.spec.max_len else { return turns };
+        let spec = self.spec;
+        let mut history = 0;
+        for turn in 0..turns {
+            let own = if turn == 0 { spec.prefix_len + spec.input_len } else { spec.later_len };
+            if history + own + spec.output_len > limit {
+                return turn;
+            }
+            history = if self.stands_alone() { 0 } else { history + own + spec.output_len };
+        }
+        turns
+    }
+
+    fn conversation(&self, trace: &mut Trace, conversation: usize, turns: usize, offset: usize) {
+        let spec = self.spec;
+        for turn in 0..turns {
+            let mut step = Step::new(format!("conv-{conversation}"), turn);
+            if turn > 0 {
+                step.parents = vec![Edge { parent: trace.steps.len() - 1, after_ms: spec.delay_ms }];
+                step.history = if self.stands_alone() { History::None } else { History::Live };
+            }
+            let len = if turn == 0 { spec.input_len } else { spec.later_len };
+            let start = offset + conversation * spec.turns.1 + turn;
+            let mut content = Dict::new();
+            content.set("text", self.question(conversation, turn, len, start));
+            step.prompt = Prompt::Given(content);
+            step.output_tokens = Some(spec.output_len);
+            trace.push(step);
+        }
+    }
+
+    /// A question: what all share, what its conversation shares, and what is its own.
+    fn question(&self, conversation: usize, turn: usize, len: u64, start: usize) -> String {
+        let spec = self.spec;
+        let prefix = if turn == 0 { self.text(0, spec.prefix_len) } else { String::new() };
+        if !self.stands_alone() {
+            return prefix + &self.text(start, len);
+        }
+        let part = |share: f64| (spec.input_len as f64 * share) as u64;
+        let (all, own) = (part(spec.shared.0), part(spec.shared.1));
+        let unique = len.saturating_sub(all + own).max(1);
+        let far = self.allowed.len() / 3;
+        prefix + &self.text(far, all) + &self.text(2 * far + conversation * 7, own) + &self.text(start, unique)
+    }
+
+    /// A run of tokens from `start` on as a text of so many tokens.
+    fn text(&self, start: usize, len: u64) -> String {
+        let target = len as usize;
+        let mut count = target;
+        let mut best = (usize::MAX, String::new());
+        for _ in 0..ROUNDS {
+            let ids: Vec<u32> = (0..count).map(|at| self.allowed[(start + at) % self.allowed.len()]).collect();
+            let text = self.tokenizer.decode(&ids);
+            let found = self.tokenizer.count(&text, false);
+            if found.abs_diff(target) < best.0 {
+                best = (found.abs_diff(target), text);
+            }
+            match found {
+                _ if found == target || target == 0 => break,
+                _ if found < target => count += target - found,
+                _ => count = count.saturating_sub(found - target).max(1),
+            }
+        }
+        best.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> MadeSpec {
+        MadeSpec {
+            conversations: 6,
+            turns: (2, 4),
+            input_len: 40,
+            later_len: 12,
+            output_len: 8,
+            prefix_len: 0,
+            shared: (0.0, 0.0),
+            delay_ms: 250.0,
+            max_len: None,
+            seed: 3,
+        }
+    }
+
+    fn texts(trace: &Trace) -> Vec<String> {
+        let text = |step: &Step| match &step.prompt {
+            Prompt::Given(content) => content.get("text").unwrap().as_str().unwrap().to_owned(),
+            _ => panic!("texts"),
+        };
+        trace.steps.iter().map(text).collect()
+    }
+
+    #[test]
+    fn turns_and_lengths_are_as_asked_for() {
+        let tokenizer = Tokenizer::builtin();
+        let trace = Trace::made(&spec(), &tokenizer).unwrap();
+        assert_eq!(trace.trees().1, 6);
+        for (step, text) in trace.steps.iter().zip(texts(&trace)) {
+            let first = step.parents.is_empty();
+            assert_eq!(tokenizer.count(&text, false), if first { 40 } else { 12 });
+            assert_eq!(step.history, if first { History::None } else { History::Live });
+            assert!(step.parents.iter().all(|edge| edge.after_ms == 250.0));
+        }
+        assert_eq!(Trace::made(&spec(), &tokenizer).unwrap(), trace, "the same seed makes the same");
+    }
+
+    #[test]
+    fn shared_parts_are_the_same_letters_and_there_is_no_history() {
+        let spec = MadeSpec { shared: (0.5, 0.25), later_len: 40, ..spec() };
+        let trace = Trace::made(&spec, &Tokenizer::builtin()).unwrap();
+        let texts = texts(&trace);
+        let common = texts[0].chars().zip(texts[1].chars()).take_while(|(a, b)| a == b).count();
+        let others = texts[0].chars().zip(texts.last().unwrap().chars()).take_while(|(a, b)| a == b).count();
+        assert!(common > others && others > 10, "{common} {others}");
+        assert!(trace.steps.iter().all(|step| step.history == History::None));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out() {
+        let fits = |max_len| Trace::made(&MadeSpec { max_len: Some(max_len), ..spec() }, &Tokenizer::builtin());
+        // Two turns take 40 + 8 + 12 + 8.
+        assert!(fits(68).unwrap().steps.iter().all(|step| step.id().ends_with("/0") || step.id().ends_with("/1")));
+        assert!(fits(67).is_err());
+    }
+}

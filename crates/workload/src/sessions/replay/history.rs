@@ -1,0 +1,212 @@
+//! What stands before a step's own messages: earlier questions, the server's answers, and results of the tools that it
+//! wanted called. A call that nobody recorded a result of gets one that says no more than that it went well.
+
+use tacho_core::json::{Dict, Value, parse};
+use tacho_core::{Content, Request, ToolCall};
+
+use super::{Find, Heard, Replay};
+
+/// The result of a tool that was not recorded.
+const SIMULATED: &str = r#"{"status": "ok"}"#;
+
+impl Replay {
+    /// The request with all that stands before its own messages; none where nothing does.
+    pub fn request(&self, index: usize, find: Find<'_>) -> Option<Request> {
+        let before = &self.before[index];
+        let own = &self.requests[index];
+        let last = *before.last()?;
+        if !self.chat {
+            let mut text = String::new();
+            for place in before {
+                text += content_text(&self.requests[*place]);
+                text += &find(*place).map(|heard| spoken(&heard)).unwrap_or_default();
+            }
+            text += content_text(own);
+            return Some(Request { content: Content::Text(text), ..own.clone() });
+        }
+        let kept = find(last).and_then(|heard| Some((heard, heard.reply?.id.clone()?)));
+        if let Some((heard, id)) = kept.filter(|_| self.server_history) {
+            let mut line = Line { messages: Vec::new(), open: calls(&heard).to_vec() };
+            line.ask(own_messages(own));
+            let mut overrides = own.overrides.as_ref().and_then(Value::as_dict).cloned().unwrap_or_default();
+            overrides.set("previous_response_id", id);
+            let overrides = Some(overrides.into());
+            return Some(Request { chat_messages: Some(Value::List(line.messages)), overrides, ..own.clone() });
+        }
+        let mut line = Line::default();
+        for place in before {
+            line.ask(own_messages(&self.requests[*place]));
+            if let Some(heard) = find(*place) {
+                line.answer(&heard);
+            }
+        }
+        line.ask(own_messages(own));
+        Some(Request { chat_messages: Some(Value::List(line.messages)), ..own.clone() })
+    }
+
+    /// Whether a step sends results of tools that were not recorded, so that somebody has to wait for them.
+    pub fn simulates_tools(&self, index: usize, find: Find<'_>) -> bool {
+        let called = self.before[index].last().and_then(|last| find(*last)).map_or(0, |heard| calls(&heard).len());
+        called > 0 && own_messages(&self.requests[index]).iter().take_while(|own| has_role(own, "tool")).count() < called
+    }
+}
+
+/// A conversation as it grows.
+#[derive(Default)]
+struct Line {
+    messages: Vec<Value>,
+    /// Calls of the last answer, which want results.
+    open: Vec<ToolCall>,
+}
+
+impl Line {
+    /// Appends what was answered.
+    fn answer(&mut self, heard: &Heard<'_>) {
+        let calls = calls(heard);
+        let text = spoken(heard);
+        let mut message = Dict::new();
+        message.set("role", "assistant");
+        message.set("content", if text.is_empty() && !calls.is_empty() { Value::Null } else { text.into() });
+        if !calls.is_empty() {
+            message.set("tool_calls", calls.iter().map(written).collect::<Vec<Value>>());
+        }
+        self.messages.push(message.into());
+        self.open = calls.to_vec();
+    }
+
+    /// Appends a step's own messages: first the results of what was called, then the rest.
+    fn ask(&mut self, own: Vec<Value>) {
+        let spoken = self.messages.iter().any(|message| has_role(message, "system"));
+        let results = own.iter().take_while(|message| has_role(message, "tool")).count();
+        let open = std::mem::take(&mut self.open);
+        for (place, call) in open.iter().enumerate() {
+            let recorded = own[..results].get(place).and_then(|result| result.get("content")).cloned();
+            self.messages.push(result(&call.id, recorded.unwrap_or_else(|| SIMULATED.into())));
+        }
+        if open.is_empty() {
+            // The file has results, and this time nothing was called: a server takes no result of nothing.
+            let content = |message: &Value| message.get("content").cloned().unwrap_or(Value::Null);
+            self.messages.extend(own[..results].iter().map(|message| said("user", content(message))));
+        }
+        let rest = own.into_iter().skip(results);
+        self.messages.extend(rest.filter(|message| !(spoken && has_role(message, "system"))));
+    }
+}
+
+fn calls<'a>(heard: &Heard<'a>) -> &'a [ToolCall] {
+    heard.reply.map_or(&[], |reply| &reply.calls)
+}
+
+fn spoken(heard: &Heard<'_>) -> String {
+    String::from_utf8_lossy(heard.text).into_owned()
+}
+
+/// A call as a message has it. Arguments that are no JSON object would make the server refuse all that follows.
+fn written(call: &ToolCall) -> Value {
+    let good = matches!(parse(&call.arguments), Ok(Value::Dict(_)));
+    let mut function = Dict::new();
+    function.set("name", call.name.as_str());
+    function.set("arguments", if good { call.arguments.as_str() } else { "{}" });
+    let mut dict = Dict::new();
+    dict.set("id", call.id.as_str());
+    dict.set("type", "function");
+    dict.set("function", function);
+    dict.into()
+}
+
+fn result(id: &str, content: Value) -> Value {
+    let mut dict = Dict::new();
+    dict.set("role", "tool");
+    dict.set("tool_call_id", id);
+    dict.set("content", content);
+    dict.into()
+}
+
+pub(super) fn said(role: &str, content: impl Into<Value>) -> Value {
+    let mut dict = Dict::new();
+    dict.set("role", role);
+    dict.set("content", content);
+    dict.into()
+}
+
+pub(super) fn own_messages(request: &Request) -> Vec<Value> {
+    match &request.chat_messages {
+        Some(Value::List(messages)) => messages.clone(),
+        _ => vec![said("user", content_text(request))],
+    }
+}
+
+pub(super) fn content_text(request: &Request) -> &str {
+    if let Content::Text(text) = &request.content { text } else { "" }
+}
+
+fn has_role(message: &Value, role: &str) -> bool {
+    message.get("role").and_then(Value::as_str) == Some(role)
+}
+
+#[cfg(test)]
+mod tests {
+    use tacho_core::Reply;
+    use tacho_core::json::dumps;
+
+    use super::*;
+
+    fn replay(own: &[&str], server_history: bool) -> Replay {
+        let request = |text: &&str| Request { chat_messages: Some(parse(text).unwrap()), ..Request::text("", 1, 1) };
+        let requests: Vec<Request> = own.iter().map(request).collect();
+        let before = (0..own.len()).map(|place| (0..place).collect()).collect();
+        let (keeps, pieces) = (vec![true; own.len()], vec![Vec::new(); own.len()]);
+        Replay { requests, before, keeps, pieces, chat: true, server_history }
+    }
+
+    fn called(arguments: &str) -> Reply {
+        let call = ToolCall { id: "c1".into(), name: "look".into(), arguments: arguments.into() };
+        Reply { id: Some("resp_1".into()), calls: vec![call] }
+    }
+
+    const USER: &str = r#"[{"role": "user", "content": "q"}]"#;
+
+    #[test]
+    fn recorded_results_go_back_under_the_names_of_live_calls() {
+        let own = [USER, r#"[{"role": "tool", "tool_call_id": "old", "content": "42"}]"#];
+        let reply = called(r#"{"x": 1}"#);
+        let find = |_| Some(Heard { text: b"", reply: Some(&reply) });
+        let request = replay(&own, false).request(1, &find).unwrap();
+        let expected = concat!(
+            r#"[{"role": "user", "content": "q"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "#,
+            r#""type": "function", "function": {"name": "look", "arguments": "{\"x\": 1}"}}]}, "#,
+            r#"{"role": "tool", "tool_call_id": "c1", "content": "42"}]"#
+        );
+        assert_eq!(dumps(&request.chat_messages.unwrap()), expected);
+        assert!(!replay(&own, false).simulates_tools(1, &find));
+    }
+
+    #[test]
+    fn calls_without_a_recorded_result_get_one_and_bad_arguments_are_mended() {
+        let reply = called("{not json");
+        let find = |_| Some(Heard { text: b"hm", reply: Some(&reply) });
+        let replay = replay(&[USER, USER], false);
+        let text = dumps(&replay.request(1, &find).unwrap().chat_messages.unwrap());
+        assert!(text.contains(r#""tool_call_id": "c1", "content": "{\"status\": \"ok\"}"}, {"role": "user""#), "{text}");
+        assert!(text.contains(r#""arguments": "{}""#) && replay.simulates_tools(1, &find), "{text}");
+    }
+
+    #[test]
+    fn a_result_of_nothing_is_said_by_the_user() {
+        let own = [USER, r#"[{"role": "tool", "tool_call_id": "old", "content": "42"}]"#];
+        let find = |_| Some(Heard { text: b"no call", reply: None });
+        let text = dumps(&replay(&own, false).request(1, &find).unwrap().chat_messages.unwrap());
+        assert!(text.ends_with(r#"{"role": "assistant", "content": "no call"}, {"role": "user", "content": "42"}]"#));
+    }
+
+    #[test]
+    fn a_server_that_keeps_history_hears_only_what_is_new() {
+        let reply = Reply { id: Some("resp_1".into()), calls: Vec::new() };
+        let find = |_| Some(Heard { text: b"a", reply: Some(&reply) });
+        let request = replay(&[USER, USER], true).request(1, &find).unwrap();
+        assert_eq!(dumps(&request.chat_messages.unwrap()), USER);
+        assert_eq!(dumps(&request.overrides.unwrap()), r#"{"previous_response_id": "resp_1"}"#);
+        let lost = replay(&[USER, USER], true).request(1, &|_| None).unwrap();
+        assert!(lost.overrides.is_none(), "without an answer to name, all is said again");
+    }
+}

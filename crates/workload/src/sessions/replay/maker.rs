@@ -1,0 +1,274 @@
+//! Makes the request of each step: texts made up where the file has lengths alone, and given ones as they are.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use tacho_core::json::{Dict, Value, dumps};
+use tacho_core::{Content, Request};
+use tacho_text::Tokenizer;
+
+use super::history::{own_messages, said};
+use super::{ReplaySpec, media};
+use crate::datasets::timed_trace::Blocks;
+use crate::sessions::error::TraceError;
+use crate::sessions::kind::Format;
+use crate::sessions::model::{History, Prompt, Step, Trace};
+
+/// Names of pieces of a prompt and their tokens.
+type Pieces = Vec<(u64, u64)>;
+
+/// Makes requests.
+pub(super) struct Maker<'t> {
+    trace: &'t Trace,
+    spec: &'t ReplaySpec,
+    tokenizer: Option<&'t Tokenizer>,
+    blocks: Option<Blocks>,
+    trees: Vec<usize>,
+    /// The name of each tree: that of the session of its first step.
+    names: Vec<&'t str>,
+}
+
+impl<'t> Maker<'t> {
+    pub(super) fn new(
+        trace: &'t Trace,
+        spec: &'t ReplaySpec,
+        tokenizer: Option<&'t Tokenizer>,
+    ) -> Result<Self, TraceError> {
+        let blocks = tokenizer.map(|tokenizer| Blocks::new(tokenizer, spec.seed)).transpose().map_err(Box::new)?;
+        let (trees, count) = trace.trees();
+        let mut names = vec![""; count];
+        for (step, &tree) in trace.steps.iter().zip(&trees).rev() {
+            names[tree] = &step.session;
+        }
+        Ok(Maker { trace, spec, tokenizer, blocks, trees, names })
+    }
+
+    /// The request of a step, and the pieces of its own part.
+    pub(super) fn request(&mut self, place: usize) -> Result<(Request, Pieces), TraceError> {
+        let step = &self.trace.steps[place];
+        let output = step.output_tokens.unwrap_or_else(|| self.recorded_tokens(step).unwrap_or(self.spec.output_len));
+        let input = step.input_tokens.unwrap_or(0);
+        let mut request = Request::text("", input, i64::try_from(output.max(1)).unwrap_or(i64::MAX));
+        let mut overrides = step.notes.extra.clone().unwrap_or_default();
+        if self.spec.server_history {
+            overrides.set("store", true);
+        }
+        let mut pieces = Vec::new();
+        match &step.prompt {
+            Prompt::Nothing => {}
+            _ if step.sent.is_some() => {
+                self.saved(step, &mut request, &mut overrides)?;
+                pieces = if step.blocks.is_some() { self.block_pieces(place) } else { self.said_pieces(&request) };
+            }
+            Prompt::Synthetic => {
+                pieces = self.made_up(place, &mut request)?;
+                overrides.set("ignore_eos", true);
+            }
+            Prompt::Given(content) => {
+                self.given(place, content, &mut request, &mut overrides)?;
+                pieces = self.said_pieces(&request);
+            }
+        }
+        request.overrides = (!overrides.is_empty()).then(|| overrides.into());
+        request.id = Some(step.id());
+        request.session = Some(self.names[self.trees[place]].to_owned());
+        Ok((request, pieces))
+    }
+
+    /// Tokens of the answer in the file, where there is one.
+    fn recorded_tokens(&self, step: &Step) -> Option<u64> {
+        let Prompt::Given(content) = &step.prompt else { return None };
+        let answer = content.get("recorded_answer")?.as_str()?;
+        Some(self.tokenizer?.count(answer, false) as u64)
+    }
+
+    /// A prompt of the recorded length; equal blocks are equal tokens.
+    fn made_up(&mut self, place: usize, request: &mut Request) -> Result<Pieces, TraceError> {
+        let step = &self.trace.steps[place];
+        let (Some(tokenizer), Some(blocks)) = (self.tokenizer, &mut self.blocks) else {
+            return Err(cannot(step, "needs a tokenizer to make up its text: leave out --skip-tokenizer-init"));
+        };
+        let scope = scope(self.trace, self.trees[place]);
+        let mut ids = Vec::with_capacity(request.prompt_len as usize);
+        let mut left = request.prompt_len;
+        for (id, tokens) in step.blocks.iter().flat_map(|blocks| &blocks.named) {
+            ids.extend_from_slice(blocks.tokens(&format!("{scope}/{id}"), *tokens as usize));
+            left = left.saturating_sub(*tokens);
+        }
+        ids.extend_from_slice(blocks.tokens(&format!("{}/own", step.id()), left as usize));
+        let live = matches!(step.history, History::Live | History::Fork | History::Edges(_));
+        if self.spec.chat {
+            request.chat_messages = Some(Value::List(vec![said("user", tokenizer.decode(&ids))]));
+        } else if live {
+            request.content = Content::Text(tokenizer.decode(&ids));
+        } else {
+            request.content = Content::Ids(ids);
+        }
+        Ok(self.block_pieces(place))
+    }
+
+    /// The named blocks of a prompt, and what is its own.
+    fn block_pieces(&self, place: usize) -> Pieces {
+        let step = &self.trace.steps[place];
+        let scope = scope(self.trace, self.trees[place]);
+        let named = step.blocks.iter().flat_map(|blocks| &blocks.named);
+        let mut pieces: Pieces = named.map(|(id, tokens)| (hash(&format!("{scope}/{id}")), *tokens)).collect();
+        let shared: u64 = pieces.iter().map(|(_, tokens)| tokens).sum();
+        pieces.push((hash(&format!("{}/own", step.id())), step.input_tokens.unwrap_or(0).saturating_sub(shared)));
+        pieces
+    }
+
+    /// What an earlier run would have sent.
+    fn saved(&self, step: &Step, request: &mut Request, overrides: &mut Dict) -> Result<(), TraceError> {
+        let Some(sent) = &step.sent else { return Ok(()) };
+        if let Some(Value::Dict(more)) = sent.get("overrides") {
+            overrides.update(more);
+        }
+        request.output_len = sent.get("output_len").and_then(Value::as_i64).unwrap_or(request.output_len);
+        let counted = sent.get("prompt_len").and_then(Value::as_i64).and_then(|len| u64::try_from(len).ok());
+        request.prompt_len = counted.unwrap_or(request.prompt_len);
+        match (sent.get("messages"), sent.get("prompt")) {
+            (Some(messages @ Value::List(_)), _) if self.spec.chat => request.chat_messages = Some(messages.clone()),
+            (_, Some(prompt)) if !self.spec.chat => request.content = prompt_content(prompt),
+            (Some(_), _) => return Err(cannot(step, "was saved as a chat: use --backend openai-chat")),
+            _ => return Err(cannot(step, "was saved as a plain prompt: use the backend that it was saved for")),
+        }
+        Ok(())
+    }
+
+    fn given(
+        &self,
+        place: usize,
+        content: &Dict,
+        request: &mut Request,
+        overrides: &mut Dict,
+    ) -> Result<(), TraceError> {
+        let step = &self.trace.steps[place];
+        if let Some(Value::Dict(payload)) = content.get("payload") {
+            self.payload(step, payload, request, overrides);
+            return Ok(());
+        }
+        for name in ["tools", "tool_choice"] {
+            if let Some(value) = content.get(name) {
+                overrides.set(name, value.clone());
+            }
+        }
+        let mut messages: Vec<Value> = match content.get("system") {
+            Some(Value::Str(system)) => vec![said("system", system.as_str())],
+            _ => Vec::new(),
+        };
+        if step.history == History::Recorded && (step.deltas || content.get("recorded_answer").is_some()) {
+            messages.extend(self.recorded(place));
+        }
+        if let Some(result) = content.get("tool_response") {
+            let text = result.as_str().map_or_else(|| dumps(result), str::to_owned);
+            messages.push(said("tool", text));
+        }
+        let media = media::parts(content).map_err(|problem| cannot(step, &problem))?;
+        let role = content.get("role").and_then(Value::as_str).unwrap_or("user");
+        match (content.get("messages"), content.get("text"), content.get("texts")) {
+            (Some(Value::List(own)), ..) => messages.extend(own.iter().cloned()),
+            (_, Some(Value::Str(text)), _) if media.is_empty() => {
+                messages.push(said(role, text.as_str()));
+                request.content = Content::Text(text.clone());
+            }
+            (_, text, texts) => {
+                let own = text.into_iter().chain(texts.and_then(Value::as_list).unwrap_or_default());
+                let own: Vec<&str> = own.filter_map(Value::as_str).collect();
+                let parts: Vec<Value> = own.iter().map(|text| media::text_part(text)).chain(media).collect();
+                request.content = Content::Texts(own.into_iter().map(str::to_owned).collect());
+                if !parts.is_empty() {
+                    messages.push(said(role, parts));
+                }
+            }
+        }
+        if messages.is_empty() {
+            return Err(cannot(step, "has nothing to send"));
+        }
+        let needs_chat = content.iter().any(|(key, _)| !matches!(key, "text" | "texts" | "recorded_answer" | "role"));
+        if self.spec.chat {
+            request.chat_messages = Some(Value::List(messages));
+        } else if needs_chat {
+            return Err(cannot(step, "has chat messages: use --backend openai-chat"));
+        }
+        if let (Some(tokenizer), 0) = (self.tokenizer, request.prompt_len) {
+            request.prompt_len = own_messages(request).iter().map(|own| tokens(own, tokenizer)).sum();
+        }
+        Ok(())
+    }
+
+    /// A body as it is; what it says of the answer's length counts.
+    fn payload(&self, step: &Step, payload: &Dict, request: &mut Request, overrides: &mut Dict) {
+        overrides.update(payload);
+        request.chat_messages = payload.get("messages").cloned();
+        if let Some(Value::Str(prompt)) = payload.get("prompt") {
+            request.content = Content::Text(prompt.clone());
+        }
+        let asked = ["max_completion_tokens", "max_tokens"].iter().find_map(|name| payload.get(name)?.as_i64());
+        if let (None, Some(asked)) = (step.output_tokens, asked) {
+            request.output_len = asked;
+        }
+        if let (Some(tokenizer), 0) = (self.tokenizer, request.prompt_len) {
+            request.prompt_len = own_messages(request).iter().map(|own| tokens(own, tokenizer)).sum();
+        }
+    }
+
+    /// Earlier messages of the same session as the file has them.
+    fn recorded(&self, place: usize) -> Vec<Value> {
+        let step = &self.trace.steps[place];
+        let earlier = self.trace.steps[..place].iter().filter(|other| other.session == step.session);
+        let mut messages = Vec::new();
+        for other in earlier {
+            let Prompt::Given(content) = &other.prompt else { continue };
+            if let Some(Value::List(own)) = content.get("messages") {
+                messages.extend(own.iter().cloned());
+                continue;
+            }
+            let text = |key: &str| content.get(key).and_then(Value::as_str).unwrap_or_default();
+            messages.push(said("user", text("text")));
+            messages.push(said("assistant", text("recorded_answer")));
+        }
+        messages
+    }
+
+    /// The messages of a request as pieces; none where nobody counts tokens.
+    fn said_pieces(&self, request: &Request) -> Pieces {
+        let Some(tokenizer) = self.tokenizer else { return Vec::new() };
+        own_messages(request).iter().map(|own| (hash(&dumps(own)), tokens(own, tokenizer))).collect()
+    }
+}
+
+/// In which blocks of the same name are the same: the file, or of weka's local names the tree.
+fn scope(trace: &Trace, tree: usize) -> String {
+    let local = trace.format == Format::Weka && trace.options.get("hash_id_scope").is_none();
+    if local { tree.to_string() } else { String::new() }
+}
+
+/// A prompt as it was saved: a text, texts, or token ids.
+fn prompt_content(prompt: &Value) -> Content {
+    let ids = prompt.as_list().unwrap_or_default().iter().map(|id| u32::try_from(id.as_i64()?).ok());
+    match (prompt, ids.collect::<Option<Vec<u32>>>()) {
+        (Value::List(_), Some(ids)) if !ids.is_empty() => Content::Ids(ids),
+        _ => Content::from_json(prompt.clone()),
+    }
+}
+
+/// Tokens of the texts of a message.
+fn tokens(message: &Value, tokenizer: &Tokenizer) -> u64 {
+    let count = |text: &str| tokenizer.count(text, false) as u64;
+    match message.get("content") {
+        Some(Value::Str(text)) => count(text),
+        Some(Value::List(parts)) => parts.iter().filter_map(|part| part.get("text")?.as_str()).map(count).sum(),
+        _ => 0,
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    // Kept within what JSON numbers hold.
+    hasher.finish() >> 12
+}
+
+fn cannot(step: &Step, problem: &str) -> TraceError {
+    TraceError::Setting { flag: "--sessions", problem: format!("the request {:?} {problem}", step.id()) }
+}

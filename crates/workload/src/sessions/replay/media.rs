@@ -1,0 +1,48 @@
+//! Images, sounds and films of a file as parts of a chat message.
+
+use tacho_core::json::{Dict, Value};
+
+/// The members of a content that hold media, and the part that each becomes.
+const MEDIA: [(&str, &str); 6] = [
+    ("image", "image_url"),
+    ("images", "image_url"),
+    ("audio", "audio_url"),
+    ("audios", "audio_url"),
+    ("video", "video_url"),
+    ("videos", "video_url"),
+];
+
+/// The media of a content in their order; the text names the one that cannot be sent.
+pub(super) fn parts(content: &Dict) -> Result<Vec<Value>, String> {
+    let mut parts = Vec::new();
+    for (name, kind) in MEDIA {
+        let items = match content.get(name) {
+            None => continue,
+            Some(Value::List(items)) => items.as_slice(),
+            Some(one) => std::slice::from_ref(one),
+        };
+        for item in items {
+            parts.push(part(kind, item).ok_or_else(|| format!("has a {name} that is neither a link nor a data URL"))?);
+        }
+    }
+    Ok(parts)
+}
+
+fn part(kind: &str, item: &Value) -> Option<Value> {
+    let link = item.as_str().or_else(|| item.get("url")?.as_str());
+    let link = link.filter(|link| ["http://", "https://", "data:"].iter().any(|start| link.starts_with(start)))?;
+    let mut url = Dict::new();
+    url.set("url", link);
+    let mut part = Dict::new();
+    part.set("type", kind);
+    part.set(kind, url);
+    Some(part.into())
+}
+
+/// A text as a part.
+pub(super) fn text_part(text: &str) -> Value {
+    let mut part = Dict::new();
+    part.set("type", "text");
+    part.set("text", text);
+    part.into()
+}
