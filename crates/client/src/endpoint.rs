@@ -137,9 +137,9 @@ impl EndpointSpec {
     }
 }
 
-/// A character that may stand in a header's name.
+/// A character that may stand in a header's name; upstream's scripts send `=` too, and servers take it.
 fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.=^_`|~".contains(&byte)
 }
 
 /// Headers in order; names are compared without case. Printed without secrets.

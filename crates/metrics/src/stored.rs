@@ -30,6 +30,8 @@ struct Requests {
     delays: Vec<f64>,
     /// Whether a schedule said when each was to be sent.
     paced: bool,
+    /// The session of each; those of one session stand together.
+    sessions: Vec<f64>,
 }
 
 /// The lists that are read here or that no comparison needs.
@@ -178,6 +180,9 @@ impl Rows for Requests {
     fn output(&self, at: usize) -> Option<f64> {
         self.output_lens.get(at).copied()
     }
+    fn session(&self, at: usize) -> Option<u32> {
+        self.sessions.get(at).map(|session| *session as u32)
+    }
 }
 
 impl Requests {
@@ -193,10 +198,18 @@ impl Requests {
         if starts.len() == count {
             order.sort_by(|&a, &b| starts[a].total_cmp(&starts[b]));
         }
-        let pick = |key: &str, values: Vec<f64>| picked(key, values, &order, count);
-        let gaps = |value: &Value| value.as_list()?.iter().map(number_of).collect::<Option<Vec<f64>>>();
         let own = dict.get("tacho").and_then(Value::as_dict);
         let moments = |key: &str| own.map_or(Ok(Vec::new()), |own| list(own, key, number_of, "a list of numbers"));
+        let sessions = moments("session")?;
+        if sessions.len() == count {
+            let mut first = std::collections::HashMap::new();
+            order.iter().enumerate().for_each(|(rank, &at)| {
+                first.entry(sessions[at] as u64).or_insert(rank);
+            });
+            order.sort_by_key(|&at| first.get(&(sessions[at] as u64)).copied());
+        }
+        let pick = |key: &str, values: Vec<f64>| picked(key, values, &order, count);
+        let gaps = |value: &Value| value.as_list()?.iter().map(number_of).collect::<Option<Vec<f64>>>();
         let (due, sent) = (pick("tacho.due", moments("due")?)?, pick("tacho.sent", moments("sent")?)?);
         let rate = dict.get("request_rate").and_then(Value::as_f64);
         Ok(Requests {
@@ -208,6 +221,7 @@ impl Requests {
             input_lens: pick("input_lens", floats("input_lens")?)?,
             output_lens: pick("output_lens", floats("output_lens")?)?,
             starts: pick("start_times", starts)?,
+            sessions: pick("tacho.session", sessions)?,
             latencies: pick("latencies", latencies.clone())?,
         })
     }

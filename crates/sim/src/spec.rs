@@ -30,6 +30,8 @@ pub struct SimSpec {
     pub reasoning_tokens: usize,
     /// Whether usage tells the tokens of the prompt that were cached.
     pub prompt_tokens_details: bool,
+    /// Engines behind the address, each with its own blocks and cache; requests of a session go to the same one.
+    pub data_parallel_size: usize,
     /// Numbers in an embedding.
     pub embedding_size: usize,
     /// The engine's limits.
@@ -59,6 +61,7 @@ impl SimSpec {
             stream_interval: 1,
             reasoning_tokens: 0,
             prompt_tokens_details: false,
+            data_parallel_size: 1,
             embedding_size: 384,
             faults: FaultSpec::default(),
             seed: 0,

@@ -27,6 +27,8 @@ fn full_request() -> Request {
         timestamp: Some(0.1),
         chat_messages: json(r#"[{"role": "user", "content": "hi"}]"#),
         overrides: json(r#"{"tool_choice": "auto"}"#),
+        session: Some("s1".to_owned()),
+        cancel_after: Some(0.25),
     }
 }
 
@@ -49,7 +51,8 @@ fn what_is_written_is_read_back() {
 #[test]
 fn fields_are_in_the_recorded_order() {
     let mut bytes = Vec::new();
-    write_jsonl(&mut bytes, &[full_request()], &[0.25]).unwrap();
+    let request = Request { session: None, cancel_after: None, ..full_request() };
+    write_jsonl(&mut bytes, &[request], &[0.25]).unwrap();
     let Value::Dict(line) = json::parse(std::str::from_utf8(&bytes).unwrap().trim()).unwrap() else {
         panic!("a line is an object");
     };

@@ -59,6 +59,9 @@ static FLAGS: &[Flag] = &[
         "Seconds after the start during which it is not ready."),
     own(&["--profile"], Str, "NAME", Unset, &ENGINE, "Hardware and model whose speed it imitates: a name, or a file of tacho fit."),
     own(&["--seed"], Int, "SEED", Preset::Int(0), &ENGINE, "Seed of the generated text."),
+    own(&["--data-parallel-size"], Int, "N", Preset::Int(1), &ENGINE,
+        "Engines behind the address, each with its own blocks and prefix cache. Requests with the same X-Session-ID go to \
+         the same one, others take turns."),
     own(&["--max-num-seqs"], Int, "N", Unset, &ENGINE, "Most requests in one batch."),
     own(&["--max-num-batched-tokens"], Int, "TOKENS", Unset, &ENGINE, "Most tokens in one step."),
     own(&["--block-size"], Int, "TOKENS", Unset, &CACHE, "Tokens per block of the KV cache."),
@@ -108,6 +111,7 @@ pub(crate) struct SimArgs {
     pub(crate) start_delay: f64,
     pub(crate) profile: Option<String>,
     pub(crate) seed: i64,
+    pub(crate) data_parallel_size: i64,
     pub(crate) max_num_seqs: Option<i64>,
     pub(crate) max_num_batched_tokens: Option<i64>,
     pub(crate) block_size: Option<i64>,
@@ -154,6 +158,7 @@ impl From<Values> for SimArgs {
             seed: v.int("--seed"),
             max_num_seqs: v.maybe_int("--max-num-seqs"),
             max_num_batched_tokens: v.maybe_int("--max-num-batched-tokens"),
+            data_parallel_size: v.int("--data-parallel-size"),
             block_size: v.maybe_int("--block-size"),
             num_gpu_blocks: v.maybe_int("--num-gpu-blocks"),
             max_model_len: v.maybe_int("--max-model-len"),
@@ -221,7 +226,7 @@ impl SimArgs {
         Ok(())
     }
 
-    fn counts(&self) -> [(&'static str, Option<i64>); 6] {
+    fn counts(&self) -> [(&'static str, Option<i64>); 7] {
         [
             ("--max-num-seqs", self.max_num_seqs),
             ("--max-num-batched-tokens", self.max_num_batched_tokens),
@@ -229,6 +234,7 @@ impl SimArgs {
             ("--num-gpu-blocks", self.num_gpu_blocks),
             ("--max-model-len", self.max_model_len),
             ("--stream-interval", Some(self.stream_interval)),
+            ("--data-parallel-size", Some(self.data_parallel_size)),
         ]
     }
 

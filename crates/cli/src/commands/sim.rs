@@ -78,6 +78,7 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
     spec.model.clone_from(&args.model);
     spec.lora_modules.clone_from(&args.lora_modules);
     spec.seed = args.seed.unsigned_abs();
+    spec.data_parallel_size = usize::try_from(args.data_parallel_size)?;
     spec.stream_interval = usize::try_from(args.stream_interval)?;
     spec.reasoning_tokens = usize::try_from(args.reasoning_tokens).context("--reasoning-tokens is below 0")?;
     let engine = &mut spec.engine;

@@ -57,6 +57,9 @@ fn every_format_is_replayed_when_its_model_says() {
         ("sglang-agentic.json", None),
         ("sglang-openai.jsonl", Some("sglang openai")),
         ("sharegpt.json", None),
+        ("aiperf-single-turn.jsonl", None),
+        ("weka-1.jsonl", None),
+        ("weka-flat.json", None),
     ] {
         let path = format!("golden/sessions/{file}");
         let named: Vec<&str> = format.into_iter().flat_map(|name| ["--sessions-format", name]).collect();

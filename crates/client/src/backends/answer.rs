@@ -63,7 +63,7 @@ impl AnswerDecoder {
             _ if unstreamed => None,
             Answers::Whole => None,
             Answers::Completions | Answers::Chat | Answers::Audio => {
-                Some(Decoder::Choices(StreamDecoder::new(backend, rules).keeping_reply(keeps)))
+                Some(Decoder::Choices(StreamDecoder::new(backend, rules).expecting(expected)))
             }
             Answers::Responses => Some(Decoder::Responses(ResponsesDecoder::new(rules, keeps))),
             Answers::Messages => Some(Decoder::Messages(MessagesDecoder::new(keeps))),

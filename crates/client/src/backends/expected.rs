@@ -36,6 +36,8 @@ pub struct Expected {
     pub(super) prompt: Option<Arc<str>>,
     /// How long after it was written the request is called off, if it is.
     pub(crate) cancel_after: Option<Duration>,
+    /// Whether a stream may end without its closing mark, if its framing says that it is whole.
+    pub(super) open_end: bool,
     /// Whether a later request needs what the answer says besides its text.
     pub(super) keeps_reply: bool,
 }
@@ -77,8 +79,8 @@ impl Expected {
         self
     }
 
-    /// Of a body that was written elsewhere.
+    /// Of a body that was written elsewhere, for a script that does not ask for closing marks.
     pub(crate) fn plain(output_len: usize, unstreamed: bool) -> Self {
-        Expected { output_len, unstreamed, ..Expected::default() }
+        Expected { output_len, unstreamed, open_end: true, ..Expected::default() }
     }
 }

@@ -8,7 +8,7 @@ use super::answers::Answers;
 use super::event::{Choices, Event, Shape, TextField};
 use super::reply;
 use super::scan::{is_plain_text, unescape};
-use super::{BackendKind, Rules};
+use super::{BackendKind, Expected, Rules};
 
 /// vLLM's words for a stream without tokens; the missing blank is upstream's.
 pub(super) const NO_TOKEN: &str =
@@ -37,6 +37,7 @@ pub struct StreamDecoder {
     ranked: u32,
     reasoning: Reasoning,
     keeps_reply: bool,
+    open_end: bool,
 }
 
 /// How much of an answer was reasoning, as far as its events tell.
@@ -137,12 +138,14 @@ impl StreamDecoder {
             ranked: 0,
             reasoning: Reasoning::default(),
             keeps_reply: false,
+            open_end: false,
         }
     }
 
-    /// With what a later request may need besides the text.
-    pub(super) fn keeping_reply(mut self, keeps: bool) -> Self {
-        self.keeps_reply = keeps;
+    /// As the request asks for: with what a later one may need besides the text, and without a closing mark.
+    pub(super) fn expecting(mut self, expected: &Expected) -> Self {
+        self.keeps_reply = expected.keeps_reply;
+        self.open_end = expected.open_end;
         self
     }
 
@@ -247,7 +250,7 @@ impl StreamDecoder {
         if self.rules == Rules::Vllm {
             return Outcome::Complete;
         }
-        if !self.done_seen {
+        if !self.done_seen && !self.open_end {
             let message = format!("the stream ended without [DONE] after {} token events", row.chunks.len());
             return Outcome::failed(FailureKind::Truncated, message);
         }

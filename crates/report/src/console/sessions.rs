@@ -36,6 +36,9 @@ pub(super) fn lines(record: &RunRecord) -> Vec<String> {
         lines.extend(spread(name, found));
     }
     lines.extend(reuse(&summary.reuse));
+    if let Some(share) = record.measured.server.prefix_cache_hit_rate() {
+        lines.push(value_line("Server's prefix cache hits (%):", two(share * 100.0)));
+    }
     for turn in summary.turns.iter().take(SHOWN_TURNS) {
         lines.extend(spread(&format!("Turn {} first token (ms)", turn.turn), turn.ttft_ms));
         lines.extend(spread(&format!("Turn {} input tokens", turn.turn), turn.input_tokens));

@@ -4,6 +4,7 @@
 mod data;
 mod over;
 mod served;
+mod sessions;
 mod words;
 
 use std::io::{self, Write};
@@ -46,7 +47,7 @@ pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io
         escape(&title),
         escape(&words::subtitle(record)),
         words::verdict(record),
-        words::cards(record),
+        words::cards(record) + &sessions::section(record),
         words::facts(record, about),
         in_script(&tacho_core::json::dumps(&data::facts(record).into())),
     )?;

@@ -245,7 +245,7 @@
       "Request Start Time: " + clock(start[r]), "Request End Time: " + clock(start[r] + ends[first[r + 1] - 1] * unit)];
     if (facts.errors[r] !== undefined) lines.push("Error: " + facts.error_texts[facts.errors[r]]);
     const name = document.createElement("b");
-    name.textContent = "Req " + r;
+    name.textContent = facts.places ? facts.places[r] : "Req " + r;
     tip.replaceChildren(name, "\n" + lines.join("\n"));
     tip.style.borderLeftColor = COLORS[kind];
     tip.hidden = false;

@@ -52,7 +52,7 @@ pub fn save(record: &RunRecord, thresholds: Thresholds, path: &Path) -> Result<b
 
 /// Writes the page of `record` to `out`.
 pub fn write_page(record: &RunRecord, thresholds: Thresholds, out: &mut impl Write) -> io::Result<()> {
-    let samples = &record.measured.samples;
+    let samples = &rows(record);
     let setup = &record.setup;
     let title = format!("{} · {} · {} requests", setup.model_id, setup.backend, samples.len());
     let segments = Segments::of(samples, thresholds);
@@ -77,8 +77,17 @@ pub fn write_page(record: &RunRecord, thresholds: Thresholds, out: &mut impl Wri
     writeln!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>")
 }
 
+/// The requests in the order of the page: as they stand in the workload, and of sessions one session after the other.
+fn rows(record: &RunRecord) -> Vec<&Sample> {
+    let mut rows: Vec<&Sample> = record.measured.samples.iter().collect();
+    if record.sessions.is_some() {
+        rows.sort_by(|a, b| a.session.map(|place| place.0).cmp(&b.session.map(|place| place.0)).then(a.sent.total_cmp(&b.sent)));
+    }
+    rows
+}
+
 /// What the page knows of the requests besides their times.
-fn facts(samples: &[Sample], thresholds: Thresholds, total: usize) -> Dict {
+fn facts(samples: &[&Sample], thresholds: Thresholds, total: usize) -> Dict {
     let whole = |of: fn(&Sample) -> u64| Value::List(samples.iter().map(|sample| Value::from(of(sample))).collect());
     let mut dict = Dict::new();
     dict.set("unit", UNIT);
@@ -86,6 +95,10 @@ fn facts(samples: &[Sample], thresholds: Thresholds, total: usize) -> Dict {
     dict.set("names", Value::List(thresholds.names().into_iter().map(Value::from).collect()));
     dict.set("prompt", whole(|sample| sample.prompt_len));
     dict.set("output", whole(|sample| sample.output_len));
+    if samples.iter().any(|sample| sample.session.is_some()) {
+        let place = |sample: &&Sample| sample.session.map(|(session, turn)| format!("session {session}, turn {turn}"));
+        dict.set("places", samples.iter().map(|sample| Value::from(place(sample))).collect::<Vec<Value>>());
+    }
     dict.set("counts", whole(|sample| sample.itl.len() as u64 + 1));
     // Texts repeat, so each is stored once.
     let mut texts: Vec<Value> = Vec::new();
@@ -112,7 +125,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// When each request was sent, in seconds after the first, as doubles.
-fn starts(samples: &[Sample]) -> Vec<u8> {
+fn starts(samples: &[&Sample]) -> Vec<u8> {
     let first = samples.iter().map(|sample| sample.sent).fold(f64::INFINITY, f64::min);
     samples.iter().flat_map(|sample| (sample.sent - first).to_le_bytes()).collect()
 }
@@ -128,7 +141,7 @@ struct Segments {
 }
 
 impl Segments {
-    fn of(samples: &[Sample], thresholds: Thresholds) -> Self {
+    fn of(samples: &[&Sample], thresholds: Thresholds) -> Self {
         let total: usize = samples.iter().map(|sample| sample.itl.len() + 1).sum();
         let mut ends = vec![0; total * 4];
         let mut classes = vec![0; total.div_ceil(4)];
@@ -168,7 +181,7 @@ mod tests {
     #[test]
     fn segments_keep_ends_and_classes() {
         let sample = Sample { ttft: 0.1, itl: vec![0.02, 0.025, 0.7], ..Sample::default() };
-        let segments = Segments::of(&[sample], Thresholds(25.0, 50.0));
+        let segments = Segments::of(&[&sample], Thresholds(25.0, 50.0));
         let length =
             |at: usize| (0..4).rev().fold(0u32, |sum, plane| sum << 8 | u32::from(segments.ends[plane * 4 + at]));
         assert_eq!([0, 1, 2, 3].map(length), [10_000, 2000, 2500, 70_000]);
@@ -178,7 +191,7 @@ mod tests {
     #[test]
     fn rounding_does_not_add_up() {
         let sample = Sample { ttft: 0.0, itl: vec![4.4e-6; 1000], ..Sample::default() };
-        let segments = Segments::of(&[sample], Thresholds(25.0, 50.0));
+        let segments = Segments::of(&[&sample], Thresholds(25.0, 50.0));
         let sum: u32 = segments.ends[..1001].iter().map(|&byte| u32::from(byte)).sum();
         assert_eq!(sum, 440);
     }

@@ -28,7 +28,7 @@ pub(super) fn of(note: &ServeNote) -> String {
         }
         ServeNote::WarmupDone => "Warmup run completed.".into(),
         ServeNote::Sessions { file, format, options, sessions, requests } => {
-            format!("Sessions: {sessions} with {requests} requests, of {file} read as {format}{options}.")
+            format!("Sessions: {sessions} with {requests} requests, {file}, read as {format}{options}.")
         }
         ServeNote::WarmupSessions { sessions } => format!("Warming up with {sessions} sessions..."),
         ServeNote::CachesReset => "Server caches reset.".into(),

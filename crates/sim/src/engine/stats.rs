@@ -30,6 +30,13 @@ impl Histogram {
         }))
     }
 
+    /// The values of both; they must have the same bounds.
+    fn joined(mut self, other: Histogram) -> Histogram {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+        self.sum += other.sum;
+        self
+    }
+
     /// How many values were counted.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
@@ -130,6 +137,41 @@ pub struct Stats {
     pub request_generation_tokens: Histogram,
     /// Tokens per step.
     pub iteration_tokens: Histogram,
+}
+
+impl Stats {
+    /// The sums of both, shares too.
+    #[must_use]
+    pub fn joined(self, other: Stats) -> Stats {
+        Stats {
+            running: self.running + other.running,
+            waiting: self.waiting + other.waiting,
+            kv_cache_usage: self.kv_cache_usage + other.kv_cache_usage,
+            steps: self.steps + other.steps,
+            prefix_cache_queries: self.prefix_cache_queries + other.prefix_cache_queries,
+            prefix_cache_hits: self.prefix_cache_hits + other.prefix_cache_hits,
+            external_cache_hits: self.external_cache_hits + other.external_cache_hits,
+            external_cache_queries: self.external_cache_queries + other.external_cache_queries,
+            prompt_tokens_cached: self.prompt_tokens_cached + other.prompt_tokens_cached,
+            preemptions: self.preemptions + other.preemptions,
+            prompt_tokens: self.prompt_tokens + other.prompt_tokens,
+            generation_tokens: self.generation_tokens + other.generation_tokens,
+            finished_stop: self.finished_stop + other.finished_stop,
+            finished_length: self.finished_length + other.finished_length,
+            finished_abort: self.finished_abort + other.finished_abort,
+            time_to_first_token: self.time_to_first_token.joined(other.time_to_first_token),
+            inter_token_latency: self.inter_token_latency.joined(other.inter_token_latency),
+            e2e_request_latency: self.e2e_request_latency.joined(other.e2e_request_latency),
+            queue_time: self.queue_time.joined(other.queue_time),
+            prefill_time: self.prefill_time.joined(other.prefill_time),
+            decode_time: self.decode_time.joined(other.decode_time),
+            inference_time: self.inference_time.joined(other.inference_time),
+            time_per_output_token: self.time_per_output_token.joined(other.time_per_output_token),
+            request_prompt_tokens: self.request_prompt_tokens.joined(other.request_prompt_tokens),
+            request_generation_tokens: self.request_generation_tokens.joined(other.request_generation_tokens),
+            iteration_tokens: self.iteration_tokens.joined(other.iteration_tokens),
+        }
+    }
 }
 
 impl Default for Stats {

@@ -6,11 +6,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tacho_pyrand::{Generator, SeedSequence};
 
-use super::driver::EngineHandle;
+use super::engines::Engines;
 use super::problem::Problem;
 use super::room::Room;
 use super::store::Store;
-use crate::engine::{SeqId, Vocabulary};
+use crate::engine::Vocabulary;
 use crate::faults::Fault;
 use crate::spec::SimSpec;
 
@@ -19,10 +19,9 @@ pub(crate) struct App {
     pub(super) spec: SimSpec,
     pub(super) names: Vec<String>,
     pub(super) vocabulary: Vocabulary,
-    pub(super) engine: EngineHandle,
+    pub(super) engine: Engines,
     pub(super) fingerprint: String,
     pub(super) started: Instant,
-    pub(super) sequences: AtomicU64,
     pub(super) requests: AtomicU64,
     pub(super) ids: AtomicU64,
     pub(super) serving: AtomicU64,
@@ -55,10 +54,6 @@ impl App {
             let longest = tokenizer.all_ids().into_iter().map(|id| tokenizer.decode(&[id]).len()).max();
             longest.unwrap_or(1).max(1)
         })
-    }
-
-    pub(super) fn next_sequence(&self) -> SeqId {
-        SeqId(self.sequences.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The fate of the next generation request.

@@ -44,6 +44,7 @@ impl Generation {
         model: String,
         prompts: Vec<Prompt>,
         fault: Fault,
+        session: Option<&str>,
     ) -> Result<Self, Problem> {
         let cut = |mut prompt: Prompt| {
             match ask.truncate {
@@ -77,11 +78,12 @@ impl Generation {
             }
         }
         let (to, signals) = unbounded_channel();
+        let rank = app.engine.rank(session);
         let sequences: Vec<SeqId> = jobs
             .into_iter()
             .enumerate()
             .map(|(choice, job)| {
-                let sequence = app.next_sequence();
+                let sequence = app.engine.next_sequence(rank);
                 app.engine.submit(sequence, job, choice, to.clone());
                 sequence
             })

@@ -8,6 +8,7 @@ mod choice;
 mod chunks;
 mod demo;
 mod driver;
+mod engines;
 mod escape;
 
 mod fields;
@@ -62,6 +63,7 @@ use crate::engine::{Engine, Stats, Vocabulary};
 use crate::error::Error;
 use crate::spec::SimSpec;
 use app::{App, scrambled};
+use engines::Engines;
 use room::Room;
 use store::Store;
 use wire::{ResetSwitch, Wire};
@@ -92,19 +94,23 @@ impl Server {
         let mut special = tokenizer.special_ids();
         special.extend(tokenizer.added_special_ids());
         let vocabulary = Vocabulary::new(&tokenizer.all_ids(), &special, tokenizer.eos_id())?;
-        let mut engine = Engine::new(spec.engine.clone(), spec.machine.cost)?;
-        engine.set_noise(spec.machine.noise, spec.seed);
         let runtime = runtime(spec.threads)?;
         let listener = listen(&runtime, SocketAddr::new(spec.host, spec.port))?;
         let addr = listener.local_addr().map_err(|source| Error::Threads { source })?;
-        let (engine, engine_thread) = driver::start(engine).map_err(|source| Error::Threads { source })?;
+        let (mut engines, mut threads) = (Vec::new(), Vec::new());
+        for rank in 0..spec.data_parallel_size.max(1) {
+            let mut engine = Engine::new(spec.engine.clone(), spec.machine.cost)?;
+            engine.set_noise(spec.machine.noise, spec.seed.wrapping_add(rank as u64));
+            let (handle, thread) = driver::start(engine).map_err(|source| Error::Threads { source })?;
+            engines.push(handle);
+            threads.push(thread);
+        }
         let app = Arc::new(App {
             names: spec.names(),
             vocabulary,
-            engine,
+            engine: Engines::new(engines),
             fingerprint: format!("vllm-{}-{:08x}", routes::VERSION, scrambled(spec.seed, u64::MAX) as u32),
             started: Instant::now(),
-            sequences: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             ids: AtomicU64::new(0),
             serving: AtomicU64::new(0),
@@ -114,7 +120,7 @@ impl Server {
             spec,
         });
         let (shutdown, stopped) = oneshot::channel();
-        let mut server = Server { addr, app: Arc::clone(&app), shutdown: Some(shutdown), threads: vec![engine_thread] };
+        let mut server = Server { addr, app: Arc::clone(&app), shutdown: Some(shutdown), threads };
         let thread = std::thread::Builder::new().name("sim-http".into()).spawn(move || {
             runtime.block_on(accept(listener, app, stopped));
             // The connections are dropped, streams under way cut; what computes is not waited for.

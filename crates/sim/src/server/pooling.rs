@@ -345,8 +345,9 @@ impl Computation {
         let share = app.room.take(prompts.iter().map(Prompt::bytes).sum(), prompts.len())?;
         let (to, signals) = unbounded_channel();
         let left = jobs.len();
+        let rank = app.engine.rank(None);
         let submit = |(at, job)| {
-            let sequence = app.next_sequence();
+            let sequence = app.engine.next_sequence(rank);
             app.engine.submit(sequence, job, at, to.clone());
             sequence
         };

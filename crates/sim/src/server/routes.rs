@@ -242,12 +242,14 @@ struct Header {
     request_id: Option<String>,
     /// Wins over the body's.
     priority: Option<String>,
+    /// The session that it is part of, for whoever keeps sessions together.
+    session: Option<String>,
 }
 
 impl Header {
     fn of(request: &Request<Incoming>) -> Self {
         let text = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        Header { request_id: request_id(request), priority: text("x-vllm-priority") }
+        Header { request_id: request_id(request), priority: text("x-vllm-priority"), session: text("x-session-id") }
     }
 
     fn priority(&self) -> Result<Option<i64>, Problem> {
@@ -325,7 +327,7 @@ async fn start(app: &Arc<App>, endpoint: Endpoint, fields: &Fields, header: &Hea
     if !front.is_zero() {
         tokio::time::sleep(front).await;
     }
-    Generation::start(app, ask, id, model, prompts, fault).await.map_err(anthropic)
+    Generation::start(app, ask, id, model, prompts, fault, header.session.as_deref()).await.map_err(anthropic)
 }
 
 /// Prompts in token ids; what would never fit is refused before it is counted.

@@ -48,7 +48,7 @@ impl Trace {
         let offset = random.randint_vec(0, maker.allowed.len() as i64, 1)[0] as usize;
         let (least, most) = (spec.turns.0 as i64, spec.turns.1 as i64);
         let turns = random.randint_vec(least, most + 1, spec.conversations);
-        let mut trace = Trace::new("made up".to_owned(), Format::Model);
+        let mut trace = Trace::new("made-up conversations".to_owned(), Format::Model);
         for (conversation, &turns) in turns.iter().enumerate() {
             let fitting = maker.fitting(turns as usize);
             if fitting < turns as usize && fitting < 2 {

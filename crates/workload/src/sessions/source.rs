@@ -6,9 +6,11 @@ use tacho_core::json::{self, Dict, Value};
 
 use super::error::{Place, TraceError};
 use super::row::Row;
+use crate::sources::cell::Cell;
 use crate::sources::csv::Records;
 use crate::sources::layout::unpacked;
-use crate::sources::read_text;
+use crate::sources::parquet::ParquetFile;
+use crate::sources::{arrow, read_text};
 
 /// What was found at a path.
 #[derive(Debug)]
@@ -73,8 +75,36 @@ impl Source {
 
 impl Document {
     fn read(path: &Path) -> Result<Self, TraceError> {
+        let name = path.to_string_lossy().to_ascii_lowercase();
+        if name.ends_with(".parquet") || name.ends_with(".arrow") {
+            return Document::of_table(path, name.ends_with(".arrow"));
+        }
         let text = read_text(path).map_err(Box::new)?;
         Document::parse(path, text.strip_prefix('\u{feff}').unwrap_or(&text))
+    }
+
+    /// The rows of a Parquet or Arrow file, numbered like lines.
+    fn of_table(path: &Path, arrow: bool) -> Result<Self, TraceError> {
+        let mut cells = Vec::new();
+        if arrow {
+            for batch in arrow::read(path).map_err(Box::new)? {
+                cells.extend((0..batch.num_rows()).map(|row| arrow::row(&batch, row)));
+            }
+        } else {
+            let file = ParquetFile::open(path).map_err(Box::new)?;
+            for group in 0..file.groups().len() {
+                cells.extend(file.rows(group, path).map_err(Box::new)?);
+            }
+        }
+        let row = |(index, cell): (usize, Cell)| match cell.to_json() {
+            Some(Value::Dict(dict)) => Ok((Some(index + 1), dict)),
+            _ => {
+                let place = Place { path: path.to_path_buf(), line: Some(index + 1) };
+                Err(TraceError::Graph { place, problem: "has a column that is no text, number or list".into() })
+            }
+        };
+        let rows = cells.into_iter().enumerate().map(row).collect::<Result<Vec<_>, _>>()?;
+        Ok(Document { path: path.to_path_buf(), rows, whole: None, table: None })
     }
 
     /// Reads a text as the file's name or, failing that, its beginning suggests.

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::Mutex;
 
-use tacho_core::{Clock, Counters, FailureKind, Kept, ManualClock, Outcome};
+use tacho_core::{Clock, Counters, FailureKind, Kept, ManualClock, Outcome, Request};
 use tacho_pyrand::RandomState;
 
 use super::*;

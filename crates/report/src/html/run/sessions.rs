@@ -1,0 +1,85 @@
+//! What the users of sessions felt, on the page.
+
+use tacho_metrics::RunRecord;
+use tacho_metrics::sessions::{SessionEnd, SessionSummary, Spread, TurnSummary};
+
+use crate::style::two;
+
+/// Turns that are shown one by one.
+const SHOWN_TURNS: usize = 50;
+
+/// The section; nothing for a run without sessions.
+pub(super) fn section(record: &RunRecord) -> String {
+    let Some(summary) = &record.sessions else { return String::new() };
+    let ends = SessionEnd::ALL.map(|(end, name)| format!("{} {}", summary.ended(end), name.replace('_', " ")));
+    let unsent = match (summary.not_sent_parent_failed, summary.not_sent_run_ended) {
+        (0, 0) => String::new(),
+        (parent, end) => format!(" Not sent: {parent} because one before failed, {end} because the run ended."),
+    };
+    format!(
+        "<section><h2>Sessions</h2>\n<p>{} sessions: {}.{unsent}</p>\n{}{}</section>\n",
+        summary.sessions,
+        ends.join(", "),
+        numbers(summary),
+        turns(&summary.turns),
+    )
+}
+
+fn numbers(summary: &SessionSummary) -> String {
+    let percent = |share: Option<f64>| share.map_or_else(|| "not known".to_owned(), |share| two(share * 100.0) + " %");
+    let reuse = &summary.reuse;
+    let rows: String = [
+        ("Session time, ms", summary.wall_ms),
+        ("Busy time, ms", summary.busy_ms),
+        ("Think time, ms", summary.think_ms),
+        ("Critical path, ms", summary.critical_path_ms),
+        ("Start to the last turn's first token, ms", summary.to_last_turn_ms),
+        ("Last turn from due to end, ms", summary.last_turn_ms),
+        ("Tokens/s/user while decoding", summary.decode_rate),
+        ("Tokens/s/user end to end", summary.end_to_end_rate),
+        ("Sent after due, ms", summary.lag_ms),
+    ]
+    .into_iter()
+    .map(|(name, spread)| format!("<tr><th>{name}</th>{}</tr>\n", cells(spread)))
+    .collect();
+    format!(
+        "<table><tr><th></th><th>mean</th><th>median</th><th>p99</th></tr>\n{rows}</table>\n\
+         <p>Prompt tokens found in the server's cache: {}; in the order sent a cache that forgets nothing would have \
+         had {}.</p>\n",
+        percent(reuse.share(reuse.cached_tokens)),
+        percent(reuse.share(reuse.ideal_tokens)),
+    )
+}
+
+fn turns(turns: &[TurnSummary]) -> String {
+    let percent = |share: Option<f64>| share.map_or_else(|| "–".to_owned(), |share| two(share * 100.0));
+    let row = |turn: &TurnSummary| {
+        let mean = |spread: Option<Spread>| spread.map_or_else(|| "–".to_owned(), |spread| two(spread.mean));
+        let p99 = |spread: Option<Spread>| spread.map_or_else(|| "–".to_owned(), |spread| two(spread.p99));
+        format!(
+            "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+            turn.turn,
+            turn.e2el_ms.map_or(0, |spread| spread.count),
+            mean(turn.ttft_ms),
+            p99(turn.ttft_ms),
+            mean(turn.e2el_ms),
+            mean(turn.input_tokens),
+            percent(turn.hit_rate),
+            percent(turn.ideal_hit_rate),
+        )
+    };
+    let rows: String = turns.iter().take(SHOWN_TURNS).map(row).collect();
+    format!(
+        "<table><tr><th>turn</th><th>answers</th><th>TTFT mean, ms</th><th>TTFT p99, ms</th><th>latency mean, ms</th>\
+         <th>input tokens</th><th>cached %</th><th>ideal %</th></tr>\n{rows}</table>\n"
+    )
+}
+
+fn cells(spread: Option<Spread>) -> String {
+    match spread {
+        None => "<td>–</td><td>–</td><td>–</td>".to_owned(),
+        Some(spread) => {
+            format!("<td>{}</td><td>{}</td><td>{}</td>", two(spread.mean), two(spread.median), two(spread.p99))
+        }
+    }
+}

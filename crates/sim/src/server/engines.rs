@@ -1,0 +1,75 @@
+//! Several engines behind one address, each with a cache of its own. Requests of one session go to the same one; others
+//! take turns.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::driver::{EngineHandle, Signal};
+use crate::engine::{Job, SeqId, Stats};
+
+/// The engines. A job's number says which of them has it.
+pub(super) struct Engines {
+    all: Vec<EngineHandle>,
+    turn: AtomicUsize,
+    sequences: AtomicU64,
+}
+
+impl Engines {
+    /// At least one engine.
+    pub(super) fn new(all: Vec<EngineHandle>) -> Self {
+        Engines { all, turn: AtomicUsize::new(0), sequences: AtomicU64::new(0) }
+    }
+
+    /// The engine for a request, of a session or of none.
+    pub(super) fn rank(&self, session: Option<&str>) -> usize {
+        let Some(session) = session.filter(|_| self.all.len() > 1) else {
+            return self.turn.fetch_add(1, Ordering::Relaxed) % self.all.len();
+        };
+        let mut hasher = DefaultHasher::new();
+        session.hash(&mut hasher);
+        (hasher.finish() % self.all.len() as u64) as usize
+    }
+
+    /// A number for a job of that engine.
+    pub(super) fn next_sequence(&self, rank: usize) -> SeqId {
+        let number = self.sequences.fetch_add(1, Ordering::Relaxed);
+        SeqId(number * self.all.len() as u64 + rank as u64)
+    }
+
+    fn of(&self, id: SeqId) -> usize {
+        (id.0 % self.all.len() as u64) as usize
+    }
+
+    pub(super) fn submit(&self, id: SeqId, job: Job, choice: usize, to: UnboundedSender<Signal>) {
+        self.all[self.of(id)].submit(id, job, choice, to);
+    }
+
+    pub(super) fn cancel(&self, ids: Vec<SeqId>) {
+        for (rank, engine) in self.all.iter().enumerate() {
+            engine.cancel(ids.iter().copied().filter(|id| self.of(*id) == rank).collect());
+        }
+    }
+
+    pub(super) async fn reset_prefix_cache(&self) -> bool {
+        let mut all = true;
+        for engine in &self.all {
+            all &= engine.reset_prefix_cache().await;
+        }
+        all
+    }
+
+    pub(super) fn stop(&self) {
+        self.all.iter().for_each(EngineHandle::stop);
+    }
+
+    /// The counters of all of them together.
+    pub(super) fn stats(&self) -> Stats {
+        let mut stats = self.all.iter().map(EngineHandle::stats);
+        let first = stats.next().unwrap_or_default();
+        let mut joined = stats.fold(first, Stats::joined);
+        joined.kv_cache_usage /= self.all.len() as f64;
+        joined
+    }
+}
