@@ -108,7 +108,15 @@ fn a_saved_workload_of_sessions_is_replayed() {
     let saving = ["--sessions", file, "--dry-run", "--save-workload", "saved.json"];
     let output = place.run(&[&common[..], &saving].concat());
     assert!(output.status.success(), "{}", stderr(&output));
-    let limits = ["--workload", "saved.json", "--time-scale", "0.02", "--sessions-concurrency", "2"];
+    let saved = place.json("saved.json");
+    let sent = |id: &str| {
+        let found = saved["requests"].as_array().unwrap().iter().find(|step| step["id"] == id);
+        found.unwrap_or_else(|| panic!("{id}"))["sent"].clone()
+    };
+    let first = saved["requests"][0]["id"].as_str().unwrap();
+    assert!(sent(first)["messages"][0]["content"].as_str().is_some_and(|text| !text.is_empty()), "{}", sent(first));
+    let limits =
+        ["--workload", "saved.json", "--time-scale", "0.02", "--sessions-concurrency", "2", "--seed", "5"];
     let output = place.run(&[&common[..], &limits].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stdout(&output).contains("Sessions finished:"), "{}", stdout(&output));

@@ -128,7 +128,10 @@ impl<'t> Maker<'t> {
         request.prompt_len = counted.unwrap_or(request.prompt_len);
         match (sent.get("messages"), sent.get("prompt")) {
             (Some(messages @ Value::List(_)), _) if self.spec.chat => request.chat_messages = Some(messages.clone()),
-            (_, Some(prompt)) if !self.spec.chat => request.content = prompt_content(prompt),
+            // A body that was given whole may have no messages of its own.
+            (None, Some(prompt)) if !self.spec.chat || prompt.as_str().is_some() => {
+                request.content = prompt_content(prompt);
+            }
             (Some(_), _) => return Err(cannot(step, "was saved as a chat: use --backend openai-chat")),
             _ => return Err(cannot(step, "was saved as a plain prompt: use the backend that it was saved for")),
         }
