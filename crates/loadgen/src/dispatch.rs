@@ -81,7 +81,8 @@ fn drive_all<T: Target>(
         let (sender, batches) = mpsc::channel();
         let threads: Vec<_> = (0..workers).map(|id| crew.spawn(scope, id, sender.clone())).collect();
         drop(sender);
-        let mut driven = gate.wait().map_or_else(Driven::default, |origin| gather(&batches, origin, plan, sessions.is_some(), sink));
+        let mut driven =
+            gate.wait().map_or_else(Driven::default, |origin| gather(&batches, origin, plan, sessions.is_some(), sink));
         for (id, thread) in threads.into_iter().enumerate() {
             let stats = thread.and_then(|thread| thread.join().expect("a worker does not panic"));
             let stats = stats.map_err(|source| Error::Worker { id, of: workers, source })?;

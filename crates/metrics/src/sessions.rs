@@ -90,9 +90,8 @@ impl Reuse {
 
     fn of(samples: &[Option<&Sample>], known: Option<&HashMap<usize, Known>>) -> Self {
         let good = || samples.iter().enumerate().filter_map(|(at, sample)| Some((at, (*sample)?))).filter(is_good);
-        let sum = |of: fn(&Known) -> u64| {
-            known.map(|known| good().filter_map(|(at, _)| known.get(&at)).map(of).sum::<u64>())
-        };
+        let sum =
+            |of: fn(&Known) -> u64| known.map(|known| good().filter_map(|(at, _)| known.get(&at)).map(of).sum::<u64>());
         Reuse {
             prompt_tokens: good().map(|(_, sample)| sample.prompt_len).sum(),
             cached_tokens: good().map(|(_, sample)| sample.cached_tokens).sum::<Option<u64>>(),
@@ -172,8 +171,7 @@ impl SessionSummary {
             members.iter().zip(&ends).filter(|(_, end)| wanted(**end)).map(of).sum()
         };
         let finished = members.iter().zip(&ends).filter(|(_, end)| **end == SessionEnd::Finished);
-        let finished: Vec<Times> =
-            finished.filter_map(|(places, _)| Times::of(steps, places, &samples)).collect();
+        let finished: Vec<Times> = finished.filter_map(|(places, _)| Times::of(steps, places, &samples)).collect();
         let ms = |value: fn(&Times) -> f64| Spread::of(finished.iter().map(|times| value(times) * 1000.0).collect());
         let ratio = |value: fn(&Times) -> (f64, f64)| {
             let rates = finished.iter().map(value).filter(|(_, time)| *time > 0.0);

@@ -3,9 +3,9 @@
 mod check;
 mod composite;
 mod dataset;
+mod multi_turn;
 mod namespace;
 mod notice;
-mod multi_turn;
 mod sessions;
 pub(crate) mod stops;
 mod table;

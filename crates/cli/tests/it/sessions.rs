@@ -115,8 +115,7 @@ fn a_saved_workload_of_sessions_is_replayed() {
     };
     let first = saved["requests"][0]["id"].as_str().unwrap();
     assert!(sent(first)["messages"][0]["content"].as_str().is_some_and(|text| !text.is_empty()), "{}", sent(first));
-    let limits =
-        ["--workload", "saved.json", "--time-scale", "0.02", "--sessions-concurrency", "2", "--seed", "5"];
+    let limits = ["--workload", "saved.json", "--time-scale", "0.02", "--sessions-concurrency", "2", "--seed", "5"];
     let output = place.run(&[&common[..], &limits].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stdout(&output).contains("Sessions finished:"), "{}", stdout(&output));

@@ -19,11 +19,14 @@ const NO_END: &str = "Stream ended without a terminal event.This response will b
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("model", payload.model_for(request));
-    body.set("input", match &request.chat_messages {
-        // Of other requests upstream sends the prompt.
-        Some(messages) if request.session.is_some() => input_items(messages)?,
-        _ => request.content.to_json(),
-    });
+    body.set(
+        "input",
+        match &request.chat_messages {
+            // Of other requests upstream sends the prompt.
+            Some(messages) if request.session.is_some() => input_items(messages)?,
+            _ => request.content.to_json(),
+        },
+    );
     body.set("max_output_tokens", request.output_len);
     body.set("stream", true);
     body.set("store", false);
@@ -46,7 +49,8 @@ fn input_items(messages: &Value) -> Result<Value, &'static str> {
             items.push(item([("role", role.into()), ("content", content.clone())]));
         }
         for call in message.get("tool_calls").and_then(Value::as_list).unwrap_or_default() {
-            let function = |name: &str| call.get("function").and_then(|of| of.get(name)).cloned().unwrap_or(Value::Null);
+            let function =
+                |name: &str| call.get("function").and_then(|of| of.get(name)).cloned().unwrap_or(Value::Null);
             let id = call.get("id").cloned().unwrap_or(Value::Null);
             let (name, arguments) = (function("name"), function("arguments"));
             let kind = Value::from("function_call");

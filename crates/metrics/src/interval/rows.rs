@@ -106,9 +106,7 @@ fn gaps(rows: &impl Rows) -> Option<Values> {
     let step = total.div_ceil(MOST_GAPS).max(1);
     if let Some(units) = sessions(rows) {
         let of = |at: usize| rows.gaps(at).unwrap_or_default().iter().map(move |&gap| (gap, at));
-        return Some(Values::grouped(
-            (0..rows.count()).step_by(step).flat_map(of).map(|(gap, at)| (gap, units[at])),
-        ));
+        return Some(Values::grouped((0..rows.count()).step_by(step).flat_map(of).map(|(gap, at)| (gap, units[at]))));
     }
     let of = |at: usize| {
         let mut moment = rows.start(at).unwrap_or(0.0) + rows.ttft(at).unwrap_or(0.0);

@@ -92,11 +92,7 @@ fn piece(value: &Value) -> Option<(u64, u64)> {
 }
 
 /// A list that logs of earlier versions do not have.
-fn maybe_list<T>(
-    fields: &Fields<'_>,
-    key: &str,
-    item: &dyn Fn(&Value) -> Option<T>,
-) -> Result<Vec<T>, Error> {
+fn maybe_list<T>(fields: &Fields<'_>, key: &str, item: &dyn Fn(&Value) -> Option<T>) -> Result<Vec<T>, Error> {
     if fields.maybe(key).is_none() {
         return Ok(Vec::new());
     }

@@ -36,4 +36,3 @@ impl Spread {
         dict.into()
     }
 }
-

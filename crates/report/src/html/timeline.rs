@@ -81,7 +81,9 @@ pub fn write_page(record: &RunRecord, thresholds: Thresholds, out: &mut impl Wri
 fn rows(record: &RunRecord) -> Vec<&Sample> {
     let mut rows: Vec<&Sample> = record.measured.samples.iter().collect();
     if record.sessions.is_some() {
-        rows.sort_by(|a, b| a.session.map(|place| place.0).cmp(&b.session.map(|place| place.0)).then(a.sent.total_cmp(&b.sent)));
+        rows.sort_by(|a, b| {
+            a.session.map(|place| place.0).cmp(&b.session.map(|place| place.0)).then(a.sent.total_cmp(&b.sent))
+        });
     }
     rows
 }

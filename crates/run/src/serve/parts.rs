@@ -50,7 +50,9 @@ impl Parts {
             clock,
             counters: Arc::default(),
             client: Client::new(endpoint.clone(), &payload, requests, connections, clock)?,
-            probe: wants_probe.then(|| Probe::new(endpoint, &payload, &requests[first], traffic.probe_rate)).transpose()?,
+            probe: wants_probe
+                .then(|| Probe::new(endpoint, &payload, &requests[first], traffic.probe_rate))
+                .transpose()?,
             watch: Watch::new(plan, clock)?,
             telemetry: traffic.telemetry.map(|interval| Telemetries::find(interval, clock)),
             payload,

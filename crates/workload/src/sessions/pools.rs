@@ -17,7 +17,8 @@ impl Trace {
                 join(&mut content, entry);
             }
             let mut step = Step::new(format!("draw{number}"), 0);
-            step.output_tokens = content.remove("output_length").and_then(|length| u64::try_from(length.as_i64()?).ok());
+            step.output_tokens =
+                content.remove("output_length").and_then(|length| u64::try_from(length.as_i64()?).ok());
             step.notes.extra = content.remove("extra").and_then(|extra| extra.as_dict().cloned());
             step.prompt = Prompt::Given(content);
             self.push(step);

@@ -93,7 +93,8 @@ mod tests {
         assert_eq!(ThinkTime::parse("uniform:1:5"), Some(ThinkTime::Uniform(1.0, 5.0)));
         assert_eq!(ThinkTime::parse("exponential: 2"), Some(ThinkTime::Exponential(2.0)));
         assert_eq!(ThinkTime::parse("lognormal:4:0.5"), Some(ThinkTime::Lognormal(4.0, 0.5)));
-        for bad in ["", "-1", "nan", "inf", "uniform:5:1", "uniform:1", "lognormal:0:1", "gauss:1:2", "exponential:-1"] {
+        for bad in ["", "-1", "nan", "inf", "uniform:5:1", "uniform:1", "lognormal:0:1", "gauss:1:2", "exponential:-1"]
+        {
             assert_eq!(ThinkTime::parse(bad), None, "{bad}");
         }
     }

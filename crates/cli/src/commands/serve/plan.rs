@@ -10,8 +10,8 @@ use tacho_core::json::{Dict, Value};
 use tacho_loadgen::{RampUp, ScheduleSpec};
 use tacho_metrics::{GoodputLimits, MetricKind};
 use tacho_run::{
-    Cancellation, FailureLimit, LoraPlan, ModelPlan, NamedTokenizer, Precision, ReportPlan, ServePlan, StopPlan, TokenizerPlan,
-    TrafficPlan,
+    Cancellation, FailureLimit, LoraPlan, ModelPlan, NamedTokenizer, Precision, ReportPlan, ServePlan, StopPlan,
+    TokenizerPlan, TrafficPlan,
 };
 use tacho_sim::Server;
 

@@ -6,7 +6,7 @@ use tacho_core::{Clock, Counters, FailureKind, Kept, ManualClock, Outcome, Reque
 use tacho_pyrand::RandomState;
 
 use super::*;
-use crate::{Drive, Graph, Node, Script, ScheduleSpec, StopSignal, Target, WorkerStats, drive_sessions};
+use crate::{Drive, Graph, Node, ScheduleSpec, Script, StopSignal, Target, WorkerStats, drive_sessions};
 
 /// Answers each request with its own number after a fixed time, on a clock that it moves itself.
 struct Echo {

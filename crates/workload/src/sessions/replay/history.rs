@@ -47,7 +47,8 @@ impl Replay {
     /// Whether a step sends results of tools that were not recorded, so that somebody has to wait for them.
     pub fn simulates_tools(&self, index: usize, find: Find<'_>) -> bool {
         let called = self.before[index].last().and_then(|last| find(*last)).map_or(0, |heard| calls(&heard).len());
-        called > 0 && own_messages(&self.requests[index]).iter().take_while(|own| has_role(own, "tool")).count() < called
+        called > 0
+            && own_messages(&self.requests[index]).iter().take_while(|own| has_role(own, "tool")).count() < called
     }
 }
 
@@ -187,7 +188,10 @@ mod tests {
         let find = |_| Some(Heard { text: b"hm", reply: Some(&reply) });
         let replay = replay(&[USER, USER], false);
         let text = dumps(&replay.request(1, &find).unwrap().chat_messages.unwrap());
-        assert!(text.contains(r#""tool_call_id": "c1", "content": "{\"status\": \"ok\"}"}, {"role": "user""#), "{text}");
+        assert!(
+            text.contains(r#""tool_call_id": "c1", "content": "{\"status\": \"ok\"}"}, {"role": "user""#),
+            "{text}"
+        );
         assert!(text.contains(r#""arguments": "{}""#) && replay.simulates_tools(1, &find), "{text}");
     }
 

@@ -22,7 +22,10 @@ pub(super) fn parts(content: &Dict) -> Result<Vec<Value>, String> {
             Some(one) => std::slice::from_ref(one),
         };
         for item in items {
-            parts.push(part(kind, item).ok_or_else(|| format!("cannot send its {name}: it is neither a link nor a data URL"))?);
+            parts.push(
+                part(kind, item)
+                    .ok_or_else(|| format!("cannot send its {name}: it is neither a link nor a data URL"))?,
+            );
         }
     }
     Ok(parts)
