@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tacho_core::json::Value;
 use tacho_core::{FailureKind, Observation, Outcome, Stamp, Usage};
-use tacho_metrics::sessions::{SessionStep, SessionSummary};
+use tacho_metrics::sessions::{SessionStep, Steps};
 use tacho_metrics::{
     Asked, Caveat, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Setup, Task, WorkerUse, logged,
 };
@@ -60,14 +60,16 @@ fn row(index: usize) -> Observation {
 
 fn record(rows: &[Observation], setup: Setup) -> RunRecord {
     let asked = Asked { prompt_len: 8, num_input_sequences: 1, input_audio_duration: 0.0 };
-    let samples = rows.iter().map(|row| Sample::from_observation(row.clone(), asked, Task::Generation, None)).collect();
+    let sample = |row: &Observation| Sample::from_observation(row.clone(), asked, Task::Generation, None);
+    let mut samples: Vec<Sample> = rows.iter().map(sample).collect();
+    let places: Vec<usize> = samples.iter().map(|sample| sample.index).collect();
+    steps().name(&places, &mut samples);
     let end = rows.iter().map(|row| row.done).max().unwrap();
     let workers = vec![WorkerUse { busy: 0.25, wake_lags: vec![1e-6], events: 100, ..WorkerUse::default() }];
     let duration = end.secs_since(ORIGIN.stamp);
     let mut record = RunRecord::compute(setup, Measured { samples, duration, workers, ..Measured::default() });
     record.doubt(Caveat::TokenizerMismatch { prompts: 3, ours: 8, theirs: 9 });
-    let sent: Vec<(usize, &Sample)> = record.measured.samples.iter().map(|sample| (sample.index, sample)).collect();
-    record.sessions = Some(SessionSummary::of(&steps(), &sent));
+    record.sessions = Some(steps().summary(&places, &record.measured.samples));
     record
 }
 
@@ -78,10 +80,16 @@ fn more(setup: &Setup) -> tacho_core::json::Dict {
     more
 }
 
-fn steps() -> Vec<SessionStep> {
+fn steps() -> Steps {
     let parents = |place: usize| if place % 2 == 1 { vec![(place - 1, 0.05)] } else { Vec::new() };
-    let step = |place| SessionStep { session: place / 2, turn: place % 2, parents: parents(place), sends: true };
-    (0..20).map(step).collect()
+    let step = |place| SessionStep {
+        session: place / 2,
+        turn: place % 2,
+        parents: parents(place),
+        sends: true,
+        ..SessionStep::default()
+    };
+    Steps { steps: (0..20).map(step).collect(), places: (0..20).collect() }
 }
 
 /// Writes a log of `rows`; finished where there is a closing record.
