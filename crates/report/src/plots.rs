@@ -4,6 +4,7 @@
 pub mod dataset;
 mod font;
 mod legend;
+pub mod load;
 mod palette;
 mod panel;
 pub mod pareto;

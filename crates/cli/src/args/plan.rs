@@ -1,5 +1,7 @@
 //! What was typed after `tacho plan`.
 
+use std::path::PathBuf;
+
 use tacho_metrics::search::Criterion;
 
 use super::compare::missing;
@@ -38,6 +40,10 @@ static FLAGS: &[Flag] = &[
     own(&["--max-replicas"], Int, "N", Preset::Int(1024), &PLAN, "Where to give up."),
     own(&["--bench-cmd"], Str, "WORDS", Preset::Str("serve --num-prompts 500 --ignore-eos"), &PLAN,
         "The workload, as a command line of tacho serve; its rate does not count."),
+    own(&["--plot"], Str, "FILE", Unset, &PLAN,
+        "Draw latency against load here, as .png, .svg or .html: the range over the noise, the limits, and what was measured."),
+    own(&["--measured"], Repeated, "RESULT", Unset, &PLAN,
+        "A result of this server under the same workload, to stand in the picture and the table beside its prediction."),
 ];
 
 /// All flags of `tacho plan`.
@@ -51,6 +57,8 @@ pub(crate) struct PlanArgs {
     pub(crate) router: String,
     pub(crate) max_replicas: usize,
     pub(crate) bench_cmd: String,
+    pub(crate) plot: Option<PathBuf>,
+    pub(crate) measured: Vec<PathBuf>,
 }
 
 impl PlanArgs {
@@ -77,6 +85,8 @@ impl PlanArgs {
             router: v.text("--router"),
             max_replicas: usize::try_from(replicas).ok().filter(|count| *count > 0).ok_or_else(out)?,
             bench_cmd: v.text("--bench-cmd"),
+            plot: plot(v)?,
+            measured: v.list("--measured").unwrap_or_default().into_iter().map(PathBuf::from).collect(),
         })
     }
 }
@@ -86,4 +96,15 @@ fn criterion(flag: &'static str, text: &str) -> Result<Criterion, ArgError> {
     let wrong =
         || Refusal::OutOfRange { flag, value: text.to_owned(), allowed: "a key, one of <= < >= >, and a number" };
     Ok(Criterion::parse(text[..at].trim(), &text[at..]).map_err(|_| wrong())?)
+}
+
+fn plot(v: &Values) -> Result<Option<PathBuf>, ArgError> {
+    let Some(path) = v.maybe_text("--plot").map(PathBuf::from) else { return Ok(None) };
+    let known = path.extension().is_some_and(|ending| ["png", "svg", "html"].iter().any(|one| ending == *one));
+    let (flag, value) = ("--plot", path.display().to_string());
+    if known {
+        Ok(Some(path))
+    } else {
+        Err(Refusal::OutOfRange { flag, value, allowed: "a name in .png, .svg or .html" }.into())
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use tacho_core::Stamp;
 use tacho_metrics::percentile::percentile;
 use tacho_metrics::{RunRecord, Sample};
 use tacho_sim::foresight::{Coming, Gone};
@@ -48,6 +49,8 @@ pub(crate) struct Played {
     seconds: f64,
     /// Requests that could never run.
     pub(crate) refused: usize,
+    /// By how much of the later half's requests the number under way grew in it: what comes in and does not go out.
+    pub(crate) growth: f64,
 }
 
 impl Played {
@@ -65,13 +68,26 @@ impl Played {
         let begin = kept().map(|(coming, _)| coming.due).min().unwrap_or_default();
         let end = kept().filter_map(|(_, gone)| gone.tokens.last()).max().copied().unwrap_or_default();
         let refused = gone.iter().filter(|gone| gone.refused.is_some()).count();
-        Played { times, seconds: end.secs_since(begin), refused }
+        Played { times, seconds: end.secs_since(begin), refused, growth: growth(coming, gone) }
     }
 
     /// The number of this key, such as `p99_ttft_ms` or `request_throughput`.
     pub(crate) fn value(&self, key: &str) -> Option<f64> {
         value(&self.times, self.seconds, key)
     }
+}
+
+fn growth(coming: &[Coming], gone: &[Gone]) -> f64 {
+    let mut due: Vec<Stamp> = coming.iter().map(|one| one.due).collect();
+    due.sort();
+    let (Some(&middle), Some(&last)) = (due.get(due.len() / 2), due.last()) else { return 0.0 };
+    let under_way = |now: Stamp| {
+        let open = |(coming, gone): &(&Coming, &Gone)| {
+            coming.due <= now && gone.tokens.last().is_some_and(|ended| *ended > now)
+        };
+        coming.iter().zip(gone).filter(open).count() as f64
+    };
+    (under_way(last) - under_way(middle)) / (due.len() / 2).max(1) as f64
 }
 
 fn value(times: &[Times], seconds: f64, key: &str) -> Option<f64> {

@@ -1,8 +1,16 @@
 //! `tacho plan`: replicas for a rate within limits, played by a profile.
 
+use std::path::Path;
+
 use anyhow::{Context, bail};
 use tacho_core::Stamp;
+use tacho_metrics::StoredRun;
+use tacho_metrics::number::Known;
 use tacho_metrics::search::Criterion;
+use tacho_report::compare::load;
+use tacho_report::html::picture_page;
+use tacho_report::plots::load::{LoadCurve, figure};
+use tacho_report::plots::{png, svg};
 use tacho_run::experiment::split;
 use tacho_sim::foresight::{Coming, Router, Sending};
 
@@ -15,9 +23,11 @@ use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// Seconds of load that a play has at least, and requests at most.
+/// Seconds of load that a play has, within these numbers of requests.
 const SECONDS: f64 = 60.0;
-const MOST_REQUESTS: usize = 4_000;
+const REQUESTS: std::ops::RangeInclusive<usize> = 1_000..=4_000;
+/// A load under which more than this share of the requests pile up is not borne, whatever its latencies are so far.
+const PILES_UP: f64 = 0.05;
 /// The share of requests at the beginning that fill an empty engine.
 const SKIP: f64 = 0.2;
 /// Plays that differ in their noise.
@@ -29,6 +39,7 @@ const EXACT: f64 = 0.01;
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
     let planner = Planner::new(args)?;
+    let measured: Vec<Measured> = args.measured.iter().map(|path| measured(path)).collect::<anyhow::Result<_>>()?;
     let Some(most) = planner.largest_rate()? else {
         let broken = planner.broken(1e-3, 1)?;
         say(&[format!("no rate meets the limits: one request alone already breaks {}", broken.join(", "))])?;
@@ -54,8 +65,14 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
         ),
         "one replica by load, range over plays of the noise:".to_owned(),
     ];
-    lines.extend(planner.table(most)?);
+    let levels = planner.curves(most)?;
+    lines.extend(table(&levels));
+    lines.extend(planner.against(&measured)?);
     lines.push(format!("predicted by {}, not measured", planner.workload.machine.name));
+    if let Some(path) = &args.plot {
+        draw(&planner.picture(&levels, &measured), path)?;
+        lines.push(format!("drawn: {}", path.display()));
+    }
     say(&lines)?;
     Ok(Exit::Done)
 }
@@ -103,10 +120,10 @@ impl<'a> Planner<'a> {
     }
 
     fn play(&self, rate: f64, replicas: usize, seed: u64) -> anyhow::Result<Played> {
-        let wanted = ((SECONDS * rate) as usize).clamp(self.base.len().min(200), MOST_REQUESTS);
+        let wanted = ((SECONDS * rate) as usize).clamp(*REQUESTS.start(), *REQUESTS.end());
         let rounds = wanted.div_ceil(self.base.len());
         let mut coming = repeated(&self.base, rounds);
-        coming.truncate(wanted.max(1));
+        coming.truncate(wanted);
         coming.iter_mut().for_each(|one| one.due = Stamp((one.due.0 as f64 / rate) as u64));
         let sending = Sending { limit: None, replicas, router: self.router, seed };
         let gone = self.workload.play(&coming, &sending)?;
@@ -121,7 +138,11 @@ impl<'a> Planner<'a> {
         let met = self.args.fail.iter().filter(|criterion| criterion.is_met(value(criterion)));
         let told =
             |criterion: &Criterion| format!("{}{} ({:.2})", criterion.metric, criterion.condition(), value(criterion));
-        Ok(missed.chain(met).map(told).collect())
+        let mut broken: Vec<String> = missed.chain(met).map(told).collect();
+        if played.growth > PILES_UP {
+            broken.push(format!("requests pile up ({:.0} % of those that come)", played.growth * 100.0));
+        }
+        Ok(broken)
     }
 
     /// The largest rate at which one replica breaks nothing; none where one request alone does.
@@ -152,21 +173,120 @@ impl<'a> Planner<'a> {
         Ok((low - 1.0) * 100.0)
     }
 
-    /// Latencies of one replica by load.
-    fn table(&self, most: f64) -> anyhow::Result<Vec<String>> {
-        let keys = ["median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms", "output_throughput"];
-        let mut lines = vec![format!("  {:>10}  {}", "requests/s", keys.map(|key| format!("{key:>24}")).join("  "))];
-        for share in [0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1] {
+    /// Latencies of one replica by load, up to a little more than it bears.
+    fn curves(&self, most: f64) -> anyhow::Result<Vec<Level>> {
+        let level = |share: f64| {
             let rate = most * share;
-            let plays: Vec<Played> = (1..=PLAYS).map(|seed| self.play(rate, 1, seed)).collect::<anyhow::Result<_>>()?;
-            let cell = |key: &str| {
-                let values: Vec<f64> = plays.iter().filter_map(|play| play.value(key)).collect();
-                let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-                let most = values.iter().copied().fold(0.0, f64::max);
-                format!("{:>24}", format!("{least:.1} to {most:.1}"))
+            let plays = (1..=PLAYS).map(|seed| self.play(rate, 1, seed)).collect::<anyhow::Result<_>>()?;
+            Ok(Level { rate, plays })
+        };
+        [0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1].into_iter().map(level).collect()
+    }
+
+    /// The numbers that are limited, as curves with what was measured.
+    fn picture(&self, levels: &[Level], measured: &[Measured]) -> Vec<LoadCurve> {
+        let mut metrics: Vec<&str> = self.criteria().map(|criterion| criterion.metric.as_str()).collect();
+        metrics.sort_unstable();
+        metrics.dedup();
+        let curve = |metric: &str| LoadCurve {
+            label: Known::find(metric).map_or_else(|| metric.to_owned(), |known| known.heading(metric)),
+            limits: self
+                .criteria()
+                .filter(|criterion| criterion.metric == metric)
+                .map(|criterion| (criterion.target(), format!("{metric}{}", criterion.condition())))
+                .collect(),
+            predicted: levels.iter().map(|level| (level.rate, level.range(metric))).collect(),
+            measured: measured
+                .iter()
+                .filter_map(|one| Some((one.rate, one.run.number(metric)?, one.name.clone())))
+                .collect(),
+        };
+        metrics.into_iter().map(curve).collect()
+    }
+
+    /// What was measured beside what is predicted at the same rate.
+    fn against(&self, measured: &[Measured]) -> anyhow::Result<Vec<String>> {
+        let mut lines = Vec::new();
+        for one in measured {
+            let play = self.play(one.rate, 1, 1)?;
+            let pair = |key: &&str| {
+                let (real, predicted) = (one.run.number(key)?, play.value(key)?);
+                Some(format!("{key} {real:.1} ({predicted:.1}, {:+.0} %)", (predicted / real - 1.0) * 100.0))
             };
-            lines.push(format!("  {rate:>10.2}  {}", keys.map(cell).join("  ")));
+            let pairs: Vec<String> = COLUMNS.iter().filter_map(pair).collect();
+            lines.push(format!("  {} at {:.2} requests/s: {}", one.name, one.rate, pairs.join(", ")));
+        }
+        if !lines.is_empty() {
+            lines.insert(0, "measured, and in brackets what is predicted at that rate:".to_owned());
         }
         Ok(lines)
     }
+
+    fn criteria(&self) -> impl Iterator<Item = &Criterion> {
+        self.args.sla.iter().chain(&self.args.fail)
+    }
+}
+
+/// The numbers of the table.
+const COLUMNS: [&str; 5] = ["median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms", "output_throughput"];
+
+/// Plays of one rate that differ in their noise.
+struct Level {
+    rate: f64,
+    plays: Vec<Played>,
+}
+
+impl Level {
+    /// The least, the middle and the largest value.
+    fn range(&self, key: &str) -> [f64; 3] {
+        let mut values: Vec<f64> = self.plays.iter().filter_map(|play| play.value(key)).collect();
+        values.sort_by(f64::total_cmp);
+        match values.as_slice() {
+            [] => [f64::NAN; 3],
+            [least, .., most] => [*least, values[values.len() / 2], *most],
+            [one] => [*one; 3],
+        }
+    }
+}
+
+fn table(levels: &[Level]) -> Vec<String> {
+    let mut lines = vec![format!("  {:>10}  {}", "requests/s", COLUMNS.map(|key| format!("{key:>24}")).join("  "))];
+    lines.extend(levels.iter().map(|level| {
+        let cell = |key: &str| {
+            let [least, _, most] = level.range(key);
+            format!("{:>24}", format!("{least:.1} to {most:.1}"))
+        };
+        format!("  {:>10.2}  {}", level.rate, COLUMNS.map(cell).join("  "))
+    }));
+    lines
+}
+
+/// A run of the server itself.
+struct Measured {
+    name: String,
+    rate: f64,
+    run: StoredRun,
+}
+
+fn measured(path: &Path) -> anyhow::Result<Measured> {
+    let sides = load(&[path.to_owned()])?;
+    let [run] = <[StoredRun; 1]>::try_from(sides.iter().flat_map(|side| side.runs()).collect::<Vec<_>>())
+        .map_err(|runs| anyhow::anyhow!("--measured {} holds {} runs, not one", path.display(), runs.len()))?;
+    let rate = run.number("request_rate").filter(|rate| rate.is_finite());
+    let rate = rate.with_context(|| {
+        format!("--measured {} has no finite request rate: measure with --request-rate", path.display())
+    })?;
+    let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok(Measured { name, rate, run })
+}
+
+/// Writes the picture in the form that its name asks for.
+fn draw(curves: &[LoadCurve], path: &Path) -> anyhow::Result<()> {
+    let Some(scene) = figure(curves) else { return Ok(()) };
+    let bytes = match path.extension().and_then(|ending| ending.to_str()) {
+        Some("png") => png(&scene, 150.0)?,
+        Some("html") => picture_page("Latency against load, predicted", &[("LOAD".to_owned(), scene)]).into_bytes(),
+        _ => svg(&scene).into_bytes(),
+    };
+    std::fs::write(path, bytes).with_context(|| format!("the picture cannot be written to {}", path.display()))
 }

@@ -189,6 +189,17 @@ fn a_simulated_server_is_fitted_predicted_and_planned_for() {
     ]);
     assert!(plan.status.success(), "{}", stderr(&plan));
     assert!(stdout(&plan).contains("replicas for 400 requests/s:"), "{}", stdout(&plan));
+    let sized = ["--num-prompts", "200", "--random-input-len", "50", "--random-output-len", "20"];
+    let measured = ["--request-rate", "20", "--save-result", "--result-filename", "p.json"];
+    assert!(place.run(&[&["predict", "--sim-profile", "tiny"], &sized[..], &measured].concat()).status.success());
+    let bench = format!("serve {} --ignore-eos", sized.join(" "));
+    let words = ["plan", "--sim-profile", "tiny", "--rate", "40", "--sla", "p99_ttft_ms<=200", "--bench-cmd", &bench];
+    let drawn = place.run(&[&words[..], &["--plot", "p.svg", "--measured", "p.json"]].concat());
+    assert!(stdout(&drawn).contains("p at 20.00 requests/s: median_ttft_ms"), "{} {}", stdout(&drawn), stderr(&drawn));
+    let picture = std::fs::read_to_string(place.file("p.svg")).unwrap();
+    assert!(picture.contains("P99 TTFT (ms) of one replica by load") && picture.contains("p: "), "{picture}");
+    let endless = place.run(&[&words[..], &["--plot", "p.gif"]].concat());
+    assert_eq!(endless.status.code(), Some(2), "{}", stderr(&endless));
     let wrong = place.run(&["plan", "--sim-profile", "tiny", "--rate", "4", "--sla", "p99_nope_ms<=3"]);
     assert!(stderr(&wrong).contains("p99_nope_ms"), "{}", stderr(&wrong));
 }

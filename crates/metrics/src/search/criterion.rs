@@ -49,6 +49,11 @@ impl Criterion {
         OPERATORS.iter().find(|(_, operator)| *operator == self.operator).map_or("", |(sign, _)| sign)
     }
 
+    /// The number that it compares with.
+    pub fn target(&self) -> f64 {
+        self.target
+    }
+
     /// The condition without its metric: `<=200.00`.
     pub fn condition(&self) -> String {
         format!("{}{:.2}", self.sign(), self.target)

@@ -1,0 +1,97 @@
+//! Latency against load: what is predicted, as a band over plays of the noise, its limits, and what was measured.
+
+use super::{
+    AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Rect, ScaleKind, Scene, Series, Stroke, category, draw_legend,
+    legend_width,
+};
+
+/// One number over rates.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LoadCurve {
+    /// What it is, with its unit.
+    pub label: String,
+    /// Limits on it, each with how it is said.
+    pub limits: Vec<(f64, String)>,
+    /// Rate, and the least, the middle and the largest value over plays; in ascending rates.
+    pub predicted: Vec<(f64, [f64; 3])>,
+    /// Rate, value and name of runs.
+    pub measured: Vec<(f64, f64, String)>,
+}
+
+fn limit_stroke() -> Stroke {
+    Stroke::dashed(Color::hex(0xD6_27_28), 1.2, &[5.0, 3.0])
+}
+
+/// Draws a panel per curve; nothing without one.
+pub fn figure(curves: &[LoadCurve]) -> Option<Scene> {
+    let mut entries = vec![LegendEntry::Line(Stroke::solid(category(0), 1.6), Marker::Disc, "predicted".into())];
+    if curves.iter().any(|curve| !curve.measured.is_empty()) {
+        entries.push(LegendEntry::Point(category(1), "measured".into()));
+    }
+    entries.push(LegendEntry::Line(limit_stroke(), Marker::None, "limit".into()));
+    let mut scene = Scene::new(430.0 + legend_width(&entries), 300.0 * curves.len() as f64);
+    for (at, curve) in curves.iter().enumerate() {
+        panel(curve).draw(&mut scene, Rect { x: 66.0, y: 28.0 + 300.0 * at as f64, width: 340.0, height: 225.0 });
+    }
+    draw_legend(&mut scene, (416.0, 28.0), &entries);
+    (!curves.is_empty()).then_some(scene)
+}
+
+fn panel(curve: &LoadCurve) -> Panel {
+    let rates = curve.predicted.iter().map(|(rate, _)| *rate).chain(curve.measured.iter().map(|(rate, ..)| *rate));
+    let highest = curve.predicted.iter().map(|(_, values)| values[2]).chain(curve.measured.iter().map(|one| one.1));
+    let limit = curve.limits.iter().map(|(limit, _)| *limit).fold(0.0, f64::max);
+    let highest = highest.filter(|value| value.is_finite()).fold(limit * 1.2, f64::max);
+    // Beyond what a server bears its latency has no end, which would press everything else flat.
+    let top = if limit > 0.0 { highest.min(limit * 4.0) } else { highest };
+    let low = |value: f64| value.min(top);
+    let hint = |(rate, [least, middle, most]): &(f64, [f64; 3])| {
+        format!("{rate:.2} requests/s: {middle:.2} ({least:.2} to {most:.2})")
+    };
+    let line = Series::Line {
+        points: curve.predicted.iter().map(|(rate, values)| (*rate, low(values[1]))).collect(),
+        stroke: Stroke::solid(category(0), 1.6),
+        marker: Marker::Disc,
+        hints: curve.predicted.iter().map(hint).collect(),
+    };
+    let band = Series::Band {
+        edges: curve.predicted.iter().map(|(rate, values)| (*rate, low(values[0]), low(values[2]))).collect(),
+        fill: category(0).with_alpha(0.25),
+    };
+    let limits =
+        curve.limits.iter().map(|(y, name)| Series::Level { y: *y, stroke: limit_stroke(), name: name.clone() });
+    let points = Series::Points {
+        points: curve.measured.iter().map(|(rate, value, _)| (*rate, low(*value))).collect(),
+        fill: category(1),
+        hints: curve.measured.iter().map(|(rate, value, name)| format!("{name}: {value:.2} at {rate:.2}/s")).collect(),
+    };
+    Panel {
+        title: vec![format!("{} of one replica by load", curve.label)],
+        x: AxisSpec::over("requests per second", ScaleKind::Linear, rates),
+        y: AxisSpec::linear(curve.label.as_str(), 0.0, (top * 1.08).max(f64::MIN_POSITIVE)),
+        grid: Grid::Both,
+        series: [band].into_iter().chain(limits).chain([line, points]).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plots::svg;
+
+    #[test]
+    fn predictions_limits_and_measurements_stand_in_one_panel() {
+        let curve = LoadCurve {
+            label: "P99 TTFT (ms)".into(),
+            limits: vec![(100.0, "p99_ttft_ms<=100".into())],
+            predicted: vec![(1.0, [10.0, 11.0, 12.0]), (2.0, [20.0, 22.0, 25.0]), (3.0, [1e3, 2e3, f64::INFINITY])],
+            measured: vec![(2.0, 23.5, "run <b>".into())],
+        };
+        let page = svg(&figure(&[curve]).unwrap());
+        for text in ["P99 TTFT (ms) of one replica by load", "p99_ttft_ms&lt;=100", "run &lt;b&gt;: 23.50 at 2.00/s"] {
+            assert!(page.contains(text), "{text}: {page}");
+        }
+        assert!(!page.contains("\"inf") && !page.contains("NaN"), "{page}");
+        assert!(figure(&[]).is_none());
+    }
+}
