@@ -52,6 +52,11 @@ impl Interrupt {
         self.measuring.store(true, Ordering::Relaxed);
     }
 
+    /// The code of a command that has come to its end: one that was asked to stop did not end by itself.
+    pub(crate) fn or(&self, exit: Exit) -> Exit {
+        if self.stop.draining() { Exit::Interrupted } else { exit }
+    }
+
     /// What to say when a signal ends the program at once: what is kept, and how to go on.
     pub(crate) fn farewell(&self, text: impl Into<String>) {
         *self.farewell.lock().unwrap_or_else(PoisonError::into_inner) = text.into();

@@ -172,7 +172,8 @@ fn the_steady_part_can_be_reported_alone() {
     let steady = whole.steady.unwrap();
     assert!(steady.reached && steady.start >= 0.9, "{steady:?}");
     assert!((part.measured.duration - (steady.end - steady.start)).abs() < 1e-9);
-    assert!(part.measured.samples.len() < 195 && part.summary.e2el.max_ms < 200.0, "{:?}", part.summary.e2el);
+    assert!(part.measured.samples.len() < 195, "{}", part.measured.samples.len());
+    assert!(part.summary.e2el.mean_ms < whole.summary.e2el.mean_ms, "{:?}", part.summary.e2el);
 }
 
 #[test]

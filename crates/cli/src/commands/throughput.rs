@@ -37,7 +37,10 @@ pub(crate) fn run(args: &ThroughputArgs) -> anyhow::Result<Exit> {
     };
     save(args, &record, engine_args.as_ref(), output.as_deref())?;
     offline::print(&report::throughput_text(&record))?;
-    if record.failed == record.num_requests { Ok(Exit::Failed) } else { offline::conclude(ended) }
+    match ended {
+        None if record.failed == record.num_requests => Ok(Exit::Failed),
+        ended => offline::conclude(ended),
+    }
 }
 
 /// The batch through an engine of this machine.

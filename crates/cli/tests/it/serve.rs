@@ -190,3 +190,15 @@ fn a_queue_before_the_limit_is_part_of_the_time_from_due() {
     assert!(mean("mean_e2el_from_due_ms") > 150.0, "{result}");
     assert!(mean("mean_client_queue_time_ms") > 80.0, "{result}");
 }
+
+#[test]
+fn an_endpoint_may_have_a_query() {
+    let place = Place::new();
+    let words = ["serve", "--sim", "--num-prompts", "2", "--random-input-len", "8", "--random-output-len", "2"];
+    let endpoint = ["--endpoint", "/v1/completions?api-version=2026-01-01"];
+    let output = place.run(&[&words[..], &endpoint].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("Successful requests:                     2"), "{}", stdout(&output));
+    let strict = place.run(&[&words[..], &endpoint, &["--strict-parity"]].concat());
+    assert!(stderr(&strict).contains("must end in completions"), "{}", stderr(&strict));
+}

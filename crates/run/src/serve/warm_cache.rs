@@ -17,7 +17,9 @@ const TEMPLATE: f64 = 64.0;
 /// A caveat where more was found than can be accounted for. Nothing is computed where little was found.
 pub(super) fn caveat(plan: &ServePlan, prepared: &Prepared, record: &RunRecord) -> Option<Caveat> {
     let observed = record.measured.cache_hit_rate()?;
-    let tokenizer = prepared.tokenizer.as_ref().filter(|_| observed > TOLERANCE)?;
+    // Whoever stopped the run does not want to wait for all prompts to be counted.
+    let counts = observed > TOLERANCE && !record.setup.interrupted;
+    let tokenizer = prepared.tokenizer.as_ref().filter(|_| counts)?;
     let countable = |content: &Content| matches!(content, Content::Text(_) | Content::Ids(_));
     // What a session sends grows with its answers: the sessions' own numbers tell what could be found.
     if prepared.dialogue.is_some() {

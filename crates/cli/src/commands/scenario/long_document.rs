@@ -79,6 +79,7 @@ fn online(
     if dry {
         return dry_run::print(&prepared);
     }
+    let (limit, _) = expected(&prepared.requests, prepared.tokenizer.as_ref());
     interrupt.measuring();
     let plan = online.plan.workload.clone();
     online.replace(warm_up, args.spec.documents)?;
@@ -86,7 +87,6 @@ fn online(
     print(&[WARM_UP.to_owned(), took(rehearsed.measured.duration), START.to_owned()])?;
     online.plan.workload = plan;
     online.plan.traffic.reset_caches = args.values.switch("--reset-prefix-cache");
-    let (limit, _) = expected(&prepared.requests, prepared.tokenizer.as_ref());
     let contents: Vec<_> = prepared.requests.iter().map(|request| request.content.clone()).collect();
     let record = online.run(prepared, &interrupt.stop)?;
     let pass = Pass::of("measured", &record, limit);
@@ -113,5 +113,5 @@ fn online(
         file.set("passes", vec![pass.to_dict()]);
         save_json(path.as_ref(), file)?;
     }
-    Ok(if pass.is_empty() { Exit::Failed } else { Exit::Done })
+    Ok(interrupt.or(if pass.is_empty() { Exit::Failed } else { Exit::Done }))
 }

@@ -78,10 +78,14 @@ fn online(args: &PrefixCachingArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
         return dry_run::print(&prepared);
     }
     print(&["------start generating------".to_owned()])?;
-    interrupt.measuring();
     let (cold, warm) = expected(&prepared.requests, prepared.tokenizer.as_ref());
+    interrupt.measuring();
     let first = Pass::of("first", &online.run(prepared, &interrupt.stop)?, cold);
     print(&[format!("cost time {}", float_repr(first.seconds()))])?;
+    if interrupt.stop.draining() {
+        print(&first.lines())?;
+        return Ok(Exit::Interrupted);
+    }
     online.plan.traffic.reset_caches = false;
     let second = Pass::of("second", &online.run(online.prepare(false)?, &interrupt.stop)?, warm);
     let mut lines = first.lines();
@@ -99,5 +103,5 @@ fn online(args: &PrefixCachingArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
         file.set("speed_up", Value::Float(first.times(&second)));
         save_json(path.as_ref(), file)?;
     }
-    Ok(if first.is_empty() { Exit::Failed } else { Exit::Done })
+    Ok(interrupt.or(if first.is_empty() { Exit::Failed } else { Exit::Done }))
 }

@@ -95,7 +95,7 @@ fn online(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Ex
         file.set("preemptions", preempted);
         save_json(path.as_ref(), file)?;
     }
-    Ok(if record.summary.completed == 0 { Exit::Failed } else { Exit::Done })
+    Ok(interrupt.or(if record.summary.completed == 0 { Exit::Failed } else { Exit::Done }))
 }
 
 /// What requests of one priority saw.
