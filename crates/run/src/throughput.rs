@@ -270,7 +270,7 @@ pub fn run_served(
             sink.event(RunEvent::warning(ServeNote::CachesKept));
         }
         let save = save_workload.as_deref().filter(|_| run == 0);
-        let one = serve_once(plan, save, stop, sink);
+        let one = serve_once(&numbered(plan, run), save, stop, sink);
         match (one, &mut record) {
             (Ok(first), None) => record = Some(first),
             // A run that was cut short measures something else.
@@ -284,6 +284,17 @@ pub fn run_served(
         }
     }
     finished(record, None)
+}
+
+/// The plan of one of several runs: each has a log of its own.
+fn numbered(plan: &ServedPlan, run: u64) -> ServedPlan {
+    let mut plan = plan.clone();
+    if let Some(log) = plan.serve.log.as_mut().filter(|_| run > 0) {
+        let mut name = log.folder.as_os_str().to_owned();
+        name.push(format!("-{}", run + 1));
+        log.folder = name.into();
+    }
+    plan
 }
 
 fn serve_once(

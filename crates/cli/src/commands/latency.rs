@@ -5,9 +5,10 @@ use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::Phase;
 use tacho_report::{Progress, names, offline as report};
 use tacho_run::latency::{LatencyOutcome, LatencyPlan, run as run_latency};
-use tacho_run::offline::{Measured, OfflineEngine, PythonEngine, Sampling};
+use tacho_run::offline::{LoggedEngine, Measured, OfflineEngine, PythonEngine, Sampling};
 
 use super::offline::{self, SimulatedEngine};
+use super::serve::log::asked;
 use crate::args::offline::latency::LatencyArgs;
 use crate::args::offline::namespace;
 use crate::exit::Exit;
@@ -21,9 +22,13 @@ pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
     let output = offline::output(args.output_json.as_deref())?;
     // From here on the engine is ended in an orderly way, and what was measured is kept.
     interrupt.measuring();
-    let mut engine = engine(args, &interrupt.stop)?;
+    let plan = plan(args)?;
+    let log = args.log.as_deref().map(asked);
+    let about = offline::about("latency", &plan.model_id, &plan.engine, plan.iterations);
+    let engine = engine(args, &interrupt.stop)?;
+    let mut engine = LoggedEngine::open(engine, log.as_ref(), about, plan.warmups, &*sink)?;
     let parsed = engine.parse().map_err(tacho_run::Error::from)?;
-    let outcome = run_latency(&plan(args)?, &mut *engine, &interrupt.stop, &*sink)?;
+    let outcome = run_latency(&plan, &mut engine, &interrupt.stop, &*sink)?;
     let Measured { record, ended } = match outcome {
         LatencyOutcome::Measured(measured) => *measured,
         LatencyOutcome::Profiled(folder) => {
@@ -46,7 +51,9 @@ pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
             report::save_records(&names::side_path(path, "pytorch.json"), records)?;
         }
     }
-    offline::print(&report::latency_text(&record))?;
+    let text = report::latency_text(&record);
+    engine.finish(offline::closing(&text, report::latency_json(&record)));
+    offline::print(&text)?;
     offline::conclude(ended)
 }
 

@@ -194,3 +194,22 @@ pub(super) fn wants_records() -> bool {
 pub(super) fn model_dict(args: &Dict) -> Option<&Dict> {
     Some(args).filter(|args| args.get("model").is_some_and(|model| *model != Value::Null))
 }
+
+/// What a log says of its run before the first measurement.
+pub(super) fn about(kind: &str, model_id: &str, engine: &EngineNote, planned: u64) -> Dict {
+    let mut about = Dict::new();
+    about.set("kind", kind);
+    about.set("model_id", model_id);
+    about.set("backend", engine.backend.as_str());
+    about.set("simulated", engine.simulated.as_deref());
+    about.set("planned", planned);
+    about
+}
+
+/// What a log says after the last: the report and the result file.
+pub(super) fn closing(text: &str, result: Value) -> Dict {
+    let mut closing = Dict::new();
+    closing.set("text", text);
+    closing.set("result", result);
+    closing
+}

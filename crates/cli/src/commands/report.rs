@@ -1,6 +1,7 @@
 //! `tacho report`: a logged run anew, or the tables of a folder.
 
 mod log;
+mod offline;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -20,6 +21,13 @@ use crate::exit::{Exit, tell};
 pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     let logs = args.paths.iter().filter(|path| Stored::is_log(path)).count();
     match args.paths.as_slice() {
+        [path] if logs == 1 => {
+            let stored = Stored::open(path)?;
+            match offline::about(&stored) {
+                Some(about) => offline::report(path, &stored, about, args),
+                None => log::report(&args.paths, &args.log),
+            }
+        }
         paths if logs == paths.len() => log::report(paths, &args.log),
         [folder] if args.log_flags.is_empty() => tables(folder, args),
         [folder] => bail!(

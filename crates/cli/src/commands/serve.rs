@@ -3,7 +3,7 @@
 pub(super) mod dataset;
 mod destination;
 pub(super) mod dry_run;
-mod log;
+pub(super) mod log;
 mod pictures;
 pub(super) mod plan;
 pub(crate) mod predict;

@@ -9,13 +9,14 @@ use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::{ScheduleSpec, StopSignal};
 use tacho_metrics::offline::{Phase, ThroughputRecord};
 use tacho_report::{Progress, names, offline as report};
-use tacho_run::offline::{Measured, OfflineEngine, PythonEngine, Sampling};
+use tacho_run::offline::{LoggedEngine, Measured, OfflineEngine, PythonEngine, Sampling};
 use tacho_run::throughput::{
     OfflineLora, OfflineWorkload, ServedPlan, ThroughputPlan, prepare, run as run_engine, run_served,
 };
 use tacho_run::{LoraAssignment, ModelPlan, ReportPlan, ServePlan, StopPlan, TrafficPlan, WorkloadPlan};
 
 use super::offline::{self, SimulatedEngine, throughput_workload};
+use super::serve::log::asked;
 use super::sim::hub;
 use crate::args::offline::throughput::{Backend, ThroughputArgs};
 use crate::args::offline::{OfflineRefusal, namespace};
@@ -50,7 +51,9 @@ fn local(
     sink: &dyn EventSink,
 ) -> anyhow::Result<(Measured<ThroughputRecord>, Option<Dict>)> {
     let plan = plan(args)?;
-    let mut engine = engine(args, &interrupt.stop)?;
+    let log = args.log.as_deref().map(asked);
+    let about = offline::about("throughput", &plan.model_id, &plan.engine, plan.runs);
+    let mut engine = LoggedEngine::open(engine(args, &interrupt.stop)?, log.as_ref(), about, 0, sink)?;
     // A wrong argument of the engine is told before anything is sampled.
     let parsed = engine.parse().map_err(tacho_run::Error::from)?;
     let batches = prepare(&plan, sink).map_err(in_vllms_words)?;
@@ -59,10 +62,12 @@ fn local(
     }
     // From here on the engine is ended in an orderly way, and what was measured is kept.
     interrupt.measuring();
-    let mut measured = run_engine(&plan, &batches, &mut *engine, sink)?;
+    let mut measured = run_engine(&plan, &batches, &mut engine, sink)?;
     if let Some(report) = &args.nsys {
         measured.record.engine.profile_dir = Some(format!("{report}.nsys-rep"));
     }
+    let record = &measured.record;
+    engine.finish(offline::closing(&report::throughput_text(record), report::throughput_json(record)));
     if measured.ended.is_none() {
         engine.close().map_err(tacho_run::Error::from)?;
     }
@@ -257,7 +262,7 @@ fn served(
             goodput: None,
             keep_texts: false,
         },
-        log: None,
+        log: args.log.as_deref().map(asked),
         ranks: None,
     };
     let plan = ServedPlan {

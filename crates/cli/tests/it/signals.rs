@@ -182,7 +182,7 @@ const LONG: [&str; 18] = [
     "prefix-caching --backend sim --num-prompts 400 --repeat-count 30 --input-length-range 512:1024",
     "long-doc-qa --backend sim --num-documents 60 --document-length 2000 --output-len 64 --repeat-count 20",
     "prioritization --backend sim --num-prompts 3000 --input-len 256 --output-len 128",
-    "fit --base-url http://127.0.0.1:{port} --seconds 60 --model m --output f.json",
+    "fit --base-url http://127.0.0.1:{port} --seconds 60 --model golden/tokenizers/gpt2 --output f.json",
     "sim --port 0",
 ];
 

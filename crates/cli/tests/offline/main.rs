@@ -283,3 +283,37 @@ print([len(batch) for batch, _ in batches(requests[:2] * 2, 3)])
     };
     assert_eq!(text(&output.stdout), "[(3, 1000), (1, 900)]\n[3, 1]\n", "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_log_gives_what_the_run_gave() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = [
+        "latency --sim --num-iters 5 --num-iters-warmup 2 --batch-size 2 --output-len 8",
+        "throughput --backend sim --num-prompts 4 --input-len 8 --output-len 4 --num-runs 3",
+    ];
+    for (at, line) in runs.iter().enumerate() {
+        let (log, result) = (format!("l{at}"), format!("r{at}.json"));
+        let words: Vec<&str> = line.split_whitespace().chain(["--log", &log, "--output-json", &result]).collect();
+        let output = tacho(folder.path(), &words);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let again = tacho(folder.path(), &["report", &log, "--save-result", "again.json"]);
+        assert!(again.status.success(), "{}", text(&again.stderr));
+        assert!(text(&output.stdout).contains(text(&again.stdout).trim()), "{line}: {}", text(&again.stdout));
+        assert_eq!(json(&folder.path().join("again.json")), json(&folder.path().join(&result)), "{line}");
+        // Without its last word it is the log of a run that was killed: the same measurements, to the nanosecond.
+        std::fs::remove_file(folder.path().join(&log).join("closing.tacho")).unwrap();
+        let killed = tacho(folder.path(), &["report", &log, "--save-result", "killed.json"]);
+        assert!(killed.status.success(), "{}", text(&killed.stderr));
+        assert!(text(&killed.stderr).contains("did not come to its end"), "{}", text(&killed.stderr));
+        let (whole, rest) = (json(&folder.path().join(&result)), json(&folder.path().join("killed.json")));
+        let key = if at == 0 { "avg_latency" } else { "elapsed_time" };
+        let (whole, rest) = (whole[key].as_f64().unwrap(), rest[key].as_f64().unwrap());
+        assert!((whole - rest).abs() < 2e-9, "{line}: {whole} {rest}");
+        let refused = tacho(folder.path(), &["report", &log, "--goodput", "ttft:5"]);
+        assert!(
+            text(&refused.stderr).contains("--goodput is for the log of a served run"),
+            "{}",
+            text(&refused.stderr)
+        );
+    }
+}

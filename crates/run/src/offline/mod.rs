@@ -3,6 +3,7 @@
 mod driver;
 mod engine;
 mod error;
+mod logged;
 mod measured;
 mod process;
 mod protocol;
@@ -12,6 +13,7 @@ mod worker;
 pub use driver::{PythonEngine, find_python};
 pub use engine::{Batch, Generated, Loaded, OfflineEngine, Sampling, Slot, StageTimes, Step};
 pub use error::EngineError;
+pub use logged::{LoggedEngine, OFFLINE};
 pub use measured::Measured;
 pub use protocol::PROTOCOL;
 pub use spec::{LogTap, PythonSpec, WorkerSource};

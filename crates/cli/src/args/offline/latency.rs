@@ -1,6 +1,6 @@
 //! What was typed after `tacho latency`.
 
-use super::rows::{DISABLE_DETOKENIZE, HELP, NSYS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
+use super::rows::{DISABLE_DETOKENIZE, HELP, LOG, NSYS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs, check};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal};
@@ -41,7 +41,7 @@ const VLLM: &[Flag] = &[
     DISABLE_DETOKENIZE,
 ];
 
-const OURS: &[Flag] = &joined::<{ WORKER_ROWS.len() + 2 }>(&[SIM, NSYS], WORKER_ROWS);
+const OURS: &[Flag] = &joined::<{ WORKER_ROWS.len() + 3 }>(&[SIM, NSYS, LOG], WORKER_ROWS);
 
 /// All flags of `tacho latency`.
 #[derive(Debug, Clone)]
@@ -56,6 +56,7 @@ pub(crate) struct LatencyArgs {
     pub(crate) profile: bool,
     pub(crate) nsys: Option<String>,
     pub(crate) output_json: Option<String>,
+    pub(crate) log: Option<String>,
     pub(crate) disable_detokenize: bool,
     pub(crate) sim: bool,
     pub(crate) engine: EngineArgs,
@@ -76,6 +77,7 @@ impl From<Values> for LatencyArgs {
             profile: v.switch("--profile"),
             nsys: v.maybe_text("--nsys"),
             output_json: v.maybe_text("--output-json"),
+            log: v.maybe_text("--log"),
             disable_detokenize: v.switch("--disable-detokenize"),
             sim: v.switch("--sim"),
             engine: EngineArgs::from(&v),

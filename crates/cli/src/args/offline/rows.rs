@@ -95,6 +95,16 @@ pub(crate) const NSYS: Flag = own(
      profiler to cuda unless --profiler-config is given.",
 );
 
+/// For the commands that measure the same batch several times.
+pub(crate) const LOG: Flag = own(
+    &["--log"],
+    Str,
+    "DIR",
+    Unset,
+    &OWN,
+    "Write each measurement down as it is made, for tacho report DIR: a run that is killed keeps what it measured.",
+);
+
 /// Selects the simulated engine where there is no `--backend`.
 pub(crate) const SIM: Flag = own(
     &["--sim"],

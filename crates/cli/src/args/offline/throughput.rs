@@ -4,7 +4,7 @@ use tacho_workload::{DatasetKind, OFFLINE_NAMES};
 
 use super::dataset::{QUESTIONS, SOURCE_ROWS, THROUGHPUT_ROWS, TIMED_TRACE, without_file};
 use super::rows::{
-    DATASET, DISABLE_DETOKENIZE, HELP, HUB, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, WORKER_ROWS,
+    DATASET, DISABLE_DETOKENIZE, HELP, HUB, LOG, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, WORKER_ROWS,
 };
 use super::{EngineArgs, WorkerArgs, check};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined, passed};
@@ -143,6 +143,7 @@ const ALONE: &[Flag] = &[
     own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server of --backend openai."),
     own(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Its port."),
     NSYS,
+    LOG,
     own(&["--num-runs"], Int, "N", Preset::Int(1), &OWN,
         "Run the batch this often, caches dropped in between. Rates are then those of the mean time, with an interval."),
     own(&["--dataset"], Str, "PATH", Unset, &OWN, "Old name of --dataset-path."),
@@ -168,6 +169,7 @@ pub(crate) struct ThroughputArgs {
     pub(crate) hf_max_batch_size: Option<i64>,
     pub(crate) hf_enable_torch_compile: bool,
     pub(crate) output_json: Option<String>,
+    pub(crate) log: Option<String>,
     pub(crate) prequeue_requests: bool,
     pub(crate) disable_detokenize: bool,
     pub(crate) lora_path: Option<String>,
@@ -209,6 +211,7 @@ impl From<Values> for ThroughputArgs {
             hf_max_batch_size: v.maybe_int("--hf-max-batch-size"),
             hf_enable_torch_compile: v.switch("--hf-enable-torch-compile"),
             output_json: v.maybe_text("--output-json"),
+            log: v.maybe_text("--log"),
             prequeue_requests: v.switch("--prequeue-requests"),
             disable_detokenize: v.switch("--disable-detokenize"),
             lora_path: v.maybe_text("--lora-path"),

@@ -42,6 +42,19 @@ pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
     })
 }
 
+/// The log in a folder that was asked for, of the command that runs now.
+pub(in crate::commands) fn asked(folder: &str) -> LogPlan {
+    let command: Vec<String> = std::env::args().collect();
+    LogPlan {
+        folder: folder.into(),
+        start: LogStart::AtOnce,
+        required: true,
+        tacho: TACHO.to_owned(),
+        command: redact_words(&command),
+        room: LogPlan::ROOM,
+    }
+}
+
 /// Beside the result; while its name is not known, under one of its own.
 fn preset(args: &ServeArgs) -> PathBuf {
     let folder = args.report.result_dir.as_deref().map(PathBuf::from).unwrap_or_default();

@@ -1,0 +1,87 @@
+//! What the log of an offline run gives: the report and the result file that the run gave, or would have given.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use tacho_core::json::Value;
+use tacho_metrics::offline::{EngineNote, LatencyRecord, ThroughputRecord};
+use tacho_report::offline as report;
+use tacho_rowlog::{Row, Stored};
+use tacho_run::offline::OFFLINE;
+
+use crate::args::report::ReportCommandArgs;
+use crate::commands::offline::print;
+use crate::exit::Exit;
+
+/// Flags for logs that an offline run has numbers for.
+const KNOWN: [&str; 1] = ["--save-result"];
+
+/// What the manifest says of an offline run; nothing of a served one.
+pub(super) fn about(stored: &Stored) -> Option<&Value> {
+    stored.manifest().more.get(OFFLINE)
+}
+
+/// Reports the log at `path`.
+pub(super) fn report(path: &Path, stored: &Stored, about: &Value, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
+    if let Some(flag) = args.log_flags.iter().find(|flag| !KNOWN.contains(flag)) {
+        bail!("{flag} is for the log of a served run, and {} is that of an offline one", path.display());
+    }
+    let closing = stored.closing().and_then(|closing| closing.get(OFFLINE));
+    let told =
+        closing.and_then(|closing| Some((closing.get("text")?.as_str()?.to_owned(), closing.get("result")?.clone())));
+    let (text, result) = match told {
+        Some(told) => told,
+        None => unfinished(path, stored, about)?,
+    };
+    if let Some(file) = &args.log.result {
+        report::save(file, &result, 4)?;
+    }
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// The report and result of a run that was killed, from what it had measured.
+fn unfinished(path: &Path, stored: &Stored, about: &Value) -> anyhow::Result<(String, Value)> {
+    let rows = stored.joined().with_context(|| path.display().to_string())?.rows;
+    let planned = about.get("planned").and_then(Value::as_i64).and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
+    let Some(last) = rows.last() else { bail!("the log in {} holds no measurement", path.display()) };
+    tracing::warn!(
+        "{}: the run did not come to its end: {} of {planned} measurements are in the log",
+        path.display(),
+        rows.len()
+    );
+    let text = |key: &str| about.get(key).and_then(Value::as_str).map(str::to_owned);
+    let engine = EngineNote {
+        backend: text("backend").unwrap_or_default(),
+        simulated: text("simulated"),
+        ..EngineNote::default()
+    };
+    let model_id = text("model_id").unwrap_or_default();
+    let times = rows.iter().map(|row| row.observation.done.secs_since(row.observation.sent)).collect();
+    match text("kind").as_deref() {
+        Some("latency") => {
+            let record = LatencyRecord { model_id, engine, latencies: times, planned };
+            Ok((report::latency_text(&record), report::latency_json(&record)))
+        }
+        Some("throughput") => {
+            let record = throughput(model_id, engine, times, last);
+            Ok((report::throughput_text(&record), report::throughput_json(&record)))
+        }
+        _ => bail!("{}: the log is of a kind that this tacho does not know", path.display()),
+    }
+}
+
+fn throughput(model_id: String, engine: EngineNote, times: Vec<f64>, row: &Row) -> ThroughputRecord {
+    let usage = &row.observation.usage;
+    ThroughputRecord {
+        model_id,
+        engine,
+        times,
+        profile_seconds: 0.0,
+        num_requests: row.asked.input_sequences,
+        failed: 0,
+        prompt_tokens: usage.prompt_tokens.unwrap_or(0),
+        output_tokens: usage.completion_tokens.unwrap_or(0),
+        media_uncounted: false,
+    }
+}
