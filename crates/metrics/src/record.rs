@@ -3,7 +3,7 @@
 use crate::sessions::SessionSummary;
 use crate::{
     Caveat, DiffusionStatistics, Intervals, ProbeStatistics, Sample, ServerMetrics, Setup, SpeculativeStatistics,
-    Steady, Summary, Telemetry, Trust, Truth, WorkerUse,
+    Steady, SteadyState, SteadyWindow, Summary, Telemetry, Trust, Truth, WorkerUse,
 };
 
 /// What a run measured.
@@ -55,6 +55,8 @@ pub struct RunRecord {
     pub trust: Option<Trust>,
     /// Its steady part; nothing of runs too short to look for one.
     pub steady: Option<Steady>,
+    /// The time in which it was full, by the definition of vLLM's Rust client; nothing where that was not looked for.
+    pub steady_state: Option<SteadyState>,
     /// Where the true values of its rates and latencies lie.
     pub intervals: Intervals,
     /// Why to doubt it.
@@ -77,9 +79,16 @@ impl RunRecord {
         let caveats = [caveats, Caveat::of_steady(steady.as_ref())].concat();
         let intervals = Intervals::default();
         let sessions = None;
-        let mut record = RunRecord { setup, measured, summary, truth, trust, steady, intervals, caveats, sessions };
+        let steady_state = None;
+        let mut record =
+            RunRecord { setup, measured, summary, truth, trust, steady, steady_state, intervals, caveats, sessions };
         record.intervals = Intervals::of(&record);
         record
+    }
+
+    /// The window in which it was full, where one was looked for and found.
+    pub fn window(&self) -> Option<&SteadyWindow> {
+        self.steady_state.as_ref()?.window.as_ref()
     }
 
     /// The probes, where any was answered: vLLM says nothing of them otherwise.

@@ -1,5 +1,6 @@
 //! How far the client itself can be trusted: how late it sent, how late it read, how busy it was, and a verdict.
 
+use crate::percentile::percentile;
 use crate::{Sample, Setup, Statistics, Truth};
 
 /// How one worker thread of the client kept up.
@@ -141,24 +142,9 @@ impl Trust {
             error_p99_ms: 0.0,
             verdict: TrustVerdict::Ok,
         };
-        trust.error_p99_ms = trust.own_share();
+        trust.error_p99_ms = own_error_ms(workers, trust.lateness.as_ref());
         trust.verdict = trust.judge(truth, events, samples.len());
         Some(trust)
-    }
-
-    /// What the client adds to a time from due, 99th percentile: its lateness, and its reads. A stamp of its own is as late
-    /// as the read. The kernel's is exact, unless more than one event in a hundred came together with a later one; what is
-    /// left then is the send, which costs about what the median read does.
-    fn own_share(&self) -> f64 {
-        let of = |statistics: &Option<Statistics>, percent: f64| {
-            statistics.as_ref().and_then(|statistics| statistics.percentile_ms(percent)).unwrap_or(0.0)
-        };
-        let read = match self.stamps {
-            StampedBy::User => of(&self.wake_lag, 99.0),
-            StampedBy::Kernel if self.blurred_share > 0.01 => of(&self.wake_lag, 50.0) + of(&self.wake_lag, 99.0),
-            StampedBy::Kernel => of(&self.wake_lag, 50.0),
-        };
-        of(&self.lateness, 99.0) + read
     }
 
     fn judge(&self, truth: &Truth, events: u64, requests: usize) -> TrustVerdict {
@@ -215,6 +201,26 @@ impl Trust {
             }
         }
     }
+}
+
+/// What a client with such workers adds to a time from due, 99th percentile in ms: its lateness, and its reads. A stamp of
+/// its own is as late as the read. The kernel's is that of the arrival, unless the event came together with a later one;
+/// then it is as late as such reads are. The rest is the way through the socket, which costs about what a prompt read does.
+pub fn own_error_ms(workers: &[WorkerUse], lateness: Option<&Statistics>) -> f64 {
+    let late = lateness.and_then(|lateness| lateness.percentile_ms(99.0)).unwrap_or(0.0);
+    let mut lags: Vec<f64> = workers.iter().flat_map(|worker| worker.wake_lags.iter().copied()).collect();
+    lags.sort_unstable_by(f64::total_cmp);
+    let lag_ms = |share: f64| if lags.is_empty() { 0.0 } else { percentile(&lags, share * 100.0) * 1e3 };
+    let sum = |of: fn(&WorkerUse) -> u64| workers.iter().map(of).sum::<u64>() as f64;
+    let (events, blurred) = (sum(|worker| worker.events).max(1.0), sum(|worker| worker.late_coalesced));
+    let kernel = workers.iter().all(|worker| worker.kernel_stamps);
+    // One event in a hundred is worse than the 99th percentile: with fewer blurred ones none of them is.
+    let read = match blurred / events {
+        _ if !kernel => lag_ms(0.99),
+        share if share > 0.01 => lag_ms(1.0 - 0.01 / share.max(0.01) * 0.01) + lag_ms(0.5),
+        _ => lag_ms(0.5),
+    };
+    late + read
 }
 
 /// The two-sample Kolmogorov-Smirnov distance between planned and actual gaps. Both have one gap per request, so it is

@@ -14,7 +14,8 @@ use crate::markdown::Table;
 use crate::{Error, results};
 
 /// Files that earlier reports and other tools leave among results.
-const NOT_RESULTS: [&str; 4] = ["benchmark_results.json", "_sla_summary.json", ".pytorch.json", ".failure.json"];
+const NOT_RESULTS: [&str; 5] =
+    ["benchmark_results.json", "_sla_summary.json", ".pytorch.json", ".failure.json", ".runs.json"];
 
 /// The tables of a folder.
 #[derive(Debug, Clone, Default, PartialEq)]

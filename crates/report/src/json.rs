@@ -16,6 +16,7 @@ use tacho_metrics::{MetricKind, RunRecord, Sample, Statistics, TaskSummary};
 use self::columns::Column;
 use self::fields::Fields;
 pub use self::save::{SaveMode, save, try_writing, write_whole};
+use crate::steady_state;
 use crate::style::percent;
 
 /// How much of single requests goes into a file.
@@ -44,6 +45,9 @@ impl<'a> ResultFile<'a> {
     pub fn new(record: &'a RunRecord, detail: Detail) -> Self {
         let mut file = Self::vllm(record, detail);
         if !record.setup.strict_parity {
+            if let Some(state) = record.steady_state.as_ref().filter(|state| state.asked) {
+                file.fields.set("steady_state", steady_state::json(state));
+            }
             file.fields.set("tacho", own::fields(record, detail));
         }
         file

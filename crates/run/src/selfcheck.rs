@@ -6,10 +6,16 @@ use std::time::Duration;
 
 use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, StampSource, Url};
 use tacho_core::{Counters, Kept, Observation, Request, Stamp, SystemClock};
-use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
+use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, WorkerStats, drive};
+use tacho_metrics::trust::own_error_ms;
+use tacho_metrics::{Statistics, WorkerUse};
 use tacho_pyrand::RandomState;
 
 use crate::Error;
+use crate::serve::worker_use;
+
+/// Seconds that answers may take beyond their plan.
+const LONGEST_WAIT: f64 = 5.0;
 
 /// One load to check.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,14 +51,31 @@ pub struct CheckPoint {
     gap_errors: Vec<f64>,
     /// Distance of each reported time to first token from the true one, ascending.
     first_errors: Vec<f64>,
+    /// What each measured time from due is off by: the distance of its end, and how late its request was let go.
+    own_errors: Vec<f64>,
+    /// How late the server itself sent each token, ascending.
+    server_delays: Vec<f64>,
+    /// What the client says of its own error, 99th percentile in ms.
+    pub claimed_ms: f64,
     /// Busy share of the busiest worker.
     pub busiest: f64,
     /// Share of events whose own arrival is not known.
     pub blurred_share: f64,
-    /// Requests that failed.
+    /// Requests that failed or did not end in time.
     pub failed: usize,
     /// Requests in all.
     pub requests: usize,
+}
+
+/// Who gave way under a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broken {
+    /// The client's times are off by more than the limit.
+    Client,
+    /// The server sent later than it should have: it measures itself.
+    Server,
+    /// Requests failed or did not end.
+    Requests,
 }
 
 /// A percentile of sorted values; zero of none.
@@ -69,6 +92,26 @@ impl CheckPoint {
     /// A percentile of the error of gaps between tokens, ms.
     pub fn gap_error_ms(&self, percent: f64) -> f64 {
         percentile(&self.gap_errors, percent) * 1e3
+    }
+
+    /// A percentile of what times from due are off by, ms.
+    pub fn own_error_ms(&self, percent: f64) -> f64 {
+        percentile(&self.own_errors, percent) * 1e3
+    }
+
+    /// A percentile of the server's own delay, ms.
+    pub fn server_delay_ms(&self, percent: f64) -> f64 {
+        percentile(&self.server_delays, percent) * 1e3
+    }
+
+    /// Who gave way, if the error is to stay below `limit_ms`. A server that is late says nothing of its client.
+    pub fn broken(&self, limit_ms: f64) -> Option<Broken> {
+        match self {
+            _ if self.server_delay_ms(99.0) >= limit_ms => Some(Broken::Server),
+            _ if self.error_ms(99.0) >= limit_ms => Some(Broken::Client),
+            _ if self.failed > 0 => Some(Broken::Requests),
+            _ => None,
+        }
     }
 
     /// A percentile of the error of the time to first token, ms.
@@ -94,7 +137,10 @@ pub fn check(
     let starts = (0..load.streams).map(|at| at as f64 / load.streams as f64 * load.seconds * 0.1).collect();
     let timeline = ScheduleSpec::Replay(starts).plan(load.streams, &mut RandomState::new(0))?;
     let (stop, counters) = (StopSignal::default(), Counters::default());
-    let drive_plan = Drive { workers, ..Drive::of(&timeline, &clock, &stop, &counters) };
+    // A server that cannot keep up would be waited for without end.
+    let drain = Duration::from_secs_f64(load.seconds + LONGEST_WAIT);
+    let until = Some(Duration::from_secs_f64(0.1 * load.seconds + LONGEST_WAIT));
+    let drive_plan = Drive { workers, until, drain, ..Drive::of(&timeline, &clock, &stop, &counters) };
     let mut kept = Kept::default();
     let driven = drive(&client, &drive_plan, &mut kept)?;
     let rows = kept.into_rows();
@@ -103,19 +149,23 @@ pub fn check(
         errors: Vec::new(),
         gap_errors: Vec::new(),
         first_errors: Vec::new(),
+        own_errors: Vec::new(),
+        server_delays: Vec::new(),
+        claimed_ms: claimed_ms(&rows, &driven.workers),
         busiest: driven.workers.iter().map(|w| w.busy_ns as f64 / w.total_ns.max(1) as f64).fold(0.0, f64::max),
         blurred_share: {
             let events: u64 = driven.workers.iter().map(|worker| worker.events).sum();
             let blurred: u64 = driven.workers.iter().map(|worker| worker.late_coalesced).sum();
             blurred as f64 / events.max(1) as f64
         },
-        failed: rows.iter().filter(|row| !row.outcome.is_complete()).count(),
-        requests: rows.len(),
+        failed: load.streams - rows.iter().filter(|row| row.outcome.is_complete()).count(),
+        requests: load.streams,
     };
     for row in &rows {
         point.compare(row, &truth(&row.text));
     }
-    for errors in [&mut point.errors, &mut point.gap_errors, &mut point.first_errors] {
+    let all = [&mut point.errors, &mut point.gap_errors, &mut point.first_errors, &mut point.own_errors];
+    for errors in all.into_iter().chain([&mut point.server_delays]) {
         errors.sort_unstable_by(f64::total_cmp);
     }
     Ok(point)
@@ -124,12 +174,25 @@ pub fn check(
 impl CheckPoint {
     fn compare(&mut self, row: &Observation, sent: &[Stamp]) {
         let error = |ours: &Stamp, theirs: &Stamp| ours.secs_since(*theirs).abs();
+        let (late, gap) = (row.released.secs_since(row.due), self.load.gap().as_secs_f64());
+        self.own_errors.extend(row.chunks.iter().zip(sent).map(|(ours, theirs)| error(ours, theirs) + late));
+        if let Some(first) = sent.first() {
+            let planned = sent.iter().enumerate().map(|(at, sent)| sent.secs_since(*first) - gap * at as f64);
+            self.server_delays.extend(planned.map(|delay| delay.max(0.0)));
+        }
         self.errors.extend(row.chunks.iter().zip(sent).map(|(ours, theirs)| error(ours, theirs)));
         let gaps = row.chunks.windows(2).zip(sent.windows(2));
         self.gap_errors
             .extend(gaps.map(|(ours, theirs)| (ours[1].secs_since(ours[0]) - theirs[1].secs_since(theirs[0])).abs()));
         self.first_errors.extend(row.chunks.first().zip(sent.first()).map(|(ours, theirs)| error(ours, theirs)));
     }
+}
+
+/// What the client says of its own error.
+fn claimed_ms(rows: &[Observation], workers: &[WorkerStats]) -> f64 {
+    let late = rows.iter().map(|row| row.released.secs_since(row.due)).collect();
+    let workers: Vec<WorkerUse> = workers.iter().map(worker_use).collect();
+    own_error_ms(&workers, Some(&Statistics::of(late, &[99.0])))
 }
 
 fn endpoint(server: SocketAddr, stamps: StampSource) -> Result<EndpointSpec, Error> {

@@ -25,11 +25,14 @@ pub(crate) static TABLE: Table = Table {
 static FLAGS: &[Flag] = &[
     own(&["-h", "--help"], Kind::Help, "TOPIC", Preset::Unset, &OPTIONS, "Show this help. --help=all explains every option."),
     own(&["--streams"], Kind::OneOrMore, "N", Preset::Unset, &OPTIONS,
-        "Numbers of streams to try, rising. Default: 1 10 100 300 1000 3000."),
+        "Numbers of streams to try, rising. Default: 1 10 100 300 1000 3000, and then ever twice as many until the client or \
+         the server gives way."),
     own(&["--rates"], Kind::OneOrMore, "TOKENS/S", Preset::Unset, &OPTIONS,
         "Tokens per second of each stream to try. Default: 20 100."),
     own(&["--seconds"], Kind::Seconds, "SEC", Preset::Float(1.0), &OPTIONS, "Seconds that each stream lasts.")
         .between(0.001, 600.0),
+    own(&["--most-seconds"], Kind::Seconds, "SEC", Preset::Float(120.0), &OPTIONS,
+        "Begin no further load after this time.").between(0.001, 1e6),
     own(&["--workers"], Kind::Int, "N", Preset::Unset, &OPTIONS,
         "Threads that receive. Default: all cores but one.").between(1.0, MOST_WORKERS as f64),
     own(&["--timestamps"], Kind::Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &OPTIONS,
@@ -44,6 +47,10 @@ pub(crate) struct SelfcheckArgs {
     pub(crate) rates: Vec<f64>,
     /// Seconds.
     pub(crate) seconds: f64,
+    /// Whether streams are doubled beyond those numbers until something gives way.
+    pub(crate) goes_on: bool,
+    /// Seconds.
+    pub(crate) most_seconds: f64,
     pub(crate) workers: Option<usize>,
     pub(crate) timestamps: StampSource,
     pub(crate) json: Option<String>,
@@ -56,6 +63,8 @@ impl SelfcheckArgs {
             streams: numbers(values, "--streams", &[1, 10, 100, 300, 1000, 3000], (1, 1_000_000))?,
             rates: numbers(values, "--rates", &[20.0, 100.0], (0.01, 1e6))?,
             seconds: values.float("--seconds"),
+            goes_on: values.list("--streams").is_none(),
+            most_seconds: values.float("--most-seconds"),
             workers: values.maybe_int("--workers").map(|workers| workers.unsigned_abs() as usize),
             timestamps: match values.text("--timestamps").as_str() {
                 "user" => StampSource::User,

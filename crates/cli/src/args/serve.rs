@@ -6,6 +6,7 @@ mod dataset;
 mod multi_turn;
 mod namespace;
 mod notice;
+mod repeats;
 mod sessions;
 pub(crate) mod stops;
 mod table;
@@ -52,6 +53,10 @@ pub(crate) struct ServeArgs {
     pub(crate) outputs: Outputs,
     /// When the run ends, besides with its requests.
     pub(crate) stops: StopArgs,
+    /// How often it is run, and what is looked for in it.
+    pub(crate) repeats: repeats::RepeatArgs,
+    /// Which of several runs it is, from 1; nothing of a single one.
+    pub(crate) number: Option<usize>,
     /// What is shown meanwhile.
     pub(crate) live: LiveArgs,
     /// What was typed, flag by flag.
@@ -199,6 +204,8 @@ impl From<Values> for ServeArgs {
             own,
             outputs: Outputs::read(&values, "--report"),
             stops: StopArgs::from(&values),
+            repeats: repeats::RepeatArgs::read(&values),
+            number: None,
             live: LiveArgs::default(),
             values,
         };

@@ -136,7 +136,13 @@ impl SweepArgs {
             }
             None => return Err(missing(&SERVE_SLA, "--sla-params")),
         };
-        Self::new(v, &SERVE_SLA, kind)
+        let searches = matches!(kind, SweepKind::Sla { .. });
+        let mut args = Self::new(v, &SERVE_SLA, kind)?;
+        if searches && !v.is_given("--num-runs") && !args.place.dry_run {
+            // A search repeats what needs it.
+            args.place.num_runs = 1;
+        }
+        Ok(args)
     }
 
     fn new(v: &Values, table: &Table, kind: SweepKind) -> Result<Self, ArgError> {

@@ -8,6 +8,7 @@ mod pictures;
 pub(super) mod plan;
 pub(crate) mod predict;
 mod remedy;
+mod repeats;
 mod screen;
 mod sessions;
 pub(super) mod simulator;
@@ -20,7 +21,7 @@ use tacho_core::{EventSink, RunEvent};
 use tacho_fleet::{Asked, Place};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::threshold::Finding;
-use tacho_metrics::{Caveat, EndedBy, RunRecord, Trust};
+use tacho_metrics::{Caveat, EndedBy, RunRecord, SteadyState, SteadyWindow, Trust};
 use tacho_report::style::harmless_line;
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, run_share, save_workload};
@@ -57,6 +58,10 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let destination = Destination::open(args)?;
     args.outputs.check()?;
     let simulator = simulator::start(args)?;
+    if args.repeats.runs > 1 && !args.own.dry_run {
+        drop(screen);
+        return repeats::run(args, simulator.as_ref(), &interrupt);
+    }
     let log = log::plan(args, &std::env::args().collect::<Vec<_>>());
     let plan = ServePlan { log, ranks: place, ..plan::of(args, simulator.as_ref())? };
     let contact = if args.own.dry_run { Contact::Minimal } else { Contact::Server };
@@ -68,7 +73,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     if args.own.dry_run {
         return dry_run::print(&prepared);
     }
-    measure(args, &plan, prepared, &interrupt, &screen, &destination)
+    measure(args, &plan, prepared, &interrupt, &screen, &destination).map(|(_, exit)| exit)
 }
 
 /// This process's place among several ranks, if it is one of them.
@@ -111,12 +116,12 @@ fn measure(
     interrupt: &Interrupt,
     screen: &Screen,
     destination: &Destination,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<(RunRecord, Exit)> {
     let note = pictures::dataset_note(args, &prepared);
     interrupt.measuring();
     let record = run_serve(plan, prepared, &interrupt.stop, screen);
     screen.close();
-    let record = record?;
+    let record = with_window(args, record?);
     // The file first: a reader that has gone away must not cost the result.
     let saved = destination.save(args, &record);
     args.outputs.print(&record)?;
@@ -131,7 +136,16 @@ fn measure(
     }
     let findings = findings(args, &record)?;
     let exit = verdict(args, &record)?;
-    Ok(if exit == Exit::Done { code(&findings, args.own.pass_undecided) } else { exit })
+    let exit = if exit == Exit::Done { code(&findings, args.own.pass_undecided) } else { exit };
+    Ok((record, exit))
+}
+
+/// The record with the time in which the run was full, for runs that can have one.
+fn with_window(args: &ServeArgs, mut record: RunRecord) -> RunRecord {
+    let rule = args.repeats.window.filter(|_| SteadyWindow::applies(&record));
+    let asked = args.repeats.asked.is_some();
+    record.steady_state = rule.map(|rule| SteadyState { asked, window: SteadyWindow::of(&record, rule) });
+    record
 }
 
 /// Holds the run to what must not be true of it, and says so on standard error, where no reader of the report trips on it.
@@ -155,7 +169,7 @@ pub(crate) fn run_inside(
     let own = if simulator.is_none() { simulator::start(args)? } else { None };
     let plan = ServePlan { log: log::plan(args, command), ..plan::of(args, simulator.or(own.as_ref()))? };
     let prepared = prepare(&plan, Contact::Server, sink)?;
-    let record = run_serve(&plan, prepared, &StopSignal::default(), sink)?;
+    let record = with_window(args, run_serve(&plan, prepared, &StopSignal::default(), sink)?);
     destination.save(args, &record)?;
     log::settle(plan.log.as_ref(), args, destination.path(args, &record).as_deref());
     verdict(args, &record)?;

@@ -70,7 +70,8 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     let report = match &args.kind {
         SweepKind::Serve => serve(&plan, &files, &bench, host, &sink)?,
         SweepKind::Workload { variable, iterations, label } => {
-            let plan = WorkloadPlan { sweep: plan, variable: *variable, iterations: *iterations, label };
+            let at_once = is_tacho(&plan.bench_cmd);
+            let plan = WorkloadPlan { sweep: plan, variable: *variable, iterations: *iterations, label, at_once };
             workload(&plan, &files, &bench, host, &sink)?
         }
         SweepKind::Sla { variable, tolerance, seconds, .. } => {

@@ -283,7 +283,7 @@ fn an_sla_search_finds_the_level_and_shares_its_runs() {
         "Initial request_rate to search: 20 req/s.",
         "Validating SLA: p99_ttft_ms = 20.00<=13.00 | FAILED",
         "Maximum request_rate for SLA: 13 req/s.",
-        "13.0 requests/s (10.0–15.0) meets p99 TTFT ≤ 13 ms",
+        "13.0 requests/s (13.0–13.0) meets p99 TTFT ≤ 13 ms",
         "Maximum request_rate for SLA: 5 req/s.",
         "Maximum request_rate for SLA: no feasible value.",
     ] {

@@ -27,6 +27,9 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
     if let Some(steady) = &record.steady {
         fields.set("steady", steady_fields(steady));
     }
+    if let Some(state) = record.steady_state.as_ref().filter(|state| !state.asked) {
+        fields.set("steady_state", crate::steady_state::json(state));
+    }
     fields.set("confidence", tacho_metrics::interval::CONFIDENCE);
     fields.set("intervals", intervals(record));
     if let Some(trust) = &record.trust {

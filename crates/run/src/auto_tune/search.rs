@@ -23,9 +23,9 @@ impl Tuner<'_> {
         let mut first = 1;
         let answer = loop {
             let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
-            match next(&tried, first, UNLIMITED, self.plan.tolerance) {
+            match next(&tried, first, UNLIMITED, self.plan.tolerance, None) {
                 Step::Done(answer) => break answer,
-                Step::Try(load) => {
+                Step::Try(load) | Step::Confirm(load) => {
                     let level = self.level(candidate, slot, load)?;
                     if load == UNLIMITED {
                         // What the server managed is where a limit on the rate begins to matter.

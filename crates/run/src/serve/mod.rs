@@ -36,6 +36,7 @@ pub use predicted::predicted;
 pub(crate) use prepare::{BUILTIN, load_tokenizer};
 pub use prepare::{Contact, Prepared, prepare, save_requests, save_workload};
 pub use ranks::run_share;
+pub(crate) use record::worker_use;
 pub use run::run;
 pub use sessions::{Dialogue, SessionSource, SessionStart, SessionsPlan};
 pub use workers::default_workers;

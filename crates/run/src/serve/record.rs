@@ -102,7 +102,8 @@ pub(super) fn of_log(asked: &Asked) -> tacho_metrics::Asked {
     }
 }
 
-fn worker_use(stats: &WorkerStats) -> WorkerUse {
+/// What a worker says of itself.
+pub(crate) fn worker_use(stats: &WorkerStats) -> WorkerUse {
     WorkerUse {
         busy: stats.busy_ns as f64 / stats.total_ns.max(1) as f64,
         wake_lags: stats.wake_lags_ns.iter().map(|&nanos| nanos as f64 / 1e9).collect(),

@@ -69,6 +69,9 @@ pub struct WorkloadPlan {
     pub iterations: usize,
     /// What the console and the folders call it: `WL`, or `SLA` in one old form.
     pub label: &'static str,
+    /// Whether the last level sends all prompts at once. Upstream's last request rate is the number of prompts, which takes
+    /// a second to send; clients of others get that.
+    pub at_once: bool,
 }
 
 /// Runs the sweep.
@@ -118,12 +121,13 @@ fn explore(
         let set = named.with(key, value.clone());
         session.combine(slot, Combination { serve, bench: &set, folder: place })
     };
-    let mut end = |session: &mut Session<'_>, load: i64| {
-        let (named, value) = (bench.with("max_concurrency", load), Value::Int(load));
+    let mut end = |session: &mut Session<'_>, load: i64, value: Value| {
+        let named = bench.with("max_concurrency", load);
         level(session, &named, &value, &plan.place(serve, &named, &value, &[]))
     };
-    let mut rows = end(session, 1)?;
-    let batch = end(session, size)?;
+    let at_once = plan.at_once && plan.variable == LoadVariable::RequestRate;
+    let mut rows = end(session, 1, Value::Int(1))?;
+    let batch = end(session, size, if at_once { Value::from("inf") } else { Value::Int(size) })?;
     let ends = plan.variable.estimate(&rows).zip(plan.variable.estimate(&batch));
     if plan.sweep.dry_run {
         session.say(LevelNote::Omitted { label });

@@ -30,6 +30,7 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     check_metrics(args)?;
     args.thresholds()?;
     args.report.metadata()?;
+    args.repeats.check(&args.load, &args.own)?;
     check_own(args)
 }
 

@@ -8,7 +8,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_loadgen::MOST_WORKERS;
 use tacho_workload::SERVE_NAMES;
 
-use super::{multi_turn, sessions};
+use super::{multi_turn, repeats, sessions};
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 
 use Kind::{
@@ -169,6 +169,7 @@ pub(crate) static TABLE: Table = Table {
         &REPORT,
         &sessions::SESSIONS,
         &multi_turn::MULTI_TURN,
+        &repeats::REPEATS,
         &FILES,
         &LOG,
         &MEASURE,
@@ -581,6 +582,11 @@ static FLAGS: &[Flag] = &[
     own(&["--stop-on-overload"], Switch, "", Off, &ENDING,
         "End the run when the server does not keep up with the request rate: the backlog grows from third to third of \
          the run. What was measured is kept, the result says so, and the exit code is 3."),
+    repeats::FLAGS[0],
+    repeats::FLAGS[1],
+    repeats::FLAGS[2],
+    repeats::FLAGS[3],
+    repeats::FLAGS[4],
     own(&["--log"], Str, "DIR", Unset, &LOG,
         "Folder for the log of the run: every request's row, on disk within a second, readable after any end of the \
          run. By default beside the result with --save-result, and in --result-dir for runs longer than a minute."),

@@ -113,8 +113,9 @@ static SLA_FLAGS: &[Flag] = client_sweep!(
     own(&["--sla-tolerance"], Float, "SHARE", Preset::Float(0.0), &SLA,
         "Share of the answer by which it may be too low. 0 finds it exactly."),
     own(&["--sla-seconds"], Float, "SEC", Unset, &SLA,
-        "Seconds that a request rate is held at least; --num-prompts is raised to last so long. Without it fifty times the \
-         largest latency allowed, 10 to 120 seconds."),
+        "Seconds that a request rate near the answer is held at least; --num-prompts is raised to last so long. Without it fifty \
+         times the largest latency allowed, 10 to 120 seconds. Each rate is held for a fifth of that at first, which is \
+         enough for those far off."),
 );
 
 /// `tacho sweep startup`.

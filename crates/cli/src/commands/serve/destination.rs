@@ -8,6 +8,7 @@ use tacho_metrics::RunRecord;
 use tacho_report::json::{Detail, SaveMode, save, try_writing};
 use tacho_report::{names, pytorch};
 
+use super::repeats::of_run;
 use crate::args::serve::ServeArgs;
 
 /// The folder and name of the result file and the files beside it; nothing when none is wanted.
@@ -50,7 +51,11 @@ impl Destination {
     /// The path of the result file, whether or not it is wanted itself.
     pub(super) fn path(&self, args: &ServeArgs, record: &RunRecord) -> Option<PathBuf> {
         let place = self.file.as_ref()?;
-        Some(names::result_path(&record.setup, place.folder.as_deref(), args.report.result_filename.as_deref()))
+        let name = args.report.result_filename.as_deref().filter(|name| !name.is_empty());
+        let path = names::result_path(&record.setup, place.folder.as_deref(), name);
+        // A name that was given carries the number of the run already; that of one file for all has none.
+        let number = args.number.filter(|_| name.is_none() && !args.report.append_result);
+        Some(number.map_or(path.clone(), |number| of_run(&path, number)))
     }
 
     /// Writes the result and its side file and gives the path; when that fails, somewhere else.

@@ -1,0 +1,113 @@
+//! `--num-runs`: the same benchmark several times, each with a result of its own, and all of them summed up.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use tacho_core::json::dumps_indented;
+use tacho_metrics::{MultiRun, RunRecord};
+use tacho_report::json::write_whole;
+use tacho_report::{multi_run, names};
+use tacho_run::ServePlan;
+use tacho_run::serve::{Contact, prepare};
+use tacho_sim::Server;
+
+use super::destination::Destination;
+use super::screen::Screen;
+use super::{log, measure, plan, tell};
+use crate::args::output;
+use crate::args::serve::ServeArgs;
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+
+/// Runs them one after another. A run that is interrupted, or in which nothing succeeds, is the last.
+pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Interrupt) -> anyhow::Result<Exit> {
+    let (mut records, mut files, mut worst) = (Vec::new(), Vec::new(), Exit::Done);
+    for number in 1..=args.repeats.runs {
+        let own = numbered(args, number);
+        tell(args, &format!("run {number} of {}", args.repeats.runs));
+        let (record, exit) =
+            once(&own, simulator, interrupt).with_context(|| format!("run {number} of {}", args.repeats.runs))?;
+        files.extend(result_path(&own, &record));
+        records.push(record);
+        worst = if exit == Exit::Done { worst } else { exit };
+        if exit == Exit::Interrupted {
+            break;
+        }
+    }
+    conclude(args, &records, &files)?;
+    Ok(worst)
+}
+
+fn once(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Interrupt) -> anyhow::Result<(RunRecord, Exit)> {
+    let screen = Screen::open(args)?;
+    let destination = Destination::open(args)?;
+    let log = log::plan(args, &std::env::args().collect::<Vec<_>>());
+    let plan = ServePlan { log, ..plan::of(args, simulator)? };
+    let prepared = prepare(&plan, Contact::Server, &screen)?;
+    measure(args, &plan, prepared, interrupt, &screen, &destination)
+}
+
+/// The arguments of one of several runs: files of its own, and a seed of its own where that is wanted.
+fn numbered(args: &ServeArgs, number: usize) -> ServeArgs {
+    let mut own = args.clone();
+    own.number = Some(number);
+    if args.repeats.vary_seed {
+        own.load.seed = args.load.seed.saturating_add(number as i64 - 1);
+    }
+    let files = [&mut own.outputs.requests, &mut own.outputs.page];
+    files.into_iter().flatten().for_each(|path| *path = of_run(path, number));
+    if let Some(output::Destination::File(path)) = &mut own.outputs.summary {
+        *path = of_run(path, number);
+    }
+    let text = |path: &String| of_run(Path::new(path), number).to_string_lossy().into_owned();
+    own.own.log = args.own.log.as_ref().map(text);
+    // All runs of one file stand below each other.
+    if !args.report.append_result {
+        own.report.result_filename = args.report.result_filename.as_ref().filter(|name| !name.is_empty()).map(text);
+    }
+    own
+}
+
+/// `a/b.json` of the second run is `a/b-run2.json`.
+pub(super) fn of_run(path: &Path, number: usize) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = path.extension().map_or(String::new(), |ending| format!(".{}", ending.to_string_lossy()));
+    path.with_file_name(format!("{stem}-run{number}{ending}"))
+}
+
+fn result_path(args: &ServeArgs, record: &RunRecord) -> Option<PathBuf> {
+    let destination = Destination::open(args).ok()?;
+    destination.path(args, record).filter(|_| args.report.save_result || args.report.append_result)
+}
+
+/// Prints the sum and saves it beside the results.
+fn conclude(args: &ServeArgs, records: &[RunRecord], files: &[PathBuf]) -> anyhow::Result<()> {
+    let runs = MultiRun::of(records);
+    let text = multi_run::text(&runs);
+    if args.outputs.owns_stdout() {
+        std::io::stderr().write_all(text.as_bytes())?;
+    } else {
+        std::io::stdout().write_all(text.as_bytes())?;
+    }
+    let Some(last) = records.last().filter(|_| !files.is_empty()) else { return Ok(()) };
+    let folder = args.report.result_dir.as_ref().map(PathBuf::from);
+    let whole = names::result_path(&last.setup, folder.as_deref(), args.report.result_filename.as_deref());
+    let path = names::side_path(&whole, "runs.json");
+    let names: Vec<String> = files.iter().map(|file| file.to_string_lossy().into_owned()).collect();
+    let json = dumps_indented(&multi_run::json(&runs, &names), 4);
+    write_whole(&path, |out| out.write_all(json.as_bytes()))?;
+    tell(args, &format!("saved: {}   (all runs together)", path.display()));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_has_a_file_of_its_own() {
+        assert_eq!(of_run(Path::new("a/b.json"), 2), Path::new("a/b-run2.json"));
+        assert_eq!(of_run(Path::new("logs"), 1), Path::new("logs-run1"));
+    }
+}

@@ -1,0 +1,218 @@
+//! The steady state as vLLM's Rust client defines it: the time in which a closed-loop run was as full as its limit, from
+//! the first moment at which enough requests were under way to the last one.
+
+use crate::latency::successes;
+use crate::throughput::per_second;
+use crate::{RunRecord, Sample, Statistics, Task};
+
+/// When a run counts as full.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WindowRule {
+    /// Share of the limit that must be under way, above 0 and at most 1.
+    pub threshold: f64,
+    /// Seconds below which the window is called short; a tenth of the run and at least ten without it.
+    pub least: Option<f64>,
+}
+
+impl Default for WindowRule {
+    fn default() -> Self {
+        WindowRule { threshold: 0.95, least: None }
+    }
+}
+
+/// What came of the search for the window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SteadyState {
+    /// Whether somebody asked for it by its flags.
+    pub asked: bool,
+    /// The window; nothing where the run was never full.
+    pub window: Option<SteadyWindow>,
+}
+
+/// The window and what was measured in it. It is half open: its end is no part of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SteadyWindow {
+    /// Its start, seconds after the first request was sent.
+    pub start: f64,
+    /// Its end.
+    pub end: f64,
+    /// The limit on requests under way.
+    pub target: u64,
+    /// The rule's share of it.
+    pub threshold: f64,
+    /// The same as a number of requests.
+    pub enough: u64,
+    /// Most requests under way at once.
+    pub peak: u64,
+    /// Requests sent in it.
+    pub started: usize,
+    /// Requests that ended in it.
+    pub completed: usize,
+    /// Successes of the whole run.
+    pub total: usize,
+    /// Seconds that were asked for, where it has fewer.
+    pub short_of: Option<f64>,
+    /// Requests that ended in it, per second.
+    pub request_throughput: f64,
+    /// Prompt tokens of those sent in it, per second.
+    pub input_throughput: f64,
+    /// Token events in it, per second.
+    pub output_throughput: f64,
+    /// Times to the first token of those sent in it; nothing of pooling.
+    pub ttft: Option<Statistics>,
+    /// Times per further token of those sent in it.
+    pub tpot: Option<Statistics>,
+}
+
+/// Percentiles of the time per token.
+const TPOT_PERCENTILES: [f64; 2] = [90.0, 99.0];
+
+impl SteadyWindow {
+    /// Whether a run is of the kind that has one: a limit, and no schedule.
+    pub fn applies(record: &RunRecord) -> bool {
+        record.setup.max_concurrency.is_some() && !record.setup.is_paced()
+    }
+
+    /// The window of a run; nothing where it was never full or nothing began or ended meanwhile.
+    pub fn of(record: &RunRecord, rule: WindowRule) -> Option<Self> {
+        let target = record.setup.max_concurrency.filter(|_| Self::applies(record))?;
+        let enough = ((rule.threshold * target as f64).ceil() as u64).max(1);
+        let rows: Vec<&Sample> = successes(&record.measured.samples).collect();
+        let first = rows.iter().map(|row| row.sent).fold(f64::INFINITY, f64::min);
+        let (from, to, peak) = full(&rows, enough)?;
+        let inside = |moment: f64| from <= moment && moment < to;
+        let sent: Vec<&Sample> = rows.iter().copied().filter(|row| inside(row.sent)).collect();
+        let completed = rows.iter().filter(|row| inside(row.sent + row.latency)).count();
+        if sent.is_empty() && completed == 0 {
+            return None;
+        }
+        let length = to - from;
+        let least = rule.least.unwrap_or((record.measured.duration / 10.0).max(10.0));
+        let rate = |amount: f64| per_second(amount, length);
+        let generates = record.setup.task == Task::Generation;
+        Some(SteadyWindow {
+            start: from - first,
+            end: to - first,
+            target,
+            threshold: rule.threshold,
+            enough,
+            peak,
+            started: sent.len(),
+            completed,
+            total: rows.len(),
+            short_of: (length < least).then_some(least),
+            request_throughput: rate(completed as f64),
+            input_throughput: rate(sent.iter().map(|row| row.prompt_len as f64).sum()),
+            output_throughput: rate(rows.iter().map(|row| events(row, &inside)).sum::<usize>() as f64),
+            ttft: generates.then(|| {
+                Statistics::of(sent.iter().map(|row| row.ttft).collect(), &record.setup.metric_percentiles)
+            }),
+            tpot: generates.then(|| {
+                let times = sent.iter().filter(|row| row.output_len > 1);
+                let per_token = |row: &&Sample| (row.latency - row.ttft) / (row.output_len - 1) as f64;
+                Statistics::of(times.map(per_token).collect(), &TPOT_PERCENTILES)
+            }),
+        })
+    }
+
+    /// Its length in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.end - self.start
+    }
+
+    /// Prompt and answer tokens per second.
+    pub fn total_throughput(&self) -> f64 {
+        self.input_throughput + self.output_throughput
+    }
+
+    /// What to be wary of, in words.
+    pub fn warning(&self) -> Option<String> {
+        let least = self.short_of?;
+        Some(format!("the window of {:.2} s is shorter than {least:.2} s: its numbers may be chance", self.seconds()))
+    }
+}
+
+/// The first moment at which `enough` requests were under way, the last at which they ceased to be, and the most of them.
+fn full(rows: &[&Sample], enough: u64) -> Option<(f64, f64, u64)> {
+    // At equal moments ends come before starts.
+    let starts = rows.iter().map(|row| (row.sent, 1_i64));
+    let mut moments: Vec<(f64, i64)> = starts.chain(rows.iter().map(|row| (row.sent + row.latency, -1))).collect();
+    moments.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let (mut count, mut peak, mut from, mut to) = (0_i64, 0_i64, None, None);
+    let enough = i64::try_from(enough).unwrap_or(i64::MAX);
+    for (moment, change) in moments {
+        let before = count;
+        count += change;
+        peak = peak.max(count);
+        if count >= enough && from.is_none() {
+            from = Some(moment);
+        }
+        if before >= enough && count < enough {
+            to = Some(moment);
+        }
+    }
+    from.zip(to).filter(|(from, to)| to > from).map(|(from, to)| (from, to, peak.max(0) as u64))
+}
+
+/// The token events of a request for which `inside` holds.
+fn events(row: &Sample, inside: &impl Fn(f64) -> bool) -> usize {
+    if row.output_len == 0 {
+        return 0;
+    }
+    let mut moment = row.sent + row.ttft;
+    let mut count = usize::from(inside(moment));
+    for gap in &row.itl {
+        moment += gap;
+        count += usize::from(inside(moment));
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Measured, Setup};
+
+    fn record(limit: u64, samples: Vec<Sample>) -> RunRecord {
+        let setup = Setup { max_concurrency: Some(limit), ..Setup::example() };
+        RunRecord::compute(setup, Measured { samples, duration: 40.0, ..Measured::default() })
+    }
+
+    fn sample(sent: f64, latency: f64) -> Sample {
+        Sample { due: 0.0, released: sent, sent, latency, done: sent + latency, ..Sample::default() }
+    }
+
+    const ALL: WindowRule = WindowRule { threshold: 1.0, least: None };
+
+    #[test]
+    fn the_window_is_from_the_first_full_moment_to_the_last() {
+        let mut samples: Vec<Sample> = (0..10).map(|at| sample(f64::from(at), 30.0)).collect();
+        samples.push(sample(15.0, 5.0));
+        let window = SteadyWindow::of(&record(10, samples), ALL).unwrap();
+        assert_eq!((window.start, window.end, window.peak, window.enough), (9.0, 30.0, 11, 10));
+        assert_eq!((window.started, window.completed, window.total), (2, 1, 11));
+        assert_eq!(window.short_of, None);
+    }
+
+    #[test]
+    fn rates_count_what_lies_in_the_half_open_window() {
+        let one = Sample { ttft: 2.0, itl: vec![2.0; 4], prompt_len: 10, output_len: 5, ..sample(0.0, 10.0) };
+        let window = SteadyWindow::of(&record(3, vec![one.clone(), one.clone(), one]), ALL).unwrap();
+        let rates = [window.output_throughput, window.input_throughput, window.request_throughput];
+        assert_eq!(rates, [1.2, 3.0, 0.0]);
+        assert_eq!((window.start, window.end), (0.0, 10.0));
+        assert_eq!(window.tpot.as_ref().map(|tpot| tpot.mean_ms), Some(2000.0));
+    }
+
+    #[test]
+    fn a_run_that_was_never_full_or_is_paced_has_none() {
+        let samples = vec![sample(0.0, 1.0), sample(2.0, 1.0)];
+        assert_eq!(SteadyWindow::of(&record(4, samples.clone()), WindowRule::default()), None);
+        let mut paced = record(1, samples.clone());
+        assert!(SteadyWindow::of(&paced, WindowRule::default()).is_some());
+        paced.setup.request_rate = 5.0;
+        assert_eq!(SteadyWindow::of(&paced, WindowRule::default()), None);
+        let short = SteadyWindow::of(&record(1, samples), WindowRule::default()).unwrap();
+        assert!(short.warning().is_some_and(|text| text.contains("3.00 s is shorter than 10.00 s")));
+    }
+}

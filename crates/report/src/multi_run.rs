@@ -1,0 +1,88 @@
+//! Several runs of the same settings, summed up for a person and for a file.
+
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::MultiRun;
+use tacho_metrics::multi_run::{Row, Spread};
+
+/// Columns of the table.
+const WIDTH: usize = 80;
+
+/// The table.
+pub fn text(runs: &MultiRun) -> String {
+    let mut lines = vec![format!("{:=^WIDTH$}", format!(" Multi-Run Summary ({} runs) ", runs.runs))];
+    lines.extend(table(&runs.rows));
+    if let Some(share) = runs.get("request_throughput").and_then(|rate| rate.variation()) {
+        lines.push(format!("Throughput CV: {:.2}% (lower = more stable across runs)", share * 100.0));
+    }
+    if !runs.steady.is_empty() {
+        lines.push(format!("{:-^WIDTH$}", format!(" Steady-State Summary ({}/{} runs) ", runs.windows, runs.runs)));
+        lines.extend(table(&runs.steady));
+    }
+    lines.push("=".repeat(WIDTH));
+    lines.join("\n") + "\n"
+}
+
+fn table(rows: &[Row]) -> Vec<String> {
+    let line = |cells: [&str; 6]| {
+        let [name, mean, std, min, max, sure] = cells;
+        format!("{name:<27}{mean:>11}{std:>10}{min:>11}{max:>11}{sure:>10}")
+    };
+    let number = |value: f64| format!("{value:.2}");
+    let maybe = |value: Option<f64>| value.map_or("-".to_owned(), number);
+    let mut lines = vec![line(["Metric", "Mean", "Std", "Min", "Max", "95 % (±)"])];
+    lines.extend(rows.iter().map(|(_, name, spread)| {
+        let half = spread.interval.map(|(low, high)| (high - low) / 2.0);
+        let cells = [number(spread.mean), maybe(spread.std), number(spread.min), number(spread.max), maybe(half)];
+        line([name, &cells[0], &cells[1], &cells[2], &cells[3], &cells[4]])
+    }));
+    lines
+}
+
+/// The same as an object: `files` are those of the single runs.
+pub fn json(runs: &MultiRun, files: &[String]) -> Value {
+    let mut all = Dict::new();
+    all.set("version", 1_u64);
+    all.set("num_runs", runs.runs);
+    all.set("files", Value::List(files.iter().map(|file| Value::from(file.as_str())).collect()));
+    all.set("metrics", numbers(&runs.rows));
+    all.set("throughput_cv", runs.get("request_throughput").and_then(|rate| rate.variation()));
+    all.set("steady_state_runs", runs.windows);
+    all.set("steady_state", if runs.steady.is_empty() { Value::Null } else { Value::Dict(numbers(&runs.steady)) });
+    Value::Dict(all)
+}
+
+fn numbers(rows: &[Row]) -> Dict {
+    let entry = |spread: &Spread| {
+        let mut entry = Dict::new();
+        entry.set("mean", spread.mean);
+        entry.set("std", spread.std);
+        entry.set("min", spread.min);
+        entry.set("max", spread.max);
+        let bounds = spread.interval.map(|(low, high)| Value::List(vec![low.into(), high.into()]));
+        entry.set("interval", bounds.unwrap_or(Value::Null));
+        entry.set("runs", spread.runs);
+        Value::Dict(entry)
+    };
+    rows.iter().map(|(key, _, spread)| ((*key).to_owned(), entry(spread))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_eighty_columns_wide() {
+        let spread = Spread::of(&[10.0, 12.0, 11.0]).unwrap();
+        let name = "Request throughput (req/s)";
+        let rows = vec![("request_throughput", name, spread)];
+        let runs = MultiRun { runs: 3, rows: rows.clone(), steady: rows, windows: 2 };
+        let text = text(&runs);
+        assert!(text.starts_with("========================= Multi-Run Summary (3 runs) ="), "{text}");
+        assert!(text.contains("\nThroughput CV: 9.09% (lower = more stable across runs)\n"), "{text}");
+        assert!(text.contains(" Steady-State Summary (2/3 runs) "), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        let stored = json(&runs, &["a.json".into()]);
+        let mean = stored.get("metrics").and_then(|all| all.get("request_throughput")?.get("mean")?.as_f64());
+        assert_eq!(mean, Some(11.0));
+    }
+}

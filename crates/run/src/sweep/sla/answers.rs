@@ -1,0 +1,89 @@
+//! The answers of the searches as they are stored, in `sla_summary.json`.
+
+use std::path::{Path, PathBuf};
+
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::search::{Answer, Criterion, Tried, boundary, is_monotone};
+use tacho_metrics::statistics::mean;
+
+use super::level::{Level, values};
+use super::marker;
+use super::pair::Pair;
+use crate::experiment::{Archive, Failure, Style};
+
+/// The answers so far.
+pub(super) struct Answers {
+    path: PathBuf,
+    list: Vec<Value>,
+}
+
+impl Answers {
+    pub(super) fn stored(archive: &dyn Archive, experiment: &Path) -> Self {
+        let path = experiment.join("sla_summary.json");
+        let list = archive.list(&path).unwrap_or_default();
+        Answers { path, list }
+    }
+
+    pub(super) fn has(&self, base: &Path, target: &[Criterion]) -> bool {
+        let marker = marker(base, target).display().to_string();
+        self.list.iter().any(|entry| entry.get("search").and_then(Value::as_str) == Some(&marker))
+    }
+
+    pub(super) fn add(&mut self, pair: &Pair<'_>, target: &[Criterion], levels: &[Level], answer: Answer) {
+        let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
+        let mut entry = Dict::new();
+        let name = marker(&pair.base, target).display().to_string();
+        self.list.retain(|known| known.get("search").and_then(Value::as_str) != Some(&name));
+        entry.set("search", name);
+        entry.set("serve", pair.serve.shown());
+        entry.set("bench", pair.bench.shown());
+        entry.set("criteria", Value::List(target.iter().map(|one| Value::from(one.to_string())).collect()));
+        entry.set("variable", pair.plan.variable.key());
+        let (verdict, value) = match answer {
+            Answer::Infeasible => ("infeasible", None),
+            Answer::Unbounded => ("unbounded", None),
+            Answer::Level(level) => ("found", Some(level)),
+        };
+        entry.set("verdict", verdict);
+        entry.set("value", Value::from(value));
+        let found = boundary(&tried).filter(|_| value.is_some());
+        entry.set("boundary", Value::from(found.map(|found| found.value)));
+        entry.set("boundary_low", Value::from(found.map(|found| found.low)));
+        // Without an upper end no level surely fails: the answer is at least the lower one.
+        entry.set("boundary_high", Value::from(found.and_then(|found| found.high)));
+        entry.set("monotone", is_monotone(&tried));
+        let chosen = levels.iter().find(|level| Some(level.tried.level) == value);
+        let mut achieved = Dict::new();
+        for (criterion, values) in
+            chosen.iter().flat_map(|level| target.iter().zip(values(target, level.results.iter()).unwrap_or_default()))
+        {
+            achieved.set(criterion.metric.as_str(), values.iter().sum::<f64>() / values.len() as f64);
+        }
+        entry.set("achieved", achieved);
+        entry.set("levels", levels.len());
+        entry.set("curve", curve(target, levels));
+        entry.set("runs", levels.iter().map(|level| level.results.len()).sum::<usize>());
+        self.list.push(Value::Dict(entry));
+    }
+
+    pub(super) fn store(&self, archive: &dyn Archive) -> Result<(), Failure> {
+        archive.keep(&self.path, &Value::List(self.list.clone()), Style::Result)
+    }
+}
+
+/// Each level with its values and verdict, for tables and pictures.
+fn curve(target: &[Criterion], levels: &[Level]) -> Vec<Value> {
+    let entry = |level: &Level| {
+        let mut entry = Dict::new();
+        entry.set("level", level.tried.level);
+        entry.set("runs", level.results.len());
+        entry.set("met", level.tried.verdict.passes());
+        entry.set("sustained", level.tried.verdict.is_sustained());
+        entry.set("brief", level.tried.verdict.brief);
+        for (criterion, values) in target.iter().zip(values(target, level.results.iter()).unwrap_or_default()) {
+            entry.set(criterion.metric.as_str(), mean(&values));
+        }
+        Value::Dict(entry)
+    };
+    levels.iter().map(entry).collect()
+}

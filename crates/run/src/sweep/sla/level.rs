@@ -1,0 +1,185 @@
+//! One level of load: how long it is held, what its runs say, and whether they say enough. Its first run is brief; while
+//! its verdict could be luck, ever longer ones follow.
+
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::search::{Criterion, Tried, UNLIMITED, Verdict};
+
+use super::pair::Pair;
+use super::{PARTS, level_folder};
+use crate::experiment::{Failure, ParamSet, Slot, run_file};
+use crate::sweep::combination::Combination;
+use crate::sweep::session::{Session, Stop};
+use crate::sweep::workload::LoadVariable;
+
+/// Share of a rate that must come back as answers where nothing is known of the backlog: the last answers take time.
+const DELIVERED: f64 = 0.9;
+/// How often each place of a concurrency is taken at least: the first requests find an empty server.
+const WAVES: f64 = 4.0;
+
+/// A level and its results.
+pub(super) struct Level {
+    pub(super) tried: Tried,
+    /// The results that its verdict rests on.
+    pub(super) results: Vec<Dict>,
+}
+
+impl Pair<'_> {
+    /// Measures a level: briefly, then for as long as it needs while its verdict could be luck; once more in any case where
+    /// it is to be confirmed.
+    pub(super) fn level(
+        &self,
+        session: &mut Session<'_>,
+        slot: &mut Slot,
+        level: u64,
+        target: &[Criterion],
+        confirm: bool,
+    ) -> Result<Option<Level>, Stop> {
+        let folder = level_folder(self.plan, &self.base, level);
+        let mut results = Vec::new();
+        let mut confirm = confirm;
+        for number in 0.. {
+            let verdict = self.verdict(level, target, &results)?;
+            // What an earlier target needed is there for this one too.
+            let stored = session.archive.result(&run_file(&folder, number)).is_some();
+            if !stored && !std::mem::take(&mut confirm) && self.is_enough(level, verdict, number) {
+                break;
+            }
+            let bench = self.set(level, number);
+            let what = Combination { serve: self.serve, bench: &bench, folder: &folder };
+            if number == 0 {
+                results = session.combine_runs(slot, what, 1)?;
+            } else {
+                session.combine_once_more(slot, what, number, &mut results)?;
+            }
+        }
+        let Some(verdict) = self.verdict(level, target, &results)? else { return Ok(None) };
+        let results = self.counted(level, &results).into_iter().cloned().collect();
+        Ok(Some(Level { tried: Tried { level, verdict }, results }))
+    }
+
+    /// Whether no further run is needed after `number` of them.
+    fn is_enough(&self, level: u64, verdict: Option<Verdict>, number: usize) -> bool {
+        let asked = self.plan.sweep.num_runs;
+        match verdict {
+            None => number > 0,
+            // Runs that fail give no results: they too come to an end.
+            Some(_) if number >= PARTS.len().max(asked + 1) => true,
+            Some(verdict) if verdict.brief => !verdict.is_open(),
+            Some(verdict) if verdict.runs < asked => false,
+            // Unlimited load is far off every boundary worth a repetition.
+            Some(_) if level == UNLIMITED => true,
+            // The first run of full length flatters: a second, longer one is worth its time wherever the first is open.
+            Some(verdict) if verdict.runs < 2 => !verdict.is_open(),
+            Some(verdict) => {
+                let parts = |numbers: std::ops::Range<usize>| numbers.map(|number| self.part(number)).sum::<f64>();
+                !verdict.is_worth_more(parts(1..number) / parts(1..PARTS.len().max(number)))
+            }
+        }
+    }
+
+    /// The verdict on a level from its results; nothing without any.
+    fn verdict(&self, level: u64, target: &[Criterion], results: &[Dict]) -> Result<Option<Verdict>, Stop> {
+        let counted = self.counted(level, results);
+        if counted.is_empty() {
+            return Ok(None);
+        }
+        let swamped = counted.iter().filter(|result| self.is_swamped(level, result)).count();
+        // A run that begins with an empty server flatters it, the more the shorter it is.
+        let lengths: Vec<f64> = counted.iter().map(|result| self.part(run_number(result)).powi(2)).collect();
+        let values = values(target, counted.iter().copied()).map_err(Stop::Sweep)?;
+        let verdict = Verdict::weighted(target, &values, &lengths);
+        let verdict = verdict.with_own_width(own_width(target, &counted, &lengths)).with_swamped(swamped);
+        let brief = counted.iter().all(|result| self.is_brief(level, result));
+        Ok(Some(Verdict { brief, ..verdict }))
+    }
+
+    /// The results that count: those of full length where there are any.
+    fn counted<'r>(&self, level: u64, results: &'r [Dict]) -> Vec<&'r Dict> {
+        let full: Vec<&Dict> = results.iter().filter(|result| !self.is_brief(level, result)).collect();
+        if full.is_empty() { results.iter().collect() } else { full }
+    }
+
+    fn is_brief(&self, level: u64, result: &Dict) -> bool {
+        // Where the prompts that were asked for last as long, no run is brief.
+        run_number(result) == 0 && self.needed(level, PARTS[0]) < self.needed(level, 1.0)
+    }
+
+    /// How long a run is held, in parts of what a level needs.
+    fn part(&self, number: usize) -> f64 {
+        PARTS[number.min(PARTS.len() - 1)]
+    }
+
+    /// The client's set for a run of a level, with as many prompts as it takes to last: a burst of a moment shows nothing.
+    pub(super) fn set(&self, level: u64, number: usize) -> ParamSet {
+        let set = self.bench.with(self.plan.variable.key(), level);
+        let needed = self.needed(level, self.part(number));
+        if needed <= self.prompts() { set } else { set.with("num_prompts", needed) }
+    }
+
+    /// How many prompts a level takes for a part of the time it needs: never fewer than were asked for.
+    fn needed(&self, level: u64, part: f64) -> u64 {
+        let seconds = self.plan.seconds() * part;
+        let lasting = match self.plan.variable {
+            LoadVariable::RequestRate if level == UNLIMITED => 0,
+            LoadVariable::RequestRate => (level as f64 * seconds).ceil() as u64,
+            LoadVariable::MaxConcurrency if level == self.top() => 0,
+            LoadVariable::MaxConcurrency => (WAVES * level as f64 * part).ceil() as u64,
+        };
+        lasting.max(self.prompts())
+    }
+
+    /// Whether a run did not keep up with its rate, so that its latencies are those of its length.
+    fn is_swamped(&self, level: u64, result: &Dict) -> bool {
+        if self.plan.variable == LoadVariable::MaxConcurrency {
+            return false;
+        }
+        let own = |key: &str| result.get("tacho").and_then(|own| own.get(key));
+        let number = |value: Option<&Value>| value.and_then(Value::as_f64);
+        let answered = number(result.get("request_throughput")).is_none_or(|rate| rate >= DELIVERED * level as f64);
+        let sent = number(own("delivered_request_rate")).is_none_or(|rate| rate >= DELIVERED * level as f64);
+        let steady = own("steady").is_none_or(|steady| {
+            let grew = steady.get("backlog_grew").is_some_and(|grew| *grew == Value::Bool(true));
+            !grew && number(steady.get("drift")).is_none_or(|drift| drift < 0.0)
+        });
+        // Where the backlog is known, the time that the last answers took is no sign of overload.
+        !(sent && steady && (answered || own("steady").is_some() && level < UNLIMITED))
+    }
+}
+
+/// The values of each criterion's metric, one per result.
+pub(super) fn values<'r>(
+    target: &[Criterion],
+    results: impl Iterator<Item = &'r Dict> + Clone,
+) -> Result<Vec<Vec<f64>>, Failure> {
+    let of = |criterion: &Criterion| {
+        let value = |result: &Dict| result.get(&criterion.metric).and_then(Value::as_f64);
+        results.clone().map(value).collect::<Option<Vec<f64>>>().ok_or_else(|| {
+            let text = format!("the results have no number {:?}: check --sla-params", criterion.metric);
+            Failure::new("KeyError", text)
+        })
+    };
+    target.iter().map(of).collect()
+}
+
+fn run_number(result: &Dict) -> usize {
+    result.get("run_number").and_then(Value::as_i64).and_then(|number| usize::try_from(number).ok()).unwrap_or(0)
+}
+
+/// How far runs of these lengths together may be off by their own intervals, on the side of the target: that of the widest
+/// criterion, as a share of the target. Nothing where results have no intervals.
+fn own_width(target: &[Criterion], results: &[&Dict], lengths: &[f64]) -> Option<f64> {
+    let width = |criterion: &Criterion, result: &Dict| {
+        let bounds = result.get("tacho")?.get("intervals")?.get(&criterion.metric)?.as_list()?;
+        let bound = |at: usize| bounds.get(at).and_then(Value::as_f64);
+        let margin = criterion.margin(result.get(&criterion.metric)?.as_f64()?);
+        let ends = [bound(0)?, bound(1).unwrap_or(f64::INFINITY)].map(|value| criterion.margin(value));
+        let nearest = if margin > 0.0 { ends[0].min(ends[1]) } else { ends[0].max(ends[1]) };
+        Some((nearest - margin).abs())
+    };
+    let total: f64 = lengths.iter().sum();
+    let of = |criterion: &Criterion| {
+        let squares = results.iter().zip(lengths).map(|(result, length)| Some((width(criterion, result)? * length).powi(2)));
+        squares.sum::<Option<f64>>().map(|sum| sum.sqrt() / total)
+    };
+    target.iter().map(of).collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
+}

@@ -1,0 +1,262 @@
+//! The search of one pair of a server set and a client set, and what it says.
+
+use std::path::PathBuf;
+
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::search::{Answer, Criterion, Step, Tried, UNLIMITED, boundary, bracket, is_monotone, next};
+use tacho_metrics::statistics::mean;
+
+use super::answers::Answers;
+use super::level::{Level, values};
+use super::{SlaPlan, level_folder, marker};
+use crate::experiment::{Archive, Failure, ParamSet, Slot, Style, run_file};
+use crate::sweep::combination::Combination;
+use crate::sweep::session::{Session, Stop};
+use crate::sweep::workload::{LoadVariable, dataset_size};
+
+/// Loads up to so many times another are a little more.
+const LITTLE_MORE: f64 = 1.1;
+
+/// A server set and a client set.
+pub(super) struct Pair<'a> {
+    pub(super) plan: &'a SlaPlan,
+    pub(super) serve: &'a ParamSet,
+    pub(super) bench: &'a ParamSet,
+    pub(super) base: PathBuf,
+}
+
+impl Pair<'_> {
+    pub(super) fn search(
+        &self,
+        session: &mut Session<'_>,
+        slot: &mut Slot,
+        target: &[Criterion],
+        answers: &mut Answers,
+    ) -> Result<(), Stop> {
+        let key = self.plan.variable.key();
+        let done = marker(&self.base, target);
+        if session.archive.has(&done) && answers.has(&self.base, target) {
+            session.count();
+            return Ok(());
+        }
+        let conditions: Vec<String> = target.iter().map(Criterion::to_string).collect();
+        session.say("[SLA START]");
+        session.say(format!("SLA criteria: {}", conditions.join(", ")));
+        if self.plan.sweep.dry_run {
+            let (bench, folder) = (self.set(self.top(), 1), level_folder(self.plan, &self.base, self.top()));
+            let what = Combination { serve: self.serve, bench: &bench, folder: &folder };
+            session.combine_runs(slot, what, self.plan.sweep.num_runs)?;
+            session.say("Omitting SLA search.");
+            session.say("[SLA END]");
+            return Ok(());
+        }
+        let mut levels: Vec<Level> = Vec::new();
+        for level in self.stored(session.archive) {
+            levels.extend(self.level(session, slot, level, target, false)?);
+        }
+        let (mut first, top, unit) = (None, self.top(), self.plan.variable.unit());
+        let answer = loop {
+            let tried = self.tried(&levels);
+            if first.is_none() && tried.iter().any(|tried| tried.level == top) {
+                let start = self.first(&levels);
+                session.say(format!("Initial {key} to search: {start} {unit}."));
+                first = Some(start);
+            }
+            let step = next(&tried, first.unwrap_or(1), top, self.plan.tolerance, self.guess(&levels));
+            let (load, confirm) = match step {
+                Step::Done(answer) => break answer,
+                Step::Try(load) => (load, false),
+                Step::Confirm(load) => (load, true),
+            };
+            session.say(format!("Testing {key}: {load} {unit}"));
+            let Some(level) = self.level(session, slot, load, target, confirm)? else {
+                let text = format!("no result at {key}={load}, which the search cannot do without");
+                return Err(Stop::Sweep(Failure::new("ValueError", text)));
+            };
+            self.tell(session, &level, target);
+            levels.retain(|known| known.tried.level != load);
+            levels.push(level);
+        };
+        // A search taken up again knows its levels in another order; what it leaves must be the same.
+        levels.sort_by_key(|level| level.tried.level);
+        let judged = self.tried(&levels);
+        levels.iter_mut().zip(judged).for_each(|(level, judged)| level.tried = judged);
+        self.conclude(session, target, &levels, answer, answers)
+    }
+
+    /// Levels with results on disk, in order.
+    fn stored(&self, archive: &dyn Archive) -> Vec<u64> {
+        let prefix = format!("{}=", self.plan.variable.key());
+        let mut levels: Vec<u64> = archive
+            .folders(&self.base)
+            .iter()
+            .filter_map(|name| name.strip_prefix(&prefix)?.parse().ok())
+            .filter(|level| archive.result(&run_file(&level_folder(self.plan, &self.base, *level), 0)).is_some())
+            .collect();
+        levels.sort_unstable();
+        levels
+    }
+
+    /// The largest load: no limit on the rate, or all prompts at a time.
+    pub(super) fn top(&self) -> u64 {
+        match self.plan.variable {
+            LoadVariable::RequestRate => UNLIMITED,
+            LoadVariable::MaxConcurrency => self.prompts(),
+        }
+    }
+
+    pub(super) fn prompts(&self) -> u64 {
+        u64::try_from(dataset_size(&self.plan.sweep.bench_cmd, self.bench)).unwrap_or(1).max(1)
+    }
+
+    /// The verdicts. What the server did not answer under a little more load it does not answer under this one either: a
+    /// run may be too short for such a backlog to show.
+    fn tried(&self, levels: &[Level]) -> Vec<Tried> {
+        let judged = |level: &Level| {
+            let load = level.tried.level as f64;
+            let little_more = |other: &&Level| {
+                let (more, verdict) = (other.tried.level as f64, other.tried.verdict);
+                // A brief run may have met a hiccup.
+                more > load && more <= LITTLE_MORE * load && !verdict.is_sustained() && !verdict.brief
+            };
+            let beyond = levels.iter().filter(little_more).filter_map(saturated).any(|answered| answered < load);
+            let swamped = if beyond { level.tried.verdict.runs } else { level.tried.verdict.swamped };
+            Tried { verdict: level.tried.verdict.with_swamped(swamped), ..level.tried }
+        };
+        levels.iter().map(judged).collect()
+    }
+
+    /// A load that is likely a little too large: what the server answered of more than it could.
+    fn guess(&self, levels: &[Level]) -> Option<u64> {
+        let limited = levels.iter().filter(|level| level.tried.level < UNLIMITED);
+        let most = limited.filter(|level| !level.tried.verdict.is_sustained()).filter_map(saturated).reduce(f64::max)?;
+        Some((most * (1.0 + LITTLE_MORE) / 2.0).ceil() as u64)
+    }
+
+    /// Where to begin: what the server managed under the largest load.
+    fn first(&self, levels: &[Level]) -> u64 {
+        let top = levels.iter().find(|level| level.tried.level == self.top());
+        let estimate = top.and_then(|level| self.plan.variable.estimate(&level.results)).unwrap_or(1.0);
+        (estimate.ceil() as u64).clamp(1, UNLIMITED - 1)
+    }
+
+    /// The verdict on a level, criterion by criterion.
+    fn tell(&self, session: &Session<'_>, level: &Level, target: &[Criterion]) {
+        let Ok(values) = values(target, level.results.iter()) else { return };
+        for (criterion, values) in target.iter().zip(&values) {
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            let verdict = if criterion.is_met(mean) { "PASSED" } else { "FAILED" };
+            let (metric, condition) = (&criterion.metric, criterion.condition());
+            session.say(format!("Validating SLA: {metric} = {mean:.2}{condition} | {verdict}"));
+        }
+        let swamped = level.tried.verdict.swamped;
+        if swamped > 0 && level.tried.level < UNLIMITED {
+            let runs = level.results.len();
+            session.say(format!("Not sustained: in {swamped} of {runs} runs the server did not keep up with the load"));
+        }
+        let not = if level.tried.verdict.passes() { "" } else { "not " };
+        session.say(format!("SLA criteria are {not}met."));
+    }
+
+    fn conclude(
+        &self,
+        session: &mut Session<'_>,
+        target: &[Criterion],
+        levels: &[Level],
+        answer: Answer,
+        answers: &mut Answers,
+    ) -> Result<(), Stop> {
+        let key = self.plan.variable.key();
+        let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
+        let (left, right) = bracket(&tried);
+        let unit = self.plan.variable.unit();
+        let right = right.min(self.top());
+        self.table(session, target, levels);
+        session.say(format!("Range of {key} to search: [{left}, {right}] {unit}."));
+        session.say(match (answer, self.plan.variable) {
+            (Answer::Infeasible, _) => format!("Maximum {key} for SLA: no feasible value."),
+            (Answer::Unbounded, LoadVariable::RequestRate) => {
+                format!("Maximum {key} for SLA: unbounded (>= {UNLIMITED}).")
+            }
+            (Answer::Unbounded, LoadVariable::MaxConcurrency) => {
+                let top = self.top();
+                format!(
+                    "Maximum {key} for SLA: {top} or more: all prompts at a time meet it; more prompts would show more."
+                )
+            }
+            (Answer::Level(level), _) => format!("Maximum {key} for SLA: {level} {unit}."),
+        });
+        let spoken: Vec<String> = target.iter().map(Criterion::spoken).collect();
+        let unit = if key == "request_rate" { "requests/s" } else { unit };
+        if let (Answer::Level(_), Some(found)) = (answer, boundary(&tried)) {
+            let (value, low, spoken) = (found.value, found.low, spoken.join(" and "));
+            session.say(match found.high {
+                Some(high) => format!("{value:.1} {unit} ({low:.1}–{high:.1}) meets {spoken}"),
+                None => format!("at least {low:.1} {unit}, perhaps {value:.1}, meets {spoken}: no level surely fails"),
+            });
+        }
+        self.doubt_the_client(session, levels, right);
+        if !is_monotone(&tried) {
+            session.warn(format!("{key}: a level passed although a lower one failed; the answer is the lower one"));
+        }
+        session.say("[SLA END]");
+        answers.add(self, target, levels, answer);
+        let all = levels.iter().flat_map(|level| level.results.iter().cloned().map(Value::Dict)).collect();
+        session.archive.keep(&marker(&self.base, target), &Value::List(all), Style::Result).map_err(Stop::Sweep)?;
+        answers.store(session.archive).map_err(Stop::Sweep)
+    }
+
+    /// Says so where the client and not the server may be what broke.
+    fn doubt_the_client(&self, session: &Session<'_>, levels: &[Level], broke: u64) {
+        let client = |result: &Dict| result.get("tacho")?.get("client").cloned();
+        let doubts = levels.iter().filter(|level| level.tried.level == broke).flat_map(|level| &level.results);
+        let verdict = doubts.filter_map(client).find(|client| client.get("trustworthy") == Some(&Value::Bool(false)));
+        if let Some(text) = verdict.as_ref().and_then(|client| client.get("verdict")?.as_str()).filter(|_| broke < UNLIMITED) {
+            let key = self.plan.variable.key();
+            session.warn(format!("{key} {broke}: {text}; the server may be able to do more than was found"));
+        }
+    }
+
+    /// What was measured at each level, where it broke and why.
+    fn table(&self, session: &Session<'_>, target: &[Criterion], levels: &[Level]) {
+        let metrics: Vec<String> = target.iter().map(|one| format!("{:>16}", one.metric)).collect();
+        session.say(format!(
+            "{:>16} {:>5} {} {:>10} verdict",
+            self.plan.variable.key(),
+            "runs",
+            metrics.join(" "),
+            "answered/s"
+        ));
+        for level in levels {
+            let means = values(target, level.results.iter()).unwrap_or_default();
+            let means: Vec<String> = means.iter().map(|values| format!("{:>16.2}", mean(values))).collect();
+            let rates: Vec<f64> =
+                level.results.iter().filter_map(|one| one.get("request_throughput")?.as_f64()).collect();
+            let verdict = &level.tried.verdict;
+            let word = match (verdict.passes(), verdict.is_sustained()) {
+                (true, _) if verdict.brief => "met, briefly",
+                (true, _) => "met",
+                (false, true) => "not met",
+                (false, false) => "not sustained",
+            };
+            let (load, runs) = (level.tried.level, level.results.len());
+            session.say(format!("{load:>16} {runs:>5} {} {:>10.2} {word}", means.join(" "), mean(&rates)));
+        }
+    }
+
+    /// All results of the pair, level by level.
+    pub(super) fn rows(&self, archive: &dyn Archive) -> Vec<Dict> {
+        let mut rows = Vec::new();
+        for level in self.stored(archive) {
+            let folder = level_folder(self.plan, &self.base, level);
+            rows.extend((0..).map_while(|number| archive.result(&run_file(&folder, number))));
+        }
+        rows
+    }
+}
+
+/// How many requests a second were answered in the steady part of a level's runs.
+fn saturated(level: &Level) -> Option<f64> {
+    let rate = |result: &Dict| result.get("tacho")?.get("steady")?.get("request_throughput")?.as_f64();
+    level.results.iter().filter_map(rate).reduce(f64::max)
+}
