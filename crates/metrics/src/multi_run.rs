@@ -147,7 +147,10 @@ mod tests {
         let run = |latency: f64, failed: bool| {
             let failure = failed.then_some(tacho_core::FailureKind::TimedOut);
             let sample = Sample { latency, ttft: latency / 2.0, output_len: 1, failure, ..Sample::default() };
-            RunRecord::compute(Setup::example(), Measured { samples: vec![sample], duration: 2.0, ..Measured::default() })
+            RunRecord::compute(
+                Setup::example(),
+                Measured { samples: vec![sample], duration: 2.0, ..Measured::default() },
+            )
         };
         let runs = MultiRun::of(&[run(1.0, false), run(3.0, false), run(9.0, true)]);
         assert_eq!((runs.get("mean_e2el_ms").unwrap().mean, runs.get("mean_e2el_ms").unwrap().runs), (2000.0, 2));

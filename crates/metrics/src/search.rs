@@ -98,7 +98,8 @@ pub fn next(tried: &[Tried], first: u64, top: u64, tolerance: f64, guess: Option
 /// What an answer still lacks: it rests on a brief run, or nothing surely passes or surely fails.
 fn unsettled(tried: &[Tried], left: u64, right: u64) -> Option<Step> {
     let verdict = |level: u64| tried.iter().find(|tried| tried.level == level).map(|tried| tried.verdict);
-    let more = |level: &u64| verdict(*level).is_some_and(|verdict| verdict.half_width > 0.0 && verdict.runs < MOST_RUNS);
+    let more =
+        |level: &u64| verdict(*level).is_some_and(|verdict| verdict.half_width > 0.0 && verdict.runs < MOST_RUNS);
     // A run that begins with an empty server flatters it: an answer rests on a long one too.
     let flatters = |verdict: Verdict| verdict.brief || (verdict.runs < 2 && verdict.half_width > 0.0);
     if verdict(left).is_some_and(flatters) {

@@ -104,9 +104,8 @@ impl SteadyWindow {
             request_throughput: rate(completed as f64),
             input_throughput: rate(sent.iter().map(|row| row.prompt_len as f64).sum()),
             output_throughput: rate(rows.iter().map(|row| events(row, &inside)).sum::<usize>() as f64),
-            ttft: generates.then(|| {
-                Statistics::of(sent.iter().map(|row| row.ttft).collect(), &record.setup.metric_percentiles)
-            }),
+            ttft: generates
+                .then(|| Statistics::of(sent.iter().map(|row| row.ttft).collect(), &record.setup.metric_percentiles)),
             tpot: generates.then(|| {
                 let times = sent.iter().filter(|row| row.output_len > 1);
                 let per_token = |row: &&Sample| (row.latency - row.ttft) / (row.output_len - 1) as f64;

@@ -262,7 +262,9 @@ fn searches_find_the_capacity() {
             runs / all,
             seconds / all
         );
-        off.extend((close * 100 < 95 * searches || covered * 100 < 93 * searches).then_some((capacity, close, covered)));
+        off.extend(
+            (close * 100 < 95 * searches || covered * 100 < 93 * searches).then_some((capacity, close, covered)),
+        );
     }
     assert!(off.is_empty(), "{off:?}");
 }

@@ -37,7 +37,8 @@ pub fn boundary(tried: &[Tried]) -> Option<Boundary> {
     // What passes surely at some load does so at all lower ones, and what fails surely at all higher ones.
     let passes = (0..points.len()).rev().find(|&at| points[at].level <= left && most[at].1 <= 0.0);
     let fails = (0..points.len()).find(|&at| points[at].level >= right && least[at].1 > 0.0);
-    let low = passes.map_or(0.0, |at| crossing(&most, at + 1) * if points[at].verdict.brief { 1.0 - FLATTERED } else { 1.0 });
+    let low =
+        passes.map_or(0.0, |at| crossing(&most, at + 1) * if points[at].verdict.brief { 1.0 - FLATTERED } else { 1.0 });
     let high = fails.map(|at| crossing(&least, at));
     Some(Boundary { value, low: low.min(value), high: high.map(|high| high.max(value)) })
 }
@@ -74,7 +75,10 @@ mod tests {
         ];
         let found = boundary(&known).unwrap();
         assert!((found.value - 35.0).abs() < 1e-9);
-        assert!(found.low > 20.0 && found.low < 35.0 && found.high.is_some_and(|high| high > 35.0 && high <= 50.0), "{found:?}");
+        assert!(
+            found.low > 20.0 && found.low < 35.0 && found.high.is_some_and(|high| high > 35.0 && high <= 50.0),
+            "{found:?}"
+        );
         assert_eq!(boundary(&known[..1]), None);
         let wide = [spread(UNLIMITED, 9.0, 0.0), spread(20, -0.6, 0.1), spread(40, 0.05, 0.1)];
         assert_eq!(boundary(&wide).unwrap().high, None, "40 may be chance: the end is not known");

@@ -48,7 +48,9 @@ impl Verdict {
     /// The same of runs of these lengths: longer ones say more.
     pub fn weighted(criteria: &[Criterion], values: &[Vec<f64>], lengths: &[f64]) -> Self {
         let total: f64 = lengths.iter().sum();
-        Self::by(criteria, values, |values| values.iter().zip(lengths).map(|(value, part)| value * part).sum::<f64>() / total)
+        Self::by(criteria, values, |values| {
+            values.iter().zip(lengths).map(|(value, part)| value * part).sum::<f64>() / total
+        })
     }
 
     fn by(criteria: &[Criterion], values: &[Vec<f64>], typical: impl Fn(&[f64]) -> f64) -> Self {

@@ -138,7 +138,8 @@ fn folder_rows(folder: &Path) -> Result<Vec<Row>, Error> {
     let summaries = results::files_below(folder, "summary.json")?;
     let files = if summaries.is_empty() { results::files_in(folder, ".json")? } else { summaries };
     let mut found = Vec::new();
-    let is_result = |file: &&PathBuf| ![".pytorch.json", ".runs.json"].iter().any(|end| file.to_string_lossy().ends_with(end));
+    let is_result =
+        |file: &&PathBuf| ![".pytorch.json", ".runs.json"].iter().any(|end| file.to_string_lossy().ends_with(end));
     for file in files.iter().filter(is_result) {
         match rows(file) {
             Ok(rows) => found.extend(rows),

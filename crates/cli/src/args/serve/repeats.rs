@@ -81,7 +81,11 @@ impl RepeatArgs {
             }
         }
         if self.runs < 2 {
-            return if self.vary_seed { Err(Refusal::Alone { flag: "--vary-seed", other: "--num-runs" }) } else { Ok(()) };
+            return if self.vary_seed {
+                Err(Refusal::Alone { flag: "--vary-seed", other: "--num-runs" })
+            } else {
+                Ok(())
+            };
         }
         match (&own.resume, own.rank.or(own.ranks)) {
             (Some(_), _) => Err(Refusal::Together { flag: "--num-runs", other: "--resume" }),

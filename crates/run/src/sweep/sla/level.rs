@@ -178,7 +178,8 @@ fn own_width(target: &[Criterion], results: &[&Dict], lengths: &[f64]) -> Option
     };
     let total: f64 = lengths.iter().sum();
     let of = |criterion: &Criterion| {
-        let squares = results.iter().zip(lengths).map(|(result, length)| Some((width(criterion, result)? * length).powi(2)));
+        let squares =
+            results.iter().zip(lengths).map(|(result, length)| Some((width(criterion, result)? * length).powi(2)));
         squares.sum::<Option<f64>>().map(|sum| sum.sqrt() / total)
     };
     target.iter().map(of).collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)

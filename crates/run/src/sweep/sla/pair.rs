@@ -129,7 +129,8 @@ impl Pair<'_> {
     /// A load that is likely a little too large: what the server answered of more than it could.
     fn guess(&self, levels: &[Level]) -> Option<u64> {
         let limited = levels.iter().filter(|level| level.tried.level < UNLIMITED);
-        let most = limited.filter(|level| !level.tried.verdict.is_sustained()).filter_map(saturated).reduce(f64::max)?;
+        let most =
+            limited.filter(|level| !level.tried.verdict.is_sustained()).filter_map(saturated).reduce(f64::max)?;
         Some((most * (1.0 + LITTLE_MORE) / 2.0).ceil() as u64)
     }
 
@@ -211,7 +212,9 @@ impl Pair<'_> {
         let client = |result: &Dict| result.get("tacho")?.get("client").cloned();
         let doubts = levels.iter().filter(|level| level.tried.level == broke).flat_map(|level| &level.results);
         let verdict = doubts.filter_map(client).find(|client| client.get("trustworthy") == Some(&Value::Bool(false)));
-        if let Some(text) = verdict.as_ref().and_then(|client| client.get("verdict")?.as_str()).filter(|_| broke < UNLIMITED) {
+        if let Some(text) =
+            verdict.as_ref().and_then(|client| client.get("verdict")?.as_str()).filter(|_| broke < UNLIMITED)
+        {
             let key = self.plan.variable.key();
             session.warn(format!("{key} {broke}: {text}; the server may be able to do more than was found"));
         }
