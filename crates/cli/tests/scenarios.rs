@@ -181,3 +181,68 @@ fn a_cache_that_was_warm_by_accident_is_told() {
     let shared = ["--seed", "2", "--random-prefix-len", "64", "--max-concurrency", "1"];
     assert!(!doubted(&shared), "what the prompts share themselves is no accident");
 }
+
+#[test]
+fn the_simulator_serves_the_urgent_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["prioritization", "--sim", "--sim-profile", "tiny", "--max-num-seqs", "2", "--num-prompts", "40"];
+    let more = ["--input-len", "16", "--output-len", "8", "--output-json", "o.json", "--quiet"];
+    stdout(&tacho(folder.path(), &[&words[..], &more].concat()));
+    let file = json(&folder.path().join("o.json"));
+    let ttft = |at: usize| file["classes"][at]["mean_ttft_ms"].as_f64().unwrap_or_else(|| panic!("{file}"));
+    assert!(2.0 * ttft(0) < ttft(1), "{file}");
+    let refused = tacho(
+        folder.path(),
+        &["prioritization", "--sim", "--backend", "openai", "--input-len", "9", "--output-len", "9"],
+    );
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn sentences_of_a_grammar_are_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["structured-output", "--sim", "--dataset", "grammar", "--num-prompts", "8", "--output-len", "40"];
+    let text =
+        stdout(&tacho(folder.path(), &[&words[..], &["--structured-output-ratio", "0.5", "--disable-tqdm"]].concat()));
+    let obeys: Vec<f64> = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("that obey the constraint:"))
+        .map(|rest| rest.trim().trim_end_matches(" %").parse().unwrap())
+        .collect();
+    assert_eq!(obeys, [100.0, 0.0], "constrained and unconstrained: {text}");
+    assert!(text.contains("correct_rate(%) None"), "upstream has no score for grammars: {text}");
+}
+
+#[test]
+fn of_fifty_warm_caches_all_are_told_and_of_fifty_clean_ones_none() {
+    let (folder, sim) = (tempfile::tempdir().unwrap(), Sim::start());
+    let (mut clean, mut warm) = (0, 0);
+    for seed in 0..50 {
+        let seed = seed.to_string();
+        let doubted = |more: &[&str]| {
+            let words =
+                ["serve", "--base-url", &sim.1, "--num-prompts", "4", "--random-input-len", "48", "--seed", &seed];
+            let few = ["--random-output-len", "1", "--quiet"];
+            stdout(&tacho(folder.path(), &[&words[..], &few, more].concat())).contains("the prefix cache was warm")
+        };
+        clean += usize::from(doubted(&["--reset-prefix-cache"]));
+        warm += usize::from(doubted(&[]));
+    }
+    assert_eq!((clean, warm), (0, 50), "told of clean and of warm caches");
+}
+
+#[test]
+fn a_hit_rate_that_was_asked_for_is_seen_within_a_point() {
+    let (folder, sim) = (tempfile::tempdir().unwrap(), Sim::start());
+    for (fraction, ratio) in [(0.25, 0.75), (0.5, 0.5), (0.8, 0.75)] {
+        let (asked, given) = (fraction * ratio, [fraction.to_string(), ratio.to_string()]);
+        let words = ["serve", "--base-url", &sim.1, "--num-prompts", "200", "--random-input-len", "512", "--quiet"];
+        let cache = ["--prompt-token-ids", "--random-cache-hit-fraction", &given[0], "--random-cache-ratio", &given[1]];
+        let more = ["--random-output-len", "1", "--max-concurrency", "1", "--cache-salt", "random"];
+        let file = ["--save-result", "--result-filename", "r.json", "--no-log"];
+        stdout(&tacho(folder.path(), &[&words[..], &cache, &more, &file].concat()));
+        let seen =
+            json(&folder.path().join("r.json"))["tacho"]["server_metrics"]["prefix_cache_hit_rate"].as_f64().unwrap();
+        assert!((seen - asked).abs() < 0.01, "{fraction} x {ratio}: {seen} for {asked}");
+    }
+}

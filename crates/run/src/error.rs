@@ -96,6 +96,12 @@ pub enum Error {
     /// The data set gave no request.
     #[error("the workload is empty: raise --num-prompts or check the data")]
     EmptyWorkload,
+    /// No request fits the model.
+    #[error("--max-model-len {most}: every prompt and its answer together are longer: raise it, or lower the lengths")]
+    AllTooLong {
+        /// Tokens of both.
+        most: u64,
+    },
     /// The server did not answer the test request.
     #[error("initial test run failed: make sure that the benchmark arguments are right; the server said: {reason}")]
     NotReady {

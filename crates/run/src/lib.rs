@@ -20,6 +20,6 @@ pub mod throughput;
 
 pub use error::Error;
 pub use plan::{
-    Cancellation, FailureLimit, LoraAssignment, LoraPlan, ModelPlan, NamedTokenizer, Precision, ReportPlan, ServePlan,
-    StopPlan, TokenizerPlan, TrafficPlan, WorkloadPlan,
+    BusyProfile, Cancellation, FailureLimit, LoraAssignment, LoraPlan, ModelPlan, NamedTokenizer, Precision,
+    ReportPlan, ServePlan, StopPlan, TokenizerPlan, TrafficPlan, WorkloadPlan,
 };

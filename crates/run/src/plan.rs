@@ -30,6 +30,8 @@ pub struct ServePlan {
     pub workload: WorkloadPlan,
     /// Adapters, if any.
     pub lora: Option<LoraPlan>,
+    /// Most tokens of a prompt and its answer together; longer requests are left out.
+    pub max_model_len: Option<u64>,
     /// Seeds both of Python's global generators.
     pub seed: u32,
     /// When requests go out.
@@ -143,6 +145,8 @@ pub struct TrafficPlan {
     pub reset_caches: bool,
     /// Whether to run the server's profiler.
     pub profile: bool,
+    /// When it runs, if not from the first request to the last.
+    pub profile_when: Option<BusyProfile>,
     /// Probes per second beside the load; zero for none.
     pub probe_rate: f64,
     /// Between two looks at the server's metrics; zero looks only before and after the run.
@@ -164,6 +168,15 @@ pub struct Cancellation {
     pub share: f64,
     /// How long after they were written.
     pub delay: Duration,
+}
+
+/// A profile of a busy server: it begins when so many requests are served at once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BusyProfile {
+    /// Requests that are served at once, by the server's own count.
+    pub running: u64,
+    /// How long it lasts; the end of the run ends it too.
+    pub lasting: Duration,
 }
 
 /// What ends a run before its workload does.

@@ -64,6 +64,9 @@ pub(crate) fn paragraph(text: &str, width: usize) -> String {
 
 /// An option and its sentence beside it; what is too long for a line goes on below.
 pub(crate) fn columns(synopsis: &str, text: &str, column: usize, width: usize) -> String {
+    // A word that is wider than its column takes room from the other.
+    let longest = text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
+    let column = column.min(width.saturating_sub(4 + longest));
     let mut lines = wrapped(text, width - column - 4);
     let first = if synopsis.len() > column || lines.is_empty() { String::new() } else { lines.remove(0) };
     let mut out = format!("  {synopsis:column$}  {first}").trim_end().to_owned() + "\n";

@@ -20,6 +20,9 @@ static REPORT: Group = Group { title: "report options", vllm_title: "report opti
 static LOG: Group =
     Group { title: "options for logs", vllm_title: "options for logs", about: "What is made of a run's log anew." };
 
+static LOG_FILES: Group =
+    Group { title: "files of logs", vllm_title: "options for logs", about: "What is written of a run's log." };
+
 /// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho report",
@@ -29,7 +32,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho report run.rows --save-requests requests.parquet", "writes its requests for pandas, polars or DuckDB"),
         ("tacho report results --markdown", "prints tables; --save writes benchmark_results.md and .json there"),
     ],
-    groups: &[&REPORT, &LOG],
+    groups: &[&REPORT, &LOG, &LOG_FILES],
     flags: FLAGS,
 };
 
@@ -52,17 +55,17 @@ static FLAGS: &[Flag] = &[
          window; either side may be left out. steady is the part that the report calls so."),
     own(&["--tokenizer"], Str, "NAME", Unset, &LOG,
         "The tokenizer, where answers must be counted again and it is not found under the name it had."),
-    own(&["--save-result"], Str, "FILE", Unset, &LOG, "Write the result file, as tacho serve does."),
-    own(&["--save-detailed"], Switch, "", Off, &LOG, "Keep the values of every request in it."),
-    own(&["--plot-timeline"], Str, "FILE", Unset, &LOG, "Write the page that shows each request as a row of segments."),
-    own(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &LOG,
+    own(&["--save-result"], Str, "FILE", Unset, &LOG_FILES, "Write the result file, as tacho serve does."),
+    own(&["--save-detailed"], Switch, "", Off, &LOG_FILES, "Keep the values of every request in it."),
+    own(&["--plot-timeline"], Str, "FILE", Unset, &LOG_FILES, "Write the page that shows each request as a row of segments."),
+    own(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &LOG_FILES,
         "Where gaps between tokens change colour in it."),
-    own(&["--plot-dataset-stats"], Str, "FILE", Unset, &LOG, "Write the picture (PNG) of prompt and answer lengths."),
-    own(&["--html"], Str, "FILE", Unset, &LOG,
+    own(&["--plot-dataset-stats"], Str, "FILE", Unset, &LOG_FILES, "Write the picture (PNG) of prompt and answer lengths."),
+    own(&["--html"], Str, "FILE", Unset, &LOG_FILES,
         "Write one page for the run: verdict, numbers, distributions, everything over time, the slowest requests."),
-    own(&["--save-requests"], Str, "FILE", Unset, &LOG,
+    own(&["--save-requests"], Str, "FILE", Unset, &LOG_FILES,
         "Write one row a request. The name says how: .jsonl, .csv (without lists) or .parquet."),
-    own(&["--summary-json"], Str, "FILE", Unset, &LOG,
+    own(&["--summary-json"], Str, "FILE", Unset, &LOG_FILES,
         "Write the numbers without lists as one JSON object; - prints it, and the report to standard error."),
 ];
 
@@ -100,7 +103,7 @@ impl ReportCommandArgs {
         let (json, save) = (v.switch("--json"), v.switch("--save"));
         // Saving is quiet unless a format is asked for.
         let markdown = v.switch("--markdown") || !(json || save);
-        let of_logs = |flag: &&Flag| flag.group.title == LOG.title && v.is_given(flag.names[0]);
+        let of_logs = |flag: &&Flag| [&LOG, &LOG_FILES].contains(&flag.group) && v.is_given(flag.names[0]);
         Ok(ReportCommandArgs {
             paths: words.into_iter().map(PathBuf::from).collect(),
             markdown,

@@ -48,6 +48,7 @@ pub(crate) const SERVER_ROWS: &[Flag] = &[
     own(&["--cache-salt"], Str, "TEXT", Unset, &SERVER,
         "Salt of the server's prefix cache, so that nothing that other runs left is found. `random` draws a new one."),
     own(&["--output-json"], Str, "FILE", Unset, &SERVER, "Write the numbers of every pass."),
+    own(&["--sim"], Switch, "", Off, &OWN, "The same as --backend sim."),
     own(&["--dry-run"], Switch, "", Off, &OWN, "Make the workload and show it, but send none of it."),
     own(&["--save-workload"], Str, "FILE", Unset, &OWN, "Write the requests, one a line."),
 ];
@@ -64,11 +65,16 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    pub(crate) fn of(values: &Values) -> Way {
-        match values.text("--backend").as_str() {
-            "sim" => Way::Simulator,
-            "openai" => Way::Server,
-            _ => Way::Engine,
+    pub(crate) fn of(values: &Values) -> Result<Way, Refusal> {
+        let backend = values.text("--backend");
+        match backend.as_str() {
+            "sim" => Ok(Way::Simulator),
+            _ if values.switch("--sim") && values.is_given("--backend") => {
+                Err(Refusal::Together { flag: "--sim", other: "--backend" })
+            }
+            _ if values.switch("--sim") => Ok(Way::Simulator),
+            "openai" => Ok(Way::Server),
+            _ => Ok(Way::Engine),
         }
     }
 }

@@ -110,6 +110,10 @@ typed! {
         pub(crate) num_warmups: i64,
         pub(crate) ready_check_timeout_sec: i64,
         pub(crate) profile: bool,
+        pub(crate) profile_batch_threshold: Option<i64>,
+        /// Seconds.
+        pub(crate) profile_duration: f64,
+        pub(crate) max_model_len: Option<i64>,
         /// `None` leaves it to the dataset.
         pub(crate) self_timed: Option<bool>,
     }

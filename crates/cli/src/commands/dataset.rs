@@ -245,7 +245,10 @@ impl Source<'_> {
     fn speed_bench(&self) -> SpeedBenchSpec {
         SpeedBenchSpec {
             folder: self.path(),
-            subset: self.text("--speed-bench-dataset-subset"),
+            subset: self
+                .maybe_text("--speed-bench-config")
+                .unwrap_or_else(|| self.text("--speed-bench-dataset-subset")),
+            max_input_len: self.maybe_int("--speed-bench-max-input-len").and_then(|most| usize::try_from(most).ok()),
             selection: self.selection(),
             output_len: self.int("--speed-bench-output-len"),
             category: self.maybe_text("--speed-bench-category"),

@@ -1,6 +1,6 @@
 //! What the four offline commands share: the engine, the screen, and the result file.
 
-mod simulated;
+pub(crate) mod simulated;
 pub(super) mod workload;
 
 pub(super) use simulated::SimulatedEngine;

@@ -21,7 +21,7 @@ use tacho_run::offline::PythonEngine;
 use tacho_run::scenarios::batch::Maker;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve};
 use tacho_run::{ServePlan, WorkloadPlan};
-use tacho_sim::Server;
+use tacho_sim::{EngineSpec, Server};
 use tacho_workload::WorkloadSpec;
 
 use super::offline;
@@ -47,8 +47,9 @@ impl Online {
         spec: WorkloadSpec,
         num_prompts: usize,
         self_timed: bool,
+        limit: &dyn Fn(&mut EngineSpec) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
-        let simulator = simulator::start(args)?;
+        let simulator = simulator::start_with(args, limit)?;
         let mut plan = plan::of(args, simulator.as_ref())?;
         let (spec, num_prompts) = (Box::new(spec), i64::try_from(num_prompts)?);
         plan.workload = WorkloadPlan::Sample { spec, num_prompts, align: false, self_timed };

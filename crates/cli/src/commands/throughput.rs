@@ -252,6 +252,7 @@ fn served(
         hub: hub(),
         workload,
         lora: None,
+        max_model_len: None,
         seed: u32::try_from(args.engine.seed)?,
         traffic: traffic(args)?,
         report: ReportPlan {
@@ -293,6 +294,7 @@ fn traffic(args: &ThroughputArgs) -> anyhow::Result<TrafficPlan> {
         warmups: usize::try_from(args.num_warmups)?,
         reset_caches: false,
         profile: false,
+        profile_when: None,
         probe_rate: 0.0,
         metrics_interval: Duration::ZERO,
         telemetry: None,

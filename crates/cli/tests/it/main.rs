@@ -16,6 +16,7 @@ mod logs;
 mod packaging;
 mod recorded;
 mod rescue;
+mod rust_client;
 mod scripted;
 mod secrets;
 mod secure;

@@ -69,6 +69,13 @@ pub enum ServeNote {
         /// Why.
         reason: String,
     },
+    /// Requests were left out because they are too long for the model.
+    LeftOut {
+        /// How many.
+        left_out: usize,
+        /// Most tokens of a prompt and its answer.
+        most: u64,
+    },
     /// The server does not count tokens, so that prompts stay as they are.
     TokenizeUnavailable,
     /// The server counts otherwise, so that prompts are cut anew.
@@ -196,6 +203,11 @@ pub enum ProfilerNote {
     Stopped,
     /// There is none.
     Missing,
+    /// The server never served so many requests at once, so that there is no profile.
+    NeverBusy {
+        /// So many.
+        running: u64,
+    },
     /// It would not.
     Refused {
         /// The call.

@@ -12,6 +12,9 @@ pub(super) fn of(note: &ServeNote) -> String {
         ServeNote::ModelUnknown => "Model not specified, fetching first model from server...".into(),
         ServeNote::ModelFound { name, id } => format!("First model name: {name}, first model id: {id}"),
         ServeNote::CacheUsed { reason } => format!("{reason}; using what the cache has of it"),
+        ServeNote::LeftOut { left_out, most } => {
+            format!("{left_out} requests were left out: prompt and answer have more than --max-model-len {most} tokens")
+        }
         ServeNote::TokenizeUnavailable => "WARNING: /tokenize unavailable, skipping alignment.".into(),
         ServeNote::TokenizerMismatch { server, expected } => {
             format!("WARNING: tokenizer mismatch (server={server}, expected={expected}), re-aligning prompts.")
@@ -72,6 +75,11 @@ fn profiler(note: &ProfilerNote) -> String {
         ProfilerNote::Stopping => "Stopping profiler...".into(),
         ProfilerNote::Stopped => "Profiler stopped".into(),
         ProfilerNote::Missing => "the server has no profiler to control".into(),
+        ProfilerNote::NeverBusy { running } => {
+            format!(
+                "there is no profile: the server never served {running} requests at once; lower --profile-batch-threshold"
+            )
+        }
         ProfilerNote::Refused { path, status } => format!("the server answered HTTP {status} to {path}"),
         ProfilerNote::Unreachable { reason } => format!("the profiler could not be reached: {reason}"),
     }

@@ -1,6 +1,7 @@
 //! Scenario benchmarks: workloads of their own on the same engines and the same client.
 
 pub mod batch;
+mod grammar;
 pub mod hash;
 mod score;
 

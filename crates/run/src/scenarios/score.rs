@@ -7,18 +7,21 @@ use tacho_core::json::{Value, dumps, parse};
 use tacho_metrics::structured::Verdict;
 use tacho_workload::scenarios::ConstraintKind;
 
+use super::grammar::Grammar;
+
 /// Judges answers; constraints are compiled once.
 #[derive(Default)]
 pub struct Judge {
     schemas: HashMap<String, Option<jsonschema::Validator>>,
     patterns: HashMap<String, Option<(Regex, Regex)>>,
+    grammars: HashMap<String, Option<Grammar>>,
 }
 
 impl Judge {
-    /// What a text is worth under a constraint. Grammars are not judged.
+    /// What a text is worth under a constraint.
     pub fn verdict(&mut self, kind: ConstraintKind, constraint: &Value, text: &str) -> Verdict {
         match kind {
-            ConstraintKind::Grammar => Verdict::default(),
+            ConstraintKind::Grammar => self.sentence(constraint.as_str().unwrap_or_default(), text),
             ConstraintKind::Choice => {
                 let chosen = constraint.as_list().unwrap_or_default().iter().any(|item| item.as_str() == Some(text));
                 Verdict { loose: Some(chosen), parses: None, obeys: Some(chosen) }
@@ -26,6 +29,12 @@ impl Judge {
             ConstraintKind::Regex => self.matched(constraint.as_str().unwrap_or_default(), text),
             ConstraintKind::Json => self.json(constraint, text),
         }
+    }
+
+    /// Upstream has no score for grammars. One that is not understood is not judged.
+    fn sentence(&mut self, rules: &str, text: &str) -> Verdict {
+        let grammar = self.grammars.entry(rules.to_owned()).or_insert_with(|| Grammar::read(rules));
+        Verdict { obeys: grammar.as_ref().map(|grammar| grammar.accepts(text)), ..Verdict::default() }
     }
 
     /// Upstream looks only at the beginning; the whole text must match.

@@ -9,6 +9,7 @@ use tacho_loadgen::Timeline;
 
 use super::prepare::Prepared;
 use super::probe::Probe;
+use super::profiler::Waiting;
 use super::scrape::Watch;
 use super::sessions::Dialogue;
 use crate::Error;
@@ -27,6 +28,7 @@ pub(super) struct Parts {
     pub(super) probe: Option<Probe>,
     pub(super) watch: Option<Watch>,
     pub(super) telemetry: Option<Telemetries>,
+    pub(super) profiler: Option<Waiting>,
 }
 
 impl Parts {
@@ -55,6 +57,7 @@ impl Parts {
                 .transpose()?,
             watch: Watch::new(plan, clock)?,
             telemetry: traffic.telemetry.map(|interval| Telemetries::find(interval, clock)),
+            profiler: Waiting::new(plan)?,
             payload,
         })
     }

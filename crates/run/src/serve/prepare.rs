@@ -120,7 +120,8 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
             (requests, dialogue.as_ref().map(Dialogue::due))
         }
         None => {
-            let requests = sampled(plan, tokenizer.as_ref(), &mut globals, sink)?;
+            let mut requests = sampled(plan, tokenizer.as_ref(), &mut globals, sink)?;
+            leave_out_long(plan, &mut requests, sink)?;
             let due = trace_times(plan, &requests);
             (requests, due)
         }
@@ -186,6 +187,21 @@ pub(crate) fn load_tokenizer(
 fn trace_times(plan: &ServePlan, requests: &[Request]) -> Option<Vec<f64>> {
     let self_timed = matches!(plan.workload, WorkloadPlan::Sample { self_timed: true, .. });
     self_timed.then(|| requests.iter().map(|request| request.timestamp.unwrap_or(0.0)).collect())
+}
+
+/// Leaves out requests that would not fit the model's context.
+fn leave_out_long(plan: &ServePlan, requests: &mut Vec<Request>, sink: &dyn EventSink) -> Result<(), Error> {
+    let Some(most) = plan.max_model_len else { return Ok(()) };
+    let before = requests.len();
+    requests.retain(|request| request.prompt_len.saturating_add(request.output_len.max(0).unsigned_abs()) <= most);
+    let left_out = before - requests.len();
+    if left_out > 0 && requests.is_empty() {
+        return Err(Error::AllTooLong { most });
+    }
+    if left_out > 0 {
+        sink.event(RunEvent::warning(ServeNote::LeftOut { left_out, most }));
+    }
+    Ok(())
 }
 
 /// Samples the data set, and tells what it has to say.

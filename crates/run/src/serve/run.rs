@@ -26,7 +26,7 @@ use super::scrape::{self, Scrape};
 use super::sessions::Dialogue;
 use super::stops::Stops;
 use super::store::Store;
-use super::{announce, ended, resume, spot_check, warm_cache, workers::default_workers};
+use super::{announce, ended, profiler, resume, spot_check, warm_cache, workers::default_workers};
 use crate::Error;
 use crate::plan::ServePlan;
 
@@ -52,7 +52,7 @@ pub fn run(
     let caller = prepared.caller.with_stop(stop);
     // Writing a profile out may take many minutes: more than other calls have.
     let profiler = || caller.with_timeout(plan.endpoint.timeout);
-    let profiling = traffic.profile.then(|| Profiling::start(profiler(), sink));
+    let profiling = (traffic.profile && parts.profiler.is_none()).then(|| Profiling::start(profiler(), sink));
     announce::traffic(prepared.timeline.pace(), traffic.max_concurrency, sink);
     let before = Scrape::take(&caller, parts.clock, sink);
     let moments = Moments::now(parts.clock);
@@ -186,6 +186,7 @@ fn drive_with_others(
             scope.spawn(move || supplier.run(over))
         });
         let telemetry = parts.telemetry.as_ref().map(|telemetry| scope.spawn(move || telemetry.run(over)));
+        let profiler = parts.profiler.as_ref().map(|profiler| scope.spawn(move || profiler.run(over)));
         sink.event(RunEvent::Started { work: Work::Benchmark, total, counters: parts.counters.clone() });
         let driven = match &prepared.dialogue {
             None => drive(&parts.client, &drive_plan, rows),
@@ -194,6 +195,8 @@ fn drive_with_others(
         over.store(true, Ordering::Relaxed);
         sink.event(RunEvent::Finished);
         more::tell(supplier.and_then(|thread| thread.join().expect("the supplier does not panic")), sink);
+        let said = profiler.map(|thread| thread.join().expect("the profiler's thread does not panic"));
+        said.into_iter().flatten().for_each(|said| profiler::tell(said, sink));
         let probes = probes.map(|thread| thread.join().expect("the probe thread does not panic"));
         let during = watch.map(|thread| thread.join().expect("the metrics thread does not panic"));
         let telemetry = telemetry.map(|thread| thread.join().expect("the telemetry thread does not panic"));

@@ -19,7 +19,7 @@ use tacho_workload::hub::Hub;
 use tacho_workload::{RandomSpec, RangeRatio, WorkloadSpec};
 
 /// How the scripted server behaves.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Manners {
     /// Before the first token.
     pub(crate) wait: Duration,
@@ -27,6 +27,8 @@ pub(crate) struct Manners {
     pub(crate) fail_from: Option<usize>,
     /// The statuses of `/start_profile` and `/stop_profile`.
     pub(crate) profiler: (u16, u16),
+    /// What `/metrics` shows, if there is one.
+    pub(crate) metrics: Option<String>,
 }
 
 /// A server that answers completions with as many tokens as are asked for.
@@ -41,6 +43,9 @@ pub(crate) fn server(manners: Manners) -> Scripted {
             "/v1/models" => plain(stream, 200, r#"{"data": [{"id": "served", "root": "org/model"}]}"#),
             "/start_profile" => plain(stream, manners.profiler.0, ""),
             "/stop_profile" => plain(stream, manners.profiler.1, ""),
+            "/metrics" if manners.metrics.is_some() => {
+                plain(stream, 200, manners.metrics.as_deref().unwrap_or_default())
+            }
             "/v1/completions" => {
                 let mut asked = asked.lock().unwrap();
                 *asked += 1;
@@ -81,6 +86,7 @@ pub(crate) fn plan(server: &Scripted, prompts: i64) -> ServePlan {
         hub: Hub::from_variables(|_| None),
         workload: random(prompts),
         lora: None,
+        max_model_len: None,
         seed: 0,
         traffic: traffic(),
         report: ReportPlan {
@@ -127,6 +133,7 @@ fn traffic() -> TrafficPlan {
         warmups: 0,
         reset_caches: false,
         profile: false,
+        profile_when: None,
         probe_rate: 0.0,
         metrics_interval: Duration::ZERO,
         telemetry: None,

@@ -75,3 +75,29 @@ fn what_cannot_be_made_is_found_before_the_server_is_told_anything() {
     assert!(result.is_err());
     assert!(server.calls().is_empty(), "{:?}", server.paths());
 }
+
+/// A plan for a server that says that so many requests are served at once, whose profile shall wait for two.
+fn waiting(running: u64, wait: Duration) -> (Scripted, tacho_run::ServePlan) {
+    let page = format!("# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running {running}\n");
+    let server = server(Manners { wait, profiler: (200, 200), metrics: Some(page), ..Manners::default() });
+    let mut plan = plan(&server, 2);
+    plan.traffic.profile = true;
+    plan.traffic.profile_when = Some(tacho_run::BusyProfile { running: 2, lasting: Duration::from_millis(50) });
+    (server, plan)
+}
+
+#[test]
+fn a_profile_of_a_busy_server_begins_when_it_is_and_lasts_as_asked() {
+    let (server, plan) = waiting(3, Duration::from_millis(800));
+    let (_, told) = record(&plan);
+    assert_eq!((server.count("/start_profile"), server.count("/stop_profile")), (1, 1), "{:?}", server.paths());
+    assert!(told.has(ProfilerNote::Started) && told.has(ProfilerNote::Stopped), "{:?}", told.notes());
+}
+
+#[test]
+fn a_server_that_is_never_busy_is_not_profiled_and_that_is_said() {
+    let (server, plan) = waiting(1, Duration::from_millis(100));
+    let (_, told) = record(&plan);
+    assert_eq!(server.count("/start_profile"), 0);
+    assert!(told.has(ProfilerNote::NeverBusy { running: 2 }), "{:?}", told.notes());
+}

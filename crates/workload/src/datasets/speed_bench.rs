@@ -25,12 +25,21 @@ pub struct SpeedBenchSpec {
     pub selection: Selection,
     /// Tokens to generate.
     pub output_len: i64,
+    /// Prompts are cut to so many tokens.
+    pub max_input_len: Option<usize>,
     /// The category, or all.
     pub category: Option<String>,
     /// Whether prompts go through the tokenizer's chat template.
     pub chat_template: bool,
     /// Further variables of the template.
     pub template_variables: Option<Dict>,
+}
+
+/// A text of at most so many tokens.
+fn cut(content: &Value, most: Option<usize>, tokenizer: &Tokenizer) -> Value {
+    let (Some(most), Some(text)) = (most, content.as_str()) else { return content.clone() };
+    let ids = tokenizer.encode(text, false);
+    if ids.len() <= most { content.clone() } else { Value::from(tokenizer.decode(&ids[..most])) }
 }
 
 /// Makes the requests; Python's global generator is left as the shuffle or the repetition leaves it.
@@ -51,7 +60,8 @@ pub(crate) fn sample(
     let prompt = |row: &Line| {
         let messages = row.object.get("messages").and_then(Value::as_list);
         let content = messages.and_then(|messages| messages.first()).and_then(|message| message.get("content"));
-        content.cloned().ok_or_else(|| lines.wrong(row, "messages", "a list of messages with content"))
+        let content = content.ok_or_else(|| lines.wrong(row, "messages", "a list of messages with content"))?;
+        Ok(cut(content, spec.max_input_len, tokenizer))
     };
     let mut rows = rows_of_category(&lines, spec.category.as_deref(), prompt)?;
     let selection = Selection { seed: 0, ..spec.selection.clone() };

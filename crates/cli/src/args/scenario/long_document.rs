@@ -71,7 +71,7 @@ impl LongDocumentArgs {
         Ok(LongDocumentArgs {
             spec,
             mode,
-            way: Way::of(&v),
+            way: Way::of(&v)?,
             engine: EngineArgs::from(&v),
             worker: WorkerArgs::from(&v),
             values: v,

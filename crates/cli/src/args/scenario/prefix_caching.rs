@@ -95,7 +95,7 @@ impl PrefixCachingArgs {
         };
         Ok(PrefixCachingArgs {
             spec,
-            way: Way::of(&v),
+            way: Way::of(&v)?,
             detokenize: !v.switch("--disable-detokenize"),
             engine: EngineArgs::from(&v),
             worker: WorkerArgs::from(&v),

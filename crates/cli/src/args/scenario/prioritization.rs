@@ -99,7 +99,7 @@ impl PrioritizationArgs {
         };
         Ok(PrioritizationArgs {
             spec,
-            way: Way::of(&v),
+            way: Way::of(&v)?,
             n: at_least(&v, "--n", 1)? as u64,
             detokenize: !v.switch("--disable-detokenize"),
             engine: EngineArgs::from(&v),

@@ -228,6 +228,13 @@ fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
         ensure(!(own.sim && args.values.is_given(other)), || Refusal::Together { flag: "--sim", other })?;
     }
     check_requests(&args.values)?;
+    let waits = args.load.profile_batch_threshold.is_some();
+    for (flag, other, alone) in [
+        ("--profile-batch-threshold", "--profile", waits && !args.load.profile),
+        ("--profile-duration", "--profile-batch-threshold", args.values.is_given("--profile-duration") && !waits),
+    ] {
+        ensure(!alone, || Refusal::Alone { flag, other })?;
+    }
     args.stops.check(&args.load)?;
     let logs = [("--log", own.log.is_some()), ("--no-log", own.no_log), ("--resume", own.resume.is_some())];
     let given: Vec<&'static str> = logs.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect();

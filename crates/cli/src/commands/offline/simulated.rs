@@ -50,6 +50,13 @@ impl SimulatedEngine {
 
 fn limits(engine: &EngineArgs, profile: &Machine, caching: bool) -> anyhow::Result<EngineSpec> {
     let mut spec = profile.engine.clone();
+    limit(engine, &mut spec)?;
+    spec.enable_prefix_caching = engine.enable_prefix_caching.unwrap_or(caching);
+    Ok(spec)
+}
+
+/// Gives an engine the limits that were typed, and leaves it the others.
+pub(crate) fn limit(engine: &EngineArgs, spec: &mut EngineSpec) -> anyhow::Result<()> {
     let size = |flag: &str, text: &Option<String>| -> anyhow::Result<Option<usize>> {
         let Some(text) = text else { return Ok(None) };
         match sized_integer(text) {
@@ -69,8 +76,10 @@ fn limits(engine: &EngineArgs, profile: &Machine, caching: bool) -> anyhow::Resu
     for (limit, value) in given {
         *limit = value.unwrap_or(*limit);
     }
-    spec.enable_prefix_caching = engine.enable_prefix_caching.unwrap_or(caching);
-    Ok(spec)
+    if let Some(caching) = engine.enable_prefix_caching {
+        spec.enable_prefix_caching = caching;
+    }
+    Ok(())
 }
 
 /// A request's stages under the names that a worker reports them by.

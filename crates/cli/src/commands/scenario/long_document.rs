@@ -15,6 +15,7 @@ use super::passes::{Pass, expected};
 use super::{Online, bars, engine, maker, print, save_json, save_workload};
 use crate::args::scenario::long_document::LongDocumentArgs;
 use crate::args::scenario::{Way, as_serve};
+use crate::commands::offline::simulated::limit;
 use crate::commands::serve::dry_run;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -70,7 +71,7 @@ fn online(
 ) -> anyhow::Result<Exit> {
     let serve = as_serve(&args.values, &super::fixed(args.way))?;
     let count = args.spec.documents * args.spec.repeat_count;
-    let mut online = Online::open(&serve, measured, count, false)?;
+    let mut online = Online::open(&serve, measured, count, false, &|spec| limit(&args.engine, spec))?;
     let dry = args.values.switch("--dry-run");
     let prepared = online.prepare(dry)?;
     if let Some(path) = args.values.maybe_text("--save-workload") {

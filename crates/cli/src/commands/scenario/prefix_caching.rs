@@ -11,6 +11,7 @@ use super::passes::{Pass, expected};
 use super::{Online, bars, engine, maker, print, save_json, save_workload};
 use crate::args::scenario::prefix_caching::PrefixCachingArgs;
 use crate::args::scenario::{Way, as_serve};
+use crate::commands::offline::simulated::limit;
 use crate::commands::serve::dry_run;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -67,7 +68,9 @@ fn offline(args: &PrefixCachingArgs, interrupt: &Interrupt) -> anyhow::Result<Ex
 fn online(args: &PrefixCachingArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
     let serve = as_serve(&args.values, &super::fixed(args.way))?;
     let count = args.spec.num_prompts * args.spec.repeat_count;
-    let mut online = Online::open(&serve, WorkloadSpec::PrefixCaching(args.spec.clone()), count, false)?;
+    let mut online = Online::open(&serve, WorkloadSpec::PrefixCaching(args.spec.clone()), count, false, &|spec| {
+        limit(&args.engine, spec)
+    })?;
     let dry = args.values.switch("--dry-run");
     let prepared = online.prepare(dry)?;
     print(&sampled(&prepared.requests, args.spec.repeat_count))?;

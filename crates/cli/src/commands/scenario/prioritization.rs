@@ -6,12 +6,14 @@ use tacho_metrics::{RunRecord, Sample, Statistics};
 use tacho_report::style::{title, two, value_line};
 use tacho_run::offline::{Sampling, Slot};
 use tacho_run::scenarios::batch;
+use tacho_sim::engine::Policy;
 use tacho_workload::WorkloadSpec;
 use tacho_workload::scenarios::priority_of;
 
 use super::{Online, bars, engine, maker, print, save_json, save_workload};
 use crate::args::scenario::prioritization::PrioritizationArgs;
 use crate::args::scenario::{Way, as_serve};
+use crate::commands::offline::simulated::limit;
 use crate::commands::serve::dry_run;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -65,7 +67,10 @@ fn online(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Ex
     fixed.extend([("--temperature", "1.0"), ("--top-p", "1.0")]);
     let serve = as_serve(&args.values, &fixed)?;
     let spec = WorkloadSpec::Prioritization(args.spec.clone());
-    let mut online = Online::open(&serve, spec, args.spec.num_prompts, false)?;
+    let mut online = Online::open(&serve, spec, args.spec.num_prompts, false, &|spec| {
+        spec.policy = Policy::Priority;
+        limit(&args.engine, spec)
+    })?;
     online.plan.traffic.ignore_eos = true;
     let dry = args.values.switch("--dry-run");
     let prepared = online.prepare(dry)?;

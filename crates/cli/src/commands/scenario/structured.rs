@@ -39,7 +39,8 @@ pub(crate) fn run(args: &StructuredArgs) -> anyhow::Result<Exit> {
 fn one(args: &StructuredArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
     let spec = spec(args);
     let timed = spec.rate.is_finite();
-    let mut online = Online::open(&args.serve, WorkloadSpec::Structured(spec.clone()), args.num_prompts, timed)?;
+    let mut online =
+        Online::open(&args.serve, WorkloadSpec::Structured(spec.clone()), args.num_prompts, timed, &|_| Ok(()))?;
     // The test request is request 0, as it will be sent.
     online.plan.traffic.warmups = 1;
     let prepared = online.prepare(args.dry_run)?;

@@ -10,8 +10,8 @@ use tacho_core::json::{Dict, Value};
 use tacho_loadgen::{RampUp, ScheduleSpec};
 use tacho_metrics::{GoodputLimits, MetricKind};
 use tacho_run::{
-    Cancellation, FailureLimit, LoraPlan, ModelPlan, NamedTokenizer, Precision, ReportPlan, ServePlan, StopPlan,
-    TokenizerPlan, TrafficPlan,
+    BusyProfile, Cancellation, FailureLimit, LoraPlan, ModelPlan, NamedTokenizer, Precision, ReportPlan, ServePlan,
+    StopPlan, TokenizerPlan, TrafficPlan,
 };
 use tacho_sim::Server;
 
@@ -44,6 +44,7 @@ pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> a
             .lora_modules
             .clone()
             .map(|modules| LoraPlan { modules, assignment: args.target.lora_assignment }),
+        max_model_len: args.load.max_model_len.map(i64::unsigned_abs),
         seed: u32::try_from(args.load.seed)?,
         traffic: traffic(args)?,
         report: report(args)?,
@@ -116,6 +117,10 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         warmups: usize::try_from(load.num_warmups.max(0))?,
         reset_caches: args.own.reset_caches,
         profile: load.profile,
+        profile_when: load.profile_batch_threshold.map(|running| BusyProfile {
+            running: running.unsigned_abs(),
+            lasting: Duration::from_secs_f64(load.profile_duration),
+        }),
         probe_rate: load.probe_request_rate,
         // vLLM looks only before and after.
         metrics_interval: Duration::from_secs_f64(if args.own.strict_parity { 0.0 } else { args.own.metrics_interval }),
