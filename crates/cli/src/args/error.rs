@@ -204,6 +204,12 @@ pub(crate) enum Refusal {
         /// What is allowed.
         bounds: Bounds,
     },
+    /// What only a run can do.
+    #[error("a prediction cannot honour {flag}, since nothing is sent: remove it, or measure with tacho serve")]
+    NotPredicted {
+        /// The flag.
+        flag: &'static str,
+    },
     /// Ramp-up without its bounds.
     #[error("--ramp-up-strategy {strategy} needs both --ramp-up-start-rps and --ramp-up-end-rps")]
     RampUnbounded {

@@ -27,10 +27,39 @@ use tacho_run::LoraAssignment;
 
 use self::stops::StopArgs;
 use super::ArgError;
+use super::error::Refusal;
 use super::grammar::Values;
 use super::live::LiveArgs;
 use super::output::Outputs;
 use super::typed::{FromFlag, typed};
+
+/// Flags about a server or the time that a run takes: a prediction has neither.
+const NEEDS_A_SERVER: &[&str] = &[
+    "--base-url",
+    "--host",
+    "--port",
+    "--sessions",
+    "--duration",
+    "--until",
+    "--stop-on-failures",
+    "--stop-on-overload",
+    "--log",
+    "--resume",
+    "--live",
+    "--live-http",
+    "--telemetry",
+    "--profile",
+    "--probe-request-rate",
+    "--reset-prefix-cache",
+    "--reset-caches",
+    "--rank",
+    "--ranks",
+    "--rendezvous",
+    "--dry-run",
+    "--save-workload",
+    "--require-trustworthy",
+    "--num-warmups",
+];
 
 /// All flags of `tacho serve`.
 #[derive(Debug, Clone)]
@@ -239,6 +268,9 @@ impl ServeArgs {
 
     /// The same for a run that is only played by the simulator's model.
     pub(crate) fn read_simulated(values: Values) -> Result<Self, ArgError> {
+        if let Some(&flag) = NEEDS_A_SERVER.iter().find(|flag| values.is_given(flag)) {
+            return Err(Refusal::NotPredicted { flag }.into());
+        }
         let mut args = Self::from(values);
         args.own.sim = true;
         check::check(&args)?;

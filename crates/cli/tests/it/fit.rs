@@ -203,3 +203,21 @@ fn a_simulated_server_is_fitted_predicted_and_planned_for() {
     let wrong = place.run(&["plan", "--sim-profile", "tiny", "--rate", "4", "--sla", "p99_nope_ms<=3"]);
     assert!(stderr(&wrong).contains("p99_nope_ms"), "{}", stderr(&wrong));
 }
+
+#[test]
+fn a_prediction_writes_what_it_is_asked_for_and_refuses_the_rest() {
+    let place = Place::new();
+    let words = ["predict", "--num-prompts", "20", "--random-input-len", "50", "--random-output-len", "10"];
+    let files =
+        ["--summary-json", "-", "--report", "r.html", "--save-requests", "q.csv", "--fail-if", "p99_ttft_ms<1e9"];
+    let output = place.run(&[&words[..], &files].concat());
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let summary: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(summary["completed"], 20);
+    assert!(place.file("r.html").exists() && place.file("q.csv").exists());
+    for flag in [&["--live"][..], &["--duration", "5"], &["--log", "l"], &["--base-url", "http://127.0.0.1:1"]] {
+        let refused = place.run(&[&words[..], flag].concat());
+        let said = stderr(&refused);
+        assert!(refused.status.code() == Some(2) && said.contains("a prediction cannot honour"), "{flag:?}: {said}");
+    }
+}

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use tacho_core::{FailureKind, Observation, Outcome, Stamp, Usage};
 use tacho_metrics::RunRecord;
-use tacho_report::console;
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, predicted, prepare};
 use tacho_sim::foresight::{Coming, Gone, Sending, foresee};
@@ -13,8 +12,9 @@ use tacho_sim::{Machine, Server, prompt_ids};
 use tacho_text::Tokenizer;
 
 use super::destination::Destination;
-use super::{plan, simulator};
+use super::{findings, pictures, plan, simulator};
 use crate::args::serve::ServeArgs;
+use crate::commands::check::code;
 use crate::commands::foreseen::{self, KEYS};
 use crate::commands::sim::profile;
 use crate::exit::Exit;
@@ -27,13 +27,19 @@ const PLAYS: u64 = 5;
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
     let destination = Destination::open(args)?;
+    args.outputs.check()?;
     let workload = Workload::of(args)?;
     let before = Instant::now();
     let sending = workload.sending(1);
     let record = workload.record(&workload.play(&workload.coming, &sending)?)?;
     let took = before.elapsed().as_secs_f64();
-    destination.save(args, &record)?;
-    console::print(&record)?;
+    let saved = destination.save(args, &record)?;
+    args.outputs.print(&record)?;
+    args.outputs.write(&record)?;
+    if let Some(path) = saved.or_else(|| destination.path(args, &record)) {
+        pictures::draw(args, &record, &pictures::dataset_note(args, &workload.prepared), &path, &())?;
+    }
+    let findings = findings(args, &record)?;
     let machine = &workload.machine;
     let times = record.measured.duration / took.max(1e-9);
     let mut lines = vec![format!(
@@ -47,8 +53,11 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         }
         lines.extend(KEYS.iter().filter_map(|key| foreseen::range(&plays, key)));
     }
-    foreseen::say(&lines)?;
-    Ok(Exit::Done)
+    // A script that takes the numbers from standard output takes nothing else.
+    if !args.outputs.owns_stdout() {
+        foreseen::say(&lines)?;
+    }
+    Ok(code(&findings, args.own.pass_undecided))
 }
 
 /// Requests with all that is needed to play them.
