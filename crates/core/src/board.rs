@@ -53,8 +53,8 @@ impl Buckets {
     }
 }
 
-/// What is finished so far.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// What is finished so far, and what is known of the rest.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct SoFar {
     /// From sending to the first token event.
     pub ttft: Buckets,
@@ -64,10 +64,23 @@ pub struct SoFar {
     pub e2el: Buckets,
     /// Failures by kind.
     pub failures: BTreeMap<&'static str, u64>,
+    /// From due to release: how late the client was.
+    pub lateness: Buckets,
+    /// When requests are due, in seconds from the start and in order, where they may have to wait for a slot.
+    pub due: Vec<f64>,
+    /// What the server says of itself: names and values.
+    pub server: Vec<(&'static str, f64)>,
 }
 
 impl SoFar {
+    /// Requests that are due after so many seconds but neither under way nor over; nothing where none has to wait.
+    pub fn waiting(&self, elapsed: f64, begun: u64) -> Option<u64> {
+        let due = self.due.partition_point(|due| *due <= elapsed) as u64;
+        (!self.due.is_empty()).then(|| due.saturating_sub(begun))
+    }
+
     fn add(&mut self, row: &Observation) {
+        self.lateness.add(row.released.secs_since(row.due));
         if let Some(failure) = row.outcome.failure() {
             *self.failures.entry(failure.kind.name()).or_default() += 1;
             return;
@@ -139,6 +152,13 @@ mod tests {
         }
         assert_eq!(buckets.count(), 6);
         assert!(buckets.quantile(0.1).unwrap() < 2e-6 && buckets.quantile(1.0).unwrap() > 1e4);
+    }
+
+    #[test]
+    fn who_is_due_and_has_not_begun_waits() {
+        let state = SoFar { due: vec![0.0, 0.0, 1.0, 5.0], ..SoFar::default() };
+        assert_eq!([state.waiting(0.5, 1), state.waiting(2.0, 1), state.waiting(9.0, 9)], [Some(1), Some(2), Some(0)]);
+        assert_eq!(SoFar::default().waiting(1.0, 0), None);
     }
 
     #[test]

@@ -27,6 +27,14 @@ pub struct Interval {
     pub high: f64,
 }
 
+/// How far the mean of some repeats may lie from the true one, either way; nothing of fewer than two.
+pub fn half_width(repeats: &[f64]) -> Option<f64> {
+    let count = repeats.len() as f64;
+    let mean = repeats.iter().sum::<f64>() / count;
+    let variance = repeats.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    (repeats.len() > 1).then(|| student(CONFIDENCE, count - 1.0) * (variance / count).sqrt())
+}
+
 /// The numbers of a run that have intervals, with them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Intervals {

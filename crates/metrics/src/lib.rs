@@ -4,6 +4,7 @@
 pub mod caveat;
 pub mod compare;
 pub mod concurrency;
+pub mod dcgm;
 pub mod diffusion;
 pub mod error;
 pub mod fit;
@@ -24,6 +25,7 @@ pub mod percentile;
 pub mod probe;
 mod prometheus;
 pub mod record;
+pub mod restored;
 pub mod sample;
 pub mod search;
 pub mod server_metrics;

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::telemetry::Track;
+use crate::vocabulary::{CONCEPTS, sum_of};
+
 /// What the process says of itself rather than of its work.
 const ASIDE: [&str; 2] = ["python_", "process_"];
 /// Gauges that are shares of a whole end like this.
@@ -101,6 +104,46 @@ impl ServerMetrics {
         self.series.is_empty()
     }
 
+    /// Every series as the tracks of `source`: known concepts by their own names where there are any, all of them
+    /// elsewhere. Counters become rates; shares become percent.
+    pub fn tracks(&self, source: &str) -> Vec<Track> {
+        const MOST: usize = 50;
+        let track = |name: &str, unit: &str, values: Vec<f64>| Track {
+            source: source.to_owned(),
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            values,
+        };
+        let known: Vec<Track> = CONCEPTS
+            .iter()
+            .filter_map(|(concept, name, unit, scale)| {
+                let series = self.telling(*concept)?;
+                Some(track(name, unit, self.values_of(series, *scale)))
+            })
+            .collect();
+        if !known.is_empty() {
+            return known;
+        }
+        let all = self.series.iter().take(MOST);
+        all.map(|series| {
+            let unit = if series.kind == SeriesKind::Counter { "1/s" } else { "" };
+            track(&series.name, unit, self.values_of(series, 1.0))
+        })
+        .collect()
+    }
+
+    /// A value per look: that of a gauge, the rate of a counter since the look before.
+    fn values_of(&self, series: &Series, scale: f64) -> Vec<f64> {
+        match series.kind {
+            SeriesKind::Gauge => series.values.iter().map(|value| value * scale).collect(),
+            SeriesKind::Counter => {
+                let rates = self.rates(series);
+                let at = |time: &f64| rates.iter().find(|(moment, _)| moment == time).map_or(f64::NAN, |rate| rate.1);
+                self.times.iter().map(at).collect()
+            }
+        }
+    }
+
     /// The series of that name.
     pub fn get(&self, name: &str) -> Option<&Series> {
         self.series.iter().find(|series| series.name == name)
@@ -131,7 +174,10 @@ fn values(page: &str) -> BTreeMap<&str, (SeriesKind, f64)> {
         // Blanks and tabs may stand between any two parts, as many as there are.
         let mut words = line.split_ascii_whitespace();
         if words.next() == Some("#") && words.next() == Some("TYPE") {
-            kinds.extend(words.next().zip(words.next().and_then(series_kind)));
+            let (name, kind) = (words.next(), words.next());
+            kinds.extend(name.zip(kind.and_then(series_kind)));
+            let sum = name.filter(|_| kind == Some("histogram")).and_then(sum_of);
+            kinds.extend(sum.map(|sum| (sum, SeriesKind::Counter)));
         } else if !line.starts_with('#') && !ASIDE.iter().any(|aside| line.starts_with(aside)) {
             let Some((name, value)) = sample(line) else { continue };
             let Some(&kind) = kinds.get(name) else { continue };
@@ -157,12 +203,26 @@ fn series_kind(text: &str) -> Option<SeriesKind> {
     }
 }
 
-/// Name and value of a line. Labels may hold blanks, and a time may follow the value.
+/// Name and value of a line.
 fn sample(line: &str) -> Option<(&str, f64)> {
+    labelled(line).map(|(name, _, value)| (name, value))
+}
+
+/// Name, labels and value of a line. Labels may hold blanks, and a time may follow the value.
+pub(crate) fn labelled(line: &str) -> Option<(&str, &str, f64)> {
     let name = &line[..line.find(['{', ' ', '\t'])?];
     let rest = line[name.len()..].trim_ascii_start();
-    let rest = if rest.starts_with('{') { &rest[labels_end(rest)?..] } else { rest };
-    Some((name, rest.split_ascii_whitespace().next()?.parse().ok()?))
+    let (labels, rest) = if rest.starts_with('{') { rest.split_at(labels_end(rest)?) } else { ("", rest) };
+    Some((name, labels, rest.split_ascii_whitespace().next()?.parse().ok()?))
+}
+
+/// The labels of a line by name. Values with an escaped quote are cut at it.
+pub(crate) fn labels_of(labels: &str) -> impl Iterator<Item = (&str, &str)> {
+    let inside = labels.trim_start_matches('{').trim_end_matches('}');
+    inside.split("\",").filter_map(|pair| {
+        let (name, value) = pair.split_once("=\"")?;
+        Some((name.trim(), value.trim_end_matches('"')))
+    })
 }
 
 /// Where the labels end: at the first brace outside of quotes. Others may follow, with an exemplar.

@@ -6,7 +6,7 @@ use tacho_core::json::{Dict, Value, dumps};
 use crate::interval::{Interval, Rows, Spread, Values, spread};
 use crate::number::Known;
 use crate::statistics::Statistic;
-use crate::{Error, ResultKind, RunRecord};
+use crate::{Error, MetricKind, ResultKind, RunRecord};
 
 /// One run as its result file tells it.
 #[derive(Debug, Clone, PartialEq)]
@@ -130,6 +130,26 @@ impl StoredRun {
 
     fn own(&self, key: &str) -> Option<&Value> {
         self.fields.get("tacho")?.get(key)
+    }
+
+    /// The times of a kind of all requests that succeeded, in milliseconds; empty where the file does not tell them.
+    pub fn times_ms(&self, kind: MetricKind) -> Vec<f64> {
+        let requests = &self.requests;
+        let ms = |seconds: &[f64]| seconds.iter().map(|time| time * 1e3).collect();
+        match kind {
+            MetricKind::Ttft => ms(&requests.ttfts),
+            MetricKind::Itl => requests.itls.iter().flatten().map(|gap| gap * 1e3).collect(),
+            MetricKind::E2el => ms(&requests.latencies),
+            MetricKind::ClientQueueTime => ms(&requests.queue_times),
+            MetricKind::Tpot => {
+                let each = requests.latencies.iter().zip(&requests.ttfts).zip(&requests.output_lens);
+                let several = each.filter(|(_, tokens)| **tokens > 1.0);
+                several.map(|((latency, ttft), tokens)| (latency - ttft) / (tokens - 1.0) * 1e3).collect()
+            }
+            MetricKind::E2elIncludingClientQueue => {
+                requests.latencies.iter().zip(&requests.queue_times).map(|(a, b)| (a + b) * 1e3).collect()
+            }
+        }
     }
 
     /// How far a number varies within the run, from its requests or iterations; nothing where the file has neither.

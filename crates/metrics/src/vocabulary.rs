@@ -24,6 +24,16 @@ pub enum Concept {
     GenerationTokens,
 }
 
+/// What each concept is called as a track, its unit, and what it is multiplied by for it.
+pub(crate) const CONCEPTS: [(Concept, &str, &str, f64); 6] = [
+    (Concept::Running, "running", "requests", 1.0),
+    (Concept::Waiting, "waiting", "requests", 1.0),
+    (Concept::KvUse, "kv_use", "%", 100.0),
+    (Concept::Preemptions, "preemptions", "1/s", 1.0),
+    (Concept::PromptTokens, "prompt_tokens", "tokens/s", 1.0),
+    (Concept::GenerationTokens, "generated_tokens", "tokens/s", 1.0),
+];
+
 /// Who calls it what; the first name that is there counts.
 const NAMES: &[(Concept, &[&str])] = &[
     (Concept::Running, &["vllm:num_requests_running", "sglang:num_running_reqs", "tgi_batch_current_size"]),
@@ -32,15 +42,42 @@ const NAMES: &[(Concept, &[&str])] = &[
     (Concept::PrefixQueries, &["vllm:prefix_cache_queries_total", "sglang:prompt_tokens_total"]),
     (Concept::PrefixHits, &["vllm:prefix_cache_hits_total", "sglang:cached_tokens_total"]),
     (Concept::Preemptions, &["vllm:num_preemptions_total", "sglang:num_retracted_reqs_total"]),
-    (Concept::PromptTokens, &["vllm:prompt_tokens_total", "sglang:prompt_tokens_total"]),
-    (Concept::GenerationTokens, &["vllm:generation_tokens_total", "sglang:generation_tokens_total"]),
+    (
+        Concept::PromptTokens,
+        &["vllm:prompt_tokens_total", "sglang:prompt_tokens_total", "tgi_request_input_length_sum"],
+    ),
+    (
+        Concept::GenerationTokens,
+        &["vllm:generation_tokens_total", "sglang:generation_tokens_total", "tgi_request_generated_tokens_sum"],
+    ),
 ];
+
+/// The sum of a histogram that a concept is told by, if one is: such a sum only grows, as a counter does.
+pub(crate) fn sum_of(histogram: &str) -> Option<&'static str> {
+    let mut names = NAMES.iter().flat_map(|(_, names)| *names).copied();
+    names.find(|name| name.strip_suffix("_sum") == Some(histogram))
+}
 
 impl ServerMetrics {
     /// The series that tells of `concept`, whatever the server calls it.
     pub fn telling(&self, concept: Concept) -> Option<&Series> {
         let names = NAMES.iter().find(|(known, _)| *known == concept)?.1;
         names.iter().find_map(|name| self.get(name))
+    }
+
+    /// What was said last, for whoever looks on: names and values. Shares are in percent.
+    pub fn now(&self) -> Vec<(&'static str, f64)> {
+        let last = |concept| self.telling(concept).and_then(|series| series.values.last().copied());
+        let hits = self.prefix_cache_hit_rate().map(|share| share * 100.0);
+        let growth = |concept| self.telling(concept).and_then(Series::growth);
+        let all = [
+            ("running", last(Concept::Running)),
+            ("waiting", last(Concept::Waiting)),
+            ("KV cache %", last(Concept::KvUse).map(|share| share * 100.0)),
+            ("prefix hits %", hits),
+            ("preemptions", growth(Concept::Preemptions)),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| value.is_finite())?))).collect()
     }
 
     /// By how much a counter grew per second between two looks: the moment of the later one, and the rate.
@@ -81,5 +118,11 @@ mod tests {
         let mut tgi = ServerMetrics::default();
         tgi.add(0.0, "# TYPE tgi_queue_size gauge\ntgi_queue_size 4\n");
         assert_eq!(tgi.telling(Concept::Waiting).unwrap().max(), Some(4.0));
+        let page = "# TYPE tgi_request_generated_tokens histogram\ntgi_request_generated_tokens_bucket{le=\"1\"} 2\n\
+            tgi_request_generated_tokens_sum 40\ntgi_request_generated_tokens_count 3\n";
+        tgi.add(1.0, page);
+        tgi.add(2.0, &page.replace("40", "90"));
+        assert_eq!(tgi.rates(tgi.telling(Concept::GenerationTokens).unwrap()), [(2.0, 50.0)]);
+        assert_eq!(vllm.now(), [("running", 4.0)]);
     }
 }

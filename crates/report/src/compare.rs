@@ -5,12 +5,15 @@ mod book;
 mod join;
 mod limits;
 mod names;
+mod overlay;
 mod page;
 mod settings;
 mod side;
 mod verdicts;
 
 pub use join::{Comparison, Group, MetricTable};
+pub(crate) use overlay::distributions;
+pub(crate) use settings::varying;
 pub use settings::{settings, varied};
 pub use side::{Side, load};
 pub use verdicts::{Verdicts, difference, verdicts};
@@ -49,4 +52,22 @@ pub struct CompareSpec {
     pub plots: bool,
     /// The numbers to judge; all that both sides have without it.
     pub keys: Option<Vec<String>>,
+}
+
+impl CompareSpec {
+    /// What `tacho compare` does without any flag.
+    pub fn usual() -> Self {
+        CompareSpec {
+            x: "# of max concurrency.".into(),
+            latency: Latency::P99,
+            ttft: (3000.0, 5.0),
+            tpot: (100.0, 5.0),
+            confidence: Confidence::USUAL,
+            margin: 0.02,
+            noise: None,
+            debug: false,
+            plots: true,
+            keys: None,
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 mod chart;
 mod own;
+mod picture;
 mod sessions;
 
 use std::io::{self, IsTerminal, Write};
@@ -9,8 +10,9 @@ use std::io::{self, IsTerminal, Write};
 use tacho_metrics::number::{self, Amount, Number, Part, Unit};
 use tacho_metrics::{MetricKind, RunRecord, Statistics};
 
-pub use self::chart::charts;
+pub use self::chart::Canvas;
 pub use self::own::own_report;
+pub use self::picture::pictures;
 use crate::style::{harmless, percent, title, two, value_line};
 
 /// Failures listed before the report.
@@ -25,10 +27,10 @@ pub fn print(record: &RunRecord) -> io::Result<()> {
         )?;
     }
     let mut out = io::stdout().lock();
-    // A person sees the charts; what reads a pipe or wants vLLM's text alone does not.
+    // A person sees pictures; what reads a pipe or wants vLLM's text alone does not.
     if out.is_terminal() && !record.setup.strict_parity {
-        let width = console_width();
-        out.write_all(charts(record, width).as_bytes())?;
+        let canvas = Canvas { width: console_width(), colour: crate::style::colours() };
+        out.write_all(pictures(record, canvas).as_bytes())?;
     }
     out.write_all(vllm_report(record).as_bytes())?;
     // Strict parity is upstream's block alone.

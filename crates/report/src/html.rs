@@ -1,5 +1,6 @@
 //! Pages for a browser: each one file, with nothing fetched from anywhere.
 
+mod figure;
 pub mod run;
 pub mod timeline;
 
@@ -10,9 +11,13 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
+pub(crate) use self::figure::Figures;
 pub use crate::escape::escape;
+use crate::plots::Picture;
 
-const PAGE_STYLE: &str = include_str!("html/page.css");
+const STYLE: &str = include_str!("html/page.css");
+const DRAW: &str = include_str!("html/draw.js");
+const FIGURES: &str = include_str!("html/figures.js");
 
 /// JSON text that cannot end the element it is in.
 pub(crate) fn in_script(json: &str) -> String {
@@ -26,23 +31,61 @@ pub(crate) fn packed(bytes: &[u8]) -> io::Result<String> {
     Ok(STANDARD.encode(encoder.finish()?))
 }
 
-/// A page of text, tables and pictures.
-pub(crate) fn page(title: &str, body: &str) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{0}</title>\n<style>\n{PAGE_STYLE}</style>\n</head>\n<body>\n<h1>{0}</h1>\n{body}</body>\n</html>\n",
-        escape(title)
-    )
+/// What a page consists of, but for its scripts' library, which all have.
+pub(crate) struct Document<'a> {
+    /// The name of the window.
+    pub(crate) title: &'a str,
+    /// What more than its own text a page may load: a part of its security policy, mostly empty.
+    pub(crate) policy: &'a str,
+    /// Everything visible.
+    pub(crate) body: &'a str,
+    /// What the scripts read, as whole elements.
+    pub(crate) data: &'a str,
+    /// What the page's own script does.
+    pub(crate) script: &'a str,
 }
 
-/// A page of named pictures.
-pub fn picture_page(title: &str, pictures: &[(String, crate::plots::Scene)]) -> String {
-    let picture = |(name, scene): &(String, crate::plots::Scene)| {
-        format!("<h2>{}</h2>\n{}", escape(name), crate::plots::svg(scene))
-    };
-    page(title, &pictures.iter().map(picture).collect::<String>())
+impl Document<'_> {
+    /// Writes the page: one file, with nothing fetched from anywhere.
+    pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let Document { policy, body, data, script, .. } = self;
+        write!(
+            out,
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; \
+             style-src 'unsafe-inline'{policy}\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}{data}\
+             <script>\n{DRAW}</script>\n<script>\n{script}</script>\n</body>\n</html>\n",
+            escape(self.title)
+        )
+    }
+}
+
+/// A page of texts, tables and figures.
+pub(crate) fn page(title: &str, body: &str, figures: Figures) -> String {
+    let body = format!("<header><h1>{}</h1></header>\n<main>\n{body}</main>\n", escape(title));
+    let figures = in_script(&tacho_core::json::dumps(&figures.into_value()));
+    let data = format!("<script type=\"application/json\" id=\"figures\">{figures}</script>\n");
+    let mut out = Vec::new();
+    let document = Document { title, policy: "", body: &body, data: &data, script: FIGURES };
+    document.write(&mut out).expect("writing to memory does not fail");
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// A page of pictures: each of some panels beside each other, under a heading.
+pub fn picture_page(title: &str, pictures: &[Picture]) -> String {
+    let mut figures = Figures::default();
+    let mut body = String::from("<p class=\"note\">Drag to zoom, double click to see all; names hide and show.</p>\n");
+    for picture in pictures {
+        body += &format!("<h2>{}</h2>\n", escape(&picture.title));
+        if !picture.note.is_empty() {
+            body += &format!("<p class=\"note\">{}</p>\n", escape(&picture.note));
+        }
+        let places: String = picture.panels.iter().map(|panel| figures.panel(panel, &picture.title)).collect();
+        body += &format!("<div class=\"grid\">{places}</div>\n");
+    }
+    page(title, &body, figures)
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ pub mod multi_run;
 pub mod multi_turn;
 pub mod names;
 pub mod offline;
+pub mod otlp;
+mod over;
 pub mod plots;
 pub mod pytorch;
 pub mod requests;

@@ -19,6 +19,12 @@ pub fn value_line(label: &str, value: impl Display) -> String {
     format!("{label:<40} {:<10}", value.to_string())
 }
 
+/// Whether people want colours on a terminal: `NO_COLOR` is not set, and the terminal is not a dumb one.
+pub fn colours() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::env::var_os("TERM").is_none_or(|name| name != "dumb")
+}
+
 /// Two decimals, ties to even as Python rounds.
 pub fn two(number: f64) -> String {
     format!("{number:.2}")

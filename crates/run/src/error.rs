@@ -8,6 +8,32 @@ pub enum Error {
     /// The client cannot work.
     #[error(transparent)]
     Client(tacho_client::Error),
+    /// An exporter has no page of metrics.
+    #[error("{url} has no page of metrics (status {status}): give the address of a Prometheus page")]
+    Exporter {
+        /// Where it was looked for.
+        url: String,
+        /// What was answered.
+        status: u16,
+    },
+    /// An exporter or a collector cannot be reached.
+    #[error("{url} does not answer: {reason}")]
+    Silent {
+        /// Where it was looked for.
+        url: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A collector does not take what it is sent.
+    #[error("{url} answered {status} {reason}")]
+    Collector {
+        /// Where it was sent.
+        url: String,
+        /// What was answered.
+        status: u16,
+        /// And why.
+        reason: String,
+    },
     /// Ranks cannot work together.
     #[error(transparent)]
     Ranks(tacho_fleet::Error),
@@ -152,5 +178,18 @@ impl From<tacho_fleet::Error> for Error {
             tacho_fleet::Error::Stopped => Error::Stopped,
             error => Error::Ranks(error),
         }
+    }
+}
+
+impl Error {
+    /// What went wrong with a call to somebody who is not the server under test: the client's own words would send the
+    /// reader to the server's flags.
+    pub(crate) fn silent(url: String, error: tacho_client::Error) -> Self {
+        let reason = match error {
+            tacho_client::Error::Unreachable { source, .. } => source.to_string(),
+            tacho_client::Error::Call { reason, .. } => reason,
+            other => other.to_string(),
+        };
+        Error::Silent { url, reason }
     }
 }

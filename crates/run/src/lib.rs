@@ -7,6 +7,7 @@ pub mod latency;
 pub mod mm_processor;
 pub mod multi_turn;
 pub mod offline;
+pub mod otlp;
 mod plan;
 pub mod rebuild;
 pub mod scenarios;
@@ -23,3 +24,4 @@ pub use plan::{
     BusyProfile, Cancellation, FailureLimit, LoraAssignment, LoraPlan, ModelPlan, NamedTokenizer, Precision,
     ReportPlan, ServePlan, StopPlan, TokenizerPlan, TrafficPlan, WorkloadPlan,
 };
+pub use telemetry::TelemetryPlan;

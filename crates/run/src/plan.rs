@@ -12,6 +12,7 @@ use tacho_workload::WorkloadSpec;
 use tacho_workload::hub::Hub;
 
 use crate::serve::{LogPlan, SessionsPlan};
+use crate::telemetry::TelemetryPlan;
 
 /// A run of `tacho serve`.
 #[derive(Debug, Clone)]
@@ -151,8 +152,8 @@ pub struct TrafficPlan {
     pub probe_rate: f64,
     /// Between two looks at the server's metrics; zero looks only before and after the run.
     pub metrics_interval: Duration,
-    /// Between two looks at GPUs and the client's host; none takes none.
-    pub telemetry: Option<Duration>,
+    /// What is looked at beside the server; none takes none.
+    pub telemetry: Option<TelemetryPlan>,
     /// Threads; none leaves it to the machine.
     pub workers: Option<usize>,
     /// How long requests may go on after somebody asked the run to end.

@@ -65,6 +65,8 @@ pub struct Rebuilt {
     pub closed: bool,
     /// How many requests there were to be, where the log tells.
     pub requests: Option<u64>,
+    /// What was typed, without secrets; empty where the log does not tell.
+    pub command: Vec<String>,
 }
 
 /// Reads the log in `folder` and computes its record.
@@ -110,11 +112,13 @@ pub fn rebuild(folder: &Path, changes: &Changes, hub: &Hub, sink: &dyn EventSink
         steps.summary(&places(samples), samples)
     });
     doubts.into_iter().rev().for_each(|doubt| record.doubt(doubt));
-    Ok(Rebuilt { record, closed: stored.closing().is_some(), requests, log })
+    let command = stored.manifest().command.clone();
+    Ok(Rebuilt { record, closed: stored.closing().is_some(), requests, log, command })
 }
 
 impl Changes {
-    fn apply(&self, setup: &mut Setup) {
+    /// Changes what is reported of a run.
+    pub fn apply(&self, setup: &mut Setup) {
         if let Some(metrics) = &self.percentile_metrics {
             setup.percentile_metrics.clone_from(metrics);
         }

@@ -17,8 +17,11 @@ use Kind::{Help, OneOrMore, Rest, Str, Switch};
 use Preset::{Off, Unset};
 
 static REPORT: Group = Group { title: "report options", vllm_title: "report options", about: "What is shown." };
-static LOG: Group =
-    Group { title: "options for logs", vllm_title: "options for logs", about: "What is made of a run's log anew." };
+static LOG: Group = Group {
+    title: "options for logs",
+    vllm_title: "options for logs",
+    about: "What is made anew of a run's log, or of its result where that keeps the times of requests.",
+};
 
 static LOG_FILES: Group =
     Group { title: "files of logs", vllm_title: "options for logs", about: "What is written of a run's log." };
@@ -26,10 +29,12 @@ static LOG_FILES: Group =
 /// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho report",
-    about: "Report runs again from their logs, or make the tables of a folder of results.",
+    about: "Report runs again from their logs or results, or make the tables of a folder of results.",
     examples: &[
         ("tacho report run.rows --metric-percentiles 50,90,99", "reports a logged run with other percentiles"),
         ("tacho report run.rows --save-requests requests.parquet", "writes its requests for pandas, polars or DuckDB"),
+        ("tacho report result.json --html run.html", "makes the page of a run, of its log where that lies beside it"),
+        ("tacho report a.json b.json --html both.html", "lays the distributions of two runs on each other"),
         ("tacho report results --markdown", "prints tables; --save writes benchmark_results.md and .json there"),
     ],
     groups: &[&REPORT, &LOG, &LOG_FILES],
@@ -40,8 +45,8 @@ pub(crate) static TABLE: Table = Table {
 static FLAGS: &[Flag] = &[
     own(&["-h", "--help"], Help, "TOPIC", Unset, &REPORT, "Show this help. --help=all explains every option."),
     own(&["DIR"], Rest, "DIR", Unset, &REPORT,
-        "The logs of runs (--log), or one folder of results. Several logs are reported as one run: requests sent by \
-         several machines. Commands recorded beside results add columns."),
+        "The logs of runs (--log), result files, or one folder of results. Several logs are reported as one run: requests \
+         sent by several machines. Several result files are runs of their own, for one page with --html. Commands recorded beside results add columns."),
     own(&["--result", "-r"], Str, "DIR", Unset, &REPORT, "The folder, as vLLM's script names it."),
     own(&["--markdown"], Switch, "", Off, &REPORT, "Print Markdown tables; this is the default for results."),
     own(&["--json"], Switch, "", Off, &REPORT, "Print the rows as JSON, as tacho compare reads them."),

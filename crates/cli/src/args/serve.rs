@@ -29,7 +29,7 @@ use self::stops::StopArgs;
 use super::ArgError;
 use super::error::Refusal;
 use super::grammar::Values;
-use super::live::LiveArgs;
+use super::live::{LiveArgs, TelemetryArgs};
 use super::output::Outputs;
 use super::typed::{FromFlag, typed};
 
@@ -88,6 +88,8 @@ pub(crate) struct ServeArgs {
     pub(crate) number: Option<usize>,
     /// What is shown meanwhile.
     pub(crate) live: LiveArgs,
+    /// What is looked at beside the server.
+    pub(crate) telemetry: TelemetryArgs,
     /// What was typed, flag by flag.
     pub(crate) values: Values,
 }
@@ -240,6 +242,7 @@ impl From<Values> for ServeArgs {
             repeats: repeats::RepeatArgs::read(&values),
             number: None,
             live: LiveArgs::default(),
+            telemetry: TelemetryArgs::default(),
             values,
         };
         args.unabbreviate();
@@ -252,8 +255,8 @@ impl ServeArgs {
     pub(crate) fn read(values: Values) -> Result<Self, ArgError> {
         // Commands that stand for a benchmark make its words themselves.
         values.check()?;
-        let live = LiveArgs::read(&values)?;
-        let args = ServeArgs { live, ..Self::from(values) };
+        let (live, telemetry) = (LiveArgs::read(&values)?, TelemetryArgs::read(&values)?);
+        let args = ServeArgs { live, telemetry, ..Self::from(values) };
         check::check(&args)?;
         Ok(args)
     }

@@ -11,6 +11,7 @@ use tacho_run::sweep::LoadVariable;
 use super::error::{ArgError, Refusal, UsageError};
 use super::flag::Table;
 use super::grammar::Values;
+use super::live::LiveArgs;
 
 /// A sweep over servers and clients.
 #[derive(Debug, Clone)]
@@ -50,6 +51,8 @@ pub(crate) struct PlaceArgs {
     pub(crate) show_stdout: bool,
     pub(crate) dry_run: bool,
     pub(crate) resume: bool,
+    /// What is shown meanwhile.
+    pub(crate) live: LiveArgs,
 }
 
 /// `tacho sweep startup`.
@@ -81,7 +84,12 @@ impl TryFrom<&Values> for PlaceArgs {
         if named.is_some() && resume.as_str().is_some() {
             return Err(Refusal::Together { flag: "--experiment-name", other: "--resume NAME" });
         }
+        let live = LiveArgs::read(v)?;
+        if live.screen && v.switch("--show-stdout") {
+            return Err(Refusal::Together { flag: "--live", other: "--show-stdout" });
+        }
         Ok(PlaceArgs {
+            live,
             output_dir: v.text("-o"),
             experiment_name: named.or_else(|| resume.as_str().map(str::to_owned)),
             num_runs: at_least(v, "--num-runs", 1, "1 or more")?,

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
         save_splits(&sides)?;
     }
     if let Some(path) = &args.html {
-        write(path, &comparison.html(&verdicts, &args.spec))?;
+        write(path, &comparison.html(&sides, &verdicts, &args.spec))?;
         tell(&format!("saved: {}   (open it in a browser)", path.display()));
         if args.as_script || comparison.groups.len() > 1 {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     }
     if let Some(folder) = &args.csv_out_dir {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-        for (name, text) in comparison.csv() {
+        for (name, text) in comparison.csv(args.as_script) {
             write(&folder.join(name), &text)?;
         }
         for (at, verdict) in verdicts.iter().enumerate() {

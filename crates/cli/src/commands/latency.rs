@@ -17,8 +17,8 @@ use crate::interrupt::Interrupt;
 /// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
-    let sink = offline::sink(&args.worker, Progress::Shown);
-    offline::notices(&args.engine, args.sim, &*sink);
+    let sink = offline::sink(&args.live, &args.worker, Progress::Shown)?;
+    offline::notices(&args.engine, args.sim, &sink);
     let output = offline::output(args.output_json.as_deref())?;
     // From here on the engine is ended in an orderly way, and what was measured is kept.
     interrupt.measuring();
@@ -26,9 +26,10 @@ pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
     let log = args.log.as_deref().map(asked);
     let about = offline::about("latency", &plan.model_id, &plan.engine, plan.iterations);
     let engine = engine(args, &interrupt.stop)?;
-    let mut engine = LoggedEngine::open(engine, log.as_ref(), about, plan.warmups, &*sink)?;
+    let mut engine = LoggedEngine::open(engine, log.as_ref(), about, plan.warmups, &sink)?;
     let parsed = engine.parse().map_err(tacho_run::Error::from)?;
-    let outcome = run_latency(&plan, &mut engine, &interrupt.stop, &*sink)?;
+    let outcome = run_latency(&plan, &mut engine, &interrupt.stop, &sink)?;
+    sink.close();
     let Measured { record, ended } = match outcome {
         LatencyOutcome::Measured(measured) => *measured,
         LatencyOutcome::Profiled(folder) => {

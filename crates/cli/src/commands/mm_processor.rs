@@ -1,7 +1,7 @@
 //! `tacho mm-processor`: the multimodal input processor, stage by stage.
 
-use tacho_core::RunEvent;
 use tacho_core::json::Dict;
+use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::Phase;
 use tacho_report::{Progress, offline as report};
@@ -18,17 +18,18 @@ use crate::interrupt::Interrupt;
 pub(crate) fn run(args: &MmProcessorArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let progress = if args.disable_tqdm { Progress::Hidden } else { Progress::Shown };
-    let sink = offline::sink(&args.worker, progress);
-    offline::notices(&args.engine, args.sim, &*sink);
+    let sink = offline::sink(&args.live, &args.worker, progress)?;
+    offline::notices(&args.engine, args.sim, &sink);
     let output = offline::output(args.output_json.as_deref())?;
     sink.event(RunEvent::status("Starting multimodal processor benchmark..."));
     let plan = plan(args)?;
     let mut engine = engine(args, &interrupt.stop)?;
     engine.parse().map_err(tacho_run::Error::from)?;
-    let drawn = draw(&plan, &*sink)?;
+    let drawn = draw(&plan, &sink)?;
     // From here on the engine is ended in an orderly way.
     interrupt.measuring();
-    let record = run_mm(&plan, drawn, &mut *engine, &*sink)?;
+    let record = run_mm(&plan, drawn, &mut *engine, &sink)?;
+    sink.close();
     engine.close().map_err(tacho_run::Error::from)?;
     if let Some(path) = output.as_deref() {
         report::save(path, &report::mm_processor_json(&record), 2)?;

@@ -17,6 +17,7 @@ mod plan;
 mod platform;
 mod report;
 mod scenario;
+mod screen;
 mod selfcheck;
 pub(crate) mod serve;
 mod shell;

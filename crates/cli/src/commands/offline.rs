@@ -16,21 +16,23 @@ use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::EngineNote;
+use tacho_report::Progress;
 use tacho_report::json::try_writing;
-use tacho_report::{Live, Progress};
 use tacho_run::offline::{LogTap, PythonSpec, WorkerSource, find_python};
 use tacho_run::{NamedTokenizer, TokenizerPlan};
 
+use super::screen::Screen;
 use super::sim::profile;
+use crate::args::live::LiveArgs;
 use crate::args::offline::{EngineArgs, WorkerArgs};
 use crate::exit::Exit;
 
 /// The configuration that makes up the KV cache of prompts; vLLM's own defaults of the connector, spelled out.
 const DECODE_BENCH: &str = r#"{"kv_connector": "DecodeBenchConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"fill_mean": 0.015, "fill_std": 0.0}}"#;
 
-/// Shows events, or warnings alone.
-pub(super) fn sink(worker: &WorkerArgs, progress: Progress) -> Box<dyn EventSink> {
-    if worker.quiet { Box::new(()) } else { Box::new(Live::new(progress)) }
+/// Shows events as the arguments ask.
+pub(super) fn sink(live: &LiveArgs, worker: &WorkerArgs, progress: Progress) -> anyhow::Result<Screen> {
+    Screen::open(live, worker.quiet, progress)
 }
 
 /// Engine flags that the simulated engine reads.

@@ -43,14 +43,14 @@ impl Outputs {
         io::stderr().write_all(text.as_bytes())
     }
 
-    /// Writes the files.
-    pub(crate) fn write(&self, record: &RunRecord) -> anyhow::Result<()> {
+    /// Writes the files; `about` is what the page says beside the record.
+    pub(crate) fn write(&self, record: &RunRecord, about: &About) -> anyhow::Result<()> {
         if let Some(path) = &self.requests {
             requests::save(record, path)?;
             tracing::info!(path = %path.display(), "requests saved");
         }
         if let Some(path) = &self.page {
-            run::save(record, &About::default(), path)?;
+            run::save(record, about, path)?;
             tracing::info!(path = %path.display(), "page saved");
         }
         let line = |out: &mut dyn Write| {
@@ -66,6 +66,16 @@ impl Outputs {
         }
         Ok(())
     }
+}
+
+/// A command as a line, its words quoted where a shell would need it.
+pub(crate) fn command_line(words: &[String]) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    (!words.is_empty()).then(|| words.iter().map(word).collect::<Vec<_>>().join(" "))
 }
 
 /// The folder must be there; the file itself is made whole at the end.

@@ -1,7 +1,9 @@
-//! `tacho report`: a logged run anew, or the tables of a folder.
+//! `tacho report`: a run anew from its log or its result, several results on one page, or the tables of a folder.
 
 mod log;
 mod offline;
+mod result;
+mod several;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,6 +21,9 @@ use crate::exit::{Exit, tell};
 
 /// Reports what the paths hold.
 pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
+    if let Some(missing) = args.paths.iter().find(|path| !path.exists()) {
+        bail!("there is no file or folder {}", missing.display());
+    }
     let logs = args.paths.iter().filter(|path| Stored::is_log(path)).count();
     match args.paths.as_slice() {
         [path] if logs == 1 => {
@@ -29,6 +34,8 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
             }
         }
         paths if logs == paths.len() => log::report(paths, &args.log),
+        [file] if file.is_file() => result::report(file, args),
+        files if files.iter().all(|path| path.is_file()) => several::report(files, args),
         [folder] if args.log_flags.is_empty() => tables(folder, args),
         [folder] => bail!(
             "{} is for the log of a run, and {} holds none: give the folder that --log wrote",
@@ -37,7 +44,10 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
         ),
         paths => {
             let other = paths.iter().find(|path| !Stored::is_log(path)).unwrap_or(&paths[0]);
-            bail!("{} is no log of a run: give logs alone, or one folder of results", other.display())
+            bail!(
+                "{} is no log of a run: give logs alone, result files alone, or one folder of results",
+                other.display()
+            )
         }
     }
 }

@@ -4,12 +4,12 @@ pub(super) mod dataset;
 mod destination;
 pub(super) mod dry_run;
 pub(super) mod log;
+mod otlp;
 mod pictures;
 pub(super) mod plan;
 pub(crate) mod predict;
 mod remedy;
 mod repeats;
-mod screen;
 mod sessions;
 pub(super) mod simulator;
 
@@ -22,17 +22,20 @@ use tacho_fleet::{Asked, Place};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::threshold::Finding;
 use tacho_metrics::{Caveat, EndedBy, RunRecord, SteadyState, SteadyWindow, Trust};
+use tacho_report::Progress;
+use tacho_report::html::run::About;
 use tacho_report::style::harmless_line;
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, run_share, save_workload};
 use tacho_sim::Server;
 
 use super::check::code;
+use super::outputs::command_line;
+use super::screen::Screen;
 use crate::args::serve::ServeArgs;
 use crate::exit::{self, Advised, Exit};
 use crate::interrupt::Interrupt;
 use destination::Destination;
-use screen::Screen;
 
 /// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
@@ -43,7 +46,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     if place.as_ref().is_some_and(|place| place.rank > 0) {
         return share(args, place, &interrupt);
     }
-    let screen = Screen::open(args)?;
+    let screen = screen(args)?;
     if let Some(notice) = place.as_ref().and_then(|place| place.notice.clone()) {
         screen.event(RunEvent::warning(notice));
     }
@@ -74,6 +77,12 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         return dry_run::print(&prepared);
     }
     measure(args, &plan, prepared, &interrupt, &screen, &destination).map(|(_, exit)| exit)
+}
+
+/// What shows the run, as the arguments ask.
+fn screen(args: &ServeArgs) -> anyhow::Result<Screen> {
+    let progress = if args.report.disable_tqdm { Progress::Hidden } else { Progress::Shown };
+    Screen::open(&args.live, args.own.quiet || args.outputs.owns_stdout(), progress)
 }
 
 /// This process's place among several ranks, if it is one of them.
@@ -128,7 +137,9 @@ fn measure(
     if let Some(path) = saved? {
         tell(args, &format!("saved: {0}   (compare it with another run: tacho compare OTHER {0})", path.display()));
     }
-    args.outputs.write(&record)?;
+    let words = tacho_core::secret::redact_words(&std::env::args().collect::<Vec<_>>());
+    args.outputs.write(&record, &About { command: command_line(&words), ..About::default() })?;
+    otlp::send(args, &record);
     let path = destination.path(args, &record);
     log::settle(plan.log.as_ref(), args, path.as_deref());
     if let Some(path) = &path {

@@ -15,8 +15,8 @@ use crate::interrupt::Interrupt;
 /// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
-    let sink = offline::sink(&args.worker, Progress::Shown);
-    offline::notices(&args.engine, args.sim, &*sink);
+    let sink = offline::sink(&args.live, &args.worker, Progress::Shown)?;
+    offline::notices(&args.engine, args.sim, &sink);
     let output = offline::output(args.output_json.as_deref())?;
     let plan = StartupPlan {
         model_id: args.engine.model.clone(),
@@ -29,11 +29,12 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
     let Measured { record, ended } = if args.sim {
         // Made once here, so that wrong limits are told before anything is started.
         SimulatedEngine::new(&args.engine, &args.worker, true, Phase::Cold)?;
-        run_startup(&plan, &SimulatedMaker { args }, &interrupt.stop, &*sink)?
+        run_startup(&plan, &SimulatedMaker { args }, &interrupt.stop, &sink)?
     } else {
         let spec = offline::python("vllm", &args.engine, &args.worker, Dict::new(), &interrupt.stop)?;
-        run_startup(&plan, &PythonMaker { spec }, &interrupt.stop, &*sink)?
+        run_startup(&plan, &PythonMaker { spec }, &interrupt.stop, &sink)?
     };
+    sink.close();
     if let Some(path) = output.as_deref() {
         report::save(path, &report::startup_json(&record), 4)?;
         if offline::wants_records() {

@@ -17,9 +17,10 @@ use anyhow::{Context, anyhow, bail};
 use tacho_metrics::number::Known;
 use tacho_metrics::search::Criterion;
 use tacho_metrics::statistics::Statistic;
+use tacho_report::Progress;
+use tacho_report::html::picture_page;
 use tacho_report::json::write_whole;
 use tacho_report::plots::{search, svg};
-use tacho_report::{Live, Progress};
 use tacho_run::experiment::{
     AfterBench, Host, Links, ParamSet, ProcessHost, ResetKind, Supervised, apply, option, parse_params, program_exists,
     split,
@@ -29,6 +30,7 @@ use tacho_run::sweep::{
 };
 
 use crate::args::sweep::{StartupSweepArgs, SweepArgs, SweepKind};
+use crate::commands::screen::Screen;
 use crate::commands::supervise;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -49,7 +51,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
         _ => Vec::new(),
     };
     let simulators = (args.sim || is_tacho(&plan.serve_cmd)).then(Simulators::default);
-    let sink = Live::new(Progress::Shown);
+    let sink = Screen::open(&args.place.live, false, Progress::Shown)?;
     let bench = Commands::new(plan.supervised.clone(), args.place.show_stdout, simulators.as_ref(), &sink);
     check(&plan, &bench, simulators.as_ref())?;
     check_targets(&plan, &targets)?;
@@ -83,6 +85,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
             report
         }
     };
+    sink.close_with_lines();
     if !dry_run {
         files.conclude();
     }
@@ -92,7 +95,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
 /// Runs a sweep over start-ups.
 pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
-    let sink = Live::new(Progress::Shown);
+    let sink = Screen::open(&args.place.live, false, Progress::Shown)?;
     let filtered = |path: Option<&str>| -> anyhow::Result<Vec<ParamSet>> {
         let filter = |set: &ParamSet| filter_params(set, args.strict_params, &sink);
         Ok(sets(path)?.iter().map(filter).collect::<Result<_, _>>()?)
@@ -118,6 +121,7 @@ pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
     let supervised = supervised(args.place.show_stdout)?;
     let bench = bench::StartupCommand { supervised, by_us: args.startup_cmd.is_none() };
     let report = startup(&plan, &files, &bench, &sink)?;
+    sink.close_with_lines();
     if !plan.dry_run {
         files.conclude();
     }
@@ -182,12 +186,19 @@ fn check(plan: &SweepPlan, bench: &Commands<'_>, simulators: Option<&Simulators>
 fn draw(experiment: &Path) -> anyhow::Result<()> {
     let path = experiment.join("sla_summary.json");
     let entries = tacho_report::results::read(&path)?;
+    let mut pictures = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
-        if let Some(scene) = search::figure(entry) {
+        if let Some(picture) = search::picture(entry) {
             let path = experiment.join(format!("sla_{at}.svg"));
-            write_whole(&path, |out| out.write_all(svg(&scene).as_bytes()))?;
+            write_whole(&path, |out| out.write_all(svg(&picture.scene()).as_bytes()))?;
             tracing::info!(path = %path.display(), "picture of the search");
+            pictures.push(picture);
         }
+    }
+    if !pictures.is_empty() {
+        let (path, page) = (experiment.join("sla.html"), picture_page(&experiment.display().to_string(), &pictures));
+        write_whole(&path, |out| out.write_all(page.as_bytes()))?;
+        tracing::info!(path = %path.display(), "page of the search");
     }
     Ok(())
 }

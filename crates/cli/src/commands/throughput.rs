@@ -26,16 +26,17 @@ use crate::interrupt::Interrupt;
 /// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &ThroughputArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
-    let sink = offline::sink(&args.worker, Progress::Shown);
-    offline::notices(&args.engine, args.backend == Backend::Sim, &*sink);
-    warn(args, &*sink);
+    let sink = offline::sink(&args.live, &args.worker, Progress::Shown)?;
+    offline::notices(&args.engine, args.backend == Backend::Sim, &sink);
+    warn(args, &sink);
     let share = share(args.engine.data_parallel_size)?;
     let mine = args.output_json.as_deref().map(|path| of_rank(path, share));
     let output = offline::output(mine.as_deref())?;
     let (Measured { record, ended }, engine_args) = match args.backend {
-        Backend::OpenAi | Backend::OpenAiChat => (served(args, &interrupt, &*sink)?, None),
-        _ => local(args, &interrupt, &*sink)?,
+        Backend::OpenAi | Backend::OpenAiChat => (served(args, &interrupt, &sink)?, None),
+        _ => local(args, &interrupt, &sink)?,
     };
+    sink.close();
     save(args, &record, engine_args.as_ref(), output.as_deref())?;
     offline::print(&report::throughput_text(&record))?;
     match ended {

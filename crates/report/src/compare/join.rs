@@ -109,12 +109,13 @@ impl Comparison {
         out
     }
 
-    /// File names and texts of all tables as CSV.
-    pub fn csv(&self) -> Vec<(String, String)> {
+    /// File names and texts of all tables as CSV. vLLM's script names one of them `…__P99.csv`, without its metric.
+    pub fn csv(&self, as_script: bool) -> Vec<(String, String)> {
         let mut files = Vec::new();
         for (group, sheet) in self.groups.iter().zip(self.sheet_names()) {
             for metric in &group.metrics {
-                files.push((safe(&format!("{sheet}__{}", metric.metric)), group.with_about(&metric.table).csv()));
+                let name = if as_script { metric.metric.as_str() } else { named(&metric.metric) };
+                files.push((safe(&format!("{sheet}__{name}")), group.with_about(&metric.table).csv()));
             }
             files.push((safe(&format!("{sheet}__Valid_Max_Concurrency_Summary")), group.summary.csv()));
         }
@@ -360,7 +361,6 @@ pub(super) fn whole(number: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tacho_metrics::compare::Confidence;
 
     fn side(label: &str, levels: &[f64], throughput: f64, ttft: f64, tpot: f64) -> Side {
         let row = |level: f64| {
@@ -378,18 +378,7 @@ mod tests {
     }
 
     fn spec() -> CompareSpec {
-        CompareSpec {
-            x: "# of max concurrency.".into(),
-            latency: Latency::P99,
-            ttft: (3000.0, 5.0),
-            tpot: (100.0, 5.0),
-            confidence: Confidence::USUAL,
-            margin: 0.02,
-            noise: None,
-            debug: false,
-            plots: true,
-            keys: None,
-        }
+        CompareSpec::usual()
     }
 
     #[test]
@@ -415,12 +404,14 @@ mod tests {
         assert_eq!(cells(0), [24.0, 64.0, 24.0, 2400.0]);
         assert_eq!(cells(1), [64.0, 128.0, 64.0, 9600.0]);
         assert_eq!(group.summary.headings[1], "Max # of max concurrency. (TTFT ≤ 3000–3150 ms (+5%))");
-        assert_eq!(comparison.csv()[0].0, "a_b_128x__Output_Tput__tok_s_.csv");
+        assert_eq!(comparison.csv(false)[0].0, "a_b_128x__Output_Tput__tok_s_.csv");
         assert!(
-            comparison.csv()[0]
+            comparison.csv(false)[0]
                 .1
                 .starts_with("Model,Input Len,# of max concurrency.,a,b,Ratio 1 vs 2\n\"m/a,b\",128,12,")
         );
+        let last = |as_script| comparison.csv(as_script)[2].0.clone();
+        assert_eq!([last(false), last(true)], ["a_b_128x__P99_TPOT__ms_.csv", "a_b_128x__P99.csv"]);
         assert_eq!(group.page_name(), "m-a_b_128");
         let debug = Comparison::new(&sides, &CompareSpec { debug: true, ..spec() }).unwrap();
         let headings = &debug.groups[0].metrics[0].table.headings;

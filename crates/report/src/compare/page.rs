@@ -5,23 +5,22 @@ use std::fmt::Write;
 use tacho_core::json::Value;
 
 use super::join::{Comparison, Curve, Group, MetricTable, named};
-use super::{CompareSpec, Verdicts};
-use crate::html::{escape, page};
+use super::{CompareSpec, Side, Verdicts, overlay};
+use crate::html::{Figures, escape, page};
 use crate::markdown::{Table, plain};
-use crate::plots::{
-    AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Rect, ScaleKind, Scene, Series, Stroke, category, draw_legend,
-    legend_width, svg,
-};
+use crate::plots::{AxisSpec, Color, Grid, Marker, Panel, ScaleKind, Series, Stroke, category};
 
 impl Comparison {
-    /// The page, with the verdicts on top.
-    pub fn html(&self, verdicts: &[Verdicts], spec: &CompareSpec) -> String {
+    /// The page: the verdicts in one sentence each, what was measured as distributions on each other, then tables.
+    pub fn html(&self, sides: &[Side], verdicts: &[Verdicts], spec: &CompareSpec) -> String {
+        let mut figures = Figures::default();
         let mut body = String::new();
         for verdict in verdicts {
-            put(
-                &mut body,
-                &format!("<h2>{}</h2>\n<p>{}</p>\n", escape(&verdict.title), escape(&verdict.sentence(spec))),
-            );
+            put(&mut body, &format!("<p class=\"lead\">{}</p>\n", escape(&verdict.sentence(spec))));
+        }
+        put(&mut body, &overlay::section(sides, &mut figures));
+        for verdict in verdicts {
+            put(&mut body, &format!("<h2>{}</h2>\n", escape(&verdict.title)));
             if !verdict.differs.is_empty() {
                 put(&mut body, &format!("<p>Set otherwise: {}</p>\n", escape(&verdict.differs)));
             }
@@ -29,28 +28,37 @@ impl Comparison {
             put(&mut body, &html_table(&table, |row, at| verdict_class(&table, row, at)));
         }
         for group in &self.groups {
-            put(&mut body, &self.section(group, spec));
+            put(&mut body, &self.section(group, spec, &mut figures));
         }
-        page(&format!("Comparison: {}", self.labels.join(", ")), &body)
+        page(&format!("Comparison: {}", self.labels.join(", ")), &body, figures)
     }
 
     /// The page of one group alone.
     pub fn group_html(&self, group: &Group, spec: &CompareSpec) -> String {
-        page(&format!("Comparison: {}", self.labels.join(", ")), &self.section(group, spec))
+        let mut figures = Figures::default();
+        let body = self.section(group, spec, &mut figures);
+        page(&format!("Comparison: {}", self.labels.join(", ")), &body, figures)
     }
 
-    fn section(&self, group: &Group, spec: &CompareSpec) -> String {
+    fn section(&self, group: &Group, spec: &CompareSpec, figures: &mut Figures) -> String {
         let mut body = format!("<h2>{}</h2>\n", escape(&group.heading()));
+        if self.labels.len() > 1 {
+            put(
+                &mut body,
+                "<p class=\"note\">A ratio above 1 is better than the first side, whatever the number.</p>\n",
+            );
+        }
         for metric in &group.metrics {
             let title = escape(named(&metric.metric));
             if metric.table.rows.is_empty() {
                 put(&mut body, &format!("<p>{title}: missing for this group</p>\n"));
                 continue;
             }
-            put(&mut body, &format!("<h3>{title}</h3>\n<div class=\"pair\">\n"));
+            put(&mut body, &format!("<h3>{title}</h3>\n<div class=\"grid\">\n"));
             put(&mut body, &html_table(&metric.table, |row, at| self.value_class(metric, spec, row, at)));
-            if spec.plots {
-                put(&mut body, &svg(&self.chart(metric, spec)));
+            // A single level is a row of the table, not a curve.
+            if spec.plots && metric.curves.iter().any(|curve| curve.points.len() > 1) {
+                put(&mut body, &figures.panel(&self.chart(metric, spec), &group.heading()));
             }
             body.push_str("</div>\n");
         }
@@ -70,7 +78,11 @@ impl Comparison {
     fn value_class(&self, metric: &MetricTable, spec: &CompareSpec, row: usize, at: usize) -> &'static str {
         let heading = &metric.table.headings[at];
         if heading.starts_with("Ratio 1 vs ") {
-            return "ratio";
+            return match metric.table.rows[row][at].as_f64() {
+                Some(ratio) if ratio >= 1.0 + spec.margin => "good",
+                Some(ratio) if ratio <= 1.0 - spec.margin => "bad",
+                _ => "",
+            };
         }
         let value = metric.table.rows[row][at].as_f64();
         match (Self::limit(metric, spec), value) {
@@ -84,39 +96,29 @@ impl Comparison {
         }
     }
 
-    fn chart(&self, metric: &MetricTable, spec: &CompareSpec) -> Scene {
+    fn chart(&self, metric: &MetricTable, spec: &CompareSpec) -> Panel {
         let all = || metric.curves.iter().flat_map(|curve| &curve.points);
         let mut series = Vec::new();
-        let mut entries = Vec::new();
         for (at, Curve { name, points, .. }) in metric.curves.iter().enumerate() {
             let stroke = Stroke::solid(category(at), 1.8);
-            let hints = points.iter().map(|(x, y)| format!("{name}: {x}, {y:.2}")).collect();
-            entries.push(LegendEntry::Line(stroke.clone(), Marker::Disc, name.clone()));
-            series.push(Series::Line { points: points.clone(), stroke, marker: Marker::Disc, hints });
+            let (x, y) = (&self.x, named(&metric.metric));
+            let hints = points.iter().map(|(level, value)| format!("{name}\n{x}: {level}\n{y}: {value:.2}")).collect();
+            let (name, points) = (name.clone(), points.clone());
+            series.push(Series::Line { name, points, stroke, marker: Marker::Disc, hints });
         }
-        let ys: Vec<f64> = all().map(|point| point.1).collect();
-        let mut top = ys.iter().copied().fold(0.0, f64::max);
         if let Some((limit, _)) = Self::limit(metric, spec) {
             let (name, code) = if metric.metric.contains("TTFT") { ("TTFT", 0xD6_27_28) } else { ("TPOT", 0x1F_77_B4) };
             let stroke = Stroke::dashed(Color::hex(code), 1.2, &[5.0, 3.0]);
             series.push(Series::Level { y: limit, stroke, name: format!("{name} limit: {limit:?} ms") });
-            // A limit far above everything would flatten the curves.
-            if limit <= top * 3.0 {
-                top = top.max(limit);
-            }
         }
-        let panel = Panel {
-            title: vec![format!("{} vs {}", named(&metric.metric), self.x)],
+        let top = all().map(|point| point.1).fold(0.0, f64::max);
+        Panel {
+            title: vec![format!("{} against {}", named(&metric.metric), self.x)],
             x: AxisSpec::over(self.x.as_str(), level_scale(all().map(|point| point.0)), all().map(|point| point.0)),
             y: AxisSpec::linear(named(&metric.metric), 0.0, top * 1.08),
             grid: Grid::Both,
             series,
-        };
-        let legend = legend_width(&entries);
-        let mut scene = Scene::new(430.0 + legend, 300.0);
-        panel.draw(&mut scene, Rect { x: 66.0, y: 28.0, width: 340.0, height: 225.0 });
-        draw_legend(&mut scene, (416.0, 28.0), &entries);
-        scene
+        }
     }
 }
 
@@ -135,7 +137,7 @@ fn verdict_class(table: &Table, row: usize, at: usize) -> &'static str {
 }
 
 fn html_table(table: &Table, class: impl Fn(usize, usize) -> &'static str) -> String {
-    let mut out = String::from("<table><thead><tr>");
+    let mut out = String::from("<div class=\"wide\"><table class=\"cells\"><thead><tr>");
     for heading in &table.headings {
         put(&mut out, &format!("<th>{}</th>", escape(heading)));
     }
@@ -152,7 +154,7 @@ fn html_table(table: &Table, class: impl Fn(usize, usize) -> &'static str) -> St
         }
         out.push_str("</tr>\n");
     }
-    out + "</tbody></table>\n"
+    out + "</tbody></table></div>\n"
 }
 
 fn put(out: &mut String, text: &str) {

@@ -2,6 +2,7 @@
 
 use tacho_metrics::number::TIMES;
 use tacho_metrics::steady::RULE;
+use tacho_metrics::vocabulary::Concept;
 use tacho_metrics::{Interval, MetricKind, RunRecord, Statistics};
 
 use super::joined;
@@ -16,6 +17,7 @@ pub fn own_report(record: &RunRecord) -> String {
     lines.extend(steady(record));
     lines.extend(outcomes(record));
     lines.extend(super::sessions::lines(record));
+    lines.extend(served(record));
     lines.extend(energy(record));
     lines.extend(client(record));
     lines.extend(intervals(record));
@@ -101,6 +103,27 @@ fn energy(record: &RunRecord) -> Vec<String> {
     ];
     lines.extend(each("GPU energy per token out (J):", tokens));
     lines.extend(each("GPU energy per answer (J):", record.summary.completed));
+    lines
+}
+
+/// What the server said of itself, in one vocabulary whatever it is.
+fn served(record: &RunRecord) -> Vec<String> {
+    let server = &record.measured.server;
+    let mut lines = Vec::new();
+    let mut gauge = |name: &str, concept, scale: f64| {
+        let series = server.telling(concept);
+        if let Some((mean, max)) = series.and_then(|series| series.mean().zip(series.max())) {
+            let text = format!("{} / {}", two(mean * scale), two(max * scale));
+            lines.push(value_line(&format!("Server: {name}, mean/max:"), text));
+        }
+    };
+    gauge("in its batch", Concept::Running, 1.0);
+    gauge("in its queue", Concept::Waiting, 1.0);
+    gauge("KV cache use (%)", Concept::KvUse, 100.0);
+    let hits = server.prefix_cache_hit_rate();
+    lines.extend(hits.map(|share| value_line("Server: prefix cache hits (%):", two(share * 100.0))));
+    let preemptions = server.telling(Concept::Preemptions).and_then(|series| series.growth());
+    lines.extend(preemptions.map(|count| value_line("Server: preemptions:", format!("{count:.0}"))));
     lines
 }
 

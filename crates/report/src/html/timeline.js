@@ -1,6 +1,9 @@
 "use strict";
 (async () => {
-  const COLORS = ["#636EFA", "#109618", "#FF7F0E", "#D62728"];
+  // By kind: the first token, three classes of gaps, the wait before sending, failures, and answers that were cut off.
+  const COLORS = ["#636EFA", "#109618", "#FF7F0E", "#D62728", "#A9ADB5", "#B5179E", "#7A3E00"], WAIT = 4;
+  // Where several share a pixel, the higher one is seen.
+  const RANK = [2, 3, 4, 5, 1, 7, 6];
   const LEFT = 104, TOP = 10, BOTTOM = 46, BUDGET = 1500000;
   const facts = JSON.parse(document.getElementById("facts").textContent);
   const rows = facts.counts.length, unit = facts.unit;
@@ -14,12 +17,13 @@
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     return new Uint8Array(await new Response(stream).arrayBuffer());
   };
-  const [starts, planes, packed] = await Promise.all(["starts", "ends", "classes"].map(inflate));
-  const start = new Float64Array(starts.buffer);
+  const [starts, planes, packed, before, after] = await Promise.all(["starts", "ends", "classes", "waits", "tails"].map(inflate));
+  const start = new Float64Array(starts.buffer), wait = new Float32Array(before.buffer), tail = new Float32Array(after.buffer);
+  const ended = (r) => (facts.failed[r] ? facts.failed[r][0] : -1);
 
   // Ends of all segments in units after the start of their request; first[r] is where row r begins.
   const total = facts.total, ends = new Uint32Array(total), first = new Uint32Array(rows + 1);
-  const kinds = new Uint8Array(total), present = [false, false, false, false];
+  const kinds = new Uint8Array(total), present = COLORS.map(() => false);
   let span = 0;
   for (let r = 0, at = 0; r < rows; r++) {
     first[r] = at;
@@ -30,7 +34,9 @@
       kinds[at] = (packed[at >> 2] >> ((at & 3) * 2)) & 3;
     }
     first[r + 1] = at;
-    span = Math.max(span, start[r] + sum * unit);
+    span = Math.max(span, start[r] + sum * unit + tail[r]);
+    if (wait[r] > 1e-4) present[WAIT] = true;
+    if (ended(r) >= 0) present[ended(r)] = true;
   }
   for (let at = 0; at < total; at++) present[kinds[at]] = true;
   span = span || 1;
@@ -40,7 +46,7 @@
   const pen = canvas.getContext("2d");
   const everything = () => ({ x0: -span * 0.01, x1: span * 1.01, y0: 0, y1: rows });
   let view = everything();
-  const shown = [true, true, true, true];
+  const shown = COLORS.map(() => true);
 
   const legend = document.getElementById("legend");
   const heading = document.createElement("b");
@@ -65,7 +71,8 @@
   // The legend has the right margin to itself, so that it never lies on requests, unless there is no room for that.
   const right = () => (canvas.clientWidth > 640 ? legend.offsetWidth + 24 : 44);
   const area = () => ({ w: Math.max(1, canvas.clientWidth - LEFT - right()), h: Math.max(1, canvas.clientHeight - TOP - BOTTOM) });
-  const packedColor = COLORS.map((c) => 0xff000000 | (parseInt(c.slice(5, 7), 16) << 16) | (parseInt(c.slice(3, 5), 16) << 8) | parseInt(c.slice(1, 3), 16));
+  const byRank = [0];
+  COLORS.forEach((c, kind) => { byRank[RANK[kind]] = 0xff000000 | (parseInt(c.slice(5, 7), 16) << 16) | (parseInt(c.slice(3, 5), 16) << 8) | parseInt(c.slice(1, 3), 16); });
 
   // The first segment of row r that ends after a number of units.
   const search = (r, units) => {
@@ -86,7 +93,7 @@
     const flush = () => {
       if (top < 0) return;
       const one = new Uint32Array(W);
-      for (let x = 0; x < W; x++) { if (line[x]) { one[x] = packedColor[line[x] - 1]; line[x] = 0; } }
+      for (let x = 0; x < W; x++) { if (line[x]) { one[x] = byRank[line[x]]; line[x] = 0; } }
       for (let y = Math.max(0, top); y < Math.min(H, bottom); y++) pixels.set(one, y * W);
     };
     for (let r = from; r < to; r += stride) {
@@ -94,6 +101,14 @@
       const t = Math.floor(y + gap / 2), b = Math.max(t + 1, Math.floor(y + perRow * (perRow < 1 ? 1 : stride) - gap / 2));
       if (t !== top) { flush(); top = t; bottom = b; } else bottom = Math.max(bottom, b);
       const base = start[r], last = first[r + 1];
+      const fill = (from, to, kind, least) => {
+        if (!shown[kind]) return;
+        const a = Math.max(0, Math.floor((from - view.x0) * scale)), b = Math.min(W, Math.max(Math.floor((to - view.x0) * scale), a + least));
+        for (let px = a; px < b; px++) if (line[px] < RANK[kind]) line[px] = RANK[kind];
+      };
+      if (wait[r] > 1e-4) fill(base - wait[r], base, WAIT, 0);
+      // A failure is seen however soon it came.
+      if (ended(r) >= 0) { const end = base + (last > first[r] ? ends[last - 1] * unit : 0); if (end + tail[r] >= view.x0) fill(end, end + tail[r], ended(r), Math.ceil(4 * ratio)); }
       let at = search(r, (view.x0 - base) / unit);
       let x = ((at > first[r] ? ends[at - 1] * unit : 0) + base - view.x0) * scale;
       for (; at < last; at++) {
@@ -102,7 +117,7 @@
         if (shown[kind]) {
           // Segments wide enough to be seen each are set apart by a pixel.
           const stop = Math.min(W, Math.max(Math.floor(end) - (end - x >= 5 ? 1 : 0), Math.floor(x) + 1));
-          for (let px = Math.max(0, Math.floor(x)); px < stop; px++) if (line[px] <= kind) line[px] = kind + 1;
+          for (let px = Math.max(0, Math.floor(x)); px < stop; px++) if (line[px] < RANK[kind]) line[px] = RANK[kind];
         }
         x = end;
       }
@@ -232,17 +247,27 @@
   });
   canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
   canvas.addEventListener("dblclick", () => { view = everything(); redraw(); });
+  canvas.addEventListener("keydown", (event) => {
+    const w = view.x1 - view.x0, moves = { "+": [0.25, -0.25], "-": [-0.5, 0.5], ArrowLeft: [-0.2, -0.2], ArrowRight: [0.2, 0.2] };
+    if (event.key === "0" || event.key === "Escape") { view = everything(); redraw(); }
+    else if (moves[event.key]) { look(view.x0 + w * moves[event.key][0], view.x1 + w * moves[event.key][1], view.y0, view.y1); event.preventDefault(); }
+  });
 
   const hover = (event) => {
     const { x, y, time, row } = point(event), { w, h } = area(), r = Math.floor(row);
     tip.hidden = true;
     if (r < 0 || r >= rows || x < LEFT || x > LEFT + w || y < TOP || y > TOP + h) return;
-    const units = (time - start[r]) / unit, at = search(r, units);
-    if (units < 0 || at >= first[r + 1]) return;
-    const from = at > first[r] ? ends[at - 1] * unit : 0, to = ends[at] * unit, kind = kinds[at];
+    const units = (time - start[r]) / unit, at = search(r, units), whole = ends[first[r + 1] - 1] * unit, slack = 6 * (view.x1 - view.x0) / w;
+    let from, to, kind;
+    if (units < 0) { if (time < start[r] - wait[r]) return; [from, to, kind] = [-wait[r], 0, WAIT]; }
+    else if (at < first[r + 1]) [from, to, kind] = [at > first[r] ? ends[at - 1] * unit : 0, ends[at] * unit, kinds[at]];
+    else if (ended(r) >= 0 && time < start[r] + whole + tail[r] + slack) [from, to, kind] = [whole, whole + tail[r], ended(r)];
+    else return;
     const lines = ["Type: " + facts.names[kind], "Start: " + clock(start[r] + from), "End: " + clock(start[r] + to),
       "Duration: " + (to - from).toFixed(3) + "s", "Prompt Tokens: " + facts.prompt[r], "Output Tokens: " + facts.output[r],
-      "Request Start Time: " + clock(start[r]), "Request End Time: " + clock(start[r] + ends[first[r + 1] - 1] * unit)];
+      "Request Start Time: " + clock(start[r]), "Request End Time: " + clock(start[r] + whole + tail[r])];
+    if (wait[r] > 1e-4) lines.push("Wait for a slot: " + wait[r].toFixed(3) + "s");
+    if (facts.failed[r]) lines.push("Failed: " + facts.failed[r][1]);
     if (facts.errors[r] !== undefined) lines.push("Error: " + facts.error_texts[facts.errors[r]]);
     const name = document.createElement("b");
     name.textContent = facts.places ? facts.places[r] : "Req " + r;
@@ -254,6 +279,9 @@
     tip.style.top = Math.max(0, Math.min(y + 12, main.clientHeight - tip.offsetHeight - 4)) + "px";
   };
 
+  addEventListener("beforeprint", () => { document.documentElement.classList.add("paper"); draw(false); });
+  addEventListener("afterprint", () => { document.documentElement.classList.remove("paper"); draw(false); });
+  document.documentElement.dataset.ready = "yes";
   new ResizeObserver(redraw).observe(main);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 })().catch((problem) => { document.getElementById("help").textContent = "cannot draw: " + problem; });

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use tacho_core::FailureKind;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_metrics::{RunRecord, Sample};
 
@@ -41,6 +42,21 @@ impl Thresholds {
     }
 }
 
+/// What a row shows beside its segments: the wait before it was sent, and the time after the last token of a request
+/// that failed. They follow the classes of segments in the page's list of names.
+const MORE: [&str; 3] = ["wait for a slot", "failed", "cut off"];
+
+/// Classes of segments.
+const SEGMENTS: usize = 4;
+
+/// How a request ended, as a place in [`MORE`]; nothing for a success.
+fn ending(sample: &Sample) -> Option<usize> {
+    match sample.failure? {
+        FailureKind::Truncated | FailureKind::ConnectionLost | FailureKind::Aborted => Some(2),
+        _ => Some(1),
+    }
+}
+
 /// Writes the page of `record`; says whether there was anything to draw.
 pub fn save(record: &RunRecord, thresholds: Thresholds, path: &Path) -> Result<bool, Error> {
     if record.measured.samples.is_empty() {
@@ -71,7 +87,14 @@ pub fn write_page(record: &RunRecord, thresholds: Thresholds, out: &mut impl Wri
         escape(&title),
         in_script(&dumps(&Value::Dict(facts(samples, thresholds, segments.total)))),
     )?;
-    for (name, bytes) in [("starts", starts(samples)), ("ends", segments.ends), ("classes", segments.classes)] {
+    let arrays = [
+        ("starts", starts(samples)),
+        ("ends", segments.ends),
+        ("classes", segments.classes),
+        ("waits", spans(samples, Sample::queue_time)),
+        ("tails", spans(samples, tail)),
+    ];
+    for (name, bytes) in arrays {
         writeln!(out, "<script type=\"application/octet-stream\" id=\"{name}\">{}</script>", packed(&bytes)?)?;
     }
     writeln!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>")
@@ -94,7 +117,8 @@ fn facts(samples: &[&Sample], thresholds: Thresholds, total: usize) -> Dict {
     let mut dict = Dict::new();
     dict.set("unit", UNIT);
     dict.set("total", total);
-    dict.set("names", Value::List(thresholds.names().into_iter().map(Value::from).collect()));
+    let names = thresholds.names().into_iter().chain(MORE.map(str::to_owned));
+    dict.set("names", Value::List(names.map(Value::from).collect()));
     dict.set("prompt", whole(|sample| sample.prompt_len));
     dict.set("output", whole(|sample| sample.output_len));
     if samples.iter().any(|sample| sample.session.is_some()) {
@@ -116,6 +140,11 @@ fn facts(samples: &[&Sample], thresholds: Thresholds, total: usize) -> Dict {
     }
     dict.set("error_texts", Value::List(texts));
     dict.set("errors", errors);
+    let failed = samples.iter().enumerate().filter_map(|(at, sample)| Some((at, ending(sample)?, sample.failure?)));
+    let ended = |(at, ending, kind): (usize, usize, FailureKind)| {
+        (at.to_string(), Value::List(vec![Value::from(ending + SEGMENTS), Value::from(kind.name())]))
+    };
+    dict.set("failed", failed.map(ended).collect::<Dict>());
     dict
 }
 
@@ -126,10 +155,21 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// When each request was sent, in seconds after the first, as doubles.
+/// When each request was sent, in seconds after the first was let go, as doubles.
 fn starts(samples: &[&Sample]) -> Vec<u8> {
-    let first = samples.iter().map(|sample| sample.sent).fold(f64::INFINITY, f64::min);
+    let first = samples.iter().map(|sample| sample.released.min(sample.sent)).fold(f64::INFINITY, f64::min);
     samples.iter().flat_map(|sample| (sample.sent - first).to_le_bytes()).collect()
+}
+
+/// A span of each request in seconds, as floats.
+fn spans(samples: &[&Sample], of: fn(&Sample) -> f64) -> Vec<u8> {
+    samples.iter().flat_map(|sample| (of(sample).max(0.0) as f32).to_le_bytes()).collect()
+}
+
+/// From the last token of a request that failed to its end.
+fn tail(sample: &Sample) -> f64 {
+    let told = sample.ttft + sample.itl.iter().sum::<f64>();
+    if sample.success() { 0.0 } else { sample.done - sample.sent - told }
 }
 
 /// All segments of all requests one after another.
@@ -188,6 +228,23 @@ mod tests {
             |at: usize| (0..4).rev().fold(0u32, |sum, plane| sum << 8 | u32::from(segments.ends[plane * 4 + at]));
         assert_eq!([0, 1, 2, 3].map(length), [10_000, 2000, 2500, 70_000]);
         assert_eq!(segments.classes, [0b11_10_01_00]);
+    }
+
+    #[test]
+    fn failures_and_waits_have_their_places() {
+        let cut = Sample {
+            released: 1.0,
+            sent: 1.5,
+            done: 3.0,
+            ttft: 0.25,
+            itl: vec![0.25],
+            failure: Some(FailureKind::Truncated),
+            ..Sample::default()
+        };
+        assert_eq!((cut.queue_time(), tail(&cut), ending(&cut)), (0.5, 1.0, Some(2)));
+        assert_eq!(spans(&[&cut], tail), 1.0f32.to_le_bytes());
+        assert_eq!(starts(&[&cut]), 0.5f64.to_le_bytes());
+        assert_eq!(ending(&Sample { failure: Some(FailureKind::Http(500)), ..Sample::default() }), Some(1));
     }
 
     #[test]

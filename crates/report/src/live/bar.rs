@@ -55,7 +55,7 @@ struct Running {
 impl Live {
     /// Shows events on this process's stdout and stderr. Colour is used unless `NO_COLOR` is set.
     pub fn new(progress: Progress) -> Self {
-        let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let colour = crate::style::colours();
         let target: fn() -> ProgressDrawTarget = || ProgressDrawTarget::stderr_with_hz(HERTZ);
         let target = io::stderr().is_terminal().then_some(target);
         Self::onto(progress, colour, target, Box::new(io::stdout()), Box::new(io::stderr()))

@@ -65,6 +65,25 @@ pub struct Snapshot {
     pub history: Vec<Point>,
     /// What was said, the newest last.
     pub lines: Vec<String>,
+    /// Requests that wait for a slot; nothing where none has to.
+    pub waiting: Option<u64>,
+    /// What the server says of itself.
+    pub server: Vec<(&'static str, f64)>,
+    /// How late the client sent what was due, 99th percentile in milliseconds.
+    pub late: Option<f64>,
+    /// The work that this is a part of, the outermost first: what it is, how much of it is over, and of how much.
+    pub outer: Vec<(&'static str, u64, u64)>,
+}
+
+impl Snapshot {
+    /// Whether the client keeps up so far, in words.
+    pub fn verdict(&self) -> Option<String> {
+        // The bound of the verdict after a run.
+        const LATE_MS: f64 = 1.0;
+        let late = self.late?;
+        let word = if late <= LATE_MS { "keeps up" } else { "SENDS LATE" };
+        Some(format!("client {word}: p99 {late:.2} ms after due"))
+    }
 }
 
 /// Watches a run.
@@ -109,6 +128,8 @@ impl Monitor {
     pub fn snapshot(&self) -> Snapshot {
         let state = self.state();
         let mut snapshot = state.work.last().or(state.last.as_ref()).map(Watched::snapshot).unwrap_or_default();
+        let outer = state.work.split_last().map_or(&[][..], |(_, outer)| outer);
+        snapshot.outer = outer.iter().map(Watched::progress).collect();
         snapshot.lines = state.lines.iter().cloned().collect();
         snapshot
     }
@@ -186,6 +207,12 @@ impl Watched {
         self.apart *= 2.0;
     }
 
+    /// What it is, and how far it is.
+    fn progress(&self) -> (&'static str, u64, u64) {
+        let (_, size) = sentence::unit(self.work);
+        (sentence::title(self.work), self.counters.read().0 / size, self.total / size)
+    }
+
     fn snapshot(&self) -> Snapshot {
         let (finished, failed, tokens, in_flight) = self.counters.read();
         let (_, size) = sentence::unit(self.work);
@@ -194,7 +221,9 @@ impl Watched {
         let left = (finished > 0).then(|| elapsed * total.saturating_sub(finished) as f64 / finished as f64);
         let board = self.counters.board.look();
         let (ttft, itl, e2el) = (percentiles(&board.ttft), percentiles(&board.itl), percentiles(&board.e2el));
-        let (history, failures) = (self.history.clone(), board.failures.clone());
+        let (history, failures, server) = (self.history.clone(), board.failures.clone(), board.server.clone());
+        let waiting = board.waiting(elapsed, finished + in_flight).filter(|_| self.ended.is_none());
+        let late = board.lateness.quantile(0.99).map(|seconds| seconds * 1e3);
         let (title, over) = (sentence::title(self.work).to_owned(), self.ended.is_some());
         let lines = Vec::new();
         Snapshot {
@@ -213,6 +242,10 @@ impl Watched {
             failures,
             history,
             lines,
+            waiting,
+            server,
+            late,
+            outer: Vec::new(),
         }
     }
 }
@@ -239,8 +272,22 @@ mod tests {
         assert_eq!((snapshot.finished, snapshot.total, snapshot.over), (3, 4, false));
         assert!(snapshot.left.is_some() && (snapshot.ttft.unwrap()[0] / 100.0 - 1.0).abs() < 0.03);
         assert_eq!(snapshot.lines, ["warning: a\\x1b[2J", "b"]);
+        assert_eq!((snapshot.waiting, snapshot.verdict()), (None, None));
+        counters.board.look().lateness.add(0.0001);
+        assert!(monitor.snapshot().verdict().unwrap().starts_with("client keeps up: p99 0.10 ms"));
         monitor.event(RunEvent::Finished);
         assert!(monitor.snapshot().over);
+    }
+
+    #[test]
+    fn work_inside_of_other_work_says_where_it_is() {
+        let monitor = Monitor::default();
+        let outer = Arc::new(Counters::default());
+        monitor.event(RunEvent::Started { work: Work::Sweep, total: 12, counters: outer.clone() });
+        outer.finished.store(3, Ordering::Relaxed);
+        monitor.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters: Arc::default() });
+        let snapshot = monitor.snapshot();
+        assert_eq!((snapshot.title.as_str(), snapshot.outer), ("benchmark", vec![("sweep", 3, 12)]));
     }
 
     #[test]

@@ -4,9 +4,9 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Gauge, Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::{Block, Gauge, Paragraph, Row, Sparkline, Table, Wrap};
 
-use super::monitor::{Percentiles, Snapshot};
+use super::monitor::{Percentiles, Point, Snapshot};
 use super::reading::clock;
 
 /// From this size on there is room for everything.
@@ -19,16 +19,25 @@ pub(super) fn draw(frame: &mut Frame<'_>, shown: &Snapshot, frozen: bool) {
         frame.render_widget(Paragraph::new(small(shown)), area);
         return;
     }
-    let [head, numbers, middle, lines, foot] = Layout::vertical([
+    let server = served(shown);
+    let [head, numbers, health, middle, lines, foot] = Layout::vertical([
         Constraint::Length(3),
         Constraint::Length(1),
-        Constraint::Min(7),
+        Constraint::Length(match &server {
+            None => 0,
+            Some(line) if line.width() > usize::from(area.width) && area.height >= 20 => 2,
+            Some(_) => 1,
+        }),
+        Constraint::Min(6),
         Constraint::Length(if area.height >= 24 { 6 } else { 3 }),
         Constraint::Length(1),
     ])
     .areas(area);
     frame.render_widget(progress(shown), head);
     frame.render_widget(Paragraph::new(counts(shown)), numbers);
+    if let Some(server) = server {
+        frame.render_widget(Paragraph::new(server).wrap(Wrap { trim: false }), health);
+    }
     let [left, right] = Layout::horizontal([Constraint::Percentage(55), Constraint::Min(30)]).areas(middle);
     history(frame, left, shown);
     times(frame, right, shown);
@@ -54,8 +63,10 @@ fn progress(shown: &Snapshot) -> Gauge<'_> {
     let left = shown.left.map_or_else(|| "?".to_owned(), |seconds| clock(seconds as u64));
     let label =
         format!("{} of {} · {} elapsed · {left} left", shown.finished, shown.total, clock(shown.elapsed as u64));
+    let outer = shown.outer.iter().map(|(title, done, total)| format!("{title} {done} of {total} › "));
+    let title = outer.chain([shown.title.clone()]).collect::<String>();
     Gauge::default()
-        .block(Block::bordered().title(format!(" {} ", shown.title)))
+        .block(Block::bordered().title(format!(" {title} ")))
         .gauge_style(Style::new().fg(Color::Blue))
         .ratio(share(shown))
         .label(label)
@@ -64,29 +75,56 @@ fn progress(shown: &Snapshot) -> Gauge<'_> {
 fn counts(shown: &Snapshot) -> Line<'static> {
     let last = shown.history.last().copied().unwrap_or_default();
     let failed = Style::new().fg(if shown.failed > 0 { Color::Red } else { Color::Reset });
+    let waiting = shown.waiting.map_or_else(String::new, |waiting| format!("{waiting} waiting · "));
     let plain = format!(
-        " {} in flight · {:.1} req/s · {:.0} tok/s · ",
+        " · {} in flight · {waiting}{:.1} req/s · {:.0} tok/s",
         shown.in_flight, last.requests_per_s, last.tokens_per_s
     );
-    Line::from(vec![Span::raw(plain), Span::styled(format!("{} failed", shown.failed), failed)])
+    // What says more about trouble is never cut off.
+    Line::from(vec![Span::styled(format!(" {} failed", shown.failed), failed), Span::raw(plain)])
+}
+
+/// What the server and the client say of themselves; nothing where neither says anything.
+fn served(shown: &Snapshot) -> Option<Line<'static>> {
+    let number =
+        |value: f64| if value >= 100.0 || value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") };
+    let server: Vec<String> = shown.server.iter().map(|(name, value)| format!("{name} {}", number(*value))).collect();
+    let mut spans = Vec::new();
+    if let Some(verdict) = shown.verdict() {
+        let colour = if verdict.contains("LATE") { Color::Yellow } else { Color::Green };
+        spans.push(Span::styled(format!(" {verdict}"), Style::new().fg(colour)));
+    }
+    if !server.is_empty() {
+        spans.push(Span::raw(format!(" · server: {}", server.join(", "))));
+    }
+    (!spans.is_empty()).then(|| Line::from(spans))
 }
 
 fn history(frame: &mut Frame<'_>, area: Rect, shown: &Snapshot) {
-    let [upper, lower] = Layout::vertical([Constraint::Percentage(50), Constraint::Min(3)]).areas(area);
-    let tokens: Vec<u64> = shown.history.iter().map(|point| point.tokens_per_s as u64).collect();
-    let in_flight: Vec<u64> = shown.history.iter().map(|point| point.in_flight).collect();
-    spark(frame, upper, "tokens/s", &tokens, Color::Blue);
-    spark(frame, lower, "in flight", &in_flight, Color::Magenta);
+    let of = |of: fn(&Point) -> f64| shown.history.iter().map(|point| of(point).round() as u64).collect::<Vec<u64>>();
+    let mut all = vec![
+        ("tokens/s", of(|point| point.tokens_per_s), Color::Blue),
+        ("in flight", of(|point| point.in_flight as f64), Color::Magenta),
+    ];
+    // A third of the height is enough for each from here on.
+    if area.height >= 15 {
+        all.insert(1, ("requests/s", of(|point| point.requests_per_s), Color::Green));
+    }
+    let areas = Layout::vertical(vec![Constraint::Ratio(1, all.len() as u32); all.len()]).split(area);
+    for ((name, values, colour), area) in all.into_iter().zip(areas.iter()) {
+        spark(frame, *area, name, &values, colour);
+    }
 }
 
-/// The newest values, as many as there is room for.
+/// The newest values, as many as there is room for; few ones are made broader.
 fn spark(frame: &mut Frame<'_>, area: Rect, name: &str, values: &[u64], colour: Color) {
     let room = usize::from(area.width.saturating_sub(2));
     let values = &values[values.len().saturating_sub(room)..];
+    let broad = (room / values.len().max(1)).clamp(1, 4);
     let most = values.iter().max().copied().unwrap_or(0);
     let picture = Sparkline::default()
         .block(Block::bordered().title(format!(" {name}, up to {most} ")))
-        .data(values.iter().copied())
+        .data(values.iter().flat_map(|value| std::iter::repeat_n(*value, broad)))
         .style(Style::new().fg(colour));
     frame.render_widget(picture, area);
 }
@@ -120,7 +158,6 @@ fn said(frame: &mut Frame<'_>, area: Rect, shown: &Snapshot) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::monitor::Point;
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -145,6 +182,10 @@ mod tests {
                 })
                 .collect(),
             lines: vec!["Starting main benchmark run...".into()],
+            waiting: Some(11),
+            server: vec![("running", 8.0), ("KV cache %", 12.34)],
+            late: Some(0.2),
+            outer: vec![("sweep", 3, 12)],
             ..Snapshot::default()
         }
     }
@@ -161,9 +202,19 @@ mod tests {
     fn everything_is_there_from_sixty_by_sixteen() {
         for (width, height) in [(60, 16), (80, 24), (220, 70)] {
             let text = text(width, height, &shown());
-            for part in
-                ["30 of 100", "01:03 elapsed", "02:27 left", "7 in flight", "2 failed", "789", "timed_out", "q ends"]
-            {
+            for part in [
+                "30 of 100",
+                "sweep 3 of 12 › Benchmark",
+                "11 waiting",
+                "client keeps up",
+                "01:03 elapsed",
+                "02:27 left",
+                "7 in flight",
+                "2 failed",
+                "789",
+                "timed_out",
+                "q ends",
+            ] {
                 assert!(text.contains(part), "{part} at {width}x{height}:\n{text}");
             }
         }

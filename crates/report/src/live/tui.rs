@@ -33,6 +33,7 @@ impl Tui {
         }
         give_back_on_panic();
         enable_raw_mode()?;
+        TAKEN.store(true, Ordering::Release);
         execute!(io::stderr(), EnterAlternateScreen)?;
         let mut terminal = Terminal::new(CrosstermBackend::new(io::stderr()))?;
         let over = Arc::new(AtomicBool::new(false));
@@ -92,9 +93,15 @@ fn key() -> Option<Key> {
     }
 }
 
-fn give_back() {
-    let _ = disable_raw_mode();
-    let _ = execute!(io::stderr(), LeaveAlternateScreen);
+/// Whether the screen is ours.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Gives the screen back, if it was taken: for whoever ends the program without a farewell.
+pub fn give_back() {
+    if TAKEN.swap(false, Ordering::AcqRel) {
+        let _ = disable_raw_mode();
+        let _ = execute!(io::stderr(), LeaveAlternateScreen);
+    }
 }
 
 /// A panic is told on a screen that can be read.

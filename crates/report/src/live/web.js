@@ -17,13 +17,14 @@
   const show = (state) => {
     const share = state.total ? state.finished / state.total * 100 : 0, last = (list) => list.length ? list[list.length - 1] : 0;
     document.title = `${fmt(share)} % · tacho`;
-    document.getElementById("title").textContent = state.title || "tacho";
+    document.getElementById("title").textContent = [...state.outer, state.title || "tacho"].join(" › ");
     document.getElementById("sub").textContent = state.over ? `over after ${clock(state.elapsed)}` : `${clock(state.elapsed)} elapsed${state.left === null ? "" : `, about ${clock(state.left)} left`}`;
     const kinds = Object.entries(state.failures).map(([kind, count]) => `${kind} ${count}`).join(", ");
     document.getElementById("cards").replaceChildren(
-      card("finished", `${fmt(state.finished)} of ${fmt(state.total)}`, fmt(share) + " %"), card("under way", fmt(state.in_flight)),
+      card("finished", `${fmt(state.finished)} of ${fmt(state.total)}`, fmt(share) + " %"), card("under way", fmt(state.in_flight), state.waiting === null ? "" : `${fmt(state.waiting)} waiting for a slot`),
       card("tokens per second", fmt(last(state.tokens_per_s))), card("requests per second", fmt(last(state.requests_per_s))),
-      ...times("TTFT", state.ttft), ...times("ITL", state.itl), ...times("E2EL", state.e2el), card("failed", fmt(state.failed), kinds));
+      ...times("TTFT", state.ttft), ...times("ITL", state.itl), ...times("E2EL", state.e2el), card("failed", fmt(state.failed), kinds),
+      ...Object.entries(state.server).map(([name, value]) => card(`server: ${name}`, fmt(value))), ...(state.verdict ? [card("client", state.verdict.split(": ")[0].replace("client ", ""), state.verdict.split(": ")[1])] : []));
     told.textContent = state.lines.slice(-12).join("\n");
     updates.forEach((update) => update(state));
     document.documentElement.dataset.ready = "yes";

@@ -2,24 +2,20 @@
 
 use tacho_core::json::{Dict, Value, dumps};
 
+use crate::html::Document;
+
 use super::monitor::{Percentiles, Point, Snapshot};
 
-const STYLE: &str = include_str!("../html/run/run.css");
-const DRAW: &str = include_str!("../html/run/draw.js");
 const SCRIPT: &str = include_str!("web.js");
 
 /// The page. It asks for `events` beside it, with the same question that it was asked with.
 pub fn page() -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; \
-         style-src 'unsafe-inline'; connect-src 'self'\">\n\
-         <meta name=\"referrer\" content=\"no-referrer\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>tacho</title>\n\
-         <style>\n{STYLE}</style>\n</head>\n<body>\n<header><h1 id=\"title\">tacho</h1><p class=\"sub\" id=\"sub\"></p>\n\
-         <div class=\"cards\" id=\"cards\"></div></header>\n<main></main>\n\
-         <script>\n{DRAW}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
-    )
+    let body = "<header><h1 id=\"title\">tacho</h1><p class=\"sub\" id=\"sub\"></p>\n\
+                <div class=\"cards\" id=\"cards\"></div></header>\n<main></main>\n";
+    let document = Document { title: "tacho", policy: "; connect-src 'self'", body, data: "", script: SCRIPT };
+    let mut out = Vec::new();
+    document.write(&mut out).expect("writing to memory does not fail");
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// A snapshot as the page reads it.
@@ -32,6 +28,12 @@ pub fn event(snapshot: &Snapshot) -> String {
     dict.set("failed", snapshot.failed);
     dict.set("in_flight", snapshot.in_flight);
     dict.set("tokens", snapshot.tokens);
+    dict.set("waiting", snapshot.waiting);
+    dict.set("verdict", snapshot.verdict());
+    let gauges = snapshot.server.iter().map(|(name, value)| ((*name).to_owned(), Value::Float(*value)));
+    dict.set("server", gauges.collect::<Dict>());
+    let outer = snapshot.outer.iter().map(|(title, done, total)| Value::from(format!("{title} {done} of {total}")));
+    dict.set("outer", outer.collect::<Vec<_>>());
     dict.set("elapsed", snapshot.elapsed);
     dict.set("left", snapshot.left);
     for (name, percentiles) in [("ttft", snapshot.ttft), ("itl", snapshot.itl), ("e2el", snapshot.e2el)] {
@@ -58,6 +60,16 @@ pub fn openmetrics(snapshot: &Snapshot) -> String {
     };
     gauge("tacho_requests_total_planned", "Requests of the run.", snapshot.total as f64);
     gauge("tacho_requests_in_flight", "Requests under way.", snapshot.in_flight as f64);
+    if let Some(waiting) = snapshot.waiting {
+        gauge("tacho_requests_waiting", "Requests that wait for a slot.", waiting as f64);
+    }
+    for (name, value) in &snapshot.server {
+        let key: String = name.replace('%', "percent").replace(' ', "_").to_lowercase();
+        gauge(&format!("tacho_server_{key}"), "What the server said last of itself.", *value);
+    }
+    if let Some(late) = snapshot.late {
+        gauge("tacho_dispatch_late_p99_seconds", "How late what was due was sent, so far.", late / 1e3);
+    }
     gauge("tacho_elapsed_seconds", "Seconds since the run began.", snapshot.elapsed);
     gauge("tacho_run_over", "1 once the run is over.", f64::from(u8::from(snapshot.over)));
     let mut counter = |name: &str, help: &str, value: u64| {
@@ -103,6 +115,7 @@ mod tests {
             failures: [("timed_out", 2)].into(),
             history: vec![Point { time: 0.5, requests_per_s: 6.0, tokens_per_s: 60.0, in_flight: 2 }],
             lines: vec!["<b>".into()],
+            server: vec![("KV cache %", 12.5)],
             ..Snapshot::default()
         }
     }
@@ -120,6 +133,7 @@ mod tests {
     fn metrics_end_as_the_format_says() {
         let text = openmetrics(&snapshot());
         assert!(text.contains("tacho_requests_finished_total 3\n") && text.ends_with("# EOF\n"), "{text}");
+        assert!(text.contains("\ntacho_server_kv_cache_percent 12.5\n"), "{text}");
         assert!(text.contains("tacho_failures_total{kind=\"timed_out\"} 2\n"));
         assert!(text.contains("tacho_ttft_seconds{quantile=\"0.99\"} 0.003\n") && !text.contains("tacho_itl"));
         // A name is declared once, before its samples.

@@ -101,8 +101,8 @@ fn histogram(title: &str, label: &str, color: Color, values: &[f64]) -> Panel {
     let margin = (high - low) * 0.05;
     Panel {
         title: vec![title.into()],
-        x: AxisSpec::linear(label, low - margin, high + margin),
-        y: AxisSpec::linear("Frequency", 0.0, most * 1.05),
+        x: AxisSpec::linear(label, low - margin, high + margin).whole(),
+        y: AxisSpec::linear("Frequency", 0.0, most * 1.05).whole(),
         grid: Grid::Both,
         series: vec![Series::Bars { bars: bars.collect(), fill: color.with_alpha(0.7), edge: Some(Color::BLACK) }],
     }
@@ -124,9 +124,9 @@ fn stacked(lengths: &[Lengths]) -> Panel {
     let most = lengths.iter().map(|lengths| lengths.prompt + lengths.output).fold(0.0, f64::max);
     Panel {
         title: vec!["Tokens per Request (Stacked)".into()],
-        x: AxisSpec::linear("Request ID", -0.5, lengths.len() as f64 - 0.5),
+        x: AxisSpec::linear("Request ID", -0.5, lengths.len() as f64 - 0.5).whole(),
         // Room for the legend.
-        y: AxisSpec::linear("Tokens", 0.0, (most * 1.25).max(1.0)),
+        y: AxisSpec::linear("Tokens", 0.0, (most * 1.25).max(1.0)).whole(),
         grid: Grid::Horizontal,
         series: vec![
             Series::Bars { bars: prompts, fill: STEEL_BLUE, edge: None },

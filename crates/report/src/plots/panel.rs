@@ -34,21 +34,30 @@ pub struct AxisSpec {
     pub low: f64,
     /// The highest value.
     pub high: f64,
+    /// Whether only whole numbers have a meaning.
+    pub whole: bool,
 }
 
 impl AxisSpec {
     /// An even axis.
     pub fn linear(label: impl Into<String>, low: f64, high: f64) -> Self {
-        AxisSpec { label: label.into(), kind: ScaleKind::Linear, low, high }
+        AxisSpec { label: label.into(), kind: ScaleKind::Linear, low, high, whole: false }
+    }
+
+    /// The same with ticks at whole numbers alone.
+    pub fn whole(self) -> Self {
+        AxisSpec { whole: true, ..self }
     }
 
     /// An axis over `values`, with a little room at both ends. Values without a place on it do not count.
     pub fn over(label: impl Into<String>, kind: ScaleKind, values: impl Iterator<Item = f64>) -> Self {
+        let mut whole = true;
         let placed = values.filter(|&value| match kind {
             ScaleKind::Log => value.is_finite() && value > 0.0,
             ScaleKind::Logit => value > 0.0 && value < 1.0,
             _ => value.is_finite(),
         });
+        let placed = placed.inspect(|value| whole &= value.fract() == 0.0);
         let (low, high) =
             placed.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
         let (low, high) = match kind {
@@ -57,7 +66,7 @@ impl AxisSpec {
             ScaleKind::Logit => (low * 0.9, 1.0 - (1.0 - high) * 0.9),
             _ => (low - (high - low) * 0.05, high + (high - low) * 0.05),
         };
-        AxisSpec { label: label.into(), kind, low, high }
+        AxisSpec { label: label.into(), kind, low, high, whole }
     }
 }
 
@@ -119,6 +128,8 @@ pub enum Series {
     },
     /// A line through points, and a shape at each.
     Line {
+        /// What it is called.
+        name: String,
         /// The points.
         points: Vec<(f64, f64)>,
         /// The line.
@@ -130,6 +141,8 @@ pub enum Series {
     },
     /// The area between two lines: x, lower and upper y.
     Band {
+        /// The name of the line that it belongs to.
+        name: String,
         /// The edges.
         edges: Vec<(f64, f64, f64)>,
         /// The colour.
@@ -137,6 +150,8 @@ pub enum Series {
     },
     /// Single points.
     Points {
+        /// What they are called.
+        name: String,
         /// The points.
         points: Vec<(f64, f64)>,
         /// Their colour.
@@ -190,8 +205,8 @@ struct Frame<'a> {
 impl Panel {
     /// Draws it with its axes along the edges of `rect`; titles and labels go outside.
     pub fn draw(&self, scene: &mut Scene, rect: Rect) {
-        let x = Scale::new(self.x.kind, self.x.low, self.x.high);
-        let y = Scale::new(self.y.kind, self.y.low, self.y.high);
+        let x = Scale::new(self.x.kind, self.x.low, self.x.high).whole(self.x.whole);
+        let y = Scale::new(self.y.kind, self.y.low, self.y.high).whole(self.y.whole);
         let mut frame = Frame { scene, rect, x, y, taken: Vec::new() };
         frame.axes(self);
         for series in &self.series {
@@ -283,9 +298,9 @@ impl Frame<'_> {
     fn series(&mut self, series: &Series) {
         match series {
             Series::Bars { bars, fill, edge } => self.bars(bars, *fill, *edge),
-            Series::Line { points, stroke, marker, hints } => self.line(points, stroke, *marker, hints),
-            Series::Band { edges, fill } => self.band(edges, *fill),
-            Series::Points { points, fill, hints } => {
+            Series::Line { points, stroke, marker, hints, .. } => self.line(points, stroke, *marker, hints),
+            Series::Band { edges, fill, .. } => self.band(edges, *fill),
+            Series::Points { points, fill, hints, .. } => {
                 for (at, point) in points.iter().enumerate() {
                     self.marker(Marker::Disc, *point, 4.0, *fill, hints.get(at));
                 }
@@ -314,7 +329,8 @@ impl Frame<'_> {
         // A point without a place leaves a gap.
         let placed: Vec<Option<(f64, f64)>> = points.iter().map(|&point| self.at(point)).collect();
         for run in placed.split(Option::is_none).filter(|run| run.len() > 1) {
-            let run = run.iter().flatten().copied().collect();
+            let run: Vec<(f64, f64)> = run.iter().flatten().copied().collect();
+            self.keep_off(&run);
             self.scene.path(run, false, None, Some(stroke.clone()), None);
         }
         let lone = points.len() == 1;
@@ -327,6 +343,18 @@ impl Frame<'_> {
                 let (fill, hint) = (Color::WHITE.with_alpha(0.0), Some(hint.clone()));
                 self.scene.shapes.push(Shape::Disc { center, radius: 6.0, fill, hint });
             }
+        }
+    }
+
+    /// Words must not lie on a line.
+    fn keep_off(&mut self, line: &[(f64, f64)]) {
+        const STEP: f64 = 5.0;
+        for pair in line.windows(2) {
+            let (dx, dy) = (pair[1].0 - pair[0].0, pair[1].1 - pair[0].1);
+            let steps = (dx.hypot(dy) / STEP).ceil().clamp(1.0, 1000.0);
+            let place = |at: f64| (pair[0].0 + dx * at / steps - 2.0, pair[0].1 + dy * at / steps - 2.0);
+            let along = (0..=steps as usize).map(|at| place(at as f64));
+            self.taken.extend(along.map(|(x, y)| Rect { x, y, width: 4.0, height: 4.0 }));
         }
     }
 
@@ -344,10 +372,13 @@ impl Frame<'_> {
                 upper.push((x, place(top, high)));
             }
         }
-        if upper.len() > 1 {
+        // Around a curve that turns back a band would cover what is not meant.
+        if upper.len() > 1 && upper.is_sorted_by(|a, b| a.0 < b.0) {
             upper.extend(lower.into_iter().rev());
             self.scene.path(upper, true, Some(fill), None, None);
-        } else if let (Some(&top), Some(&bottom)) = (upper.first(), lower.first()) {
+            return;
+        }
+        for (top, bottom) in upper.into_iter().zip(lower) {
             self.scene.line(top, bottom, Stroke::solid(fill.with_alpha(0.8), 1.5));
         }
     }

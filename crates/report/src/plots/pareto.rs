@@ -2,10 +2,9 @@
 
 use tacho_core::json::{Dict, Value};
 
-use super::sweep::{Combination, python_text};
+use super::sweep::{Combination, python_text, swept};
 use super::{
-    AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Rect, ScaleKind, Scene, Series, Stroke, category, draw_legend,
-    legend_width,
+    AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Picture, ScaleKind, Series, Stroke, bare, category, value_text,
 };
 use crate::Error;
 
@@ -16,8 +15,8 @@ pub struct ParetoSpec {
     pub user_count: String,
     /// The key with the number of GPUs.
     pub gpu_count: Option<String>,
-    /// The keys written at the points of the frontier.
-    pub label_by: Vec<String>,
+    /// The keys written at the points of the frontier; without them, what was swept.
+    pub label_by: Option<Vec<String>>,
     /// Whether runs are single points and dominated ties stay, as vLLM has it.
     pub strict: bool,
 }
@@ -37,6 +36,8 @@ pub struct Pareto {
     frontier: Vec<usize>,
     /// Records without a number of users.
     pub skipped: usize,
+    /// The keys written at points.
+    labels: Vec<String>,
 }
 
 impl Pareto {
@@ -61,7 +62,8 @@ impl Pareto {
             return Err(Error::PlotRule { problem: problem.into() });
         }
         let frontier = frontier(&points, spec.strict);
-        Ok(Pareto { points, frontier, skipped })
+        let labels = spec.label_by.clone().unwrap_or_else(|| labels(combinations, &points));
+        Ok(Pareto { points, frontier, skipped, labels })
     }
 
     /// How many points there are, and how many of them are the frontier.
@@ -69,21 +71,28 @@ impl Pareto {
         (self.points.len(), self.frontier.len())
     }
 
-    /// The picture, 640 by 480 pixels at 100 dots per inch.
-    pub fn scene(&self, spec: &ParetoSpec) -> Scene {
+    /// The picture.
+    pub fn picture(&self, spec: &ParetoSpec) -> Picture {
         let place = |point: &Point| (point.per_user, point.per_gpu);
-        let hint = |point: &Point| format!("{:.2} tokens/s/user, {:.2} tokens/s/GPU", point.per_user, point.per_gpu);
+        let hint = |point: &Point| {
+            let labels = self.labels(point).join("\n");
+            let (user, gpu) = (point.per_user, point.per_gpu);
+            format!("{labels}\ntokens/s for a user: {user:.2}\ntokens/s of a GPU: {gpu:.2}").trim_start().to_owned()
+        };
         let mut best: Vec<&Point> = self.frontier.iter().map(|&at| &self.points[at]).collect();
         best.sort_by(|a, b| a.per_user.total_cmp(&b.per_user));
+        let (all, frontier) = (if spec.strict { "All runs" } else { "All settings" }, "Pareto frontier");
         let line = Stroke::solid(category(0), 1.8);
         let grey = Color::GREY.with_alpha(0.6);
         let mut series = vec![
             Series::Points {
+                name: all.to_owned(),
                 points: self.points.iter().map(place).collect(),
                 fill: grey,
                 hints: self.points.iter().map(hint).collect(),
             },
             Series::Line {
+                name: frontier.to_owned(),
                 points: best.iter().copied().map(place).collect(),
                 stroke: line.clone(),
                 marker: Marker::Disc,
@@ -91,35 +100,40 @@ impl Pareto {
             },
         ];
         // From right to left the points rise, so that notes stack up in their order.
-        for point in best.iter().rev() {
-            let found = spec.label_by.iter().filter_map(|key| Some((key, lookup(&point.record, key)?)));
-            let lines = found.map(|(key, value)| format!("{key}={}", python_text(value))).collect();
-            series.push(Series::Note { at: place(point), lines });
-        }
+        series.extend(best.iter().rev().map(|point| Series::Note { at: place(point), lines: self.labels(point) }));
         let over =
             |label: &str, of: fn(&Point) -> f64| AxisSpec::over(label, ScaleKind::Linear, self.points.iter().map(of));
         let panel = Panel {
             title: Vec::new(),
-            x: over("Tokens/s/user", |point| point.per_user),
-            y: over("Tokens/s/GPU", |point| point.per_gpu),
+            x: over("Output tokens per second for a user", |point| point.per_user),
+            y: over("Output tokens per second of a GPU", |point| point.per_gpu),
             grid: Grid::Dashed,
             series,
         };
-        let mut scene = Scene::new(640.0 * 0.72, 480.0 * 0.72);
-        let rect = Rect { x: 66.0, y: 44.0, width: 375.0, height: 254.0 };
-        panel.draw(&mut scene, rect);
-        let entries = [
-            LegendEntry::Point(grey, if spec.strict { "All runs" } else { "All settings" }.into()),
-            LegendEntry::Line(line, Marker::Disc, "Pareto frontier".into()),
-        ];
-        // Above the axes, where no point can be.
-        let mut x = rect.x;
-        for entry in entries.chunks(1) {
-            draw_legend(&mut scene, (x, 10.0), entry);
-            x += legend_width(entry) + 6.0;
+        Picture {
+            title: "Speed for a user against speed of a GPU".into(),
+            note: "No setting is better in both than one on the frontier.".into(),
+            panels: vec![panel],
+            columns: 1,
+            size: (480.0, 330.0),
+            legend: vec![LegendEntry::Point(grey, all.into()), LegendEntry::Line(line, Marker::Disc, frontier.into())],
         }
-        scene
     }
+
+    fn labels(&self, point: &Point) -> Vec<String> {
+        let found = self.labels.iter().filter_map(|key| Some((key, lookup(&point.record, key)?)));
+        found.map(|(key, value)| format!("{}: {}", bare(key), value_text(value))).collect()
+    }
+}
+
+/// What tells the points apart: what was swept, and the number of GPUs where it differs.
+fn labels(combinations: &[Combination], points: &[Point]) -> Vec<String> {
+    let mut keys = swept(combinations);
+    let gpus = |point: &Point| count(&point.record, "gpu_count");
+    if points.iter().any(|point| gpus(point) != gpus(&points[0])) {
+        keys.push("gpu_count".to_owned());
+    }
+    keys
 }
 
 /// The key that stands for users where none was given.
@@ -139,7 +153,7 @@ fn check_keys(combinations: &[Combination], spec: &ParetoSpec) -> Result<(), Err
     let made = ["gpu_count", "user_count_estimate", USERS];
     let counts = [("--user-count-var", Some(&spec.user_count)), ("--gpu-count-var", spec.gpu_count.as_ref())];
     let counts = counts.into_iter().filter_map(|(flag, key)| Some((flag, key?)));
-    let labels = spec.label_by.iter().map(|key| ("--label-by", key));
+    let labels = spec.label_by.iter().flatten().map(|key| ("--label-by", key));
     for (flag, key) in counts.clone().chain(labels) {
         if !known(key) && !made.contains(&key.replace('-', "_").as_str()) {
             return problem(format!("{flag} {key}: no result has that key; the keys are {}", available()));
@@ -241,7 +255,12 @@ mod tests {
     }
 
     fn spec(strict: bool) -> ParetoSpec {
-        ParetoSpec { user_count: "max_concurrency".into(), gpu_count: None, label_by: vec!["gpu_count".into()], strict }
+        ParetoSpec {
+            user_count: "max_concurrency".into(),
+            gpu_count: None,
+            label_by: Some(vec!["gpu_count".into()]),
+            strict,
+        }
     }
 
     #[test]
@@ -253,7 +272,7 @@ mod tests {
             Pareto::new(&runs, &spec).map(|_| ()).map_err(|error| error.to_string())
         };
         assert!(fault(|_| ()).is_ok());
-        let label = fault(|spec| spec.label_by = vec!["nosuch".into()]).unwrap_err();
+        let label = fault(|spec| spec.label_by = Some(vec!["nosuch".into()])).unwrap_err();
         assert!(label.contains("--label-by nosuch: no result has that key"), "{label}");
         let users = fault(|spec| spec.user_count = "max_concurency".into()).unwrap_err();
         assert!(users.contains("--user-count-var max_concurency") && users.contains("max_concurrency"), "{users}");
@@ -281,7 +300,7 @@ mod tests {
         assert_eq!((strict.points[0].per_user, strict.points[0].per_gpu), (25.0, 50.0));
         let mean = Pareto::new(&[runs], &spec(false)).unwrap();
         assert_eq!(mean.sizes(), (1, 1));
-        assert!(crate::plots::svg(&mean.scene(&spec(false))).contains("gpu_count=2.0"));
+        assert!(crate::plots::svg(&mean.picture(&spec(false)).scene()).contains("gpu count: 2<"));
     }
 
     #[test]

@@ -24,6 +24,18 @@ impl ScaleKind {
     /// The names, in the order of messages.
     pub const NAMES: [&'static str; 6] = ["linear", "log", "symlog", "asinh", "logit", "sqrt"];
 
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            ScaleKind::Linear => "linear",
+            ScaleKind::Log => "log",
+            ScaleKind::Symlog => "symlog",
+            ScaleKind::Asinh => "asinh",
+            ScaleKind::Logit => "logit",
+            ScaleKind::Sqrt => "sqrt",
+        }
+    }
+
     /// The scale of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         let kinds =
@@ -54,6 +66,7 @@ pub(super) struct Scale {
     high: f64,
     from: f64,
     to: f64,
+    whole: bool,
 }
 
 impl Scale {
@@ -66,7 +79,12 @@ impl Scale {
             _ => (1.0, 10.0),
         };
         let place = |value| kind.forward(value).expect("both ends were seen to have a place");
-        Scale { kind, low, high, from: place(low), to: place(high) }
+        Scale { kind, low, high, from: place(low), to: place(high), whole: false }
+    }
+
+    /// The same, with ticks at whole numbers alone where `whole` is set.
+    pub(super) fn whole(self, whole: bool) -> Self {
+        Scale { whole, ..self }
     }
 
     /// A stretch with one value in its middle.
@@ -96,6 +114,7 @@ impl Scale {
         let mut taken: Vec<(f64, f64)> = Vec::new();
         for value in self.candidates() {
             if let Some(place) = self.place(value)
+                && (!self.whole || value.fract() == 0.0)
                 && taken.iter().all(|(_, other)| (place - other).abs() >= apart)
             {
                 taken.push((value, place));
@@ -123,7 +142,8 @@ impl Scale {
     }
 
     fn even_ticks(&self, wish: usize) -> Vec<(f64, String)> {
-        let step = round_step((self.high - self.low) / wish as f64);
+        let least = if self.whole { 1.0 } else { 0.0 };
+        let step = round_step((self.high - self.low) / wish as f64).max(least);
         let (first, last) = ((self.low / step - 1e-9).ceil(), (self.high / step + 1e-9).floor());
         let count = (last - first) as usize + 1;
         let values = (0..count).map(|at| (first + at as f64) * step);
@@ -185,6 +205,13 @@ mod tests {
         assert_eq!(labels(ScaleKind::Linear, 0.0, 3e7), ["0M", "5M", "10M", "15M", "20M", "25M", "30M"]);
         assert_eq!(labels(ScaleKind::Log, 1.0, 1000.0), ["1", "10", "100", "1000"].map(String::from).to_vec());
         assert_eq!(labels(ScaleKind::Logit, 0.05, 0.95)[..3], ["0.1", "0.2", "0.5"]);
+    }
+
+    #[test]
+    fn whole_numbers_have_whole_ticks() {
+        let labels = |scale: Scale| scale.ticks(6).into_iter().map(|(_, label)| label).collect::<Vec<_>>();
+        assert_eq!(labels(Scale::new(ScaleKind::Linear, 0.9, 2.1).whole(true)), ["1", "2"]);
+        assert_eq!(labels(Scale::new(ScaleKind::Log, 0.8, 5.0).whole(true)), ["1", "2", "5"]);
     }
 
     #[test]

@@ -2,27 +2,22 @@
 
 use tacho_core::json::{Dict, Value};
 
-use super::{
-    AxisSpec, Color, Grid, LegendEntry, Panel, Rect, ScaleKind, Scene, Series, Stroke, category, draw_legend,
-    legend_width,
-};
+use super::{AxisSpec, Color, Grid, LegendEntry, Panel, Picture, ScaleKind, Series, Stroke, category, in_words};
 
-/// Draws an entry of `sla_summary.json`: a panel per criterion. Nothing without levels.
-pub fn figure(entry: &Dict) -> Option<Scene> {
+const MET: &str = "met";
+const NOT: &str = "not met or not sustained";
+
+/// The picture of an entry of `sla_summary.json`: a panel per criterion. Nothing without levels.
+pub fn picture(entry: &Dict) -> Option<Picture> {
     let levels: Vec<&Dict> = entry.get("curve")?.as_list()?.iter().filter_map(Value::as_dict).collect();
     let criteria: Vec<&str> = entry.get("criteria")?.as_list()?.iter().filter_map(Value::as_str).collect();
     let variable = entry.get("variable").and_then(Value::as_str)?;
     let panels: Vec<Panel> = criteria.iter().filter_map(|criterion| panel(criterion, variable, &levels)).collect();
-    let entries = [
-        LegendEntry::Point(category(2), "met".into()),
-        LegendEntry::Point(Color::hex(0xD6_27_28), "not met or not sustained".into()),
-    ];
-    let mut scene = Scene::new(430.0 + legend_width(&entries), 300.0 * panels.len() as f64);
-    for (at, panel) in panels.iter().enumerate() {
-        panel.draw(&mut scene, Rect { x: 66.0, y: 28.0 + 300.0 * at as f64, width: 340.0, height: 225.0 });
-    }
-    draw_legend(&mut scene, (416.0, 28.0), &entries);
-    (!panels.is_empty()).then_some(scene)
+    let legend =
+        vec![LegendEntry::Point(category(2), MET.into()), LegendEntry::Point(Color::hex(0xD6_27_28), NOT.into())];
+    let title = format!("Search for the largest {}", in_words(variable));
+    let note = "What broke may be far beyond the limit: it is drawn at four times the limit at most.".to_owned();
+    (!panels.is_empty()).then_some(Picture { title, note, panels, columns: 1, size: (430.0, 300.0), legend })
 }
 
 fn panel(criterion: &str, variable: &str, levels: &[&Dict]) -> Option<Panel> {
@@ -39,21 +34,22 @@ fn panel(criterion: &str, variable: &str, levels: &[&Dict]) -> Option<Panel> {
     let all = || levels.iter().filter_map(|level| point(level));
     // What broke may be far beyond the limit, which would press everything else flat.
     let top = all().map(|(_, value)| value).fold(0.0, f64::max).min(limit * 4.0).max(limit * 1.2);
-    let dots = |points: Vec<(f64, f64)>, fill: Color| {
-        let points: Vec<(f64, f64)> = points.into_iter().map(|(x, y)| (x, y.min(top))).collect();
-        let hints = points.iter().map(|(x, y)| format!("{x}: {y:.2}")).collect();
-        Series::Points { points, fill, hints }
+    let (x, y) = (in_words(variable), in_words(metric));
+    let dots = |name: &str, points: Vec<(f64, f64)>, fill: Color| {
+        let hints = points.iter().map(|(load, value)| format!("{x}: {load}\n{y}: {value:.2}")).collect();
+        let points: Vec<(f64, f64)> = points.into_iter().map(|(load, value)| (load, value.min(top))).collect();
+        Series::Points { name: name.to_owned(), points, fill, hints }
     };
     let stroke = Stroke::dashed(Color::hex(0xD6_27_28), 1.2, &[5.0, 3.0]);
     Some(Panel {
-        title: vec![format!("{metric} vs {variable}")],
-        x: AxisSpec::over(variable, ScaleKind::Linear, all().map(|(load, _)| load)),
-        y: AxisSpec::linear(metric, 0.0, top * 1.08),
+        title: vec![format!("{y} against {x}")],
+        x: AxisSpec::over(x.as_str(), ScaleKind::Linear, all().map(|(load, _)| load)),
+        y: AxisSpec::linear(y.as_str(), 0.0, top * 1.08),
         grid: Grid::Both,
         series: vec![
             Series::Level { y: limit, stroke, name: criterion.to_owned() },
-            dots(of(true), category(2)),
-            dots(of(false), Color::hex(0xD6_27_28)),
+            dots(MET, of(true), category(2)),
+            dots(NOT, of(false), Color::hex(0xD6_27_28)),
         ],
     })
 }
@@ -70,8 +66,8 @@ mod tests {
             {"level": 65536, "met": false, "p99_ttft_ms": 9000.0}, {"level": 10, "met": true, "p99_ttft_ms": 50.0},
             {"level": 20, "met": false, "p99_ttft_ms": 5000.0}]}"#;
         let entry = parse(text).unwrap();
-        let page = svg(&figure(entry.as_dict().unwrap()).unwrap());
-        assert!(page.contains("p99_ttft_ms vs request_rate") && !page.contains("65536"), "{page}");
-        assert!(figure(&Dict::new()).is_none());
+        let page = svg(&picture(entry.as_dict().unwrap()).unwrap().scene());
+        assert!(page.contains("P99 TTFT (ms) against request rate (requests/s)") && !page.contains("65536"), "{page}");
+        assert!(picture(&Dict::new()).is_none());
     }
 }

@@ -3,9 +3,11 @@
 mod curves;
 mod data;
 mod figure;
+mod swept;
 
 pub use data::{Binner, Combination, Filter, python_text, read_sweep};
 pub use figure::{Figure, figures};
+pub(crate) use swept::swept;
 
 use super::ScaleKind;
 
@@ -18,8 +20,8 @@ pub struct SweepPlotSpec {
     pub row_by: Vec<String>,
     /// The variables that make columns.
     pub col_by: Vec<String>,
-    /// The variables that make curves.
-    pub curve_by: Vec<String>,
+    /// The variables that make curves; without them, those that were swept.
+    pub curve_by: Option<Vec<String>>,
     /// The variable of the horizontal axis.
     pub x: String,
     /// The variable of the vertical axis.

@@ -2,6 +2,8 @@
 //! the block after vLLM's report.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod browser;
+mod figures;
 mod file_names;
 mod fuzz;
 mod given;

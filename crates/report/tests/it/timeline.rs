@@ -1,8 +1,10 @@
 //! The timeline page: what others wrote stays text, and nothing is fetched.
 
+use tacho_core::FailureKind;
 use tacho_metrics::{Measured, RunRecord, Sample};
 use tacho_report::html::timeline::{Thresholds, save, write_page};
 
+use crate::browser::{STEPS, fine, used};
 use crate::given::{Flags, golden};
 
 const HOSTILE: &str = "</script><script>alert(1)</script>\u{202e}&\"'";
@@ -28,8 +30,8 @@ fn sample(error: &str) -> Sample {
 fn hostile_texts_cannot_leave_their_place() {
     let page = page(vec![sample(HOSTILE), sample("")]);
     assert!(!page.contains("<script>alert") && !page.contains('\u{202e}'));
-    // The facts, three arrays, and the page's own script.
-    assert_eq!((page.matches("<script").count(), page.matches("</script>").count()), (5, 5));
+    // The facts, five arrays, and the page's own script.
+    assert_eq!((page.matches("<script").count(), page.matches("</script>").count()), (7, 7));
     assert!(page.contains("&lt;script&gt;alert(1)"));
 }
 
@@ -52,6 +54,41 @@ fn ten_thousand_requests_stay_small() {
         .collect();
     let size = page(many).len();
     assert!(size < 100_000 * 2 + 60_000, "{size} bytes for 100 000 segments");
+}
+
+#[test]
+fn failures_and_waits_are_shown_and_told() {
+    let failed = Sample {
+        released: 0.0,
+        sent: 0.2,
+        done: 0.5,
+        ttft: 0.1,
+        itl: vec![0.01],
+        failure: Some(FailureKind::Truncated),
+        error: HOSTILE.into(),
+        ..Sample::default()
+    };
+    let good = Sample { done: 0.14, ..sample("") };
+    let page = page(vec![failed, good]);
+    let script = r##"(async () => {
+      await drawn();
+      const names = [...document.querySelectorAll("#legend button")].map((button) => button.textContent);
+      check("legend: " + names, names.includes("wait for a slot") && names.includes("cut off"));
+      const canvas = document.getElementById("plot"), tip = document.getElementById("tip"), edge = canvas.getBoundingClientRect();
+      const seen = [];
+      for (let x = 110; x < canvas.clientWidth - 20; x += 6) {
+        canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: edge.left + x, clientY: edge.top + 60, bubbles: true }));
+        if (!tip.hidden) seen.push(tip.textContent);
+      }
+      check("the wait is told", seen.some((text) => text.includes("Type: wait for a slot")));
+      check("the failure is told", seen.some((text) => text.includes("Type: cut off") && text.includes("Failed: truncated")));
+      document.querySelector("#legend button").click();
+      clean();
+      document.body.dataset.use = "fine";
+    })().catch((problem) => { document.body.dataset.use = String(problem); });"##;
+    if let Some(text) = used(&page, &format!("{STEPS}{script}")) {
+        fine(&text);
+    }
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl Parts {
                 .then(|| Probe::new(endpoint, &payload, &requests[first], traffic.probe_rate))
                 .transpose()?,
             watch: Watch::new(plan, clock)?,
-            telemetry: traffic.telemetry.map(|interval| Telemetries::find(interval, clock)),
+            telemetry: traffic.telemetry.as_ref().map(|plan| Telemetries::find(plan, clock)).transpose()?,
             profiler: Waiting::new(plan)?,
             payload,
         })

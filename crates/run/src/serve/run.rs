@@ -176,7 +176,12 @@ fn drive_with_others(
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let over = &over;
-        let watch = parts.watch.as_ref().filter(|_| beside.watches).map(|watch| scope.spawn(move || watch.run(over)));
+        let board = &parts.counters.board;
+        let watch =
+            parts.watch.as_ref().filter(|_| beside.watches).map(|watch| scope.spawn(move || watch.run(over, board)));
+        if plan.traffic.max_concurrency.is_some() && prepared.dialogue.is_none() {
+            board.look().due = prepared.timeline.due().to_vec();
+        }
         let probes = parts.probe.as_ref().map(|probe| {
             sink.event(RunEvent::status(ServeNote::ProbeRate(probe.rate())));
             scope.spawn(move || probe.run(over))

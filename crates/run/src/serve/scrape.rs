@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tacho_client::control::{Caller, metrics_page};
+use tacho_core::board::Board;
 use tacho_core::event::ServeNote;
 use tacho_core::{Clock, EventSink, RunEvent, SystemClock};
 use tacho_metrics::{DiffusionCounters, ServerMetrics, SpeculativeCounters};
@@ -66,8 +67,8 @@ impl Watch {
         Ok(Some(Watch { caller: Caller::new(&plan.endpoint, &plan.base_path, LOOK)?, interval, clock }))
     }
 
-    /// Looks every interval until `over` is set.
-    pub(super) fn run(&self, over: &AtomicBool) -> ServerMetrics {
+    /// Looks every interval until `over` is set, and leaves what it saw last on the board.
+    pub(super) fn run(&self, over: &AtomicBool, board: &Board) -> ServerMetrics {
         let mut metrics = ServerMetrics::default();
         let mut next = self.clock.now() + self.interval;
         while !over.load(Ordering::Relaxed) {
@@ -79,6 +80,7 @@ impl Watch {
             next = now + self.interval;
             if let Ok(Some(text)) = metrics_page(&self.caller) {
                 metrics.add(now.secs(), &text);
+                board.look().server = metrics.now();
             }
         }
         metrics

@@ -1,7 +1,7 @@
 //! The client's own machine: how busy its processors are, its memory, its network. Read from `/proc`; other systems
 //! tell nothing here.
 
-use super::Found;
+use tacho_metrics::dcgm::Found;
 
 /// What was read at the look before.
 #[derive(Default)]

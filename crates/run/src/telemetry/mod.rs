@@ -1,41 +1,61 @@
-//! `--telemetry`: looks at GPUs and at this host while a run goes on, on a thread of its own.
+//! `--telemetry`: looks at GPUs, at this host and at other exporters while a run goes on, on a thread of its own.
 
 mod host;
 mod nvml;
+mod pages;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tacho_client::Url;
 use tacho_core::{Clock, SystemClock};
 use tacho_metrics::Telemetry;
 
 use self::host::Host;
 use self::nvml::Gpus;
+use self::pages::{Exporter, Pages};
+use crate::Error;
+
+/// What is to be looked at, and how often.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TelemetryPlan {
+    /// Between two looks.
+    pub interval: Duration,
+    /// Pages of exporters beside the server's own.
+    pub exporters: Vec<Url>,
+}
 
 /// What is looked at.
 pub(crate) struct Telemetries {
     interval: Duration,
     clock: SystemClock,
     gpus: Option<Gpus>,
+    exporters: Vec<Exporter>,
 }
 
 impl Telemetries {
-    /// Finds out what there is to look at. A machine without NVIDIA's library has no GPUs here.
-    pub(crate) fn find(interval: Duration, clock: SystemClock) -> Self {
-        Telemetries { interval, clock, gpus: Gpus::find() }
+    /// Finds out what there is to look at. A machine without NVIDIA's library has no GPUs here; where an exporter tells
+    /// of GPUs, those are meant and not this machine's.
+    pub(crate) fn find(plan: &TelemetryPlan, clock: SystemClock) -> Result<Self, Error> {
+        let exporters = plan.exporters.iter().map(Exporter::find).collect::<Result<Vec<_>, _>>()?;
+        let gpus = if exporters.iter().any(|exporter| exporter.gpus) { None } else { Gpus::find() };
+        Ok(Telemetries { interval: plan.interval, clock, gpus, exporters })
     }
 
     /// Looks until `over`, and once more after it, so that the looks reach over the whole run.
     pub(crate) fn run(&self, over: &AtomicBool) -> Telemetry {
-        let mut telemetry =
-            Telemetry { gpus: self.gpus.as_ref().map(Gpus::names).unwrap_or_default(), ..Telemetry::default() };
-        let mut host = Host::default();
+        let own = self.gpus.as_ref().map(Gpus::names).unwrap_or_default();
+        let others = self.exporters.iter().flat_map(|exporter| exporter.models.iter().cloned());
+        let mut telemetry = Telemetry { gpus: own.into_iter().chain(others).collect(), ..Telemetry::default() };
+        let (mut host, mut pages) = (Host::default(), Pages::default());
         loop {
             let last = over.load(Ordering::Relaxed);
             let time = self.clock.now().secs();
             let gpus = self.gpus.as_ref().map(Gpus::look).unwrap_or_default();
-            telemetry.add(time, gpus.into_iter().chain(host.look(time)));
+            let found = gpus.into_iter().chain(host.look(time)).chain(pages.look(&self.exporters, time));
+            telemetry.add(time, found.collect::<Vec<_>>());
             if last {
+                pages.finish(&self.exporters, &mut telemetry);
                 return telemetry;
             }
             self.wait(over);
@@ -50,6 +70,3 @@ impl Telemetries {
         }
     }
 }
-
-/// What a look finds: whose it is, what it is, its unit, its value.
-type Found = (String, &'static str, &'static str, f64);

@@ -2,9 +2,8 @@
 
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::{Device, Nvml};
+use tacho_metrics::dcgm::{Found, throttled};
 use tacho_metrics::telemetry::{ENERGY, POWER};
-
-use super::Found;
 
 /// The GPUs of this machine.
 pub(super) struct Gpus {
@@ -52,10 +51,4 @@ fn of(gpu: &Device<'_>) -> Vec<(&'static str, &'static str, f64)> {
         ("throttled", "", gpu.current_throttle_reasons().ok().map(|reasons| throttled(reasons.bits()))),
     ];
     found.into_iter().filter_map(|(name, unit, value)| Some((name, unit, value?))).collect()
-}
-
-/// 1 where anything but idleness or a setting of the user holds the clocks down.
-fn throttled(reasons: u64) -> f64 {
-    const HARMLESS: u64 = 0x1 | 0x2 | 0x100;
-    f64::from(u8::from(reasons & !HARMLESS != 0))
 }

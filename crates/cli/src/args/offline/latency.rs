@@ -1,11 +1,12 @@
 //! What was typed after `tacho latency`.
 
-use super::rows::{DISABLE_DETOKENIZE, HELP, LOG, NSYS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
+use super::rows::{DISABLE_DETOKENIZE, HELP, LIVE_ROWS, LOG, NSYS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs, check};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::flag::{Flag, Kind, Preset, Table, vllm};
 use crate::args::grammar::Values;
+use crate::args::live::LiveArgs;
 
 use Kind::{Int, Switch};
 use Preset::Off;
@@ -41,7 +42,7 @@ const VLLM: &[Flag] = &[
     DISABLE_DETOKENIZE,
 ];
 
-const OURS: &[Flag] = &joined::<{ WORKER_ROWS.len() + 3 }>(&[SIM, NSYS, LOG], WORKER_ROWS);
+const OURS: &[Flag] = &joined::<{ WORKER_ROWS.len() + 5 }>(&[SIM, NSYS, LOG, LIVE_ROWS[0], LIVE_ROWS[1]], WORKER_ROWS);
 
 /// All flags of `tacho latency`.
 #[derive(Debug, Clone)]
@@ -61,6 +62,8 @@ pub(crate) struct LatencyArgs {
     pub(crate) sim: bool,
     pub(crate) engine: EngineArgs,
     pub(crate) worker: WorkerArgs,
+    /// What is shown meanwhile.
+    pub(crate) live: LiveArgs,
     pub(crate) values: Values,
 }
 
@@ -82,6 +85,7 @@ impl From<Values> for LatencyArgs {
             sim: v.switch("--sim"),
             engine: EngineArgs::from(&v),
             worker: WorkerArgs::from(&v),
+            live: LiveArgs::default(),
             values: v,
         }
     }
@@ -90,7 +94,8 @@ impl From<Values> for LatencyArgs {
 impl LatencyArgs {
     /// Reads and checks the values.
     pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
-        let args = Self::from(v);
+        let live = LiveArgs::read(&v)?;
+        let args = Self { live, ..Self::from(v) };
         args.check()?;
         Ok(args)
     }

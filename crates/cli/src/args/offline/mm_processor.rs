@@ -1,12 +1,13 @@
 //! What was typed after `tacho mm-processor`.
 
 use super::dataset::SOURCE_ROWS;
-use super::rows::{DATASET, HELP, HUB, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};
+use super::rows::{DATASET, HELP, HUB, LIVE_ROWS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs, check};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
+use crate::args::live::LiveArgs;
 use crate::args::number::python_float;
 
 use Kind::{Choice, Int, Str, Switch};
@@ -61,6 +62,8 @@ const ALONE: &[Flag] = &[
     SIM,
     own(&["--hf-name"], Str, "ID", Unset, &HUB, "Hub id of a dataset whose --dataset-path is a local copy."),
     own(&["--ignore-eos"], Switch, "", Off, &OWN, "Generate the full length even past the end of text."),
+    LIVE_ROWS[0],
+    LIVE_ROWS[1],
 ];
 
 const OURS: &[Flag] = &joined::<{ ALONE.len() + SOURCE_ROWS.len() + WORKER_ROWS.len() }>(
@@ -87,6 +90,8 @@ pub(crate) struct MmProcessorArgs {
     pub(crate) sim: bool,
     pub(crate) engine: EngineArgs,
     pub(crate) worker: WorkerArgs,
+    /// What is shown meanwhile.
+    pub(crate) live: LiveArgs,
     pub(crate) values: Values,
 }
 
@@ -109,6 +114,7 @@ impl From<Values> for MmProcessorArgs {
             sim: v.switch("--sim"),
             engine: EngineArgs::from(&v),
             worker: WorkerArgs::from(&v),
+            live: LiveArgs::default(),
             values: v,
         }
     }
@@ -117,7 +123,8 @@ impl From<Values> for MmProcessorArgs {
 impl MmProcessorArgs {
     /// Reads and checks the values.
     pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
-        let args = Self::from(v);
+        let live = LiveArgs::read(&v)?;
+        let args = Self { live, ..Self::from(v) };
         args.check()?;
         Ok(args)
     }

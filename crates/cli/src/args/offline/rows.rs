@@ -1,6 +1,7 @@
 //! Rows that several of the offline commands share.
 
 use crate::args::flag::{Flag, Group, Kind, Preset, own, vllm};
+use crate::args::live;
 
 use Kind::{Buckets, Float, Int, Json, Seconds, Str, Switch};
 use Preset::{Off, Unset};
@@ -83,6 +84,9 @@ pub(crate) const WORKER_ROWS: &[Flag] = &[
     own(&["--sim-profile"], Str, "NAME", Unset, &OWN, "Speed of the simulated engine, such as h100-8b or tiny."),
     own(&["--quiet"], Switch, "", Off, &OWN, "Print results and errors only."),
 ];
+
+/// The flags of [`LiveArgs`](crate::args::live::LiveArgs).
+pub(crate) const LIVE_ROWS: [Flag; 2] = [live::screen(&OWN), live::http(&OWN)];
 
 /// For the commands that have `--profile`.
 pub(crate) const NSYS: Flag = own(

@@ -1,11 +1,12 @@
 //! What was typed after `tacho startup`.
 
-use super::rows::{HELP, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
+use super::rows::{HELP, LIVE_ROWS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
 use super::{EngineArgs, WorkerArgs, check};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::ArgError;
 use crate::args::flag::{Flag, Kind, Preset, Table, vllm};
 use crate::args::grammar::Values;
+use crate::args::live::LiveArgs;
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -31,7 +32,7 @@ const VLLM: &[Flag] = &[
     OUTPUT_JSON,
 ];
 
-const OURS: &[Flag] = &joined::<{ WORKER_ROWS.len() + 1 }>(&[SIM], WORKER_ROWS);
+const OURS: &[Flag] = &joined::<{ WORKER_ROWS.len() + 3 }>(&[SIM, LIVE_ROWS[0], LIVE_ROWS[1]], WORKER_ROWS);
 
 /// All flags of `tacho startup`.
 #[derive(Debug, Clone)]
@@ -43,6 +44,8 @@ pub(crate) struct StartupArgs {
     pub(crate) sim: bool,
     pub(crate) engine: EngineArgs,
     pub(crate) worker: WorkerArgs,
+    /// What is shown meanwhile.
+    pub(crate) live: LiveArgs,
     pub(crate) values: Values,
 }
 
@@ -56,6 +59,7 @@ impl From<Values> for StartupArgs {
             sim: v.switch("--sim"),
             engine: EngineArgs::from(&v),
             worker: WorkerArgs::from(&v),
+            live: LiveArgs::default(),
             values: v,
         }
     }
@@ -64,7 +68,8 @@ impl From<Values> for StartupArgs {
 impl StartupArgs {
     /// Reads and checks the values.
     pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
-        let args = Self::from(v);
+        let live = LiveArgs::read(&v)?;
+        let args = Self { live, ..Self::from(v) };
         args.check()?;
         Ok(args)
     }

@@ -4,13 +4,14 @@ use tacho_workload::{DatasetKind, OFFLINE_NAMES};
 
 use super::dataset::{QUESTIONS, SOURCE_ROWS, THROUGHPUT_ROWS, TIMED_TRACE, without_file};
 use super::rows::{
-    DATASET, DISABLE_DETOKENIZE, HELP, HUB, LOG, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, WORKER_ROWS,
+    DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE_ROWS, LOG, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, WORKER_ROWS,
 };
 use super::{EngineArgs, WorkerArgs, check};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined, passed};
 use crate::args::error::{ArgError, UsageError};
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
+use crate::args::live::LiveArgs;
 
 use Kind::{Choice, Float, Int, Str, Switch, TriState};
 use Preset::{Off, Unset};
@@ -148,6 +149,8 @@ const ALONE: &[Flag] = &[
         "Run the batch this often, caches dropped in between. Rates are then those of the mean time, with an interval."),
     own(&["--dataset"], Str, "PATH", Unset, &OWN, "Old name of --dataset-path."),
     own(&["--disable-frontend-multiprocessing"], Switch, "", Off, &OWN, "Accepted for old scripts. Has no effect."),
+    LIVE_ROWS[0],
+    LIVE_ROWS[1],
 ];
 
 const DATA: &[Flag] = &joined::<{ SOURCE_ROWS.len() + THROUGHPUT_ROWS.len() }>(SOURCE_ROWS, THROUGHPUT_ROWS);
@@ -184,6 +187,8 @@ pub(crate) struct ThroughputArgs {
     pub(crate) save_workload: Option<String>,
     pub(crate) engine: EngineArgs,
     pub(crate) worker: WorkerArgs,
+    /// What is shown meanwhile.
+    pub(crate) live: LiveArgs,
     pub(crate) values: Values,
 }
 
@@ -227,6 +232,7 @@ impl From<Values> for ThroughputArgs {
             save_workload: v.maybe_text("--save-workload"),
             engine: EngineArgs::from(&v),
             worker: WorkerArgs::from(&v),
+            live: LiveArgs::default(),
             values: v,
         }
     }
@@ -235,7 +241,8 @@ impl From<Values> for ThroughputArgs {
 impl ThroughputArgs {
     /// Reads and checks the values.
     pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
-        let args = Self::from(v);
+        let live = LiveArgs::read(&v)?;
+        let args = Self { live, ..Self::from(v) };
         args.check()?;
         Ok(args)
     }

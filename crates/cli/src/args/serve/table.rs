@@ -10,6 +10,7 @@ use tacho_workload::SERVE_NAMES;
 
 use super::{multi_turn, repeats, sessions};
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
+use crate::args::live;
 
 use Kind::{
     AnyNumber, Buckets, Choice, Float, Help, Int, Json, Names, OneOrMore, OptionalStr, Repeated, Seconds, Str, Switch,
@@ -561,16 +562,19 @@ static FLAGS: &[Flag] = &[
     own(&["--report"], Str, "FILE", Unset, &LOG,
         "Write one page for the run, for a browser: verdict, numbers, distributions, everything over time on one axis, \
          the slowest requests. One .html file that fetches nothing."),
-    own(&["--live"], Switch, "", Off, &LOG,
-        "Show the run on the whole screen: progress, rates with their history, running percentiles, failures by kind. q \
-         ends the run gracefully, space freezes the view. Without a terminal there are plain lines instead."),
-    own(&["--live-http"], OptionalStr, "PORT", Unset, &LOG,
-        "Show the run in a browser. A page on 127.0.0.1, at the port or any that is free, whose address with its token is \
-         printed; /metrics there is OpenMetrics. For another machine's browser: ssh -L PORT:127.0.0.1:PORT."),
+    live::screen(&LOG),
+    live::http(&LOG),
     own(&["--telemetry"], OptionalStr, "SEC", Unset, &MEASURE,
         "Look at the NVIDIA GPUs and the processors, memory and network of this machine during the run. Every 0.5 s, or as \
          given; energy, power and joules per token are reported, all of it is kept as series. The server's own metrics \
          are taken in any case (--metrics-interval)."),
+    own(&["--telemetry-url"], Repeated, "URL", Unset, &MEASURE,
+        "Look at Prometheus pages too: other replicas' /metrics, a DCGM exporter, whose GPUs are taken in place of this \
+         machine's, or any other. Their series stand beside the server's, each under its own address."),
+    own(&["--otlp"], Str, "URL", Unset, &FILES,
+        "Send the series of the run to an OpenTelemetry collector at its end, as OTLP over HTTP in JSON. /v1/metrics is \
+         added to the address."),
+    own(&["--otlp-spans"], Switch, "", Off, &FILES, "Send a span for each request too, to /v1/traces."),
     own(&["--save-requests"], Str, "FILE", Unset, &FILES,
         "Write one row a request. The name says how: .jsonl, .csv (without lists) or .parquet; \
          docs/guides/data.md has the columns."),

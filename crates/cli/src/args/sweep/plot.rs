@@ -39,7 +39,7 @@ static FLAGS: &[Flag] = &[
     vllm(&["--fig-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make figures, with commas between."),
     vllm(&["--row-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make rows of panels."),
     vllm(&["--col-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make columns of panels."),
-    vllm(&["--curve-by"], Str, "KEYS", Unset, &OPTIONS, "Variables that make curves."),
+    vllm(&["--curve-by"], Str, "KEYS", Unset, &OPTIONS, "Variables that make curves. Without it, those that were swept."),
     vllm(&["--var-x"], Str, "KEY", Preset::Str("total_token_throughput"), &OPTIONS, "Variable of the horizontal axis."),
     vllm(&["--var-y"], Str, "KEY", Preset::Str("median_ttft_ms"), &OPTIONS, "Variable of the vertical axis."),
     vllm(&["--filter-by"], Str, "RULES", Preset::Str(""), &OPTIONS,
@@ -54,7 +54,7 @@ static FLAGS: &[Flag] = &[
     vllm(&["--fig-dpi"], Int, "DPI", Preset::Int(300), &FIGURE, "Dots per inch of PNG files."),
     vllm(&["--dry-run"], Switch, "", Off, &FIGURE, "Say which figures there would be, and draw none."),
     own(&["--svg"], Switch, "", Off, &FORMATS, "Write an SVG file beside each PNG."),
-    own(&["--html"], Switch, "", Off, &FORMATS, "Write one page with all figures. Pointing at a curve shows its values."),
+    own(&["--html"], Switch, "", Off, &FORMATS, "Write one page with all figures, to point at, zoom and hide curves on."),
 ];
 
 /// All flags of `tacho sweep plot`.
@@ -88,7 +88,7 @@ impl PlotArgs {
             fig_by: list("--fig-by"),
             row_by: list("--row-by"),
             col_by: list("--col-by"),
-            curve_by: list("--curve-by"),
+            curve_by: v.maybe_text("--curve-by").map(|text| split(&text)),
             x: v.text("--var-x"),
             y: v.text("--var-y"),
             filters: filters.map_err(rule)?,

@@ -34,10 +34,10 @@ static FLAGS: &[Flag] = &[
     vllm(&["--gpu-count-var"], Str, "KEY", Unset, &OPTIONS,
         "Key with the number of GPUs. Without it num_gpus, gpu_count or the product of the parallel sizes."),
     vllm(&["--label-by"], Str, "KEYS", Preset::Str("max_concurrency,gpu_count"), &OPTIONS,
-        "Keys to write at the points of the frontier, with commas between."),
+        "Keys to write at the points of the frontier, with commas between. tacho writes what was swept, unless it is given."),
     vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Say where the figure would be, and draw nothing."),
     own(&["--svg"], Switch, "", Off, &FORMATS, "Write an SVG file beside the PNG."),
-    own(&["--html"], Switch, "", Off, &FORMATS, "Write a page with the figure. Pointing at a point shows its values."),
+    own(&["--html"], Switch, "", Off, &FORMATS, "Write a page with the figure, to point at and zoom."),
     own(&["--strict-parity"], Switch, "", Off, &FORMATS,
         "Take every run as a point and keep equal points, as vLLM does. Otherwise the runs of a setting are averaged."),
 ];
@@ -54,13 +54,14 @@ pub(crate) struct ParetoArgs {
 
 impl ParetoArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
+        let strict = v.switch("--strict-parity");
         Ok(ParetoArgs {
             folder: only_folder(v, &TABLE)?,
             spec: ParetoSpec {
                 user_count: v.text("--user-count-var"),
                 gpu_count: v.maybe_text("--gpu-count-var"),
-                label_by: split(&v.text("--label-by")),
-                strict: v.switch("--strict-parity"),
+                label_by: (strict || v.is_given("--label-by")).then(|| split(&v.text("--label-by"))),
+                strict,
             },
             dry_run: v.switch("--dry-run"),
             svg: v.switch("--svg"),

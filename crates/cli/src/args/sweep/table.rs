@@ -1,6 +1,7 @@
 //! The flags of the sweeps, one row each, in vLLM's order.
 
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
+use crate::args::live;
 
 use Kind::{Choice, Float, Help, Int, OptionalStr, Str, Switch};
 use Preset::{Off, Unset};
@@ -53,6 +54,8 @@ macro_rules! client_sweep {
             $($further,)*
             own(&["--sim"], Switch, "", Off, &OWN,
                 "Use the built-in simulator as the server. Its parameters are those of tacho sim."),
+            live::screen(&OWN),
+            live::http(&OWN),
         ]
     };
 }
@@ -126,7 +129,7 @@ pub(crate) static STARTUP: Table = Table {
         "tacho sweep startup --startup-cmd 'vllm bench startup --model MODEL' --serve-params serve.json",
         "start-up times over engine settings",
     )],
-    groups: &[&COMMANDS, &OPTIONS],
+    groups: &[&COMMANDS, &OPTIONS, &OWN],
     flags: STARTUP_FLAGS,
 };
 
@@ -147,4 +150,6 @@ static STARTUP_FLAGS: &[Flag] = &[
     vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Print the commands and run none."),
     vllm(&["--resume"], OptionalStr, "NAME", Off, &OPTIONS,
         "Go on with an experiment that was interrupted. The one of -e, or NAME."),
+    live::screen(&OWN),
+    live::http(&OWN),
 ];

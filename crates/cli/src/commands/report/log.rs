@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use tacho_report::html::run::About;
 use tacho_report::html::timeline::{self, Thresholds};
 use tacho_report::json::{Detail, SaveMode, save};
 use tacho_report::plots::dataset;
 use tacho_run::rebuild::{Rebuilt, merge, rebuild};
 
 use crate::args::report::LogArgs;
+use crate::commands::outputs::command_line;
 use crate::commands::sim::hub;
 use crate::exit::Exit;
 
@@ -21,6 +23,7 @@ pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
         tell(path, &run);
         runs.push(run);
     }
+    let about = About { command: command_line(&runs[0].command), ..About::default() };
     let record = merge(runs);
     if let Some(path) = &args.result {
         let detail = if args.detailed { Detail::PerRequest } else { Detail::Brief };
@@ -28,7 +31,7 @@ pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
         tracing::info!(path = %path.display(), "result saved");
     }
     args.outputs.print(&record)?;
-    args.outputs.write(&record)?;
+    args.outputs.write(&record, &about)?;
     if let Some(path) = &args.timeline {
         let (low, high) = args.thresholds;
         timeline::save(&record, Thresholds(low, high), path)?;

@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context;
 use tacho_client::{EndpointSpec, Rules, Url, proxy_for};
 use tacho_core::Secret;
 use tacho_core::json::{Dict, Value};
@@ -11,7 +12,7 @@ use tacho_loadgen::{RampUp, ScheduleSpec};
 use tacho_metrics::{GoodputLimits, MetricKind};
 use tacho_run::{
     BusyProfile, Cancellation, FailureLimit, LoraPlan, ModelPlan, NamedTokenizer, Precision, ReportPlan, ServePlan,
-    StopPlan, TokenizerPlan, TrafficPlan,
+    StopPlan, TelemetryPlan, TokenizerPlan, TrafficPlan,
 };
 use tacho_sim::Server;
 
@@ -124,7 +125,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         probe_rate: load.probe_request_rate,
         // vLLM looks only before and after.
         metrics_interval: Duration::from_secs_f64(if args.own.strict_parity { 0.0 } else { args.own.metrics_interval }),
-        telemetry: args.live.telemetry.map(Duration::from_secs_f64),
+        telemetry: telemetry(args)?,
         workers: args.own.workers.map(usize::try_from).transpose()?,
         grace: GRACE,
         stops: stops(args)?,
@@ -136,6 +137,13 @@ fn cancellation(args: &ServeArgs) -> Option<Cancellation> {
     let share = args.values.float("--request-cancellation-rate") / 100.0;
     let delay = Duration::from_secs_f64(args.values.float("--request-cancellation-delay"));
     (share > 0.0).then_some(Cancellation { share, delay })
+}
+
+fn telemetry(args: &ServeArgs) -> anyhow::Result<Option<TelemetryPlan>> {
+    let urls = args.telemetry.urls.iter().map(|url| Url::parse(url).context("--telemetry-url"));
+    let exporters = urls.collect::<anyhow::Result<Vec<_>>>()?;
+    let interval = args.telemetry.interval.map(Duration::from_secs_f64);
+    Ok(interval.map(|interval| TelemetryPlan { interval, exporters }))
 }
 
 fn stops(args: &ServeArgs) -> anyhow::Result<StopPlan> {

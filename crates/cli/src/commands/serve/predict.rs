@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use tacho_core::{FailureKind, Observation, Outcome, Stamp, Usage};
 use tacho_metrics::RunRecord;
+use tacho_report::html::run::About;
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, predicted, prepare};
 use tacho_sim::foresight::{Coming, Gone, Sending, foresee};
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let took = before.elapsed().as_secs_f64();
     let saved = destination.save(args, &record)?;
     args.outputs.print(&record)?;
-    args.outputs.write(&record)?;
+    args.outputs.write(&record, &About::default())?;
     if let Some(path) = saved.or_else(|| destination.path(args, &record)) {
         pictures::draw(args, &record, &pictures::dataset_note(args, &workload.prepared), &path, &())?;
     }

@@ -13,8 +13,7 @@ use tacho_run::serve::{Contact, prepare};
 use tacho_sim::Server;
 
 use super::destination::Destination;
-use super::screen::Screen;
-use super::{log, measure, plan, tell};
+use super::{log, measure, plan, screen, tell};
 use crate::args::output;
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
@@ -40,7 +39,7 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
 }
 
 fn once(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Interrupt) -> anyhow::Result<(RunRecord, Exit)> {
-    let screen = Screen::open(args)?;
+    let screen = screen(args)?;
     let destination = Destination::open(args)?;
     let log = log::plan(args, &std::env::args().collect::<Vec<_>>());
     let plan = ServePlan { log, ..plan::of(args, simulator)? };

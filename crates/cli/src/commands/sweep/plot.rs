@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use tacho_report::html::picture_page;
 use tacho_report::json::write_whole;
 use tacho_report::plots::sweep::{Figure, figures, read_sweep};
-use tacho_report::plots::{Scene, png, svg};
+use tacho_report::plots::{Picture, Scene, png, svg};
 
 use crate::args::sweep::plot::PlotArgs;
 use crate::exit::Exit;
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
     let (mut drawn, mut failed) = (Vec::new(), Vec::new());
     for figure in &figures {
         match draw(args, figure, &folder) {
-            Ok(scene) => drawn.extend(scene.map(|scene| (figure.name.clone(), scene))),
+            Ok(picture) => drawn.extend(picture),
             Err(error) => failed.push(format!("{}: {error:#}", figure.name)),
         }
     }
@@ -38,16 +38,16 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
     }
 }
 
-fn draw(args: &PlotArgs, figure: &Figure, folder: &Path) -> anyhow::Result<Option<Scene>> {
+fn draw(args: &PlotArgs, figure: &Figure, folder: &Path) -> anyhow::Result<Option<Picture>> {
     let mut out = io::stdout();
     let group: Vec<String> = figure.group.iter().map(|(key, value)| format!("'{key}': '{value}'")).collect();
     let (rows, columns) = figure.grid();
     let path = folder.join(format!("{}.png", figure.name));
     writeln!(out, "[BEGIN FIGURE]\nGroup: {{{}}}\nGrid: {rows} rows x {columns} cols", group.join(", "))?;
     writeln!(out, "Output file: {}", path.display())?;
-    let scene = if args.dry_run { None } else { figure.scene(&args.spec)? };
-    match &scene {
-        Some(scene) => save(scene, &path, args.dpi as f64, args.svg)?,
+    let picture = if args.dry_run { None } else { figure.picture(&args.spec)? };
+    match &picture {
+        Some(picture) => save(&picture.scene(), &path, args.dpi as f64, args.svg)?,
         None if args.dry_run => {}
         None => {
             let filters: Vec<String> = args.spec.filters.iter().map(|filter| filter.describe()).collect();
@@ -55,7 +55,7 @@ fn draw(args: &PlotArgs, figure: &Figure, folder: &Path) -> anyhow::Result<Optio
         }
     }
     writeln!(out, "[END FIGURE]")?;
-    Ok(scene)
+    Ok(picture)
 }
 
 /// Writes a picture as PNG, and beside it as SVG.

@@ -29,10 +29,10 @@ pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
     writeln!(out, "[BEGIN FIGURE]\nGroup: {{}}\nOutput file: {}", path.display())?;
     if !args.dry_run {
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-        let scene = pareto.scene(&args.spec);
-        save(&scene, &path, DPI, args.svg)?;
+        let picture = pareto.picture(&args.spec);
+        save(&picture.scene(), &path, DPI, args.svg)?;
         if args.html {
-            let page = picture_page(&args.folder.display().to_string(), &[("PARETO".to_owned(), scene)]);
+            let page = picture_page(&args.folder.display().to_string(), &[picture]);
             write_whole(&path.with_extension("html"), |out| out.write_all(page.as_bytes()))?;
         }
         let (points, frontier) = pareto.sizes();

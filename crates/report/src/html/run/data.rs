@@ -6,7 +6,8 @@ use tacho_metrics::latency::{successes, tpot};
 use tacho_metrics::percentile::percentile;
 use tacho_metrics::{RunRecord, Sample};
 
-use super::{over, served};
+use super::served;
+use crate::over::{self, OverTime};
 
 /// Bars of the histogram of gaps.
 const BARS: usize = 48;
@@ -40,10 +41,31 @@ pub(super) fn facts(record: &RunRecord) -> Dict {
     dict.set("outcomes", outcomes.collect::<Vec<_>>());
     dict.set("limited", record.setup.max_concurrency.is_some());
     dict.set("itl", gaps(samples));
-    dict.set("over", over::time(record));
+    dict.set("over", over_time(samples));
     dict.set("series", served::sets(record));
     dict.set("slowest", slowest(samples));
     dict
+}
+
+/// Into how many steps a run is cut at least, and at most.
+const STEPS: (f64, f64) = (40.0, 300.0);
+
+/// What happened in each step; nothing without requests.
+fn over_time(samples: &[Sample]) -> Option<Dict> {
+    let over = OverTime::of(samples, STEPS)?;
+    let mut dict = Dict::new();
+    dict.set("step", over.step);
+    dict.set("times", floats((0..over.rows[0].1.len()).map(|at| at as f64 * over.step)));
+    for (name, values) in over.rows {
+        dict.set(name, floats(values.into_iter()));
+    }
+    Some(dict)
+}
+
+fn floats(values: impl Iterator<Item = f64>) -> Vec<Value> {
+    // Four digits are more than a pixel shows.
+    let short = |value: f64| if value == 0.0 { 0.0 } else { format!("{value:.4e}").parse().unwrap_or(value) };
+    values.map(|value| Value::Float(short(value))).collect()
 }
 
 /// The columns, as planes of bytes: neighbours in a plane are alike, and pack well.

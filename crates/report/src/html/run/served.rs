@@ -1,6 +1,7 @@
 //! The server's own series and those of the machines, on the page's time axis and in one vocabulary.
 
 use tacho_core::json::{Dict, Value};
+use tacho_metrics::telemetry::Track;
 use tacho_metrics::vocabulary::Concept;
 use tacho_metrics::{RunRecord, ServerMetrics, Telemetry};
 
@@ -52,7 +53,25 @@ fn machines(telemetry: &Telemetry) -> Vec<Value> {
         let unit = tracks().next()?.unit.clone();
         set(title, &unit, tracks().map(|track| (track.source.as_str(), Some(telemetry.points(track)))).collect())
     };
-    MACHINES.into_iter().filter_map(picture).collect()
+    MACHINES.into_iter().filter_map(picture).chain(exporters(telemetry)).collect()
+}
+
+/// What other exporters say: a picture for each name, with a line for each exporter.
+fn exporters(telemetry: &Telemetry) -> Vec<Value> {
+    let foreign = |track: &&Track| !(track.source.starts_with("gpu") || track.source == "host");
+    let mut names: Vec<&str> = Vec::new();
+    for track in telemetry.tracks.iter().filter(foreign) {
+        if !names.contains(&track.name.as_str()) {
+            names.push(&track.name);
+        }
+    }
+    let picture = |name: &str| {
+        let of = || telemetry.tracks.iter().filter(foreign).filter(move |track| track.name == name);
+        let unit = of().next()?.unit.clone();
+        let lines = of().map(|track| (track.source.as_str(), Some(telemetry.points(track)))).collect();
+        set(&format!("Exporters: {}", name.replace('_', " ")), &unit, lines)
+    };
+    names.into_iter().filter_map(picture).collect()
 }
 
 /// One picture; nothing where no line has two points, or all are 0.

@@ -1,6 +1,6 @@
 //! The page's words: what was run, whether to believe it, and the numbers that people ask for first.
 
-use tacho_metrics::{MetricKind, RunRecord, Statistics, Trust};
+use tacho_metrics::{MetricKind, RunRecord, Statistics};
 
 use super::About;
 use crate::html::escape;
@@ -16,17 +16,25 @@ pub(super) fn subtitle(record: &RunRecord) -> String {
 }
 
 /// The verdict in a sentence, and every reason for doubt.
-pub(super) fn verdict(record: &RunRecord) -> String {
+pub(super) fn verdict(record: &RunRecord, about: &About) -> String {
     let failed = record.summary.completed == 0;
-    let doubted = record.setup.interrupted || record.summary.failed > 0 || !record.caveats.is_empty();
+    let doubted = record.setup.interrupted
+        || record.summary.failed > 0
+        || !record.caveats.is_empty()
+        || !about.told.is_empty()
+        || record.trust.as_ref().is_some_and(|trust| !trust.is_ok());
     let (class, sentence) = match (failed, doubted) {
         (true, _) => (" bad", "No request succeeded: there is nothing to conclude from this run."),
         (false, true) => (" warn", "Read this result with what is said below in mind."),
         (false, false) => ("", "Nothing speaks against this result."),
     };
-    let trust =
-        record.trust.as_ref().map_or_else(|| "client: how well it kept up is not known".to_owned(), Trust::text);
-    let texts = std::iter::once(trust).chain(record.caveats.iter().map(|caveat| caveat.text()));
+    let unknown = || "client: how well it kept up is not known".to_owned();
+    let trust = match (&record.trust, &about.client) {
+        (Some(trust), _) => trust.text(),
+        (None, told) => told.clone().unwrap_or_else(unknown),
+    };
+    let caveats = record.caveats.iter().map(|caveat| caveat.text());
+    let texts = std::iter::once(trust).chain(caveats).chain(about.told.iter().cloned());
     let mut seen: Vec<String> = Vec::new();
     for text in texts {
         if !seen.contains(&text) {
@@ -81,7 +89,7 @@ fn of_times(record: &RunRecord, metric: MetricKind, statistics: &Statistics) -> 
     cards
 }
 
-fn card(name: &str, value: f64, unit: &str, interval: Option<(f64, f64)>) -> String {
+pub(super) fn card(name: &str, value: f64, unit: &str, interval: Option<(f64, f64)>) -> String {
     let interval = interval.map_or_else(String::new, |(low, high)| {
         let high = if high.is_finite() { short(high) } else { "?".to_owned() };
         format!("<small>{} – {high} (95 %)</small>", short(low))

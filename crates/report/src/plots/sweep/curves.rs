@@ -1,9 +1,12 @@
 //! The curves of a panel: means over runs with their spread, and what tells curves apart.
 
 use tacho_core::json::{Dict, Value};
+use tacho_metrics::interval::half_width;
+use tacho_metrics::number::Known;
+use tacho_metrics::statistics::mean;
 
 use super::data::{natural, python_text};
-use crate::plots::{Color, LegendEntry, Marker, Series, Stroke, category, sequence};
+use crate::plots::{Color, LegendEntry, Marker, Series, Stroke, bare, category, in_words, sequence, value_text};
 
 /// Dashes that can be told apart.
 const DASHES: [&[f64]; 5] = [&[], &[6.0, 3.0], &[2.0, 2.0], &[8.0, 3.0, 2.0, 3.0], &[10.0, 4.0]];
@@ -72,26 +75,28 @@ impl Looks {
         (Stroke::dashed(self.color(place(0)), width, dash), marker)
     }
 
-    /// The curves of `records`.
-    pub(super) fn series(&self, records: &[&Dict], x: &str, y: &str, error_bars: bool) -> Vec<Series> {
+    /// The curves of `records`: repeats as their mean with its interval, in order along what curves run along.
+    pub(super) fn series(&self, records: &[&Dict], by: &Points<'_>, error_bars: bool) -> Vec<Series> {
         let mut names: Vec<Vec<String>> = records.iter().map(|record| self.texts(record)).collect();
         names.sort_by_key(|texts| texts.iter().enumerate().map(|(at, text)| self.place(at, text)).collect::<Vec<_>>());
         names.dedup();
         let mut bands = Vec::new();
         let mut lines = Vec::new();
         for texts in names {
-            let of_curve = records.iter().filter(|record| self.texts(record) == texts);
-            let points = of_curve.filter_map(|record| Some((number(record, x)?, number(record, y)?))).collect();
-            let means = averaged(points);
+            let of_curve: Vec<&Dict> = records.iter().copied().filter(|record| self.texts(record) == texts).collect();
+            let means = by.of(&of_curve);
             let (stroke, marker) = self.stroke(&texts);
+            let values = self.keys.iter().zip(&texts).map(|(key, text)| format!("{} {text}", bare(key)));
+            let name = values.collect::<Vec<_>>().join(", ");
             if error_bars && means.iter().any(|mean| mean.spread > 0.0) {
-                let edges = means.iter().map(|mean| (mean.x, mean.y - mean.spread, mean.y + mean.spread)).collect();
-                bands.push(Series::Band { edges, fill: stroke.color.with_alpha(0.2) });
+                // No time and no rate is below 0.
+                let low = |mean: &Mean| (mean.y - mean.spread).max(mean.y.min(0.0));
+                let edges = means.iter().map(|mean| (mean.x, low(mean), mean.y + mean.spread)).collect();
+                bands.push(Series::Band { name: name.clone(), edges, fill: stroke.color.with_alpha(0.2) });
             }
-            let label = self.keys.iter().zip(&texts).map(|(key, text)| format!("{key}={text}, ")).collect::<String>();
-            let hints = means.iter().map(|mean| format!("{label}{x}={:.4}, {y}={:.4}", mean.x, mean.y)).collect();
+            let hints = means.iter().map(|mean| by.hint(&name, mean)).collect();
             let points = means.iter().map(|mean| (mean.x, mean.y)).collect();
-            lines.push(Series::Line { points, stroke, marker, hints });
+            lines.push(Series::Line { name, points, stroke, marker, hints });
         }
         bands.extend(lines);
         bands
@@ -101,7 +106,7 @@ impl Looks {
     pub(super) fn legend(&self) -> Vec<LegendEntry> {
         let mut entries = Vec::new();
         for (at, (values, _)) in self.values.iter().enumerate() {
-            entries.push(LegendEntry::Heading(self.keys[at].clone()));
+            entries.push(LegendEntry::Heading(bare(&self.keys[at])));
             for (place, value) in values.iter().enumerate() {
                 let (stroke, marker) = match at {
                     0 => (Stroke::solid(self.color(place), 1.8), Marker::None),
@@ -123,36 +128,120 @@ pub(super) fn number(record: &Dict, key: &str) -> Option<f64> {
     record.get(key).and_then(Value::as_f64).filter(|number| number.is_finite())
 }
 
-/// The mean of the points with one x.
-#[derive(Debug, PartialEq)]
-struct Mean {
-    x: f64,
-    y: f64,
-    /// One sample standard deviation; 0 for a single point.
-    spread: f64,
+/// How the points of a curve are made.
+pub(super) struct Points<'a> {
+    /// The variable of the horizontal axis.
+    pub(super) x: &'a str,
+    /// The variable of the vertical axis.
+    pub(super) y: &'a str,
+    /// All that was swept.
+    pub(super) swept: &'a [String],
+    /// What curves run along.
+    pub(super) along: Option<&'a str>,
 }
 
-fn averaged(mut points: Vec<(f64, f64)>) -> Vec<Mean> {
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let same = points.chunk_by(|a, b| a.0 == b.0);
-    same.map(|group| {
-        let count = group.len() as f64;
-        let mean = group.iter().map(|point| point.1).sum::<f64>() / count;
-        let squares: f64 = group.iter().map(|point| (point.1 - mean).powi(2)).sum();
-        let spread = if group.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 };
-        Mean { x: group[0].0, y: mean, spread }
-    })
-    .collect()
+/// The mean of repeats.
+#[derive(Debug, PartialEq)]
+pub(super) struct Mean {
+    x: f64,
+    y: f64,
+    /// Half of the interval of `y`; 0 for a single run.
+    spread: f64,
+    /// Where it lies along the curve, in words.
+    along: String,
+    /// How many runs it is the mean of.
+    runs: usize,
+}
+
+impl Points<'_> {
+    /// Where `x` was measured, the runs of one setting are one point; where it was set, all runs at that `x` are.
+    fn of(&self, records: &[&Dict]) -> Vec<Mean> {
+        let measured = Known::find(self.x).is_some() && !self.swept.is_empty();
+        let key = |record: &Dict| match measured {
+            true => self.swept.iter().map(|key| record.get(key).map_or_else(String::new, python_text)).collect(),
+            false => vec![number(record, self.x).map_or_else(String::new, |x| format!("{x:?}"))],
+        };
+        let mut groups: Vec<(Vec<String>, Vec<&Dict>)> = Vec::new();
+        for record in records.iter().copied().filter(|record| self.place(record).is_some()) {
+            let own = key(record);
+            match groups.iter_mut().find(|(known, _)| *known == own) {
+                Some((_, members)) => members.push(record),
+                None => groups.push((own, vec![record])),
+            }
+        }
+        let along = |record: &Dict| self.along.filter(|_| measured).and_then(|key| order(record, key));
+        let mut means: Vec<(Option<f64>, Mean)> =
+            groups.iter().map(|(_, members)| (along(members[0]), self.mean(members))).collect();
+        means.sort_by(|(a, one), (b, other)| match (a, b) {
+            (Some(a), Some(b)) => a.total_cmp(b),
+            _ => one.x.total_cmp(&other.x),
+        });
+        means.into_iter().map(|(_, mean)| mean).collect()
+    }
+
+    fn place(&self, record: &Dict) -> Option<(f64, f64)> {
+        Some((number(record, self.x)?, number(record, self.y)?))
+    }
+
+    fn mean(&self, members: &[&Dict]) -> Mean {
+        let (xs, ys): (Vec<f64>, Vec<f64>) = members.iter().filter_map(|record| self.place(record)).unzip();
+        let along = self.along.filter(|key| *key != self.x);
+        let text = along.and_then(|key| Some(format!("{}: {}", bare(key), value_text(members[0].get(key)?))));
+        Mean {
+            x: mean(&xs),
+            y: mean(&ys),
+            spread: half_width(&ys).unwrap_or(0.0),
+            along: text.unwrap_or_default(),
+            runs: members.len(),
+        }
+    }
+
+    /// What a pointer on a point shows.
+    fn hint(&self, name: &str, mean: &Mean) -> String {
+        let spread = if mean.runs > 1 { format!(" ± {:.4}", mean.spread) } else { String::new() };
+        let mut lines = vec![name.to_owned(), mean.along.clone()];
+        lines.push(format!("{}: {:.4}", in_words(self.x), mean.x));
+        lines.push(format!("{}: {:.4}{spread}", in_words(self.y), mean.y));
+        lines.extend((mean.runs > 1).then(|| format!("mean of: {} runs", mean.runs)));
+        lines.retain(|line| !line.is_empty());
+        lines.join("\n")
+    }
+}
+
+/// A number to order by, infinity included.
+fn order(record: &Dict, key: &str) -> Option<f64> {
+    record.get(key).and_then(Value::as_f64).filter(|number| !number.is_nan())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tacho_core::json::parse;
+
+    fn records(text: &str) -> Vec<Dict> {
+        parse(text).unwrap().as_list().unwrap().iter().map(|item| item.as_dict().unwrap().clone()).collect()
+    }
 
     #[test]
-    fn equal_x_are_averaged_with_the_sample_deviation() {
-        let means = averaged(vec![(2.0, 5.0), (1.0, 1.0), (1.0, 3.0)]);
-        assert_eq!(means[0], Mean { x: 1.0, y: 2.0, spread: 2f64.sqrt() });
-        assert_eq!(means[1], Mean { x: 2.0, y: 5.0, spread: 0.0 });
+    fn runs_at_one_set_x_are_their_mean_with_its_interval() {
+        let records = records(r#"[{"n": 2, "y": 5}, {"n": 1, "y": 1}, {"n": 1, "y": 3}]"#);
+        let by = Points { x: "n", y: "y", swept: &[], along: None };
+        let means = by.of(&records.iter().collect::<Vec<_>>());
+        // One degree of freedom: 12.706 times the deviation of the mean, which is 1.
+        assert!((means[0].x, means[0].y) == (1.0, 2.0) && (means[0].spread - 12.706).abs() < 0.01, "{means:?}");
+        assert_eq!((means[1].x, means[1].y, means[1].spread, means[1].runs), (2.0, 5.0, 0.0, 1));
+    }
+
+    #[test]
+    fn repeats_of_a_measured_x_are_one_point_and_go_along_the_load() {
+        let records = records(
+            r#"[{"max_concurrency": 8, "request_throughput": 3.0, "y": 9}, {"max_concurrency": 1, "request_throughput": 1.0, "y": 1},
+                {"max_concurrency": 4, "request_throughput": 4.0, "y": 5}, {"max_concurrency": 4, "request_throughput": 6.0, "y": 7}]"#,
+        );
+        let swept = ["max_concurrency".to_owned()];
+        let by = Points { x: "request_throughput", y: "y", swept: &swept, along: Some("max_concurrency") };
+        let places: Vec<(f64, f64)> =
+            by.of(&records.iter().collect::<Vec<_>>()).iter().map(|mean| (mean.x, mean.y)).collect();
+        assert_eq!(places, [(1.0, 1.0), (5.0, 6.0), (3.0, 9.0)]);
     }
 }

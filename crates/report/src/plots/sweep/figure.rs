@@ -1,13 +1,13 @@
 //! The figures of a sweep: which records go where, and the picture of each.
 
 use tacho_core::json::Dict;
-use tacho_metrics::number::{Known, Unit};
 
 use super::SweepPlotSpec;
-use super::curves::{Looks, number};
+use super::curves::{Looks, Points, number};
 use super::data::{Combination, keys, natural, python_text};
+use super::swept::{Curves, swept};
 use crate::Error;
-use crate::plots::{AxisSpec, Grid, Panel, Rect, Scene, Series, draw_legend, legend_width};
+use crate::plots::{AxisSpec, Grid, Panel, Picture, Series, bare, in_words};
 
 /// Variables and their values.
 type Group = Vec<(String, String)>;
@@ -24,12 +24,15 @@ pub struct Figure {
     /// Its file name without ending.
     pub name: String,
     records: Vec<Dict>,
+    /// What the whole sweep varied.
+    swept: Vec<String>,
 }
 
 /// The figures of a sweep.
 pub fn figures(combinations: &[Combination], spec: &SweepPlotSpec) -> Result<Vec<Figure>, Error> {
     let records: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
     let groups = distinct(&records, &spec.fig_by)?;
+    let swept = swept(combinations);
     let figure = |group: Group| {
         let members: Vec<&Dict> = records.iter().copied().filter(|record| belongs(record, &group)).collect();
         let mut name = spec.name.clone();
@@ -39,6 +42,7 @@ pub fn figures(combinations: &[Combination], spec: &SweepPlotSpec) -> Result<Vec
             columns: distinct(&members, &spec.col_by)?,
             name: clean(&name),
             records: members.into_iter().cloned().collect(),
+            swept: swept.clone(),
             group,
         })
     };
@@ -81,65 +85,55 @@ impl Figure {
     }
 
     /// The picture; nothing where the filters leave no record.
-    pub fn scene(&self, spec: &SweepPlotSpec) -> Result<Option<Scene>, Error> {
+    pub fn picture(&self, spec: &SweepPlotSpec) -> Result<Option<Picture>, Error> {
         let records = self.kept(spec)?;
         if records.is_empty() {
             return Ok(None);
         }
-        let looks = Looks::new(&spec.curve_by, &records);
-        let values = |key: &str| records.iter().filter_map(|record| number(record, key)).collect::<Vec<_>>();
+        let curves = Curves::of(spec, &self.swept, &records.iter().collect::<Vec<_>>());
+        let looks = Looks::new(&curves.by, &records);
+        let points = Points { x: &spec.x, y: &spec.y, swept: &self.swept, along: curves.along.as_deref() };
         let mut panels = Vec::new();
         for row in &self.rows {
             for column in &self.columns {
                 let members: Vec<&Dict> =
                     records.iter().filter(|record| belongs(record, row) && belongs(record, column)).collect();
-                let series = looks.series(&members, &spec.x, &spec.y, spec.error_bars);
-                let title = [row, column].into_iter().flatten().map(|(key, value)| format!("{key}={value}")).collect();
+                let series = looks.series(&members, &points, spec.error_bars);
+                let title =
+                    [row, column].into_iter().flatten().map(|(key, value)| format!("{} {value}", bare(key))).collect();
                 panels.push((title, series));
             }
         }
-        // Bands may reach beyond the points.
-        let mut ys = values(&spec.y);
-        for series in panels.iter().flat_map(|(_, series)| series) {
-            if let Series::Band { edges, .. } = series {
-                ys.extend(edges.iter().flat_map(|edge| [edge.1, edge.2]));
-            }
-        }
-        let x = AxisSpec::over(with_unit(&spec.x), spec.scale_x, values(&spec.x).into_iter());
-        let y = AxisSpec::over(with_unit(&spec.y), spec.scale_y, ys.into_iter());
-        Ok(Some(self.drawn(spec, &looks, panels, &x, &y)))
+        let (x, y) = axes(spec, &records, panels.iter().flat_map(|(_, series)| series));
+        let panel = |(title, series)| Panel { title, x: x.clone(), y: y.clone(), grid: Grid::Both, series };
+        let side = spec.panel * 72.0;
+        Ok(Some(Picture {
+            title: self.title(spec),
+            note: self.note(spec, &curves),
+            panels: panels.into_iter().map(panel).collect(),
+            columns: self.grid().1,
+            size: (side, side),
+            legend: looks.legend(),
+        }))
     }
 
-    fn drawn(
-        &self,
-        spec: &SweepPlotSpec,
-        looks: &Looks,
-        panels: Vec<(Vec<String>, Vec<Series>)>,
-        x: &AxisSpec,
-        y: &AxisSpec,
-    ) -> Scene {
-        let entries = looks.legend();
-        let legend = legend_width(&entries);
-        let (rows, columns) = self.grid();
-        let side = spec.panel * 72.0;
-        let lines = panels.iter().map(|(title, _)| title.len()).max().unwrap_or(0) as f64;
-        let (left, top) = (72.0, 14.0 + 15.0 * lines);
-        let tall = (rows as f64 * side).max(entries.len() as f64 * 15.0 + 40.0);
-        let mut scene = Scene::new(columns as f64 * side + legend + 14.0, tall);
-        for (at, (title, series)) in panels.into_iter().enumerate() {
-            let (row, column) = ((at / columns) as f64, (at % columns) as f64);
-            let rect = Rect {
-                x: column * side + left,
-                y: row * side + top,
-                width: (side - left - 16.0).max(20.0),
-                height: (side - top - 44.0).max(20.0),
-            };
-            Panel { title, x: x.clone(), y: y.clone(), grid: Grid::Both, series }.draw(&mut scene, rect);
+    /// What it shows: the numbers, and the values that set it apart.
+    fn title(&self, spec: &SweepPlotSpec) -> String {
+        let mut title = format!("{} against {}", bare(&spec.y), bare(&spec.x));
+        let values = self.group.iter().map(|(key, value)| format!("{} {value}", bare(key)));
+        values.for_each(|value| title += &format!(", {value}"));
+        title
+    }
+
+    fn note(&self, spec: &SweepPlotSpec, curves: &Curves) -> String {
+        let mut parts = Vec::new();
+        if let Some(along) = curves.along.as_ref().filter(|along| **along != spec.x) {
+            parts.push(format!("Curves run along {}.", bare(along)));
         }
-        if !entries.is_empty() {
-            draw_legend(&mut scene, (columns as f64 * side, top), &entries);
+        if spec.error_bars && self.records.iter().any(|record| number(record, "run_number").is_some_and(|n| n > 0.0)) {
+            parts.push("Repeats are averaged; bands are 95 % intervals of the mean.".to_owned());
         }
-        scene
+        parts.join(" ")
     }
 
     /// The records that the filters leave, rounded.
@@ -160,7 +154,7 @@ impl Figure {
         }
         let known = |key: &String| self.records.iter().any(|record| record.get(key).is_some());
         let wanted = [("var_x", &spec.x), ("var_y", &spec.y)];
-        let curves = spec.curve_by.iter().map(|key| ("curve_by", key));
+        let curves = spec.curve_by.iter().flatten().map(|key| ("curve_by", key));
         for (flag, key) in wanted.into_iter().chain(curves) {
             if !known(key) {
                 let available = self.records.first().map_or_else(String::new, keys);
@@ -175,13 +169,17 @@ impl Figure {
     }
 }
 
-/// The variable with its unit, where the name does not say it.
-fn with_unit(key: &str) -> String {
-    let unit = match key {
-        "request_rate" => Unit::RequestsPerSecond.text(),
-        _ => Known::find(key).map_or("", |number| number.unit().text()),
-    };
-    if unit.is_empty() || key.ends_with("_ms") { key.to_owned() } else { format!("{key} ({unit})") }
+/// The axes over all that is drawn: bands reach beyond the points, and means lie between the runs.
+fn axes<'a>(spec: &SweepPlotSpec, records: &[Dict], series: impl Iterator<Item = &'a Series>) -> (AxisSpec, AxisSpec) {
+    let values = |key: &str| records.iter().filter_map(|record| number(record, key)).collect::<Vec<_>>();
+    let mut ys = values(&spec.y);
+    for one in series {
+        if let Series::Band { edges, .. } = one {
+            ys.extend(edges.iter().flat_map(|edge| [edge.1, edge.2]));
+        }
+    }
+    let x = AxisSpec::over(in_words(&spec.x), spec.scale_x, values(&spec.x).into_iter());
+    (x, AxisSpec::over(in_words(&spec.y), spec.scale_y, ys.into_iter()))
 }
 
 #[cfg(test)]
@@ -204,7 +202,7 @@ mod tests {
             fig_by: Vec::new(),
             row_by: Vec::new(),
             col_by: Vec::new(),
-            curve_by: Vec::new(),
+            curve_by: Some(Vec::new()),
             x: "x".into(),
             y: "y".into(),
             filters: Vec::new(),
@@ -234,11 +232,12 @@ mod tests {
                 vec!["n".into(), "m".into()],
                 vec!["n".into(), "m".into(), "x".into(), "y".into()],
             ] {
+                let curve_by = Some(curve_by);
                 let spec =
                     SweepPlotSpec { curve_by, scale_x: scale, scale_y: scale, col_by: vec!["m".into()], ..spec() };
                 let figure = &figures(&sweep(), &spec).unwrap()[0];
                 assert_eq!(figure.grid(), (1, 2));
-                let scene = figure.scene(&spec).unwrap().unwrap();
+                let scene = figure.picture(&spec).unwrap().unwrap().scene();
                 assert!(!png(&scene, 40.0).unwrap().is_empty());
                 let text = svg(&scene);
                 assert!(["NaN", "Minf", "Linf", "\"inf"].iter().all(|word| !text.contains(word)));
@@ -249,7 +248,7 @@ mod tests {
     #[test]
     fn unknown_variables_are_named() {
         let spec = SweepPlotSpec { x: "zzz".into(), ..spec() };
-        let error = figures(&sweep(), &spec).unwrap()[0].scene(&spec).unwrap_err().to_string();
+        let error = figures(&sweep(), &spec).unwrap()[0].picture(&spec).unwrap_err().to_string();
         assert!(
             error.starts_with("Cannot find var_x='zzz' in parameter sweep results. Available variables: ['n', 'm'")
         );

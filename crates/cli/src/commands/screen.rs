@@ -11,10 +11,10 @@ use tacho_core::{EventSink, RunEvent};
 use tacho_report::live::{Monitor, Tui, web};
 use tacho_report::{Live, Progress};
 
-use crate::args::serve::ServeArgs;
+use crate::args::live::LiveArgs;
 
 /// All views of a run.
-pub(super) struct Screen {
+pub(crate) struct Screen {
     plain: Option<Live>,
     monitor: Option<Arc<Monitor>>,
     tui: Mutex<Option<Tui>>,
@@ -23,28 +23,40 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Opens what the arguments ask for.
-    pub(super) fn open(args: &ServeArgs) -> anyhow::Result<Self> {
-        let watched = args.live.screen || args.live.http.is_some();
+    /// Opens what the arguments ask for. `quiet` is without lines and bars.
+    pub(crate) fn open(live: &LiveArgs, quiet: bool, progress: Progress) -> anyhow::Result<Self> {
+        let watched = live.screen || live.http.is_some();
         let monitor = watched.then(|| Arc::new(Monitor::default()));
         let over = Arc::new(AtomicBool::new(false));
-        let page = page(args, monitor.as_ref())?;
+        let page = page(live, monitor.as_ref())?;
         let tui = match &monitor {
-            Some(monitor) if args.live.screen => Tui::start(monitor.clone(), interrupt).context("--live")?,
+            Some(monitor) if live.screen => Tui::start(monitor.clone(), interrupt).context("--live")?,
             _ => None,
         };
         if let Some(monitor) = &monitor {
             remember(monitor.clone(), over.clone())?;
         }
-        let quiet = args.own.quiet || args.outputs.owns_stdout() || tui.is_some();
-        let progress = if args.report.disable_tqdm { Progress::Hidden } else { Progress::Shown };
-        let plain = (!quiet).then(|| Live::new(progress));
+        let plain = (!(quiet || tui.is_some())).then(|| Live::new(progress));
         Ok(Screen { plain, monitor, tui: Mutex::new(tui), over, _page: page })
     }
 
     /// Gives the terminal back, so that the report can be printed.
-    pub(super) fn close(&self) {
-        drop(self.tui.lock().unwrap_or_else(PoisonError::into_inner).take());
+    pub(crate) fn close(&self) {
+        drop(self.taken());
+    }
+
+    /// The same, and prints what was said meanwhile: where lines are all that there is to read afterwards.
+    pub(crate) fn close_with_lines(&self) {
+        let tui = self.taken();
+        if tui.is_some() {
+            drop(tui);
+            let said = self.monitor.as_ref().map(|monitor| monitor.snapshot().lines).unwrap_or_default();
+            let _ = writeln!(std::io::stdout(), "{}", said.join("\n"));
+        }
+    }
+
+    fn taken(&self) -> Option<Tui> {
+        self.tui.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -66,8 +78,8 @@ impl EventSink for Screen {
 }
 
 /// The page, and where it is.
-fn page(args: &ServeArgs, monitor: Option<&Arc<Monitor>>) -> anyhow::Result<Option<Watch>> {
-    let Some((port, monitor)) = args.live.http.zip(monitor) else { return Ok(None) };
+fn page(live: &LiveArgs, monitor: Option<&Arc<Monitor>>) -> anyhow::Result<Option<Watch>> {
+    let Some((port, monitor)) = live.http.zip(monitor) else { return Ok(None) };
     let watch = Watch::start(port, Arc::new(Page(monitor.clone())))
         .with_context(|| format!("--live-http: cannot listen on 127.0.0.1:{port}"))?;
     let _ = writeln!(std::io::stderr(), "live: {}", watch.url());

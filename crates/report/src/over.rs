@@ -1,67 +1,56 @@
-//! The run over time, in equal steps.
+//! A run over time, in equal steps: what pages and the terminal draw.
 
-use tacho_core::json::{Dict, Value};
-use tacho_metrics::{RunRecord, Sample};
+use tacho_metrics::Sample;
 
-/// Into how many steps a run is cut at least, and at most.
-const STEPS: (f64, f64) = (40.0, 300.0);
 /// Requests that a step should have, for a rate in it to say something.
 const REQUESTS: f64 = 5.0;
 
-/// The moment that times on the page count from: when the first request was due.
-pub(super) fn origin(samples: &[Sample]) -> f64 {
+/// The moment that times count from: when the first request was due.
+pub(crate) fn origin(samples: &[Sample]) -> f64 {
     let first = samples.iter().map(|sample| sample.due.min(sample.released)).fold(f64::INFINITY, f64::min);
     if first.is_finite() { first } else { 0.0 }
 }
 
-/// What happened in each step; nothing without requests.
-pub(super) fn time(record: &RunRecord) -> Option<Dict> {
-    let samples = &record.measured.samples;
-    let origin = origin(samples);
-    let end = samples.iter().map(|sample| sample.done).reduce(f64::max)? - origin;
-    let step = readable(end / (samples.len() as f64 / REQUESTS).clamp(STEPS.0, STEPS.1));
-    let steps = ((end / step).ceil() as usize).max(1);
-    let mut counted = Counted::new(steps, step, end);
-    samples.iter().for_each(|sample| counted.add(sample, origin));
-    let mut dict = Dict::new();
-    dict.set("step", step);
-    dict.set("times", floats((0..steps).map(|at| at as f64 * step)));
-    for (name, values) in counted.rows {
-        dict.set(name, floats(values.into_iter()));
-    }
-    Some(dict)
+/// What happened in each step.
+pub(crate) struct OverTime {
+    /// The length of a step in seconds.
+    pub(crate) step: f64,
+    /// When all was over, in seconds.
+    pub(crate) end: f64,
+    /// Rates and means by name.
+    pub(crate) rows: [(&'static str, Vec<f64>); 6],
 }
 
-/// A length that people count in, not below `rough`.
-fn readable(rough: f64) -> f64 {
-    let power = 10f64.powf(rough.max(1e-6).log10().floor());
-    [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|step| *step >= rough).unwrap_or(rough)
-}
-
-fn floats(values: impl Iterator<Item = f64>) -> Vec<Value> {
-    // Four digits are more than a pixel shows.
-    let short = |value: f64| if value == 0.0 { 0.0 } else { format!("{value:.4e}").parse().unwrap_or(value) };
-    values.map(|value| Value::Float(short(value))).collect()
-}
-
-/// Rates and means per step.
-struct Counted {
-    step: f64,
-    end: f64,
-    rows: [(&'static str, Vec<f64>); 6],
-}
-
-const TOKENS: usize = 0;
+/// Output tokens per second.
+pub(crate) const TOKENS: usize = 0;
 const SENT: usize = 1;
 const FINISHED: usize = 2;
 const FAILED: usize = 3;
-const RUNNING: usize = 4;
-const WAITING: usize = 5;
+/// Requests under way.
+pub(crate) const RUNNING: usize = 4;
+/// Requests that wait for a slot.
+pub(crate) const WAITING: usize = 5;
 
-impl Counted {
+impl OverTime {
+    /// The run of `samples` in so many steps at least and at most; nothing without requests.
+    pub(crate) fn of(samples: &[Sample], (least, most): (f64, f64)) -> Option<Self> {
+        let origin = origin(samples);
+        let end = samples.iter().map(|sample| sample.done).reduce(f64::max)? - origin;
+        let step = readable(end / (samples.len() as f64 / REQUESTS).clamp(least, most));
+        // A last step that is a sliver would show a rate that was not there.
+        let mut over = OverTime::new(((end / step).round() as usize).max(1), step, end);
+        samples.iter().for_each(|sample| over.add(sample, origin));
+        Some(over)
+    }
+
     fn new(steps: usize, step: f64, end: f64) -> Self {
         let names = ["tokens", "sent", "finished", "failed", "running", "waiting"];
-        Counted { step, end, rows: names.map(|name| (name, vec![0.0; steps])) }
+        OverTime { step, end, rows: names.map(|name| (name, vec![0.0; steps])) }
+    }
+
+    /// A row's values.
+    pub(crate) fn row(&self, row: usize) -> &[f64] {
+        &self.rows[row].1
     }
 
     fn add(&mut self, sample: &Sample, origin: f64) {
@@ -82,10 +71,9 @@ impl Counted {
         }
     }
 
-    /// The part of a step that belongs to the run: all of it, but for the last. A sliver would show a peak that was not
-    /// there, and counts as half a step.
+    /// From where a step reaches how far: the last one to the run's end.
     fn length(&self, at: usize) -> f64 {
-        (self.end - at as f64 * self.step).clamp(self.step * 0.5, self.step)
+        if at + 1 == self.rows[0].1.len() { self.end - at as f64 * self.step } else { self.step }.max(1e-9)
     }
 
     fn at(&self, moment: f64) -> usize {
@@ -110,12 +98,18 @@ impl Counted {
     }
 }
 
+/// A length that people count in, not below `rough`.
+fn readable(rough: f64) -> f64 {
+    let power = 10f64.powf(rough.max(1e-6).log10().floor());
+    [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|step| *step >= rough).unwrap_or(rough)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn counted(samples: &[Sample], steps: usize, step: f64, end: f64) -> Counted {
-        let mut counted = Counted::new(steps, step, end);
+    fn counted(samples: &[Sample], steps: usize, step: f64, end: f64) -> OverTime {
+        let mut counted = OverTime::new(steps, step, end);
         samples.iter().for_each(|sample| counted.add(sample, 0.0));
         counted
     }
@@ -137,6 +131,15 @@ mod tests {
         // The last step is half as long as the others.
         assert_eq!(rows[TOKENS].1, [0.0, 2.0, 4.0]);
         assert_eq!((rows[SENT].1[1], rows[FINISHED].1[2], rows[FAILED].1[2]), (1.0, 2.0, 0.0));
+    }
+
+    #[test]
+    fn a_sliver_at_the_end_is_no_peak() {
+        let one = |done: f64| Sample { done, latency: done, ..Sample::default() };
+        let samples: Vec<Sample> = (1..=41).map(|at| one(f64::from(at) * 0.25)).chain([one(10.26)]).collect();
+        let over = OverTime::of(&samples, (10.0, 10.0)).unwrap();
+        let finished = &over.rows[FINISHED].1;
+        assert!(finished.iter().all(|rate| *rate <= 6.0), "{finished:?}");
     }
 
     #[test]

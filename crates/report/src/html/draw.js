@@ -49,17 +49,40 @@ const Draw = (() => {
         if (at >= low - 1e-9 && at <= high + 1e-9) found.push(at);
       }
     }
+    // A narrow stretch has round values, but no round powers.
+    if (found.length < 3) {
+      const even = linearTicks(10 ** low, 10 ** high, count);
+      return { at: even.at.filter((value) => value > 0).map((value) => Math.log10(value)), text: (at) => even.text(+(10 ** at).toPrecision(9)) };
+    }
     const text = (at) => { const v = 10 ** at; return v >= 1e4 ? +(v / 1e3).toPrecision(3) + "k" : String(+v.toPrecision(2)); };
     return { at: found, text };
   };
 
+  // Scales: from a value to its place, and back.
+  const SCALES = {
+    linear: [(v) => v, (p) => p],
+    log: [(v) => Math.log10(v), (p) => 10 ** p],
+    sqrt: [(v) => Math.sign(v) * Math.sqrt(Math.abs(v)), (p) => Math.sign(p) * p * p],
+    asinh: [Math.asinh, Math.sinh],
+    symlog: [(v) => Math.abs(v) <= 2 ? v / 2 : Math.sign(v) * (1 + 0.9 * Math.log10(Math.abs(v) / 2)), (p) => Math.abs(p) <= 1 ? p * 2 : Math.sign(p) * 2 * 10 ** ((Math.abs(p) - 1) / 0.9)],
+    logit: [(v) => Math.log10(v / (1 - v)), (p) => 1 / (1 + 10 ** -p)],
+  };
+  const otherTicks = (axis, low, high, count) => {
+    const found = [], steps = Math.max(2, Math.floor(count));
+    for (let k = 0; k <= steps; k++) {
+      const at = axis.to(+axis.from(low + (high - low) * k / steps).toPrecision(2));
+      if (at >= low - 1e-9 && at <= high + 1e-9 && !found.some((other) => Math.abs(other - at) < (high - low) / steps / 2)) found.push(at);
+    }
+    return { at: found, text: (at) => fmt(+axis.from(at).toPrecision(3)) };
+  };
+
   class Axis {
     constructor(options) {
-      Object.assign(this, { label: "", log: false, zero: false, whole: false }, options);
+      Object.assign(this, { label: "", log: false, zero: false, whole: false, scale: options.log ? "log" : "linear" }, options);
+      this.log = this.scale === "log";
+      [this.to, this.from] = SCALES[this.scale];
     }
-    to(value) { return this.log ? Math.log10(value) : value; }
-    from(place) { return this.log ? 10 ** place : place; }
-    fits(value) { return Number.isFinite(value) && (!this.log || value > 0); }
+    fits(value) { return Number.isFinite(value) && Number.isFinite(this.to(value)); }
     // The extent of what is shown, with room at its ends.
     fit(values) {
       let low = Infinity, high = -Infinity;
@@ -69,16 +92,29 @@ const Draw = (() => {
         if (at < low) low = at;
         if (at > high) high = at;
       }
-      if (low > high) [low, high] = this.log ? [0, 1] : [0, 1];
+      if (low > high) [low, high] = [0, 1];
       if (this.zero && !this.log) low = Math.min(0, low);
       if (low === high) { low -= this.zero ? 0 : this.log ? 0.3 : 0.5; high += this.log ? 0.3 : Math.abs(high) * 0.1 || 1; }
       const room = (high - low) * 0.04;
       return [this.zero && low === 0 ? 0 : this.tight ? low : low - room, this.tight ? high : high + room];
     }
     ticks([low, high], count) {
-      return this.log ? logTicks(low, high, count) : linearTicks(low, high, count, this.whole);
+      if (this.log) return logTicks(low, high, count);
+      return this.scale === "linear" ? linearTicks(low, high, count, this.whole) : otherTicks(this, low, high, count);
     }
   }
+
+  // A colour of a picture that was made for paper, light enough to be seen on a dark page.
+  const toned = (hex) => {
+    const dark = css("--dark") === "1", [r, g, b] = [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16));
+    const light = (0.3 * r + 0.59 * g + 0.11 * b) / 255, wanted = dark ? Math.max(light, 0.55) : Math.min(light, 0.62);
+    if (Math.abs(light - wanted) < 1e-6) return hex;
+    const mix = (v) => Math.round(wanted > light ? v + (255 - v) * (wanted - light) / (1 - light) : v * wanted / light);
+    return `rgb(${mix(r)}, ${mix(g)}, ${mix(b)})`;
+  };
+  const paint = (color) => typeof color === "number" ? css(`--c${color}`) : toned(color);
+  // Kinds that have no points of their own to fit or to point at, and kinds whose points are pointed at one by one.
+  const ALOFT = ["rule", "level"], SINGLE = (layer) => layer.kind === "points" || layer.kind === "cross" || layer.marks;
 
   const groups = new Map();
   const all = [];
@@ -91,6 +127,7 @@ const Draw = (() => {
       this.right = options.right ? new Axis(options.right) : null;
       this.layers = options.layers.map((layer) => ({ shown: true, axis: "y", ...layer }));
       this.view = null;
+      this.fields = [];
       this.figure = node("figure", undefined, "plot");
       this.figure.append(node("figcaption", options.title));
       if (options.note) this.figure.append(node("p", options.note, "note"));
@@ -115,18 +152,21 @@ const Draw = (() => {
     }
 
     legend() {
-      const named = this.layers.filter((layer) => layer.name);
-      if (named.length < 2) return;
+      const names = [...new Set(this.layers.map((layer) => layer.name).filter(Boolean))];
+      if (names.length < 2) return;
       const list = node("div", undefined, "legend");
-      for (const layer of named) {
-        const button = node("button"), field = node("i", undefined, layer.kind === "points" || layer.kind === "cross" ? "dot" : "");
-        field.style.background = `var(--c${layer.color})`;
-        button.append(field, layer.name);
+      for (const name of names) {
+        // A line and the band around it go by one name.
+        const layers = this.layers.filter((layer) => layer.name === name), first = layers.find((layer) => layer.kind !== "band") || layers[0];
+        const button = node("button"), field = node("i", undefined, SINGLE(first) ? "dot" : "");
+        this.fields.push([field, first.color]);
+        button.append(field, name);
         button.title = "show or hide";
         button.setAttribute("aria-pressed", "true");
         button.onclick = () => {
-          layer.shown = !layer.shown;
-          button.setAttribute("aria-pressed", String(layer.shown));
+          const shown = !first.shown;
+          layers.forEach((layer) => { layer.shown = shown; });
+          button.setAttribute("aria-pressed", String(shown));
           this.redraw();
         };
         list.append(button);
@@ -138,7 +178,7 @@ const Draw = (() => {
 
     area() {
       const w = this.canvas.clientWidth, h = this.canvas.clientHeight;
-      const left = w < NARROW ? 48 : 60, right = this.right ? (w < NARROW ? 40 : 52) : 14;
+      const left = w < NARROW ? 56 : 60, right = this.right ? (w < NARROW ? 40 : 52) : 14;
       return { left, top: 10, w: Math.max(10, w - left - right), h: Math.max(10, h - 10 - 40) };
     }
 
@@ -146,26 +186,32 @@ const Draw = (() => {
       const whole = this.fullX();
       const x = this.view || whole;
       const inside = (layer) => {
-        if (layer.kind === "rule") return [];
+        if (ALOFT.includes(layer.kind)) return [];
         const found = [];
         for (let i = 0; i < layer.x.length; i++) {
           const at = this.x.to(layer.x[i]);
-          if (at >= x[0] && at <= x[1]) found.push(layer.y[i]);
+          if (at >= x[0] && at <= x[1]) found.push(...(layer.kind === "band" ? [layer.low[i], layer.high[i]] : [layer.y[i]]));
           // A line or a step enters the view from outside.
-          else if (layer.kind !== "points" && layer.kind !== "cross" && at < x[0] && i + 1 < layer.x.length && this.x.to(layer.x[i + 1]) > x[0]) found.push(layer.y[i]);
+          else if (layer.y && !SINGLE(layer) && at < x[0] && i + 1 < layer.x.length && this.x.to(layer.x[i + 1]) > x[0]) found.push(layer.y[i]);
         }
         return found;
       };
-      const fit = (axis, name) => axis.range ? axis.range.map((v) => axis.to(v)) : axis.fit(this.shown(name).map(inside));
+      const fit = (axis, name) => {
+        if (axis.range) return axis.range.map((v) => axis.to(v));
+        const lists = this.shown(name).map(inside), most = lists.flat().reduce((a, b) => Math.max(a, b), 0);
+        // A limit far above everything would flatten the curves.
+        for (const layer of this.shown(name)) if (layer.kind === "level" && layer.at <= most * 3) lists.push([layer.at]);
+        return axis.fit(lists);
+      };
       return { x, y: fit(this.y, "y"), right: this.right ? fit(this.right, "right") : null };
     }
 
     fullX() {
       if (this.group.length > 1) {
-        const lists = this.group.flatMap((plot) => plot.layers.filter((l) => l.kind !== "rule").map((l) => l.x));
+        const lists = this.group.flatMap((plot) => plot.layers.filter((l) => !ALOFT.includes(l.kind)).map((l) => l.x));
         return this.x.fit(lists);
       }
-      return this.x.fit(this.layers.filter((layer) => layer.kind !== "rule").map((layer) => layer.x));
+      return this.x.fit(this.layers.filter((layer) => !ALOFT.includes(layer.kind)).map((layer) => layer.x));
     }
 
     redraw() {
@@ -193,8 +239,11 @@ const Draw = (() => {
       pen.beginPath();
       pen.rect(area.left, area.top - 1, area.w, area.h + 2);
       pen.clip();
+      this.taken = [];
       for (const layer of this.shown()) this[layer.kind](layer, area);
       pen.restore();
+      for (const layer of this.shown()) if (layer.notes) this.noted(layer, area);
+      for (const [field, color] of this.fields) field.style.background = paint(color);
       this.rules(area);
       if (this.pointer) this.cross_hair(area);
     }
@@ -253,7 +302,7 @@ const Draw = (() => {
       }
     }
 
-    color(layer) { return css(`--c${layer.color}`); }
+    color(layer) { return paint(layer.color); }
 
     path(layer, step) {
       const { pen } = this, { x, y } = layer;
@@ -277,6 +326,93 @@ const Draw = (() => {
       this.pen.setLineDash(layer.dash || []);
       this.pen.stroke();
       this.pen.setLineDash([]);
+      this.keep_off(layer);
+      if (layer.marks) this.points(layer);
+    }
+
+    // The area between two lines; for a single point a stroke from one to the other.
+    band(layer) {
+      const { pen } = this, { x, low, high } = layer;
+      pen.strokeStyle = pen.fillStyle = this.color(layer);
+      // Around a curve that turns back a band would cover what is not meant.
+      if (x.every((at, i) => i === 0 || at > x[i - 1])) {
+        pen.globalAlpha = 0.18;
+        pen.beginPath();
+        for (let i = 0; i < x.length; i++) pen.lineTo(this.px(x[i]), this.py(high[i], layer.axis));
+        for (let i = x.length - 1; i >= 0; i--) pen.lineTo(this.px(x[i]), this.py(low[i], layer.axis));
+        pen.fill();
+      }
+      pen.globalAlpha = 0.7;
+      pen.lineWidth = 1.2;
+      pen.beginPath();
+      for (let i = 0; i < x.length; i++) {
+        const at = this.px(x[i]), ends = [this.py(low[i], layer.axis), this.py(high[i], layer.axis)];
+        if (Math.abs(ends[0] - ends[1]) < 1) continue;
+        pen.moveTo(at, ends[0]); pen.lineTo(at, ends[1]);
+        for (const end of ends) { pen.moveTo(at - 3, end); pen.lineTo(at + 3, end); }
+      }
+      pen.stroke();
+      pen.globalAlpha = 1;
+    }
+
+    // A horizontal line with its name.
+    level(layer, area) {
+      const { pen } = this, y = this.py(layer.at, layer.axis);
+      pen.strokeStyle = pen.fillStyle = this.color(layer);
+      pen.lineWidth = 1.2;
+      pen.setLineDash([5, 3]);
+      pen.beginPath();
+      pen.moveTo(area.left, y);
+      pen.lineTo(area.left + area.w, y);
+      pen.stroke();
+      pen.setLineDash([]);
+      pen.font = "11px system-ui, sans-serif";
+      pen.textAlign = "right";
+      pen.textBaseline = "bottom";
+      pen.fillText(layer.text, area.left + area.w - 4, y - 2);
+    }
+
+    // Where words must not lie: on points, and along a line.
+    keep_off({ x, y, axis }) {
+      if (!this.layers.some((layer) => layer.notes)) return;
+      let before = null;
+      for (let i = 0; i < Math.min(x.length, 400); i++) {
+        const to = [this.px(x[i]), this.py(y[i], axis)], far = before ? Math.hypot(to[0] - before[0], to[1] - before[1]) : 0;
+        for (let d = 0; d <= far; d += 5) { const s = far ? d / far : 1, from = before || to; this.taken.push([from[0] + (to[0] - from[0]) * s - 3, from[1] + (to[1] - from[1]) * s - 3, 6, 6]); }
+        this.taken.push([to[0] - 5, to[1] - 5, 10, 10]);
+        before = to;
+      }
+    }
+
+    // Words beside points, where they lie on nothing; where there is no room they are left to the pointer.
+    noted(layer, area) {
+      const { pen } = this;
+      pen.font = "11px system-ui, sans-serif";
+      pen.textAlign = "left";
+      pen.textBaseline = "top";
+      const free = (box) => box[0] >= area.left && box[1] >= area.top && box[0] + box[2] <= area.left + area.w && box[1] + box[3] <= area.top + area.h
+        && !this.taken.some((t) => box[0] < t[0] + t[2] && t[0] < box[0] + box[2] && box[1] < t[1] + t[3] && t[1] < box[1] + box[3]);
+      layer.notes.forEach((text, i) => {
+        if (!text) return;
+        const lines = text.split("\n"), w = Math.max(...lines.map((line) => pen.measureText(line).width)), h = lines.length * 13;
+        const x = this.px(layer.x[i]), y = this.py(layer.y[i], layer.axis);
+        for (const away of [8, 18, 32, 50, 75]) {
+          const places = [[x + away, y - away * 0.4 - h], [x + away, y + away * 0.4], [x - away - w, y - away * 0.4 - h], [x - away - w, y + away * 0.4], [x - w / 2, y - away - h], [x - w / 2, y + away]];
+          const place = places.find(([a, b]) => free([a, b, w, h]));
+          if (!place) continue;
+          pen.fillStyle = css("--ink");
+          lines.forEach((line, k) => pen.fillText(line, place[0], place[1] + k * 13));
+          this.taken.push([...place, w, h]);
+          if (away > 8) {
+            pen.strokeStyle = css("--line");
+            pen.beginPath();
+            pen.moveTo(x, y);
+            pen.lineTo(place[0] > x ? place[0] - 2 : place[0] + w < x ? place[0] + w + 2 : x, place[1] > y ? place[1] : place[1] + h);
+            pen.stroke();
+          }
+          return;
+        }
+      });
     }
 
     area_under(layer, area) {
@@ -310,14 +446,15 @@ const Draw = (() => {
     points(layer) {
       const { pen } = this, many = layer.x.length > 2000, size = many ? 2 : 3;
       pen.fillStyle = this.color(layer);
-      pen.globalAlpha = many ? 0.35 : 0.65;
+      pen.globalAlpha = layer.marks ? 1 : many ? 0.35 : 0.65;
       for (let i = 0; i < layer.x.length; i++) {
         if (!this.x.fits(layer.x[i]) || !this.y.fits(layer.y[i])) continue;
         pen.beginPath();
-        pen.arc(this.px(layer.x[i]), this.py(layer.y[i], layer.axis), size, 0, 7);
+        pen.arc(this.px(layer.x[i]), this.py(layer.y[i], layer.axis), layer.size || size, 0, 7);
         pen.fill();
       }
       pen.globalAlpha = 1;
+      if (!many && layer.kind === "points") for (let i = 0; i < layer.x.length; i++) this.taken.push([this.px(layer.x[i]) - 5, this.py(layer.y[i], layer.axis) - 5, 10, 10]);
     }
 
     cross(layer) {
@@ -383,7 +520,8 @@ const Draw = (() => {
       };
       let from = null;
       canvas.addEventListener("pointerdown", (event) => {
-        if (event.pointerType === "touch") return;
+        // A finger scrolls the page; where it rests it asks for the value.
+        if (event.pointerType === "touch") { this.hover(place(event)); return; }
         from = place(event).x;
         canvas.setPointerCapture(event.pointerId);
       });
@@ -438,8 +576,8 @@ const Draw = (() => {
       const lines = [];
       let nearest = null;
       for (const layer of this.shown()) {
-        if (layer.kind === "rule") continue;
-        if (layer.kind === "points" || layer.kind === "cross") {
+        if (ALOFT.includes(layer.kind) || layer.kind === "band") continue;
+        if (SINGLE(layer)) {
           for (let i = 0; i < layer.x.length; i++) {
             const dx = this.px(layer.x[i]) - at.x, dy = this.py(layer.y[i], layer.axis) - at.y, far = dx * dx + dy * dy;
             if (far < (nearest ? nearest.far : 400)) nearest = { far, layer, i };
@@ -476,5 +614,5 @@ const Draw = (() => {
   addEventListener("beforeprint", () => print(true));
   addEventListener("afterprint", () => print(false));
 
-  return { Plot, node, fmt, css, plots: all };
+  return { Plot, node, fmt, css, paint, plots: all };
 })();

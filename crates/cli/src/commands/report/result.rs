@@ -1,0 +1,98 @@
+//! What a result file gives: the run's report and files, from its log where that lies beside it, from the values of its
+//! requests where it keeps them, and a page of what it does keep where it does not.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::restored::{Restored, restored};
+use tacho_metrics::{ResultKind, StoredRun};
+use tacho_report::html::run::{About, brief};
+use tacho_report::html::timeline::{self, Thresholds};
+use tacho_report::plots::dataset;
+use tacho_report::{json::write_whole, results};
+use tacho_rowlog::Stored;
+
+use super::log;
+use crate::args::report::ReportCommandArgs;
+use crate::exit::Exit;
+
+/// Flags that only a log can honour.
+const OF_LOGS: [&str; 4] = ["--window", "--tokenizer", "--save-result", "--save-detailed"];
+
+/// Reports the run of a result file.
+pub(super) fn report(path: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
+    let dicts = results::read(path)?;
+    let dict = match dicts.as_slice() {
+        [dict] => dict,
+        several => bail!("{} holds {} results: tacho report is for one run", path.display(), several.len()),
+    };
+    if ResultKind::of(dict) != Some(ResultKind::Serving) {
+        bail!("{} is no result of a serving run: give its folder for tables", path.display());
+    }
+    if let Some(folder) = log_of(path, dict) {
+        tracing::info!(log = %folder.display(), "read from the log beside the result");
+        return log::report(&[folder], &args.log);
+    }
+    if let Some(flag) = args.log_flags.iter().find(|flag| OF_LOGS.contains(flag)) {
+        bail!("{flag} is for the log of a run, and there is none beside {}", path.display());
+    }
+    args.log.outputs.check()?;
+    let named = || path.display().to_string();
+    match restored(dict, |setup| args.log.changes.apply(setup)).with_context(named)? {
+        Some(run) => whole(&run, args),
+        None => numbers(path, dict, args),
+    }
+}
+
+/// The log that the run of this result left beside it: one of the same name, and of the same run.
+fn log_of(path: &Path, dict: &Dict) -> Option<PathBuf> {
+    let date = dict.get("date")?.as_str()?;
+    let same = |folder: &PathBuf| {
+        let stored = Stored::open(folder).ok()?;
+        let setup = tacho_metrics::logged::setup(stored.closing()?).ok()?;
+        (setup.date == date).then_some(())
+    };
+    let numbered = (2..100).map(|number| path.with_extension(format!("{number}.rows")));
+    let places = std::iter::once(path.with_extension("rows")).chain(numbered);
+    places.take_while(|folder| folder.exists()).find(|folder| Stored::is_log(folder) && same(folder).is_some())
+}
+
+/// A run whose requests are known.
+fn whole(run: &Restored, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
+    let log = &args.log;
+    log.outputs.print(&run.record)?;
+    let about = About { command: None, client: run.client.clone(), told: run.told.clone() };
+    log.outputs.write(&run.record, &about)?;
+    if let Some(path) = &log.timeline {
+        let (low, high) = log.thresholds;
+        timeline::save(&run.record, Thresholds(low, high), path)?;
+        tracing::info!(path = %path.display(), "timeline saved");
+    }
+    if let Some(path) = &log.lengths {
+        dataset::save(&run.record, "", path)?;
+        tracing::info!(path = %path.display(), "lengths drawn");
+    }
+    Ok(Exit::Done)
+}
+
+/// A run of which only the numbers are known, and how long each request took.
+fn numbers(path: &Path, dict: &Dict, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
+    let Some(page) = &args.log.outputs.page else {
+        bail!(
+            "{} does not keep the times of its requests, so that only --html can be made of it: save with \
+             --save-detailed, or keep the log of the run",
+            path.display()
+        )
+    };
+    if let Some(flag) = args.log_flags.iter().find(|flag| **flag != "--html") {
+        bail!("{flag} needs the times of single requests, which {} does not keep (--save-detailed)", path.display());
+    }
+    let run = StoredRun::from_dict(dict).with_context(|| path.display().to_string())?;
+    let title = dict.get("model_id").and_then(Value::as_str).unwrap_or("a run");
+    let text = brief::page(title, &run);
+    write_whole(page, |out| out.write_all(text.as_bytes()))?;
+    tracing::info!(path = %page.display(), "page saved");
+    Ok(Exit::Done)
+}

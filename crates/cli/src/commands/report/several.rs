@@ -1,0 +1,34 @@
+//! Several results on one page: the difference in a sentence, and the distributions on each other.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::bail;
+use tacho_report::compare::{CompareSpec, Comparison, load, verdicts};
+use tacho_report::json::write_whole;
+use tacho_report::style::harmless_line;
+
+use crate::args::report::ReportCommandArgs;
+use crate::exit::Exit;
+
+/// Compares the results, the first being the base.
+pub(super) fn report(files: &[PathBuf], args: &ReportCommandArgs) -> anyhow::Result<Exit> {
+    let Some(page) = &args.log.outputs.page else {
+        bail!("several results are shown on one page: add --html FILE (tacho compare prints tables)")
+    };
+    if let Some(flag) = args.log_flags.iter().find(|flag| **flag != "--html") {
+        bail!("{flag} is for one run, and {} were given", files.len());
+    }
+    args.log.outputs.check()?;
+    let spec = CompareSpec::usual();
+    let sides = load(files)?;
+    let verdicts = verdicts(&sides, &spec)?;
+    let comparison = Comparison::new(&sides, &spec)?;
+    for verdict in &verdicts {
+        writeln!(io::stdout(), "{}", harmless_line(&verdict.sentence(&spec)))?;
+    }
+    let text = comparison.html(&sides, &verdicts, &spec);
+    write_whole(page, |out| out.write_all(text.as_bytes()))?;
+    tracing::info!(path = %page.display(), "page saved");
+    Ok(Exit::Done)
+}

@@ -1,0 +1,30 @@
+//! `--otlp`: the run's series, and its requests as spans, to a collector. One that cannot be reached costs a warning,
+//! never the run.
+
+use tacho_metrics::RunRecord;
+use tacho_report::otlp::{Origin, metrics, traces};
+use tacho_run::otlp::Collector;
+
+use crate::args::serve::ServeArgs;
+use crate::exit;
+
+/// Sends what was asked for.
+pub(super) fn send(args: &ServeArgs, record: &RunRecord) {
+    let Some(address) = &args.telemetry.otlp else { return };
+    match try_send(address, args.telemetry.spans, record) {
+        Ok(spans) => tracing::info!(spans, "series sent to the collector"),
+        Err(error) => exit::tell(&format!("warning: --otlp: {error:#}")),
+    }
+}
+
+/// How many spans were sent.
+fn try_send(address: &str, spans: bool, record: &RunRecord) -> anyhow::Result<usize> {
+    let collector = Collector::at(address)?;
+    let began = record.setup.started.parse::<jiff::Timestamp>().unwrap_or_else(|_| jiff::Timestamp::now());
+    let origin = Origin(i64::try_from(began.as_nanosecond()).unwrap_or(i64::MAX));
+    collector.post("metrics", &metrics(record, origin))?;
+    for body in traces(record, origin).iter().filter(|_| spans) {
+        collector.post("traces", body)?;
+    }
+    Ok(if spans { record.measured.samples.len() } else { 0 })
+}

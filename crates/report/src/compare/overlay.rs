@@ -1,0 +1,143 @@
+//! The distributions of all sides on each other: how long requests took, and what share took at most how long.
+
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::{MetricKind, StoredRun};
+
+use super::Side;
+use crate::html::Figures;
+use crate::plots::category;
+
+/// What is drawn, in words.
+const TIMES: [(MetricKind, &str); 5] = [
+    (MetricKind::Ttft, "Time to first token (TTFT)"),
+    (MetricKind::Tpot, "Time per output token after the first (TPOT)"),
+    (MetricKind::Itl, "Time between tokens (ITL)"),
+    (MetricKind::E2el, "Time to the end of the answer (E2EL)"),
+    (MetricKind::ClientQueueTime, "Wait for a concurrency slot"),
+];
+/// Points of a curve; more could not be told apart.
+const POINTS: usize = 400;
+/// Bars of a histogram.
+const BARS: usize = 40;
+
+/// Runs under one name.
+type Named = (String, Vec<StoredRun>);
+
+/// The part of a page with all distributions that at least one side has.
+pub(super) fn section(sides: &[Side], figures: &mut Figures) -> String {
+    let named: Vec<Named> = sides.iter().map(|side| (side.label.clone(), side.runs())).collect();
+    of_named(&named, figures)
+}
+
+/// The same of runs that belong together.
+pub(crate) fn distributions(runs: &[StoredRun], name: &str, figures: &mut Figures) -> String {
+    of_named(&[(name.to_owned(), runs.to_vec())], figures)
+}
+
+fn of_named(sides: &[Named], figures: &mut Figures) -> String {
+    let mut places = String::new();
+    for (kind, title) in TIMES {
+        let times: Vec<(usize, Vec<f64>)> =
+            sides.iter().enumerate().map(|(at, side)| (at, times(side, kind))).filter(|(_, t)| t.len() > 1).collect();
+        if !times.is_empty() {
+            places += &figures.place(shares(title, sides, &times));
+            places += &figures.place(histograms(title, sides, &times));
+        }
+    }
+    if places.is_empty() {
+        return "<p class=\"note\">The files do not tell the times of single requests: save results with \
+                --save-detailed, or keep the logs of the runs, for distributions.</p>\n"
+            .to_owned();
+    }
+    format!(
+        "<h2>How long it took</h2>\n<p class=\"note\">Left: the share of requests that took at most so long; the curve \
+         further left is faster. Right: where they lie. Several runs of a side are taken together. Drag to zoom, double \
+         click to see all; names hide and show.</p>\n<div class=\"grid\">\n{places}</div>\n"
+    )
+}
+
+/// All times of a side above 0, in milliseconds and in order.
+fn times((_, runs): &Named, kind: MetricKind) -> Vec<f64> {
+    let mut times: Vec<f64> = runs.iter().flat_map(|run| run.times_ms(kind)).filter(|ms| *ms > 0.0).collect();
+    times.sort_unstable_by(f64::total_cmp);
+    times
+}
+
+fn shares(title: &str, sides: &[Named], times: &[(usize, Vec<f64>)]) -> Value {
+    let layer = |(side, sorted): &(usize, Vec<f64>)| {
+        let count = sorted.len();
+        let step = (count as f64 / POINTS as f64).max(1.0);
+        let mut places: Vec<usize> =
+            (0..POINTS.min(count)).map(|at| (at as f64 * step) as usize).filter(|at| *at < count).collect();
+        places.push(count - 1);
+        places.dedup();
+        let x = places.iter().map(|&at| Value::Float(short(sorted[at])));
+        let y = places.iter().map(|&at| Value::Float(short((at + 1) as f64 / count as f64 * 100.0)));
+        let mut dict = line(sides, *side, x.collect(), y.collect());
+        dict.set("unit", " %");
+        Value::Dict(dict)
+    };
+    let mut y = label("share that took at most so long, %");
+    y.set("range", vec![Value::Int(0), Value::Int(100)]);
+    y.set("zero", true);
+    figure(title.to_owned(), y, times.iter().map(layer).collect())
+}
+
+fn histograms(title: &str, sides: &[Named], times: &[(usize, Vec<f64>)]) -> Value {
+    let ends = |of: fn(&Vec<f64>) -> f64| times.iter().map(move |(_, sorted)| of(sorted));
+    let low = ends(|sorted| sorted[0]).fold(f64::INFINITY, f64::min).log10();
+    let high = ends(|sorted| sorted[sorted.len() - 1]).fold(0.0, f64::max).log10();
+    let width = ((high - low) / BARS as f64).max(1e-3);
+    let edge = |bar: usize| short(10f64.powf(low + bar as f64 * width));
+    let layer = |(side, sorted): &(usize, Vec<f64>)| {
+        let mut counts = vec![0u64; BARS];
+        for time in sorted {
+            counts[(((time.log10() - low) / width) as usize).min(BARS - 1)] += 1;
+        }
+        let share = |count: &u64| Value::Float(short(*count as f64 / sorted.len() as f64 * 100.0));
+        let x = (0..=BARS).map(|bar| Value::Float(edge(bar))).collect();
+        let y = counts.iter().map(share).chain([Value::Float(0.0)]).collect();
+        let mut dict = line(sides, *side, x, y);
+        dict.set("step", true);
+        dict.set("unit", " %");
+        let range = |bar: usize| Value::from(format!("{} – {} ms", edge(bar), edge(bar + 1)));
+        dict.set("heads", (0..=BARS).map(range).collect::<Vec<_>>());
+        Value::Dict(dict)
+    };
+    let mut y = label("share of requests, %");
+    y.set("zero", true);
+    figure(format!("{title}: where they lie"), y, times.iter().map(layer).collect())
+}
+
+fn line(sides: &[Named], side: usize, x: Vec<Value>, y: Vec<Value>) -> Dict {
+    let mut dict = Dict::new();
+    dict.set("name", crate::style::harmless_line(&sides[side].0));
+    dict.set("kind", "line");
+    dict.set("color", category(side).css());
+    dict.set("x", x);
+    dict.set("y", y);
+    dict
+}
+
+fn label(text: &str) -> Dict {
+    let mut dict = Dict::new();
+    dict.set("label", text);
+    dict
+}
+
+fn figure(title: String, y: Dict, layers: Vec<Value>) -> Value {
+    let mut x = label("ms, logarithmic");
+    x.set("scale", "log");
+    let mut dict = Dict::new();
+    dict.set("title", title);
+    dict.set("height", 260u64);
+    dict.set("x", x);
+    dict.set("y", y);
+    dict.set("layers", layers);
+    Value::Dict(dict)
+}
+
+/// Five digits are more than a pixel shows.
+fn short(value: f64) -> f64 {
+    format!("{value:.4e}").parse().unwrap_or(value)
+}

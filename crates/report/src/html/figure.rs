@@ -1,0 +1,158 @@
+//! Panels for a page's own drawing: what becomes PNG and SVG files elsewhere, as data that the page's script draws.
+
+use tacho_core::json::{Dict, Value};
+
+use crate::plots::{AxisSpec, Color, Marker, Panel, ScaleKind, Series};
+
+/// The figures of a page, and the places they have on it.
+#[derive(Default)]
+pub(crate) struct Figures {
+    all: Vec<Value>,
+}
+
+impl Figures {
+    /// Takes a figure; what is returned is its place in the page's text.
+    pub(crate) fn place(&mut self, figure: Value) -> String {
+        self.all.push(figure);
+        format!("<div data-figure=\"{}\"></div>\n", self.all.len() - 1)
+    }
+
+    /// Takes a panel. Those of one group are zoomed together.
+    pub(crate) fn panel(&mut self, panel: &Panel, group: &str) -> String {
+        self.place(figure(panel, group))
+    }
+
+    /// All of them, as the script reads them.
+    pub(crate) fn into_value(self) -> Value {
+        Value::List(self.all)
+    }
+}
+
+fn figure(panel: &Panel, group: &str) -> Value {
+    let mut dict = Dict::new();
+    dict.set("title", panel.title.join(", "));
+    dict.set("group", group);
+    dict.set("height", 340u64);
+    dict.set("x", axis(&panel.x));
+    dict.set("y", axis(&panel.y));
+    dict.set("layers", layers(&panel.series));
+    Value::Dict(dict)
+}
+
+fn axis(axis: &AxisSpec) -> Dict {
+    let mut dict = Dict::new();
+    dict.set("label", axis.label.as_str());
+    dict.set("scale", axis.kind.name());
+    dict.set("whole", axis.whole);
+    dict.set("zero", axis.low == 0.0 && axis.kind == ScaleKind::Linear);
+    dict
+}
+
+fn layers(series: &[Series]) -> Vec<Value> {
+    let mut layers: Vec<Dict> = Vec::new();
+    for one in series {
+        match one {
+            // Words belong to the points that they stand beside.
+            Series::Note { at, lines } => note(&mut layers, *at, &lines.join("\n")),
+            other => layers.push(layer(other)),
+        }
+    }
+    layers.into_iter().map(Value::Dict).collect()
+}
+
+fn layer(series: &Series) -> Dict {
+    let mut dict = Dict::new();
+    let mut set = |kind: &str, name: &str, color: Color| {
+        dict.set("kind", kind);
+        dict.set("name", name);
+        dict.set("color", color.css());
+    };
+    match series {
+        Series::Line { name, points, stroke, marker, hints } => {
+            set("line", name, stroke.color);
+            dict.set("dash", floats(stroke.dash.iter().copied()));
+            dict.set("marks", *marker != Marker::None);
+            placed(&mut dict, points, hints);
+        }
+        Series::Points { name, points, fill, hints } => {
+            set("points", name, *fill);
+            placed(&mut dict, points, hints);
+        }
+        Series::Band { name, edges, fill } => {
+            set("band", name, *fill);
+            dict.set("x", floats(edges.iter().map(|edge| edge.0)));
+            dict.set("low", floats(edges.iter().map(|edge| edge.1)));
+            dict.set("high", floats(edges.iter().map(|edge| edge.2)));
+        }
+        Series::Bars { bars, fill, .. } => {
+            set("bars", "", *fill);
+            dict.set("x", floats(bars.iter().map(|bar| bar.x.0)));
+            dict.set("ends", floats(bars.iter().map(|bar| bar.x.1)));
+            dict.set("y", floats(bars.iter().map(|bar| bar.y.1)));
+        }
+        Series::Level { y, stroke, name } => {
+            set("level", "", stroke.color);
+            dict.set("at", *y);
+            dict.set("text", name.as_str());
+        }
+        Series::Note { .. } => {}
+    }
+    dict
+}
+
+fn placed(dict: &mut Dict, points: &[(f64, f64)], hints: &[String]) {
+    dict.set("x", floats(points.iter().map(|point| point.0)));
+    dict.set("y", floats(points.iter().map(|point| point.1)));
+    dict.set("hints", hints.iter().map(|hint| Value::from(crate::style::harmless(hint))).collect::<Vec<_>>());
+}
+
+fn note(layers: &mut [Dict], at: (f64, f64), text: &str) {
+    let list = |dict: &Dict, key: &str| dict.get(key).and_then(Value::as_list).unwrap_or_default().to_vec();
+    let place = |dict: &Dict| {
+        let (xs, ys) = (list(dict, "x"), list(dict, "y"));
+        xs.iter().zip(&ys).position(|(x, y)| (x.as_f64(), y.as_f64()) == (Some(at.0), Some(at.1)))
+    };
+    // The last layer is drawn on top: what a note is beside is most likely there.
+    let Some((layer, place)) = layers.iter_mut().rev().find_map(|layer| place(layer).map(|place| (layer, place)))
+    else {
+        return;
+    };
+    let mut notes = list(layer, "notes");
+    notes.resize(list(layer, "x").len(), Value::from(""));
+    notes[place] = Value::from(text);
+    layer.set("notes", notes);
+}
+
+/// JSON has no word for what is no number.
+fn floats(values: impl Iterator<Item = f64>) -> Vec<Value> {
+    values.map(|value| if value.is_finite() { Value::Float(value) } else { Value::Null }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plots::{Grid, Stroke};
+
+    #[test]
+    fn words_go_to_the_points_they_stand_beside() {
+        let points = vec![(1.0, 2.0), (3.0, f64::NAN)];
+        let line = Series::Line {
+            name: "a".into(),
+            points,
+            stroke: Stroke::solid(Color::GREY, 1.0),
+            marker: Marker::Disc,
+            hints: Vec::new(),
+        };
+        let panel = Panel {
+            title: vec!["t".into()],
+            x: AxisSpec::linear("x", 0.0, 4.0),
+            y: AxisSpec::linear("y", 0.0, 4.0),
+            grid: Grid::Both,
+            series: vec![line, Series::Note { at: (1.0, 2.0), lines: vec!["n=1".into(), "m=2".into()] }],
+        };
+        let mut figures = Figures::default();
+        assert_eq!(figures.panel(&panel, "g"), "<div data-figure=\"0\"></div>\n");
+        let text = tacho_core::json::dumps(&figures.into_value());
+        assert!(text.contains(r#""y": [2.0, null]"#) && text.contains(r#""notes": ["n=1\nm=2", ""]"#), "{text}");
+    }
+}

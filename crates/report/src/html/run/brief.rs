@@ -1,0 +1,58 @@
+//! The page of a result that keeps numbers, and of its requests only how long each took.
+
+use tacho_core::json::Value;
+use tacho_metrics::StoredRun;
+use tacho_metrics::number::{Known, NUMBERS, Part};
+
+use super::words::card;
+use crate::compare::distributions;
+use crate::html::{Figures, escape, page as whole_page};
+use crate::plots::in_words;
+
+/// The page.
+pub fn page(title: &str, run: &StoredRun) -> String {
+    let mut figures = Figures::default();
+    let mut body = String::from(
+        "<div class=\"verdict warn\"><b>This result keeps its numbers, and of single requests only how long they \
+         took.</b><ul><li>A page with everything is made of the run's log (tacho report LOG --html), or of a result \
+         saved with --save-detailed.</li>",
+    );
+    for text in told(run) {
+        body += &format!("<li>{}</li>", escape(&text));
+    }
+    body += &format!("</ul></div>\n<div class=\"cards\">{}</div>\n", cards(run));
+    body += &distributions(std::slice::from_ref(run), title, &mut figures);
+    body += &format!("<h2>What was run</h2>{}", settings(run));
+    whole_page(title, &body, figures)
+}
+
+/// The client's verdict and the caveats that the file tells.
+fn told(run: &StoredRun) -> Vec<String> {
+    let Some(own) = run.fields.get("tacho") else { return Vec::new() };
+    let verdict = own.get("client").and_then(|client| client.get("verdict")?.as_str());
+    let caveats = own.get("caveats").and_then(Value::as_list).unwrap_or_default();
+    let texts = caveats.iter().filter_map(|caveat| caveat.get("text")?.as_str());
+    verdict.into_iter().chain(texts).map(str::to_owned).collect()
+}
+
+/// Every number that the file has. An empty sample is no zero.
+fn cards(run: &StoredRun) -> String {
+    if run.is_empty() {
+        return card("Successful requests", 0.0, "", None);
+    }
+    let totals = NUMBERS.iter().filter(|number| number.part == Part::Totals).map(|number| number.key);
+    let times = run.fields.iter().map(|(key, _)| key).filter(|key| matches!(Known::find(key), Some(Known::Timed(_))));
+    let wanted = totals.chain(times.filter(|key| !key.starts_with("std_")));
+    let one = |key: &str| {
+        let interval = run.interval(key).map(|interval| (interval.low, interval.high));
+        Some(card(&in_words(key), run.number(key).filter(|value| value.is_finite())?, "", interval))
+    };
+    wanted.filter_map(one).collect()
+}
+
+fn settings(run: &StoredRun) -> String {
+    let row =
+        |(name, value): (String, String)| format!("<tr><th>{}</th><td>{}</td></tr>", escape(&name), escape(&value));
+    let rows: String = crate::compare::settings(run).into_iter().map(row).collect();
+    format!("<table class=\"facts\">{rows}</table>\n")
+}

@@ -1,0 +1,192 @@
+//! A run as OTLP in JSON: its series and numbers as metrics, its requests as spans.
+
+use tacho_core::json::{Dict, Value, dumps};
+use tacho_metrics::number::NUMBERS;
+use tacho_metrics::{MetricKind, RunRecord, Sample};
+
+use crate::over::OverTime;
+use crate::style::percent;
+
+/// Steps that the run's own series have, at least and at most.
+const STEPS: (f64, f64) = (40.0, 600.0);
+/// Spans in one body.
+const SPANS: usize = 1000;
+
+/// When the run began, in nanoseconds since 1970.
+#[derive(Debug, Clone, Copy)]
+pub struct Origin(pub i64);
+
+impl Origin {
+    /// A moment of the run; 64-bit numbers are texts in this JSON.
+    fn at(self, seconds: f64) -> Value {
+        Value::from(self.0.saturating_add((seconds * 1e9) as i64).to_string())
+    }
+}
+
+/// The body for `/v1/metrics`.
+pub fn metrics(record: &RunRecord, origin: Origin) -> String {
+    let mut all = own_series(record, origin);
+    let server = record.measured.server.tracks("server");
+    let server_times = &record.measured.server.times;
+    all.extend(server.iter().map(|track| {
+        let points = server_times.iter().copied().zip(track.values.iter().copied());
+        metric(&format!("tacho.server.{}", track.name), &track.unit, points, origin, &[])
+    }));
+    let telemetry = &record.measured.telemetry;
+    all.extend(telemetry.tracks.iter().map(|track| {
+        let from = [("source", track.source.as_str())];
+        let points = telemetry.points(track).into_iter();
+        metric(&format!("tacho.telemetry.{}", track.name), &track.unit, points, origin, &from)
+    }));
+    all.extend(numbers(record).into_iter().map(|(name, unit, value)| {
+        metric(&format!("tacho.result.{name}"), unit, [(record.measured.duration, value)].into_iter(), origin, &[])
+    }));
+    let mut scope = scope();
+    scope.set("metrics", all);
+    body("resourceMetrics", "scopeMetrics", record, scope)
+}
+
+/// What happened in each step of the run.
+fn own_series(record: &RunRecord, origin: Origin) -> Vec<Value> {
+    let Some(over) = OverTime::of(&record.measured.samples, STEPS) else { return Vec::new() };
+    let shift = crate::over::origin(&record.measured.samples);
+    let units = ["{token}/s", "{request}/s", "{request}/s", "{request}/s", "{request}", "{request}"];
+    let series = over.rows.iter().zip(units).map(|((name, values), unit)| {
+        let points = values.iter().enumerate().map(|(at, value)| (shift + (at + 1) as f64 * over.step, *value));
+        metric(&format!("tacho.{name}"), unit, points, origin, &[])
+    });
+    series.collect()
+}
+
+/// The numbers of the report: those of result files, by their keys.
+fn numbers(record: &RunRecord) -> Vec<(String, &'static str, f64)> {
+    let rows = NUMBERS.iter().filter_map(|number| {
+        let value = (number.read)(record)?.as_f64().filter(|value| value.is_finite())?;
+        Some((number.key.to_owned(), number.unit.text(), value))
+    });
+    let times = MetricKind::ALL.into_iter().filter(|kind| record.setup.reports(*kind)).flat_map(|kind| {
+        let statistics = record.summary.statistics(kind).filter(|statistics| statistics.count > 0);
+        let all = statistics.map(|statistics| {
+            let tails = statistics.percentiles_ms.iter().map(|(p, value)| (format!("p{}", percent(*p)), *value));
+            [("mean".to_owned(), statistics.mean_ms), ("median".to_owned(), statistics.median_ms)]
+                .into_iter()
+                .chain(tails)
+                .map(move |(word, value)| (format!("{word}_{}_ms", kind.name()), "ms", value))
+                .collect::<Vec<_>>()
+        });
+        all.unwrap_or_default()
+    });
+    rows.chain(times).collect()
+}
+
+/// The bodies for `/v1/traces`: each of a thousand requests at most.
+pub fn traces(record: &RunRecord, origin: Origin) -> Vec<String> {
+    let run = u64::from_ne_bytes(origin.0.to_ne_bytes());
+    let one = |samples: &[Sample]| {
+        let mut scope = scope();
+        scope.set("spans", samples.iter().map(|sample| Value::Dict(span(sample, run, origin))).collect::<Vec<_>>());
+        body("resourceSpans", "scopeSpans", record, scope)
+    };
+    record.measured.samples.chunks(SPANS).map(one).collect()
+}
+
+fn span(sample: &Sample, run: u64, origin: Origin) -> Dict {
+    let index = sample.index as u64 + 1;
+    let mut dict = Dict::new();
+    dict.set("traceId", format!("{run:016x}{index:016x}"));
+    dict.set("spanId", format!("{index:016x}"));
+    dict.set("name", "request");
+    // A client's call.
+    dict.set("kind", 3u64);
+    dict.set("startTimeUnixNano", origin.at(sample.sent));
+    dict.set("endTimeUnixNano", origin.at(sample.done.max(sample.sent)));
+    let mut attributes = vec![
+        attribute("tacho.request", Value::from(sample.index.to_string()), "intValue"),
+        attribute("gen_ai.usage.input_tokens", Value::from(sample.prompt_len.to_string()), "intValue"),
+        attribute("gen_ai.usage.output_tokens", Value::from(sample.output_len.to_string()), "intValue"),
+        attribute("tacho.wait_ms", Value::Float(sample.queue_time() * 1e3), "doubleValue"),
+    ];
+    if sample.ttft > 0.0 {
+        attributes.push(attribute("tacho.ttft_ms", Value::Float(sample.ttft * 1e3), "doubleValue"));
+        let mut event = Dict::new();
+        event.set("timeUnixNano", origin.at(sample.sent + sample.ttft));
+        event.set("name", "first token");
+        dict.set("events", vec![Value::Dict(event)]);
+    }
+    dict.set("attributes", attributes);
+    let mut status = Dict::new();
+    if let Some(kind) = sample.failure {
+        status.set("code", 2u64);
+        status.set("message", kind.name());
+    } else {
+        status.set("code", 1u64);
+    }
+    dict.set("status", status);
+    dict
+}
+
+fn metric(
+    name: &str,
+    unit: &str,
+    points: impl Iterator<Item = (f64, f64)>,
+    origin: Origin,
+    labels: &[(&str, &str)],
+) -> Value {
+    let attributes: Vec<Value> =
+        labels.iter().map(|(key, value)| attribute(key, Value::from(*value), "stringValue")).collect();
+    let point = |(time, value): (f64, f64)| {
+        let mut dict = Dict::new();
+        dict.set("timeUnixNano", origin.at(time));
+        dict.set("asDouble", value);
+        if !attributes.is_empty() {
+            dict.set("attributes", attributes.clone());
+        }
+        Value::Dict(dict)
+    };
+    let points: Vec<Value> = points.filter(|(_, value)| value.is_finite()).map(point).collect();
+    let mut gauge = Dict::new();
+    gauge.set("dataPoints", points);
+    let mut dict = Dict::new();
+    dict.set("name", name);
+    dict.set("unit", unit);
+    dict.set("gauge", gauge);
+    Value::Dict(dict)
+}
+
+fn attribute(key: &str, value: Value, kind: &str) -> Value {
+    let mut held = Dict::new();
+    held.set(kind, value);
+    let mut dict = Dict::new();
+    dict.set("key", key);
+    dict.set("value", held);
+    Value::Dict(dict)
+}
+
+fn scope() -> Dict {
+    let mut named = Dict::new();
+    named.set("name", "tacho");
+    named.set("version", env!("CARGO_PKG_VERSION"));
+    let mut dict = Dict::new();
+    dict.set("scope", named);
+    dict
+}
+
+/// One resource, this run, with one scope, this program.
+fn body(resources: &str, scopes: &str, record: &RunRecord, scope: Dict) -> String {
+    let text = |key: &str, value: &str| attribute(key, Value::from(value), "stringValue");
+    let setup = &record.setup;
+    let mut resource = Dict::new();
+    let about = vec![
+        text("service.name", "tacho"),
+        text("gen_ai.request.model", &setup.model_id),
+        text("tacho.backend", &setup.backend),
+        text("tacho.label", setup.label.as_deref().unwrap_or_default()),
+    ];
+    resource.set("attributes", about);
+    let mut one = Dict::new();
+    one.set("resource", resource);
+    one.set(scopes, vec![Value::Dict(scope)]);
+    let mut dict = Dict::new();
+    dict.set(resources, vec![Value::Dict(one)]);
+    dumps(&Value::Dict(dict))
+}

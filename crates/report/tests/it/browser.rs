@@ -1,0 +1,58 @@
+//! Pages opened and used in a browser, where there is one; elsewhere these tests say that they were skipped.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What all scripts of users begin with. They tell what they found in the page's body: `fine`, or what was not.
+pub(crate) const STEPS: &str = r##"
+addEventListener("error", (event) => { document.body.dataset.fault = String(event.message); });
+const wait = (ms) => new Promise((go) => setTimeout(go, ms));
+const check = (what, holds) => { if (!holds) throw new Error(what); };
+const fire = (plot, name, x, y) => {
+  const edge = plot.canvas.getBoundingClientRect();
+  plot.canvas.dispatchEvent(new PointerEvent(name, { clientX: edge.left + x, clientY: edge.top + y, pointerId: 1, bubbles: true }));
+};
+const drawn = async () => {
+  for (let tries = 0; !document.documentElement.dataset.ready && tries < 100; tries++) await wait(20);
+  check("drawn", document.documentElement.dataset.ready === "yes");
+  await wait(100);
+};
+const clean = () => {
+  check("no script error: " + document.body.dataset.fault, !document.body.dataset.fault);
+  check("nothing fetched", performance.getEntriesByType("resource").length === 0);
+  check("hostile texts", !document.querySelector("img") && document.title !== "owned");
+};
+"##;
+
+/// Whether a script found everything as it should be.
+pub(crate) fn fine(text: &str) {
+    let at = text.find("data-use=\"").map_or("no answer", |at| &text[at..text.len().min(at + 200)]);
+    assert!(at.starts_with("data-use=\"fine\""), "{at}");
+}
+
+/// The page after `script` ran in it; nothing where there is no browser.
+pub(crate) fn used(page: &str, script: &str) -> Option<String> {
+    let Some(browser) = browser() else {
+        let _ = writeln!(std::io::stderr(), "skipped: no Chromium is installed");
+        return None;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page.html");
+    std::fs::write(&path, page.replace("</body>", &format!("<script>{script}</script></body>"))).unwrap();
+    let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,900", "--virtual-time-budget=20000"])
+        .args([&profile, "--dump-dom"])
+        .arg(format!("file://{}", path.display()))
+        .output()
+        .unwrap();
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn browser() -> Option<PathBuf> {
+    let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+    let folders = std::env::var_os("PATH")?;
+    let mut places = std::env::split_paths(&folders).flat_map(|folder| names.map(|name| folder.join(name)));
+    places.find(|place| Path::is_file(place))
+}

@@ -1,0 +1,80 @@
+//! Pages of other exporters: DCGM's GPUs, other replicas of the server, anything that Prometheus could read.
+
+use std::time::Duration;
+
+use tacho_client::control::Caller;
+use tacho_client::{BackendKind, EndpointSpec, Url};
+use tacho_metrics::dcgm::{self, Found};
+use tacho_metrics::telemetry::Track;
+use tacho_metrics::{ServerMetrics, Telemetry};
+
+use crate::Error;
+
+/// How long a page may take; a late one tells of another moment.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// An exporter.
+pub(super) struct Exporter {
+    name: String,
+    path: String,
+    caller: Caller,
+    /// Whether it tells of GPUs.
+    pub(super) gpus: bool,
+    /// Their models.
+    pub(super) models: Vec<String>,
+}
+
+impl Exporter {
+    /// Asks for its page once, so that a mistake shows before the run.
+    pub(super) fn find(url: &Url) -> Result<Self, Error> {
+        let path = if url.path == "/" { "/metrics".to_owned() } else { url.path.clone() };
+        let endpoint = EndpointSpec::new(url.clone(), BackendKind::OpenAi);
+        let caller = Caller::new(&endpoint, "", LOOK).map_err(Error::Client)?;
+        let mut exporter = Exporter { name: url.place(), path, caller, gpus: false, models: Vec::new() };
+        let page = exporter.page()?;
+        (exporter.gpus, exporter.models) = (dcgm::is_page(&page), dcgm::models(&page));
+        Ok(exporter)
+    }
+
+    fn page(&self) -> Result<String, Error> {
+        let silent = |error| Error::silent(self.caller.url(&self.path), error);
+        let response = self.caller.get(&self.path, self.caller.user_headers()).map_err(silent)?;
+        let text = || String::from_utf8_lossy(&response.body).into_owned();
+        let looks = |text: &String| text.lines().any(|line| line.starts_with("# TYPE") || line.starts_with("DCGM_"));
+        let found = (response.status == 200).then(text).filter(looks);
+        found.ok_or_else(|| Error::Exporter { url: self.caller.url(&self.path), status: response.status })
+    }
+}
+
+/// What the pages of a run said.
+#[derive(Default)]
+pub(super) struct Pages {
+    /// Of exporters that do not tell of GPUs: by their places.
+    others: Vec<ServerMetrics>,
+}
+
+impl Pages {
+    /// Looks at all of them; what they say of GPUs is returned, the rest kept.
+    pub(super) fn look(&mut self, exporters: &[Exporter], time: f64) -> Vec<Found> {
+        self.others.resize_with(exporters.len(), ServerMetrics::default);
+        let mut found = Vec::new();
+        for (exporter, metrics) in exporters.iter().zip(&mut self.others) {
+            // A page that does not come leaves a hole.
+            let page = exporter.page().unwrap_or_default();
+            match exporter.gpus {
+                true => found.extend(dcgm::gpus(&page)),
+                false => metrics.add(time, &page),
+            }
+        }
+        found
+    }
+
+    /// Adds what was kept.
+    pub(super) fn finish(self, exporters: &[Exporter], telemetry: &mut Telemetry) {
+        let count = telemetry.times.len();
+        for (exporter, metrics) in exporters.iter().zip(self.others) {
+            let whole = |track: &Track| track.values.len() == count;
+            telemetry.tracks.extend(metrics.tracks(&exporter.name).into_iter().filter(whole));
+        }
+    }
+}
