@@ -5,20 +5,17 @@ mod book;
 mod join;
 mod limits;
 mod names;
-mod overlay;
 mod page;
-mod settings;
 mod side;
 mod verdicts;
 
 pub use join::{Comparison, Group, MetricTable};
-pub(crate) use overlay::distributions;
-pub(crate) use settings::varying;
-pub use settings::{settings, varied};
 pub use side::{Side, load};
 pub use verdicts::{Verdicts, difference, verdicts};
 
 use tacho_metrics::compare::Confidence;
+
+pub use crate::settings::{settings, varied};
 
 /// Which latencies are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Pages for a browser: each one file, with nothing fetched from anywhere.
 
+mod distributions;
 mod figure;
 pub mod run;
 pub mod timeline;
@@ -11,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
+pub(crate) use self::distributions::distributions;
 pub(crate) use self::figure::Figures;
 pub use crate::escape::escape;
 use crate::plots::Picture;

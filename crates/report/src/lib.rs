@@ -24,6 +24,7 @@ pub mod pytorch;
 pub mod requests;
 pub mod results;
 pub mod sentence;
+mod settings;
 mod steady_state;
 pub mod structured;
 pub mod style;

@@ -4,11 +4,11 @@ use tacho_core::json::{Dict, Value};
 
 use super::limits::summary;
 use super::names::safe;
-use super::settings::{Settings, of_row, varying};
 use super::side::{Row, Side};
 use super::{CompareSpec, Latency};
 use crate::Error;
 use crate::markdown::{Table, plain, significant};
+use crate::settings::{Settings, varying};
 
 /// The columns that say what was measured.
 const KEYS: [&str; 6] = ["Model", "Dataset Name", "Input Len", "Output Len", "# of max concurrency.", "qps"];
@@ -171,7 +171,7 @@ fn differs_between_alone(sides: &[Side], key: &str) -> bool {
 fn with_swept(mut sides: Vec<Side>, x: &str) -> (Vec<Side>, Vec<String>) {
     let mut keys: Vec<String> = Vec::new();
     for side in &sides {
-        let sets: Vec<Settings> = side.rows.iter().map(of_row).collect();
+        let sets: Vec<Settings> = side.rows.iter().map(Row::settings).collect();
         let value = |at: usize, key: &str| sets[at].iter().find(|(name, _)| name == key).map(|(_, value)| value);
         let place = |at: usize| KEYS.iter().chain([&x]).map(|key| cell(&side.rows[at].cells, key)).collect::<Vec<_>>();
         for key in varying(sets.iter()).into_iter().filter(|key| !SHOWN.contains(&key.as_str())) {
@@ -184,7 +184,7 @@ fn with_swept(mut sides: Vec<Side>, x: &str) -> (Vec<Side>, Vec<String>) {
         }
     }
     for row in sides.iter_mut().flat_map(|side| &mut side.rows) {
-        let set = of_row(row);
+        let set = row.settings();
         for (key, value) in set.into_iter().filter(|(key, _)| keys.contains(key)) {
             row.cells.set(key, value);
         }

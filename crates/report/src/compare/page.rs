@@ -5,8 +5,8 @@ use std::fmt::Write;
 use tacho_core::json::Value;
 
 use super::join::{Comparison, Curve, Group, MetricTable, named};
-use super::{CompareSpec, Side, Verdicts, overlay};
-use crate::html::{Figures, escape, page};
+use super::{CompareSpec, Side, Verdicts};
+use crate::html::{Figures, distributions, escape, page};
 use crate::markdown::{Table, plain};
 use crate::plots::{AxisSpec, Color, Grid, Marker, Panel, ScaleKind, Series, Stroke, category};
 
@@ -18,7 +18,8 @@ impl Comparison {
         for verdict in verdicts {
             put(&mut body, &format!("<p class=\"lead\">{}</p>\n", escape(&verdict.sentence(spec))));
         }
-        put(&mut body, &overlay::section(sides, &mut figures));
+        let named: Vec<_> = sides.iter().map(|side| (side.label.clone(), side.runs())).collect();
+        put(&mut body, &distributions(&named, &mut figures));
         for verdict in verdicts {
             put(&mut body, &format!("<h2>{}</h2>\n", escape(&verdict.title)));
             if !verdict.differs.is_empty() {

@@ -6,6 +6,8 @@ use tacho_core::json::{Dict, Value};
 use tacho_metrics::{ResultKind, StoredRun};
 
 use crate::headings::{has_headings, serving_row};
+use crate::markdown::plain;
+use crate::settings::{Settings, settings};
 use crate::{Error, results};
 
 /// One result of a side.
@@ -21,6 +23,13 @@ impl Row {
     /// What was measured. Rows of tables are of serving runs.
     pub(super) fn kind(&self) -> ResultKind {
         self.run.as_ref().and_then(StoredRun::kind).unwrap_or(ResultKind::Serving)
+    }
+
+    /// All that is known of what it was run with; a test's name counts where there is one.
+    pub(super) fn settings(&self) -> Settings {
+        let mut all = self.run.as_ref().map(settings).unwrap_or_default();
+        all.extend(self.cells.get("Test name").map(|name| ("test".to_owned(), plain(name))));
+        all
     }
 }
 

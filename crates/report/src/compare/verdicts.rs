@@ -5,10 +5,10 @@ use tacho_metrics::compare::{Effect, Terms, Verdict, compare, shared_keys};
 use tacho_metrics::{ResultKind, StoredRun};
 
 use super::CompareSpec;
-use super::settings::{Settings, named, of_row, only, varying};
 use super::side::Side;
 use crate::Error;
 use crate::markdown::Table;
+use crate::settings::{Settings, named, only, varying};
 
 /// The effects between two sides at one setting.
 #[derive(Debug, Clone)]
@@ -124,7 +124,7 @@ fn grouped(side: &Side) -> Vec<Setting> {
     let mut groups: Vec<Setting> = Vec::new();
     for row in &side.rows {
         let Some(run) = row.run.clone() else { continue };
-        let (kind, settings) = (row.kind(), of_row(row));
+        let (kind, settings) = (row.kind(), row.settings());
         match groups.iter_mut().find(|group| (group.kind, &group.settings) == (kind, &settings)) {
             Some(group) => group.runs.push(run),
             None => groups.push(Setting { kind, settings, runs: vec![run] }),

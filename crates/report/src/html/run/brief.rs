@@ -5,8 +5,7 @@ use tacho_metrics::StoredRun;
 use tacho_metrics::number::{Known, NUMBERS, Part};
 
 use super::words::card;
-use crate::compare::distributions;
-use crate::html::{Figures, escape, page as whole_page};
+use crate::html::{Figures, distributions, escape, page as whole_page};
 use crate::plots::in_words;
 
 /// The page.
@@ -21,7 +20,7 @@ pub fn page(title: &str, run: &StoredRun) -> String {
         body += &format!("<li>{}</li>", escape(&text));
     }
     body += &format!("</ul></div>\n<div class=\"cards\">{}</div>\n", cards(run));
-    body += &distributions(std::slice::from_ref(run), title, &mut figures);
+    body += &distributions(&[(title.to_owned(), vec![run.clone()])], &mut figures);
     body += &format!("<h2>What was run</h2>{}", settings(run));
     whole_page(title, &body, figures)
 }
@@ -53,6 +52,6 @@ fn cards(run: &StoredRun) -> String {
 fn settings(run: &StoredRun) -> String {
     let row =
         |(name, value): (String, String)| format!("<tr><th>{}</th><td>{}</td></tr>", escape(&name), escape(&value));
-    let rows: String = crate::compare::settings(run).into_iter().map(row).collect();
+    let rows: String = crate::settings::settings(run).into_iter().map(row).collect();
     format!("<table class=\"facts\">{rows}</table>\n")
 }

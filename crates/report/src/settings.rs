@@ -4,7 +4,6 @@
 use tacho_metrics::StoredRun;
 use tacho_metrics::number::Known;
 
-use super::side::Row;
 use crate::markdown::plain;
 
 /// Names and values in order.
@@ -27,13 +26,6 @@ pub fn settings(run: &StoredRun) -> Settings {
     let lists = |key: &str| key.ends_with("_times") || key == "latencies";
     let fields = run.fields.iter().filter(|(key, _)| is_set(key) && !lists(key));
     fields.map(|(key, value)| (key.to_owned(), plain(value))).collect()
-}
-
-/// All that is known of what a row was run with; a test's name counts where there is one.
-pub(super) fn of_row(row: &Row) -> Settings {
-    let mut all = row.run.as_ref().map(settings).unwrap_or_default();
-    all.extend(row.cells.get("Test name").map(|name| ("test".to_owned(), plain(name))));
-    all
 }
 
 /// The keys that do not have one and the same value in all of `sets`, in order of appearance.

@@ -1,10 +1,9 @@
-//! The distributions of all sides on each other: how long requests took, and what share took at most how long.
+//! Distributions of runs on each other: how long requests took, and what share took at most how long.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::{MetricKind, StoredRun};
 
-use super::Side;
-use crate::html::Figures;
+use super::Figures;
 use crate::plots::category;
 
 /// What is drawn, in words.
@@ -23,18 +22,8 @@ const BARS: usize = 40;
 /// Runs under one name.
 type Named = (String, Vec<StoredRun>);
 
-/// The part of a page with all distributions that at least one side has.
-pub(super) fn section(sides: &[Side], figures: &mut Figures) -> String {
-    let named: Vec<Named> = sides.iter().map(|side| (side.label.clone(), side.runs())).collect();
-    of_named(&named, figures)
-}
-
-/// The same of runs that belong together.
-pub(crate) fn distributions(runs: &[StoredRun], name: &str, figures: &mut Figures) -> String {
-    of_named(&[(name.to_owned(), runs.to_vec())], figures)
-}
-
-fn of_named(sides: &[Named], figures: &mut Figures) -> String {
+/// The part of a page with all distributions that at least one of some runs has.
+pub(crate) fn distributions(sides: &[Named], figures: &mut Figures) -> String {
     let mut places = String::new();
     for (kind, title) in TIMES {
         let times: Vec<(usize, Vec<f64>)> =
