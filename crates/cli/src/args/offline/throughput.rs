@@ -4,7 +4,8 @@ use tacho_workload::{DatasetKind, OFFLINE_NAMES};
 
 use super::dataset::{QUESTIONS, SOURCE_ROWS, THROUGHPUT_ROWS, TIMED_TRACE, without_file};
 use super::rows::{
-    DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE_ROWS, LOG, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, WORKER_ROWS,
+    DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE_ROWS, LOG, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN,
+    WORKER_ROWS,
 };
 use super::{EngineArgs, WorkerArgs, check};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined, passed};
