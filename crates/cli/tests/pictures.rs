@@ -299,3 +299,41 @@ fn a_run_leaves_its_pictures_beside_the_result() {
         .collect();
     assert!(names.len() == 2 && !names.contains(&"r.json".to_owned()), "{names:?}");
 }
+
+#[test]
+fn results_become_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = |args: &[&str]| {
+        let output = tacho(folder.path(), args);
+        (output.status.code().unwrap(), stdout(&output) + &String::from_utf8_lossy(&output.stderr))
+    };
+    let run = |name: &str, more: &[&str]| {
+        let base = ["serve", "--sim", "--num-prompts", "12", "--random-input-len", "8", "--random-output-len", "6"];
+        let saved = ["--disable-tqdm", "--no-log", "--save-result", "--result-filename", name];
+        let (code, text) = ran(&[&base[..], &saved[..], more].concat());
+        assert_eq!(code, 0, "{text}");
+    };
+    run("a.json", &["--save-detailed"]);
+    run("b.json", &["--save-detailed", "--max-concurrency", "2"]);
+    run("brief.json", &[]);
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let (code, text) = ran(&["report", "a.json", "--html", "a.html", "--metric-percentiles", "50,90"]);
+    assert!(code == 0 && text.contains("P90 TTFT (ms):"), "{text}");
+    assert!(read("a.html").contains("Output tokens per second"));
+    let (code, text) = ran(&["report", "a.json", "b.json", "--html", "both.html"]);
+    assert!(code == 0 && text.contains("b against a:"), "{text}");
+    assert!(read("both.html").contains("Time between tokens (ITL)"));
+    assert_eq!(ran(&["report", "brief.json", "--html", "brief.html"]).0, 0);
+    assert!(read("brief.html").contains("only how long they took"));
+    for (args, fault) in [
+        (&["report", "brief.json"][..], "does not keep the times of its requests"),
+        (&["report", "brief.json", "--html", "x.html", "--goodput", "ttft:5"], "needs the times of single requests"),
+        (&["report", "a.json", "--window", "0:1"], "there is none beside a.json"),
+        (&["report", "a.json", "b.json"], "add --html FILE"),
+        (&["report", "nosuch.json", "--html", "x.html"], "there is no file or folder nosuch.json"),
+    ] {
+        let (code, text) = ran(args);
+        assert!(code == 1 && text.contains(fault) && text.trim_end().lines().count() == 1, "{code} {text}");
+    }
+    assert!(!folder.path().join("x.html").exists());
+}

@@ -9,7 +9,7 @@ use tacho_metrics::number::Known;
 use tacho_metrics::search::Criterion;
 use tacho_report::compare::load;
 use tacho_report::html::picture_page;
-use tacho_report::plots::load::{LoadCurve, figure};
+use tacho_report::plots::load::{LoadCurve, picture};
 use tacho_report::plots::{png, svg};
 use tacho_run::experiment::split;
 use tacho_sim::foresight::{Coming, Router, Sending};
@@ -282,11 +282,11 @@ fn measured(path: &Path) -> anyhow::Result<Measured> {
 
 /// Writes the picture in the form that its name asks for.
 fn draw(curves: &[LoadCurve], path: &Path) -> anyhow::Result<()> {
-    let Some(scene) = figure(curves) else { return Ok(()) };
+    let Some(picture) = picture(curves) else { return Ok(()) };
     let bytes = match path.extension().and_then(|ending| ending.to_str()) {
-        Some("png") => png(&scene, 150.0)?,
-        Some("html") => picture_page("Latency against load, predicted", &[("LOAD".to_owned(), scene)]).into_bytes(),
-        _ => svg(&scene).into_bytes(),
+        Some("png") => png(&picture.scene(), 150.0)?,
+        Some("html") => picture_page("Latency against load, predicted", &[picture]).into_bytes(),
+        _ => svg(&picture.scene()).into_bytes(),
     };
     std::fs::write(path, bytes).with_context(|| format!("the picture cannot be written to {}", path.display()))
 }

@@ -1,7 +1,7 @@
 "use strict";
 (async () => {
   // By kind: the first token, three classes of gaps, the wait before sending, failures, and answers that were cut off.
-  const COLORS = ["#636EFA", "#109618", "#FF7F0E", "#D62728", "#A9ADB5", "#B5179E", "#7A3E00"], WAIT = 4;
+  const COLORS = ["#636EFA", "#109618", "#FF7F0E", "#D62728", "#A9ADB5", "#C4209F", "#14A0B4"], WAIT = 4;
   // Where several share a pixel, the higher one is seen.
   const RANK = [2, 3, 4, 5, 1, 7, 6];
   const LEFT = 104, TOP = 10, BOTTOM = 46, BUDGET = 1500000;

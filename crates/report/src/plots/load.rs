@@ -1,9 +1,6 @@
 //! Latency against load: what is predicted, as a band over plays of the noise, its limits, and what was measured.
 
-use super::{
-    AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Rect, ScaleKind, Scene, Series, Stroke, category, draw_legend,
-    legend_width,
-};
+use super::{AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Picture, ScaleKind, Series, Stroke, category};
 
 /// One number over rates.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -22,19 +19,24 @@ fn limit_stroke() -> Stroke {
     Stroke::dashed(Color::hex(0xD6_27_28), 1.2, &[5.0, 3.0])
 }
 
-/// Draws a panel per curve; nothing without one.
-pub fn figure(curves: &[LoadCurve]) -> Option<Scene> {
-    let mut entries = vec![LegendEntry::Line(Stroke::solid(category(0), 1.6), Marker::Disc, "predicted".into())];
+const PREDICTED: &str = "predicted";
+const MEASURED: &str = "measured";
+
+/// A panel per curve; nothing without one.
+pub fn picture(curves: &[LoadCurve]) -> Option<Picture> {
+    let mut legend = vec![LegendEntry::Line(Stroke::solid(category(0), 1.6), Marker::Disc, PREDICTED.into())];
     if curves.iter().any(|curve| !curve.measured.is_empty()) {
-        entries.push(LegendEntry::Point(category(1), "measured".into()));
+        legend.push(LegendEntry::Point(category(1), MEASURED.into()));
     }
-    entries.push(LegendEntry::Line(limit_stroke(), Marker::None, "limit".into()));
-    let mut scene = Scene::new(430.0 + legend_width(&entries), 300.0 * curves.len() as f64);
-    for (at, curve) in curves.iter().enumerate() {
-        panel(curve).draw(&mut scene, Rect { x: 66.0, y: 28.0 + 300.0 * at as f64, width: 340.0, height: 225.0 });
-    }
-    draw_legend(&mut scene, (416.0, 28.0), &entries);
-    (!curves.is_empty()).then_some(scene)
+    legend.push(LegendEntry::Line(limit_stroke(), Marker::None, "limit".into()));
+    (!curves.is_empty()).then(|| Picture {
+        title: "Latency against load".into(),
+        note: "The band is over plays of the noise; what is beyond four times a limit is drawn there.".into(),
+        panels: curves.iter().map(panel).collect(),
+        columns: 1,
+        size: (430.0, 300.0),
+        legend,
+    })
 }
 
 fn panel(curve: &LoadCurve) -> Panel {
@@ -49,18 +51,21 @@ fn panel(curve: &LoadCurve) -> Panel {
         format!("{rate:.2} requests/s: {middle:.2} ({least:.2} to {most:.2})")
     };
     let line = Series::Line {
+        name: PREDICTED.into(),
         points: curve.predicted.iter().map(|(rate, values)| (*rate, low(values[1]))).collect(),
         stroke: Stroke::solid(category(0), 1.6),
         marker: Marker::Disc,
         hints: curve.predicted.iter().map(hint).collect(),
     };
     let band = Series::Band {
+        name: PREDICTED.into(),
         edges: curve.predicted.iter().map(|(rate, values)| (*rate, low(values[0]), low(values[2]))).collect(),
         fill: category(0).with_alpha(0.25),
     };
     let limits =
         curve.limits.iter().map(|(y, name)| Series::Level { y: *y, stroke: limit_stroke(), name: name.clone() });
     let points = Series::Points {
+        name: MEASURED.into(),
         points: curve.measured.iter().map(|(rate, value, _)| (*rate, low(*value))).collect(),
         fill: category(1),
         hints: curve.measured.iter().map(|(rate, value, name)| format!("{name}: {value:.2} at {rate:.2}/s")).collect(),
@@ -87,11 +92,11 @@ mod tests {
             predicted: vec![(1.0, [10.0, 11.0, 12.0]), (2.0, [20.0, 22.0, 25.0]), (3.0, [1e3, 2e3, f64::INFINITY])],
             measured: vec![(2.0, 23.5, "run <b>".into())],
         };
-        let page = svg(&figure(&[curve]).unwrap());
+        let page = svg(&picture(&[curve]).unwrap().scene());
         for text in ["P99 TTFT (ms) of one replica by load", "p99_ttft_ms&lt;=100", "run &lt;b&gt;: 23.50 at 2.00/s"] {
             assert!(page.contains(text), "{text}: {page}");
         }
         assert!(!page.contains("\"inf") && !page.contains("NaN"), "{page}");
-        assert!(figure(&[]).is_none());
+        assert!(picture(&[]).is_none());
     }
 }

@@ -8,6 +8,7 @@ mod file_names;
 mod fuzz;
 mod given;
 mod offline;
+mod otlp;
 mod outcomes;
 mod own_block;
 mod page;
