@@ -127,12 +127,17 @@ fn samples(dict: &Dict) -> Result<Vec<Sample>, Error> {
         let sent = sent.at(index).or_else(|| Some(starts.at(index)? - origin)).unwrap_or(0.0);
         let (latency, ttft) = (latencies.0[index], ttfts.at(index).unwrap_or(0.0));
         let released = released.at(index).unwrap_or(sent - queue.at(index).unwrap_or(0.0));
+        let done = done.at(index).unwrap_or(sent + latency.max(ttft + itl.iter().sum::<f64>()));
+        let times = [sent, released, done, latency, ttft].into_iter().chain(itl.iter().copied());
+        if let Some(odd) = times.into_iter().find(|time| !(-1.0..=LONGEST).contains(time)) {
+            return Err(Error::Impossible { key: format!("a time of request {index}"), value: format!("{odd} s") });
+        }
         Ok(Sample {
             index,
             due: due.at(index).unwrap_or(released),
             released,
             sent,
-            done: done.at(index).unwrap_or(sent + latency.max(ttft + itl.iter().sum::<f64>())),
+            done,
             ttft,
             latency,
             output_len: outputs.at(index).unwrap_or(0.0) as u64,
@@ -146,6 +151,9 @@ fn samples(dict: &Dict) -> Result<Vec<Sample>, Error> {
     };
     (0..count).map(sample).collect()
 }
+
+/// No run is longer than this many seconds, about four months.
+const LONGEST: f64 = 1e7;
 
 /// vLLM's files say that a request failed, not how.
 fn failure(outcome: &str, error: &str) -> Option<FailureKind> {
@@ -229,5 +237,7 @@ mod tests {
         assert_eq!(short, "ttfts has 1 entries where 2 requests are recorded");
         let text = of(&VLLM.replace("[0.25, 0.0]", "[0.25, \"x\"]")).unwrap_err().to_string();
         assert_eq!(text, "ttfts is not a list of numbers");
+        let endless = of(&VLLM.replace("[0.5, 0.0]", "[1e300, 0.0]")).unwrap_err().to_string();
+        assert!(endless.starts_with("a time of request 0 is "), "{endless}");
     }
 }

@@ -2,9 +2,11 @@
 //! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-report --test it fuzz` tries a million of each kind.
 
 use tacho_metrics::compare::Confidence;
+use tacho_metrics::restored::restored;
 use tacho_metrics::{ServerMetrics, StoredRun};
 use tacho_report::compare::{CompareSpec, Comparison, Latency, load, verdicts};
 use tacho_report::dashboard::Dashboard;
+use tacho_report::html::run::{About, write_page};
 use tacho_report::{results, sweep_table};
 use tacho_testkit::{fuzz, golden_files};
 
@@ -51,12 +53,15 @@ fn fuzz_results() {
         std::fs::write(&path, bytes).unwrap();
         for dict in results::read(&path).unwrap_or_default() {
             let _ = (StoredRun::from_dict(&dict).is_ok(), sweep_table::summary_csv(std::slice::from_ref(&dict)).len());
+            if let Ok(Some(run)) = restored(&dict, |_| ()) {
+                write_page(&run.record, &About::default(), &mut std::io::sink()).unwrap();
+            }
             let _ = sweep_table::stats_csv(&[dict]).len();
         }
         if let Ok(sides) = load(&[whole.clone(), path.clone()]) {
             let (found, joined) = (verdicts(&sides, &spec()), Comparison::new(&sides, &spec()));
             if let (Ok(found), Ok(joined)) = (found, joined) {
-                let _ = (joined.markdown().len(), joined.html(&found, &spec()).len());
+                let _ = (joined.markdown().len(), joined.html(&sides, &found, &spec()).len());
             }
         }
         if let Ok(dashboard) = Dashboard::read(folder.path()) {
