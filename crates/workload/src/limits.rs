@@ -11,6 +11,8 @@ pub(crate) const MOST_ROWS: usize = 100_000_000;
 pub(crate) const MOST_GROUP_ROWS: usize = 10_000_000;
 /// Most bytes that the columns of a Parquet file's group may have when they are unpacked.
 pub(crate) const MOST_GROUP_BYTES: u64 = 1 << 31;
+/// Most bytes of one text, image or sound in a table.
+pub(crate) const MOST_CELL_BYTES: u64 = 1 << 28;
 /// Most pixels of an image. Pillow refuses more of them too, as a decompression bomb.
 pub(crate) const MOST_PIXELS: usize = 178_956_970;
 /// Most samples of a sound, all channels together: three quarters of an hour at 48 kHz.

@@ -16,6 +16,29 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
+    /// About the memory that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let own = size_of::<Cell>() as u64;
+        own + match self {
+            Cell::Text(text) => text.len() as u64,
+            Cell::Bytes(bytes) => bytes.len() as u64,
+            Cell::List(cells) => cells.iter().map(Cell::bytes).sum(),
+            Cell::Struct(members) => members.iter().map(|(name, cell)| name.len() as u64 + cell.bytes()).sum(),
+            Cell::Null | Cell::Bool(_) | Cell::Int(_) | Cell::Float(_) => 0,
+        }
+    }
+
+    /// Bytes of the largest text or byte string in it.
+    pub(crate) fn largest(&self) -> u64 {
+        match self {
+            Cell::Text(text) => text.len() as u64,
+            Cell::Bytes(bytes) => bytes.len() as u64,
+            Cell::List(cells) => cells.iter().map(Cell::largest).max().unwrap_or(0),
+            Cell::Struct(members) => members.iter().map(|(_, cell)| cell.largest()).max().unwrap_or(0),
+            Cell::Null | Cell::Bool(_) | Cell::Int(_) | Cell::Float(_) => 0,
+        }
+    }
+
     /// A member of a struct.
     pub(crate) fn get(&self, name: &str) -> Option<&Cell> {
         match self {

@@ -12,7 +12,7 @@ use tacho_text::guarded;
 
 use super::cell::Cell;
 use crate::Error;
-use crate::limits::{MOST_GROUP_BYTES, MOST_GROUP_ROWS};
+use crate::limits::{MOST_CELL_BYTES, MOST_GROUP_BYTES, MOST_GROUP_ROWS};
 
 /// An open file.
 pub(crate) struct ParquetFile {
@@ -48,14 +48,30 @@ impl ParquetFile {
         let read = || {
             let group = self.reader.get_row_group(group).map_err(|source| broken(path, first, source))?;
             let rows = group.get_row_iter(None).map_err(|source| broken(path, first, source))?;
+            let mut room = MOST_GROUP_BYTES;
             let cell = |(index, row): (usize, Result<Row, ParquetError>)| {
-                row.map(cell_of_row).map_err(|source| broken(path, first + index, source))
+                let cell = row.map(cell_of_row).map_err(|source| broken(path, first + index, source))?;
+                room = fitting(&cell, room, first + index, path)?;
+                Ok(cell)
             };
             rows.enumerate().map(cell).collect::<Result<Vec<Cell>, Error>>()
         };
         let rows = guarded(read).ok_or_else(|| unreadable(path))??;
         // What was counted before is what is asked for.
         if rows.len() == expected { Ok(rows) } else { Err(unreadable(path)) }
+    }
+}
+
+/// The room that is left after a row: one value repeated a million times takes no room in the file.
+fn fitting(cell: &Cell, room: u64, row: usize, path: &Path) -> Result<u64, Error> {
+    let too_large = |what: String, limit: u64| Err(Error::TooLarge { path: path.to_path_buf(), what, limit });
+    let largest = cell.largest();
+    if largest > MOST_CELL_BYTES {
+        return too_large(format!("row {row} has a value of {largest} bytes"), MOST_CELL_BYTES);
+    }
+    match room.checked_sub(cell.bytes()) {
+        Some(left) => Ok(left),
+        None => too_large(format!("the rows up to {row} take more bytes than a group may have"), MOST_GROUP_BYTES),
     }
 }
 
@@ -106,5 +122,23 @@ fn cell_of(field: Field) -> Cell {
         Field::ListInternal(list) => Cell::List(list.elements().iter().cloned().map(cell_of).collect()),
         // No dataset reads dates, decimals or maps.
         other => Cell::Text(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_repeated_without_end_is_refused() {
+        let path = Path::new("bomb.parquet");
+        let row = |text: usize| Cell::Struct(vec![("a".into(), Cell::Text("x".repeat(text)))]);
+        let left = fitting(&row(1000), 5000, 1, path).unwrap();
+        assert!((3800..4000).contains(&left), "{left}");
+        let full = fitting(&row(1000), 900, 7, path).unwrap_err().to_string();
+        assert!(full.starts_with("bomb.parquet: the rows up to 7 take more bytes") && full.contains("2147483648"), "{full}");
+        let nested = Cell::List(vec![Cell::Null, Cell::Bytes(vec![0; MOST_CELL_BYTES as usize + 1])]);
+        let large = fitting(&nested, u64::MAX, 2, path).unwrap_err().to_string();
+        assert!(large.contains("row 2 has a value of 268435457 bytes; at most 268435456 are read"), "{large}");
     }
 }
