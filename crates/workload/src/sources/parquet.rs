@@ -136,7 +136,10 @@ mod tests {
         let left = fitting(&row(1000), 5000, 1, path).unwrap();
         assert!((3800..4000).contains(&left), "{left}");
         let full = fitting(&row(1000), 900, 7, path).unwrap_err().to_string();
-        assert!(full.starts_with("bomb.parquet: the rows up to 7 take more bytes") && full.contains("2147483648"), "{full}");
+        assert!(
+            full.starts_with("bomb.parquet: the rows up to 7 take more bytes") && full.contains("2147483648"),
+            "{full}"
+        );
         let nested = Cell::List(vec![Cell::Null, Cell::Bytes(vec![0; MOST_CELL_BYTES as usize + 1])]);
         let large = fitting(&nested, u64::MAX, 2, path).unwrap_err().to_string();
         assert!(large.contains("row 2 has a value of 268435457 bytes; at most 268435456 are read"), "{large}");
