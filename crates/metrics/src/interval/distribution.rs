@@ -73,6 +73,21 @@ pub(crate) fn beta_quantile(share: f64, a: f64, b: f64) -> f64 {
     0.5 * (low + high)
 }
 
+/// How many of `trials` succeed, each with `chance`, in all but `1 - share` of cases at most; as if they were no whole numbers.
+pub(crate) fn binomial_quantile(share: f64, trials: f64, chance: f64) -> f64 {
+    let at_most = |successes: f64| beta_share(1.0 - chance, trials - successes, successes + 1.0);
+    let (mut low, mut high) = (0.0, (trials - 1e-9).max(0.0));
+    for _ in 0..64 {
+        let middle = 0.5 * (low + high);
+        if at_most(middle) < share {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    0.5 * (low + high)
+}
+
 /// How many deviations on both sides hold `confidence` of Student's distribution; of the normal one for endless freedom.
 pub(crate) fn student(confidence: f64, freedom: f64) -> f64 {
     // Beyond this the two cannot be told apart.
@@ -117,6 +132,14 @@ mod tests {
             }
         }
         assert!((beta_quantile(0.975, 100.0, 1.0) - 0.975_f64.powf(0.01)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn binomial_quantiles_are_those_of_counts() {
+        // 590 trials that fail once in a hundred: at most 1 failure in 1.9 %, at most 10 in 95.8 %.
+        assert!((590.0 - binomial_quantile(0.981, 590.0, 0.99) - 1.95).abs() < 0.15);
+        assert!((590.0 - binomial_quantile(0.042, 590.0, 0.99) - 11.0).abs() < 0.15);
+        assert!((binomial_quantile(0.5, 1000.0, 0.5) - 499.5).abs() < 0.2);
     }
 
     #[test]

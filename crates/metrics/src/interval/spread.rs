@@ -3,7 +3,7 @@
 //! Percentiles get the bounds of order statistics: how many values lie below the true percentile is a binomial matter of
 //! as many independent values as the memory leaves.
 
-use super::distribution::{beta_quantile, student};
+use super::distribution::{beta_quantile, binomial_quantile, student};
 use super::memory::memory;
 use crate::percentile::percentile;
 use crate::statistics::Statistic;
@@ -14,6 +14,8 @@ const UNITS: usize = 2000;
 const BEYOND: f64 = 6.0;
 /// How many times the largest value a tail may be continued to.
 const FURTHEST: f64 = 4.0;
+/// Between which two of so many independent values a bound falls is not known: a little outside of the nearer one.
+const OUTSIDE: f64 = 0.4;
 /// The share of values that counts as the tail.
 const TAIL: f64 = 0.1;
 
@@ -156,13 +158,14 @@ impl Spread {
             let below = sorted.partition_point(|&value| value <= threshold) as f64 / sorted.len() as f64;
             let plain = (below * (1.0 - below) / sorted.len() as f64).sqrt();
             let (error, freedom) = values.error(|value| f64::from(u8::from(value <= threshold)) - below);
+            // Far out few values tell of the memory, and what they tell is in doubt.
             let widen = student(0.95, freedom) / student(0.95, f64::INFINITY);
-            if plain > 0.0 && error > 0.0 { ((error / plain) * widen).powi(2).max(0.5) } else { 1.0 }
+            let doubt = widen.powf(4.0 * (share - 0.5).abs());
+            if plain > 0.0 && error > 0.0 { ((error / plain) * doubt).powi(2).max(0.5) } else { 1.0 }
         };
         let own = factor(share);
-        // Far out few values tell of the memory: that of the tail's edge counts half.
         let edge = if share > 1.0 - TAIL { factor(1.0 - TAIL) } else { own };
-        let independent = (sorted.len() as f64 / (own * own.max(edge)).sqrt()).max(2.0);
+        let independent = (sorted.len() as f64 / own).max(2.0);
         Spread {
             value: percentile(&sorted, percent),
             count: values.len(),
@@ -191,14 +194,15 @@ impl Spread {
                 let outside = (1.0 - confidence) / 2.0;
                 let independent = independent * data;
                 let below = independent * share;
-                let low = beta_quantile(outside, below.max(0.5), independent - below + 1.0);
-                let high = beta_quantile(1.0 - outside, below + 1.0, (independent - below).max(1e-3));
                 let at = |share: f64| percentile(sorted, share * 100.0);
+                let count = |likely: f64| binomial_quantile(likely, independent, *share);
                 let upper = if independent * (1.0 - share) < BEYOND {
+                    let high = beta_quantile(1.0 - outside, below + 1.0, (independent - below).max(1e-3));
                     at(high).max(continued(sorted, 1.0 - high, *tail))
                 } else {
-                    at(high)
+                    at((count(1.0 - outside) + OUTSIDE) / independent)
                 };
+                let low = count(outside) / independent;
                 (at(low).min(self.value), upper.max(self.value))
             }
         }

@@ -76,8 +76,9 @@ impl RepeatArgs {
             if load.max_concurrency.is_none() {
                 return Err(Refusal::Alone { flag, other: "--max-concurrency" });
             }
+            // A schedule fills no limit.
             if load.request_rate.is_finite() || load.ramp_up_strategy.is_some() {
-                return Err(Refusal::Together { flag, other: "a request rate: a schedule fills no limit" });
+                return Err(Refusal::Together { flag, other: "--request-rate" });
             }
         }
         if self.runs < 2 {

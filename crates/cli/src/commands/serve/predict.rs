@@ -154,3 +154,51 @@ pub(crate) fn repeated(coming: &[Coming], rounds: usize) -> Vec<Coming> {
     };
     (0..rounds.max(1)).flat_map(round).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::serve::TABLE;
+    use crate::commands::values_for;
+    use tacho_metrics::number::Known;
+
+    /// The numbers whose intervals are looked at.
+    const NUMBERS: [&str; 5] = ["mean_ttft_ms", "median_ttft_ms", "p99_ttft_ms", "mean_e2el_ms", "p99_e2el_ms"];
+
+    fn played(rate: &str, prompts: &str, seed: u64) -> RunRecord {
+        let seed = seed.to_string();
+        let words = ["serve", "--num-prompts", prompts, "--request-rate", rate, "--random-input-len", "64"];
+        let more = ["--random-output-len", "16", "--seed", &seed, "--percentile-metrics", "ttft,e2el"];
+        let words: Vec<String> = words.iter().chain(&more).map(|word| (*word).to_owned()).collect();
+        let values = values_for(&TABLE, &words).unwrap().unwrap();
+        let workload = Workload::of(&ServeArgs::read_simulated(values).unwrap()).unwrap();
+        workload.record(&workload.play(&workload.coming, &workload.sending(seed.parse().unwrap())).unwrap()).unwrap()
+    }
+
+    /// `cargo test --release -p tacho-cli simulated_runs -- --ignored --nocapture`; TACHO_RUNS is how many of each load. The
+    /// truth of a number is its mean over all runs.
+    #[test]
+    #[ignore = "minutes with optimisation; prints the table of coverage"]
+    fn intervals_of_simulated_runs_hold_the_truth() {
+        let runs: u64 = std::env::var("TACHO_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(300);
+        let mut off = Vec::new();
+        println!("{:>8} {:>8} {}", "rate", "requests", NUMBERS.map(|key| format!("{key:>16}")).join(" "));
+        for rate in ["20", "60", "120"] {
+            let records: Vec<RunRecord> = (0..runs).map(|seed| played(rate, "2000", seed + 1)).collect();
+            let shares = NUMBERS.map(|key| {
+                let known = Known::find(key).unwrap();
+                let values: Vec<f64> = records.iter().filter_map(|record| known.read(record)).collect();
+                let truth = values.iter().sum::<f64>() / values.len() as f64;
+                let holds = |record: &&RunRecord| {
+                    record.intervals.get(key).is_some_and(|interval| interval.low <= truth && truth <= interval.high)
+                };
+                records.iter().filter(holds).count() as f64 / runs as f64
+            });
+            println!("{rate:>8} {:>8} {}", 2000, shares.map(|share| format!("{:>15.1}%", share * 100.0)).join(" "));
+            let chance = 1.96 * (0.95 * 0.05 / runs as f64).sqrt();
+            let outside = shares.iter().any(|share| !(0.93 - chance..=0.97 + chance).contains(share));
+            off.extend(outside.then_some((rate, shares)));
+        }
+        assert!(off.is_empty(), "{off:?}");
+    }
+}
