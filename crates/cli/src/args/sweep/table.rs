@@ -113,8 +113,9 @@ static SLA_FLAGS: &[Flag] = client_sweep!(
     vllm(&["--sla-variable"], Choice(VARIABLES), "NAME", Preset::Str("request_rate"), &SLA, "What is varied."),
     vllm(&["--sla-iters"], Int, "N", Preset::Int(10), &SLA,
         "Levels to explore when there are no targets. The same as serve_workload."),
-    own(&["--sla-tolerance"], Float, "SHARE", Preset::Float(0.0), &SLA,
-        "Share of the answer by which it may be too low. 0 finds it exactly."),
+    own(&["--sla-tolerance"], Float, "SHARE", Preset::Float(0.02), &SLA,
+        "Share of the answer by which it may be too low: levels closer than that are not tried. 0 goes on to single steps, as \
+         vLLM does."),
     own(&["--sla-seconds"], Float, "SEC", Unset, &SLA,
         "Seconds that a request rate near the answer is held at least; --num-prompts is raised to last so long. Without it fifty \
          times the largest latency allowed, 10 to 120 seconds. Each rate is held for a fifth of that at first, which is \
