@@ -26,6 +26,8 @@ pub struct Sample {
     pub index: usize,
     /// The session it is part of and its turn there, where there are sessions.
     pub session: Option<(u32, u32)>,
+    /// The adapter that was asked for.
+    pub lora: Option<Box<str>>,
     /// When the schedule wanted it sent.
     pub due: f64,
     /// When the dispatcher let it go, before any wait for a slot.
@@ -96,6 +98,7 @@ impl Sample {
         let mut sample = Sample {
             index: observation.index,
             session: None,
+            lora: None,
             due: observation.due.secs(),
             released: observation.released.secs(),
             sent: sent.secs(),

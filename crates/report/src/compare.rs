@@ -10,7 +10,7 @@ mod side;
 mod verdicts;
 
 pub use join::{Comparison, Group, MetricTable};
-pub use side::{Side, load};
+pub use side::{Side, load, load_known};
 pub use verdicts::{Verdicts, difference, verdicts};
 
 use tacho_metrics::compare::Confidence;

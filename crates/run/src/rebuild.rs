@@ -171,7 +171,8 @@ fn samples(rows: Vec<Row>, task: Task, tokenizer: Option<&Tokenizer>) -> Vec<Sam
             num_input_sequences: row.asked.input_sequences,
             input_audio_duration: row.asked.audio_seconds,
         };
-        Sample::from_observation(row.observation, asked, task, count)
+        let lora = row.asked.lora.map(String::into_boxed_str);
+        Sample { lora, ..Sample::from_observation(row.observation, asked, task, count) }
     };
     rows.into_iter().map(sample).collect()
 }

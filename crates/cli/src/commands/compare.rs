@@ -5,16 +5,17 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use tacho_core::json::dumps_indented;
-use tacho_report::compare::{Comparison, Side, load, verdicts};
+use tacho_report::compare::{Comparison, Side, verdicts};
 use tacho_report::json::write_whole;
 use tacho_report::style::harmless_line;
 
+use super::sides::{detailed, sides};
 use crate::args::compare::CompareArgs;
 use crate::exit::{Exit, tell};
 
 /// Compares, prints and writes what the arguments ask for.
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
-    let sides = load(&args.files)?;
+    let sides = sides(&args.files)?;
     let verdicts = verdicts(&sides, &args.spec)?;
     let comparison = Comparison::new(&sides, &args.spec)?;
     if comparison.groups.is_empty() && verdicts.is_empty() {
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
         save_splits(&sides)?;
     }
     if let Some(path) = &args.html {
-        write(path, &comparison.html(&sides, &verdicts, &args.spec))?;
+        write(path, &comparison.html(&detailed(&args.files, sides), &verdicts, &args.spec))?;
         tell(&format!("saved: {}   (open it in a browser)", path.display()));
         if args.as_script || comparison.groups.len() > 1 {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();

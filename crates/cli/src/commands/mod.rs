@@ -21,6 +21,7 @@ mod screen;
 mod selfcheck;
 pub(crate) mod serve;
 mod shell;
+mod sides;
 pub(crate) mod sim;
 mod startup;
 mod suite;

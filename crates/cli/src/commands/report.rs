@@ -35,7 +35,9 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
         }
         paths if logs == paths.len() => log::report(paths, &args.log),
         [file] if file.is_file() => result::report(file, args),
-        files if files.iter().all(|path| path.is_file()) => several::report(files, args),
+        files if logs < files.len() && files.iter().all(|path| path.is_file() || Stored::is_log(path)) => {
+            several::report(files, args)
+        }
         [folder] if args.log_flags.is_empty() => tables(folder, args),
         [folder] => bail!(
             "{} is for the log of a run, and {} holds none: give the folder that --log wrote",

@@ -73,9 +73,15 @@ impl Side {
 
 /// Reads each path as a side. A single table of several parallel sizes becomes one side per size.
 pub fn load(paths: &[PathBuf]) -> Result<Vec<Side>, Error> {
+    load_known(paths, vec![None; paths.len()])
+}
+
+/// The same, where the results of some paths are known already: of logs, which this crate does not read.
+pub fn load_known(paths: &[PathBuf], known: Vec<Option<Dict>>) -> Result<Vec<Side>, Error> {
     let mut sides = Vec::new();
-    for (path, label) in paths.iter().zip(labels(paths)) {
-        sides.push(Side { label, rows: rows(path)? });
+    for ((path, label), known) in paths.iter().zip(labels(paths)).zip(known) {
+        let rows = known.map_or_else(|| rows(path), |dict| rows_of(path, vec![dict]))?;
+        sides.push(Side { label, rows });
     }
     check_kinds(&sides)?;
     match <[Side; 1]>::try_from(sides) {
@@ -107,8 +113,12 @@ fn rows(path: &Path) -> Result<Vec<Row>, Error> {
     if path.is_dir() {
         return folder_rows(path);
     }
+    rows_of(path, results::read(path)?)
+}
+
+fn rows_of(path: &Path, dicts: Vec<Dict>) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
-    for dict in results::read(path)? {
+    for dict in dicts {
         let label = || path.display().to_string();
         if has_headings(&dict) {
             // Tables hold other kinds of results too, which have no load level.

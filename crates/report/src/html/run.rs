@@ -1,6 +1,7 @@
 //! `--report`: one page for a run. What was run, whether to believe it, the numbers, and pictures that explain them.
 //! One file, nothing fetched; the pictures are drawn by the page itself.
 
+mod adapters;
 pub mod brief;
 mod data;
 mod served;
@@ -42,7 +43,7 @@ pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io
         escape(&title),
         escape(&words::subtitle(record)),
         words::verdict(record, about),
-        words::cards(record) + &sessions::section(record),
+        words::cards(record) + &sessions::section(record) + &adapters::section(record),
         words::facts(record, about),
     );
     let facts = in_script(&tacho_core::json::dumps(&data::facts(record).into()));

@@ -54,6 +54,7 @@ fn sample(index: usize) -> Sample {
         prompt_len: 100 + (index * 37 % 400) as u64,
         failure: failed.then_some(FailureKind::TimedOut),
         error: if failed { HOSTILE.into() } else { String::new() },
+        lora: Some(if index.is_multiple_of(2) { "even".into() } else { HOSTILE.into() }),
         ..Sample::default()
     }
 }
@@ -84,7 +85,7 @@ fn texts_of_others_stay_texts_and_nothing_is_fetched() {
     let page = page(50);
     assert!(!page.contains("<img"), "markup got through");
     assert_eq!(page.matches("</script>").count(), page.matches("<script").count());
-    assert!(page.contains("default-src 'none'"));
+    assert!(page.contains("default-src 'none'") && page.contains("<h2>By adapter</h2>"));
     for way in ["http:", "https:", "url(", "@import", "src=\"", "href="] {
         assert!(!page.contains(way), "{way}");
     }

@@ -63,8 +63,9 @@ impl Sampled {
             return;
         }
         self.impossible += u64::from(row.usage.impossible);
-        let asked = of_log(&reading.asked[row.index]);
-        let mut sample = Sample::from_observation(row, asked, reading.task, count);
+        let known = &reading.asked[row.index];
+        let mut sample = Sample::from_observation(row, of_log(known), reading.task, count);
+        sample.lora = known.lora.as_deref().map(Box::from);
         if !reading.keep_texts {
             sample.text = Vec::new();
         }

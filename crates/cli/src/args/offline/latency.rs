@@ -1,6 +1,6 @@
 //! What was typed after `tacho latency`.
 
-use super::rows::{DISABLE_DETOKENIZE, HELP, LIVE_ROWS, LOG, NSYS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
+use super::rows::{DISABLE_DETOKENIZE, HELP, LIVE, LIVE_ROWS, LOG, NSYS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs, check};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal};
@@ -19,7 +19,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho latency --model Qwen/Qwen3-8B --batch-size 1 --input-len 512", "one prompt at a time through vLLM"),
         ("tacho latency --sim --num-iters 5", "no engine needed: simulated"),
     ],
-    groups: &[&RUN, &OWN, &ENGINE, &CAPACITY],
+    groups: &[&RUN, &OWN, &LIVE, &ENGINE, &CAPACITY],
     flags: &joined::<{ VLLM.len() + engine::FLAGS.len() + OURS.len() }>(
         &joined::<{ VLLM.len() + engine::FLAGS.len() }>(VLLM, engine::FLAGS),
         OURS,

@@ -1,7 +1,7 @@
 //! What was typed after `tacho mm-processor`.
 
 use super::dataset::SOURCE_ROWS;
-use super::rows::{DATASET, HELP, HUB, LIVE_ROWS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};
+use super::rows::{DATASET, HELP, HUB, LIVE, LIVE_ROWS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs, check};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal};
@@ -25,7 +25,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho mm-processor --model Qwen/Qwen2-VL-2B-Instruct --num-prompts 20", "20 requests with random images"),
         ("tacho mm-processor --sim --num-prompts 5", "no engine needed: simulated"),
     ],
-    groups: &[&RUN, &DATASET, &RANDOM, &HUB, &OWN, &ENGINE, &CAPACITY],
+    groups: &[&RUN, &DATASET, &RANDOM, &HUB, &OWN, &LIVE, &ENGINE, &CAPACITY],
     flags: &joined::<{ VLLM.len() + engine::FLAGS.len() + OURS.len() }>(
         &joined::<{ VLLM.len() + engine::FLAGS.len() }>(VLLM, engine::FLAGS),
         OURS,

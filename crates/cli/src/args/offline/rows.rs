@@ -20,6 +20,8 @@ pub(crate) static HUB: Group = Group {
     vllm_title: "options",
     about: "Which rows of a dataset of the Hub, and in which order.",
 };
+pub(crate) static LIVE: Group =
+    Group { title: "live options", vllm_title: "live options", about: "What is shown while it runs." };
 pub(crate) static OWN: Group =
     Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
 
@@ -86,7 +88,7 @@ pub(crate) const WORKER_ROWS: &[Flag] = &[
 ];
 
 /// The flags of [`LiveArgs`](crate::args::live::LiveArgs).
-pub(crate) const LIVE_ROWS: [Flag; 2] = [live::screen(&OWN), live::http(&OWN)];
+pub(crate) const LIVE_ROWS: [Flag; 2] = [live::screen(&LIVE), live::http(&LIVE)];
 
 /// For the commands that have `--profile`.
 pub(crate) const NSYS: Flag = own(

@@ -1,6 +1,6 @@
 //! What was typed after `tacho startup`.
 
-use super::rows::{HELP, LIVE_ROWS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
+use super::rows::{HELP, LIVE, LIVE_ROWS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
 use super::{EngineArgs, WorkerArgs, check};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::ArgError;
@@ -16,7 +16,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho startup --model Qwen/Qwen3-8B --num-iters-cold 1", "one cold start, three warm ones"),
         ("tacho startup --sim", "no engine needed: simulated"),
     ],
-    groups: &[&RUN, &OWN, &ENGINE, &CAPACITY],
+    groups: &[&RUN, &OWN, &LIVE, &ENGINE, &CAPACITY],
     flags: &joined::<{ VLLM.len() + engine::FLAGS.len() + OURS.len() }>(
         &joined::<{ VLLM.len() + engine::FLAGS.len() }>(VLLM, engine::FLAGS),
         OURS,

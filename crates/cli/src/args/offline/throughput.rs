@@ -4,7 +4,7 @@ use tacho_workload::{DatasetKind, OFFLINE_NAMES};
 
 use super::dataset::{QUESTIONS, SOURCE_ROWS, THROUGHPUT_ROWS, TIMED_TRACE, without_file};
 use super::rows::{
-    DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE_ROWS, LOG, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN,
+    DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE, LIVE_ROWS, LOG, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN,
     WORKER_ROWS,
 };
 use super::{EngineArgs, WorkerArgs, check};
@@ -79,7 +79,20 @@ pub(crate) static TABLE: Table = Table {
         ("tacho throughput --backend openai --port 8000 --num-prompts 500", "the same batch through a running server"),
         ("tacho throughput --backend sim --num-prompts 100", "no engine needed: simulated"),
     ],
-    groups: &[&RUN, &DATASET, &RANDOM, &PREFIX, &HUB, &QUESTIONS, &TIMED_TRACE, &SERVER, &OWN, &ENGINE, &CAPACITY],
+    groups: &[
+        &RUN,
+        &DATASET,
+        &RANDOM,
+        &PREFIX,
+        &HUB,
+        &QUESTIONS,
+        &TIMED_TRACE,
+        &SERVER,
+        &OWN,
+        &LIVE,
+        &ENGINE,
+        &CAPACITY,
+    ],
     flags: &joined::<{ VLLM.len() + OURS.len() + engine::FLAGS.len() }>(
         &joined::<{ VLLM.len() + engine::FLAGS.len() }>(VLLM, engine::FLAGS),
         OURS,

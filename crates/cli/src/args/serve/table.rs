@@ -571,10 +571,10 @@ static FLAGS: &[Flag] = &[
     own(&["--telemetry-url"], Repeated, "URL", Unset, &MEASURE,
         "Look at Prometheus pages too: other replicas' /metrics, a DCGM exporter, whose GPUs are taken in place of this \
          machine's, or any other. Their series stand beside the server's, each under its own address."),
-    own(&["--otlp"], Str, "URL", Unset, &FILES,
+    own(&["--otlp"], Str, "URL", Unset, &LOG,
         "Send the series of the run to an OpenTelemetry collector at its end, as OTLP over HTTP in JSON. /v1/metrics is \
          added to the address."),
-    own(&["--otlp-spans"], Switch, "", Off, &FILES, "Send a span for each request too, to /v1/traces."),
+    own(&["--otlp-spans"], Switch, "", Off, &LOG, "Send a span for each request too, to /v1/traces."),
     own(&["--save-requests"], Str, "FILE", Unset, &FILES,
         "Write one row a request. The name says how: .jsonl, .csv (without lists) or .parquet; \
          docs/guides/data.md has the columns."),

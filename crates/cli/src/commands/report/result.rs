@@ -2,7 +2,7 @@
 //! requests where it keeps them, and a page of what it does keep where it does not.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use tacho_core::json::{Dict, Value};
@@ -12,10 +12,10 @@ use tacho_report::html::run::{About, brief};
 use tacho_report::html::timeline::{self, Thresholds};
 use tacho_report::plots::dataset;
 use tacho_report::{json::write_whole, results};
-use tacho_rowlog::Stored;
 
 use super::log;
 use crate::args::report::ReportCommandArgs;
+use crate::commands::sides::log_of;
 use crate::exit::Exit;
 
 /// Flags that only a log can honour.
@@ -44,19 +44,6 @@ pub(super) fn report(path: &Path, args: &ReportCommandArgs) -> anyhow::Result<Ex
         Some(run) => whole(&run, args),
         None => numbers(path, dict, args),
     }
-}
-
-/// The log that the run of this result left beside it: one of the same name, and of the same run.
-fn log_of(path: &Path, dict: &Dict) -> Option<PathBuf> {
-    let date = dict.get("date")?.as_str()?;
-    let same = |folder: &PathBuf| {
-        let stored = Stored::open(folder).ok()?;
-        let setup = tacho_metrics::logged::setup(stored.closing()?).ok()?;
-        (setup.date == date).then_some(())
-    };
-    let numbered = (2..100).map(|number| path.with_extension(format!("{number}.rows")));
-    let places = std::iter::once(path.with_extension("rows")).chain(numbered);
-    places.take_while(|folder| folder.exists()).find(|folder| Stored::is_log(folder) && same(folder).is_some())
 }
 
 /// A run whose requests are known.

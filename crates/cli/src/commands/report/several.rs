@@ -4,11 +4,12 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::bail;
-use tacho_report::compare::{CompareSpec, Comparison, load, verdicts};
+use tacho_report::compare::{CompareSpec, Comparison, verdicts};
 use tacho_report::json::write_whole;
 use tacho_report::style::harmless_line;
 
 use crate::args::report::ReportCommandArgs;
+use crate::commands::sides::{detailed, sides};
 use crate::exit::Exit;
 
 /// Compares the results, the first being the base.
@@ -21,13 +22,13 @@ pub(super) fn report(files: &[PathBuf], args: &ReportCommandArgs) -> anyhow::Res
     }
     args.log.outputs.check()?;
     let spec = CompareSpec::usual();
-    let sides = load(files)?;
+    let sides = sides(files)?;
     let verdicts = verdicts(&sides, &spec)?;
     let comparison = Comparison::new(&sides, &spec)?;
     for verdict in &verdicts {
         writeln!(io::stdout(), "{}", harmless_line(&verdict.sentence(&spec)))?;
     }
-    let text = comparison.html(&sides, &verdicts, &spec);
+    let text = comparison.html(&detailed(files, sides), &verdicts, &spec);
     write_whole(page, |out| out.write_all(text.as_bytes()))?;
     tracing::info!(path = %page.display(), "page saved");
     Ok(Exit::Done)

@@ -1,0 +1,58 @@
+//! What is compared: result files and folders, and logs, which hold what a result file would.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use tacho_core::json::Dict;
+use tacho_report::compare::{Side, load_known};
+use tacho_report::json::{Detail, ResultFile};
+use tacho_report::results;
+use tacho_rowlog::Stored;
+use tacho_run::rebuild::{Changes, rebuild};
+
+use super::sim::hub;
+
+/// Reads each path as a side.
+pub(crate) fn sides(files: &[PathBuf]) -> anyhow::Result<Vec<Side>> {
+    let known = files.iter().map(|file| Stored::is_log(file).then(|| logged(file)).transpose());
+    Ok(load_known(files, known.collect::<anyhow::Result<_>>()?)?)
+}
+
+/// The same sides with the times of single requests where a log beside a result tells them.
+pub(crate) fn detailed(files: &[PathBuf], sides: Vec<Side>) -> Vec<Side> {
+    let known: Vec<Option<Dict>> = files.iter().map(|file| beside(file)).collect();
+    if known.iter().all(Option::is_none) {
+        return sides;
+    }
+    match load_known(files, known) {
+        Ok(found) if found.len() == sides.len() => found,
+        _ => sides,
+    }
+}
+
+fn beside(file: &Path) -> Option<Dict> {
+    if Stored::is_log(file) {
+        return logged(file).ok();
+    }
+    let [dict] = <[Dict; 1]>::try_from(results::read(file).ok()?).ok()?;
+    logged(&log_of(file, &dict)?).ok()
+}
+
+/// The detailed result of a log.
+fn logged(folder: &Path) -> anyhow::Result<Dict> {
+    let run = rebuild(folder, &Changes::default(), &hub(), &()).with_context(|| folder.display().to_string())?;
+    Ok(ResultFile::new(&run.record, Detail::PerRequest).to_dict())
+}
+
+/// The log that the run of a result left beside it: one of the same name, and of the same run.
+pub(crate) fn log_of(path: &Path, dict: &Dict) -> Option<PathBuf> {
+    let date = dict.get("date")?.as_str()?;
+    let same = |folder: &PathBuf| {
+        let stored = Stored::open(folder).ok()?;
+        let setup = tacho_metrics::logged::setup(stored.closing()?).ok()?;
+        (setup.date == date).then_some(())
+    };
+    let numbered = (2..100).map(|number| path.with_extension(format!("{number}.rows")));
+    let places = std::iter::once(path.with_extension("rows")).chain(numbered);
+    places.take_while(|folder| folder.exists()).find(|folder| Stored::is_log(folder) && same(folder).is_some())
+}
