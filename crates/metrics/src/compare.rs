@@ -85,7 +85,7 @@ pub enum Basis {
     Assumed(f64),
     /// One number on a side: no interval.
     Single,
-    /// A side without a single success, or with nothing but zeros.
+    /// A side without a single success, or with a run whose number is zero.
     Empty,
 }
 
@@ -98,7 +98,7 @@ impl Basis {
             Basis::Iterations(count) => format!("{count} iterations"),
             Basis::Assumed(noise) => format!("{:.3} % noise assumed", noise * 100.0),
             Basis::Single => "one number per side".into(),
-            Basis::Empty => "no successful requests on a side".into(),
+            Basis::Empty => "no successful requests, or a zero, on a side".into(),
         }
     }
 }
@@ -174,7 +174,7 @@ pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -
         change: change(value(&before), value(&after)),
         interval: None,
         basis: Basis::Empty,
-        sides: before.zip(after).filter(|(before, after)| before.value > 0.0 && after.value > 0.0),
+        sides: before.zip(after).filter(|(before, after)| before.is_positive() && after.is_positive()),
         noise: terms.noise,
     };
     effect.interval = effect.bounds(terms.confidence, 1.0);

@@ -64,6 +64,11 @@ impl Side {
         Ok(Some(Side { value, logs: numbers.iter().map(|number| number.ln()).collect(), spreads, iterations }))
     }
 
+    /// Whether it can be a ratio's part: a run with nothing but zeros has no logarithm.
+    pub(super) fn is_positive(&self) -> bool {
+        self.value > 0.0 && self.logs.iter().all(|log| log.is_finite())
+    }
+
     pub(super) fn runs(&self) -> usize {
         self.logs.len()
     }

@@ -105,6 +105,14 @@ fn a_side_without_a_success_has_no_number() {
     assert!(effect.new.is_nan());
 }
 
+/// A run whose gaps were all zero, as where every token came with the one before, is far from all others and no proof.
+#[test]
+fn a_run_of_zero_gives_no_sure_answer() {
+    let (base, new) = ([numbers_only(1.0), numbers_only(1.1)], [numbers_only(0.0), numbers_only(0.7)]);
+    let effect = compared("p99_ttft_ms", &base, &new);
+    assert_eq!((effect.interval, effect.verdict(0.02), effect.basis), (None, Verdict::Undecided, Basis::Empty));
+}
+
 fn latency(values: &[f64]) -> StoredRun {
     let mut dict = Dict::new();
     dict.set("avg_latency", crate::statistics::mean(values));
