@@ -22,13 +22,14 @@ pub(super) fn report(files: &[PathBuf], args: &ReportCommandArgs) -> anyhow::Res
     }
     args.log.outputs.check()?;
     let spec = CompareSpec::usual();
-    let sides = sides(files)?;
+    // Where a log beside a result tells of single requests, more can be decided.
+    let sides = detailed(files, sides(files)?);
     let verdicts = verdicts(&sides, &spec)?;
     let comparison = Comparison::new(&sides, &spec)?;
     for verdict in &verdicts {
         writeln!(io::stdout(), "{}", harmless_line(&verdict.sentence(&spec)))?;
     }
-    let text = comparison.html(&detailed(files, sides), &verdicts, &spec);
+    let text = comparison.html(&sides, &verdicts, &spec);
     write_whole(page, |out| out.write_all(text.as_bytes()))?;
     tracing::info!(path = %page.display(), "page saved");
     Ok(Exit::Done)
