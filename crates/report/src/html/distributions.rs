@@ -39,8 +39,8 @@ pub(crate) fn distributions(sides: &[Named], figures: &mut Figures) -> String {
             .to_owned();
     }
     format!(
-        "<h2>How long it took</h2>\n<p class=\"note\">Left: the share of requests that took at most so long; the curve \
-         further left is faster. Right: where they lie. Several runs of a side are taken together. Drag to zoom, double \
+        "<h2>How long it took</h2>\n<p class=\"note\">Two pictures of each time. The first has the share of requests that took \
+         at most so long: the curve further left is faster. The second shows where they lie. Several runs of a side are taken together. Drag to zoom, double \
          click to see all; names hide and show.</p>\n<div class=\"grid\">\n{places}</div>\n"
     )
 }

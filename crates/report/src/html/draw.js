@@ -40,15 +40,17 @@ const Draw = (() => {
     return { at: found, text: (value) => tickText(value, step) };
   };
   const logTicks = (low, high, count) => {
-    const found = [], from = Math.floor(low), to = Math.ceil(high);
-    const fine = (to - from) * 3 <= count * 1.5 ? [1, 2, 5] : [1];
-    const every = Math.max(1, Math.ceil((to - from) / Math.max(1, count)));
-    for (let power = from; power <= to; power += every) {
-      for (const digit of fine) {
+    const from = Math.floor(low), to = Math.ceil(high), every = Math.max(1, Math.ceil((to - from) / Math.max(1, count)));
+    const with_digits = (digits) => {
+      const found = [];
+      for (let power = from; power <= to; power += every) for (const digit of digits) {
         const at = power + Math.log10(digit);
         if (at >= low - 1e-9 && at <= high + 1e-9) found.push(at);
       }
-    }
+      return found;
+    };
+    let found = with_digits((to - from) * 3 <= count * 1.5 ? [1, 2, 5] : [1]);
+    if (found.length < 3) found = with_digits([1, 2, 5]);
     // A narrow stretch has round values, but no round powers.
     if (found.length < 3) {
       const even = linearTicks(10 ** low, 10 ** high, count);
