@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tacho_core::{Observation, RowSink, Stamp};
 
-use crate::drive::Drive;
+use crate::drive::{Drive, share};
 use crate::feed::{Feed, Releases};
 use crate::gate::Gate;
 use crate::sessions::{SessionPlan, Sessions};
@@ -69,7 +69,7 @@ fn drive_all<T: Target>(
     sink: &mut dyn RowSink,
 ) -> Result<Driven, Error> {
     let releases = Releases::of(plan.timeline, plan.more);
-    let count = sessions.map_or(releases.len(), |sessions| sessions.range.len());
+    let count = sessions.map_or(releases.len(), |sessions| sessions.range.len().div_ceil(sessions.stride));
     let most = if plan.more.is_some() { usize::MAX } else { count };
     let most = sessions.and_then(|sessions| sessions.max_sessions).unwrap_or(most).min(most);
     let most = plan.max_prefills.unwrap_or(most).min(most);
@@ -101,11 +101,6 @@ struct Crew<'a, T> {
     cursor: &'a AtomicUsize,
     gate: &'a Gate,
     workers: usize,
-}
-
-/// The part of a limit that worker `id` of `of` has.
-pub(crate) fn share(limit: usize, id: usize, of: usize) -> usize {
-    limit / of + usize::from(id < limit % of)
 }
 
 /// What is left of a worker: nothing when the others could not be started.

@@ -67,3 +67,8 @@ impl<'a> Drive<'a> {
         self.stop.reason().or(self.until.map(|_| StopReason::Duration))
     }
 }
+
+/// The part of a limit that worker `id` of `of` has.
+pub(crate) fn share(limit: usize, id: usize, of: usize) -> usize {
+    limit / of + usize::from(id < limit % of)
+}

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tacho_core::Stamp;
 
-use crate::dispatch::share;
+use crate::drive::share;
 use crate::sessions::Sessions;
 use crate::{Supply, Timeline};
 

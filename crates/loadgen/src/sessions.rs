@@ -2,67 +2,9 @@
 //! session stays on one worker, and what follows from an answer is made ready before its pause is over.
 
 mod graph;
+mod plan;
 mod under_way;
 
-use std::collections::HashMap;
-use std::ops::Range;
-use std::time::Duration;
-
-use tacho_core::{Reply, Request};
-
 pub use graph::{Graph, Node};
+pub use plan::{Answers, OnFailure, Said, Script, SessionPlan};
 pub(crate) use under_way::Sessions;
-
-/// What a run with sessions does beside its timeline.
-pub struct SessionPlan<'a> {
-    /// Who waits for whom.
-    pub graph: &'a Graph,
-    /// Which of its sessions.
-    pub range: Range<usize>,
-    /// When each session may start, in seconds; ascending. A range in the middle starts at once.
-    pub starts: &'a [f64],
-    /// At most this many sessions at once, each from its first request to its last.
-    pub max_sessions: Option<usize>,
-    /// How long it takes until there may be so many; there may be one from the beginning.
-    pub ramp: Duration,
-    /// What a failed request does to its session.
-    pub on_failure: OnFailure,
-    /// Makes the requests that depend on answers.
-    pub script: &'a dyn Script,
-}
-
-/// What a failed request does to its session.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OnFailure {
-    /// Nothing more of it is sent.
-    #[default]
-    End,
-    /// It goes on without the answer.
-    Continue,
-}
-
-/// What was answered.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Said {
-    /// The text.
-    pub text: Vec<u8>,
-    /// What else a later request needs of it.
-    pub reply: Option<Box<Reply>>,
-}
-
-/// Answers by the place of their request.
-pub type Answers = HashMap<usize, Said>;
-
-/// Makes requests of answers.
-pub trait Script: Sync {
-    /// Whether the answer of this request is part of a later one.
-    fn keeps(&self, index: usize) -> bool;
-
-    /// The request, given the answers so far; none where the one made before the run stands.
-    fn request(&self, index: usize, answers: &Answers) -> Option<Request>;
-
-    /// A pause before this request that only the answers so far tell of, such as that of a tool.
-    fn pause(&self, _index: usize, _answers: &Answers) -> Duration {
-        Duration::ZERO
-    }
-}

@@ -5,11 +5,7 @@ use super::error::{ArgError, ConfigError, UsageError};
 use super::flag::{Kind, Table};
 
 /// Flags of vLLM's Rust client that are commands here: how they begin, and what does it.
-const ELSEWHERE: [(&str, &str); 3] = [
-    ("--compare", "results are compared by tacho compare FILE FILE"),
-    ("--multi-turn", "conversations are held by tacho multi-turn, and by tacho serve --sessions FILE"),
-    ("--per-turn-input-len", "conversations are held by tacho multi-turn, and by tacho serve --sessions FILE"),
-];
+const ELSEWHERE: [(&str, &str); 1] = [("--compare", "results are compared by tacho compare FILE FILE")];
 
 /// What to do about a command line that was refused, where there is something to say beyond the refusal.
 pub(crate) fn hint(commands: &'static [Command], error: &ArgError) -> Option<String> {

@@ -162,7 +162,7 @@ fn where_few_names_are_possible_they_are_all_said() {
         (["--random-range-ratio", r#"{"inptu": 0.1, "output": 0.2}"#], &["input", "output"]),
         (["--sim-profile", "h100-8"], &["h100-8", "h100-8b", "tiny"]),
         (["--compare", "a.json"], &["tacho compare"]),
-        (["--multi-turn-delay-ms", "5"], &["tacho multi-turn"]),
+        (["--multi-turn-delay-ms", "5"], &["needs --multi-turn"]),
     ] {
         let output = place.run(&[&["serve", "--sim"], &words[..]].concat());
         let text = stderr(&output);

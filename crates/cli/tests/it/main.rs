@@ -26,4 +26,5 @@ mod shell;
 mod signals;
 mod simulator;
 mod tacho;
+mod talks;
 mod tokenizers;

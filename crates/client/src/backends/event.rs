@@ -39,6 +39,8 @@ pub(crate) enum Choices {
 pub(crate) struct Choice {
     /// Its text: `text`, or `content` of its delta.
     pub(crate) text: TextField,
+    /// Which of several answers it is a piece of.
+    pub(crate) branch: u64,
     /// Whether it brings reasoning or a tool call.
     pub(crate) other_content: bool,
     /// Whether it brings reasoning.
@@ -178,6 +180,12 @@ impl Choice {
             (b"delta", Shape::Chat) if cursor.kind()? == Kind::Object => {
                 self.has_delta = true;
                 cursor.members(|cursor, key| self.delta_member(cursor, key))?;
+            }
+            (b"index", _) => {
+                // An odd number here says nothing about the counts of usage.
+                let met = cursor.met_impossible;
+                self.branch = cursor.count()?.unwrap_or(0);
+                cursor.met_impossible = met;
             }
             (b"logprobs", _) => self.logprobs = count_logprobs(cursor)?,
             (b"finish_reason", _) => (self.finished, self.gave_up) = read_finish(cursor)?,

@@ -112,6 +112,7 @@ impl Template {
             && event.error.is_none()
             && !event.choice.other_content
             && event.choice.logprobs <= 1
+            && event.choice.branch == 0
         {
             self.head.extend_from_slice(&data[..text.span.start]);
             self.tail.clear();
@@ -190,12 +191,14 @@ impl StreamDecoder {
         let has_text = matches!(&event.choice.text, TextField::Text(text) if !text.span.is_empty());
         note_token(row, stamp, has_text || event.choice.other_content);
         note_answer(row, stamp, has_text);
-        if self.rules == Rules::Standard || event.choice.text != TextField::Falsy {
+        // What follows in a session goes on from the first of several answers.
+        let other = self.keeps_reply && event.choice.branch > 0;
+        if !other && (self.rules == Rules::Standard || event.choice.text != TextField::Falsy) {
             push_text(&event.choice.text, data, row)?;
         }
         row.text_ends.push(row.text.len() as u32);
         self.mark(event, row);
-        if let Some(calls) = event.choice.calls.clone().filter(|_| self.keeps_reply) {
+        if let Some(calls) = event.choice.calls.clone().filter(|_| self.keeps_reply && !other) {
             reply::chat_calls(&data[calls], row);
         }
         if event.choice.reasoning {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tacho_core::{Observation, Stamp};
 
-use super::{Answers, OnFailure, Said, SessionPlan};
+use super::plan::{Answers, OnFailure, Said, SessionPlan};
 use crate::Worker;
-use crate::dispatch::share;
+use crate::drive::share;
 
 /// Which sessions a worker may start.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl<'a> Sessions<'a> {
         cursor: &'a AtomicUsize,
     ) -> Self {
         let supply = match plan.max_sessions {
-            None => Supply::Own { next: plan.range.start + id, step: of },
+            None => Supply::Own { next: plan.range.start + id * plan.stride, step: of * plan.stride },
             Some(limit) => {
                 Supply::Shared { cursor, slots: Slots { own: share(limit, id, of), id, workers: of, all: limit } }
             }
@@ -188,8 +188,8 @@ impl<'a> Sessions<'a> {
                     (session, start)
                 }
                 Supply::Shared { cursor, .. } => {
-                    let end = self.plan.range.end;
-                    let next = |at: usize| (at < end).then_some(at + 1);
+                    let (end, stride) = (self.plan.range.end, self.plan.stride);
+                    let next = |at: usize| (at < end).then_some(at + stride);
                     let taken = cursor.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
                     let Ok(session) = taken else { return };
                     // With a limit on sessions the start is when a slot was free; without one it is as planned.
@@ -217,11 +217,8 @@ impl<'a> Sessions<'a> {
                 (cursor.load(Ordering::Relaxed), slots.opens(self.alive.len(), self.plan.ramp)?)
             }
         };
-        let range = &self.plan.range;
-        // What came before the range is over: its first session need not wait for its time.
-        let first = if range.start == 0 { 0.0 } else { *self.plan.starts.get(range.start)? };
-        let start = self.plan.starts.get(session).filter(|_| session < range.end)?;
-        Some((session, self.origin + Duration::from_secs_f64((start - first).max(0.0)).max(opens)))
+        let start = self.plan.starts.get(session).filter(|_| session < self.plan.range.end)?;
+        Some((session, self.origin + Duration::from_secs_f64((start - self.plan.from).max(0.0)).max(opens)))
     }
 
     fn forget(&mut self, session: usize) {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::SessionStep;
+use super::step::SessionStep;
 use crate::Sample;
 
 /// Tokens of a block of the server's cache, of which only whole ones are found; vLLM's.

@@ -1,6 +1,7 @@
 //! All steps of a run's sessions, and which requests they are.
 
-use super::{SessionStep, SessionSummary};
+use super::step::SessionStep;
+use super::summary::SessionSummary;
 use crate::Sample;
 
 /// The measured steps, and the place of each among all requests of the workload.

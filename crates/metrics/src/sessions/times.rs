@@ -1,6 +1,6 @@
 //! How long a session took, and what of it was the server's.
 
-use super::SessionStep;
+use super::step::SessionStep;
 use crate::Sample;
 
 /// The times of a session that was finished, in seconds.

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use tacho_core::json::{Dict, Value};
 
 use super::reuse::Known;
-use super::{SessionStep, Spread};
+use super::spread::Spread;
+use super::step::SessionStep;
 use crate::Sample;
 
 /// The requests of one turn, over all sessions.

@@ -22,6 +22,7 @@ const LAGS: usize = 2048;
 pub(super) fn own_part(plan: &ServePlan) -> ServePlan {
     let mut own = plan.clone();
     if let Some(place) = &plan.ranks {
+        own.traffic.max_prefills = plan.traffic.max_prefills.map(|limit| place.limit(limit));
         own.traffic.max_concurrency = plan.traffic.max_concurrency.map(|limit| place.limit(limit));
         if place.rank > 0 {
             // Looks at the server and probes are rank 0's.
@@ -41,6 +42,11 @@ pub(super) fn take_share(
     let Some(place) = &plan.ranks else { return Ok(left) };
     if left.is_some() {
         return Err(Error::ResumedRanks);
+    }
+    if let Some(dialogue) = &mut prepared.dialogue {
+        // A session is held by one rank; its requests keep their places.
+        dialogue.take_share(place, plan.traffic.max_concurrency);
+        return Ok(None);
     }
     let places = place.share(prepared.requests.len(), plan.traffic.max_concurrency);
     prepared.share(&places);

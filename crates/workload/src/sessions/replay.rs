@@ -3,6 +3,8 @@
 mod history;
 mod maker;
 mod media;
+mod messages;
+mod spec;
 
 use tacho_core::json::Dict;
 use tacho_core::{Reply, Request};
@@ -10,20 +12,9 @@ use tacho_text::Tokenizer;
 
 use super::error::TraceError;
 use super::model::{History, Step, Take, Trace};
+use super::order::in_order;
 use maker::Maker;
-
-/// What a replay is to be.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ReplaySpec {
-    /// Whether requests are chats; prompts are token ids or texts otherwise.
-    pub chat: bool,
-    /// Whether the server keeps the history and requests only name the answer that they follow.
-    pub server_history: bool,
-    /// Tokens to generate where the file does not say.
-    pub output_len: u64,
-    /// Names the blocks' tokens.
-    pub seed: u32,
-}
+pub use spec::ReplaySpec;
 
 /// Requests of a trace.
 #[derive(Debug, Clone)]
@@ -89,7 +80,7 @@ impl Trace {
     /// For each step, the earlier ones whose messages and live answers stand before its own.
     fn before(&self) -> Vec<Vec<usize>> {
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); self.steps.len()];
-        for place in super::order::in_order(self) {
+        for place in in_order(self) {
             let step = &self.steps[place];
             let full = |parent: usize| {
                 let mut line = before[parent].clone();

@@ -11,7 +11,7 @@ use Preset::{Off, Unset};
 pub(super) static MULTI_TURN: Group = Group {
     title: "multi-turn options",
     vllm_title: "options",
-    about: "Conversations made of --dataset-name random or sharegpt, by the names of vLLM's Rust client.",
+    about: "Conversations made of --dataset-name random or sharegpt, by the names of vLLM's Rust client and, after them, of SGLang.",
 };
 
 /// The rows of the table.
@@ -19,15 +19,15 @@ pub(super) static MULTI_TURN: Group = Group {
 pub(super) const FLAGS: [Flag; 10] = [
     own(&["--multi-turn"], Switch, "", Off, &MULTI_TURN,
         "Hold conversations, with the server's answers as history. --num-prompts is then their number."),
-    own(&["--multi-turn-num-turns"], Int, "N", Preset::Int(3), &MULTI_TURN, "Turns of a conversation."),
-    own(&["--multi-turn-min-turns"], Int, "N", Preset::Int(0), &MULTI_TURN,
+    own(&["--multi-turn-num-turns", "--num-rounds"], Int, "N", Preset::Int(3), &MULTI_TURN, "Turns of a conversation."),
+    own(&["--multi-turn-min-turns", "--min-rounds"], Int, "N", Preset::Int(0), &MULTI_TURN,
         "Fewest turns; their number is then drawn. 0 is --multi-turn-num-turns."),
-    own(&["--multi-turn-max-turns"], Int, "N", Preset::Int(0), &MULTI_TURN,
+    own(&["--multi-turn-max-turns", "--max-rounds"], Int, "N", Preset::Int(0), &MULTI_TURN,
         "Most turns. 0 is --multi-turn-num-turns, and no limit for sharegpt."),
-    own(&["--multi-turn-concurrency"], Int, "N", Unset, &MULTI_TURN,
+    own(&["--multi-turn-concurrency", "--max-parallel"], Int, "N", Unset, &MULTI_TURN,
         "Requests at once. --max-concurrency without it, and else all conversations."),
     own(&["--multi-turn-delay-ms"], Float, "MS", Preset::Float(0.0), &MULTI_TURN, "Pause before each further turn."),
-    own(&["--per-turn-input-len"], Int, "TOKENS", Preset::Int(0), &MULTI_TURN,
+    own(&["--per-turn-input-len", "--sub-question-input-length"], Int, "TOKENS", Preset::Int(0), &MULTI_TURN,
         "Tokens of each further question of random. 0 is --random-input-len."),
     own(&["--multi-turn-prefix-global-ratio"], Float, "SHARE", Preset::Float(0.0), &MULTI_TURN,
         "Share of a question of random that all have in common. Above 0 there is no history."),

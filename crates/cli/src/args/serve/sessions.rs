@@ -3,7 +3,7 @@
 use tacho_loadgen::OnFailure;
 use tacho_workload::sessions::{Scaling, ThinkTime};
 
-use super::multi_turn::MultiTurnFlags;
+use super::multi_turn::{self, MultiTurnFlags};
 use crate::args::error::Refusal;
 use crate::args::flag::{Flag, Group, Kind, Preset, own};
 use crate::args::grammar::Values;
@@ -18,6 +18,13 @@ pub(super) static SESSIONS: Group = Group {
     about: "Conversations, agents and recorded traffic: a request goes when those it waits for have ended.",
 };
 
+/// The section about how they are held.
+pub(super) static USERS: Group = Group {
+    title: "session load options",
+    vllm_title: "options",
+    about: "How sessions are started, limited and paced. Limits on prefills and cancellations go with any workload.",
+};
+
 /// The rows of the table.
 #[rustfmt::skip]
 pub(super) const FLAGS: [Flag; 21] = [
@@ -26,11 +33,11 @@ pub(super) const FLAGS: [Flag; 21] = [
     own(&["--sessions-format"], Str, "NAME", Unset, &SESSIONS, "What the file is. Told by its rows without it."),
     own(&["--sessions-option"], Repeated, "NAME=VALUE", Unset, &SESSIONS,
         "A setting of the reading, as --option of tacho convert trace. May be given several times."),
-    own(&["--session-rate"], Float, "RATE", Unset, &SESSIONS,
+    own(&["--session-rate"], Float, "RATE", Unset, &USERS,
         "Sessions that start per second. Without it they start when the file says; inf starts all at once."),
-    own(&["--sessions-concurrency", "--max-sessions"], Int, "N", Unset, &SESSIONS,
+    own(&["--sessions-concurrency", "--max-sessions"], Int, "N", Unset, &USERS,
         "Sessions at once. Each holds its place from its first request to its last, pauses included."),
-    own(&["--on-session-failure"], Choice(&["end", "continue"]), "WHAT", Preset::Str("end"), &SESSIONS,
+    own(&["--on-session-failure"], Choice(&["end", "continue"]), "WHAT", Preset::Str("end"), &USERS,
         "What a failed request does to its session. What is then not sent is counted."),
     own(&["--sessions-output-len"], Int, "TOKENS", Preset::Int(128), &SESSIONS,
         "Answer length where the file does not say."),
@@ -44,21 +51,21 @@ pub(super) const FLAGS: [Flag; 21] = [
         "As many sessions as this. Those of the file are taken over and over where it has fewer."),
     own(&["--sessions-max-turns", "--agentic-max-turns"], Int, "N", Unset, &SESSIONS,
         "Only the first so many turns of each session."),
-    own(&["--think-time"], Str, "TIME", Unset, &SESSIONS,
+    own(&["--think-time"], Str, "TIME", Unset, &USERS,
         "How long users think before each further turn, in place of what the file says: SECONDS, uniform:LOW:HIGH, \
          exponential:MEAN, lognormal:MEDIAN:SIGMA or normal:MEAN:DEVIATION."),
-    own(&["--tool-latency"], Str, "TIME", Unset, &SESSIONS,
+    own(&["--tool-latency"], Str, "TIME", Unset, &USERS,
         "How long a tool takes that the model calls and the file has no result of. As --think-time."),
-    own(&["--num-users"], Int, "N", Unset, &SESSIONS,
+    own(&["--num-users"], Int, "N", Unset, &USERS,
         "Users at once, with --user-centric-rate. Each sends its turns at an even distance, and when its session is \
          over by plan, the next one takes its place."),
-    own(&["--user-centric-rate"], Float, "RATE", Unset, &SESSIONS,
+    own(&["--user-centric-rate"], Float, "RATE", Unset, &USERS,
         "Requests per second of all users together. A user's turns are then users / rate seconds apart; a late answer \
          moves what follows it."),
-    own(&["--session-ramp-up"], Float, "SEC", Unset, &SESSIONS,
+    own(&["--session-ramp-up"], Float, "SEC", Unset, &USERS,
         "How long it takes until --sessions-concurrency sessions may be held at once, or until they start at \
          --session-rate."),
-    own(&["--warmup-sessions"], Int, "N", Preset::Int(0), &SESSIONS,
+    own(&["--warmup-sessions"], Int, "N", Preset::Int(0), &USERS,
         "Hold the first so many sessions before the measurement, and leave them out of it."),
     own(&["--server-history"], Switch, "", Off, &SESSIONS,
         "Let the server keep the history: turns name the answer that they follow (previous_response_id). For \
@@ -90,6 +97,8 @@ pub(crate) struct SessionArgs {
     clash: Option<&'static str>,
     /// A flag that has no meaning without `--sessions`.
     stray: Option<&'static str>,
+    /// A flag that has no meaning without `--multi-turn`.
+    stray_turns: Option<&'static str>,
 }
 
 impl From<&Values> for SessionArgs {
@@ -136,6 +145,7 @@ impl From<&Values> for SessionArgs {
             ]
             .into_iter()
             .find(given),
+            stray_turns: multi_turn::FLAGS[1..].iter().map(|flag| flag.names[0]).find(given),
             stray: FLAGS[1..].iter().map(|flag| flag.names[0]).find(given),
         }
     }
@@ -155,6 +165,9 @@ impl SessionArgs {
         }
         if let (None, None, Some(flag), false) = (&self.file, &self.multi_turn, self.stray, workload) {
             return Err(Refusal::Alone { flag, other: "--sessions" });
+        }
+        if let (None, Some(flag)) = (&self.multi_turn, self.stray_turns) {
+            return Err(Refusal::Alone { flag, other: "--multi-turn" });
         }
         if let Some(flags) = &self.multi_turn {
             flags.check()?;

@@ -105,7 +105,12 @@ fn run(nodes: Vec<Node>, starts: &[f64], max_sessions: Option<usize>, failing: &
     let graph = Graph::new(nodes);
     let range = 0..graph.sessions();
     let ramp = Duration::ZERO;
-    run_plan(&SessionPlan { graph: &graph, range, starts, max_sessions, ramp, on_failure, script: &Joined }, failing)
+    run_plan(&SessionPlan { max_sessions, ramp, on_failure, ..whole(&graph, range, starts) }, failing)
+}
+
+fn whole<'a>(graph: &'a Graph, range: std::ops::Range<usize>, starts: &'a [f64]) -> SessionPlan<'a> {
+    let (max_sessions, ramp, on_failure) = (None, Duration::ZERO, OnFailure::End);
+    SessionPlan { graph, range, stride: 1, starts, from: 0.0, max_sessions, ramp, on_failure, script: &Joined }
 }
 
 fn run_plan(plan: &SessionPlan<'_>, failing: &[usize]) -> Ran {
@@ -183,19 +188,17 @@ fn the_limit_on_sessions_rises_over_the_ramp() {
     let graph = Graph::new((0..4).map(|session| node(session, 0, &[])).collect());
     let (starts, ramp) = ([0.0; 4], ms(60));
     let (range, max_sessions, on_failure) = (0..4, Some(3), OnFailure::End);
-    let plan = SessionPlan { graph: &graph, range, starts: &starts, max_sessions, ramp, on_failure, script: &Joined };
+    let plan = SessionPlan { max_sessions, ramp, on_failure, ..whole(&graph, range, &starts) };
     let sent: Vec<u64> = run_plan(&plan, &[]).rows.iter().map(|row| row.2).collect();
     assert_eq!(sent, [0, 30, 60, 100], "one from the beginning, two at half of it, three after it");
 }
 
 #[test]
-fn a_part_of_the_sessions_starts_at_once() {
-    let graph = Graph::new((0..4).map(|session| node(session, 0, &[])).collect());
-    let starts = [0.0, 1.0, 2.0, 2.5];
-    let (range, ramp, on_failure) = (2..4, ms(0), OnFailure::End);
-    let plan =
-        SessionPlan { graph: &graph, range, starts: &starts, max_sessions: None, ramp, on_failure, script: &Joined };
-    assert_eq!(run_plan(&plan, &[]).rows, [(2, 0, 0), (3, 500, 500)]);
+fn a_part_of_the_sessions_starts_at_once_and_leaves_those_of_others() {
+    let graph = Graph::new((0..6).map(|session| node(session, 0, &[])).collect());
+    let starts = [0.0, 1.0, 2.0, 2.25, 2.5, 3.0];
+    let plan = SessionPlan { from: 2.0, stride: 2, ..whole(&graph, 2..6, &starts) };
+    assert_eq!(run_plan(&plan, &[]).rows, [(2, 0, 0), (4, 500, 500)]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tacho_core::{Clock, Counters, EventSink, Observation, RowSink, Stamp, SystemClock};
 use tacho_fleet::{Error as FleetError, Guest};
-use tacho_loadgen::{Drive, StopSignal, drive};
+use tacho_loadgen::{Drive, StopSignal, drive, drive_sessions};
 use tacho_metrics::logged;
 use tacho_rowlog::Origin;
 
@@ -43,6 +43,7 @@ pub fn run_share(
     let traffic = &own.traffic;
     let drive_plan = Drive {
         max_concurrency: traffic.max_concurrency,
+        max_prefills: traffic.max_prefills,
         workers: traffic.workers.unwrap_or_else(default_workers),
         until: traffic.stops.duration,
         grace: traffic.grace,
@@ -51,7 +52,10 @@ pub fn run_share(
         ..Drive::of(&prepared.timeline, &parts.clock, stop, &counters)
     };
     let mut post = Post { line: &line, log, places: &places, moments: &moments, keep_texts: plan.report.keep_texts };
-    let driven = drive(&parts.client, &drive_plan, &mut post)?;
+    let driven = match &prepared.dialogue {
+        None => drive(&parts.client, &drive_plan, &mut post)?,
+        Some(dialogue) => drive_sessions(&parts.client, &drive_plan, &dialogue.plan(), &mut post)?,
+    };
     if let Some(log) = post.log.take() {
         log.finish(&said(&driven.workers).into());
     }

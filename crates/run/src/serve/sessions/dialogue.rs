@@ -1,11 +1,13 @@
 //! Sessions that are ready to be held.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use tacho_client::{BackendKind, ClientPlan};
 use tacho_core::Request;
 use tacho_core::event::ServeNote;
 use tacho_core::json::{Value, dumps};
+use tacho_fleet::Place;
 use tacho_loadgen::{Answers, Graph, Node, OnFailure, Said, Script, SessionPlan};
 use tacho_metrics::sessions::{SessionStep, Steps};
 use tacho_pyrand::RandomState;
@@ -13,7 +15,7 @@ use tacho_pyrand::cpython::Random;
 use tacho_text::Tokenizer;
 use tacho_workload::sessions::{self, Heard, Replay, ReplaySpec, Trace};
 
-use super::{SessionsPlan, setting};
+use super::plan::{SessionsPlan, setting};
 use crate::Error;
 use crate::plan::LoraPlan;
 use crate::serve::lora;
@@ -37,6 +39,8 @@ pub struct Dialogue {
     ramp: Duration,
     warmup: usize,
     on_failure: OnFailure,
+    /// Which of so many shares of the sessions is held here; none where there are more shares than places.
+    share: Option<(usize, usize)>,
     /// How long the tools before each step take, where their results are not recorded.
     tools: Vec<Duration>,
 }
@@ -91,6 +95,7 @@ impl Dialogue {
             ramp: plan.ramp,
             warmup: plan.warmup,
             on_failure: plan.on_failure,
+            share: Some((0, 1)),
         })
     }
 
@@ -170,24 +175,38 @@ impl Dialogue {
 
     /// What the load generator is told of the measurement.
     pub(in crate::serve) fn plan(&self) -> SessionPlan<'_> {
-        self.part(self.warmup..self.graph.sessions())
+        self.part(self.warmup..self.graph.sessions(), self.share)
     }
 
     /// What it is told of the warm-up, where there is one.
     pub(in crate::serve) fn warmup_plan(&self) -> Option<SessionPlan<'_>> {
-        (self.warmup > 0).then(|| self.part(0..self.warmup))
+        // Rank 0 warms up for all.
+        (self.warmup > 0).then(|| self.part(0..self.warmup, Some((0, 1))))
     }
 
-    fn part(&self, range: std::ops::Range<usize>) -> SessionPlan<'_> {
+    fn part(&self, range: Range<usize>, share: Option<(usize, usize)>) -> SessionPlan<'_> {
+        let (rank, of) = share.unwrap_or((0, 1));
+        let from = if range.start == 0 { 0.0 } else { self.starts[range.start] };
+        let first = (range.start + rank).min(range.end);
         SessionPlan {
             graph: &self.graph,
-            range,
+            range: if share.is_some() { first..range.end } else { range.end..range.end },
+            stride: of,
             starts: &self.starts,
+            from,
             max_sessions: self.max_sessions,
             ramp: if self.max_sessions.is_some() { self.ramp } else { Duration::ZERO },
             on_failure: self.on_failure,
             script: self,
         }
+    }
+
+    /// Keeps the share of one of several ranks: every n-th session, and a part of the limit on them.
+    pub(in crate::serve) fn take_share(&mut self, place: &Place, max_concurrency: Option<usize>) {
+        let most = self.max_sessions.unwrap_or(usize::MAX).min(max_concurrency.unwrap_or(usize::MAX));
+        let active = place.ranks.min(most).max(1);
+        self.share = (place.rank < active).then_some((place.rank, active));
+        self.max_sessions = self.max_sessions.map(|limit| place.limit(limit));
     }
 
     /// How many connections to open beforehand: those of the sessions that start at once.

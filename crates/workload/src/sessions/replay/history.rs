@@ -4,6 +4,7 @@
 use tacho_core::json::{Dict, Value, parse};
 use tacho_core::{Content, Request, ToolCall};
 
+use super::messages::{content_text, own_messages, said};
 use super::{Find, Heard, Replay};
 
 /// The result of a tool that was not recorded.
@@ -121,24 +122,6 @@ fn result(id: &str, content: Value) -> Value {
     dict.set("tool_call_id", id);
     dict.set("content", content);
     dict.into()
-}
-
-pub(super) fn said(role: &str, content: impl Into<Value>) -> Value {
-    let mut dict = Dict::new();
-    dict.set("role", role);
-    dict.set("content", content);
-    dict.into()
-}
-
-pub(super) fn own_messages(request: &Request) -> Vec<Value> {
-    match &request.chat_messages {
-        Some(Value::List(messages)) => messages.clone(),
-        _ => vec![said("user", content_text(request))],
-    }
-}
-
-pub(super) fn content_text(request: &Request) -> &str {
-    if let Content::Text(text) = &request.content { text } else { "" }
 }
 
 fn has_role(message: &Value, role: &str) -> bool {

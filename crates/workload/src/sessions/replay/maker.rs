@@ -6,8 +6,9 @@ use tacho_core::json::{Dict, Value, dumps};
 use tacho_core::{Content, Request};
 use tacho_text::Tokenizer;
 
-use super::history::{own_messages, said};
-use super::{ReplaySpec, media};
+use super::media;
+use super::messages::{own_messages, said};
+use super::spec::ReplaySpec;
 use crate::datasets::timed_trace::Blocks;
 use crate::sessions::error::TraceError;
 use crate::sessions::kind::Format;

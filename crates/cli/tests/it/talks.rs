@@ -1,0 +1,169 @@
+//! Whole runs of the multi-turn benchmark as vLLM's script was recorded: the bodies in their order, the samples and the
+//! conversations that came of them.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tacho_testkit::scripted::{Keep, Scripted};
+use tacho_testkit::wire::{Seen, write_plain};
+use tacho_testkit::{golden_dir, golden_json, golden_text};
+
+use crate::tacho::{Place, stderr};
+
+const FOLDER: &str = "scenarios/multi-turn/run";
+
+/// Runs in which no exchange succeeds, which upstream takes for done.
+const WITHOUT_SUCCESS: [&str; 2] = ["all-rejected", "verify-mismatch"];
+
+#[test]
+fn recorded_runs_are_repeated_body_by_body() {
+    let mut names: Vec<String> = std::fs::read_dir(golden_dir().join(FOLDER))
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_suffix(".args.json").map(str::to_owned))
+        .collect();
+    names.sort();
+    assert!(names.len() > 35, "{names:?}");
+    let (first, second) = names.split_at(names.len() / 2);
+    std::thread::scope(|scope| {
+        for half in [first, second] {
+            scope.spawn(|| half.iter().for_each(|name| repeat(name)));
+        }
+    });
+}
+
+fn repeat(name: &str) {
+    let case = golden_json(&format!("{FOLDER}/{name}.args.json"));
+    let text = golden_text(&format!("{FOLDER}/{name}.requests.jsonl"));
+    let recorded: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let server = serve(&recorded, case["server"] != json!({}));
+    let place = Place::new();
+    for (file, content) in case["files"].as_object().into_iter().flatten() {
+        let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
+        std::fs::write(place.path().join(file), text).unwrap();
+    }
+    let port = server.address.port().to_string();
+    let argv: Vec<String> =
+        case["argv"].as_array().unwrap().iter().map(|word| word.as_str().unwrap().replace("{port}", &port)).collect();
+    let words: Vec<&str> = std::iter::once("multi-turn").chain(argv.iter().map(String::as_str)).collect();
+    let mut command = place.command(&words);
+    for (key, value) in case["env"].as_object().into_iter().flatten() {
+        command.env(key, value.as_str().unwrap());
+    }
+    let output = command.output().unwrap();
+    let code = i32::from(WITHOUT_SUCCESS.contains(&name));
+    assert_eq!(output.status.code(), Some(code), "{name}: {}", stderr(&output));
+    let asked: Vec<Seen> = server.calls().into_iter().filter(|seen| seen.method() == "POST").collect();
+    let bodies: Vec<String> = asked.iter().map(|seen| String::from_utf8_lossy(&seen.body).into_owned()).collect();
+    let expected: Vec<&str> = recorded.iter().map(|request| request["body_text"].as_str().unwrap()).collect();
+    assert_eq!(bodies, expected, "{name}");
+    for (seen, request) in asked.iter().zip(&recorded) {
+        headers(name, seen, &request["headers"]);
+    }
+    same_samples(&place, name, &argv);
+    if let Some(file) = after(&argv, "-o") {
+        assert_eq!(place.json(file), golden_json(&format!("{FOLDER}/{name}.out.json")), "{name}");
+    }
+}
+
+fn after<'a>(argv: &'a [String], flag: &str) -> Option<&'a str> {
+    let at = argv.iter().position(|word| word == flag)?;
+    argv.get(at + 1).map(String::as_str)
+}
+
+/// Headers that the script sets itself; others belong to its HTTP library.
+fn headers(name: &str, seen: &Seen, recorded: &Value) {
+    let library = ["Host", "Accept", "Accept-Encoding", "User-Agent", "Content-Length"];
+    for pair in recorded.as_array().unwrap() {
+        let (key, value) = (pair[0].as_str().unwrap(), pair[1].as_str().unwrap());
+        if !library.contains(&key) {
+            assert_eq!(seen.header(key), Some(value), "{name}: {key}");
+        }
+    }
+}
+
+/// The samples but for what was timed, which is masked.
+fn same_samples(place: &Place, name: &str, argv: &[String]) {
+    let Some(file) = after(argv, "--stats-json-output") else { return };
+    let found = place.json(file);
+    let recorded = golden_json(&format!("{FOLDER}/{name}.stats.json"));
+    let (found, recorded) = (found.as_array().unwrap(), recorded.as_array().unwrap());
+    assert_eq!(found.len(), recorded.len(), "{name}");
+    for (found, recorded) in found.iter().zip(recorded) {
+        let keys = |row: &Value| row.as_object().unwrap().keys().cloned().collect::<Vec<String>>();
+        assert_eq!(keys(found), keys(recorded), "{name}");
+        for (key, value) in recorded.as_object().unwrap() {
+            if !value.as_str().is_some_and(|text| text.starts_with('{')) {
+                assert_eq!(&found[key], value, "{name}: {key}");
+            }
+        }
+    }
+}
+
+/// Answers each body as it was answered when it was recorded.
+fn serve(recorded: &[Value], silent: bool) -> Scripted {
+    let mut answers: HashMap<String, Vec<Value>> = HashMap::new();
+    for request in recorded.iter().rev() {
+        let body = request["body_text"].as_str().unwrap().to_owned();
+        answers.entry(body).or_default().push(request["answer"].clone());
+    }
+    let answers = Mutex::new(answers);
+    Scripted::start(move |seen, stream| {
+        if seen.method() == "GET" {
+            let (status, body) = match (silent, seen.path()) {
+                (true, _) => (404, json!({"detail": "Not Found"})),
+                (_, "/version") => (200, json!({"version": "0.32.0"})),
+                _ => (200, json!({"object": "list", "data": [{"id": "m", "max_model_len": 2048}]})),
+            };
+            let _ = write_plain(stream, status, "OK", "application/json", body.to_string().as_bytes());
+            return Keep::Open;
+        }
+        let body = String::from_utf8_lossy(&seen.body).into_owned();
+        let answer = {
+            let mut answers = answers.lock().unwrap();
+            let left = answers.get_mut(&body);
+            left.and_then(|left| if left.len() > 1 { left.pop() } else { left.first().cloned() })
+        };
+        play(&answer.unwrap_or_default(), seen.json()["stream"] == true, stream)
+    })
+}
+
+fn play(answer: &Value, streamed: bool, stream: &mut TcpStream) -> Keep {
+    if let Some(ms) = answer["delay_ms"].as_u64() {
+        std::thread::sleep(Duration::from_millis(ms));
+    }
+    if let Some(status) = answer["status"].as_u64() {
+        let body = answer["body"].as_str().map_or_else(|| answer["body"].to_string(), str::to_owned);
+        let _ = write_plain(stream, status as u16, "Bad Request", "application/json", body.as_bytes());
+        return Keep::Open;
+    }
+    let chunks: Vec<&str> = answer["chunks"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if !streamed {
+        let body = json!({"choices": [{"message": {"role": "assistant", "content": chunks.concat()}}]});
+        let _ = write_plain(stream, 200, "OK", "application/json", body.to_string().as_bytes());
+        return Keep::Open;
+    }
+    let event = |delta: Value| format!("data: {}\n\n", json!({"choices": [{"delta": delta}]}));
+    let mut text = event(json!({"role": "assistant", "content": ""}));
+    for line in answer["raw"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        text += &format!("{line}\n\n");
+    }
+    chunks.iter().for_each(|chunk| text += &event(json!({"content": chunk})));
+    text += &event(json!({"content": ""}));
+    if answer["done"] != false {
+        text += "data: [DONE]\n\n";
+    }
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n");
+    if answer["end"] == "reset" {
+        let _ = stream.write_all(&text.as_bytes()[..text.len() / 2]);
+        return Keep::Reset;
+    }
+    let piece = answer["split"].as_u64().map_or(text.len(), |bytes| bytes as usize);
+    for part in text.as_bytes().chunks(piece.max(1)) {
+        let _ = stream.write_all(part);
+    }
+    Keep::Close
+}

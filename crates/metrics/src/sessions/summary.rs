@@ -1,0 +1,231 @@
+//! A run of sessions in numbers: how sessions ended, how long they took, what of their prompts was cached.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tacho_core::FailureKind;
+use tacho_core::json::{Dict, Value};
+
+use super::reuse::{self, BLOCK, Known};
+use super::spread::Spread;
+use super::step::SessionStep;
+use super::times::Times;
+use super::turns::TurnSummary;
+use crate::Sample;
+
+/// How a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SessionEnd {
+    /// All of it was answered.
+    Finished,
+    /// A request of it failed.
+    Failed,
+    /// A request of it was called off on purpose, and none failed.
+    Cancelled,
+    /// It was under way when the run ended.
+    Truncated,
+    /// It had not begun.
+    NotStarted,
+}
+
+impl SessionEnd {
+    /// All of them with their names in results.
+    pub const ALL: [(SessionEnd, &'static str); 5] = [
+        (SessionEnd::Finished, "finished"),
+        (SessionEnd::Failed, "failed"),
+        (SessionEnd::Cancelled, "cancelled"),
+        (SessionEnd::Truncated, "truncated"),
+        (SessionEnd::NotStarted, "not_started"),
+    ];
+}
+
+/// What of the prompts was found in the server's cache, against what could have been.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Reuse {
+    /// Tokens of all prompts that were answered.
+    pub prompt_tokens: u64,
+    /// What of them the server had cached, where every answer tells.
+    pub cached_tokens: Option<u64>,
+    /// What a cache that never forgets would have had, in the order in which requests were sent.
+    pub ideal_tokens: Option<u64>,
+    /// What it would have had more if a request's prompt were there the moment it is sent.
+    pub unfinished_tokens: Option<u64>,
+}
+
+impl Reuse {
+    /// A number of tokens as a share of the prompts.
+    pub fn share(&self, tokens: Option<u64>) -> Option<f64> {
+        tokens.filter(|_| self.prompt_tokens > 0).map(|tokens| tokens as f64 / self.prompt_tokens as f64)
+    }
+
+    /// What could have been found and was not, as a share.
+    pub fn lost(&self) -> Option<f64> {
+        Some((self.share(self.ideal_tokens)? - self.share(self.cached_tokens)?).max(0.0))
+    }
+
+    fn of(samples: &[Option<&Sample>], known: Option<&HashMap<usize, Known>>) -> Self {
+        let good = || samples.iter().enumerate().filter_map(|(at, sample)| Some((at, (*sample)?))).filter(is_good);
+        let sum =
+            |of: fn(&Known) -> u64| known.map(|known| good().filter_map(|(at, _)| known.get(&at)).map(of).sum::<u64>());
+        Reuse {
+            prompt_tokens: good().map(|(_, sample)| sample.prompt_len).sum(),
+            cached_tokens: good().map(|(_, sample)| sample.cached_tokens).sum::<Option<u64>>(),
+            ideal_tokens: sum(|known| known.ideal),
+            unfinished_tokens: sum(|known| known.begun - known.ideal),
+        }
+    }
+
+    fn to_json(self) -> Value {
+        let mut dict = Dict::new();
+        dict.set("block_size", BLOCK);
+        dict.set("prompt_tokens", self.prompt_tokens);
+        dict.set("cached_tokens", self.cached_tokens);
+        dict.set("hit_rate", self.share(self.cached_tokens));
+        dict.set("ideal_hit_rate", self.share(self.ideal_tokens));
+        dict.set("lost", self.lost());
+        dict.set("first_sender_unfinished", self.share(self.unfinished_tokens));
+        dict.into()
+    }
+}
+
+fn is_good((_, sample): &(usize, &Sample)) -> bool {
+    sample.success()
+}
+
+/// A run of sessions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionSummary {
+    /// Sessions there were.
+    pub sessions: usize,
+    /// How many ended how.
+    pub ends: BTreeMap<SessionEnd, usize>,
+    /// Requests that were not sent because one they waited for had failed or was called off.
+    pub not_sent_parent_failed: usize,
+    /// Requests that were not sent because the run ended.
+    pub not_sent_run_ended: usize,
+    /// From a session's first request to its last answer, ms; finished sessions alone.
+    pub wall_ms: Option<Spread>,
+    /// The part of it that the server took, along the critical path, ms.
+    pub busy_ms: Option<Spread>,
+    /// The rest: thinking, tools and pauses, ms.
+    pub think_ms: Option<Spread>,
+    /// The longest chain of answers and planned pauses, ms.
+    pub critical_path_ms: Option<Spread>,
+    /// From the first request to the first token of the last answer, ms.
+    pub to_last_turn_ms: Option<Spread>,
+    /// The last turn from when it was due to its end, ms.
+    pub last_turn_ms: Option<Spread>,
+    /// Tokens per second of a session's answers while they come: one over the mean time between tokens.
+    pub decode_rate: Option<Spread>,
+    /// Tokens per second of a session's answers, waits for first tokens included.
+    pub end_to_end_rate: Option<Spread>,
+    /// Requests sent behind their due time by, ms.
+    pub lag_ms: Option<Spread>,
+    /// What was found in the server's cache.
+    pub reuse: Reuse,
+    /// The share that was found, by session; of those whose answers tell.
+    pub hit_rate: Option<Spread>,
+    /// By turn.
+    pub turns: Vec<TurnSummary>,
+}
+
+impl SessionSummary {
+    /// The summary of steps and of what became of those that were sent: places in `steps` and their samples.
+    pub fn of(steps: &[SessionStep], sent: &[(usize, &Sample)]) -> Self {
+        let mut samples: Vec<Option<&Sample>> = vec![None; steps.len()];
+        sent.iter().for_each(|(place, sample)| samples[*place] = Some(sample));
+        let count = steps.iter().map(|step| step.session + 1).max().unwrap_or(0);
+        let mut members: Vec<Vec<usize>> = vec![Vec::new(); count];
+        steps.iter().enumerate().for_each(|(place, step)| members[step.session].push(place));
+        let ends: Vec<SessionEnd> = members.iter().map(|places| end(steps, places, &samples)).collect();
+        let mut counted = BTreeMap::new();
+        ends.iter().for_each(|end| *counted.entry(*end).or_insert(0) += 1);
+        let unsent = |wanted: &dyn Fn(SessionEnd) -> bool| {
+            let missing = |place: &&usize| steps[**place].sends && samples[**place].is_none();
+            let of = |(places, _): (&Vec<usize>, &SessionEnd)| places.iter().filter(missing).count();
+            members.iter().zip(&ends).filter(|(_, end)| wanted(**end)).map(of).sum()
+        };
+        let finished = members.iter().zip(&ends).filter(|(_, end)| **end == SessionEnd::Finished);
+        let finished: Vec<Times> = finished.filter_map(|(places, _)| Times::of(steps, places, &samples)).collect();
+        let ms = |value: fn(&Times) -> f64| Spread::of(finished.iter().map(|times| value(times) * 1000.0).collect());
+        let ratio = |value: fn(&Times) -> (f64, f64)| {
+            let rates = finished.iter().map(value).filter(|(_, time)| *time > 0.0);
+            Spread::of(rates.map(|(tokens, time)| tokens / time).collect())
+        };
+        let hits = finished.iter().filter_map(|times| times.cached).filter(|(tokens, _)| *tokens > 0);
+        let known = reuse::known(steps, &samples);
+        SessionSummary {
+            sessions: count,
+            not_sent_parent_failed: unsent(&|end| matches!(end, SessionEnd::Failed | SessionEnd::Cancelled)),
+            not_sent_run_ended: unsent(&|end| matches!(end, SessionEnd::Truncated | SessionEnd::NotStarted)),
+            ends: counted,
+            wall_ms: ms(|times| times.wall),
+            busy_ms: ms(|times| times.busy),
+            think_ms: ms(|times| times.wall - times.busy),
+            critical_path_ms: ms(|times| times.critical),
+            to_last_turn_ms: ms(|times| times.to_last),
+            last_turn_ms: ms(|times| times.last),
+            decode_rate: ratio(|times| times.decoded),
+            end_to_end_rate: ratio(|times| times.answered),
+            lag_ms: Spread::of(sent.iter().map(|(_, sample)| lag(sample)).collect()),
+            reuse: Reuse::of(&samples, known.as_ref()),
+            hit_rate: Spread::of(hits.map(|(tokens, cached)| cached as f64 / tokens as f64).collect()),
+            turns: TurnSummary::all(steps, &samples, known.as_ref()),
+        }
+    }
+
+    /// How many sessions ended so.
+    pub fn ended(&self, end: SessionEnd) -> usize {
+        self.ends.get(&end).copied().unwrap_or(0)
+    }
+
+    /// Under the key of the result file.
+    pub fn to_json(&self) -> Value {
+        let mut dict = Dict::new();
+        dict.set("sessions", self.sessions);
+        for (end, name) in SessionEnd::ALL {
+            dict.set(name, self.ended(end));
+        }
+        dict.set("not_sent_parent_failed", self.not_sent_parent_failed);
+        dict.set("not_sent_run_ended", self.not_sent_run_ended);
+        for (name, spread) in [
+            ("session_time_ms", self.wall_ms),
+            ("busy_time_ms", self.busy_ms),
+            ("think_time_ms", self.think_ms),
+            ("critical_path_ms", self.critical_path_ms),
+            ("time_to_last_turn_ms", self.to_last_turn_ms),
+            ("last_turn_ms", self.last_turn_ms),
+            ("decode_tokens_per_s_per_user", self.decode_rate),
+            ("end_to_end_tokens_per_s_per_user", self.end_to_end_rate),
+            ("schedule_lag_ms", self.lag_ms),
+            ("session_hit_rate", self.hit_rate),
+        ] {
+            dict.set(name, spread.map(Spread::to_json));
+        }
+        dict.set("prefix_cache", self.reuse.to_json());
+        dict.set("per_turn_metrics", self.turns.iter().map(TurnSummary::to_json).collect::<Vec<Value>>());
+        dict.into()
+    }
+}
+
+fn end(steps: &[SessionStep], places: &[usize], samples: &[Option<&Sample>]) -> SessionEnd {
+    let sends = || places.iter().filter(|place| steps[**place].sends);
+    let found = |wanted: &dyn Fn(&Sample) -> bool| sends().any(|place| samples[*place].is_some_and(wanted));
+    let cut_off = |sample: &Sample| sample.failure == Some(FailureKind::Aborted);
+    if found(&|sample| sample.is_fault() && !cut_off(sample)) {
+        SessionEnd::Failed
+    } else if found(&cut_off) {
+        SessionEnd::Truncated
+    } else if found(&|sample| !sample.success()) {
+        SessionEnd::Cancelled
+    } else if sends().all(|place| samples[*place].is_some()) {
+        SessionEnd::Finished
+    } else if found(&|_| true) {
+        SessionEnd::Truncated
+    } else {
+        SessionEnd::NotStarted
+    }
+}
+
+fn lag(sample: &Sample) -> f64 {
+    (sample.sent - sample.due).max(0.0) * 1000.0
+}

@@ -1,0 +1,25 @@
+//! Messages of a chat, and those that a request has of its own.
+
+use tacho_core::json::{Dict, Value};
+use tacho_core::{Content, Request};
+
+/// A message.
+pub(super) fn said(role: &str, content: impl Into<Value>) -> Value {
+    let mut dict = Dict::new();
+    dict.set("role", role);
+    dict.set("content", content);
+    dict.into()
+}
+
+/// The messages of a request, or its text as one of the user's.
+pub(super) fn own_messages(request: &Request) -> Vec<Value> {
+    match &request.chat_messages {
+        Some(Value::List(messages)) => messages.clone(),
+        _ => vec![said("user", content_text(request))],
+    }
+}
+
+/// The text of a request, where it is one.
+pub(super) fn content_text(request: &Request) -> &str {
+    if let Content::Text(text) = &request.content { text } else { "" }
+}
