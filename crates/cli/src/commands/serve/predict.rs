@@ -80,6 +80,12 @@ impl Workload {
         let mut plan = plan::of(args, Some(&server))?;
         plan.report.metadata.push(("predicted_by".to_owned(), machine.name.clone()));
         let prepared = prepare(&plan, Contact::Minimal, &())?;
+        if prepared.dialogue.is_some() {
+            anyhow::bail!("sessions cannot be predicted: what they send depends on answers; run tacho serve --sim");
+        }
+        if plan.traffic.max_prefills.is_some() || plan.traffic.cancellation.is_some() {
+            anyhow::bail!("--prefill-concurrency and cancellations cannot be predicted: run tacho serve --sim");
+        }
         let coming = coming(&prepared);
         let limit = plan.traffic.max_concurrency;
         Ok(Workload { machine, coming, limit, plan, prepared, _server: server })
