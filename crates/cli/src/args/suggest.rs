@@ -5,7 +5,10 @@ use super::error::{ArgError, ConfigError, UsageError};
 use super::flag::{Kind, Table};
 
 /// Flags of vLLM's Rust client that are commands here: how they begin, and what does it.
-const ELSEWHERE: [(&str, &str); 1] = [("--compare", "results are compared by tacho compare FILE FILE")];
+const ELSEWHERE: [(&str, &str); 2] = [
+    ("--compare", "results are compared by tacho compare FILE FILE"),
+    ("--sweep-", "several loads are run by tacho sweep serve_workload, or by tacho sweep serve with --bench-params"),
+];
 
 /// What to do about a command line that was refused, where there is something to say beyond the refusal.
 pub(crate) fn hint(commands: &'static [Command], error: &ArgError) -> Option<String> {

@@ -163,6 +163,7 @@ fn where_few_names_are_possible_they_are_all_said() {
         (["--sim-profile", "h100-8"], &["h100-8", "h100-8b", "tiny"]),
         (["--compare", "a.json"], &["tacho compare"]),
         (["--multi-turn-delay-ms", "5"], &["needs --multi-turn"]),
+        (["--sweep-request-rate", "1,2"], &["tacho sweep"]),
     ] {
         let output = place.run(&[&["serve", "--sim"], &words[..]].concat());
         let text = stderr(&output);

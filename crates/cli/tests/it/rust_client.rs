@@ -15,21 +15,31 @@ const TAKEN: &[&[&str]] = &[
     &["--sonnet-input-len", "600", "--sonnet-output-len", "100", "--sonnet-prefix-len", "100"],
     &["--hf-text-column", "text"],
     &["--reset-prefix-cache"],
-    &["--dry-run"],
+    &["--num-runs", "1"],
+    &["--max-concurrency", "2", "--steady-state-threshold", "0.9", "--steady-state-min-window", "1"],
+    &["--max-concurrency", "2", "--no-steady-state"],
+    &["--backend", "openai-chat", "--multi-turn", "--multi-turn-num-turns", "3"],
+    &["--backend", "openai-chat", "--multi-turn", "--multi-turn-min-turns", "1", "--multi-turn-max-turns", "4"],
+    &["--backend", "openai-chat", "--multi-turn", "--multi-turn-concurrency", "2", "--multi-turn-delay-ms", "5"],
+    &[
+        "--backend",
+        "openai-chat",
+        "--multi-turn",
+        "--per-turn-input-len",
+        "8",
+        "--multi-turn-prefix-global-ratio",
+        "0.1",
+    ],
+    &["--backend", "openai-chat", "--multi-turn", "--multi-turn-prefix-conversation-ratio", "0.1"],
 ];
 
 /// What is done by other commands, and which.
 const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["--compare", "a.json", "b.json"], "tacho compare"),
-    (&["--multi-turn"], "tacho multi-turn"),
-    (&["--multi-turn-num-turns", "3"], "tacho multi-turn"),
-    (&["--multi-turn-min-turns", "1"], "tacho multi-turn"),
-    (&["--multi-turn-max-turns", "4"], "tacho multi-turn"),
-    (&["--multi-turn-concurrency", "2"], "tacho multi-turn"),
-    (&["--multi-turn-delay-ms", "5"], "tacho multi-turn"),
-    (&["--multi-turn-prefix-global-ratio", "0.1"], "tacho multi-turn"),
-    (&["--multi-turn-prefix-conversation-ratio", "0.1"], "tacho multi-turn"),
-    (&["--per-turn-input-len", "10"], "tacho multi-turn"),
+    (&["--sweep-max-concurrency", "1,2"], "tacho sweep"),
+    (&["--sweep-request-rate", "1,inf"], "tacho sweep"),
+    (&["--sweep-num-prompts-factor", "4"], "tacho sweep"),
+    (&["--sweep-summary-percentiles", "90"], "tacho sweep"),
 ];
 
 #[test]

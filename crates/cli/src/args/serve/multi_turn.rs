@@ -16,7 +16,7 @@ pub(super) static MULTI_TURN: Group = Group {
 
 /// The rows of the table.
 #[rustfmt::skip]
-pub(super) const FLAGS: [Flag; 10] = [
+pub(super) const FLAGS: [Flag; 9] = [
     own(&["--multi-turn"], Switch, "", Off, &MULTI_TURN,
         "Hold conversations, with the server's answers as history. --num-prompts is then their number."),
     own(&["--multi-turn-num-turns", "--num-rounds"], Int, "N", Preset::Int(3), &MULTI_TURN, "Turns of a conversation."),
@@ -33,8 +33,6 @@ pub(super) const FLAGS: [Flag; 10] = [
         "Share of a question of random that all have in common. Above 0 there is no history."),
     own(&["--multi-turn-prefix-conversation-ratio"], Float, "SHARE", Preset::Float(0.0), &MULTI_TURN,
         "Share of a question of random that those of its conversation have in common. Above 0 there is no history."),
-    own(&["--max-model-len"], Int, "TOKENS", Unset, &MULTI_TURN,
-        "Most tokens of a prompt with its history and its answer. Turns beyond it are left out."),
 ];
 
 /// What was typed.
@@ -113,9 +111,6 @@ impl MultiTurnFlags {
                 flag: "--multi-turn-prefix-global-ratio",
                 other: "--dataset-name random, of which parts can be shared",
             });
-        }
-        if self.max_model_len.is_some_and(|limit| limit < 1) {
-            return refused("--max-model-len", self.max_model_len.unwrap_or(0).to_string(), "1 or more");
         }
         Ok(())
     }

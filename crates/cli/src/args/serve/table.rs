@@ -29,6 +29,11 @@ pub(crate) static AROUND: Group = Group {
     vllm_title: "options",
     about: "What happens before the requests and beside them.",
 };
+pub(crate) static CACHE: Group = Group {
+    title: "prefix cache options",
+    vllm_title: "tacho options",
+    about: "What the server's prefix cache may know of the prompts.",
+};
 pub(crate) static SHARED: Group = Group {
     title: "shared prefix options",
     vllm_title: "shared prefix dataset options",
@@ -153,6 +158,7 @@ pub(crate) static TABLE: Table = Table {
         &DATASET,
         &RANDOM,
         &MULTIMODAL,
+        &CACHE,
         &PREFIX,
         &SHARED,
         &SONNET,
@@ -425,7 +431,7 @@ static FLAGS: &[Flag] = &[
     own(&["--sim"], Switch, "", Off, &OWN,
         "Benchmark the built-in simulator. It is started for the run on a free port; no server and no GPU needed."),
     own(&["--max-model-len"], Int, "TOKENS", Unset, &MODEL,
-        "Longest prompt and answer together. Requests that are longer are left out, and counted.").at_least(1),
+        "Longest prompt, with its history, and answer together. Requests and turns that are longer are left out.").at_least(1),
     own(&["--speed-bench-config"], Choice(SPEED_BENCH_SUBSETS), "NAME", Unset, &SPEED_BENCH,
         "Another name of --speed-bench-dataset-subset."),
     own(&["--speed-bench-max-input-len"], Int, "TOKENS", Unset, &SPEED_BENCH, "Cut prompts to so many tokens.").at_least(1),
@@ -443,14 +449,14 @@ static FLAGS: &[Flag] = &[
         "Write the requests and their send times, for --workload."),
     own(&["--workload"], Str, "FILE", Unset, &OWN,
         "Send the requests of a --save-workload file. The dataset and the rate flags then have no part in them."),
-    own(&["--prompt-token-ids"], Switch, "", Off, &OWN, "Send the prompts of random as token ids."),
-    own(&["--random-cache-hit-fraction"], Float, "SHARE", Unset, &OWN,
+    own(&["--prompt-token-ids"], Switch, "", Off, &CACHE, "Send the prompts of random as token ids."),
+    own(&["--random-cache-hit-fraction"], Float, "SHARE", Unset, &CACHE,
         "Share of the random prompts that begin alike, so that a prefix cache finds them. With --prompt-token-ids and \
          --random-cache-ratio."),
-    own(&["--random-cache-ratio"], Float, "SHARE", Unset, &OWN, "Share of their tokens that are alike."),
-    own(&["--cache-salt"], Str, "TEXT", Unset, &OWN,
+    own(&["--random-cache-ratio"], Float, "SHARE", Unset, &CACHE, "Share of their tokens that are alike."),
+    own(&["--cache-salt"], Str, "TEXT", Unset, &CACHE,
         "Salt of the server's prefix cache, so that nothing is found that other runs left. `random` draws a new one."),
-    own(&["--reset-prefix-cache"], Switch, "", Off, &OWN, "As --reset-caches, by the name of vLLM's Rust client."),
+    own(&["--reset-prefix-cache"], Switch, "", Off, &CACHE, "As --reset-caches, by the name of vLLM's Rust client."),
     sessions::FLAGS[0],
     sessions::FLAGS[1],
     sessions::FLAGS[2],

@@ -193,6 +193,16 @@ fn no_section_of_any_help_has_more_than_a_dozen_options() {
 }
 
 #[test]
+fn no_command_has_two_options_of_one_name() {
+    for command in COMMANDS {
+        let mut names: Vec<&str> = command.table.flags.iter().flat_map(|flag| flag.names).copied().collect();
+        names.sort_unstable();
+        let twice: Vec<_> = names.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+        assert!(twice.is_empty(), "{}: {twice:?}", command.table.command);
+    }
+}
+
+#[test]
 fn every_option_is_in_a_section_that_the_help_shows() {
     let mut hidden = Vec::new();
     for command in COMMANDS {
