@@ -2,10 +2,12 @@
 
 use std::io::{self, Write};
 
+use tacho_report::style::folded;
+
 use crate::args::command::Command;
 use crate::args::{ArgError, suggest};
 pub(crate) use crate::code::Exit;
-use crate::secrets;
+use crate::{secrets, terminal};
 
 /// An error with something to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +26,13 @@ impl Advised {
 
 /// A line for a person, beside the result.
 pub(crate) fn tell(text: &str) {
-    say(&format!("{text}\n"));
+    let text = format!("{text}\n");
+    // What a table holds is not broken: a log is wide, and a person can make the screen so.
+    let is_table = text.lines().any(|line| line.starts_with('|'));
+    match terminal::of(&io::stderr()).filter(|_| !is_table) {
+        Some(width) => say(&folded(&text, width)),
+        None => say(&text),
+    }
 }
 
 /// Prints an error and gives the code.

@@ -1,6 +1,7 @@
 //! How wide the terminal is.
 
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 use rustix::termios::tcgetwinsize;
 
@@ -18,7 +19,11 @@ pub(crate) fn columns() -> usize {
 }
 
 fn screen() -> Option<usize> {
-    let stdout = std::io::stdout();
-    let size = stdout.is_terminal().then(|| tcgetwinsize(&stdout).ok()).flatten()?;
+    of(&std::io::stdout())
+}
+
+/// Columns of the screen that a stream goes to, if it goes to one.
+pub(crate) fn of(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = stream.is_terminal().then(|| tcgetwinsize(stream).ok()).flatten()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }

@@ -13,7 +13,7 @@ use tacho_metrics::{MetricKind, RunRecord, Statistics};
 pub use self::chart::Canvas;
 pub use self::own::own_report;
 pub use self::picture::pictures;
-use crate::style::{harmless, percent, title, two, value_line};
+use crate::style::{folded, harmless, percent, title, two, value_line};
 
 /// Failures listed before the report.
 const LISTED_FAILURES: usize = 10;
@@ -35,7 +35,9 @@ pub fn print(record: &RunRecord) -> io::Result<()> {
     out.write_all(vllm_report(record).as_bytes())?;
     // Strict parity is upstream's block alone.
     if !record.setup.strict_parity {
-        out.write_all(own_report(record).as_bytes())?;
+        let own = own_report(record);
+        let own = if out.is_terminal() { folded(&own, console_width()) } else { own };
+        out.write_all(own.as_bytes())?;
     }
     out.flush()
 }

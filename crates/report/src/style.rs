@@ -69,6 +69,30 @@ fn is_harmful(character: char) -> bool {
         )
 }
 
+/// A text for a screen of this width: lines that are too long are broken at blanks, and go on indented.
+pub fn folded(text: &str, width: usize) -> String {
+    text.split_inclusive('\n')
+        .map(|line| if line.trim_end().chars().count() <= width { line.to_owned() } else { fold(line, width) })
+        .collect()
+}
+
+fn fold(line: &str, width: usize) -> String {
+    let (mut out, mut used) = (String::new(), 0);
+    for word in line.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            out += "\n  ";
+            used = 2;
+        } else if used > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out += word;
+        used += length;
+    }
+    out + "\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,5 +115,17 @@ mod tests {
     fn escape_sequences_of_a_server_do_not_reach_the_terminal() {
         assert_eq!(harmless("a\x1b[2J\u{9b}b\r\n\tc\u{202e}é"), "a\\x1b[2J\\x9bb\\x0d\n\tc\\u202eé");
         assert_eq!(harmless_line("a\nb"), "a\\x0ab");
+    }
+
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        let text = "short\ncaveat: one two three four five\nend";
+        assert_eq!(folded(text, 16), "short\ncaveat: one two\n  three four\n  five\nend");
+        assert_eq!(folded(text, 80), text);
+        assert!(
+            folded("a verylongwordindeed b\n", 8)
+                .lines()
+                .all(|line| !line.contains(' ') || line.trim_start().split(' ').count() <= 2)
+        );
     }
 }

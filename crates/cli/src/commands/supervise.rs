@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,6 +22,9 @@ pub(crate) const WORD: &str = "__supervise";
 
 /// How long a command may take to end when asked to.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// How long Nsight Systems may: it writes its report then.
+const REPORT: Duration = Duration::from_secs(600);
 
 /// How long its children may outlive it.
 const LEFTOVERS: Duration = Duration::from_secs(2);
@@ -42,15 +46,22 @@ pub(crate) fn run(command: &[OsString]) -> ExitCode {
         }
     };
     let group = Pid::from_child(&child);
+    let grace = grace(program);
     thread::spawn(move || {
         // Nothing is ever sent: the pipe only says whether the sweep is alive.
         let _ = io::stdin().read_to_end(&mut Vec::new());
-        end(group, GRACE);
+        end(group, grace);
     });
     let status = child.wait();
     end(group, LEFTOVERS);
     let code = status.map_or(1, |status| status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
     ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+/// How long a program may take to end when asked to.
+fn grace(program: &OsString) -> Duration {
+    let is_nsys = Path::new(program).file_name().is_some_and(|name| name == "nsys");
+    if is_nsys { REPORT } else { GRACE }
 }
 
 /// Asks a group and all that it left behind to end, and makes them end when they do not.

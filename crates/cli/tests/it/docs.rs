@@ -23,10 +23,10 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// README and everything below docs, by their paths from the root.
+/// README and everything below docs and examples, by their paths from the root.
 fn documents() -> Vec<String> {
     let mut found = vec!["README.md".to_owned()];
-    let mut folders = vec![root().join("docs")];
+    let mut folders = vec![root().join("docs"), root().join("examples")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             match entry.extension() {
@@ -108,10 +108,11 @@ fn prepared(place: &Place, mut text: String) -> (String, Servers) {
         if !named(&text, port) {
             continue;
         }
-        text = text
-            .replace(&format!(":{port}"), &format!(":{free}"))
-            .replace(&format!("--port {port}"), &format!("--port {free}"));
-        if !text.contains(&format!("tacho sim --port {free}")) {
+        for before in [":", "--port ", "PORT="] {
+            text = text.replace(&format!("{before}{port}"), &format!("{before}{free}"));
+        }
+        let starts = |program: &str| text.contains(&format!("{program} --port {free}"));
+        if !(starts("tacho sim") || starts("serve.sh") || starts("serve.sh offload")) {
             let flags = ["--model", MODEL, "--tokenizer", "gpt2", "--scheduling-policy", "priority"];
             let mut command = place.command(&[&["sim", "--port", &free.to_string()], &flags[..]].concat());
             servers.0.push(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
@@ -136,12 +137,15 @@ fn run(document: &str) {
     let place = Place::new();
     fs::create_dir(place.file("bin")).unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tacho"), place.file("bin/tacho")).unwrap();
+    std::os::unix::fs::symlink(root().join("examples"), place.file("examples")).unwrap();
     let (text, servers) = prepared(&place, text);
     place.write("commands.sh", &format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{text}"));
     let path = format!("{}:{}", place.file("bin").display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("timeout");
     shell.args(["600", "bash", "-eux", "-o", "pipefail", "commands.sh"]).current_dir(place.path());
     shell.env("PATH", path).env("HF_HUB_OFFLINE", "1").env("TACHO_TOKENIZER", "gpt2").env_remove("OPENAI_API_KEY");
+    // Those of the two engines behind an example's proxy.
+    shell.env("PREFILL_PORT", Place::new().port.to_string()).env("DECODE_PORT", Place::new().port.to_string());
     let output = shell.stdin(Stdio::null()).output().unwrap();
     drop(servers);
     let said = stderr(&output);
@@ -173,6 +177,8 @@ documents! {
     commands_about_sessions: "docs/guides/sessions.md",
     commands_about_the_simulator: "docs/guides/simulator.md",
     commands_about_sweeps: "docs/guides/sweeps.md",
+    commands_about_two_engines: "examples/disaggregated/README.md",
+    commands_about_more_cache: "examples/lmcache/README.md",
     commands_about_tokenizers: "docs/guides/tokenizers.md",
     commands_about_watching: "docs/guides/watching.md",
 }

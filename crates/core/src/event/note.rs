@@ -268,6 +268,15 @@ pub enum SweepNote {
         /// What starts it.
         command: Command,
     },
+    /// How much it holds, as it says itself.
+    Capacity {
+        /// Tokens of its KV cache.
+        tokens: u64,
+        /// Tokens of a request of the greatest length.
+        request: u64,
+        /// How many of those fit at once.
+        requests: f64,
+    },
     /// It is over.
     ServerEnds,
     /// It could not be measured.

@@ -14,6 +14,12 @@ pub(super) fn of(note: &SweepNote) -> String {
         SweepNote::ServerEnds => "[END SERVER]".into(),
         SweepNote::ServerFailed { name, failure } => format!("[FAILED SERVER COMBINATION] {name}: {failure}"),
         SweepNote::FailureDetails(path) => format!("Failure details: {}", path.display()),
+        SweepNote::Capacity { tokens, request, requests } => format!(
+            "the server's KV cache holds {tokens} tokens: {requests} requests of {request} tokens at once; a \
+             max_concurrency of {} to {} leaves it some room",
+            (requests * 0.8).floor().max(1.0),
+            (requests * 0.9).floor().max(1.0),
+        ),
         SweepNote::ServerLog(path) => format!("what the server said is in {}", path.display()),
         SweepNote::BenchBegins { overrides, number, command, output } => {
             let overrides: String =

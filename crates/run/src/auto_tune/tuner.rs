@@ -158,7 +158,7 @@ impl Tuner<'_> {
             self.say(TuneNote::TryingShare { share: share.clone() });
             let mut slot = Slot::new(command, self.plan.variables.clone(), log(share));
             match slot.ensure(self.host) {
-                Ok(()) => {
+                Ok(_) => {
                     self.say(TuneNote::UsingShare { share: share.clone() });
                     return Ok(Some(share.clone()));
                 }

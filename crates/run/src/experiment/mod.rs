@@ -3,6 +3,7 @@
 
 mod after;
 mod archive;
+mod capacity;
 mod error;
 mod grid;
 pub(crate) mod layout;
@@ -13,6 +14,7 @@ mod words;
 
 pub use after::AfterBench;
 pub use archive::{Archive, Bench, Host, Running, Style};
+pub use capacity::Capacity;
 pub use error::{Error, Failure};
 pub(crate) use grid::same;
 pub use grid::{Links, ParamSet, parse_params};

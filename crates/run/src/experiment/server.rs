@@ -64,7 +64,7 @@ pub enum ResetKind {
 impl ResetKind {
     /// What is known of the server that a command starts.
     pub fn of(command: &[String]) -> Result<Self, Error> {
-        let program = &command[0];
+        let program = served(command);
         let disk_cache = command.iter().any(|word| word == "--vector-disk-cache");
         if program.ends_with("vllm") {
             Ok(ResetKind::Call)
@@ -74,6 +74,13 @@ impl ResetKind {
             Err(Error::NoReset { program: program.clone() })
         }
     }
+}
+
+/// The program that serves, behind the words of a profiler where it is run under one.
+fn served(command: &[String]) -> &String {
+    let wrapped = Path::new(&command[0]).file_name().is_some_and(|name| name == "nsys");
+    let server = command.iter().find(|word| Path::new(word).file_name().is_some_and(|name| name == "vllm"));
+    server.filter(|_| wrapped).unwrap_or(&command[0])
 }
 
 /// A caller to the server at this address.

@@ -21,16 +21,17 @@ impl Slot {
         Slot { command, variables, log, running: None, failed: None }
     }
 
-    /// Sees to it that the server runs.
-    pub fn ensure(&mut self, host: &dyn Host) -> Result<(), Failure> {
+    /// Sees to it that the server runs; true when it has just been started.
+    pub fn ensure(&mut self, host: &dyn Host) -> Result<bool, Failure> {
         if let Some(failure) = &self.failed {
             return Err(failure.clone());
         }
-        if self.running.is_none() {
+        let missing = self.running.is_none();
+        if missing {
             let started = host.start(&self.command, &self.variables, &self.log);
             self.running = Some(started.inspect_err(|failure| self.failed = Some(failure.clone()))?);
         }
-        Ok(())
+        Ok(missing)
     }
 
     /// Why the server no longer runs, if it was started and does not.

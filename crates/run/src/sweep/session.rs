@@ -9,7 +9,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_core::{Counters, EventSink, Note, RunEvent, Work};
 
 use crate::experiment::{
-    AfterBench, Archive, Bench, Error, Failure, Host, Links, ParamSet, Slot, Style, Supervised, apply, layout,
+    AfterBench, Archive, Bench, Capacity, Error, Failure, Host, Links, ParamSet, Slot, Style, Supervised, apply, layout,
 };
 
 /// A sweep over servers and clients.
@@ -157,7 +157,12 @@ impl<'a> Session<'a> {
 
     /// Sees to it that the server runs.
     pub(super) fn ensure(&self, slot: &mut Slot) -> Result<(), Stop> {
-        slot.ensure(self.host).map_err(Stop::Server)
+        let started = slot.ensure(self.host).map_err(Stop::Server)?;
+        if let Some(capacity) = Capacity::of_log(slot.log()).filter(|_| started) {
+            let Capacity { tokens, request, requests } = capacity;
+            self.warn(SweepNote::Capacity { tokens, request, requests });
+        }
+        Ok(())
     }
 
     /// What is done after each benchmark.
