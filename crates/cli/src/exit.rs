@@ -1,6 +1,7 @@
 //! How the program ends: its codes, and the one place where an error is printed.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use tacho_report::style::folded;
 
@@ -21,6 +22,14 @@ impl Advised {
     /// What went wrong, and what to do if that is known.
     pub(crate) fn new(text: String, hint: Option<String>) -> Self {
         Advised { text, hint }
+    }
+}
+
+/// Says where a file went, unless the command line asks for silence or for what vLLM says alone.
+pub(crate) fn saved(path: impl AsRef<Path>) {
+    let silent = |arg: std::ffi::OsString| arg == "--quiet" || arg == "--strict-parity";
+    if !std::env::args_os().any(silent) {
+        tell(&format!("saved: {}", path.as_ref().display()));
     }
 }
 

@@ -11,7 +11,7 @@ use super::offline::{self, SimulatedEngine};
 use super::serve::log::asked;
 use crate::args::offline::latency::LatencyArgs;
 use crate::args::offline::namespace;
-use crate::exit::Exit;
+use crate::exit::{Exit, saved};
 use crate::interrupt::Interrupt;
 
 /// Runs the benchmark that the arguments ask for.
@@ -45,6 +45,7 @@ pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
     }
     if let Some(path) = output.as_deref() {
         report::save(path, &report::latency_json(&record), 4)?;
+        saved(path);
         if offline::wants_records() {
             let mut namespace = namespace(&args.values, "latency", offline::model_dict(&parsed));
             namespace.set("enable_prefix_caching", args.engine.enable_prefix_caching.unwrap_or(false));

@@ -10,6 +10,7 @@ use tacho_report::json::{ResultFile, write_whole};
 use tacho_report::{console, requests};
 
 use crate::args::output::{Destination, Outputs};
+use crate::exit::saved;
 
 impl Outputs {
     /// Sees whether the files can be written, while nothing is lost yet.
@@ -47,11 +48,11 @@ impl Outputs {
     pub(crate) fn write(&self, record: &RunRecord, about: &About) -> anyhow::Result<()> {
         if let Some(path) = &self.requests {
             requests::save(record, path)?;
-            tracing::info!(path = %path.display(), "requests saved");
+            saved(path);
         }
         if let Some(path) = &self.page {
             run::save(record, about, path)?;
-            tracing::info!(path = %path.display(), "page saved");
+            saved(path);
         }
         let line = |out: &mut dyn Write| {
             let mut text = Vec::new();
@@ -61,7 +62,10 @@ impl Outputs {
         };
         match &self.summary {
             Some(Destination::Stdout) => line(&mut io::stdout().lock())?,
-            Some(Destination::File(path)) => write_whole(path, |out| line(out))?,
+            Some(Destination::File(path)) => {
+                write_whole(path, |out| line(out))?;
+                saved(path);
+            }
             None => {}
         }
         Ok(())

@@ -17,7 +17,7 @@ use tacho_rowlog::Stored;
 use super::platform;
 use super::sweep::outcome::table;
 use crate::args::report::ReportCommandArgs;
-use crate::exit::{Exit, tell};
+use crate::exit::{Exit, saved, tell};
 
 /// Reports what the paths hold.
 pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
@@ -95,6 +95,8 @@ fn tables(folder: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     }
     if args.save {
         dashboard.save(folder)?;
+        saved(folder.join("benchmark_results.md"));
+        saved(folder.join("benchmark_results.json"));
     }
     Ok(Exit::Done)
 }

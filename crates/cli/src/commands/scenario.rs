@@ -30,6 +30,7 @@ use super::sim::hub;
 use crate::args::offline::{EngineArgs, WorkerArgs};
 use crate::args::scenario::Way;
 use crate::args::serve::ServeArgs;
+use crate::exit;
 use crate::interrupt::Interrupt;
 
 /// A server, running or simulated, and the plan of what it is asked.
@@ -119,7 +120,9 @@ pub(crate) fn engine(engine: &EngineArgs, worker: &WorkerArgs, interrupt: &Inter
 
 /// Writes requests, one a line.
 pub(crate) fn save_workload(path: &str, requests: &[Request]) -> anyhow::Result<()> {
-    Ok(tacho_run::serve::save_requests(requests, &[], Path::new(path))?)
+    tacho_run::serve::save_requests(requests, &[], Path::new(path))?;
+    exit::saved(path);
+    Ok(())
 }
 
 /// Writes a result.
@@ -128,6 +131,7 @@ pub(crate) fn save_json(path: &Path, result: Dict) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder)?;
     }
     std::fs::write(path, dumps_indented(&Value::Dict(result), 4))?;
+    exit::saved(path);
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use tacho_run::startup::{EngineMaker, StartupPlan, run as run_startup};
 use super::offline::{self, SimulatedEngine};
 use crate::args::offline::namespace;
 use crate::args::offline::startup::StartupArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, saved};
 use crate::interrupt::Interrupt;
 
 /// Runs the benchmark that the arguments ask for.
@@ -37,6 +37,7 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
     sink.close();
     if let Some(path) = output.as_deref() {
         report::save(path, &report::startup_json(&record), 4)?;
+        saved(path);
         if offline::wants_records() {
             let namespace = namespace(&args.values, "startup", offline::model_dict(&record.arguments));
             for (ending, records) in report::startup_records(&record, &namespace, path) {

@@ -20,7 +20,7 @@ use super::serve::log::asked;
 use super::sim::hub;
 use crate::args::offline::throughput::{Backend, ThroughputArgs};
 use crate::args::offline::{OfflineRefusal, namespace};
-use crate::exit::Exit;
+use crate::exit::{Exit, saved};
 use crate::interrupt::Interrupt;
 
 /// Runs the benchmark that the arguments ask for.
@@ -93,6 +93,7 @@ fn save(
 ) -> anyhow::Result<()> {
     let Some(path) = output else { return Ok(()) };
     report::save(path, &report::throughput_json(record), 4)?;
+    saved(path);
     if offline::wants_records() {
         let engine_args = engine_args.and_then(offline::model_dict);
         let mut namespace = namespace(&args.values, "throughput", engine_args);

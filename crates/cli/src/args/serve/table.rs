@@ -487,7 +487,6 @@ static FLAGS: &[Flag] = &[
     multi_turn::FLAGS[6],
     multi_turn::FLAGS[7],
     multi_turn::FLAGS[8],
-    multi_turn::FLAGS[9],
     own(&["--prefill-concurrency"], Int, "N", Unset, &sessions::USERS,
         "At most so many requests that wait for their first token."),
     own(&["--request-cancellation-rate"], Float, "PERCENT", Preset::Float(0.0), &sessions::USERS,

@@ -9,7 +9,7 @@ use tacho_workload::sessions::{Conversation, conversations_text, convert_dump};
 
 use crate::args::convert::sharegpt::SharegptArgs;
 use crate::commands::sim::load;
-use crate::exit::Exit;
+use crate::exit::{Exit, saved};
 
 const PERCENTILES: &[f64] = &[25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 99.99];
 
@@ -34,6 +34,7 @@ pub(crate) fn run(args: &SharegptArgs) -> anyhow::Result<Exit> {
     text += &format!("\nTotal conversations converted (after filtering): {}\n", written.len());
     write_whole(&args.output, |out| out.write_all(conversations_text(written, 2).as_bytes()))?;
     io::stdout().write_all(text.as_bytes())?;
+    saved(&args.output);
     Ok(Exit::Done)
 }
 

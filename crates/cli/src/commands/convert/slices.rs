@@ -6,7 +6,7 @@ use tacho_workload::{RangeRatio, SlicesSpec, slices};
 
 use crate::args::convert::slices::SlicesArgs;
 use crate::commands::sim::load;
-use crate::exit::Exit;
+use crate::exit::{Exit, saved};
 
 /// Converts the file.
 pub(crate) fn run(args: &SlicesArgs) -> anyhow::Result<Exit> {
@@ -26,6 +26,6 @@ pub(crate) fn run(args: &SlicesArgs) -> anyhow::Result<Exit> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let lines = slices(&spec, &text, &tokenizer)?;
     std::fs::write(&args.output, &lines).with_context(|| format!("cannot write {}", args.output))?;
-    tracing::info!(prompts = spec.num_prompts, path = args.output, "slices written");
+    saved(&args.output);
     Ok(Exit::Done)
 }

@@ -7,7 +7,7 @@ use tacho_report::json::write_whole;
 use tacho_workload::sessions::{self, Format};
 
 use crate::args::convert::trace::TraceArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, saved};
 
 /// Reads, scales and writes.
 pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<Exit> {
@@ -22,7 +22,10 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<Exit> {
         tracing::warn!("{notice}");
     }
     match &args.output {
-        Some(path) => write_whole(path, |out| out.write_all(text.as_bytes()))?,
+        Some(path) => {
+            write_whole(path, |out| out.write_all(text.as_bytes()))?;
+            saved(path);
+        }
         None => io::stdout().write_all(text.as_bytes()).context("cannot print the trace")?,
     }
     Ok(Exit::Done)

@@ -18,7 +18,7 @@ use super::{Online, print, save_json};
 use crate::args::scenario::structured::StructuredArgs;
 use crate::commands::serve::dry_run;
 use crate::commands::sim::hub;
-use crate::exit::Exit;
+use crate::exit::{Exit, saved};
 use crate::interrupt::Interrupt;
 
 /// Runs the benchmark that the arguments ask for, or one after the other those of a sweep.
@@ -176,5 +176,7 @@ pub(super) fn save(path: &str, requests: &[Request]) -> anyhow::Result<()> {
         write_value(&mut out, &Value::Dict(line));
         out.push(b'\n');
     }
-    std::fs::write(path, out).map_err(|error| anyhow!("cannot write {path}: {error}"))
+    std::fs::write(path, out).map_err(|error| anyhow!("cannot write {path}: {error}"))?;
+    saved(path);
+    Ok(())
 }
