@@ -246,3 +246,14 @@ fn a_hit_rate_that_was_asked_for_is_seen_within_a_point() {
         assert!((seen - asked).abs() < 0.01, "{fraction} x {ratio}: {seen} for {asked}");
     }
 }
+
+#[test]
+fn an_address_means_a_server() {
+    let (folder, sim) = (tempfile::tempdir().unwrap(), Sim::start());
+    let words = ["long-doc-qa", "--base-url", &sim.1, "--num-documents", "1", "--document-length", "100", "--quiet"];
+    let text = stdout(&tacho(folder.path(), &[&words[..], &["--model", "tacho-sim"]].concat()));
+    assert!(text.contains("Seen before, mean (ms):"), "{text}");
+    for more in [&["--backend", "vllm"][..], &["--sim"]] {
+        assert_eq!(tacho(folder.path(), &[&words[..], more].concat()).status.code(), Some(2), "{more:?}");
+    }
+}

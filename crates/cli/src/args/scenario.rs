@@ -66,15 +66,18 @@ pub(crate) enum Way {
 
 impl Way {
     pub(crate) fn of(values: &Values) -> Result<Way, Refusal> {
-        let backend = values.text("--backend");
-        match backend.as_str() {
-            "sim" => Ok(Way::Simulator),
-            _ if values.switch("--sim") && values.is_given("--backend") => {
-                Err(Refusal::Together { flag: "--sim", other: "--backend" })
-            }
-            _ if values.switch("--sim") => Ok(Way::Simulator),
-            "openai" => Ok(Way::Server),
-            _ => Ok(Way::Engine),
+        let named = values.is_given("--backend");
+        let address = ["--base-url", "--host", "--port"].into_iter().find(|flag| values.is_given(flag));
+        match (values.text("--backend").as_str(), values.switch("--sim"), address) {
+            ("openai", false, _) => Ok(Way::Server),
+            // Who says where the server is means it.
+            (_, false, Some(_)) if !named => Ok(Way::Server),
+            ("sim", _, Some(flag)) | (_, true, Some(flag)) => Err(Refusal::Together { flag, other: "the simulator" }),
+            (_, false, Some(flag)) => Err(Refusal::Alone { flag, other: "--backend openai" }),
+            ("sim", _, None) => Ok(Way::Simulator),
+            (_, true, None) if named => Err(Refusal::Together { flag: "--sim", other: "--backend" }),
+            (_, true, None) => Ok(Way::Simulator),
+            (_, false, None) => Ok(Way::Engine),
         }
     }
 }

@@ -3,6 +3,7 @@
 use tacho_workload::scenarios::{PrioritizationSpec, PrioritySource};
 
 use super::{OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
+use crate::args::compare::missing;
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
@@ -79,10 +80,7 @@ impl PrioritizationArgs {
             (None, true, Some(output_len)) => {
                 PrioritySource::Synthetic { input_len: tokens(&v, "--input-len")?.unsigned_abs() as usize, output_len }
             }
-            (None, given, _) => {
-                let flag = if given { "--output-len" } else { "--input-len" };
-                return Err(Refusal::Alone { flag: "prioritization without --dataset", other: flag }.into());
-            }
+            (None, _, _) => return Err(missing(&TABLE, "--dataset, or --input-len and --output-len")),
         };
         let weights = v.text("--priority-weights");
         let parsed: Option<Vec<f64>> = weights.split(',').map(|part| part.trim().parse().ok()).collect();
