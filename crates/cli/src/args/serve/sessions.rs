@@ -41,7 +41,7 @@ pub(super) const FLAGS: [Flag; 21] = [
         "What a failed request does to its session. What is then not sent is counted."),
     own(&["--sessions-output-len"], Int, "TOKENS", Preset::Int(128), &SESSIONS,
         "Answer length where the file does not say."),
-    own(&["--idle-gap-cap"], Float, "SEC", Unset, &SESSION_LOAD,
+    own(&["--idle-gap-cap"], Float, "SEC", Unset, &SESSIONS,
         "The longest pause, and the longest time in which nothing is due."),
     own(&["--window-start"], Float, "SEC", Unset, &SESSIONS, "Only sessions that begin at this time of the file or later."),
     own(&["--window-end"], Float, "SEC", Unset, &SESSIONS, "Only sessions that begin at this time of the file or earlier."),
