@@ -45,6 +45,8 @@ pub struct Reuse {
     pub prompt_tokens: u64,
     /// What of them the server had cached, where every answer tells.
     pub cached_tokens: Option<u64>,
+    /// What it had cached by the answers that tell; vLLM is silent about none.
+    pub told_tokens: Option<u64>,
     /// What a cache that never forgets would have had, in the order in which requests were sent.
     pub ideal_tokens: Option<u64>,
     /// What it would have had more if a request's prompt were there the moment it is sent.
@@ -69,6 +71,7 @@ impl Reuse {
         Reuse {
             prompt_tokens: good().map(|(_, sample)| sample.prompt_len).sum(),
             cached_tokens: good().map(|(_, sample)| sample.cached_tokens).sum::<Option<u64>>(),
+            told_tokens: good().filter_map(|(_, sample)| sample.cached_tokens).reduce(|sum, more| sum + more),
             ideal_tokens: sum(|known| known.ideal),
             unfinished_tokens: sum(|known| known.begun - known.ideal),
         }
@@ -80,6 +83,7 @@ impl Reuse {
         dict.set("prompt_tokens", self.prompt_tokens);
         dict.set("cached_tokens", self.cached_tokens);
         dict.set("hit_rate", self.share(self.cached_tokens));
+        dict.set("hit_rate_at_least", self.share(self.told_tokens));
         dict.set("ideal_hit_rate", self.share(self.ideal_tokens));
         dict.set("lost", self.lost());
         dict.set("first_sender_unfinished", self.share(self.unfinished_tokens));
@@ -228,4 +232,51 @@ fn end(steps: &[SessionStep], places: &[usize], samples: &[Option<&Sample>]) -> 
 
 fn lag(sample: &Sample) -> f64 {
     (sample.sent - sample.due).max(0.0) * 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(session: usize, turn: usize, parents: &[(usize, f64)]) -> SessionStep {
+        SessionStep { session, turn, parents: parents.to_vec(), sends: true, ..SessionStep::default() }
+    }
+
+    fn sample(due: f64, latency: f64, cached_tokens: Option<u64>) -> Sample {
+        let (sent, done, ttft) = (due, due + latency, latency / 2.0);
+        Sample { due, sent, done, ttft, latency, output_len: 11, prompt_len: 100, cached_tokens, ..Sample::default() }
+    }
+
+    #[test]
+    fn parallel_branches_count_once_and_silence_is_not_none() {
+        // A question, two agents side by side, and the turn that joins them after a pause of half a second.
+        let steps =
+            [step(0, 0, &[]), step(0, 1, &[(0, 0.0)]), step(0, 1, &[(0, 0.0)]), step(0, 2, &[(1, 0.5), (2, 0.0)])];
+        let samples =
+            [sample(0.0, 1.0, None), sample(1.0, 3.0, Some(64)), sample(1.0, 1.0, None), sample(4.5, 1.0, None)];
+        let sent: Vec<(usize, &Sample)> = samples.iter().enumerate().collect();
+        let summary = SessionSummary::of(&steps, &sent);
+        let mean = |spread: Option<Spread>| spread.map(|spread| spread.mean);
+        assert_eq!((mean(summary.wall_ms), mean(summary.busy_ms)), (Some(5500.0), Some(5000.0)));
+        assert_eq!((mean(summary.think_ms), mean(summary.critical_path_ms)), (Some(500.0), Some(5500.0)));
+        assert_eq!((mean(summary.to_last_turn_ms), mean(summary.last_turn_ms)), (Some(5000.0), Some(1000.0)));
+        assert_eq!((summary.reuse.cached_tokens, summary.reuse.told_tokens), (None, Some(64)));
+    }
+
+    #[test]
+    fn every_session_ends_in_a_named_state() {
+        let steps: Vec<SessionStep> = (0..5).flat_map(|at| [step(at, 0, &[]), step(at, 1, &[(2 * at, 0.0)])]).collect();
+        let failed = |kind| Sample { failure: Some(kind), ..sample(0.0, 1.0, None) };
+        let samples = [
+            (0, sample(0.0, 1.0, None)),
+            (1, sample(1.0, 1.0, None)),
+            (2, failed(FailureKind::TimedOut)),
+            (4, failed(FailureKind::Cancelled)),
+            (6, sample(0.0, 1.0, None)),
+        ];
+        let sent: Vec<(usize, &Sample)> = samples.iter().map(|(at, sample)| (*at, sample)).collect();
+        let summary = SessionSummary::of(&steps, &sent);
+        assert!(SessionEnd::ALL.iter().all(|(end, _)| summary.ended(*end) == 1), "{:?}", summary.ends);
+        assert_eq!((summary.not_sent_parent_failed, summary.not_sent_run_ended), (2, 3));
+    }
 }
