@@ -1,9 +1,11 @@
 """Ranks on the nodes of a Ray cluster as one run: python driver.py RANKS -- --base-url http://server:8000 --model MODEL ...
 
-Ray starts functions, not programs: each task starts tacho and waits for it. Task 0 tells where it runs first, and the
-others are sent there. A task that ends takes its child with it.
+Ray starts functions, not programs: each actor starts tacho and waits for it. Rank 0 tells where it runs first, and the
+others are sent there. TACHO names the program on all nodes, PORT where rank 0 listens. Ctrl-C is passed on, since Ray
+itself leaves its workers no time: rank 0 then saves what was measured.
 """
 
+import os
 import secrets
 import subprocess
 import sys
@@ -12,23 +14,21 @@ import ray
 from ray.util.placement_group import placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-PORT = 7077
+TACHO = os.environ.get("TACHO", "tacho")
+PORT = os.environ.get("PORT", "7077")
 
 
-@ray.remote(num_cpus=1)
+@ray.remote(num_cpus=1, max_concurrency=2)
 class Rank:
     def address(self):
         return ray.util.get_node_ip_address()
 
-    def run(self, rank, ranks, host, token, arguments):
-        command = ["tacho", "serve", *arguments]
-        command += ["--rank", str(rank), "--ranks", str(ranks), "--rendezvous", f"{host}:{PORT}"]
-        environment = {"TACHO_RENDEZVOUS_TOKEN": token}
-        child = subprocess.Popen(command, env={**__import__("os").environ, **environment})
-        try:
-            return child.wait()
-        finally:
-            child.terminate()
+    def run(self, command, token):
+        self.child = subprocess.Popen(command, env={**os.environ, "TACHO_RENDEZVOUS_TOKEN": token})
+        return self.child.wait()
+
+    def stop(self):
+        self.child.terminate()
 
 
 def main():
@@ -37,16 +37,24 @@ def main():
     ray.init()
     group = placement_group([{"CPU": 1}] * ranks, strategy="SPREAD")
     ray.get(group.ready())
-    placed = [
+    actors = [
         Rank.options(
             scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index)
         ).remote()
         for index in range(ranks)
     ]
-    host = ray.get(placed[0].address.remote())
+    meet = f"{ray.get(actors[0].address.remote())}:{PORT}"
     token = secrets.token_hex(32)
-    codes = ray.get([actor.run.remote(rank, ranks, host, token, arguments) for rank, actor in enumerate(placed)])
-    sys.exit(next((code for code in codes if code != 0), 0))
+    runs = []
+    for rank, actor in enumerate(actors):
+        place = ["--rank", str(rank), "--ranks", str(ranks), "--rendezvous", meet]
+        runs.append(actor.run.remote([TACHO, "serve", *arguments, *place], token))
+    try:
+        codes = ray.get(runs)
+    except KeyboardInterrupt:
+        ray.get(actors[0].stop.remote())
+        codes = ray.get(runs)
+    sys.exit(max(codes, key=abs))
 
 
 if __name__ == "__main__":

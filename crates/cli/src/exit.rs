@@ -33,6 +33,19 @@ pub(crate) fn saved(path: impl AsRef<Path>) {
     }
 }
 
+/// Flags that do not go together, found out beyond the parsing.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Misused(pub(crate) String);
+
+/// Why ranks cannot work together, where that is what went wrong.
+fn ranks_of(error: &anyhow::Error) -> Option<&tacho_fleet::Error> {
+    match error.downcast_ref::<tacho_run::Error>() {
+        Some(tacho_run::Error::Ranks(error)) => Some(error),
+        _ => error.downcast_ref(),
+    }
+}
+
 /// A line for a person, beside the result.
 pub(crate) fn tell(text: &str) {
     let text = format!("{text}\n");
@@ -58,6 +71,12 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
                 text += &format!("hint: {hint}\n");
             }
             say(&text);
+            if error.is::<Misused>() || ranks_of(&error).is_some_and(tacho_fleet::Error::is_usage) {
+                return Exit::Usage;
+            }
+            if let Some(tacho_fleet::Error::Stopped) = ranks_of(&error) {
+                return Exit::Interrupted;
+            }
             match error.downcast_ref::<tacho_run::Error>() {
                 Some(
                     tacho_run::Error::Stopped | tacho_run::Error::Engine(tacho_run::offline::EngineError::Stopped),

@@ -61,6 +61,11 @@ impl<'a> Fan<'a> {
     pub fn new(watchers: Vec<&'a mut dyn Watcher>, last: &'a mut dyn RowSink) -> Self {
         Fan { watchers, last }
     }
+
+    /// Shows rows to those who watch that are kept elsewhere.
+    pub fn show(&mut self, rows: &[Observation]) {
+        self.watchers.iter_mut().for_each(|watcher| watcher.rows(rows));
+    }
 }
 
 impl RowSink for Fan<'_> {

@@ -1,8 +1,13 @@
-//! Whose clock counts: rank 0's. Another rank's offset from it is measured by round trips, of which the quickest knows
-//! best, before the run and after; in between it is taken to drift evenly.
+//! Whose clock counts: rank 0's. Another rank's offset from it is measured by round trips before the run, during it and
+//! after it; of those close to one another the quickest knows best, and a line through these is how the clock runs.
 
-use tacho_core::Stamp;
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::Value;
+use tacho_core::{Clock, Observation, Stamp, SystemClock};
+
+/// Spans of the run of which the quickest look each counts.
+const SPANS: u64 = 16;
+/// A shorter time than this, in nanoseconds, tells nothing of how fast a clock runs.
+const LEAST: u64 = 1_000_000_000;
 
 /// One look at the other clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,69 +28,197 @@ impl Look {
     }
 }
 
-/// How one rank's clock runs by rank 0's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How one rank's clock runs by rank 0's: a line.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockFit {
-    before: Look,
-    after: Look,
+    /// A moment of this rank's clock.
+    at: u64,
+    /// What to add then to get rank 0's.
+    offset: i64,
+    /// How much more to add for each nanosecond since.
+    rate: f64,
+    /// By how much that may be wrong.
+    bound: u64,
+    /// From the first look to the last.
+    span: u64,
 }
 
 impl ClockFit {
-    /// A fit through the quickest of some looks, and the quickest of some later ones.
-    pub(crate) fn new(before: &[Look], after: &[Look]) -> Option<ClockFit> {
-        let quickest = |looks: &[Look]| looks.iter().copied().min_by_key(|look| look.round_trip);
-        let before = quickest(before)?;
-        Some(ClockFit { before, after: quickest(after).unwrap_or(before) })
+    /// The line through the best of some looks; none without any.
+    pub(crate) fn through(looks: &[Look]) -> Option<ClockFit> {
+        let first = looks.iter().map(|look| look.at).min()?;
+        let span = looks.iter().map(|look| look.at).max()? - first;
+        let best = best(looks, first, span);
+        let quickest = best.iter().min_by_key(|look| look.round_trip)?;
+        let rate = if span < LEAST { 0.0 } else { slope(&best) };
+        let mut fit = ClockFit { at: quickest.at, offset: quickest.offset, rate, bound: 0, span };
+        if rate != 0.0 {
+            fit.offset += mean_distance(&best, &fit);
+        }
+        fit.bound = fit.bound_by(&best, quickest.round_trip);
+        Some(fit)
+    }
+
+    /// A look says that the offset is within half its round trip. The line may be as wrong as the good ones allow, and
+    /// must be as wrong as any proves it.
+    fn bound_by(&self, looks: &[Look], quickest: u64) -> u64 {
+        let bound = |look: &Look| {
+            let (off, half) = (self.distance(look).unsigned_abs(), look.round_trip.div_ceil(2));
+            if look.round_trip <= quickest + quickest / 4 { off + half } else { off.saturating_sub(half) }
+        };
+        looks.iter().map(bound).max().unwrap_or(0)
+    }
+
+    /// How far a look is from the line.
+    fn distance(&self, look: &Look) -> i64 {
+        look.offset - self.offset_at(Stamp(look.at))
+    }
+
+    /// What to add to this rank's clock at this moment to get rank 0's.
+    fn offset_at(&self, stamp: Stamp) -> i64 {
+        let since = stamp.0 as f64 - self.at as f64;
+        self.offset + (self.rate * since).round() as i64
     }
 
     /// Rank 0's time of a moment of this rank.
     pub fn to_host(&self, stamp: Stamp) -> Stamp {
-        Stamp(stamp.0.saturating_add_signed(self.offset_at(stamp.0)))
+        Stamp(stamp.0.saturating_add_signed(self.offset_at(stamp)))
     }
 
-    /// This rank's time of a moment of rank 0.
+    /// This rank's time of a moment of rank 0, where the clock was seen only before the run.
     pub(crate) fn to_own(self, stamp: Stamp) -> Stamp {
-        Stamp(stamp.0.saturating_add_signed(-self.before.offset))
+        Stamp(stamp.0.saturating_add_signed(-self.offset))
     }
 
-    fn offset_at(&self, at: u64) -> i64 {
-        let span = self.after.at.saturating_sub(self.before.at);
-        if span == 0 {
-            return self.before.offset;
-        }
-        let drift = (self.after.offset - self.before.offset) as f64;
-        let part = (at as f64 - self.before.at as f64) / span as f64;
-        self.before.offset + (drift * part).round() as i64
+    /// Puts a row of this rank on rank 0's clock: all its moments by as much, so that its own times stay as they are.
+    pub fn place(&self, row: &mut Observation) {
+        let offset = self.offset_at(row.released);
+        row.shift(|stamp| Stamp(stamp.0.saturating_add_signed(offset)));
     }
 
-    /// By how much a converted moment may be off: half of the longer of the two round trips, in nanoseconds.
+    /// The same with a row that was put there by what was known before the run.
+    pub fn place_again(&self, before: &ClockFit, row: &mut Observation) {
+        let own = Stamp(row.released.0.saturating_add_signed(-before.offset));
+        let shift = self.offset_at(own) - before.offset;
+        row.shift(|stamp| Stamp(stamp.0.saturating_add_signed(shift)));
+    }
+
+    /// By how much a converted moment may be off, in nanoseconds.
     pub fn bound_ns(&self) -> u64 {
-        self.before.round_trip.max(self.after.round_trip).div_ceil(2)
+        self.bound
     }
 
-    /// How much the offset changed during the run, in nanoseconds.
-    pub fn drift_ns(&self) -> i64 {
-        self.after.offset - self.before.offset
+    /// How much the offset changed while it was watched, in nanoseconds.
+    pub fn drift_ns(&self) -> f64 {
+        self.rate * self.span as f64
+    }
+
+    /// For a file or a message.
+    pub fn to_json(self) -> Value {
+        let numbers = vec![self.at.into(), self.offset.into(), self.rate.into(), self.bound.into(), self.span.into()];
+        Value::List(numbers)
+    }
+
+    /// What [`ClockFit::to_json`] made.
+    pub fn from_json(value: &Value) -> Option<ClockFit> {
+        let whole = |value: &Value| u64::try_from(value.as_i64()?).ok();
+        match value.as_list()? {
+            [at, offset, rate, bound, span] => Some(ClockFit {
+                at: whole(at)?,
+                offset: offset.as_i64()?,
+                rate: rate.as_f64().filter(|rate| rate.is_finite())?,
+                bound: whole(bound)?,
+                span: whole(span)?,
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// The quickest look of each span.
+fn best(looks: &[Look], first: u64, span: u64) -> Vec<Look> {
+    let mut best: Vec<Option<Look>> = vec![None; SPANS as usize];
+    // Before a second has passed there is nothing to tell apart.
+    let width = (span / SPANS + 1).max(LEAST / SPANS);
+    for look in looks {
+        let slot = &mut best[((look.at - first) / width).min(SPANS - 1) as usize];
+        if slot.is_none_or(|kept| look.round_trip < kept.round_trip) {
+            *slot = Some(*look);
+        }
+    }
+    best.into_iter().flatten().collect()
+}
+
+/// A look counts by how quick it was.
+fn weight(look: &Look) -> f64 {
+    1.0 / (look.round_trip.max(1) as f64).powi(2)
+}
+
+/// How fast the offset changes, by weighted least squares.
+fn slope(looks: &[Look]) -> f64 {
+    let Some(base) = looks.first() else { return 0.0 };
+    let at = |look: &Look| look.at as f64 - base.at as f64;
+    let off = |look: &Look| (look.offset - base.offset) as f64;
+    let sum = |of: &dyn Fn(&Look) -> f64| looks.iter().map(|look| weight(look) * of(look)).sum::<f64>();
+    let total = sum(&|_| 1.0);
+    let (mean_at, mean_off) = (sum(&at) / total, sum(&off) / total);
+    let spread = sum(&|look| (at(look) - mean_at).powi(2));
+    let slope = sum(&|look| (at(look) - mean_at) * (off(look) - mean_off)) / spread;
+    if slope.is_finite() { slope } else { 0.0 }
+}
+
+fn mean_distance(looks: &[Look], fit: &ClockFit) -> i64 {
+    let total: f64 = looks.iter().map(weight).sum();
+    let off: f64 = looks.iter().map(|look| weight(look) * fit.distance(look) as f64).sum();
+    (off / total).round() as i64
+}
+
+/// The calendar of a machine by its run's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Calendar {
+    stamp: u64,
+    unix_ns: i64,
+    /// Between these two readings at most.
+    within: u64,
+}
+
+impl Calendar {
+    /// As it is now: of several readings the one that took least.
+    pub fn now(clock: SystemClock) -> Calendar {
+        let read = |_| {
+            let before = clock.now();
+            let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            let within = clock.now().0 - before.0;
+            Calendar { stamp: before.0 + within / 2, unix_ns: wall.as_nanos() as i64, within }
+        };
+        let first = read(0);
+        (1..16).map(read).fold(first, |best, next| if next.within < best.within { next } else { best })
+    }
+
+    /// Nanoseconds since 1970 at a moment of the run.
+    pub fn unix_ns(&self, stamp: Stamp) -> i64 {
+        self.unix_ns.saturating_add((i128::from(stamp.0) - i128::from(self.stamp)) as i64)
+    }
+
+    /// By how much another machine's calendar is ahead of this one, given how its clock runs by this one's; and how well
+    /// that is known, in nanoseconds.
+    pub(crate) fn ahead(&self, other: &Calendar, fit: &ClockFit) -> (i64, u64) {
+        let ours = self.unix_ns(fit.to_host(Stamp(other.stamp)));
+        (other.unix_ns.saturating_sub(ours), fit.bound + self.within + other.within)
     }
 
     pub(crate) fn to_json(self) -> Value {
-        let look = |look: Look| Value::List(vec![look.at.into(), look.offset.into(), look.round_trip.into()]);
-        let mut fit = Dict::new();
-        fit.set("before", look(self.before));
-        fit.set("after", look(self.after));
-        fit.into()
+        Value::List(vec![self.stamp.into(), self.unix_ns.into(), self.within.into()])
     }
 
-    pub(crate) fn from_json(value: &Value) -> Option<ClockFit> {
-        let look = |name: &str| match value.get(name)?.as_list()? {
-            [at, offset, round_trip] => Some(Look {
-                at: u64::try_from(at.as_i64()?).ok()?,
-                offset: offset.as_i64()?,
-                round_trip: u64::try_from(round_trip.as_i64()?).ok()?,
-            }),
+    pub(crate) fn from_json(value: &Value) -> Option<Calendar> {
+        let whole = |value: &Value| u64::try_from(value.as_i64()?).ok();
+        match value.as_list()? {
+            [stamp, unix_ns, within] => {
+                Some(Calendar { stamp: whole(stamp)?, unix_ns: unix_ns.as_i64()?, within: whole(within)? })
+            }
             _ => None,
-        };
-        Some(ClockFit { before: look("before")?, after: look("after")? })
+        }
     }
 }
 
@@ -96,20 +229,63 @@ mod tests {
     #[test]
     fn the_quickest_round_trip_knows_best() {
         let looks = [Look::new(Stamp(1_000), 51_500, Stamp(1_100)), Look::new(Stamp(2_000), 52_010, Stamp(2_020))];
-        let fit = ClockFit::new(&looks, &[]).unwrap();
+        let fit = ClockFit::through(&looks).unwrap();
         assert_eq!(fit.to_host(Stamp(3_000)), Stamp(53_000));
         assert_eq!(fit.to_own(Stamp(53_000)), Stamp(3_000));
-        assert_eq!((fit.bound_ns(), fit.drift_ns()), (10, 0));
+        assert_eq!((fit.bound_ns(), fit.drift_ns()), (10, 0.0));
+        assert_eq!(ClockFit::through(&[]), None);
+    }
+
+    /// Looks at a clock that is ahead by `offset` and loses `ppm`; some of them are slow on the way there.
+    fn looks(offset: i64, ppm: f64) -> (Vec<Look>, impl Fn(u64) -> i64) {
+        let truth = move |at: u64| offset - (at as f64 * ppm / 1e6).round() as i64;
+        let look = |step: u64| {
+            let at = 1_000_000_000 + step * 100_000_000;
+            let (there, back) = if step % 3 == 0 { (20_000, 20_000) } else { (900_000, 30_000) };
+            let asked = at - there;
+            Look::new(Stamp(asked), at.saturating_add_signed(truth(at)), Stamp(at + back))
+        };
+        ((0..300).map(look).collect(), truth)
     }
 
     #[test]
-    fn drift_is_spread_evenly_and_offsets_may_be_negative() {
-        let before = [Look { at: 1_000_000, offset: -500, round_trip: 4 }];
-        let after = [Look { at: 3_000_000, offset: -700, round_trip: 6 }];
-        let fit = ClockFit::new(&before, &after).unwrap();
-        assert_eq!(fit.to_host(Stamp(2_000_000)), Stamp(1_999_400));
-        assert_eq!(fit.to_host(Stamp(3_000_000)), Stamp(2_999_300));
-        assert_eq!((fit.bound_ns(), fit.drift_ns()), (3, -200));
-        assert_eq!(ClockFit::from_json(&fit.to_json()), Some(fit));
+    fn a_clock_that_drifts_is_known_everywhere_within_the_bound() {
+        for (offset, ppm) in [(-500_000_000, 40.0), (7_000_000_000, -80.0), (0, 0.0)] {
+            let (looks, truth) = looks(offset, ppm);
+            let fit = ClockFit::through(&looks).unwrap();
+            for at in (1_000_000_000..31_000_000_000).step_by(499_999_999) {
+                let off = (fit.offset_at(Stamp(at)) - truth(at)).unsigned_abs();
+                assert!(off <= fit.bound_ns() && fit.bound_ns() < 30_000, "{off} ns off, bound {}", fit.bound_ns());
+            }
+            assert_eq!(ClockFit::from_json(&fit.to_json()), Some(fit));
+        }
+    }
+
+    #[test]
+    fn rows_keep_their_own_times_however_often_they_are_placed() {
+        let (looks, _) = looks(-3_000_000, 55.0);
+        let (before, after) = (ClockFit::through(&looks[..5]).unwrap(), ClockFit::through(&looks).unwrap());
+        let row = Observation {
+            chunks: vec![Stamp(20_000_000_123), Stamp(20_100_000_456)],
+            ..Observation::released(0, Stamp(19_000_000_000), Stamp(19_000_000_001))
+        };
+        let (mut once, mut twice) = (row.clone(), row.clone());
+        after.place(&mut once);
+        before.place(&mut twice);
+        after.place_again(&before, &mut twice);
+        assert_eq!(once, twice);
+        assert_eq!(once.chunks[1].0 - once.released.0, row.chunks[1].0 - row.released.0);
+    }
+
+    #[test]
+    fn a_calendar_that_is_off_is_found() {
+        let fit = ClockFit::through(&[Look { at: 5_000, offset: 1_000_000, round_trip: 200 }]).unwrap();
+        let ours = Calendar { stamp: 1_000_000, unix_ns: 1_700_000_000_000_000_000, within: 30 };
+        let theirs = Calendar { stamp: 10_000, unix_ns: 1_700_000_000_050_010_000, within: 40 };
+        assert_eq!(ours.ahead(&theirs, &fit), (50_000_000, 170));
+        assert_eq!(Calendar::from_json(&theirs.to_json()), Some(theirs));
+        let clock = SystemClock::start();
+        let (one, two) = (Calendar::now(clock), Calendar::now(clock));
+        assert!(one.unix_ns(Stamp(two.stamp)).abs_diff(two.unix_ns) < 5_000_000);
     }
 }

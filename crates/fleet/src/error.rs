@@ -1,6 +1,7 @@
 //! Why ranks cannot work together.
 
 use std::io;
+use std::path::PathBuf;
 
 /// Why ranks cannot work together.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +69,17 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// A certificate or its key cannot be used.
+    #[error("{}: {reason}", path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A certificate without its key, or the other way round.
+    #[error("--rendezvous-cert and --rendezvous-key go together: rank 0 needs both, the others know it by the first")]
+    HalfCertificate,
     /// Rank 0 cannot listen.
     #[error("rank 0 cannot listen on {address}: pass another --rendezvous")]
     Listen {
@@ -128,4 +140,23 @@ pub enum Error {
     /// A stop was asked for.
     #[error("stopped")]
     Stopped,
+}
+
+impl Error {
+    /// Whether the command line or the environment is at fault, rather than what happened.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Error::BadRank { .. }
+                | Error::HalfGiven { .. }
+                | Error::BadVariable { .. }
+                | Error::NoSize { .. }
+                | Error::NoMeeting { .. }
+                | Error::BadMeeting { .. }
+                | Error::NoToken
+                | Error::TokenFile { .. }
+                | Error::Certificate { .. }
+                | Error::HalfCertificate
+        )
+    }
 }

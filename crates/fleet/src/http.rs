@@ -7,33 +7,43 @@ use tacho_core::Secret;
 const MAX_HEAD: usize = 16 << 10;
 /// More than the rows of a quarter of a second take.
 const MAX_BODY: usize = 512 << 20;
+/// How much is made room for before it has come.
+const PIECE: usize = 1 << 20;
 
-/// A request as rank 0 reads it.
+/// The head of a request as rank 0 reads it. Its body is read once its sender is known.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct Head {
     pub(crate) path: String,
     pub(crate) token: String,
-    pub(crate) body: Vec<u8>,
+    size: usize,
+    length: usize,
 }
 
-/// The next request of a connection; none when it has ended between two.
-pub(crate) fn read_request(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Option<Request>> {
-    let Some(head_len) = read_head(stream, buffer)? else { return Ok(None) };
+/// The head of the next request of a connection; none when it has ended between two.
+pub(crate) fn read_request(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Option<Head>> {
+    let Some(size) = read_head(stream, buffer)? else { return Ok(None) };
     let mut slots = [httparse::EMPTY_HEADER; 32];
     let mut parsed = httparse::Request::new(&mut slots);
-    parsed.parse(&buffer[..head_len]).map_err(io::Error::other)?;
+    parsed.parse(&buffer[..size]).map_err(io::Error::other)?;
     let length = content_length(parsed.headers)?;
     let token = header(parsed.headers, "authorization").unwrap_or_default();
     let token = token.strip_prefix("Bearer ").unwrap_or_default().to_owned();
-    let path = parsed.path.unwrap_or_default().to_owned();
-    Ok(Some(Request { path, token, body: read_body(stream, buffer, head_len, length)? }))
+    Ok(Some(Head { path: parsed.path.unwrap_or_default().to_owned(), token, size, length }))
+}
+
+impl Head {
+    /// The body that belongs to it.
+    pub(crate) fn read_body(&self, stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Vec<u8>> {
+        read_body(stream, buffer, self.size, self.length)
+    }
 }
 
 /// Answers a request.
 pub(crate) fn write_response(stream: &mut impl Write, status: u16, body: &[u8]) -> io::Result<()> {
     let reason = if status == 200 { "OK" } else { "Refused" };
     let head = format!("HTTP/1.1 {status} {reason}\r\nContent-Length: {}\r\n\r\n", body.len());
-    stream.write_all(&[head.as_bytes(), body].concat())
+    stream.write_all(&[head.as_bytes(), body].concat())?;
+    stream.flush()
 }
 
 /// Sends a request.
@@ -49,7 +59,8 @@ pub(crate) fn write_request(
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Length: {length}\r\n\r\n"
     );
-    stream.write_all(&[head.as_bytes(), body].concat())
+    stream.write_all(&[head.as_bytes(), body].concat())?;
+    stream.flush()
 }
 
 /// Reads the answer to it.
@@ -84,7 +95,8 @@ fn read_head(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Option<
 /// Reads on until the body is there, and leaves in the buffer what follows it.
 fn read_body(stream: &mut impl Read, buffer: &mut Vec<u8>, head: usize, length: usize) -> io::Result<Vec<u8>> {
     let have = buffer.len().min(head + length);
-    let mut body = buffer[head..have].to_vec();
+    let mut body = Vec::with_capacity(length.min(PIECE));
+    body.extend_from_slice(&buffer[head..have]);
     buffer.drain(..have);
     let missing = (length - body.len()) as u64;
     let read = stream.take(missing).read_to_end(&mut body)?;
@@ -105,16 +117,22 @@ fn content_length(headers: &[httparse::Header<'_>]) -> io::Result<usize> {
 mod tests {
     use super::*;
 
+    fn next(input: &mut &[u8], buffer: &mut Vec<u8>) -> io::Result<Option<(Head, Vec<u8>)>> {
+        let Some(head) = read_request(input, buffer)? else { return Ok(None) };
+        let body = head.read_body(input, buffer)?;
+        Ok(Some((head, body)))
+    }
+
     #[test]
     fn requests_and_answers_follow_one_another() {
         let mut wire = Vec::new();
         write_request(&mut wire, "h:1", "/a", &Secret::new("t"), b"one").unwrap();
         write_request(&mut wire, "h:1", "/b", &Secret::new("t"), b"").unwrap();
         let (mut input, mut buffer) = (&wire[..], Vec::new());
-        let first = read_request(&mut input, &mut buffer).unwrap().unwrap();
-        assert_eq!((first.path.as_str(), first.token.as_str(), &first.body[..]), ("/a", "t", &b"one"[..]));
-        assert_eq!(read_request(&mut input, &mut buffer).unwrap().unwrap().path, "/b");
-        assert!(read_request(&mut input, &mut buffer).unwrap().is_none());
+        let (head, body) = next(&mut input, &mut buffer).unwrap().unwrap();
+        assert_eq!((head.path.as_str(), head.token.as_str(), &body[..]), ("/a", "t", &b"one"[..]));
+        assert_eq!(next(&mut input, &mut buffer).unwrap().unwrap().0.path, "/b");
+        assert!(next(&mut input, &mut buffer).unwrap().is_none());
         let mut wire = Vec::new();
         write_response(&mut wire, 409, b"no").unwrap();
         assert_eq!(read_response(&mut &wire[..], &mut Vec::new()).unwrap(), (409, b"no".to_vec()));
@@ -123,10 +141,10 @@ mod tests {
     #[test]
     fn what_is_too_long_or_cut_off_is_an_error() {
         let mut long = &b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n"[..];
-        assert!(read_request(&mut long, &mut Vec::new()).is_err());
+        assert!(next(&mut long, &mut Vec::new()).is_err());
         let mut cut = &b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc"[..];
-        assert!(read_request(&mut cut, &mut Vec::new()).is_err());
+        assert!(next(&mut cut, &mut Vec::new()).is_err());
         let endless = vec![b'x'; MAX_HEAD * 2];
-        assert!(read_request(&mut &endless[..], &mut Vec::new()).is_err());
+        assert!(next(&mut &endless[..], &mut Vec::new()).is_err());
     }
 }

@@ -1,5 +1,7 @@
 //! Who started this process, and as which rank: one row per launcher, the innermost first.
 
+use std::time::Duration;
+
 use crate::{Error, hostlist};
 
 /// Reads a variable of the environment.
@@ -20,6 +22,8 @@ pub struct Ranked {
     pub local: bool,
     /// What tells this run from others on the same machines.
     pub identity: String,
+    /// How long a rank has from the word that it must end to its end.
+    pub grace: Option<Duration>,
 }
 
 /// One launcher.
@@ -34,6 +38,8 @@ struct Row {
     local: Local,
     host: fn(Get<'_>) -> Option<String>,
     identity: &'static [&'static str],
+    /// Seconds from SIGTERM to SIGKILL as it comes, if there is such a limit.
+    grace: Option<u64>,
 }
 
 enum Local {
@@ -57,6 +63,7 @@ static LAUNCHERS: [Row; 5] = [
         host: |get| get("MASTER_ADDR"),
         // Its own store listens on MASTER_PORT.
         identity: &["TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT"],
+        grace: Some(30),
     },
     Row {
         name: "Open MPI",
@@ -66,6 +73,7 @@ static LAUNCHERS: [Row; 5] = [
         local: Local::Ranks("OMPI_COMM_WORLD_LOCAL_SIZE"),
         host: nowhere,
         identity: &["PMIX_NAMESPACE"],
+        grace: Some(1),
     },
     Row {
         name: "MPICH",
@@ -75,6 +83,7 @@ static LAUNCHERS: [Row; 5] = [
         local: Local::Ranks("MPI_LOCALNRANKS"),
         host: nowhere,
         identity: &["PMI_PORT", "SLURM_JOB_ID", "SLURM_STEP_ID"],
+        grace: None,
     },
     Row {
         // A batch script has all but the step: it is no rank.
@@ -85,6 +94,7 @@ static LAUNCHERS: [Row; 5] = [
         local: Local::Machines("SLURM_STEP_NUM_NODES"),
         host: |get| get("SLURM_STEP_NODELIST").map(|list| hostlist::first(&list)),
         identity: &["SLURM_JOB_ID", "SLURM_STEP_ID"],
+        grace: Some(30),
     },
     Row {
         name: "Kubernetes",
@@ -94,6 +104,7 @@ static LAUNCHERS: [Row; 5] = [
         local: Local::Unknown,
         host: nowhere,
         identity: &[],
+        grace: Some(30),
     },
 ];
 
@@ -122,6 +133,7 @@ impl Row {
             host: (self.host)(get),
             local,
             identity: self.identity.iter().filter_map(|name| get(name)).collect::<Vec<_>>().join("/"),
+            grace: self.grace.map(Duration::from_secs),
         })
     }
 }

@@ -1,9 +1,13 @@
 //! A process's place among the ranks of a run: which it is, where they meet, what share is its own.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
 use tacho_core::Secret;
 
 use crate::launcher::{Get, Ranked, seen};
-use crate::{Error, token};
+use crate::{Certificate, Error, Meeting, token};
 
 /// Ports that meetings are on unless one is named: beyond those of well-known services, below those the system hands out.
 const PORTS: std::ops::Range<u32> = 20_000..32_000;
@@ -17,6 +21,47 @@ pub struct Asked {
     pub ranks: Option<usize>,
     /// `--rendezvous`.
     pub rendezvous: Option<String>,
+    /// `--rendezvous-cert`.
+    pub certificate: Option<PathBuf>,
+    /// `--rendezvous-key`.
+    pub key: Option<PathBuf>,
+    /// What all ranks agree on.
+    pub terms: Terms,
+}
+
+/// How ranks deal with one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// How long they wait for one another before the run.
+    pub patience: Duration,
+    /// What becomes of the run when one is lost.
+    pub on_lost: OnLost,
+    /// How rows come together.
+    pub gather: Gather,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Terms { patience: Duration::from_secs(300), on_lost: OnLost::Finish, gather: Gather::Stream }
+    }
+}
+
+/// What becomes of a run when a rank is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnLost {
+    /// The others finish their shares.
+    Finish,
+    /// They stop.
+    Stop,
+}
+
+/// How rows come together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gather {
+    /// They are sent to rank 0 as they come.
+    Stream,
+    /// They stay in each rank's log, which rank 0 reads at the end.
+    Files,
 }
 
 /// One of several ranks.
@@ -34,8 +79,20 @@ pub struct Place {
     pub port: u16,
     /// What all ranks know.
     pub(crate) token: Secret,
+    /// What makes the connections secret, if anything.
+    pub(crate) certificate: Option<Certificate>,
+    /// How ranks deal with one another.
+    pub terms: Terms,
     /// What others in the environment say to the contrary.
     pub notice: Option<String>,
+    /// How long the launcher leaves to a rank that it ends.
+    pub grace: Option<Duration>,
+    /// The process that started this one, where that is a launcher.
+    parent: Option<u32>,
+    /// Where the ranks have met already, for several runs.
+    pub meeting: Option<Arc<Meeting>>,
+    /// Which of these runs this is.
+    pub order: u64,
 }
 
 impl Place {
@@ -64,13 +121,48 @@ impl Place {
                 other.launcher
             )
         });
-        Ok(Some(Place { rank, ranks, launcher, host, port, token: token.unwrap_or_default(), notice }))
+        let certificate = match (&asked.certificate, &asked.key) {
+            (Some(file), Some(key)) => Some(Certificate { file: file.clone(), key: key.clone() }),
+            (None, None) => None,
+            _ => return Err(Error::HalfCertificate),
+        };
+        // Who names its ranks itself may start them from a shell that does not stay.
+        let parent = (asked.rank.is_none()).then_some(parent);
+        Ok(Some(Place {
+            rank,
+            ranks,
+            launcher,
+            host,
+            port,
+            token: token.unwrap_or_default(),
+            certificate,
+            terms: asked.terms,
+            notice,
+            grace: ranked.grace,
+            parent,
+            meeting: None,
+            order: 0,
+        }))
     }
 
-    /// The places of this rank's requests in a workload of so many, which are dealt out in turn. Where fewer may be under
-    /// way at once than there are ranks, only as many take part.
+    /// The same place in one of several runs, for which the ranks have met already or will.
+    pub fn in_run(&self, order: u64, meeting: Option<Arc<Meeting>>) -> Place {
+        Place { order, meeting, ..self.clone() }
+    }
+
+    /// Whether the launcher is gone that should have ended this process first.
+    pub fn is_orphaned(&self) -> bool {
+        self.parent.is_some_and(|parent| std::os::unix::process::parent_id() != parent)
+    }
+
+    /// How many ranks take part: where fewer requests may be under way at once than there are ranks, only as many.
+    pub fn active(&self, limit: Option<usize>) -> usize {
+        self.ranks.min(limit.unwrap_or(self.ranks)).max(1)
+    }
+
+    /// The places of this rank's requests in a workload of so many, which are dealt out in turn to those that take part.
     pub fn share(&self, requests: usize, limit: Option<usize>) -> Vec<usize> {
-        let active = self.ranks.min(limit.unwrap_or(self.ranks)).max(1);
+        let active = self.active(limit);
         if self.rank < active { (self.rank..requests).step_by(active).collect() } else { Vec::new() }
     }
 
@@ -95,6 +187,7 @@ impl Asked {
             host: found.and_then(|found| found.host.clone()),
             local: found.is_some_and(|found| found.local),
             identity: found.map(|found| found.identity.clone()).unwrap_or_default(),
+            grace: found.and_then(|found| found.grace),
         };
         match (self.rank, self.ranks, found) {
             (Some(rank), Some(ranks), _) => Ok(Some(flags(rank, ranks))),
@@ -177,7 +270,7 @@ mod tests {
 
     #[test]
     fn flags_win_over_launchers_and_go_together() {
-        let asked = Asked { rank: Some(1), ranks: Some(2), rendezvous: Some("[::1]:7000".into()) };
+        let asked = Asked { rank: Some(1), ranks: Some(2), rendezvous: Some("[::1]:7000".into()), ..Asked::default() };
         let place = find(&asked, &LOCAL).unwrap().unwrap();
         assert_eq!((place.rank, place.ranks, place.host.as_str()), (1, 2, "::1"));
         let half = Asked { rank: Some(1), ..Asked::default() };

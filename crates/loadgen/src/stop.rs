@@ -16,11 +16,19 @@ pub enum StopReason {
     Failures,
     /// The server could not keep up.
     Overload,
+    /// Another rank of the run was lost, or rank 0 ended it.
+    Ranks,
 }
 
 impl StopReason {
-    const ALL: [StopReason; 5] =
-        [StopReason::Asked, StopReason::Duration, StopReason::Precise, StopReason::Failures, StopReason::Overload];
+    const ALL: [StopReason; 6] = [
+        StopReason::Asked,
+        StopReason::Duration,
+        StopReason::Precise,
+        StopReason::Failures,
+        StopReason::Overload,
+        StopReason::Ranks,
+    ];
 }
 
 /// Shared by whoever catches signals, the rules that end a run, and the workers; each asking asks for more.

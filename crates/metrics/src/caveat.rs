@@ -273,11 +273,14 @@ pub enum EndedBy {
     Failures,
     /// `--stop-on-overload`.
     Overload,
+    /// `--on-lost-rank stop`.
+    LostRank,
 }
 
 impl EndedBy {
     /// All of them.
-    pub const ALL: [EndedBy; 4] = [EndedBy::Duration, EndedBy::Precision, EndedBy::Failures, EndedBy::Overload];
+    pub const ALL: [EndedBy; 5] =
+        [EndedBy::Duration, EndedBy::Precision, EndedBy::Failures, EndedBy::Overload, EndedBy::LostRank];
 
     /// The name in result files.
     pub fn name(self) -> &'static str {
@@ -286,12 +289,14 @@ impl EndedBy {
             EndedBy::Precision => "ended_by_precision",
             EndedBy::Failures => "ended_by_failures",
             EndedBy::Overload => "ended_by_overload",
+            EndedBy::LostRank => "ended_by_lost_rank",
         }
     }
 
     fn text(self) -> &'static str {
         match self {
             EndedBy::Duration => "the time of the run was over",
+            EndedBy::LostRank => "the run was ended because a rank was lost",
             EndedBy::Precision => "the run ended when its number was known precisely enough",
             EndedBy::Failures => "the run was ended because too many requests failed",
             EndedBy::Overload => {

@@ -1,8 +1,9 @@
 //! The record of a run: what was asked, what was measured and what it means. All reports are made from it.
 
+use crate::ranks::clock_bound_ms;
 use crate::sessions::SessionSummary;
 use crate::{
-    Caveat, DiffusionStatistics, Intervals, ProbeStatistics, Sample, ServerMetrics, Setup, SpeculativeStatistics,
+    Caveat, DiffusionStatistics, Intervals, ProbeStatistics, RankUse, Sample, ServerMetrics, Setup, SpeculativeStatistics,
     Steady, SteadyState, SteadyWindow, Summary, Telemetry, Trust, Truth, WorkerUse,
 };
 
@@ -25,6 +26,8 @@ pub struct Measured {
     pub probe: Option<ProbeStatistics>,
     /// How the client's workers kept up.
     pub workers: Vec<WorkerUse>,
+    /// How each rank did, where there were several.
+    pub ranks: Vec<RankUse>,
 }
 
 impl Measured {
@@ -73,7 +76,10 @@ impl RunRecord {
     pub fn compute(setup: Setup, measured: Measured) -> Self {
         let summary = Summary::of(&setup, &measured.samples, measured.duration);
         let truth = Truth::of(&setup, &measured.samples, measured.duration);
-        let trust = Trust::of(&setup, &measured.samples, &truth, &measured.workers);
+        let mut trust = Trust::of(&setup, &measured.samples, &truth, &measured.workers);
+        if let Some(trust) = &mut trust {
+            trust.clock_bound_ms = clock_bound_ms(&measured.ranks);
+        }
         let caveats = Caveat::all(&setup, &measured.samples, &truth, trust.as_ref());
         let steady = Steady::of(&setup, &measured.samples);
         let caveats = [caveats, Caveat::of_steady(steady.as_ref())].concat();

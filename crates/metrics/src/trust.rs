@@ -45,6 +45,9 @@ pub struct Trust {
     pub arrival_distance: Option<f64>,
     /// The client's own share in a measured time, 99th percentile, ms.
     pub error_p99_ms: f64,
+    /// By how much moments of different ranks may be off from one another, ms; nothing with one rank, or where it is not
+    /// known.
+    pub clock_bound_ms: Option<f64>,
     /// The verdict.
     pub verdict: TrustVerdict,
 }
@@ -140,6 +143,7 @@ impl Trust {
             connect_failures: sum(|worker| worker.connect_failures),
             arrival_distance: setup.is_paced().then(|| arrival_distance(samples)).flatten(),
             error_p99_ms: 0.0,
+            clock_bound_ms: None,
             verdict: TrustVerdict::Ok,
         };
         trust.error_p99_ms = own_error_ms(workers, trust.lateness.as_ref());

@@ -3,6 +3,7 @@
 mod chart;
 mod own;
 mod picture;
+mod ranks;
 mod sessions;
 
 use std::io::{self, IsTerminal, Write};

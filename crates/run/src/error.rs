@@ -137,6 +137,39 @@ pub enum Error {
     /// The user stopped before anything was measured.
     #[error("stopped before the benchmark began")]
     Stopped,
+    /// Rank 0 is gone, and what this rank did is in its log.
+    #[error("this rank's rows are in {}: tacho report with the logs of all ranks makes the result", log.display())]
+    Left {
+        /// The log.
+        log: PathBuf,
+        /// What happened.
+        #[source]
+        source: tacho_fleet::Error,
+    },
+    /// A log that is not of one of several ranks.
+    #[error("{}: it is not the log of a rank", path.display())]
+    NoRank {
+        /// The log.
+        path: PathBuf,
+    },
+    /// Logs of ranks of different runs.
+    #[error("{}: it is of another run than {}: give the logs of one run's ranks", path.display(), first.display())]
+    OtherRun {
+        /// The log.
+        path: PathBuf,
+        /// The one it is compared with.
+        first: PathBuf,
+    },
+    /// Two logs of one rank.
+    #[error("{} and {} are both of rank {rank}", first.display(), path.display())]
+    RankTwice {
+        /// Which.
+        rank: usize,
+        /// One.
+        path: PathBuf,
+        /// The other.
+        first: PathBuf,
+    },
     /// A log of other requests cannot be gone on with.
     #[error(
         "{}: the log was made with other requests: resume with the dataset, seed and settings of the first run",

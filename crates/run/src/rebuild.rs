@@ -1,19 +1,24 @@
 //! A record made anew from the log of a run: the numbers that the run reported, or others of the same rows.
 
+mod ranks;
+
 use std::path::Path;
 
 use jiff::{Timestamp, tz::TimeZone};
 use tacho_core::json::Value;
 use tacho_core::{EventSink, Stamp};
 use tacho_metrics::{
-    Asked, Caveat, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Setup, Steady, Task, TokenCounter, logged,
+    Asked, Caveat, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Setup, Steady, Task, TokenCounter,
+    WorkerUse, logged,
 };
-use tacho_rowlog::{Joined, Row, Stored};
+use tacho_rowlog::{Joined, Manifest, Row, Stored};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 
 use crate::serve::load_tokenizer;
 use crate::{Error, NamedTokenizer, TokenizerPlan};
+
+pub use ranks::{are_ranks, rebuild_ranks};
 
 /// What is to be reported otherwise than the run did.
 #[derive(Debug, Clone, Default)]
@@ -72,48 +77,65 @@ pub struct Rebuilt {
 /// Reads the log in `folder` and computes its record.
 pub fn rebuild(folder: &Path, changes: &Changes, hub: &Hub, sink: &dyn EventSink) -> Result<Rebuilt, Error> {
     let stored = Stored::open(folder)?;
-    let mut log = stored.joined()?;
-    let mut rows = std::mem::take(&mut log.rows);
-    if rows.is_empty() {
+    let log = stored.joined()?;
+    if log.rows.is_empty() {
         return Err(Error::EmptyLog { path: folder.to_owned() });
     }
-    let manifest = stored.manifest();
-    let requests = manifest.requests;
-    let (mut setup, mut measured, doubts) = match stored.closing() {
-        Some(closing) => (logged::setup(closing)?, logged::measured(closing)?, logged::doubts(closing)?),
-        None => (unclosed(logged::setup(&manifest.more)?, &log, &rows, requests), Measured::default(), Vec::new()),
-    };
-    if doubts.iter().any(|doubt| matches!(doubt, Caveat::Ended { .. })) {
-        // What the run's own end cut off is no part of its result.
-        rows.retain(|row| !row.observation.is_cut_off());
-    }
-    if stored.closing().is_none() {
-        measured.duration = span(&log);
-    }
-    let tokenizer = tokenizer(&rows, &setup, changes, &manifest.more, hub, sink)?;
-    let origin = log.segments.first().map_or(Stamp::ZERO, |segment| segment.start);
-    changes.apply(&mut setup);
-    measured.samples = samples(rows, setup.task, tokenizer.as_ref());
-    let steps = logged::session_steps(&manifest.more)?;
-    if let Some(steps) = &steps {
-        steps.name(&places(&measured.samples), &mut measured.samples);
-    }
-    if let Some(window) = changes.window {
-        let window = window.span(&setup, &measured.samples, origin.secs())?;
-        cut(&mut measured, origin, window);
-        if measured.samples.is_empty() {
-            return Err(Error::EmptyWindow { start: window.0, end: window.1 });
+    Read { manifest: stored.manifest(), closing: stored.closing(), log, workers: Vec::new() }
+        .compute(changes, hub, sink)
+}
+
+/// What was read of a run.
+struct Read<'a> {
+    manifest: &'a Manifest,
+    /// What was known at its end, if it came to that.
+    closing: Option<&'a Value>,
+    log: Joined,
+    /// How workers kept up, where the closing does not say.
+    workers: Vec<WorkerUse>,
+}
+
+impl Read<'_> {
+    fn compute(mut self, changes: &Changes, hub: &Hub, sink: &dyn EventSink) -> Result<Rebuilt, Error> {
+        let mut rows = std::mem::take(&mut self.log.rows);
+        let (log, manifest) = (self.log, self.manifest);
+        let requests = manifest.requests;
+        let (mut setup, mut measured, doubts) = match self.closing {
+            Some(closing) => (logged::setup(closing)?, logged::measured(closing)?, logged::doubts(closing)?),
+            None => {
+                let measured = Measured { duration: span(&log), workers: self.workers, ..Measured::default() };
+                (unclosed(logged::setup(&manifest.more)?, &log, &rows, requests), measured, Vec::new())
+            }
+        };
+        if doubts.iter().any(|doubt| matches!(doubt, Caveat::Ended { .. })) {
+            // What the run's own end cut off is no part of its result.
+            rows.retain(|row| !row.observation.is_cut_off());
         }
+        let tokenizer = tokenizer(&rows, &setup, changes, &manifest.more, hub, sink)?;
+        let origin = log.segments.first().map_or(Stamp::ZERO, |segment| segment.start);
+        changes.apply(&mut setup);
+        measured.samples = samples(rows, setup.task, tokenizer.as_ref());
+        let steps = logged::session_steps(&manifest.more)?;
+        if let Some(steps) = &steps {
+            steps.name(&places(&measured.samples), &mut measured.samples);
+        }
+        if let Some(window) = changes.window {
+            let window = window.span(&setup, &measured.samples, origin.secs())?;
+            cut(&mut measured, origin, window);
+            if measured.samples.is_empty() {
+                return Err(Error::EmptyWindow { start: window.0, end: window.1 });
+            }
+        }
+        let mut record = RunRecord::compute(setup, measured);
+        // Of a part of a run, nobody knows how its sessions went.
+        record.sessions = steps.filter(|_| changes.window.is_none()).map(|steps| {
+            let samples = &record.measured.samples;
+            steps.summary(&places(samples), samples)
+        });
+        doubts.into_iter().rev().for_each(|doubt| record.doubt(doubt));
+        let command = manifest.command.clone();
+        Ok(Rebuilt { record, closed: self.closing.is_some(), requests, log, command })
     }
-    let mut record = RunRecord::compute(setup, measured);
-    // Of a part of a run, nobody knows how its sessions went.
-    record.sessions = steps.filter(|_| changes.window.is_none()).map(|steps| {
-        let samples = &record.measured.samples;
-        steps.summary(&places(samples), samples)
-    });
-    doubts.into_iter().rev().for_each(|doubt| record.doubt(doubt));
-    let command = stored.manifest().command.clone();
-    Ok(Rebuilt { record, closed: stored.closing().is_some(), requests, log, command })
 }
 
 impl Changes {

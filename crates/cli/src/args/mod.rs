@@ -20,6 +20,7 @@ pub(crate) mod number;
 pub(crate) mod offline;
 pub(crate) mod output;
 pub(crate) mod plan;
+pub(crate) mod ranks;
 pub(crate) mod report;
 mod repr;
 pub(crate) mod scenario;

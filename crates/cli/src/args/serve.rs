@@ -31,6 +31,7 @@ use super::error::Refusal;
 use super::grammar::Values;
 use super::live::{LiveArgs, TelemetryArgs};
 use super::output::Outputs;
+use super::ranks::RankArgs;
 use super::typed::{FromFlag, typed};
 
 /// Flags about a server or the time that a run takes: a prediction has neither.
@@ -78,6 +79,7 @@ pub(crate) struct ServeArgs {
     pub(crate) sessions: SessionArgs,
     /// What vLLM does not have.
     pub(crate) own: OwnArgs,
+    pub(crate) ranks: RankArgs,
     /// Files beside the result.
     pub(crate) outputs: Outputs,
     /// When the run ends, besides with its requests.
@@ -200,9 +202,6 @@ typed! {
         pub(crate) workload: Option<String>,
         pub(crate) workers: Option<i64>,
         pub(crate) timestamps: StampSource,
-        pub(crate) rank: Option<i64>,
-        pub(crate) ranks: Option<i64>,
-        pub(crate) rendezvous: Option<String>,
         pub(crate) http2: bool,
         /// Seconds.
         pub(crate) connect_timeout: Option<f64>,
@@ -238,6 +237,7 @@ impl From<Values> for ServeArgs {
             sessions: SessionArgs::from(&values),
             own,
             outputs: Outputs::read(&values, "--report"),
+            ranks: RankArgs::from(&values),
             stops: StopArgs::from(&values),
             repeats: repeats::RepeatArgs::read(&values),
             number: None,

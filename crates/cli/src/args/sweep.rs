@@ -12,6 +12,7 @@ use super::error::{ArgError, Refusal, UsageError};
 use super::flag::Table;
 use super::grammar::Values;
 use super::live::LiveArgs;
+use super::ranks::RankArgs;
 
 /// A sweep over servers and clients.
 #[derive(Debug, Clone)]
@@ -29,6 +30,7 @@ pub(crate) struct SweepArgs {
     pub(crate) continue_on_error: bool,
     pub(crate) sim: bool,
     pub(crate) place: PlaceArgs,
+    pub(crate) ranks: RankArgs,
 }
 
 /// Which of the sweeps over servers and clients.
@@ -175,6 +177,7 @@ impl SweepArgs {
             continue_on_error: v.switch("--continue-on-error"),
             sim,
             place: PlaceArgs::try_from(v)?,
+            ranks: RankArgs::from(v),
         })
     }
 }

@@ -92,7 +92,7 @@ fn measure(args: &FitArgs, url: &str, level: usize, length: Length, seed: usize)
         words.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
     }
     let values = values_for(&args::serve::TABLE, &words)?.context("the experiment's own command line")?;
-    let (record, _) = serve::run_inside(&ServeArgs::read(values)?, &words, None, &())?;
+    let (record, _) = serve::run_inside(&ServeArgs::read(values)?, &words, None, None, &())?;
     Ok(record.measured.samples.iter().filter_map(Traced::of_sample).collect())
 }
 

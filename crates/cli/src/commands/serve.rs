@@ -8,6 +8,7 @@ mod otlp;
 mod pictures;
 pub(super) mod plan;
 pub(crate) mod predict;
+pub(super) mod ranks;
 mod remedy;
 mod repeats;
 mod sessions;
@@ -18,7 +19,7 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use tacho_core::{EventSink, RunEvent};
-use tacho_fleet::{Asked, Place};
+use tacho_fleet::Place;
 use tacho_loadgen::StopSignal;
 use tacho_metrics::threshold::Finding;
 use tacho_metrics::{Caveat, EndedBy, RunRecord, SteadyState, SteadyWindow, Trust};
@@ -26,7 +27,7 @@ use tacho_report::Progress;
 use tacho_report::html::run::About;
 use tacho_report::style::harmless_line;
 use tacho_run::ServePlan;
-use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, run_share, save_workload};
+use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, save_workload};
 use tacho_sim::Server;
 
 use super::check::code;
@@ -42,10 +43,12 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let resumed = log::resumed(args)?;
     let args = resumed.as_ref().unwrap_or(args);
     let interrupt = Interrupt::catch()?;
-    let place = place(args)?;
-    if place.as_ref().is_some_and(|place| place.rank > 0) {
-        return share(args, place, &interrupt);
+    let place = ranks::place(args)?;
+    if let Some(place) = place.as_ref().filter(|place| place.rank > 0) {
+        return ranks::share(args, place, &std::env::args().collect::<Vec<_>>(), &interrupt);
     }
+    let dealt = ranks::dealt(args, place.as_ref())?;
+    let args = dealt.as_ref().unwrap_or(args);
     let screen = screen(args)?;
     if let Some(notice) = place.as_ref().and_then(|place| place.notice.clone()) {
         screen.event(RunEvent::warning(notice));
@@ -85,39 +88,6 @@ fn screen(args: &ServeArgs) -> anyhow::Result<Screen> {
     Screen::open(&args.live, args.own.quiet || args.outputs.owns_stdout(), progress)
 }
 
-/// This process's place among several ranks, if it is one of them.
-fn place(args: &ServeArgs) -> anyhow::Result<Option<Place>> {
-    let own = &args.own;
-    if own.dry_run {
-        return Ok(None);
-    }
-    let number = |name: &str, value: Option<i64>| {
-        value.map(|value| usize::try_from(value).map_err(|_| anyhow!("{name} {value} is below 0"))).transpose()
-    };
-    let asked = Asked {
-        rank: number("--rank", own.rank)?,
-        ranks: number("--ranks", own.ranks)?,
-        rendezvous: own.rendezvous.clone(),
-    };
-    let get = |name: &str| std::env::var(name).ok();
-    Ok(Place::find(&asked, &get, std::os::unix::process::parent_id())?)
-}
-
-/// The run of a rank other than 0: silent, since rank 0 speaks for all.
-fn share(args: &ServeArgs, place: Option<Place>, interrupt: &Interrupt) -> anyhow::Result<Exit> {
-    let simulator = simulator::start(args)?;
-    let mut log = log::plan(args, &std::env::args().collect::<Vec<_>>());
-    if let Some((log, place)) = log.as_mut().zip(place.as_ref()) {
-        // Ranks may share a folder.
-        log.folder = log.folder.with_extension(format!("rank{}.rows", place.rank));
-    }
-    let plan = ServePlan { log, ranks: place, ..plan::of(args, simulator.as_ref())? };
-    let prepared = prepare(&plan, Contact::Server, &())?;
-    interrupt.measuring();
-    run_share(&plan, prepared, &interrupt.stop, &())?;
-    Ok(if interrupt.stop.draining() { Exit::Interrupted } else { Exit::Done })
-}
-
 fn measure(
     args: &ServeArgs,
     plan: &ServePlan,
@@ -141,7 +111,7 @@ fn measure(
     args.outputs.write(&record, &About { command: command_line(&words), ..About::default() })?;
     otlp::send(args, &record);
     let path = destination.path(args, &record);
-    log::settle(plan.log.as_ref(), args, path.as_deref());
+    log::settle(plan, args, path.as_deref());
     if let Some(path) = &path {
         pictures::draw(args, &record, &note, path, screen)?;
     }
@@ -174,15 +144,19 @@ pub(crate) fn run_inside(
     args: &ServeArgs,
     command: &[String],
     simulator: Option<&Server>,
+    place: Option<Place>,
     sink: &dyn EventSink,
 ) -> anyhow::Result<(RunRecord, Exit)> {
+    let dealt = ranks::dealt(args, place.as_ref())?;
+    let args = dealt.as_ref().unwrap_or(args);
     let destination = Destination::open(args)?;
     let own = if simulator.is_none() { simulator::start(args)? } else { None };
-    let plan = ServePlan { log: log::plan(args, command), ..plan::of(args, simulator.or(own.as_ref()))? };
+    let plan = plan::of(args, simulator.or(own.as_ref()))?;
+    let plan = ServePlan { log: log::plan(args, command), ranks: place, ..plan };
     let prepared = prepare(&plan, Contact::Server, sink)?;
     let record = with_window(args, run_serve(&plan, prepared, &StopSignal::default(), sink)?);
     destination.save(args, &record)?;
-    log::settle(plan.log.as_ref(), args, destination.path(args, &record).as_deref());
+    log::settle(&plan, args, destination.path(args, &record).as_deref());
     verdict(args, &record)?;
     let exit = code(&findings(args, &record)?, args.own.pass_undecided);
     Ok((record, exit))

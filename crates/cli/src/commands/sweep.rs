@@ -6,6 +6,7 @@ mod files;
 pub(super) mod outcome;
 pub(crate) mod plot;
 pub(crate) mod plot_pareto;
+pub(crate) mod ranks;
 mod simulator;
 
 use std::fs;
@@ -44,6 +45,10 @@ pub(super) use simulator::Simulators;
 pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     // A signal ends the program at once: every file is whole, and the supervisors end what still runs.
     let interrupt = Interrupt::catch()?;
+    let place = ranks::place(args)?;
+    if let Some(place) = place.as_ref().filter(|place| place.rank > 0) {
+        return ranks::follow(place, &interrupt);
+    }
     let experiment = Experiment::locate(&args.place)?;
     let plan = plan(args, &experiment)?;
     let targets = match &args.kind {
@@ -54,6 +59,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     let sink = Screen::open(&args.place.live, false, Progress::Shown)?;
     let bench = Commands::new(plan.supervised.clone(), args.place.show_stdout, simulators.as_ref(), &sink);
     check(&plan, &bench, simulators.as_ref())?;
+    let bench = bench.with_ranks(ranks::conduct(place, &plan)?);
     check_targets(&plan, &targets)?;
     let processes = ProcessHost {
         supervised: plan.supervised.clone(),

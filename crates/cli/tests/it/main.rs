@@ -14,6 +14,7 @@ mod hub;
 mod loads;
 mod logs;
 mod packaging;
+mod ranks;
 mod recorded;
 mod rescue;
 mod rust_client;

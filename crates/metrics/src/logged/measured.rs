@@ -5,8 +5,8 @@ use tacho_core::json::{Dict, Value};
 use super::fields::{Fields, floats};
 use crate::server_metrics::Series;
 use crate::{
-    DiffusionStatistics, Error, Measured, ProbeStatistics, SeriesKind, ServerMetrics, SpeculativeStatistics, Telemetry,
-    WorkerUse,
+    DiffusionStatistics, Error, Measured, ProbeStatistics, RankUse, SeriesKind, ServerMetrics, SpeculativeStatistics,
+    Telemetry, WorkerUse,
 };
 
 const GAUGE: &str = "gauge";
@@ -23,6 +23,9 @@ pub(super) fn write(measured: &Measured) -> Dict {
     }
     dict.set("probe", measured.probe.map(probe));
     dict.set("workers", measured.workers.iter().map(|worker| Value::Dict(worker_use(worker))).collect::<Vec<_>>());
+    if !measured.ranks.is_empty() {
+        dict.set("ranks", measured.ranks.iter().map(|rank| Value::Dict(rank.to_dict())).collect::<Vec<_>>());
+    }
     dict
 }
 
@@ -36,6 +39,10 @@ pub(super) fn read(fields: Fields<'_>) -> Result<Measured, Error> {
         telemetry: fields.maybe("telemetry").and_then(Telemetry::from_value).unwrap_or_default(),
         probe: fields.maybe_object("probe")?.map(read_probe).transpose()?,
         workers: fields.objects("workers")?.iter().map(read_worker).collect::<Result<_, _>>()?,
+        ranks: match fields.maybe("ranks") {
+            Some(_) => fields.list("ranks")?.iter().filter_map(RankUse::from_value).collect(),
+            None => Vec::new(),
+        },
     })
 }
 

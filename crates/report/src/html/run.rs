@@ -44,7 +44,7 @@ pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io
         escape(&words::subtitle(record)),
         words::verdict(record, about),
         words::cards(record) + &sessions::section(record) + &adapters::section(record),
-        words::facts(record, about),
+        words::ranks(record) + &words::facts(record, about),
     );
     let facts = in_script(&tacho_core::json::dumps(&data::facts(record).into()));
     let data = format!(

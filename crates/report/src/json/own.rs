@@ -36,6 +36,10 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set("client", client(trust));
     }
     fields.set("caveats", caveats(record));
+    if !record.measured.ranks.is_empty() {
+        let ranks = record.measured.ranks.iter().map(|rank| Value::Dict(rank.to_dict()));
+        fields.set("ranks", ranks.collect::<Vec<_>>());
+    }
     if let Some(sessions) = &record.sessions {
         fields.set("sessions", sessions.to_json());
     }
@@ -143,6 +147,9 @@ fn client(trust: &Trust) -> Dict {
     client.set("connections", trust.connections);
     client.set("connect_failures", trust.connect_failures);
     client.set("arrival_distance", trust.arrival_distance);
+    if let Some(bound) = trust.clock_bound_ms {
+        client.set("clock_bound_ms", bound);
+    }
     client
 }
 

@@ -1,5 +1,6 @@
 //! What is known of each request before it is sent, as far as a result needs it.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tacho_client::BackendKind;
@@ -12,6 +13,8 @@ use crate::Error;
 #[derive(Debug, Default)]
 pub(super) struct Asks {
     all: Mutex<Vec<Asked>>,
+    /// How often some were added.
+    rounds: AtomicU32,
 }
 
 impl Asks {
@@ -34,12 +37,18 @@ impl Asks {
         let more = requests.iter().enumerate().map(|(at, request)| one(backend, before + at, request));
         let more: Vec<Asked> = more.collect::<Result<_, _>>()?;
         self.lock().extend(more);
+        self.rounds.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
     /// All so far; nobody can add to them meanwhile.
     pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Asked>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often some were added, the first ones too.
+    pub(super) fn rounds(&self) -> u32 {
+        self.rounds.load(Ordering::Relaxed)
     }
 
     /// How many there are.

@@ -11,6 +11,7 @@ pub(super) fn by_itself(driven: &Driven) -> Option<EndedBy> {
         StopReason::Precise => Some(EndedBy::Precision),
         StopReason::Failures => Some(EndedBy::Failures),
         StopReason::Overload => Some(EndedBy::Overload),
+        StopReason::Ranks => Some(EndedBy::LostRank),
     }
 }
 

@@ -83,6 +83,12 @@ fn more(plan: &ServePlan, prepared: &Prepared, setup: &Setup) -> Dict {
         tokenizer.set("mode", named.mode.name());
         more.set("tokenizer", tokenizer);
     }
+    if let Some(place) = &plan.ranks {
+        let mut rank = Dict::new();
+        rank.set("rank", place.rank);
+        rank.set("ranks", place.ranks);
+        more.set("rank", rank);
+    }
     more
 }
 

@@ -3,6 +3,7 @@
 mod align;
 mod announce;
 mod asked;
+mod beside;
 mod cancel;
 mod ended;
 mod journal;
@@ -36,6 +37,7 @@ pub use predicted::predicted;
 pub(crate) use prepare::{BUILTIN, load_tokenizer};
 pub use prepare::{Contact, Prepared, prepare, save_requests, save_workload};
 pub use ranks::run_share;
+pub(crate) use ranks::workers as rank_workers;
 pub(crate) use record::worker_use;
 pub use run::run;
 pub use sessions::{Dialogue, SessionSource, SessionStart, SessionsPlan};

@@ -16,6 +16,7 @@ use super::cancel;
 use super::lora;
 use super::parts::Parts;
 use super::prepare::Prepared;
+use super::ranks::Places;
 use crate::Error;
 use crate::plan::{ServePlan, WorkloadPlan};
 
@@ -35,6 +36,8 @@ pub(super) struct Supplier<'a> {
     pub(super) parts: &'a Parts,
     pub(super) asked: &'a Asks,
     pub(super) supply: &'a Supply,
+    /// Which of them are sent here.
+    pub(super) places: &'a Places,
 }
 
 impl Supplier<'_> {
@@ -42,38 +45,52 @@ impl Supplier<'_> {
     pub(super) fn run(&self, over: &AtomicBool) -> Option<Error> {
         let WorkloadPlan::Sample { spec, .. } = &self.plan.workload else { return None };
         let least = (self.prepared.requests.len() / 2).max(4 * self.plan.traffic.max_concurrency.unwrap_or(1));
-        let mut round = 0;
         let mut fault = None;
         while fault.is_none() && !over.load(Ordering::Relaxed) {
             if self.supply.left() > least {
                 std::thread::sleep(LOOK);
                 continue;
             }
-            round += 1;
-            fault = self.add(spec, round).err();
+            fault = self.add(spec, self.asked.rounds()).err();
         }
         self.supply.close();
         fault
     }
 
     fn add(&self, spec: &WorkloadSpec, round: u32) -> Result<(), Error> {
-        let mut globals = Globals::seeded(self.plan.seed.wrapping_add(round));
-        let spec = spec.reseeded(i64::from(round));
-        let tokenizer = self.prepared.tokenizer.as_ref();
-        let mut requests = sample(&spec, tokenizer, &mut globals, &Arc::new(Counters::default()))?.requests;
-        if let Some(plan) = &self.plan.lora {
-            lora::assign(plan, &mut requests, &mut globals.py);
-        }
-        requests.iter_mut().for_each(|request| rename(request, round));
-        cancel::mark(self.plan.traffic.cancellation, &mut requests, self.plan.seed.wrapping_add(round));
-        if requests.is_empty() {
-            return Err(Error::EmptyWorkload);
-        }
+        let before = self.asked.len();
+        let requests = made(self.plan, self.prepared, spec, round)?;
         self.asked.extend(self.plan.endpoint.backend, &requests)?;
-        let ready = self.parts.client.extend(&self.parts.payload, &requests)?;
+        let own = requests.into_iter().enumerate().filter(|(at, _)| self.places.has(before + at));
+        let own: Vec<Request> = own.map(|(_, request)| request).collect();
+        let ready = self.parts.client.extend(&self.parts.payload, &own)?;
         self.supply.publish(ready);
         Ok(())
     }
+}
+
+/// The requests of a round: the same at all ranks.
+fn made(plan: &ServePlan, prepared: &Prepared, spec: &WorkloadSpec, round: u32) -> Result<Vec<Request>, Error> {
+    let mut globals = Globals::seeded(plan.seed.wrapping_add(round));
+    let spec = spec.reseeded(i64::from(round));
+    let tokenizer = prepared.tokenizer.as_ref();
+    let mut requests = sample(&spec, tokenizer, &mut globals, &Arc::new(Counters::default()))?.requests;
+    if let Some(plan) = &plan.lora {
+        lora::assign(plan, &mut requests, &mut globals.py);
+    }
+    requests.iter_mut().for_each(|request| rename(request, round));
+    cancel::mark(plan.traffic.cancellation, &mut requests, plan.seed.wrapping_add(round));
+    if requests.is_empty() { Err(Error::EmptyWorkload) } else { Ok(requests) }
+}
+
+/// Makes known what the first so many requests ask: another rank may have been ahead of this one.
+pub(super) fn ask_up_to(plan: &ServePlan, prepared: &Prepared, asked: &Asks, count: usize) -> Result<(), Error> {
+    let WorkloadPlan::Sample { spec, .. } = &plan.workload else { return Ok(()) };
+    while asked.len() < count {
+        let requests = made(plan, prepared, spec, asked.rounds())?;
+        asked.extend(plan.endpoint.backend, &requests)?;
+    }
+    Ok(())
 }
 
 /// No two requests of a run have the same id.

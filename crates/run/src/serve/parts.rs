@@ -34,8 +34,12 @@ pub(super) struct Parts {
 impl Parts {
     /// Makes them. Nothing is sent.
     pub(super) fn make(plan: &ServePlan, prepared: &Prepared) -> Result<Self, Error> {
+        Self::on_clock(plan, prepared, SystemClock::start())
+    }
+
+    /// The same on a clock that runs already.
+    pub(super) fn on_clock(plan: &ServePlan, prepared: &Prepared, clock: SystemClock) -> Result<Self, Error> {
         let (traffic, endpoint, requests) = (&plan.traffic, &plan.endpoint, &prepared.requests);
-        let clock = SystemClock::start();
         let payload = PayloadSpec {
             model: prepared.model_name.clone(),
             logprobs: traffic.logprobs,

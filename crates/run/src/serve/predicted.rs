@@ -28,7 +28,7 @@ pub fn predicted(plan: &ServePlan, prepared: &Prepared, rows: Vec<Observation>) 
     let setup = record::completed(setup, &driven, ramp.changes(driven.origin, &moments), &moments);
     let nothing = Scrape::default;
     let (server, telemetry) = (ServerMetrics::default(), Telemetry::default());
-    let seen = Seen { before: nothing(), after: nothing(), server, telemetry, probes: None };
+    let seen = Seen { before: nothing(), after: nothing(), server, telemetry, probes: None, ranks: Vec::new() };
     let asked = asked.lock();
     let reading = Reading::of(plan, prepared, setup.task, &asked);
     let sampled = Sampled::of(rows.into(), &reading)?;

@@ -5,8 +5,8 @@ use tacho_client::{BackendKind, Rules};
 use tacho_core::{Clock, Stamp, SystemClock};
 use tacho_loadgen::{Driven, WorkerStats};
 use tacho_metrics::{
-    DiffusionStatistics, Measured, ProbeStatistics, RampUp, RateChange, RunRecord, Sample, ServerMetrics, Setup,
-    SpeculativeStatistics, Task, Telemetry, WorkerUse,
+    DiffusionStatistics, Measured, ProbeStatistics, RampUp, RankUse, RateChange, RunRecord, Sample, ServerMetrics,
+    Setup, SpeculativeStatistics, Task, Telemetry, WorkerUse,
 };
 use tacho_rowlog::Asked;
 
@@ -49,13 +49,15 @@ pub(super) fn local_text(unix_ns: i64) -> String {
     moment.to_zoned(TimeZone::system()).strftime(STARTED).to_string()
 }
 
-/// What was seen of the server beside the answers.
+/// What was seen beside the answers.
 pub(super) struct Seen {
     pub(super) before: Scrape,
     pub(super) after: Scrape,
     pub(super) server: ServerMetrics,
     pub(super) telemetry: Telemetry,
     pub(super) probes: Option<ProbeStatistics>,
+    /// How each rank did, where there were several.
+    pub(super) ranks: Vec<RankUse>,
 }
 
 /// What the metrics make of a backend's answers.
@@ -81,12 +83,13 @@ pub(super) fn compute(
     }
     let duration = driven.end.secs_since(driven.origin);
     let workers = driven.workers.iter().map(worker_use).collect();
-    let Seen { before, after, server, telemetry, probes } = seen;
+    let Seen { before, after, server, telemetry, probes, ranks } = seen;
     let speculative = before.speculative.zip(after.speculative);
     let speculative = speculative.and_then(|(before, after)| SpeculativeStatistics::between(&before, &after));
     let diffusion = before.diffusion.zip(after.diffusion);
     let diffusion = diffusion.and_then(|(before, after)| DiffusionStatistics::between(before, after, duration));
-    let measured = Measured { samples, duration, speculative, diffusion, server, telemetry, probe: probes, workers };
+    let measured =
+        Measured { samples, duration, speculative, diffusion, server, telemetry, probe: probes, workers, ranks };
     // A run by time has as many requests as it took.
     let num_prompts = setup.num_prompts.max(measured.samples.len() as i64);
     let mut record = RunRecord::compute(Setup { num_prompts, ..setup }, measured);

@@ -1,24 +1,22 @@
 //! The run itself: make all parts, rehearse, scrape, send, scrape, compute. Reads like the order of events because it
 //! is one.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use tacho_core::board::Scribe;
 use tacho_core::event::ServeNote;
 use tacho_core::json::Value;
-use tacho_core::{Counters, EventSink, Fan, Kept, RowSink, RunEvent, Stamp, Work};
-use tacho_loadgen::{Drive, Driven, StopSignal, Supply, drive, drive_sessions};
-use tacho_metrics::{ProbeStatistics, RunRecord, ServerMetrics, Telemetry, logged};
+use tacho_core::{Counters, EventSink, Fan, Kept, RunEvent, Stamp};
+use tacho_loadgen::{Drive, StopSignal, drive_sessions};
+use tacho_metrics::{RunRecord, logged};
 
 use super::asked::Asks;
+use super::beside::{Beside, Together, drive_with_others};
 use super::journal::Journal;
 use super::log::RowLog;
-use super::more::{self, Supplier, is_endless};
 use super::parts::Parts;
 use super::prepare::Prepared;
 use super::profiler::Profiling;
 use super::ramp::Ramp;
-use super::ranks::{self, Bell};
+use super::ranks::{self, Muster, Others};
 use super::record::{self, Moments, Seen};
 use super::rehearse::rehearse;
 use super::sampled::{Reading, Sampled};
@@ -26,7 +24,7 @@ use super::scrape::{self, Scrape};
 use super::sessions::Dialogue;
 use super::stops::Stops;
 use super::store::Store;
-use super::{announce, ended, profiler, resume, spot_check, warm_cache, workers::default_workers};
+use super::{announce, ended, more, profiler, resume, spot_check, warm_cache, workers::default_workers};
 use crate::Error;
 use crate::plan::ServePlan;
 
@@ -43,6 +41,7 @@ pub fn run(
     let hash = ranks::hash(plan, &prepared)?;
     let Journal { log, earlier, places } = Journal::open(plan, &mut prepared, &setup, &asked, sink)?;
     let own = ranks::own_part(plan);
+    let whole = prepared.timeline.clone();
     let places = ranks::take_share(plan, &mut prepared, places)?;
     let parts = Parts::make(&own, &prepared)?;
     let host = ranks::meet(plan, hash.as_deref(), parts.clock, stop)?;
@@ -56,27 +55,46 @@ pub fn run(
     announce::traffic(prepared.timeline.pace(), traffic.max_concurrency, sink);
     let before = Scrape::take(&caller, parts.clock, sink);
     let moments = Moments::now(parts.clock);
-    let mut store = Store::new(parts.clock, &moments, log, places.as_deref(), plan.report.keep_texts);
+    let mut store = Store::new(parts.clock, &moments, log, plan.report.keep_texts);
     let (asked_stop, stop) = (stop, &stop.inner());
-    let mut bell = Bell { host: host.as_ref(), stop: asked_stop };
-    let start = || host.as_ref().map_or(Stamp::ZERO, |host| host.start(&|| asked_stop.immediate()));
+    let start = || {
+        let host = host.as_ref().map(|host| host.start(&|| asked_stop.draining(), &|stamp| moments.unix_ns(stamp)));
+        host.unwrap_or(Stamp::ZERO)
+    };
     let start = host.is_some().then_some(&start as &(dyn Fn() -> Stamp + Sync));
-    let mut stops = Stops::new(&traffic.stops, &prepared.timeline, (&asked, setup.task), stop, parts.clock);
+    let mut stops = Stops::new(&traffic.stops, &whole, (&asked, setup.task), stop, parts.clock);
     let mut scribe = Scribe::new(&parts.counters);
-    let mut ramp = Ramp::of(&prepared.timeline);
-    let mut fan = Fan::new(vec![&mut stops, &mut bell, &mut scribe, &mut ramp], &mut store);
-    let beside = Beside { watches: before.is_there(), asked: &asked, start };
-    let together = drive_with_others(&own, &prepared, &parts, &beside, &mut fan, stop, sink)?;
+    let mut ramp = Ramp::of(&whole);
+    let others = host.as_ref().zip(plan.ranks.as_ref());
+    let mut muster = Muster {
+        fan: Fan::new(vec![&mut stops, &mut scribe, &mut ramp], &mut store),
+        places: &places,
+        others: others.map(|met| Others::new(met, (asked_stop, stop), own.traffic.grace, &parts.counters)),
+    };
+    let total = match &prepared.dialogue {
+        Some(dialogue) => (0..prepared.requests.len()).filter(|&index| dialogue.is_measured(index)).count(),
+        None if host.is_some() => asked.len(),
+        None => prepared.requests.len(),
+    } as u64;
+    let beside = Beside { watches: before.is_there(), asked: &asked, start, total, places: &places };
+    let together = drive_with_others(&own, &prepared, &parts, &beside, &mut muster, stop, sink)?;
     let Together { mut driven, probes, during, mut telemetry } = together;
     telemetry.shift(driven.origin.secs());
-    let (log, mut rows) = store.into_parts();
-    let lost = ranks::gather(host, plan, &mut driven, &mut rows.kept, asked_stop, asked.len(), sink);
+    let others = muster.others.map(Others::into_seen);
+    let shares = ranks::Shares { host, others, asked: asked.len() };
+    let (mut log, mut rows) = store.into_parts();
+    let mut gathered = ranks::gather(shares, plan, &prepared, &setup, &mut driven);
+    more::ask_up_to(plan, &prepared, &asked, gathered.most())?;
+    if let Some(log) = &mut log {
+        log.rows(&gathered.rows);
+    }
+    rows.kept.append(&mut gathered.rows);
     let after = Scrape::take(&caller, parts.clock, sink);
     let server = scrape::series(&before, during, &after, driven.origin.secs());
     let ended = ended::by_itself(&driven);
     let setup = record::completed(setup, &driven, ramp.changes(driven.origin, &moments), &moments);
     let (setup, rows, resumed) = resume::join(earlier, setup, &mut driven, rows, &moments)?;
-    let seen = Seen { before, after, server, telemetry, probes };
+    let seen = Seen { before, after, server, telemetry, probes, ranks: gathered.ranks };
     // The requests as they went over the wire are as large as all that follows.
     drop(parts);
     let sampled = {
@@ -91,7 +109,7 @@ pub fn run(
     let warm = plan.ranks.is_none().then(|| warm_cache::caveat(plan, &prepared, &record)).flatten();
     let given_up = log.as_ref().and_then(RowLog::caveat);
     let doubts = [given_up, resumed, ended, spot_check::tokenizers(plan, &prepared, &record), warm];
-    doubts.into_iter().flatten().chain(odd).chain(lost).for_each(|caveat| record.doubt(caveat));
+    doubts.into_iter().flatten().chain(odd).chain(gathered.lost).for_each(|caveat| record.doubt(caveat));
     if let Some(log) = log {
         log.finish(&Value::Dict(logged::closing(&record)));
     }

@@ -17,8 +17,6 @@ pub(super) struct Store<'a> {
     clock: SystemClock,
     moments: &'a Moments,
     log: Option<RowLog<'a>>,
-    /// The place in the whole workload of each request that is sent, where only a part of it is.
-    places: Option<&'a [usize]>,
     /// Whether texts are wanted beyond what counts tokens.
     keep_texts: bool,
     began: Stamp,
@@ -30,16 +28,10 @@ pub(super) struct Store<'a> {
 }
 
 impl<'a> Store<'a> {
-    /// A store that logs to `log`, and gives rows their places in the whole workload.
-    pub(super) fn new(
-        clock: SystemClock,
-        moments: &'a Moments,
-        log: Option<RowLog<'a>>,
-        places: Option<&'a [usize]>,
-        keep_texts: bool,
-    ) -> Self {
+    /// A store that logs to `log`.
+    pub(super) fn new(clock: SystemClock, moments: &'a Moments, log: Option<RowLog<'a>>, keep_texts: bool) -> Self {
         let (began, kept) = (Stamp::NEVER, Vec::new());
-        Store { clock, moments, log, places, keep_texts, began, kept, bytes: 0, logged: 0 }
+        Store { clock, moments, log, keep_texts, began, kept, bytes: 0, logged: 0 }
     }
 
     /// The log, and the rows.
@@ -76,9 +68,6 @@ impl RowSink for Store<'_> {
 
     fn rows(&mut self, mut rows: Vec<Observation>) {
         for row in &mut rows {
-            if let Some(&place) = self.places.and_then(|places| places.get(row.index)) {
-                row.index = place;
-            }
             tacho_metrics::logged::shed(row, self.keep_texts);
         }
         if let Some(log) = &mut self.log {

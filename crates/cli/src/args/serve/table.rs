@@ -11,6 +11,7 @@ use tacho_workload::SERVE_NAMES;
 use super::{multi_turn, repeats, sessions};
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 use crate::args::live;
+use crate::args::ranks;
 
 use Kind::{
     AnyNumber, Buckets, Choice, Float, Help, Int, Json, Names, OneOrMore, OptionalStr, Repeated, Seconds, Str, Switch,
@@ -182,6 +183,7 @@ pub(crate) static TABLE: Table = Table {
         &LOG,
         &MEASURE,
         &CONNECTION,
+        &ranks::GROUP,
         &OWN,
     ],
     flags: FLAGS,
@@ -530,14 +532,14 @@ static FLAGS: &[Flag] = &[
     own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &MEASURE,
         "Where arriving bytes get their time. kernel: when they reached the socket, where the system tells; user: \
          when tacho read them."),
-    own(&["--rank"], Int, "N", Unset, &CONNECTION,
-        "Which of several ranks this process is, from 0. Without it, what the launcher says: srun, mpirun, torchrun or an \
-         indexed Job of Kubernetes. All ranks run the same command; each sends its share, and rank 0 reports on all."),
-    own(&["--ranks"], Int, "N", Unset, &CONNECTION,
-        "How many ranks there are; 1 makes this a run of its own whatever started it."),
-    own(&["--rendezvous"], Str, "HOST:PORT", Unset, &CONNECTION,
-        "Where rank 0 listens and the others find it. Known without it to srun, torchrun and ranks on one machine. \
-         Ranks on several machines need a secret in TACHO_RENDEZVOUS_TOKEN or the file TACHO_RENDEZVOUS_TOKEN_FILE."),
+    ranks::RANK,
+    ranks::RANKS,
+    ranks::RENDEZVOUS,
+    ranks::CERTIFICATE,
+    ranks::KEY,
+    ranks::TIMEOUT,
+    ranks::ON_LOST,
+    ranks::GATHER,
     own(&["--http2"], Switch, "", Off, &CONNECTION,
         "Speak HTTP/2: to https:// servers that offer it, to http:// servers in any case. One request at a time goes \
          over a connection, as with HTTP/1.1."),

@@ -2,6 +2,7 @@
 
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 use crate::args::live;
+use crate::args::ranks;
 
 use Kind::{Choice, Float, Help, Int, OptionalStr, Str, Switch};
 use Preset::{Off, Unset};
@@ -56,6 +57,14 @@ macro_rules! client_sweep {
                 "Use the built-in simulator as the server. Its parameters are those of tacho sim."),
             live::screen(&OWN),
             live::http(&OWN),
+            ranks::RANK,
+            ranks::RANKS,
+            ranks::RENDEZVOUS,
+            ranks::CERTIFICATE,
+            ranks::KEY,
+            ranks::TIMEOUT,
+            ranks::ON_LOST,
+            ranks::GATHER,
         ]
     };
 }
@@ -68,7 +77,7 @@ pub(crate) static SERVE: Table = Table {
         "tacho sweep serve --sim --bench-cmd 'tacho serve --num-prompts 50' --bench-params bench.json",
         "the simulator under several loads",
     )],
-    groups: &[&COMMANDS, &OPTIONS, &OWN],
+    groups: &[&COMMANDS, &OPTIONS, &OWN, &ranks::GROUP],
     flags: SERVE_FLAGS,
 };
 
@@ -83,7 +92,7 @@ pub(crate) static SERVE_WORKLOAD: Table = Table {
         "tacho sweep serve_workload --sim --bench-cmd 'tacho serve --num-prompts 50' --workload-iters 5",
         "five levels between one request at a time and all at once",
     )],
-    groups: &[&COMMANDS, &OPTIONS, &WORKLOAD, &OWN],
+    groups: &[&COMMANDS, &OPTIONS, &WORKLOAD, &OWN, &ranks::GROUP],
     flags: WORKLOAD_FLAGS,
 };
 
@@ -102,7 +111,7 @@ pub(crate) static SERVE_SLA: Table = Table {
         "tacho sweep serve_sla --sim --bench-cmd 'tacho serve --num-prompts 200' --sla-params sla.json",
         "with [{\"p99_ttft_ms\": \"<=200\"}] in sla.json",
     )],
-    groups: &[&COMMANDS, &OPTIONS, &SLA, &OWN],
+    groups: &[&COMMANDS, &OPTIONS, &SLA, &OWN, &ranks::GROUP],
     flags: SLA_FLAGS,
 };
 

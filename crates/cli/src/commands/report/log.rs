@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use tacho_metrics::RunRecord;
 use tacho_report::html::run::About;
 use tacho_report::html::timeline::{self, Thresholds};
 use tacho_report::json::{Detail, SaveMode, save};
 use tacho_report::plots::dataset;
-use tacho_run::rebuild::{Rebuilt, merge, rebuild};
+use tacho_run::rebuild::{Rebuilt, are_ranks, merge, rebuild, rebuild_ranks};
 
 use crate::args::report::LogArgs;
 use crate::commands::outputs::command_line;
@@ -17,14 +18,7 @@ use crate::exit::Exit;
 /// Reports one run, or several logs as one.
 pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
     args.outputs.check()?;
-    let mut runs = Vec::new();
-    for path in logs {
-        let run = rebuild(path, &args.changes, &hub(), &()).with_context(|| path.display().to_string())?;
-        tell(path, &run);
-        runs.push(run);
-    }
-    let about = About { command: command_line(&runs[0].command), ..About::default() };
-    let record = merge(runs);
+    let (record, about) = record(logs, args)?;
     if let Some(path) = &args.result {
         let detail = if args.detailed { Detail::PerRequest } else { Detail::Brief };
         save(&record, path, detail, SaveMode::Overwrite)?;
@@ -44,6 +38,25 @@ pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// The record of one run: of its log, of those of its ranks, or of several that went on at the same time.
+fn record(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<(RunRecord, About)> {
+    let about = |run: &Rebuilt| About { command: command_line(&run.command), ..About::default() };
+    if are_ranks(logs) {
+        let run = rebuild_ranks(logs, &args.changes, &hub(), &())?;
+        tell(&logs[0], &run);
+        let about = about(&run);
+        return Ok((run.record, about));
+    }
+    let mut runs = Vec::new();
+    for path in logs {
+        let run = rebuild(path, &args.changes, &hub(), &()).with_context(|| path.display().to_string())?;
+        tell(path, &run);
+        runs.push(run);
+    }
+    let about = about(&runs[0]);
+    Ok((merge(runs), about))
 }
 
 /// What is particular about a log goes to standard error, in one line each.

@@ -6,6 +6,7 @@ use anyhow::bail;
 use tacho_core::secret::{REDACTED, redact_words};
 use tacho_report::names;
 use tacho_rowlog::Stored;
+use tacho_run::ServePlan;
 use tacho_run::serve::{LogPlan, LogStart};
 
 use crate::args::serve::{ServeArgs, TABLE};
@@ -67,16 +68,21 @@ fn preset(args: &ServeArgs) -> PathBuf {
     }
 }
 
-/// Puts the log beside the result, now that its name is known. Where that fails it stays where it is.
-pub(super) fn settle(plan: Option<&LogPlan>, args: &ServeArgs, result: Option<&Path>) {
-    let Some(plan) = plan.filter(|plan| !plan.required && Stored::is_log(&plan.folder)) else { return };
+/// Puts the log beside the result, now that its name is known, and those of other ranks that lie in the same folder.
+/// Where that fails they stay where they are.
+pub(super) fn settle(plan: &ServePlan, args: &ServeArgs, result: Option<&Path>) {
+    let Some(log) = plan.log.as_ref().filter(|log| !log.required && Stored::is_log(&log.folder)) else { return };
     let named = args.report.result_filename.is_some();
     let place = match result.filter(|_| !named && (args.report.save_result || args.report.append_result)) {
         Some(result) => {
             let beside = unused(&result.with_extension(ENDING));
-            if std::fs::rename(&plan.folder, &beside).is_ok() { beside } else { plan.folder.clone() }
+            for rank in 1..plan.ranks.as_ref().map_or(1, |place| place.ranks) {
+                let ending = format!("rank{rank}.{ENDING}");
+                let _ = std::fs::rename(log.folder.with_extension(&ending), beside.with_extension(&ending));
+            }
+            if std::fs::rename(&log.folder, &beside).is_ok() { beside } else { log.folder.clone() }
         }
-        None => plan.folder.clone(),
+        None => log.folder.clone(),
     };
     tracing::info!(path = %place.display(), "rows logged");
 }

@@ -11,6 +11,7 @@ use tacho_report::console;
 use tacho_report::json::write_whole;
 use tacho_run::experiment::{Bench, Failure, Supervised};
 
+use super::ranks::Conductor;
 use super::simulator::Simulators;
 use crate::args::serve::{ServeArgs, TABLE};
 use crate::args::suggest;
@@ -29,6 +30,8 @@ pub(crate) struct Commands<'a> {
     show_stdout: bool,
     simulators: Option<&'a Simulators>,
     sink: &'a dyn EventSink,
+    /// Where the ranks meet, if there are several.
+    ranks: Option<Conductor>,
     /// Whether a run did not keep what it was held to.
     broken: Cell<bool>,
 }
@@ -40,7 +43,12 @@ impl<'a> Commands<'a> {
         simulators: Option<&'a Simulators>,
         sink: &'a dyn EventSink,
     ) -> Self {
-        Commands { supervised, show_stdout, simulators, sink, broken: Cell::new(false) }
+        Commands { supervised, show_stdout, simulators, sink, ranks: None, broken: Cell::new(false) }
+    }
+
+    /// The same, in which other ranks take part.
+    pub(crate) fn with_ranks(self, ranks: Option<Conductor>) -> Self {
+        Commands { ranks, ..self }
     }
 
     /// The code of a sweep whose runs all came to their end.
@@ -60,7 +68,8 @@ impl<'a> Commands<'a> {
         let args = serve_args(command)?;
         let simulator = self.simulators.and_then(Simulators::current);
         let sink = Inside { outer: self.sink, show_lines: self.show_stdout, open: Cell::new(0) };
-        let (record, exit) = run_inside(&args, command, simulator.as_deref(), &sink)?;
+        let place = self.ranks.as_ref().map(|ranks| ranks.next(command, simulator.as_deref()));
+        let (record, exit) = run_inside(&args, command, simulator.as_deref(), place, &sink)?;
         self.broken.set(self.broken.get() || exit == Exit::Gate);
         if self.show_stdout {
             console::print(&record)?;
@@ -81,7 +90,7 @@ impl Bench for Commands<'_> {
     }
 }
 
-fn serve_args(command: &[String]) -> anyhow::Result<ServeArgs> {
+pub(super) fn serve_args(command: &[String]) -> anyhow::Result<ServeArgs> {
     let args = values_for(&TABLE, &command[1..]).and_then(|values| values.map(ServeArgs::read).transpose());
     match args {
         Ok(Some(args)) => Ok(args),

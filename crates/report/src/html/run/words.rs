@@ -1,6 +1,6 @@
 //! The page's words: what was run, whether to believe it, and the numbers that people ask for first.
 
-use tacho_metrics::{MetricKind, RunRecord, Statistics};
+use tacho_metrics::{MetricKind, RankUse, RunRecord, Statistics};
 
 use super::About;
 use crate::html::escape;
@@ -122,6 +122,35 @@ fn grouped(number: i64) -> String {
         out.push(digit);
     }
     if number < 0 { format!("-{out}") } else { out }
+}
+
+/// How each rank did; nothing for a run of one process.
+pub(super) fn ranks(record: &RunRecord) -> String {
+    if record.measured.ranks.is_empty() {
+        return String::new();
+    }
+    let known =
+        |value: Option<f64>, unit: &str| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.3}{unit}"));
+    let row = |rank: &RankUse| {
+        let calendar = rank.clock.and_then(|clock| clock.calendar_ms);
+        let cells = [
+            rank.rank.to_string(),
+            rank.machine.clone(),
+            format!("{} of {}", rank.requests, rank.planned),
+            known(rank.lateness_ms.map(|lateness| lateness[1]), " ms"),
+            known(rank.busy.map(|busy| busy * 100.0), " %"),
+            known(rank.clock.map(|clock| clock.bound_ms), " ms"),
+            known(rank.clock.map(|clock| clock.drift_ms), " ms"),
+            known(calendar.map(|(ahead, _)| ahead), " ms"),
+            rank.lost.clone().unwrap_or_default(),
+        ];
+        let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+        format!("<tr>{cells}</tr>")
+    };
+    let heads = ["rank", "machine", "requests", "late, p99", "busiest worker", "clock ±", "drift", "calendar", "lost"];
+    let heads: String = heads.iter().map(|head| format!("<th>{head}</th>")).collect();
+    let rows: String = record.measured.ranks.iter().map(row).collect();
+    format!("<h2>Ranks</h2><table class=\"facts\"><tr>{heads}</tr>{rows}</table>")
 }
 
 /// What was run, as a table at the page's end.

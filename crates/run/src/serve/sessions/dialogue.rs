@@ -201,6 +201,12 @@ impl Dialogue {
         }
     }
 
+    /// How many requests of the measurement one of so many ranks that take part sends.
+    pub(in crate::serve) fn requests_of(&self, rank: usize, active: usize) -> usize {
+        let held = |index: &usize| (self.rank[self.trees[*index]] - self.warmup) % active == rank;
+        (0..self.trees.len()).filter(|&index| self.is_measured(index)).filter(held).count()
+    }
+
     /// Keeps the share of one of several ranks: every n-th session, and a part of the limit on them.
     pub(in crate::serve) fn take_share(&mut self, place: &Place, max_concurrency: Option<usize>) {
         let most = self.max_sessions.unwrap_or(usize::MAX).min(max_concurrency.unwrap_or(usize::MAX));

@@ -1,0 +1,127 @@
+//! A process that is one of several ranks: which, which server is its own, and what those other than 0 do.
+
+use tacho_fleet::{Gather, Place};
+use tacho_run::ServePlan;
+use tacho_run::serve::{Contact, LogStart, prepare, run_share};
+
+use super::{log, plan, simulator};
+use crate::args::ranks::RankArgs;
+use crate::args::serve::ServeArgs;
+use crate::exit::{Exit, Misused};
+use crate::interrupt::Interrupt;
+
+/// This process's place among several ranks, if it is one of them.
+pub(super) fn place(args: &ServeArgs) -> anyhow::Result<Option<Place>> {
+    if args.own.dry_run {
+        return Ok(None);
+    }
+    let place = found(&args.ranks)?;
+    if place.is_some() {
+        check(args)?;
+    }
+    Ok(place)
+}
+
+/// The same from what is said of ranks alone.
+pub(in crate::commands) fn found(args: &RankArgs) -> anyhow::Result<Option<Place>> {
+    let get = |name: &str| std::env::var(name).ok();
+    Ok(Place::find(&args.asked(), &get, std::os::unix::process::parent_id())?)
+}
+
+/// What ranks cannot do, or not like this.
+pub(in crate::commands) fn check(args: &ServeArgs) -> anyhow::Result<()> {
+    if args.own.resume.is_some() {
+        return misused("--resume goes on with one process: start it without a launcher, or with --ranks 1");
+    }
+    if args.values.maybe_text("--cache-salt").as_deref() == Some("random") {
+        return misused("--cache-salt random would be another at each rank: give all of them the same salt");
+    }
+    if args.ranks.gather == "files" {
+        if args.own.no_log {
+            return misused("--gather files reads what ranks log: it does not go with --no-log");
+        }
+        let stops = &args.stops;
+        if stops.precision()?.is_some() || stops.failure_limit()?.is_some() || stops.stop_on_overload {
+            return misused(
+                "--gather files keeps rows away from rank 0 until the end: rules that look at them need --gather stream",
+            );
+        }
+    }
+    Ok(())
+}
+
+fn misused<T>(text: impl Into<String>) -> anyhow::Result<T> {
+    Err(Misused(text.into()).into())
+}
+
+/// The arguments of one rank where several servers were named, which are dealt out to ranks in turn.
+pub(super) fn dealt(args: &ServeArgs, place: Option<&Place>) -> anyhow::Result<Option<ServeArgs>> {
+    let urls = args.target.base_url.as_deref().map(several).unwrap_or_default();
+    if urls.len() < 2 || args.own.strict_parity {
+        return Ok(None);
+    }
+    let (rank, ranks) = place.map_or((0, 1), |place| (place.rank, place.ranks));
+    if urls.len() > ranks {
+        let there = if ranks == 1 { "is 1 rank".to_owned() } else { format!("are {ranks} ranks") };
+        let count = urls.len();
+        return misused(format!(
+            "--base-url names {count} servers, which are dealt out to ranks, and there {there}: give one, or start more ranks"
+        ));
+    }
+    let mut own = args.clone();
+    own.target.base_url = Some(urls[rank % urls.len()].to_owned());
+    Ok(Some(own))
+}
+
+/// The addresses in a list: a comma begins another where a scheme follows it.
+fn several(text: &str) -> Vec<&str> {
+    let starts =
+        |at: &usize| ["http://", "https://", "http+unix://"].iter().any(|scheme| text[at + 1..].starts_with(scheme));
+    let mut urls = Vec::new();
+    let mut begin = 0;
+    for (comma, _) in text.match_indices(',').filter(|(at, _)| starts(at)) {
+        urls.push(&text[begin..comma]);
+        begin = comma + 1;
+    }
+    urls.push(&text[begin..]);
+    urls
+}
+
+/// The run of a rank other than 0: silent, since rank 0 speaks for all.
+pub(in crate::commands) fn share(
+    args: &ServeArgs,
+    place: &Place,
+    command: &[String],
+    interrupt: &Interrupt,
+) -> anyhow::Result<Exit> {
+    let dealt = dealt(args, Some(place))?;
+    let has_own_server = dealt.is_some() || args.own.sim;
+    let args = dealt.as_ref().unwrap_or(args);
+    let simulator = simulator::start(args)?;
+    let mut log = log::plan(args, command);
+    if let Some(log) = log.as_mut().filter(|_| place.terms.gather == Gather::Files) {
+        (log.start, log.required) = (LogStart::AtOnce, true);
+    }
+    let mut plan = ServePlan { log, ranks: Some(place.clone()), ..plan::of(args, simulator.as_ref())? };
+    if !has_own_server {
+        // Rank 0 has tried the server and warmed it up.
+        plan.traffic.ready_timeout = std::time::Duration::ZERO;
+        (plan.traffic.warmups, plan.traffic.reset_caches) = (0, false);
+    }
+    plan.traffic.profile = false;
+    let prepared = prepare(&plan, Contact::Server, &())?;
+    interrupt.measuring();
+    let asked = run_share(&plan, prepared, &interrupt.stop, &())?;
+    Ok(if asked { Exit::Interrupted } else { Exit::Done })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_told_apart_by_their_schemes() {
+        assert_eq!(several("http://a:1"), ["http://a:1"]);
+        assert_eq!(several("http://a:1/x,y,https://b"), ["http://a:1/x,y", "https://b"]);
+    }
+}

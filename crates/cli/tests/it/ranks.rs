@@ -1,0 +1,314 @@
+//! Several processes as one run: the same requests at the same times, one result, and what is left when one is lost.
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::scripted::Scripted;
+use crate::tacho::{Place, stderr, stdout};
+
+const LOAD: [&str; 16] = [
+    "--model",
+    "gpt2",
+    "--tokenizer",
+    "gpt2",
+    "--dataset-name",
+    "random",
+    "--random-input-len",
+    "8",
+    "--random-output-len",
+    "6",
+    "--ready-check-timeout-sec",
+    "0",
+    "--temperature",
+    "0",
+    "--request-id-prefix",
+    "p-",
+];
+
+/// A server whose answers have six tokens.
+fn server() -> Scripted {
+    Scripted::start(json!({"cycle": true, "routes": {"POST /v1/completions": [
+        {"gen": "completions", "tokens": 6}
+    ]}}))
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// One run of several ranks in one folder.
+struct Run {
+    place: Place,
+    url: String,
+    port: u16,
+    ranks: usize,
+    further: Vec<String>,
+}
+
+impl Run {
+    fn new(server: &Scripted, ranks: usize, further: &[&str]) -> Run {
+        let further = further.iter().map(|&word| word.to_owned()).collect();
+        Run { place: Place::new(), url: format!("http://{}", server.address), port: free_port(), ranks, further }
+    }
+
+    fn start(&self, rank: usize) -> Child {
+        let mut command = self.place.command(&["serve", "--base-url", &self.url]);
+        command.args(LOAD).args(&self.further);
+        command.args(["--save-result", "--result-filename", "r.json", "--save-detailed"]);
+        if self.ranks > 1 {
+            let meet = format!("127.0.0.1:{}", self.port);
+            let (rank, ranks) = (rank.to_string(), self.ranks.to_string());
+            command.args(["--rank", &rank, "--ranks", &ranks, "--rendezvous", &meet]);
+        }
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn start_all(&self) -> Vec<Child> {
+        (0..self.ranks).map(|rank| self.start(rank)).collect()
+    }
+
+    /// Runs all; rank 0's output.
+    fn finish(&self) -> Output {
+        let mut outputs = self.start_all().into_iter().map(|child| child.wait_with_output().unwrap());
+        let first = outputs.next().unwrap();
+        for (at, other) in outputs.enumerate() {
+            assert!(other.status.success(), "rank {}: {}", at + 1, stderr(&other));
+            assert_eq!(stdout(&other), "", "only rank 0 speaks");
+        }
+        first
+    }
+
+    fn result(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(self.place.path().join("r.json")).unwrap()).unwrap()
+    }
+
+    fn logs(&self) -> Vec<String> {
+        let named = |rank| if rank == 0 { "r.rows".to_owned() } else { format!("r.rank{rank}.rows") };
+        (0..self.ranks).map(named).collect()
+    }
+
+    /// What a report of some of the logs says.
+    fn report(&self, logs: &[String]) -> Value {
+        let mut words: Vec<&str> = vec!["report"];
+        words.extend(logs.iter().map(String::as_str));
+        words.extend(["--save-result", "again.json", "--save-detailed"]);
+        let output = self.place.run(&words);
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice(&std::fs::read(self.place.path().join("again.json")).unwrap()).unwrap()
+    }
+}
+
+/// The bodies of a server by the names of the requests.
+fn bodies(server: &Scripted) -> BTreeMap<String, String> {
+    server.asked().into_iter().filter_map(|asked| Some((asked.id?, asked.body))).collect()
+}
+
+/// When requests were due after the first, in milliseconds.
+fn due(result: &Value) -> Vec<f64> {
+    let due: Vec<f64> = result["tacho"]["due"].as_array().unwrap().iter().map(|due| due.as_f64().unwrap()).collect();
+    due.iter().map(|moment| (moment - due[0]) * 1e3).collect()
+}
+
+/// All numbers of a result that are the run's: those of vLLM, and the requests one by one.
+fn numbers(result: &Value) -> BTreeMap<String, Value> {
+    let own = ["date", "tacho", "num_prompts", "start_times"];
+    let fields = result.as_object().unwrap().iter().filter(|(key, _)| !own.contains(&key.as_str()));
+    fields.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+#[test]
+fn ranks_together_send_what_one_sends_and_report_it_once() {
+    let load = ["--num-prompts", "30", "--request-rate", "60", "--seed", "7"];
+    let (one, three) = (server(), server());
+    let (alone, together) = (Run::new(&one, 1, &load), Run::new(&three, 3, &load));
+    assert!(alone.finish().status.success());
+    let output = together.finish();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bodies(&one), bodies(&three));
+    assert_eq!(bodies(&one).len(), 30);
+    let (single, result) = (alone.result(), together.result());
+    for (one, other) in due(&single).iter().zip(due(&result)) {
+        assert!((one - other).abs() < 1.0, "due {one} and {other} ms after the first");
+    }
+    assert_eq!(single["tacho"]["ranks"], Value::Null);
+    assert_eq!(result["completed"], 30);
+    let ranks = result["tacho"]["ranks"].as_array().unwrap();
+    assert_eq!(ranks.iter().map(|rank| rank["requests"].as_u64().unwrap()).collect::<Vec<_>>(), [10, 10, 10]);
+    assert!(ranks[1]["clock_bound_ms"].as_f64().unwrap() < 50.0, "{ranks:?}");
+    assert!(result["tacho"]["client"]["clock_bound_ms"].is_number());
+    assert!(stdout(&output).contains("Rank 2 ("), "{}", stdout(&output));
+    // The logs of all, in any order, or rank 0's alone, are the run.
+    let mut logs = together.logs();
+    assert_eq!(numbers(&together.report(&logs[..1])), numbers(&result));
+    logs.reverse();
+    assert_eq!(numbers(&together.report(&logs)), numbers(&result));
+}
+
+#[test]
+fn a_rank_that_is_killed_costs_its_own_requests_alone() {
+    for moment in [0, 5, 40] {
+        let server = server();
+        let run = Run::new(&server, 3, &["--num-prompts", "90", "--request-rate", "60", "--rendezvous-timeout", "15"]);
+        let mut ranks = run.start_all();
+        while server.asked().len() < moment {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut killed = ranks.remove(1);
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let outputs: Vec<Output> = ranks.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+        if outputs[0].status.success() {
+            // It was done before it was killed.
+            assert_eq!(run.result()["completed"], 90);
+            continue;
+        }
+        assert_eq!(outputs[0].status.code(), Some(1), "{}", stderr(&outputs[0]));
+        assert!(outputs[1].status.success(), "{}", stderr(&outputs[1]));
+        let result = run.result();
+        let ranks = result["tacho"]["ranks"].as_array().unwrap();
+        let have = |rank: usize| ranks[rank]["requests"].as_u64().unwrap();
+        assert_eq!((have(0), have(2)), (30, 30), "{ranks:?}");
+        let caveat = result["tacho"]["caveats"][0]["text"].as_str().unwrap();
+        assert!(caveat.contains("rank 1 on"), "{caveat}");
+        let missing = format!("{} requests of its share are missing", 30 - have(1));
+        assert!(caveat.contains(&missing), "{caveat}: {missing}");
+        assert_eq!(result["completed"].as_u64(), Some(60 + have(1)));
+    }
+}
+
+#[test]
+fn the_logs_are_the_run_where_rank_0_is_lost() {
+    let server = server();
+    let run = Run::new(&server, 3, &["--num-prompts", "90", "--request-rate", "60"]);
+    let mut ranks = run.start_all();
+    while server.asked().len() < 30 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut killed = ranks.remove(0);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    for rank in ranks {
+        let output = rank.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            stderr(&output).contains("rows are in") && stderr(&output).contains("lost rank 0"),
+            "{}",
+            stderr(&output)
+        );
+    }
+    let result = run.report(&run.logs());
+    let finished = result["completed"].as_u64().unwrap();
+    assert!((60..90).contains(&finished), "the shares of the others are whole: {finished}");
+    let ids =
+        result["tacho"]["caveats"].as_array().unwrap().iter().filter(|caveat| caveat["kind"] == "rank_lost").count();
+    assert_eq!(ids, 1, "{}", result["tacho"]["caveats"]);
+}
+
+#[test]
+fn a_lost_rank_ends_the_run_where_that_is_asked_for() {
+    let server = server();
+    let run = Run::new(&server, 3, &["--num-prompts", "600", "--request-rate", "60", "--on-lost-rank", "stop"]);
+    let mut ranks = run.start_all();
+    while server.asked().len() < 20 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut killed = ranks.remove(2);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let outputs: Vec<Output> = ranks.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+    assert_eq!(outputs[0].status.code(), Some(1), "{}", stderr(&outputs[0]));
+    assert!(outputs[1].status.success(), "{}", stderr(&outputs[1]));
+    let result = run.result();
+    assert!(result["completed"].as_u64().unwrap() < 400, "{}", result["completed"]);
+    let kinds: Vec<&str> =
+        result["tacho"]["caveats"].as_array().unwrap().iter().map(|caveat| caveat["kind"].as_str().unwrap()).collect();
+    assert!(kinds.contains(&"rank_lost") && kinds.contains(&"ended_by_lost_rank"), "{kinds:?}");
+}
+
+#[test]
+fn a_signal_to_any_rank_ends_all_of_them() {
+    let server = server();
+    let run = Run::new(&server, 2, &["--num-prompts", "600", "--request-rate", "60"]);
+    let ranks = run.start_all();
+    while server.asked().len() < 20 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let killed = Command::new("kill").args(["-TERM", &ranks[1].id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    for rank in ranks {
+        let output = rank.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    }
+    let result = run.result();
+    assert_eq!(result["tacho"]["interrupted"], true);
+    assert!(result["tacho"]["caveats"].as_array().unwrap().iter().all(|caveat| caveat["kind"] != "rank_lost"));
+}
+
+#[test]
+fn rows_may_stay_in_files_until_the_end() {
+    let server = server();
+    let run = Run::new(&server, 2, &["--num-prompts", "20", "--max-concurrency", "4", "--gather", "files"]);
+    let output = run.finish();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(run.result()["completed"], 20);
+    assert_eq!(numbers(&run.report(&run.logs())), numbers(&run.result()));
+}
+
+#[test]
+fn a_run_by_time_goes_on_at_all_ranks() {
+    let (one, two) = (server(), server());
+    let load = ["--max-concurrency", "2", "--duration", "1.5"];
+    for (server, ranks) in [(&one, 1), (&two, 2)] {
+        let run = Run::new(server, ranks, &load);
+        let output = run.finish();
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(run.result()["completed"].as_u64().unwrap() > 8, "{}", run.result()["completed"]);
+    }
+    // What both have sent is the same.
+    let (one, two) = (bodies(&one), bodies(&two));
+    let common = one.iter().filter(|(id, _)| two.contains_key(*id)).count();
+    assert!(common > 8);
+    assert!(one.iter().all(|(id, body)| two.get(id).is_none_or(|other| other == body)));
+}
+
+#[test]
+fn several_servers_are_dealt_out() {
+    let (one, two) = (server(), server());
+    let mut run = Run::new(&one, 2, &["--num-prompts", "10"]);
+    run.url = format!("http://{},http://{}", one.address, two.address);
+    let output = run.finish();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!((bodies(&one).len(), bodies(&two).len()), (5, 5));
+    run.ranks = 1;
+    let output = run.finish();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--base-url names 2 servers"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_ranks_cannot_do_is_said_in_a_line() {
+    let server = server();
+    for (words, says) in [
+        (&["--rank", "2", "--ranks", "2"][..], "--rank 2 and --ranks 2"),
+        (&["--rank", "1"], "--rank needs --ranks"),
+        (&["--rank", "0", "--ranks", "2", "--rendezvous", "nowhere"], "is not HOST:PORT"),
+        (&["--rank", "0", "--ranks", "2", "--rendezvous", "10.0.0.1:7"], "TACHO_RENDEZVOUS_TOKEN"),
+        (&["--rank", "0", "--ranks", "2", "--rendezvous", "127.0.0.1:7", "--cache-salt", "random"], "--cache-salt"),
+        (&["--rank", "0", "--ranks", "2", "--rendezvous", "127.0.0.1:7", "--gather", "files", "--no-log"], "--no-log"),
+        (&["--rank", "0", "--ranks", "2", "--rendezvous", "127.0.0.1:7", "--rendezvous-cert", "x"], "go together"),
+    ] {
+        let run = Run::new(&server, 1, words);
+        let output = run.finish();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{words:?}: {}", stderr(&output));
+    }
+    let meet = format!("127.0.0.1:{}", free_port());
+    let alone =
+        Run::new(&server, 1, &["--rendezvous", &meet, "--rank", "0", "--ranks", "2", "--rendezvous-timeout", "0.2"]);
+    let output = alone.finish();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("missing: rank 1"), "{}", stderr(&output));
+}

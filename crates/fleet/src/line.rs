@@ -1,0 +1,170 @@
+//! A connection between two ranks: as it is, or within TLS where a certificate was given. All ranks know the
+//! certificate, so that the one of rank 0 is compared with it, and neither names nor authorities matter.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, ServerConfig, ServerConnection,
+    SignatureScheme, StreamOwned,
+};
+
+use crate::Error;
+
+/// The files that make the connections secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    /// The certificate, in PEM form; all ranks read it.
+    pub file: PathBuf,
+    /// Its key; rank 0 reads it.
+    pub key: PathBuf,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) enum Line {
+    Plain(TcpStream),
+    Client(Box<StreamOwned<ClientConnection, TcpStream>>),
+    Server(Box<StreamOwned<ServerConnection, TcpStream>>),
+}
+
+impl Line {
+    /// Limits how long reads and writes may wait.
+    pub(crate) fn limit(&self, limit: Option<Duration>) -> io::Result<()> {
+        let socket = match self {
+            Line::Plain(stream) => stream,
+            Line::Client(stream) => &stream.sock,
+            Line::Server(stream) => &stream.sock,
+        };
+        socket.set_read_timeout(limit)?;
+        socket.set_write_timeout(limit)
+    }
+}
+
+impl Read for Line {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Line::Plain(stream) => stream.read(buffer),
+            Line::Client(stream) => stream.read(buffer),
+            Line::Server(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Line::Plain(stream) => stream.write(bytes),
+            Line::Client(stream) => stream.write(bytes),
+            Line::Server(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Line::Plain(stream) => stream.flush(),
+            Line::Client(stream) => stream.flush(),
+            Line::Server(stream) => stream.flush(),
+        }
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn unfit(path: &Path) -> impl Fn(String) -> Error + '_ {
+    move |reason| Error::Certificate { path: path.to_owned(), reason }
+}
+
+fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let chain = read.map_err(|error| unfit(path)(error.to_string()))?;
+    if chain.is_empty() { Err(unfit(path)("it holds no certificate in PEM form".to_owned())) } else { Ok(chain) }
+}
+
+/// Rank 0's side of TLS.
+pub(crate) fn server(certificate: &Certificate) -> Result<Arc<ServerConfig>, Error> {
+    let chain = read_chain(&certificate.file)?;
+    let key =
+        PrivateKeyDer::from_pem_file(&certificate.key).map_err(|error| unfit(&certificate.key)(error.to_string()))?;
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+    let built = builder.and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key));
+    built.map(Arc::new).map_err(|error| unfit(&certificate.key)(error.to_string()))
+}
+
+/// Another rank's side.
+pub(crate) fn client(certificate: &Certificate) -> Result<Arc<ClientConfig>, Error> {
+    let pinned = Pinned { certificate: read_chain(&certificate.file)?.swap_remove(0), provider: provider() };
+    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| unfit(&certificate.file)(error.to_string()))?;
+    let verified = builder.dangerous().with_custom_certificate_verifier(Arc::new(pinned));
+    Ok(Arc::new(verified.with_no_client_auth()))
+}
+
+/// Takes a connection that was made to rank 0.
+pub(crate) fn accepted(stream: TcpStream, tls: Option<&Arc<ServerConfig>>) -> io::Result<Line> {
+    let Some(config) = tls else { return Ok(Line::Plain(stream)) };
+    let connection = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
+    Ok(Line::Server(Box::new(StreamOwned::new(connection, stream))))
+}
+
+/// Takes a connection that was made by another rank.
+pub(crate) fn connected(stream: TcpStream, tls: Option<&Arc<ClientConfig>>) -> io::Result<Line> {
+    let Some(config) = tls else { return Ok(Line::Plain(stream)) };
+    let name = ServerName::try_from("rank-0").map_err(io::Error::other)?;
+    let connection = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
+    Ok(Line::Client(Box::new(StreamOwned::new(connection, stream))))
+}
+
+/// Accepts one certificate.
+#[derive(Debug)]
+struct Pinned {
+    certificate: CertificateDer<'static>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if *shown == self.certificate {
+            return Ok(ServerCertVerified::assertion());
+        }
+        Err(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

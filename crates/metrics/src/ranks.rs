@@ -1,0 +1,127 @@
+//! How each rank of a run did: its share, how late and how busy it was, and how well its clock is known.
+
+use tacho_core::json::{Dict, Value};
+
+use crate::Statistics;
+
+/// What the report says of lateness.
+const PERCENTILES: [f64; 2] = [50.0, 99.0];
+
+/// How one rank did.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RankUse {
+    /// Which.
+    pub rank: u64,
+    /// On which machine.
+    pub machine: String,
+    /// Requests of its share.
+    pub planned: u64,
+    /// Those of them that are in the result.
+    pub requests: u64,
+    /// From due to release, in ms: median, 99th percentile, most; nothing where requests were not due at moments.
+    pub lateness_ms: Option<[f64; 3]>,
+    /// Busy share of its busiest worker; nothing when it did not say.
+    pub busy: Option<f64>,
+    /// Its clock by rank 0's; rank 0 has none.
+    pub clock: Option<RankClock>,
+    /// Why it was lost, if it was.
+    pub lost: Option<String>,
+}
+
+/// A rank's clock by rank 0's.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RankClock {
+    /// By how much a moment of the rank may be off on rank 0's clock, ms.
+    pub bound_ms: f64,
+    /// By how much the offset changed during the run, ms.
+    pub drift_ms: f64,
+    /// By how much its calendar is ahead of rank 0's, ms, and how well that is known.
+    pub calendar_ms: Option<(f64, f64)>,
+}
+
+impl RankUse {
+    /// The lateness of some requests in seconds, as it is reported.
+    pub fn lateness(seconds: Vec<f64>) -> Option<[f64; 3]> {
+        let statistics = (!seconds.is_empty()).then(|| Statistics::of(seconds, &PERCENTILES))?;
+        let [(_, median), (_, tail)] = statistics.percentiles_ms[..] else { return None };
+        Some([median, tail, statistics.max_ms])
+    }
+
+    /// For result files and logs.
+    pub fn to_dict(&self) -> Dict {
+        let mut dict = Dict::new();
+        dict.set("rank", self.rank);
+        dict.set("machine", self.machine.as_str());
+        dict.set("planned", self.planned);
+        dict.set("requests", self.requests);
+        let [median, tail, most] = self.lateness_ms.map_or([None; 3], |lateness| lateness.map(Some));
+        dict.set("p50_lateness_ms", median);
+        dict.set("p99_lateness_ms", tail);
+        dict.set("max_lateness_ms", most);
+        dict.set("busy", self.busy);
+        dict.set("clock_bound_ms", self.clock.map(|clock| clock.bound_ms));
+        dict.set("clock_drift_ms", self.clock.map(|clock| clock.drift_ms));
+        let calendar = self.clock.and_then(|clock| clock.calendar_ms);
+        dict.set("calendar_offset_ms", calendar.map(|(ahead, _)| ahead));
+        dict.set("calendar_bound_ms", calendar.map(|(_, bound)| bound));
+        dict.set("lost", self.lost.as_deref());
+        dict
+    }
+
+    /// What [`RankUse::to_dict`] made.
+    pub fn from_value(value: &Value) -> Option<RankUse> {
+        let float = |key: &str| value.get(key).and_then(Value::as_f64);
+        let count = |key: &str| value.get(key).and_then(Value::as_i64).and_then(|number| u64::try_from(number).ok());
+        let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        let lateness = float("p50_lateness_ms").zip(float("p99_lateness_ms")).zip(float("max_lateness_ms"));
+        let clock = float("clock_bound_ms").zip(float("clock_drift_ms"));
+        Some(RankUse {
+            rank: count("rank")?,
+            machine: text("machine")?,
+            planned: count("planned")?,
+            requests: count("requests")?,
+            lateness_ms: lateness.map(|((median, tail), most)| [median, tail, most]),
+            busy: float("busy"),
+            clock: clock.map(|(bound_ms, drift_ms)| RankClock {
+                bound_ms,
+                drift_ms,
+                calendar_ms: float("calendar_offset_ms").zip(float("calendar_bound_ms")),
+            }),
+            lost: text("lost"),
+        })
+    }
+}
+
+/// By how much moments of different ranks may be off from one another; nothing where a rank's clock is not known or there
+/// is one rank.
+pub fn clock_bound_ms(ranks: &[RankUse]) -> Option<f64> {
+    let others = ranks.iter().filter(|rank| rank.rank != 0 && rank.requests > 0);
+    others.map(|rank| rank.clock.map(|clock| clock.bound_ms)).reduce(|most, bound| Some(most?.max(bound?))).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_comes_back() {
+        let full = RankUse {
+            rank: 3,
+            machine: "node3".into(),
+            planned: 10,
+            requests: 9,
+            lateness_ms: Some([0.1, 0.2, 0.3]),
+            busy: Some(0.5),
+            clock: Some(RankClock { bound_ms: 0.02, drift_ms: -0.001, calendar_ms: Some((50.0, 0.03)) }),
+            lost: Some("it ended".into()),
+        };
+        for rank in [full.clone(), RankUse::default()] {
+            assert_eq!(RankUse::from_value(&rank.to_dict().into()), Some(rank));
+        }
+        assert_eq!(RankUse::from_value(&Value::Null), None);
+        assert_eq!(clock_bound_ms(&[RankUse::default(), full.clone()]), Some(0.02));
+        assert_eq!(clock_bound_ms(&[full.clone(), RankUse { clock: None, ..full }]), None);
+        assert_eq!(clock_bound_ms(&[]), None);
+        assert_eq!(RankUse::lateness(vec![0.001, 0.003]), Some([2.0, 2.98, 3.0]));
+    }
+}

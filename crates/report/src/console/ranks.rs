@@ -1,0 +1,53 @@
+//! How each rank of a run did: one line each.
+
+use tacho_metrics::{RankUse, RunRecord};
+
+use crate::style::{harmless_line, title, two};
+
+/// The lines of the block; none for a run of one process.
+pub(super) fn lines(record: &RunRecord) -> Vec<String> {
+    if record.measured.ranks.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![title(" Ranks ", '-')];
+    lines.extend(record.measured.ranks.iter().map(|rank| harmless_line(&line(rank))));
+    lines
+}
+
+fn line(rank: &RankUse) -> String {
+    let RankUse { rank: number, machine, planned, requests, .. } = rank;
+    let mut parts = vec![format!("Rank {number} ({machine}): {requests} of {planned} requests")];
+    parts.extend(rank.lateness_ms.map(|[_, tail, most]| format!("late p99/max {} / {} ms", two(tail), two(most))));
+    parts.extend(rank.busy.map(|busy| format!("busy {:.0} %", busy * 100.0)));
+    if let Some(clock) = rank.clock {
+        parts.push(format!("clock ±{:.3} ms, drift {:+.3} ms", clock.bound_ms, clock.drift_ms));
+        parts.extend(clock.calendar_ms.map(|(ahead, bound)| format!("calendar {ahead:+.2} ±{bound:.2} ms")));
+    }
+    parts.extend(rank.lost.as_ref().map(|reason| format!("lost: {reason}")));
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_metrics::RankClock;
+
+    #[test]
+    fn a_rank_is_told_in_a_line() {
+        let rank = RankUse {
+            rank: 1,
+            machine: "node1".into(),
+            planned: 10,
+            requests: 9,
+            lateness_ms: Some([0.01, 0.02, 0.5]),
+            busy: Some(0.25),
+            clock: Some(RankClock { bound_ms: 0.021, drift_ms: -0.002, calendar_ms: Some((49.987, 0.04)) }),
+            lost: Some("it ended".into()),
+        };
+        assert_eq!(
+            line(&rank),
+            "Rank 1 (node1): 9 of 10 requests, late p99/max 0.02 / 0.50 ms, busy 25 %, clock ±0.021 ms, drift -0.002 ms, \
+             calendar +49.99 ±0.04 ms, lost: it ended"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! The logs of the ranks of one run as that run. Each request is in it once, on rank 0's clock as far as that is known: by
+//! what the rank said of its own at its end, or else by the start, which is one instant under one name in all logs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tacho_core::EventSink;
+use tacho_core::json::Value;
+use tacho_fleet::ClockFit;
+use tacho_metrics::{Caveat, WorkerUse};
+use tacho_rowlog::{Joined, Row, Span, Stored};
+use tacho_workload::hub::Hub;
+
+use super::{Changes, Read, Rebuilt};
+use crate::Error;
+use crate::serve::{rank_workers, worker_use};
+
+/// One rank's log.
+struct RankLog {
+    rank: usize,
+    ranks: usize,
+    path: PathBuf,
+    stored: Stored,
+    log: Joined,
+}
+
+/// Whether all of these are logs of ranks.
+pub fn are_ranks(paths: &[PathBuf]) -> bool {
+    paths.iter().all(|path| Stored::open(path).is_ok_and(|stored| rank_of(&stored).is_some()))
+}
+
+fn rank_of(stored: &Stored) -> Option<(usize, usize)> {
+    let told = stored.manifest().more.get("rank")?;
+    let number = |key: &str| told.get(key).and_then(Value::as_i64).and_then(|number| usize::try_from(number).ok());
+    Some((number("rank")?, number("ranks")?))
+}
+
+impl RankLog {
+    fn open(path: &Path) -> Result<RankLog, Error> {
+        let stored = Stored::open(path)?;
+        let (rank, ranks) = rank_of(&stored).ok_or_else(|| Error::NoRank { path: path.to_owned() })?;
+        Ok(RankLog { rank, ranks, path: path.to_owned(), log: stored.joined()?, stored })
+    }
+
+    fn span(&self) -> Option<&Span> {
+        self.log.segments.first()
+    }
+
+    /// How its clock ran by rank 0's, where it said so.
+    fn fit(&self) -> Option<ClockFit> {
+        self.stored.closing()?.get("clock").and_then(ClockFit::from_json)
+    }
+
+    /// What was known of the whole run at its end: rank 0 writes it down.
+    fn whole(&self) -> Option<&Value> {
+        self.stored.closing().filter(|closing| closing.get("setup").is_some())
+    }
+
+    fn workers(&self) -> Vec<WorkerUse> {
+        self.stored.closing().map(|said| rank_workers(said).iter().map(worker_use).collect()).unwrap_or_default()
+    }
+}
+
+/// Reads the logs of the ranks of one run and computes its record.
+pub fn rebuild_ranks(paths: &[PathBuf], changes: &Changes, hub: &Hub, sink: &dyn EventSink) -> Result<Rebuilt, Error> {
+    let mut logs = paths.iter().map(|path| RankLog::open(path)).collect::<Result<Vec<_>, _>>()?;
+    logs.sort_by_key(|log| log.rank);
+    check(&logs)?;
+    let (rows, span) = pooled(&mut logs);
+    let Some(span) = span.filter(|_| !rows.is_empty()) else {
+        return Err(Error::EmptyLog { path: logs[0].path.clone() });
+    };
+    let workers = logs.iter().flat_map(RankLog::workers).collect();
+    let lost: u64 = logs.iter().map(|log| log.log.lost).sum();
+    let joined = Joined { rows, segments: vec![span], replaced: 0, lost };
+    let missing = missing(&logs, &joined);
+    let read = Read { manifest: logs[0].stored.manifest(), closing: logs[0].whole(), log: joined, workers };
+    let mut rebuilt = read.compute(changes, hub, sink)?;
+    missing.into_iter().for_each(|caveat| rebuilt.record.doubt(caveat));
+    Ok(rebuilt)
+}
+
+/// Refuses what is not of one run: another plan, another start, the same rank twice.
+fn check(logs: &[RankLog]) -> Result<(), Error> {
+    let first = &logs[0];
+    let started = |log: &RankLog| log.span().map(|span| span.origin.unix_ns);
+    let start = logs.iter().find_map(started);
+    for (at, log) in logs.iter().enumerate() {
+        let (one, other) = (&first.stored.manifest().workload, &log.stored.manifest().workload);
+        let elsewhere = started(log).is_some_and(|own| Some(own) != start);
+        if one != other || first.ranks != log.ranks || elsewhere {
+            return Err(Error::OtherRun { path: log.path.clone(), first: first.path.clone() });
+        }
+        if let Some(twin) = logs[..at].iter().find(|other| other.rank == log.rank) {
+            return Err(Error::RankTwice { rank: log.rank, path: log.path.clone(), first: twin.path.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// All rows, in the order of the workload, on rank 0's clock; and the span of the run there.
+fn pooled(logs: &mut [RankLog]) -> (Vec<Row>, Option<Span>) {
+    // Where rank 0's log is missing its clock is known by what the others said of it.
+    let start = logs.iter().find_map(|log| {
+        let origin = log.span()?.origin;
+        let stamp = if log.rank == 0 { Some(origin.stamp) } else { log.fit().map(|fit| fit.to_host(origin.stamp)) };
+        Some((stamp.unwrap_or(origin.stamp), origin))
+    });
+    let Some((start, origin)) = start else { return (Vec::new(), None) };
+    let (mut rows, mut end) = (BTreeMap::new(), start);
+    for log in logs {
+        let fit = log.fit().filter(|_| log.rank != 0);
+        let own = log.span().map_or(start, |span| span.origin.stamp);
+        for mut row in std::mem::take(&mut log.log.rows) {
+            match fit {
+                Some(fit) => fit.place(&mut row.observation),
+                None => row.observation.move_clock(own, start),
+            }
+            end = end.max(row.observation.done);
+            rows.entry(row.observation.index).or_insert(row);
+        }
+    }
+    let rows: Vec<Row> = rows.into_values().collect();
+    let span = Span { origin, start, end, rows: rows.len(), gap_ns: 0 };
+    (rows, Some(span))
+}
+
+/// Who is missing, as far as the run itself has not said so.
+fn missing(logs: &[RankLog], joined: &Joined) -> Vec<Caveat> {
+    let requests = logs[0].stored.manifest().requests.unwrap_or(0);
+    if logs[0].whole().is_some() || joined.rows.len() as u64 >= requests {
+        return Vec::new();
+    }
+    let of = logs[0].ranks;
+    let absent =
+        (0..of).rev().filter(|rank| logs.iter().all(|log| log.rank != *rank || log.stored.closing().is_none()));
+    let lost = |rank: usize| {
+        let log = logs.iter().find(|log| log.rank == rank);
+        let share = (requests as usize).saturating_sub(rank).div_ceil(of) as u64;
+        let have = joined.rows.iter().filter(|row| row.observation.index % of == rank).count() as u64;
+        Caveat::RankLost {
+            rank: rank as u64,
+            machine: log.map_or_else(|| "?".to_owned(), |log| log.stored.manifest().host.name.clone()),
+            reason: log.map_or("its log was not given", |_| "its log has no end").to_owned(),
+            missing: share.saturating_sub(have),
+        }
+    };
+    absent.map(lost).filter(|caveat| !matches!(caveat, Caveat::RankLost { missing: 0, .. })).collect()
+}

@@ -1,0 +1,74 @@
+//! What a rank says at its end of how its workers kept up, as JSON, and back.
+
+use tacho_core::json::{Dict, Value};
+use tacho_loadgen::WorkerStats;
+
+/// Lags of a worker that are handed over.
+const LAGS: usize = 2048;
+
+/// How workers kept up.
+pub(super) fn of_workers(workers: &[WorkerStats]) -> Dict {
+    let mut said = Dict::new();
+    said.set("workers", workers.iter().map(|stats| worker_json(stats).into()).collect::<Vec<Value>>());
+    said
+}
+
+fn worker_json(stats: &WorkerStats) -> Dict {
+    let step = (stats.wake_lags_ns.len() / LAGS).max(1);
+    let mut out = Dict::new();
+    out.set("wake_lags_ns", stats.wake_lags_ns.iter().step_by(step).map(|&lag| lag.into()).collect::<Vec<Value>>());
+    out.set("busy_ns", stats.busy_ns);
+    out.set("total_ns", stats.total_ns);
+    out.set("events", stats.events);
+    out.set("coalesced", stats.coalesced);
+    out.set("late_coalesced", stats.late_coalesced);
+    out.set("connect_failures", stats.connect_failures);
+    out.set("connections", stats.connections);
+    out.set("kernel_stamps", stats.kernel_stamps);
+    out.set("odd_stamps", stats.odd_stamps);
+    out
+}
+
+/// What [`of_workers`] said.
+pub(crate) fn workers(said: &Value) -> Vec<WorkerStats> {
+    let workers = said.get("workers").and_then(Value::as_list).unwrap_or_default();
+    workers.iter().map(worker_of).collect()
+}
+
+fn worker_of(value: &Value) -> WorkerStats {
+    let whole = |value: &Value| value.as_i64().and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
+    let number = |name: &str| value.get(name).map_or(0, whole);
+    let lags = value.get("wake_lags_ns").and_then(Value::as_list).unwrap_or_default();
+    WorkerStats {
+        wake_lags_ns: lags.iter().map(whole).collect(),
+        busy_ns: number("busy_ns"),
+        total_ns: number("total_ns"),
+        events: number("events"),
+        coalesced: number("coalesced"),
+        late_coalesced: number("late_coalesced"),
+        connect_failures: number("connect_failures"),
+        connections: number("connections"),
+        kernel_stamps: value.get("kernel_stamps") == Some(&Value::Bool(true)),
+        odd_stamps: number("odd_stamps"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_workers_is_understood() {
+        let stats = WorkerStats {
+            wake_lags_ns: vec![1, 2, 3],
+            busy_ns: 4,
+            total_ns: 5,
+            events: 6,
+            kernel_stamps: true,
+            odd_stamps: 7,
+            ..WorkerStats::default()
+        };
+        let understood = workers(&of_workers(&[stats.clone(), WorkerStats::default()]).into());
+        assert_eq!(format!("{understood:?}"), format!("{:?}", [stats, WorkerStats::default()]));
+    }
+}
