@@ -3,8 +3,8 @@
 use crate::ranks::clock_bound_ms;
 use crate::sessions::SessionSummary;
 use crate::{
-    Caveat, DiffusionStatistics, Intervals, ProbeStatistics, RankUse, Sample, ServerMetrics, Setup, SpeculativeStatistics,
-    Steady, SteadyState, SteadyWindow, Summary, Telemetry, Trust, Truth, WorkerUse,
+    Caveat, DiffusionStatistics, Intervals, ProbeStatistics, RankUse, Sample, ServerMetrics, Setup,
+    SpeculativeStatistics, Steady, SteadyState, SteadyWindow, Summary, Telemetry, Trust, Truth, WorkerUse,
 };
 
 /// What a run measured.
