@@ -11,6 +11,7 @@ use super::asked::Asks;
 use super::more::{self, Supplier, is_endless};
 use super::parts::Parts;
 use super::prepare::Prepared;
+use super::profiler;
 use super::ranks::Places;
 use super::workers::default_workers;
 use crate::Error;
@@ -70,7 +71,12 @@ pub(super) fn drive_with_others(
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let over = &over;
-        let watch = parts.watch.as_ref().filter(|_| beside.watches).map(|watch| scope.spawn(move || watch.run(over)));
+        let board = &parts.counters.board;
+        let watch =
+            parts.watch.as_ref().filter(|_| beside.watches).map(|watch| scope.spawn(move || watch.run(over, board)));
+        if plan.traffic.max_concurrency.is_some() && prepared.dialogue.is_none() {
+            board.look().due = prepared.timeline.due().to_vec();
+        }
         let probes = parts.probe.as_ref().map(|probe| {
             sink.event(RunEvent::status(ServeNote::ProbeRate(probe.rate())));
             scope.spawn(move || probe.run(over))
@@ -80,6 +86,7 @@ pub(super) fn drive_with_others(
             scope.spawn(move || supplier.run(over))
         });
         let telemetry = parts.telemetry.as_ref().map(|telemetry| scope.spawn(move || telemetry.run(over)));
+        let profiler = parts.profiler.as_ref().map(|profiler| scope.spawn(move || profiler.run(over)));
         sink.event(RunEvent::Started { work: Work::Benchmark, total, counters: parts.counters.clone() });
         let driven = match &prepared.dialogue {
             None => drive(&parts.client, &drive_plan, rows),
@@ -89,6 +96,8 @@ pub(super) fn drive_with_others(
         over.store(true, Ordering::Relaxed);
         sink.event(RunEvent::Finished);
         more::tell(supplier.and_then(|thread| thread.join().expect("the supplier does not panic")), sink);
+        let said = profiler.map(|thread| thread.join().expect("the profiler's thread does not panic"));
+        said.into_iter().flatten().for_each(|said| profiler::tell(said, sink));
         let probes = probes.map(|thread| thread.join().expect("the probe thread does not panic"));
         let during = watch.map(|thread| thread.join().expect("the metrics thread does not panic"));
         let telemetry = telemetry.map(|thread| thread.join().expect("the telemetry thread does not panic"));

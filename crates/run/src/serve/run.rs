@@ -24,7 +24,7 @@ use super::scrape::{self, Scrape};
 use super::sessions::Dialogue;
 use super::stops::Stops;
 use super::store::Store;
-use super::{announce, ended, more, profiler, resume, spot_check, warm_cache, workers::default_workers};
+use super::{announce, ended, more, resume, spot_check, warm_cache, workers::default_workers};
 use crate::Error;
 use crate::plan::ServePlan;
 
@@ -144,86 +144,4 @@ fn hold_first_sessions(
     }
     sink.event(RunEvent::status(ServeNote::WarmupDone));
     if stop.draining() { Err(Error::Stopped) } else { Ok(()) }
-}
-
-/// What came of the main run and of what went on beside it.
-struct Together {
-    driven: Driven,
-    probes: Option<ProbeStatistics>,
-    during: Option<ServerMetrics>,
-    telemetry: Telemetry,
-}
-
-/// What goes on beside the main run.
-struct Beside<'a> {
-    /// Whether the server has metrics to look at.
-    watches: bool,
-    /// What requests ask, those too that are made meanwhile.
-    asked: &'a Asks,
-    /// Who sets the moment of the start, where there are several ranks.
-    start: Option<&'a (dyn Fn() -> Stamp + Sync)>,
-}
-
-/// The main run, with probes and looks at the server's metrics beside it where they are asked for.
-fn drive_with_others(
-    plan: &ServePlan,
-    prepared: &Prepared,
-    parts: &Parts,
-    beside: &Beside<'_>,
-    rows: &mut dyn RowSink,
-    stop: &StopSignal,
-    sink: &dyn EventSink,
-) -> Result<Together, Error> {
-    let total = match &prepared.dialogue {
-        None => prepared.requests.len(),
-        Some(dialogue) => (0..prepared.requests.len()).filter(|&index| dialogue.is_measured(index)).count(),
-    } as u64;
-    // A share of a plan has an end.
-    let supply = (is_endless(plan, prepared) && plan.ranks.is_none()).then(|| Supply::new(prepared.requests.len()));
-    let drive_plan = Drive {
-        max_concurrency: plan.traffic.max_concurrency,
-        max_prefills: plan.traffic.max_prefills,
-        workers: plan.traffic.workers.unwrap_or_else(default_workers),
-        more: supply.as_ref(),
-        until: plan.traffic.stops.duration,
-        grace: plan.traffic.grace,
-        drain: plan.traffic.stops.drain,
-        start: beside.start,
-        ..Drive::of(&prepared.timeline, &parts.clock, stop, &parts.counters)
-    };
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let over = &over;
-        let board = &parts.counters.board;
-        let watch =
-            parts.watch.as_ref().filter(|_| beside.watches).map(|watch| scope.spawn(move || watch.run(over, board)));
-        if plan.traffic.max_concurrency.is_some() && prepared.dialogue.is_none() {
-            board.look().due = prepared.timeline.due().to_vec();
-        }
-        let probes = parts.probe.as_ref().map(|probe| {
-            sink.event(RunEvent::status(ServeNote::ProbeRate(probe.rate())));
-            scope.spawn(move || probe.run(over))
-        });
-        let supplier = supply.as_ref().map(|supply| {
-            let supplier = Supplier { plan, prepared, parts, asked: beside.asked, supply };
-            scope.spawn(move || supplier.run(over))
-        });
-        let telemetry = parts.telemetry.as_ref().map(|telemetry| scope.spawn(move || telemetry.run(over)));
-        let profiler = parts.profiler.as_ref().map(|profiler| scope.spawn(move || profiler.run(over)));
-        sink.event(RunEvent::Started { work: Work::Benchmark, total, counters: parts.counters.clone() });
-        let driven = match &prepared.dialogue {
-            None => drive(&parts.client, &drive_plan, rows),
-            Some(dialogue) => drive_sessions(&parts.client, &drive_plan, &dialogue.plan(), rows),
-        };
-        over.store(true, Ordering::Relaxed);
-        sink.event(RunEvent::Finished);
-        more::tell(supplier.and_then(|thread| thread.join().expect("the supplier does not panic")), sink);
-        let said = profiler.map(|thread| thread.join().expect("the profiler's thread does not panic"));
-        said.into_iter().flatten().for_each(|said| profiler::tell(said, sink));
-        let probes = probes.map(|thread| thread.join().expect("the probe thread does not panic"));
-        let during = watch.map(|thread| thread.join().expect("the metrics thread does not panic"));
-        let telemetry = telemetry.map(|thread| thread.join().expect("the telemetry thread does not panic"));
-        let telemetry = telemetry.unwrap_or_default();
-        Ok(Together { driven: driven?, probes: probes.transpose()?, during, telemetry })
-    })
 }
