@@ -30,7 +30,7 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     check_metrics(args)?;
     args.thresholds()?;
     args.report.metadata()?;
-    args.repeats.check(&args.load, &args.own)?;
+    args.repeats.check(&args.load, &args.own, &args.ranks)?;
     check_own(args)
 }
 

@@ -1,5 +1,6 @@
 //! Flags about runs that are repeated and about the time in which a run was full; the names are those of vLLM's Rust client.
 
+use crate::args::ranks::RankArgs;
 use tacho_metrics::WindowRule;
 
 use super::{LoadArgs, OwnArgs};
@@ -63,7 +64,7 @@ impl RepeatArgs {
     }
 
     /// Refuses what cannot be done.
-    pub(super) fn check(&self, load: &LoadArgs, own: &OwnArgs) -> Result<(), Refusal> {
+    pub(super) fn check(&self, load: &LoadArgs, own: &OwnArgs, ranks: &RankArgs) -> Result<(), Refusal> {
         let rule = self.window.unwrap_or_default();
         if !(rule.threshold > 0.0 && rule.threshold <= 1.0) {
             let (flag, value) = ("--steady-state-threshold", rule.threshold.to_string());
@@ -88,7 +89,7 @@ impl RepeatArgs {
                 Ok(())
             };
         }
-        match (&own.resume, own.rank.or(own.ranks)) {
+        match (&own.resume, ranks.rank.or(ranks.ranks)) {
             (Some(_), _) => Err(Refusal::Together { flag: "--num-runs", other: "--resume" }),
             (_, Some(_)) => Err(Refusal::Together { flag: "--num-runs", other: "--rank or --ranks" }),
             _ => Ok(()),

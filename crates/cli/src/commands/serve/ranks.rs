@@ -33,6 +33,11 @@ pub(in crate::commands) fn check(args: &ServeArgs) -> anyhow::Result<()> {
     if args.own.resume.is_some() {
         return misused("--resume goes on with one process: start it without a launcher, or with --ranks 1");
     }
+    if args.repeats.runs > 1 {
+        return misused(
+            "--num-runs repeats a run of one process: call all ranks again for each run, or use tacho sweep",
+        );
+    }
     if args.values.maybe_text("--cache-salt").as_deref() == Some("random") {
         return misused("--cache-salt random would be another at each rank: give all of them the same salt");
     }
