@@ -241,7 +241,7 @@ mod tests {
         let truth = move |at: u64| offset - (at as f64 * ppm / 1e6).round() as i64;
         let look = |step: u64| {
             let at = 1_000_000_000 + step * 100_000_000;
-            let (there, back) = if step % 3 == 0 { (20_000, 20_000) } else { (900_000, 30_000) };
+            let (there, back) = if step.is_multiple_of(3) { (20_000, 20_000) } else { (900_000, 30_000) };
             let asked = at - there;
             Look::new(Stamp(asked), at.saturating_add_signed(truth(at)), Stamp(at + back))
         };
