@@ -16,6 +16,9 @@ const fire = (plot, name, x, y) => {
 const drawn = async () => {
   for (let tries = 0; !document.documentElement.dataset.ready && tries < 100; tries++) await wait(20);
   check("drawn", document.documentElement.dataset.ready === "yes");
+  // A loaded machine may take a while to paint.
+  const unpainted = () => typeof Draw !== "undefined" && Draw.plots.some((plot) => plot.canvas && !plot.last);
+  for (let tries = 0; unpainted() && tries < 200; tries++) await wait(20);
   await wait(100);
 };
 const clean = () => {

@@ -110,9 +110,7 @@ fn a_run_without_an_answer_has_a_page_too() {
 /// What a user does, told in the page's title: `fine`, or what was not.
 const USE: &str = r##"
 (async () => {
-  for (let tries = 0; !document.documentElement.dataset.ready && tries < 100; tries++) await wait(20);
-  check("drawn", document.documentElement.dataset.ready === "yes");
-  await wait(100);
+  await drawn();
   const plots = Draw.plots.filter((plot) => plot.canvas);
   check("pictures: " + plots.length, plots.length >= 10);
   for (const plot of plots) {
