@@ -36,6 +36,9 @@ pub(crate) fn run(args: &StructuredArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Protocols whose requests cannot carry a constraint.
+const UNCONSTRAINED: [&str; 3] = ["tgi", "tensorrt-llm", "deepspeed-mii"];
+
 fn one(args: &StructuredArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
     let spec = spec(args);
     let timed = spec.rate.is_finite();
@@ -43,7 +46,11 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
         Online::open(&args.serve, WorkloadSpec::Structured(spec.clone()), args.num_prompts, timed, &|_| Ok(()))?;
     // The test request is request 0, as it will be sent.
     online.plan.traffic.warmups = 1;
-    let prepared = online.prepare(args.dry_run)?;
+    let mut prepared = online.prepare(args.dry_run)?;
+    if UNCONSTRAINED.contains(&args.backend.as_str()) {
+        tracing::warn!("--backend {} has no field for constraints: none is sent, as in vLLM's script", args.backend);
+        prepared.requests.iter_mut().for_each(|request| request.overrides = None);
+    }
     if let Some(path) = &args.save_workload {
         save(path, &prepared.requests)?;
     }
