@@ -195,8 +195,11 @@ mod tests {
                 let known = Known::find(key).unwrap();
                 let values: Vec<f64> = records.iter().filter_map(|record| known.read(record)).collect();
                 let truth = values.iter().sum::<f64>() / values.len() as f64;
+                // Under little load the model answers all alike: what differs by a thousandth is then no spread.
+                let near = 1e-3 * truth;
                 let holds = |record: &&RunRecord| {
-                    record.intervals.get(key).is_some_and(|interval| interval.low <= truth && truth <= interval.high)
+                    let interval = record.intervals.get(key);
+                    interval.is_some_and(|interval| interval.low - near <= truth && truth <= interval.high + near)
                 };
                 records.iter().filter(holds).count() as f64 / runs as f64
             });
