@@ -48,6 +48,35 @@ const LISTS: [&str; 9] = [
 ];
 
 impl StoredRun {
+    /// Whether two files tell of one and the same run: a result and its summary, or two copies of it. Whatever both say of it
+    /// in a number or a word is equal, and that is enough to tell runs apart by.
+    pub fn is_same_run(&self, other: &StoredRun) -> bool {
+        let plain = |value: &Value| !matches!(value, Value::List(_) | Value::Dict(_));
+        let both = self.fields.iter().filter(|(_, value)| plain(value));
+        let mut both = both.filter_map(|(key, ours)| Some((ours, other.fields.get(key)?))).peekable();
+        let timed = ["date", "duration", "elapsed_time", "avg_latency"].iter().any(|key| self.fields.get(key).is_some());
+        timed && both.peek().is_some() && both.all(|(ours, theirs)| ours == theirs)
+    }
+
+    /// How much is told of it: keys, and values of single requests.
+    pub fn details(&self) -> usize {
+        let lists = [&self.requests.starts, &self.requests.ttfts, &self.requests.latencies];
+        self.fields.iter().count() + lists.iter().map(|list| list.len()).sum::<usize>()
+    }
+
+    /// The runs without those that are told of twice; of two files the one that says more is kept.
+    pub fn once(runs: Vec<StoredRun>) -> Vec<StoredRun> {
+        let mut kept: Vec<StoredRun> = Vec::new();
+        for run in runs {
+            match kept.iter_mut().find(|known| known.is_same_run(&run)) {
+                Some(known) if known.details() < run.details() => *known = run,
+                Some(_) => {}
+                None => kept.push(run),
+            }
+        }
+        kept
+    }
+
     /// Reads a result.
     pub fn from_dict(dict: &Dict) -> Result<Self, Error> {
         check_version(dict)?;

@@ -77,7 +77,7 @@ mod tests {
         let rows = vec![("request_throughput", name, spread)];
         let runs = MultiRun { runs: 3, rows: rows.clone(), steady: rows, windows: 2 };
         let text = text(&runs);
-        assert!(text.starts_with("========================= Multi-Run Summary (3 runs) ="), "{text}");
+        assert!(text.starts_with("========================== Multi-Run Summary (3 runs) ="), "{text}");
         assert!(text.contains("\nThroughput CV: 9.09% (lower = more stable across runs)\n"), "{text}");
         assert!(text.contains(" Steady-State Summary (2/3 runs) "), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
 }
 
 fn runs(paths: &[PathBuf]) -> anyhow::Result<Vec<StoredRun>> {
-    let runs: Vec<StoredRun> = load(paths)?.iter().flat_map(|side| side.runs()).collect();
+    let runs = StoredRun::once(load(paths)?.iter().flat_map(|side| side.runs()).collect());
     if runs.is_empty() {
         bail!("{} holds tables of results, not results: give files that a run wrote", shown(paths));
     }

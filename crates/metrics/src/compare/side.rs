@@ -45,6 +45,7 @@ impl Side {
         if let Some(kind) = runs.iter().find(foreign).and_then(StoredRun::kind) {
             return Err(Error::Foreign { key: key.to_owned(), kind: kind.name() });
         }
+        let runs = &StoredRun::once(runs.to_vec());
         let counted: Vec<&StoredRun> =
             runs.iter().filter(|run| !(matches!(known, Known::Timed(_)) && run.is_empty())).collect();
         let spreads: Vec<Option<Spread>> = counted.iter().map(|run| run.spread(key)).collect();
@@ -99,8 +100,12 @@ impl Side {
             return Some(((spread.value / low).ln(), (high / spread.value).ln()));
         };
         let variance = own.unwrap_or(0.0).max(between.variance);
+        // Runs that agree in every digit are more likely one run than a certainty.
+        if variance <= 0.0 {
+            return None;
+        }
         // What requests explain is known well; only what runs add to it rests on the few runs.
-        let added = if variance > 0.0 { 1.0 - own.unwrap_or(0.0) / variance } else { 1.0 };
+        let added = 1.0 - own.unwrap_or(0.0) / variance;
         let freedom = if data > 1.0 { between.freedom * data + 2.0 * (data - 1.0) } else { between.freedom };
         let half = student(confidence.share(), freedom / added.max(1e-5)) * (variance / count).sqrt();
         Some((half, half))

@@ -113,6 +113,25 @@ fn a_run_of_zero_gives_no_sure_answer() {
     assert_eq!((effect.interval, effect.verdict(0.02), effect.basis), (None, Verdict::Undecided, Basis::Empty));
 }
 
+#[test]
+fn one_run_in_two_files_counts_once() {
+    let told = |value: f64, more: bool| {
+        let mut dict = Dict::new();
+        for (key, value) in [("duration", value), ("p99_ttft_ms", value), ("request_throughput", 1.0 / value)] {
+            dict.set(key, value);
+        }
+        if more {
+            dict.set("latencies", Value::List(vec![Value::Float(1.0); 3]));
+        }
+        StoredRun::from_dict(&dict).unwrap()
+    };
+    let (base, new) = ([told(1.0, true), told(1.0, false)], [told(2.0, false), told(2.0, true)]);
+    assert_eq!(StoredRun::once(base.to_vec()), [told(1.0, true)]);
+    let effect = compared("p99_ttft_ms", &base, &new);
+    assert_eq!((effect.interval, effect.basis), (None, Basis::Single));
+    assert_eq!(StoredRun::once(vec![told(1.0, true), told(1.5, true)]).len(), 2);
+}
+
 fn latency(values: &[f64]) -> StoredRun {
     let mut dict = Dict::new();
     dict.set("avg_latency", crate::statistics::mean(values));

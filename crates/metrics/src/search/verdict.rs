@@ -14,7 +14,7 @@ const NEAR: f64 = 0.05;
 const UNTOLD: f64 = 0.5;
 
 /// How many half widths the true distance may be off: the levels that are looked at are those that chance has led to.
-const SURELY: f64 = 1.25;
+const SURELY: f64 = 2.0;
 
 /// How many half widths a distance is moved against the server: rare long queues that a run did not meet make its
 /// percentiles too low more often than too high.

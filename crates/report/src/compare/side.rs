@@ -20,6 +20,11 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// How much is known of its run.
+    fn size(&self) -> usize {
+        self.run.as_ref().map_or(0, StoredRun::details)
+    }
+
     /// What was measured. Rows of tables are of serving runs.
     pub(super) fn kind(&self) -> ResultKind {
         self.run.as_ref().and_then(StoredRun::kind).unwrap_or(ResultKind::Serving)
@@ -170,7 +175,17 @@ fn folder_rows(folder: &Path) -> Result<Vec<Row>, Error> {
     if found.is_empty() {
         return Err(Error::NotAResult { path: folder.to_owned(), problem: "no results in this folder".into() });
     }
-    Ok(found)
+    // A run may lie there with its summary, or twice.
+    let mut once: Vec<Row> = Vec::new();
+    for row in found {
+        let same = |known: &&mut Row| known.run.as_ref().zip(row.run.as_ref()).is_some_and(|(a, b)| a.is_same_run(b));
+        match once.iter_mut().find(same) {
+            Some(known) if known.size() < row.size() => *known = row,
+            Some(_) => {}
+            None => once.push(row),
+        }
+    }
+    Ok(once)
 }
 
 /// Short names: the folder of a table, the file's own name otherwise, the whole path where those are not unique.
