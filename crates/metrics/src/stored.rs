@@ -54,7 +54,8 @@ impl StoredRun {
         let plain = |value: &Value| !matches!(value, Value::List(_) | Value::Dict(_));
         let both = self.fields.iter().filter(|(_, value)| plain(value));
         let mut both = both.filter_map(|(key, ours)| Some((ours, other.fields.get(key)?))).peekable();
-        let timed = ["date", "duration", "elapsed_time", "avg_latency"].iter().any(|key| self.fields.get(key).is_some());
+        let timed =
+            ["date", "duration", "elapsed_time", "avg_latency"].iter().any(|key| self.fields.get(key).is_some());
         timed && both.peek().is_some() && both.all(|(ours, theirs)| ours == theirs)
     }
 
