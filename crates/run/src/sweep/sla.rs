@@ -40,7 +40,7 @@ const SECONDS: (f64, f64) = (10.0, 120.0);
 const LATENCIES: f64 = 50.0;
 /// For what part of that each run of a level is held: what is far off the target shows at once, and what is near it the
 /// better the longer a run is.
-const PARTS: [f64; 5] = [0.2, 1.0, 2.0, 4.0, 4.0];
+const PARTS: [f64; 4] = [0.2, 1.0, 2.0, 2.0];
 
 impl SlaPlan {
     /// How long a level of a rate must last to show whether it is sustained.
