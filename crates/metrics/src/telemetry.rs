@@ -40,6 +40,9 @@ pub const POWER: &str = "power";
 /// The name of the counter of a GPU's energy.
 pub const ENERGY: &str = "energy";
 
+/// The share of a span that looks must cover.
+const SEEN: f64 = 0.9;
+
 impl Telemetry {
     /// Whether nothing was taken.
     pub fn is_empty(&self) -> bool {
@@ -75,19 +78,25 @@ impl Telemetry {
         self.times.iter_mut().for_each(|time| *time -= origin);
     }
 
-    /// What all GPUs took from `from` to `to`; nothing where there are none, or the looks do not reach over the span.
+    /// What all GPUs took from `from` to `to`; nothing where there are none, or the looks miss more than a tenth of the
+    /// span: the first of them may come a little after its beginning, and the mean of the rest then stands for that.
     /// The devices' own counter is read between looks; where a device has none, its power is summed up.
     pub fn energy(&self, from: f64, to: f64) -> Option<Energy> {
+        let (first, last) = (from.max(*self.times.first()?), to.min(*self.times.last()?));
+        if last - first < SEEN * (to - from) {
+            return None;
+        }
         let gpus: Vec<&str> = self.of(POWER).chain(self.of(ENERGY)).map(|track| track.source.as_str()).collect();
         let mut joules = 0.0;
         let mut seen: Vec<&str> = Vec::new();
         for gpu in gpus {
             if !seen.contains(&gpu) {
                 seen.push(gpu);
-                joules += self.of_one(gpu, from, to)?;
+                joules += self.of_one(gpu, first, last)?;
             }
         }
-        (!seen.is_empty() && to > from).then(|| Energy { joules, mean_watts: joules / (to - from) })
+        let mean_watts = joules / (last - first);
+        (!seen.is_empty() && last > first).then(|| Energy { joules: mean_watts * (to - from), mean_watts })
     }
 
     fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Track> {
@@ -186,6 +195,8 @@ mod tests {
         let energy = telemetry.energy(0.5, 2.5).unwrap();
         assert_eq!((energy.joules, energy.mean_watts), (50.0 + 200.0 + 150.0, 200.0));
         assert_eq!(telemetry.energy(0.5, 9.0), None);
+        // A run begins a moment before the first look.
+        assert_eq!(telemetry.energy(-0.05, 1.0).map(|energy| energy.mean_watts), Some(100.0));
         assert_eq!(Telemetry::default().energy(0.0, 1.0), None);
     }
 

@@ -4,6 +4,9 @@ use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 use tacho_core::json::{float_repr, write_str};
 
+/// No one reads what is indented further, and a template may say any number.
+const WIDEST: i64 = 100;
+
 struct Style {
     ascii: bool,
     indent: Option<String>,
@@ -26,7 +29,7 @@ pub(super) fn tojson(
     let indent = indent.filter(|indent| !indent.is_none() && !indent.is_undefined());
     let indent = indent.map(|indent| match indent.as_str() {
         Some(text) => text.to_owned(),
-        None => " ".repeat(indent.as_i64().and_then(|width| usize::try_from(width).ok()).unwrap_or(0)),
+        None => " ".repeat(indent.as_i64().map_or(0, |width| width.clamp(0, WIDEST) as usize)),
     });
     let ascii = match ascii {
         Some(ascii) => ascii,

@@ -1,5 +1,7 @@
 //! Arrow tables, as the `datasets` library keeps and saves them: streams, or files with a footer.
 
+mod bounds;
+
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -45,6 +47,11 @@ fn read_batches(path: &Path) -> Result<Vec<RecordBatch>, Error> {
     let mut head = [0; MAGIC.len()];
     let mut file = File::open(path).map_err(failed)?;
     let known = std::io::Read::read(&mut file, &mut head).map_err(failed)?;
+    let len = file.metadata().map_err(failed)?.len();
+    let mut file = BufReader::new(file);
+    if !bounds::within(&mut file, len, head[..known] == *MAGIC).map_err(failed)? {
+        return Err(Error::Broken { path: path.to_path_buf(), format: "Arrow" });
+    }
     std::io::Seek::rewind(&mut file).map_err(failed)?;
     let mut batches = Vec::new();
     let broken = |row: usize, source: ArrowError| Error::Arrow { path: path.to_path_buf(), row: row + 1, source };
@@ -53,7 +60,6 @@ fn read_batches(path: &Path) -> Result<Vec<RecordBatch>, Error> {
         batches.push(batch.map_err(|source| broken(rows, source))?);
         Ok(())
     };
-    let file = BufReader::new(file);
     if head[..known] == *MAGIC {
         FileReader::try_new(file, None).map_err(|source| broken(0, source))?.try_for_each(&mut take)?;
     } else {
@@ -130,6 +136,29 @@ mod tests {
         let field = Arc::new(Field::new("n", DataType::Int64, true));
         let nested: ArrayRef = Arc::new(StructArray::from(vec![(field, numbers)]));
         RecordBatch::try_from_iter(vec![("text", texts), ("nested", nested)]).unwrap()
+    }
+
+    #[test]
+    fn lengths_beyond_the_file_are_refused_before_memory_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = StreamWriter::try_new(Vec::new(), batch().schema_ref()).unwrap();
+        writer.write(&batch()).unwrap();
+        let good = writer.into_inner().unwrap();
+        let schema = 8 + u32::from_le_bytes(good[4..8].try_into().unwrap()) as usize;
+        let path = folder.path().join("t.arrow");
+        for at in [4, schema + 4] {
+            let mut bad = good.clone();
+            bad[at..at + 4].copy_from_slice(&0x7fff_fff0_u32.to_le_bytes());
+            std::fs::write(&path, &bad).unwrap();
+            assert!(read(&path).is_err(), "{at}");
+        }
+        // The length of a body is somewhere in its message: whatever it is made, nothing of that size is taken.
+        for at in schema + 8..schema + 200 {
+            let mut bad = good.clone();
+            bad[at..at + 8].copy_from_slice(&(1_u64 << 40).to_le_bytes());
+            std::fs::write(&path, &bad).unwrap();
+            let _ = read(&path);
+        }
     }
 
     #[test]
