@@ -2,11 +2,13 @@
 //! reads is the report's business.
 
 mod note;
+mod search;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use note::{Command, LevelNote, Note, OfflineNote, ProfilerNote, ServeNote, SuiteNote, SweepNote, TuneNote};
+pub use search::{Load, Most, SearchNote, SearchRow};
 
 /// Progress of the requests, written by the workers and read by whoever draws a bar.
 #[derive(Debug, Default)]

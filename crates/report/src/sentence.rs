@@ -1,6 +1,7 @@
 //! What a run's notes read like: upstream's sentences where upstream has one, ours elsewhere.
 
 mod offline;
+mod search;
 mod serve;
 mod suite;
 mod sweep;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::search::SearchNote;
 use crate::json::{Dict, Value};
 
 /// Something a run has to say.
@@ -43,6 +44,12 @@ impl From<&str> for Note {
 impl From<ProfilerNote> for Note {
     fn from(note: ProfilerNote) -> Note {
         Note::Serve(ServeNote::Profiler(note))
+    }
+}
+
+impl From<SearchNote> for Note {
+    fn from(note: SearchNote) -> Note {
+        Note::Sweep(SweepNote::Search(note))
     }
 }
 
@@ -344,6 +351,8 @@ pub enum SweepNote {
     },
     /// About levels of load.
     Level(LevelNote),
+    /// Of a search among them.
+    Search(SearchNote),
 }
 
 /// Notes of a walk over levels of load.

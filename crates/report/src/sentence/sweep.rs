@@ -43,6 +43,7 @@ pub(super) fn of(note: &SweepNote) -> String {
             format!("Experiment {when} saved at: {}", folder.display())
         }
         SweepNote::Level(note) => level(note),
+        SweepNote::Search(note) => super::search::of(note),
     }
 }
 

@@ -25,7 +25,14 @@ impl Tuner<'_> {
             let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
             match next(&tried, first, UNLIMITED, self.plan.tolerance, None) {
                 Step::Done(answer) => break answer,
-                Step::Try(load) | Step::Confirm(load) => {
+                Step::Confirm(load) => {
+                    let at = levels.iter().position(|level| level.tried.level == load);
+                    let known = at.map(|at| levels.remove(at).results).unwrap_or_default();
+                    let level = self.once_more(candidate, slot, load, known)?;
+                    self.tell(&level);
+                    levels.push(level);
+                }
+                Step::Try(load) => {
                     let level = self.level(candidate, slot, load)?;
                     if load == UNLIMITED {
                         // What the server managed is where a limit on the rate begins to matter.
@@ -52,13 +59,26 @@ impl Tuner<'_> {
     fn level(&self, candidate: &Candidate, slot: &mut Slot, load: u64) -> Result<Level, Failure> {
         let mut results = Vec::new();
         loop {
-            results.push(self.run_once(candidate, slot, load, results.len())?);
-            let verdict = Verdict::of(&self.plan.criteria, &values(&self.plan.criteria, &results)?);
+            let level = self.once_more(candidate, slot, load, results)?;
             // A verdict on unlimited load can be luck too: it decides whether there is a search at all.
-            if !verdict.is_open() || results.len() > MORE_RUNS {
-                return Ok(Level { tried: Tried { level: load, verdict }, results });
+            if !level.tried.verdict.is_open() || level.results.len() > MORE_RUNS {
+                return Ok(level);
             }
+            results = level.results;
         }
+    }
+
+    /// A level with one run more than those known.
+    fn once_more(
+        &self,
+        candidate: &Candidate,
+        slot: &mut Slot,
+        load: u64,
+        mut results: Vec<Dict>,
+    ) -> Result<Level, Failure> {
+        results.push(self.run_once(candidate, slot, load, results.len())?);
+        let verdict = Verdict::of(&self.plan.criteria, &values(&self.plan.criteria, &results)?);
+        Ok(Level { tried: Tried { level: load, verdict }, results })
     }
 
     /// One run; a stored one is taken as it is.

@@ -17,6 +17,8 @@ pub struct LoggedEngine<'a> {
     engine: Box<dyn OfflineEngine>,
     log: Option<Log>,
     clock: SystemClock,
+    /// No row is from before it.
+    origin: Stamp,
     /// Calls that are still to come before those measured.
     warmups: u64,
     rows: usize,
@@ -37,8 +39,9 @@ impl<'a> LoggedEngine<'a> {
         sink: &'a dyn EventSink,
     ) -> Result<Self, Error> {
         let clock = SystemClock::start();
-        let log = plan.map(|plan| begin(plan, about, clock)).transpose()?;
-        Ok(LoggedEngine { engine, log, clock, warmups, rows: 0, sink })
+        let origin = clock.now();
+        let log = plan.map(|plan| begin(plan, about, origin)).transpose()?;
+        Ok(LoggedEngine { engine, log, clock, origin, warmups, rows: 0, sink })
     }
 
     /// Ends the log with what came of the run.
@@ -63,8 +66,10 @@ impl<'a> LoggedEngine<'a> {
 
     fn add(&mut self, generated: &Generated) {
         let Some(log) = &mut self.log else { return };
-        let done = self.clock.now();
-        let sent = Stamp(done.0.saturating_sub((generated.seconds * 1e9).round().max(0.0) as u64));
+        // A simulated engine may have taken longer than the time that has passed.
+        let took = (generated.seconds * 1e9).round().max(0.0) as u64;
+        let done = self.clock.now().max(Stamp(self.origin.0 + took));
+        let sent = Stamp(done.0 - took);
         let usage = Usage {
             prompt_tokens: Some(generated.prompt_tokens),
             completion_tokens: Some(generated.output_tokens),
@@ -78,7 +83,7 @@ impl<'a> LoggedEngine<'a> {
     }
 }
 
-fn begin(plan: &LogPlan, about: Dict, clock: SystemClock) -> Result<Log, Error> {
+fn begin(plan: &LogPlan, about: Dict, origin: Stamp) -> Result<Log, Error> {
     let mut more = Dict::new();
     more.set(OFFLINE, about);
     let manifest = Manifest {
@@ -93,7 +98,7 @@ fn begin(plan: &LogPlan, about: Dict, clock: SystemClock) -> Result<Log, Error> 
     };
     let mut log = Log::create(&plan.folder, &manifest)?;
     let unix_ns = i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX);
-    log.begin(Origin { stamp: clock.now(), unix_ns })?;
+    log.begin(Origin { stamp: origin, unix_ns })?;
     Ok(log)
 }
 

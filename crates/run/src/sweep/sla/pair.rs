@@ -1,7 +1,8 @@
-//! The search of one pair of a server set and a client set, and what it says.
+//! The search of one pair of a server set and a client set.
 
 use std::path::PathBuf;
 
+use tacho_core::event::{Load, Most, SearchNote, SearchRow};
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::search::{Answer, Criterion, Step, Tried, UNLIMITED, boundary, bracket, is_monotone, next};
 use tacho_metrics::statistics::mean;
@@ -40,41 +41,40 @@ impl Pair<'_> {
             return Ok(());
         }
         let conditions: Vec<String> = target.iter().map(Criterion::to_string).collect();
-        session.say("[SLA START]");
-        session.say(format!("SLA criteria: {}", conditions.join(", ")));
+        session.say(SearchNote::Begins(conditions));
         if self.plan.sweep.dry_run {
             let (bench, folder) = (self.set(self.top(), 1), level_folder(self.plan, &self.base, self.top()));
             let what = Combination { serve: self.serve, bench: &bench, folder: &folder };
             session.combine_runs(slot, what, self.plan.sweep.num_runs)?;
-            session.say("Omitting SLA search.");
-            session.say("[SLA END]");
+            session.say(SearchNote::Omitted);
+            session.say(SearchNote::Ends);
             return Ok(());
         }
         let mut levels: Vec<Level> = Vec::new();
         for level in self.stored(session.archive) {
             levels.extend(self.level(session, slot, level, target, false)?);
         }
-        let (mut first, top, unit) = (None, self.top(), self.plan.variable.unit());
+        let (mut first, top, load) = (None, self.top(), self.load());
         let answer = loop {
             let tried = self.tried(&levels);
             if first.is_none() && tried.iter().any(|tried| tried.level == top) {
                 let start = self.first(&levels);
-                session.say(format!("Initial {key} to search: {start} {unit}."));
+                session.say(SearchNote::From { load, level: start });
                 first = Some(start);
             }
             let step = next(&tried, first.unwrap_or(1), top, self.plan.tolerance, self.guess(&levels));
-            let (load, confirm) = match step {
+            let (tested, confirm) = match step {
                 Step::Done(answer) => break answer,
-                Step::Try(load) => (load, false),
-                Step::Confirm(load) => (load, true),
+                Step::Try(level) => (level, false),
+                Step::Confirm(level) => (level, true),
             };
-            session.say(format!("Testing {key}: {load} {unit}"));
-            let Some(level) = self.level(session, slot, load, target, confirm)? else {
-                let text = format!("no result at {key}={load}, which the search cannot do without");
+            session.say(SearchNote::Testing { load, level: tested });
+            let Some(level) = self.level(session, slot, tested, target, confirm)? else {
+                let text = format!("no result at {key}={tested}, which the search cannot do without");
                 return Err(Stop::Sweep(Failure::new("ValueError", text)));
             };
             self.tell(session, &level, target);
-            levels.retain(|known| known.tried.level != load);
+            levels.retain(|known| known.tried.level != tested);
             levels.push(level);
         };
         // A search taken up again knows its levels in another order; what it leaves must be the same.
@@ -146,17 +146,15 @@ impl Pair<'_> {
         let Ok(values) = values(target, level.results.iter()) else { return };
         for (criterion, values) in target.iter().zip(&values) {
             let mean = values.iter().sum::<f64>() / values.len() as f64;
-            let verdict = if criterion.is_met(mean) { "PASSED" } else { "FAILED" };
-            let (metric, condition) = (&criterion.metric, criterion.condition());
-            session.say(format!("Validating SLA: {metric} = {mean:.2}{condition} | {verdict}"));
+            let (metric, condition) = (criterion.metric.clone(), criterion.condition());
+            session.say(SearchNote::Criterion { metric, mean, condition, met: criterion.is_met(mean) });
         }
         let swamped = level.tried.verdict.swamped;
         if swamped > 0 && level.tried.level < UNLIMITED {
             let runs = level.results.len();
-            session.say(format!("Not sustained: in {swamped} of {runs} runs the server did not keep up with the load"));
+            session.say(SearchNote::NotSustained { swamped, runs });
         }
-        let not = if level.tried.verdict.passes() { "" } else { "not " };
-        session.say(format!("SLA criteria are {not}met."));
+        session.say(SearchNote::Verdict { met: level.tried.verdict.passes() });
     }
 
     fn conclude(
@@ -167,40 +165,29 @@ impl Pair<'_> {
         answer: Answer,
         answers: &mut Answers,
     ) -> Result<(), Stop> {
-        let key = self.plan.variable.key();
+        let load = self.load();
         let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
         let (left, right) = bracket(&tried);
-        let unit = self.plan.variable.unit();
         let right = right.min(self.top());
-        self.table(session, target, levels);
-        session.say(format!("Range of {key} to search: [{left}, {right}] {unit}."));
-        session.say(match (answer, self.plan.variable) {
-            (Answer::Infeasible, _) => format!("Maximum {key} for SLA: no feasible value."),
-            (Answer::Unbounded, LoadVariable::RequestRate) => {
-                format!("Maximum {key} for SLA: unbounded (>= {UNLIMITED}).")
-            }
-            (Answer::Unbounded, LoadVariable::MaxConcurrency) => {
-                let top = self.top();
-                format!(
-                    "Maximum {key} for SLA: {top} or more: all prompts at a time meet it; more prompts would show more."
-                )
-            }
-            (Answer::Level(level), _) => format!("Maximum {key} for SLA: {level} {unit}."),
-        });
-        let spoken: Vec<String> = target.iter().map(Criterion::spoken).collect();
-        let unit = if key == "request_rate" { "requests/s" } else { unit };
+        let (metrics, rows) = (target.iter().map(|one| one.metric.clone()).collect(), table(target, levels));
+        session.say(SearchNote::Table { load, metrics, rows });
+        session.say(SearchNote::Range { load, left, right });
+        let most = match (answer, self.plan.variable) {
+            (Answer::Infeasible, _) => Most::Nothing,
+            (Answer::Unbounded, LoadVariable::RequestRate) => Most::Unbounded(UNLIMITED),
+            (Answer::Unbounded, LoadVariable::MaxConcurrency) => Most::AllPrompts(self.top()),
+            (Answer::Level(level), _) => Most::Level(level),
+        };
+        session.say(SearchNote::Most { load, most });
         if let (Answer::Level(_), Some(found)) = (answer, boundary(&tried)) {
-            let (value, low, spoken) = (found.value, found.low, spoken.join(" and "));
-            session.say(match found.high {
-                Some(high) => format!("{value:.1} {unit} ({low:.1}–{high:.1}) meets {spoken}"),
-                None => format!("at least {low:.1} {unit}, perhaps {value:.1}, meets {spoken}: no level surely fails"),
-            });
+            let spoken = target.iter().map(Criterion::spoken).collect::<Vec<_>>().join(" and ");
+            session.say(SearchNote::Sure { load, value: found.value, low: found.low, high: found.high, spoken });
         }
         self.doubt_the_client(session, levels, right);
         if !is_monotone(&tried) {
-            session.warn(format!("{key}: a level passed although a lower one failed; the answer is the lower one"));
+            session.warn(SearchNote::NotMonotone { load });
         }
-        session.say("[SLA END]");
+        session.say(SearchNote::Ends);
         answers.add(self, target, levels, answer);
         let all = levels.iter().flat_map(|level| level.results.iter().cloned().map(Value::Dict)).collect();
         session.archive.keep(&marker(&self.base, target), &Value::List(all), Style::Result).map_err(Stop::Sweep)?;
@@ -215,36 +202,12 @@ impl Pair<'_> {
         if let Some(text) =
             verdict.as_ref().and_then(|client| client.get("verdict")?.as_str()).filter(|_| broke < UNLIMITED)
         {
-            let key = self.plan.variable.key();
-            session.warn(format!("{key} {broke}: {text}; the server may be able to do more than was found"));
+            session.warn(SearchNote::ClientDoubted { load: self.load(), level: broke, verdict: text.to_owned() });
         }
     }
 
-    /// What was measured at each level, where it broke and why.
-    fn table(&self, session: &Session<'_>, target: &[Criterion], levels: &[Level]) {
-        let metrics: Vec<String> = target.iter().map(|one| format!("{:>16}", one.metric)).collect();
-        session.say(format!(
-            "{:>16} {:>5} {} {:>10} verdict",
-            self.plan.variable.key(),
-            "runs",
-            metrics.join(" "),
-            "answered/s"
-        ));
-        for level in levels {
-            let means = values(target, level.results.iter()).unwrap_or_default();
-            let means: Vec<String> = means.iter().map(|values| format!("{:>16.2}", mean(values))).collect();
-            let rates: Vec<f64> =
-                level.results.iter().filter_map(|one| one.get("request_throughput")?.as_f64()).collect();
-            let verdict = &level.tried.verdict;
-            let word = match (verdict.passes(), verdict.is_sustained()) {
-                (true, _) if verdict.brief => "met, briefly",
-                (true, _) => "met",
-                (false, true) => "not met",
-                (false, false) => "not sustained",
-            };
-            let (load, runs) = (level.tried.level, level.results.len());
-            session.say(format!("{load:>16} {runs:>5} {} {:>10.2} {word}", means.join(" "), mean(&rates)));
-        }
+    fn load(&self) -> Load {
+        Load { key: self.plan.variable.key(), unit: self.plan.variable.unit() }
     }
 
     /// All results of the pair, level by level.
@@ -262,4 +225,23 @@ impl Pair<'_> {
 fn saturated(level: &Level) -> Option<f64> {
     let rate = |result: &Dict| result.get("tacho")?.get("steady")?.get("request_throughput")?.as_f64();
     level.results.iter().filter_map(rate).reduce(f64::max)
+}
+
+/// What was measured at each level.
+fn table(target: &[Criterion], levels: &[Level]) -> Vec<SearchRow> {
+    let row = |level: &Level| {
+        let means = values(target, level.results.iter()).unwrap_or_default();
+        let rates: Vec<f64> = level.results.iter().filter_map(|one| one.get("request_throughput")?.as_f64()).collect();
+        let verdict = &level.tried.verdict;
+        SearchRow {
+            level: level.tried.level,
+            runs: level.results.len(),
+            means: means.iter().map(|values| mean(values)).collect(),
+            answered: mean(&rates),
+            met: verdict.passes(),
+            brief: verdict.brief,
+            sustained: verdict.is_sustained(),
+        }
+    };
+    levels.iter().map(row).collect()
 }

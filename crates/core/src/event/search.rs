@@ -1,0 +1,142 @@
+//! What a search for the largest load has to say.
+
+/// Notes of a search for the largest load within a service level.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SearchNote {
+    /// It begins, with these criteria.
+    Begins(Vec<String>),
+    /// Nothing is run, so there is nothing to search.
+    Omitted,
+    /// Where it begins.
+    From {
+        /// What is varied.
+        load: Load,
+        /// The level.
+        level: u64,
+    },
+    /// A level's turn.
+    Testing {
+        /// What is varied.
+        load: Load,
+        /// The level.
+        level: u64,
+    },
+    /// A criterion at a level.
+    Criterion {
+        /// The number.
+        metric: String,
+        /// What it is.
+        mean: f64,
+        /// What it should be, as `<=200.00`.
+        condition: String,
+        /// Whether it is.
+        met: bool,
+    },
+    /// The server did not keep up.
+    NotSustained {
+        /// In so many runs.
+        swamped: usize,
+        /// Of these.
+        runs: usize,
+    },
+    /// The verdict on a level.
+    Verdict {
+        /// Whether all criteria are met.
+        met: bool,
+    },
+    /// All levels: the numbers, and a row each.
+    Table {
+        /// What is varied.
+        load: Load,
+        /// The criteria's numbers.
+        metrics: Vec<String>,
+        /// The levels.
+        rows: Vec<SearchRow>,
+    },
+    /// Where the answer lies.
+    Range {
+        /// What is varied.
+        load: Load,
+        /// From here.
+        left: u64,
+        /// To here.
+        right: u64,
+    },
+    /// The answer, as upstream gives it.
+    Most {
+        /// What is varied.
+        load: Load,
+        /// How much of it.
+        most: Most,
+    },
+    /// The answer with how sure it is.
+    Sure {
+        /// What is varied.
+        load: Load,
+        /// The likely value.
+        value: f64,
+        /// From here on it may be.
+        low: f64,
+        /// Up to here; nothing where no level surely fails.
+        high: Option<f64>,
+        /// What it meets, in words.
+        spoken: String,
+    },
+    /// A level passed although a lower one failed.
+    NotMonotone {
+        /// What is varied.
+        load: Load,
+    },
+    /// The client may be what broke.
+    ClientDoubted {
+        /// What is varied.
+        load: Load,
+        /// The level that broke.
+        level: u64,
+        /// The verdict on the client.
+        verdict: String,
+    },
+    /// It is over.
+    Ends,
+}
+
+/// What a search varies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Its key.
+    pub key: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+}
+
+/// The largest load within the criteria.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Most {
+    /// None.
+    Nothing,
+    /// Any rate, up to the one that stands for no limit.
+    Unbounded(u64),
+    /// All prompts at a time.
+    AllPrompts(u64),
+    /// This level.
+    Level(u64),
+}
+
+/// A level of a search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchRow {
+    /// The level.
+    pub level: u64,
+    /// How often it was run.
+    pub runs: usize,
+    /// The criteria's numbers, on average.
+    pub means: Vec<f64>,
+    /// Requests that were answered in a second.
+    pub answered: f64,
+    /// Whether the criteria are met.
+    pub met: bool,
+    /// Whether it was looked at only briefly.
+    pub brief: bool,
+    /// Whether the server kept up.
+    pub sustained: bool,
+}

@@ -1,0 +1,69 @@
+//! Sentences about a search for the largest load.
+
+use tacho_core::event::{Load, Most, SearchNote, SearchRow};
+
+pub(super) fn of(note: &SearchNote) -> String {
+    match note {
+        SearchNote::Begins(criteria) => format!("[SLA START]\nSLA criteria: {}", criteria.join(", ")),
+        SearchNote::Omitted => "Omitting SLA search.".into(),
+        SearchNote::From { load: Load { key, unit }, level } => format!("Initial {key} to search: {level} {unit}."),
+        SearchNote::Testing { load: Load { key, unit }, level } => format!("Testing {key}: {level} {unit}"),
+        SearchNote::Criterion { metric, mean, condition, met } => {
+            let verdict = if *met { "PASSED" } else { "FAILED" };
+            format!("Validating SLA: {metric} = {mean:.2}{condition} | {verdict}")
+        }
+        SearchNote::NotSustained { swamped, runs } => {
+            format!("Not sustained: in {swamped} of {runs} runs the server did not keep up with the load")
+        }
+        SearchNote::Verdict { met } => format!("SLA criteria are {}met.", if *met { "" } else { "not " }),
+        SearchNote::Table { load, metrics, rows } => table(*load, metrics, rows),
+        SearchNote::Range { load: Load { key, unit }, left, right } => {
+            format!("Range of {key} to search: [{left}, {right}] {unit}.")
+        }
+        SearchNote::Most { load, most } => answer(*load, *most),
+        SearchNote::Sure { load, value, low, high, spoken } => sure(*load, (*value, *low, *high), spoken),
+        SearchNote::NotMonotone { load: Load { key, .. } } => {
+            format!("{key}: a level passed although a lower one failed; the answer is the lower one")
+        }
+        SearchNote::ClientDoubted { load: Load { key, .. }, level, verdict } => {
+            format!("{key} {level}: {verdict}; the server may be able to do more than was found")
+        }
+        SearchNote::Ends => "[SLA END]".into(),
+    }
+}
+
+fn answer(Load { key, unit }: Load, most: Most) -> String {
+    match most {
+        Most::Nothing => format!("Maximum {key} for SLA: no feasible value."),
+        Most::Unbounded(top) => format!("Maximum {key} for SLA: unbounded (>= {top})."),
+        Most::AllPrompts(top) => format!(
+            "Maximum {key} for SLA: {top} or more: all prompts at a time meet it; more prompts would show more."
+        ),
+        Most::Level(level) => format!("Maximum {key} for SLA: {level} {unit}."),
+    }
+}
+
+fn sure(Load { key, unit }: Load, (value, low, high): (f64, f64, Option<f64>), spoken: &str) -> String {
+    let unit = if key == "request_rate" { "requests/s" } else { unit };
+    match high {
+        Some(high) => format!("{value:.1} {unit} ({low:.1}–{high:.1}) meets {spoken}"),
+        None => format!("at least {low:.1} {unit}, perhaps {value:.1}, meets {spoken}: no level surely fails"),
+    }
+}
+
+/// What was measured at each level, where it broke and why.
+fn table(load: Load, metrics: &[String], rows: &[SearchRow]) -> String {
+    let names: Vec<String> = metrics.iter().map(|metric| format!("{metric:>16}")).collect();
+    let heading = format!("{:>16} {:>5} {} {:>10} verdict", load.key, "runs", names.join(" "), "answered/s");
+    let row = |row: &SearchRow| {
+        let means: Vec<String> = row.means.iter().map(|mean| format!("{mean:>16.2}")).collect();
+        let word = match (row.met, row.sustained) {
+            (true, _) if row.brief => "met, briefly",
+            (true, _) => "met",
+            (false, true) => "not met",
+            (false, false) => "not sustained",
+        };
+        format!("{:>16} {:>5} {} {:>10.2} {word}", row.level, row.runs, means.join(" "), row.answered)
+    };
+    std::iter::once(heading).chain(rows.iter().map(row)).collect::<Vec<_>>().join("\n")
+}
