@@ -96,7 +96,7 @@ impl Telemetry {
             }
         }
         let mean_watts = joules / (last - first);
-        (!seen.is_empty() && last > first).then(|| Energy { joules: mean_watts * (to - from), mean_watts })
+        (!seen.is_empty() && last > first).then_some(Energy { joules: mean_watts * (to - from), mean_watts })
     }
 
     fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Track> {
