@@ -114,7 +114,8 @@ fn due(result: &Value) -> Vec<f64> {
 
 /// All numbers of a result that are the run's: those of vLLM, and the requests one by one.
 fn numbers(result: &Value) -> BTreeMap<String, Value> {
-    let own = ["date", "tacho", "num_prompts", "start_times"];
+    // Waits begin at a moment of rank 0's clock, which each side converts for itself: see `assert_waits_are_near`.
+    let own = ["date", "tacho", "num_prompts", "start_times", "queue_times"];
     let fields = result.as_object().unwrap().iter().filter(|(key, _)| !own.contains(&key.as_str()));
     fields.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
@@ -255,6 +256,18 @@ fn rows_may_stay_in_files_until_the_end() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(run.result()["completed"], 20);
     assert_eq!(numbers(&run.report(&run.logs())), numbers(&run.result()));
+    assert_waits_are_near(&run.report(&run.logs()), &run.result());
+}
+
+/// Waits in two results of the same rows, to what clocks on one machine are known by.
+fn assert_waits_are_near(one: &Value, other: &Value) {
+    let waits = |result: &Value| -> Vec<f64> {
+        result["queue_times"].as_array().into_iter().flatten().map(|wait| wait.as_f64().unwrap()).collect()
+    };
+    let (one, other) = (waits(one), waits(other));
+    assert_eq!(one.len(), other.len());
+    let near = |(one, other): (&f64, &f64)| (one - other).abs() < 1e-4;
+    assert!(one.iter().zip(&other).all(near), "{one:?} {other:?}");
 }
 
 #[test]
