@@ -76,6 +76,8 @@ impl StampedBy {
 pub enum TrustVerdict {
     /// It did not.
     Ok,
+    /// Nothing was measured that it could have distorted.
+    Unknown,
     /// It could not read as fast as the server wrote.
     Saturated {
         /// Share of events whose arrival is not known.
@@ -147,7 +149,10 @@ impl Trust {
             verdict: TrustVerdict::Ok,
         };
         trust.error_p99_ms = own_error_ms(workers, trust.lateness.as_ref());
-        trust.verdict = trust.judge(truth, events, samples.len());
+        trust.verdict = match samples.iter().any(Sample::success) {
+            true => trust.judge(truth, events, samples.len()),
+            false => TrustVerdict::Unknown,
+        };
         Some(trust)
     }
 
@@ -184,6 +189,7 @@ impl Trust {
         let percent = |share: f64| share * 100.0;
         match &self.verdict {
             TrustVerdict::Ok => format!("client: ok, measurement error p99 {:.2} ms", self.error_p99_ms),
+            TrustVerdict::Unknown => "client: unknown, no answer came that could be timed".to_owned(),
             TrustVerdict::Saturated { blurred_share, busiest } => format!(
                 "client: SATURATED, {:.0} % of events coalesced, busiest worker {:.0} %: use more workers or fewer streams",
                 percent(*blurred_share),
@@ -278,6 +284,14 @@ mod tests {
         let setup = Setup { request_rate: 100.0, ..Setup::example() };
         let truth = Truth::of(&setup, samples, 2.0);
         Trust::of(&setup, samples, &truth, &[worker]).unwrap()
+    }
+
+    #[test]
+    fn a_client_that_timed_nothing_is_not_ok() {
+        let mut failed = samples(0.0);
+        failed.iter_mut().for_each(|sample| sample.failure = Some(tacho_core::FailureKind::Connect));
+        let trust = trust(&failed, WorkerUse { kernel_stamps: true, ..WorkerUse::default() });
+        assert!(!trust.is_ok() && trust.text().starts_with("client: unknown"), "{}", trust.text());
     }
 
     #[test]
