@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a broken set-up fails the test")]
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use tacho_testkit::scripted::{Keep, Scripted};
 
 fn tacho(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tacho"));
@@ -53,6 +55,24 @@ fn structured_output_is_timed_judged_and_saved() {
     assert_eq!(file["outputs"].as_array().unwrap().len(), 12);
     assert_eq!(file["tacho"]["constrained"]["judged"], 6);
     assert!(file["tacho"]["request_goodput"].as_f64().unwrap() > 0.0, "{}", file["tacho"]);
+}
+
+#[test]
+fn a_test_request_that_fails_is_the_only_one() {
+    let server = Scripted::start(|_, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\n\r\nwhy");
+        Keep::Open
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["structured-output", "--model", "gpt2", "--dataset", "choice", "--num-prompts", "2", "--save-results"];
+    let port = server.address.port().to_string();
+    let output = tacho(folder.path(), &[&words[..], &["--port", &port, "--disable-tqdm"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.contains("Starting initial") && !told.contains("Initial test run completed"), "{told}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Bad Request"));
+    assert_eq!(server.count("/v1/completions"), 1);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "a result of nothing");
 }
 
 #[test]

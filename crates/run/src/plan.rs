@@ -142,6 +142,8 @@ pub struct TrafficPlan {
     pub ready_timeout: Duration,
     /// Requests to send before the run.
     pub warmups: usize,
+    /// Whether there is no run when one of them fails.
+    pub warmups_must_pass: bool,
     /// Whether to empty the server's caches after them.
     pub reset_caches: bool,
     /// Whether to run the server's profiler.

@@ -12,6 +12,7 @@ mod tests;
 use std::io::Write;
 use std::path::Path;
 
+use tacho_core::event::{Note, ServeNote};
 use tacho_core::json::{Dict, Value, dumps_indented};
 use tacho_core::{EventSink, Request, RunEvent};
 use tacho_loadgen::StopSignal;
@@ -76,6 +77,16 @@ impl Online {
     pub(crate) fn run(&self, prepared: Prepared, stop: &StopSignal) -> anyhow::Result<RunRecord> {
         Ok(run_serve(&self.plan, prepared, stop, &*self.sink)?)
     }
+
+    /// The same; `tested` is called once the requests before them have been answered.
+    pub(crate) fn run_tested(
+        &self,
+        prepared: Prepared,
+        stop: &StopSignal,
+        tested: &(dyn Fn() + Sync),
+    ) -> anyhow::Result<RunRecord> {
+        Ok(run_serve(&self.plan, prepared, stop, &Tested { sink: &*self.sink, tested })?)
+    }
 }
 
 /// Flags of `tacho serve` that these commands set: greedy decoding, and the simulator where it is the server.
@@ -100,6 +111,21 @@ impl EventSink for Bars {
         if !matches!(event, RunEvent::Status(_)) {
             self.0.event(event);
         }
+    }
+}
+
+/// Tells when the requests before a run have been answered.
+struct Tested<'a> {
+    sink: &'a dyn EventSink,
+    tested: &'a (dyn Fn() + Sync),
+}
+
+impl EventSink for Tested<'_> {
+    fn event(&self, event: RunEvent) {
+        if matches!(event, RunEvent::Status(Note::Serve(ServeNote::WarmupDone))) {
+            (self.tested)();
+        }
+        self.sink.event(event);
     }
 }
 

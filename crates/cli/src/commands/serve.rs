@@ -115,9 +115,7 @@ fn measure(
     if let Some(path) = &path {
         pictures::draw(args, &record, &note, path, screen)?;
     }
-    let findings = findings(args, &record)?;
-    let exit = verdict(args, &record)?;
-    let exit = if exit == Exit::Done { code(&findings, args.own.pass_undecided) } else { exit };
+    let exit = held(args, &record)?;
     Ok((record, exit))
 }
 
@@ -154,12 +152,23 @@ pub(crate) fn run_inside(
     let plan = plan::of(args, simulator.or(own.as_ref()))?;
     let plan = ServePlan { log: log::plan(args, command), ranks: place, ..plan };
     let prepared = prepare(&plan, Contact::Server, sink)?;
+    let note = pictures::dataset_note(args, &prepared);
     let record = with_window(args, run_serve(&plan, prepared, &StopSignal::default(), sink)?);
     destination.save(args, &record)?;
-    log::settle(&plan, args, destination.path(args, &record).as_deref());
-    verdict(args, &record)?;
-    let exit = code(&findings(args, &record)?, args.own.pass_undecided);
+    let path = destination.path(args, &record);
+    log::settle(&plan, args, path.as_deref());
+    if let Some(path) = &path {
+        pictures::draw(args, &record, &note, path, sink)?;
+    }
+    let exit = held(args, &record)?;
     Ok((record, exit))
+}
+
+/// The code of a run that came to its end: whether it could be measured, and what it was held to.
+fn held(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
+    let findings = findings(args, record)?;
+    let exit = verdict(args, record)?;
+    Ok(if exit == Exit::Done { code(&findings, args.own.pass_undecided) } else { exit })
 }
 
 fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {

@@ -294,6 +294,7 @@ fn traffic(args: &ThroughputArgs) -> anyhow::Result<TrafficPlan> {
         temperature_given: true,
         ready_timeout: Duration::ZERO,
         warmups: usize::try_from(args.num_warmups)?,
+        warmups_must_pass: false,
         reset_caches: false,
         profile: false,
         profile_when: None,

@@ -41,6 +41,9 @@ pub(super) fn rehearse(
         say(ServeNote::WarmingUp { requests: traffic.warmups });
         let (failed, first) = rehearsal.warm_up(traffic.warmups)?;
         if let Some(first) = first {
+            if traffic.warmups_must_pass && !stop.draining() {
+                return Err(Error::NotReady { reason: first });
+            }
             sink.event(RunEvent::warning(ServeNote::WarmupsFailed { failed, of: traffic.warmups, first }));
         }
         say(ServeNote::WarmupDone);

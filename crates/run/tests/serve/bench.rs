@@ -131,6 +131,7 @@ fn traffic() -> TrafficPlan {
         temperature_given: true,
         ready_timeout: Duration::ZERO,
         warmups: 0,
+        warmups_must_pass: false,
         reset_caches: false,
         profile: false,
         profile_when: None,

@@ -46,6 +46,7 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
         Online::open(&args.serve, WorkloadSpec::Structured(spec.clone()), args.num_prompts, timed, &|_| Ok(()))?;
     // The test request is request 0, as it will be sent.
     online.plan.traffic.warmups = 1;
+    online.plan.traffic.warmups_must_pass = true;
     let mut prepared = online.prepare(args.dry_run)?;
     if UNCONSTRAINED.contains(&args.backend.as_str()) {
         tracing::warn!("--backend {} has no field for constraints: none is sent, as in vLLM's script", args.backend);
@@ -64,11 +65,12 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
     let mut lines: Vec<String> = spec.headline(&tokenizer)?.into_iter().collect();
     lines.push("Starting initial single prompt test run...".to_owned());
     print(&lines)?;
-    print(&["Initial test run completed. Starting main benchmark run...".to_owned()])?;
-    print(&setup.traffic())?;
     interrupt.measuring();
     let lens: Vec<u64> = prepared.requests.iter().map(|request| request.prompt_len).collect();
-    let record = online.run(prepared, &interrupt.stop)?;
+    let mut tested = vec!["Initial test run completed. Starting main benchmark run...".to_owned()];
+    tested.extend(setup.traffic());
+    // A reader that has gone away must not cost the run.
+    let record = online.run_tested(prepared, &interrupt.stop, &|| drop(print(&tested)))?;
     let answers = answers(&record, &spec, &lens, constraints, &tokenizer);
     conclude(args, &setup, &online, &record, &answers)
 }

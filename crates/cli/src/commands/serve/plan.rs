@@ -116,6 +116,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         temperature_given: content.temperature.is_some() || args.is_pooling() || backend.fixes_temperature(),
         ready_timeout: Duration::from_secs(load.ready_check_timeout_sec.max(0).unsigned_abs()),
         warmups: usize::try_from(load.num_warmups.max(0))?,
+        warmups_must_pass: false,
         reset_caches: args.own.reset_caches,
         profile: load.profile,
         profile_when: load.profile_batch_threshold.map(|running| BusyProfile {

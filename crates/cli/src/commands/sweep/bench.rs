@@ -90,8 +90,32 @@ impl Bench for Commands<'_> {
     }
 }
 
+/// Flags that name one file, one screen or one run, where there are many.
+const OF_ONE_RUN: [&str; 12] = [
+    "--report",
+    "--save-requests",
+    "--summary-json",
+    "--otlp",
+    "--save-workload",
+    "--dry-run",
+    "--num-runs",
+    "--live",
+    "--live-http",
+    "--log",
+    "--resume",
+    "--rank",
+];
+
 pub(super) fn serve_args(command: &[String]) -> anyhow::Result<ServeArgs> {
-    let args = values_for(&TABLE, &command[1..]).and_then(|values| values.map(ServeArgs::read).transpose());
+    let values = values_for(&TABLE, &command[1..]);
+    if let Ok(Some(values)) = &values
+        && let Some(flag) = OF_ONE_RUN.iter().find(|flag| values.is_given(flag))
+    {
+        bail!(
+            "--bench-cmd: {flag} is for a single run, and here are several: leave it out, and see tacho report for each"
+        );
+    }
+    let args = values.and_then(|values| values.map(ServeArgs::read).transpose());
     match args {
         Ok(Some(args)) => Ok(args),
         Ok(None) => bail!("--bench-cmd {:?}: only tacho serve can be swept", redact_words(command).join(" ")),
