@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use tacho_report::live::Aside;
 use tacho_report::style::folded;
 
 use crate::args::command::Command;
@@ -105,7 +106,7 @@ pub(crate) fn print(text: &str) -> Exit {
 /// Texts may hold what a server sent, and what it sent may hold a key that it was given.
 fn say(text: &str) {
     let text = secrets::hidden(text);
-    let _ = io::stderr().write_all(tacho_report::style::harmless(&text).as_bytes());
+    let _ = Aside.write_all(tacho_report::style::harmless(&text).as_bytes());
 }
 
 /// Whoever read our output has gone: nobody is left to tell.

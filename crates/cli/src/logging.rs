@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use tacho_report::live::Aside;
 use tracing_subscriber::EnvFilter;
 
 /// Sets up logging for the process.
@@ -12,5 +13,5 @@ pub(crate) fn init() {
         .unwrap_or_else(|_| EnvFilter::new("warn"));
     // Colours are for people: a log that is kept has none.
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(Aside::default).with_ansi(colours).init();
 }

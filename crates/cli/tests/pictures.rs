@@ -212,7 +212,7 @@ fn a_comparison_prints_tables_and_writes_a_page_without_foreign_markup() {
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(text.starts_with("comparing : a, b\n"), "{text}");
-    assert!(text.lines().nth(2).unwrap().starts_with("b against a: better: "), "{text}");
+    assert!(text.lines().nth(2).unwrap().starts_with("b against a: better in "), "{text}");
     let line = text.lines().find(|line| line.starts_with("| mean_e2el_ms")).unwrap();
     assert!(line.contains("better") && line.contains("-19."), "{line}");
     let page = std::fs::read_to_string(folder.path().join("c.html")).unwrap();

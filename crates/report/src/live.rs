@@ -9,4 +9,4 @@ pub mod web;
 
 pub use bar::{Live, Progress};
 pub use monitor::{Monitor, Percentiles, Point, Snapshot};
-pub use tui::{Tui, give_back};
+pub use tui::{Aside, Tui, give_back};

@@ -7,6 +7,7 @@ use tacho_metrics::search::Criterion;
 use super::error::{ArgError, Refusal, UsageError};
 use super::flag::{Flag, Group, Kind, Preset, Table, own};
 use super::grammar::Values;
+use super::live::{self, LiveArgs};
 
 use Kind::{Float, Help, Int, OneOrMore, OptionalStr, Repeated, Rest, Str, Switch};
 use Preset::{Off, Unset};
@@ -87,6 +88,8 @@ static FLAGS: &[Flag] = &[
     own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(600), &COMMANDS,
         "Seconds that a server may take until it is ready.").between(0.0, 1e9),
     own(&["--show-stdout"], Switch, "", Off, &COMMANDS, "Show what the clients print."),
+    live::screen(&SEARCH),
+    live::http(&SEARCH),
 ];
 
 /// Variables of the script and the flags of the same meaning.
@@ -132,6 +135,8 @@ pub(crate) struct AutoTuneArgs {
     /// Seconds.
     pub(crate) server_ready_timeout: u64,
     pub(crate) show_stdout: bool,
+    /// What is shown meanwhile.
+    pub(crate) live: LiveArgs,
 }
 
 /// The settings of one tuning.
@@ -198,6 +203,7 @@ impl AutoTuneArgs {
             load_format: v.text("--load-format"),
             server_ready_timeout: least(&v, "--server-ready-timeout", 0, "0 seconds or more")?,
             show_stdout: v.switch("--show-stdout"),
+            live: LiveArgs::read_beside_others(&v)?,
             values: v,
         };
         if args.sim && args.serve_cmd.is_some() {

@@ -62,6 +62,20 @@ impl LiveArgs {
         };
         Ok(LiveArgs { screen: v.switch("--live"), http })
     }
+
+    /// The same of a command that runs others, whose output can be shown too.
+    pub(crate) fn read_beside_others(v: &Values) -> Result<Self, Refusal> {
+        let live = Self::read(v)?;
+        match live.screen && v.switch("--show-stdout") {
+            true => Err(Refusal::Together { flag: "--live", other: "--show-stdout" }),
+            false => Ok(live),
+        }
+    }
+
+    /// What is shown of a run; where nothing is run there is nothing to show.
+    pub(crate) fn unless(&self, dry_run: bool) -> Self {
+        if dry_run { LiveArgs::default() } else { self.clone() }
+    }
 }
 
 /// What `--telemetry` and its companions ask for.

@@ -7,6 +7,7 @@ use tacho_client::Headers;
 use crate::args::error::{ArgError, Refusal, UsageError};
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
+use crate::args::live::{self, LiveArgs};
 
 use Kind::{Choice, Float, Help, Int, Repeated, Str, Switch};
 use Preset::{Off, Unset};
@@ -72,6 +73,8 @@ static FLAGS: &[Flag] = &[
         "Ask for answers of exactly the tokens that they are limited to (min_tokens, ignore_eos)."),
     own(&["--dry-run"], Switch, "", Off, &INPUT, "Make the conversations and send nothing."),
     own(&["--save-workload"], Str, "FILE", Unset, &OUTPUT, "Write the conversations before they are held."),
+    live::screen(&OUTPUT),
+    live::http(&OUTPUT),
 ];
 
 /// All flags of `tacho multi-turn`.
@@ -108,6 +111,8 @@ pub(crate) struct MultiTurnArgs {
     pub(crate) exact_lengths: bool,
     pub(crate) dry_run: bool,
     pub(crate) save_workload: Option<PathBuf>,
+    /// What is shown meanwhile.
+    pub(crate) live: LiveArgs,
 }
 
 impl MultiTurnArgs {
@@ -158,6 +163,7 @@ impl MultiTurnArgs {
             exact_lengths: v.switch("--exact-lengths"),
             dry_run: v.switch("--dry-run"),
             save_workload: path("--save-workload"),
+            live: LiveArgs::read(v)?,
         };
         args.check()?;
         Ok(args)

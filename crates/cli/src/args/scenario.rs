@@ -11,6 +11,7 @@ pub(crate) use super::offline::rows::OWN;
 use super::error::{ArgError, Refusal};
 use super::flag::{Flag, Group, Kind, Preset, own};
 use super::grammar::Values;
+use super::live;
 use super::serve::{self, ServeArgs};
 
 use Kind::{AnyNumber, Choice, Int, Str, Switch};
@@ -51,7 +52,13 @@ pub(crate) const SERVER_ROWS: &[Flag] = &[
     own(&["--sim"], Switch, "", Off, &OWN, "The same as --backend sim."),
     own(&["--dry-run"], Switch, "", Off, &OWN, "Make the workload and show it, but send none of it."),
     own(&["--save-workload"], Str, "FILE", Unset, &OWN, "Write the requests, one a line."),
+    live::screen(&OWN),
+    live::http(&OWN),
 ];
+
+/// Those of them that an engine in a worker cannot honour: its batch is one call.
+const ASKS_A_SERVER: [&str; 7] =
+    ["--header", "--max-concurrency", "--ignore-eos", "--reset-prefix-cache", "--cache-salt", "--live", "--live-http"];
 
 /// Which of the three ways a batch is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +84,10 @@ impl Way {
             ("sim", _, None) => Ok(Way::Simulator),
             (_, true, None) if named => Err(Refusal::Together { flag: "--sim", other: "--backend" }),
             (_, true, None) => Ok(Way::Simulator),
-            (_, false, None) => Ok(Way::Engine),
+            (_, false, None) => match ASKS_A_SERVER.into_iter().find(|flag| values.is_given(flag)) {
+                Some(flag) => Err(Refusal::Alone { flag, other: "--backend openai or --backend sim" }),
+                None => Ok(Way::Engine),
+            },
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::error::{ArgError, Refusal};
 use super::flag::{Flag, Group, Kind, Preset, Table, own};
 use super::grammar::Values;
+use super::live::{self, LiveArgs};
 
 use Kind::{Help, Int, Rest, Str, Switch};
 use Preset::{Off, Unset};
@@ -59,6 +60,8 @@ static FLAGS: &[Flag] = &[
     own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(1200), &RUNS,
         "Seconds that a server may take until it is ready.").between(0.0, 1e9),
     own(&["--show-stdout"], Switch, "", Off, &RUNS, "Show what the clients print."),
+    live::screen(&RUNS),
+    live::http(&RUNS),
     own(&["--prompts-per-concurrency"], Str, "N", Preset::Str(""), &LEVELS,
         "Prompts per concurrent request instead of what a test says [PROMPTS_PER_CONCURRENCY]."),
     own(&["--min-num-prompts"], Str, "N", Preset::Str("1"), &LEVELS, "Fewest prompts then [MIN_NUM_PROMPTS]."),
@@ -94,6 +97,8 @@ pub(crate) struct SuiteArgs {
     /// Seconds.
     pub(crate) server_ready_timeout: u64,
     pub(crate) show_stdout: bool,
+    /// What is shown meanwhile.
+    pub(crate) live: LiveArgs,
     pub(crate) prompts_per_concurrency: Option<u64>,
     pub(crate) num_prompts_range: (u64, u64),
     pub(crate) adaptive: bool,
@@ -141,6 +146,7 @@ impl SuiteArgs {
             reset_caches: v.switch("--reset-caches"),
             server_ready_timeout: number("--server-ready-timeout", &v.int("--server-ready-timeout").to_string())?,
             show_stdout: v.switch("--show-stdout"),
+            live: LiveArgs::read_beside_others(v)?,
             prompts_per_concurrency: match prompts.is_empty() {
                 true => None,
                 false => Some(number("--prompts-per-concurrency", &prompts)?),

@@ -86,10 +86,7 @@ impl TryFrom<&Values> for PlaceArgs {
         if named.is_some() && resume.as_str().is_some() {
             return Err(Refusal::Together { flag: "--experiment-name", other: "--resume NAME" });
         }
-        let live = LiveArgs::read(v)?;
-        if live.screen && v.switch("--show-stdout") {
-            return Err(Refusal::Together { flag: "--live", other: "--show-stdout" });
-        }
+        let live = LiveArgs::read_beside_others(v)?;
         Ok(PlaceArgs {
             live,
             output_dir: v.text("-o"),

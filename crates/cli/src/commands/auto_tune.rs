@@ -9,13 +9,13 @@ use std::time::Duration;
 use anyhow::bail;
 use tacho_core::json::Value;
 use tacho_metrics::search::Criterion;
-use tacho_report::{Live, Progress};
 use tacho_run::auto_tune::{Profiling, TunePlan, TuneReport, auto_tune};
 use tacho_run::experiment::{
     Address, AfterBench, Host, ParamSet, ProcessHost, ResetKind, apply, program_exists, split,
 };
 
-use super::sweep::{Commands, Files, Simulators, is_tacho, sets, supervised};
+use super::screen::Screen;
+use super::sweep::{Commands, Files, Simulators, is_tacho, screen, sets, supervised};
 use crate::args::auto_tune::{AutoTuneArgs, TuneSettings};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -24,12 +24,14 @@ use crate::interrupt::Interrupt;
 pub(crate) fn run(args: &AutoTuneArgs) -> anyhow::Result<Exit> {
     // A signal ends the program at once: every file is whole, and the supervisors end what still runs.
     let _interrupt = Interrupt::catch()?;
+    let sink = screen(&args.live, args.dry_run)?;
     if let Some((file, upload)) = &args.batch {
-        return batch::run(args, file, upload.as_deref());
+        return batch::run(args, file, upload.as_deref(), &sink);
     }
     let settings = args.settings(&|_| None)?;
     let folder = folder::of(&settings.base, args.resume.as_ref().map(Option::as_deref), args.dry_run)?;
-    let report = tune(args, &settings, &folder, Vec::new())?;
+    let report = tune(args, &settings, &folder, Vec::new(), &sink)?;
+    sink.close();
     verdict(args, &report)
 }
 
@@ -39,11 +41,11 @@ fn tune(
     settings: &TuneSettings,
     folder: &Path,
     variables: Vec<(String, String)>,
+    sink: &Screen,
 ) -> anyhow::Result<TuneReport> {
     let plan = plan(args, settings, folder, variables)?;
-    let sink = Live::new(Progress::Shown);
     let simulators = is_simulated(args, &plan).then(Simulators::default);
-    let bench = Commands::new(plan.supervised.clone(), args.show_stdout, simulators.as_ref(), &sink);
+    let bench = Commands::new(plan.supervised.clone(), args.show_stdout, simulators.as_ref(), sink);
     check(&plan, &bench, simulators.as_ref())?;
     let processes = ProcessHost {
         supervised: plan.supervised.clone(),
@@ -54,7 +56,7 @@ fn tune(
         folder::make(folder)?;
     }
     let files = Files::new(folder.to_owned());
-    Ok(auto_tune(&plan, &files, &bench, host, &sink)?)
+    Ok(auto_tune(&plan, &files, &bench, host, sink)?)
 }
 
 fn is_simulated(args: &AutoTuneArgs, plan: &TunePlan) -> bool {

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use tacho_client::control::Caller;
 use tacho_client::{BackendKind, EndpointSpec, Url, proxy_for};
 use tacho_core::json::{self, Dict, Value};
+use tacho_report::Progress;
 use tacho_report::describe::Describe;
 use tacho_report::json::write_whole;
 use tacho_report::multi_turn::{SEPARATOR, Summary, samples_json};
@@ -16,6 +17,7 @@ use tacho_run::multi_turn::{ClientSpec, MultiTurnPlan, MultiTurnResult, run as h
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::sessions::{Conversation, GeneratorConfig, conversations_text, generate, read_conversations};
 
+use super::screen::Screen;
 use super::sim::load;
 use crate::args::multi_turn::MultiTurnArgs;
 use crate::exit::Exit;
@@ -37,7 +39,9 @@ pub(crate) fn run(args: &MultiTurnArgs) -> anyhow::Result<Exit> {
     server_information(&plan.endpoint, base_path(&args.url))?;
     interrupt.measuring();
     tracing::info!(clients = plan.num_clients, conversations = conversations.len(), "holding conversations");
-    let result = hold(&plan, &conversations, &tokenizer, &interrupt.stop)?;
+    let screen = Screen::open(&args.live, false, Progress::Shown)?;
+    let result = hold(&plan, &conversations, &tokenizer, &interrupt.stop, &screen)?;
+    screen.close();
     report(args, &result, generator)
 }
 

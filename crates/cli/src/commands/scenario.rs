@@ -17,7 +17,7 @@ use tacho_core::json::{Dict, Value, dumps_indented};
 use tacho_core::{EventSink, Request, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::RunRecord;
-use tacho_report::{Live, Progress};
+use tacho_report::Progress;
 use tacho_run::offline::PythonEngine;
 use tacho_run::scenarios::batch::Maker;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve};
@@ -26,8 +26,10 @@ use tacho_sim::{EngineSpec, Server};
 use tacho_workload::WorkloadSpec;
 
 use super::offline;
+use super::screen::{Lines, Screen};
 use super::serve::{plan, simulator};
 use super::sim::hub;
+use crate::args::live::LiveArgs;
 use crate::args::offline::{EngineArgs, WorkerArgs};
 use crate::args::scenario::Way;
 use crate::args::serve::ServeArgs;
@@ -35,14 +37,14 @@ use crate::exit;
 use crate::interrupt::Interrupt;
 
 /// A server, running or simulated, and the plan of what it is asked.
-pub(crate) struct Online {
+pub(crate) struct Online<'s> {
     pub(crate) plan: ServePlan,
-    sink: Box<dyn EventSink>,
+    screen: &'s Screen,
     // Kept until the last request is answered.
     _simulator: Option<Server>,
 }
 
-impl Online {
+impl<'s> Online<'s> {
     /// Starts the simulator where it is asked for, and plans the rest.
     pub(crate) fn open(
         args: &ServeArgs,
@@ -50,6 +52,7 @@ impl Online {
         num_prompts: usize,
         self_timed: bool,
         limit: &dyn Fn(&mut EngineSpec) -> anyhow::Result<()>,
+        screen: &'s Screen,
     ) -> anyhow::Result<Self> {
         let simulator = simulator::start_with(args, limit)?;
         let mut plan = plan::of(args, simulator.as_ref())?;
@@ -57,7 +60,7 @@ impl Online {
         plan.workload = WorkloadPlan::Sample { spec, num_prompts, align: false, self_timed };
         plan.traffic.ignore_eos = args.content.ignore_eos;
         plan.report.keep_texts = true;
-        Ok(Online { plan, sink: bars(args.own.quiet, args.report.disable_tqdm), _simulator: simulator })
+        Ok(Online { plan, screen, _simulator: simulator })
     }
 
     /// Takes another workload in place of the one there is.
@@ -70,12 +73,12 @@ impl Online {
     /// Makes the requests.
     pub(crate) fn prepare(&self, dry_run: bool) -> anyhow::Result<Prepared> {
         let contact = if dry_run { Contact::Minimal } else { Contact::Server };
-        Ok(prepare(&self.plan, contact, &*self.sink)?)
+        Ok(prepare(&self.plan, contact, self.screen)?)
     }
 
     /// Sends them.
     pub(crate) fn run(&self, prepared: Prepared, stop: &StopSignal) -> anyhow::Result<RunRecord> {
-        Ok(run_serve(&self.plan, prepared, stop, &*self.sink)?)
+        Ok(run_serve(&self.plan, prepared, stop, self.screen)?)
     }
 
     /// The same; `tested` is called once the requests before them have been answered.
@@ -85,7 +88,7 @@ impl Online {
         stop: &StopSignal,
         tested: &(dyn Fn() + Sync),
     ) -> anyhow::Result<RunRecord> {
-        Ok(run_serve(&self.plan, prepared, stop, &Tested { sink: &*self.sink, tested })?)
+        Ok(run_serve(&self.plan, prepared, stop, &Tested { sink: self.screen, tested })?)
     }
 }
 
@@ -98,20 +101,20 @@ pub(crate) fn fixed(way: Way) -> Vec<(&'static str, &'static str)> {
     fixed
 }
 
-/// Bars and warnings on the screen: the lines of `tacho serve` are not these commands'.
-pub(crate) fn bars(quiet: bool, hidden: bool) -> Box<dyn EventSink> {
-    let progress = if quiet || hidden { Progress::Hidden } else { Progress::Shown };
-    Box::new(Bars(Live::new(progress)))
+/// What shows a server at work.
+pub(crate) fn watched(args: &ServeArgs, dry_run: bool) -> anyhow::Result<Screen> {
+    shown(&args.live.unless(dry_run), args.own.quiet || args.report.disable_tqdm)
 }
 
-struct Bars(Live);
+/// The same of an engine.
+pub(crate) fn bars(quiet: bool) -> anyhow::Result<Screen> {
+    shown(&LiveArgs::default(), quiet)
+}
 
-impl EventSink for Bars {
-    fn event(&self, event: RunEvent) {
-        if !matches!(event, RunEvent::Status(_)) {
-            self.0.event(event);
-        }
-    }
+/// Bars and warnings: the lines of `tacho serve` are not these commands'.
+fn shown(live: &LiveArgs, hidden: bool) -> anyhow::Result<Screen> {
+    let progress = if hidden { Progress::Hidden } else { Progress::Shown };
+    Ok(Screen::open(live, false, progress)?.with(Lines::Unwanted))
 }
 
 /// Tells when the requests before a run have been answered.

@@ -2,14 +2,15 @@
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
 use tacho_client::watch::{View, Watch};
 use tacho_core::{EventSink, RunEvent};
-use tacho_report::live::{Monitor, Tui, web};
-use tacho_report::{Live, Progress};
+use tacho_report::live::{Aside, Monitor, Tui, web};
+use tacho_report::style::{harmless, harmless_line};
+use tacho_report::{Live, Progress, sentence};
 
 use crate::args::live::LiveArgs;
 
@@ -18,8 +19,22 @@ pub(crate) struct Screen {
     plain: Option<Live>,
     monitor: Option<Arc<Monitor>>,
     tui: Mutex<Option<Tui>>,
+    lines: Lines,
+    /// What is printed once the terminal is given back.
+    held: Mutex<Vec<String>>,
     over: Arc<AtomicBool>,
     _page: Option<Watch>,
+}
+
+/// What becomes of the lines that a run says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lines {
+    /// They are shown. A report follows that says all that a whole screen took away.
+    Shown,
+    /// They are all that there is to read: what a whole screen took away is printed afterwards.
+    Kept,
+    /// They are another command's.
+    Unwanted,
 }
 
 impl Screen {
@@ -37,37 +52,78 @@ impl Screen {
             remember(monitor.clone(), over.clone())?;
         }
         let plain = (!(quiet || tui.is_some())).then(|| Live::new(progress));
-        Ok(Screen { plain, monitor, tui: Mutex::new(tui), over, _page: page })
+        let (tui, held) = (Mutex::new(tui), Mutex::default());
+        Ok(Screen { plain, monitor, tui, lines: Lines::Shown, held, over, _page: page })
     }
 
-    /// Gives the terminal back, so that the report can be printed.
+    /// The same, with other lines.
+    pub(crate) fn with(mut self, lines: Lines) -> Self {
+        self.lines = lines;
+        self
+    }
+
+    /// Prints lines on standard output, or once the terminal is given back.
+    pub(crate) fn print(&self, lines: &[String]) -> std::io::Result<()> {
+        if self.is_whole() {
+            if let Some(monitor) = &self.monitor {
+                lines.iter().for_each(|line| monitor.say(line));
+            }
+            self.hold(lines.iter().cloned());
+            return Ok(());
+        }
+        let mut out = std::io::stdout().lock();
+        lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        out.flush()
+    }
+
+    /// Gives the terminal back, and prints what waited for that.
     pub(crate) fn close(&self) {
-        drop(self.taken());
+        drop(lock(&self.tui).take());
+        let held = std::mem::take(&mut *lock(&self.held));
+        // A reader that went away is no reason to end a run.
+        let _ = self.print(&held);
     }
 
-    /// The same, and prints what was said meanwhile: where lines are all that there is to read afterwards.
-    pub(crate) fn close_with_lines(&self) {
-        let tui = self.taken();
-        if tui.is_some() {
-            drop(tui);
-            let said = self.monitor.as_ref().map(|monitor| monitor.snapshot().lines).unwrap_or_default();
-            let _ = writeln!(std::io::stdout(), "{}", said.join("\n"));
+    /// Whether the terminal is taken.
+    fn is_whole(&self) -> bool {
+        lock(&self.tui).is_some()
+    }
+
+    fn hold(&self, lines: impl IntoIterator<Item = String>) {
+        lock(&self.held).extend(lines);
+    }
+
+    /// Keeps what would be gone with the screen.
+    fn keep(&self, event: &RunEvent) {
+        match event {
+            RunEvent::Status(note) if self.lines == Lines::Kept => self.hold([harmless(&sentence::of(note))]),
+            RunEvent::Warning(note) => {
+                let _ = writeln!(Aside, "warning: {}", harmless_line(&sentence::of(note)));
+            }
+            _ => {}
         }
     }
+}
 
-    fn taken(&self) -> Option<Tui> {
-        self.tui.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
+        self.close();
         self.over.store(true, Ordering::Release);
     }
 }
 
 impl EventSink for Screen {
     fn event(&self, event: RunEvent) {
+        if self.lines == Lines::Unwanted && matches!(event, RunEvent::Status(_)) {
+            return;
+        }
+        if self.is_whole() {
+            self.keep(&event);
+        }
         if let Some(monitor) = &self.monitor {
             monitor.event(event.clone());
         }

@@ -85,7 +85,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
 /// What shows the run, as the arguments ask.
 fn screen(args: &ServeArgs) -> anyhow::Result<Screen> {
     let progress = if args.report.disable_tqdm { Progress::Hidden } else { Progress::Shown };
-    Screen::open(&args.live, args.own.quiet || args.outputs.owns_stdout(), progress)
+    Screen::open(&args.live.unless(args.own.dry_run), args.own.quiet || args.outputs.owns_stdout(), progress)
 }
 
 fn measure(

@@ -11,12 +11,11 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use tacho_report::dashboard::Dashboard;
 use tacho_report::json::write_whole;
-use tacho_report::{Live, Progress};
 use tacho_run::experiment::{AfterBench, Host, ProcessHost, ResetKind, program_exists, split};
 use tacho_run::suite::{AdaptiveSpec, PromptRule, Remote, ServerKind, SuitePlan, SuiteReport, Test, suite};
 
 use super::platform;
-use super::sweep::{Commands, Files, Simulators, is_tacho, make_folder, supervised};
+use super::sweep::{Commands, Files, Simulators, is_tacho, make_folder, screen, supervised};
 use crate::args::command::parse;
 use crate::args::sim;
 use crate::args::suite::SuiteArgs;
@@ -34,7 +33,7 @@ pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<Exit> {
     let plan = plan(args, &machine, tests)?;
     let simulators = args.sim.then(Simulators::default);
     check(args, &plan, &machine, simulators.as_ref())?;
-    let sink = Live::new(Progress::Shown);
+    let sink = screen(&args.live, args.dry_run)?;
     let bench = Commands::new(plan.supervised.clone(), args.show_stdout, simulators.as_ref(), &sink);
     let processes = ProcessHost {
         supervised: plan.supervised.clone(),
@@ -47,6 +46,7 @@ pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<Exit> {
         environment(args, &plan, &machine)?;
     }
     let report = suite(&plan, &files, &bench, host, &sink)?;
+    sink.close();
     if args.dry_run {
         return Ok(Exit::Done);
     }

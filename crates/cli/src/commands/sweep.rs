@@ -30,8 +30,9 @@ use tacho_run::sweep::{
     Report, SlaPlan, StartupPlan, SweepPlan, WorkloadPlan, filter_params, parse_targets, serve, sla, startup, workload,
 };
 
+use crate::args::live::LiveArgs;
 use crate::args::sweep::{StartupSweepArgs, SweepArgs, SweepKind};
-use crate::commands::screen::Screen;
+use crate::commands::screen::{Lines, Screen};
 use crate::commands::supervise;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
         _ => Vec::new(),
     };
     let simulators = (args.sim || is_tacho(&plan.serve_cmd)).then(Simulators::default);
-    let sink = Screen::open(&args.place.live, false, Progress::Shown)?;
+    let sink = screen(&args.place.live, args.place.dry_run)?;
     let bench = Commands::new(plan.supervised.clone(), args.place.show_stdout, simulators.as_ref(), &sink);
     check(&plan, &bench, simulators.as_ref())?;
     let bench = bench.with_ranks(ranks::conduct(place, &plan)?);
@@ -91,17 +92,22 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
             report
         }
     };
-    sink.close_with_lines();
+    sink.close();
     if !dry_run {
         files.conclude();
     }
     verdict(&report).map(|_| bench.code())
 }
 
+/// What shows benchmarks that are run one after another.
+pub(super) fn screen(live: &LiveArgs, dry_run: bool) -> anyhow::Result<Screen> {
+    Ok(Screen::open(&live.unless(dry_run), false, Progress::Shown)?.with(Lines::Kept))
+}
+
 /// Runs a sweep over start-ups.
 pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
-    let sink = Screen::open(&args.place.live, false, Progress::Shown)?;
+    let sink = screen(&args.place.live, args.place.dry_run)?;
     let filtered = |path: Option<&str>| -> anyhow::Result<Vec<ParamSet>> {
         let filter = |set: &ParamSet| filter_params(set, args.strict_params, &sink);
         Ok(sets(path)?.iter().map(filter).collect::<Result<_, _>>()?)
@@ -127,7 +133,7 @@ pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
     let supervised = supervised(args.place.show_stdout)?;
     let bench = bench::StartupCommand { supervised, by_us: args.startup_cmd.is_none() };
     let report = startup(&plan, &files, &bench, &sink)?;
-    sink.close_with_lines();
+    sink.close();
     if !plan.dry_run {
         files.conclude();
     }

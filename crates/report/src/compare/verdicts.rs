@@ -45,15 +45,10 @@ impl Verdicts {
         };
         let (better, worse) = (of(Verdict::Better), of(Verdict::Worse));
         let (equal, open) = (of(Verdict::Equal).len(), of(Verdict::Undecided).len());
-        let word = match (better.is_empty(), worse.is_empty()) {
-            (false, true) => "better",
-            (true, false) => "worse",
-            (false, false) => "better in some numbers and worse in others",
-            (true, true) if open == 0 => "equal",
-            (true, true) if equal == 0 => "undecided",
-            (true, true) => "equal as far as can be told",
-        };
         let mut parts = Vec::new();
+        if better.is_empty() && worse.is_empty() && equal > 0 && open > 0 {
+            parts.push("equal as far as can be told".to_owned());
+        }
         for (verdict, effects) in [("better", &better), ("worse", &worse)] {
             parts.extend(most(effects).map(|effect| {
                 let more = if effects.len() > 1 { format!(" and {} more", effects.len() - 1) } else { String::new() };
@@ -63,7 +58,7 @@ impl Verdicts {
         let margin = spec.margin * 100.0;
         parts.extend((equal > 0).then(|| format!("{equal} equal within {margin} %")));
         parts.extend((open > 0).then(|| format!("{open} undecided")));
-        format!("{}: {word}: {}; each interval is {} % sure.", self.title, parts.join("; "), spec.confidence.percent())
+        format!("{}: {}; each interval is {} % sure.", self.title, parts.join("; "), spec.confidence.percent())
     }
 }
 

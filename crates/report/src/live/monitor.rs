@@ -76,12 +76,15 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Whether the client is late so far, by the bound of the verdict after a run.
+    pub fn is_late(&self) -> bool {
+        self.late.is_some_and(|late| late > 1.0)
+    }
+
     /// Whether the client keeps up so far, in words.
     pub fn verdict(&self) -> Option<String> {
-        // The bound of the verdict after a run.
-        const LATE_MS: f64 = 1.0;
         let late = self.late?;
-        let word = if late <= LATE_MS { "keeps up" } else { "SENDS LATE" };
+        let word = if self.is_late() { "SENDS LATE" } else { "keeps up" };
         Some(format!("client {word}: p99 {late:.2} ms after due"))
     }
 }
@@ -124,6 +127,11 @@ impl Monitor {
         }
     }
 
+    /// Takes a line that is printed once the screen is given back.
+    pub fn say(&self, line: &str) {
+        self.state().say(line);
+    }
+
     /// The state now.
     pub fn snapshot(&self) -> Snapshot {
         let state = self.state();
@@ -139,8 +147,8 @@ impl EventSink for Monitor {
     fn event(&self, event: RunEvent) {
         let mut state = self.state();
         match event {
-            RunEvent::Status(note) => state.say(sentence::of(&note)),
-            RunEvent::Warning(note) => state.say(format!("warning: {}", sentence::of(&note))),
+            RunEvent::Status(note) => state.say(&sentence::of(&note)),
+            RunEvent::Warning(note) => state.say(&format!("warning: {}", sentence::of(&note))),
             RunEvent::Started { work, total, counters } => state.work.push(Watched::new(work, total, counters)),
             RunEvent::Waiting { work, seconds } => state.work.push(Watched::new(work, seconds, Arc::default())),
             RunEvent::Finished => {
@@ -154,7 +162,7 @@ impl EventSink for Monitor {
 }
 
 impl State {
-    fn say(&mut self, text: String) {
+    fn say(&mut self, text: &str) {
         self.lines.extend(text.lines().map(harmless_line));
         while self.lines.len() > LINES {
             self.lines.pop_front();

@@ -19,13 +19,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, shown: &Snapshot, frozen: bool) {
         frame.render_widget(Paragraph::new(small(shown)), area);
         return;
     }
-    let server = served(shown);
+    let server = served(shown, usize::from(area.width) * if area.height >= 20 { 2 } else { 1 });
     let [head, numbers, health, middle, lines, foot] = Layout::vertical([
         Constraint::Length(3),
         Constraint::Length(1),
         Constraint::Length(match &server {
             None => 0,
-            Some(line) if line.width() > usize::from(area.width) && area.height >= 20 => 2,
+            Some(line) if line.width() > usize::from(area.width) => 2,
             Some(_) => 1,
         }),
         Constraint::Min(6),
@@ -34,7 +34,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, shown: &Snapshot, frozen: bool) {
     ])
     .areas(area);
     frame.render_widget(progress(shown), head);
-    frame.render_widget(Paragraph::new(counts(shown)), numbers);
+    frame.render_widget(Paragraph::new(counts(shown, area.width)), numbers);
     if let Some(server) = server {
         frame.render_widget(Paragraph::new(server).wrap(Wrap { trim: false }), health);
     }
@@ -52,7 +52,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, shown: &Snapshot, frozen: bool) {
 
 /// What a screen that is too small for pictures shows.
 fn small(shown: &Snapshot) -> Vec<Line<'static>> {
-    vec![Line::raw(format!("{}/{} {}", shown.finished, shown.total, clock(shown.elapsed as u64))), counts(shown)]
+    vec![Line::raw(format!("{}/{} {}", shown.finished, shown.total, clock(shown.elapsed as u64))), counts(shown, 0)]
 }
 
 fn share(shown: &Snapshot) -> f64 {
@@ -72,26 +72,59 @@ fn progress(shown: &Snapshot) -> Gauge<'_> {
         .label(label)
 }
 
-fn counts(shown: &Snapshot) -> Line<'static> {
+fn counts(shown: &Snapshot, width: u16) -> Line<'static> {
     let last = shown.history.last().copied().unwrap_or_default();
     let failed = Style::new().fg(if shown.failed > 0 { Color::Red } else { Color::Reset });
     let waiting = shown.waiting.map_or_else(String::new, |waiting| format!("{waiting} waiting · "));
-    let plain = format!(
-        " · {} in flight · {waiting}{:.1} req/s · {:.0} tok/s",
-        shown.in_flight, last.requests_per_s, last.tokens_per_s
-    );
-    // What says more about trouble is never cut off.
-    Line::from(vec![Span::styled(format!(" {} failed", shown.failed), failed), Span::raw(plain)])
+    let rates = |requests: String, tokens: String| {
+        let plain = format!(" · {} in flight · {waiting}{requests} req/s · {tokens} tok/s", shown.in_flight);
+        // What says more about trouble is never cut off.
+        Line::from(vec![Span::styled(format!(" {} failed", shown.failed), failed), Span::raw(plain)])
+    };
+    let whole = rates(format!("{:.1}", last.requests_per_s), format!("{:.0}", last.tokens_per_s));
+    match whole.width() <= usize::from(width) {
+        true => whole,
+        false => rates(format!("{:.0}", last.requests_per_s), thousands(last.tokens_per_s)),
+    }
 }
 
-/// What the server and the client say of themselves; nothing where neither says anything.
-fn served(shown: &Snapshot) -> Option<Line<'static>> {
+/// A large number in few letters.
+fn thousands(value: f64) -> String {
+    if value >= 1e3 { format!("{:.1}k", value / 1e3) } else { format!("{value:.0}") }
+}
+
+/// What the server and the client say of themselves, in words or, where there is no `room` for them, shorter; nothing
+/// where neither says anything.
+fn served(shown: &Snapshot, room: usize) -> Option<Line<'static>> {
+    let whole = worded(shown)?;
+    Some(if whole.width() <= room { whole } else { shortened(shown) })
+}
+
+fn shortened(shown: &Snapshot) -> Line<'static> {
+    let gauge = |(name, value): &(&'static str, f64)| match *name {
+        "running" => format!("run {value:.0}"),
+        "waiting" => format!("wait {value:.0}"),
+        "KV cache %" => format!("KV {value:.0}%"),
+        "prefix hits %" => format!("hits {value:.0}%"),
+        "preemptions" => format!("pre {value:.0}"),
+        other => format!("{other} {value:.0}"),
+    };
+    let gauges: Vec<String> = shown.server.iter().map(gauge).collect();
+    let client = shown.late.map(|late| {
+        let (word, colour) = if shown.is_late() { ("LATE", Color::Yellow) } else { ("ok", Color::Green) };
+        Span::styled(format!(" client {word} {late:.1} ms"), Style::new().fg(colour))
+    });
+    let server = (!gauges.is_empty()).then(|| Span::raw(format!(" · {}", gauges.join(" "))));
+    Line::from_iter(client.into_iter().chain(server))
+}
+
+fn worded(shown: &Snapshot) -> Option<Line<'static>> {
     let number =
         |value: f64| if value >= 100.0 || value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") };
     let server: Vec<String> = shown.server.iter().map(|(name, value)| format!("{name} {}", number(*value))).collect();
     let mut spans = Vec::new();
     if let Some(verdict) = shown.verdict() {
-        let colour = if verdict.contains("LATE") { Color::Yellow } else { Color::Green };
+        let colour = if shown.is_late() { Color::Yellow } else { Color::Green };
         spans.push(Span::styled(format!(" {verdict}"), Style::new().fg(colour)));
     }
     if !server.is_empty() {
@@ -183,7 +216,13 @@ mod tests {
                 .collect(),
             lines: vec!["Starting main benchmark run...".into()],
             waiting: Some(11),
-            server: vec![("running", 8.0), ("KV cache %", 12.34)],
+            server: vec![
+                ("running", 8.0),
+                ("waiting", 0.0),
+                ("KV cache %", 12.34),
+                ("prefix hits %", 89.6),
+                ("preemptions", 3.0),
+            ],
             late: Some(0.2),
             outer: vec![("sweep", 3, 12)],
             ..Snapshot::default()
@@ -206,7 +245,7 @@ mod tests {
                 "30 of 100",
                 "sweep 3 of 12 › Benchmark",
                 "11 waiting",
-                "client keeps up",
+                if width < 80 { "client ok 0.2 ms · run 8 wait 0 KV 12% hits 90% pre 3" } else { "client keeps up" },
                 "01:03 elapsed",
                 "02:27 left",
                 "7 in flight",

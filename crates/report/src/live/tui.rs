@@ -1,9 +1,9 @@
 //! `--live`: a run on the whole screen. A thread of its own draws four times a second what the monitor knows; the screen
 //! is given back whatever ends the program.
 
-use std::io::{self, IsTerminal, Stderr};
-use std::sync::Arc;
+use std::io::{self, IsTerminal, Stderr, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -40,7 +40,8 @@ impl Tui {
         let told = over.clone();
         let work = move || {
             let mut frozen = None;
-            while !told.load(Ordering::Acquire) {
+            // A panic elsewhere has given the screen back, and nothing more is drawn over its words.
+            while !told.load(Ordering::Acquire) && TAKEN.load(Ordering::Acquire) {
                 monitor.tick();
                 let shown = frozen.clone().unwrap_or_else(|| monitor.snapshot());
                 if draw(&mut terminal, |frame| screen::draw(frame, &shown, frozen.is_some())).is_err() {
@@ -98,9 +99,36 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Gives the screen back, if it was taken: for whoever ends the program without a farewell.
 pub fn give_back() {
+    let mut said = said();
     if TAKEN.swap(false, Ordering::AcqRel) {
         let _ = disable_raw_mode();
         let _ = execute!(io::stderr(), LeaveAlternateScreen);
+        let _ = io::stderr().write_all(&std::mem::take(&mut *said));
+    }
+}
+
+/// What was said while the screen was taken, and waits until it can be read.
+static SAID: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+fn said() -> MutexGuard<'static, Vec<u8>> {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Standard error for whoever may speak while the screen is taken: the words come once it is given back.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Aside;
+
+impl Write for Aside {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut said = said();
+        match TAKEN.load(Ordering::Acquire) {
+            true => said.write(bytes),
+            false => io::stderr().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
     }
 }
 
@@ -111,4 +139,41 @@ fn give_back_on_panic() {
         give_back();
         before(panic);
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    /// Run by the test below, on a terminal of its own.
+    #[test]
+    #[ignore = "takes the screen and panics"]
+    fn panics_on_a_taken_screen() {
+        let _tui = Tui::start(Arc::default(), || {}).unwrap().expect("there is a terminal");
+        writeln!(Aside, "said meanwhile").unwrap();
+        std::thread::sleep(2 * PERIOD);
+        let _ = std::thread::spawn(|| panic!("forced")).join();
+        std::thread::sleep(2 * PERIOD);
+        eprintln!("raw: {}", ratatui::crossterm::terminal::is_raw_mode_enabled().unwrap());
+    }
+
+    #[test]
+    fn a_panic_is_told_on_a_screen_that_can_be_read() {
+        let this = std::env::current_exe().unwrap();
+        let words =
+            format!("{} --ignored --exact live::tui::tests::panics_on_a_taken_screen --nocapture", this.display());
+        let mut script = Command::new("timeout");
+        script.args(["60", "script", "-qefc", &words, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::null());
+        let Ok(output) = script.output() else {
+            eprintln!("skipped: there is no program `script` to lend a terminal");
+            return;
+        };
+        let text = String::from_utf8_lossy(&output.stdout);
+        let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what:?} is missing in {text:?}"));
+        let left = at("\x1b[?1049l");
+        assert!(at("\x1b[?1049h") < left && left < at("said meanwhile") && left < at("forced"), "{text:?}");
+        assert!(text.contains("raw: false"), "{text:?}");
+        assert!(!text[left..].contains("elapsed"), "nothing is drawn over it: {text:?}");
+    }
 }

@@ -24,6 +24,14 @@ pub struct ClientSpec {
     pub max_retries: u32,
 }
 
+impl ClientSpec {
+    /// Exchanges of a conversation of so many messages.
+    pub(crate) fn exchanges(&self, messages: usize) -> usize {
+        let most = self.max_turns.unwrap_or(usize::MAX).min(messages);
+        (most / 2).max(1).saturating_sub(usize::from(self.skip_first))
+    }
+}
+
 /// What a client does next.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
@@ -170,6 +178,11 @@ impl<'s> Client<'s> {
     fn drop_active(&mut self, conversation: usize) {
         self.active.retain(|&other| other != conversation);
         self.turns.retain(|&other| other != conversation);
+    }
+
+    /// What it was told.
+    pub(crate) fn spec(&self) -> &ClientSpec {
+        self.spec
     }
 
     /// Conversations that it gave up in the middle.

@@ -7,7 +7,7 @@ mod talk;
 use std::collections::VecDeque;
 
 use tacho_client::{Client as HttpClient, ClientPlan, EndpointSpec, PayloadSpec};
-use tacho_core::{Clock, SystemClock};
+use tacho_core::{Clock, EventSink, SystemClock, Work};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::multi_turn::TurnSample;
 use tacho_text::Tokenizer;
@@ -88,6 +88,7 @@ pub fn run(
     conversations: &[Conversation],
     tokenizer: &Tokenizer,
     stop: &StopSignal,
+    sink: &dyn EventSink,
 ) -> Result<MultiTurnResult, Error> {
     let clock = SystemClock::start();
     let payload = PayloadSpec {
@@ -101,11 +102,17 @@ pub fn run(
     let all: VecDeque<usize> = (0..conversations.len()).collect();
     if !plan.warmup_step {
         let talk = Talk::new(plan, &plan.client, &http, clock, tokenizer, conversations.to_vec())?;
-        return talk.run(all, plan.early_stop, stop);
+        return talk.run(all, plan.early_stop, stop, Work::Benchmark, sink);
     }
     let first = ClientSpec { max_active: 1, max_turns: Some(1), skip_first: false, ..plan.client.clone() };
     let began = clock.now();
-    let warm = Talk::new(plan, &first, &http, clock, tokenizer, conversations.to_vec())?.run(all, false, stop)?;
+    let warm = Talk::new(plan, &first, &http, clock, tokenizer, conversations.to_vec())?.run(
+        all,
+        false,
+        stop,
+        Work::WarmUp,
+        sink,
+    )?;
     let warmup = clock.now().secs_since(began);
     if warm.interrupted {
         return Ok(MultiTurnResult { warmup_runtime_sec: Some(warmup), samples: Vec::new(), ..warm });
@@ -113,6 +120,6 @@ pub fn run(
     let rest = ClientSpec { skip_first: true, ..plan.client.clone() };
     let tasks: VecDeque<usize> = (0..warm.finished.len()).collect();
     let talk = Talk::new(plan, &rest, &http, clock, tokenizer, warm.finished)?;
-    let result = talk.run(tasks, plan.early_stop, stop)?;
+    let result = talk.run(tasks, plan.early_stop, stop, Work::Benchmark, sink)?;
     Ok(MultiTurnResult { warmup_runtime_sec: Some(warmup), ..result })
 }

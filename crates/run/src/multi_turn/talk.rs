@@ -1,10 +1,14 @@
 //! One phase: all clients on one thread, each sending, waiting for its answer, or pausing.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tacho_client::Client as HttpClient;
-use tacho_core::{Clock, FailureKind, Observation, Outcome, Stamp, SystemClock};
+use tacho_core::board::Scribe;
+use tacho_core::rows::Watcher;
+use tacho_core::{Clock, Counters, EventSink, FailureKind, Observation, Outcome, RunEvent, Stamp, SystemClock, Work};
 use tacho_loadgen::{StopSignal, Target, Worker};
 use tacho_metrics::multi_turn::{TurnSample, TurnTokens};
 use tacho_text::Tokenizer;
@@ -43,6 +47,8 @@ pub(super) struct Talk<'p> {
     /// What each client is about to hear the answer of: conversation and messages.
     sent: Vec<(usize, usize)>,
     result: MultiTurnResult,
+    /// How far it is, for whoever watches.
+    counters: Arc<Counters>,
 }
 
 impl<'p> Talk<'p> {
@@ -66,6 +72,7 @@ impl<'p> Talk<'p> {
             states: vec![State::Pausing(Stamp::ZERO); count],
             sent: vec![(0, 0); count],
             result,
+            counters: Arc::default(),
         })
     }
 
@@ -75,7 +82,10 @@ impl<'p> Talk<'p> {
         mut tasks: VecDeque<usize>,
         early_stop: bool,
         stop: &StopSignal,
+        work: Work,
+        sink: &dyn EventSink,
     ) -> Result<MultiTurnResult, Error> {
+        sink.event(RunEvent::Started { work, total: self.expected(&tasks), counters: self.counters.clone() });
         let worker = self.http.worker(0, 1).map_err(|source| tacho_loadgen::Error::Worker { id: 0, of: 1, source })?;
         let mut worker = worker;
         let mut rows = Vec::new();
@@ -107,10 +117,31 @@ impl<'p> Talk<'p> {
                 first_ended |= self.heard(&row);
             }
         }
+        sink.event(RunEvent::Finished);
         self.result.interrupted |= stop.draining();
         self.result.successes = self.clients.iter().map(|client| client.successes).sum();
         self.result.abandoned = self.clients.iter().map(Client::abandoned).sum();
         Ok(self.result)
+    }
+
+    /// Exchanges there will be at most.
+    fn expected(&self, tasks: &VecDeque<usize>) -> u64 {
+        let Some(spec) = self.clients.first().map(Client::spec) else { return 0 };
+        let all: usize = tasks.iter().map(|&at| spec.exchanges(self.conversations[at].messages.len())).sum();
+        let most = spec.max_requests.map_or(usize::MAX, |most| most.saturating_mul(self.clients.len()));
+        all.min(most) as u64
+    }
+
+    /// Lets whoever watches know of an answer.
+    fn count(&self, row: &Observation, then: &Then) {
+        let add = |counter: &AtomicU64, count: u64| counter.fetch_add(count, Ordering::Relaxed);
+        self.counters.in_flight.fetch_sub(1, Ordering::Relaxed);
+        add(&self.counters.tokens, row.chunks.len() as u64);
+        if !matches!(then, Then::Again(_)) {
+            add(&self.counters.finished, 1);
+            add(&self.counters.failed, u64::from(row.outcome.failure().is_some()));
+            Scribe::new(&self.counters).rows(std::slice::from_ref(row));
+        }
     }
 
     /// Lets a client take its next conversation; tells whether it has ended instead.
@@ -145,6 +176,7 @@ impl<'p> Talk<'p> {
         let now = self.clock.now();
         worker.supply_body(id, &text, session, max_tokens.unwrap_or(0) as usize, !self.plan.stream);
         worker.issue(Observation::released(id, now, now));
+        self.counters.in_flight.fetch_add(1, Ordering::Relaxed);
         self.states[id] = State::Waiting;
     }
 
@@ -159,7 +191,9 @@ impl<'p> Talk<'p> {
         let length = self.conversations[conversation].messages.len();
         let now = self.clock.now();
         let later = |seconds: f64| now + Duration::from_secs_f64(seconds);
-        match self.clients[id].came_out(attempt, length) {
+        let then = self.clients[id].came_out(attempt, length);
+        self.count(row, &then);
+        match then {
             Then::Again(pause) => {
                 self.result.retries += 1;
                 self.states[id] = State::Retrying(later(pause));

@@ -68,6 +68,10 @@ impl PrioritizationArgs {
         if matches!(backend.as_str(), "hf" | "mii") {
             return Err(out("--backend", backend, "vllm, openai or sim: the others know no priorities").into());
         }
+        let way = Way::of(&v)?;
+        if way == Way::Engine && v.is_given("--request-rate") {
+            return Err(Refusal::Alone { flag: "--request-rate", other: "--backend openai or --backend sim" }.into());
+        }
         let output_len = v.is_given("--output-len").then(|| tokens(&v, "--output-len")).transpose()?;
         let source = match (v.maybe_text("--dataset"), v.is_given("--input-len"), output_len) {
             (Some(_), true, _) => {
@@ -97,7 +101,7 @@ impl PrioritizationArgs {
         };
         Ok(PrioritizationArgs {
             spec,
-            way: Way::of(&v)?,
+            way,
             n: at_least(&v, "--n", 1)? as u64,
             detokenize: !v.switch("--disable-detokenize"),
             engine: EngineArgs::from(&v),

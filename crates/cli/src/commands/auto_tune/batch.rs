@@ -11,11 +11,12 @@ use tacho_run::experiment::program_exists;
 
 use super::folder;
 use crate::args::auto_tune::{AutoTuneArgs, TuneSettings};
+use crate::commands::screen::Screen;
 use crate::commands::sweep::supervised;
 use crate::exit::Exit;
 
 /// Runs all tunings of a file.
-pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>) -> anyhow::Result<Exit> {
+pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: &Screen) -> anyhow::Result<Exit> {
     let mut entries = read(file)?;
     // All of them are read before the first is run.
     let settings: Vec<TuneSettings> = entries
@@ -48,7 +49,7 @@ pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>) -> any
             entries[at].set("run_id", name.as_str());
             write(file, &entries)?;
         }
-        let outcome = super::tune(args, &settings[at], &folder, variables(&entries[at]));
+        let outcome = super::tune(args, &settings[at], &folder, variables(&entries[at]), sink);
         if args.dry_run {
             outcome?;
             continue;
@@ -58,7 +59,7 @@ pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>) -> any
             let place = format!("{}/{name}/", upload.trim_end_matches('/'));
             entries[at].set("gcs_results", place.as_str());
             let words = ["gcloud", "storage", "rsync", "--recursive", &folder.display().to_string(), &place];
-            if let Err(failure) = supervised(true)?.run(&words.map(str::to_owned)) {
+            if let Err(failure) = supervised(!args.live.screen)?.run(&words.map(str::to_owned)) {
                 tracing::warn!("the results in {} were not uploaded: {failure}", folder.display());
             }
         }
@@ -68,6 +69,7 @@ pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>) -> any
         }
     }
     let done = entries.len() - failed.len();
+    sink.close();
     let mut out = std::io::stdout();
     writeln!(out, "Successful runs: {done}\nFailed runs: {}", failed.len())?;
     if failed.is_empty() { Ok(Exit::Done) } else { Err(anyhow!("these failed:\n  {}", failed.join("\n  "))) }

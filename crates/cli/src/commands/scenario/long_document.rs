@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use tacho_core::RunEvent;
 use tacho_core::json::Dict;
+use tacho_core::{EventSink, RunEvent};
 use tacho_metrics::Statistics;
 use tacho_report::style::{title, two, value_line};
 use tacho_run::offline::{Sampling, Slot};
@@ -12,7 +12,7 @@ use tacho_workload::WorkloadSpec;
 use tacho_workload::scenarios::LongDocumentSpec;
 
 use super::passes::{Pass, expected};
-use super::{Online, bars, engine, maker, print, save_json, save_workload};
+use super::{Online, bars, engine, maker, print, save_json, save_workload, watched};
 use crate::args::scenario::long_document::LongDocumentArgs;
 use crate::args::scenario::{Way, as_serve};
 use crate::commands::offline::simulated::limit;
@@ -45,8 +45,8 @@ fn offline(
     measured: &WorkloadSpec,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Exit> {
-    let sink = bars(args.worker.quiet, false);
-    let mut made = maker(&args.engine)?.make(&[warm_up, measured], &*sink)?;
+    let sink = bars(args.worker.quiet)?;
+    let mut made = maker(&args.engine)?.make(&[warm_up, measured], &sink)?;
     let (requests, warm_up) = (made.remove(1), made.remove(0));
     if let Some(path) = args.values.maybe_text("--save-workload") {
         save_workload(&path, &requests)?;
@@ -70,9 +70,10 @@ fn online(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Exit> {
     let serve = as_serve(&args.values, &super::fixed(args.way))?;
-    let count = args.spec.documents * args.spec.repeat_count;
-    let mut online = Online::open(&serve, measured, count, false, &|spec| limit(&args.engine, spec))?;
     let dry = args.values.switch("--dry-run");
+    let screen = watched(&serve, dry)?;
+    let count = args.spec.documents * args.spec.repeat_count;
+    let mut online = Online::open(&serve, measured, count, false, &|spec| limit(&args.engine, spec), &screen)?;
     let prepared = online.prepare(dry)?;
     if let Some(path) = args.values.maybe_text("--save-workload") {
         save_workload(&path, &prepared.requests)?;
@@ -85,13 +86,13 @@ fn online(
     let plan = online.plan.workload.clone();
     online.replace(warm_up, args.spec.documents)?;
     let rehearsed = online.run(online.prepare(false)?, &interrupt.stop)?;
-    print(&[WARM_UP.to_owned(), took(rehearsed.measured.duration), START.to_owned()])?;
+    screen.print(&[WARM_UP.to_owned(), took(rehearsed.measured.duration), START.to_owned()])?;
     online.plan.workload = plan;
     online.plan.traffic.reset_caches = args.values.switch("--reset-prefix-cache");
     let contents: Vec<_> = prepared.requests.iter().map(|request| request.content.clone()).collect();
     let record = online.run(prepared, &interrupt.stop)?;
     let pass = Pass::of("measured", &record, limit);
-    print(&[took(record.measured.duration)])?;
+    screen.print(&[took(record.measured.duration)])?;
     let mut lines = pass.lines();
     let mut seen = HashSet::new();
     let first: Vec<bool> = contents.iter().map(|content| seen.insert(format!("{content:?}"))).collect();
@@ -104,9 +105,9 @@ fn online(
         lines.push(value_line(name, shown));
     }
     lines.push(title("", '='));
-    print(&lines)?;
+    screen.print(&lines)?;
     if let Some(doubt) = pass.doubt() {
-        bars(false, true).event(RunEvent::warning(doubt));
+        screen.event(RunEvent::warning(doubt));
     }
     if let Some(path) = args.values.maybe_text("--output-json") {
         let mut file = Dict::new();

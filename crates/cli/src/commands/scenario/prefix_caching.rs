@@ -1,14 +1,14 @@
 //! `tacho prefix-caching`: prompts that come several times, through the engine or a server.
 
 use tacho_core::json::{Dict, Value, float_repr};
-use tacho_core::{Request, RunEvent};
+use tacho_core::{EventSink, Request, RunEvent};
 use tacho_report::style::{title, value_line};
 use tacho_run::offline::{Sampling, Slot};
 use tacho_run::scenarios::batch;
 use tacho_workload::WorkloadSpec;
 
 use super::passes::{Pass, expected};
-use super::{Online, bars, engine, maker, print, save_json, save_workload};
+use super::{Online, bars, engine, maker, print, save_json, save_workload, watched};
 use crate::args::scenario::prefix_caching::PrefixCachingArgs;
 use crate::args::scenario::{Way, as_serve};
 use crate::commands::offline::simulated::limit;
@@ -46,9 +46,9 @@ pub(super) fn sampled(requests: &[Request], repeats: usize) -> Vec<String> {
 }
 
 fn offline(args: &PrefixCachingArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
-    let sink = bars(args.worker.quiet, false);
+    let sink = bars(args.worker.quiet)?;
     let spec = WorkloadSpec::PrefixCaching(args.spec.clone());
-    let requests = maker(&args.engine)?.make(&[&spec], &*sink)?.remove(0);
+    let requests = maker(&args.engine)?.make(&[&spec], &sink)?.remove(0);
     print(&sampled(&requests, args.spec.repeat_count))?;
     if let Some(path) = args.values.maybe_text("--save-workload") {
         save_workload(&path, &requests)?;
@@ -67,26 +67,32 @@ fn offline(args: &PrefixCachingArgs, interrupt: &Interrupt) -> anyhow::Result<Ex
 
 fn online(args: &PrefixCachingArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
     let serve = as_serve(&args.values, &super::fixed(args.way))?;
-    let count = args.spec.num_prompts * args.spec.repeat_count;
-    let mut online = Online::open(&serve, WorkloadSpec::PrefixCaching(args.spec.clone()), count, false, &|spec| {
-        limit(&args.engine, spec)
-    })?;
     let dry = args.values.switch("--dry-run");
+    let screen = watched(&serve, dry)?;
+    let count = args.spec.num_prompts * args.spec.repeat_count;
+    let mut online = Online::open(
+        &serve,
+        WorkloadSpec::PrefixCaching(args.spec.clone()),
+        count,
+        false,
+        &|spec| limit(&args.engine, spec),
+        &screen,
+    )?;
     let prepared = online.prepare(dry)?;
-    print(&sampled(&prepared.requests, args.spec.repeat_count))?;
+    screen.print(&sampled(&prepared.requests, args.spec.repeat_count))?;
     if let Some(path) = args.values.maybe_text("--save-workload") {
         save_workload(&path, &prepared.requests)?;
     }
     if dry {
         return dry_run::print(&prepared);
     }
-    print(&["------start generating------".to_owned()])?;
+    screen.print(&["------start generating------".to_owned()])?;
     let (cold, warm) = expected(&prepared.requests, prepared.tokenizer.as_ref());
     interrupt.measuring();
     let first = Pass::of("first", &online.run(prepared, &interrupt.stop)?, cold);
-    print(&[format!("cost time {}", float_repr(first.seconds()))])?;
+    screen.print(&[format!("cost time {}", float_repr(first.seconds()))])?;
     if interrupt.stop.draining() {
-        print(&first.lines())?;
+        screen.print(&first.lines())?;
         return Ok(Exit::Interrupted);
     }
     online.plan.traffic.reset_caches = false;
@@ -96,9 +102,9 @@ fn online(args: &PrefixCachingArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
     lines.push(title("", '-'));
     lines.push(value_line("First over second:", format!("{:.2}", first.times(&second))));
     lines.push(title("", '='));
-    print(&lines)?;
+    screen.print(&lines)?;
     if let Some(doubt) = first.doubt() {
-        bars(false, true).event(RunEvent::warning(doubt));
+        screen.event(RunEvent::warning(doubt));
     }
     if let Some(path) = args.values.maybe_text("--output-json") {
         let mut file = Dict::new();

@@ -10,7 +10,7 @@ use tacho_sim::engine::Policy;
 use tacho_workload::WorkloadSpec;
 use tacho_workload::scenarios::priority_of;
 
-use super::{Online, bars, engine, maker, print, save_json, save_workload};
+use super::{Online, bars, engine, maker, print, save_json, save_workload, watched};
 use crate::args::scenario::prioritization::PrioritizationArgs;
 use crate::args::scenario::{Way, as_serve};
 use crate::commands::offline::simulated::limit;
@@ -41,9 +41,9 @@ pub(super) fn throughput(requests: &[Request], seconds: f64) -> (String, Dict) {
 }
 
 fn offline(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
-    let sink = bars(args.worker.quiet, false);
+    let sink = bars(args.worker.quiet)?;
     let spec = WorkloadSpec::Prioritization(args.spec.clone());
-    let requests = maker(&args.engine)?.make(&[&spec], &*sink)?.remove(0);
+    let requests = maker(&args.engine)?.make(&[&spec], &sink)?.remove(0);
     if let Some(path) = args.values.maybe_text("--save-workload") {
         save_workload(&path, &requests)?;
     }
@@ -66,13 +66,21 @@ fn online(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Ex
     let mut fixed = super::fixed(args.way);
     fixed.extend([("--temperature", "1.0"), ("--top-p", "1.0")]);
     let serve = as_serve(&args.values, &fixed)?;
-    let spec = WorkloadSpec::Prioritization(args.spec.clone());
-    let mut online = Online::open(&serve, spec, args.spec.num_prompts, false, &|spec| {
-        spec.policy = Policy::Priority;
-        limit(&args.engine, spec)
-    })?;
-    online.plan.traffic.ignore_eos = true;
     let dry = args.values.switch("--dry-run");
+    let screen = watched(&serve, dry)?;
+    let spec = WorkloadSpec::Prioritization(args.spec.clone());
+    let mut online = Online::open(
+        &serve,
+        spec,
+        args.spec.num_prompts,
+        false,
+        &|spec| {
+            spec.policy = Policy::Priority;
+            limit(&args.engine, spec)
+        },
+        &screen,
+    )?;
+    online.plan.traffic.ignore_eos = true;
     let prepared = online.prepare(dry)?;
     if let Some(path) = args.values.maybe_text("--save-workload") {
         save_workload(&path, &prepared.requests)?;
@@ -84,7 +92,7 @@ fn online(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Ex
     let requests = prepared.requests.clone();
     let record = online.run(prepared, &interrupt.stop)?;
     let (line, mut file) = throughput(&requests, record.measured.duration);
-    print(&[line])?;
+    screen.print(&[line])?;
     let classes = classes(&requests, &record);
     let mut lines: Vec<String> = classes.iter().flat_map(Class::lines).collect();
     let inversions = inversions(&requests, &record.measured.samples);
@@ -93,7 +101,7 @@ fn online(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Ex
     let preempted = record.measured.server.get("vllm:num_preemptions_total").and_then(|series| series.growth());
     lines.extend(preempted.map(|count| value_line("Preemptions:", count)));
     lines.push(title("", '='));
-    print(&lines)?;
+    screen.print(&lines)?;
     if let Some(path) = args.values.maybe_text("--output-json") {
         file.set("classes", classes.iter().map(Class::to_dict).collect::<Vec<Value>>());
         file.set("inversions", inversions);

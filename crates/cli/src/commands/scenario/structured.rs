@@ -1,21 +1,25 @@
 //! `tacho structured-output`: constrained answers, timed and judged.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use anyhow::anyhow;
-use tacho_core::Request;
 use tacho_core::json::{Dict, Value, write_value};
+use tacho_core::{Counters, EventSink, Request, RunEvent, Work};
 use tacho_metrics::structured::{Answer, StructuredSummary};
 use tacho_metrics::{RunRecord, Sample};
 use tacho_report::structured::{self as report, StructuredSetup};
+use tacho_run::ReportPlan;
 use tacho_run::scenarios::Judge;
 use tacho_run::serve::Prepared;
 use tacho_text::Tokenizer;
 use tacho_workload::WorkloadSpec;
 use tacho_workload::scenarios::{Constraint, StructuredSpec};
 
-use super::{Online, print, save_json};
+use super::{Online, save_json, watched};
 use crate::args::scenario::structured::StructuredArgs;
+use crate::commands::screen::Screen;
 use crate::commands::serve::dry_run;
 use crate::commands::sim::hub;
 use crate::exit::{Exit, saved};
@@ -24,26 +28,30 @@ use crate::interrupt::Interrupt;
 /// Runs the benchmark that the arguments ask for, or one after the other those of a sweep.
 pub(crate) fn run(args: &StructuredArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
+    let screen = watched(&args.serve, args.dry_run)?;
     if args.sweep.is_empty() {
-        return one(args, &interrupt);
+        return one(args, &interrupt, &screen);
     }
+    let counters = Arc::new(Counters::default());
+    screen.event(RunEvent::Started { work: Work::Sweep, total: args.sweep.len() as u64, counters: counters.clone() });
     for point in &args.sweep {
-        match one(point, &interrupt)? {
-            Exit::Done => {}
+        match one(point, &interrupt, &screen)? {
+            Exit::Done => counters.finished.fetch_add(1, Ordering::Relaxed),
             other => return Ok(other),
-        }
+        };
     }
+    screen.event(RunEvent::Finished);
     Ok(Exit::Done)
 }
 
 /// Protocols whose requests cannot carry a constraint.
 const UNCONSTRAINED: [&str; 3] = ["tgi", "tensorrt-llm", "deepspeed-mii"];
 
-fn one(args: &StructuredArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
+fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow::Result<Exit> {
     let spec = spec(args);
     let timed = spec.rate.is_finite();
-    let mut online =
-        Online::open(&args.serve, WorkloadSpec::Structured(spec.clone()), args.num_prompts, timed, &|_| Ok(()))?;
+    let workload = WorkloadSpec::Structured(spec.clone());
+    let mut online = Online::open(&args.serve, workload, args.num_prompts, timed, &|_| Ok(()), screen)?;
     // The test request is request 0, as it will be sent.
     online.plan.traffic.warmups = 1;
     online.plan.traffic.warmups_must_pass = true;
@@ -64,25 +72,26 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
     let constraints = spec.constraints(&prepared.requests)?;
     let mut lines: Vec<String> = spec.headline(&tokenizer)?.into_iter().collect();
     lines.push("Starting initial single prompt test run...".to_owned());
-    print(&lines)?;
+    screen.print(&lines)?;
     interrupt.measuring();
     let lens: Vec<u64> = prepared.requests.iter().map(|request| request.prompt_len).collect();
     let mut tested = vec!["Initial test run completed. Starting main benchmark run...".to_owned()];
     tested.extend(setup.traffic());
     // A reader that has gone away must not cost the run.
-    let record = online.run_tested(prepared, &interrupt.stop, &|| drop(print(&tested)))?;
+    let record = online.run_tested(prepared, &interrupt.stop, &|| drop(screen.print(&tested)))?;
     let answers = answers(&record, &spec, &lens, constraints, &tokenizer);
-    conclude(args, &setup, &online, &record, &answers)
+    conclude(args, &setup, &online.plan.report, &record, &answers, screen)
 }
 
 fn conclude(
     args: &StructuredArgs,
     setup: &StructuredSetup,
-    online: &Online,
+    plan: &ReportPlan,
     record: &RunRecord,
     answers: &[Answer],
+    screen: &Screen,
 ) -> anyhow::Result<Exit> {
-    let (plan, duration) = (&online.plan.report, record.measured.duration);
+    let duration = record.measured.duration;
     let summary = StructuredSummary::of(
         answers,
         duration,
@@ -101,8 +110,8 @@ fn conclude(
     if summary.completed == 0 {
         tracing::warn!("All requests failed. This is likely due to a misconfiguration on the benchmark arguments.");
     }
-    print(&report::console(setup, &summary, duration))?;
-    print(&report::judgement(&summary, failed))?;
+    screen.print(&report::console(setup, &summary, duration))?;
+    screen.print(&report::judgement(&summary, failed))?;
     match answers.iter().find(|answer| !answer.success) {
         _ if record.setup.interrupted => Ok(Exit::Interrupted),
         Some(first) if summary.completed == 0 => {
