@@ -2,13 +2,23 @@
 //! reads is the report's business.
 
 mod note;
+mod offline;
 mod search;
+mod serve;
+mod suite;
+mod sweep;
+mod tune;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use note::{Command, LevelNote, Note, OfflineNote, ProfilerNote, ServeNote, SuiteNote, SweepNote, TuneNote};
+pub use note::Note;
+pub use offline::OfflineNote;
 pub use search::{Load, Most, SearchNote, SearchRow};
+pub use serve::{ProfilerNote, ServeNote};
+pub use suite::SuiteNote;
+pub use sweep::{Command, LevelNote, SweepNote};
+pub use tune::TuneNote;
 
 /// Progress of the requests, written by the workers and read by whoever draws a bar.
 #[derive(Debug, Default)]

@@ -9,6 +9,7 @@ pub(super) mod refusal;
 pub(crate) mod rows;
 pub(crate) mod startup;
 pub(crate) mod throughput;
+mod throughput_check;
 
 pub(crate) use namespace::namespace;
 pub(crate) use refusal::OfflineRefusal;

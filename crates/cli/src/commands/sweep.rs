@@ -1,6 +1,7 @@
 //! `tacho sweep serve`, `serve_workload`, `serve_sla` and `startup`: commands over parameter sets.
 
 mod bench;
+mod command;
 mod experiment;
 mod files;
 pub(super) mod outcome;
@@ -36,7 +37,8 @@ use crate::commands::screen::{Lines, Screen};
 use crate::commands::supervise;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-pub(super) use bench::{Commands, is_tacho};
+pub(super) use bench::Commands;
+pub(super) use command::is_tacho;
 use experiment::Experiment;
 pub(super) use experiment::make_folder;
 pub(super) use files::Files;

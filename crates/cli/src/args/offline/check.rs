@@ -1,14 +1,12 @@
 //! What can be known to fail before an engine is started, in the order in which vLLM looks.
 
 use tacho_core::json::dumps;
-use tacho_text::TokenizerMode;
 
-use super::throughput::{Backend, ThroughputArgs};
 use super::{EngineArgs, OfflineRefusal, WorkerArgs};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::grammar::Values;
 
-fn refuse_if(holds: bool, refusal: OfflineRefusal) -> Result<(), Refusal> {
+pub(super) fn refuse_if(holds: bool, refusal: OfflineRefusal) -> Result<(), Refusal> {
     if holds { Err(Refusal::Offline(refusal)) } else { Ok(()) }
 }
 
@@ -17,13 +15,13 @@ pub(super) fn at_least(flag: &'static str, value: i64, least: i64) -> Result<(),
     refuse_if(value < least, OfflineRefusal::TooFew { flag, value, least })
 }
 
-fn seed(seed: i64) -> Result<(), Refusal> {
+pub(super) fn seed(seed: i64) -> Result<(), Refusal> {
     let allowed = "0 to 4294967295";
     let fits = (0..1 << 32).contains(&seed);
     if fits { Ok(()) } else { Err(Refusal::OutOfRange { flag: "--seed", value: seed.to_string(), allowed }) }
 }
 
-fn worker(args: &WorkerArgs, sim: bool) -> Result<(), Refusal> {
+pub(super) fn worker(args: &WorkerArgs, sim: bool) -> Result<(), Refusal> {
     match (&args.sim_profile, sim) {
         (Some(_), false) => Err(Refusal::Alone { flag: "--sim-profile", other: "the simulated engine" }),
         _ => Ok(()),
@@ -44,145 +42,9 @@ pub(super) fn engine(engine: &EngineArgs, own: &WorkerArgs, sim: bool, command: 
     Ok(seed(engine.seed)?)
 }
 
-/// The checks of `tacho throughput`.
-pub(super) fn throughput(args: &ThroughputArgs) -> Result<(), Refusal> {
-    let backend = args.backend;
-    let vllm = matches!(backend, Backend::Vllm | Backend::VllmAsync | Backend::VllmChat);
-    refuse_if(args.prequeue_requests && !vllm, OfflineRefusal::PrequeueBackend)?;
-    refuse_if(args.prequeue_requests && backend == Backend::VllmAsync, OfflineRefusal::PrequeueAsync)?;
-    dataset(args)?;
-    let lora_backend = matches!(backend, Backend::Vllm | Backend::VllmAsync);
-    refuse_if(args.engine.enable_lora && !lora_backend, OfflineRefusal::LoraBackend)?;
-    refuse_if(args.engine.enable_lora && args.lora_path.is_none(), OfflineRefusal::LoraPath)?;
-    refuse_if(backend == Backend::Hf && args.hf_max_batch_size.is_none(), OfflineRefusal::HfBatchMissing)?;
-    refuse_if(backend != Backend::Hf && args.hf_max_batch_size.is_some(), OfflineRefusal::HfBatchUnused)?;
-    let plain = matches!(backend, Backend::Hf | Backend::Mii);
-    refuse_if(plain && args.engine.quantization.is_some(), OfflineRefusal::Quantization)?;
-    mii(args)?;
-    let parallel = args.engine.data_parallel_size > 1;
-    let launched = args.engine.distributed_executor_backend.as_deref() == Some("external_launcher");
-    refuse_if(parallel && (!launched || backend == Backend::VllmAsync), OfflineRefusal::DataParallel)?;
-    hf(args)?;
-    engine_flags(args)?;
-    refuse_if(args.profile && !vllm, OfflineRefusal::ProfileBackend { backend: backend.name() })?;
-    own(args)?;
-    counts(args)?;
-    worker(&args.worker, backend == Backend::Sim)?;
-    nsys(args.nsys.as_deref(), args.profile)?;
-    seed(args.engine.seed)
-}
-
-/// What vLLM has no rule for.
-fn own(args: &ThroughputArgs) -> Result<(), Refusal> {
-    let backend = args.backend;
-    let plain = matches!(backend, Backend::Hf | Backend::Mii);
-    let served = matches!(backend, Backend::OpenAi | Backend::OpenAiChat);
-    refuse_if(served && args.worker.decode_bench, OfflineRefusal::ServerCannot { flag: "--decode-bench" })?;
-    refuse_if(
-        plain && args.worker.decode_bench,
-        OfflineRefusal::EngineFlag { backend: backend.name(), flag: "--decode-bench" },
-    )?;
-    for (given, flag) in [(args.n != 1, "--n"), (args.disable_detokenize, "--disable-detokenize")] {
-        refuse_if(served && given, OfflineRefusal::ServerCannot { flag })?;
-    }
-    let pairs = [
-        (args.workload.is_some() && args.save_workload.is_some(), "--workload", "--save-workload"),
-        (args.profile && args.num_runs > 1, "--profile", "--num-runs"),
-    ];
-    if let Some((_, flag, other)) = pairs.into_iter().find(|(both, ..)| *both) {
-        return Err(Refusal::Together { flag, other });
-    }
-    let mode = &args.engine.tokenizer_mode;
-    match TokenizerMode::parse(mode) {
-        Some(_) => Ok(()),
-        None => Err(Refusal::TokenizerMode { mode: mode.clone() }),
-    }
-}
-
-fn counts(args: &ThroughputArgs) -> Result<(), Refusal> {
-    at_least("--n", args.n, 1)?;
-    at_least("--num-runs", args.num_runs, 1)?;
-    at_least("--num-prompts", args.num_prompts, 1)?;
-    at_least("--num-warmups", args.num_warmups, 0)?;
-    args.hf_max_batch_size.map_or(Ok(()), |size| at_least("--hf-max-batch-size", size, 1))
-}
-
-fn dataset(args: &ThroughputArgs) -> Result<(), Refusal> {
-    if args.workload.is_some() {
-        return Ok(());
-    }
-    let name = args.effective_dataset();
-    match name {
-        "random-rerank" => refuse_if(true, OfflineRefusal::Rerank),
-        "random-mm" | "custom_image" => {
-            let chat = matches!(args.backend, Backend::VllmChat | Backend::OpenAiChat | Backend::Sim);
-            let (dataset, backend) = (name.to_owned(), args.backend.name());
-            refuse_if(!chat, OfflineRefusal::MediaNeedsChat { dataset, backend })?;
-            mm_limits(&args.values)
-        }
-        "prefix_repetition" => {
-            let flags = [
-                "--prefix-repetition-prefix-len",
-                "--prefix-repetition-suffix-len",
-                "--prefix-repetition-num-prefixes",
-                "--prefix-repetition-output-len",
-            ];
-            let missing = args.prefix_repetition.iter().position(Option::is_none);
-            missing.map_or(Ok(()), |at| refuse_if(true, OfflineRefusal::PrefixRepetition { flag: flags[at] }))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Limits of media are numbers by modality.
 pub(super) fn mm_limits(values: &Values) -> Result<(), Refusal> {
     let limits = values.get("--random-mm-limit-mm-per-prompt");
     let numbers = limits.as_dict().is_some_and(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));
     if numbers { Ok(()) } else { Err(Refusal::MmLimits { text: dumps(limits) }) }
-}
-
-/// What an engine that is not vLLM's reads of vLLM's settings. vLLM drops the others without a word.
-fn engine_flags(args: &ThroughputArgs) -> Result<(), Refusal> {
-    const NAMED: [&str; 4] = ["--model", "--tokenizer", "--tokenizer-mode", "--seed"];
-    // Checked before, so that only the harmless value is left.
-    const CHECKED: [&str; 5] = [
-        "--quantization",
-        "--data-parallel-size",
-        "--enable-lora",
-        "--distributed-executor-backend",
-        "--disable-log-stats",
-    ];
-    let backend = args.backend.name();
-    let own: &[&str] = match args.backend {
-        Backend::Vllm | Backend::VllmAsync | Backend::VllmChat | Backend::Sim => return Ok(()),
-        Backend::Hf => {
-            &["--dtype", "--trust-remote-code", "--tensor-parallel-size", "--load-format", "--enforce-eager"]
-        }
-        Backend::Mii => &["--dtype", "--tensor-parallel-size"],
-        Backend::OpenAi | Backend::OpenAiChat => &["--trust-remote-code"],
-    };
-    let known = |flag: &&&str| NAMED.contains(*flag) || CHECKED.contains(*flag) || own.contains(*flag);
-    let Some(flag) = args.engine.given.iter().find(|flag| !known(flag)) else { return Ok(()) };
-    let served = matches!(args.backend, Backend::OpenAi | Backend::OpenAiChat);
-    refuse_if(served, OfflineRefusal::ServerCannot { flag })?;
-    refuse_if(true, OfflineRefusal::EngineFlag { backend, flag })
-}
-
-fn hf(args: &ThroughputArgs) -> Result<(), Refusal> {
-    if args.backend != Backend::Hf {
-        return Ok(());
-    }
-    refuse_if(args.engine.tensor_parallel_size != 1, OfflineRefusal::HfTensorParallel)?;
-    let format = args.engine.load_format.clone();
-    refuse_if(!["auto", "dummy"].contains(&format.as_str()), OfflineRefusal::HfLoadFormat { format })?;
-    refuse_if(args.engine.enforce_eager && args.hf_enable_torch_compile, OfflineRefusal::EagerCompiled)
-}
-
-fn mii(args: &ThroughputArgs) -> Result<(), Refusal> {
-    if args.backend != Backend::Mii {
-        return Ok(());
-    }
-    refuse_if(args.engine.dtype != "auto", OfflineRefusal::MiiDtype)?;
-    refuse_if(args.n != 1, OfflineRefusal::MiiN)?;
-    refuse_if(args.engine.tokenizer_name() != args.engine.model, OfflineRefusal::MiiTokenizer)
 }

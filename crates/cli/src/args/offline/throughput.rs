@@ -7,7 +7,7 @@ use super::rows::{
     DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE, LIVE_ROWS, LOG, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN,
     WORKER_ROWS,
 };
-use super::{EngineArgs, WorkerArgs, check};
+use super::{EngineArgs, WorkerArgs};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined, passed};
 use crate::args::error::{ArgError, UsageError};
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
@@ -268,7 +268,7 @@ impl ThroughputArgs {
             let command = TABLE.command;
             self.engine.refuse_unknown().map_err(|error| ArgError::Usage { command, error })?;
         }
-        Ok(check::throughput(self)?)
+        Ok(self.rules()?)
     }
 
     fn choice(&self) -> Result<(), UsageError> {

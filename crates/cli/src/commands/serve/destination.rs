@@ -8,7 +8,6 @@ use tacho_metrics::RunRecord;
 use tacho_report::json::{Detail, SaveMode, save, try_writing};
 use tacho_report::{names, pytorch};
 
-use super::repeats::of_run;
 use crate::args::serve::ServeArgs;
 
 /// The folder and name of the result file and the files beside it; nothing when none is wanted.
@@ -106,4 +105,22 @@ fn free_names(path: &Path) -> impl Iterator<Item = PathBuf> {
         like
     });
     std::iter::once(path.to_owned()).chain(like)
+}
+
+/// `a/b.json` of the second run is `a/b-run2.json`.
+pub(super) fn of_run(path: &Path, number: usize) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = path.extension().map_or(String::new(), |ending| format!(".{}", ending.to_string_lossy()));
+    path.with_file_name(format!("{stem}-run{number}{ending}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_has_a_file_of_its_own() {
+        assert_eq!(of_run(Path::new("a/b.json"), 2), Path::new("a/b-run2.json"));
+        assert_eq!(of_run(Path::new("logs"), 1), Path::new("logs-run1"));
+    }
 }

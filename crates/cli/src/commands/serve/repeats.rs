@@ -12,7 +12,7 @@ use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, prepare};
 use tacho_sim::Server;
 
-use super::destination::Destination;
+use super::destination::{Destination, of_run};
 use super::{log, measure, plan, screen, tell};
 use crate::args::output;
 use crate::args::serve::ServeArgs;
@@ -68,13 +68,6 @@ fn numbered(args: &ServeArgs, number: usize) -> ServeArgs {
     own
 }
 
-/// `a/b.json` of the second run is `a/b-run2.json`.
-pub(super) fn of_run(path: &Path, number: usize) -> PathBuf {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let ending = path.extension().map_or(String::new(), |ending| format!(".{}", ending.to_string_lossy()));
-    path.with_file_name(format!("{stem}-run{number}{ending}"))
-}
-
 fn result_path(args: &ServeArgs, record: &RunRecord) -> Option<PathBuf> {
     let destination = Destination::open(args).ok()?;
     destination.path(args, record).filter(|_| args.report.save_result || args.report.append_result)
@@ -98,15 +91,4 @@ fn conclude(args: &ServeArgs, records: &[RunRecord], files: &[PathBuf]) -> anyho
     write_whole(&path, |out| out.write_all(json.as_bytes()))?;
     tell(args, &format!("saved: {}   (all runs together)", path.display()));
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_run_has_a_file_of_its_own() {
-        assert_eq!(of_run(Path::new("a/b.json"), 2), Path::new("a/b-run2.json"));
-        assert_eq!(of_run(Path::new("logs"), 1), Path::new("logs-run1"));
-    }
 }

@@ -8,7 +8,7 @@ use tacho_fleet::{Follower, Meeting, Place};
 use tacho_run::sweep::SweepPlan;
 use tacho_sim::Server;
 
-use super::bench::{is_tacho, serve_args};
+use super::command::{is_tacho, serve_args};
 use crate::args::sweep::SweepArgs;
 use crate::commands::serve::ranks::{check, found, share};
 use crate::exit::Exit;

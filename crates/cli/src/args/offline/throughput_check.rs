@@ -1,0 +1,146 @@
+//! What of `tacho throughput` can be known to fail before an engine is started, in the order in which vLLM looks.
+
+use tacho_text::TokenizerMode;
+
+use super::OfflineRefusal;
+use super::check::{at_least, mm_limits, nsys, refuse_if, seed, worker};
+use super::throughput::{Backend, ThroughputArgs};
+use crate::args::error::Refusal;
+
+impl ThroughputArgs {
+    /// Refuses what cannot work together.
+    pub(super) fn rules(&self) -> Result<(), Refusal> {
+        let backend = self.backend;
+        let vllm = matches!(backend, Backend::Vllm | Backend::VllmAsync | Backend::VllmChat);
+        refuse_if(self.prequeue_requests && !vllm, OfflineRefusal::PrequeueBackend)?;
+        refuse_if(self.prequeue_requests && backend == Backend::VllmAsync, OfflineRefusal::PrequeueAsync)?;
+        dataset(self)?;
+        let lora_backend = matches!(backend, Backend::Vllm | Backend::VllmAsync);
+        refuse_if(self.engine.enable_lora && !lora_backend, OfflineRefusal::LoraBackend)?;
+        refuse_if(self.engine.enable_lora && self.lora_path.is_none(), OfflineRefusal::LoraPath)?;
+        refuse_if(backend == Backend::Hf && self.hf_max_batch_size.is_none(), OfflineRefusal::HfBatchMissing)?;
+        refuse_if(backend != Backend::Hf && self.hf_max_batch_size.is_some(), OfflineRefusal::HfBatchUnused)?;
+        let plain = matches!(backend, Backend::Hf | Backend::Mii);
+        refuse_if(plain && self.engine.quantization.is_some(), OfflineRefusal::Quantization)?;
+        mii(self)?;
+        let parallel = self.engine.data_parallel_size > 1;
+        let launched = self.engine.distributed_executor_backend.as_deref() == Some("external_launcher");
+        refuse_if(parallel && (!launched || backend == Backend::VllmAsync), OfflineRefusal::DataParallel)?;
+        hf(self)?;
+        engine_flags(self)?;
+        refuse_if(self.profile && !vllm, OfflineRefusal::ProfileBackend { backend: backend.name() })?;
+        own(self)?;
+        counts(self)?;
+        worker(&self.worker, backend == Backend::Sim)?;
+        nsys(self.nsys.as_deref(), self.profile)?;
+        seed(self.engine.seed)
+    }
+}
+
+/// What vLLM has no rule for.
+fn own(args: &ThroughputArgs) -> Result<(), Refusal> {
+    let backend = args.backend;
+    let plain = matches!(backend, Backend::Hf | Backend::Mii);
+    let served = matches!(backend, Backend::OpenAi | Backend::OpenAiChat);
+    refuse_if(served && args.worker.decode_bench, OfflineRefusal::ServerCannot { flag: "--decode-bench" })?;
+    refuse_if(
+        plain && args.worker.decode_bench,
+        OfflineRefusal::EngineFlag { backend: backend.name(), flag: "--decode-bench" },
+    )?;
+    for (given, flag) in [(args.n != 1, "--n"), (args.disable_detokenize, "--disable-detokenize")] {
+        refuse_if(served && given, OfflineRefusal::ServerCannot { flag })?;
+    }
+    let pairs = [
+        (args.workload.is_some() && args.save_workload.is_some(), "--workload", "--save-workload"),
+        (args.profile && args.num_runs > 1, "--profile", "--num-runs"),
+    ];
+    if let Some((_, flag, other)) = pairs.into_iter().find(|(both, ..)| *both) {
+        return Err(Refusal::Together { flag, other });
+    }
+    let mode = &args.engine.tokenizer_mode;
+    match TokenizerMode::parse(mode) {
+        Some(_) => Ok(()),
+        None => Err(Refusal::TokenizerMode { mode: mode.clone() }),
+    }
+}
+
+fn counts(args: &ThroughputArgs) -> Result<(), Refusal> {
+    at_least("--n", args.n, 1)?;
+    at_least("--num-runs", args.num_runs, 1)?;
+    at_least("--num-prompts", args.num_prompts, 1)?;
+    at_least("--num-warmups", args.num_warmups, 0)?;
+    args.hf_max_batch_size.map_or(Ok(()), |size| at_least("--hf-max-batch-size", size, 1))
+}
+
+fn dataset(args: &ThroughputArgs) -> Result<(), Refusal> {
+    if args.workload.is_some() {
+        return Ok(());
+    }
+    let name = args.effective_dataset();
+    match name {
+        "random-rerank" => refuse_if(true, OfflineRefusal::Rerank),
+        "random-mm" | "custom_image" => {
+            let chat = matches!(args.backend, Backend::VllmChat | Backend::OpenAiChat | Backend::Sim);
+            let (dataset, backend) = (name.to_owned(), args.backend.name());
+            refuse_if(!chat, OfflineRefusal::MediaNeedsChat { dataset, backend })?;
+            mm_limits(&args.values)
+        }
+        "prefix_repetition" => {
+            let flags = [
+                "--prefix-repetition-prefix-len",
+                "--prefix-repetition-suffix-len",
+                "--prefix-repetition-num-prefixes",
+                "--prefix-repetition-output-len",
+            ];
+            let missing = args.prefix_repetition.iter().position(Option::is_none);
+            missing.map_or(Ok(()), |at| refuse_if(true, OfflineRefusal::PrefixRepetition { flag: flags[at] }))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What an engine that is not vLLM's reads of vLLM's settings. vLLM drops the others without a word.
+fn engine_flags(args: &ThroughputArgs) -> Result<(), Refusal> {
+    const NAMED: [&str; 4] = ["--model", "--tokenizer", "--tokenizer-mode", "--seed"];
+    // Checked before, so that only the harmless value is left.
+    const CHECKED: [&str; 5] = [
+        "--quantization",
+        "--data-parallel-size",
+        "--enable-lora",
+        "--distributed-executor-backend",
+        "--disable-log-stats",
+    ];
+    let backend = args.backend.name();
+    let own: &[&str] = match args.backend {
+        Backend::Vllm | Backend::VllmAsync | Backend::VllmChat | Backend::Sim => return Ok(()),
+        Backend::Hf => {
+            &["--dtype", "--trust-remote-code", "--tensor-parallel-size", "--load-format", "--enforce-eager"]
+        }
+        Backend::Mii => &["--dtype", "--tensor-parallel-size"],
+        Backend::OpenAi | Backend::OpenAiChat => &["--trust-remote-code"],
+    };
+    let known = |flag: &&&str| NAMED.contains(*flag) || CHECKED.contains(*flag) || own.contains(*flag);
+    let Some(flag) = args.engine.given.iter().find(|flag| !known(flag)) else { return Ok(()) };
+    let served = matches!(args.backend, Backend::OpenAi | Backend::OpenAiChat);
+    refuse_if(served, OfflineRefusal::ServerCannot { flag })?;
+    refuse_if(true, OfflineRefusal::EngineFlag { backend, flag })
+}
+
+fn hf(args: &ThroughputArgs) -> Result<(), Refusal> {
+    if args.backend != Backend::Hf {
+        return Ok(());
+    }
+    refuse_if(args.engine.tensor_parallel_size != 1, OfflineRefusal::HfTensorParallel)?;
+    let format = args.engine.load_format.clone();
+    refuse_if(!["auto", "dummy"].contains(&format.as_str()), OfflineRefusal::HfLoadFormat { format })?;
+    refuse_if(args.engine.enforce_eager && args.hf_enable_torch_compile, OfflineRefusal::EagerCompiled)
+}
+
+fn mii(args: &ThroughputArgs) -> Result<(), Refusal> {
+    if args.backend != Backend::Mii {
+        return Ok(());
+    }
+    refuse_if(args.engine.dtype != "auto", OfflineRefusal::MiiDtype)?;
+    refuse_if(args.n != 1, OfflineRefusal::MiiN)?;
+    refuse_if(args.engine.tokenizer_name() != args.engine.model, OfflineRefusal::MiiTokenizer)
+}

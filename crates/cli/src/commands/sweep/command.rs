@@ -1,0 +1,52 @@
+//! A benchmark command of a sweep, as it was typed.
+
+use std::path::Path;
+
+use anyhow::bail;
+use tacho_core::secret::redact_words;
+
+use crate::args::serve::{ServeArgs, TABLE};
+use crate::args::suggest;
+use crate::commands::{COMMANDS, values_for};
+
+/// Whether a command calls this program.
+pub(crate) fn is_tacho(command: &[String]) -> bool {
+    Path::new(&command[0]).file_name().is_some_and(|name| name == "tacho")
+}
+
+/// Flags that name one file, one screen or one run, where there are many.
+const OF_ONE_RUN: [&str; 12] = [
+    "--report",
+    "--save-requests",
+    "--summary-json",
+    "--otlp",
+    "--save-workload",
+    "--dry-run",
+    "--num-runs",
+    "--live",
+    "--live-http",
+    "--log",
+    "--resume",
+    "--rank",
+];
+
+/// What a command of ours asks for.
+pub(super) fn serve_args(command: &[String]) -> anyhow::Result<ServeArgs> {
+    let values = values_for(&TABLE, &command[1..]);
+    if let Ok(Some(values)) = &values
+        && let Some(flag) = OF_ONE_RUN.iter().find(|flag| values.is_given(flag))
+    {
+        bail!(
+            "--bench-cmd: {flag} is for a single run, and here are several: leave it out, and see tacho report for each"
+        );
+    }
+    let args = values.and_then(|values| values.map(ServeArgs::read).transpose());
+    match args {
+        Ok(Some(args)) => Ok(args),
+        Ok(None) => bail!("--bench-cmd {:?}: only tacho serve can be swept", redact_words(command).join(" ")),
+        Err(error) => {
+            let hint = suggest::hint(COMMANDS, &error).map_or_else(String::new, |hint| format!(" ({hint})"));
+            bail!("--bench-cmd {:?}: {error}{hint}", redact_words(command).join(" "))
+        }
+    }
+}
