@@ -25,7 +25,8 @@ impl GoodputLimits {
         successes(samples).filter(|sample| self.met(sample, delay(sample))).count() as u64
     }
 
-    fn met(&self, sample: &Sample, delay: f64) -> bool {
+    /// Whether one does.
+    pub(crate) fn met(&self, sample: &Sample, delay: f64) -> bool {
         let within = |limit_ms: Option<f64>, value: f64| limit_ms.is_none_or(|limit| limit / 1000.0 >= value);
         within(self.ttft_ms, sample.ttft + delay)
             && within(self.tpot_ms, tpot(sample).unwrap_or(0.0))

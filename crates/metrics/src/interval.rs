@@ -44,7 +44,7 @@ pub struct Intervals {
 impl Intervals {
     /// The intervals of all rates and latencies that a run reports.
     pub fn of(record: &RunRecord) -> Self {
-        let rows = Recorded::of(&record.measured.samples);
+        let rows = Recorded::of(&record.measured.samples).within(record.setup.goodput);
         let rates =
             number::part(Part::Totals).filter(|number| number.unit.is_rate() && (number.read)(record).is_some());
         let keys = rates.map(|number| number.key.to_owned()).chain(headlines(&record.setup));

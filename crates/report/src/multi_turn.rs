@@ -38,14 +38,13 @@ impl Summary {
         for (name, value) in &self.parameters {
             writeln!(out, "{name}={}", shown(value)).expect("a text can be written to");
         }
-        out += &format!("{SEPARATOR}\n");
         if !self.generator.is_empty() {
             out += "Conversations Generation Parameters:\n";
             for (name, value) in &self.generator {
                 writeln!(out, "{name}={value}").expect("a text can be written to");
             }
-            out += &format!("{SEPARATOR}\n");
         }
+        out += &format!("{SEPARATOR}\n");
         for block in self.blocks(samples) {
             out += &block.text();
         }
@@ -98,6 +97,10 @@ impl Summary {
     /// # Errors
     /// When it cannot be written.
     pub fn write_workbook(&self, path: &Path, samples: &[TurnSample]) -> Result<(), Error> {
+        workbook::write(path, &self.sheets(samples))
+    }
+
+    fn sheets(&self, samples: &[TurnSample]) -> [Sheet; 2] {
         let row = |cells: Vec<Value>| SheetRow { cells, heading: false };
         let heading = |cells: Vec<Value>| SheetRow { cells, heading: true };
         let mut summary = Vec::new();
@@ -131,8 +134,7 @@ impl Summary {
             }
             raw.push(row(dict.iter().map(|(_, value)| value.clone()).collect()));
         }
-        let sheets = [Sheet { name: "Summary".into(), rows: summary }, Sheet { name: "Raw data".into(), rows: raw }];
-        workbook::write(path, &sheets)
+        [Sheet { name: "Summary".into(), rows: summary }, Sheet { name: "Raw data".into(), rows: raw }]
     }
 }
 
@@ -146,7 +148,7 @@ struct Block {
 impl Block {
     fn text(&self) -> String {
         let mut out = match self.percent {
-            Some(percent) => format!("Statistics summary (assuming {percent}% warmup samples):\n"),
+            Some(percent) => format!("Statistics summary (assuming {percent:.0}% warmup samples):\n"),
             None => "Statistics summary:\n".to_owned(),
         };
         for (name, value) in &self.numbers {
@@ -158,13 +160,8 @@ impl Block {
     fn rows(&self) -> Vec<SheetRow> {
         let row = |cells: Vec<Value>| SheetRow { cells, heading: false };
         let heading = |cells: Vec<Value>| SheetRow { cells, heading: true };
-        let (mut names, mut values): (Vec<Value>, Vec<Value>) = (Vec::new(), Vec::new());
-        if let Some(percent) = self.percent {
-            names.push("warmup_percentage".into());
-            values.push(percent.into());
-        }
-        names.extend(self.numbers.iter().map(|(name, _)| Value::from(*name)));
-        values.extend(self.numbers.iter().map(|(_, value)| Value::Float(*value)));
+        let (names, values) =
+            self.numbers.iter().map(|(name, value)| (Value::from(*name), Value::Float(*value))).unzip();
         let mut rows = vec![heading(names), row(values), row(Vec::new())];
         let headings = std::iter::once(Value::Null).chain(self.table.headings().into_iter().map(Value::from));
         rows.push(heading(headings.collect()));
@@ -201,3 +198,6 @@ fn shown(value: &Value) -> String {
         other => tacho_core::json::dumps(other),
     }
 }
+
+#[cfg(test)]
+mod tests;

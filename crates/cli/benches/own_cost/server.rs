@@ -13,9 +13,9 @@ use crate::{Load, system};
 /// Serves until standard input ends.
 pub(crate) fn serve(spec: &str) {
     system::pin(system::cores().0);
-    let (tokens, gap) = spec.split_once(',').unwrap();
-    let gap = Duration::from_nanos(gap.parse().unwrap());
-    let spec = MetronomeSpec { tokens: tokens.parse().unwrap(), gap, first: Duration::from_millis(500) };
+    let numbers: Vec<u64> = spec.split(',').map(|number| number.parse().unwrap()).collect();
+    let (gap, first) = (Duration::from_nanos(numbers[1]), Duration::from_nanos(numbers[2]));
+    let spec = MetronomeSpec { tokens: numbers[0] as usize, gap, first };
     let metronome = Metronome::start(spec, SystemClock::start()).unwrap();
     println!("{}", metronome.addr());
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
@@ -29,8 +29,10 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(load: Load) -> Self {
+        // Turns of a conversation follow each other soon; streams that are all there before the first token are simpler.
+        let first = Duration::from_millis(if load.turns > 1 { 20 } else { 500 });
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .env("TACHO_BENCH_SERVER", format!("{},{}", load.tokens, load.gap.as_nanos()))
+            .env("TACHO_BENCH_SERVER", format!("{},{},{}", load.tokens, load.gap.as_nanos(), first.as_nanos()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

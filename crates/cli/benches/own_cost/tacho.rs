@@ -36,7 +36,7 @@ pub(crate) fn run(load: Load) -> Seen {
     seen
 }
 
-fn endpoint(server: &Server) -> EndpointSpec {
+pub(crate) fn endpoint(server: &Server) -> EndpointSpec {
     let url = Url::parse(&format!("http://{}/v1/completions", server.address)).unwrap();
     EndpointSpec { stamps: stamps(), ..EndpointSpec::new(url, BackendKind::OpenAi) }
 }

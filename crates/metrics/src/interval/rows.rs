@@ -1,8 +1,8 @@
 //! The requests of a run as the source of intervals, whether they come from a record or from a result file.
 
 use super::spread::{Spread, Values};
-use crate::Sample;
 use crate::number::Timed;
+use crate::{GoodputLimits, Sample};
 
 /// Gaps between tokens beyond this number are thinned by whole requests: they would narrow no interval that matters.
 const MOST_GAPS: usize = 1_000_000;
@@ -33,6 +33,10 @@ pub(crate) trait Rows {
     fn output(&self, at: usize) -> Option<f64>;
     /// Its session, where there are any: requests of one are not independent of each other.
     fn session(&self, _at: usize) -> Option<u32> {
+        None
+    }
+    /// Whether it met the limits of goodput.
+    fn good(&self, _at: usize) -> Option<bool> {
         None
     }
 }
@@ -120,6 +124,9 @@ fn gaps(rows: &impl Rows) -> Option<Values> {
 
 /// The spread of a rate of a run that took `duration` seconds.
 pub(crate) fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread> {
+    if let Some(units) = sessions(rows) {
+        return rate_of_sessions(rows, &units, key, duration);
+    }
     let count = rows.count();
     let first = rows.start(0)?;
     let spans = (count / 10).clamp(SPANS.0, SPANS.1);
@@ -133,7 +140,9 @@ pub(crate) fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread>
     for at in 0..count {
         let start = rows.start(at)?;
         match key {
-            "request_throughput" | "input_sequence_throughput" => add(start + rows.latency(at)?, 1.0),
+            "request_throughput" | "input_sequence_throughput" | "request_goodput" => {
+                add(start + rows.latency(at)?, amount(rows, key, at)?);
+            }
             "output_throughput" => tokens(rows, at, start, &mut add)?,
             "total_token_throughput" => {
                 add(start + rows.ttft(at).or_else(|| rows.latency(at))?, rows.input(at)?);
@@ -144,12 +153,37 @@ pub(crate) fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread>
             _ => return None,
         }
     }
-    if rows.paced() {
+    if rows.paced() && key != "request_goodput" {
         // The schedule decides the rate; what is left to chance is when the last of it is answered.
         let latencies = (0..count).map(|at| rows.latency(at)).collect::<Option<Vec<f64>>>()?;
         return Spread::scheduled(amounts.iter().sum(), &latencies, duration);
     }
     Spread::rate(&amounts, duration, count)
+}
+
+/// The spread of a rate of a run of sessions, each of which is one observation of it.
+fn rate_of_sessions(rows: &impl Rows, units: &[u32], key: &str, duration: f64) -> Option<Spread> {
+    let count = units.iter().max().map_or(0, |last| *last as usize + 1);
+    let mut amounts = vec![0.0; count];
+    let mut held = vec![(f64::INFINITY, 0.0_f64); count];
+    for (at, unit) in units.iter().map(|unit| *unit as usize).enumerate() {
+        let (start, latency) = (rows.start(at)?, rows.latency(at)?);
+        amounts[unit] += amount(rows, key, at)?;
+        held[unit] = (held[unit].0.min(start), held[unit].1.max(start + latency));
+    }
+    let held: Vec<f64> = held.iter().map(|(first, last)| last - first).collect();
+    Spread::rate_of_sessions(&amounts, &held, duration)
+}
+
+/// What a request adds to a rate.
+fn amount(rows: &impl Rows, key: &str, at: usize) -> Option<f64> {
+    match key {
+        "request_throughput" | "input_sequence_throughput" => Some(1.0),
+        "request_goodput" => rows.good(at).map(|good| f64::from(u8::from(good))),
+        "output_throughput" => rows.output(at),
+        "total_token_throughput" => Some(rows.input(at)? + rows.output(at)?),
+        _ => None,
+    }
 }
 
 /// Tells of each token event of a request with its share of the output.
@@ -166,7 +200,10 @@ fn tokens(rows: &impl Rows, at: usize, start: f64, add: &mut impl FnMut(f64, f64
 }
 
 /// The successes of a record.
-pub(crate) struct Recorded<'a>(Vec<&'a Sample>);
+pub(crate) struct Recorded<'a> {
+    rows: Vec<&'a Sample>,
+    limits: Option<GoodputLimits>,
+}
 
 impl<'a> Recorded<'a> {
     /// Sorts them by when they were sent.
@@ -183,43 +220,101 @@ impl<'a> Recorded<'a> {
         if !first.is_empty() {
             rows.sort_by_key(|sample| sample.session.and_then(|(session, _)| first.get(&session).copied()));
         }
-        Recorded(rows)
+        Recorded { rows, limits: None }
+    }
+
+    /// The same, held to the limits of goodput.
+    pub(crate) fn within(self, limits: Option<GoodputLimits>) -> Self {
+        Recorded { limits, ..self }
     }
 }
 
 impl Rows for Recorded<'_> {
     fn count(&self) -> usize {
-        self.0.len()
+        self.rows.len()
     }
     fn paced(&self) -> bool {
-        self.0.iter().any(|sample| sample.due != self.0[0].due)
+        self.rows.iter().any(|sample| sample.due != self.rows[0].due)
     }
     fn start(&self, at: usize) -> Option<f64> {
-        Some(self.0.get(at)?.sent)
+        Some(self.rows.get(at)?.sent)
     }
     fn ttft(&self, at: usize) -> Option<f64> {
-        Some(self.0.get(at)?.ttft)
+        Some(self.rows.get(at)?.ttft)
     }
     fn gaps(&self, at: usize) -> Option<&[f64]> {
-        Some(&self.0.get(at)?.itl)
+        Some(&self.rows.get(at)?.itl)
     }
     fn latency(&self, at: usize) -> Option<f64> {
-        Some(self.0.get(at)?.latency)
+        Some(self.rows.get(at)?.latency)
     }
     fn delay(&self, at: usize) -> Option<f64> {
-        let sample = self.0.get(at)?;
+        let sample = self.rows.get(at)?;
         Some(sample.sent - sample.due)
     }
     fn queued(&self, at: usize) -> Option<f64> {
-        Some(self.0.get(at)?.queue_time())
+        Some(self.rows.get(at)?.queue_time())
     }
     fn input(&self, at: usize) -> Option<f64> {
-        Some(self.0.get(at)?.prompt_len as f64)
+        Some(self.rows.get(at)?.prompt_len as f64)
     }
     fn output(&self, at: usize) -> Option<f64> {
-        Some(self.0.get(at)?.output_len as f64)
+        Some(self.rows.get(at)?.output_len as f64)
     }
     fn session(&self, at: usize) -> Option<u32> {
-        self.0.get(at)?.session.map(|(session, _)| session)
+        self.rows.get(at)?.session.map(|(session, _)| session)
+    }
+    fn good(&self, at: usize) -> Option<bool> {
+        Some(self.limits?.met(self.rows.get(at)?, 0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Conversations of five turns, two at a time, each as long as it is.
+    fn talks(lengths: &[f64]) -> Vec<Sample> {
+        let mut free = [0.0, 0.0];
+        let mut samples = Vec::new();
+        for (session, &length) in lengths.iter().enumerate() {
+            let place = usize::from(free[1] < free[0]);
+            for turn in 0..5 {
+                let sent = free[place] + f64::from(turn) * length / 5.0;
+                let latency = length / 5.0;
+                let (due, done, ttft) = (sent, sent + latency, latency / 2.0);
+                let session = Some((session as u32, turn as u32));
+                samples.push(Sample { session, due, sent, done, ttft, latency, output_len: 10, ..Sample::default() });
+            }
+            free[place] += length;
+        }
+        samples
+    }
+
+    fn bounds(samples: &[Sample], key: &str) -> Option<(f64, f64, f64)> {
+        let duration = samples.iter().map(|sample| sample.done).fold(0.0, f64::max);
+        let limits = GoodputLimits { ttft_ms: Some(120.0), ..GoodputLimits::default() };
+        let spread = rate(&Recorded::of(samples).within(Some(limits)), key, duration)?;
+        let (low, high) = spread.bounds(0.95, 1.0);
+        Some((low, spread.value, high))
+    }
+
+    #[test]
+    fn a_session_is_one_observation_of_a_rate() {
+        let lengths: Vec<f64> = (0..40).map(|at| if at * 7 % 10 < 5 { 1.0 } else { 3.0 }).collect();
+        let (low, value, high) = bounds(&talks(&lengths), "request_throughput").unwrap();
+        assert!((value - 5.0).abs() < 0.3, "two at a time, of two seconds on average: {value}");
+        // Half the sessions take a second and half take three: 8 % of error from forty of them, whatever their turns.
+        let half = (high / low).ln() / 2.0;
+        assert!((0.10..0.25).contains(&half), "{low} {value} {high}");
+        let tokens = bounds(&talks(&lengths), "output_throughput").unwrap();
+        assert!((tokens.1 / value - 10.0).abs() < 1e-9 && (tokens.0 / low - 10.0).abs() < 1e-9);
+        let good = bounds(&talks(&lengths), "request_goodput").unwrap();
+        assert!((good.1 / value - 0.5).abs() < 1e-9 && good.0 < good.1, "only the short ones are in time: {good:?}");
+    }
+
+    #[test]
+    fn one_session_tells_nothing_of_another() {
+        assert_eq!(bounds(&talks(&[1.0]), "request_throughput"), None);
     }
 }

@@ -139,6 +139,23 @@ impl Spread {
         Some(Spread { value, count, shape: Shape::Smooth { error, freedom } })
     }
 
+    /// A rate from what each session brought and how long it was held, in the order of their starts. Where places are
+    /// taken anew the rate is what a second of a session brings; where a schedule starts them, what is left to chance is
+    /// when the last one ends. Which of them it was the rows do not tell: the wider counts.
+    pub(crate) fn rate_of_sessions(amounts: &[f64], held: &[f64], duration: f64) -> Option<Self> {
+        let (total, time): (f64, f64) = (amounts.iter().sum(), held.iter().sum());
+        if amounts.len() < 2 || total <= 0.0 || time <= 0.0 || duration <= 0.0 {
+            return None;
+        }
+        let left = amounts.iter().zip(held).map(|(amount, held)| amount - total / time * held);
+        let memory = memory(&left.collect::<Vec<f64>>());
+        let places = (amounts.len() as f64 * memory.variance).sqrt() / total;
+        let last = crate::statistics::standard_deviation(held) / duration;
+        let freedom = memory.freedom.min((amounts.len() - 1) as f64);
+        let shape = Shape::Smooth { error: places.max(last), freedom };
+        Some(Spread { value: total / duration, count: amounts.len(), shape })
+    }
+
     /// A rate that a schedule decided: `total` in a time that ends with the last answer.
     pub(crate) fn scheduled(total: f64, latencies: &[f64], duration: f64) -> Option<Self> {
         if total <= 0.0 || duration <= 0.0 || latencies.len() < 2 {

@@ -49,7 +49,8 @@ pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>]) -> Optio
             }
         }
         if sample.success() {
-            there.insert(answered(steps, place), sample.done);
+            let answered = answered(steps, place, samples);
+            there.entry(answered).and_modify(|since| *since = since.min(sample.done)).or_insert(sample.done);
         }
     }
     Some(all)
@@ -62,7 +63,7 @@ fn line(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) -> Vec
     for &before in &steps[place].before {
         extend(&steps[before].own, &mut name, &mut tokens, &mut prefixes);
         let Some(sample) = samples[before].filter(|sample| sample.success()) else { continue };
-        name = chained(name, (u64::MAX, before as u64));
+        name = chained(name, answer(before, sample));
         // What the server counted is right where it is known: templates add tokens that no piece has.
         tokens = sample.prompt_len + sample.output_len;
         prefixes.push((name, tokens));
@@ -80,14 +81,23 @@ fn extend(own: &[(u64, u64)], name: &mut u64, tokens: &mut u64, prefixes: &mut V
 }
 
 /// The name of a prompt with its answer, which later prompts begin with.
-fn answered(steps: &[SessionStep], place: usize) -> u64 {
-    let mut name = 0;
-    for &before in &steps[place].before {
-        steps[before].own.iter().for_each(|piece| name = chained(name, *piece));
-        name = chained(name, (u64::MAX, before as u64));
+fn answered(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) -> u64 {
+    let said = steps[place].before.iter().chain([&place]);
+    said.fold(0, |name, &at| {
+        let name = steps[at].own.iter().fold(name, |name, piece| chained(name, *piece));
+        samples[at].filter(|sample| sample.success()).map_or(name, |sample| chained(name, answer(at, sample)))
+    })
+}
+
+/// The name of an answer: its text, which another conversation may have been given too; its place where nobody kept it.
+fn answer(place: usize, sample: &Sample) -> (u64, u64) {
+    let mut hasher = DefaultHasher::new();
+    if sample.text.is_empty() {
+        place.hash(&mut hasher)
+    } else {
+        sample.text.hash(&mut hasher)
     }
-    steps[place].own.iter().for_each(|piece| name = chained(name, *piece));
-    chained(name, (u64::MAX, place as u64))
+    (u64::MAX, hasher.finish())
 }
 
 fn chained(name: u64, piece: (u64, u64)) -> u64 {
@@ -117,6 +127,18 @@ mod tests {
         assert_eq!(known[&0], Known::default());
         assert_eq!(known[&1], Known { ideal: 0, begun: 64 }, "the first sender was not there yet");
         assert_eq!(known[&2].ideal, 112, "all but the last token, in whole blocks");
+    }
+
+    #[test]
+    fn two_conversations_with_the_same_answers_share_them() {
+        let steps = [step(&[(1, 30)], &[]), step(&[(2, 30)], &[0]), step(&[(1, 30)], &[]), step(&[(2, 30)], &[2])];
+        let said = |sent, prompt_len, text: &str| Sample { text: text.into(), ..sample(sent, prompt_len) };
+        // The second conversation's last prompt: question and answer are 52 tokens, with the next question 82.
+        for (text, ideal) in [("the same", 80), ("another", 48)] {
+            let samples = [said(0.0, 32, "the same"), said(5.0, 100, "x"), said(0.0, 32, text), said(9.0, 100, "y")];
+            let samples: Vec<Option<&Sample>> = samples.iter().map(Some).collect();
+            assert_eq!(known(&steps, &samples).unwrap()[&3].ideal, ideal);
+        }
     }
 
     #[test]
