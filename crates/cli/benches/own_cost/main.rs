@@ -6,7 +6,7 @@
 //! ones: a later turn's body is made of answers before its pause is over, so that it is no later than a first one.
 //! TACHO_BENCH_ONLY=sessions runs the loads with that word in their name alone, TACHO_BENCH_SECONDS (4) is how long paced
 //! ones go on. The server is a process of its own on another core. Ratios are what counts: both sides run on the same machine,
-//! one after the other.
+//! one after the other. What it costs to look at a run is another table: `watching.rs`.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints and may panic")]
 
 mod floor;
@@ -15,6 +15,7 @@ mod server;
 mod sessions;
 mod system;
 mod tacho;
+mod watching;
 
 use std::time::Duration;
 
@@ -63,6 +64,9 @@ fn main() {
     if let Some(spec) = std::env::var_os("TACHO_BENCH_SERVER") {
         server::serve(&spec.into_string().unwrap());
         return;
+    }
+    if std::env::var_os("TACHO_BENCH_WATCHING").is_some() {
+        return watching::run();
     }
     system::pin(system::cores().1);
     let seconds = std::env::var("TACHO_BENCH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4_usize);

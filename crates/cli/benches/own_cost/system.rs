@@ -25,10 +25,19 @@ pub(crate) fn pin(core: usize) {
 
 /// CPU time of this process so far, user and system.
 pub(crate) fn cpu_time() -> Duration {
+    usage(libc::RUSAGE_SELF)
+}
+
+/// The same of the processes that it started and that have ended.
+pub(crate) fn cpu_time_of_children() -> Duration {
+    usage(libc::RUSAGE_CHILDREN)
+}
+
+fn usage(whose: libc::c_int) -> Duration {
     // SAFETY: all-zero is a valid rusage, and it lives through the call.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        libc::getrusage(whose, &raw mut usage);
         usage
     };
     let time = |value: libc::timeval| Duration::new(value.tv_sec as u64, value.tv_usec as u32 * 1000);

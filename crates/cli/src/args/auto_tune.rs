@@ -8,6 +8,7 @@ use super::error::{ArgError, Refusal, UsageError};
 use super::flag::{Flag, Group, Kind, Preset, Table, own};
 use super::grammar::Values;
 use super::live::{self, LiveArgs};
+use super::offline::rows::LIVE;
 
 use Kind::{Float, Help, Int, OneOrMore, OptionalStr, Repeated, Rest, Str, Switch};
 use Preset::{Off, Unset};
@@ -32,7 +33,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho auto-tune runs.json", "a list of objects with these settings, one tuning each; results go into it"),
         ("tacho auto-tune --sim --input-len 500 --max-latency-allowed-ms 3000", "the simulator, nothing else needed"),
     ],
-    groups: &[&TUNING, &LOAD, &SEARCH, &COMMANDS],
+    groups: &[&TUNING, &LOAD, &SEARCH, &COMMANDS, &LIVE],
     flags: FLAGS,
 };
 
@@ -88,8 +89,8 @@ static FLAGS: &[Flag] = &[
     own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(600), &COMMANDS,
         "Seconds that a server may take until it is ready.").between(0.0, 1e9),
     own(&["--show-stdout"], Switch, "", Off, &COMMANDS, "Show what the clients print."),
-    live::screen(&SEARCH),
-    live::http(&SEARCH),
+    live::screen(&LIVE),
+    live::http(&LIVE),
 ];
 
 /// Variables of the script and the flags of the same meaning.

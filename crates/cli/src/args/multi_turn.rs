@@ -8,6 +8,7 @@ use crate::args::error::{ArgError, Refusal, UsageError};
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
 use crate::args::live::{self, LiveArgs};
+use crate::args::offline::rows::LIVE;
 
 use Kind::{Choice, Float, Help, Int, Repeated, Str, Switch};
 use Preset::{Off, Unset};
@@ -26,7 +27,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho multi-turn -i conversations.json -m gpt2 -u http://localhost:8000 --num-clients 4", "four clients"),
         ("tacho multi-turn -i generate.json -m gpt2 --dry-run --save-workload conversations.json", "only make them"),
     ],
-    groups: &[&INPUT, &SERVER, &LOAD, &OUTPUT],
+    groups: &[&INPUT, &SERVER, &LOAD, &OUTPUT, &LIVE],
     flags: FLAGS,
 };
 
@@ -73,8 +74,8 @@ static FLAGS: &[Flag] = &[
         "Ask for answers of exactly the tokens that they are limited to (min_tokens, ignore_eos)."),
     own(&["--dry-run"], Switch, "", Off, &INPUT, "Make the conversations and send nothing."),
     own(&["--save-workload"], Str, "FILE", Unset, &OUTPUT, "Write the conversations before they are held."),
-    live::screen(&OUTPUT),
-    live::http(&OUTPUT),
+    live::screen(&LIVE),
+    live::http(&LIVE),
 ];
 
 /// All flags of `tacho multi-turn`.

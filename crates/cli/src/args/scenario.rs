@@ -6,7 +6,7 @@ pub(crate) mod prefix_caching;
 pub(crate) mod prioritization;
 pub(crate) mod structured;
 
-pub(crate) use super::offline::rows::OWN;
+pub(crate) use super::offline::rows::{LIVE, OWN};
 
 use super::error::{ArgError, Refusal};
 use super::flag::{Flag, Group, Kind, Preset, own};
@@ -52,8 +52,8 @@ pub(crate) const SERVER_ROWS: &[Flag] = &[
     own(&["--sim"], Switch, "", Off, &OWN, "The same as --backend sim."),
     own(&["--dry-run"], Switch, "", Off, &OWN, "Make the workload and show it, but send none of it."),
     own(&["--save-workload"], Str, "FILE", Unset, &OWN, "Write the requests, one a line."),
-    live::screen(&OWN),
-    live::http(&OWN),
+    live::screen(&LIVE),
+    live::http(&LIVE),
 ];
 
 /// Those of them that an engine in a worker cannot honour: its batch is one call.

@@ -6,6 +6,7 @@ use super::error::{ArgError, Refusal};
 use super::flag::{Flag, Group, Kind, Preset, Table, own};
 use super::grammar::Values;
 use super::live::{self, LiveArgs};
+use super::offline::rows::LIVE;
 
 use Kind::{Help, Int, Rest, Str, Switch};
 use Preset::{Off, Unset};
@@ -30,7 +31,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho suite .buildkite/performance-benchmarks/tests", "its serving, latency, startup and throughput tests"),
         ("tacho suite serving-tests.json --sim", "the simulator, nothing else needed"),
     ],
-    groups: &[&TESTS, &RUNS, &LEVELS],
+    groups: &[&TESTS, &RUNS, &LEVELS, &LIVE],
     flags: FLAGS,
 };
 
@@ -60,8 +61,8 @@ static FLAGS: &[Flag] = &[
     own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(1200), &RUNS,
         "Seconds that a server may take until it is ready.").between(0.0, 1e9),
     own(&["--show-stdout"], Switch, "", Off, &RUNS, "Show what the clients print."),
-    live::screen(&RUNS),
-    live::http(&RUNS),
+    live::screen(&LIVE),
+    live::http(&LIVE),
     own(&["--prompts-per-concurrency"], Str, "N", Preset::Str(""), &LEVELS,
         "Prompts per concurrent request instead of what a test says [PROMPTS_PER_CONCURRENCY]."),
     own(&["--min-num-prompts"], Str, "N", Preset::Str("1"), &LEVELS, "Fewest prompts then [MIN_NUM_PROMPTS]."),

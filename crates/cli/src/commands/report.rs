@@ -40,9 +40,10 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
         }
         [folder] if args.log_flags.is_empty() => tables(folder, args),
         [folder] => bail!(
-            "{} is for the log of a run, and {} holds none: give the folder that --log wrote",
+            "{} is for the log of a run, and {} holds none: give the folder that --log wrote{}",
             args.log_flags.join(", "),
-            folder.display()
+            folder.display(),
+            if folder.join("sweep.json").exists() { ", or draw the sweep with tacho sweep plot --html" } else { "" }
         ),
         paths => {
             let other = paths.iter().find(|path| !Stored::is_log(path)).unwrap_or(&paths[0]);

@@ -164,7 +164,8 @@ fn pairs<'a>(base: &'a [Setting], new: &'a [Setting]) -> Vec<(&'a Setting, &'a S
 /// What two settings differ in, in words.
 pub fn difference(base: &Settings, new: &Settings) -> String {
     let value = |set: &Settings, key: &String| {
-        set.iter().find(|(name, _)| name == key).map_or("nothing".to_owned(), |(_, value)| value.clone())
+        let found = set.iter().find(|(name, value)| name == key && !value.is_empty());
+        found.map_or("none".to_owned(), |(_, value)| value.clone())
     };
     let keys = varying([base, new].into_iter());
     let parts = keys.iter().map(|key| format!("{key} {} -> {}", value(base, key), value(new, key)));

@@ -31,8 +31,9 @@ const Draw = (() => {
   };
   const nice = (rough, whole) => {
     const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 2.5, 5, 10].map((d) => d * power).find((s) => s >= rough * 0.999);
-    return whole ? Math.max(1, Math.ceil(step)) : step;
+    // People count whole things in ones, twos, fives and tens.
+    const digits = whole && power < 10 ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10], step = digits.map((d) => d * power).find((s) => s >= rough * 0.999);
+    return whole ? Math.max(1, step) : step;
   };
   const linearTicks = (low, high, count, whole) => {
     const step = nice((high - low) / Math.max(1, count) || 1, whole), found = [];
@@ -398,8 +399,10 @@ const Draw = (() => {
         if (!text) return;
         const lines = text.split("\n"), w = Math.max(...lines.map((line) => pen.measureText(line).width)), h = lines.length * 13;
         const x = this.px(layer.x[i]), y = this.py(layer.y[i], layer.axis);
+        // Above and below it stands as near to the middle as the edges let it.
+        const middle = Math.min(Math.max(x - w / 2, area.left), area.left + area.w - w);
         for (const away of [8, 18, 32, 50, 75]) {
-          const places = [[x + away, y - away * 0.4 - h], [x + away, y + away * 0.4], [x - away - w, y - away * 0.4 - h], [x - away - w, y + away * 0.4], [x - w / 2, y - away - h], [x - w / 2, y + away]];
+          const places = [[x + away, y - away * 0.4 - h], [x + away, y + away * 0.4], [x - away - w, y - away * 0.4 - h], [x - away - w, y + away * 0.4], [middle, y - away - h], [middle, y + away]];
           const place = places.find(([a, b]) => free([a, b, w, h]));
           if (!place) continue;
           pen.fillStyle = css("--ink");

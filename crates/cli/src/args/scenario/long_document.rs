@@ -2,7 +2,7 @@
 
 use tacho_workload::scenarios::{LongDocumentSpec, RepeatMode};
 
-use super::{BACKEND, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
+use super::{BACKEND, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::ArgError;
 use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
@@ -21,7 +21,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho long-doc-qa --backend openai --num-documents 8 --document-length 2000", "against port 8000"),
         ("tacho long-doc-qa --backend sim --num-documents 4 --document-length 500", "simulated"),
     ],
-    groups: &[&SCENARIO, &SERVER, &OWN, &RUN, &ENGINE, &CAPACITY],
+    groups: &[&SCENARIO, &SERVER, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
     flags: &joined::<{ ROWS.len() + engine::FLAGS.len() }>(ROWS, engine::FLAGS),
 };
 

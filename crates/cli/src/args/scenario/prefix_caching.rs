@@ -2,7 +2,7 @@
 
 use tacho_workload::scenarios::{PrefixCachingSpec, PrefixLengths};
 
-use super::{BACKEND, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
+use super::{BACKEND, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal, UsageError};
 use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
@@ -24,7 +24,7 @@ pub(crate) static TABLE: Table = Table {
         ),
         ("tacho prefix-caching --backend sim --num-prompts 4 --input-length-range 64:128", "the same, simulated"),
     ],
-    groups: &[&SCENARIO, &SERVER, &OWN, &RUN, &ENGINE, &CAPACITY],
+    groups: &[&SCENARIO, &SERVER, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
     flags: &joined::<{ ROWS.len() + engine::FLAGS.len() }>(ROWS, engine::FLAGS),
 };
 

@@ -2,7 +2,7 @@
 
 use tacho_workload::scenarios::{PrioritizationSpec, PrioritySource};
 
-use super::{OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
+use super::{LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
 use crate::args::compare::missing;
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal};
@@ -25,7 +25,7 @@ pub(crate) static TABLE: Table = Table {
         ),
         ("tacho prioritization --backend sim --input-len 32 --output-len 16", "simulated"),
     ],
-    groups: &[&SCENARIO, &SERVER, &OWN, &RUN, &ENGINE, &CAPACITY],
+    groups: &[&SCENARIO, &SERVER, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
     flags: &joined::<{ ROWS.len() + engine::FLAGS.len() }>(ROWS, engine::FLAGS),
 };
 

@@ -7,6 +7,7 @@ use crate::args::error::{ArgError, Refusal};
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
 use crate::args::live;
+use crate::args::offline::rows::LIVE;
 use crate::args::serve::ServeArgs;
 
 use Kind::{AnyNumber, Choice, Float, Help, Int, OneOrMore, Seconds, Str, Switch};
@@ -40,7 +41,7 @@ pub(crate) static TABLE: Table = Table {
         ),
         ("tacho structured-output --sim --dataset choice --structured-output-ratio 0.5", "half of them, simulated"),
     ],
-    groups: &[&SERVER, &SCENARIO, &RESULT, &OWN],
+    groups: &[&SERVER, &SCENARIO, &RESULT, &OWN, &LIVE],
     flags: FLAGS,
 };
 
@@ -90,8 +91,8 @@ static FLAGS: &[Flag] = &[
     own(&["--save-workload"], Str, "FILE", Unset, &OWN,
         "Write the requests as JSON lines: index, prompt, prompt_len, output_len, extra_body."),
     own(&["--quiet"], Switch, "", Off, &OWN, "Print the report and nothing else."),
-    live::screen(&OWN),
-    live::http(&OWN),
+    live::screen(&LIVE),
+    live::http(&LIVE),
     own(&["--sweep-request-rates"], Str, "LIST", Unset, &OWN,
         "Run once for each of these rates, as vLLM's companion script does with 25,20,15,10,5,1. A result file each in \
          --result-dir, structured_output_benchmark_results without it."),

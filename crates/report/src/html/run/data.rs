@@ -54,7 +54,7 @@ const STEPS: (f64, f64) = (40.0, 300.0);
 fn over_time(samples: &[Sample]) -> Option<Dict> {
     let over = OverTime::of(samples, STEPS)?;
     let mut dict = Dict::new();
-    dict.set("step", over.step);
+    dict.set("end", over.end);
     dict.set("times", floats((0..over.rows[0].1.len()).map(|at| at as f64 * over.step)));
     for (name, values) in over.rows {
         dict.set(name, floats(values.into_iter()));

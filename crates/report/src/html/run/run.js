@@ -86,9 +86,10 @@
   const over = facts.over;
   if (over) {
     const host = section("Over time", "One axis for all: dragging over a stretch zooms every picture to it, double click shows the whole run. Keys on a focused picture: + − ← → 0."), place = grid(host, "stack");
-    const times = over.times, head = (k) => `${fmt(times[k])} – ${fmt(times[k] + over.step)} s`;
+    // The last step reaches to the run's end.
+    const edges = [...over.times, over.end], step = (k) => Math.min(k, over.times.length - 1), head = (k) => `${fmt(edges[step(k)])} – ${fmt(edges[step(k) + 1])} s`;
     const x = { label: "seconds since the run began", tight: true, zero: true };
-    const series = (name, key, color, more = {}) => ({ name, kind: "line", step: true, color, x: times, y: over[key], head, tip: (k) => [[name, fmt(over[key][k])]], ...more });
+    const series = (name, key, color, more = {}) => ({ name, kind: "line", step: true, color, x: edges, y: edges.map((_, k) => over[key][step(k)]), head, tip: (k) => [[name, fmt(over[key][step(k)])]], ...more });
     new Plot(place, { title: "Throughput: output tokens per second", group: "time", x, y: { label: "tokens/s", zero: true }, layers: [series("output tokens/s", "tokens", 0, { kind: "area_under" })] });
     new Plot(place, { title: "Requests: sent, finished and failed per second", group: "time", x, y: { label: "requests/s", zero: true }, layers: [series("sent/s", "sent", 2), series("finished/s", "finished", 0), ...(bad.length ? [series("failed/s", "failed", 3)] : [])] });
     const waits = over.waiting.some((v) => v >= 0.05);

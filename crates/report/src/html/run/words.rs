@@ -64,8 +64,7 @@ pub(super) fn cards(record: &RunRecord) -> String {
     cards.extend(
         goodput.map(|rate| card("Goodput, requests per second", rate, "", interval(record, "request_goodput"))),
     );
-    let failures = (summary.failed > 0).then(|| card("Failed requests", summary.failed as f64, "", None));
-    cards.extend(failures);
+    cards.extend((summary.failed > 0).then(|| failures(summary.failed, summary.completed)));
     for metric in [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl, MetricKind::E2el] {
         if let Some(statistics) = summary.statistics(metric).filter(|statistics| statistics.count > 0) {
             cards.extend(of_times(record, metric, statistics));
@@ -87,6 +86,17 @@ fn of_times(record: &RunRecord, metric: MetricKind, statistics: &Statistics) -> 
         cards.push(card(&format!("P{percent} {name}"), value, " ms", interval));
     }
     cards
+}
+
+fn failures(failed: u64, completed: u64) -> String {
+    let all = failed + completed;
+    let share = failed as f64 * 100.0 / all as f64;
+    format!(
+        "<div class=\"card\"><span>Failed requests</span><b>{}</b><small>of {}, {} %</small></div>",
+        grouped(failed as i64),
+        grouped(all as i64),
+        short(share)
+    )
 }
 
 pub(super) fn card(name: &str, value: f64, unit: &str, interval: Option<(f64, f64)>) -> String {
