@@ -39,6 +39,7 @@ pub mod stored;
 pub mod structured;
 pub mod summary;
 pub mod telemetry;
+mod telling;
 pub mod threshold;
 pub mod throughput;
 pub mod trust;

@@ -2,14 +2,17 @@
 //! latency limits, and for each number whether the difference is real.
 
 mod book;
+mod file_name;
 mod join;
 mod limits;
+mod metric_table;
 mod names;
 mod page;
 mod side;
 mod verdicts;
 
-pub use join::{Comparison, Group, MetricTable};
+pub use join::{Comparison, Group};
+pub use metric_table::MetricTable;
 pub use side::{Side, load, load_known};
 pub use verdicts::{Verdicts, difference, verdicts};
 

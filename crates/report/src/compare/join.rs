@@ -2,8 +2,9 @@
 
 use tacho_core::json::{Dict, Value};
 
+use super::file_name::safe;
 use super::limits::summary;
-use super::names::safe;
+use super::metric_table::{Curve, MetricTable, whole};
 use super::side::{Row, Side};
 use super::{CompareSpec, Latency};
 use crate::Error;
@@ -18,28 +19,6 @@ const GROUP: [&str; 4] = ["Model", "Dataset Name", "Input Len", "Output Len"];
 const CONCURRENCY: [&str; 5] =
     ["# of max concurrency.", "# of max concurrency", "Max Concurrency", "max_concurrency", "Concurrency"];
 const THROUGHPUT: &str = "Output Tput (tok/s)";
-
-/// One number of all sides at all levels.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MetricTable {
-    /// The heading of the number.
-    pub metric: String,
-    /// The table: level, values, ratios.
-    pub table: Table,
-    /// The curves, those of a side beside each other.
-    pub(super) curves: Vec<Curve>,
-}
-
-/// The points of a side that differ in the level alone.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Curve {
-    /// The side.
-    pub(super) side: usize,
-    /// The side's name, and what else tells the curve from others of the side.
-    pub(super) name: String,
-    /// Levels and values.
-    pub(super) points: Vec<(f64, f64)>,
-}
 
 /// All tables about one model and workload.
 #[derive(Debug, Clone, PartialEq)]
@@ -351,11 +330,6 @@ fn ratio(metric: &str, base: Option<f64>, value: Option<f64>) -> Option<f64> {
     let (base, value) = (base?, value?);
     let ratio = if metric == THROUGHPUT { value / base } else { base / value };
     ratio.is_finite().then_some(ratio)
-}
-
-/// A number without a fraction as a whole one.
-pub(super) fn whole(number: f64) -> Value {
-    if number.fract() == 0.0 && number.abs() < 1e15 { Value::Int(number as i64) } else { Value::Float(number) }
 }
 
 #[cfg(test)]

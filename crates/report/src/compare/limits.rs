@@ -3,7 +3,7 @@
 use tacho_core::json::Value;
 
 use super::CompareSpec;
-use super::join::{MetricTable, whole};
+use super::metric_table::{MetricTable, whole};
 use crate::markdown::{Table, significant};
 
 /// A row per curve: the largest level within each limit and within both, and what was measured there. `metrics` are

@@ -37,11 +37,3 @@ impl Comparison {
         sheet_names(&self.groups.iter().map(Group::sheet).collect::<Vec<_>>())
     }
 }
-
-/// A name that every file system takes.
-pub(super) fn safe(name: &str) -> String {
-    let clean = |character: char| {
-        if character.is_ascii_alphanumeric() || "._-".contains(character) { character } else { '_' }
-    };
-    name.chars().map(clean).take(176).collect::<String>() + ".csv"
-}

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use tacho_core::json::Value;
 
-use super::join::{Comparison, Curve, Group, MetricTable, named};
+use super::join::{Comparison, Group, named};
+use super::metric_table::{Curve, MetricTable};
 use super::{CompareSpec, Side, Verdicts};
 use crate::html::{Figures, distributions, escape, page};
 use crate::markdown::{Table, plain};

@@ -7,13 +7,14 @@ use hyper::body::Bytes;
 
 use super::ask::{Ask, Endpoint};
 use super::choice::Piece;
-use super::chunks::{self, Usage};
+use super::chunks;
 use super::escape::{escape, quoted};
 use super::fields::Fields;
 use super::form::Form;
 use super::generation::Generation;
 use super::problem::Problem;
 use super::prompt::Source;
+use super::usage::Usage;
 
 /// Tokens that begin every answer of such a model: start, language, task, no time stamps.
 const PROMPT_TOKENS: u64 = 4;

@@ -9,24 +9,13 @@ use super::ask::Endpoint;
 use super::choice::{Choice, Piece, Ranked};
 use super::escape::{escape, ids, list, number, quote, quoted};
 use super::generation::Generation;
+use super::repeated::Repeated;
+use super::usage::Usage;
 
 const COMPLETIONS_REST: &[u8] =
     br#"","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null}]"#;
 const CHAT_REST: &[u8] = br#""},"logprobs":null,"finish_reason":null,"token_ids":null}]"#;
 const END: &[u8] = b"}\n\n";
-
-/// Tokens of a prompt and of what came out of it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Usage {
-    pub(super) prompt: usize,
-    pub(super) completion: usize,
-    /// Of the latter, those of reasoning.
-    pub(super) reasoning: usize,
-    /// Of the former, those that did not have to be computed.
-    pub(super) cached: usize,
-    /// Whether the answer says so.
-    pub(super) told_cached: bool,
-}
 
 /// The fixed parts of one stream's events.
 #[derive(Debug)]
@@ -250,13 +239,6 @@ pub(super) fn done() -> Bytes {
 /// An event that carries an error.
 pub(super) fn failure(body: &str) -> Bytes {
     format!("data: {body}\n\n").into()
-}
-
-/// A prompt that an answer begins with.
-#[derive(Debug)]
-pub(super) struct Repeated {
-    pub(super) text: String,
-    pub(super) ranked: Vec<Ranked>,
 }
 
 /// Appends the counts with the brace that opens them, but not the one that closes.

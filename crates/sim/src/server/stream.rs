@@ -9,10 +9,10 @@ use hyper::body::{Body, Bytes, Frame};
 use tokio::time::Sleep;
 
 use super::choice::Piece;
-use super::chunks::Repeated;
 use super::driver::Signal;
 use super::generation::Generation;
 use super::problem::Problem;
+use super::repeated::Repeated;
 use super::script::Script;
 use super::wire::ResetSwitch;
 use crate::faults::Fault;

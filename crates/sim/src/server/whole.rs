@@ -4,10 +4,11 @@ use std::io;
 
 use super::ask::{Endpoint, Transfer};
 use super::choice::Ranked;
-use super::chunks::{self, Repeated};
+use super::chunks;
 use super::escape::{ids, list, number, quote, quoted};
 use super::generation::Generation;
 use super::problem::Problem;
+use super::repeated::Repeated;
 use super::wire::ResetSwitch;
 use super::{anthropic, audio, demo, responded, sglang, tgi};
 use crate::faults::Fault;

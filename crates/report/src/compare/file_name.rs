@@ -1,0 +1,9 @@
+//! Names of a comparison's files.
+
+/// A name that every file system takes.
+pub(super) fn safe(name: &str) -> String {
+    let clean = |character: char| {
+        if character.is_ascii_alphanumeric() || "._-".contains(character) { character } else { '_' }
+    };
+    name.chars().map(clean).take(176).collect::<String>() + ".csv"
+}

@@ -1,0 +1,32 @@
+//! One number of all sides.
+
+use tacho_core::json::Value;
+
+use crate::markdown::Table;
+
+/// One number of all sides at all levels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricTable {
+    /// The heading of the number.
+    pub metric: String,
+    /// The table: level, values, ratios.
+    pub table: Table,
+    /// The curves, those of a side beside each other.
+    pub(super) curves: Vec<Curve>,
+}
+
+/// The points of a side that differ in the level alone.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Curve {
+    /// The side.
+    pub(super) side: usize,
+    /// The side's name, and what else tells the curve from others of the side.
+    pub(super) name: String,
+    /// Levels and values.
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// A number without a fraction as a whole one.
+pub(super) fn whole(number: f64) -> Value {
+    if number.fract() == 0.0 && number.abs() < 1e15 { Value::Int(number as i64) } else { Value::Float(number) }
+}
