@@ -5,9 +5,9 @@ use std::io;
 /// Why the client cannot do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no room for more requests.
-    #[error("the run has taken more requests than it has room for")]
-    TooManyRequests,
+    /// Requests that were put aside cannot be read.
+    #[error("cannot read back the requests that were put aside beside the log; --no-log keeps them in memory")]
+    ReadBack(#[source] io::Error),
     /// Not an address.
     #[error("{url:?} is not a server address: {reason}")]
     BadUrl {

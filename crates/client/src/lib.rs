@@ -16,5 +16,5 @@ pub mod watch;
 pub use backends::{BackendKind, PayloadSpec, Rules, Task};
 pub use endpoint::{EndpointSpec, Headers, StampSource, proxy_for};
 pub use error::Error;
-pub use target::{Client, ClientPlan, connection_limit};
+pub use target::{Client, ClientPlan, Source, connection_limit};
 pub use url::{Url, host_and_port};

@@ -7,6 +7,8 @@ mod worker;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tacho_core::{Request, SystemClock};
 use tacho_loadgen::Target;
@@ -15,11 +17,16 @@ use crate::backends::{Encoded, Expected};
 use crate::transport::connect::{Route, route_headers};
 use crate::transport::{http1, sys};
 use crate::{EndpointSpec, Error, PayloadSpec};
-use requests::Requests;
+use requests::{Batch, Requests};
 use worker::ClientWorker;
+
+pub use requests::Source;
 
 /// Files that are open besides connections, generously.
 const OTHER_FILES: u64 = 64;
+
+/// Between two looks at what comes next.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// How many connections a run will want.
 #[derive(Debug, Clone, Copy, Default)]
@@ -87,17 +94,48 @@ impl Client {
         Ok(Client { endpoint, route, plan, payload: payload.clone(), requests: Requests::new(requests), clock })
     }
 
-    /// Writes out further requests while a run is under way, and tells how many there are then. One thread does so.
-    pub fn extend(&self, payload: &PayloadSpec, requests: &[Request]) -> Result<usize, Error> {
-        let before = self.requests.len();
-        let written = requests
-            .iter()
-            .enumerate()
-            .map(|(at, request)| prepare(&self.endpoint, &self.route, payload, before + at, request));
-        match self.requests.add(written.collect::<Result<_, _>>()?) {
-            true => Ok(self.requests.len()),
-            false => Err(Error::TooManyRequests),
+    /// Has the requests in `source` sent behind those that are there. They are written out shortly before their turn.
+    ///
+    /// # Errors
+    /// When one of them cannot be read, or cannot be sent to this kind of server.
+    pub fn followed_by(mut self, source: Arc<dyn Source>) -> Result<Client, Error> {
+        let mut part = 0;
+        while let Some((start, _)) = source.part(part) {
+            self.check(self.requests.len() + start, &source.read(part).map_err(Error::ReadBack)?)?;
+            part += 1;
         }
+        self.requests.follow(source);
+        Ok(self)
+    }
+
+    /// Whether requests from an index on can be sent to this kind of server.
+    ///
+    /// # Errors
+    /// Why one of them cannot.
+    pub fn check(&self, start: usize, requests: &[Request]) -> Result<(), Error> {
+        (start..).zip(requests).try_for_each(|(index, request)| self.prepare(index, request).map(drop))
+    }
+
+    /// Writes out requests ahead of their turn, until `over` is set. Where that fails, a worker meets the same fault.
+    pub fn write_ahead(&self, over: &AtomicBool) {
+        while !over.load(Ordering::Relaxed) {
+            let _ = self.requests.look_ahead(&|start, requests| self.written(start, requests));
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// The batch that the request of an index is in, which is not one of the first.
+    fn batch(&self, index: usize) -> io::Result<Arc<Batch>> {
+        self.requests.batch(index, &|start, requests| self.written(start, requests))
+    }
+
+    fn written(&self, start: usize, requests: &[Request]) -> io::Result<Vec<Prepared>> {
+        let written = (start..).zip(requests).map(|(index, request)| self.prepare(index, request));
+        written.collect::<Result<_, _>>().map_err(io::Error::other)
+    }
+
+    fn prepare(&self, index: usize, request: &Request) -> Result<Prepared, Error> {
+        prepare(&self.endpoint, &self.route, &self.payload, index, request)
     }
 
     /// A request with a body that was written elsewhere, and a header of its own.

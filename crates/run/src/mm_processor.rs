@@ -62,7 +62,7 @@ pub fn draw(plan: &MmProcessorPlan, sink: &dyn EventSink) -> Result<Drawn, Error
         return Err(Error::EmptyWorkload);
     }
     if let Some(path) = &plan.save_workload {
-        save_requests(&measured, &[], path)?;
+        save_requests(&measured, path)?;
     }
     Ok(Drawn { measured, warmup })
 }

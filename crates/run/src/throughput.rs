@@ -117,7 +117,7 @@ impl Batches {
             ..request.clone()
         };
         let requests: Vec<Request> = self.measured.requests.iter().enumerate().map(named).collect();
-        save_requests(&requests, &[], path)
+        save_requests(&requests, path)
     }
 }
 
@@ -307,7 +307,7 @@ fn serve_once(
     if let Some(path) = save {
         save_workload(&prepared, path)?;
     }
-    let has_media = prepared.requests.iter().any(|request| request.media.is_some());
+    let has_media = prepared.requests.kept().iter().any(|request| request.media.is_some());
     let model_id = prepared.model_id.clone();
     let record = run_serve(&plan.serve, prepared, stop, &Bars(sink))?;
     match served(&record, model_id, plan.engine.clone(), has_media) {

@@ -134,6 +134,13 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// Requests that were put aside could not be read.
+    #[error("cannot read back the requests that were put aside beside the log; --no-log keeps them in memory")]
+    ReadBack {
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// A workload could not be written.
     #[error("cannot write the workload")]
     Write {
@@ -584,6 +591,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+}
+
+impl Error {
+    pub(crate) fn reading_back(source: std::io::Error) -> Self {
+        Error::ReadBack { source }
+    }
 }
 
 /// Why there is no image.

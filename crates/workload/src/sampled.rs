@@ -15,9 +15,10 @@ pub struct Sampled {
 }
 
 impl Sampled {
-    /// Refuses requests that no server can answer or that would never be sent, whatever flag or file they come from.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        for (index, request) in self.requests.iter().enumerate() {
+    /// Refuses requests that no server can answer or that would never be sent, whatever flag or file they come from; the
+    /// first of them is in place `first` of the workload.
+    pub(crate) fn check(&self, first: usize) -> Result<(), Error> {
+        for (index, request) in (first..).zip(&self.requests) {
             if !is_length(request.output_len) {
                 return Err(Error::OutputLength { index, tokens: request.output_len });
             }
@@ -40,7 +41,7 @@ mod tests {
     fn requests_that_cannot_be_are_refused() {
         let of = |output_len, timestamp| {
             let request = Request { timestamp, ..Request::text("p", 1, output_len) };
-            Sampled { requests: vec![request], notices: Vec::new() }.check()
+            Sampled { requests: vec![request], notices: Vec::new() }.check(0)
         };
         assert!(of(0, Some(0.0)).is_ok());
         for output_len in [-5, i64::MAX] {

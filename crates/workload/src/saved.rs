@@ -10,15 +10,16 @@ use crate::Error;
 use crate::limits::{LATEST, LENGTH, is_length};
 use crate::sources::read_text;
 
-/// Writes requests and the seconds after the start at which they are due. A request without a due time has none.
+/// Writes requests and the seconds after the start at which they are due. A request without a due time has none. The
+/// first has the number `first`.
 ///
 /// # Errors
 /// When the writer fails.
-pub fn write_jsonl(out: &mut impl Write, requests: &[Request], due_s: &[f64]) -> Result<(), Error> {
+pub fn write_jsonl(out: &mut impl Write, first: usize, requests: &[Request], due_s: &[f64]) -> Result<(), Error> {
     let mut line = Vec::new();
     for (index, request) in requests.iter().enumerate() {
         line.clear();
-        json::write_value(&mut line, &Value::Dict(to_json(index, request, due_s.get(index).copied())));
+        json::write_value(&mut line, &Value::Dict(to_json(first + index, request, due_s.get(index).copied())));
         line.push(b'\n');
         out.write_all(&line).map_err(|source| Error::Write { source })?;
     }

@@ -43,7 +43,7 @@ fn what_is_written_is_read_back() {
     ];
     let due = [0.0, 0.1, 1.5, 2.0 / 3.0];
     let mut bytes = Vec::new();
-    write_jsonl(&mut bytes, &requests, &due).unwrap();
+    write_jsonl(&mut bytes, 0, &requests, &due).unwrap();
     let (_folder, path) = saved(std::str::from_utf8(&bytes).unwrap());
     assert_eq!(read_jsonl(&path).unwrap(), (requests, due.to_vec()));
 }
@@ -52,7 +52,7 @@ fn what_is_written_is_read_back() {
 fn fields_are_in_the_recorded_order() {
     let mut bytes = Vec::new();
     let request = Request { session: None, cancel_after: None, ..full_request() };
-    write_jsonl(&mut bytes, &[request], &[0.25]).unwrap();
+    write_jsonl(&mut bytes, 0, &[request], &[0.25]).unwrap();
     let Value::Dict(line) = json::parse(std::str::from_utf8(&bytes).unwrap().trim()).unwrap() else {
         panic!("a line is an object");
     };

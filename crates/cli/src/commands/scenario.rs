@@ -149,7 +149,7 @@ pub(crate) fn engine(engine: &EngineArgs, worker: &WorkerArgs, interrupt: &Inter
 
 /// Writes requests, one a line.
 pub(crate) fn save_workload(path: &str, requests: &[Request]) -> anyhow::Result<()> {
-    tacho_run::serve::save_requests(requests, &[], Path::new(path))?;
+    tacho_run::serve::save_requests(requests, Path::new(path))?;
     exit::saved(path);
     Ok(())
 }

@@ -96,7 +96,7 @@ fn measure(
     screen: &Screen,
     destination: &Destination,
 ) -> anyhow::Result<(RunRecord, Exit)> {
-    let note = pictures::dataset_note(args, &prepared);
+    let note = pictures::dataset_note(args, &prepared)?;
     interrupt.measuring();
     let record = run_serve(plan, prepared, &interrupt.stop, screen);
     screen.close();
@@ -152,7 +152,7 @@ pub(crate) fn run_inside(
     let plan = plan::of(args, simulator.or(own.as_ref()))?;
     let plan = ServePlan { log: log::plan(args, command), ranks: place, ..plan };
     let prepared = prepare(&plan, Contact::Server, sink)?;
-    let note = pictures::dataset_note(args, &prepared);
+    let note = pictures::dataset_note(args, &prepared)?;
     let record = with_window(args, run_serve(&plan, prepared, &StopSignal::default(), sink)?);
     destination.save(args, &record)?;
     let path = destination.path(args, &record);

@@ -13,6 +13,7 @@ mod http2;
 mod hub;
 mod loads;
 mod logs;
+mod memory;
 mod packaging;
 mod ranks;
 mod recorded;

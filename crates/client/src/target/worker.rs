@@ -7,12 +7,14 @@ mod slot;
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tacho_core::{Clock, FailureKind, Observation, Outcome, Request, Stamp};
 use tacho_loadgen::{Worker, WorkerStats};
 
 use super::exchange::Exchange;
+use super::requests::Batch;
 use super::wall::WallClock;
 use super::{Client, Prepared, prepare};
 use crate::StampSource;
@@ -42,6 +44,8 @@ pub struct ClientWorker<'c> {
     ready: Vec<Ready>,
     buffer: Box<[u8]>,
     finished: Vec<Observation>,
+    /// The requests around the one that was sent last, where not all are there from the beginning.
+    batch: Arc<Batch>,
     /// Requests that could be made only during the run, by their place.
     made: HashMap<usize, Prepared>,
     timers: Timers,
@@ -77,6 +81,7 @@ impl<'c> ClientWorker<'c> {
             ready: Vec::new(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
             finished: Vec::new(),
+            batch: Arc::default(),
             made: HashMap::new(),
             timers: Timers::new(now),
             has_exact_limits: limits::has_exact_limits(&client.endpoint),
@@ -157,12 +162,27 @@ impl<'c> ClientWorker<'c> {
         self.made.insert(index, self.client.with_body(body, header, expected));
     }
 
-    /// The request as it goes out: as made during the run, or before it.
-    fn prepared(&self, index: usize) -> &Prepared {
-        if self.made.is_empty() {
-            return self.client.requests.get(index);
+    /// The request as it goes out: as made during the run, before it, or a little ahead.
+    fn prepared(&self, index: usize) -> Option<&Prepared> {
+        let made = if self.made.is_empty() { None } else { self.made.get(&index) };
+        made.or_else(|| self.client.requests.get(index)).or_else(|| self.batch.get(index))
+    }
+
+    /// The same, once it is at hand.
+    fn fetch(&mut self, index: usize) -> io::Result<&Prepared> {
+        if self.prepared(index).is_none() {
+            self.batch = self.client.batch(index)?;
         }
-        self.made.get(&index).unwrap_or_else(|| self.client.requests.get(index))
+        self.prepared(index).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// A request that cannot be sent because it is nowhere to be found.
+    #[cold]
+    fn lose(&mut self, mut row: Observation, error: &io::Error) {
+        row.sent = self.client.clock.now();
+        row.done = row.sent;
+        row.outcome = Outcome::failed(FailureKind::Connect, format!("the request cannot be read back: {error}"));
+        self.finished.push(row);
     }
 
     /// Sends an exchange on a connection that is open, or on a new one.
@@ -312,10 +332,15 @@ impl<'c> ClientWorker<'c> {
 
 impl Worker for ClientWorker<'_> {
     fn issue(&mut self, mut row: Observation) {
-        let prepared = self.prepared(row.index);
-        let request = prepared.bytes.clone();
-        row.sent = self.client.clock.now();
-        let exchange = Exchange::new(row, request, &prepared.expected, &self.client.endpoint);
+        let client = self.client;
+        let exchange = match self.fetch(row.index) {
+            Ok(prepared) => {
+                let request = prepared.bytes.clone();
+                row.sent = client.clock.now();
+                Exchange::new(row, request, &prepared.expected, &client.endpoint)
+            }
+            Err(error) => return self.lose(row, &error),
+        };
         self.place(Box::new(exchange));
         if self.client.plan.spare && self.idle.is_empty() && self.opening == 0 {
             // A failure shows when a request needs the connection.

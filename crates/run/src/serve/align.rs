@@ -5,23 +5,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tacho_client::control::TokenizeServer;
 use tacho_core::event::ServeNote;
 use tacho_core::{EventSink, Request, RunEvent};
+use tacho_workload::Requests;
 use tacho_workload::align::{Alignment, needs_alignment, plan, probe, prompt, replace_prompt};
+
+use crate::Error;
 
 /// Calls under way at once.
 const WIDTH: usize = 64;
 
 /// Checks the first prompt with the server and, where it counts otherwise, every prompt.
-pub(super) fn with_server(server: &TokenizeServer<'_>, requests: &mut [Request], sink: &dyn EventSink) {
-    let Some(text) = probe(requests) else { return };
+pub(super) fn with_server(
+    server: &TokenizeServer<'_>,
+    requests: &mut Requests,
+    sink: &dyn EventSink,
+) -> Result<(), Error> {
+    let first = requests.kept();
+    let Some(text) = probe(first) else { return Ok(()) };
     let Some(tokens) = server.tokenize(text) else {
         sink.event(RunEvent::status(ServeNote::TokenizeUnavailable));
-        return;
+        return Ok(());
     };
-    if needs_alignment(&requests[0], tokens.len()) {
-        let (theirs, ours) = (tokens.len() as u64, requests[0].prompt_len);
+    if needs_alignment(&first[0], tokens.len()) {
+        let (theirs, ours) = (tokens.len() as u64, first[0].prompt_len);
         sink.event(RunEvent::status(ServeNote::TokenizerMismatch { server: theirs, expected: ours }));
-        align_all(server, requests);
+        requests.alter(|_, part| align_all(server, part))?;
     }
+    Ok(())
 }
 
 /// A prompt whose call fails stays as it is.

@@ -1,18 +1,23 @@
 //! What is known of each request before it is sent, as far as a result needs it.
 
+mod known;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tacho_client::BackendKind;
 use tacho_core::Request;
 use tacho_rowlog::Asked;
+use tacho_workload::Requests;
 
 use crate::Error;
+
+pub(super) use known::Known;
 
 /// What is asked by each request. More come while a run goes on beyond its first requests.
 #[derive(Debug, Default)]
 pub(super) struct Asks {
-    all: Mutex<Vec<Asked>>,
+    all: Mutex<Known>,
     /// How often some were added.
     rounds: AtomicU32,
 }
@@ -22,10 +27,13 @@ impl Asks {
     ///
     /// # Errors
     /// When a sound cannot be measured.
-    pub(super) fn of(backend: BackendKind, requests: &[Request]) -> Result<Self, Error> {
-        let asks = Asks::default();
-        asks.extend(backend, requests)?;
-        Ok(asks)
+    pub(super) fn of(backend: BackendKind, requests: &Requests) -> Result<Self, Error> {
+        let mut known = Known::default();
+        requests.each(|place, request| {
+            known.push(one(backend, place, request)?);
+            Ok::<_, Error>(())
+        })?;
+        Ok(Asks { all: Mutex::new(known), rounds: AtomicU32::new(1) })
     }
 
     /// Adds what further requests ask.
@@ -42,7 +50,7 @@ impl Asks {
     }
 
     /// All so far; nobody can add to them meanwhile.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Asked>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Known> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

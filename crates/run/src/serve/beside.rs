@@ -85,6 +85,9 @@ pub(super) fn drive_with_others(
             let supplier = Supplier { plan, prepared, parts, asked: beside.asked, supply, places: beside.places };
             scope.spawn(move || supplier.run(over))
         });
+        // Nothing of it touches short runs: all their requests are written out by now.
+        let writes = supply.is_some() || !prepared.requests.shelf().is_empty();
+        writes.then(|| scope.spawn(move || parts.client.write_ahead(over)));
         let telemetry = parts.telemetry.as_ref().map(|telemetry| scope.spawn(move || telemetry.run(over)));
         let profiler = parts.profiler.as_ref().map(|profiler| scope.spawn(move || profiler.run(over)));
         sink.event(RunEvent::Started { work: Work::Benchmark, total, counters: parts.counters.clone() });

@@ -8,13 +8,25 @@ use crate::plan::Cancellation;
 /// A seed of its own, so that no other draw changes.
 const SEED: u32 = 0xca9c;
 
-/// Marks the requests that are to be called off.
-pub(super) fn mark(cancellation: Option<Cancellation>, requests: &mut [Request], seed: u32) {
-    let Some(Cancellation { share, delay }) = cancellation else { return };
-    let mut random = RandomState::new(seed.wrapping_add(SEED));
-    for request in requests {
-        if random.uniform(0.0, 1.0) < share {
-            request.cancel_after = Some(delay.as_secs_f64());
+/// Chooses the requests that are to be called off.
+pub(super) struct CalledOff {
+    cancellation: Cancellation,
+    random: RandomState,
+}
+
+impl CalledOff {
+    /// A choice by a seed.
+    pub(super) fn new(cancellation: Cancellation, seed: u32) -> Self {
+        CalledOff { cancellation, random: RandomState::new(seed.wrapping_add(SEED)) }
+    }
+
+    /// Marks those of the requests that come next.
+    pub(super) fn mark(&mut self, requests: &mut [Request]) {
+        let Cancellation { share, delay } = self.cancellation;
+        for request in requests {
+            if self.random.uniform(0.0, 1.0) < share {
+                request.cancel_after = Some(delay.as_secs_f64());
+            }
         }
     }
 }
@@ -29,7 +41,10 @@ mod tests {
     fn as_many_as_asked_for_and_the_same_for_a_seed() {
         let marked = |seed| {
             let mut requests = vec![Request::text("p", 1, 1); 10_000];
-            mark(Some(Cancellation { share: 0.2, delay: Duration::from_millis(500) }), &mut requests, seed);
+            let mut called_off = CalledOff::new(Cancellation { share: 0.2, delay: Duration::from_millis(500) }, seed);
+            let (first, others) = requests.split_at_mut(3000);
+            called_off.mark(first);
+            called_off.mark(others);
             requests.iter().map(|request| request.cancel_after).collect::<Vec<_>>()
         };
         let count = marked(1).iter().flatten().count();

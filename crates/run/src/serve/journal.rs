@@ -49,7 +49,7 @@ impl<'a> Journal<'a> {
         let workload = manifest.workload.clone().unwrap_or_default();
         let (log, earlier) = take_up(&log_plan.folder, &workload, prepared.requests.len())?;
         let places = earlier.left(prepared.requests.len());
-        prepared.keep(&places);
+        prepared.keep(&places)?;
         let left = places.len();
         sink.event(RunEvent::status(ServeNote::Resumed { answered: earlier.rows.len(), left }));
         let log = RowLog::reopened(log_plan, log, manifest, asked, sink);
@@ -95,10 +95,11 @@ fn more(plan: &ServePlan, prepared: &Prepared, setup: &Setup) -> Dict {
 /// A hash of the requests and their due times, as they would be saved but for their ids, which are drawn anew each time.
 pub(super) fn workload_hash(prepared: &Prepared) -> Result<String, Error> {
     let mut hash = Hash(Sha256::new());
-    for (request, due) in prepared.requests.iter().zip(prepared.timeline.due()) {
+    let due = prepared.timeline.due();
+    prepared.requests.each(|place, request| {
         let unnamed = Request { id: None, ..request.clone() };
-        write_jsonl(&mut hash, &[unnamed], &[*due])?;
-    }
+        Ok::<_, Error>(write_jsonl(&mut hash, 0, &[unnamed], &due[place..=place])?)
+    })?;
     Ok(hash.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

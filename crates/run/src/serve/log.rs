@@ -6,9 +6,9 @@ use tacho_core::event::ServeNote;
 use tacho_core::json::Value;
 use tacho_core::{EventSink, Observation, RunEvent};
 use tacho_metrics::Caveat;
-use tacho_rowlog::{Asked, Error as LogError, Log, Manifest, Origin, Written};
+use tacho_rowlog::{Error as LogError, Log, Manifest, Origin, Written};
 
-use super::asked::Asks;
+use super::asked::{Asks, Known};
 use crate::Error;
 
 /// Where and when the rows of a run are logged.
@@ -149,7 +149,10 @@ impl<'a> RowLog<'a> {
 
     /// Adds rows.
     pub(super) fn rows(&mut self, rows: &[Observation]) {
-        self.write(|log, asked| log.append(rows.iter().filter_map(|row| Some((asked.get(row.index)?, row)))));
+        self.write(|log, known| {
+            let asked: Vec<_> = rows.iter().map(|row| known.get(row.index)).collect();
+            log.append(asked.iter().zip(rows).filter_map(|(asked, row)| Some((asked.as_ref()?, row))))
+        });
     }
 
     /// What there is to say of a log that had to be given up.
@@ -166,7 +169,7 @@ impl<'a> RowLog<'a> {
         }
     }
 
-    fn write(&mut self, write: impl FnOnce(&mut Log, &[Asked]) -> Result<(), LogError>) {
+    fn write(&mut self, write: impl FnOnce(&mut Log, &Known) -> Result<(), LogError>) {
         if let State::Open(log) = &mut self.state
             && let Err(error) = write(log, &self.asked.lock())
         {

@@ -12,7 +12,7 @@ use tacho_pyrand::Globals;
 use tacho_workload::{WorkloadSpec, sample};
 
 use super::asked::Asks;
-use super::cancel;
+use super::cancel::CalledOff;
 use super::lora;
 use super::parts::Parts;
 use super::prepare::Prepared;
@@ -59,27 +59,37 @@ impl Supplier<'_> {
 
     fn add(&self, spec: &WorkloadSpec, round: u32) -> Result<(), Error> {
         let before = self.asked.len();
-        let requests = made(self.plan, self.prepared, spec, round)?;
+        let requests = made(self.plan, self.prepared, spec, round, before)?;
         self.asked.extend(self.plan.endpoint.backend, &requests)?;
         let own = requests.into_iter().enumerate().filter(|(at, _)| self.places.has(before + at));
         let own: Vec<Request> = own.map(|(_, request)| request).collect();
-        let ready = self.parts.client.extend(&self.parts.payload, &own)?;
-        self.supply.publish(ready);
+        let all = &self.prepared.requests;
+        self.parts.client.check(all.len(), &own)?;
+        all.shelf().add(own);
+        self.supply.publish(all.len());
         Ok(())
     }
 }
 
-/// The requests of a round: the same at all ranks.
-fn made(plan: &ServePlan, prepared: &Prepared, spec: &WorkloadSpec, round: u32) -> Result<Vec<Request>, Error> {
+/// The requests of a round, behind `before` others: the same at all ranks.
+fn made(
+    plan: &ServePlan,
+    prepared: &Prepared,
+    spec: &WorkloadSpec,
+    round: u32,
+    before: usize,
+) -> Result<Vec<Request>, Error> {
     let mut globals = Globals::seeded(plan.seed.wrapping_add(round));
     let spec = spec.reseeded(i64::from(round));
     let tokenizer = prepared.tokenizer.as_ref();
     let mut requests = sample(&spec, tokenizer, &mut globals, &Arc::new(Counters::default()))?.requests;
     if let Some(plan) = &plan.lora {
-        lora::assign(plan, &mut requests, &mut globals.py);
+        lora::assign(plan, 0, &mut requests, &mut globals.py);
     }
-    requests.iter_mut().for_each(|request| rename(request, round));
-    cancel::mark(plan.traffic.cancellation, &mut requests, plan.seed.wrapping_add(round));
+    requests.iter_mut().enumerate().for_each(|(at, request)| rename(request, at, before));
+    if let Some(cancellation) = plan.traffic.cancellation {
+        CalledOff::new(cancellation, plan.seed.wrapping_add(round)).mark(&mut requests);
+    }
     if requests.is_empty() { Err(Error::EmptyWorkload) } else { Ok(requests) }
 }
 
@@ -87,16 +97,17 @@ fn made(plan: &ServePlan, prepared: &Prepared, spec: &WorkloadSpec, round: u32) 
 pub(super) fn ask_up_to(plan: &ServePlan, prepared: &Prepared, asked: &Asks, count: usize) -> Result<(), Error> {
     let WorkloadPlan::Sample { spec, .. } = &plan.workload else { return Ok(()) };
     while asked.len() < count {
-        let requests = made(plan, prepared, spec, asked.rounds())?;
+        let requests = made(plan, prepared, spec, asked.rounds(), asked.len())?;
         asked.extend(plan.endpoint.backend, &requests)?;
     }
     Ok(())
 }
 
-/// No two requests of a run have the same id.
-fn rename(request: &mut Request, round: u32) {
+/// No two requests of a run have the same id: what ends with the request's number ends with that in the whole run.
+fn rename(request: &mut Request, at: usize, before: usize) {
     if let Some(id) = &mut request.id {
-        *id = format!("{id}-{round}");
+        let prefix = id.strip_suffix(&at.to_string());
+        *id = prefix.map_or_else(|| format!("{id}-{}", before + at), |prefix| format!("{prefix}{}", before + at));
     }
 }
 

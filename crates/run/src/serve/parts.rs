@@ -1,11 +1,13 @@
 //! All parts of a run that can fail to be made. They are made before the server is told anything, so that a mistake
 //! costs nobody a warmed-up server or a profile.
 
+use std::io;
 use std::sync::Arc;
 
-use tacho_client::{Client, ClientPlan, PayloadSpec};
-use tacho_core::{Counters, SystemClock};
+use tacho_client::{Client, ClientPlan, PayloadSpec, Source};
+use tacho_core::{Counters, Request, SystemClock};
 use tacho_loadgen::Timeline;
+use tacho_workload::Shelf;
 
 use super::prepare::Prepared;
 use super::probe::Probe;
@@ -55,15 +57,34 @@ impl Parts {
         Ok(Parts {
             clock,
             counters: Arc::default(),
-            client: Client::new(endpoint.clone(), &payload, requests, connections, clock)?,
+            client: Client::new(endpoint.clone(), &payload, requests.kept(), connections, clock)?
+                .followed_by(Arc::new(Later(requests.shelf().clone())))?,
             probe: wants_probe
-                .then(|| Probe::new(endpoint, &payload, &requests[first], traffic.probe_rate))
+                .then(|| Probe::new(endpoint, &payload, &requests.kept()[first], traffic.probe_rate))
                 .transpose()?,
             watch: Watch::new(plan, clock)?,
             telemetry: traffic.telemetry.as_ref().map(|plan| Telemetries::find(plan, clock)).transpose()?,
             profiler: Waiting::new(plan)?,
             payload,
         })
+    }
+}
+
+/// The requests that are not in memory.
+#[derive(Debug)]
+struct Later(Arc<Shelf>);
+
+impl Source for Later {
+    fn find(&self, place: usize) -> Option<usize> {
+        self.0.find(place)
+    }
+
+    fn part(&self, part: usize) -> Option<(usize, usize)> {
+        self.0.part(part)
+    }
+
+    fn read(&self, part: usize) -> io::Result<Vec<Request>> {
+        self.0.read(part)
     }
 }
 

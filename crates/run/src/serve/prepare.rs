@@ -1,5 +1,6 @@
 //! Everything up to the first request: model, tokenizer, workload, adapters, due times.
 
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 use tacho_workload::hub::Hub;
 use tacho_workload::sessions::Format;
-use tacho_workload::{WorkloadSpec, read_jsonl, sample, write_jsonl};
+use tacho_workload::{Requests, WorkloadSpec, read_jsonl, sample_in_parts, write_jsonl};
 
 use super::sessions::{self, Dialogue};
 use super::{align, cancel, lora};
@@ -37,7 +38,7 @@ pub struct Prepared {
     /// The tokenizer.
     pub tokenizer: Option<Tokenizer>,
     /// The requests.
-    pub requests: Vec<Request>,
+    pub requests: Requests,
     /// Their due times.
     pub timeline: Timeline,
     /// The sessions that the requests belong to, if they do.
@@ -48,22 +49,25 @@ pub struct Prepared {
 
 impl Prepared {
     /// Keeps only the requests in these places, in order, and their times; the first of them is due at once.
-    pub(super) fn keep(&mut self, places: &[usize]) {
+    pub(super) fn keep(&mut self, places: &[usize]) -> Result<(), Error> {
         let mut wanted = places.iter().copied().peekable();
-        let mut at = 0;
-        self.requests.retain(|_| {
-            let keep = wanted.next_if_eq(&at).is_some();
-            at += 1;
-            keep
-        });
+        self.requests.alter(|start, part| {
+            let mut at = start;
+            part.retain(|_| {
+                at += 1;
+                wanted.next_if_eq(&(at - 1)).is_some()
+            });
+        })?;
         self.timeline = self.timeline.part(places);
+        Ok(())
     }
 
     /// The same, but at their own times.
-    pub(super) fn share(&mut self, places: &[usize]) {
+    pub(super) fn share(&mut self, places: &[usize]) -> Result<(), Error> {
         let timeline = self.timeline.some(places);
-        self.keep(places);
+        self.keep(places)?;
         self.timeline = timeline;
+        Ok(())
     }
 }
 
@@ -107,22 +111,24 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
         if let Some(lora) = &plan.lora {
             dialogue.adapt(lora, &mut globals.py);
         }
-        cancel::mark(plan.traffic.cancellation, dialogue.requests_mut(), plan.seed);
+        if let Some(cancellation) = plan.traffic.cancellation {
+            cancel::CalledOff::new(cancellation, plan.seed).mark(dialogue.requests_mut());
+        }
         sink.event(RunEvent::status(dialogue.headline()));
         for notice in &dialogue.trace.notices {
             sink.event(RunEvent::warning(notice.clone()));
         }
     }
     let (mut requests, recorded) = match recorded {
-        Some((requests, due)) => (requests, Some(due)),
+        Some((requests, due)) => (Requests::from(requests), Some(due)),
         None if dialogue.is_some() => {
             let requests = dialogue.as_ref().map(Dialogue::requests).unwrap_or_default();
-            (requests, dialogue.as_ref().map(Dialogue::due))
+            (requests.into(), dialogue.as_ref().map(Dialogue::due))
         }
         None => {
-            let mut requests = sampled(plan, tokenizer.as_ref(), &mut globals, sink)?;
+            let mut requests = sampled(plan, contact, tokenizer.as_ref(), &mut globals, sink)?;
             leave_out_long(plan, &mut requests, sink)?;
-            let due = trace_times(plan, &requests);
+            let due = trace_times(plan, &requests)?;
             (requests, due)
         }
     };
@@ -135,13 +141,14 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
             Rules::Standard => TokenizeServer { caller: &caller, model: &model_name, signed: true },
             Rules::Vllm => TokenizeServer { caller: &caller, model: &model_id, signed: false },
         };
-        align::with_server(&server, &mut requests, sink);
+        align::with_server(&server, &mut requests, sink)?;
     }
     if let (Some(lora), WorkloadPlan::Sample { .. }) = (&plan.lora, &plan.workload) {
-        lora::assign(lora, &mut requests, &mut globals.py);
+        requests.alter(|start, part| lora::assign(lora, start, part, &mut globals.py))?;
     }
-    if dialogue.is_none() {
-        cancel::mark(plan.traffic.cancellation, &mut requests, plan.seed);
+    if let (None, Some(cancellation)) = (&dialogue, plan.traffic.cancellation) {
+        let mut called_off = cancel::CalledOff::new(cancellation, plan.seed);
+        requests.alter(|_, part| called_off.mark(part))?;
     }
     let schedule = recorded.map_or_else(|| plan.traffic.schedule.clone(), ScheduleSpec::Replay);
     let timeline = schedule.plan(requests.len(), &mut globals.np)?;
@@ -184,16 +191,24 @@ pub(crate) fn load_tokenizer(
 }
 
 /// When the data itself says each request is due; none when the schedule does.
-fn trace_times(plan: &ServePlan, requests: &[Request]) -> Option<Vec<f64>> {
-    let self_timed = matches!(plan.workload, WorkloadPlan::Sample { self_timed: true, .. });
-    self_timed.then(|| requests.iter().map(|request| request.timestamp.unwrap_or(0.0)).collect())
+fn trace_times(plan: &ServePlan, requests: &Requests) -> Result<Option<Vec<f64>>, Error> {
+    if !matches!(plan.workload, WorkloadPlan::Sample { self_timed: true, .. }) {
+        return Ok(None);
+    }
+    let mut times = Vec::with_capacity(requests.len());
+    requests.each(|_, request| {
+        times.push(request.timestamp.unwrap_or(0.0));
+        Ok::<_, Error>(())
+    })?;
+    Ok(Some(times))
 }
 
 /// Leaves out requests that would not fit the model's context.
-fn leave_out_long(plan: &ServePlan, requests: &mut Vec<Request>, sink: &dyn EventSink) -> Result<(), Error> {
+fn leave_out_long(plan: &ServePlan, requests: &mut Requests, sink: &dyn EventSink) -> Result<(), Error> {
     let Some(most) = plan.max_model_len else { return Ok(()) };
     let before = requests.len();
-    requests.retain(|request| request.prompt_len.saturating_add(request.output_len.max(0).unsigned_abs()) <= most);
+    let fits = |request: &Request| request.prompt_len.saturating_add(request.output_len.max(0).unsigned_abs()) <= most;
+    requests.alter(|_, part| part.retain(fits))?;
     let left_out = before - requests.len();
     if left_out > 0 && requests.is_empty() {
         return Err(Error::AllTooLong { most });
@@ -207,11 +222,12 @@ fn leave_out_long(plan: &ServePlan, requests: &mut Vec<Request>, sink: &dyn Even
 /// Samples the data set, and tells what it has to say.
 fn sampled(
     plan: &ServePlan,
+    contact: Contact,
     tokenizer: Option<&Tokenizer>,
     globals: &mut Globals,
     sink: &dyn EventSink,
-) -> Result<Vec<Request>, Error> {
-    let WorkloadPlan::Sample { spec, num_prompts, .. } = &plan.workload else { return Ok(Vec::new()) };
+) -> Result<Requests, Error> {
+    let WorkloadPlan::Sample { spec, num_prompts, .. } = &plan.workload else { return Ok(Requests::default()) };
     plan.hub.fetch(spec, sink)?;
     if let WorkloadSpec::TimedTrace(trace) = &**spec {
         sink.event(RunEvent::status(trace.headline()));
@@ -219,13 +235,24 @@ fn sampled(
     let counters = Arc::new(Counters::default());
     let total = u64::try_from(*num_prompts).unwrap_or(0);
     sink.event(RunEvent::Started { work: Work::Sampling, total, counters: counters.clone() });
-    let sampled = sample(spec, tokenizer, globals, &counters);
+    let mut requests = store(plan, contact);
+    let notices = sample_in_parts(spec, tokenizer, globals, &counters, |part| requests.add(part));
     sink.event(RunEvent::Finished);
-    let sampled = sampled?;
-    for notice in sampled.notices {
+    for notice in notices? {
         sink.event(RunEvent::warning(notice));
     }
-    Ok(sampled.requests)
+    Ok(requests)
+}
+
+/// Where the requests are kept: all in memory, unless the run is logged. Then there is a disk to put many of them on.
+fn store(plan: &ServePlan, contact: Contact) -> Requests {
+    let log = plan.log.as_ref().filter(|_| contact == Contact::Server);
+    let beside = |folder: &Path| match folder.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new(".").to_owned(),
+        Some(parent) => parent.to_owned(),
+        None => folder.to_owned(),
+    };
+    log.map_or_else(Requests::default, |log| Requests::with_folder(&beside(&log.folder), log.room))
 }
 
 /// Writes the requests and their due times, whole or not at all.
@@ -236,15 +263,25 @@ pub fn save_workload(prepared: &Prepared, path: &Path) -> Result<(), Error> {
         std::fs::write(&partial, dialogue.saved().written_as(Format::Model)?).map_err(failed)?;
         return std::fs::rename(&partial, path).map_err(failed);
     }
-    save_requests(&prepared.requests, prepared.timeline.due(), path)
+    let due = prepared.timeline.due();
+    save(path, |out| {
+        prepared.requests.each(|place, request| {
+            let due = due.get(place..).unwrap_or_default();
+            Ok(write_jsonl(out, place, std::slice::from_ref(request), due)?)
+        })
+    })
 }
 
 /// The same of requests without a timeline.
-pub fn save_requests(requests: &[Request], due_s: &[f64], path: &Path) -> Result<(), Error> {
+pub fn save_requests(requests: &[Request], path: &Path) -> Result<(), Error> {
+    save(path, |out| Ok(write_jsonl(out, 0, requests, &[])?))
+}
+
+fn save(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<(), Error>) -> Result<(), Error> {
     let failed = |source| Error::SaveWorkload { path: path.to_owned(), source };
     let partial = path.with_extension("partial");
-    let mut out = BufWriter::new(std::fs::File::create(&partial).map_err(failed)?);
-    write_jsonl(&mut out, requests, due_s)?;
+    let mut out = BufWriter::new(File::create(&partial).map_err(failed)?);
+    write(&mut out)?;
     out.flush().map_err(failed)?;
     drop(out);
     std::fs::rename(&partial, path).map_err(failed)

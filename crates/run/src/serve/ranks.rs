@@ -85,7 +85,7 @@ pub(super) fn take_share(plan: &ServePlan, prepared: &mut Prepared, left: Option
         dialogue.take_share(place, plan.traffic.max_concurrency);
         return Ok(Places::Whole);
     }
-    prepared.share(&place.share(left, limit));
+    prepared.share(&place.share(left, limit))?;
     Ok(Places::Dealt { first: place.rank, step: place.active(limit) })
 }
 

@@ -27,7 +27,7 @@ pub(super) fn rehearse(
     }
     say(ServeNote::TestRun);
     let first = prepared.dialogue.as_ref().map_or(0, Dialogue::first);
-    let first = prepared.requests[first].clone();
+    let first = prepared.requests.kept()[first].clone();
     let test = Request { id: None, lora: None, session: None, cancel_after: None, ..first };
     let max_concurrency = traffic.max_concurrency;
     let rehearsal = Rehearsal { endpoint: &plan.endpoint, payload, request: test, max_concurrency, stop, sink };

@@ -3,9 +3,9 @@
 use tacho_core::Observation;
 use tacho_loadgen::WorkerStats;
 use tacho_metrics::{Caveat, Sample, Task, TokenCounter};
-use tacho_rowlog::Asked;
 use tacho_text::Tokenizer;
 
+use super::asked::Known;
 use super::prepare::Prepared;
 use super::record::of_log;
 use super::rows::Rows;
@@ -17,7 +17,7 @@ pub(super) struct Reading<'a> {
     pub(super) task: Task,
     pub(super) tokenizer: Option<&'a Tokenizer>,
     /// What was asked, by the rows' indices.
-    pub(super) asked: &'a [Asked],
+    pub(super) asked: &'a Known,
     pub(super) keep_texts: bool,
     /// Whether the requests that the end cut off are left out.
     pub(super) leaves_cut_off: bool,
@@ -25,7 +25,7 @@ pub(super) struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     /// As a plan wants it.
-    pub(super) fn of(plan: &ServePlan, prepared: &'a Prepared, task: Task, asked: &'a [Asked]) -> Self {
+    pub(super) fn of(plan: &ServePlan, prepared: &'a Prepared, task: Task, asked: &'a Known) -> Self {
         let tokenizer = prepared.tokenizer.as_ref();
         Reading { task, tokenizer, asked, keep_texts: plan.report.keep_texts, leaves_cut_off: false }
     }
@@ -63,9 +63,9 @@ impl Sampled {
             return;
         }
         self.impossible += u64::from(row.usage.impossible);
-        let known = &reading.asked[row.index];
-        let mut sample = Sample::from_observation(row, of_log(known), reading.task, count);
-        sample.lora = known.lora.as_deref().map(Box::from);
+        let known = reading.asked.get(row.index).unwrap_or_default();
+        let mut sample = Sample::from_observation(row, of_log(&known), reading.task, count);
+        sample.lora = known.lora.map(String::into_boxed_str);
         if !reading.keep_texts {
             sample.text = Vec::new();
         }

@@ -5,6 +5,7 @@ use tacho_client::Rules;
 use tacho_client::control::TokenizeServer;
 use tacho_core::{Content, Request};
 use tacho_metrics::{Caveat, RunRecord};
+use tacho_workload::Requests;
 
 use super::prepare::Prepared;
 use crate::plan::{ServePlan, WorkloadPlan};
@@ -24,30 +25,24 @@ pub(super) fn tokenizers(plan: &ServePlan, prepared: &Prepared, record: &RunReco
     let server = TokenizeServer { caller: &prepared.caller, model: &prepared.model_name, signed: true };
     let (mut ours, mut theirs, mut prompts) = (0, 0, 0);
     for text in sampled(&prepared.requests) {
-        theirs += server.tokenize(text)?.len() as u64;
-        ours += tokenizer.count(text, false) as u64;
+        theirs += server.tokenize(&text)?.len() as u64;
+        ours += tokenizer.count(&text, false) as u64;
         prompts += 1;
     }
     (ours != theirs).then_some(Caveat::TokenizerMismatch { prompts, ours, theirs })
 }
 
 /// Texts from the beginning, the middle and the end.
-fn sampled(requests: &[Request]) -> Vec<&str> {
-    let texts: Vec<&str> = requests
-        .iter()
-        .filter_map(|request| match &request.content {
-            Content::Text(text) => Some(text.as_str()),
-            Content::Texts(texts) => texts.first().map(String::as_str),
-            _ => None,
-        })
-        .filter(|text| !text.is_empty())
-        .collect();
-    let mut places: Vec<usize> = (0..PROMPTS)
-        .map(|at| at * texts.len().saturating_sub(1) / (PROMPTS - 1))
-        .filter(|at| *at < texts.len())
-        .collect();
+fn sampled(requests: &Requests) -> Vec<String> {
+    let mut places: Vec<usize> = (0..PROMPTS).map(|at| at * requests.len().saturating_sub(1) / (PROMPTS - 1)).collect();
     places.dedup();
-    places.into_iter().map(|at| texts[at]).collect()
+    let found = places.into_iter().filter_map(|place| requests.get(place).ok().flatten());
+    let text = |request: Request| match request.content {
+        Content::Text(text) => Some(text),
+        Content::Texts(texts) => texts.into_iter().next(),
+        _ => None,
+    };
+    found.filter_map(text).filter(|text| !text.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -57,9 +52,10 @@ mod tests {
     #[test]
     fn prompts_are_taken_from_all_over() {
         let requests: Vec<Request> = (0..10).map(|at| Request::text(format!("p{at}"), 1, 1)).collect();
-        assert_eq!(sampled(&requests), ["p0", "p4", "p9"]);
-        assert_eq!(sampled(&requests[..1]), ["p0"]);
-        assert_eq!(sampled(&requests[..2]), ["p0", "p1"]);
-        assert!(sampled(&[]).is_empty());
+        let of = |count: usize| sampled(&requests[..count].to_vec().into());
+        assert_eq!(of(10), ["p0", "p4", "p9"]);
+        assert_eq!(of(1), ["p0"]);
+        assert_eq!(of(2), ["p0", "p1"]);
+        assert!(of(0).is_empty());
     }
 }

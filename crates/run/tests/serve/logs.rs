@@ -11,6 +11,7 @@ use tacho_rowlog::{Stored, Tail};
 use tacho_run::Error;
 use tacho_run::rebuild::{Changes, rebuild};
 use tacho_run::serve::{LogPlan, LogStart};
+use tacho_testkit::scripted::Scripted;
 use tacho_workload::hub::Hub;
 
 use crate::bench::{Manners, ask_after, measure, plan, record, server};
@@ -60,6 +61,38 @@ fn rows_that_only_the_log_has_give_the_same_result() {
     assert!(record.measured.samples.iter().enumerate().all(|(at, sample)| sample.index == at));
     let rebuilt = rebuild(&place, &Changes::default(), &Hub::from_variables(|_| None), &()).unwrap().record;
     assert_eq!(rebuilt, record);
+}
+
+/// The bodies of all completions that a server saw, in no order.
+fn bodies(server: &Scripted) -> Vec<Vec<u8>> {
+    let calls = server.calls().into_iter().filter(|call| call.path() == "/v1/completions");
+    let mut bodies: Vec<Vec<u8>> = calls.map(|call| call.body).collect();
+    bodies.sort();
+    bodies
+}
+
+#[test]
+fn requests_that_are_put_aside_are_sent_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let sent = |room: Option<usize>, limit: Option<usize>| {
+        let server = server(Manners::default());
+        let mut plan = plan(&server, 500);
+        plan.traffic.max_concurrency = limit;
+        let place = folder.path().join(format!("{room:?}-{limit:?}.rows"));
+        plan.log = room.and_then(|room| log(place, LogStart::AtOnce, true).map(|log| LogPlan { room, ..log }));
+        if limit.is_none() {
+            plan.traffic.schedule = ScheduleSpec::Rate { rate: 1000.0, burstiness: 1.0 };
+        }
+        let (record, _) = record(&plan);
+        assert_eq!(record.summary.completed, 500);
+        bodies(&server)
+    };
+    let expected = sent(None, Some(4));
+    assert_eq!(expected.len(), 500);
+    // All but the first are put aside; some of them are; each worker takes every n-th of them.
+    assert!(sent(Some(0), Some(4)) == expected);
+    assert!(sent(Some(100_000), Some(4)) == expected);
+    assert!(sent(Some(0), None) == expected);
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub use spec_bench::SpecBenchSpec;
 pub use speed_bench::SpeedBenchSpec;
 pub use timed_trace::TimedTraceSpec;
 
-use tacho_core::{Counters, EventSink};
+use tacho_core::{Counters, EventSink, Request};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
@@ -138,8 +138,38 @@ pub fn sample(
     counters: &Counters,
 ) -> Result<Sampled, Error> {
     let sampled = make(spec, tokenizer, globals, counters)?;
-    sampled.check()?;
+    sampled.check(0)?;
     Ok(sampled)
+}
+
+/// The same, handed to `take` some at a time where the dataset can be made so; tells what a user should know about them.
+///
+/// # Errors
+/// As above.
+pub fn sample_in_parts(
+    spec: &WorkloadSpec,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    counters: &Counters,
+    mut take: impl FnMut(Vec<Request>),
+) -> Result<Vec<String>, Error> {
+    match spec {
+        WorkloadSpec::Random(spec) if spec.cached.is_none() => {
+            let mut place = 0;
+            random::sample_in_parts(spec, tokenizer, counters, |requests| {
+                let part = Sampled { requests, notices: Vec::new() };
+                part.check(place)?;
+                place += part.requests.len();
+                take(part.requests);
+                Ok(())
+            })
+        }
+        _ => {
+            let Sampled { requests, notices } = sample(spec, tokenizer, globals, counters)?;
+            take(requests);
+            Ok(notices)
+        }
+    }
 }
 
 fn make(

@@ -1,5 +1,7 @@
 //! `random`: runs of consecutive vocabulary entries from a random place, behind a common random prefix.
 
+use std::ops::Range;
+
 use tacho_core::{Content, Counters, Request};
 use tacho_pyrand::{Generator, Random};
 use tacho_text::Tokenizer;
@@ -50,10 +52,32 @@ pub(crate) fn allowed_tokens(tokenizer: &Tokenizer, prohibited: &[u32]) -> Resul
     if allowed.is_empty() { Err(Error::NoAllowedTokens { vocab_size }) } else { Ok(allowed) }
 }
 
+/// Prompts that are made at a time.
+const PART: usize = 4096;
+
 /// Makes the requests; the global generators are not touched.
 pub(crate) fn sample(spec: &RandomSpec, tokenizer: Option<&Tokenizer>, counters: &Counters) -> Result<Sampled, Error> {
+    let mut requests = Vec::new();
+    let notices = sample_in_parts(spec, tokenizer, counters, |mut part| {
+        requests.append(&mut part);
+        Ok(())
+    })?;
+    if let (Some(cached), Some(tokenizer)) = (spec.cached, tokenizer) {
+        let allowed = allowed_tokens(tokenizer, &tokenizer.special_ids())?;
+        cached.apply(&mut requests, spec.generator_seed()?, &allowed);
+    }
+    Ok(Sampled { requests, notices })
+}
+
+/// The same some at a time, but without the tokens that a chosen hit rate wants shared: those depend on all prompts.
+pub(crate) fn sample_in_parts(
+    spec: &RandomSpec,
+    tokenizer: Option<&Tokenizer>,
+    counters: &Counters,
+    mut take: impl FnMut(Vec<Request>) -> Result<(), Error>,
+) -> Result<Vec<String>, Error> {
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "random" })?;
-    let seed = u64::try_from(spec.seed).map_err(|_| Error::NegativeSeed { seed: spec.seed })?;
+    let seed = spec.generator_seed()?;
     let lengths = spec.length_range(tokenizer);
     spec.check_shortest(&lengths)?;
     let count = usize::try_from(spec.num_prompts).map_err(|_| Error::NegativeCount { count: spec.num_prompts })?;
@@ -62,16 +86,19 @@ pub(crate) fn sample(spec: &RandomSpec, tokenizer: Option<&Tokenizer>, counters:
     let allowed = allowed_tokens(tokenizer, &tokenizer.special_ids())?;
     let mut draw = GeneratorDraw { generator, vocab_size: tokenizer.vocab_size() };
     let prefix = prefix(spec.prefix_len, &allowed, tokenizer, &mut draw);
-    let fitted = fit_prompts(spec, &lengths, &allowed, &prefix, tokenizer, &mut draw, counters);
-    let notices = mismatch_notice(fitted.iter().map(FittedText::mismatch).sum()).into_iter().collect();
-    let mut requests = spec.requests(fitted, &lengths.outputs);
-    if spec.token_ids {
-        requests.iter_mut().for_each(|request| as_ids(request, tokenizer));
+    let (batch, mut mismatch) = (spec.batch(), 0);
+    for start in (0..count).step_by(PART.next_multiple_of(batch)) {
+        let part = start..count.min(start + PART.next_multiple_of(batch));
+        let outputs = &lengths.outputs[part.clone()];
+        let fitted = fit_prompts(spec, &lengths, part, &allowed, &prefix, tokenizer, &mut draw, counters);
+        mismatch += fitted.iter().map(FittedText::mismatch).sum::<i64>();
+        let mut requests = spec.requests(start / batch, fitted, outputs);
+        if spec.token_ids {
+            requests.iter_mut().for_each(|request| as_ids(request, tokenizer));
+        }
+        take(requests)?;
     }
-    if let Some(cached) = spec.cached {
-        cached.apply(&mut requests, seed, &allowed);
-    }
-    Ok(Sampled { requests, notices })
+    Ok(mismatch_notice(mismatch).into_iter().collect())
 }
 
 /// Sends a prompt's ids in place of its text.
@@ -118,16 +145,19 @@ pub(crate) fn run_of(allowed: &[u32], start: usize, len: usize) -> impl Iterator
     allowed.iter().copied().cycle().skip(start % allowed.len()).take(len)
 }
 
+#[expect(clippy::too_many_arguments, reason = "all of what prompts are made of, and which of them")]
 fn fit_prompts(
     spec: &RandomSpec,
     lengths: &Lengths,
+    part: Range<usize>,
     allowed: &[u32],
     prefix: &[u32],
     tokenizer: &Tokenizer,
     draw: &mut GeneratorDraw,
     counters: &Counters,
 ) -> Vec<FittedText> {
-    let sequence = |index: usize| {
+    let sequence = |at: usize| {
+        let index = part.start + at;
         let len = lengths.inputs[index] as usize;
         let mut ids = Vec::with_capacity(prefix.len() + len);
         ids.extend_from_slice(prefix);
@@ -136,7 +166,7 @@ fn fit_prompts(
         let target = spec.prefix_len.saturating_add(lengths.inputs[index]);
         (ids, usize::try_from(target).unwrap_or(0))
     };
-    fit_all(lengths.inputs.len(), sequence, tokenizer, draw, counters)
+    fit_all(part.len(), sequence, tokenizer, draw, counters)
 }
 
 impl RandomSpec {
@@ -158,15 +188,26 @@ impl RandomSpec {
         Err(Error::InputTooSmall { num_special: lengths.num_special, ratio: self.range_ratio.input, minimum })
     }
 
-    fn requests(&self, fitted: Vec<FittedText>, outputs: &[i64]) -> Vec<Request> {
-        let id = |index: usize| Some(format!("{}{index}", self.request_id_prefix));
-        let Some(batch) = usize::try_from(self.batch_size).ok().filter(|&batch| batch > 1) else {
+    fn generator_seed(&self) -> Result<u64, Error> {
+        u64::try_from(self.seed).map_err(|_| Error::NegativeSeed { seed: self.seed })
+    }
+
+    /// Prompts of a request.
+    fn batch(&self) -> usize {
+        usize::try_from(self.batch_size).unwrap_or(1).max(1)
+    }
+
+    /// The requests from number `first` on.
+    fn requests(&self, first: usize, fitted: Vec<FittedText>, outputs: &[i64]) -> Vec<Request> {
+        let id = |index: usize| Some(format!("{}{}", self.request_id_prefix, first + index));
+        let batch = self.batch();
+        if batch == 1 {
             let single = |(index, (fitted, &output)): (usize, (FittedText, &i64))| {
                 let len = fitted.len as u64;
                 Request { id: id(index), ..Request::text(fitted.text, len, output) }
             };
             return fitted.into_iter().zip(outputs).enumerate().map(single).collect();
-        };
+        }
         let mut requests = Vec::with_capacity(fitted.len().div_ceil(batch));
         let mut rest = fitted.into_iter();
         while rest.len() > 0 {
@@ -177,5 +218,43 @@ impl RandomSpec {
             requests.push(Request { id: id(requests.len()), ..request });
         }
         requests
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_in_parts_they_are_what_they_are_at_once() {
+        let tokenizer = Tokenizer::builtin();
+        let spec = RandomSpec {
+            seed: 7,
+            num_prompts: PART as i64 + 500,
+            input_len: 5,
+            output_len: 3,
+            prefix_len: 2,
+            range_ratio: RangeRatio { input: 0.5, output: 0.5 },
+            batch_size: 1,
+            request_id_prefix: "r".to_owned(),
+            token_ids: false,
+            cached: None,
+        };
+        let sampled = sample(&spec, Some(&tokenizer), &Counters::default()).unwrap().requests;
+        let count = sampled.len();
+        assert_eq!(count, PART + 500);
+        let mut generator = Generator::new(7);
+        let lengths = spec.length_range(&tokenizer).draw(&mut generator, count).unwrap();
+        let allowed = allowed_tokens(&tokenizer, &tokenizer.special_ids()).unwrap();
+        let mut draw = GeneratorDraw { generator, vocab_size: tokenizer.vocab_size() };
+        let prefix = prefix(2, &allowed, &tokenizer, &mut draw);
+        let counters = Counters::default();
+        let at_once = fit_prompts(&spec, &lengths, 0..count, &allowed, &prefix, &tokenizer, &mut draw, &counters);
+        assert!(spec.requests(0, at_once, &lengths.outputs) == sampled);
+        // Texts of two prompts, the last alone; each part holds whole requests.
+        let pairs = RandomSpec { batch_size: 2, num_prompts: PART as i64 + 501, ..spec };
+        let pairs = sample(&pairs, Some(&tokenizer), &Counters::default()).unwrap().requests;
+        assert_eq!(pairs.len(), PART / 2 + 251);
+        assert_eq!(pairs.last().unwrap().id.as_deref(), Some("r2298"));
     }
 }

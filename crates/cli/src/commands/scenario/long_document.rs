@@ -76,12 +76,12 @@ fn online(
     let mut online = Online::open(&serve, measured, count, false, &|spec| limit(&args.engine, spec), &screen)?;
     let prepared = online.prepare(dry)?;
     if let Some(path) = args.values.maybe_text("--save-workload") {
-        save_workload(&path, &prepared.requests)?;
+        save_workload(&path, &prepared.requests.all()?)?;
     }
     if dry {
         return dry_run::print(&prepared);
     }
-    let (limit, _) = expected(&prepared.requests, prepared.tokenizer.as_ref());
+    let (limit, _) = expected(&prepared.requests.all()?, prepared.tokenizer.as_ref());
     interrupt.measuring();
     let plan = online.plan.workload.clone();
     online.replace(warm_up, args.spec.documents)?;
@@ -89,7 +89,7 @@ fn online(
     screen.print(&[WARM_UP.to_owned(), took(rehearsed.measured.duration), START.to_owned()])?;
     online.plan.workload = plan;
     online.plan.traffic.reset_caches = args.values.switch("--reset-prefix-cache");
-    let contents: Vec<_> = prepared.requests.iter().map(|request| request.content.clone()).collect();
+    let contents: Vec<_> = prepared.requests.all()?.iter().map(|request| request.content.clone()).collect();
     let record = online.run(prepared, &interrupt.stop)?;
     let pass = Pass::of("measured", &record, limit);
     screen.print(&[took(record.measured.duration)])?;

@@ -79,15 +79,15 @@ fn online(args: &PrefixCachingArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
         &screen,
     )?;
     let prepared = online.prepare(dry)?;
-    screen.print(&sampled(&prepared.requests, args.spec.repeat_count))?;
+    screen.print(&sampled(&prepared.requests.all()?, args.spec.repeat_count))?;
     if let Some(path) = args.values.maybe_text("--save-workload") {
-        save_workload(&path, &prepared.requests)?;
+        save_workload(&path, &prepared.requests.all()?)?;
     }
     if dry {
         return dry_run::print(&prepared);
     }
     screen.print(&["------start generating------".to_owned()])?;
-    let (cold, warm) = expected(&prepared.requests, prepared.tokenizer.as_ref());
+    let (cold, warm) = expected(&prepared.requests.all()?, prepared.tokenizer.as_ref());
     interrupt.measuring();
     let first = Pass::of("first", &online.run(prepared, &interrupt.stop)?, cold);
     screen.print(&[format!("cost time {}", float_repr(first.seconds()))])?;

@@ -83,13 +83,13 @@ fn online(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Ex
     online.plan.traffic.ignore_eos = true;
     let prepared = online.prepare(dry)?;
     if let Some(path) = args.values.maybe_text("--save-workload") {
-        save_workload(&path, &prepared.requests)?;
+        save_workload(&path, &prepared.requests.all()?)?;
     }
     if dry {
         return dry_run::print(&prepared);
     }
     interrupt.measuring();
-    let requests = prepared.requests.clone();
+    let requests = prepared.requests.all()?.into_owned();
     let record = online.run(prepared, &interrupt.stop)?;
     let (line, mut file) = throughput(&requests, record.measured.duration);
     screen.print(&[line])?;

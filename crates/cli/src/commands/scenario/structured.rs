@@ -58,10 +58,10 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow:
     let mut prepared = online.prepare(args.dry_run)?;
     if UNCONSTRAINED.contains(&args.backend.as_str()) {
         tracing::warn!("--backend {} has no field for constraints: none is sent, as in vLLM's script", args.backend);
-        prepared.requests.iter_mut().for_each(|request| request.overrides = None);
+        prepared.requests.alter(|_, part| part.iter_mut().for_each(|request| request.overrides = None))?;
     }
     if let Some(path) = &args.save_workload {
-        save(path, &prepared.requests)?;
+        save(path, &prepared.requests.all()?)?;
     }
     if args.dry_run {
         return dry_run::print(&prepared);
@@ -69,12 +69,12 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow:
     // The run keeps its own to count with; this one judges afterwards.
     let tokenizer = online.prepare(true)?.tokenizer.ok_or_else(|| anyhow!("structured-output needs a tokenizer"))?;
     let setup = setup(args, &prepared);
-    let constraints = spec.constraints(&prepared.requests)?;
+    let constraints = spec.constraints(&prepared.requests.all()?)?;
     let mut lines: Vec<String> = spec.headline(&tokenizer)?.into_iter().collect();
     lines.push("Starting initial single prompt test run...".to_owned());
     screen.print(&lines)?;
     interrupt.measuring();
-    let lens: Vec<u64> = prepared.requests.iter().map(|request| request.prompt_len).collect();
+    let lens: Vec<u64> = prepared.requests.all()?.iter().map(|request| request.prompt_len).collect();
     let mut tested = vec!["Initial test run completed. Starting main benchmark run...".to_owned()];
     tested.extend(setup.traffic());
     // A reader that has gone away must not cost the run.

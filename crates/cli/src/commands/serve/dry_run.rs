@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use tacho_core::Request;
 use tacho_report::style::{title, two, value_line};
 use tacho_run::serve::Prepared;
 use tacho_workload::{BLOCK, LengthStats, PrefixSharing, WorkloadStats, shared_text};
@@ -13,12 +14,13 @@ const BAR: usize = 28;
 
 /// Prints the workload's statistics.
 pub(in crate::commands) fn print(prepared: &Prepared) -> anyhow::Result<Exit> {
-    let stats = WorkloadStats::new(&prepared.requests);
+    let requests = prepared.requests.all()?;
+    let stats = WorkloadStats::new(&requests);
     let mut lines = vec![title(" Workload ", '=')];
     lines.push(value_line("Requests:", stats.count));
     lines.push(value_line("Total input tokens:", stats.total_prompt_tokens));
     lines.push(value_line("Total output tokens asked for:", stats.total_output_tokens));
-    lines.extend(sharing(prepared));
+    lines.extend(sharing(prepared, &requests));
     lines.push(value_line("Last request due (s):", two(prepared.timeline.due().last().copied().unwrap_or(0.0))));
     lines.extend(lengths("Input tokens", stats.prompt_len.as_ref()));
     lines.extend(lengths("Output tokens", stats.output_len.as_ref()));
@@ -29,11 +31,11 @@ pub(in crate::commands) fn print(prepared: &Prepared) -> anyhow::Result<Exit> {
 }
 
 /// What a prefix cache could save; by characters alone where there is no tokenizer.
-fn sharing(prepared: &Prepared) -> Vec<String> {
+fn sharing(prepared: &Prepared, requests: &[Request]) -> Vec<String> {
     let Some(tokenizer) = &prepared.tokenizer else {
-        return vec![value_line("Shared prefix (% of text):", two(shared_text(&prepared.requests) * 100.0))];
+        return vec![value_line("Shared prefix (% of text):", two(shared_text(requests) * 100.0))];
     };
-    let sharing = PrefixSharing::new(&prepared.requests, tokenizer);
+    let sharing = PrefixSharing::new(requests, tokenizer);
     vec![
         value_line("Shared prefix (% of tokens):", two(sharing.repeated_share() * 100.0)),
         value_line(&format!("Distinct first blocks of {BLOCK}:"), sharing.beginnings),

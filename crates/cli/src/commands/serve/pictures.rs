@@ -15,21 +15,22 @@ use crate::args::serve::ServeArgs;
 
 /// What the picture of lengths says below: totals, and what prompts share. Nothing where no such picture is asked for,
 /// since it takes a while to find out.
-pub(super) fn dataset_note(args: &ServeArgs, prepared: &Prepared) -> String {
+pub(super) fn dataset_note(args: &ServeArgs, prepared: &Prepared) -> anyhow::Result<String> {
     if !args.report.plot_dataset_stats {
-        return String::new();
+        return Ok(String::new());
     }
-    let stats = WorkloadStats::new(&prepared.requests);
+    let requests = prepared.requests.all()?;
+    let stats = WorkloadStats::new(&requests);
     let mut note = format!(
         "{} requests, {} prompt tokens, {} output tokens asked for",
         stats.count, stats.total_prompt_tokens, stats.total_output_tokens
     );
     if let Some(tokenizer) = &prepared.tokenizer {
-        let sharing = PrefixSharing::new(&prepared.requests, tokenizer);
+        let sharing = PrefixSharing::new(&requests, tokenizer);
         let (repeated, cached) = (sharing.repeated_share() * 100.0, sharing.cached_share() * 100.0);
         note += &format!("; shared prefixes {repeated:.1} % of tokens, prefix cache ceiling {cached:.1} %");
     }
-    note
+    Ok(note)
 }
 
 /// Draws what was asked for beside `result`.

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     args.outputs.print(&record)?;
     args.outputs.write(&record, &About::default())?;
     if let Some(path) = saved.or_else(|| destination.path(args, &record)) {
-        pictures::draw(args, &record, &pictures::dataset_note(args, &workload.prepared), &path, &())?;
+        pictures::draw(args, &record, &pictures::dataset_note(args, &workload.prepared)?, &path, &())?;
     }
     let findings = findings(args, &record)?;
     let machine = &workload.machine;
@@ -123,7 +123,7 @@ fn coming(prepared: &Prepared) -> Vec<Coming> {
         output: usize::try_from(request.output_len).unwrap_or(1).max(1),
         priority: 0,
     };
-    prepared.requests.iter().zip(prepared.timeline.due()).map(one).collect()
+    prepared.requests.kept().iter().zip(prepared.timeline.due()).map(one).collect()
 }
 
 fn row(index: usize, coming: &Coming, gone: &Gone) -> Observation {

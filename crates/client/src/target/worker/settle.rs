@@ -47,14 +47,17 @@ impl ClientWorker<'_> {
     /// Sends a request anew. What was timed of it so far is forgotten, but not when it was first sent.
     fn retry(&mut self, exchange: Exchange) {
         let old = exchange.answer.row;
-        let prepared = self.prepared(old.index);
         let row = Observation {
             sent: old.sent,
             connect_ns: old.connect_ns,
             retries: old.retries + 1,
             ..Observation::released(old.index, old.due, old.released)
         };
-        let exchange = Exchange::new(row, prepared.bytes.clone(), &prepared.expected, &self.client.endpoint);
+        let client = self.client;
+        let exchange = match self.fetch(row.index) {
+            Ok(prepared) => Exchange::new(row, prepared.bytes.clone(), &prepared.expected, &client.endpoint),
+            Err(error) => return self.lose(row, &error),
+        };
         self.timers.send_again(Box::new(exchange), self.client.clock.now());
     }
 

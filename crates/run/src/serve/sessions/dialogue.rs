@@ -118,7 +118,7 @@ impl Dialogue {
     /// Gives each session an adapter, which all of its requests use.
     pub(in crate::serve) fn adapt(&mut self, plan: &LoraPlan, py: &mut Random) {
         let mut sessions = vec![Request::text("", 0, 0); self.rank.len()];
-        lora::assign(plan, &mut sessions, py);
+        lora::assign(plan, 0, &mut sessions, py);
         for (request, &tree) in self.replay.requests.iter_mut().zip(&self.trees) {
             request.lora.clone_from(&sessions[self.rank[tree]].lora);
         }

@@ -45,7 +45,7 @@ impl Rule for Precise<'_> {
     fn rows(&mut self, rows: &[Observation]) {
         let asked = self.asked.lock();
         let sample = |row: &Observation| {
-            let known = of_log(asked.get(row.index)?);
+            let known = of_log(&asked.get(row.index)?);
             // No number with an interval needs the text.
             let row = Observation { text: Vec::new(), text_ends: Vec::new(), ..row.clone() };
             Some(Sample::from_observation(row, known, self.task, None))

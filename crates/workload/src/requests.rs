@@ -1,0 +1,211 @@
+//! The requests of a run, in their order: the first ones in memory, and where there are many and a folder for them, the
+//! others in a file. So a run of a million takes no more memory than one of ten thousand.
+
+mod packed;
+mod shelf;
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tacho_core::Request;
+
+use crate::Error;
+
+pub use shelf::Shelf;
+
+/// All requests of a run.
+#[derive(Debug, Default)]
+pub struct Requests {
+    kept: Vec<Request>,
+    /// About the memory that those take.
+    bytes: usize,
+    beyond: Option<Beyond>,
+    shelf: Arc<Shelf>,
+}
+
+/// Where requests go that are too many to keep.
+#[derive(Debug, Clone)]
+struct Beyond {
+    room: usize,
+    folder: PathBuf,
+}
+
+impl Requests {
+    /// Bytes of requests that stay in memory where nothing else is said.
+    pub const ROOM: usize = 16 << 20;
+
+    /// None so far. Beyond `room` bytes of them the others go to a file in `folder`, which nobody else sees and which is
+    /// gone with this process.
+    pub fn with_folder(folder: &Path, room: usize) -> Self {
+        Requests { beyond: Some(Beyond { room, folder: folder.to_owned() }), ..Requests::default() }
+    }
+
+    /// Adds requests behind those that are there.
+    pub fn add(&mut self, requests: Vec<Request>) {
+        let mut requests = requests.into_iter().peekable();
+        while self.has_room()
+            && let Some(request) = requests.next()
+        {
+            self.bytes += packed::memory(&request);
+            self.kept.push(request);
+        }
+        if requests.peek().is_none() {
+            return;
+        }
+        if let Some(Beyond { folder, .. }) = self.beyond.as_ref().filter(|_| self.shelf.is_empty()) {
+            self.shelf = Arc::new(Shelf::in_folder(folder));
+        }
+        self.shelf.add(requests);
+    }
+
+    /// Whether what is added stays in memory. The first does: it is sent as a test as well.
+    fn has_room(&self) -> bool {
+        let fits = |beyond: &Beyond| self.kept.is_empty() || self.bytes < beyond.room;
+        self.shelf.is_empty() && self.beyond.as_ref().is_none_or(fits)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.kept.len() + self.shelf.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// The first ones, which are in memory; all of them where they are few.
+    pub fn kept(&self) -> &[Request] {
+        &self.kept
+    }
+
+    /// Those behind the ones in memory.
+    pub fn shelf(&self) -> &Arc<Shelf> {
+        &self.shelf
+    }
+
+    /// The request in a place.
+    ///
+    /// # Errors
+    /// When it cannot be read back.
+    pub fn get(&self, place: usize) -> Result<Option<Request>, Error> {
+        match self.kept.get(place) {
+            Some(request) => Ok(Some(request.clone())),
+            None => Ok(self.shelf.get(place - self.kept.len()).map_err(Error::reading_back)?),
+        }
+    }
+
+    /// Shows each to `take`, in order.
+    ///
+    /// # Errors
+    /// When some cannot be read back, and what `take` says.
+    pub fn each<E: From<Error>>(&self, mut take: impl FnMut(usize, &Request) -> Result<(), E>) -> Result<(), E> {
+        let mut place = 0;
+        let mut show = |requests: &[Request]| {
+            requests.iter().try_for_each(|request| {
+                place += 1;
+                take(place - 1, request)
+            })
+        };
+        show(&self.kept)?;
+        (0..self.shelf.chunks()).try_for_each(|chunk| show(&self.shelf.read(chunk).map_err(Error::reading_back)?))
+    }
+
+    /// All of them in memory.
+    ///
+    /// # Errors
+    /// When some cannot be read back.
+    pub fn all(&self) -> Result<Cow<'_, [Request]>, Error> {
+        if self.shelf.is_empty() {
+            return Ok(Cow::Borrowed(&self.kept));
+        }
+        let mut all = Vec::with_capacity(self.len());
+        self.each(|_, request| {
+            all.push(request.clone());
+            Ok::<_, Error>(())
+        })?;
+        Ok(Cow::Owned(all))
+    }
+
+    /// Lets `change` do as it likes with all of them, some at a time; it is told the place of the first of each part.
+    ///
+    /// # Errors
+    /// When some cannot be read back.
+    pub fn alter(&mut self, mut change: impl FnMut(usize, &mut Vec<Request>)) -> Result<(), Error> {
+        let empty = Requests { beyond: self.beyond.clone(), ..Requests::default() };
+        let Requests { mut kept, shelf, .. } = std::mem::replace(self, empty);
+        let mut place = kept.len();
+        change(0, &mut kept);
+        self.add(kept);
+        for chunk in 0..shelf.chunks() {
+            let mut part = shelf.read(chunk).map_err(Error::reading_back)?;
+            let start = place;
+            place += part.len();
+            change(start, &mut part);
+            self.add(part);
+        }
+        Ok(())
+    }
+}
+
+impl From<Vec<Request>> for Requests {
+    fn from(kept: Vec<Request>) -> Self {
+        Requests { kept, ..Requests::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn many(count: usize) -> Vec<Request> {
+        let id = |at| Some(format!("r{at}"));
+        (0..count).map(|at| Request { id: id(at), ..Request::text("p".repeat(at % 700), at as u64, 4) }).collect()
+    }
+
+    fn stored(folder: &Path, pieces: usize) -> Requests {
+        let mut requests = Requests::with_folder(folder, 100_000);
+        many(5_000).chunks(5_000 / pieces).for_each(|piece| requests.add(piece.to_vec()));
+        requests
+    }
+
+    #[test]
+    fn what_is_on_the_shelf_comes_back_in_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        for pieces in [1, 3, 50] {
+            let requests = stored(folder.path(), pieces);
+            assert!(requests.kept().len() < 1_000 && requests.shelf().chunks() > 3);
+            assert_eq!((requests.len(), requests.all().unwrap().into_owned() == many(5_000)), (5_000, true));
+            for place in [0, 999, 1_000, 4_999] {
+                assert_eq!(requests.get(place).unwrap().unwrap(), many(5_000)[place]);
+            }
+            assert_eq!(requests.get(5_000).unwrap(), None);
+        }
+        // Nobody finds the file.
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn changes_reach_all_and_some_may_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut requests = stored(folder.path(), 2);
+        let mut places = Vec::new();
+        requests
+            .alter(|start, part| {
+                places.extend(start..start + part.len());
+                part.retain(|request| request.prompt_len % 2 == 0);
+            })
+            .unwrap();
+        assert_eq!(places, (0..5_000).collect::<Vec<_>>());
+        let left: Vec<u64> = requests.all().unwrap().iter().map(|request| request.prompt_len).collect();
+        assert_eq!(left, (0..5_000).step_by(2).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn without_a_folder_that_can_be_written_they_stay_in_memory() {
+        let requests = stored(Path::new("/nowhere/at/all"), 2);
+        assert_eq!((requests.len(), requests.all().unwrap().into_owned() == many(5_000)), (5_000, true));
+        assert!(Requests::from(many(3)).shelf().is_empty());
+    }
+}
