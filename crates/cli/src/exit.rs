@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use tacho_report::fitted::fitted;
 use tacho_report::live::Aside;
-use tacho_report::style::folded;
 
 use crate::args::command::Command;
 use crate::args::{ArgError, suggest};
@@ -50,11 +50,17 @@ fn ranks_of(error: &anyhow::Error) -> Option<&tacho_fleet::Error> {
 /// A line for a person, beside the result.
 pub(crate) fn tell(text: &str) {
     let text = format!("{text}\n");
-    // What a table holds is not broken: a log is wide, and a person can make the screen so.
-    let is_table = text.lines().any(|line| line.starts_with('|'));
-    match terminal::of(&io::stderr()).filter(|_| !is_table) {
-        Some(width) => say(&folded(&text, width)),
+    match terminal::of(&io::stderr()) {
+        Some(width) => say(&fitted(&text, width)),
         None => say(&text),
+    }
+}
+
+/// Prints a result: as it is to a file, and no wider than the screen to a person.
+pub(crate) fn show(text: &str) -> io::Result<()> {
+    match terminal::of(&io::stdout()) {
+        Some(width) => io::stdout().write_all(fitted(text, width).as_bytes()),
+        None => io::stdout().write_all(text.as_bytes()),
     }
 }
 
@@ -71,7 +77,7 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
             if let Some(hint) = error.downcast_ref::<Advised>().and_then(|error| error.hint.as_ref()) {
                 text += &format!("hint: {hint}\n");
             }
-            say(&text);
+            tell(text.trim_end());
             if error.is::<Misused>() || ranks_of(&error).is_some_and(tacho_fleet::Error::is_usage) {
                 return Exit::Usage;
             }
@@ -92,7 +98,7 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
 /// Refuses a command line.
 pub(crate) fn refuse(commands: &'static [Command], error: &ArgError) -> Exit {
     let hint = suggest::hint(commands, error).map_or_else(String::new, |hint| format!("hint: {hint}\n"));
-    say(&format!("{}\n{hint}", error.report()));
+    tell(format!("{}\n{hint}", error.report()).trim_end());
     // vLLM finds out about such values during the run, and ends it with 1.
     let strict = std::env::args_os().any(|arg| arg == "--strict-parity");
     if strict && matches!(error, ArgError::Refused(_)) { Exit::Failed } else { Exit::Usage }

@@ -1,7 +1,6 @@
 //! Signals: before anything is measured they end the program; after that they ask the run to end, and what was
 //! measured is saved.
 
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +8,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use tacho_loadgen::StopSignal;
 
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 
 /// Catches the signals that end a run.
 #[derive(Debug, Clone, Default)]
@@ -67,7 +66,7 @@ impl Interrupt {
         let text = self.farewell.lock().unwrap_or_else(PoisonError::into_inner);
         if !text.is_empty() {
             // On a line of its own, below whatever bar stands there.
-            let _ = writeln!(std::io::stderr(), "\n{text}");
+            exit::tell(&format!("\n{text}"));
         }
         std::process::exit(Exit::Interrupted as i32);
     }

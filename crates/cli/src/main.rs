@@ -12,6 +12,7 @@ mod terminal;
 use std::process::ExitCode;
 
 use args::command::{Invocation, parse};
+use args::variables;
 use commands::COMMANDS;
 use exit::Exit;
 
@@ -21,6 +22,9 @@ fn main() -> ExitCode {
     }
     logging::init();
     interrupt::outlive_limits();
+    for mistake in variables::mistaken(COMMANDS.iter().map(|command| command.table)) {
+        exit::tell(&mistake);
+    }
     let code = match parse(COMMANDS, std::env::args_os().skip(1)) {
         Ok(Invocation::Print(text)) => exit::print(&text),
         Ok(Invocation::Run(task)) => exit::report(task()),

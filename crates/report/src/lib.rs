@@ -7,6 +7,7 @@ pub mod dashboard;
 pub mod describe;
 pub mod error;
 mod escape;
+pub mod fitted;
 pub mod hash;
 mod headings;
 pub mod html;

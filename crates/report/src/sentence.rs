@@ -8,15 +8,30 @@ mod sweep;
 mod tune;
 
 use tacho_core::event::{Note, Work};
+use tacho_core::secret::redact_words;
 
-/// A note in words; some take several lines.
+use crate::style::command_lines;
+
+/// A note in words, as upstream writes it; some take several lines.
 pub fn of(note: &Note) -> String {
+    told(note, &sweep::python_list)
+}
+
+/// The same for a person with a screen of this width, who can copy the commands in it.
+pub fn for_person(note: &Note, width: usize) -> String {
+    told(note, &|command| command_lines(&redact_words(command), width.saturating_sub(BEFORE)))
+}
+
+/// Room for what is said before a command.
+const BEFORE: usize = 20;
+
+fn told(note: &Note, command: &dyn Fn(&[String]) -> String) -> String {
     match note {
         Note::Serve(note) => serve::of(note),
         Note::Offline(note) => offline::of(note),
-        Note::Sweep(note) => sweep::of(note),
+        Note::Sweep(note) => sweep::of(note, command),
         Note::Suite(note) => suite::of(note),
-        Note::Tune(note) => tune::of(note),
+        Note::Tune(note) => tune::of(note, command),
         Note::Told(text) => text.clone(),
     }
 }

@@ -93,6 +93,36 @@ fn fold(line: &str, width: usize) -> String {
     out + "\n"
 }
 
+/// A command as a line, its words quoted where a shell would need it.
+pub fn command_line(words: &[String]) -> String {
+    quoted(words).join(" ")
+}
+
+/// The same in lines of about this width, as a shell reads them.
+pub fn command_lines(words: &[String], width: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in quoted(words) {
+        let last = lines.last_mut().expect("never empty");
+        if last.is_empty() {
+            *last = word;
+        } else if last.chars().count() + 1 + word.chars().count() <= width {
+            *last += &format!(" {word}");
+        } else {
+            lines.push(word);
+        }
+    }
+    lines.join(" \\\n    ")
+}
+
+fn quoted(words: &[String]) -> Vec<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    words.iter().map(word).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +145,16 @@ mod tests {
     fn escape_sequences_of_a_server_do_not_reach_the_terminal() {
         assert_eq!(harmless("a\x1b[2J\u{9b}b\r\n\tc\u{202e}é"), "a\\x1b[2J\\x9bb\\x0d\n\tc\\u202eé");
         assert_eq!(harmless_line("a\nb"), "a\\x0ab");
+    }
+
+    #[test]
+    fn commands_can_be_typed_again() {
+        let words = ["tacho", "serve", "--extra-body", "{\"a\": 1}", "it's", ""].map(str::to_owned);
+        assert_eq!(command_line(&words), "tacho serve --extra-body '{\"a\": 1}' 'it'\\''s' ''");
+        assert_eq!(
+            command_lines(&words, 12),
+            "tacho serve \\\n    --extra-body \\\n    '{\"a\": 1}' \\\n    'it'\\''s' ''"
+        );
     }
 
     #[test]

@@ -4,10 +4,10 @@
 use std::ffi::OsString;
 use std::fmt;
 
-use super::error::{ArgError, ConfigError, UsageError};
+use super::error::{ArgError, UsageError};
 use super::flag::Table;
 use super::grammar::{Parsed, Values};
-use super::{config, help, topics, variables};
+use super::{config, given, help, scripts, topics, variables};
 use crate::code::Exit;
 use crate::terminal::columns;
 
@@ -78,6 +78,7 @@ pub(crate) fn parse(
         })
         .collect::<Result<Vec<String>, UsageError>>()
         .map_err(|error| ArgError::Usage { command: "tacho", error })?;
+    let args = scripts::understood(&args);
     let Some((command, words)) = find(commands, &args) else { return outside(commands, &args) };
     match read(command.table, words)? {
         Parsed::Values(values) => (command.prepare)(values).map(Invocation::Run),
@@ -90,14 +91,12 @@ pub(crate) fn read(table: &'static Table, words: &[String]) -> Result<Parsed, Ar
     let mut words = words.to_vec();
     let mut values = Values::defaults(table);
     if let Some(path) = config::take_path(&mut words)? {
-        let typed = config::read(&path, table)?;
-        match values.read(&typed).map_err(|error| ConfigError::Usage { path, command: table.command, error })? {
+        match given::read(values, table, &config::read(&path, table)?)? {
             Parsed::Values(read) => values = read,
             help @ Parsed::Help(_) => return Ok(help),
         }
     }
-    let typed = variables::read(table);
-    match values.read(&typed).map_err(|error| ConfigError::Variable { command: table.command, error })? {
+    match given::read(values, table, &variables::read(table)?)? {
         Parsed::Values(read) => values = read,
         help @ Parsed::Help(_) => return Ok(help),
     }
@@ -178,7 +177,7 @@ fn help_on(commands: &'static [Command], words: &[String]) -> Result<Invocation,
     {
         return Ok(Invocation::Print(topics::text(topic, columns())));
     }
-    match find(commands, words) {
+    match find(commands, &scripts::understood(words)) {
         Some((command, rest)) => {
             Ok(Invocation::Print(help::help(command.table, rest.first().map(String::as_str), columns())))
         }
@@ -201,8 +200,7 @@ fn bad_word(what: &str, word: &str, choices: Vec<&'static str>) -> UsageError {
 fn after(commands: &'static [Command], first: &str) -> Vec<&'static str> {
     let spellings = commands.iter().flat_map(|command| command.spellings);
     let rest = spellings.filter_map(|spelling| match first {
-        // The names of old scripts are understood, and not offered.
-        "" => Some(*spelling).filter(|spelling| !spelling.starts_with("benchmark_")),
+        "" => Some(*spelling),
         first => spelling.strip_prefix(first)?.strip_prefix(' '),
     });
     let mut known = Vec::new();
@@ -232,16 +230,46 @@ pub(crate) fn family_help(commands: &[Command], words: &str, width: usize) -> St
     out + &format!("\nThe options of one:  {} <command> --help\n", family.command)
 }
 
+/// What commands are for, in the order of the help.
+pub(crate) static SECTIONS: &[(&str, &[&str])] = &[
+    (
+        "benchmark a server",
+        &["serve", "multi-turn", "structured-output", "prefix-caching", "long-doc-qa", "prioritization"],
+    ),
+    ("benchmark an engine without a server", &["throughput", "latency", "startup", "mm-processor", "hash"]),
+    (
+        "run many benchmarks",
+        &["sweep serve", "sweep serve_workload", "sweep serve_sla", "sweep startup", "auto-tune", "suite"],
+    ),
+    ("read results and decide", &["report", "compare", "gate", "check", "sweep plot", "sweep plot_pareto"]),
+    ("learn a server and predict", &["fit", "predict", "plan"]),
+    (
+        "help along",
+        &["sim", "selfcheck", "convert txt-slices", "convert sharegpt", "convert trace", "init", "completions", "man"],
+    ),
+];
+
+/// What one types first.
+const EXAMPLES: [(&str, &str); 4] = [
+    ("tacho serve --sim", "a first benchmark, of the built-in simulator"),
+    ("tacho serve --base-url http://localhost:8000 --request-rate 10 --save-result", "of a running server"),
+    ("tacho compare before.json after.json", "whether a difference is real"),
+    ("tacho help rates", "one of the topics below"),
+];
+
 /// The help of `tacho` itself.
 pub(crate) fn top_help(commands: &[Command], width: usize) -> String {
     let about = "Benchmark LLM serving. Takes the command lines of `vllm bench` and reports the same numbers.";
-    let mut out = format!("usage: tacho <command> [options]\n\n{}\n\ncommands:\n", help::paragraph(about, width));
-    for command in commands {
-        out += &help::columns(command.spellings[0], command.table.about, 20, width);
+    let mut out = format!("usage: tacho <command> [options]\n\n{}\n", help::paragraph(about, width));
+    for (title, words) in SECTIONS {
+        out += &format!("\n{title}:\n");
+        for command in commands.iter().filter(|command| words.contains(&command.spellings[0])) {
+            out += &help::columns(command.spellings[0], command.table.about, 20, width);
+        }
     }
     let below = "What vLLM has too is also found below bench, as in `tacho bench serve`.";
     out += &format!("\n{}\n\nexamples:\n", help::paragraph(below, width));
-    for (line, what) in commands.iter().filter_map(|command| command.table.examples.last()) {
+    for (line, what) in EXAMPLES {
         out += &help::example(line, what, width);
     }
     out += &format!("\ntopics:\n{}", topics::list(width));

@@ -7,6 +7,7 @@ use tacho_core::json::{Dict, Value, dumps, float_repr};
 
 use super::error::ConfigError;
 use super::flag::Table;
+use super::given::Given;
 use super::number::{python_float, python_int};
 
 /// Nesting beyond this is refused, so that a hostile file cannot overflow the stack.
@@ -34,18 +35,18 @@ pub(crate) fn take_path(args: &mut Vec<String>) -> Result<Option<PathBuf>, Confi
     Ok(found)
 }
 
-/// The words that the file stands for.
-pub(crate) fn read(path: &Path, table: &Table) -> Result<Vec<String>, ConfigError> {
+/// What the file stands for, line by line.
+pub(crate) fn read(path: &Path, table: &Table) -> Result<Vec<Given>, ConfigError> {
     if !path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml") {
         return Err(ConfigError::NotYaml { path: path.to_owned() });
     }
     let text =
         std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-    words(&text, table).map_err(|Problem { line, problem }| ConfigError::Malformed {
-        path: path.to_owned(),
-        line,
-        problem,
-    })
+    let place = |line: usize| format!("--config {}: line {line}", path.display());
+    match entries(&text, table) {
+        Ok(entries) => Ok(entries.into_iter().map(|(line, words)| Given { place: place(line), words }).collect()),
+        Err(Problem { line, problem }) => Err(ConfigError::Malformed { path: path.to_owned(), line, problem }),
+    }
 }
 
 /// What is wrong with a file, and where.
@@ -61,13 +62,16 @@ impl From<ScanError> for Problem {
     }
 }
 
-fn words(text: &str, table: &Table) -> Result<Vec<String>, Problem> {
-    let mut reader = Reader { events: Parser::new_from_str(text), line: 1 };
-    let mut out = Vec::new();
-    for (key, node) in reader.document()? {
-        flag_words(&key, node, table, &mut out);
-    }
-    Ok(out)
+/// The words of each entry, and its line.
+fn entries(text: &str, table: &Table) -> Result<Vec<(usize, Vec<String>)>, Problem> {
+    let mut reader = Reader { events: Parser::new_from_str(text), line: 1, lines: Vec::new() };
+    let entries = reader.document()?;
+    let words = |(key, node): (String, Node)| {
+        let mut words = Vec::new();
+        flag_words(&key, node, table, &mut words);
+        words
+    };
+    Ok(reader.lines.into_iter().zip(entries.into_iter().map(words)).collect())
 }
 
 /// One entry as words. A value goes behind `=`, so that it may start with a dash.
@@ -156,6 +160,8 @@ fn non_finite(text: &str) -> Option<f64> {
 struct Reader<'a, E: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> {
     events: E,
     line: usize,
+    /// Where the outermost keys are.
+    lines: Vec<usize>,
 }
 
 impl<'a, E: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Reader<'a, E> {
@@ -189,6 +195,9 @@ impl<'a, E: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Reader<'a, E>
             match self.next()? {
                 Event::MappingEnd => return Ok(entries),
                 Event::Scalar(key, ..) => {
+                    if depth == 0 {
+                        self.lines.push(self.line);
+                    }
                     let event = self.next()?;
                     entries.push((key.into_owned(), self.node(event, depth + 1)?));
                 }

@@ -144,7 +144,7 @@ pub(crate) enum ConfigError {
         path: PathBuf,
     },
     /// It cannot be read.
-    #[error("--config {}: cannot be read", .path.display())]
+    #[error("--config {}: cannot be read: {source}", .path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -161,19 +161,27 @@ pub(crate) enum ConfigError {
         /// What is wrong.
         problem: String,
     },
-    /// The flags that variables stand for break the grammar.
-    #[error("{}: {error}", variable(error))]
-    Variable {
-        /// The command that it is for.
-        command: &'static str,
-        /// What is wrong.
-        error: UsageError,
+    /// A variable of a switch is neither on nor off.
+    #[error("{name}={value:?} is neither on nor off: give 1, true, yes or on, or 0, false, no or off")]
+    NoTruth {
+        /// The variable.
+        name: String,
+        /// Its text.
+        value: String,
     },
-    /// The flags it stands for break the grammar.
-    #[error("--config {}: {error}", .path.display())]
+    /// What a line or a variable says is out of range.
+    #[error("{place}: {error}")]
+    Refused {
+        /// The line of the file, or the variable.
+        place: String,
+        /// What is wrong.
+        error: Refusal,
+    },
+    /// What a line or a variable stands for breaks the grammar.
+    #[error("{place}: {error}")]
     Usage {
-        /// The file.
-        path: PathBuf,
+        /// The line of the file, or the variable.
+        place: String,
         /// The command that it is for.
         command: &'static str,
         /// What is wrong.
@@ -487,11 +495,4 @@ pub(crate) enum Refusal {
         /// The other.
         other: &'static str,
     },
-}
-
-/// The variable that an error about a flag is about.
-fn variable(error: &UsageError) -> String {
-    let text = error.to_string();
-    let flag = text.split_once("argument --").and_then(|(_, rest)| rest.split([':', '/', ' ']).next());
-    flag.map_or("a TACHO_ variable".to_owned(), |flag| format!("TACHO_{}", flag.to_uppercase().replace('-', "_")))
 }

@@ -79,6 +79,8 @@ static FLAGS: &[Flag] = &[
 pub(crate) struct ReportCommandArgs {
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) markdown: bool,
+    /// Whether Markdown was asked for by name.
+    pub(crate) asked: bool,
     pub(crate) json: bool,
     pub(crate) save: bool,
     pub(crate) log: LogArgs,
@@ -112,6 +114,7 @@ impl ReportCommandArgs {
         Ok(ReportCommandArgs {
             paths: words.into_iter().map(PathBuf::from).collect(),
             markdown,
+            asked: v.switch("--markdown"),
             json,
             save,
             log: LogArgs::read(v)?,

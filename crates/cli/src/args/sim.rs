@@ -57,7 +57,7 @@ static FLAGS: &[Flag] = &[
     own(&["--decode-url"], Str, "URL", Unset, &SERVER, "The engine that generates; see --prefill-url."),
     own(&["--start-delay"], Float, "SEC", Preset::Float(0.0), &SERVER,
         "Seconds after the start during which it is not ready."),
-    own(&["--profile"], Str, "NAME", Unset, &ENGINE, "Hardware and model whose speed it imitates: a name, or a file of tacho fit."),
+    own(&["--profile"], Str, "NAME", Unset, &ENGINE, "Hardware and model whose speed it imitates: a name of tacho help simulator, or a file of tacho fit."),
     own(&["--seed"], Int, "SEED", Preset::Int(0), &ENGINE, "Seed of the generated text."),
     own(&["--data-parallel-size"], Int, "N", Preset::Int(1), &ENGINE,
         "Engines behind the address, each with its own blocks and prefix cache. Requests with the same X-Session-ID go to \

@@ -1,8 +1,9 @@
 //! Did you mean: what a mistyped flag, command or value was probably meant to be.
 
 use super::command::{Command, HELP};
-use super::error::{ArgError, ConfigError, UsageError};
+use super::error::{ArgError, ConfigError, Refusal, UsageError};
 use super::flag::{Kind, Table};
+use super::near::nearest;
 
 /// Flags of vLLM's Rust client that are commands here: how they begin, and what does it.
 const ELSEWHERE: [(&str, &str); 2] = [
@@ -10,12 +11,25 @@ const ELSEWHERE: [(&str, &str); 2] = [
     ("--sweep-", "several loads are run by tacho sweep serve_workload, or by tacho sweep serve with --bench-params"),
 ];
 
+/// Where the files of datasets are to be had.
+const SOURCES: [(&str, &str); 5] = [
+    ("sonnet", "the poem is benchmarks/sonnet.txt in vLLM's repository; any text of many lines will do"),
+    (
+        "sharegpt",
+        "the usual file is ShareGPT_V3_unfiltered_cleaned_split.json of anon8231489123/ShareGPT_Vicuna_unfiltered on the Hub",
+    ),
+    ("burstgpt", "the usual file is BurstGPT_without_fails_2.csv of the releases of HPMLL/BurstGPT on GitHub"),
+    ("spec_bench", "the file is data/spec_bench/question.jsonl of hemingkx/Spec-Bench on GitHub"),
+    ("speed_bench", "the folder is what the preparing script of nvidia/SPEED-Bench on the Hub writes"),
+];
+
 /// What to do about a command line that was refused, where there is something to say beyond the refusal.
 pub(crate) fn hint(commands: &'static [Command], error: &ArgError) -> Option<String> {
     let (command, error) = match error {
         ArgError::Usage { command, error } => (*command, error),
-        ArgError::Config(ConfigError::Usage { command, error, .. } | ConfigError::Variable { command, error }) => {
-            (*command, error)
+        ArgError::Config(ConfigError::Usage { command, error, .. }) => (*command, error),
+        ArgError::Refused(Refusal::PathMissing { name }) => {
+            return SOURCES.iter().find(|(known, _)| known == name).map(|(_, source)| (*source).to_owned());
         }
         _ => return None,
     };
@@ -59,62 +73,4 @@ fn meant_command(commands: &'static [Command], at: &str, word: &str) -> Option<S
     let meant = nearest(word, spellings().map(last))?;
     let spelling = spellings().find(|spelling| last(spelling) == meant)?;
     Some(format!("did you mean tacho {spelling}?"))
-}
-
-/// The candidate that a word is probably a slip of: a few letters off, or begun and not ended.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let plain = |text: &str| text.to_lowercase().replace('_', "-");
-    let word = plain(word);
-    let allowed = (word.trim_start_matches('-').chars().count() / 3).clamp(1, 3);
-    let ranked = candidates.into_iter().filter_map(|candidate| {
-        let other = plain(candidate);
-        let begun = word.len() >= 5 && other.starts_with(&word);
-        let off = if begun { 1 } else { distance(&word, &other) };
-        (off <= allowed).then_some((off, candidate))
-    });
-    // The first of several equally near: tables list the common ones first.
-    ranked.min_by_key(|(off, _)| *off).map(|(_, candidate)| candidate)
-}
-
-/// Letters to insert, drop, change or swap with their neighbour until the one text is the other.
-fn distance(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let mut rows = vec![(0..=other.len()).collect::<Vec<_>>()];
-    for (i, a) in one.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in other.iter().enumerate() {
-            let changed = rows[i][j] + usize::from(a != b);
-            let mut best = changed.min(rows[i][j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
-                best = best.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
-    }
-    rows[one.len()][other.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slips_are_undone_and_strangers_are_not() {
-        let words = ["serve", "sweep", "sim", "sharegpt", "random", "--num-prompts", "--sim-profile"];
-        for (typed, meant) in [
-            ("srve", Some("serve")),
-            ("sevre", Some("serve")),
-            ("sharegptt", Some("sharegpt")),
-            ("SHARE_GPT", Some("sharegpt")),
-            ("--num-promts", Some("--num-prompts")),
-            ("--num_prompts", Some("--num-prompts")),
-            ("--sim-p", Some("--sim-profile")),
-            ("nope", None),
-            ("--bogus", None),
-            ("", None),
-        ] {
-            assert_eq!(nearest(typed, words), meant, "{typed}");
-        }
-    }
 }

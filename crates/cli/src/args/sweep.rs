@@ -83,7 +83,9 @@ impl TryFrom<&Values> for PlaceArgs {
     fn try_from(v: &Values) -> Result<Self, Refusal> {
         let resume = v.get("--resume");
         let named = v.maybe_text("-e");
-        if named.is_some() && resume.as_str().is_some() {
+        if let (Some(named), Some(resumed)) = (named.as_deref(), resume.as_str())
+            && named != resumed
+        {
             return Err(Refusal::Together { flag: "--experiment-name", other: "--resume NAME" });
         }
         let live = LiveArgs::read_beside_others(v)?;

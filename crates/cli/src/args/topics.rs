@@ -2,6 +2,7 @@
 //! are paragraphs.
 
 use tacho_client::BackendKind;
+use tacho_sim::Profile;
 
 use super::help::{columns, example, paragraph};
 
@@ -161,6 +162,13 @@ pub(crate) fn text(topic: &Topic, width: usize) -> String {
         } else {
             out.extend(block.iter().map(|line| paragraph(line, width) + "\n"));
         }
+    }
+    if topic.name == "simulator" {
+        let names = Profile::names().join(", ");
+        out += &format!(
+            "\n{}\n",
+            paragraph(&format!("Profiles: {names}; or a file of tacho fit. Without one: tiny."), width)
+        );
     }
     if topic.name == "backends" {
         out += "\n";

@@ -1,42 +1,83 @@
 //! `TACHO_…` variables: a flag of the same name, for what is the same in every run.
 
-use super::flag::{Kind, Table};
+use super::error::ConfigError;
+use super::flag::{Flag, Kind, Table};
+use super::given::Given;
+use super::near::nearest;
 
-/// The words that the environment stands for.
-pub(crate) fn read(table: &Table) -> Vec<String> {
-    words(table, &|name| std::env::var(name).ok())
+/// How all of them begin.
+const BEGINNING: &str = "TACHO_";
+
+/// What the environment stands for.
+pub(crate) fn read(table: &Table) -> Result<Vec<Given>, ConfigError> {
+    given(table, &|name| std::env::var(name).ok())
 }
 
-fn words(table: &Table, variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
-    let mut words = Vec::new();
-    for flag in table.flags.iter().filter(|flag| !matches!(flag.kind, Kind::Help | Kind::Rest)) {
-        let name = format!("TACHO_{}", flag.dest().to_uppercase());
-        let Some(text) = variable(&name).filter(|text| !text.is_empty()) else { continue };
-        let long = flag.long();
-        match (flag.kind, is_off(&text)) {
-            (Kind::Switch, true) => {}
-            (Kind::TriState, true) => {
-                words.extend(flag.names.iter().find(|name| name.starts_with("--no-")).map(|name| (*name).to_owned()))
-            }
-            (Kind::Switch | Kind::TriState, false) => words.push(long.to_owned()),
-            (Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated, _) => {
-                words.push(long.to_owned());
-                words.extend(text.split_whitespace().map(str::to_owned));
-            }
-            _ => words.push(format!("{long}={text}")),
-        }
+fn given(table: &Table, variable: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Given>, ConfigError> {
+    let mut given = Vec::new();
+    for flag in flags(table) {
+        let place = name(flag);
+        let Some(text) = variable(&place).filter(|text| !text.is_empty()) else { continue };
+        given.push(Given { words: words(flag, &place, &text)?, place });
     }
-    words
+    Ok(given)
 }
 
-fn is_off(text: &str) -> bool {
-    ["0", "false", "no", "off"].contains(&text.to_lowercase().as_str())
+fn flags(table: &Table) -> impl Iterator<Item = &'static Flag> {
+    table.flags.iter().filter(|flag| !matches!(flag.kind, Kind::Help | Kind::Rest))
+}
+
+fn name(flag: &Flag) -> String {
+    format!("{BEGINNING}{}", flag.dest().to_uppercase())
+}
+
+fn words(flag: &Flag, place: &str, text: &str) -> Result<Vec<String>, ConfigError> {
+    let long = flag.long().to_owned();
+    let off = || flag.names.iter().filter(|name| name.starts_with("--no-")).map(|name| (*name).to_owned());
+    Ok(match flag.kind {
+        Kind::Switch | Kind::TriState => match truth(text) {
+            Some(true) => vec![long],
+            Some(false) if flag.kind == Kind::Switch => Vec::new(),
+            Some(false) => off().take(1).collect(),
+            None => return Err(ConfigError::NoTruth { name: place.to_owned(), value: text.to_owned() }),
+        },
+        Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated => {
+            std::iter::once(long).chain(text.split_whitespace().map(str::to_owned)).collect()
+        }
+        _ => vec![format!("{long}={text}")],
+    })
+}
+
+fn truth(text: &str) -> Option<bool> {
+    match text.to_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Some(true),
+        "0" | "false" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+/// A line for each variable that no command reads, and that is near to one that some command does.
+pub(crate) fn mistaken(tables: impl Iterator<Item = &'static Table>) -> Vec<String> {
+    let known: Vec<String> = tables.flat_map(flags).map(|flag| flag.dest().to_uppercase()).collect();
+    let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let line = |name: String| {
+        let rest = name.strip_prefix(BEGINNING).filter(|rest| !known.iter().any(|known| known == rest))?;
+        let meant = nearest(rest, known.iter().map(String::as_str))?;
+        Some(format!("warning: {name} is read by nothing: did you mean {BEGINNING}{meant}?"))
+    };
+    set.filter_map(line).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::args::serve::TABLE;
+
+    #[test]
+    fn a_switch_is_on_or_off_and_nothing_else() {
+        let error = given(&TABLE, &|name| (name == "TACHO_SAVE_RESULT").then(|| "maybe".to_owned())).unwrap_err();
+        assert!(error.to_string().starts_with("TACHO_SAVE_RESULT=\"maybe\" is neither on nor off"), "{error}");
+    }
 
     #[test]
     fn variables_stand_for_flags() {
@@ -50,7 +91,7 @@ mod tests {
             ("TACHO_NO_SUCH_FLAG", "1"),
         ];
         let variable = |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned());
-        let words = words(&TABLE, &variable);
+        let words: Vec<String> = given(&TABLE, &variable).unwrap().into_iter().flat_map(|given| given.words).collect();
         assert_eq!(words, ["--num-prompts=7", "--save-result", "--no-self-timed", "--goodput", "ttft:1", "e2el:2"]);
     }
 }

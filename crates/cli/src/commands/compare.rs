@@ -11,7 +11,7 @@ use tacho_report::style::harmless_line;
 
 use super::sides::{detailed, sides};
 use crate::args::compare::CompareArgs;
-use crate::exit::{Exit, tell};
+use crate::exit::{Exit, show, tell};
 
 /// Compares, prints and writes what the arguments ask for.
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
@@ -38,12 +38,12 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
         text += &format!("{table}\n");
     }
     if verdicts.iter().any(|verdict| verdict.single) {
-        text += "An interval from one run per side covers what varied within the runs. What differs from run to run\n\
+        text += "An interval from one run per side covers what varied within the runs. What differs from run to run \
                  (another placement, other load on the machine) shows only in repeated runs: put them in a folder per \
                  side.\n\n";
     }
     text += &comparison.markdown();
-    io::stdout().write_all(text.as_bytes())?;
+    show(&text)?;
     if let Some(path) = &args.markdown {
         write(path, &text)?;
         tell(&format!("saved: {}", path.display()));

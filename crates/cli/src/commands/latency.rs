@@ -45,7 +45,6 @@ pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
     }
     if let Some(path) = output.as_deref() {
         report::save(path, &report::latency_json(&record), 4)?;
-        saved(path);
         if offline::wants_records() {
             let mut namespace = namespace(&args.values, "latency", offline::model_dict(&parsed));
             namespace.set("enable_prefix_caching", args.engine.enable_prefix_caching.unwrap_or(false));
@@ -56,6 +55,8 @@ pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
     let text = report::latency_text(&record);
     engine.finish(offline::closing(&text, report::latency_json(&record)));
     offline::print(&text)?;
+    output.iter().for_each(saved);
+    args.log.iter().for_each(saved);
     offline::conclude(ended)
 }
 

@@ -52,6 +52,7 @@ use crate::args::scenario::long_document::LongDocumentArgs;
 use crate::args::scenario::prefix_caching::PrefixCachingArgs;
 use crate::args::scenario::prioritization::PrioritizationArgs;
 use crate::args::scenario::structured::StructuredArgs;
+use crate::args::scripts::understood;
 use crate::args::selfcheck::SelfcheckArgs;
 use crate::args::serve::ServeArgs;
 use crate::args::shell::{CompletionsArgs, InitArgs, ManArgs};
@@ -65,25 +66,25 @@ use crate::args::{self, ArgError};
 /// All of them, in the order of the help. A row is the words that call a command, its flags, and its function.
 #[rustfmt::skip]
 pub(crate) static COMMANDS: &[Command] = &[
-    Command { spellings: &["serve", "bench serve", "benchmark_serving", "benchmark_serving.py"], table: &args::serve::TABLE,
+    Command { spellings: &["serve", "bench serve"], table: &args::serve::TABLE,
         prepare: |v| task(ServeArgs::read(v), serve::run) },
-    Command { spellings: &["throughput", "bench throughput", "benchmark_throughput", "benchmark_throughput.py"], table: &args::offline::throughput::TABLE,
+    Command { spellings: &["throughput", "bench throughput"], table: &args::offline::throughput::TABLE,
         prepare: |v| task(ThroughputArgs::read(v), throughput::run) },
-    Command { spellings: &["latency", "bench latency", "benchmark_latency", "benchmark_latency.py"], table: &args::offline::latency::TABLE,
+    Command { spellings: &["latency", "bench latency"], table: &args::offline::latency::TABLE,
         prepare: |v| task(LatencyArgs::read(v), latency::run) },
     Command { spellings: &["startup", "bench startup"], table: &args::offline::startup::TABLE,
         prepare: |v| task(StartupArgs::read(v), startup::run) },
     Command { spellings: &["mm-processor", "bench mm-processor"], table: &args::offline::mm_processor::TABLE,
         prepare: |v| task(MmProcessorArgs::read(v), mm_processor::run) },
-    Command { spellings: &["multi-turn", "benchmark_serving_multi_turn", "benchmark_serving_multi_turn.py"], table: &args::multi_turn::TABLE,
+    Command { spellings: &["multi-turn"], table: &args::multi_turn::TABLE,
         prepare: |v| task(MultiTurnArgs::read(&v), multi_turn::run) },
-    Command { spellings: &["structured-output", "benchmark_serving_structured_output", "benchmark_serving_structured_output.py"], table: &args::scenario::structured::TABLE,
+    Command { spellings: &["structured-output"], table: &args::scenario::structured::TABLE,
         prepare: |v| task(StructuredArgs::read(&v), scenario::structured::run) },
-    Command { spellings: &["prefix-caching", "benchmark_prefix_caching", "benchmark_prefix_caching.py"], table: &args::scenario::prefix_caching::TABLE,
+    Command { spellings: &["prefix-caching"], table: &args::scenario::prefix_caching::TABLE,
         prepare: |v| task(PrefixCachingArgs::read(v), scenario::prefix_caching::run) },
-    Command { spellings: &["long-doc-qa", "benchmark_long_document_qa_throughput", "benchmark_long_document_qa_throughput.py"], table: &args::scenario::long_document::TABLE,
+    Command { spellings: &["long-doc-qa"], table: &args::scenario::long_document::TABLE,
         prepare: |v| task(LongDocumentArgs::read(v), scenario::long_document::run) },
-    Command { spellings: &["prioritization", "benchmark_prioritization", "benchmark_prioritization.py"], table: &args::scenario::prioritization::TABLE,
+    Command { spellings: &["prioritization"], table: &args::scenario::prioritization::TABLE,
         prepare: |v| task(PrioritizationArgs::read(v), scenario::prioritization::run) },
     Command { spellings: &["hash"], table: &args::scenario::hash::TABLE,
         prepare: |v| task(HashArgs::read(&v), scenario::hash::run) },
@@ -137,7 +138,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 
 /// What words of a command line mean to the command of this table; `None` when they call for something else.
 pub(crate) fn values_for(table: &'static Table, words: &[String]) -> Result<Option<Values>, ArgError> {
-    match find(COMMANDS, words) {
+    match find(COMMANDS, &understood(words)) {
         Some((command, words)) if std::ptr::eq(command.table, table) => match read(table, words)? {
             Parsed::Values(values) => Ok(Some(values)),
             Parsed::Help(_) => Ok(None),

@@ -7,7 +7,7 @@ use anyhow::Context;
 use tacho_metrics::RunRecord;
 use tacho_report::html::run::{self, About};
 use tacho_report::json::{ResultFile, write_whole};
-use tacho_report::{console, requests};
+use tacho_report::{console, requests, style};
 
 use crate::args::output::{Destination, Outputs};
 use crate::exit::saved;
@@ -72,14 +72,9 @@ impl Outputs {
     }
 }
 
-/// A command as a line, its words quoted where a shell would need it.
+/// A command as a line, where it is known.
 pub(crate) fn command_line(words: &[String]) -> Option<String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    let word = |word: &String| match !word.is_empty() && word.chars().all(plain) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    };
-    (!words.is_empty()).then(|| words.iter().map(word).collect::<Vec<_>>().join(" "))
+    (!words.is_empty()).then(|| style::command_line(words))
 }
 
 /// The folder must be there; the file itself is made whole at the end.

@@ -5,19 +5,21 @@ mod offline;
 mod result;
 mod several;
 
-use std::io::{self, Write};
-use std::path::Path;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use tacho_core::json::{Dict, Value, dumps};
+use tacho_metrics::ResultKind;
 use tacho_report::dashboard::Dashboard;
 use tacho_report::plots::sweep::{Combination, read_sweep};
+use tacho_report::results;
 use tacho_rowlog::Stored;
 
 use super::platform;
 use super::sweep::outcome::table;
 use crate::args::report::ReportCommandArgs;
-use crate::exit::{Exit, saved, tell};
+use crate::exit::{Exit, saved, show, tell};
 
 /// Reports what the paths hold.
 pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
@@ -39,12 +41,7 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
             several::report(files, args)
         }
         [folder] if args.log_flags.is_empty() => tables(folder, args),
-        [folder] => bail!(
-            "{} is for the log of a run, and {} holds none: give the folder that --log wrote{}",
-            args.log_flags.join(", "),
-            folder.display(),
-            if folder.join("sweep.json").exists() { ", or draw the sweep with tacho sweep plot --html" } else { "" }
-        ),
+        [folder] => inside(folder, args),
         paths => {
             let other = paths.iter().find(|path| !Stored::is_log(path)).unwrap_or(&paths[0]);
             bail!(
@@ -55,6 +52,28 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     }
 }
 
+/// What the flags for runs ask of the results in a folder.
+fn inside(folder: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|ending| ending == "json") && is_result(path));
+    files.sort();
+    match files.as_slice() {
+        [] => bail!(
+            "{} is for runs, and {} holds no result of one: give a result, or the folder that --log wrote{}",
+            args.log_flags.join(", "),
+            folder.display(),
+            if folder.join("sweep.json").exists() { ", or draw the sweep with tacho sweep plot --html" } else { "" }
+        ),
+        [file] => result::report(file, args),
+        several => several::report(several, args),
+    }
+}
+
+fn is_result(path: &Path) -> bool {
+    let read = results::read(path);
+    read.is_ok_and(|dicts| dicts.len() == 1 && ResultKind::of(&dicts[0]) == Some(ResultKind::Serving))
+}
+
 /// The runs of a sweep, in the table that the sweep ended with.
 fn sweep(folder: &Path, combinations: Vec<Combination>, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     if args.save {
@@ -63,7 +82,7 @@ fn sweep(folder: &Path, combinations: Vec<Combination>, args: &ReportCommandArgs
     let rows: Vec<Dict> = combinations.into_iter().flat_map(|combination| combination.runs).collect();
     let mut out = io::stdout();
     if args.markdown {
-        out.write_all(table(&rows).as_bytes())?;
+        show(&table(&rows))?;
     }
     if args.json {
         writeln!(out, "{}", dumps(&Value::List(rows.into_iter().map(Value::Dict).collect())))?;
@@ -75,13 +94,15 @@ fn sweep(folder: &Path, combinations: Vec<Combination>, args: &ReportCommandArgs
 /// Reads a folder of results, then prints or writes its tables.
 fn tables(folder: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     let dashboard = Dashboard::read(folder)?.on(platform::rows());
+    if dashboard.is_empty()
+        && let Ok(combinations) = read_sweep(folder)
+    {
+        return sweep(folder, combinations, args);
+    }
     for (name, reason) in &dashboard.skipped {
         tracing::warn!("Skipping {name}: {reason}");
     }
     if dashboard.is_empty() {
-        if let Ok(combinations) = read_sweep(folder) {
-            return sweep(folder, combinations, args);
-        }
         bail!(
             "no results in {}: give a folder that holds the .json files of runs, or the log of a run",
             folder.display()
@@ -89,7 +110,9 @@ fn tables(folder: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     }
     let mut out = io::stdout();
     if args.markdown {
-        out.write_all(dashboard.markdown().as_bytes())?;
+        // The rows as JSON below the tables are upstream's, for programs.
+        let is_read = out.is_terminal() && !args.asked;
+        show(&if is_read { dashboard.tables_markdown() } else { dashboard.markdown() })?;
     }
     if args.json {
         writeln!(out, "{}", dumps(&dashboard.rows()))?;

@@ -111,7 +111,9 @@ fn measure(
     args.outputs.write(&record, &About { command: command_line(&words), ..About::default() })?;
     otlp::send(args, &record);
     let path = destination.path(args, &record);
-    log::settle(plan, args, path.as_deref());
+    if let Some(log) = log::settle(plan, args, path.as_deref()) {
+        tell(args, &format!("saved: {0}   (every request; anything anew: tacho report {0})", log.display()));
+    }
     if let Some(path) = &path {
         pictures::draw(args, &record, &note, path, screen)?;
     }

@@ -13,10 +13,10 @@ use super::COMMANDS;
 use crate::args::command::find;
 use crate::args::flag::Kind;
 use crate::args::help::{flags_of, sentence};
+use crate::args::near::nearest;
 use crate::args::serve::TABLE;
 use crate::args::shell::{CompletionsArgs, InitArgs, ManArgs, Shell};
-use crate::args::suggest::nearest;
-use crate::exit::{Advised, Exit};
+use crate::exit::{Exit, Misused};
 
 /// Prints a completion script.
 pub(super) fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
@@ -61,10 +61,10 @@ pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn unknown(words: &str) -> Advised {
+fn unknown(words: &str) -> Misused {
     let known = COMMANDS.iter().map(|command| command.spellings[0]);
-    let hint = nearest(words, known).map(|meant| format!("did you mean {meant}?"));
-    Advised::new(format!("there is no command {words:?}: tacho --help lists them"), hint)
+    let meant = nearest(words, known).map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+    Misused(format!("there is no command {words:?}: tacho --help lists them{meant}"))
 }
 
 /// Writes a file of settings, unless there is one.

@@ -14,8 +14,9 @@ use tacho_sim::{EngineSpec, FaultSpec, Machine, Profile, Proxy, ProxySpec, Serve
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 
+use crate::args::near::nearest;
 use crate::args::sim::SimArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, Misused};
 
 /// Serves until Ctrl-C.
 pub(crate) fn run(args: &SimArgs) -> anyhow::Result<Exit> {
@@ -146,7 +147,12 @@ pub(crate) fn profile(name: Option<&str>) -> anyhow::Result<Machine> {
         let text = std::fs::read_to_string(name).with_context(|| format!("the profile {name} cannot be read"))?;
         return Ok(Machine::parse(&text, name)?);
     }
-    Ok(Profile::parse(name)?.into())
+    let unknown = |error: tacho_sim::Error| {
+        let meant =
+            nearest(name, Profile::names()).map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+        Misused(format!("{error}{meant}"))
+    };
+    Ok(Profile::parse(name).map_err(unknown)?.into())
 }
 
 /// The tokenizer of that name, or the built-in one.

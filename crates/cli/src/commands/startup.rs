@@ -37,7 +37,6 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
     sink.close();
     if let Some(path) = output.as_deref() {
         report::save(path, &report::startup_json(&record), 4)?;
-        saved(path);
         if offline::wants_records() {
             let namespace = namespace(&args.values, "startup", offline::model_dict(&record.arguments));
             for (ending, records) in report::startup_records(&record, &namespace, path) {
@@ -46,6 +45,7 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
         }
     }
     offline::print(&report::startup_text(&record))?;
+    output.iter().for_each(saved);
     offline::conclude(ended)
 }
 

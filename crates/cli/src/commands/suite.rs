@@ -20,7 +20,7 @@ use crate::args::command::parse;
 use crate::args::sim;
 use crate::args::suite::SuiteArgs;
 use crate::commands::COMMANDS;
-use crate::exit::Exit;
+use crate::exit::{Exit, show};
 use crate::interrupt::Interrupt;
 use hardware::Machine;
 
@@ -56,12 +56,11 @@ pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<Exit> {
 /// The tables of all results, then what failed.
 fn conclude(folder: &Path, report: &SuiteReport) -> anyhow::Result<Exit> {
     let dashboard = Dashboard::read(folder)?.on(platform::rows());
-    let mut out = io::stdout();
     if !dashboard.is_empty() {
         dashboard.save(folder)?;
-        out.write_all(dashboard.tables_markdown().as_bytes())?;
+        show(&dashboard.tables_markdown())?;
         let name = folder.join("benchmark_results.md");
-        writeln!(out, "Results: {}", name.display())?;
+        writeln!(io::stdout(), "Results: {}", name.display())?;
     }
     match &report.failures[..] {
         [] => Ok(Exit::Done),

@@ -35,7 +35,7 @@ use crate::args::live::LiveArgs;
 use crate::args::sweep::{StartupSweepArgs, SweepArgs, SweepKind};
 use crate::commands::screen::{Lines, Screen};
 use crate::commands::supervise;
-use crate::exit::Exit;
+use crate::exit::{Exit, saved};
 use crate::interrupt::Interrupt;
 pub(super) use bench::Commands;
 pub(super) use command::is_tacho;
@@ -205,14 +205,13 @@ fn draw(experiment: &Path) -> anyhow::Result<()> {
         if let Some(picture) = search::picture(entry) {
             let path = experiment.join(format!("sla_{at}.svg"));
             write_whole(&path, |out| out.write_all(svg(&picture.scene()).as_bytes()))?;
-            tracing::info!(path = %path.display(), "picture of the search");
             pictures.push(picture);
         }
     }
     if !pictures.is_empty() {
         let (path, page) = (experiment.join("sla.html"), picture_page(&experiment.display().to_string(), &pictures));
         write_whole(&path, |out| out.write_all(page.as_bytes()))?;
-        tracing::info!(path = %path.display(), "page of the search");
+        saved(&path);
     }
     Ok(())
 }

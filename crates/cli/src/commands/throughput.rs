@@ -39,6 +39,8 @@ pub(crate) fn run(args: &ThroughputArgs) -> anyhow::Result<Exit> {
     sink.close();
     save(args, &record, engine_args.as_ref(), output.as_deref())?;
     offline::print(&report::throughput_text(&record))?;
+    output.iter().for_each(saved);
+    args.log.iter().for_each(saved);
     match ended {
         None if record.failed == record.num_requests => Ok(Exit::Failed),
         ended => offline::conclude(ended),
@@ -60,6 +62,7 @@ fn local(
     let batches = prepare(&plan, sink).map_err(in_vllms_words)?;
     if let Some(path) = &args.save_workload {
         batches.save(path.as_ref())?;
+        saved(path);
     }
     // From here on the engine is ended in an orderly way, and what was measured is kept.
     interrupt.measuring();
@@ -93,7 +96,6 @@ fn save(
 ) -> anyhow::Result<()> {
     let Some(path) = output else { return Ok(()) };
     report::save(path, &report::throughput_json(record), 4)?;
-    saved(path);
     if offline::wants_records() {
         let engine_args = engine_args.and_then(offline::model_dict);
         let mut namespace = namespace(&args.values, "throughput", engine_args);

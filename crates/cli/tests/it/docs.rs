@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use crate::tacho::{Place, stderr, stdout};
 
@@ -19,12 +19,12 @@ const PORTS: [u16; 4] = [8000, 8100, 8200, 9000];
 /// Between the words of a fence and the reason why its commands are not run.
 const NOT_RUN: &str = "sh not-run: ";
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 /// README and everything below docs and examples, by their paths from the root.
-fn documents() -> Vec<String> {
+pub(crate) fn documents() -> Vec<String> {
     let mut found = vec!["README.md".to_owned()];
     let mut folders = vec![root().join("docs"), root().join("examples")];
     while let Some(folder) = folders.pop() {
@@ -70,10 +70,16 @@ fn every_block_says_what_it_is() {
             let place = format!("{document}:{line}");
             assert!(!info.is_empty(), "{place}: say what it is: sh, {NOT_RUN}..., text, json");
             let is_shell = info == "sh" || info.strip_prefix(NOT_RUN).is_some_and(|reason| reason.len() > 4);
-            let commands = text.lines().any(|line| line.starts_with("tacho ") || line.starts_with("vllm "));
+            let commands = text.lines().any(is_command);
             assert!(is_shell || !(info.starts_with("sh") || commands), "{place}: {info:?} is no fence of commands");
         }
     }
+}
+
+/// Whether a line calls tacho or vLLM, behind a prompt or variables too.
+fn is_command(line: &str) -> bool {
+    let mut words = line.split_whitespace().skip_while(|word| *word == "$" || word.contains('='));
+    matches!(words.next(), Some("tacho" | "vllm"))
 }
 
 /// Lines that are indented instead of fenced are not run: there are none that call tacho.
@@ -134,6 +140,15 @@ fn waiting(port: u16) -> String {
 fn run(document: &str) {
     let text: String =
         blocks(document).into_iter().filter(|block| block.info == "sh").map(|block| block.text).collect();
+    let output = typed(text);
+    let tail =
+        |text: &str| text.lines().rev().take(40).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
+    let (out, said) = (tail(&stdout(&output)), tail(&stderr(&output)));
+    assert!(output.status.success(), "{document}: {}\n{out}\n{said}", output.status);
+}
+
+/// Types the commands, in a folder of their own.
+fn typed(text: String) -> Output {
     let place = Place::new();
     fs::create_dir(place.file("bin")).unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tacho"), place.file("bin/tacho")).unwrap();
@@ -148,10 +163,15 @@ fn run(document: &str) {
     shell.env("PREFILL_PORT", Place::new().port.to_string()).env("DECODE_PORT", Place::new().port.to_string());
     let output = shell.stdin(Stdio::null()).output().unwrap();
     drop(servers);
-    let said = stderr(&output);
-    let tail =
-        |text: &str| text.lines().rev().take(40).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
-    assert!(output.status.success(), "{document}: {}\n{}\n{}", output.status, tail(&stdout(&output)), tail(&said));
+    output
+}
+
+#[test]
+fn a_wrong_command_in_a_document_is_seen() {
+    for wrong in ["tacho serve --simm", "tacho srve --sim", "tacho report nosuch.json", "tacho help rats"] {
+        let output = typed(format!("tacho help rates\n{wrong}\ntacho help rates\n"));
+        assert!(!output.status.success(), "{wrong}: {}", stderr(&output));
+    }
 }
 
 macro_rules! documents {

@@ -14,6 +14,7 @@ mod hub;
 mod loads;
 mod logs;
 mod memory;
+mod named;
 mod packaging;
 mod ranks;
 mod recorded;

@@ -7,10 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use console::Term;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tacho_core::event::Note;
 use tacho_core::{Counters, EventSink, RunEvent, Work};
 
 use super::reading::{Reading, clock};
+use crate::fitted::fitted;
 use crate::sentence;
 use crate::style::{harmless, harmless_line};
 
@@ -34,6 +37,8 @@ pub struct Live {
     colour: bool,
     /// Where bars are drawn; nothing when stderr is not a terminal.
     target: Option<fn() -> ProgressDrawTarget>,
+    /// Whether a person reads the status lines.
+    is_read: bool,
     state: Arc<Mutex<State>>,
 }
 
@@ -58,7 +63,9 @@ impl Live {
         let colour = crate::style::colours();
         let target: fn() -> ProgressDrawTarget = || ProgressDrawTarget::stderr_with_hz(HERTZ);
         let target = io::stderr().is_terminal().then_some(target);
-        Self::onto(progress, colour, target, Box::new(io::stdout()), Box::new(io::stderr()))
+        let mut live = Self::onto(progress, colour, target, Box::new(io::stdout()), Box::new(io::stderr()));
+        live.is_read = io::stdout().is_terminal();
+        live
     }
 
     fn onto(
@@ -72,7 +79,19 @@ impl Live {
             progress,
             colour,
             target,
+            is_read: false,
             state: Arc::new(Mutex::new(State { out, warnings, area: None, running: Vec::new() })),
+        }
+    }
+
+    /// A note as upstream prints it to a file, or for a person and no wider than the screen.
+    fn status(&self, note: &Note) -> String {
+        match self.is_read {
+            true => {
+                let width = usize::from(Term::stdout().size().1);
+                on_screen(&harmless(&sentence::for_person(note, width)), &Term::stdout())
+            }
+            false => harmless(&sentence::of(note)),
         }
     }
 
@@ -91,7 +110,7 @@ impl Live {
         let area = state.area.get_or_insert_with(|| MultiProgress::with_draw_target(target()));
         let bar = area.add(ProgressBar::new(total));
         // A bar gives way to what is said beside it.
-        let wide = console::Term::stderr().size().1 >= 100;
+        let wide = Term::stderr().size().1 >= 100;
         let template = if wide { "{prefix} |{bar:30}| {msg}" } else { "{prefix} |{bar:10}| {msg}" };
         bar.set_style(ProgressStyle::with_template(template).expect("the template is valid"));
         bar.set_prefix(sentence::title(work));
@@ -142,13 +161,17 @@ impl Live {
     }
 }
 
+fn on_screen(text: &str, screen: &Term) -> String {
+    fitted(text, usize::from(screen.size().1)).trim_end_matches('\n').to_owned()
+}
+
 fn waiting(began: Instant, seconds: u64) -> String {
     format!("waiting for the server: {} of at most {}", clock(began.elapsed().as_secs()), clock(seconds))
 }
 
 /// Columns for the text beside a bar.
 fn room(work: Work) -> usize {
-    let width = usize::from(console::Term::stderr().size().1);
+    let width = usize::from(Term::stderr().size().1);
     let bar = if width >= 100 { 30 } else { 10 };
     width.saturating_sub(sentence::title(work).chars().count() + bar + 5)
 }
@@ -156,9 +179,10 @@ fn room(work: Work) -> usize {
 impl EventSink for Live {
     fn event(&self, event: RunEvent) {
         match event {
-            RunEvent::Status(note) => self.state().say(|state| &mut state.out, &harmless(&sentence::of(&note))),
+            RunEvent::Status(note) => self.state().say(|state| &mut state.out, &self.status(&note)),
             RunEvent::Warning(note) => {
                 let line = format!("warning: {}", harmless_line(&sentence::of(&note)));
+                let line = if self.target.is_some() { on_screen(&line, &Term::stderr()) } else { line };
                 self.state().say(|state| &mut state.warnings, &line);
             }
             RunEvent::Started { work, total, counters } => self.start_work(work, total, counters),

@@ -4,13 +4,12 @@ use tacho_core::event::{LevelNote, SweepNote};
 use tacho_core::json::{Dict, Value, python_str, quoted, repr};
 use tacho_core::secret::redact_words;
 
-pub(super) fn of(note: &SweepNote) -> String {
+/// `shown` writes a command.
+pub(super) fn of(note: &SweepNote, shown: &dyn Fn(&[String]) -> String) -> String {
     match note {
-        SweepNote::ServerBegins { overrides, command } => format!(
-            "[BEGIN SERVER]\nServer overrides: {}\nServer command: {}",
-            python_dict(overrides),
-            python_list(command)
-        ),
+        SweepNote::ServerBegins { overrides, command } => {
+            format!("[BEGIN SERVER]\nServer overrides: {}\nServer command: {}", python_dict(overrides), shown(command))
+        }
         SweepNote::ServerEnds => "[END SERVER]".into(),
         SweepNote::ServerFailed { name, failure } => format!("[FAILED SERVER COMBINATION] {name}: {failure}"),
         SweepNote::FailureDetails(path) => format!("Failure details: {}", path.display()),
@@ -24,7 +23,7 @@ pub(super) fn of(note: &SweepNote) -> String {
         SweepNote::BenchBegins { overrides, number, command, output } => {
             let overrides: String =
                 overrides.iter().map(|(whose, set)| format!("{whose} overrides: {}\n", python_dict(set))).collect();
-            let (command, output) = (python_list(command), output.display());
+            let (command, output) = (shown(command), output.display());
             format!(
                 "[BEGIN BENCHMARK]\n{overrides}Run Number: {number}\nBenchmark command: {command}\nOutput file: {output}"
             )

@@ -2,15 +2,14 @@
 
 use tacho_core::event::TuneNote;
 
-use super::sweep::python_list;
-
-pub(super) fn of(note: &TuneNote) -> String {
+/// `shown` writes a command.
+pub(super) fn of(note: &TuneNote, shown: &dyn Fn(&[String]) -> String) -> String {
     match note {
         TuneNote::FewPrompts { prompts } => {
             let beyond = (prompts / 100).max(1);
             format!("the 99th percentile of {prompts} prompts rests on {beyond} of them: use 1000 or more")
         }
-        TuneNote::Would { who, command } => format!("{who} command: {}", python_list(command)),
+        TuneNote::Would { who, command } => format!("{who} command: {}", shown(command)),
         TuneNote::Place { folder } => format!("Results will be saved in: {}", folder.display()),
         TuneNote::Candidate { at, of, title } => format!("[{at}/{of}] {title}"),
         TuneNote::Measured { line } => line.clone(),

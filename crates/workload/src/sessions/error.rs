@@ -72,7 +72,7 @@ pub enum TraceError {
         known: String,
     },
     /// A format that there is not.
-    #[error("--format {name:?} is none of the known formats: {known}")]
+    #[error("{name:?} is none of the known formats: {known}")]
     NoFormat {
         /// What was given.
         name: String,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tacho_workload::sessions::{Format, Options, Scaling};
+use tacho_workload::sessions::Scaling;
 
 use crate::args::error::{ArgError, UsageError};
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own};
@@ -91,11 +91,5 @@ impl TraceArgs {
             output: v.maybe_text("--output").map(PathBuf::from),
             scaling,
         })
-    }
-
-    /// The format and options, as the library knows them.
-    pub(crate) fn reading(&self) -> anyhow::Result<(Option<Format>, Options)> {
-        let format = self.format.as_deref().map(Format::named).transpose()?;
-        Ok((format, Options::parse(self.options.iter().map(String::as_str))?))
     }
 }

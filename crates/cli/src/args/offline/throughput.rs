@@ -5,11 +5,11 @@ use tacho_workload::{DatasetKind, OFFLINE_NAMES};
 use super::dataset::{QUESTIONS, SOURCE_ROWS, THROUGHPUT_ROWS, TIMED_TRACE, without_file};
 use super::rows::{
     DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE, LIVE_ROWS, LOG, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN,
-    WORKER_ROWS,
+    SIM, WORKER_ROWS,
 };
 use super::{EngineArgs, WorkerArgs};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined, passed};
-use crate::args::error::{ArgError, UsageError};
+use crate::args::error::{ArgError, Refusal, UsageError};
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
 use crate::args::live::LiveArgs;
@@ -157,6 +157,7 @@ const ALONE: &[Flag] = &[
     own(&["--base-url"], Str, "URL", Unset, &SERVER, "Server of --backend openai, instead of host and port."),
     own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server of --backend openai."),
     own(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Its port."),
+    Flag { group: &RUN, ..SIM },
     NSYS,
     LOG,
     own(&["--num-runs"], Int, "N", Preset::Int(1), &OWN,
@@ -209,6 +210,7 @@ pub(crate) struct ThroughputArgs {
 impl From<Values> for ThroughputArgs {
     fn from(v: Values) -> Self {
         let backend = match v.text("--backend").as_str() {
+            _ if v.switch("--sim") => Backend::Sim,
             "vllm" if v.switch("--async-engine") => Backend::VllmAsync,
             "vllm" => Backend::Vllm,
             "vllm-async" => Backend::VllmAsync,
@@ -263,6 +265,9 @@ impl ThroughputArgs {
 
     /// Refuses what cannot work.
     fn check(&self) -> Result<(), ArgError> {
+        if self.values.switch("--sim") && self.values.is_given("--backend") && self.values.text("--backend") != "sim" {
+            return Err(Refusal::Together { flag: "--sim", other: "--backend" }.into());
+        }
         self.choice().map_err(|error| ArgError::Usage { command: TABLE.command, error })?;
         if !matches!(self.backend, Backend::Vllm | Backend::VllmAsync | Backend::VllmChat) {
             let command = TABLE.command;

@@ -442,7 +442,7 @@ static FLAGS: &[Flag] = &[
     own(&["--profile-duration"], Seconds, "SEC", Preset::Float(5.0), &AROUND,
         "How long such a profile lasts. The end of the run ends it too.").positive(),
     own(&["--sim-profile"], Str, "NAME", Unset, &OWN,
-        "Hardware and model the simulator imitates: a name, or a file of tacho fit. With --sim only."),
+        "Hardware and model the simulator imitates: a name of tacho help simulator, or a file of tacho fit. With --sim only."),
     own(&["--strict-parity"], Switch, "", Off, &OWN,
         "Follow vLLM's command even where tacho does better."),
     own(&["--dry-run"], Switch, "", Off, &OWN,

@@ -62,8 +62,13 @@ fn bad_files_say_what_is_wrong() {
         ("c.yaml", "[1, 2]\n", "line 1: the file must hold a mapping"),
         ("c.yaml", "seed: 1\nlabel: {a: [}\n", "line 2:"),
         ("c.yaml", "a: &x 1\nb: *x\n", "line 2: anchors and aliases"),
-        ("c.yaml", "bogus: 1\n", "unrecognized arguments: --bogus=1"),
-        ("c.yaml", "seed: x\n", "argument --seed: invalid int value: 'x'"),
+        ("c.yaml", "bogus: 1\n", "c.yaml: line 1: unrecognized arguments: --bogus=1"),
+        (
+            "c.yaml",
+            "label: a\nheader: [a=1,\n  b=2]\nseed: x\n",
+            "c.yaml: line 4: argument --seed: invalid int value: 'x'",
+        ),
+        ("c.yaml", "label: a\nworkers: 100000\n", "c.yaml: line 2: --workers 100000 is out of range"),
     ];
     for (name, text, expected) in cases {
         let error = with_file(name, text, &[]).unwrap_err();

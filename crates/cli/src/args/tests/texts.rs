@@ -1,6 +1,7 @@
 //! Help, version and usage messages.
 
 use super::*;
+use crate::args::command::SECTIONS;
 use crate::args::flag::{Flag, Kind};
 use crate::args::help::{flags_of, help};
 use crate::args::topics::TOPICS;
@@ -190,6 +191,16 @@ fn no_section_of_any_help_has_more_than_a_dozen_options() {
         }
     }
     assert!(large.is_empty(), "{large:#?}");
+}
+
+#[test]
+fn every_command_is_in_one_section_of_at_most_a_dozen() {
+    let named: Vec<&str> = SECTIONS.iter().flat_map(|(_, words)| words.iter().copied()).collect();
+    for command in COMMANDS {
+        let count = named.iter().filter(|word| **word == command.spellings[0]).count();
+        assert_eq!(count, 1, "{}", command.spellings[0]);
+    }
+    assert!(named.len() == COMMANDS.len() && SECTIONS.iter().all(|(_, words)| words.len() <= 12));
 }
 
 #[test]

@@ -4,15 +4,21 @@ use std::io::{self, Write};
 
 use anyhow::Context;
 use tacho_report::json::write_whole;
-use tacho_workload::sessions::{self, Format};
+use tacho_workload::sessions::{self, Format, Options};
 
 use crate::args::convert::trace::TraceArgs;
-use crate::exit::{Exit, saved};
+use crate::exit::{Exit, Misused, saved};
+
+/// The format that a flag names.
+fn named(flag: &str, name: &str) -> anyhow::Result<Format> {
+    Format::named(name).map_err(|error| Misused(format!("{flag} {error}")).into())
+}
 
 /// Reads, scales and writes.
 pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<Exit> {
-    let (format, options) = args.reading()?;
-    let to = args.to.as_deref().map(Format::named).transpose()?.unwrap_or(Format::Model);
+    let format = args.format.as_deref().map(|name| named("--format", name)).transpose()?;
+    let options = Options::parse(args.options.iter().map(String::as_str))?;
+    let to = args.to.as_deref().map(|name| named("--to", name)).transpose()?.unwrap_or(Format::Model);
     let mut trace = sessions::read(&args.input, format, &options)?;
     trace.scale(&args.scaling)?;
     let text = trace.written_as(to)?;

@@ -13,7 +13,7 @@ use tacho_run::rebuild::{Rebuilt, are_ranks, merge, rebuild, rebuild_ranks};
 use crate::args::report::LogArgs;
 use crate::commands::outputs::command_line;
 use crate::commands::sim::hub;
-use crate::exit::Exit;
+use crate::exit::{Exit, saved};
 
 /// Reports one run, or several logs as one.
 pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
@@ -22,18 +22,18 @@ pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
     if let Some(path) = &args.result {
         let detail = if args.detailed { Detail::PerRequest } else { Detail::Brief };
         save(&record, path, detail, SaveMode::Overwrite)?;
-        tracing::info!(path = %path.display(), "result saved");
+        saved(path);
     }
     args.outputs.print(&record)?;
     args.outputs.write(&record, &about)?;
     if let Some(path) = &args.timeline {
         let (low, high) = args.thresholds;
         timeline::save(&record, Thresholds(low, high), path)?;
-        tracing::info!(path = %path.display(), "timeline saved");
+        saved(path);
     }
     if let Some(path) = &args.lengths {
         match dataset::save(&record, "", path)? {
-            true => tracing::info!(path = %path.display(), "lengths drawn"),
+            true => saved(path),
             false => tracing::warn!("--plot-dataset-stats: the log holds no lengths to draw"),
         }
     }

@@ -11,7 +11,7 @@ use tacho_run::offline::OFFLINE;
 
 use crate::args::report::ReportCommandArgs;
 use crate::commands::offline::print;
-use crate::exit::Exit;
+use crate::exit::{Exit, saved};
 
 /// Flags for logs that an offline run has numbers for.
 const KNOWN: [&str; 1] = ["--save-result"];
@@ -37,6 +37,7 @@ pub(super) fn report(path: &Path, stored: &Stored, about: &Value, args: &ReportC
         report::save(file, &result, 4)?;
     }
     print(&text)?;
+    args.log.result.iter().for_each(saved);
     Ok(Exit::Done)
 }
 

@@ -16,7 +16,7 @@ use tacho_report::{json::write_whole, results};
 use super::log;
 use crate::args::report::ReportCommandArgs;
 use crate::commands::sides::log_of;
-use crate::exit::Exit;
+use crate::exit::{Exit, saved};
 
 /// Flags that only a log can honour.
 const OF_LOGS: [&str; 4] = ["--window", "--tokenizer", "--save-result", "--save-detailed"];
@@ -55,11 +55,11 @@ fn whole(run: &Restored, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     if let Some(path) = &log.timeline {
         let (low, high) = log.thresholds;
         timeline::save(&run.record, Thresholds(low, high), path)?;
-        tracing::info!(path = %path.display(), "timeline saved");
+        saved(path);
     }
     if let Some(path) = &log.lengths {
         dataset::save(&run.record, "", path)?;
-        tracing::info!(path = %path.display(), "lengths drawn");
+        saved(path);
     }
     Ok(Exit::Done)
 }
@@ -80,6 +80,6 @@ fn numbers(path: &Path, dict: &Dict, args: &ReportCommandArgs) -> anyhow::Result
     let title = dict.get("model_id").and_then(Value::as_str).unwrap_or("a run");
     let text = brief::page(title, &run);
     write_whole(page, |out| out.write_all(text.as_bytes()))?;
-    tracing::info!(path = %page.display(), "page saved");
+    saved(page);
     Ok(Exit::Done)
 }

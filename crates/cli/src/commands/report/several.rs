@@ -10,7 +10,7 @@ use tacho_report::style::harmless_line;
 
 use crate::args::report::ReportCommandArgs;
 use crate::commands::sides::{detailed, sides};
-use crate::exit::Exit;
+use crate::exit::{Exit, saved};
 
 /// Compares the results, the first being the base.
 pub(super) fn report(files: &[PathBuf], args: &ReportCommandArgs) -> anyhow::Result<Exit> {
@@ -31,6 +31,6 @@ pub(super) fn report(files: &[PathBuf], args: &ReportCommandArgs) -> anyhow::Res
     }
     let text = comparison.html(&sides, &verdicts, &spec);
     write_whole(page, |out| out.write_all(text.as_bytes()))?;
-    tracing::info!(path = %page.display(), "page saved");
+    saved(page);
     Ok(Exit::Done)
 }

@@ -69,11 +69,14 @@ fn preset(args: &ServeArgs) -> PathBuf {
 }
 
 /// Puts the log beside the result, now that its name is known, and those of other ranks that lie in the same folder.
-/// Where that fails they stay where they are.
-pub(super) fn settle(plan: &ServePlan, args: &ServeArgs, result: Option<&Path>) {
-    let Some(log) = plan.log.as_ref().filter(|log| !log.required && Stored::is_log(&log.folder)) else { return };
+/// Where that fails they stay where they are. Gives the place of the log, if there is one.
+pub(super) fn settle(plan: &ServePlan, args: &ServeArgs, result: Option<&Path>) -> Option<PathBuf> {
+    let log = plan.log.as_ref().filter(|log| Stored::is_log(&log.folder))?;
+    if log.required {
+        return Some(log.folder.clone());
+    }
     let named = args.report.result_filename.is_some();
-    let place = match result.filter(|_| !named && (args.report.save_result || args.report.append_result)) {
+    Some(match result.filter(|_| !named && (args.report.save_result || args.report.append_result)) {
         Some(result) => {
             let beside = unused(&result.with_extension(ENDING));
             for rank in 1..plan.ranks.as_ref().map_or(1, |place| place.ranks) {
@@ -83,8 +86,7 @@ pub(super) fn settle(plan: &ServePlan, args: &ServeArgs, result: Option<&Path>) 
             if std::fs::rename(&log.folder, &beside).is_ok() { beside } else { log.folder.clone() }
         }
         None => log.folder.clone(),
-    };
-    tracing::info!(path = %place.display(), "rows logged");
+    })
 }
 
 /// The path, or the first with a number that nothing has yet.

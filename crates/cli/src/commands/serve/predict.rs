@@ -13,7 +13,7 @@ use tacho_sim::{Machine, Server, prompt_ids};
 use tacho_text::Tokenizer;
 
 use super::destination::Destination;
-use super::{findings, pictures, plan, simulator};
+use super::{findings, pictures, plan, simulator, tell};
 use crate::args::serve::ServeArgs;
 use crate::commands::check::code;
 use crate::commands::foreseen::{self, KEYS};
@@ -37,6 +37,9 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let saved = destination.save(args, &record)?;
     args.outputs.print(&record)?;
     args.outputs.write(&record, &About::default())?;
+    if let Some(path) = &saved {
+        tell(args, &format!("saved: {}", path.display()));
+    }
     if let Some(path) = saved.or_else(|| destination.path(args, &record)) {
         pictures::draw(args, &record, &pictures::dataset_note(args, &workload.prepared)?, &path, &())?;
     }

@@ -8,6 +8,7 @@ use tacho_run::serve::{SessionSource, SessionStart, SessionsPlan};
 use tacho_workload::sessions::{Format, MadeSpec, Options, ThinkTime};
 
 use crate::args::serve::{MultiTurnFlags, ServeArgs};
+use crate::exit::Misused;
 
 /// The sessions that the arguments ask for: of a file, of a workload that an earlier run saved, or made up.
 pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {
@@ -50,7 +51,8 @@ fn file(args: &ServeArgs) -> anyhow::Result<Option<SessionSource>> {
     let flags = &args.sessions;
     let saved = args.own.workload.as_ref().filter(|path| is_model(Path::new(path)));
     let Some(path) = flags.file.as_ref().or(saved) else { return Ok(None) };
-    let format = flags.format.as_deref().map(Format::named).transpose()?;
+    let format = flags.format.as_deref().map(Format::named).transpose();
+    let format = format.map_err(|error| Misused(format!("--sessions-format {error}")))?;
     let options = Options::parse(flags.options.iter().map(String::as_str))?;
     let format = saved.map(|_| Format::Model).or(format);
     Ok(Some(SessionSource::File { path: PathBuf::from(path), format, options }))

@@ -20,9 +20,7 @@ fn flags(command: &Command) -> impl Iterator<Item = &'static Flag> {
 /// Words that may come before a command is complete, each with what can follow.
 fn beginnings(commands: &[Command]) -> Vec<(String, Vec<&'static str>)> {
     let mut all: Vec<(String, Vec<&'static str>)> = Vec::new();
-    // The names of old scripts are understood, and not offered.
-    let offered = |words: &&&str| !words.starts_with("benchmark_");
-    for spelling in commands.iter().flat_map(|command| command.spellings.iter().filter(offered)) {
+    for spelling in commands.iter().flat_map(|command| command.spellings) {
         let words: Vec<&'static str> = spelling.split(' ').collect();
         for at in 0..words.len() {
             let before = words[..at].join(" ");

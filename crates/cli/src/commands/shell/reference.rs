@@ -2,6 +2,7 @@
 
 use crate::args::command::Command;
 use crate::args::help::{described, flags_of, synopsis};
+use crate::args::scripts::standing_for;
 
 /// The page.
 pub(super) fn page(commands: &[Command]) -> String {
@@ -11,7 +12,9 @@ pub(super) fn page(commands: &[Command]) -> String {
     for command in commands {
         let table = command.table;
         out += &format!("\n## {}\n\n{}\n", table.command, escaped(table.about));
-        let others: Vec<String> = command.spellings[1..].iter().map(|words| format!("`tacho {words}`")).collect();
+        let scripts = standing_for(command.spellings[0]);
+        let others = command.spellings[1..].iter().copied().chain(scripts);
+        let others: Vec<String> = others.map(|words| format!("`tacho {words}`")).collect();
         if !others.is_empty() {
             out += &format!("\nAlso {}.\n", others.join(", "));
         }

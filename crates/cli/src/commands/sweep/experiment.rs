@@ -44,11 +44,10 @@ impl Experiment {
 
     /// What to say when the sweep is cut short.
     pub(super) fn farewell(&self) -> String {
-        let (folder, name) = (self.path.parent().unwrap_or(Path::new(".")), self.path.file_name().unwrap_or_default());
+        let name = self.path.file_name().unwrap_or_default();
         format!(
-            "interrupted: the finished runs are in {}; the same command with --output-dir {} --resume {} goes on",
+            "interrupted: the finished runs are in {}; the same command with --resume {} goes on",
             self.path.display(),
-            folder.display(),
             name.display()
         )
     }

@@ -19,17 +19,51 @@ const NUMBERS: [&str; 9] = [
 /// Most columns of what was varied.
 const VARIED: usize = 4;
 
+/// How often a setting was run.
+const RUNS: &str = "runs";
+
 /// Keys that differ from run to run without being varied.
 const CHANCE: [&str; 3] = ["date", "run_number", "duration"];
 
-/// One row per run.
+/// One row per setting; repeated runs of it are averaged, and counted.
 pub(crate) fn table(rows: &[Dict]) -> String {
-    let keys: Vec<String> = varied(rows).into_iter().chain(NUMBERS.map(str::to_owned)).collect();
+    let settings = varied(rows);
+    let rows = &averaged(rows, &settings);
+    let shown = settings[settings.len().saturating_sub(VARIED)..].iter().map(String::as_str);
+    let keys: Vec<String> = shown.chain([RUNS]).chain(NUMBERS).map(str::to_owned).collect();
     let has = |key: &String| rows.iter().any(|row| row.get(key).is_some_and(|value| *value != Value::Null));
     let headings: Vec<String> = keys.into_iter().filter(has).collect();
     let cells = |row: &Dict| headings.iter().map(|key| row.get(key).cloned().unwrap_or(Value::Null)).collect();
     let rows = rows.iter().map(cells).collect();
     Table { headings, rows }.markdown()
+}
+
+/// Runs of one setting as one row: the mean of each number, and how many there were, where any was repeated.
+fn averaged(rows: &[Dict], settings: &[String]) -> Vec<Dict> {
+    let same = |one: &Dict, other: &Dict| settings.iter().all(|key| one.get(key) == other.get(key));
+    let mut groups: Vec<Vec<&Dict>> = Vec::new();
+    for row in rows {
+        match groups.iter_mut().find(|group| same(group[0], row)) {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
+        }
+    }
+    if groups.len() == rows.len() {
+        return rows.to_vec();
+    }
+    let mean = |group: &[&Dict], key: &str| {
+        let values: Vec<f64> = group.iter().filter_map(|row| row.get(key)?.as_f64()).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    let one = |group: Vec<&Dict>| {
+        let mut row = group[0].clone();
+        row.set(RUNS, group.len());
+        for (key, mean) in NUMBERS.iter().filter_map(|key| Some((*key, mean(&group, key)?))) {
+            row.set(key, mean);
+        }
+        row
+    };
+    groups.into_iter().map(one).collect()
 }
 
 /// The settings that are not the same in all rows. Sweeps put theirs behind what a benchmark wrote, so the last count.
@@ -44,7 +78,7 @@ fn varied(rows: &[Dict]) -> Vec<String> {
             keys.push(key.to_owned());
         }
     }
-    keys.split_off(keys.len().saturating_sub(VARIED))
+    keys
 }
 
 /// Whether a whole number of this name is counted and not set.
@@ -73,5 +107,19 @@ mod tests {
         let table = table(&rows);
         assert!(table.starts_with("| max_num_seqs | completed | p99_ttft_ms |"), "{table}");
         assert_eq!(table.lines().count(), 4);
+    }
+
+    #[test]
+    fn repeated_runs_are_one_row_with_their_mean() {
+        let row = |seqs: i64, number: i64, ttft: f64| {
+            let text = format!(
+                r#"{{"date": "{number}", "completed": 5, "p99_ttft_ms": {ttft}, "run_number": {number}, "max_num_seqs": {seqs}}}"#
+            );
+            parse(&text).unwrap().as_dict().unwrap().clone()
+        };
+        let table = table(&[row(16, 0, 1.0), row(16, 1, 2.0), row(64, 0, 4.0)]);
+        let lines: Vec<String> = table.lines().map(|line| line.replace(' ', "")).collect();
+        assert_eq!(lines[0], "|max_num_seqs|runs|completed|p99_ttft_ms|");
+        assert_eq!(lines[2..], ["|16|2|5|1.5|", "|64|1|5|4|"]);
     }
 }

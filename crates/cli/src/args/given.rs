@@ -1,0 +1,27 @@
+//! Words that were not typed: those of a file or a variable, each with where it stands, so that a mistake is named there.
+
+use super::error::ConfigError;
+use super::flag::Table;
+use super::grammar::{Parsed, Values};
+
+/// What one line of a file, or one variable, stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Given {
+    /// Where it stands, as errors name it.
+    pub(crate) place: String,
+    /// The words.
+    pub(crate) words: Vec<String>,
+}
+
+/// Reads them over the values present.
+pub(crate) fn read(values: Values, table: &'static Table, given: &[Given]) -> Result<Parsed, ConfigError> {
+    let usage = |place: &str, error| ConfigError::Usage { place: place.to_owned(), command: table.command, error };
+    for Given { place, words } in given {
+        // Each alone: whatever is wrong with it is then wrong here.
+        if let Parsed::Values(alone) = Values::defaults(table).read(words).map_err(|error| usage(place, error))? {
+            alone.check().map_err(|error| ConfigError::Refused { place: place.clone(), error })?;
+        }
+    }
+    let words: Vec<String> = given.iter().flat_map(|given| given.words.iter().cloned()).collect();
+    values.read(&words).map_err(|error| usage(given.first().map_or("", |given| given.place.as_str()), error))
+}

@@ -1,0 +1,59 @@
+//! Which of several names a mistyped word was probably meant to be.
+
+/// The candidate that a word is probably a slip of: a few letters off, or begun and not ended.
+pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |text: &str| text.to_lowercase().replace('_', "-");
+    let word = plain(word);
+    let allowed = (word.trim_start_matches('-').chars().count() / 3).clamp(1, 3);
+    let ranked = candidates.into_iter().filter_map(|candidate| {
+        let other = plain(candidate);
+        let begun = word.len() >= 5 && other.starts_with(&word);
+        let off = if begun { 1 } else { distance(&word, &other) };
+        (off <= allowed).then_some((off, candidate))
+    });
+    // The first of several equally near: tables list the common ones first.
+    ranked.min_by_key(|(off, _)| *off).map(|(_, candidate)| candidate)
+}
+
+/// Letters to insert, drop, change or swap with their neighbour until the one text is the other.
+fn distance(one: &str, other: &str) -> usize {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let mut rows = vec![(0..=other.len()).collect::<Vec<_>>()];
+    for (i, a) in one.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in other.iter().enumerate() {
+            let changed = rows[i][j] + usize::from(a != b);
+            let mut best = changed.min(rows[i][j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
+                best = best.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[one.len()][other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_undone_and_strangers_are_not() {
+        let words = ["serve", "sweep", "sim", "sharegpt", "random", "--num-prompts", "--sim-profile"];
+        for (typed, meant) in [
+            ("srve", Some("serve")),
+            ("sevre", Some("serve")),
+            ("sharegptt", Some("sharegpt")),
+            ("SHARE_GPT", Some("sharegpt")),
+            ("--num-promts", Some("--num-prompts")),
+            ("--num_prompts", Some("--num-prompts")),
+            ("--sim-p", Some("--sim-profile")),
+            ("nope", None),
+            ("--bogus", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(typed, words), meant, "{typed}");
+        }
+    }
+}

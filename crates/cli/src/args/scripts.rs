@@ -1,0 +1,75 @@
+//! The names of vLLM's scripts, which people's notes use, as commands: understood with or without their ending and the
+//! folder before them, and offered nowhere.
+
+use std::path::Path;
+
+/// A script, and the words that do what it does.
+const SCRIPTS: &[(&str, &[&str])] = &[
+    ("benchmark_serving", &["serve"]),
+    ("benchmark_throughput", &["throughput"]),
+    ("benchmark_latency", &["latency"]),
+    ("benchmark_serving_multi_turn", &["multi-turn"]),
+    ("convert_sharegpt_to_openai", &["convert", "sharegpt"]),
+    ("benchmark_serving_structured_output", &["structured-output"]),
+    ("benchmark_prefix_caching", &["prefix-caching"]),
+    ("benchmark_long_document_qa_throughput", &["long-doc-qa"]),
+    ("benchmark_prioritization", &["prioritization"]),
+    ("benchmark_hash", &["hash", "functions"]),
+    ("benchmark_prefix_block_hash", &["hash", "blocks"]),
+    ("auto_tune", &["auto-tune"]),
+    ("batch_auto_tune", &["auto-tune"]),
+    ("compare-json-results", &["compare"]),
+    ("convert-results-json-to-markdown", &["report"]),
+    ("run-performance-benchmarks", &["suite"]),
+];
+
+/// A command line whose first word may be a script.
+pub(crate) fn understood(words: &[String]) -> Vec<String> {
+    let words = words.to_vec();
+    let Some(command) = words.first().and_then(|first| command(first)) else { return words };
+    command.iter().map(|word| (*word).to_owned()).chain(words.into_iter().skip(1)).collect()
+}
+
+fn command(script: &str) -> Option<&'static [&'static str]> {
+    let name = Path::new(script).file_name()?.to_str()?;
+    let name = [".py", ".sh"].iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    SCRIPTS.iter().find(|(known, _)| *known == name).map(|(_, command)| *command)
+}
+
+/// The scripts that a command stands for, the words of which are given.
+pub(crate) fn standing_for(command: &str) -> impl Iterator<Item = &'static str> {
+    let first = |words: &[&str]| words.join(" ");
+    SCRIPTS
+        .iter()
+        .filter(move |(_, words)| command == first(words) || first(words).starts_with(&format!("{command} ")))
+        .map(|(script, _)| *script)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> String {
+        understood(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).join(" ")
+    }
+
+    #[test]
+    fn scripts_are_commands_by_any_of_their_names() {
+        assert_eq!(read("benchmark_serving.py --port 1"), "serve --port 1");
+        assert_eq!(read("benchmarks/benchmark_prefix_block_hash.py --trials 2"), "hash blocks --trials 2");
+        assert_eq!(read("benchmark_hash"), "hash functions");
+        assert_eq!(read("auto_tune.sh"), "auto-tune");
+        assert_eq!(read("serve benchmark_serving.py"), "serve benchmark_serving.py");
+        assert_eq!(understood(&[]), [String::new(); 0]);
+        assert_eq!(standing_for("hash").collect::<Vec<_>>(), ["benchmark_hash", "benchmark_prefix_block_hash"]);
+        assert_eq!(standing_for("serve").collect::<Vec<_>>(), ["benchmark_serving"]);
+    }
+
+    #[test]
+    fn every_script_stands_for_a_command_that_there_is() {
+        for (script, words) in SCRIPTS {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            assert!(crate::args::command::find(crate::commands::COMMANDS, &words).is_some(), "{script}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What README and docs name in a sentence or a table is there: commands, flags, headings. What stands in fences is run
+//! by `docs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use crate::docs::{documents, root};
+
+/// The flags of each command, by the reference, which is held to the tables.
+fn commands() -> BTreeMap<String, BTreeSet<String>> {
+    let text = fs::read_to_string(root().join("docs/reference.md")).unwrap();
+    let mut commands: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut names = Vec::new();
+    for line in text.lines() {
+        if let Some(command) = line.strip_prefix("## ") {
+            names = vec![command.to_owned()];
+        } else if let Some(others) = line.strip_prefix("Also ") {
+            names.extend(spans(others).into_iter().map(str::to_owned));
+        }
+        let flags: Vec<String> = line.strip_prefix("| `").map(dashed).unwrap_or_default();
+        for name in &names {
+            commands.entry(name.clone()).or_default().extend(flags.iter().cloned());
+        }
+    }
+    commands
+}
+
+/// What stands between backquotes in a line.
+fn spans(line: &str) -> Vec<&str> {
+    line.split('`').skip(1).step_by(2).collect()
+}
+
+/// The words of a text that are long options, without values and what follows them.
+fn dashed(text: &str) -> Vec<String> {
+    let name = |word: &str| {
+        let end = word.char_indices().skip(2).find(|(_, c)| !(c.is_ascii_alphanumeric() || "-_".contains(*c)));
+        word[..end.map_or(word.len(), |(at, _)| at)].trim_end_matches('-').to_owned()
+    };
+    let is_option = |word: &&str| word.starts_with("--") && word.chars().nth(2).is_some_and(char::is_alphanumeric);
+    // `--multi-turn-…` is the beginning of several.
+    text.split([' ', ',', '(']).filter(is_option).filter(|word| !word.contains('…')).map(name).collect()
+}
+
+/// A document's lines outside of fences, with their numbers.
+fn prose(document: &str) -> Vec<(usize, String)> {
+    let text = fs::read_to_string(root().join(document)).unwrap();
+    let mut fenced = false;
+    let mut lines = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        if line.starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced {
+            lines.push((at + 1, line.to_owned()));
+        }
+    }
+    lines
+}
+
+#[test]
+fn commands_in_sentences_are_there_with_their_flags() {
+    let commands = commands();
+    let mut wrong = Vec::new();
+    for document in documents().iter().filter(|document| *document != "docs/reference.md") {
+        for (at, line) in prose(document) {
+            for span in spans(&line).into_iter().filter(|span| span.starts_with("tacho ")) {
+                let known = commands.iter().filter(|(name, _)| span.starts_with(name.as_str()));
+                let Some((name, flags)) = known.max_by_key(|(name, _)| name.len()) else {
+                    let first = span.split(' ').nth(1).unwrap_or_default();
+                    let begins = commands.keys().any(|name| name.starts_with(&format!("tacho {first} ")));
+                    let is_other = ["help", "<command>"].contains(&first) || first.starts_with('-') || is_script(first);
+                    wrong.extend((!begins && !is_other).then(|| format!("{document}:{at}: {span}")));
+                    continue;
+                };
+                let unknown = dashed(span).into_iter().find(|flag| !flags.contains(flag) && flag != "--help");
+                wrong.extend(unknown.map(|flag| format!("{document}:{at}: {name} has no {flag}")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The names of vLLM's scripts are no names of the reference.
+fn is_script(word: &str) -> bool {
+    [".py", ".sh"].iter().any(|ending| word.ends_with(ending))
+}
+
+/// What moving over leads to is the last column.
+#[test]
+fn flags_that_one_moves_over_to_are_there() {
+    let commands = commands();
+    let all: BTreeSet<&String> = commands.values().flatten().collect();
+    let rows: Vec<(usize, String)> =
+        prose("docs/moving.md").into_iter().filter(|(_, line)| line.starts_with("| ")).collect();
+    assert!(rows.len() > 60, "{}", rows.len());
+    for (at, row) in rows {
+        let last = row.trim_end_matches(['|', ' ']).rsplit(" | ").next().unwrap().to_owned();
+        for span in spans(&last).into_iter().filter(|span| span.starts_with("--")) {
+            for flag in dashed(span) {
+                assert!(all.contains(&flag), "docs/moving.md:{at}: {flag}");
+            }
+        }
+    }
+}
+
+/// The anchor of a heading, as mdBook and GitHub make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn links_into_pages_lead_to_headings() {
+    for document in documents() {
+        let folder = root().join(&document).parent().unwrap().to_owned();
+        for (at, line) in prose(&document) {
+            for target in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+                let Some((path, wanted)) = target.split_once('#').filter(|_| !target.contains("://")) else { continue };
+                let file = if path.is_empty() { root().join(&document) } else { folder.join(path) };
+                let text =
+                    fs::read_to_string(&file).unwrap_or_else(|error| panic!("{document}:{at}: {target}: {error}"));
+                let headings = text.lines().filter_map(|line| line.strip_prefix('#'));
+                let mut anchors = headings.map(|line| anchor(line.trim_start_matches('#')));
+                assert!(anchors.any(|known| known == wanted), "{document}:{at}: {target} leads to no heading");
+            }
+        }
+    }
+}
+
+/// What mdBook wants of the list of pages: titles of parts, and items with a link each, nothing else and none twice.
+#[test]
+fn the_list_of_pages_is_one_that_mdbook_reads() {
+    let text = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let mut pages = BTreeSet::new();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        let item = line.trim_start().strip_prefix("- [").and_then(|rest| rest.strip_suffix(".md)")?.split_once("]("));
+        match item {
+            Some((title, page)) => assert!(!title.is_empty() && pages.insert(page.to_owned()), "{line}"),
+            None => assert!(line.starts_with("# "), "{line}"),
+        }
+    }
+    assert!(text.starts_with("# Summary\n") && pages.len() > 15);
+    let book = fs::read_to_string(root().join("docs/book.toml")).unwrap();
+    assert!(book.contains("[book]") && book.contains("src = \".\""), "{book}");
+}

@@ -1,0 +1,225 @@
+//! Text for a screen: lines are broken at words, and Markdown tables that are too wide for it are laid out anew. Nothing
+//! is cut off: headings and long cells take several lines, and columns that find no room follow below.
+
+use crate::style::folded;
+
+/// Blanks between two columns.
+const GAP: usize = 2;
+
+/// Most columns that are repeated, so that one knows what a row below is about.
+const MOST_KEYS: usize = 3;
+
+/// The text for a screen of this width.
+pub fn fitted(text: &str, width: usize) -> String {
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let blocks = lines.chunk_by(|one, next| one.starts_with('|') == next.starts_with('|'));
+    let shown = |block: &[&str]| match Screen::read(block).filter(|_| block.iter().any(|line| length(line) > width)) {
+        Some(table) => table.text(width),
+        None => block
+            .iter()
+            .map(|line| if line.starts_with('|') { (*line).to_owned() } else { folded(line, width) })
+            .collect(),
+    };
+    blocks.map(shown).collect()
+}
+
+fn length(text: &str) -> usize {
+    text.trim_end().chars().count()
+}
+
+/// A table as it was read.
+struct Screen {
+    columns: Vec<Column>,
+    rows: usize,
+}
+
+struct Column {
+    right: bool,
+    heading: String,
+    cells: Vec<String>,
+}
+
+impl Screen {
+    /// The table of these lines, where they are one.
+    fn read(lines: &[&str]) -> Option<Self> {
+        let [heading, rule, rows @ ..] = lines else { return None };
+        let rules = cells(rule);
+        if !rules.iter().all(|rule| !rule.is_empty() && rule.chars().all(|c| c == '-' || c == ':')) {
+            return None;
+        }
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| cells(row)).collect();
+        let column = |(at, heading): (usize, String)| Column {
+            right: rules.get(at).is_some_and(|rule| rule.ends_with(':')),
+            heading,
+            cells: rows.iter().map(|row| row.get(at).cloned().unwrap_or_default()).collect(),
+        };
+        let columns = cells(heading).into_iter().enumerate().map(column).collect();
+        Some(Screen { columns, rows: rows.len() })
+    }
+
+    fn text(&self, width: usize) -> String {
+        let laid: Vec<Laid> = self.columns.iter().map(|column| column.laid(width)).collect();
+        let keys = self.keys();
+        let mut out = String::new();
+        let mut next = 0;
+        while next < laid.len() {
+            let mut shown: Vec<&Laid> = if next == 0 { Vec::new() } else { laid[..keys].iter().collect() };
+            let begun = shown.len();
+            while let Some(column) = laid.get(next).filter(|column| shown.len() == begun || fits(&shown, column, width))
+            {
+                shown.push(column);
+                next += 1;
+            }
+            out += if out.is_empty() { "" } else { "\n" };
+            out += &block(&shown, self.rows);
+        }
+        out
+    }
+
+    /// How many of the first columns tell all rows apart.
+    fn keys(&self) -> usize {
+        let apart = |count: &usize| {
+            let key = |row: usize| self.columns[..*count].iter().map(|column| &column.cells[row]).collect::<Vec<_>>();
+            (0..self.rows).all(|row| (0..row).all(|other| key(row) != key(other)))
+        };
+        (1..=MOST_KEYS.min(self.columns.len())).find(apart).unwrap_or(1)
+    }
+}
+
+/// The cells of a line; a bar with a backslash before it is none of the table's.
+fn cells(line: &str) -> Vec<String> {
+    let inside = line.trim().trim_start_matches('|');
+    let inside = inside.strip_suffix('|').unwrap_or(inside);
+    let marked = inside.replace("\\|", "\0");
+    marked.split('|').map(|cell| cell.trim().replace('\0', "|")).collect()
+}
+
+/// A column in lines.
+struct Laid {
+    width: usize,
+    right: bool,
+    heading: Vec<String>,
+    cells: Vec<Vec<String>>,
+}
+
+impl Column {
+    fn laid(&self, width: usize) -> Laid {
+        // One long text must not take the room of all numbers.
+        let most = (width * 2 / 5).max(8);
+        let longest = self.cells.iter().map(|cell| length(cell)).max().unwrap_or(0).min(most);
+        let word = pieces(&self.heading).map(length).max().unwrap_or(0).min(most);
+        let width = longest.max(word).max(1);
+        let cells = self.cells.iter().map(|cell| broken(cell, width)).collect();
+        Laid { width, right: self.right, heading: broken(&self.heading, width), cells }
+    }
+}
+
+fn fits(shown: &[&Laid], next: &Laid, width: usize) -> bool {
+    shown.iter().map(|column| column.width + GAP).sum::<usize>() + next.width <= width
+}
+
+fn block(columns: &[&Laid], rows: usize) -> String {
+    let rule: Vec<Vec<String>> = columns.iter().map(|column| vec!["-".repeat(column.width)]).collect();
+    let mut out = lines(columns, &columns.iter().map(|column| &column.heading).collect::<Vec<_>>());
+    out += &lines(columns, &rule.iter().collect::<Vec<_>>());
+    for row in 0..rows {
+        out += &lines(columns, &columns.iter().map(|column| &column.cells[row]).collect::<Vec<_>>());
+    }
+    out
+}
+
+/// One row, in as many lines as its tallest cell has.
+fn lines(columns: &[&Laid], cells: &[&Vec<String>]) -> String {
+    let tallest = cells.iter().map(|cell| cell.len()).max().unwrap_or(0);
+    let line = |at: usize| {
+        let cell = |(column, cell): (&&Laid, &&Vec<String>)| {
+            let text = cell.get(at).map_or("", String::as_str);
+            let blanks = " ".repeat(column.width.saturating_sub(length(text)));
+            if column.right { blanks + text } else { text.to_owned() + &blanks }
+        };
+        let cells: Vec<String> = columns.iter().zip(cells).map(cell).collect();
+        cells.join(&" ".repeat(GAP)).trim_end().to_owned() + "\n"
+    };
+    (0..tallest).map(line).collect()
+}
+
+/// A text in lines of at most this width: broken behind blanks and the marks that names are made of, and within a piece
+/// only where it alone is too long.
+fn broken(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for piece in pieces(text) {
+        let last = lines.last_mut().expect("there is one from the start");
+        if last.chars().count() + length(piece) > width && !last.is_empty() {
+            lines.push(String::new());
+        }
+        for character in piece.chars() {
+            if lines.last().is_some_and(|line| line.chars().count() >= width && character != ' ') {
+                lines.push(String::new());
+            }
+            lines.last_mut().expect("never empty").push(character);
+        }
+    }
+    lines.into_iter().map(|line| line.trim().to_owned()).collect()
+}
+
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive([' ', '_', '-', '/'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\
+| max_concurrency | max_num_seqs | request_throughput | median_ttft_ms |
+|----------------:|-------------:|-------------------:|---------------:|
+|               2 |           16 |            197.614 |        3.96484 |
+|               8 |           16 |            330.248 |        13.4673 |
+";
+
+    #[test]
+    fn what_fits_stays_as_it_is() {
+        assert_eq!(fitted(TABLE, 80), TABLE);
+        let text = "some words that are long\n\n| a |\n|--:|\n| 1 |\n";
+        assert_eq!(fitted(text, 12), "some words\n  that are\n  long\n\n| a |\n|--:|\n| 1 |\n");
+    }
+
+    #[test]
+    fn headings_take_several_lines_before_anything_else() {
+        let expected = "       max_  max_    request_  median_
+concurrency  num_  throughput  ttft_ms
+             seqs
+-----------  ----  ----------  -------
+          2    16     197.614  3.96484
+          8    16     330.248  13.4673
+";
+        assert_eq!(fitted(TABLE, 40), expected);
+    }
+
+    #[test]
+    fn columns_without_room_follow_below_with_what_tells_rows_apart() {
+        let expected = "       max_  max_    request_
+concurrency  num_  throughput
+             seqs
+-----------  ----  ----------
+          2    16     197.614
+          8    16     330.248
+
+       max_  median_
+concurrency  ttft_ms
+-----------  -------
+          2  3.96484
+          8  13.4673
+";
+        assert_eq!(fitted(TABLE, 30), expected);
+    }
+
+    #[test]
+    fn every_word_is_still_there_and_every_line_fits() {
+        let table = "| name | text |\n|:-----|:-----|\n| openai-infqps-tacho-sim-20261115-210507 | a\\|b and a long sentence about it |\n";
+        let shown = fitted(table, 40);
+        assert!(shown.lines().all(|line| length(line) <= 40), "{shown}");
+        let bare = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).count();
+        assert!(bare(&shown) >= bare(table), "{shown}");
+    }
+}
