@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(read("benchmark_hash"), "hash functions");
         assert_eq!(read("auto_tune.sh"), "auto-tune");
         assert_eq!(read("serve benchmark_serving.py"), "serve benchmark_serving.py");
-        assert_eq!(understood(&[]), [String::new(); 0]);
+        assert!(understood(&[]).is_empty());
         assert_eq!(standing_for("hash").collect::<Vec<_>>(), ["benchmark_hash", "benchmark_prefix_block_hash"]);
         assert_eq!(standing_for("serve").collect::<Vec<_>>(), ["benchmark_serving"]);
     }

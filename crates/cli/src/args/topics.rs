@@ -48,6 +48,7 @@ that reads a file takes it, a folder or a Hub id as --dataset-path. All flags: t
   timed_trace, mooncake, burstgpt      recorded lengths and times
   hf                                   datasets of the Hub; --hf-text-column for any other
   spec_bench, speed_bench              question sets of that name
+  sonnet                               lines of a poem, or of any text, behind a shared beginning
 
 tacho serve --dry-run shows what would be sent; --save-workload keeps it for --workload.",
     },
