@@ -7,6 +7,8 @@ pub struct Reply {
     pub id: Option<String>,
     /// The tools that the model wants called.
     pub calls: Vec<ToolCall>,
+    /// The texts of further answers, where several were asked for.
+    pub others: Vec<String>,
 }
 
 /// A call of a tool.

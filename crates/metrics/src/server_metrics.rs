@@ -10,6 +10,9 @@ const ASIDE: [&str; 2] = ["python_", "process_"];
 /// Gauges that are shares of a whole end like this.
 const SHARES: [&str; 4] = ["_perc", "_ratio", "_rate", "_usage"];
 
+/// The name under which the size of the cache's blocks is kept; servers tell it in labels.
+const BLOCK_SIZE: &str = "cache_block_size";
+
 /// What a series holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesKind {
@@ -160,6 +163,11 @@ impl ServerMetrics {
         COUNTERS.into_iter().find_map(rate)
     }
 
+    /// Tokens of a block of the server's prefix cache, where it tells.
+    pub fn block_size(&self) -> Option<u64> {
+        self.get(BLOCK_SIZE).and_then(Series::max).map(|tokens| tokens as u64)
+    }
+
     /// Counts times from `origin`.
     pub fn shift(&mut self, origin: f64) {
         self.times.iter_mut().for_each(|time| *time -= origin);
@@ -179,7 +187,10 @@ fn values(page: &str) -> BTreeMap<&str, (SeriesKind, f64)> {
             let sum = name.filter(|_| kind == Some("histogram")).and_then(sum_of);
             kinds.extend(sum.map(|sum| (sum, SeriesKind::Counter)));
         } else if !line.starts_with('#') && !ASIDE.iter().any(|aside| line.starts_with(aside)) {
-            let Some((name, value)) = sample(line) else { continue };
+            let Some((name, labels, value)) = labelled(line) else { continue };
+            if let Some(tokens) = block_size(name, labels) {
+                sums.insert(BLOCK_SIZE, (SeriesKind::Gauge, tokens, 1));
+            }
             let Some(&kind) = kinds.get(name) else { continue };
             let entry = sums.entry(name).or_insert((kind, 0.0, 0));
             entry.1 += value;
@@ -203,9 +214,11 @@ fn series_kind(text: &str) -> Option<SeriesKind> {
     }
 }
 
-/// Name and value of a line.
-fn sample(line: &str) -> Option<(&str, f64)> {
-    labelled(line).map(|(name, _, value)| (name, value))
+/// Tokens of a block of the cache, where a line about its settings tells.
+fn block_size(name: &str, labels: &str) -> Option<f64> {
+    let mut labels = labels_of(labels.trim()).filter(|_| name.ends_with(":cache_config_info"));
+    let told = labels.find(|(label, _)| matches!(*label, "block_size" | "page_size"))?.1;
+    told.parse().ok().filter(|tokens: &f64| *tokens >= 1.0 && tokens.fract() == 0.0)
 }
 
 /// Name, labels and value of a line. Labels may hold blanks, and a time may follow the value.
@@ -265,7 +278,7 @@ mod tests {
         # TYPE vllm:ttft_seconds histogram\n\
         vllm:ttft_seconds_bucket{le=\"1.0\"} 4.0\n\
         # TYPE vllm:cache_config_info gauge\n\
-        vllm:cache_config_info{a=\"b c\"} 1.0\n\
+        vllm:cache_config_info{a=\"b c\",block_size=\"128\"} 1.0\n\
         # TYPE process_open_fds gauge\n\
         process_open_fds 9\n";
 
@@ -274,7 +287,14 @@ mod tests {
         let mut metrics = ServerMetrics::default();
         metrics.add(1.0, PAGE);
         let names: Vec<&str> = metrics.series.iter().map(|series| series.name.as_str()).collect();
-        assert_eq!(names, ["vllm:kv_cache_usage_perc", "vllm:num_requests_running", "vllm:prefix_cache_hits_total"]);
+        assert_eq!(metrics.block_size(), Some(128));
+        let expected = [
+            "cache_block_size",
+            "vllm:kv_cache_usage_perc",
+            "vllm:num_requests_running",
+            "vllm:prefix_cache_hits_total",
+        ];
+        assert_eq!(names, expected);
         assert_eq!(metrics.get("vllm:num_requests_running").unwrap().values, [5.0]);
         assert_eq!(metrics.get("vllm:kv_cache_usage_perc").unwrap().values, [0.375]);
     }

@@ -9,7 +9,6 @@ mod summary;
 mod times;
 mod turns;
 
-pub use reuse::BLOCK;
 pub use spread::Spread;
 pub use step::SessionStep;
 pub use steps::Steps;

@@ -130,7 +130,8 @@ impl Read<'_> {
         // Of a part of a run, nobody knows how its sessions went.
         record.sessions = steps.filter(|_| changes.window.is_none()).map(|steps| {
             let samples = &record.measured.samples;
-            steps.summary(&places(samples), samples)
+            let block = record.measured.server.block_size();
+            steps.summary(&places(samples), samples, block)
         });
         doubts.into_iter().rev().for_each(|doubt| record.doubt(doubt));
         let command = manifest.command.clone();

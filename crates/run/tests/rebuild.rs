@@ -69,7 +69,7 @@ fn record(rows: &[Observation], setup: Setup) -> RunRecord {
     let duration = end.secs_since(ORIGIN.stamp);
     let mut record = RunRecord::compute(setup, Measured { samples, duration, workers, ..Measured::default() });
     record.doubt(Caveat::TokenizerMismatch { prompts: 3, ours: 8, theirs: 9 });
-    record.sessions = Some(steps().summary(&places, &record.measured.samples));
+    record.sessions = Some(steps().summary(&places, &record.measured.samples, None));
     record
 }
 

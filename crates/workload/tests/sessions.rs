@@ -263,3 +263,36 @@ fn a_trace_can_be_written_in_another_format() {
     let said = read(&golden_path("sessions/aiperf-dag.jsonl"), None).unwrap().written_as(Format::Mooncake).unwrap_err();
     assert!(said.to_string().contains("r1/1"), "{said}");
 }
+
+#[test]
+fn a_table_of_prompts_keeps_its_times_and_sessions() {
+    let rows = r#"{"timestamp_start_unix_ms": 1700000002500, "prompt": "b", "input_tokens": 1, "output_tokens": 4, "poor_man_session_id": "p"}
+{"timestamp_start_unix_ms": 1700000001000, "prompt": "a", "input_tokens": 1, "output_tokens": 3, "poor_man_session_id": "p"}
+{"timestamp_start_unix_ms": 1700000001500, "input_tokens": 9, "output_tokens": 2}
+"#;
+    let (_folder, path) = text("baseten.jsonl", rows);
+    let trace = read(&path, None).unwrap();
+    assert_eq!(trace.format.label(), "aiperf baseten_trace");
+    let told: Vec<(String, Option<f64>, usize)> =
+        trace.steps.iter().map(|step| (step.id(), step.at_ms, step.parents.len())).collect();
+    let expected = [("p/0", 0.0, 0), ("row2/0", 500.0, 0), ("p/1", 1500.0, 1)];
+    assert_eq!(told, expected.map(|(id, at, parents)| (id.to_owned(), Some(at), parents)));
+    let (_folder, path) = text("baseten.jsonl", "{\"timestamp_start_unix_ms\": 1, \"output_tokens\": 2}\n");
+    assert!(read(&path, None).unwrap_err().to_string().contains("line 1: input_tokens: is missing"));
+}
+
+#[test]
+fn rounds_go_on_from_their_prefix_after_their_tools() {
+    let rows = r#"{"session_id": "s", "round_index": 1, "prefix_tokens": 110, "newly_append_tokens": 7, "input_tokens_total": 117, "output_tokens": 5, "tools": []}
+{"session_id": "s", "round_index": 0, "prefix_tokens": 60, "newly_append_tokens": 40, "output_tokens": 10, "tools": [{"tool_wall_latency_ms": 300}, {"tool_wall_latency_ms": 50.5}]}
+"#;
+    let (_folder, path) = text("tracelab.jsonl", rows);
+    let trace = read(&path, None).unwrap();
+    assert_eq!((trace.format.label(), trace.steps[1].parents[0].after_ms), ("tracelab", 350.5));
+    let blocks = |at: usize| trace.steps[at].blocks.clone().unwrap();
+    assert_eq!(blocks(0).named.iter().map(|(_, tokens)| *tokens).collect::<Vec<_>>(), [60, 40]);
+    assert_eq!(blocks(1).named.iter().map(|(_, tokens)| *tokens).collect::<Vec<_>>(), [60, 40, 10, 7]);
+    assert_eq!((blocks(1).named[..2].to_vec(), blocks(1).cached_ideal), (blocks(0).named, 100));
+    let (_folder, path) = text("tracelab.jsonl", &rows.replace("117", "118"));
+    assert!(read(&path, None).unwrap_err().to_string().contains("input_tokens_total: 118 is not"));
+}

@@ -126,7 +126,7 @@ impl MultiTurnArgs {
         for text in v.list("--header").unwrap_or_default() {
             headers.push(header(&text)?);
         }
-        if let Some(key) = v.maybe_text("--api-key") {
+        if let Some(key) = v.maybe_text("--api-key").filter(|key| !key.is_empty()) {
             headers.push(("Authorization".to_owned(), format!("Bearer {key}")));
         }
         let args = MultiTurnArgs {
@@ -247,4 +247,20 @@ fn header(text: &str) -> Result<(String, String), Refusal> {
         value: "***".to_owned(),
         allowed: "Name: value or Name=value",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_testkit::golden_json;
+
+    #[test]
+    fn headers_are_read_as_the_script_reads_them() {
+        for case in golden_json("scenarios/multi-turn/headers.json")["parse"].as_array().unwrap() {
+            let read = header(case["header"].as_str().unwrap());
+            let expected =
+                case["name"].as_str().map(|name| (name.to_owned(), case["value"].as_str().unwrap().to_owned()));
+            assert_eq!(read.ok(), expected, "{case}");
+        }
+    }
 }

@@ -167,12 +167,13 @@ impl Source<'_> {
         }
     }
 
-    fn shared_prefix(&self) -> SharedPrefixSpec {
+    pub(super) fn shared_prefix(&self) -> SharedPrefixSpec {
         SharedPrefixSpec {
             seed: self.seed,
             groups: self.int("--gsp-num-groups"),
             prompts_per_group: self.int("--gsp-prompts-per-group"),
             system_len: self.int("--gsp-system-prompt-len"),
+            turns: self.int("--gsp-num-turns"),
             question_len: self.int("--gsp-question-len"),
             output_len: self.output_len.unwrap_or_else(|| self.int("--gsp-output-len")),
             range_ratio: self.float("--gsp-range-ratio"),

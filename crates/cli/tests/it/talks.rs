@@ -35,6 +35,83 @@ fn recorded_runs_are_repeated_body_by_body() {
     });
 }
 
+#[test]
+fn what_the_script_refuses_is_refused_before_any_exchange() {
+    let cases = golden_json("scenarios/multi-turn/errors.json");
+    let server = serve(&[], true);
+    let port = server.address.port().to_string();
+    for case in cases["cases"].as_array().unwrap() {
+        let place = Place::new();
+        let words = cases["base_argv"].as_array().unwrap().iter().chain(case["args"].as_array().unwrap());
+        let argv: Vec<String> = words.map(|word| word.as_str().unwrap().replace("{port}", &port)).collect();
+        if let Some(content) = case["file"].as_str() {
+            std::fs::write(place.path().join(argv.last().unwrap()), content).unwrap();
+        }
+        let words: Vec<&str> = std::iter::once("multi-turn").chain(argv.iter().map(String::as_str)).collect();
+        let output = place.run(&words);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{case}: {:?}", output.status);
+        assert!(stderr(&output).contains("error"), "{case}: {}", stderr(&output));
+    }
+    assert!(server.calls().iter().all(|seen| seen.method() == "GET"), "no exchange");
+}
+
+/// Streams that the script gives up on and that are understood here: comments, event names, usage, no blank after the
+/// colon, another role. And what it takes and is none: an answer without text, lines without `data:`.
+const UNDERSTOOD: [&str; 5] =
+    ["usage-chunk", "comment-line", "no-space-after-data", "event-line", "no-stream-wrong-role"];
+const NO_ANSWER: [&str; 2] = ["no-stream-empty", "without-prefix"];
+
+#[test]
+fn answers_are_read_as_the_script_reads_them() {
+    for case in golden_json("scenarios/multi-turn/timing.json").as_array().unwrap() {
+        let name = case["name"].as_str().unwrap();
+        let place = Place::new();
+        let answer = case.clone();
+        let server = Scripted::start(move |seen, stream| answer_with(&answer, seen, stream));
+        let mut messages = case["messages"].as_array().unwrap().clone();
+        let sent = messages.len();
+        messages.push(json!({"role": "assistant", "content": "x"}));
+        std::fs::write(place.path().join("in.json"), json!([{"id": "id", "messages": messages}]).to_string()).unwrap();
+        let url = format!("http://{}", server.address);
+        let mut words = vec!["multi-turn", "-i", "in.json", "-m", "golden/tokenizers/gpt2", "-u", &url];
+        words.extend(["--stats-json-output", "stats.json"]);
+        words.extend((case["stream"] == false).then_some("--no-stream"));
+        let output = place.run(&words);
+        let found = place.json("stats.json");
+        let found = found.as_array().unwrap().iter().find(|sample| sample["input_num_turns"] == sent);
+        let expected = (case["outcome"] == "sample" && !NO_ANSWER.contains(&name)) || UNDERSTOOD.contains(&name);
+        assert_eq!(found.is_some(), expected, "{name}: {}", stderr(&output));
+        for (key, value) in case["sample"].as_object().into_iter().flatten().filter(|(key, _)| !key.ends_with("_ms")) {
+            assert_eq!(found.map(|sample| &sample[key]), expected.then_some(value), "{name}: {key}");
+        }
+    }
+}
+
+/// The lines of a case, each an event; earlier questions are answered as its history says.
+fn answer_with(case: &Value, seen: &Seen, stream: &mut TcpStream) -> Keep {
+    if seen.method() == "GET" {
+        let _ = write_plain(stream, 404, "Not Found", "application/json", b"{}");
+        return Keep::Open;
+    }
+    let asked = seen.json()["messages"].as_array().unwrap().len();
+    let streamed = case["stream"] == true;
+    let mut text = String::new();
+    if let Some(history) = case["messages"].get(asked) {
+        text =
+            format!("data: {}\n\ndata: [DONE]\n\n", json!({"choices": [{"delta": {"content": history["content"]}}]}));
+    } else {
+        for line in case["lines"].as_array().unwrap() {
+            text += line["text"].as_str().unwrap();
+            text += if streamed { "\n" } else { "" };
+        }
+    }
+    let kind = if streamed { "text/event-stream" } else { "application/json" };
+    let status = if case["messages"].get(asked).is_some() { 200 } else { case["status"].as_u64().unwrap() };
+    let head = format!("HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nConnection: close\r\n\r\n");
+    let _ = stream.write_all(format!("{head}{text}").as_bytes());
+    Keep::Close
+}
+
 fn repeat(name: &str) {
     let case = golden_json(&format!("{FOLDER}/{name}.args.json"));
     let text = golden_text(&format!("{FOLDER}/{name}.requests.jsonl"));

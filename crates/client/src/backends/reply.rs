@@ -4,6 +4,9 @@
 use tacho_core::json::{Value, parse};
 use tacho_core::{Observation, Reply, ToolCall};
 
+use super::event::{Choice, TextField};
+use super::scan::unescape;
+
 /// Far more calls than an answer has.
 const MOST_CALLS: usize = 256;
 
@@ -27,6 +30,23 @@ pub(super) fn chat_calls(json: &[u8], row: &mut Observation) {
         call.name.push_str(text("name"));
         call.arguments.push_str(text("arguments"));
     }
+}
+
+/// Adds a piece of the text of an answer after the first.
+pub(super) fn other(choice: &Choice, data: &[u8], row: &mut Observation) {
+    let (TextField::Text(text), Ok(place)) = (&choice.text, usize::try_from(choice.branch)) else { return };
+    if place > MOST_CALLS {
+        return;
+    }
+    let others = &mut reply(row).others;
+    others.resize(others.len().max(place), String::new());
+    let mut plain = Vec::new();
+    if text.escaped {
+        unescape(&data[text.span.clone()], &mut plain)
+    } else {
+        plain.extend(&data[text.span.clone()])
+    }
+    others[place - 1] += &String::from_utf8_lossy(&plain);
 }
 
 /// Begins the call that a `tool_use` block of the messages protocol announces.
@@ -65,7 +85,16 @@ pub(super) fn response(event: &[u8], row: &mut Observation) {
 /// Reads an answer that came whole, whatever the protocol.
 pub(super) fn whole(body: &[u8], row: &mut Observation) {
     let Some(answer) = value(body) else { return };
-    let message = answer.get("choices").and_then(Value::as_list).and_then(|choices| choices.first()?.get("message"));
+    let choices = answer.get("choices").and_then(Value::as_list).unwrap_or_default();
+    let others = choices.iter().skip(1).take(MOST_CALLS).map(|choice| {
+        let text = choice.get("text").or_else(|| choice.get("message")?.get("content"));
+        text.and_then(Value::as_str).unwrap_or_default().to_owned()
+    });
+    let others: Vec<String> = others.collect();
+    if !others.is_empty() {
+        reply(row).others = others;
+    }
+    let message = choices.first().and_then(|choice| choice.get("message"));
     if let Some(calls) = message.and_then(|message| message.get("tool_calls")) {
         chat_calls(tacho_core::json::dumps(calls).as_bytes(), row);
     }
@@ -122,5 +151,7 @@ mod tests {
     fn a_whole_answer_is_read_too() {
         let body = r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]}}]}"#;
         assert_eq!(read(whole, &[body]).calls, [call("a", "f", "{}")]);
+        let several = r#"{"choices":[{"message":{"content":"a"}},{"message":{"content":"b"}},{"text":"c"}]}"#;
+        assert_eq!(read(whole, &[several]).others, ["b", "c"]);
     }
 }

@@ -193,7 +193,9 @@ impl StreamDecoder {
         note_answer(row, stamp, has_text);
         // What follows in a session goes on from the first of several answers.
         let other = self.keeps_reply && event.choice.branch > 0;
-        if !other && (self.rules == Rules::Standard || event.choice.text != TextField::Falsy) {
+        if other {
+            reply::other(&event.choice, data, row);
+        } else if self.rules == Rules::Standard || event.choice.text != TextField::Falsy {
             push_text(&event.choice.text, data, row)?;
         }
         row.text_ends.push(row.text.len() as u32);

@@ -124,7 +124,7 @@ impl<'a> Sessions<'a> {
                 alive.under_way += 1;
                 return Some((index, due));
             }
-            // A gate is over when it is due. What waits for it is made ready when it is taken, since nobody answers.
+            // A gate that a session begins with: no answer can be part of what waits behind it.
             self.step_over(index, due, due, &mut None::<&mut NoWorker>);
             self.start_sessions(now);
         }
@@ -173,6 +173,10 @@ impl<'a> Sessions<'a> {
     }
 
     fn ready<W: Worker>(&mut self, index: usize, due: Stamp, worker: &mut Option<&mut W>) {
+        if !self.plan.graph.steps[index].sends {
+            // When a gate opens is known as soon as it may: what waits behind it is made ready with the worker at hand.
+            return self.step_over(index, due, due, worker);
+        }
         let script = self.plan.script;
         if let (Some(worker), Some(request)) = (worker, script.request(index, &self.answers)) {
             worker.supply(index, &request);

@@ -254,7 +254,7 @@ mod tests {
             own: vec![(1 << 51, 512)],
             ..SessionStep::default()
         };
-        let second = SessionStep { before: vec![0], ..step(1, &[(0, 1.5)]) };
+        let second = SessionStep { before: vec![(0, 2)], ..step(1, &[(0, 1.5)]) };
         let steps = Steps { steps: vec![step(0, &[]), second], places: vec![4, 7] };
         let mut dict = plan(&Setup::example());
         assert_eq!(session_steps(&through_text(dict.clone())).unwrap(), None);
@@ -265,7 +265,7 @@ mod tests {
             step(0, &[(0, 0.0)]),
             step(7, &[]),
             SessionStep { session: 2, ..step(0, &[]) },
-            SessionStep { before: vec![3], ..step(0, &[]) },
+            SessionStep { before: vec![(3, 0)], ..step(0, &[]) },
         ] {
             plan_sessions(&mut dict, &Steps { steps: vec![wrong], places: vec![0] });
             assert!(session_steps(&through_text(dict.clone())).is_err());

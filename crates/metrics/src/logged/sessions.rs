@@ -21,7 +21,7 @@ fn step_json(step: &SessionStep, place: usize) -> Dict {
     dict.set("parents", step.parents.iter().map(pair).collect::<Vec<_>>());
     dict.set("sends", step.sends);
     dict.set("own", step.own.iter().map(piece).collect::<Vec<_>>());
-    dict.set("before", step.before.iter().map(|&before| before.into()).collect::<Vec<Value>>());
+    dict.set("before", step.before.iter().map(said).collect::<Vec<Value>>());
     dict
 }
 
@@ -79,10 +79,22 @@ fn read_step(fields: &Fields<'_>, count: usize) -> Result<SessionStep, Error> {
         parents: parents.ok_or_else(|| fields.wrong("parents", "a list of steps and pauses"))?,
         sends: fields.flag("sends")?,
         own: maybe_list(fields, "own", &piece)?,
-        before: maybe_list(fields, "before", &|value| {
-            usize::try_from(value.as_i64()?).ok().filter(|&before| before < count)
-        })?,
+        before: maybe_list(fields, "before", &|value| read_said(value).filter(|(before, _)| *before < count))?,
     })
+}
+
+/// A step that stands before another: its number, and which of its answers where that is not the first.
+fn said(&(step, choice): &(usize, usize)) -> Value {
+    if choice == 0 { step.into() } else { Value::List(vec![step.into(), choice.into()]) }
+}
+
+fn read_said(value: &Value) -> Option<(usize, usize)> {
+    let number = |value: &Value| usize::try_from(value.as_i64()?).ok();
+    match value.as_list() {
+        Some([step, choice]) => Some((number(step)?, number(choice)?)),
+        Some(_) => None,
+        None => Some((number(value)?, 0)),
+    }
 }
 
 /// A piece of a prompt.

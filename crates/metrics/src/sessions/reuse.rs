@@ -7,8 +7,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::step::SessionStep;
 use crate::Sample;
 
-/// Tokens of a block of the server's cache, of which only whole ones are found; vLLM's.
-pub const BLOCK: u64 = 16;
+/// Tokens of a block of the server's cache, of which only whole ones are found, where it does not tell; vLLM's.
+pub(super) const BLOCK: u64 = 16;
 
 /// What could have been found of one prompt, in tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) struct Known {
 }
 
 /// What could have been found of each prompt that was sent; nothing where the pieces of prompts are not known.
-pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>]) -> Option<HashMap<usize, Known>> {
+pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>], block: u64) -> Option<HashMap<usize, Known>> {
     let mut sent: Vec<(usize, &Sample)> =
         samples.iter().enumerate().filter_map(|(place, sample)| sample.map(|sample| (place, sample))).collect();
     if sent.is_empty() || sent.iter().any(|(place, _)| steps[*place].own.is_empty()) {
@@ -40,7 +40,7 @@ pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>]) -> Optio
             known.ideal = if unbroken { tokens } else { known.ideal };
         }
         // The last token of a prompt is always computed.
-        let whole = |tokens: u64| tokens.min(sample.prompt_len.saturating_sub(1)) / BLOCK * BLOCK;
+        let whole = |tokens: u64| tokens.min(sample.prompt_len.saturating_sub(1)) / block * block;
         all.insert(place, Known { ideal: whole(known.ideal), begun: whole(known.begun) });
         if sample.ttft > 0.0 || sample.success() {
             let first = sample.sent + sample.ttft;
@@ -60,10 +60,10 @@ pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>]) -> Optio
 fn line(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) -> Vec<(u64, u64)> {
     let mut prefixes = Vec::new();
     let (mut name, mut tokens) = (0, 0);
-    for &before in &steps[place].before {
+    for &(before, choice) in &steps[place].before {
         extend(&steps[before].own, &mut name, &mut tokens, &mut prefixes);
         let Some(sample) = samples[before].filter(|sample| sample.success()) else { continue };
-        name = chained(name, answer(before, sample));
+        name = chained(name, answer(before, choice, sample));
         // What the server counted is right where it is known: templates add tokens that no piece has.
         tokens = sample.prompt_len + sample.output_len;
         prefixes.push((name, tokens));
@@ -82,20 +82,20 @@ fn extend(own: &[(u64, u64)], name: &mut u64, tokens: &mut u64, prefixes: &mut V
 
 /// The name of a prompt with its answer, which later prompts begin with.
 fn answered(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) -> u64 {
-    let said = steps[place].before.iter().chain([&place]);
-    said.fold(0, |name, &at| {
+    let said = steps[place].before.iter().copied().chain([(place, 0)]);
+    said.fold(0, |name, (at, choice)| {
         let name = steps[at].own.iter().fold(name, |name, piece| chained(name, *piece));
-        samples[at].filter(|sample| sample.success()).map_or(name, |sample| chained(name, answer(at, sample)))
+        samples[at].filter(|sample| sample.success()).map_or(name, |sample| chained(name, answer(at, choice, sample)))
     })
 }
 
-/// The name of an answer: its text, which another conversation may have been given too; its place where nobody kept it.
-fn answer(place: usize, sample: &Sample) -> (u64, u64) {
+/// The name of an answer: its text, which another conversation may have been given too; its place where nobody kept it,
+/// as of all answers but the first.
+fn answer(place: usize, choice: usize, sample: &Sample) -> (u64, u64) {
     let mut hasher = DefaultHasher::new();
-    if sample.text.is_empty() {
-        place.hash(&mut hasher)
-    } else {
-        sample.text.hash(&mut hasher)
+    match choice {
+        0 if !sample.text.is_empty() => sample.text.hash(&mut hasher),
+        _ => (place, choice).hash(&mut hasher),
     }
     (u64::MAX, hasher.finish())
 }
@@ -111,7 +111,8 @@ mod tests {
     use super::*;
 
     fn step(own: &[(u64, u64)], before: &[usize]) -> SessionStep {
-        SessionStep { own: own.to_vec(), before: before.to_vec(), ..SessionStep::default() }
+        let before = before.iter().map(|&before| (before, 0)).collect();
+        SessionStep { own: own.to_vec(), before, ..SessionStep::default() }
     }
 
     fn sample(sent: f64, prompt_len: u64) -> Sample {
@@ -123,7 +124,7 @@ mod tests {
         let steps = [step(&[(1, 64), (2, 64)], &[]), step(&[(1, 64), (3, 64)], &[]), step(&[(1, 64), (2, 64)], &[])];
         let samples = [sample(0.0, 128), sample(0.5, 128), sample(1.5, 128)];
         let samples: Vec<Option<&Sample>> = samples.iter().map(Some).collect();
-        let known = known(&steps, &samples).unwrap();
+        let known = known(&steps, &samples, BLOCK).unwrap();
         assert_eq!(known[&0], Known::default());
         assert_eq!(known[&1], Known { ideal: 0, begun: 64 }, "the first sender was not there yet");
         assert_eq!(known[&2].ideal, 112, "all but the last token, in whole blocks");
@@ -137,7 +138,7 @@ mod tests {
         for (text, ideal) in [("the same", 80), ("another", 48)] {
             let samples = [said(0.0, 32, "the same"), said(5.0, 100, "x"), said(0.0, 32, text), said(9.0, 100, "y")];
             let samples: Vec<Option<&Sample>> = samples.iter().map(Some).collect();
-            assert_eq!(known(&steps, &samples).unwrap()[&3].ideal, ideal);
+            assert_eq!(known(&steps, &samples, BLOCK).unwrap()[&3].ideal, ideal);
         }
     }
 
@@ -147,7 +148,8 @@ mod tests {
         let samples = [sample(0.0, 37), sample(5.0, 80)];
         let samples: Vec<Option<&Sample>> = samples.iter().map(Some).collect();
         // 37 and 20 tokens were there, by the server's count: three whole blocks.
-        assert_eq!(known(&steps, &samples).unwrap()[&1].ideal, 48);
-        assert_eq!(known(&[step(&[], &[])], &samples[..1]), None, "pieces that nobody knows tell nothing");
+        assert_eq!(known(&steps, &samples, BLOCK).unwrap()[&1].ideal, 48);
+        assert_eq!(known(&steps, &samples, 32).unwrap()[&1].ideal, 32, "larger blocks are whole less often");
+        assert_eq!(known(&[step(&[], &[])], &samples[..1], BLOCK), None, "pieces that nobody knows tell nothing");
     }
 }

@@ -13,6 +13,6 @@ pub struct SessionStep {
     pub sends: bool,
     /// The pieces of its own part of the prompt: names, equal where the text is, and tokens. Empty where not known.
     pub own: Vec<(u64, u64)>,
-    /// Steps whose own parts and answers stand before it.
-    pub before: Vec<usize>,
+    /// Steps whose own parts and answers stand before it, and which answer of each; 0 is the first.
+    pub before: Vec<(usize, usize)>,
 }

@@ -22,12 +22,12 @@ impl Steps {
         }
     }
 
-    /// The summary of what became of them.
-    pub fn summary(&self, places: &[usize], samples: &[Sample]) -> SessionSummary {
+    /// The summary of what became of them, with the size of the server's blocks where it tells.
+    pub fn summary(&self, places: &[usize], samples: &[Sample], block: Option<u64>) -> SessionSummary {
         let sent = places.iter().zip(samples).filter_map(|(place, sample)| {
             let at = self.places.binary_search(place).ok()?;
             Some((at, sample))
         });
-        SessionSummary::of(&self.steps, &sent.collect::<Vec<_>>())
+        SessionSummary::of(&self.steps, &sent.collect::<Vec<_>>(), block)
     }
 }

@@ -41,6 +41,8 @@ impl SessionEnd {
 /// What of the prompts was found in the server's cache, against what could have been.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Reuse {
+    /// Tokens of a block, of which only whole ones are found.
+    pub block: u64,
     /// Tokens of all prompts that were answered.
     pub prompt_tokens: u64,
     /// What of them the server had cached, where every answer tells.
@@ -64,11 +66,12 @@ impl Reuse {
         Some((self.share(self.ideal_tokens)? - self.share(self.cached_tokens)?).max(0.0))
     }
 
-    fn of(samples: &[Option<&Sample>], known: Option<&HashMap<usize, Known>>) -> Self {
+    fn of(samples: &[Option<&Sample>], known: Option<&HashMap<usize, Known>>, block: u64) -> Self {
         let good = || samples.iter().enumerate().filter_map(|(at, sample)| Some((at, (*sample)?))).filter(is_good);
         let sum =
             |of: fn(&Known) -> u64| known.map(|known| good().filter_map(|(at, _)| known.get(&at)).map(of).sum::<u64>());
         Reuse {
+            block,
             prompt_tokens: good().map(|(_, sample)| sample.prompt_len).sum(),
             cached_tokens: good().map(|(_, sample)| sample.cached_tokens).sum::<Option<u64>>(),
             told_tokens: good().filter_map(|(_, sample)| sample.cached_tokens).reduce(|sum, more| sum + more),
@@ -79,7 +82,7 @@ impl Reuse {
 
     fn to_json(self) -> Value {
         let mut dict = Dict::new();
-        dict.set("block_size", BLOCK);
+        dict.set("block_size", self.block);
         dict.set("prompt_tokens", self.prompt_tokens);
         dict.set("cached_tokens", self.cached_tokens);
         dict.set("hit_rate", self.share(self.cached_tokens));
@@ -133,8 +136,10 @@ pub struct SessionSummary {
 }
 
 impl SessionSummary {
-    /// The summary of steps and of what became of those that were sent: places in `steps` and their samples.
-    pub fn of(steps: &[SessionStep], sent: &[(usize, &Sample)]) -> Self {
+    /// The summary of steps and of what became of those that were sent: places in `steps` and their samples. `block` is
+    /// how many tokens a block of the server's prefix cache has, where it tells.
+    pub fn of(steps: &[SessionStep], sent: &[(usize, &Sample)], block: Option<u64>) -> Self {
+        let block = block.unwrap_or(BLOCK);
         let mut samples: Vec<Option<&Sample>> = vec![None; steps.len()];
         sent.iter().for_each(|(place, sample)| samples[*place] = Some(sample));
         let count = steps.iter().map(|step| step.session + 1).max().unwrap_or(0);
@@ -156,7 +161,7 @@ impl SessionSummary {
             Spread::of(rates.map(|(tokens, time)| tokens / time).collect())
         };
         let hits = finished.iter().filter_map(|times| times.cached).filter(|(tokens, _)| *tokens > 0);
-        let known = reuse::known(steps, &samples);
+        let known = reuse::known(steps, &samples, block);
         SessionSummary {
             sessions: count,
             not_sent_parent_failed: unsent(&|end| matches!(end, SessionEnd::Failed | SessionEnd::Cancelled)),
@@ -171,7 +176,7 @@ impl SessionSummary {
             decode_rate: ratio(|times| times.decoded),
             end_to_end_rate: ratio(|times| times.answered),
             lag_ms: Spread::of(sent.iter().map(|(_, sample)| lag(sample)).collect()),
-            reuse: Reuse::of(&samples, known.as_ref()),
+            reuse: Reuse::of(&samples, known.as_ref(), block),
             hit_rate: Spread::of(hits.map(|(tokens, cached)| cached as f64 / tokens as f64).collect()),
             turns: TurnSummary::all(steps, &samples, known.as_ref()),
         }
@@ -255,7 +260,7 @@ mod tests {
         let samples =
             [sample(0.0, 1.0, None), sample(1.0, 3.0, Some(64)), sample(1.0, 1.0, None), sample(4.5, 1.0, None)];
         let sent: Vec<(usize, &Sample)> = samples.iter().enumerate().collect();
-        let summary = SessionSummary::of(&steps, &sent);
+        let summary = SessionSummary::of(&steps, &sent, None);
         let mean = |spread: Option<Spread>| spread.map(|spread| spread.mean);
         assert_eq!((mean(summary.wall_ms), mean(summary.busy_ms)), (Some(5500.0), Some(5000.0)));
         assert_eq!((mean(summary.think_ms), mean(summary.critical_path_ms)), (Some(500.0), Some(5500.0)));
@@ -275,7 +280,7 @@ mod tests {
             (6, sample(0.0, 1.0, None)),
         ];
         let sent: Vec<(usize, &Sample)> = samples.iter().map(|(at, sample)| (*at, sample)).collect();
-        let summary = SessionSummary::of(&steps, &sent);
+        let summary = SessionSummary::of(&steps, &sent, None);
         assert!(SessionEnd::ALL.iter().all(|(end, _)| summary.ended(*end) == 1), "{:?}", summary.ends);
         assert_eq!((summary.not_sent_parent_failed, summary.not_sent_run_ended), (2, 3));
     }

@@ -123,3 +123,6 @@ pub fn run(
     let result = talk.run(tasks, plan.early_stop, stop, Work::Benchmark, sink)?;
     Ok(MultiTurnResult { warmup_runtime_sec: Some(warmup), ..result })
 }
+
+#[cfg(test)]
+mod tests;

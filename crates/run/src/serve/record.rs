@@ -93,7 +93,8 @@ pub(super) fn compute(
     // A run by time has as many requests as it took.
     let num_prompts = setup.num_prompts.max(measured.samples.len() as i64);
     let mut record = RunRecord::compute(Setup { num_prompts, ..setup }, measured);
-    record.sessions = sessions.map(|steps| steps.summary(&places, &record.measured.samples));
+    let block = record.measured.server.block_size();
+    record.sessions = sessions.map(|steps| steps.summary(&places, &record.measured.samples, block));
     record
 }
 

@@ -12,7 +12,7 @@ mod prefix_repetition;
 mod random;
 mod random_mm;
 mod random_rerank;
-mod shared_prefix;
+pub(crate) mod shared_prefix;
 mod sharegpt;
 mod sonnet;
 mod spec_bench;

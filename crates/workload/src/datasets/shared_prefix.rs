@@ -21,6 +21,8 @@ pub struct SharedPrefixSpec {
     pub prompts_per_group: i64,
     /// Tokens of a system prompt.
     pub system_len: i64,
+    /// Questions of a conversation; 1 for single requests.
+    pub turns: i64,
     /// Tokens of a question.
     pub question_len: i64,
     /// Tokens to generate.
@@ -45,12 +47,32 @@ pub(crate) fn sample(
     counters: &Counters,
 ) -> Result<Sampled, Error> {
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "generated-shared-prefix" })?;
+    let talk = |(index, talk): (usize, Talk)| {
+        let prompt = talk.questions.join("\n\n");
+        let len = if spec.uncounted { 1 } else { tokenizer.count(&prompt, true) as u64 };
+        counters.finished.fetch_add(1, Ordering::Relaxed);
+        let id = Some(format!("{}{index}", spec.request_id_prefix));
+        Request { id, ..Request::text(prompt, len, talk.output_len) }
+    };
+    let requests = talks(spec, tokenizer, globals)?.into_par_iter().enumerate().map(talk).collect();
+    Ok(Sampled { requests, notices: Vec::new() })
+}
+
+/// The questions of a conversation, the first behind the system prompt, and the length of each answer.
+pub(crate) struct Talk {
+    pub(crate) questions: Vec<String>,
+    pub(crate) output_len: i64,
+}
+
+/// Makes the conversations; both global generators are left as the draws leave them.
+pub(crate) fn talks(spec: &SharedPrefixSpec, tokenizer: &Tokenizer, globals: &mut Globals) -> Result<Vec<Talk>, Error> {
     let seed = u32::try_from(spec.seed).map_err(|_| Error::SeedOutOfRange { seed: spec.seed })?;
     let groups = positive("--gsp-num-groups", spec.groups)?;
     let total = groups * positive("--gsp-prompts-per-group", spec.prompts_per_group)?;
+    let turns = positive("--gsp-num-turns", spec.turns)?;
     globals.seed(seed);
     let system_lens = spec.lengths("--gsp-system-prompt-len", spec.system_len, groups, globals)?;
-    let question_lens = spec.lengths("--gsp-question-len", spec.question_len, total, globals)?;
+    let question_lens = spec.lengths("--gsp-question-len", spec.question_len, total * turns, globals)?;
     let output_lens = spec.lengths("--gsp-output-len", spec.output_len, total, globals)?;
     // All entries, special ones too, as the dictionary of the tokenizer has them.
     let mut vocabulary = tokenizer.all_ids();
@@ -63,21 +85,17 @@ pub(crate) fn sample(
     let questions: Vec<Vec<u32>> = question_lens.iter().map(&mut draw).collect();
     let systems: Vec<String> = systems.par_iter().map(|ids| tokenizer.decode(ids)).collect();
     let chosen = spec.chosen_groups(groups, total);
-    let request = |((question, &group), &output): ((&Vec<u32>, &usize), &i64)| {
-        let prompt = format!("{}\n\n{}", systems[group], tokenizer.decode(question));
-        let len = if spec.uncounted { 1 } else { tokenizer.count(&prompt, true) as u64 };
-        counters.finished.fetch_add(1, Ordering::Relaxed);
-        Request::text(prompt, len, output)
+    let talk = |((questions, &group), &output_len): ((&[Vec<u32>], &usize), &i64)| {
+        let mut questions: Vec<String> = questions.iter().map(|ids| tokenizer.decode(ids)).collect();
+        questions[0] = format!("{}\n\n{}", systems[group], questions[0]);
+        Talk { questions, output_len }
     };
-    let rows = questions.par_iter().zip(&chosen).zip(&output_lens);
-    let mut requests: Vec<Request> = rows.map(request).collect();
+    let rows = questions.par_chunks(turns).zip(&chosen).zip(&output_lens);
+    let mut talks: Vec<Talk> = rows.map(talk).collect();
     if !spec.ordered {
-        globals.py.shuffle(&mut requests);
+        globals.py.shuffle(&mut talks);
     }
-    for (index, request) in requests.iter_mut().enumerate() {
-        request.id = Some(format!("{}{index}", spec.request_id_prefix));
-    }
-    Ok(Sampled { requests, notices: Vec::new() })
+    Ok(talks)
 }
 
 fn positive(flag: &'static str, value: i64) -> Result<usize, Error> {
@@ -124,6 +142,7 @@ mod tests {
             groups: 3,
             prompts_per_group: 4,
             system_len: 12,
+            turns: 1,
             question_len: 5,
             output_len: 7,
             range_ratio: 1.0,

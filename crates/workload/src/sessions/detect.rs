@@ -25,7 +25,11 @@ pub(crate) fn detect(source: &Source) -> Result<Format, TraceError> {
     let fields: HashSet<&str> = rows.iter().flat_map(|row| row.dict.iter().map(|(key, _)| key)).collect();
     let has = |name: &str| fields.contains(name);
     let any = |names: &[&str]| names.iter().any(|name| fields.contains(name));
-    if has("chat_id") || has("parent_chat_id") {
+    if has("timestamp_start_unix_ms") {
+        Ok(Format::Baseten)
+    } else if has("round_index") && any(&["prefix_tokens", "newly_append_tokens"]) {
+        Ok(Format::TraceLab)
+    } else if has("chat_id") || has("parent_chat_id") {
         Ok(Format::Bailian)
     } else if has("conversation_turns") {
         Ok(Format::Graph)

@@ -5,8 +5,8 @@ use super::kind::Format;
 use super::model::Trace;
 use super::options::Options;
 use super::readers::{
-    aiperf, azure, bailian, burstgpt, columns, conversations, dag, graph, mooncake, otel, payloads, sglang, sharegpt,
-    synthetic, weka,
+    aiperf, azure, bailian, baseten, burstgpt, columns, conversations, dag, graph, mooncake, otel, payloads, sglang,
+    sharegpt, synthetic, tracelab, weka,
 };
 use super::source::Source;
 use super::stored;
@@ -31,6 +31,8 @@ static FORMATS: &[Entry] = &[
     Entry { format: Format::InputsJson, label: "aiperf inputs_json", aliases: &["inputs_json"], options: &[], read: payloads::inputs_json },
     Entry { format: Format::Dag, label: "aiperf dag_jsonl", aliases: &["dag_jsonl", "dag"], options: &[], read: dag::read },
     Entry { format: Format::Sagemaker, label: "aiperf sagemaker_data_capture", aliases: &["sagemaker_data_capture"], options: &[], read: payloads::sagemaker },
+    Entry { format: Format::Baseten, label: "aiperf baseten_trace", aliases: &["baseten_trace", "baseten"], options: &[], read: baseten::read },
+    Entry { format: Format::TraceLab, label: "tracelab", aliases: &[], options: &[], read: tracelab::read },
     Entry { format: Format::Weka, label: "weka", aliases: &["weka_trace", "cc_traces_weka"], options: &["infer_flat_agents"], read: weka::read },
     Entry { format: Format::Bailian, label: "bailian", aliases: &["bailian_trace", "qwen"],
         options: &["block_size", "timestamp_unit", "input_length_is", "edges"], read: bailian::read },

@@ -19,6 +19,10 @@ pub enum Format {
     Dag,
     /// Captures of SageMaker.
     Sagemaker,
+    /// Tables of Baseten.
+    Baseten,
+    /// Rounds of agents with their tools.
+    TraceLab,
     /// Traces of coding agents.
     Weka,
     /// Traces of Bailian.

@@ -1,12 +1,13 @@
 //! Conversations that are made up: so many turns of so many tokens, with as much in common as is asked for.
 
 use tacho_core::json::Dict;
-use tacho_pyrand::RandomState;
+use tacho_pyrand::{Globals, RandomState};
 use tacho_text::Tokenizer;
 
 use super::error::TraceError;
 use super::kind::Format;
 use super::model::{Edge, History, Prompt, Step, Trace};
+use crate::datasets::shared_prefix::{SharedPrefixSpec, talks};
 
 /// How often a text is made anew because it does not have the length that its tokens had.
 const ROUNDS: usize = 20;
@@ -64,6 +65,32 @@ impl Trace {
         if trace.steps.is_empty() {
             let problem = "is too short for two turns of any conversation".to_owned();
             return Err(TraceError::Setting { flag: "--max-model-len", problem });
+        }
+        Ok(trace)
+    }
+}
+
+impl Trace {
+    /// Conversations of SGLang's generated-shared-prefix: groups of them share a system prompt, before the first question.
+    ///
+    /// # Errors
+    /// When a setting cannot be.
+    pub fn behind_shared_prefixes(spec: &SharedPrefixSpec, tokenizer: &Tokenizer) -> Result<Trace, TraceError> {
+        let talks = talks(spec, tokenizer, &mut Globals::seeded(0)).map_err(Box::new)?;
+        let mut trace = Trace::new("generated-shared-prefix".to_owned(), Format::Model);
+        for (index, talk) in talks.into_iter().enumerate() {
+            for (turn, question) in talk.questions.into_iter().enumerate() {
+                let mut step = Step::new(format!("{}{index}", spec.request_id_prefix), turn);
+                if turn > 0 {
+                    step.parents = vec![Edge { parent: trace.steps.len() - 1, after_ms: 0.0 }];
+                    step.history = History::Live;
+                }
+                let mut content = Dict::new();
+                content.set("text", question);
+                step.prompt = Prompt::Given(content);
+                step.output_tokens = u64::try_from(talk.output_len).ok();
+                trace.push(step);
+            }
         }
         Ok(trace)
     }
@@ -209,6 +236,31 @@ mod tests {
         let others = texts[0].chars().zip(texts.last().unwrap().chars()).take_while(|(a, b)| a == b).count();
         assert!(common > others && others > 10, "{common} {others}");
         assert!(trace.steps.iter().all(|step| step.history == History::None));
+    }
+
+    #[test]
+    fn conversations_behind_shared_prefixes_begin_as_the_single_requests_do() {
+        let spec = SharedPrefixSpec {
+            seed: 42,
+            groups: 2,
+            prompts_per_group: 3,
+            system_len: 12,
+            turns: 3,
+            question_len: 5,
+            output_len: 7,
+            range_ratio: 1.0,
+            zipf: None,
+            ordered: true,
+            uncounted: false,
+            request_id_prefix: "g-".to_owned(),
+        };
+        let trace = Trace::behind_shared_prefixes(&spec, &Tokenizer::builtin()).unwrap();
+        assert_eq!((trace.trees().1, trace.steps.len(), trace.steps[17].id()), (6, 18, "g-5/2".to_owned()));
+        let texts = texts(&trace);
+        let system = |text: &str| text.split("\n\n").next().unwrap().to_owned();
+        assert_eq!(system(&texts[0]), system(&texts[3]), "one group");
+        assert_ne!(system(&texts[0]), system(&texts[9]), "another");
+        assert!(texts[0].contains("\n\n") && !texts[1].contains("\n\n") && texts[1] != texts[2]);
     }
 
     #[test]

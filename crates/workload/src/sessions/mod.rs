@@ -1,6 +1,7 @@
 //! Sessions: conversations, agents and recorded traffic. Files of many formats in, one model out.
 
 mod blocks;
+mod branches;
 mod detect;
 mod dump;
 mod error;
@@ -30,7 +31,7 @@ pub use kind::Format;
 pub use made::MadeSpec;
 pub use model::{Blocks, Edge, History, Notes, Pool, Prompt, Step, Take, Trace, Turn};
 pub use options::Options;
-pub use replay::{Find, Heard, Replay, ReplaySpec};
+pub use replay::{Find, Heard, Replay, ReplaySpec, Said};
 pub use scale::Scaling;
 pub use think::ThinkTime;
 

@@ -50,6 +50,8 @@ pub struct Step {
     pub starts_with: Option<usize>,
     /// What is sent before its own messages.
     pub history: History,
+    /// Which of the answers is taken over where the step that it follows has several; 0 is the first.
+    pub choice: usize,
     /// Of a recorded history: whether the file has only what is new of each prompt, so that the earlier ones come first.
     pub deltas: bool,
     /// What is sent.
@@ -167,6 +169,7 @@ impl Step {
             gap_ms: None,
             starts_with: None,
             history: History::None,
+            choice: 0,
             deltas: false,
             prompt: Prompt::Synthetic,
             input_tokens: None,
@@ -270,6 +273,7 @@ impl Trace {
         dict.set("parents", step.parents.iter().map(|edge| self.edge_to_json(edge)).collect::<Vec<Value>>());
         dict.set("at_ms", step.at_ms.map(number));
         dict.set("history", self.history_to_json(&step.history));
+        set(&mut dict, "choice", (step.choice > 0).then_some(step.choice));
         set(&mut dict, "deltas", step.deltas.then_some(true));
         set(&mut dict, "start_delay_ms", step.start_delay_ms.map(number));
         set(&mut dict, "gap_ms", step.gap_ms.map(number));

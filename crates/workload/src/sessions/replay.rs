@@ -21,8 +21,8 @@ pub use spec::ReplaySpec;
 pub struct Replay {
     /// One per step, with its own messages alone where the rest depends on answers.
     pub requests: Vec<Request>,
-    /// For each step the earlier ones whose messages and answers stand before its own.
-    before: Vec<Vec<usize>>,
+    /// For each step the earlier ones whose messages and answers stand before its own, and which answer of each.
+    before: Vec<Vec<Said>>,
     /// Whether a later step wants the answer.
     keeps: Vec<bool>,
     /// What of each step's own part others may have sent before: names of pieces and their tokens.
@@ -30,6 +30,9 @@ pub struct Replay {
     chat: bool,
     server_history: bool,
 }
+
+/// A step, and which of its answers; 0 is the first.
+pub type Said = (usize, usize);
 
 /// What was answered.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +67,7 @@ impl Trace {
     pub fn replay(&self, spec: &ReplaySpec, tokenizer: Option<&Tokenizer>) -> Result<Replay, TraceError> {
         let before = self.before();
         let mut keeps = vec![false; self.steps.len()];
-        before.iter().flatten().for_each(|&place| keeps[place] = true);
+        before.iter().flatten().for_each(|&(place, _)| keeps[place] = true);
         let mut maker = Maker::new(self, spec, tokenizer)?;
         let mut requests = Vec::with_capacity(self.steps.len());
         let mut pieces = Vec::with_capacity(self.steps.len());
@@ -78,13 +81,13 @@ impl Trace {
     }
 
     /// For each step, the earlier ones whose messages and live answers stand before its own.
-    fn before(&self) -> Vec<Vec<usize>> {
-        let mut before: Vec<Vec<usize>> = vec![Vec::new(); self.steps.len()];
+    fn before(&self) -> Vec<Vec<Said>> {
+        let mut before: Vec<Vec<Said>> = vec![Vec::new(); self.steps.len()];
         for place in in_order(self) {
             let step = &self.steps[place];
             let full = |parent: usize| {
                 let mut line = before[parent].clone();
-                line.push(parent);
+                line.push((parent, step.choice));
                 line
             };
             before[place] = match &step.history {
@@ -92,11 +95,11 @@ impl Trace {
                 History::Live => self.previous(step).map(full).unwrap_or_default(),
                 History::Fork => step.parents.first().map(|edge| full(edge.parent)).unwrap_or_default(),
                 History::Edges(takes) => {
-                    let mut line: Vec<usize> = Vec::new();
+                    let mut line: Vec<Said> = Vec::new();
                     for (parent, take) in takes {
                         match take {
                             Take::Full => line.extend(full(*parent)),
-                            Take::Last => line.push(*parent),
+                            Take::Last => line.push((*parent, step.choice)),
                             Take::New => {}
                         }
                     }
@@ -108,7 +111,7 @@ impl Trace {
     }
 
     /// The turn of the same session that a step follows.
-    fn previous(&self, step: &Step) -> Option<usize> {
+    pub(super) fn previous(&self, step: &Step) -> Option<usize> {
         step.parents.iter().map(|edge| edge.parent).find(|&parent| self.steps[parent].session == step.session)
     }
 }
@@ -136,7 +139,7 @@ impl Replay {
     }
 
     /// The steps whose messages and answers stand before a step's own.
-    pub fn before(&self, index: usize) -> &[usize] {
+    pub fn before(&self, index: usize) -> &[Said] {
         &self.before[index]
     }
 

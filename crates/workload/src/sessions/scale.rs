@@ -3,7 +3,7 @@
 use tacho_pyrand::Random;
 
 use super::error::TraceError;
-use super::model::{History, Step, Trace, Turn, clean};
+use super::model::{Edge, History, Step, Trace, Turn, clean};
 use super::order::{earliest, in_order};
 
 /// What to change about a trace.
@@ -25,6 +25,10 @@ pub struct Scaling {
     pub min_turns: Option<usize>,
     /// Only so many requests of each line of turns.
     pub max_turns: Option<usize>,
+    /// How often the request of a session is asked, in one conversation.
+    pub rounds: Option<usize>,
+    /// Whether sessions go on from each of several answers, in branches, rather than from the first.
+    pub branches: bool,
 }
 
 impl Trace {
@@ -36,6 +40,12 @@ impl Trace {
         self.choose(scaling)?;
         if let Some(turns) = scaling.max_turns {
             self.cut(turns)?;
+        }
+        if let Some(rounds) = scaling.rounds {
+            self.ask_again(rounds)?;
+        }
+        if scaling.branches {
+            self.branch()?;
         }
         if let Some(count) = scaling.repeat_to {
             self.repeat(count)?;
@@ -76,7 +86,10 @@ impl Trace {
         }
         kept.truncate(scaling.first.unwrap_or(usize::MAX));
         if kept.is_empty() && count > 0 {
-            return Err(TraceError::Setting { flag: "--trace-window", problem: "no session is left".into() });
+            return Err(TraceError::Setting {
+                flag: "--window-start",
+                problem: "no session is left: widen the window".into(),
+            });
         }
         if kept.len() < count {
             let kept: std::collections::HashSet<usize> = kept.into_iter().collect();
@@ -98,6 +111,28 @@ impl Trace {
             kept[place] = early && step.parents.iter().all(|edge| kept[edge.parent]);
         }
         self.retain(|place| kept[place]);
+        Ok(())
+    }
+
+    /// Asks the request of each session so many times, with the server's answers in between.
+    fn ask_again(&mut self, rounds: usize) -> Result<(), TraceError> {
+        let (trees, there) = self.trees();
+        if there < trees.len() {
+            let problem = "is for traces of single requests, and this one has conversations".to_owned();
+            return Err(TraceError::Setting { flag: "--mooncake-num-rounds", problem });
+        }
+        let steps = std::mem::take(&mut self.steps);
+        for first in steps {
+            for turn in 0..rounds {
+                let mut step = Step { turn: Turn::Number(turn), ..first.clone() };
+                if turn > 0 {
+                    (step.at_ms, step.start_delay_ms) = (None, None);
+                    step.parents = vec![Edge { parent: self.steps.len() - 1, after_ms: 0.0 }];
+                    step.history = History::Live;
+                }
+                self.steps.push(step);
+            }
+        }
         Ok(())
     }
 
@@ -174,7 +209,7 @@ impl Trace {
 }
 
 impl Step {
-    fn renumbered(mut self, places: &[usize]) -> Self {
+    pub(super) fn renumbered(mut self, places: &[usize]) -> Self {
         self.parents.iter_mut().for_each(|edge| edge.parent = places[edge.parent]);
         self.starts_with = self.starts_with.map(|place| places[place]);
         if let History::Edges(takes) = &mut self.history {

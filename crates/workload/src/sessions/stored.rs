@@ -63,6 +63,7 @@ fn step(row: &Row<'_>, places: &HashMap<&str, usize>) -> Result<Step, TraceError
             History::Edges(takes)
         }
     };
+    step.choice = row.count("choice")?.unwrap_or(0) as usize;
     step.deltas = row.get("deltas").is_some_and(Value::truthy);
     step.prompt = match row.get("content") {
         _ if row.get("request") == Some(&Value::Bool(false)) => Prompt::Nothing,

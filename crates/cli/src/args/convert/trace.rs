@@ -8,7 +8,7 @@ use crate::args::error::{ArgError, UsageError};
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own};
 use crate::args::grammar::Values;
 
-use Kind::{Float, Help, Int, Repeated, Rest, Str};
+use Kind::{Choice, Float, Help, Int, Repeated, Rest, Str};
 use Preset::Unset;
 
 static FILES: Group = Group { title: "file options", vllm_title: "options", about: "What is read and written." };
@@ -33,7 +33,7 @@ static FLAGS: &[Flag] = &[
     own(&["FILE"], Rest, "FILE", Unset, &FILES, "The file, or a folder of files where the format has them."),
     own(&["--format"], Str, "NAME", Unset, &FILES,
         "What the file is. Told by its rows without it: mooncake, single_turn, multi_turn, random_pool, raw_payload, \
-         inputs_json, dag_jsonl, sagemaker_data_capture, weka, bailian, azure, burstgpt, guidellm columns, \
+         inputs_json, dag_jsonl, sagemaker_data_capture, baseten_trace, tracelab, weka, bailian, azure, burstgpt, guidellm columns, \
          conversation_turns, trace_synthetic, otel, sglang agentic-trace, sglang openai, sharegpt, vllm conversations, \
          or model, which is what this command prints."),
     own(&["--option"], Repeated, "NAME=VALUE", Unset, &FILES,
@@ -50,6 +50,8 @@ static FLAGS: &[Flag] = &[
     own(&["--window-end"], Float, "SECONDS", Unset, &PART, "Only sessions that begin at this time or earlier."),
     own(&["--sample-sessions"], Int, "N", Unset, &PART, "Only so many sessions, drawn by --seed."),
     own(&["--first-sessions"], Int, "N", Unset, &PART, "Only the first so many sessions."),
+    own(&["--session-branches"], Choice(&["first", "all"]), "WHICH", Preset::Str("first"), &PART,
+        "Which answer a session goes on from after a request that asks for several (n): the first, or all, in branches."),
     own(&["--seed"], Int, "SEED", Preset::Int(0), &PART, "Seed of the draw."),
 ];
 
@@ -81,6 +83,7 @@ impl TraceArgs {
             window_ms: (ms("--window-start"), ms("--window-end")),
             sample: count("--sample-sessions").map(|count| (count, v.int("--seed").unsigned_abs())),
             first: count("--first-sessions"),
+            branches: v.text("--session-branches") == "all",
             ..Scaling::default()
         };
         Ok(TraceArgs {

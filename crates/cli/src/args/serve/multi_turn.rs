@@ -11,7 +11,7 @@ use Preset::{Off, Unset};
 pub(super) static MULTI_TURN: Group = Group {
     title: "multi-turn options",
     vllm_title: "options",
-    about: "Conversations made of --dataset-name random or sharegpt, by the names of vLLM's Rust client and, after them, of SGLang.",
+    about: "Conversations made of --dataset-name random, sharegpt or generated-shared-prefix, by the names of vLLM's Rust client and, after them, of SGLang.",
 };
 
 /// The rows of the table.
@@ -35,6 +35,9 @@ pub(super) const FLAGS: [Flag; 9] = [
         "Share of a question of random that those of its conversation have in common. Above 0 there is no history."),
 ];
 
+/// The dataset with a number of turns of its own.
+const SHARED_PREFIX: &str = "generated-shared-prefix";
+
 /// What was typed.
 #[derive(Debug, Clone)]
 pub(crate) struct MultiTurnFlags {
@@ -46,6 +49,8 @@ pub(crate) struct MultiTurnFlags {
     pub(crate) later_len: i64,
     pub(crate) shared: (f64, f64),
     pub(crate) max_model_len: Option<i64>,
+    /// Questions of a conversation behind a shared system prompt.
+    shared_turns: i64,
     dataset: String,
     clash: Option<&'static str>,
 }
@@ -64,6 +69,7 @@ impl From<&Values> for MultiTurnFlags {
             later_len: v.int("--per-turn-input-len"),
             shared: (v.float("--multi-turn-prefix-global-ratio"), v.float("--multi-turn-prefix-conversation-ratio")),
             max_model_len: v.maybe_int("--max-model-len"),
+            shared_turns: v.int("--gsp-num-turns"),
             dataset: v.text("--dataset-name"),
             clash: clashes.into_iter().find(|name| v.is_given(name)),
         }
@@ -71,6 +77,16 @@ impl From<&Values> for MultiTurnFlags {
 }
 
 impl MultiTurnFlags {
+    /// Whether conversations are asked for: by the switch, or by questions that follow each other.
+    pub(super) fn are_asked_for(v: &Values) -> bool {
+        v.switch("--multi-turn") || (v.text("--dataset-name") == SHARED_PREFIX && v.int("--gsp-num-turns") > 1)
+    }
+
+    /// Whether conversations are SGLang's behind shared system prompts.
+    pub(crate) fn is_shared_prefix(&self) -> bool {
+        self.dataset == SHARED_PREFIX
+    }
+
     /// Whether conversations come from a file of ShareGPT's.
     pub(crate) fn is_sharegpt(&self) -> bool {
         self.dataset == "sharegpt"
@@ -82,8 +98,12 @@ impl MultiTurnFlags {
         if let Some(other) = self.clash {
             return Err(Refusal::Together { flag: "--multi-turn", other });
         }
-        if !matches!(self.dataset.as_str(), "random" | "sharegpt") {
-            return Err(Refusal::Alone { flag: "--multi-turn", other: "--dataset-name random or sharegpt" });
+        if !matches!(self.dataset.as_str(), "random" | "sharegpt" | SHARED_PREFIX) {
+            let other = "--dataset-name random, sharegpt or generated-shared-prefix";
+            return Err(Refusal::Alone { flag: "--multi-turn", other });
+        }
+        if self.is_shared_prefix() && self.shared_turns < 2 {
+            return refused("--gsp-num-turns", self.shared_turns.to_string(), "2 or more with --multi-turn");
         }
         let (least, most) = self.turns;
         if least < 1 || (most < least && (self.capped || !self.is_sharegpt())) {
@@ -106,7 +126,7 @@ impl MultiTurnFlags {
             let value = format!("{all} and {own} for the conversation");
             return refused("--multi-turn-prefix-global-ratio", value, "0 to 1 each, and less than 1 together");
         }
-        if self.is_sharegpt() && all + own > 0.0 {
+        if (self.is_sharegpt() || self.is_shared_prefix()) && all + own > 0.0 {
             return Err(Refusal::Alone {
                 flag: "--multi-turn-prefix-global-ratio",
                 other: "--dataset-name random, of which parts can be shared",

@@ -27,7 +27,7 @@ pub(super) static USERS: Group = Group {
 
 /// The rows of the table.
 #[rustfmt::skip]
-pub(super) const FLAGS: [Flag; 21] = [
+pub(super) const FLAGS: [Flag; 23] = [
     own(&["--sessions"], Str, "FILE", Unset, &SESSIONS,
         "Replay the sessions of this file, in place of a dataset. Any format that tacho convert trace reads."),
     own(&["--sessions-format"], Str, "NAME", Unset, &SESSIONS, "What the file is. Told by its rows without it."),
@@ -51,6 +51,12 @@ pub(super) const FLAGS: [Flag; 21] = [
         "As many sessions as this. Those of the file are taken over and over where it has fewer."),
     own(&["--sessions-max-turns", "--agentic-max-turns"], Int, "N", Unset, &SESSIONS,
         "Only the first so many turns of each session."),
+    own(&["--session-branches"], Choice(&["first", "all"]), "WHICH", Preset::Str("first"), &SESSIONS,
+        "Which answer a session goes on from after a request of the file that asks for several (n): the first, or all, \
+         in branches side by side."),
+    own(&["--mooncake-num-rounds"], Int, "N", Preset::Int(1), &SESSIONS,
+        "Ask each request of --sessions so many times in one conversation, with the server's answers in between. For traces \
+         of single requests, such as Mooncake's.").at_least(1),
     own(&["--think-time"], Str, "TIME", Unset, &USERS,
         "How long users think before each further turn, in place of what the file says: SECONDS, uniform:LOW:HIGH, \
          exponential:MEAN, lognormal:MEDIAN:SIGMA or normal:MEAN:DEVIATION."),
@@ -124,6 +130,8 @@ impl From<&Values> for SessionArgs {
                 repeat_to: count("--num-sessions"),
                 max_turns: count("--sessions-max-turns"),
                 min_turns: None,
+                rounds: count("--mooncake-num-rounds").filter(|rounds| *rounds > 1),
+                branches: v.text("--session-branches") == "all",
             },
             think_time: v.maybe_text("--think-time"),
             tool_latency: v.maybe_text("--tool-latency"),
@@ -132,7 +140,7 @@ impl From<&Values> for SessionArgs {
             ramp_up: v.maybe_float("--session-ramp-up").unwrap_or(0.0),
             warmup: v.int("--warmup-sessions"),
             server_history: v.switch("--server-history"),
-            multi_turn: v.switch("--multi-turn").then(|| MultiTurnFlags::from(v)),
+            multi_turn: MultiTurnFlags::are_asked_for(v).then(|| MultiTurnFlags::from(v)),
             clash: [
                 "--dataset-name",
                 "--dataset-path",

@@ -480,6 +480,8 @@ static FLAGS: &[Flag] = &[
     sessions::FLAGS[18],
     sessions::FLAGS[19],
     sessions::FLAGS[20],
+    sessions::FLAGS[21],
+    sessions::FLAGS[22],
     multi_turn::FLAGS[0],
     multi_turn::FLAGS[1],
     multi_turn::FLAGS[2],
@@ -519,6 +521,9 @@ static FLAGS: &[Flag] = &[
     own(&["--gsp-group-distribution"], Choice(&["uniform", "zipf"]), "HOW", Preset::Str("uniform"), &SHARED,
         "How questions are spread over the groups. zipf needs --gsp-zipf-alpha."),
     own(&["--gsp-zipf-alpha"], Float, "ALPHA", Unset, &SHARED, "Exponent of the zipf distribution, above 0."),
+    own(&["--gsp-num-turns"], Int, "N", Preset::Int(1), &SHARED,
+        "Questions of a conversation. With several, conversations are held as with --multi-turn; only the first question \
+         has the system prompt.").at_least(1),
     own(&["--gsp-ordered"], Switch, "", Off, &SHARED, "Keep the groups together. Without it requests are mixed."),
     own(&["--gsp-fast-prepare"], Switch, "", Off, &SHARED, "Do not count the prompts; their length is reported as 1."),
     own(&["--mooncake-workload"], Choice(&["conversation", "toolagent", "synthetic", "mooncake"]), "NAME",

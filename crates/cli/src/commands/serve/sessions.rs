@@ -7,6 +7,7 @@ use std::time::Duration;
 use tacho_run::serve::{SessionSource, SessionStart, SessionsPlan};
 use tacho_workload::sessions::{Format, MadeSpec, Options, ThinkTime};
 
+use super::dataset::source;
 use crate::args::serve::{MultiTurnFlags, ServeArgs};
 use crate::exit::Misused;
 
@@ -63,6 +64,9 @@ fn multi_turn(args: &ServeArgs, made: &MultiTurnFlags) -> anyhow::Result<Session
     if made.is_sharegpt() {
         let path = PathBuf::from(args.dataset.path.clone().unwrap_or_default());
         return Ok(SessionSource::File { path, format: Some(Format::ShareGpt), options: Options::default() });
+    }
+    if made.is_shared_prefix() {
+        return Ok(SessionSource::SharedPrefix(source(args).shared_prefix()));
     }
     let tokens = |count: i64| u64::try_from(count);
     let input_len = tokens(args.dataset.input_len())?;

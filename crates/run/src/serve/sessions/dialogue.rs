@@ -167,7 +167,7 @@ impl Dialogue {
                 parents: step.parents.iter().map(|edge| (among[edge.parent], edge.after_ms / 1000.0)).collect(),
                 sends: step.sends(),
                 own: self.replay.pieces(place).to_vec(),
-                before: self.replay.before(place).iter().map(|&before| among[before]).collect(),
+                before: self.replay.before(place).iter().map(|&(before, choice)| (among[before], choice)).collect(),
             }
         };
         Steps { steps: places.iter().map(step).collect(), places }

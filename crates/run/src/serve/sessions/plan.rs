@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tacho_loadgen::OnFailure;
+use tacho_workload::SharedPrefixSpec;
 use tacho_workload::sessions::{Format, MadeSpec, Options, Scaling, ThinkTime, TraceError};
 
 use super::starts::SessionStart;
@@ -49,6 +50,8 @@ pub enum SessionSource {
     },
     /// None: they are made up.
     Made(MadeSpec),
+    /// The same behind system prompts that groups of them share.
+    SharedPrefix(SharedPrefixSpec),
 }
 
 /// A complaint about a flag.

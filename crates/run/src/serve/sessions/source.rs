@@ -1,7 +1,7 @@
 //! Sessions as they are read, or made up.
 
 use tacho_text::Tokenizer;
-use tacho_workload::sessions::{self, Trace};
+use tacho_workload::sessions::{self, Trace, TraceError};
 
 use super::plan::{SessionSource, SessionsPlan, setting};
 use crate::Error;
@@ -10,6 +10,10 @@ use crate::Error;
 pub(in crate::serve) fn read(plan: &SessionsPlan) -> Result<Option<Trace>, Error> {
     let SessionSource::File { path, format, options } = &plan.source else { return Ok(None) };
     Ok(Some(sessions::read(path, *format, options)?))
+}
+
+fn no_tokenizer() -> TraceError {
+    setting("--multi-turn", "needs a tokenizer to make up its texts".to_owned())
 }
 
 /// The sessions to be held, of what was read or else made up.
@@ -21,9 +25,9 @@ pub(in crate::serve) fn ready(
 ) -> Result<Trace, Error> {
     let mut trace = match (read, &plan.source) {
         (Some(trace), _) => trace,
-        (None, SessionSource::Made(spec)) => {
-            let missing = || setting("--multi-turn", "needs a tokenizer to make up its texts".to_owned());
-            Trace::made(spec, tokenizer.ok_or_else(missing)?)?
+        (None, SessionSource::Made(spec)) => Trace::made(spec, tokenizer.ok_or_else(no_tokenizer)?)?,
+        (None, SessionSource::SharedPrefix(spec)) => {
+            Trace::behind_shared_prefixes(spec, tokenizer.ok_or_else(no_tokenizer)?)?
         }
         (None, SessionSource::File { .. }) => return Err(Error::EmptyWorkload),
     };

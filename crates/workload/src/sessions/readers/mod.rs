@@ -3,6 +3,7 @@
 pub(crate) mod aiperf;
 pub(crate) mod azure;
 pub(crate) mod bailian;
+pub(crate) mod baseten;
 pub(crate) mod burstgpt;
 pub(crate) mod columns;
 pub(crate) mod conversations;
@@ -16,6 +17,7 @@ pub(crate) mod payloads;
 pub(crate) mod sglang;
 pub(crate) mod sharegpt;
 pub(crate) mod synthetic;
+pub(crate) mod tracelab;
 pub(crate) mod weka;
 
 use std::collections::HashMap;

@@ -15,12 +15,12 @@ impl Replay {
     pub fn request(&self, index: usize, find: Find<'_>) -> Option<Request> {
         let before = &self.before[index];
         let own = &self.requests[index];
-        let last = *before.last()?;
+        let (last, _) = *before.last()?;
         if !self.chat {
             let mut text = String::new();
-            for place in before {
+            for (place, choice) in before {
                 text += content_text(&self.requests[*place]);
-                text += &find(*place).map(|heard| spoken(&heard)).unwrap_or_default();
+                text += &find(*place).map(|heard| spoken(&heard.choice(*choice))).unwrap_or_default();
             }
             text += content_text(own);
             return Some(Request { content: Content::Text(text), ..own.clone() });
@@ -35,10 +35,10 @@ impl Replay {
             return Some(Request { chat_messages: Some(Value::List(line.messages)), overrides, ..own.clone() });
         }
         let mut line = Line::default();
-        for place in before {
+        for (place, choice) in before {
             line.ask(own_messages(&self.requests[*place]));
             if let Some(heard) = find(*place) {
-                line.answer(&heard);
+                line.answer(&heard.choice(*choice));
             }
         }
         line.ask(own_messages(own));
@@ -47,9 +47,18 @@ impl Replay {
 
     /// Whether a step sends results of tools that were not recorded, so that somebody has to wait for them.
     pub fn simulates_tools(&self, index: usize, find: Find<'_>) -> bool {
-        let called = self.before[index].last().and_then(|last| find(*last)).map_or(0, |heard| calls(&heard).len());
+        let last = self.before[index].last().and_then(|(last, choice)| Some(find(*last)?.choice(*choice)));
+        let called = last.map_or(0, |heard| calls(&heard).len());
         called > 0
             && own_messages(&self.requests[index]).iter().take_while(|own| has_role(own, "tool")).count() < called
+    }
+}
+
+impl<'a> Heard<'a> {
+    /// One of several answers. Where the server gave fewer than were asked for, it is the first.
+    fn choice(self, choice: usize) -> Heard<'a> {
+        let other = choice.checked_sub(1).and_then(|at| self.reply?.others.get(at));
+        other.map_or(self, |text| Heard { text: text.as_bytes(), reply: None })
     }
 }
 
@@ -138,14 +147,14 @@ mod tests {
     fn replay(own: &[&str], server_history: bool) -> Replay {
         let request = |text: &&str| Request { chat_messages: Some(parse(text).unwrap()), ..Request::text("", 1, 1) };
         let requests: Vec<Request> = own.iter().map(request).collect();
-        let before = (0..own.len()).map(|place| (0..place).collect()).collect();
+        let before = (0..own.len()).map(|place| (0..place).map(|before| (before, 0)).collect()).collect();
         let (keeps, pieces) = (vec![true; own.len()], vec![Vec::new(); own.len()]);
         Replay { requests, before, keeps, pieces, chat: true, server_history }
     }
 
     fn called(arguments: &str) -> Reply {
         let call = ToolCall { id: "c1".into(), name: "look".into(), arguments: arguments.into() };
-        Reply { id: Some("resp_1".into()), calls: vec![call] }
+        Reply { id: Some("resp_1".into()), calls: vec![call], others: Vec::new() }
     }
 
     const USER: &str = r#"[{"role": "user", "content": "q"}]"#;
@@ -179,6 +188,17 @@ mod tests {
     }
 
     #[test]
+    fn a_branch_goes_on_from_its_own_answer() {
+        let reply = Reply { others: vec!["second".into()], ..Reply::default() };
+        let find = |_| Some(Heard { text: b"first", reply: Some(&reply) });
+        for (choice, answer) in [(0, "first"), (1, "second"), (2, "first")] {
+            let replay = Replay { before: vec![Vec::new(), vec![(0, choice)]], ..replay(&[USER, USER], false) };
+            let text = dumps(&replay.request(1, &find).unwrap().chat_messages.unwrap());
+            assert!(text.contains(&format!(r#""assistant", "content": "{answer}""#)), "{text}");
+        }
+    }
+
+    #[test]
     fn a_result_of_nothing_is_said_by_the_user() {
         let own = [USER, r#"[{"role": "tool", "tool_call_id": "old", "content": "42"}]"#];
         let find = |_| Some(Heard { text: b"no call", reply: None });
@@ -188,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_server_that_keeps_history_hears_only_what_is_new() {
-        let reply = Reply { id: Some("resp_1".into()), calls: Vec::new() };
+        let reply = Reply { id: Some("resp_1".into()), ..Reply::default() };
         let find = |_| Some(Heard { text: b"a", reply: Some(&reply) });
         let request = replay(&[USER, USER], true).request(1, &find).unwrap();
         assert_eq!(dumps(&request.chat_messages.unwrap()), USER);

@@ -1,0 +1,64 @@
+//! AIPerf's reading of Baseten's traces: a table of whole prompts with the time of each, in milliseconds since 1970, and the
+//! session that it was part of as far as that is known.
+
+use std::collections::HashMap;
+
+use tacho_core::json::Dict;
+
+use super::{after, copied, given};
+use crate::sessions::error::TraceError;
+use crate::sessions::kind::Format;
+use crate::sessions::model::{History, Prompt, Step, Trace};
+use crate::sessions::options::Options;
+use crate::sessions::row::Row;
+use crate::sessions::source::Source;
+
+/// Reads the table. A request is due at its time and not before the one before it of its session has ended.
+pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
+    let mut trace = Trace::new(source.name(), Format::Baseten);
+    let rows = source.rows()?;
+    let mut moments = Vec::with_capacity(rows.len());
+    for row in &rows {
+        moments.push(row.need("timestamp_start_unix_ms", row.span("timestamp_start_unix_ms")?)?);
+    }
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by(|&left, &right| moments[left].total_cmp(&moments[right]));
+    let mut last: HashMap<String, (usize, usize)> = HashMap::new();
+    for index in order {
+        let row = &rows[index];
+        let session = session(row)?.unwrap_or_else(|| format!("row{index}"));
+        let before = last.get(&session).copied();
+        let turn = before.map_or(0, |(_, turn)| turn + 1);
+        let mut step = Step::new(session.clone(), turn);
+        step.at_ms = Some(moments[index]);
+        step.parents = after(before.map(|(place, _)| place), 0.0);
+        step.history = if turn > 0 { History::Recorded } else { History::None };
+        step.input_tokens = row.count("input_tokens")?;
+        step.output_tokens = Some(row.need("output_tokens", row.count("output_tokens")?)?);
+        step.prompt = prompt(row, &mut step)?;
+        last.insert(session, (trace.push(step), turn));
+    }
+    trace.start_at_the_earliest();
+    Ok(trace)
+}
+
+/// The session that the caller named, or else the one that somebody guessed.
+fn session(row: &Row<'_>) -> Result<Option<String>, TraceError> {
+    Ok(match row.name("provided_session_id")? {
+        None => row.name("poor_man_session_id")?,
+        named => named,
+    })
+}
+
+/// The prompt, with an answer of exactly the recorded length; made up where the table has only lengths.
+fn prompt(row: &Row<'_>, step: &mut Step) -> Result<Prompt, TraceError> {
+    if row.text("prompt")?.is_none() {
+        row.need("input_tokens", step.input_tokens)?;
+        return Ok(Prompt::Synthetic);
+    }
+    let mut extra = Dict::new();
+    extra.set("ignore_eos", true);
+    step.notes.extra = Some(extra);
+    let text = copied(row, &["prompt"]).get("prompt").cloned();
+    Ok(given(text.map(|text| ("text", text))))
+}

@@ -1,0 +1,85 @@
+//! TraceLab's traces of agents: a row a round, with what of its prompt stood there before and what is new, and the tools
+//! that ran after its answer.
+
+use super::{after, by_session};
+use crate::sessions::blocks::{self, Scope};
+use crate::sessions::error::TraceError;
+use crate::sessions::kind::Format;
+use crate::sessions::model::{Blocks, History, Step, Trace};
+use crate::sessions::options::Options;
+use crate::sessions::row::Row;
+use crate::sessions::source::Source;
+
+/// Reads the trace. Rounds follow each other after as long as the tools of the one before took together.
+pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
+    let mut trace = Trace::new(source.name(), Format::TraceLab);
+    let rows = source.rows()?;
+    let mut names = 0..;
+    for (session, mut rounds) in by_session(&rows)? {
+        for row in &rounds {
+            row.need("round_index", row.count("round_index")?)?;
+        }
+        rounds.sort_by_key(|row| row.count("round_index").ok().flatten());
+        let (mut last, mut said, mut tools) = (None, Vec::new(), 0.0);
+        for (turn, row) in rounds.into_iter().enumerate() {
+            let lengths = Lengths::of(row)?;
+            let mut step = Step::new(session.clone(), turn);
+            step.parents = after(last, tools);
+            step.history = if turn > 0 { History::Recorded } else { History::None };
+            step.input_tokens = Some(lengths.before + lengths.new);
+            step.output_tokens = Some(lengths.output);
+            let mut named = beginning(&said, lengths.before);
+            let known: u64 = named.iter().map(|(_, tokens)| tokens).sum();
+            // What stood there before and is no part of this session, such as instructions, and what is new.
+            for tokens in [lengths.before - known, lengths.new] {
+                named.extend(names.next().filter(|_| tokens > 0).map(|name| (name, tokens)));
+            }
+            said.clone_from(&named);
+            said.extend(names.next().map(|name| (name, lengths.output)));
+            step.blocks = Some(Blocks { named, ..Blocks::default() });
+            tools = waited(row)?;
+            last = Some(trace.push(step));
+        }
+    }
+    blocks::ideal(&mut trace, Scope::File);
+    trace.notices.push("timing_events are not read: sessions start when the load model says".to_owned());
+    Ok(trace)
+}
+
+struct Lengths {
+    before: u64,
+    new: u64,
+    output: u64,
+}
+
+impl Lengths {
+    fn of(row: &Row<'_>) -> Result<Self, TraceError> {
+        let before = row.need("prefix_tokens", row.count("prefix_tokens")?)?;
+        let new = row.need("newly_append_tokens", row.count("newly_append_tokens")?)?;
+        if let Some(total) = row.count("input_tokens_total")?.filter(|total| *total != before + new) {
+            let problem = format!("{total} is not prefix_tokens and newly_append_tokens together, {}", before + new);
+            return Err(row.wrong("input_tokens_total", problem));
+        }
+        if before + new == 0 {
+            return Err(row.wrong("newly_append_tokens", "leaves a prompt without tokens"));
+        }
+        Ok(Lengths { before, new, output: row.need("output_tokens", row.count("output_tokens")?)? })
+    }
+}
+
+/// The first so many tokens of what was said.
+fn beginning(said: &[(i64, u64)], tokens: u64) -> Vec<(i64, u64)> {
+    let mut left = tokens;
+    let piece = |&(name, tokens): &(i64, u64)| {
+        let taken = tokens.min(left);
+        left -= taken;
+        (taken > 0).then_some((name, taken))
+    };
+    said.iter().map_while(piece).collect()
+}
+
+/// How long the tools of a round took together, ms.
+fn waited(row: &Row<'_>) -> Result<f64, TraceError> {
+    let tools = row.rows("tools")?.unwrap_or_default();
+    tools.iter().map(|tool| Ok(tool.span("tool_wall_latency_ms")?.unwrap_or(0.0))).sum()
+}
