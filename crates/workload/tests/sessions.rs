@@ -296,3 +296,36 @@ fn rounds_go_on_from_their_prefix_after_their_tools() {
     let (_folder, path) = text("tracelab.jsonl", &rows.replace("117", "118"));
     assert!(read(&path, None).unwrap_err().to_string().contains("input_tokens_total: 118 is not"));
 }
+
+#[test]
+fn what_a_file_cannot_say_is_told_or_refused() {
+    let read_back = |file: &str| {
+        let trace = read(&golden_path(&format!("sessions/{file}")), None).unwrap();
+        let (_folder, path) = text("back.jsonl", &trace.written_as(Format::Mooncake).unwrap());
+        let options = trace.reading(Format::Mooncake);
+        let options = Options::parse(options.iter().map(String::as_str)).unwrap();
+        (sessions::read(&path, None, &options).unwrap(), trace)
+    };
+    for file in ["bailian.jsonl", "weka-flat.json", "mooncake-cumulative.jsonl", "mooncake-session.jsonl"] {
+        let (back, trace) = read_back(file);
+        let told = |trace: &Trace| -> Vec<_> {
+            let step = |step: &sessions::Step| (step.input_tokens, step.history.clone(), step.blocks.clone());
+            trace.steps.iter().map(step).collect()
+        };
+        assert_eq!(told(&back), told(&trace), "{file}");
+    }
+    let pool = read(&golden_path("sessions/aiperf-random-pool.jsonl"), Some("random_pool")).unwrap();
+    assert!(pool.written_as(Format::Mooncake).unwrap_err().to_string().contains("pool"));
+    // Two traces whose names of blocks are their own.
+    let line = std::fs::read_to_string(golden_path("sessions/weka-flat.json")).unwrap();
+    let one: Value = serde_json::from_str(&line).unwrap();
+    let mut other = one.clone();
+    other["id"] = "another".into();
+    let (_folder, path) = text("two.jsonl", &format!("{one}\n{other}\n"));
+    let written = read(&path, None).unwrap().written_as(Format::Mooncake).unwrap();
+    let first = |session: &str| {
+        let row = written.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        row.clone().find(|row| row["session_id"] == session).unwrap()["hash_ids"][0].clone()
+    };
+    assert_ne!(first(one["id"].as_str().unwrap()), first("another"));
+}

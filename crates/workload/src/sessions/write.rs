@@ -1,5 +1,7 @@
 //! The model in another format. What a format cannot say is refused, naming the step, rather than lost.
 
+use std::collections::HashMap;
+
 use tacho_core::json::{Dict, Value, dumps, dumps_indented};
 
 use super::error::TraceError;
@@ -12,9 +14,16 @@ impl Trace {
     /// # Errors
     /// When the format has no writer, or a step cannot be said in it.
     pub fn written_as(&self, format: Format) -> Result<String, TraceError> {
+        if let (Some(pool), true) = (self.pools.first(), format != Format::Model) {
+            let problem = format!("has no pool to draw from, as {:?} is", pool.name);
+            return Err(refused(format, &problem));
+        }
         match format {
             Format::Model => Ok(dumps_indented(&self.to_json(), 1) + "\n"),
-            Format::Mooncake => self.lines(|place| self.mooncake(place)),
+            Format::Mooncake => {
+                let names = self.block_names();
+                self.lines(|place| self.mooncake(place, &names))
+            }
             Format::MultiTurn => self.multi_turn(),
             Format::Conversations => self.conversations(),
             other => Err(refused(
@@ -30,7 +39,7 @@ impl Trace {
     }
 
     /// A row of Mooncake's with AIPerf's additions.
-    fn mooncake(&self, place: usize) -> Result<Dict, TraceError> {
+    fn mooncake(&self, place: usize, names: &BlockNames) -> Result<Dict, TraceError> {
         let step = self.plain(Format::Mooncake, place)?;
         let mut row = Dict::new();
         row.set("session_id", step.session.as_str());
@@ -51,10 +60,38 @@ impl Trace {
         }
         set(&mut row, "output_length", step.output_tokens);
         if let Some(blocks) = &step.blocks {
-            row.set("hash_ids", blocks.named.iter().map(|(id, _)| Value::Int(*id)).collect::<Vec<Value>>());
+            let name = |(id, _): &(i64, u64)| Value::Int(names.of(place, *id));
+            row.set("hash_ids", blocks.named.iter().map(name).collect::<Vec<Value>>());
         }
         set(&mut row, "extra", step.notes.extra.clone());
         Ok(row)
+    }
+
+    /// What somebody who reads the file must be told, as `--option` takes it; the file has no place for it.
+    pub fn reading(&self, format: Format) -> Vec<String> {
+        if format != Format::Mooncake {
+            return Vec::new();
+        }
+        let sizes = self.steps.iter().filter_map(|step| step.blocks.as_ref()?.named.first());
+        let block = sizes.map(|(_, tokens)| *tokens).max().filter(|tokens| *tokens != MOONCAKE_BLOCK);
+        let later = self.steps.iter().find(|step| !step.parents.is_empty() && step.prompt == Prompt::Synthetic);
+        let whole = later.map(|step| if step.history == History::Recorded { "cumulative" } else { "delta" });
+        let block = block.map(|tokens| format!("block_size={tokens}"));
+        block.into_iter().chain(whole.map(|word| format!("input_length_is={word}"))).collect()
+    }
+
+    /// The names of blocks in a file that knows only names of the whole file.
+    fn block_names(&self) -> BlockNames {
+        let (trees, count) = self.trees();
+        let local = self.format == Format::Weka && self.options.get("hash_id_scope").is_none() && count > 1;
+        let mut names = HashMap::new();
+        for (step, &tree) in self.steps.iter().zip(&trees).filter(|_| local) {
+            for (id, _) in step.blocks.iter().flat_map(|blocks| &blocks.named) {
+                let next = names.len() as i64;
+                names.entry((tree, *id)).or_insert(next);
+            }
+        }
+        BlockNames { trees, names }
     }
 
     /// A conversation a line.
@@ -141,6 +178,21 @@ impl Trace {
             }
         }
         sessions
+    }
+}
+
+/// Tokens of a block where a Mooncake file's reader is not told otherwise.
+const MOONCAKE_BLOCK: u64 = 512;
+
+/// Names of blocks by the tree that they belong to; as they are where all trees share them.
+struct BlockNames {
+    trees: Vec<usize>,
+    names: HashMap<(usize, i64), i64>,
+}
+
+impl BlockNames {
+    fn of(&self, place: usize, id: i64) -> i64 {
+        self.names.get(&(self.trees[place], id)).copied().unwrap_or(id)
     }
 }
 

@@ -96,7 +96,8 @@ impl MultiTurnFlags {
     pub(super) fn check(&self) -> Result<(), Refusal> {
         let refused = |flag, value: String, allowed| Err(Refusal::OutOfRange { flag, value, allowed });
         if let Some(other) = self.clash {
-            return Err(Refusal::Together { flag: "--multi-turn", other });
+            let flag = if self.is_shared_prefix() { "--gsp-num-turns" } else { "--multi-turn" };
+            return Err(Refusal::Together { flag, other });
         }
         if !matches!(self.dataset.as_str(), "random" | "sharegpt" | SHARED_PREFIX) {
             let other = "--dataset-name random, sharegpt or generated-shared-prefix";

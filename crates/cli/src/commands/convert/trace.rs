@@ -27,6 +27,10 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<Exit> {
     for notice in &trace.notices {
         tracing::warn!("{notice}");
     }
+    let told = trace.reading(to);
+    if !told.is_empty() {
+        tracing::warn!("the file does not say it: read it with --option {}", told.join(" --option "));
+    }
     match &args.output {
         Some(path) => {
             write_whole(path, |out| out.write_all(text.as_bytes()))?;
