@@ -28,6 +28,8 @@ pub struct Front {
     pub per_request_ns: f64,
     /// Nanoseconds per token of its prompt.
     pub per_prompt_token_ns: f64,
+    /// Nanoseconds between two tokens of a step on their way out.
+    pub per_token_ns: f64,
 }
 
 impl Front {
@@ -77,11 +79,13 @@ impl Machine {
                 per_sequence_ns: micros(&cost, "per_sequence_us")?,
                 per_kv_token_ns: micros(&cost, "per_kv_token_us")?,
                 per_attention_ns: micros(&cost, "per_attention_us")?,
+                padded_up_to: number(&cost, "padded_up_to").map_err(wrong)? as usize,
             },
             engine: limits(&engine).map_err(wrong)?,
             front: Front {
                 per_request_ns: micros(&front, "per_request_us")?,
                 per_prompt_token_ns: micros(&front, "per_prompt_token_us")?,
+                per_token_ns: micros(&front, "per_token_us")?,
             },
             noise,
         })
@@ -113,8 +117,13 @@ fn limits(dict: &Dict) -> Result<EngineSpec, String> {
             *limit = number.ok_or_else(|| format!("{name} is {}, not a number of 1 or more", json::dumps(value)))?;
         }
     }
-    if let Some(Value::Bool(caching)) = dict.get("enable_prefix_caching") {
-        engine.enable_prefix_caching = *caching;
+    for (name, switch) in [
+        ("enable_prefix_caching", &mut engine.enable_prefix_caching),
+        ("enable_chunked_prefill", &mut engine.enable_chunked_prefill),
+    ] {
+        if let Some(Value::Bool(on)) = dict.get(name) {
+            *switch = *on;
+        }
     }
     Ok(engine)
 }

@@ -174,6 +174,9 @@ impl Offline {
 
 /// The prompt of a request in token ids; of messages their texts.
 pub fn prompt_ids(request: &Request, tokenizer: &Tokenizer) -> Arc<[u32]> {
+    if let Some(messages) = &request.chat_messages {
+        return tokenizer.encode(&texts(messages), true).into();
+    }
     match &request.content {
         Content::Ids(ids) => ids.clone().into(),
         Content::Text(text) => tokenizer.encode(text, true).into(),

@@ -39,7 +39,6 @@ const NEEDS_A_SERVER: &[&str] = &[
     "--base-url",
     "--host",
     "--port",
-    "--sessions",
     "--duration",
     "--until",
     "--stop-on-failures",

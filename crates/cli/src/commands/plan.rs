@@ -98,9 +98,12 @@ impl<'a> Planner<'a> {
         let values =
             values.with_context(|| format!("--bench-cmd {:?} is no command line of tacho serve", args.bench_cmd))?;
         let workload = Workload::of(&ServeArgs::read(values)?)?;
+        if workload.is_sessions() {
+            bail!("--bench-cmd: sessions cannot be stretched to a rate; see tacho predict at each --session-rate");
+        }
         let planner = Planner {
             args,
-            base: workload.coming.clone(),
+            base: workload.coming(),
             router: Router::parse(&args.router).unwrap_or_default(),
             workload,
         };

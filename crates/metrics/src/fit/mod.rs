@@ -1,15 +1,29 @@
 //! What a server's steps cost, learned from outside: steps are found in the arrival times of tokens, and their length is
 //! fitted by what was in them. Pure functions of samples.
 
+mod against;
+mod disturbed;
+mod front;
+mod padding;
 mod profile;
+pub mod reached;
 mod regress;
 mod steps;
+mod told;
 mod trace;
 
+pub use against::{Against, against};
+pub use front::Front;
+pub use padding::padded;
 pub use profile::{Limits, Profile};
 pub use regress::Estimate;
 pub use steps::{Alone, Found, Step, find};
-pub use trace::{Traced, of_result};
+pub use told::Sourced;
+pub use trace::{Traced, of_result, of_rows};
+
+use std::collections::BTreeMap;
+
+use disturbed::disturbed;
 
 /// Fewer steps than this say nothing.
 const FEWEST_STEPS: usize = 50;
@@ -17,6 +31,8 @@ const FEWEST_STEPS: usize = 50;
 const OUTLIER: f64 = 6.0;
 /// Every so many steps one is held out.
 const HELD_OUT: usize = 5;
+/// A fit whose held-out steps are further off than this in the median does not hold.
+pub const HOLDS: f64 = 0.1;
 
 /// Why nothing could be fitted.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -80,10 +96,10 @@ impl Costs {
 pub struct Fitted {
     /// What steps cost.
     pub costs: Costs,
-    /// Seconds that a request takes outside of steps, and per prompt token.
-    pub front: (Estimate, Estimate),
-    /// How many first tokens that is from; with none the front is unknown, not free.
-    pub front_from: usize,
+    /// Batches of single tokens are padded to an engine's own sizes up to this one; 0 where they are not.
+    pub padded_up_to: usize,
+    /// What a request takes outside of steps.
+    pub front: Front,
     /// Relative spread of steps about the model.
     pub noise: f64,
     /// Steps it was fitted on.
@@ -92,52 +108,105 @@ pub struct Fitted {
     pub unclear: usize,
     /// Steps left out as too far off.
     pub outliers: usize,
+    /// The share of steps that fell into disturbed moments and were left out, and how many times as slow those were.
+    pub disturbed: (f64, f64),
     /// Relative error of held-out steps: the median, and nine in ten.
     pub held_out: (f64, f64),
     /// The most sequences seen at once.
     pub widest: usize,
 }
 
-/// Fits a server by several runs against it; no step has more than `budget` tokens.
+impl Fitted {
+    /// Whether steps that it has not seen are as it says.
+    pub fn holds(&self) -> bool {
+        self.held_out.0 <= HOLDS && self.disturbed.0 <= 0.5
+    }
+}
+
+/// Fits a server of these limits by several runs against it.
 ///
 /// # Errors
 /// When the runs do not tell enough.
-pub fn fit(runs: &[Vec<Traced>], budget: usize) -> Result<Fitted, FitError> {
-    let mut all = Found::default();
-    for run in runs {
-        let found = find(run, budget);
-        all.steps.extend(found.steps);
-        all.alone.extend(found.alone);
-        all.unclear += found.unclear;
-        all.widest = all.widest.max(found.widest);
+pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
+    let mut found: Vec<Found> = runs.iter().map(|run| find(run, limits)).collect();
+    let count = found.iter().map(|run| run.steps.len()).sum();
+    if count < FEWEST_STEPS {
+        return Err(FitError::TooFew { steps: count });
     }
-    if all.steps.len() < FEWEST_STEPS {
-        return Err(FitError::TooFew { steps: all.steps.len() });
-    }
-    let rough = costs(&all.steps).ok_or(FitError::Alike)?;
-    let (kept, outliers) = without_outliers(&all.steps, &rough);
+    let padded_up_to = padding::detect(&mut found);
+    let (kept, disturbed) = undisturbed(&found)?;
+    let rough = robust(&kept).ok_or(FitError::Alike)?;
+    let (kept, outliers) = without_outliers(&kept, &rough);
     let held_out = held_out_error(&kept).ok_or(FitError::Alike)?;
     let costs = costs(&kept).ok_or(FitError::Alike)?;
     let noise = spread(kept.iter().map(|step| (step.seconds / costs.seconds(step)).ln()));
     Ok(Fitted {
-        front: front(&all.alone, &costs, budget),
-        front_from: all.alone.len(),
+        front: Front::of(&found, &costs, limits),
         costs,
+        padded_up_to,
         noise,
         steps: kept.len(),
-        unclear: all.unclear,
+        unclear: found.iter().map(|run| run.unclear).sum(),
         outliers,
+        disturbed,
         held_out,
-        widest: all.widest,
+        widest: found.iter().map(|run| run.widest).max().unwrap_or(0),
     })
 }
 
+/// The steps of all runs but those of disturbed moments; the share of those, and how many times as slow they were.
+fn undisturbed(found: &[Found]) -> Result<(Vec<Step>, (f64, f64)), FitError> {
+    let loads = loads(found);
+    let all = || loads.iter().flatten().copied();
+    let mut kept: Vec<Step> = all().collect();
+    let mut slow = Vec::new();
+    for _ in 0..3 {
+        let rough = robust(&kept).ok_or(FitError::Alike)?;
+        let marks: Vec<bool> = loads.iter().flat_map(|steps| disturbed(steps, &rough)).collect();
+        kept = all().zip(&marks).filter(|(_, slow)| !**slow).map(|(step, _)| step).collect();
+        slow =
+            all().zip(&marks).filter(|(_, slow)| **slow).map(|(step, _)| step.seconds / rough.seconds(&step)).collect();
+    }
+    let share = slow.len() as f64 / (kept.len() + slow.len()).max(1) as f64;
+    Ok((kept, (share, if slow.is_empty() { 1.0 } else { median(slow.into_iter()) })))
+}
+
+/// The steps of runs under like loads together: a short run may be disturbed from its beginning to its end.
+fn loads(found: &[Found]) -> Vec<Vec<Step>> {
+    let mut loads: BTreeMap<i64, Vec<Step>> = BTreeMap::new();
+    for run in found {
+        let time: f64 = run.steps.iter().map(|step| step.seconds).sum();
+        let mean =
+            run.steps.iter().map(|step| step.sequences * step.seconds).sum::<f64>() / time.max(f64::MIN_POSITIVE);
+        loads.entry((mean.max(1.0).log2() * 1.5).round() as i64).or_default().extend(&run.steps);
+    }
+    loads.into_values().collect()
+}
+
+fn rows(steps: &[Step]) -> (Vec<[f64; 5]>, Vec<f64>) {
+    let row = |step: &Step| [1.0, step.prefill, step.sequences, step.kv, step.attention];
+    (steps.iter().map(row).collect(), steps.iter().map(|step| step.seconds).collect())
+}
+
+fn named([fixed, prefill, sequence, kv, attention]: [Estimate; 5]) -> Costs {
+    Costs { fixed, prefill, sequence, kv, attention }
+}
+
 fn costs(steps: &[Step]) -> Option<Costs> {
-    let rows: Vec<[f64; 5]> =
-        steps.iter().map(|step| [1.0, step.prefill, step.sequences, step.kv, step.attention]).collect();
-    let seconds: Vec<f64> = steps.iter().map(|step| step.seconds).collect();
-    let [fixed, prefill, sequence, kv, attention] = regress::fit(&rows, &seconds)?;
-    Some(Costs { fixed, prefill, sequence, kv, attention })
+    let (rows, seconds) = rows(steps);
+    regress::fit(&rows, &seconds).map(named)
+}
+
+/// The same without much regard for steps that are far off.
+fn robust(steps: &[Step]) -> Option<Costs> {
+    let mut near = costs(steps)?;
+    for _ in 0..4 {
+        let off = |step: &Step| (step.seconds / near.seconds(step)).ln();
+        let (middle, limit) = (median(steps.iter().map(off)), 2.5 * spread(steps.iter().map(off)).max(1e-3));
+        let kept: Vec<Step> = steps.iter().copied().filter(|step| (off(step) - middle).abs() <= limit).collect();
+        near = costs(&kept)?;
+    }
+    Some(near)
 }
 
 fn without_outliers(steps: &[Step], rough: &Costs) -> (Vec<Step>, usize) {
@@ -159,28 +228,6 @@ fn held_out_error(steps: &[Step]) -> Option<(f64, f64)> {
         .collect();
     errors.sort_by(f64::total_cmp);
     Some((*errors.get(errors.len() / 2)?, *errors.get(errors.len() * 9 / 10)?))
-}
-
-/// What a first token takes beyond its step.
-fn front(alone: &[Alone], costs: &Costs, budget: usize) -> (Estimate, Estimate) {
-    let budget = budget.max(1) as f64;
-    let beyond = |one: &Alone| {
-        let (mut done, mut seconds) = (0.0, 0.0);
-        while done < one.prompt {
-            let chunk = (one.prompt - done).min(budget);
-            let attention = chunk * (done + (chunk + 1.0) / 2.0);
-            done += chunk;
-            seconds += costs.seconds(&Step { seconds: 0.0, prefill: chunk, sequences: 1.0, kv: done, attention });
-        }
-        (one.ttft - seconds).max(1e-6)
-    };
-    let rows: Vec<[f64; 2]> = alone.iter().map(|one| [1.0, one.prompt]).collect();
-    let targets: Vec<f64> = alone.iter().map(beyond).collect();
-    match regress::fit(&rows, &targets) {
-        Some([request, token]) if alone.len() >= 8 => (request, token),
-        _ if alone.is_empty() => (Estimate::default(), Estimate::default()),
-        _ => (Estimate { value: median(targets.into_iter()), half: 0.0 }, Estimate::default()),
-    }
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

@@ -7,7 +7,7 @@ use super::{Estimate, Fitted};
 /// The version of the file.
 const VERSION: i64 = 1;
 
-/// The scheduler's limits, which a fit is given.
+/// The scheduler's limits: given, read from the server, or found by reaching them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Most sequences in a step.
@@ -22,6 +22,23 @@ pub struct Limits {
     pub max_model_len: usize,
     /// Whether prefixes are cached.
     pub prefix_caching: bool,
+    /// Whether prompts may be split to fill a step.
+    pub chunked_prefill: bool,
+}
+
+impl Default for Limits {
+    /// What an engine has that nobody told anything.
+    fn default() -> Self {
+        Limits {
+            max_num_seqs: 256,
+            max_num_batched_tokens: 8192,
+            block_size: 16,
+            num_blocks: 16_384,
+            max_model_len: 32_768,
+            prefix_caching: true,
+            chunked_prefill: true,
+        }
+    }
 }
 
 /// A fitted server with its name and limits.
@@ -31,8 +48,10 @@ pub struct Profile {
     pub name: String,
     /// What was fitted.
     pub fitted: Fitted,
-    /// What it was given.
+    /// Its scheduler's limits.
     pub limits: Limits,
+    /// Where each limit comes from, by its name in the file.
+    pub sources: Vec<(&'static str, String)>,
 }
 
 impl Profile {
@@ -41,7 +60,7 @@ impl Profile {
         let mut file = Dict::new();
         file.set("tacho_profile", VERSION);
         file.set("name", self.name.as_str());
-        let (costs, (request, token)) = (&self.fitted.costs, &self.fitted.front);
+        let (costs, front) = (&self.fitted.costs, &self.fitted.front);
         let rows = [
             ("fixed_us", &costs.fixed),
             ("per_prefill_token_us", &costs.prefill),
@@ -49,42 +68,55 @@ impl Profile {
             ("per_kv_token_us", &costs.kv),
             ("per_attention_us", &costs.attention),
         ];
-        file.set("cost", values(&rows));
-        let front = [("per_request_us", request), ("per_prompt_token_us", token)];
+        let mut cost = values(&rows);
+        cost.set("padded_up_to", number(self.fitted.padded_up_to));
+        file.set("cost", cost);
+        let front = [
+            ("per_request_us", &front.request),
+            ("per_prompt_token_us", &front.prompt_token),
+            ("per_token_us", &front.token),
+        ];
         file.set("frontend", values(&front));
         file.set("noise", self.fitted.noise);
         file.set("engine", self.engine());
         let all: Vec<(&str, &Estimate)> = rows.into_iter().chain(front).collect();
         file.set("intervals", intervals(&all));
         file.set("fit", self.quality());
+        let sources = self.sources.iter().map(|(name, from)| ((*name).to_owned(), Value::from(from.as_str())));
+        file.set("limits_from", sources.collect::<Dict>());
         Value::Dict(file)
     }
 
     fn engine(&self) -> Dict {
         let mut engine = Dict::new();
         let limits = &self.limits;
-        let number = |value: usize| Value::Int(i64::try_from(value).unwrap_or(i64::MAX));
         engine.set("max_num_seqs", number(limits.max_num_seqs));
         engine.set("max_num_batched_tokens", number(limits.max_num_batched_tokens));
         engine.set("block_size", number(limits.block_size));
         engine.set("num_gpu_blocks", number(limits.num_blocks));
         engine.set("max_model_len", number(limits.max_model_len));
         engine.set("enable_prefix_caching", limits.prefix_caching);
+        engine.set("enable_chunked_prefill", limits.chunked_prefill);
         engine
     }
 
     fn quality(&self) -> Dict {
         let mut fit = Dict::new();
-        let number = |value: usize| Value::Int(i64::try_from(value).unwrap_or(i64::MAX));
         fit.set("steps", number(self.fitted.steps));
         fit.set("unclear_steps", number(self.fitted.unclear));
         fit.set("outlying_steps", number(self.fitted.outliers));
-        fit.set("first_tokens_alone", number(self.fitted.front_from));
+        fit.set("first_tokens_alone", number(self.fitted.front.from));
         fit.set("widest_batch", number(self.fitted.widest));
+        fit.set("disturbed_share", self.fitted.disturbed.0);
+        fit.set("disturbed_times_slower", self.fitted.disturbed.1);
         fit.set("held_out_median_error", self.fitted.held_out.0);
         fit.set("held_out_p90_error", self.fitted.held_out.1);
         fit
     }
+}
+
+fn number(value: usize) -> Value {
+    Value::Int(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
 fn values(rows: &[(&str, &Estimate)]) -> Dict {

@@ -1,10 +1,13 @@
 //! The engine's steps, found in the arrival times of tokens: all sequences of a batch get their tokens together.
 
+use super::profile::Limits;
 use super::trace::Traced;
 
 /// A step that was seen from its beginning to its end.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Step {
+    /// When it ended, in seconds.
+    pub at: f64,
     /// Seconds it took.
     pub seconds: f64,
     /// Prompt tokens in it.
@@ -15,6 +18,16 @@ pub struct Step {
     pub kv: f64,
     /// Prompt tokens, each times the context that it looks at.
     pub attention: f64,
+}
+
+impl Step {
+    /// Adds `tokens` of a prompt of which `before` are computed.
+    pub(super) fn add_prompt(&mut self, before: f64, tokens: f64) {
+        self.sequences += 1.0;
+        self.prefill += tokens;
+        self.kv += before + tokens;
+        self.attention += tokens * (before + (tokens + 1.0) / 2.0);
+    }
 }
 
 /// A request that came to an idle engine: its first token took this long.
@@ -29,52 +42,180 @@ pub struct Alone {
 /// What was found in one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Found {
-    /// Steps with all that was in them.
+    /// Steps with all that was in them, in order.
     pub steps: Vec<Step>,
     /// First tokens that waited for nobody.
     pub alone: Vec<Alone>,
-    /// Steps left out because a sequence had no token in them: events that came together, or a preemption.
+    /// Steps left out: a sequence had no token in them (events that came together, a preemption), or it is not known how
+    /// much of a prompt was in them.
     pub unclear: usize,
     /// The most sequences that had a token at once.
     pub widest: usize,
+    /// Seconds between tokens that came together, one number for each step of three or more.
+    pub apart: Vec<f64>,
 }
 
 /// Tokens that came together.
 #[derive(Debug)]
-struct Cluster {
+pub(super) struct Cluster {
     /// When the first of them came.
-    at: f64,
+    pub(super) at: f64,
     /// When the last of them came.
-    until: f64,
+    pub(super) until: f64,
     /// Request and which of its tokens.
-    tokens: Vec<(usize, usize)>,
+    pub(super) tokens: Vec<(usize, usize)>,
 }
 
-/// Finds the steps of a run; no step has more than `budget` tokens.
-pub fn find(traced: &[Traced], budget: usize) -> Found {
+impl Cluster {
+    /// The requests whose first token this is.
+    pub(super) fn began(&self) -> impl Iterator<Item = usize> {
+        self.tokens.iter().filter(|(_, place)| *place == 0).map(|(request, _)| *request)
+    }
+}
+
+/// Finds the steps of a run on a server of these limits.
+pub fn find(traced: &[Traced], limits: &Limits) -> Found {
     let clusters = clusters(traced);
-    let mut found = Found::default();
+    let mut watch = Watch::new(traced, limits, quickest(traced));
     for (at, cluster) in clusters.iter().enumerate() {
-        found.widest = found.widest.max(cluster.tokens.len());
-        let before = at.checked_sub(1).map(|before| &clusters[before]);
-        match before.filter(|before| is_busy(traced, before.until)) {
-            Some(before) => match step(traced, before, cluster, budget) {
-                Some(step) => found.steps.push(step),
-                None => found.unclear += 1,
-            },
-            None => found.alone.extend(alone(traced, cluster)),
+        watch.arrive(cluster.at);
+        watch.look(at.checked_sub(1).map(|before| &clusters[before]), cluster);
+        watch.take(cluster);
+    }
+    watch.found
+}
+
+/// A request that was sent less than this before a step may not have reached it.
+fn quickest(traced: &[Traced]) -> f64 {
+    let first = |one: &Traced| one.tokens.first().map(|token| token - one.sent);
+    traced.iter().filter_map(first).fold(f64::INFINITY, f64::min)
+}
+
+/// Where the requests of a run stand between two steps.
+struct Watch<'a> {
+    traced: &'a [Traced],
+    limits: &'a Limits,
+    lead: f64,
+    /// Requests in the order they were sent, of which so many have been.
+    order: Vec<usize>,
+    sent: usize,
+    /// Sent, without a token; in that order.
+    pending: Vec<usize>,
+    /// In the middle of their answers.
+    running: usize,
+    /// Prompt tokens that steps have computed before the one that brought the first token; none where it is not known.
+    computed: Vec<Option<f64>>,
+    found: Found,
+}
+
+impl<'a> Watch<'a> {
+    fn new(traced: &'a [Traced], limits: &'a Limits, lead: f64) -> Self {
+        let mut order: Vec<usize> = (0..traced.len()).filter(|at| !traced[*at].tokens.is_empty()).collect();
+        order.sort_by(|one, other| traced[*one].sent.total_cmp(&traced[*other].sent));
+        let computed = vec![Some(0.0); traced.len()];
+        let found = Found::default();
+        Watch { traced, limits, lead, order, sent: 0, pending: Vec::new(), running: 0, computed, found }
+    }
+
+    fn arrive(&mut self, now: f64) {
+        while let Some(&at) = self.order.get(self.sent).filter(|at| self.traced[**at].sent < now) {
+            self.pending.push(at);
+            self.sent += 1;
         }
     }
-    found
+
+    /// What the tokens say of the step that brought them.
+    fn look(&mut self, before: Option<&Cluster>, cluster: &Cluster) {
+        self.found.widest = self.found.widest.max(cluster.tokens.len());
+        if let [_, _, _, ..] = cluster.tokens.as_slice() {
+            self.found.apart.push((cluster.until - cluster.at) / (cluster.tokens.len() - 1) as f64);
+        }
+        match before.filter(|_| self.running > 0) {
+            Some(before) => match self.step(before, cluster) {
+                Some(step) => self.found.steps.push(step),
+                None => self.found.unclear += 1,
+            },
+            None => {
+                let idle_since = before.map_or(f64::NEG_INFINITY, |before| before.until);
+                self.found.alone.extend(self.alone(idle_since, cluster));
+            }
+        }
+    }
+
+    /// The step that ended with `cluster` and began with the one before; none where something of it is not known.
+    fn step(&mut self, before: &Cluster, cluster: &Cluster) -> Option<Step> {
+        let mut step = Step { at: cluster.at, seconds: cluster.at - before.at, ..Step::default() };
+        let (mut went_on, mut known) = (0, true);
+        for (request, place) in &cluster.tokens {
+            let prompt = self.traced[*request].prompt as f64;
+            match (place, self.computed[*request]) {
+                (0, Some(done)) => step.add_prompt(done, prompt - done),
+                (0, None) => known = false,
+                _ => {
+                    went_on += 1;
+                    step.sequences += 1.0;
+                    step.kv += prompt + *place as f64;
+                }
+            }
+        }
+        let left = self.limits.max_num_batched_tokens as f64 - step.prefill - went_on as f64;
+        let known = self.fill(&mut step, cluster, before.at, left) && known;
+        (went_on == self.running && known && left >= 0.0 && step.seconds > 0.0).then_some(step)
+    }
+
+    /// Puts the tokens that are left into the first prompt that waits: an engine that prefills in chunks fills its steps.
+    fn fill(&mut self, step: &mut Step, cluster: &Cluster, began: f64, left: f64) -> bool {
+        if left <= 0.0 || cluster.tokens.len() >= self.limits.max_num_seqs {
+            return true;
+        }
+        let began_here: Vec<usize> = cluster.began().collect();
+        let Some(&next) = self.pending.iter().find(|at| !began_here.contains(at)) else { return true };
+        let (one, done) = (&self.traced[next], self.computed[next]);
+        let rest = done.map_or(f64::INFINITY, |done| one.prompt as f64 - done);
+        // What had come and could have ended here would have.
+        if one.sent >= began || rest <= left || !self.limits.chunked_prefill {
+            return true;
+        }
+        let sure = began - one.sent > self.lead;
+        match done.filter(|_| sure) {
+            Some(done) => {
+                step.add_prompt(done, left);
+                self.computed[next] = Some(done + left);
+            }
+            None => self.computed[next] = None,
+        }
+        done.is_some() && sure
+    }
+
+    /// The one request whose first token this is, when it came to an idle engine.
+    fn alone(&self, idle_since: f64, cluster: &Cluster) -> Option<Alone> {
+        match (cluster.tokens.as_slice(), self.pending.as_slice()) {
+            ([(request, 0)], [_]) => {
+                let one = &self.traced[*request];
+                (one.sent >= idle_since).then(|| Alone { ttft: one.tokens[0] - one.sent, prompt: one.prompt as f64 })
+            }
+            _ => None,
+        }
+    }
+
+    /// Counts who begins and who ends with these tokens.
+    fn take(&mut self, cluster: &Cluster) {
+        self.pending.retain(|at| !cluster.tokens.contains(&(*at, 0)));
+        for (request, place) in &cluster.tokens {
+            let last = place + 1 == self.traced[*request].tokens.len();
+            self.running += usize::from(*place == 0);
+            self.running -= usize::from(last);
+        }
+    }
 }
 
 /// Groups tokens by time: a group ends with a gap, or where a request would have two tokens in it.
-fn clusters(traced: &[Traced]) -> Vec<Cluster> {
+pub(super) fn clusters(traced: &[Traced]) -> Vec<Cluster> {
     let numbered = |(request, one): (usize, &Traced)| {
         one.tokens.iter().enumerate().map(move |(place, at)| (*at, request, place)).collect::<Vec<_>>()
     };
     let mut tokens: Vec<(f64, usize, usize)> = traced.iter().enumerate().flat_map(numbered).collect();
-    tokens.sort_by(|one, other| one.0.total_cmp(&other.0));
+    tokens.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.2.cmp(&other.2)));
     let gap = gap(traced);
     let mut clusters: Vec<Cluster> = Vec::new();
     let (mut last, mut seen) = (f64::NEG_INFINITY, vec![usize::MAX; traced.len()]);
@@ -106,55 +247,6 @@ fn gap(traced: &[Traced]) -> f64 {
     gaps[gaps.len() / 20] / 2.0
 }
 
-/// Whether an answer was under way and went on.
-fn is_busy(traced: &[Traced], at: f64) -> bool {
-    traced.iter().any(|one| {
-        let (first, last) = (one.tokens.first().copied(), one.tokens.last().copied());
-        first.is_some_and(|first| first <= at + 1e-9) && last.is_some_and(|last| last > at + 1e-9)
-    })
-}
-
-/// The step that ended with `cluster` and began with the one before; none where a sequence is missing from it.
-fn step(traced: &[Traced], before: &Cluster, cluster: &Cluster, budget: usize) -> Option<Step> {
-    let running = |one: &Traced| {
-        let place = one.tokens.partition_point(|token| *token <= before.until + 1e-9);
-        // In the middle of its answer at the beginning of the step.
-        place > 0 && place < one.tokens.len()
-    };
-    let expected = traced.iter().filter(|one| running(one)).count();
-    let mut step = Step { seconds: cluster.at - before.at, prefill: 0.0, sequences: 0.0, kv: 0.0, attention: 0.0 };
-    let mut went_on = 0;
-    for (request, place) in &cluster.tokens {
-        let prompt = traced[*request].prompt as f64;
-        step.sequences += 1.0;
-        if *place > 0 {
-            went_on += 1;
-            step.kv += prompt + *place as f64;
-        } else {
-            step.prefill += prompt;
-            step.kv += prompt;
-            step.attention += prompt * (prompt + 1.0) / 2.0;
-        }
-    }
-    // Prompts of more than a step's tokens were begun in steps that told nothing of it.
-    let fits = step.prefill + went_on as f64 <= budget as f64;
-    (went_on == expected && fits && step.seconds > 0.0).then_some(step)
-}
-
-/// The one request whose first token this is, when it came to an idle engine.
-fn alone(traced: &[Traced], cluster: &Cluster) -> Option<Alone> {
-    match cluster.tokens.as_slice() {
-        [(request, 0)] => {
-            let one = &traced[*request];
-            let others = traced.iter().enumerate().any(|(at, other)| {
-                at != *request && other.sent < cluster.at && other.tokens.last().is_some_and(|last| *last > one.sent)
-            });
-            (!others).then(|| Alone { ttft: one.tokens[0] - one.sent, prompt: one.prompt as f64 })
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,10 +255,14 @@ mod tests {
         Traced { sent, prompt, tokens: tokens.to_vec() }
     }
 
+    fn limits(budget: usize) -> Limits {
+        Limits { max_num_batched_tokens: budget, ..Limits::default() }
+    }
+
     #[test]
     fn tokens_that_come_together_are_a_step() {
         let run = [traced(0.0, 10, &[0.10, 0.12, 0.14001, 0.17]), traced(0.13, 50, &[0.17002, 0.19])];
-        let found = find(&run, 8192);
+        let found = find(&run, &limits(8192));
         assert_eq!(found.alone, [Alone { ttft: 0.10, prompt: 10.0 }]);
         assert_eq!((found.steps.len(), found.unclear, found.widest), (4, 0, 2));
         let mixed = found.steps[2];
@@ -177,7 +273,19 @@ mod tests {
     #[test]
     fn a_step_without_a_token_of_every_sequence_is_left_out() {
         let run = [traced(0.0, 1, &[0.1, 0.2, 0.3, 0.4]), traced(0.0, 1, &[0.1, 0.2, 0.4])];
-        let found = find(&run, 8192);
+        let found = find(&run, &limits(8192));
         assert_eq!((found.steps.len(), found.unclear), (2, 1));
+    }
+
+    #[test]
+    fn a_prompt_of_more_than_a_step_is_in_the_steps_before_its_first_token() {
+        // 250 tokens beside one that goes on, a hundred at a time: 99, 99 and 52.
+        let first = traced(0.08, 10, &[0.1, 0.2, 0.3, 0.4, 0.5]);
+        let found = find(&[first.clone(), traced(0.05, 250, &[0.4, 0.5])], &limits(100));
+        let prefill: Vec<f64> = found.steps.iter().map(|step| step.prefill).collect();
+        assert_eq!((prefill.as_slice(), found.unclear), ([99.0, 99.0, 52.0, 0.0].as_slice(), 0));
+        // Sent so shortly before a step that it may have missed it.
+        let found = find(&[first, traced(0.095, 250, &[0.4, 0.5])], &limits(100));
+        assert_eq!((found.steps.len(), found.unclear), (1, 3));
     }
 }

@@ -1,5 +1,6 @@
 //! When the tokens of each request arrived: all that a fit looks at.
 
+use tacho_core::Observation;
 use tacho_core::json::Value;
 
 use super::FitError;
@@ -31,6 +32,22 @@ impl Traced {
         });
         Traced { sent, prompt, tokens: std::iter::once(first).chain(later).collect() }
     }
+}
+
+/// The requests of rows, each with the tokens of its prompt.
+///
+/// # Errors
+/// When tokens came in bundles so that steps cannot be told apart.
+pub fn of_rows<'a>(rows: impl Iterator<Item = (u64, &'a Observation)>) -> Result<Vec<Traced>, FitError> {
+    let (mut traced, mut tokens, mut events) = (Vec::new(), 0.0, 0.0);
+    for (prompt, row) in rows.filter(|(_, row)| row.outcome.is_complete() && !row.chunks.is_empty()) {
+        tokens += row.usage.completion_tokens.unwrap_or(row.chunks.len() as u64) as f64;
+        events += row.chunks.len() as f64;
+        let at = row.chunks.iter().map(|stamp| stamp.secs()).collect();
+        traced.push(Traced { sent: row.sent.secs(), prompt: row.usage.prompt_tokens.unwrap_or(prompt), tokens: at });
+    }
+    check_bundles(tokens, events)?;
+    Ok(traced)
 }
 
 /// The requests of a result that was saved with its lists (`--save-detailed`).

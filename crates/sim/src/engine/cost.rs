@@ -19,6 +19,8 @@ pub struct CostModel {
     pub per_kv_token_ns: f64,
     /// Nanoseconds per prompt token and token of context that it looks at: attention grows with the square.
     pub per_attention_ns: f64,
+    /// Batches of single tokens are padded to the next recorded size up to this one; 0 where they are not.
+    pub padded_up_to: usize,
 }
 
 /// What is in a step, as far as its time depends on it.
@@ -42,6 +44,7 @@ impl CostModel {
         per_sequence_ns: 0.0,
         per_kv_token_ns: 0.0,
         per_attention_ns: 0.0,
+        padded_up_to: 0,
     };
 
     /// How long a step of this shape takes, attention of prompts aside.
@@ -53,10 +56,23 @@ impl CostModel {
     pub fn time(&self, batch: &BatchShape, attention: f64) -> Duration {
         let nanos = self.fixed_ns
             + self.per_prefill_token_ns * batch.prefill_tokens as f64
-            + self.per_sequence_ns * batch.sequences as f64
+            + self.per_sequence_ns * self.counted(batch) as f64
             + self.per_kv_token_ns * batch.kv_tokens as f64
             + self.per_attention_ns * attention;
         Duration::from_nanos(nanos.round() as u64)
+    }
+
+    /// The sequences that a step computes, those included that only fill it up: 1, 2, 4, then eights, from 256 on sixteens.
+    fn counted(&self, batch: &BatchShape) -> usize {
+        let (count, most) = (batch.sequences, self.padded_up_to);
+        let next = match count {
+            _ if batch.prefill_tokens > 0 || count > most => return count,
+            0..=2 => count,
+            3 | 4 => 4,
+            5..=256 => count.next_multiple_of(8),
+            _ => count.next_multiple_of(16),
+        };
+        next.min(most)
     }
 }
 
@@ -72,10 +88,15 @@ mod tests {
             per_sequence_ns: 10.0,
             per_kv_token_ns: 0.5,
             per_attention_ns: 2.0,
+            padded_up_to: 0,
         };
         let batch = BatchShape { prefill_tokens: 20, decode_sequences: 3, sequences: 4, kv_tokens: 1000 };
         assert_eq!(cost.step_time(&batch), Duration::from_nanos(1_000_000 + 2_000 + 40 + 500));
         assert_eq!(cost.time(&batch, 3.0) - cost.step_time(&batch), Duration::from_nanos(6));
+        let decode = |sequences: usize| BatchShape { decode_sequences: sequences, sequences, ..BatchShape::default() };
+        let padded = CostModel { padded_up_to: 48, ..cost };
+        let counts = [1, 3, 5, 45, 49].map(|count| padded.counted(&decode(count)));
+        assert_eq!((counts, padded.counted(&batch)), ([1, 4, 8, 48, 49], 4));
         assert_eq!(CostModel::FREE.step_time(&batch), Duration::ZERO);
     }
 }

@@ -220,6 +220,10 @@ impl Engine {
             let cached = hits.len() * self.spec.block_size;
             let there = if sequence.is_filled(&self.spec) { sequence.known() - 1 } else { cached };
             let tokens = (sequence.known() - there).min(*budget);
+            let split = tokens < sequence.known() - there;
+            if split && !self.spec.enable_chunked_prefill && *budget < self.spec.max_num_batched_tokens {
+                return;
+            }
             let fresh = (there + tokens).div_ceil(self.spec.block_size) - hits.len();
             if fresh + self.pool.free_among(&hits) > self.pool.free() {
                 return;

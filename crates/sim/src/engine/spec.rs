@@ -23,6 +23,8 @@ pub struct EngineSpec {
     pub max_model_len: usize,
     /// Whether full blocks are kept and reused by sequences that start with the same tokens.
     pub enable_prefix_caching: bool,
+    /// Whether prompts may be split to fill a step; without it only those are that no step holds.
+    pub enable_chunked_prefill: bool,
     /// Mean of the geometric distribution of natural output lengths, for requests that do not ignore EOS.
     pub mean_output_len: f64,
     /// Who is served first.
@@ -94,6 +96,7 @@ impl Default for EngineSpec {
             num_blocks: 16_384,
             max_model_len: 32_768,
             enable_prefix_caching: true,
+            enable_chunked_prefill: true,
             mean_output_len: 256.0,
             policy: Policy::default(),
             decode_bench: false,

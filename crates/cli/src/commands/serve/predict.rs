@@ -1,9 +1,11 @@
 //! `tacho predict`: the benchmark that `serve` would run, played by the engine's model on a clock of its own.
 
+mod model;
+
 use std::sync::Arc;
 use std::time::Instant;
 
-use tacho_core::{FailureKind, Observation, Outcome, Stamp, Usage};
+use tacho_core::{ManualClock, Request, Stamp};
 use tacho_metrics::RunRecord;
 use tacho_report::html::run::About;
 use tacho_run::ServePlan;
@@ -20,6 +22,7 @@ use crate::commands::foreseen::{self, KEYS};
 use crate::commands::sim::profile;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
+use model::Model;
 
 /// Runs that differ in their noise alone, for the range of each number.
 const PLAYS: u64 = 5;
@@ -31,8 +34,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     args.outputs.check()?;
     let workload = Workload::of(args)?;
     let before = Instant::now();
-    let sending = workload.sending(1);
-    let record = workload.record(&workload.play(&workload.coming, &sending)?)?;
+    let record = workload.record(1)?;
     let took = before.elapsed().as_secs_f64();
     let saved = destination.save(args, &record)?;
     args.outputs.print(&record)?;
@@ -53,7 +55,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     if machine.noise > 0.0 {
         let mut plays = vec![record];
         for seed in 2..=PLAYS {
-            plays.push(workload.record(&workload.play(&workload.coming, &workload.sending(seed))?)?);
+            plays.push(workload.record(seed)?);
         }
         lines.extend(KEYS.iter().filter_map(|key| foreseen::range(&plays, key)));
     }
@@ -67,10 +69,12 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
 /// Requests with all that is needed to play them.
 pub(crate) struct Workload {
     pub(crate) machine: Machine,
-    pub(crate) coming: Vec<Coming>,
-    limit: Option<usize>,
     plan: ServePlan,
     prepared: Prepared,
+    /// Counts where the workload needs no tokenizer.
+    builtin: Tokenizer,
+    requests: Vec<Request>,
+    prompts: Vec<Arc<[u32]>>,
     /// Names the model and counts prompts while the workload is made.
     _server: Server,
 }
@@ -83,68 +87,43 @@ impl Workload {
         let mut plan = plan::of(args, Some(&server))?;
         plan.report.metadata.push(("predicted_by".to_owned(), machine.name.clone()));
         let prepared = prepare(&plan, Contact::Minimal, &())?;
-        if prepared.dialogue.is_some() {
-            anyhow::bail!("sessions cannot be predicted: what they send depends on answers; run tacho serve --sim");
-        }
-        if plan.traffic.max_prefills.is_some() || plan.traffic.cancellation.is_some() {
-            anyhow::bail!("--prefill-concurrency and cancellations cannot be predicted: run tacho serve --sim");
-        }
-        let coming = coming(&prepared);
-        let limit = plan.traffic.max_concurrency;
-        Ok(Workload { machine, coming, limit, plan, prepared, _server: server })
+        let builtin = Tokenizer::builtin();
+        let tokenizer = prepared.tokenizer.as_ref().unwrap_or(&builtin);
+        let requests = prepared.requests.all()?.into_owned();
+        let prompts = requests.iter().map(|request| prompt_ids(request, tokenizer)).collect();
+        Ok(Workload { machine, plan, prepared, builtin, requests, prompts, _server: server })
     }
 
-    /// One engine, and as many requests at once as the arguments allow.
-    pub(crate) fn sending(&self, seed: u64) -> Sending {
-        Sending { limit: self.limit, replicas: 1, router: tacho_sim::foresight::Router::RoundRobin, seed }
+    /// Whether its requests wait for one another.
+    pub(crate) fn is_sessions(&self) -> bool {
+        self.prepared.dialogue.is_some()
     }
 
-    /// Plays requests to their end.
+    /// The requests with when they are due.
+    pub(crate) fn coming(&self) -> Vec<Coming> {
+        let requests = self.requests.iter().zip(&self.prompts);
+        let one = |((request, prompt), due): ((&Request, &Arc<[u32]>), &f64)| Coming {
+            due: Stamp::from_secs(*due),
+            prompt: Arc::clone(prompt),
+            output: usize::try_from(request.output_len).unwrap_or(1).max(1),
+            priority: tacho_workload::scenarios::priority_of(request).unwrap_or(0),
+        };
+        requests.zip(self.prepared.timeline.due()).map(one).collect()
+    }
+
+    /// Plays requests to their end, whatever the workload's own limits are.
     pub(crate) fn play(&self, coming: &[Coming], sending: &Sending) -> anyhow::Result<Vec<Gone>> {
         Ok(foresee(&self.machine, coming, sending)?)
     }
 
-    /// The record of the workload's own requests.
-    fn record(&self, gone: &[Gone]) -> anyhow::Result<RunRecord> {
-        let rows = self.coming.iter().zip(gone).enumerate().map(|(at, (coming, gone))| row(at, coming, gone)).collect();
-        Ok(predicted(&self.plan, &self.prepared, rows)?)
+    /// The record of the workload as it would be sent, with the noise of a seed.
+    fn record(&self, seed: u64) -> anyhow::Result<RunRecord> {
+        let clock = ManualClock::default();
+        let asked = (self.requests.as_slice(), self.prompts.as_slice());
+        let tokenizer = self.prepared.tokenizer.as_ref().unwrap_or(&self.builtin);
+        let model = Model::new(&self.machine, seed, &clock, asked, tokenizer)?;
+        Ok(predicted(&self.plan, &self.prepared, &model, &clock)?)
     }
-}
-
-fn coming(prepared: &Prepared) -> Vec<Coming> {
-    let builtin;
-    let tokenizer = match &prepared.tokenizer {
-        Some(tokenizer) => tokenizer,
-        None => {
-            builtin = Tokenizer::builtin();
-            &builtin
-        }
-    };
-    let one = |(request, due): (&tacho_core::Request, &f64)| Coming {
-        due: Stamp::from_secs(*due),
-        prompt: prompt_ids(request, tokenizer),
-        output: usize::try_from(request.output_len).unwrap_or(1).max(1),
-        priority: 0,
-    };
-    prepared.requests.kept().iter().zip(prepared.timeline.due()).map(one).collect()
-}
-
-fn row(index: usize, coming: &Coming, gone: &Gone) -> Observation {
-    let mut row = Observation::released(index, coming.due, coming.due);
-    row.sent = gone.sent;
-    row.done = gone.tokens.last().copied().unwrap_or(gone.sent);
-    row.first_byte = gone.tokens.first().copied();
-    row.first_content = row.first_byte;
-    row.chunks.clone_from(&gone.tokens);
-    row.usage = Usage {
-        prompt_tokens: Some(coming.prompt.len() as u64),
-        completion_tokens: Some(gone.tokens.len() as u64),
-        ..Usage::default()
-    };
-    if let Some(refused) = &gone.refused {
-        row.outcome = Outcome::failed(FailureKind::Http(400), refused.clone());
-    }
-    row
 }
 
 /// Requests again and again, none sharing a prefix with those of another round.
@@ -181,7 +160,7 @@ mod tests {
         let words: Vec<String> = words.iter().chain(&more).map(|word| (*word).to_owned()).collect();
         let values = values_for(&TABLE, &words).unwrap().unwrap();
         let workload = Workload::of(&ServeArgs::read_simulated(values).unwrap()).unwrap();
-        workload.record(&workload.play(&workload.coming, &workload.sending(seed.parse().unwrap())).unwrap()).unwrap()
+        workload.record(seed.parse().unwrap()).unwrap()
     }
 
     /// `cargo test --release -p tacho-cli simulated_runs -- --ignored --nocapture`; TACHO_RUNS is how many of each load. The

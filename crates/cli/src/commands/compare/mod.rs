@@ -1,5 +1,7 @@
 //! `tacho compare`: results beside each other.
 
+mod steps;
+
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -7,7 +9,7 @@ use anyhow::{Context, bail};
 use tacho_core::json::dumps_indented;
 use tacho_report::compare::{Comparison, Side, verdicts};
 use tacho_report::json::write_whole;
-use tacho_report::style::harmless_line;
+use tacho_report::style::{harmless, harmless_line};
 
 use super::sides::{detailed, sides};
 use crate::args::compare::CompareArgs;
@@ -43,6 +45,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
                  side.\n\n";
     }
     text += &comparison.markdown();
+    text += &steps::markdown(&args.files).map(|steps| format!("\n{}", harmless(&steps))).unwrap_or_default();
     show(&text)?;
     if let Some(path) = &args.markdown {
         write(path, &text)?;

@@ -1,0 +1,117 @@
+//! The short experiment of `tacho fit --base-url`: runs at several loads, in rounds so that a slow minute of the machine is
+//! not taken for a cost, then as many requests at once as tell the limits, then one prefix several times.
+
+use std::time::Instant;
+
+use anyhow::Context;
+use tacho_metrics::fit::Traced;
+
+use crate::args;
+use crate::args::fit::FitArgs;
+use crate::args::serve::ServeArgs;
+use crate::commands::foreseen::say;
+use crate::commands::{serve, values_for};
+
+/// Requests at once in the runs of a round, and how long their answers are.
+const LEVELS: [(usize, usize); 4] = [(1, 12), (4, 40), (12, 40), (40, 40)];
+const ROUNDS: usize = 3;
+/// The share of the time for the requests that come all at once.
+const BURST: f64 = 0.12;
+/// Tokens that the prompts of the last runs share.
+const SHARED: usize = 480;
+
+/// What was measured.
+pub(super) struct Experiment {
+    /// Runs of prompts that share nothing.
+    pub(super) runs: Vec<Vec<Traced>>,
+    /// Requests one after the other whose prompts begin alike.
+    pub(super) alike: Vec<Traced>,
+}
+
+/// Measures for about the time that the arguments give.
+pub(super) fn measure(args: &FitArgs, url: &str) -> anyhow::Result<Experiment> {
+    let levels = LEVELS.map(|(level, _)| level);
+    say(&[format!(
+        "measuring {url} for about {:.0} s: {ROUNDS} rounds of {levels:?} requests at once, then many at once",
+        args.seconds
+    )])?;
+    let began = Instant::now();
+    let look = run(args, url, &Load { seed: 99, ..Load::of(1, 12, Length::Requests(3)) })?;
+    anyhow::ensure!(!look.is_empty(), "the server answered nothing that could be timed");
+    let until = args.seconds * (1.0 - BURST);
+    let mut runs = vec![look];
+    let (mut seed, mut fastest, mut over) = (0, 0.0_f64, 0.0);
+    for place in 0..ROUNDS * LEVELS.len() {
+        let (level, answer) = LEVELS[place % LEVELS.len()];
+        let left = (until - began.elapsed().as_secs_f64()) / (ROUNDS * LEVELS.len() - place) as f64;
+        let length = (left - over).max(left * 0.3).max(0.5);
+        seed += 1;
+        let before = Instant::now();
+        let done = run(args, url, &Load { seed, ..Load::of(level, answer, Length::Seconds(length)) })?;
+        let took = before.elapsed().as_secs_f64();
+        // Answers under way at the end take their time; those of the next level take longer.
+        over = if place % LEVELS.len() == LEVELS.len() - 1 { 0.0 } else { (took - length) * 1.3 };
+        fastest = fastest.max(done.len() as f64 / took);
+        runs.push(done);
+    }
+    let many = ((fastest * 1.6 * args.seconds * BURST) as usize).clamp(24, 4000);
+    let burst = Load { input: 120, range: "0.3", seed: 50, ..Load::of(many, 24, Length::Requests(many)) };
+    runs.push(run(args, url, &burst)?);
+    let alike = Load { prefix: SHARED, input: 16, range: "0", seed: 51, ..Load::of(1, 2, Length::Requests(5)) };
+    Ok(Experiment { runs, alike: run(args, url, &alike)? })
+}
+
+/// How long a run of the experiment is.
+enum Length {
+    Requests(usize),
+    Seconds(f64),
+}
+
+/// What a run of the experiment sends.
+struct Load {
+    level: usize,
+    length: Length,
+    prefix: usize,
+    input: usize,
+    output: usize,
+    range: &'static str,
+    seed: usize,
+}
+
+impl Load {
+    fn of(level: usize, output: usize, length: Length) -> Self {
+        Load { level, length, prefix: 0, input: 330, output, range: "0.9", seed: 0 }
+    }
+}
+
+fn run(args: &FitArgs, url: &str, load: &Load) -> anyhow::Result<Vec<Traced>> {
+    let mut words: Vec<String> =
+        ["serve", "--base-url", url, "--dataset-name", "random", "--ignore-eos", "--disable-tqdm", "--no-log"]
+            .map(str::to_owned)
+            .into();
+    let pairs = [
+        ("--random-prefix-len", load.prefix),
+        ("--random-input-len", load.input),
+        ("--random-output-len", load.output),
+        ("--max-concurrency", load.level),
+        ("--seed", load.seed),
+    ];
+    words.extend(pairs.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value.to_string()]));
+    words.extend(["--random-range-ratio".to_owned(), load.range.to_owned()]);
+    words.extend(match load.length {
+        Length::Requests(count) => ["--num-prompts".to_owned(), count.to_string()],
+        Length::Seconds(seconds) => ["--duration".to_owned(), format!("{seconds:.3}")],
+    });
+    if let Some(folder) = args.keep.as_ref().filter(|_| load.prefix == 0) {
+        let file = format!("fit-{}.json", load.seed);
+        words.extend(
+            ["--save-result", "--save-detailed", "--result-dir", folder, "--result-filename", &file].map(str::to_owned),
+        );
+    }
+    for (flag, value) in [("--model", &args.model), ("--tokenizer", &args.tokenizer)] {
+        words.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
+    }
+    let values = values_for(&args::serve::TABLE, &words)?.context("the experiment's own command line")?;
+    let (record, _) = serve::run_inside(&ServeArgs::read(values)?, &words, None, None, &())?;
+    Ok(record.measured.samples.iter().filter_map(Traced::of_sample).collect())
+}

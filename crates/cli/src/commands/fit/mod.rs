@@ -1,0 +1,132 @@
+//! `tacho fit`: a server's cost model from results and logs, or from a short experiment of its own.
+
+mod experiment;
+mod limits;
+
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use tacho_client::EndpointSpec;
+use tacho_core::json;
+use tacho_metrics::fit::{self, Estimate, Fitted, Profile, Sourced, Traced};
+use tacho_rowlog::Stored;
+
+use super::foreseen::say;
+use super::{serve, values_for};
+use crate::args;
+use crate::args::fit::FitArgs;
+use crate::args::serve::ServeArgs;
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+use experiment::Experiment;
+
+/// Fits and writes the profile.
+pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Exit> {
+    let _interrupt = Interrupt::catch()?;
+    let (Experiment { runs, alike }, endpoint) = match &args.base_url {
+        Some(url) => (experiment::measure(args, url)?, Some(endpoint(args, url)?)),
+        None => {
+            let runs = args.results.iter().map(|path| read(Path::new(path))).collect::<anyhow::Result<_>>()?;
+            (Experiment { runs, alike: Vec::new() }, None)
+        }
+    };
+    let mut known = limits::known(args, endpoint.as_ref(), &runs)?;
+    let fitted = fit::fit(&runs, &known.limits)?;
+    let caches = limits::caches(&alike, &fitted.costs, &fitted.front);
+    caches.into_iter().for_each(|on| known.learn("enable_prefix_caching", usize::from(on), "tried"));
+    let lines = told(&fitted, &known, args);
+    let holds = fitted.holds();
+    let profile = Profile { name: name(args), limits: known.limits, fitted, sources: known.sources };
+    std::fs::write(&args.output, json::dumps_indented(&profile.to_json(), 2) + "\n")
+        .with_context(|| format!("the profile cannot be written to {}", args.output))?;
+    say(&lines)?;
+    Ok(if holds { Exit::Done } else { Exit::Gate })
+}
+
+fn name(args: &FitArgs) -> String {
+    let stem = || Path::new(&args.output).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    args.name.clone().or_else(stem).unwrap_or_else(|| "fitted".to_owned())
+}
+
+/// The server whose pages are asked.
+fn endpoint(args: &FitArgs, url: &str) -> anyhow::Result<EndpointSpec> {
+    let mut words = vec!["serve".to_owned(), "--base-url".to_owned(), url.to_owned()];
+    words.extend(args.model.iter().flat_map(|model| ["--model".to_owned(), model.clone()]));
+    let values = values_for(&args::serve::TABLE, &words)?.context("the experiment's own command line")?;
+    Ok(serve::plan::of(&ServeArgs::read(values)?, None)?.endpoint)
+}
+
+/// The requests of a result or a log.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Traced>> {
+    let shown = path.display();
+    let nothing = || format!("nothing can be learned from {shown}");
+    if Stored::is_log(path) {
+        let joined = Stored::open(path)?.joined().with_context(|| format!("the log {shown} cannot be read"))?;
+        let rows = joined.rows.iter().map(|row| (row.asked.prompt_len, &row.observation));
+        return fit::of_rows(rows).with_context(nothing);
+    }
+    let text = std::fs::read_to_string(path).with_context(|| format!("the result {shown} cannot be read"))?;
+    let result = json::parse(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
+    fit::of_result(&result).with_context(nothing)
+}
+
+fn told(fitted: &Fitted, known: &Sourced, args: &FitArgs) -> Vec<String> {
+    let micros = |name: &str, estimate: &Estimate| {
+        let (low, high) = estimate.interval();
+        match estimate.value {
+            0.0 => format!("  {name}: not told from nothing by these runs"),
+            value => format!("  {name}: {:.4} us ({:.4} to {:.4})", value * 1e6, low * 1e6, high * 1e6),
+        }
+    };
+    let (costs, front) = (&fitted.costs, &fitted.front);
+    let mut lines = vec![
+        format!("{} steps fitted, {} unclear, {} too far off", fitted.steps, fitted.unclear, fitted.outliers),
+        micros("a step", &costs.fixed),
+        micros("per prompt token", &costs.prefill),
+        micros("per sequence", &costs.sequence),
+        micros("per token of context", &costs.kv),
+        micros("per prompt token and token of context", &costs.attention),
+    ];
+    if fitted.padded_up_to > 0 {
+        lines.push(format!("  batches without prompts are padded to recorded sizes up to {}", fitted.padded_up_to));
+    }
+    match front.from {
+        0 => lines.push("  before the engine: no request came to an idle server, so that it is not known".to_owned()),
+        _ => {
+            lines.push(micros("before the engine, per request", &front.request));
+            lines.push(micros("before the engine, per prompt token", &front.prompt_token));
+        }
+    }
+    lines.push(micros("after the engine, between tokens of a step", &front.token));
+    lines.extend(known.told());
+    lines.extend(doubts(fitted, known));
+    lines.push(format!("profile written to {}", args.output));
+    lines
+}
+
+/// How good the fit is, and what is wrong with it.
+fn doubts(fitted: &Fitted, known: &Sourced) -> Vec<String> {
+    let (median, most) = fitted.held_out;
+    let mut lines = vec![format!(
+        "steps that were held out are off by {:.1} % in the median, nine in ten by less than {:.1} %; noise {:.1} %",
+        median * 100.0,
+        most * 100.0,
+        fitted.noise * 100.0
+    )];
+    let (share, times) = fitted.disturbed;
+    if share > 0.01 {
+        lines.push(format!(
+            "for {:.0} % of the steps the server was {times:.2} times as slow as otherwise, and they are left out: \
+             something else was running there, which predictions do not know of",
+            share * 100.0
+        ));
+    }
+    if !fitted.holds() {
+        lines.push("this fit does not hold: predictions by it will be as far off".to_owned());
+    }
+    if fitted.widest > known.limits.max_num_seqs {
+        let (widest, limit) = (fitted.widest, known.limits.max_num_seqs);
+        lines.push(format!("{widest} sequences had tokens at once, more than max_num_seqs {limit}"));
+    }
+    lines
+}

@@ -1,0 +1,57 @@
+//! Engines that replay recorded kernels pad a batch of single tokens to the next size that was recorded: its time then
+//! has steps in the batch size.
+
+use super::{Found, Step, costs, median};
+
+/// How much smaller the errors must be with padding for it to be believed.
+const BETTER: f64 = 0.9;
+
+/// The size that a batch of so many single tokens is padded to: 1, 2, 4, then eights, from 256 on sixteens, up to `most`;
+/// beyond it a batch is taken as it is.
+pub fn padded(sequences: usize, most: usize) -> usize {
+    match sequences {
+        _ if sequences > most => sequences,
+        0..=2 => sequences,
+        3 | 4 => 4,
+        5..=256 => sequences.next_multiple_of(8),
+        _ => sequences.next_multiple_of(16),
+    }
+    .min(most.max(sequences))
+}
+
+/// Whether steps without prompts are told better by padded batches; where they are, pads them.
+pub(super) fn detect(found: &mut [Found]) -> usize {
+    let widest = found.iter().map(|run| run.widest).max().unwrap_or(0);
+    let most = padded(widest, usize::MAX);
+    let all: Vec<Step> = found.iter().flat_map(|run| run.steps.iter().copied()).collect();
+    let with: Vec<Step> = all.iter().map(|step| pad(step, most)).collect();
+    let (Some(plain), Some(padded)) = (error(&all), error(&with)) else { return 0 };
+    if padded > BETTER * plain {
+        return 0;
+    }
+    found.iter_mut().flat_map(|run| &mut run.steps).for_each(|step| *step = pad(step, most));
+    most
+}
+
+fn pad(step: &Step, most: usize) -> Step {
+    let sequences = if step.prefill > 0.0 { step.sequences } else { padded(step.sequences as usize, most) as f64 };
+    Step { sequences, ..*step }
+}
+
+/// The middle error of a fit.
+fn error(steps: &[Step]) -> Option<f64> {
+    let costs = costs(steps)?;
+    Some(median(steps.iter().map(|step| (step.seconds / costs.seconds(step) - 1.0).abs())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_padded_to_the_next_size() {
+        let sizes = [1, 2, 3, 5, 8, 9, 250, 257, 512, 513].map(|count| padded(count, 512));
+        assert_eq!(sizes, [1, 2, 4, 8, 8, 16, 256, 272, 512, 513]);
+        assert_eq!((padded(47, 48), padded(47, 47), padded(3, 0)), (48, 47, 3));
+    }
+}

@@ -1,0 +1,66 @@
+//! Who of several engines gets a request.
+
+use std::collections::HashMap;
+
+/// Tokens of a prompt that a prefix-aware router looks at.
+const PREFIX: usize = 256;
+
+/// Who gets a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Router {
+    /// Each in turn.
+    #[default]
+    RoundRobin,
+    /// The one with the fewest requests.
+    LeastLoaded,
+    /// The one that has had the same beginning, unless it is far busier than others.
+    PrefixAware,
+}
+
+impl Router {
+    /// The names that [`Router::parse`] reads.
+    pub const NAMES: [&str; 3] = ["round-robin", "least-loaded", "prefix-aware"];
+
+    /// The router of that name.
+    pub fn parse(name: &str) -> Option<Router> {
+        [Router::RoundRobin, Router::LeastLoaded, Router::PrefixAware]
+            .into_iter()
+            .zip(Router::NAMES)
+            .find_map(|(router, known)| (known == name).then_some(router))
+    }
+}
+
+/// A router at work.
+#[derive(Debug, Default)]
+pub(super) struct Routing {
+    router: Router,
+    turn: usize,
+    homes: HashMap<u64, usize>,
+}
+
+impl Routing {
+    pub(super) fn new(router: Router) -> Self {
+        Routing { router, ..Routing::default() }
+    }
+
+    /// The engine for a prompt, given how many requests each has.
+    pub(super) fn choose(&mut self, prompt: &[u32], outstanding: &[usize]) -> usize {
+        let least = (0..outstanding.len()).min_by_key(|at| outstanding[*at]).unwrap_or(0);
+        match self.router {
+            Router::RoundRobin => {
+                self.turn += 1;
+                (self.turn - 1) % outstanding.len()
+            }
+            Router::LeastLoaded => least,
+            Router::PrefixAware => {
+                let seen = &prompt[..prompt.len().min(PREFIX)];
+                let hash = seen
+                    .iter()
+                    .fold(0u64, |hash, id| (hash ^ u64::from(*id)).wrapping_mul(0x100_0000_01b3).rotate_left(17));
+                let home = *self.homes.entry(hash).or_insert(least);
+                let far = outstanding[home] > 2 * outstanding[least] + 8;
+                if far { least } else { home }
+            }
+        }
+    }
+}
