@@ -8,7 +8,7 @@ use std::path::Path;
 use arrow_ipc::writer::StreamWriter;
 
 use crate::batch::{batch, rows};
-use crate::log::packing;
+use crate::packing::packing;
 use crate::stored::Batches;
 use crate::{Error, Row};
 

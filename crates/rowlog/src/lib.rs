@@ -10,6 +10,7 @@ mod joined;
 mod log;
 mod manifest;
 mod packed;
+mod packing;
 mod parquet;
 mod row;
 mod segment;

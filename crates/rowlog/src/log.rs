@@ -6,10 +6,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_ipc::CompressionType;
-use arrow_ipc::MetadataVersion;
-use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{Schema, SchemaRef};
 use tacho_core::Observation;
 use tacho_core::json::{Value, dumps};
 
@@ -17,6 +15,7 @@ use crate::batch::batch;
 use crate::compact::compact;
 use crate::files::{sync_folder, write_whole};
 use crate::manifest::{self, Manifest};
+use crate::packing::packing;
 use crate::stored::{CLOSING, Stored};
 use crate::stream::Tail;
 use crate::sync::Syncer;
@@ -131,14 +130,6 @@ fn cut(path: &Path, tail: Tail) -> Result<(), Error> {
     let Tail::Torn { whole, .. } = tail else { return Ok(()) };
     let file = OpenOptions::new().write(true).open(path).map_err(Error::write(path))?;
     file.set_len(whole).and_then(|()| file.sync_all()).map_err(Error::write(path))
-}
-
-/// How the batches are packed. The lowest level gives the smallest files here: times are noise below and zeros above,
-/// which higher levels spend effort on without gain.
-pub(crate) fn packing() -> Result<IpcWriteOptions, ArrowError> {
-    IpcWriteOptions::try_new(8, false, MetadataVersion::V5)?
-        .try_with_compression(Some(CompressionType::ZSTD))?
-        .try_with_compression_level(Some(1))
 }
 
 /// The segment that is being written.

@@ -8,7 +8,8 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
 use tacho_core::{Observation, Stamp};
 
-use crate::{Asked, Origin, Row, batch, log, segment};
+use crate::packing::packing;
+use crate::{Asked, Origin, Row, batch, segment};
 
 /// Packs rows; what was asked is known at the other end.
 pub fn pack(rows: &[Observation]) -> Result<Vec<u8>, ArrowError> {
@@ -16,7 +17,7 @@ pub fn pack(rows: &[Observation]) -> Result<Vec<u8>, ArrowError> {
     let schema = Arc::new(segment::schema(0, origin));
     let asked = Asked::default();
     let parts: Vec<_> = rows.iter().map(|row| (&asked, row)).collect();
-    let mut stream = StreamWriter::try_new_with_options(Vec::new(), &schema, log::packing()?)?;
+    let mut stream = StreamWriter::try_new_with_options(Vec::new(), &schema, packing()?)?;
     stream.write(&batch::batch(schema, origin, &parts)?)?;
     stream.into_inner()
 }
