@@ -136,6 +136,16 @@ fn repeat(name: &str) {
     let asked: Vec<Seen> = server.calls().into_iter().filter(|seen| seen.method() == "POST").collect();
     let bodies: Vec<String> = asked.iter().map(|seen| String::from_utf8_lossy(&seen.body).into_owned()).collect();
     let expected: Vec<&str> = recorded.iter().map(|request| request["body_text"].as_str().unwrap()).collect();
+    if case["deterministic_order"] == false {
+        // Which client gets which conversation is a race upstream: what is sent in all is the same.
+        let sorted = |bodies: Vec<&str>| {
+            let mut bodies: Vec<String> = bodies.into_iter().map(str::to_owned).collect();
+            bodies.sort();
+            bodies
+        };
+        assert_eq!(sorted(bodies.iter().map(String::as_str).collect()), sorted(expected), "{name}");
+        return;
+    }
     assert_eq!(bodies, expected, "{name}");
     for (seen, request) in asked.iter().zip(&recorded) {
         headers(name, seen, &request["headers"]);

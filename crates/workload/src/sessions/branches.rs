@@ -1,13 +1,13 @@
 //! Branches: where a request asks for several answers (`n`), what follows it can follow each of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::error::TraceError;
 use super::model::{History, Step, Take, Trace};
 use super::order::in_order;
 
 /// More steps than this are a mistake: branches of branches multiply.
-const MOST_STEPS: usize = 5_000_000;
+const MOST_STEPS: usize = 1_000_000;
 
 impl Trace {
     /// Lets the rest of a session follow each of the answers that a request asks for, in branches side by side: what waits
@@ -16,38 +16,32 @@ impl Trace {
     /// # Errors
     /// When that makes more requests than anybody can send.
     pub(crate) fn branch(&mut self) -> Result<(), TraceError> {
+        self.branch_up_to(MOST_STEPS)
+    }
+
+    fn branch_up_to(&mut self, most: usize) -> Result<(), TraceError> {
+        let mut names = Names::default();
+        let mut waiting = vec![Vec::new(); self.steps.len()];
+        self.steps.iter().enumerate().for_each(|(place, step)| note(&mut waiting, place, step));
         // From the end on: a branch holds those that begin in it.
         for place in in_order(self).into_iter().rev() {
             let answers = self.steps[place].answers();
-            let after = if answers > 1 { self.after(place) } else { BTreeSet::new() };
+            let after = if answers > 1 { all_after(&waiting, place) } else { BTreeSet::new() };
             if !after.iter().any(|&step| self.follows(step, place)) {
                 continue;
             }
-            if after.len().saturating_mul(answers).saturating_add(self.steps.len()) > MOST_STEPS {
-                let problem = format!("all makes more than {MOST_STEPS} requests: branches of branches multiply");
+            if after.len().saturating_mul(answers).saturating_add(self.steps.len()) > most {
+                let problem = format!("all makes more than {most} requests: branches of branches multiply");
                 return Err(TraceError::Setting { flag: "--session-branches", problem });
             }
-            (1..answers).for_each(|choice| self.copy_after(place, &after, choice));
+            for choice in 1..answers {
+                let from = self.steps.len();
+                self.copy_after(place, &after, choice, &mut names);
+                waiting.resize(self.steps.len(), Vec::new());
+                (from..self.steps.len()).for_each(|copy| note(&mut waiting, copy, &self.steps[copy]));
+            }
         }
         Ok(())
-    }
-
-    /// All that waits for a step, directly or not, and what is sent along with that.
-    fn after(&self, place: usize) -> BTreeSet<usize> {
-        let mut after = BTreeSet::new();
-        // Steps of a file may stand before those that they wait for: go on until nothing is added.
-        loop {
-            let waits = |step: &Step| {
-                let mut needed = step.parents.iter().map(|edge| edge.parent).chain(step.starts_with);
-                needed.any(|parent| parent == place || after.contains(&parent))
-            };
-            let more: Vec<usize> =
-                (0..self.steps.len()).filter(|at| !after.contains(at) && waits(&self.steps[*at])).collect();
-            if more.is_empty() {
-                return after;
-            }
-            after.extend(more);
-        }
     }
 
     /// Whether a step takes over the answer of another.
@@ -62,11 +56,10 @@ impl Trace {
     }
 
     /// The branch of one more answer.
-    fn copy_after(&mut self, place: usize, after: &BTreeSet<usize>, choice: usize) {
-        let mut places: Vec<usize> = (0..self.steps.len()).collect();
-        for (next, &at) in after.iter().enumerate() {
-            places[at] = self.steps.len() + next;
-        }
+    fn copy_after(&mut self, place: usize, after: &BTreeSet<usize>, choice: usize, names: &mut Names) {
+        let count = self.steps.len();
+        let places: HashMap<usize, usize> = after.iter().enumerate().map(|(next, &at)| (at, count + next)).collect();
+        let mut renamed = HashMap::new();
         let copies = after.iter().map(|&at| {
             let mut copy = self.steps[at].clone();
             if self.follows(at, place) {
@@ -78,13 +71,44 @@ impl Trace {
                 copy.history = History::Fork;
                 copy.parents.sort_by_key(|edge| edge.parent != before);
             }
-            copy.session = format!("{}#{}", copy.session, choice + 1);
+            copy.session = renamed.entry(copy.session.clone()).or_insert_with(|| names.next(&copy.session)).clone();
             copy.root = copy.root.map(|_| false);
-            copy.renumbered(&places)
+            copy.moved(&|place| places.get(&place).copied().unwrap_or(place))
         });
         let copies: Vec<Step> = copies.collect();
         self.steps.extend(copies);
     }
+}
+
+/// How many names of branches each session has given.
+#[derive(Default)]
+struct Names(HashMap<String, usize>);
+
+impl Names {
+    /// The name of one more branch of a session.
+    fn next(&mut self, session: &str) -> String {
+        let given = self.0.entry(session.to_owned()).or_insert(1);
+        *given += 1;
+        format!("{session}#{given}")
+    }
+}
+
+/// Takes down whom a step waits for, or is sent along with.
+fn note(waiting: &mut [Vec<usize>], place: usize, step: &Step) {
+    let others = step.parents.iter().map(|edge| edge.parent).chain(step.starts_with);
+    others.for_each(|other| waiting[other].push(place));
+}
+
+/// All that waits for a step, directly or not, and what is sent along with that.
+fn all_after(waiting: &[Vec<usize>], place: usize) -> BTreeSet<usize> {
+    let mut after = BTreeSet::new();
+    let mut open = waiting[place].clone();
+    while let Some(next) = open.pop() {
+        if after.insert(next) {
+            open.extend(&waiting[next]);
+        }
+    }
+    after
 }
 
 impl Step {
@@ -135,22 +159,13 @@ mod tests {
     fn branches_of_branches_multiply_and_what_nobody_follows_does_not() {
         let trace = branched(vec![turn("s", 0, &[], 2), turn("s", 1, &[0], 2), turn("s", 2, &[1], 2)]);
         assert_eq!(trace.steps.len(), 1 + 2 + 4, "the last answers are followed by nothing");
-        let many =
-            (0..40).map(|at| turn("s", at, if at == 0 { &[] } else { std::slice::from_ref(&PLACES[at - 1]) }, 2));
-        let mut trace = Trace::new("t".into(), Format::Model);
-        trace.steps = many.collect();
-        assert!(trace.branch().is_err());
+        let ids: BTreeSet<String> = trace.steps.iter().map(Step::id).collect();
+        assert_eq!(ids.len(), trace.steps.len(), "each has a name of its own");
+        let mut endless = Trace::new("t".into(), Format::Model);
+        endless.steps =
+            (0..40).map(|at| turn("s", at, &at.checked_sub(1).into_iter().collect::<Vec<_>>(), 2)).collect();
+        assert!(endless.branch_up_to(1000).is_err() && endless.steps.len() <= 1000);
     }
-
-    static PLACES: [usize; 40] = {
-        let mut places = [0; 40];
-        let mut at = 0;
-        while at < 40 {
-            places[at] = at;
-            at += 1;
-        }
-        places
-    };
 
     #[test]
     fn what_joins_a_branch_is_in_it_and_keeps_its_own_line() {

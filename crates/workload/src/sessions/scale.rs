@@ -51,7 +51,7 @@ impl Trace {
             self.repeat(count)?;
         }
         if let Some(cap) = scaling.idle_gap_cap_ms {
-            check("--idle-gap-cap", cap, cap >= 0.0)?;
+            check("--idle-gap-cap", cap / 1000.0, cap >= 0.0)?;
             self.cap_gaps(cap);
         }
         if let Some(factor) = scaling.time_scale {
@@ -209,11 +209,16 @@ impl Trace {
 }
 
 impl Step {
-    pub(super) fn renumbered(mut self, places: &[usize]) -> Self {
-        self.parents.iter_mut().for_each(|edge| edge.parent = places[edge.parent]);
-        self.starts_with = self.starts_with.map(|place| places[place]);
+    fn renumbered(self, places: &[usize]) -> Self {
+        self.moved(&|place| places[place])
+    }
+
+    /// The same step where those that it names have other places.
+    pub(super) fn moved(mut self, to: &dyn Fn(usize) -> usize) -> Self {
+        self.parents.iter_mut().for_each(|edge| edge.parent = to(edge.parent));
+        self.starts_with = self.starts_with.map(to);
         if let History::Edges(takes) = &mut self.history {
-            takes.iter_mut().for_each(|(parent, _)| *parent = places[*parent]);
+            takes.iter_mut().for_each(|(parent, _)| *parent = to(*parent));
         }
         self
     }
@@ -223,5 +228,8 @@ fn check(flag: &'static str, value: f64, good: bool) -> Result<(), TraceError> {
     if good && value.is_finite() {
         return Ok(());
     }
-    Err(TraceError::Setting { flag, problem: format!("{value} cannot be: it must be a finite number above 0") })
+    Err(TraceError::Setting {
+        flag,
+        problem: format!("{value} cannot be: it must be a finite number, and not below 0"),
+    })
 }
