@@ -39,6 +39,14 @@ pub(crate) fn saved(path: impl AsRef<Path>) {
 #[error("{0}")]
 pub(crate) struct Misused(pub(crate) String);
 
+/// Refuses what was asked for, in words as of `format!`.
+macro_rules! misused {
+    ($($text:tt)*) => {
+        return Err($crate::exit::Misused(format!($($text)*)).into())
+    };
+}
+pub(crate) use misused;
+
 /// Why ranks cannot work together, where that is what went wrong.
 fn ranks_of(error: &anyhow::Error) -> Option<&tacho_fleet::Error> {
     match error.downcast_ref::<tacho_run::Error>() {
@@ -78,7 +86,8 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
                 text += &format!("hint: {hint}\n");
             }
             tell(text.trim_end());
-            if error.is::<Misused>() || ranks_of(&error).is_some_and(tacho_fleet::Error::is_usage) {
+            let asked = error.downcast_ref::<tacho_run::experiment::Error>().is_some_and(|error| error.is_usage());
+            if asked || error.is::<Misused>() || ranks_of(&error).is_some_and(tacho_fleet::Error::is_usage) {
                 return Exit::Usage;
             }
             if let Some(tacho_fleet::Error::Stopped) = ranks_of(&error) {

@@ -30,6 +30,15 @@ pub enum Caveat {
         /// Requests that were under way then, could not finish, and are not counted.
         cut_off: u64,
     },
+    /// The number that the run was to go on for is not known as well as was asked for.
+    Imprecise {
+        /// The number.
+        metric: String,
+        /// Half its interval as a share of it, as asked for.
+        wanted: f64,
+        /// As it is; nothing where it has no interval with two ends.
+        reached: Option<f64>,
+    },
     /// Some requests failed.
     RequestsFailed {
         /// How many.
@@ -169,6 +178,7 @@ impl Caveat {
             Caveat::Interrupted { .. } => "interrupted",
             Caveat::Resumed { .. } => "resumed",
             Caveat::Ended { by, .. } => by.name(),
+            Caveat::Imprecise { .. } => "imprecise",
             Caveat::RequestsFailed { .. } => "requests_failed",
             Caveat::TokensEstimated { .. } => "tokens_estimated",
             Caveat::TokenizerMismatch { .. } => "tokenizer_mismatch",
@@ -200,6 +210,14 @@ impl Caveat {
                     format!("; {cut_off} requests could not finish in the time left to them and are not counted")
                 };
                 format!("{}{left}", by.text())
+            }
+            Caveat::Imprecise { metric, wanted, reached } => {
+                let known = match reached {
+                    Some(reached) => format!("known to {:.1} %", reached * 100.0),
+                    None => "not known to any".to_owned(),
+                };
+                let wanted = wanted * 100.0;
+                format!("{metric} is {known} and not to the {wanted} % asked for: it takes a longer run, raise --duration")
             }
             Caveat::Interrupted { finished, asked } => {
                 format!("the run was interrupted: {finished} of {asked} requests are in this report")
@@ -283,7 +301,7 @@ impl EndedBy {
         [EndedBy::Duration, EndedBy::Precision, EndedBy::Failures, EndedBy::Overload, EndedBy::LostRank];
 
     /// The name in result files.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             EndedBy::Duration => "ended_by_duration",
             EndedBy::Precision => "ended_by_precision",

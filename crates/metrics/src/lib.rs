@@ -22,6 +22,7 @@ pub mod number;
 pub mod offline;
 pub mod per_token;
 pub mod percentile;
+pub mod points;
 pub mod probe;
 mod prometheus;
 pub mod ranks;

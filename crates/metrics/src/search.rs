@@ -3,6 +3,7 @@
 
 mod boundary;
 mod criterion;
+mod line;
 mod verdict;
 
 pub use boundary::{Boundary, boundary};
@@ -13,6 +14,10 @@ pub use verdict::{Verdict, half_width};
 const MOST_RUNS: usize = 3;
 /// The share of the answer at which to look for a load that surely passes.
 const LOWER: f64 = 0.9;
+/// How far from the boundary a level tells where it lies, as a share of it.
+const BESIDE: f64 = 0.06;
+/// More runs of a level than this are not made to narrow a range.
+const ENOUGH_RUNS: usize = 12;
 
 /// The level that stands for unlimited load.
 pub const UNLIMITED: u64 = 65536;
@@ -95,6 +100,28 @@ pub fn next(tried: &[Tried], first: u64, top: u64, tolerance: f64, guess: Option
     unsettled(tried, left, right).unwrap_or(Step::Done(Answer::Level(left)))
 }
 
+/// What to measure for a narrower range, if it is wider than `wanted` either way, as a share of the answer: of the levels
+/// next to the boundary the one that is known least.
+pub fn refine(tried: &[Tried], wanted: f64) -> Option<Step> {
+    let found = boundary(tried)?;
+    let half = found.high.map_or(f64::INFINITY, |high| (high - found.low) / 2.0);
+    let varies = tried.iter().any(|tried| tried.verdict.half_width > 0.0 && tried.verdict.half_width.is_finite());
+    if half <= wanted * found.value || !varies {
+        return None;
+    }
+    let distance = |tried: &Tried| (tried.level as f64 / found.value - 1.0).abs();
+    let near = |tried: &&Tried| distance(tried) <= BESIDE;
+    let least = tried.iter().filter(near).min_by(|a, b| a.verdict.length.total_cmp(&b.verdict.length));
+    match least {
+        Some(least) if least.verdict.runs < ENOUGH_RUNS => Some(Step::Confirm(least.level)),
+        Some(_) => None,
+        None => {
+            let level = (found.value.round() as u64).max(1);
+            tried.iter().all(|tried| tried.level != level).then_some(Step::Try(level))
+        }
+    }
+}
+
 /// What an answer still lacks: it rests on a brief run, or nothing surely passes or surely fails.
 fn unsettled(tried: &[Tried], left: u64, right: u64) -> Option<Step> {
     let verdict = |level: u64| tried.iter().find(|tried| tried.level == level).map(|tried| tried.verdict);
@@ -134,7 +161,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn tried(level: u64, margin: f64) -> Tried {
-        Tried { level, verdict: Verdict { margin, half_width: 0.0, runs: 3, swamped: 0, brief: false } }
+        Tried { level, verdict: Verdict { margin, half_width: 0.0, runs: 3, swamped: 0, brief: false, length: 1.0 } }
     }
 
     /// The levels a search tries on a load curve, and its answer.
@@ -184,7 +211,7 @@ mod tests {
         let known = |half_width: f64| {
             [(UNLIMITED, 9.0), (100, -0.04), (200, 0.9), (150, 0.05), (125, 0.03)].map(|(level, margin)| Tried {
                 level,
-                verdict: Verdict { margin, half_width, runs: 3, swamped: 0, brief: false },
+                verdict: Verdict { margin, half_width, runs: 3, swamped: 0, brief: false, length: 1.0 },
             })
         };
         assert_eq!(next(&known(0.05), 200, UNLIMITED, 0.0, None), Step::Done(Answer::Level(100)));

@@ -2,6 +2,7 @@
 //! latency limits, and for each number whether the difference is real.
 
 mod book;
+mod brief;
 mod file_name;
 mod join;
 mod limits;
@@ -11,6 +12,7 @@ mod page;
 mod side;
 mod verdicts;
 
+pub use brief::brief;
 pub use join::{Comparison, Group};
 pub use metric_table::MetricTable;
 pub use side::{Side, load, load_known};

@@ -21,6 +21,7 @@ pub mod offline;
 pub mod otlp;
 mod over;
 pub mod plots;
+pub mod points;
 pub mod pytorch;
 pub mod requests;
 pub mod results;

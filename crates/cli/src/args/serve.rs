@@ -6,6 +6,7 @@ mod dataset;
 mod multi_turn;
 mod namespace;
 mod notice;
+pub(crate) mod points;
 mod repeats;
 mod sessions;
 pub(crate) mod stops;
@@ -59,6 +60,9 @@ const NEEDS_A_SERVER: &[&str] = &[
     "--save-workload",
     "--require-trustworthy",
     "--num-warmups",
+    "--sweep-max-concurrency",
+    "--sweep-request-rate",
+    "--compare",
 ];
 
 /// All flags of `tacho serve`.
@@ -85,8 +89,10 @@ pub(crate) struct ServeArgs {
     pub(crate) stops: StopArgs,
     /// How often it is run, and what is looked for in it.
     pub(crate) repeats: repeats::RepeatArgs,
-    /// Which of several runs it is, from 1; nothing of a single one.
-    pub(crate) number: Option<usize>,
+    /// Several loads, one after another.
+    pub(crate) points: points::PointArgs,
+    /// What it is called among several runs; nothing of a single one.
+    pub(crate) name: Option<String>,
     /// What is shown meanwhile.
     pub(crate) live: LiveArgs,
     /// What is looked at beside the server.
@@ -239,7 +245,8 @@ impl From<Values> for ServeArgs {
             ranks: RankArgs::from(&values),
             stops: StopArgs::from(&values),
             repeats: repeats::RepeatArgs::read(&values),
-            number: None,
+            points: points::PointArgs::read(&values),
+            name: None,
             live: LiveArgs::default(),
             telemetry: TelemetryArgs::default(),
             values,

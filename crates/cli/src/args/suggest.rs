@@ -5,12 +5,6 @@ use super::error::{ArgError, ConfigError, Refusal, UsageError};
 use super::flag::{Kind, Table};
 use super::near::nearest;
 
-/// Flags of vLLM's Rust client that are commands here: how they begin, and what does it.
-const ELSEWHERE: [(&str, &str); 2] = [
-    ("--compare", "results are compared by tacho compare FILE FILE"),
-    ("--sweep-", "several loads are run by tacho sweep serve_workload, or by tacho sweep serve with --bench-params"),
-];
-
 /// Where the files of datasets are to be had.
 const SOURCES: [(&str, &str); 5] = [
     ("sonnet", "the poem is benchmarks/sonnet.txt in vLLM's repository; any text of many lines will do"),
@@ -53,9 +47,6 @@ pub(crate) fn hint(commands: &'static [Command], error: &ArgError) -> Option<Str
 /// The flag that a word was meant to be.
 fn meant_flag(table: &'static Table, token: &str) -> Option<String> {
     let typed = token.split('=').next().filter(|typed| typed.starts_with('-'))?.split('.').next()?;
-    if let Some((_, instead)) = ELSEWHERE.iter().find(|(begun, _)| typed.starts_with(begun)) {
-        return Some((*instead).to_owned());
-    }
     let usable = table.flags.iter().filter(|flag| flag.kind != Kind::Rest);
     let names = usable.flat_map(|flag| flag.names.iter().copied());
     Some(format!("did you mean {}?", nearest(typed, names)?))

@@ -41,7 +41,7 @@ pub(crate) enum SweepKind {
     /// Load levels; `label` is what the console calls them.
     Workload { variable: LoadVariable, iterations: usize, label: &'static str },
     /// The largest load that meets targets.
-    Sla { variable: LoadVariable, params: String, tolerance: f64, seconds: Option<f64> },
+    Sla { variable: LoadVariable, params: String, tolerance: f64, seconds: Option<f64>, longest: f64 },
 }
 
 /// Where results go and how often things run.
@@ -137,7 +137,8 @@ impl SweepArgs {
                     let (flag, value, allowed) = ("--sla-seconds", seconds.to_string(), "more than 0");
                     return Err(Refusal::OutOfRange { flag, value, allowed }.into());
                 }
-                SweepKind::Sla { variable, params, tolerance, seconds }
+                let longest = v.float("--sla-budget");
+                SweepKind::Sla { variable, params, tolerance, seconds, longest }
             }
             None if v.is_given("--sla-iters") => {
                 let iterations = at_least(v, "--sla-iters", 2, "2 or more")?;

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use anyhow::bail;
 use tacho_metrics::threshold::{Finding, Standing};
 use tacho_report::Error;
-use tacho_report::compare::load;
 use tacho_report::style::harmless_line;
 
+use super::sides::sides;
 use crate::args::check::CheckArgs;
 use crate::exit::Exit;
 
@@ -15,7 +15,7 @@ use crate::exit::Exit;
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     let mut findings = Vec::new();
     for path in &args.results {
-        let runs: Vec<_> = load(std::slice::from_ref(path))?.iter().flat_map(|side| side.runs()).collect();
+        let runs: Vec<_> = sides(std::slice::from_ref(path))?.iter().flat_map(|side| side.runs()).collect();
         if runs.is_empty() {
             bail!("{} holds tables of results, not results: give files that a run wrote", path.display());
         }

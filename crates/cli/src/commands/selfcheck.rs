@@ -292,18 +292,22 @@ mod tests {
         SelfcheckArgs { streams, rates, seconds, workers, timestamps, json, goes_on: false, most_seconds: 60.0 }
     }
 
-    /// How often the claim held, and its largest share of the truth, over `rounds` runs of a load.
-    fn claims(rounds: usize, load: CheckLoad, workers: usize) -> (usize, f64) {
+    /// How often the claim held, of how many runs of a load, and its middle share of the truth. No more runs are begun after
+    /// a minute.
+    fn claims(rounds: usize, load: CheckLoad, workers: usize) -> (usize, usize, f64) {
         let args = args(vec![load.streams], vec![load.tokens_per_second], load.seconds);
-        let (mut held, mut ratios) = (0, Vec::new());
-        for _ in 0..rounds {
+        let (mut held, mut ratios, began) = (0, Vec::new(), Instant::now());
+        while ratios.len() < rounds && began.elapsed() < Duration::from_secs(60) {
             let point = measure(load, workers, &args).unwrap();
             let truth = point.own_error_ms(99.0);
+            if point.claimed_ms < truth {
+                println!("{load:?}: claimed {:.3} ms, true {truth:.3} ms, busiest {:.2}", point.claimed_ms, point.busiest);
+            }
             held += usize::from(point.claimed_ms >= truth);
             ratios.push(point.claimed_ms / truth.max(1e-6));
         }
         ratios.sort_unstable_by(f64::total_cmp);
-        (held, ratios[ratios.len() / 2])
+        (held, ratios.len(), ratios[ratios.len() / 2])
     }
 
     /// `cargo test --release -p tacho-cli claimed_errors -- --ignored --nocapture`; TACHO_CLAIMS is how many runs of each.
@@ -317,7 +321,8 @@ mod tests {
             ("clean", 10, 50.0, all, 0),
             ("loaded", 200 * cores, 50.0, all, 0),
             ("starved", 100, 50.0, all, 2 * cores),
-            ("saturated", 4000, 100.0, 1, 0),
+            // More than one worker reads in the time.
+            ("saturated", 2000, 100.0, 1, 0),
         ];
         println!("{:>10} {:>8} {:>8} {:>6} {:>15}", "case", "streams", "tokens/s", "held", "claimed / true");
         let mut off = Vec::new();
@@ -325,12 +330,12 @@ mod tests {
             let over = Arc::new(AtomicBool::new(false));
             let spin = |over: Arc<AtomicBool>| move || while !over.load(Ordering::Relaxed) {};
             let threads: Vec<_> = (0..spinners).map(|_| std::thread::spawn(spin(over.clone()))).collect();
-            let load = CheckLoad { streams, tokens_per_second, seconds: 1.0 };
-            let (held, ratio) = claims(rounds, load, workers);
+            let load = CheckLoad { streams, tokens_per_second, seconds: 0.4 };
+            let (held, done, ratio) = claims(rounds, load, workers);
             over.store(true, Ordering::Relaxed);
             threads.into_iter().for_each(|thread| thread.join().unwrap());
-            println!("{name:>10} {streams:>8} {tokens_per_second:>8} {held:>3}/{rounds} {ratio:>13.1}x");
-            off.extend((held * 100 < rounds * 95 || (name == "clean" && ratio > 10.0)).then_some(name));
+            println!("{name:>10} {streams:>8} {tokens_per_second:>8} {held:>3}/{done} {ratio:>13.1}x");
+            off.extend((held * 100 < done * 95 || (name == "clean" && ratio > 10.0)).then_some(name));
         }
         assert!(off.is_empty(), "{off:?}");
     }

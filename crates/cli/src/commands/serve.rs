@@ -6,6 +6,7 @@ pub(super) mod dry_run;
 pub(super) mod log;
 mod otlp;
 mod pictures;
+mod points;
 pub(super) mod plan;
 pub(crate) mod predict;
 pub(super) mod ranks;
@@ -40,6 +41,9 @@ use destination::Destination;
 
 /// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
+    if let Some(files) = &args.points.compare {
+        return points::compare(files);
+    }
     let resumed = log::resumed(args)?;
     let args = resumed.as_ref().unwrap_or(args);
     let interrupt = Interrupt::catch()?;
@@ -64,6 +68,10 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let destination = Destination::open(args)?;
     args.outputs.check()?;
     let simulator = simulator::start(args)?;
+    if !args.points.loads.is_empty() {
+        drop(screen);
+        return points::run(args, simulator.as_ref(), &interrupt);
+    }
     if args.repeats.runs > 1 && !args.own.dry_run {
         drop(screen);
         return repeats::run(args, simulator.as_ref(), &interrupt);
@@ -193,7 +201,7 @@ fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
 }
 
 /// Whether a rule ended the run because the server did badly.
-fn is_failed_rule(caveat: &Caveat) -> bool {
+pub(crate) fn is_failed_rule(caveat: &Caveat) -> bool {
     matches!(caveat, Caveat::Ended { by: EndedBy::Failures | EndedBy::Overload, .. })
 }
 

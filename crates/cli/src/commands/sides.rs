@@ -14,8 +14,13 @@ use super::sim::hub;
 
 /// Reads each path as a side.
 pub(crate) fn sides(files: &[PathBuf]) -> anyhow::Result<Vec<Side>> {
-    let known = files.iter().map(|file| Stored::is_log(file).then(|| logged(file)).transpose());
+    let known = files.iter().map(|file| of_log(file));
     Ok(load_known(files, known.collect::<anyhow::Result<_>>()?)?)
+}
+
+/// The result of a path that is a log; nothing of others.
+pub(crate) fn of_log(path: &Path) -> anyhow::Result<Option<Dict>> {
+    Stored::is_log(path).then(|| logged(path)).transpose()
 }
 
 /// The same sides with the times of single requests where a log beside a result tells them.

@@ -18,6 +18,8 @@ const TAKEN: &[&[&str]] = &[
     &["--num-runs", "1"],
     &["--max-concurrency", "2", "--steady-state-threshold", "0.9", "--steady-state-min-window", "1"],
     &["--max-concurrency", "2", "--no-steady-state"],
+    &["--sweep-max-concurrency", "1,2", "--sweep-num-prompts-factor", "4", "--sweep-summary-percentiles", "99,99.9"],
+    &["--sweep-request-rate", "1,inf"],
     &["--backend", "openai-chat", "--multi-turn", "--multi-turn-num-turns", "3"],
     &["--backend", "openai-chat", "--multi-turn", "--multi-turn-min-turns", "1", "--multi-turn-max-turns", "4"],
     &["--backend", "openai-chat", "--multi-turn", "--multi-turn-concurrency", "2", "--multi-turn-delay-ms", "5"],
@@ -33,15 +35,6 @@ const TAKEN: &[&[&str]] = &[
     &["--backend", "openai-chat", "--multi-turn", "--multi-turn-prefix-conversation-ratio", "0.1"],
 ];
 
-/// What is done by other commands, and which.
-const ELSEWHERE: &[(&[&str], &str)] = &[
-    (&["--compare", "a.json", "b.json"], "tacho compare"),
-    (&["--sweep-max-concurrency", "1,2"], "tacho sweep"),
-    (&["--sweep-request-rate", "1,inf"], "tacho sweep"),
-    (&["--sweep-num-prompts-factor", "4"], "tacho sweep"),
-    (&["--sweep-summary-percentiles", "90"], "tacho sweep"),
-];
-
 #[test]
 fn each_flag_is_taken_or_says_what_does_it() {
     let place = Place::new();
@@ -50,19 +43,59 @@ fn each_flag_is_taken_or_says_what_does_it() {
         let output = place.run(&[&small[..], flags].concat());
         assert!(output.status.success(), "{flags:?}: {}", stderr(&output));
     }
-    for (flags, command) in ELSEWHERE {
-        let output = place.run(&[&small[..], flags].concat());
-        assert_eq!(output.status.code(), Some(2), "{flags:?}");
-        let text = stderr(&output);
-        assert!(text.contains("hint: ") && text.contains(command), "{flags:?}: {text}");
-    }
     for (flags, needs) in [
         (&["--profile-batch-threshold", "2"][..], "--profile"),
         (&["--profile", "--profile-duration", "2"], "--profile-batch-threshold"),
+        (&["--sweep-num-prompts-factor", "2"], "--sweep-max-concurrency"),
+        (&["--sweep-summary-percentiles", "90"], "--sweep-request-rate"),
+        (&["--sweep-request-rate", "1,x"], "--sweep-request-rate 1,x"),
+        (&["--sweep-max-concurrency", "0"], "--sweep-max-concurrency 0"),
+        (&["--sweep-max-concurrency", "2", "--sweep-request-rate", "1"], "exclude each other"),
+        (&["--sweep-max-concurrency", "2", "--num-runs", "2"], "--num-runs"),
+        (&["--sweep-max-concurrency", "2", "--max-concurrency", "2"], "--max-concurrency"),
+        (&["--compare", "a.json"], "two results"),
     ] {
         let output = place.run(&[&small[..], flags].concat());
         assert!(output.status.code() == Some(2) && stderr(&output).contains(needs), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn a_series_of_loads_ends_in_a_table_and_its_results_are_compared() {
+    let place = Place::new();
+    let load = ["serve", "--sim", "--random-input-len", "8", "--random-output-len", "4", "--sweep-max-concurrency", "1,2"];
+    let more = ["--sweep-num-prompts-factor", "3", "--sweep-summary-percentiles", "99", "--save-result"];
+    let output = place.run(&[&load[..], &more, &["--result-filename", "x.json"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let printed = stdout(&output);
+    let table: Vec<&str> = printed.lines().skip_while(|line| !line.contains(" Concurrency Sweep (2 points) ")).collect();
+    assert!(table[1].starts_with("Point") && table[1].ends_with("P99 TTFT  P99 TPOT"), "{printed}");
+    assert!(table[2].starts_with("concurrency 1 ") && table[3].starts_with("concurrency 2 "), "{printed}");
+    assert!(table[5].starts_with("Best throughput: ") && table[5].contains(" req/s at concurrency "), "{printed}");
+    let read = |name: &str| -> serde_json::Value {
+        serde_json::from_str(&std::fs::read_to_string(place.file(name)).unwrap()).unwrap()
+    };
+    let (first, second, sum) = (read("x-concurrency1.json"), read("x-concurrency2.json"), read("x.sweep.json"));
+    assert_eq!((&first["num_prompts"], &second["num_prompts"]), (&3.into(), &6.into()));
+    assert_eq!((&first["max_concurrency"], &second["max_concurrency"]), (&1.into(), &2.into()));
+    assert_eq!(sum["points"][1]["request_throughput"], second["request_throughput"]);
+    assert_eq!(sum["points"][1]["file"], "x-concurrency2.json");
+    let output = place.run(&["serve", "--compare", "x-concurrency1.json", "x-concurrency2.json"]);
+    let printed = stdout(&output);
+    assert!(output.status.success() && printed.contains(" Benchmark Comparison "), "{printed}{}", stderr(&output));
+    assert!(printed.contains("x-concurrency2 against x-concurrency1: "), "{printed}");
+}
+
+#[test]
+fn a_load_that_fails_is_written_down_and_the_next_is_run() {
+    let place = Place::new();
+    // Nobody listens there.
+    let load = ["serve", "--base-url", "http://127.0.0.1:9", "--model", "m", "--tokenizer", "gpt2", "--num-prompts", "3"];
+    let more = ["--random-input-len", "8", "--random-output-len", "4", "--ready-check-timeout-sec", "0"];
+    let output = place.run(&[&load[..], &more, &["--sweep-request-rate", "5,inf"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("2 of 2 loads failed: rate 5, rate inf"), "{}", stderr(&output));
+    assert!(stdout(&output).contains("Request Rate Sweep (2 points)"), "{}", stdout(&output));
 }
 
 #[test]

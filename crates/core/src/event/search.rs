@@ -14,6 +14,13 @@ pub enum SearchNote {
         /// The level.
         level: u64,
     },
+    /// How long it will take.
+    Takes {
+        /// How long a level is held, near the answer.
+        level_seconds: f64,
+        /// All of it.
+        seconds: f64,
+    },
     /// A level's turn.
     Testing {
         /// What is varied.
@@ -39,6 +46,8 @@ pub enum SearchNote {
         /// Of these.
         runs: usize,
     },
+    /// All criteria are met on average, and could be missed for all that is known.
+    Doubtful,
     /// The verdict on a level.
     Verdict {
         /// Whether all criteria are met.
@@ -68,6 +77,17 @@ pub enum SearchNote {
         load: Load,
         /// How much of it.
         most: Most,
+    },
+    /// Where no level meets the criteria: the one that comes nearest.
+    Nearest {
+        /// What is varied.
+        load: Load,
+        /// The level.
+        level: u64,
+        /// Its numbers and what they should be, as `p99_ttft_ms = 350.20<=200.00`.
+        found: Vec<String>,
+        /// Whether the server kept up.
+        sustained: bool,
     },
     /// The answer with how sure it is.
     Sure {

@@ -15,7 +15,12 @@ enum Process {
     Lognormal(f64),
     /// Times in a queue with one server at this load, in units of its service time.
     Queue(f64),
+    /// Exponential times of a server that is slow, three times as long, for a fifth of the time: this many requests each.
+    TwoSpeeds(f64),
 }
+
+/// The share of the time in which such a server is slow, and how many times as long it then takes.
+const SLOW: (f64, f64) = (0.2, 3.0);
 
 fn normal(random: &mut Generator) -> f64 {
     (-2.0 * (1.0 - random.random()).ln()).sqrt() * (std::f64::consts::TAU * random.random()).cos()
@@ -45,6 +50,15 @@ impl Process {
                 };
                 (0..count).map(|_| next()).collect()
             }
+            Process::TwoSpeeds(length) => {
+                let mut slow = random.random() < SLOW.0;
+                let mut next = || {
+                    let stays = if slow { length } else { length * (1.0 - SLOW.0) / SLOW.0 };
+                    slow ^= random.random() < 1.0 / stays;
+                    exponential(random) * if slow { SLOW.1 } else { 1.0 }
+                };
+                (0..count).map(|_| next()).collect()
+            }
         }
     }
 
@@ -63,6 +77,16 @@ impl Process {
             (Process::Lognormal(_), Statistic::Percentile(percent)) => (0.5 * normal(percent)).exp(),
             (Process::Queue(load), Statistic::Mean) => 1.0 / (1.0 - load),
             (Process::Queue(load), Statistic::Percentile(percent)) => -(1.0 - percent / 100.0).ln() / (1.0 - load),
+            (Process::TwoSpeeds(_), Statistic::Mean) => 1.0 - SLOW.0 + SLOW.0 * SLOW.1,
+            (Process::TwoSpeeds(_), Statistic::Percentile(percent)) => {
+                let beyond = |time: f64| (1.0 - SLOW.0) * (-time).exp() + SLOW.0 * (-time / SLOW.1).exp();
+                let (mut low, mut high) = (0.0, 100.0);
+                for _ in 0..60 {
+                    let middle = 0.5 * (low + high);
+                    if beyond(middle) > 1.0 - percent / 100.0 { low = middle } else { high = middle }
+                }
+                low
+            }
             (_, Statistic::Deviation) => panic!("not looked at"),
         }
     }
@@ -99,6 +123,12 @@ fn coverage_of_intervals() {
         (Process::Queue(0.5), 10_000),
         (Process::Queue(0.7), 40_000),
         (Process::Queue(0.8), 50_000),
+        (Process::Queue(0.6), 15_000),
+        (Process::Queue(0.85), 120_000),
+        (Process::Autoregressive(0.98), 30_000),
+        (Process::Lognormal(0.95), 20_000),
+        (Process::TwoSpeeds(50.0), 20_000),
+        (Process::TwoSpeeds(10.0), 5000),
     ];
     let set = |name: &str, preset: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(preset);
     let (rounds, first) = (set("TACHO_ROUNDS", 1000), set("TACHO_SEED", 1_000_000));

@@ -175,10 +175,18 @@ impl Spread {
             let below = sorted.partition_point(|&value| value <= threshold) as f64 / sorted.len() as f64;
             let plain = (below * (1.0 - below) / sorted.len() as f64).sqrt();
             let (error, freedom) = values.error(|value| f64::from(u8::from(value <= threshold)) - below);
+            if plain <= 0.0 || error <= 0.0 {
+                return 1.0;
+            }
+            let widen = |freedom: f64| student(0.95, freedom.max(2.0)) / student(0.95, f64::INFINITY);
+            let factor = (error / plain).powi(2);
             // Far out few values tell of the memory, and what they tell is in doubt.
-            let widen = student(0.95, freedom) / student(0.95, f64::INFINITY);
-            let doubt = widen.powf(4.0 * (share - 0.5).abs());
-            if plain > 0.0 && error > 0.0 { ((error / plain) * doubt).powi(2).max(0.5) } else { 1.0 }
+            let doubtful = factor * widen(freedom).powf(8.0 * (share - 0.5).abs());
+            // A queue passes a far percentile in few stretches of many requests: what is known of their length is known from
+            // so many of them. Where there is no memory there is nothing to be in doubt of.
+            let stretches = sorted.len() as f64 * share.min(1.0 - share) / factor.max(1.0);
+            let stretched = 1.0 + (factor - 1.0) * widen(stretches).powi(2);
+            doubtful.max(stretched).max(0.5)
         };
         let own = factor(share);
         let edge = if share > 1.0 - TAIL { factor(1.0 - TAIL) } else { own };

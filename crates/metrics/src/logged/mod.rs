@@ -74,6 +74,11 @@ fn write_doubt(caveat: &Caveat) -> Option<Value> {
             dict.set("resent", *resent);
         }
         Caveat::Ended { cut_off, .. } => dict.set("cut_off", *cut_off),
+        Caveat::Imprecise { metric, wanted, reached } => {
+            dict.set("metric", metric.as_str());
+            dict.set("wanted", *wanted);
+            dict.set("reached", *reached);
+        }
         Caveat::ImpossibleUsage { answers, total } => {
             dict.set("answers", *answers);
             dict.set("total", *total);
@@ -108,6 +113,11 @@ fn read_doubt(fields: Fields<'_>) -> Result<Caveat, Error> {
         "impossible_usage" => {
             Ok(Caveat::ImpossibleUsage { answers: fields.count("answers")?, total: fields.count("total")? })
         }
+        "imprecise" => Ok(Caveat::Imprecise {
+            metric: fields.text("metric")?,
+            wanted: fields.float("wanted")?,
+            reached: fields.maybe_float("reached")?,
+        }),
         "odd_stamps" => Ok(Caveat::OddStamps { reads: fields.count("reads")? }),
         "warm_cache" => {
             Ok(Caveat::WarmCache { observed: fields.float("observed")?, expected: fields.float("expected")? })
@@ -231,6 +241,7 @@ mod tests {
             Caveat::TokenizerMismatch { prompts: 3, ours: 10, theirs: 12 },
             Caveat::Resumed { segments: 2, gap_s: 1.5, resent: 4 },
             Caveat::Ended { by: EndedBy::Overload, cut_off: 5 },
+            Caveat::Imprecise { metric: "p99_ttft_ms".into(), wanted: 0.05, reached: None },
             Caveat::ImpossibleUsage { answers: 1, total: 2 },
             Caveat::OddStamps { reads: 7 },
             Caveat::WarmCache { observed: 0.5, expected: 0.25 },

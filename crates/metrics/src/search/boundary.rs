@@ -25,6 +25,9 @@ pub fn boundary(tried: &[Tried]) -> Option<Boundary> {
     if left == 0 || right >= UNLIMITED {
         return None;
     }
+    if let Some(found) = super::line::crossing(tried) {
+        return Some(found);
+    }
     let line = |distance: &dyn Fn(&Tried) -> f64| -> Vec<(f64, f64)> {
         points.iter().map(|tried| (tried.level as f64, distance(tried))).collect()
     };
@@ -61,7 +64,7 @@ mod tests {
     use super::*;
 
     fn spread(level: u64, margin: f64, half_width: f64) -> Tried {
-        Tried { level, verdict: Verdict { margin, half_width, runs: 3, swamped: 0, brief: false } }
+        Tried { level, verdict: Verdict { margin, half_width, runs: 3, swamped: 0, brief: false, length: 1.0 } }
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct Verdict {
     pub swamped: usize,
     /// Whether the runs were shorter than the level needs: they show what is far off the target, and no more.
     pub brief: bool,
+    /// How long they were together, in the time that a level needs.
+    pub length: f64,
 }
 
 impl Verdict {
@@ -63,10 +65,11 @@ impl Verdict {
                 runs: values.len(),
                 swamped: 0,
                 brief: false,
+                length: 1.0,
             }
         });
         let worst = each.max_by(|a, b| a.margin.total_cmp(&b.margin));
-        worst.unwrap_or(Verdict { margin: 0.0, half_width: 0.0, runs: 0, swamped: 0, brief: false })
+        worst.unwrap_or(Verdict { margin: 0.0, half_width: 0.0, runs: 0, swamped: 0, brief: false, length: 1.0 })
     }
 
     /// The same, where single runs tell how far they may be off: `own` is that of all of them together, as a share of the
@@ -182,7 +185,7 @@ mod tests {
 
     #[test]
     fn runs_that_could_not_settle_it_are_not_made() {
-        let verdict = |margin: f64| Verdict { margin, half_width: 0.3, runs: 3, swamped: 0, brief: false };
+        let verdict = |margin: f64| Verdict { margin, half_width: 0.3, runs: 3, swamped: 0, brief: false, length: 1.0 };
         assert!(verdict(0.25).is_worth_more(0.4), "a few more will tell");
         assert!(!verdict(0.05).is_worth_more(0.4), "none of those that may be made would");
         assert!(!verdict(0.4).is_worth_more(0.4), "it is settled");
@@ -190,14 +193,14 @@ mod tests {
 
     #[test]
     fn a_brief_run_settles_only_what_is_far_off() {
-        let brief = |margin: f64, half_width: f64| Verdict { margin, half_width, runs: 1, swamped: 0, brief: true };
+        let brief = |margin: f64, half_width: f64| Verdict { margin, half_width, runs: 1, swamped: 0, brief: true, length: 1.0 };
         assert!(!brief(-0.6, 0.3).is_open() && brief(-0.2, 0.3).is_open());
         assert!(brief(0.4, f64::INFINITY).is_open() && !brief(0.6, f64::INFINITY).is_open());
     }
 
     #[test]
     fn a_load_that_was_not_sustained_fails_whatever_its_latencies() {
-        let swamped = |swamped| Verdict { margin: -0.5, half_width: 0.0, runs: 2, swamped, brief: false };
+        let swamped = |swamped| Verdict { margin: -0.5, half_width: 0.0, runs: 2, swamped, brief: false, length: 1.0 };
         assert!(swamped(0).passes() && swamped(1).is_open() && !swamped(2).passes() && !swamped(2).is_open());
     }
 }

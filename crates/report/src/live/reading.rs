@@ -31,7 +31,11 @@ impl Reading {
     /// `3/10 [00:02<00:05, 1.50 req/s, 120 tok/s, TTFT 35/80 ms, 1 failed]`, with as much of it as `width` has room
     /// for. What says more about trouble goes last.
     pub(super) fn text(&self, width: usize, colour: bool) -> String {
-        let head = format!("{}/{} [{}<{}", self.finished, self.total, clock(self.elapsed.as_secs()), self.left());
+        let elapsed = clock(self.elapsed.as_secs());
+        let head = match self.total {
+            0 => format!("{} [{elapsed}", self.finished),
+            total => format!("{}/{total} [{elapsed}<{}", self.finished, self.left()),
+        };
         let mut parts: Vec<Part> = self.parts();
         let length =
             |parts: &[Part]| head.chars().count() + 1 + parts.iter().map(|part| part.text.len() + 2).sum::<usize>();
@@ -48,14 +52,14 @@ impl Reading {
 
     /// A line for a log: `benchmark: 3 of 10 (30 %), 00:02 elapsed, 00:05 left, …`.
     pub(super) fn heartbeat(&self, title: &str) -> String {
-        let share = (self.finished * 100).checked_div(self.total).unwrap_or(0);
-        let mut line = format!(
-            "{title}: {} of {} ({share} %), {} elapsed, {} left",
-            self.finished,
-            self.total,
-            clock(self.elapsed.as_secs()),
-            self.left()
-        );
+        let (finished, elapsed) = (self.finished, clock(self.elapsed.as_secs()));
+        // How much there is to do is not always known.
+        let mut line = match (finished * 100).checked_div(self.total) {
+            None => format!("{title}: {finished} done, {elapsed} elapsed"),
+            Some(share) => {
+                format!("{title}: {finished} of {} ({share} %), {elapsed} elapsed, {} left", self.total, self.left())
+            }
+        };
         for part in self.parts() {
             line += ", ";
             line += &part.text;
@@ -99,6 +103,11 @@ struct Part {
 
 fn short(ms: f64) -> String {
     if ms >= 10.0 { format!("{ms:.0}") } else { format!("{ms:.1}") }
+}
+
+/// How far it is: of how much is not always known.
+pub(super) fn done(finished: u64, total: u64, of: &str) -> String {
+    if total == 0 { finished.to_string() } else { format!("{finished}{of}{total}") }
 }
 
 /// `02:03`, or `1:02:03` from an hour on.

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Gauge, Paragraph, Row, Sparkline, Table, Wrap};
 
 use super::monitor::{Percentiles, Point, Snapshot};
-use super::reading::clock;
+use super::reading::{clock, done};
 
 /// From this size on there is room for everything.
 const FULL: (u16, u16) = (60, 16);
@@ -52,7 +52,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, shown: &Snapshot, frozen: bool) {
 
 /// What a screen that is too small for pictures shows.
 fn small(shown: &Snapshot) -> Vec<Line<'static>> {
-    vec![Line::raw(format!("{}/{} {}", shown.finished, shown.total, clock(shown.elapsed as u64))), counts(shown, 0)]
+    let done = done(shown.finished, shown.total, "/");
+    vec![Line::raw(format!("{done} {}", clock(shown.elapsed as u64))), counts(shown, 0)]
 }
 
 fn share(shown: &Snapshot) -> f64 {
@@ -61,9 +62,9 @@ fn share(shown: &Snapshot) -> f64 {
 
 fn progress(shown: &Snapshot) -> Gauge<'_> {
     let left = shown.left.map_or_else(|| "?".to_owned(), |seconds| clock(seconds as u64));
-    let label =
-        format!("{} of {} · {} elapsed · {left} left", shown.finished, shown.total, clock(shown.elapsed as u64));
-    let outer = shown.outer.iter().map(|(title, done, total)| format!("{title} {done} of {total} › "));
+    let far = done(shown.finished, shown.total, " of ");
+    let label = format!("{far} · {} elapsed · {left} left", clock(shown.elapsed as u64));
+    let outer = shown.outer.iter().map(|(title, finished, total)| format!("{title} {} › ", done(*finished, *total, " of ")));
     let title = outer.chain([shown.title.clone()]).collect::<String>();
     Gauge::default()
         .block(Block::bordered().title(format!(" {title} ")))

@@ -5,6 +5,7 @@ use tacho_core::json::{Dict, Value, dumps};
 use crate::html::Document;
 
 use super::monitor::{Percentiles, Point, Snapshot};
+use super::reading::done;
 
 const SCRIPT: &str = include_str!("web.js");
 
@@ -32,7 +33,7 @@ pub fn event(snapshot: &Snapshot) -> String {
     dict.set("verdict", snapshot.verdict());
     let gauges = snapshot.server.iter().map(|(name, value)| ((*name).to_owned(), Value::Float(*value)));
     dict.set("server", gauges.collect::<Dict>());
-    let outer = snapshot.outer.iter().map(|(title, done, total)| Value::from(format!("{title} {done} of {total}")));
+    let outer = snapshot.outer.iter().map(|(title, finished, total)| Value::from(format!("{title} {}", done(*finished, *total, " of "))));
     dict.set("outer", outer.collect::<Vec<_>>());
     dict.set("elapsed", snapshot.elapsed);
     dict.set("left", snapshot.left);

@@ -7,20 +7,29 @@ pub(super) fn of(note: &SearchNote) -> String {
         SearchNote::Begins(criteria) => format!("[SLA START]\nSLA criteria: {}", criteria.join(", ")),
         SearchNote::Omitted => "Omitting SLA search.".into(),
         SearchNote::From { load: Load { key, unit }, level } => format!("Initial {key} to search: {level} {unit}."),
+        SearchNote::Takes { level_seconds, seconds } => format!(
+            "This takes about {}: levels near the answer are held for {level_seconds:.0} s and more (--sla-seconds).",
+            spoken_time(*seconds)
+        ),
         SearchNote::Testing { load: Load { key, unit }, level } => format!("Testing {key}: {level} {unit}"),
         SearchNote::Criterion { metric, mean, condition, met } => {
             let verdict = if *met { "PASSED" } else { "FAILED" };
             format!("Validating SLA: {metric} = {mean:.2}{condition} | {verdict}")
         }
         SearchNote::NotSustained { swamped, runs } => {
-            format!("Not sustained: in {swamped} of {runs} runs the server did not keep up with the load")
+            format!("Not sustained: in {swamped} of {runs} runs the server did not keep up with the load, or requests failed")
         }
+        SearchNote::Doubtful => "Within the limits on average, but not surely: the interval reaches beyond".into(),
         SearchNote::Verdict { met } => format!("SLA criteria are {}met.", if *met { "" } else { "not " }),
         SearchNote::Table { load, metrics, rows } => table(*load, metrics, rows),
         SearchNote::Range { load: Load { key, unit }, left, right } => {
             format!("Range of {key} to search: [{left}, {right}] {unit}.")
         }
         SearchNote::Most { load, most } => answer(*load, *most),
+        SearchNote::Nearest { load: Load { key, unit }, level, found, sustained } => {
+            let kept_up = if *sustained { "" } else { ", and the server did not keep up with it" };
+            format!("Nearest is {key} {level} {unit}: {}{kept_up}.", found.join(", "))
+        }
         SearchNote::Sure { load, value, low, high, spoken } => sure(*load, (*value, *low, *high), spoken),
         SearchNote::NotMonotone { load: Load { key, .. } } => {
             format!("{key}: a level passed although a lower one failed; the answer is the lower one")
@@ -30,6 +39,10 @@ pub(super) fn of(note: &SearchNote) -> String {
         }
         SearchNote::Ends => "[SLA END]".into(),
     }
+}
+
+fn spoken_time(seconds: f64) -> String {
+    if seconds < 90.0 { format!("{seconds:.0} seconds") } else { format!("{:.0} minutes", seconds / 60.0) }
 }
 
 fn answer(Load { key, unit }: Load, most: Most) -> String {

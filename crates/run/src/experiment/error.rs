@@ -148,6 +148,13 @@ pub enum Error {
     Ended(#[source] Failure),
 }
 
+impl Error {
+    /// Whether it is about what was asked for, found before anything was run.
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, Error::Ended(_) | Error::MadeWithOther { .. } | Error::NoMemoryShare { .. })
+    }
+}
+
 /// Something that went wrong while a sweep was under way; written down in upstream's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}: {text}")]

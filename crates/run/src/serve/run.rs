@@ -6,7 +6,7 @@ use tacho_core::event::ServeNote;
 use tacho_core::json::Value;
 use tacho_core::{Counters, EventSink, Fan, Kept, RunEvent, Stamp};
 use tacho_loadgen::{Drive, StopSignal, drive_sessions};
-use tacho_metrics::{RunRecord, logged};
+use tacho_metrics::{EndedBy, RunRecord, logged};
 
 use super::asked::Asks;
 use super::beside::{Beside, Together, drive_with_others};
@@ -102,13 +102,17 @@ pub fn run(
         Sampled::of(rows, &Reading { leaves_cut_off, ..Reading::of(plan, &prepared, setup.task, &asked) })?
     };
     let (odd, cut_off) = (sampled.doubts(&driven.workers), sampled.cut_off);
+    let precise = ended == Some(EndedBy::Precision);
     let ended = ended.and_then(|by| ended::caveat(by, cut_off));
     let mut record = record::compute(&prepared, setup, &driven, sampled.samples, seen);
     drop(profiling);
     // Of several ranks' prompts only some are known here.
     let warm = plan.ranks.is_none().then(|| warm_cache::caveat(plan, &prepared, &record)).flatten();
     let given_up = log.as_ref().and_then(RowLog::caveat);
-    let doubts = [given_up, resumed, ended, spot_check::tokenizers(plan, &prepared, &record), warm];
+    // What ended because it was precise enough is; the end of what was under way changes it a little.
+    let sought = plan.traffic.stops.precision.as_ref().filter(|_| !precise);
+    let imprecise = ended::imprecise(sought, &record);
+    let doubts = [given_up, resumed, ended, imprecise, spot_check::tokenizers(plan, &prepared, &record), warm];
     doubts.into_iter().flatten().chain(odd).chain(gathered.lost).for_each(|caveat| record.doubt(caveat));
     if let Some(log) = log {
         log.finish(&Value::Dict(logged::closing(&record)));

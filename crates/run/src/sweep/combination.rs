@@ -70,6 +70,7 @@ impl Session<'_> {
     ) -> Result<(), Stop> {
         let output = layout::run_file(what.folder, number);
         results.extend(self.run_one(slot, what, number as i64, &output)?);
+        self.count();
         self.sum_up(what.folder, results)
     }
 

@@ -61,7 +61,12 @@ pub struct Report {
     pub results: usize,
     /// What failed, in a line each.
     pub failures: Vec<String>,
+    /// How many searches found no load that meets the targets.
+    pub unmet: usize,
 }
+
+/// The number of runs where it is not known beforehand.
+pub(super) const UNTOLD: usize = 0;
 
 /// Why something came to an end before its time.
 pub(super) enum Stop {
@@ -204,6 +209,6 @@ impl<'a> Session<'a> {
         if self.plan.continue_on_error || !self.rows.is_empty() || self.failures.is_empty() {
             self.say(SweepNote::Place { folder, dry_run: false });
         }
-        Ok(Report { results: self.rows.len(), failures: self.failures })
+        Ok(Report { results: self.rows.len(), failures: self.failures, unmet: 0 })
     }
 }

@@ -15,7 +15,7 @@ use tacho_metrics::search::Criterion;
 
 use self::answers::Answers;
 use self::pair::Pair;
-use super::session::{Report, Session, SweepPlan};
+use super::session::{Report, Session, SweepPlan, UNTOLD};
 use super::workload::LoadVariable;
 use crate::experiment::{Archive, Bench, Error, Host, ParamSet, clean};
 
@@ -32,22 +32,34 @@ pub struct SlaPlan {
     pub tolerance: f64,
     /// How many seconds a level lasts at least; without it as long as the targets need.
     pub seconds: Option<f64>,
+    /// After so many seconds of runs a search makes no more of them only to narrow the range of its answer.
+    pub longest: f64,
 }
 
 /// Levels last between so many seconds.
-const SECONDS: (f64, f64) = (10.0, 120.0);
+const SECONDS: (f64, f64) = (5.0, 120.0);
 /// How many times the largest latency allowed a level lasts: a load that is one fiftieth too large has then queued up by it.
 const LATENCIES: f64 = 50.0;
+/// So many requests show that the server answers a fiftieth less than comes, whatever the latency allowed.
+const REQUESTS: f64 = 10_000.0;
+/// How many answers follow each other in a level at least: while the first ones are under way, the backlog can only grow.
+const ANSWERS: f64 = 4.0;
+/// A percentile of fewer requests in a run of full length says little, if so many were asked for.
+const FEWEST: u64 = 200;
 /// For what part of that each run of a level is held: what is far off the target shows at once, and what is near it the
-/// better the longer a run is.
-const PARTS: [f64; 4] = [0.2, 1.0, 2.0, 2.0];
+/// better the longer a run is. Several short runs are no long one: each begins with an empty server, and has too few of
+/// the rare long queues that make a percentile.
+const PARTS: [f64; 5] = [0.2, 1.0, 2.0, 4.0, 8.0];
+/// No run takes more than this share of the time that a search has.
+const LONGEST_RUN: f64 = 0.25;
 
 impl SlaPlan {
-    /// How long a level of a rate must last to show whether it is sustained.
-    fn seconds(&self) -> f64 {
+    /// How long a level of a rate must last to show whether it is sustained, where an answer takes so many seconds.
+    fn seconds(&self, rate: u64, answer: f64) -> f64 {
         let limits = self.targets.iter().flatten().filter_map(Criterion::limit_seconds);
-        let needed = (LATENCIES * limits.fold(0.0, f64::max)).clamp(SECONDS.0, SECONDS.1);
-        self.seconds.unwrap_or(needed)
+        let queued = LATENCIES * limits.fold(0.0, f64::max);
+        let needed = queued.min(REQUESTS / rate as f64).clamp(SECONDS.0, SECONDS.1);
+        self.seconds.unwrap_or(needed.max(ANSWERS * answer))
     }
 }
 
@@ -83,10 +95,8 @@ pub fn sla(
     let sweep = &plan.sweep;
     plan.variable.check(&sweep.bench_sets, "the search")?;
     sweep.check()?;
-    let pairs = sweep.serve_sets.len() * sweep.bench_sets.len();
-    // About as many levels as halving a thousand takes.
-    let total = pairs * plan.targets.len() * 10 * sweep.num_runs;
-    let mut session = Session::begin(sweep, archive, bench, host, sink, total);
+    // How many runs a search needs shows while it goes on.
+    let mut session = Session::begin(sweep, archive, bench, host, sink, UNTOLD);
     let mut answers = Answers::stored(archive, &sweep.experiment);
     for serve in &sweep.serve_sets {
         let place = |bench: &ParamSet| base(&sweep.experiment, serve, bench);
@@ -110,7 +120,7 @@ pub fn sla(
             Ok(())
         })?;
     }
-    session.finish()
+    session.finish().map(|report| Report { unmet: answers.unmet(), ..report })
 }
 
 /// The folder of a pair, by its parameters even where it has a name.

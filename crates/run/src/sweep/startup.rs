@@ -87,7 +87,7 @@ pub fn startup(
     archive.table(&rows).map_err(Error::Ended)?;
     sink.event(RunEvent::Finished);
     say(SweepNote::Place { folder, dry_run: false });
-    Ok(Report { results: rows.len(), failures: Vec::new() })
+    Ok(Report { results: rows.len(), ..Report::default() })
 }
 
 /// One run.

@@ -30,7 +30,8 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     check_metrics(args)?;
     args.thresholds()?;
     args.report.metadata()?;
-    args.repeats.check(&args.load, &args.own, &args.ranks)?;
+    args.repeats.check(args)?;
+    args.points.check(args)?;
     check_own(args)
 }
 

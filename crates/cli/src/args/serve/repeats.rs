@@ -1,9 +1,8 @@
 //! Flags about runs that are repeated and about the time in which a run was full; the names are those of vLLM's Rust client.
 
-use crate::args::ranks::RankArgs;
 use tacho_metrics::WindowRule;
 
-use super::{LoadArgs, OwnArgs};
+use super::ServeArgs;
 use crate::args::error::Refusal;
 use crate::args::flag::{Flag, Group, Kind, Preset, own};
 use crate::args::grammar::Values;
@@ -64,7 +63,8 @@ impl RepeatArgs {
     }
 
     /// Refuses what cannot be done.
-    pub(super) fn check(&self, load: &LoadArgs, own: &OwnArgs, ranks: &RankArgs) -> Result<(), Refusal> {
+    pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
+        let ServeArgs { load, own, ranks, points, .. } = args;
         let rule = self.window.unwrap_or_default();
         if !(rule.threshold > 0.0 && rule.threshold <= 1.0) {
             let (flag, value) = ("--steady-state-threshold", rule.threshold.to_string());
@@ -74,7 +74,7 @@ impl RepeatArgs {
             if self.window.is_none() {
                 return Err(Refusal::Together { flag, other: "--no-steady-state" });
             }
-            if load.max_concurrency.is_none() {
+            if load.max_concurrency.is_none() && points.flag != Some("--sweep-max-concurrency") {
                 return Err(Refusal::Alone { flag, other: "--max-concurrency" });
             }
             // A schedule fills no limit.

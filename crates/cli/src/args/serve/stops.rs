@@ -34,7 +34,7 @@ pub(crate) enum Failures {
 impl ServeArgs {
     /// Whether requests are made for as long as the run has time.
     pub(crate) fn goes_on(&self) -> bool {
-        self.stops.duration.is_some() && !self.values.is_given("--num-prompts")
+        self.stops.duration.is_some() && !is_counted(&self.values)
     }
 }
 
@@ -93,12 +93,17 @@ impl StopArgs {
 /// With as many requests as a run by time needs. Where that is not known beforehand, the number is that of the first
 /// requests, and more are made as they are needed.
 pub(super) fn filling(load: LoadArgs, values: &Values) -> LoadArgs {
-    let Some(duration) = values.maybe_float("--duration").filter(|_| !values.is_given("--num-prompts")) else {
+    let Some(duration) = values.maybe_float("--duration").filter(|_| !is_counted(values)) else {
         return load;
     };
     let ramp = load.ramp_up_start_rps.zip(load.ramp_up_end_rps).map(|(start, end)| (start as f64, end as f64));
     let num_prompts = due_within(duration, load.request_rate, ramp).unwrap_or(load.num_prompts);
     LoadArgs { num_prompts, ..load }
+}
+
+/// Whether a number of requests ends the run: one that goes on until something is known takes as many as it needs.
+fn is_counted(values: &Values) -> bool {
+    values.is_given("--num-prompts") && !values.is_given("--until")
 }
 
 /// The requests that are due within `duration` seconds; nothing when the number is not known beforehand.

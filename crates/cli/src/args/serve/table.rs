@@ -8,7 +8,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_loadgen::MOST_WORKERS;
 use tacho_workload::SERVE_NAMES;
 
-use super::{multi_turn, repeats, sessions};
+use super::{multi_turn, points, repeats, sessions};
 use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 use crate::args::live;
 use crate::args::ranks;
@@ -179,6 +179,7 @@ pub(crate) static TABLE: Table = Table {
         &sessions::USERS,
         &multi_turn::MULTI_TURN,
         &repeats::REPEATS,
+        &points::POINTS,
         &FILES,
         &LOG,
         &MEASURE,
@@ -598,7 +599,7 @@ static FLAGS: &[Flag] = &[
         "Send requests for so long. Without --num-prompts as many as it takes; with it, at most that many.").positive(),
     own(&["--until"], Str, "NUMBER:SHARE", Unset, &ENDING,
         "End the run when this number is known so well: 'p99_ttft_ms:5%' is a 95 % interval of 5 % to either side. \
-         --duration is the longest it may take."),
+         --duration is the longest it may take; requests are made for as long, beyond --num-prompts too."),
     own(&["--grace"], Seconds, "SEC", Preset::Float(30.0), &ENDING,
         "Seconds that requests under way may go on after --duration or a rule ended the run. What is then not over is \
          not counted."),
@@ -613,6 +614,11 @@ static FLAGS: &[Flag] = &[
     repeats::FLAGS[2],
     repeats::FLAGS[3],
     repeats::FLAGS[4],
+    points::FLAGS[0],
+    points::FLAGS[1],
+    points::FLAGS[2],
+    points::FLAGS[3],
+    points::FLAGS[4],
     own(&["--log"], Str, "DIR", Unset, &LOG,
         "Folder for the log of the run: every request's row, on disk within a second, readable after any end of the \
          run. By default beside the result with --save-result, and in --result-dir for runs longer than a minute."),

@@ -4,7 +4,7 @@ use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
 use crate::args::live;
 use crate::args::ranks;
 
-use Kind::{Choice, Float, Help, Int, OptionalStr, Str, Switch};
+use Kind::{Choice, Float, Help, Int, OptionalStr, Seconds, Str, Switch};
 use Preset::{Off, Unset};
 
 static COMMANDS: Group = Group {
@@ -126,9 +126,12 @@ static SLA_FLAGS: &[Flag] = client_sweep!(
         "Share of the answer by which it may be too low: levels closer than that are not tried. 0 goes on to single steps, as \
          vLLM does."),
     own(&["--sla-seconds"], Float, "SEC", Unset, &SLA,
-        "Seconds that a request rate near the answer is held at least; --num-prompts is raised to last so long. Without it fifty \
-         times the largest latency allowed, 10 to 120 seconds. Each rate is held for a fifth of that at first, which is \
-         enough for those far off."),
+        "Seconds that a request rate near the answer is held at least; --num-prompts becomes what lasts so long. Without it fifty \
+         times the largest latency allowed or as long as ten thousand requests take, 5 to 120 seconds, and four times as \
+         long as an answer takes. Each rate is held for a fifth of that at first, which is enough for those far off."),
+    own(&["--sla-budget"], Seconds, "SEC", Preset::Float(300.0), &SLA,
+        "Seconds of runs after which no more are made only to narrow the range of the answer. They end sooner where the range is \
+         within 4 % either way."),
 );
 
 /// `tacho sweep startup`.

@@ -52,9 +52,9 @@ impl Destination {
         let place = self.file.as_ref()?;
         let name = args.report.result_filename.as_deref().filter(|name| !name.is_empty());
         let path = names::result_path(&record.setup, place.folder.as_deref(), name);
-        // A name that was given carries the number of the run already; that of one file for all has none.
-        let number = args.number.filter(|_| name.is_none() && !args.report.append_result);
-        Some(number.map_or(path.clone(), |number| of_run(&path, number)))
+        // A name that was given carries that of the run already; that of one file for all has none.
+        let own = args.name.as_deref().filter(|_| name.is_none() && !args.report.append_result);
+        Some(own.map_or(path.clone(), |own| of_run(&path, own)))
     }
 
     /// Writes the result and its side file and gives the path; when that fails, somewhere else.
@@ -108,10 +108,10 @@ fn free_names(path: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// `a/b.json` of the second run is `a/b-run2.json`.
-pub(super) fn of_run(path: &Path, number: usize) -> PathBuf {
+pub(super) fn of_run(path: &Path, name: &str) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let ending = path.extension().map_or(String::new(), |ending| format!(".{}", ending.to_string_lossy()));
-    path.with_file_name(format!("{stem}-run{number}{ending}"))
+    path.with_file_name(format!("{stem}-{name}{ending}"))
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn each_run_has_a_file_of_its_own() {
-        assert_eq!(of_run(Path::new("a/b.json"), 2), Path::new("a/b-run2.json"));
-        assert_eq!(of_run(Path::new("logs"), 1), Path::new("logs-run1"));
+        assert_eq!(of_run(Path::new("a/b.json"), "run2"), Path::new("a/b-run2.json"));
+        assert_eq!(of_run(Path::new("logs"), "run1"), Path::new("logs-run1"));
     }
 }

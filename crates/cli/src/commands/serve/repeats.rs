@@ -38,7 +38,7 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
     Ok(worst)
 }
 
-fn once(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Interrupt) -> anyhow::Result<(RunRecord, Exit)> {
+pub(super) fn once(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Interrupt) -> anyhow::Result<(RunRecord, Exit)> {
     let screen = screen(args)?;
     let destination = Destination::open(args)?;
     let log = log::plan(args, &std::env::args().collect::<Vec<_>>());
@@ -49,17 +49,23 @@ fn once(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Interrupt) -> 
 
 /// The arguments of one of several runs: files of its own, and a seed of its own where that is wanted.
 fn numbered(args: &ServeArgs, number: usize) -> ServeArgs {
-    let mut own = args.clone();
-    own.number = Some(number);
+    let mut own = named(args, &format!("run{number}"));
     if args.repeats.vary_seed {
         own.load.seed = args.load.seed.saturating_add(number as i64 - 1);
     }
+    own
+}
+
+/// The arguments of one of several runs that is called so: with files of its own.
+pub(super) fn named(args: &ServeArgs, name: &str) -> ServeArgs {
+    let mut own = args.clone();
+    own.name = Some(name.to_owned());
     let files = [&mut own.outputs.requests, &mut own.outputs.page];
-    files.into_iter().flatten().for_each(|path| *path = of_run(path, number));
+    files.into_iter().flatten().for_each(|path| *path = of_run(path, name));
     if let Some(output::Destination::File(path)) = &mut own.outputs.summary {
-        *path = of_run(path, number);
+        *path = of_run(path, name);
     }
-    let text = |path: &String| of_run(Path::new(path), number).to_string_lossy().into_owned();
+    let text = |path: &String| of_run(Path::new(path), name).to_string_lossy().into_owned();
     own.own.log = args.own.log.as_ref().map(text);
     // All runs of one file stand below each other.
     if !args.report.append_result {
@@ -68,7 +74,7 @@ fn numbered(args: &ServeArgs, number: usize) -> ServeArgs {
     own
 }
 
-fn result_path(args: &ServeArgs, record: &RunRecord) -> Option<PathBuf> {
+pub(super) fn result_path(args: &ServeArgs, record: &RunRecord) -> Option<PathBuf> {
     let destination = Destination::open(args).ok()?;
     destination.path(args, record).filter(|_| args.report.save_result || args.report.append_result)
 }

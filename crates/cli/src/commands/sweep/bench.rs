@@ -12,7 +12,7 @@ use tacho_run::experiment::{Bench, Failure, Supervised};
 use super::command::{is_tacho, serve_args};
 use super::ranks::Conductor;
 use super::simulator::Simulators;
-use crate::commands::serve::run_inside;
+use crate::commands::serve::{is_failed_rule, run_inside};
 use crate::exit::Exit;
 
 /// Runs client commands.
@@ -25,6 +25,8 @@ pub(crate) struct Commands<'a> {
     ranks: Option<Conductor>,
     /// Whether a run did not keep what it was held to.
     broken: Cell<bool>,
+    /// Whether runs that are too much for the server are part of the work.
+    searches: bool,
 }
 
 impl<'a> Commands<'a> {
@@ -34,12 +36,17 @@ impl<'a> Commands<'a> {
         simulators: Option<&'a Simulators>,
         sink: &'a dyn EventSink,
     ) -> Self {
-        Commands { supervised, show_stdout, simulators, sink, ranks: None, broken: Cell::new(false) }
+        Commands { supervised, show_stdout, simulators, sink, ranks: None, broken: Cell::new(false), searches: false }
     }
 
     /// The same, in which other ranks take part.
     pub(crate) fn with_ranks(self, ranks: Option<Conductor>) -> Self {
         Commands { ranks, ..self }
+    }
+
+    /// The same, for a search of the largest load.
+    pub(crate) fn searching(self, searches: bool) -> Self {
+        Commands { searches, ..self }
     }
 
     /// The code of a sweep whose runs all came to their end.
@@ -61,7 +68,9 @@ impl<'a> Commands<'a> {
         let sink = Inside { outer: self.sink, show_lines: self.show_stdout, open: Cell::new(0) };
         let place = self.ranks.as_ref().map(|ranks| ranks.next(command, simulator.as_deref()));
         let (record, exit) = run_inside(&args, command, simulator.as_deref(), place, &sink)?;
-        self.broken.set(self.broken.get() || exit == Exit::Gate);
+        // A search looks for the load that is too much.
+        let sought = self.searches && record.caveats.iter().any(is_failed_rule);
+        self.broken.set(self.broken.get() || (exit == Exit::Gate && !sought));
         if self.show_stdout {
             console::print(&record)?;
         }

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use anyhow::bail;
 use tacho_core::secret::redact_words;
 
 use crate::args::serve::{ServeArgs, TABLE};
 use crate::args::suggest;
 use crate::commands::{COMMANDS, values_for};
+use crate::exit::misused;
 
 /// Whether a command calls this program.
 pub(crate) fn is_tacho(command: &[String]) -> bool {
@@ -15,7 +15,7 @@ pub(crate) fn is_tacho(command: &[String]) -> bool {
 }
 
 /// Flags that name one file, one screen or one run, where there are many.
-const OF_ONE_RUN: [&str; 12] = [
+const OF_ONE_RUN: [&str; 15] = [
     "--report",
     "--save-requests",
     "--summary-json",
@@ -23,6 +23,9 @@ const OF_ONE_RUN: [&str; 12] = [
     "--save-workload",
     "--dry-run",
     "--num-runs",
+    "--sweep-max-concurrency",
+    "--sweep-request-rate",
+    "--compare",
     "--live",
     "--live-http",
     "--log",
@@ -36,17 +39,17 @@ pub(super) fn serve_args(command: &[String]) -> anyhow::Result<ServeArgs> {
     if let Ok(Some(values)) = &values
         && let Some(flag) = OF_ONE_RUN.iter().find(|flag| values.is_given(flag))
     {
-        bail!(
+        misused!(
             "--bench-cmd: {flag} is for a single run, and here are several: leave it out, and see tacho report for each"
         );
     }
     let args = values.and_then(|values| values.map(ServeArgs::read).transpose());
     match args {
         Ok(Some(args)) => Ok(args),
-        Ok(None) => bail!("--bench-cmd {:?}: only tacho serve can be swept", redact_words(command).join(" ")),
+        Ok(None) => misused!("--bench-cmd {:?}: only tacho serve can be swept", redact_words(command).join(" ")),
         Err(error) => {
             let hint = suggest::hint(COMMANDS, &error).map_or_else(String::new, |hint| format!(" ({hint})"));
-            bail!("--bench-cmd {:?}: {error}{hint}", redact_words(command).join(" "))
+            misused!("--bench-cmd {:?}: {error}{hint}", redact_words(command).join(" "))
         }
     }
 }

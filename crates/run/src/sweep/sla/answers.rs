@@ -8,7 +8,7 @@ use tacho_metrics::statistics::mean;
 
 use super::level::{Level, values};
 use super::marker;
-use super::pair::Pair;
+use super::pair::{Pair, nearest};
 use crate::experiment::{Archive, Failure, Style};
 
 /// The answers so far.
@@ -27,6 +27,12 @@ impl Answers {
     pub(super) fn has(&self, base: &Path, target: &[Criterion]) -> bool {
         let marker = marker(base, target).display().to_string();
         self.list.iter().any(|entry| entry.get("search").and_then(Value::as_str) == Some(&marker))
+    }
+
+    /// How many of the searches found nothing.
+    pub(super) fn unmet(&self) -> usize {
+        let found_nothing = |entry: &&Value| entry.get("verdict").and_then(Value::as_str) == Some("infeasible");
+        self.list.iter().filter(found_nothing).count()
     }
 
     pub(super) fn add(&mut self, pair: &Pair<'_>, target: &[Criterion], levels: &[Level], answer: Answer) {
@@ -60,6 +66,9 @@ impl Answers {
             achieved.set(criterion.metric.as_str(), values.iter().sum::<f64>() / values.len() as f64);
         }
         entry.set("achieved", achieved);
+        if let Some(nearest) = nearest(levels).filter(|_| answer == Answer::Infeasible) {
+            entry.set("nearest", nearest.tried.level);
+        }
         entry.set("levels", levels.len());
         entry.set("curve", curve(target, levels));
         entry.set("runs", levels.iter().map(|level| level.results.len()).sum::<usize>());

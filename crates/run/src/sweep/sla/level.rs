@@ -2,10 +2,11 @@
 //! its verdict could be luck, ever longer ones follow.
 
 use tacho_core::json::{Dict, Value};
+use tacho_metrics::EndedBy;
 use tacho_metrics::search::{Criterion, Tried, UNLIMITED, Verdict};
 
 use super::pair::Pair;
-use super::{PARTS, level_folder};
+use super::{FEWEST, LONGEST_RUN, PARTS, level_folder};
 use crate::experiment::{Failure, ParamSet, Slot, run_file};
 use crate::sweep::combination::Combination;
 use crate::sweep::session::{Session, Stop};
@@ -14,13 +15,20 @@ use crate::sweep::workload::LoadVariable;
 /// Share of a rate that must come back as answers where nothing is known of the backlog: the last answers take time.
 const DELIVERED: f64 = 0.9;
 /// How often each place of a concurrency is taken at least: the first requests find an empty server.
-const WAVES: f64 = 4.0;
+pub(super) const WAVES: f64 = 4.0;
+
+/// Share of requests that may fail.
+const FAILED: f64 = 0.01;
+/// Caveats of a run that a rule ended.
+const BAD_ENDS: [&str; 2] = [EndedBy::Failures.name(), EndedBy::Overload.name()];
 
 /// A level and its results.
 pub(super) struct Level {
     pub(super) tried: Tried,
     /// The results that its verdict rests on.
     pub(super) results: Vec<Dict>,
+    /// How many seconds all its runs took.
+    pub(super) seconds: f64,
 }
 
 impl Pair<'_> {
@@ -39,12 +47,17 @@ impl Pair<'_> {
         let mut confirm = confirm;
         for number in 0.. {
             let verdict = self.verdict(level, target, &results)?;
+            let told = own_width(target, &self.counted(level, &results), &vec![1.0; results.len()]).is_some();
             // What an earlier target needed is there for this one too.
             let stored = session.archive.result(&run_file(&folder, number)).is_some();
-            if !stored && !std::mem::take(&mut confirm) && self.is_enough(level, verdict, number) {
+            if !stored && !std::mem::take(&mut confirm) && self.is_enough(level, verdict, number, told) {
                 break;
             }
-            let bench = self.set(level, number);
+            if stored {
+                results.extend(session.archive.result(&run_file(&folder, number)));
+                continue;
+            }
+            let bench = self.set(level, number, &results);
             let what = Combination { serve: self.serve, bench: &bench, folder: &folder };
             if number == 0 {
                 results = session.combine_runs(slot, what, 1)?;
@@ -53,12 +66,13 @@ impl Pair<'_> {
             }
         }
         let Some(verdict) = self.verdict(level, target, &results)? else { return Ok(None) };
+        let seconds = results.iter().filter_map(|result| result.get("duration")?.as_f64()).sum();
         let results = self.counted(level, &results).into_iter().cloned().collect();
-        Ok(Some(Level { tried: Tried { level, verdict }, results }))
+        Ok(Some(Level { tried: Tried { level, verdict }, results, seconds }))
     }
 
-    /// Whether no further run is needed after `number` of them.
-    fn is_enough(&self, level: u64, verdict: Option<Verdict>, number: usize) -> bool {
+    /// Whether no further run is needed after `number` of them; `told` where they tell themselves how far they may be off.
+    fn is_enough(&self, level: u64, verdict: Option<Verdict>, number: usize, told: bool) -> bool {
         let asked = self.plan.sweep.num_runs;
         match verdict {
             None => number > 0,
@@ -68,10 +82,11 @@ impl Pair<'_> {
             Some(verdict) if verdict.runs < asked => false,
             // Unlimited load is far off every boundary worth a repetition.
             Some(_) if level == UNLIMITED => true,
-            // The first run of full length flatters: a second, longer one is worth its time wherever the first is open.
+            // What the server did not keep up with is told again; how near a latency is to its limit, all levels tell together.
+            Some(verdict) if told && verdict.swamped == 0 => true,
             Some(verdict) if verdict.runs < 2 => !verdict.is_open(),
             Some(verdict) => {
-                let parts = |numbers: std::ops::Range<usize>| numbers.map(|number| self.part(number)).sum::<f64>();
+                let parts = |numbers: std::ops::Range<usize>| numbers.map(|number| self.part(level, number)).sum::<f64>();
                 !verdict.is_worth_more(parts(1..number) / parts(1..PARTS.len().max(number)))
             }
         }
@@ -85,12 +100,13 @@ impl Pair<'_> {
         }
         let swamped = counted.iter().filter(|result| self.is_swamped(level, result)).count();
         // A run that begins with an empty server flatters it, the more the shorter it is.
-        let lengths: Vec<f64> = counted.iter().map(|result| self.part(run_number(result)).powi(2)).collect();
+        let lengths: Vec<f64> = counted.iter().map(|result| self.part(level, run_number(result)).powi(2)).collect();
         let values = values(target, counted.iter().copied()).map_err(Stop::Sweep)?;
         let verdict = Verdict::weighted(target, &values, &lengths);
         let verdict = verdict.with_own_width(own_width(target, &counted, &lengths)).with_swamped(swamped);
         let brief = counted.iter().all(|result| self.is_brief(level, result));
-        Ok(Some(Verdict { brief, ..verdict }))
+        let length = counted.iter().map(|result| self.part(level, run_number(result))).sum();
+        Ok(Some(Verdict { brief, length, ..verdict }))
     }
 
     /// The results that count: those of full length where there are any.
@@ -100,36 +116,40 @@ impl Pair<'_> {
     }
 
     fn is_brief(&self, level: u64, result: &Dict) -> bool {
-        // Where the prompts that were asked for last as long, no run is brief.
-        run_number(result) == 0 && self.needed(level, PARTS[0]) < self.needed(level, 1.0)
+        // Where as many prompts are needed for a part as for the whole, no run is brief.
+        run_number(result) == 0 && self.needed(level, PARTS[0], 0.0) < self.needed(level, 1.0, 0.0)
     }
 
     /// How long a run is held, in parts of what a level needs.
-    fn part(&self, number: usize) -> f64 {
-        PARTS[number.min(PARTS.len() - 1)]
+    fn part(&self, level: u64, number: usize) -> f64 {
+        let most = LONGEST_RUN * self.plan.longest / self.plan.seconds(level, 0.0);
+        PARTS[number.min(PARTS.len() - 1)].min(most.max(1.0))
     }
 
-    /// The client's set for a run of a level, with as many prompts as it takes to last: a burst of a moment shows nothing.
-    pub(super) fn set(&self, level: u64, number: usize) -> ParamSet {
+    /// The client's set for a run of a level, with as many prompts as it takes to last: a burst of a moment shows nothing,
+    /// and a thousand prompts one after the other take an hour. The runs before it tell how long an answer takes.
+    pub(super) fn set(&self, level: u64, number: usize, before: &[Dict]) -> ParamSet {
         let set = self.bench.with(self.plan.variable.key(), level);
-        let needed = self.needed(level, self.part(number));
-        if needed <= self.prompts() { set } else { set.with("num_prompts", needed) }
+        let needed = self.needed(level, self.part(level, number), answer_seconds(before));
+        if needed == self.prompts() { set } else { set.with("num_prompts", needed) }
     }
 
-    /// How many prompts a level takes for a part of the time it needs: never fewer than were asked for.
-    fn needed(&self, level: u64, part: f64) -> u64 {
-        let seconds = self.plan.seconds() * part;
+    /// How many prompts a level takes for a part of the time it needs.
+    fn needed(&self, level: u64, part: f64, answer: f64) -> u64 {
+        let fewest = self.prompts().min(FEWEST) as f64 * part;
         let lasting = match self.plan.variable {
-            LoadVariable::RequestRate if level == UNLIMITED => 0,
-            LoadVariable::RequestRate => (level as f64 * seconds).ceil() as u64,
-            LoadVariable::MaxConcurrency if level == self.top() => 0,
-            LoadVariable::MaxConcurrency => (WAVES * level as f64 * part).ceil() as u64,
+            _ if level == self.top() => return self.prompts(),
+            LoadVariable::RequestRate => level as f64 * self.plan.seconds(level, answer) * part,
+            LoadVariable::MaxConcurrency => WAVES * level as f64 * part,
         };
-        lasting.max(self.prompts())
+        lasting.max(fewest).ceil() as u64
     }
 
-    /// Whether a run did not keep up with its rate, so that its latencies are those of its length.
+    /// Whether a run did not keep up with its load: requests failed, or its latencies are those of its length.
     fn is_swamped(&self, level: u64, result: &Dict) -> bool {
+        if has_failures(result) {
+            return true;
+        }
         if self.plan.variable == LoadVariable::MaxConcurrency {
             return false;
         }
@@ -146,6 +166,16 @@ impl Pair<'_> {
     }
 }
 
+/// Whether more requests failed than a level may have, or a rule ended the run because the server did badly: latencies of
+/// those that were answered say nothing then.
+fn has_failures(result: &Dict) -> bool {
+    let count = |key: &str| result.get(key).and_then(Value::as_f64).unwrap_or(0.0);
+    let (failed, all) = (count("failed"), count("failed") + count("completed"));
+    let caveats = result.get("tacho").and_then(|own| own.get("caveats")).and_then(Value::as_list).unwrap_or_default();
+    let ended = |caveat: &Value| caveat.get("kind").and_then(Value::as_str).is_some_and(|kind| BAD_ENDS.contains(&kind));
+    failed > FAILED * all || caveats.iter().any(ended)
+}
+
 /// The values of each criterion's metric, one per result.
 pub(super) fn values<'r>(
     target: &[Criterion],
@@ -159,6 +189,12 @@ pub(super) fn values<'r>(
         })
     };
     target.iter().map(of).collect()
+}
+
+/// How long an answer took in the first of these runs, if there is one.
+pub(super) fn answer_seconds(results: &[Dict]) -> f64 {
+    let first = results.first().and_then(|result| result.get("mean_e2el_ms")?.as_f64());
+    first.filter(|mean| mean.is_finite()).map_or(0.0, |mean| mean / 1000.0)
 }
 
 fn run_number(result: &Dict) -> usize {

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use tacho_core::event::{Load, Most, SearchNote, SearchRow};
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::search::{Answer, Criterion, Step, Tried, UNLIMITED, boundary, bracket, is_monotone, next};
+use tacho_metrics::search::{Answer, Criterion, Step, Tried, UNLIMITED, boundary, bracket, is_monotone, next, refine};
 use tacho_metrics::statistics::mean;
 
 use super::answers::Answers;
-use super::level::{Level, values};
+use super::level::{Level, WAVES, answer_seconds, values};
 use super::{SlaPlan, level_folder, marker};
 use crate::experiment::{Archive, Failure, ParamSet, Slot, Style, run_file};
 use crate::sweep::combination::Combination;
@@ -17,6 +17,10 @@ use crate::sweep::workload::{LoadVariable, dataset_size};
 
 /// Loads up to so many times another are a little more.
 const LITTLE_MORE: f64 = 1.1;
+/// A range that reaches no further than this share of the answer either way is narrow enough.
+const PRECISE: f64 = 0.04;
+/// For how many times as long as one level a search holds all of its levels together, as measured.
+const LEVELS: f64 = 17.0;
 
 /// A server set and a client set.
 pub(super) struct Pair<'a> {
@@ -43,7 +47,7 @@ impl Pair<'_> {
         let conditions: Vec<String> = target.iter().map(Criterion::to_string).collect();
         session.say(SearchNote::Begins(conditions));
         if self.plan.sweep.dry_run {
-            let (bench, folder) = (self.set(self.top(), 1), level_folder(self.plan, &self.base, self.top()));
+            let (bench, folder) = (self.set(self.top(), 1, &[]), level_folder(self.plan, &self.base, self.top()));
             let what = Combination { serve: self.serve, bench: &bench, folder: &folder };
             session.combine_runs(slot, what, self.plan.sweep.num_runs)?;
             session.say(SearchNote::Omitted);
@@ -60,9 +64,14 @@ impl Pair<'_> {
             if first.is_none() && tried.iter().any(|tried| tried.level == top) {
                 let start = self.first(&levels);
                 session.say(SearchNote::From { load, level: start });
+                self.foretell(session, &levels, start);
                 first = Some(start);
             }
             let step = next(&tried, first.unwrap_or(1), top, self.plan.tolerance, self.guess(&levels));
+            let step = match step {
+                Step::Done(answer) => self.narrower(&levels, &tried).unwrap_or(Step::Done(answer)),
+                step => step,
+            };
             let (tested, confirm) = match step {
                 Step::Done(answer) => break answer,
                 Step::Try(level) => (level, false),
@@ -82,6 +91,12 @@ impl Pair<'_> {
         let judged = self.tried(&levels);
         levels.iter_mut().zip(judged).for_each(|(level, judged)| level.tried = judged);
         self.conclude(session, target, &levels, answer, answers)
+    }
+
+    /// What to measure beyond the answer, while there is time and its range is wide.
+    fn narrower(&self, levels: &[Level], tried: &[Tried]) -> Option<Step> {
+        let spent: f64 = levels.iter().map(|level| level.seconds).sum();
+        refine(tried, PRECISE).filter(|_| spent < self.plan.longest)
     }
 
     /// Levels with results on disk, in order.
@@ -141,6 +156,18 @@ impl Pair<'_> {
         (estimate.ceil() as u64).clamp(1, UNLIMITED - 1)
     }
 
+    /// Says how long the search will take, by what the largest load showed.
+    fn foretell(&self, session: &Session<'_>, levels: &[Level], start: u64) {
+        let answer = levels.iter().find(|level| level.tried.level == self.top()).map(|top| answer_seconds(&top.results));
+        let level_seconds = match self.plan.variable {
+            LoadVariable::RequestRate => self.plan.seconds(start, 0.0),
+            LoadVariable::MaxConcurrency => WAVES * answer.unwrap_or(0.0),
+        };
+        if levels.len() < 2 {
+            session.say(SearchNote::Takes { level_seconds, seconds: level_seconds * LEVELS });
+        }
+    }
+
     /// The verdict on a level, criterion by criterion.
     fn tell(&self, session: &Session<'_>, level: &Level, target: &[Criterion]) {
         let Ok(values) = values(target, level.results.iter()) else { return };
@@ -154,7 +181,11 @@ impl Pair<'_> {
             let runs = level.results.len();
             session.say(SearchNote::NotSustained { swamped, runs });
         }
-        session.say(SearchNote::Verdict { met: level.tried.verdict.passes() });
+        let verdict = level.tried.verdict;
+        if verdict.margin <= 0.0 && !verdict.passes() && verdict.is_sustained() {
+            session.say(SearchNote::Doubtful);
+        }
+        session.say(SearchNote::Verdict { met: verdict.passes() });
     }
 
     fn conclude(
@@ -182,6 +213,14 @@ impl Pair<'_> {
         if let (Answer::Level(_), Some(found)) = (answer, boundary(&tried)) {
             let spoken = target.iter().map(Criterion::spoken).collect::<Vec<_>>().join(" and ");
             session.say(SearchNote::Sure { load, value: found.value, low: found.low, high: found.high, spoken });
+        }
+        if let Some(nearest) = nearest(levels).filter(|_| answer == Answer::Infeasible) {
+            let (level, sustained) = (nearest.tried.level, nearest.tried.verdict.is_sustained());
+            let means = values(target, nearest.results.iter()).unwrap_or_default();
+            let found = target.iter().zip(&means).map(|(one, values)| {
+                format!("{} = {:.2}{}", one.metric, mean(values), one.condition())
+            });
+            session.say(SearchNote::Nearest { load, level, found: found.collect(), sustained });
         }
         self.doubt_the_client(session, levels, right);
         if !is_monotone(&tried) {
@@ -219,6 +258,15 @@ impl Pair<'_> {
         }
         rows
     }
+}
+
+/// The level that is least beyond its target; those that were sustained come first.
+pub(super) fn nearest(levels: &[Level]) -> Option<&Level> {
+    let distance = |level: &Level| (!level.tried.verdict.is_sustained(), level.tried.verdict.margin);
+    levels.iter().min_by(|a, b| {
+        let (a, b) = (distance(a), distance(b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    })
 }
 
 /// How many requests a second were answered in the steady part of a level's runs.

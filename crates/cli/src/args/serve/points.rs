@@ -1,0 +1,190 @@
+//! Flags about several loads in one command and about two results side by side; the names are those of vLLM's Rust client.
+
+use std::path::PathBuf;
+
+use super::repeats::RepeatArgs;
+use super::stops::filling;
+use super::{LoadArgs, OwnArgs, ServeArgs};
+use crate::args::error::Refusal;
+use crate::args::flag::{Flag, Group, Kind, Preset, own};
+use crate::args::grammar::Values;
+use crate::args::ranks::RankArgs;
+
+use Kind::{Int, OneOrMore, Str};
+use Preset::Unset;
+
+/// The section of the help.
+pub(super) static POINTS: Group = Group {
+    title: "series options",
+    vllm_title: "tacho options",
+    about: "Several loads in one command, and two results side by side, as vLLM's Rust client has them.",
+};
+
+const CONCURRENCY: &str = "--sweep-max-concurrency";
+const RATE: &str = "--sweep-request-rate";
+const FACTOR: &str = "--sweep-num-prompts-factor";
+const PERCENTILES: &str = "--sweep-summary-percentiles";
+
+/// The rows of the table.
+#[rustfmt::skip]
+pub(super) const FLAGS: [Flag; 5] = [
+    own(&[CONCURRENCY], Str, "N,N,…", Unset, &POINTS,
+        "Run once with each of these as --max-concurrency, and sum them up in a table. Each has a result of its own with \
+         --save-result, the table is NAME.sweep.json. A load that fails is written down and the next is run."),
+    own(&[RATE], Str, "RPS,RPS,…", Unset, &POINTS,
+        "The same with each of these as --request-rate, such as 1,2.5,inf."),
+    own(&[FACTOR], Int, "N", Unset, &POINTS,
+        "Send so many times as many prompts as requests may be under way, in place of --num-prompts. With \
+         --sweep-max-concurrency only.").between(1.0, 1e6),
+    own(&[PERCENTILES], Str, "P,P,…", Unset, &POINTS,
+        "Further percentiles of TTFT and TPOT in that table, beside the 50th and the 90th."),
+    own(&["--compare"], OneOrMore, "FILE", Unset, &POINTS,
+        "Compare two results, A and B, and run nothing. tacho compare does more."),
+];
+
+/// What is varied.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Load {
+    Concurrency(i64),
+    Rate(f64),
+}
+
+impl Load {
+    /// The key of what is varied.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Load::Concurrency(_) => "max_concurrency",
+            Load::Rate(_) => "request_rate",
+        }
+    }
+
+    /// As a number.
+    pub(crate) fn value(self) -> f64 {
+        match self {
+            Load::Concurrency(limit) => limit as f64,
+            Load::Rate(rate) => rate,
+        }
+    }
+
+    /// As a person says it.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Load::Concurrency(limit) => format!("concurrency {limit}"),
+            Load::Rate(rate) => format!("rate {rate}"),
+        }
+    }
+}
+
+/// Several loads.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PointArgs {
+    pub(crate) loads: Vec<Load>,
+    pub(crate) percentiles: Vec<f64>,
+    factor: Option<i64>,
+    /// What could not be read.
+    fault: Option<(&'static str, String, &'static str)>,
+    /// The flag that asks for several loads.
+    pub(crate) flag: Option<&'static str>,
+    /// Two results to compare.
+    pub(crate) compare: Option<Vec<PathBuf>>,
+    both: bool,
+}
+
+impl PointArgs {
+    pub(super) fn read(values: &Values) -> Self {
+        let mut args = PointArgs { factor: values.maybe_int(FACTOR), ..PointArgs::default() };
+        let flag = [CONCURRENCY, RATE].into_iter().find(|flag| values.is_given(flag));
+        (args.flag, args.both) = (flag, values.is_given(CONCURRENCY) && values.is_given(RATE));
+        if let Some(flag) = flag {
+            let text = values.text(flag);
+            let loads: Option<Vec<Load>> = parts(&text).map(|part| load(flag, part)).collect();
+            let allowed =
+                if flag == RATE { "rates above 0 or inf, with commas between" } else { "whole numbers from 1 on, with commas between" };
+            match loads.filter(|loads| !loads.is_empty()) {
+                Some(loads) => args.loads = loads,
+                None => args.fault = Some((flag, text, allowed)),
+            }
+        }
+        if let Some(text) = values.maybe_text(PERCENTILES) {
+            let read = |part: &str| part.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
+            match parts(&text).map(read).collect::<Option<Vec<f64>>>().filter(|list| !list.is_empty()) {
+                Some(percentiles) => args.percentiles = percentiles,
+                None => args.fault = Some((PERCENTILES, text, "numbers from 0 to 100, with commas between")),
+            }
+        }
+        args.compare = values.list("--compare").map(|words| words.into_iter().map(PathBuf::from).collect());
+        args
+    }
+
+    /// Refuses what cannot be done.
+    pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
+        if let Some((flag, value, allowed)) = self.fault.clone() {
+            return Err(Refusal::OutOfRange { flag, value, allowed });
+        }
+        if let Some(files) = self.compare.as_ref().filter(|files| files.len() != 2) {
+            let (flag, value) = ("--compare", files.len().to_string() + " files");
+            return Err(Refusal::OutOfRange { flag, value, allowed: "two results, A and B" });
+        }
+        if self.both {
+            return Err(Refusal::Together { flag: CONCURRENCY, other: RATE });
+        }
+        if self.factor.is_some() && self.flag != Some(CONCURRENCY) {
+            return Err(Refusal::Alone { flag: FACTOR, other: CONCURRENCY });
+        }
+        let Some(flag) = self.flag else {
+            let alone = args.values.is_given(PERCENTILES);
+            let other = "--sweep-max-concurrency or --sweep-request-rate";
+            return if alone { Err(Refusal::Alone { flag: PERCENTILES, other }) } else { Ok(()) };
+        };
+        let other = other(args, flag, &args.own, &args.repeats, &args.ranks);
+        other.map_or(Ok(()), |other| Err(Refusal::Together { flag, other }))
+    }
+}
+
+/// What is given that a series of loads does not go with.
+fn other(
+    args: &ServeArgs,
+    flag: &'static str,
+    own: &OwnArgs,
+    repeats: &RepeatArgs,
+    ranks: &RankArgs,
+) -> Option<&'static str> {
+    let given = |name: &'static str| args.values.is_given(name).then_some(name);
+    let fixed = if flag == RATE { given("--request-rate") } else { given("--max-concurrency") };
+    fixed
+        .or_else(|| args.load.ramp_up_strategy.is_some().then_some("--ramp-up-strategy"))
+        .or_else(|| (repeats.runs > 1).then_some("--num-runs"))
+        .or_else(|| own.resume.as_ref().map(|_| "--resume"))
+        .or_else(|| ranks.rank.or(ranks.ranks).map(|_| "--rank or --ranks"))
+}
+
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty())
+}
+
+fn load(flag: &str, part: &str) -> Option<Load> {
+    match flag {
+        CONCURRENCY => part.parse().ok().filter(|limit| *limit >= 1).map(Load::Concurrency),
+        _ => part.parse().ok().filter(|rate: &f64| *rate > 0.0).map(Load::Rate),
+    }
+}
+
+impl ServeArgs {
+    /// The arguments of one load of a series.
+    pub(crate) fn at(&self, load: Load) -> ServeArgs {
+        let mut own = self.clone();
+        own.points = PointArgs::default();
+        match load {
+            Load::Concurrency(limit) => {
+                own.load.max_concurrency = Some(limit);
+                own.load.num_prompts =
+                    self.points.factor.map_or(own.load.num_prompts, |factor| factor.saturating_mul(limit));
+            }
+            Load::Rate(rate) => {
+                let load = LoadArgs { request_rate: rate, num_prompts: self.values.int("--num-prompts"), ..own.load };
+                own.load = filling(load, &self.values);
+            }
+        }
+        own
+    }
+}

@@ -1,0 +1,97 @@
+//! `--sweep-max-concurrency` and `--sweep-request-rate`: one load after another, each with a result of its own, and all
+//! of them in one table. `--compare`: two results side by side.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use tacho_core::json::dumps_indented;
+use tacho_metrics::points::Point;
+use tacho_report::compare::{CompareSpec, brief, verdicts};
+use tacho_report::json::write_whole;
+use tacho_report::style::harmless_line;
+use tacho_report::{names, points, results};
+use tacho_run::serve::{Contact, prepare};
+use tacho_sim::Server;
+
+use super::repeats::{named, once, result_path};
+use super::{plan, tell};
+use crate::args::serve::ServeArgs;
+use crate::commands::sides::sides;
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+
+/// Runs them one after another. A load that fails is written down, and the next has its turn.
+pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Interrupt) -> anyhow::Result<Exit> {
+    let loads = &args.points.loads;
+    if args.own.dry_run {
+        return rehearse(args, simulator);
+    }
+    let (mut rows, mut files, mut worst, mut last) = (Vec::new(), Vec::new(), Exit::Done, None);
+    for (at, load) in loads.iter().enumerate() {
+        let own = named(&args.at(*load), &load.name().replace(' ', ""));
+        tell(args, &format!("{} ({} of {})", load.name(), at + 1, loads.len()));
+        let asked = &args.points.percentiles;
+        match once(&own, simulator, interrupt) {
+            Ok((record, exit)) => {
+                files.push(result_path(&own, &record).map(|path| path.to_string_lossy().into_owned()));
+                rows.push(Point::of(load.name(), load.value(), &record, asked));
+                last = Some(record);
+                worst = if exit == Exit::Done { worst } else { exit };
+                if exit == Exit::Interrupted {
+                    break;
+                }
+            }
+            Err(error) => {
+                tell(args, &format!("{}: {error:#}", load.name()));
+                files.push(None);
+                rows.push(Point::failed(load.name(), load.value(), format!("{error:#}"), asked));
+            }
+        }
+    }
+    let title = format!("{} Sweep ({} points)", if loads[0].key() == "request_rate" { "Request Rate" } else { "Concurrency" }, rows.len());
+    let text = points::text(&title, &rows);
+    if args.outputs.owns_stdout() { io::stderr().write_all(text.as_bytes())? } else { io::stdout().write_all(text.as_bytes())? }
+    if let Some(record) = last.as_ref().filter(|_| files.iter().any(Option::is_some)) {
+        let folder = args.report.result_dir.as_ref().map(PathBuf::from);
+        let whole = names::result_path(&record.setup, folder.as_deref(), args.report.result_filename.as_deref());
+        let path = names::side_path(&whole, "sweep.json");
+        let json = dumps_indented(&points::json(loads[0].key(), &rows, &files), 4);
+        write_whole(&path, |out| out.write_all(json.as_bytes()))?;
+        tell(args, &format!("saved: {}   (all loads together)", path.display()));
+    }
+    let failed: Vec<&str> = rows.iter().filter(|row| row.failure.is_some()).map(|row| row.name.as_str()).collect();
+    if failed.is_empty() { Ok(worst) } else { Err(anyhow!("{} of {} loads failed: {}", failed.len(), rows.len(), failed.join(", "))) }
+}
+
+/// Shows what each load would send.
+fn rehearse(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<Exit> {
+    for load in &args.points.loads {
+        let own = args.at(*load);
+        tell(args, &load.name());
+        let prepared = prepare(&plan::of(&own, simulator)?, Contact::Minimal, &super::screen(&own)?)?;
+        super::dry_run::print(&prepared)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Compares two results: the table of vLLM's Rust client, and what the differences are worth.
+pub(super) fn compare(files: &[PathBuf]) -> anyhow::Result<Exit> {
+    let [base, new] = files else { return Err(anyhow!("--compare takes two results")) };
+    let sides = sides(files)?;
+    let mut text = brief(&last(base)?, &last(new)?);
+    let spec = CompareSpec::usual();
+    for verdict in verdicts(&sides, &spec)? {
+        text += &format!("{}\n", harmless_line(&verdict.sentence(&spec)));
+    }
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+/// The newest result of a file.
+fn last(path: &Path) -> anyhow::Result<tacho_core::json::Dict> {
+    if let Some(result) = crate::commands::sides::of_log(path)? {
+        return Ok(result);
+    }
+    results::read(path)?.pop().ok_or_else(|| anyhow!("{}: there is no result in it", path.display()))
+}

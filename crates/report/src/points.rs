@@ -1,0 +1,88 @@
+//! A series of loads in one table, and as an object.
+
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::points::{Point, best};
+
+/// The table, and the best of it.
+pub fn text(title: &str, points: &[Point]) -> String {
+    let Some(first) = points.first() else { return String::new() };
+    let mut rows = vec![std::iter::once("Point".to_owned()).chain(first.numbers.iter().map(|(key, _)| heading(key))).collect()];
+    rows.extend(points.iter().map(row));
+    let widths: Vec<usize> = (0..first.numbers.len() + 1)
+        .map(|column| rows.iter().map(|row: &Vec<String>| row[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cell = |(at, (text, width)): (usize, (&String, &usize))| {
+            if at == 0 { format!("{text:<width$}") } else { format!("{text:>width$}") }
+        };
+        cells.map(cell).collect::<Vec<_>>().join("  ")
+    };
+    let width = line(&rows[0]).chars().count();
+    let mut lines = vec![format!("{:=^width$}", format!(" {title} "))];
+    lines.extend(rows.iter().map(line));
+    lines.push("=".repeat(width));
+    if let Some((point, rate)) = best(points) {
+        lines.push(format!("Best throughput: {rate:.2} req/s at {}", point.name));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn row(point: &Point) -> Vec<String> {
+    let cell = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+    std::iter::once(point.name.clone()).chain(point.numbers.iter().map(|(_, value)| cell(*value))).collect()
+}
+
+/// What the column of a key is called.
+fn heading(key: &str) -> String {
+    match key {
+        "request_throughput" => "Req/s".into(),
+        "input_sequence_throughput" => "Inputs/s".into(),
+        "output_throughput" => "Tok/s".into(),
+        "total_token_throughput" => "Total tok/s".into(),
+        "steady_request_throughput" => "SS req/s".into(),
+        "steady_output_throughput" => "SS out tok/s".into(),
+        _ => {
+            let words = key.trim_end_matches("_ms").split_once('_');
+            words.map_or_else(|| key.to_owned(), |(percent, name)| format!("{} {}", percent.to_uppercase(), name.to_uppercase()))
+        }
+    }
+}
+
+/// The same as an object: `files` are those of the single loads, in their order.
+pub fn json(variable: &str, points: &[Point], files: &[Option<String>]) -> Value {
+    let entry = |(point, file): (&Point, &Option<String>)| {
+        let mut entry = Dict::new();
+        let load = if point.load.is_finite() { Value::from(point.load) } else { Value::from("inf") };
+        entry.set(variable, load);
+        entry.set("file", Value::from(file.clone()));
+        for (key, value) in &point.numbers {
+            entry.set(key.as_str(), *value);
+        }
+        entry.set("error", Value::from(point.failure.clone()));
+        Value::Dict(entry)
+    };
+    let mut all = Dict::new();
+    all.set("version", 1_u64);
+    all.set("variable", variable);
+    all.set("points", Value::List(points.iter().zip(files).map(entry).collect()));
+    all.set("best", Value::from(best(points).map(|(point, _)| point.name.clone())));
+    Value::Dict(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_load_has_not_is_a_dash() {
+        let numbers = |rate: Option<f64>| vec![("request_throughput".to_owned(), rate), ("p50_ttft_ms".to_owned(), rate)];
+        let point = |name: &str, load: f64, rate: Option<f64>| Point { name: name.into(), load, numbers: numbers(rate), failure: None };
+        let points = [point("rate 2", 2.0, Some(1.5)), point("rate inf", f64::INFINITY, None)];
+        let text = text("Request Rate Sweep", &points);
+        assert!(text.contains("Point     Req/s  P50 TTFT\nrate 2     1.50      1.50\nrate inf      -         -\n"), "{text}");
+        assert!(text.ends_with("Best throughput: 1.50 req/s at rate 2\n"), "{text}");
+        let json = json("request_rate", &points, &[None, None]);
+        assert_eq!(json.get("best").and_then(Value::as_str), Some("rate 2"));
+    }
+}
