@@ -217,7 +217,9 @@ impl Caveat {
                     None => "not known to any".to_owned(),
                 };
                 let wanted = wanted * 100.0;
-                format!("{metric} is {known} and not to the {wanted} % asked for: it takes a longer run, raise --duration")
+                format!(
+                    "{metric} is {known} and not to the {wanted} % asked for: it takes a longer run, raise --duration"
+                )
             }
             Caveat::Interrupted { finished, asked } => {
                 format!("the run was interrupted: {finished} of {asked} requests are in this report")

@@ -30,7 +30,8 @@ fn percentiles(asked: &[f64]) -> Vec<f64> {
 pub fn keys(asked: &[f64]) -> Vec<String> {
     let rates = ["request_throughput", "input_sequence_throughput", "output_throughput", "total_token_throughput"];
     let steady = ["steady_request_throughput", "steady_output_throughput"];
-    let times = percentiles(asked).into_iter().flat_map(|percent| ["ttft", "tpot"].map(|name| format!("p{percent}_{name}_ms")));
+    let times =
+        percentiles(asked).into_iter().flat_map(|percent| ["ttft", "tpot"].map(|name| format!("p{percent}_{name}_ms")));
     rates.into_iter().chain(steady).map(str::to_owned).chain(times).collect()
 }
 
@@ -49,7 +50,8 @@ impl Point {
             "steady_request_throughput" => window.map(|window| window.request_throughput),
             "steady_output_throughput" => window.map(|window: &SteadyWindow| window.output_throughput),
             _ => {
-                let family = if key.ends_with("_ttft_ms") { Some(&ttft) } else { key.ends_with("_tpot_ms").then_some(&tpot) };
+                let family =
+                    if key.ends_with("_ttft_ms") { Some(&ttft) } else { key.ends_with("_tpot_ms").then_some(&tpot) };
                 let percent = key.strip_prefix('p').and_then(|rest| rest.split_once('_')?.0.parse().ok());
                 match (family, percent) {
                     (Some(family), Some(percent)) => family.as_ref()?.percentile_ms(percent),
@@ -95,7 +97,8 @@ mod tests {
     fn a_row_has_the_percentiles_asked_for_and_no_zeros() {
         let samples = (1..=10).map(|at| Sample { ttft: at as f64, latency: 20.0, output_len: 11, ..Sample::default() });
         let measured = Measured { samples: samples.collect(), duration: 5.0, ..Measured::default() };
-        let point = Point::of("concurrency 4".into(), 4.0, &RunRecord::compute(Setup::example(), measured), &[99.0, 90.0]);
+        let point =
+            Point::of("concurrency 4".into(), 4.0, &RunRecord::compute(Setup::example(), measured), &[99.0, 90.0]);
         assert_eq!((point.get("request_throughput"), point.get("p50_ttft_ms")), (Some(2.0), Some(5500.0)));
         assert!((point.get("p99_tpot_ms").unwrap() - 1891.0).abs() < 1.0, "{point:?}");
         assert_eq!(point.get("steady_request_throughput"), None);

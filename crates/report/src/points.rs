@@ -6,7 +6,8 @@ use tacho_metrics::points::{Point, best};
 /// The table, and the best of it.
 pub fn text(title: &str, points: &[Point]) -> String {
     let Some(first) = points.first() else { return String::new() };
-    let mut rows = vec![std::iter::once("Point".to_owned()).chain(first.numbers.iter().map(|(key, _)| heading(key))).collect()];
+    let mut rows =
+        vec![std::iter::once("Point".to_owned()).chain(first.numbers.iter().map(|(key, _)| heading(key))).collect()];
     rows.extend(points.iter().map(row));
     let widths: Vec<usize> = (0..first.numbers.len() + 1)
         .map(|column| rows.iter().map(|row: &Vec<String>| row[column].chars().count()).max().unwrap_or(0))
@@ -44,7 +45,10 @@ fn heading(key: &str) -> String {
         "steady_output_throughput" => "SS out tok/s".into(),
         _ => {
             let words = key.trim_end_matches("_ms").split_once('_');
-            words.map_or_else(|| key.to_owned(), |(percent, name)| format!("{} {}", percent.to_uppercase(), name.to_uppercase()))
+            words.map_or_else(
+                || key.to_owned(),
+                |(percent, name)| format!("{} {}", percent.to_uppercase(), name.to_uppercase()),
+            )
         }
     }
 }
@@ -76,11 +80,20 @@ mod tests {
 
     #[test]
     fn what_a_load_has_not_is_a_dash() {
-        let numbers = |rate: Option<f64>| vec![("request_throughput".to_owned(), rate), ("p50_ttft_ms".to_owned(), rate)];
-        let point = |name: &str, load: f64, rate: Option<f64>| Point { name: name.into(), load, numbers: numbers(rate), failure: None };
+        let numbers =
+            |rate: Option<f64>| vec![("request_throughput".to_owned(), rate), ("p50_ttft_ms".to_owned(), rate)];
+        let point = |name: &str, load: f64, rate: Option<f64>| Point {
+            name: name.into(),
+            load,
+            numbers: numbers(rate),
+            failure: None,
+        };
         let points = [point("rate 2", 2.0, Some(1.5)), point("rate inf", f64::INFINITY, None)];
         let text = text("Request Rate Sweep", &points);
-        assert!(text.contains("Point     Req/s  P50 TTFT\nrate 2     1.50      1.50\nrate inf      -         -\n"), "{text}");
+        assert!(
+            text.contains("Point     Req/s  P50 TTFT\nrate 2     1.50      1.50\nrate inf      -         -\n"),
+            "{text}"
+        );
         assert!(text.ends_with("Best throughput: 1.50 req/s at rate 2\n"), "{text}");
         let json = json("request_rate", &points, &[None, None]);
         assert_eq!(json.get("best").and_then(Value::as_str), Some("rate 2"));

@@ -337,14 +337,17 @@ impl Tally {
 fn searches_find_the_capacity() {
     let set = |name: &str, preset: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(preset);
     let (searches, first) = (set("TACHO_SEARCHES", 100), set("TACHO_SEED", 1));
-    println!("| server | p99 TTFT | truth/s | within 5 % | off on average | range holds the truth | no upper end | half the range | runs | seconds |");
+    println!(
+        "| server | p99 TTFT | truth/s | within 5 % | off on average | range holds the truth | no upper end | half the range | runs | seconds |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     let mut bad = Vec::new();
     std::thread::scope(|scope| {
         let work = SERVERS.map(|(server, limit, longest)| {
             scope.spawn(move || {
                 let (truth, mut tally) = (truth(server, limit), Tally::default());
-                (first..first + searches).for_each(|seed| tally.add(&search(server, &format!("<={limit}"), longest, seed), truth));
+                (first..first + searches)
+                    .for_each(|seed| tally.add(&search(server, &format!("<={limit}"), longest, seed), truth));
                 (server, limit, truth, tally)
             })
         });
@@ -358,7 +361,9 @@ fn searches_find_the_capacity() {
                 runs / all,
                 seconds / all
             );
-            bad.extend((close * 100 < 95 * searches || covered * 100 < 93 * searches).then_some((server, close, covered)));
+            bad.extend(
+                (close * 100 < 95 * searches || covered * 100 < 93 * searches).then_some((server, close, covered)),
+            );
         }
     });
     assert!(bad.is_empty(), "{bad:?}");

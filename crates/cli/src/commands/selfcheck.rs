@@ -301,7 +301,10 @@ mod tests {
             let point = measure(load, workers, &args).unwrap();
             let truth = point.own_error_ms(99.0);
             if point.claimed_ms < truth {
-                println!("{load:?}: claimed {:.3} ms, true {truth:.3} ms, busiest {:.2}", point.claimed_ms, point.busiest);
+                println!(
+                    "{load:?}: claimed {:.3} ms, true {truth:.3} ms, busiest {:.2}",
+                    point.claimed_ms, point.busiest
+                );
             }
             held += usize::from(point.claimed_ms >= truth);
             ratios.push(point.claimed_ms / truth.max(1e-6));

@@ -63,12 +63,14 @@ fn each_flag_is_taken_or_says_what_does_it() {
 #[test]
 fn a_series_of_loads_ends_in_a_table_and_its_results_are_compared() {
     let place = Place::new();
-    let load = ["serve", "--sim", "--random-input-len", "8", "--random-output-len", "4", "--sweep-max-concurrency", "1,2"];
+    let load =
+        ["serve", "--sim", "--random-input-len", "8", "--random-output-len", "4", "--sweep-max-concurrency", "1,2"];
     let more = ["--sweep-num-prompts-factor", "3", "--sweep-summary-percentiles", "99", "--save-result"];
     let output = place.run(&[&load[..], &more, &["--result-filename", "x.json"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let printed = stdout(&output);
-    let table: Vec<&str> = printed.lines().skip_while(|line| !line.contains(" Concurrency Sweep (2 points) ")).collect();
+    let table: Vec<&str> =
+        printed.lines().skip_while(|line| !line.contains(" Concurrency Sweep (2 points) ")).collect();
     assert!(table[1].starts_with("Point") && table[1].ends_with("P99 TTFT  P99 TPOT"), "{printed}");
     assert!(table[2].starts_with("concurrency 1 ") && table[3].starts_with("concurrency 2 "), "{printed}");
     assert!(table[5].starts_with("Best throughput: ") && table[5].contains(" req/s at concurrency "), "{printed}");
@@ -90,7 +92,8 @@ fn a_series_of_loads_ends_in_a_table_and_its_results_are_compared() {
 fn a_load_that_fails_is_written_down_and_the_next_is_run() {
     let place = Place::new();
     // Nobody listens there.
-    let load = ["serve", "--base-url", "http://127.0.0.1:9", "--model", "m", "--tokenizer", "gpt2", "--num-prompts", "3"];
+    let load =
+        ["serve", "--base-url", "http://127.0.0.1:9", "--model", "m", "--tokenizer", "gpt2", "--num-prompts", "3"];
     let more = ["--random-input-len", "8", "--random-output-len", "4", "--ready-check-timeout-sec", "0"];
     let output = place.run(&[&load[..], &more, &["--sweep-request-rate", "5,inf"]].concat());
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));

@@ -193,7 +193,14 @@ mod tests {
 
     #[test]
     fn a_brief_run_settles_only_what_is_far_off() {
-        let brief = |margin: f64, half_width: f64| Verdict { margin, half_width, runs: 1, swamped: 0, brief: true, length: 1.0 };
+        let brief = |margin: f64, half_width: f64| Verdict {
+            margin,
+            half_width,
+            runs: 1,
+            swamped: 0,
+            brief: true,
+            length: 1.0,
+        };
         assert!(!brief(-0.6, 0.3).is_open() && brief(-0.2, 0.3).is_open());
         assert!(brief(0.4, f64::INFINITY).is_open() && !brief(0.6, f64::INFINITY).is_open());
     }

@@ -32,7 +32,8 @@ const STEADY: [(&str, &str); 8] = [
 
 /// The table of two results.
 pub fn brief(base: &Dict, new: &Dict) -> String {
-    let mut lines = vec![format!("{:=^WIDTH$}", " Benchmark Comparison "), line(["Metric", "A", "B", "Delta", "Change", ""])];
+    let mut lines =
+        vec![format!("{:=^WIDTH$}", " Benchmark Comparison "), line(["Metric", "A", "B", "Delta", "Change", ""])];
     let times = LATENCIES.iter().flat_map(|name| ["mean", "median", "p99"].map(|word| format!("{word}_{name}_ms")));
     let keys = RATES.map(str::to_owned).into_iter().chain(times).chain(COUNTS.map(str::to_owned));
     lines.extend(keys.filter_map(|key| {
@@ -42,9 +43,11 @@ pub fn brief(base: &Dict, new: &Dict) -> String {
     match (window(base), window(new)) {
         (Some(base), Some(new)) => {
             lines.push(format!("{:-^WIDTH$}", " Steady-State Comparison "));
-            lines.extend(STEADY.iter().filter_map(|(key, name)| {
-                row(name, (number(base, key)?, number(new, key)?), !key.ends_with("_ms"))
-            }));
+            lines.extend(
+                STEADY.iter().filter_map(|(key, name)| {
+                    row(name, (number(base, key)?, number(new, key)?), !key.ends_with("_ms"))
+                }),
+            );
         }
         _ => lines.push("Steady-State Comparison: N/A (not in both results)".into()),
     }
@@ -77,7 +80,13 @@ fn row(name: &str, (base, new): (f64, f64), higher: bool) -> Option<String> {
     } else {
         format!("{:+.2}%", if base == 0.0 { 0.0 } else { delta / base * 100.0 })
     };
-    let sign = if delta == 0.0 { "" } else if (delta > 0.0) == higher { "+" } else { "-" };
+    let sign = if delta == 0.0 {
+        ""
+    } else if (delta > 0.0) == higher {
+        "+"
+    } else {
+        "-"
+    };
     Some(line([name, &format!("{base:.2}"), &format!("{new:.2}"), &format!("{delta:+.2}"), &change, sign]))
 }
 
@@ -96,7 +105,8 @@ mod tests {
         let base = read(r#"{"request_throughput": 10.0, "mean_ttft_ms": 50.0, "failed": 0, "only_here": 1}"#);
         let new = read(r#"{"request_throughput": 12.0, "mean_ttft_ms": 60.0, "failed": 2}"#);
         let text = brief(&base, &new);
-        let found = |part: &str| text.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {text}"));
+        let found =
+            |part: &str| text.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {text}"));
         assert!(found("equest throughput").ends_with("+2.00     +20.00% +"), "{text}");
         assert!(found("Mean TTFT").ends_with("+10.00     +20.00% -"), "{text}");
         assert!(text.contains("inf% -") && text.contains("N/A") && !text.contains("only_here"), "{text}");

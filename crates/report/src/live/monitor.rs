@@ -226,7 +226,8 @@ impl Watched {
         let (_, size) = sentence::unit(self.work);
         let (finished, total) = (finished / size, self.total / size);
         let elapsed = self.elapsed();
-        let left = (finished > 0 && total > 0).then(|| elapsed * total.saturating_sub(finished) as f64 / finished as f64);
+        let left =
+            (finished > 0 && total > 0).then(|| elapsed * total.saturating_sub(finished) as f64 / finished as f64);
         let board = self.counters.board.look();
         let (ttft, itl, e2el) = (percentiles(&board.ttft), percentiles(&board.itl), percentiles(&board.e2el));
         let (history, failures, server) = (self.history.clone(), board.failures.clone(), board.server.clone());

@@ -64,7 +64,8 @@ fn progress(shown: &Snapshot) -> Gauge<'_> {
     let left = shown.left.map_or_else(|| "?".to_owned(), |seconds| clock(seconds as u64));
     let far = done(shown.finished, shown.total, " of ");
     let label = format!("{far} · {} elapsed · {left} left", clock(shown.elapsed as u64));
-    let outer = shown.outer.iter().map(|(title, finished, total)| format!("{title} {} › ", done(*finished, *total, " of ")));
+    let outer =
+        shown.outer.iter().map(|(title, finished, total)| format!("{title} {} › ", done(*finished, *total, " of ")));
     let title = outer.chain([shown.title.clone()]).collect::<String>();
     Gauge::default()
         .block(Block::bordered().title(format!(" {title} ")))

@@ -33,7 +33,10 @@ pub fn event(snapshot: &Snapshot) -> String {
     dict.set("verdict", snapshot.verdict());
     let gauges = snapshot.server.iter().map(|(name, value)| ((*name).to_owned(), Value::Float(*value)));
     dict.set("server", gauges.collect::<Dict>());
-    let outer = snapshot.outer.iter().map(|(title, finished, total)| Value::from(format!("{title} {}", done(*finished, *total, " of "))));
+    let outer = snapshot
+        .outer
+        .iter()
+        .map(|(title, finished, total)| Value::from(format!("{title} {}", done(*finished, *total, " of "))));
     dict.set("outer", outer.collect::<Vec<_>>());
     dict.set("elapsed", snapshot.elapsed);
     dict.set("left", snapshot.left);

@@ -17,7 +17,9 @@ pub(super) fn of(note: &SearchNote) -> String {
             format!("Validating SLA: {metric} = {mean:.2}{condition} | {verdict}")
         }
         SearchNote::NotSustained { swamped, runs } => {
-            format!("Not sustained: in {swamped} of {runs} runs the server did not keep up with the load, or requests failed")
+            format!(
+                "Not sustained: in {swamped} of {runs} runs the server did not keep up with the load, or requests failed"
+            )
         }
         SearchNote::Doubtful => "Within the limits on average, but not surely: the interval reaches beyond".into(),
         SearchNote::Verdict { met } => format!("SLA criteria are {}met.", if *met { "" } else { "not " }),

@@ -98,8 +98,11 @@ impl PointArgs {
         if let Some(flag) = flag {
             let text = values.text(flag);
             let loads: Option<Vec<Load>> = parts(&text).map(|part| load(flag, part)).collect();
-            let allowed =
-                if flag == RATE { "rates above 0 or inf, with commas between" } else { "whole numbers from 1 on, with commas between" };
+            let allowed = if flag == RATE {
+                "rates above 0 or inf, with commas between"
+            } else {
+                "whole numbers from 1 on, with commas between"
+            };
             match loads.filter(|loads| !loads.is_empty()) {
                 Some(loads) => args.loads = loads,
                 None => args.fault = Some((flag, text, allowed)),

@@ -49,9 +49,17 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
             }
         }
     }
-    let title = format!("{} Sweep ({} points)", if loads[0].key() == "request_rate" { "Request Rate" } else { "Concurrency" }, rows.len());
+    let title = format!(
+        "{} Sweep ({} points)",
+        if loads[0].key() == "request_rate" { "Request Rate" } else { "Concurrency" },
+        rows.len()
+    );
     let text = points::text(&title, &rows);
-    if args.outputs.owns_stdout() { io::stderr().write_all(text.as_bytes())? } else { io::stdout().write_all(text.as_bytes())? }
+    if args.outputs.owns_stdout() {
+        io::stderr().write_all(text.as_bytes())?
+    } else {
+        io::stdout().write_all(text.as_bytes())?
+    }
     if let Some(record) = last.as_ref().filter(|_| files.iter().any(Option::is_some)) {
         let folder = args.report.result_dir.as_ref().map(PathBuf::from);
         let whole = names::result_path(&record.setup, folder.as_deref(), args.report.result_filename.as_deref());
@@ -61,7 +69,11 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
         tell(args, &format!("saved: {}   (all loads together)", path.display()));
     }
     let failed: Vec<&str> = rows.iter().filter(|row| row.failure.is_some()).map(|row| row.name.as_str()).collect();
-    if failed.is_empty() { Ok(worst) } else { Err(anyhow!("{} of {} loads failed: {}", failed.len(), rows.len(), failed.join(", "))) }
+    if failed.is_empty() {
+        Ok(worst)
+    } else {
+        Err(anyhow!("{} of {} loads failed: {}", failed.len(), rows.len(), failed.join(", ")))
+    }
 }
 
 /// Shows what each load would send.

@@ -38,7 +38,11 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
     Ok(worst)
 }
 
-pub(super) fn once(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Interrupt) -> anyhow::Result<(RunRecord, Exit)> {
+pub(super) fn once(
+    args: &ServeArgs,
+    simulator: Option<&Server>,
+    interrupt: &Interrupt,
+) -> anyhow::Result<(RunRecord, Exit)> {
     let screen = screen(args)?;
     let destination = Destination::open(args)?;
     let log = log::plan(args, &std::env::args().collect::<Vec<_>>());

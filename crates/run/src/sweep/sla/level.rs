@@ -86,7 +86,8 @@ impl Pair<'_> {
             Some(verdict) if told && verdict.swamped == 0 => true,
             Some(verdict) if verdict.runs < 2 => !verdict.is_open(),
             Some(verdict) => {
-                let parts = |numbers: std::ops::Range<usize>| numbers.map(|number| self.part(level, number)).sum::<f64>();
+                let parts =
+                    |numbers: std::ops::Range<usize>| numbers.map(|number| self.part(level, number)).sum::<f64>();
                 !verdict.is_worth_more(parts(1..number) / parts(1..PARTS.len().max(number)))
             }
         }
@@ -172,7 +173,8 @@ fn has_failures(result: &Dict) -> bool {
     let count = |key: &str| result.get(key).and_then(Value::as_f64).unwrap_or(0.0);
     let (failed, all) = (count("failed"), count("failed") + count("completed"));
     let caveats = result.get("tacho").and_then(|own| own.get("caveats")).and_then(Value::as_list).unwrap_or_default();
-    let ended = |caveat: &Value| caveat.get("kind").and_then(Value::as_str).is_some_and(|kind| BAD_ENDS.contains(&kind));
+    let ended =
+        |caveat: &Value| caveat.get("kind").and_then(Value::as_str).is_some_and(|kind| BAD_ENDS.contains(&kind));
     failed > FAILED * all || caveats.iter().any(ended)
 }
 

@@ -158,7 +158,8 @@ impl Pair<'_> {
 
     /// Says how long the search will take, by what the largest load showed.
     fn foretell(&self, session: &Session<'_>, levels: &[Level], start: u64) {
-        let answer = levels.iter().find(|level| level.tried.level == self.top()).map(|top| answer_seconds(&top.results));
+        let answer =
+            levels.iter().find(|level| level.tried.level == self.top()).map(|top| answer_seconds(&top.results));
         let level_seconds = match self.plan.variable {
             LoadVariable::RequestRate => self.plan.seconds(start, 0.0),
             LoadVariable::MaxConcurrency => WAVES * answer.unwrap_or(0.0),
@@ -217,9 +218,10 @@ impl Pair<'_> {
         if let Some(nearest) = nearest(levels).filter(|_| answer == Answer::Infeasible) {
             let (level, sustained) = (nearest.tried.level, nearest.tried.verdict.is_sustained());
             let means = values(target, nearest.results.iter()).unwrap_or_default();
-            let found = target.iter().zip(&means).map(|(one, values)| {
-                format!("{} = {:.2}{}", one.metric, mean(values), one.condition())
-            });
+            let found = target
+                .iter()
+                .zip(&means)
+                .map(|(one, values)| format!("{} = {:.2}{}", one.metric, mean(values), one.condition()));
             session.say(SearchNote::Nearest { load, level, found: found.collect(), sustained });
         }
         self.doubt_the_client(session, levels, right);
