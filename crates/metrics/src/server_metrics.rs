@@ -336,7 +336,7 @@ mod tests {
         both.add(0.5, PAGE);
         both.append(metrics.clone());
         let lengths: Vec<usize> = both.series.iter().map(|series| series.values.len()).collect();
-        assert_eq!((both.times.len(), lengths), (5, vec![5; 3]));
+        assert_eq!((both.times.len(), lengths), (5, vec![5; 4]));
         metrics.shift(1.0);
         assert_eq!(metrics.times, [0.0, 1.0, 2.0, 3.0]);
         let running = metrics.get("vllm:num_requests_running").unwrap();
