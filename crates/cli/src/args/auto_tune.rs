@@ -94,7 +94,7 @@ static FLAGS: &[Flag] = &[
 ];
 
 /// Variables of the script and the flags of the same meaning.
-const VARIABLES: [(&str, &str); 13] = [
+pub(crate) const VARIABLES: [(&str, &str); 13] = [
     ("BASE", "--base"),
     ("MODEL", "--model"),
     ("SYSTEM", "--system"),

@@ -10,7 +10,8 @@ use tacho_report::json::write_whole;
 use tacho_run::experiment::program_exists;
 
 use super::folder;
-use crate::args::auto_tune::{AutoTuneArgs, TuneSettings};
+use crate::args::auto_tune::{AutoTuneArgs, TuneSettings, VARIABLES};
+use crate::args::near::nearest;
 use crate::commands::screen::Screen;
 use crate::commands::sweep::supervised;
 use crate::exit::Exit;
@@ -24,6 +25,9 @@ pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: 
         .enumerate()
         .map(|(at, entry)| {
             let variables = variables(entry);
+            if let Some((typed, meant)) = mistyped(&variables) {
+                bail!("{}: item {at}: nothing reads {typed}; did you mean {meant}?", file.display());
+            }
             let of = |name: &str| variables.iter().find(|(known, _)| known == name).map(|(_, text)| text.clone());
             args.settings(&of).map_err(|refusal| anyhow!("{}: item {at}: {refusal}", file.display()))
         })
@@ -130,6 +134,14 @@ fn variables(entry: &Dict) -> Vec<(String, String)> {
     given.map(|(key, value)| (name(key), text(value))).filter(|(name, _)| !name.is_empty()).collect()
 }
 
+/// A key that is no setting, and nearly one. Others are variables for the server.
+fn mistyped(variables: &[(String, String)]) -> Option<(&str, &'static str)> {
+    let known = || VARIABLES.into_iter().map(|(name, _)| name);
+    let mut unknown =
+        variables.iter().map(|(name, _)| name.as_str()).filter(|name| !known().any(|known| known == *name));
+    unknown.find_map(|name| Some((name, nearest(name, known())?)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,5 +154,12 @@ mod tests {
             variables(entry.as_dict().unwrap()),
             expected.map(|(name, text)| (name.to_owned(), text.to_owned()))
         );
+    }
+
+    #[test]
+    fn a_slip_in_a_key_is_seen_and_other_variables_are_not() {
+        let entry = |text: &str| variables(parse(text).unwrap().as_dict().unwrap());
+        assert_eq!(mistyped(&entry(r#"{"model": "m", "VLLM_USE_V1": 1}"#)), None);
+        assert_eq!(mistyped(&entry(r#"{"modle": "m"}"#)), Some(("MODLE", "MODEL")));
     }
 }
