@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tacho_core::event::OfflineNote;
-use tacho_core::json::Dict;
-use tacho_core::{Counters, EventSink, RunEvent, Work};
+use tacho_core::json::{Dict, dumps};
+use tacho_core::{Counters, EventSink, Observation, RunEvent, Work};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, Phase, Start, StartupRecord};
+use tacho_rowlog::Asked;
 
 use crate::Error;
-use crate::offline::{EngineError, Measured, OfflineEngine};
+use crate::offline::{EngineError, Measured, Notebook, OfflineEngine};
 
 /// A run of `tacho startup`.
 #[derive(Debug, Clone)]
@@ -35,13 +36,14 @@ pub trait EngineMaker {
 }
 
 /// Starts the engines and computes the record. A start that fails is kept as a failure; a phase without any success
-/// ends the run. When it is stopped, the starts that were measured are kept.
+/// ends the run. When it is stopped, the starts that were measured are kept; `notebook` has them as they are made.
 ///
 /// # Errors
 /// When no start succeeds.
 pub fn run(
     plan: &StartupPlan,
     maker: &dyn EngineMaker,
+    notebook: &mut Notebook<'_>,
     stop: &StopSignal,
     sink: &dyn EventSink,
 ) -> Result<Measured<StartupRecord>, Error> {
@@ -57,13 +59,14 @@ pub fn run(
     };
     say(OfflineNote::ColdStarts);
     let run = Run { maker, stop, sink };
-    let mut ended = run.starts(Phase::Cold, Work::ColdStarts, plan.cold, &mut record)?;
+    let mut note = |phase: Phase, start: &Start| note(notebook, phase, start);
+    let mut ended = run.starts(Phase::Cold, Work::ColdStarts, plan.cold, &mut record, &mut note)?;
     if ended.is_some() {
         return kept(record, ended);
     }
     say(OfflineNote::FillingStarts);
     if plan.warmups > 0 {
-        ended = run.starts(Phase::Warm, Work::WarmupIterations, plan.warmups, &mut record)?;
+        ended = run.starts(Phase::Warm, Work::WarmupIterations, plan.warmups, &mut record, &mut |_, _| {})?;
         // Their caches were not full yet.
         record.warm.clear();
     }
@@ -71,8 +74,14 @@ pub fn run(
         return kept(record, ended);
     }
     say(OfflineNote::WarmStarts);
-    ended = run.starts(Phase::Warm, Work::WarmStarts, plan.warm, &mut record)?;
+    ended = run.starts(Phase::Warm, Work::WarmStarts, plan.warm, &mut record, &mut note)?;
     kept(record, ended)
+}
+
+/// Writes a start down: its row takes as long as the process did until its engine was ready, and its text is the rest.
+fn note(notebook: &mut Notebook<'_>, phase: Phase, start: &Start) {
+    let text = dumps(&start.to_json(phase).into()).into_bytes();
+    notebook.add(start.wall, &Asked::default(), |row| Observation { text, ..row });
 }
 
 /// What is left of a run that was ended early, if anything is.
@@ -91,8 +100,15 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Adds the starts of a phase to the record; gives the reason when the user ended them.
-    fn starts(&self, phase: Phase, work: Work, count: u64, record: &mut StartupRecord) -> Result<Option<Error>, Error> {
+    /// Adds the starts of a phase to the record, each noted as it is made; gives the reason when the user ended them.
+    fn starts(
+        &self,
+        phase: Phase,
+        work: Work,
+        count: u64,
+        record: &mut StartupRecord,
+        note: &mut dyn FnMut(Phase, &Start),
+    ) -> Result<Option<Error>, Error> {
         let counters = Arc::new(Counters::default());
         self.sink.event(RunEvent::Started { work, total: count, counters: counters.clone() });
         let (mut done, mut last, mut ended) = (Vec::new(), None, None);
@@ -100,7 +116,10 @@ impl Run<'_> {
             let started =
                 if self.stop.draining() { Err(EngineError::Stopped.into()) } else { start(phase, self.maker, record) };
             match started {
-                Ok(one) => done.push(one),
+                Ok(one) => {
+                    note(phase, &one);
+                    done.push(one);
+                }
                 Err(error @ Error::Engine(EngineError::Stopped)) => {
                     ended = Some(error);
                     break;

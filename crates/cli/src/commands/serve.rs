@@ -130,7 +130,7 @@ fn measure(
 }
 
 /// The record with the time in which the run was full, for runs that can have one.
-fn with_window(args: &ServeArgs, mut record: RunRecord) -> RunRecord {
+pub(super) fn with_window(args: &ServeArgs, mut record: RunRecord) -> RunRecord {
     let rule = args.repeats.window.filter(|_| SteadyWindow::applies(&record));
     let asked = args.repeats.asked.is_some();
     record.steady_state = rule.map(|rule| SteadyState { asked, window: SteadyWindow::of(&record, rule) });

@@ -3,10 +3,11 @@
 use tacho_core::json::Dict;
 use tacho_metrics::offline::Phase;
 use tacho_report::{Progress, names, offline as report};
-use tacho_run::offline::{Measured, OfflineEngine, PythonEngine, PythonSpec};
+use tacho_run::offline::{Measured, Notebook, OfflineEngine, PythonEngine, PythonSpec};
 use tacho_run::startup::{EngineMaker, StartupPlan, run as run_startup};
 
 use super::offline::{self, SimulatedEngine};
+use super::serve::log::asked;
 use crate::args::offline::namespace;
 use crate::args::offline::startup::StartupArgs;
 use crate::exit::{Exit, saved};
@@ -25,14 +26,17 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
         warmups: u64::try_from(args.num_iters_warmup)?,
         warm: u64::try_from(args.num_iters_warm)?,
     };
+    let log = args.log.as_deref().map(asked);
+    let about = offline::about("startup", &plan.model_id, &plan.engine, plan.cold + plan.warm);
+    let mut notebook = Notebook::open(log.as_ref(), about, &sink)?;
     interrupt.measuring();
     let Measured { record, ended } = if args.sim {
         // Made once here, so that wrong limits are told before anything is started.
         SimulatedEngine::new(&args.engine, &args.worker, true, Phase::Cold)?;
-        run_startup(&plan, &SimulatedMaker { args }, &interrupt.stop, &sink)?
+        run_startup(&plan, &SimulatedMaker { args }, &mut notebook, &interrupt.stop, &sink)?
     } else {
         let spec = offline::python("vllm", &args.engine, &args.worker, Dict::new(), &interrupt.stop)?;
-        run_startup(&plan, &PythonMaker { spec }, &interrupt.stop, &sink)?
+        run_startup(&plan, &PythonMaker { spec }, &mut notebook, &interrupt.stop, &sink)?
     };
     sink.close();
     if let Some(path) = output.as_deref() {
@@ -44,7 +48,9 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
             }
         }
     }
-    offline::print(&report::startup_text(&record))?;
+    let text = report::startup_text(&record);
+    notebook.finish(offline::closing(&text, report::startup_json(&record)));
+    offline::print(&text)?;
     output.iter().for_each(saved);
     offline::conclude(ended)
 }

@@ -77,6 +77,24 @@ fn a_killed_run_is_gone_on_with_from_its_log_alone() {
 }
 
 #[test]
+fn a_log_gives_the_result_key_by_key_with_the_time_in_which_the_run_was_full() {
+    let place = Place::new();
+    let full = ["--num-prompts", "80", "--max-concurrency", "4", "--steady-state-threshold", "0.5"];
+    let saved = ["--log", "kept", "--save-result", "--result-filename", "r.json"];
+    let output = place.run(&[&serve(&full)[..], &saved].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let again = place.run(&["report", "kept", "--save-result", "again.json"]);
+    assert!(again.status.success(), "{}", stderr(&again));
+    let result = place.json("r.json");
+    assert_eq!(result["tacho"]["steady_state"]["window"]["threshold"], json!(0.5), "{}", result["tacho"]);
+    assert_eq!(place.json("again.json"), result);
+    // A part of the run has no such time.
+    let part = place.run(&["report", "kept", "--window", "0:0.05", "--save-result", "part.json"]);
+    assert!(part.status.success(), "{}", stderr(&part));
+    assert!(place.json("part.json")["tacho"].get("steady_state").is_none());
+}
+
+#[test]
 fn a_secret_is_not_in_the_log_and_must_be_given_again() {
     let place = Place::new();
     let output = place.run(&serve(&["--num-prompts", "3", "--log", "kept", "--header", "Authorization=Bearer s3cr3t"]));

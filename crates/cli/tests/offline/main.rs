@@ -290,6 +290,7 @@ fn a_log_gives_what_the_run_gave() {
     let runs = [
         "latency --sim --num-iters 5 --num-iters-warmup 2 --batch-size 2 --output-len 8",
         "throughput --backend sim --num-prompts 4 --input-len 8 --output-len 4 --num-runs 3",
+        "startup --sim --num-iters-cold 2 --num-iters-warm 3",
     ];
     for (at, line) in runs.iter().enumerate() {
         let (log, result) = (format!("l{at}"), format!("r{at}.json"));
@@ -306,7 +307,7 @@ fn a_log_gives_what_the_run_gave() {
         assert!(killed.status.success(), "{}", text(&killed.stderr));
         assert!(text(&killed.stderr).contains("did not come to its end"), "{}", text(&killed.stderr));
         let (whole, rest) = (json(&folder.path().join(&result)), json(&folder.path().join("killed.json")));
-        let key = if at == 0 { "avg_latency" } else { "elapsed_time" };
+        let key = ["avg_latency", "elapsed_time", "avg_warm_startup_time"][at];
         let (whole, rest) = (whole[key].as_f64().unwrap(), rest[key].as_f64().unwrap());
         assert!((whole - rest).abs() < 2e-9, "{line}: {whole} {rest}");
         let refused = tacho(folder.path(), &["report", &log, "--goodput", "ttft:5"]);

@@ -1,6 +1,6 @@
 //! Starts of an engine, with cold and with warm caches.
 
-use tacho_core::json::Dict;
+use tacho_core::json::{Dict, Value};
 
 use super::EngineNote;
 
@@ -36,6 +36,38 @@ pub struct Start {
     pub import: f64,
     /// From the start of the process until the engine is ready.
     pub wall: f64,
+}
+
+impl Start {
+    /// As a log has it.
+    pub fn to_json(&self, phase: Phase) -> Dict {
+        let mut dict = Dict::new();
+        dict.set("phase", phase.name());
+        dict.set("startup_s", self.startup);
+        dict.set("compilation_s", self.compilation);
+        dict.set("encoder_compilation_s", self.encoder_compilation);
+        dict.set("import_s", self.import);
+        dict.set("wall_s", self.wall);
+        dict
+    }
+
+    /// What a log has, and with which caches it was; nothing where that is no start.
+    pub fn from_json(value: &Value) -> Option<(Phase, Self)> {
+        let phase = match value.get("phase")?.as_str()? {
+            "cold" => Phase::Cold,
+            "warm" => Phase::Warm,
+            _ => return None,
+        };
+        let seconds = |key: &str| value.get(key)?.as_f64();
+        let start = Start {
+            startup: seconds("startup_s")?,
+            compilation: seconds("compilation_s")?,
+            encoder_compilation: seconds("encoder_compilation_s")?,
+            import: seconds("import_s")?,
+            wall: seconds("wall_s")?,
+        };
+        Some((phase, start))
+    }
 }
 
 /// A run of `tacho startup`.

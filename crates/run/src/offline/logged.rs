@@ -1,28 +1,19 @@
-//! An engine whose measured calls are logged, one row each: a run that is killed keeps what it measured.
+//! An engine whose measured calls are logged, one row each.
 
-use jiff::Timestamp;
-use tacho_core::json::{Dict, Value};
-use tacho_core::{Clock, EventSink, Observation, RunEvent, Stamp, SystemClock, Usage};
-use tacho_rowlog::{Asked, Error as LogError, Host, Log, Manifest, Origin};
+use tacho_core::json::Dict;
+use tacho_core::{EventSink, Observation, Usage};
+use tacho_rowlog::Asked;
 
-use super::{Batch, EngineError, Generated, Loaded, OfflineEngine, Slot, StageTimes, Step};
+use super::{Batch, EngineError, Generated, Loaded, Notebook, OfflineEngine, Slot, StageTimes, Step};
 use crate::Error;
 use crate::serve::LogPlan;
-
-/// What logs of offline runs say of themselves, in the manifest before the first row and in the closing after the last.
-pub const OFFLINE: &str = "offline";
 
 /// An engine, and the log of its calls where one is wanted.
 pub struct LoggedEngine<'a> {
     engine: Box<dyn OfflineEngine>,
-    log: Option<Log>,
-    clock: SystemClock,
-    /// No row is from before it.
-    origin: Stamp,
+    notebook: Notebook<'a>,
     /// Calls that are still to come before those measured.
     warmups: u64,
-    rows: usize,
-    sink: &'a dyn EventSink,
 }
 
 impl<'a> LoggedEngine<'a> {
@@ -38,68 +29,23 @@ impl<'a> LoggedEngine<'a> {
         warmups: u64,
         sink: &'a dyn EventSink,
     ) -> Result<Self, Error> {
-        let clock = SystemClock::start();
-        let origin = clock.now();
-        let log = plan.map(|plan| begin(plan, about, origin)).transpose()?;
-        Ok(LoggedEngine { engine, log, clock, origin, warmups, rows: 0, sink })
+        Ok(LoggedEngine { engine, notebook: Notebook::open(plan, about, sink)?, warmups })
     }
 
     /// Ends the log with what came of the run.
     pub fn finish(&mut self, closing: Dict) {
-        let mut dict = Dict::new();
-        dict.set(OFFLINE, closing);
-        if let Some(log) = self.log.take() {
-            let ended = log.finish(&Value::Dict(dict));
-            self.noticed(ended);
-        }
-    }
-
-    /// A log that can no longer be written is given up, the run is not.
-    fn noticed(&mut self, written: Result<(), LogError>) {
-        if let Err(error) = written {
-            self.log = None;
-            let cause = std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
-            let note = format!("The log is not whole: {error}{cause}");
-            self.sink.event(RunEvent::warning(note));
-        }
+        self.notebook.finish(closing);
     }
 
     fn add(&mut self, generated: &Generated) {
-        let Some(log) = &mut self.log else { return };
-        // A simulated engine may have taken longer than the time that has passed.
-        let took = (generated.seconds * 1e9).round().max(0.0) as u64;
-        let done = self.clock.now().max(Stamp(self.origin.0 + took));
-        let sent = Stamp(done.0 - took);
         let usage = Usage {
             prompt_tokens: Some(generated.prompt_tokens),
             completion_tokens: Some(generated.output_tokens),
             ..Usage::default()
         };
-        let row = Observation { done, usage, ..Observation::released(self.rows, sent, sent) };
         let asked = Asked { input_sequences: generated.finished, ..Asked::default() };
-        let written = log.append([(&asked, &row)]);
-        self.rows += 1;
-        self.noticed(written);
+        self.notebook.add(generated.seconds, &asked, |row| Observation { usage, ..row });
     }
-}
-
-fn begin(plan: &LogPlan, about: Dict, origin: Stamp) -> Result<Log, Error> {
-    let mut more = Dict::new();
-    more.set(OFFLINE, about);
-    let manifest = Manifest {
-        tacho: plan.tacho.clone(),
-        command: plan.command.clone(),
-        seed: None,
-        workload: None,
-        requests: None,
-        host: Host::here(),
-        clock: "monotonic".to_owned(),
-        more: Value::Dict(more),
-    };
-    let mut log = Log::create(&plan.folder, &manifest)?;
-    let unix_ns = i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX);
-    log.begin(Origin { stamp: origin, unix_ns })?;
-    Ok(log)
 }
 
 impl OfflineEngine for LoggedEngine<'_> {

@@ -1,6 +1,6 @@
 //! What was typed after `tacho startup`.
 
-use super::rows::{HELP, LIVE, LIVE_ROWS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
+use super::rows::{HELP, LIVE, LIVE_ROWS, LOG, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
 use super::{EngineArgs, WorkerArgs, check};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::ArgError;
@@ -32,7 +32,7 @@ const VLLM: &[Flag] = &[
     OUTPUT_JSON,
 ];
 
-const OURS: &[Flag] = &joined::<{ WORKER_ROWS.len() + 3 }>(&[SIM, LIVE_ROWS[0], LIVE_ROWS[1]], WORKER_ROWS);
+const OURS: &[Flag] = &joined::<{ WORKER_ROWS.len() + 4 }>(&[SIM, LOG, LIVE_ROWS[0], LIVE_ROWS[1]], WORKER_ROWS);
 
 /// All flags of `tacho startup`.
 #[derive(Debug, Clone)]
@@ -41,6 +41,7 @@ pub(crate) struct StartupArgs {
     pub(crate) num_iters_warmup: i64,
     pub(crate) num_iters_warm: i64,
     pub(crate) output_json: Option<String>,
+    pub(crate) log: Option<String>,
     pub(crate) sim: bool,
     pub(crate) engine: EngineArgs,
     pub(crate) worker: WorkerArgs,
@@ -56,6 +57,7 @@ impl From<Values> for StartupArgs {
             num_iters_warmup: v.int("--num-iters-warmup"),
             num_iters_warm: v.int("--num-iters-warm"),
             output_json: v.maybe_text("--output-json"),
+            log: v.maybe_text("--log"),
             sim: v.switch("--sim"),
             engine: EngineArgs::from(&v),
             worker: WorkerArgs::from(&v),

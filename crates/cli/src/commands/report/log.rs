@@ -12,6 +12,8 @@ use tacho_run::rebuild::{Rebuilt, are_ranks, merge, rebuild, rebuild_ranks};
 
 use crate::args::report::LogArgs;
 use crate::commands::outputs::command_line;
+use crate::commands::serve::log::of_command;
+use crate::commands::serve::with_window;
 use crate::commands::sim::hub;
 use crate::exit::{Exit, saved};
 
@@ -47,7 +49,7 @@ fn record(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<(RunRecord, About)
         let run = rebuild_ranks(logs, &args.changes, &hub(), &())?;
         tell(&logs[0], &run);
         let about = about(&run);
-        return Ok((run.record, about));
+        return Ok((whole(run, args), about));
     }
     let mut runs = Vec::new();
     for path in logs {
@@ -56,7 +58,18 @@ fn record(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<(RunRecord, About)
         runs.push(run);
     }
     let about = about(&runs[0]);
-    Ok((merge(runs), about))
+    match <[Rebuilt; 1]>::try_from(runs) {
+        Ok([run]) => Ok((whole(run, args), about)),
+        Err(runs) => Ok((merge(runs), about)),
+    }
+}
+
+/// The record of a run with the time in which it was full, by the rule that the run had. A part of a run has none.
+fn whole(run: Rebuilt, args: &LogArgs) -> RunRecord {
+    match of_command(&run.command).filter(|_| args.changes.window.is_none()) {
+        Some(serve) => with_window(&serve, run.record),
+        None => run.record,
+    }
 }
 
 /// What is particular about a log goes to standard error, in one line each.

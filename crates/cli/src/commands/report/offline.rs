@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use tacho_core::json::Value;
-use tacho_metrics::offline::{EngineNote, LatencyRecord, ThroughputRecord};
+use tacho_core::json::{self, Dict, Value};
+use tacho_metrics::offline::{EngineNote, LatencyRecord, Phase, Start, StartupRecord, ThroughputRecord};
 use tacho_report::offline as report;
 use tacho_rowlog::{Row, Stored};
 use tacho_run::offline::OFFLINE;
@@ -68,7 +68,25 @@ fn unfinished(path: &Path, stored: &Stored, about: &Value) -> anyhow::Result<(St
             let record = throughput(model_id, engine, times, last);
             Ok((report::throughput_text(&record), report::throughput_json(&record)))
         }
+        Some("startup") => {
+            let record = startup(model_id, engine, &rows);
+            Ok((report::startup_text(&record), report::startup_json(&record)))
+        }
         _ => bail!("{}: the log is of a kind that this tacho does not know", path.display()),
+    }
+}
+
+fn startup(model_id: String, engine: EngineNote, rows: &[Row]) -> StartupRecord {
+    let text = |row: &Row| json::parse(std::str::from_utf8(&row.observation.text).ok()?).ok();
+    let starts: Vec<(Phase, Start)> = rows.iter().filter_map(|row| Start::from_json(&text(row)?)).collect();
+    let of = |phase: Phase| starts.iter().filter(|one| one.0 == phase).map(|one| one.1).collect();
+    StartupRecord {
+        model_id,
+        engine,
+        cold: of(Phase::Cold),
+        warm: of(Phase::Warm),
+        arguments: Dict::new(),
+        failures: Vec::new(),
     }
 }
 

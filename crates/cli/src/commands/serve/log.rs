@@ -109,6 +109,13 @@ fn without_log<'w>(mut words: impl Iterator<Item = &'w String>) -> Vec<String> {
     kept
 }
 
+/// The arguments of a logged run, as far as its command tells; nothing where it was no `tacho serve`.
+pub(in crate::commands) fn of_command(command: &[String]) -> Option<ServeArgs> {
+    let words = without_log(command.iter().skip(1));
+    words.iter().any(|word| word == "serve").then_some(())?;
+    ServeArgs::read(values_for(&TABLE, &words).ok()??).ok()
+}
+
 /// The arguments of the run that a log is of, with those given now after them.
 pub(super) fn resumed(args: &ServeArgs) -> anyhow::Result<Option<ServeArgs>> {
     let Some(folder) = &args.own.resume else { return Ok(None) };

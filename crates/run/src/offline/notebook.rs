@@ -1,0 +1,87 @@
+//! What an offline run measures, written down one measurement a row: a run that is killed keeps what it measured.
+
+use jiff::Timestamp;
+use tacho_core::json::{Dict, Value};
+use tacho_core::{Clock, EventSink, Observation, RunEvent, Stamp, SystemClock};
+use tacho_rowlog::{Asked, Error as LogError, Host, Log, Manifest, Origin};
+
+use crate::Error;
+use crate::serve::LogPlan;
+
+/// What logs of offline runs say of themselves, in the manifest before the first row and in the closing after the last.
+pub const OFFLINE: &str = "offline";
+
+/// The log of an offline run, where one is wanted.
+pub struct Notebook<'a> {
+    log: Option<Log>,
+    clock: SystemClock,
+    /// No row is from before it.
+    origin: Stamp,
+    rows: usize,
+    sink: &'a dyn EventSink,
+}
+
+impl<'a> Notebook<'a> {
+    /// Begins the log that `plan` asks for; `about` says what a reader needs beside the rows.
+    ///
+    /// # Errors
+    /// When it cannot be begun.
+    pub fn open(plan: Option<&LogPlan>, about: Dict, sink: &'a dyn EventSink) -> Result<Self, Error> {
+        let clock = SystemClock::start();
+        let origin = clock.now();
+        let log = plan.map(|plan| begin(plan, about, origin)).transpose()?;
+        Ok(Notebook { log, clock, origin, rows: 0, sink })
+    }
+
+    /// Writes down something that took so many seconds and is over; `what` is the rest of its row.
+    pub(crate) fn add(&mut self, seconds: f64, asked: &Asked, what: impl FnOnce(Observation) -> Observation) {
+        let Some(log) = &mut self.log else { return };
+        // A simulated engine may have taken longer than the time that has passed.
+        let took = (seconds * 1e9).round().max(0.0) as u64;
+        let done = self.clock.now().max(Stamp(self.origin.0 + took));
+        let sent = Stamp(done.0 - took);
+        let row = what(Observation { done, ..Observation::released(self.rows, sent, sent) });
+        let written = log.append([(asked, &row)]);
+        self.rows += 1;
+        self.noticed(written);
+    }
+
+    /// Ends the log with what came of the run.
+    pub fn finish(&mut self, closing: Dict) {
+        let mut dict = Dict::new();
+        dict.set(OFFLINE, closing);
+        if let Some(log) = self.log.take() {
+            let ended = log.finish(&Value::Dict(dict));
+            self.noticed(ended);
+        }
+    }
+
+    /// A log that can no longer be written is given up, the run is not.
+    fn noticed(&mut self, written: Result<(), LogError>) {
+        if let Err(error) = written {
+            self.log = None;
+            let cause = std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
+            let note = format!("The log is not whole: {error}{cause}");
+            self.sink.event(RunEvent::warning(note));
+        }
+    }
+}
+
+fn begin(plan: &LogPlan, about: Dict, origin: Stamp) -> Result<Log, Error> {
+    let mut more = Dict::new();
+    more.set(OFFLINE, about);
+    let manifest = Manifest {
+        tacho: plan.tacho.clone(),
+        command: plan.command.clone(),
+        seed: None,
+        workload: None,
+        requests: None,
+        host: Host::here(),
+        clock: "monotonic".to_owned(),
+        more: Value::Dict(more),
+    };
+    let mut log = Log::create(&plan.folder, &manifest)?;
+    let unix_ns = i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX);
+    log.begin(Origin { stamp: origin, unix_ns })?;
+    Ok(log)
+}
