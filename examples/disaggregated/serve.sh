@@ -5,7 +5,7 @@
 #   ENGINE=sim examples/disaggregated/serve.sh --port 9000       # the simulator in both roles
 #
 # As the server of a sweep (see README.md): --serve-cmd 'examples/disaggregated/serve.sh --port 9000'.
-# MODEL, PREFILL_PORT, DECODE_PORT and PROXY change what is started. The simulated form is run by the tests of the project;
+# MODEL, PREFILL_PORT, DECODE_PORT and PROXY change what is started; CONNECTOR=lmcache hands KV over through LMCache. The simulated form is run by the tests of the project;
 # the one with vLLM has not been run.
 set -euo pipefail
 port=8000
@@ -23,12 +23,19 @@ trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT
 trap 'exit 143' TERM INT HUP
 
 start() { # role, port, device
-    local config="{\"kv_connector\": \"NixlConnector\", \"kv_role\": \"$1\"}"
+    local config="{\"kv_connector\": \"NixlConnector\", \"kv_role\": \"$1\"}" more=()
+    if [ "${CONNECTOR:-nixl}" = lmcache ]; then
+        config="{\"kv_connector\": \"LMCacheConnectorV1\", \"kv_role\": \"$1\", \"kv_connector_extra_config\":
+            {\"discard_partial_chunks\": false, \"lmcache_rpc_port\": \"$1\"}}"
+        more=(--enforce-eager)
+    fi
     case "$engine" in
     sim) tacho sim --port "$2" --model "$model" --tokenizer gpt2 --kv-transfer-config "$config" \
         --kv-transfer-delay "${TRANSFER_DELAY:-0.002}" --kv-transfer-rate "${TRANSFER_RATE:-190000}" & ;;
-    vllm) CUDA_VISIBLE_DEVICES=$3 VLLM_NIXL_SIDE_CHANNEL_PORT=$(($2 + 1000)) \
-        vllm serve "$model" --port "$2" --kv-transfer-config "$config" & ;;
+    # The same hashes in both, or nothing is found.
+    vllm) CUDA_VISIBLE_DEVICES=$3 VLLM_NIXL_SIDE_CHANNEL_PORT=$(($2 + 1000)) PYTHONHASHSEED=0 \
+        LMCACHE_USE_EXPERIMENTAL=True UCX_TLS=cuda_ipc,cuda_copy,tcp VLLM_WORKER_MULTIPROC_METHOD=spawn \
+        vllm serve "$model" --port "$2" --kv-transfer-config "$config" "${more[@]}" & ;;
     *) echo "serve.sh: ENGINE is vllm or sim, not $engine" >&2; exit 2 ;;
     esac
 }

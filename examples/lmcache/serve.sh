@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# vLLM with LMCache as one server: `offload` keeps KV that leaves the GPU in the host's memory, `sharing` lets two engines
-# use one cache server.
+# vLLM with LMCache as one server: `offload` keeps KV that leaves the GPU in the host's memory, `offload-server` in a process
+# of its own, `sharing` lets two engines use one cache server. Prefill and decode apart with LMCache: ../disaggregated,
+# CONNECTOR=lmcache.
 #
 #   examples/lmcache/serve.sh offload --port 8000
 #   examples/lmcache/serve.sh sharing --port 8000        # the second engine is on the next port
@@ -26,12 +27,17 @@ case "$engine $kind" in
 "vllm offload")
     export LMCACHE_LOCAL_CPU=True LMCACHE_MAX_LOCAL_CPU_SIZE=${LMCACHE_MAX_LOCAL_CPU_SIZE:-5.0}
     vllm serve "$model" --port "$port" --kv-transfer-config "$config" & ;;
+"vllm offload-server")
+    size=${LMCACHE_MAX_LOCAL_CPU_SIZE:-5}
+    lmcache server --host localhost --port "${CACHE_PORT:-5555}" --l1-size-gb "$size" &
+    vllm serve "$model" --port "$port" --kv-offloading-backend lmcache --kv-offloading-size "$size" \
+        --disable-hybrid-kv-cache-manager & ;;
 "vllm sharing")
     export LMCACHE_LOCAL_CPU=False LMCACHE_REMOTE_SERDE=naive LMCACHE_REMOTE_URL=lm://127.0.0.1:${CACHE_PORT:-8300}
     lmcache_server 127.0.0.1 "${CACHE_PORT:-8300}" &
     CUDA_VISIBLE_DEVICES=0 vllm serve "$model" --port "$port" --kv-transfer-config "$config" &
     CUDA_VISIBLE_DEVICES=1 vllm serve "$model" --port $((port + 1)) --kv-transfer-config "$config" & ;;
-"sim sharing") echo "serve.sh: the simulator shares no cache between engines" >&2; exit 2 ;;
-*) echo "serve.sh: offload or sharing with ENGINE vllm or sim, not $engine $kind" >&2; exit 2 ;;
+"sim offload-server" | "sim sharing") echo "serve.sh: the simulator has no cache beside its own" >&2; exit 2 ;;
+*) echo "serve.sh: offload, offload-server or sharing with ENGINE vllm or sim, not $engine $kind" >&2; exit 2 ;;
 esac
 wait -n

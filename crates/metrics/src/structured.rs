@@ -26,6 +26,8 @@ pub struct Answer {
     pub expected: Option<String>,
     /// Whether the request carried its constraint.
     pub constrained: bool,
+    /// Whether it was the first of the run to carry this one.
+    pub fresh: bool,
     /// What the text is worth.
     pub verdict: Verdict,
 }
@@ -102,6 +104,10 @@ pub struct StructuredSummary {
     pub ttft: Description,
     /// Times per token of all requests, failures as 0.
     pub tpot: Description,
+    /// Times to first tokens under a constraint that the server had not seen in this run: compiling it is in them.
+    pub fresh: Statistics,
+    /// Under one that it had.
+    pub familiar: Statistics,
     /// Answers of constrained requests.
     pub constrained: Correct,
     /// Answers of the others.
@@ -151,6 +157,10 @@ impl StructuredSummary {
         let total_output: u64 = done.iter().map(|answer| answer.output_len).sum();
         let scored: Vec<bool> = answers.iter().filter_map(|answer| answer.verdict.loose).collect();
         let right = scored.iter().filter(|right| **right).count();
+        let first_tokens = |fresh: bool| {
+            let mine = done.iter().filter(|answer| answer.constrained && answer.fresh == fresh);
+            Statistics::of(mine.map(|answer| answer.ttft).collect(), &[])
+        };
         StructuredSummary {
             completed: done.len(),
             total_input,
@@ -168,6 +178,8 @@ impl StructuredSummary {
             loose_rate: (!scored.is_empty()).then(|| right as f64 / scored.len() as f64 * 100.0),
             ttft: Description::of(answers.iter().map(|answer| answer.ttft).collect()),
             tpot: Description::of(answers.iter().map(Answer::tpot).collect()),
+            fresh: first_tokens(true),
+            familiar: first_tokens(false),
             constrained: Correct::of(answers.iter().filter(|answer| answer.constrained)),
             unconstrained: Correct::of(answers.iter().filter(|answer| !answer.constrained)),
         }

@@ -29,6 +29,8 @@ pub struct StructuredSetup {
     pub burstiness: f64,
     /// Limit on requests under way.
     pub max_concurrency: Option<i64>,
+    /// Whether the server's profiler ran.
+    pub profiled: bool,
 }
 
 impl StructuredSetup {
@@ -81,6 +83,7 @@ pub fn console(setup: &StructuredSetup, summary: &StructuredSummary, duration: f
         lines.extend(metric_lines(name, statistics));
     }
     lines.push(title("", '='));
+    lines.extend(setup.profiled.then(|| "Stopping profiler...".to_owned()));
     let score = summary.loose_rate.map_or_else(|| "None".to_owned(), float_repr);
     lines.push(format!("correct_rate(%) {score} "));
     lines.push(String::new());
@@ -116,6 +119,11 @@ pub fn judgement(summary: &StructuredSummary, failed: usize) -> Vec<String> {
         lines.push(value_line("  that are JSON, where asked for:", correct.parse));
         let rate = correct.rate().map_or_else(|| "not judged".to_owned(), |rate| format!("{rate:.2} %"));
         lines.push(value_line("  that obey the constraint:", rate));
+    }
+    for (name, times) in
+        [("First token, new constraint (ms):", &summary.fresh), ("First token, known one (ms):", &summary.familiar)]
+    {
+        lines.extend((times.count > 0).then(|| value_line(name, two(times.mean_ms))));
     }
     lines.push(value_line("Requests without an answer:", failed));
     lines.push(title("", '='));
@@ -170,6 +178,9 @@ pub fn own(summary: &StructuredSummary, failed: usize) -> Dict {
     let mut dict = Dict::new();
     dict.set("request_goodput", summary.goodput);
     dict.set("failed", failed);
+    let mean = |times: &Statistics| (times.count > 0).then_some(times.mean_ms);
+    dict.set("mean_ttft_new_constraint_ms", mean(&summary.fresh));
+    dict.set("mean_ttft_known_constraint_ms", mean(&summary.familiar));
     dict.set("constrained", correct(&summary.constrained));
     dict.set("unconstrained", correct(&summary.unconstrained));
     dict

@@ -134,6 +134,8 @@ pub struct TrafficPlan {
     pub ignore_eos: bool,
     /// Log probabilities to ask for.
     pub logprobs: Option<i64>,
+    /// A temperature right after the messages of a chat.
+    pub chat_temperature: Option<f64>,
     /// Sampling flags overlaid by `--extra-body`.
     pub extra_body: Dict,
     /// Whether `--temperature` was given; without it upstream warns.

@@ -1,5 +1,6 @@
 //! Workloads of vLLM's scenario scripts: constrained answers, repeated prompts, long documents, priorities.
 
+mod constraint;
 mod long_document;
 mod pairs;
 mod prefix_caching;
@@ -8,10 +9,11 @@ mod schema_filter;
 mod structured;
 mod unique;
 
+pub use constraint::{ConstraintField, ConstraintKind};
 pub use long_document::{LongDocumentSpec, RepeatMode};
 pub use prefix_caching::{PrefixCachingSpec, PrefixLengths};
 pub use prioritization::{PrioritizationSpec, PrioritySource, priority_of};
-pub use structured::{Constraint, ConstraintKind, StructuredDataset, StructuredSpec};
+pub use structured::{Constraint, StructuredDataset, StructuredSpec};
 
 pub(crate) use long_document::sample as sample_long_document;
 pub(crate) use prefix_caching::sample as sample_prefix_caching;

@@ -49,6 +49,7 @@ const NEEDS_A_SERVER: &[&str] = &[
     "--live",
     "--live-http",
     "--telemetry",
+    "--sim-args",
     "--profile",
     "--probe-request-rate",
     "--reset-prefix-cache",
@@ -201,6 +202,7 @@ typed! {
     pub(crate) struct OwnArgs {
         pub(crate) sim: bool,
         pub(crate) sim_profile: Option<String>,
+        pub(crate) sim_args: Option<String>,
         pub(crate) strict_parity: bool,
         pub(crate) dry_run: bool,
         pub(crate) save_workload: Option<String>,

@@ -47,7 +47,9 @@ pub(crate) fn fold(args: &[String]) -> Result<Words, UsageError> {
 
 /// The option name of a word, underscores up to its first dot made dashes, and the value after `=`.
 fn split_option(word: &str) -> Option<(String, Option<&str>)> {
-    let body = word.strip_prefix("--").filter(|body| !body.is_empty())?;
+    // Words within a word are a value, such as the flags of another command.
+    let is_name = |body: &&str| !body.is_empty() && !body.split('=').next().is_some_and(|name| name.contains(' '));
+    let body = word.strip_prefix("--").filter(is_name)?;
     let (name, value) = body.split_once('=').map_or((body, None), |(name, value)| (name, Some(value)));
     let root_end = name.find('.').unwrap_or(name.len());
     Some((format!("--{}{}", name[..root_end].replace('_', "-"), &name[root_end..]), value))
@@ -125,6 +127,8 @@ mod tests {
         let words = folded(&["--num_prompts", "a_b", "--request_id_prefix=a_b", "--extra_body.a_b", "c_d"]).unwrap();
         let expected = ["--num-prompts", "a_b", "--request-id-prefix=a_b", "--extra-body", r#"{"a_b": "c_d"}"#];
         assert_eq!(words.words, expected);
+        let flags = ["--sim-args", "--error-rate 0.1 --model a_b"];
+        assert_eq!(folded(&flags).unwrap().words, flags, "flags of another command are a value");
     }
 
     #[test]

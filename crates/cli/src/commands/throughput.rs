@@ -292,6 +292,7 @@ fn traffic(args: &ThroughputArgs) -> anyhow::Result<TrafficPlan> {
         cancellation: None,
         ignore_eos: true,
         logprobs: None,
+        chat_temperature: None,
         extra_body,
         temperature_given: true,
         ready_timeout: Duration::ZERO,

@@ -28,6 +28,7 @@ mod sessions;
 mod shell;
 mod signals;
 mod simulator;
+mod structured;
 mod tacho;
 mod talks;
 mod tokenizers;

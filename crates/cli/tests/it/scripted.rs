@@ -119,6 +119,7 @@ fn generate(stream: &mut TcpStream, answer: &Value, body: &Value, index: usize) 
             let text = bodies[index.min(bodies.len() - 1)].as_str().unwrap();
             plain(stream, 200, "OK", "text/plain", text.as_bytes())
         }
+        "text" => plain(stream, 200, "OK", json, answer["body"].as_str().unwrap_or_default().as_bytes()),
         "tokenize" => {
             let count = answer["count"].as_u64().unwrap_or_else(|| words(&body["prompt"]));
             let tokens: Vec<u64> = (0..count).collect();

@@ -24,6 +24,9 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
             None => messages(request.content.to_json(), request.media.as_ref(), MediaPlace::AfterText)?,
         },
     );
+    if let Some(temperature) = payload.chat_temperature {
+        body.set("temperature", temperature);
+    }
     body.set("max_completion_tokens", request.output_len);
     body.set("stream", true);
     body.set("stream_options", include_usage());

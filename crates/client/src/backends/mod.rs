@@ -122,6 +122,8 @@ pub struct PayloadSpec {
     pub logprobs: Option<i64>,
     /// Whether to generate on past the end of text.
     pub ignore_eos: bool,
+    /// A temperature that stands right after the messages of a chat, where vLLM's scenario script has it.
+    pub chat_temperature: Option<f64>,
     /// Fields that win over all others: sampling flags, then `--extra-body`.
     pub extra_body: Dict,
 }

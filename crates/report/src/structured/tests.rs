@@ -34,6 +34,7 @@ fn setup(case: &Json) -> StructuredSetup {
         request_rate: number("--request-rate", f64::INFINITY),
         burstiness: number("--burstiness", 1.0),
         max_concurrency: flag(case, "--max-concurrency").map(|text| text.parse().unwrap()),
+        profiled: flag(case, "--profile").is_some(),
     }
 }
 

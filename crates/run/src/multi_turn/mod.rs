@@ -95,6 +95,7 @@ pub fn run(
         model: plan.model_name.clone(),
         logprobs: None,
         ignore_eos: false,
+        chat_temperature: None,
         extra_body: tacho_core::json::Dict::new(),
     };
     let connections = ClientPlan { preconnect: plan.num_clients, spare: false, at_most: Some(plan.num_clients) };

@@ -46,6 +46,7 @@ impl Parts {
             model: prepared.model_name.clone(),
             logprobs: traffic.logprobs,
             ignore_eos: traffic.ignore_eos,
+            chat_temperature: traffic.chat_temperature,
             extra_body: traffic.extra_body.clone(),
         };
         let connections = match &prepared.dialogue {

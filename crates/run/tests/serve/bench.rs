@@ -127,6 +127,7 @@ fn traffic() -> TrafficPlan {
         cancellation: None,
         ignore_eos: true,
         logprobs: None,
+        chat_temperature: None,
         extra_body: Dict::new(),
         temperature_given: true,
         ready_timeout: Duration::ZERO,

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use tacho_core::json::{self, Dict, Value};
+use tacho_core::json::{self, Value};
 use tacho_core::{Content, Request};
 use tacho_pyrand::{Generator, Globals};
 use tacho_text::{HubCache, Tokenizer};
 
+use super::constraint::{ConstraintField, ConstraintKind};
 use super::schema_filter::is_unsupported;
 use super::unique::Identifiers;
 use crate::Error;
@@ -90,31 +91,6 @@ impl StructuredDataset {
     }
 }
 
-/// What kind of constraint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConstraintKind {
-    /// A JSON schema.
-    Json,
-    /// A grammar.
-    Grammar,
-    /// A regular expression.
-    Regex,
-    /// A list of choices.
-    Choice,
-}
-
-impl ConstraintKind {
-    /// The member of `structured_outputs`.
-    pub fn name(self) -> &'static str {
-        match self {
-            ConstraintKind::Json => "json",
-            ConstraintKind::Grammar => "grammar",
-            ConstraintKind::Regex => "regex",
-            ConstraintKind::Choice => "choice",
-        }
-    }
-}
-
 /// What a request's answer must be like.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Constraint {
@@ -133,6 +109,8 @@ pub struct StructuredSpec {
     pub dataset: StructuredDataset,
     /// The schema of the first two; a built-in one without it.
     pub schema_path: Option<PathBuf>,
+    /// How requests say what is asked for.
+    pub field: ConstraintField,
     /// Seed of prefix, subset and unique names.
     pub seed: u64,
     /// Requests.
@@ -189,9 +167,7 @@ pub(crate) fn sample(
         requests.push(spec.request(text, &prefix, tokenizer));
     }
     for at in spec.subset(globals)? {
-        let mut kinds = Dict::new();
-        kinds.set(spec.dataset.kind().name(), prompts[at].constraint.clone());
-        requests[at].overrides = Some(object([("structured_outputs", Value::Dict(kinds))]));
+        requests[at].overrides = Some(spec.field.members(spec.dataset.kind(), &prompts[at].constraint));
     }
     if spec.rate.is_finite() {
         let mut due = 0.0;
@@ -217,7 +193,7 @@ impl StructuredSpec {
     pub fn constraints(&self, requests: &[Request]) -> Result<Vec<Constraint>, Error> {
         let (prompts, _) = self.prompts()?;
         let constraint = |(prompt, request): (Prompt, &Request)| Constraint {
-            value: prompt.constraint,
+            value: self.field.judged(prompt.constraint),
             expected: prompt.expected,
             sent: request.overrides.is_some(),
         };

@@ -1,6 +1,7 @@
 //! What was typed after `tacho structured-output`.
 
-use tacho_workload::scenarios::StructuredDataset;
+use tacho_core::json::{Dict, Value, dumps};
+use tacho_workload::scenarios::{ConstraintField, ConstraintKind, StructuredDataset};
 
 use super::{OWN, SCENARIO, SERVER, as_serve, at_least, seed, tokens};
 use crate::args::error::{ArgError, Refusal};
@@ -10,7 +11,7 @@ use crate::args::live;
 use crate::args::offline::rows::LIVE;
 use crate::args::serve::ServeArgs;
 
-use Kind::{AnyNumber, Choice, Float, Help, Int, OneOrMore, Seconds, Str, Switch};
+use Kind::{AnyNumber, Choice, Float, Help, Int, Json, OneOrMore, Seconds, Str, Switch};
 use Preset::{Off, Unset};
 
 const BACKENDS: &[&str] = &[
@@ -81,6 +82,11 @@ static FLAGS: &[Flag] = &[
 
     own(&["--structure-type"], Choice(&["json", "grammar", "regex", "choice"]), "KIND", Unset, &OWN,
         "Kind of constraint, as vLLM's pages show it. It must agree with --dataset."),
+    own(&["--constraint-field"], Choice(&ConstraintField::NAMES), "NAME", Preset::Str("structured_outputs"), &SCENARIO,
+        "How requests say it. structured_outputs is vLLM's member; json_schema and json_object are OpenAI's response_format of \
+         these types, for the JSON datasets."),
+    own(&["--constraint-options"], Json, "JSON", Unset, &SCENARIO,
+        "Further members of structured_outputs. disable_any_whitespace, disable_additional_properties, whitespace_pattern."),
     own(&["--header"], AnyNumber, "KEY=VALUE", Unset, &OWN, "Headers sent with every request."),
     own(&["--served-model-name"], Str, "NAME", Unset, &OWN, "Model name in requests, where it differs from --model."),
     own(&["--sim"], Switch, "", Off, &OWN, "Benchmark the built-in simulator."),
@@ -104,6 +110,8 @@ static FLAGS: &[Flag] = &[
 pub(crate) struct StructuredArgs {
     pub(crate) dataset: StructuredDataset,
     pub(crate) schema_path: Option<String>,
+    /// How requests say what is asked for.
+    pub(crate) field: ConstraintField,
     pub(crate) seed: u64,
     pub(crate) num_prompts: usize,
     pub(crate) output_len: i64,
@@ -189,6 +197,7 @@ impl StructuredArgs {
         Ok(StructuredArgs {
             dataset,
             schema_path: v.maybe_text("--json-schema-path"),
+            field: field(v, dataset)?,
             seed: seed(v, "--seed")?,
             num_prompts,
             output_len: tokens(v, "--output-len")?,
@@ -202,6 +211,33 @@ impl StructuredArgs {
             serve,
         })
     }
+}
+
+/// How requests say what is asked for: the member must be able to.
+fn field(v: &Values, dataset: StructuredDataset) -> Result<ConstraintField, Refusal> {
+    let name = v.text("--constraint-field");
+    let given = v.is_given("--constraint-options");
+    if given && name != "structured_outputs" {
+        return Err(Refusal::Alone { flag: "--constraint-options", other: "--constraint-field structured_outputs" });
+    }
+    let bad = |value: String| Refusal::OutOfRange {
+        flag: "--constraint-options",
+        value,
+        allowed: "an object of disable_any_whitespace, disable_additional_properties and whitespace_pattern",
+    };
+    let options = match v.get("--constraint-options") {
+        _ if !given => Dict::new(),
+        Value::Dict(options) => options.clone(),
+        other => return Err(bad(dumps(other))),
+    };
+    if let Some((name, _)) = options.iter().find(|(name, _)| !ConstraintField::OPTIONS.contains(name)) {
+        return Err(bad(name.to_owned()));
+    }
+    if name != "structured_outputs" && dataset.kind() != ConstraintKind::Json {
+        let (flag, allowed) = ("--constraint-field", "structured_outputs: response_format knows JSON alone");
+        return Err(Refusal::OutOfRange { flag, value: name, allowed });
+    }
+    Ok(ConstraintField::parse(&name, options).expect("the flag has the names as choices"))
 }
 
 /// What git says of the folder that this runs in.

@@ -225,6 +225,7 @@ fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
         other: "--insecure",
     })?;
     ensure(own.sim || own.sim_profile.is_none(), || Refusal::Alone { flag: "--sim-profile", other: "--sim" })?;
+    ensure(own.sim || own.sim_args.is_none(), || Refusal::Alone { flag: "--sim-args", other: "--sim" })?;
     for other in ["--base-url", "--host", "--port"] {
         ensure(!(own.sim && args.values.is_given(other)), || Refusal::Together { flag: "--sim", other })?;
     }

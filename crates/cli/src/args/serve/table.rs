@@ -444,6 +444,8 @@ static FLAGS: &[Flag] = &[
         "How long such a profile lasts. The end of the run ends it too.").positive(),
     own(&["--sim-profile"], Str, "NAME", Unset, &OWN,
         "Hardware and model the simulator imitates: a name of tacho help simulator, or a file of tacho fit. With --sim only."),
+    own(&["--sim-args"], Str, "FLAGS", Unset, &OWN,
+        "Flags of tacho sim for it, as one text, such as '--max-model-len 50000'. With --sim only."),
     own(&["--strict-parity"], Switch, "", Off, &OWN,
         "Follow vLLM's command even where tacho does better."),
     own(&["--dry-run"], Switch, "", Off, &OWN,

@@ -1,11 +1,12 @@
 //! `tacho structured-output`: constrained answers, timed and judged.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::anyhow;
-use tacho_core::json::{Dict, Value, write_value};
+use tacho_core::json::{Dict, Value, dumps, write_value};
 use tacho_core::{Counters, EventSink, Request, RunEvent, Work};
 use tacho_metrics::structured::{Answer, StructuredSummary};
 use tacho_metrics::{RunRecord, Sample};
@@ -55,6 +56,7 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow:
     // The test request is request 0, as it will be sent.
     online.plan.traffic.warmups = 1;
     online.plan.traffic.warmups_must_pass = true;
+    online.plan.traffic.chat_temperature = Some(0.0);
     let mut prepared = online.prepare(args.dry_run)?;
     if UNCONSTRAINED.contains(&args.backend.as_str()) {
         tracing::warn!("--backend {} has no field for constraints: none is sent, as in vLLM's script", args.backend);
@@ -76,6 +78,7 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow:
     interrupt.measuring();
     let lens: Vec<u64> = prepared.requests.all()?.iter().map(|request| request.prompt_len).collect();
     let mut tested = vec!["Initial test run completed. Starting main benchmark run...".to_owned()];
+    tested.extend(setup.profiled.then(|| "Starting profiler...".to_owned()));
     tested.extend(setup.traffic());
     // A reader that has gone away must not cost the run.
     let record = online.run_tested(prepared, &interrupt.stop, &|| drop(screen.print(&tested)))?;
@@ -126,6 +129,7 @@ pub(super) fn spec(args: &StructuredArgs) -> StructuredSpec {
     StructuredSpec {
         dataset: args.dataset,
         schema_path: args.schema_path.as_ref().map(Into::into),
+        field: args.field.clone(),
         seed: args.seed,
         num_prompts: args.num_prompts,
         output_len: args.output_len,
@@ -150,6 +154,7 @@ fn setup(args: &StructuredArgs, prepared: &Prepared) -> StructuredSetup {
         request_rate: args.serve.load.request_rate,
         burstiness: args.serve.load.burstiness,
         max_concurrency: args.serve.load.max_concurrency,
+        profiled: args.serve.load.profile,
     }
 }
 
@@ -161,6 +166,9 @@ fn answers(
     tokenizer: &Tokenizer,
 ) -> Vec<Answer> {
     let mut judge = Judge::default();
+    // The test request has shown the server the first one.
+    let mut seen: HashSet<String> =
+        constraints.iter().take(1).filter(|first| first.sent).map(|first| dumps(&first.value)).collect();
     let samples = record.measured.samples.iter().zip(prompt_lens).zip(constraints);
     let answer = |((sample, &prompt_len), constraint): ((&Sample, &u64), Constraint)| {
         let text = String::from_utf8_lossy(&sample.text).into_owned();
@@ -174,6 +182,7 @@ fn answers(
             error: sample.error.clone(),
             expected: constraint.expected,
             constrained: constraint.sent,
+            fresh: constraint.sent && seen.insert(dumps(&constraint.value)),
             verdict: judge.verdict(spec.dataset.kind(), &constraint.value, &text),
             text,
         }

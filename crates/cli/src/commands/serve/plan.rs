@@ -112,6 +112,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         cancellation: cancellation(args),
         ignore_eos: args.ignore_eos(),
         logprobs: content.logprobs,
+        chat_temperature: None,
         extra_body,
         temperature_given: content.temperature.is_some() || args.is_pooling() || backend.fixes_temperature(),
         ready_timeout: Duration::from_secs(load.ready_check_timeout_sec.max(0).unsigned_abs()),

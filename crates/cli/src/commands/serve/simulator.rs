@@ -1,13 +1,35 @@
 //! The embedded simulator as the server under test.
 
+use tacho_run::experiment::{option, split};
 use tacho_sim::{EngineSpec, Server, SimSpec};
 
 use crate::args::serve::ServeArgs;
-use crate::commands::sim::{profile, tokenizer};
+use crate::commands::sim::{profile, spec as sim_spec, tokenizer};
+use crate::commands::sweep::sim_args;
+use crate::exit::Misused;
 
 /// Starts it on a free port when `--sim` asks for it; it ends when the value is dropped.
 pub(in crate::commands) fn start(args: &ServeArgs) -> anyhow::Result<Option<Server>> {
     start_with(args, &|_| Ok(()))
+}
+
+/// As `--sim-args` says, with the profile and the tokenizer of the run.
+fn described(args: &ServeArgs) -> anyhow::Result<SimSpec> {
+    let tokenizer = tokenizer(args.target.tokenizer.as_deref(), args.target.mode())?;
+    let Some(text) = &args.own.sim_args else {
+        return Ok(SimSpec::new(profile(args.own.sim_profile.as_deref())?, tokenizer));
+    };
+    let mut words = vec!["tacho".to_owned(), "sim".to_owned()];
+    words.extend(split("--sim-args", text)?);
+    let elsewhere = ["--host", "--port", "--prefill-url", "--decode-url", "--profile", "--tokenizer", "--model"];
+    if let Some(flag) = elsewhere.into_iter().find(|flag| option(&words, flag).is_some()) {
+        return Err(Misused(format!("--sim-args {flag}: leave it out: the run itself says that")).into());
+    }
+    // The engine's limits are those of the profile where nothing else is said.
+    words.extend(args.own.sim_profile.iter().flat_map(|profile| ["--profile".to_owned(), profile.clone()]));
+    let spec = sim_spec(&sim_args("--sim-args", &words)?)?;
+    let model = SimSpec::new(spec.machine.clone(), tokenizer.clone()).model;
+    Ok(SimSpec { model, tokenizer, port: 0, ..spec })
 }
 
 /// The same with other limits.
@@ -18,8 +40,7 @@ pub(in crate::commands) fn start_with(
     if !args.own.sim {
         return Ok(None);
     }
-    let tokenizer = tokenizer(args.target.tokenizer.as_deref(), args.target.mode())?;
-    let mut spec = SimSpec::new(profile(args.own.sim_profile.as_deref())?, tokenizer);
+    let mut spec = described(args)?;
     if let Some(model) = &args.target.model {
         spec.model.clone_from(model);
     }

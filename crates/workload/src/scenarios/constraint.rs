@@ -1,0 +1,95 @@
+//! What constrains an answer, and the member of a request that says so.
+
+use tacho_core::json::{self, Dict, Value};
+
+use crate::chat::object;
+
+/// What kind of constraint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConstraintKind {
+    /// A JSON schema.
+    Json,
+    /// A grammar.
+    Grammar,
+    /// A regular expression.
+    Regex,
+    /// A list of choices.
+    Choice,
+}
+
+impl ConstraintKind {
+    /// The member of `structured_outputs`.
+    pub fn name(self) -> &'static str {
+        match self {
+            ConstraintKind::Json => "json",
+            ConstraintKind::Grammar => "grammar",
+            ConstraintKind::Regex => "regex",
+            ConstraintKind::Choice => "choice",
+        }
+    }
+}
+
+/// Which member, by the names of the flag.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ConstraintField {
+    /// vLLM's `structured_outputs`, with further members beside the constraint.
+    StructuredOutputs(Dict),
+    /// OpenAI's `response_format` with a schema.
+    JsonSchema,
+    /// OpenAI's `response_format` that asks for any object.
+    JsonObject,
+}
+
+impl Default for ConstraintField {
+    fn default() -> Self {
+        ConstraintField::StructuredOutputs(Dict::new())
+    }
+}
+
+impl ConstraintField {
+    /// The names.
+    pub const NAMES: [&str; 3] = ["structured_outputs", "json_schema", "json_object"];
+    /// What may stand beside a constraint in `structured_outputs`.
+    pub const OPTIONS: [&str; 3] = ["disable_any_whitespace", "disable_additional_properties", "whitespace_pattern"];
+
+    /// The member of a name.
+    pub fn parse(name: &str, options: Dict) -> Option<Self> {
+        match name {
+            "structured_outputs" => Some(ConstraintField::StructuredOutputs(options)),
+            "json_schema" => Some(ConstraintField::JsonSchema),
+            "json_object" => Some(ConstraintField::JsonObject),
+            _ => None,
+        }
+    }
+
+    /// The members that a request carries.
+    pub(super) fn members(&self, kind: ConstraintKind, constraint: &Value) -> Value {
+        let format = |format: Value| object([("response_format", format)]);
+        match self {
+            ConstraintField::StructuredOutputs(options) => {
+                let mut members = Dict::new();
+                members.set(kind.name(), constraint.clone());
+                options.iter().for_each(|(name, value)| members.set(name, value.clone()));
+                object([("structured_outputs", Value::Dict(members))])
+            }
+            ConstraintField::JsonSchema => {
+                let named = object([("name", "answer".into()), ("schema", whole(constraint)), ("strict", true.into())]);
+                format(object([("type", "json_schema".into()), ("json_schema", named)]))
+            }
+            ConstraintField::JsonObject => format(object([("type", "json_object".into())])),
+        }
+    }
+
+    /// What an answer is held to: any object is right where no schema was sent.
+    pub(super) fn judged(&self, constraint: Value) -> Value {
+        match self {
+            ConstraintField::JsonObject => object([("type", "object".into())]),
+            _ => constraint,
+        }
+    }
+}
+
+/// A schema that is a text, as the value that it is.
+fn whole(schema: &Value) -> Value {
+    schema.as_str().and_then(|text| json::parse(text).ok()).unwrap_or_else(|| schema.clone())
+}
