@@ -92,6 +92,14 @@ impl Way {
     }
 }
 
+/// Refuses a flag that no server can be asked for.
+pub(crate) fn engine_alone(values: &Values, way: Way, flag: &'static str) -> Result<Way, Refusal> {
+    match way != Way::Engine && values.is_given(flag) {
+        true => Err(Refusal::Alone { flag, other: "--backend vllm" }),
+        false => Ok(way),
+    }
+}
+
 /// The arguments of `tacho serve` that ask the same server. What both commands have is taken over.
 pub(crate) fn as_serve(values: &Values, fixed: &[(&str, &str)]) -> Result<ServeArgs, ArgError> {
     let mut serve = Values::defaults(&serve::TABLE);

@@ -152,11 +152,11 @@ fn settings(engine: &EngineArgs) -> Dict {
     settings
 }
 
-/// The engine's log goes to stderr, or into a file, as it comes.
+/// The engine's log goes to stderr as it comes, or when a screen that was taken is given back, or into a file.
 fn log_tap(file: Option<&str>) -> anyhow::Result<LogTap> {
     let Some(path) = file else {
         return Ok(Arc::new(|bytes| {
-            let _ = std::io::stderr().write_all(bytes);
+            let _ = tacho_report::live::Aside.write_all(bytes);
         }));
     };
     let file = std::fs::File::create(path).with_context(|| format!("cannot write --engine-log {path}"))?;

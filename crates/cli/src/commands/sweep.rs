@@ -42,7 +42,7 @@ pub(super) use command::is_tacho;
 use experiment::Experiment;
 pub(super) use experiment::make_folder;
 pub(super) use files::Files;
-pub(super) use simulator::{Simulators, sim_args};
+pub(super) use simulator::Simulators;
 
 /// Runs a sweep over servers and clients.
 pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {

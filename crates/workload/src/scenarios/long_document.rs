@@ -16,6 +16,9 @@ pub enum RepeatMode {
     Tile,
     /// Each one several times in a row.
     Interleave,
+    /// So many of them again and again, then the next so many: from one sight of a document to the next there are always
+    /// as many requests.
+    Apart(usize),
 }
 
 impl RepeatMode {
@@ -77,6 +80,10 @@ impl LongDocumentSpec {
             RepeatMode::Interleave => {
                 (0..self.documents).flat_map(|at| std::iter::repeat_n(at, self.repeat_count)).collect()
             }
+            RepeatMode::Apart(distance) => {
+                let all: Vec<usize> = (0..self.documents).collect();
+                all.chunks(distance.max(1)).flat_map(|some| some.repeat(self.repeat_count)).collect()
+            }
             RepeatMode::Random => {
                 let mut order = tiled();
                 globals.py = Random::new(self.shuffle_seed);
@@ -102,5 +109,25 @@ impl LongDocumentSpec {
             }
         }
         of(low)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_come_again_after_as_many_requests_as_asked_for() {
+        let spec = LongDocumentSpec {
+            documents: 5,
+            words: 1,
+            tokens: None,
+            output_len: 1,
+            repeat_count: 2,
+            mode: RepeatMode::Apart(2),
+            shuffle_seed: 0,
+            warm_up: false,
+        };
+        assert_eq!(spec.order(&mut Globals::seeded(0)), [0, 1, 0, 1, 2, 3, 2, 3, 4, 4]);
     }
 }

@@ -4,7 +4,7 @@ use tacho_workload::scenarios::{LongDocumentSpec, RepeatMode};
 
 use super::{BACKEND, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
-use crate::args::error::ArgError;
+use crate::args::error::{ArgError, Refusal};
 use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
 use crate::args::grammar::Values;
 use crate::args::offline::rows::{HELP, RUN, WORKER_ROWS};
@@ -37,6 +37,8 @@ const FIRST: &[Flag] = &[
     vllm(&["--shuffle-seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of a random order."),
     BACKEND,
     own(&["--document-tokens"], Int, "TOKENS", Unset, &OWN, "Length of a document in tokens, in place of words."),
+    own(&["--reuse-distance"], Int, "N", Unset, &OWN,
+        "Requests from one sight of a document to its next, in place of --repeat-mode. Needs --max-concurrency to mean something."),
 ];
 
 const MIDDLE: &[Flag] = &joined::<{ FIRST.len() + SERVER_ROWS.len() }>(FIRST, SERVER_ROWS);
@@ -56,7 +58,20 @@ pub(crate) struct LongDocumentArgs {
 impl LongDocumentArgs {
     /// Reads and checks the values.
     pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
-        let mode = v.text("--repeat-mode");
+        if v.is_given("--reuse-distance") && v.is_given("--repeat-mode") {
+            return Err(Refusal::Together { flag: "--reuse-distance", other: "--repeat-mode" }.into());
+        }
+        let (mode, order) = match v.is_given("--reuse-distance") {
+            true => {
+                let apart = at_least(&v, "--reuse-distance", 1)?;
+                (format!("again after {apart}"), RepeatMode::Apart(apart))
+            }
+            false => {
+                let mode = v.text("--repeat-mode");
+                let order = RepeatMode::parse(&mode).expect("the flag has the modes as choices");
+                (mode, order)
+            }
+        };
         let exact = v.is_given("--document-tokens").then(|| tokens(&v, "--document-tokens")).transpose()?;
         let spec = LongDocumentSpec {
             documents: at_least(&v, "--num-documents", 1)?,
@@ -64,7 +79,7 @@ impl LongDocumentArgs {
             tokens: exact.map(|tokens| tokens.unsigned_abs() as usize),
             output_len: tokens(&v, "--output-len")?,
             repeat_count: at_least(&v, "--repeat-count", 0)?,
-            mode: RepeatMode::parse(&mode).expect("the flag has the modes as choices"),
+            mode: order,
             shuffle_seed: seed(&v, "--shuffle-seed")?,
             warm_up: false,
         };

@@ -2,7 +2,7 @@
 
 use tacho_workload::scenarios::{PrefixCachingSpec, PrefixLengths};
 
-use super::{BACKEND, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
+use super::{BACKEND, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, engine_alone, seed, tokens};
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal, UsageError};
 use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
@@ -95,7 +95,7 @@ impl PrefixCachingArgs {
         };
         Ok(PrefixCachingArgs {
             spec,
-            way: Way::of(&v)?,
+            way: engine_alone(&v, Way::of(&v)?, "--disable-detokenize")?,
             detokenize: !v.switch("--disable-detokenize"),
             engine: EngineArgs::from(&v),
             worker: WorkerArgs::from(&v),

@@ -2,7 +2,7 @@
 
 use tacho_workload::scenarios::{PrioritizationSpec, PrioritySource};
 
-use super::{LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
+use super::{LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, engine_alone, seed, tokens};
 use crate::args::compare::missing;
 use crate::args::engine::{self, CAPACITY, ENGINE, joined};
 use crate::args::error::{ArgError, Refusal};
@@ -68,7 +68,7 @@ impl PrioritizationArgs {
         if matches!(backend.as_str(), "hf" | "mii") {
             return Err(out("--backend", backend, "vllm, openai or sim: the others know no priorities").into());
         }
-        let way = Way::of(&v)?;
+        let way = engine_alone(&v, Way::of(&v)?, "--disable-detokenize")?;
         if way == Way::Engine && v.is_given("--request-rate") {
             return Err(Refusal::Alone { flag: "--request-rate", other: "--backend openai or --backend sim" }.into());
         }

@@ -7,6 +7,9 @@ use tacho_report::style::{title, two, value_line};
 use tacho_text::Tokenizer;
 use tacho_workload::PrefixSharing;
 
+/// What vLLM counts where a connector brings KV from elsewhere.
+const EXTERNAL: &str = "vllm:external_prefix_cache_hits_total";
+
 /// One pass.
 pub(super) struct Pass {
     name: &'static str,
@@ -18,6 +21,8 @@ pub(super) struct Pass {
     ttft: Statistics,
     /// Share of the prompt tokens that came from the cache, where the server says.
     observed: Option<f64>,
+    /// Prompt tokens that came from beyond the engine's own cache, where the server counts them.
+    external: Option<f64>,
     /// The most that an unlimited cache could have served.
     expected: f64,
 }
@@ -36,6 +41,7 @@ impl Pass {
             output: done.iter().map(|sample| sample.output_len).sum(),
             ttft: Statistics::of(done.iter().map(|sample| sample.ttft).collect(), &[99.0]),
             observed: record.measured.cache_hit_rate(),
+            external: record.measured.server.get(EXTERNAL).and_then(|series| series.growth()),
             expected,
         }
     }
@@ -52,6 +58,11 @@ impl Pass {
         let observed = self.observed.map_or_else(|| "not told".to_owned(), |share| two(share * 100.0));
         lines.push(value_line("Cache hits, observed (%):", observed));
         lines.push(value_line("Cache hits, at most (%):", two(self.expected * 100.0)));
+        lines.extend(
+            self.external
+                .filter(|tokens| *tokens > 0.0)
+                .map(|tokens| value_line("From beyond its own (tokens):", tokens)),
+        );
         if self.failed > 0 {
             lines.push(value_line("Requests without an answer:", self.failed));
         }
@@ -72,6 +83,7 @@ impl Pass {
         dict.set("p99_ttft_ms", self.ttft.percentile_ms(99.0));
         dict.set("prefix_cache_hit_rate", self.observed);
         dict.set("prefix_cache_hit_rate_limit", self.expected);
+        dict.set("external_prefix_cache_hits", self.external);
         Value::Dict(dict)
     }
 

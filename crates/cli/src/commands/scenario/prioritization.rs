@@ -1,9 +1,13 @@
 //! `tacho prioritization`: requests of several priorities, through the engine or a server.
 
-use tacho_core::Request;
-use tacho_core::json::{Dict, Value};
+use std::time::Duration;
+
+use tacho_client::control::Caller;
+use tacho_core::json::{self, Dict, Value};
+use tacho_core::{EventSink, Request, RunEvent};
 use tacho_metrics::{RunRecord, Sample, Statistics};
 use tacho_report::style::{title, two, value_line};
+use tacho_run::ServePlan;
 use tacho_run::offline::{Sampling, Slot};
 use tacho_run::scenarios::batch;
 use tacho_sim::engine::Policy;
@@ -81,12 +85,20 @@ fn online(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Ex
         &screen,
     )?;
     online.plan.traffic.ignore_eos = true;
+    if args.n > 1 {
+        online.plan.traffic.extra_body.set("n", args.n);
+    }
     let prepared = online.prepare(dry)?;
     if let Some(path) = args.values.maybe_text("--save-workload") {
         save_workload(&path, &prepared.requests.all()?)?;
     }
     if dry {
         return dry_run::print(&prepared);
+    }
+    if let Some(policy) = policy(&online.plan).filter(|policy| policy != "priority") {
+        screen.event(RunEvent::warning(format!(
+            "the server schedules by {policy}, which looks at no priority: start it with --scheduling-policy priority"
+        )));
     }
     interrupt.measuring();
     let requests = prepared.requests.all()?.into_owned();
@@ -109,6 +121,15 @@ fn online(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Ex
         save_json(path.as_ref(), file)?;
     }
     Ok(interrupt.or(if record.summary.completed == 0 { Exit::Failed } else { Exit::Done }))
+}
+
+/// How the server says that it schedules; nothing where it does not tell, as outside of vLLM's development mode.
+fn policy(plan: &ServePlan) -> Option<String> {
+    let caller = Caller::new(&plan.endpoint, &plan.base_path, Duration::from_secs(5)).ok()?;
+    let answer = caller.get("/server_info?config_format=json", caller.user_headers()).ok()?;
+    let info = json::parse(&String::from_utf8_lossy(&answer.body)).ok().filter(|_| answer.status == 200)?;
+    let config = info.get("vllm_config")?.get("scheduler_config")?;
+    config.get("policy").and_then(Value::as_str).map(str::to_owned)
 }
 
 /// What requests of one priority saw.

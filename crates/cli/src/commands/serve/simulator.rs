@@ -3,9 +3,12 @@
 use tacho_run::experiment::{option, split};
 use tacho_sim::{EngineSpec, Server, SimSpec};
 
+use crate::args::ArgError;
+use crate::args::command::read;
+use crate::args::grammar::Parsed;
 use crate::args::serve::ServeArgs;
+use crate::args::sim::{SimArgs, TABLE};
 use crate::commands::sim::{profile, spec as sim_spec, tokenizer};
-use crate::commands::sweep::sim_args;
 use crate::exit::Misused;
 
 /// Starts it on a free port when `--sim` asks for it; it ends when the value is dropped.
@@ -19,17 +22,24 @@ fn described(args: &ServeArgs) -> anyhow::Result<SimSpec> {
     let Some(text) = &args.own.sim_args else {
         return Ok(SimSpec::new(profile(args.own.sim_profile.as_deref())?, tokenizer));
     };
-    let mut words = vec!["tacho".to_owned(), "sim".to_owned()];
-    words.extend(split("--sim-args", text)?);
+    let mut words = split("--sim-args", text)?;
     let elsewhere = ["--host", "--port", "--prefill-url", "--decode-url", "--profile", "--tokenizer", "--model"];
     if let Some(flag) = elsewhere.into_iter().find(|flag| option(&words, flag).is_some()) {
         return Err(Misused(format!("--sim-args {flag}: leave it out: the run itself says that")).into());
     }
     // The engine's limits are those of the profile where nothing else is said.
     words.extend(args.own.sim_profile.iter().flat_map(|profile| ["--profile".to_owned(), profile.clone()]));
-    let spec = sim_spec(&sim_args("--sim-args", &words)?)?;
+    let given = match read(&TABLE, &words).map_err(|error| misused(&error))? {
+        Parsed::Values(values) => SimArgs::read(values).map_err(|error| misused(&error))?,
+        Parsed::Help(_) => return Err(Misused("--sim-args: ask tacho sim itself for its help".to_owned()).into()),
+    };
+    let spec = sim_spec(&given)?;
     let model = SimSpec::new(spec.machine.clone(), tokenizer.clone()).model;
     Ok(SimSpec { model, tokenizer, port: 0, ..spec })
+}
+
+fn misused(error: &ArgError) -> Misused {
+    Misused(format!("--sim-args: {error}"))
 }
 
 /// The same with other limits.

@@ -28,11 +28,11 @@ impl Simulators {
 
     /// Refuses a command that cannot be read.
     pub(crate) fn check(&self, command: &[String]) -> anyhow::Result<()> {
-        spec(&sim_args("--serve-cmd", command)?).map(drop)
+        spec(&sim_args(command)?).map(drop)
     }
 
     fn start_one(&self, command: &[String]) -> anyhow::Result<Rc<Server>> {
-        let mut spec = spec(&sim_args("--serve-cmd", command)?)?;
+        let mut spec = spec(&sim_args(command)?)?;
         if option(command, "--port").is_none() {
             spec.port = 0;
         }
@@ -55,8 +55,7 @@ impl Host for Simulators {
     }
 }
 
-/// What a command of `tacho sim` says, which a flag gave.
-pub(in crate::commands) fn sim_args(flag: &str, command: &[String]) -> anyhow::Result<SimArgs> {
+fn sim_args(command: &[String]) -> anyhow::Result<SimArgs> {
     let args = values_for(&TABLE, &command[1..]).and_then(|values| values.map(SimArgs::read).transpose());
     match args {
         Ok(Some(args)) => Ok(args),
