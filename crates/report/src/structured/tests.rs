@@ -53,6 +53,7 @@ fn answers(case: &Json) -> Vec<Answer> {
         error: outcome["error"].as_str().unwrap_or_default().into(),
         expected: file["outputs"][at]["expected"].as_str().map(str::to_owned),
         constrained: true,
+        fresh: false,
         verdict: Verdict { loose: file["outputs"][at]["correctness"].as_bool(), ..Verdict::default() },
     };
     case["outcomes"].as_array().unwrap().iter().enumerate().map(answer).collect()
