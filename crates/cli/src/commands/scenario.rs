@@ -12,12 +12,14 @@ mod tests;
 use std::io::Write;
 use std::path::Path;
 
+use anyhow::bail;
 use tacho_core::event::{Note, ServeNote};
 use tacho_core::json::{Dict, Value, dumps_indented};
 use tacho_core::{EventSink, Request, RunEvent};
 use tacho_loadgen::StopSignal;
-use tacho_metrics::RunRecord;
+use tacho_metrics::{RunRecord, Statistics};
 use tacho_report::Progress;
+use tacho_report::style::two;
 use tacho_run::offline::PythonEngine;
 use tacho_run::scenarios::batch::Maker;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve};
@@ -115,6 +117,22 @@ pub(crate) fn bars(quiet: bool) -> anyhow::Result<Screen> {
 fn shown(live: &LiveArgs, hidden: bool) -> anyhow::Result<Screen> {
     let progress = if hidden { Progress::Hidden } else { Progress::Shown };
     Ok(Screen::open(live, false, progress)?.with(Lines::Unwanted))
+}
+
+/// Refuses to make numbers of nothing: a run in which no request was answered has failed.
+pub(crate) fn answered(record: &RunRecord) -> anyhow::Result<()> {
+    let samples = &record.measured.samples;
+    match samples.iter().find(|sample| !sample.success()) {
+        Some(first) if record.summary.completed == 0 && !record.setup.interrupted => {
+            bail!("all {} requests failed; the first one: {}", samples.len(), first.error)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A time in milliseconds; nothing was measured where there is none.
+pub(crate) fn milliseconds(times: &Statistics, value: f64) -> String {
+    if times.count == 0 { "none".to_owned() } else { two(value) }
 }
 
 /// Tells when the requests before a run have been answered.

@@ -28,6 +28,11 @@ const BACKENDS: &[&str] = &[
     "llama.cpp",
 ];
 
+static CONSTRAINT: Group = Group {
+    title: "constraint options",
+    vllm_title: "options",
+    about: "How requests say what their answers must be like.",
+};
 static RESULT: Group =
     Group { title: "result options", vllm_title: "options", about: "What is computed, printed and written." };
 
@@ -42,7 +47,7 @@ pub(crate) static TABLE: Table = Table {
         ),
         ("tacho structured-output --sim --dataset choice --structured-output-ratio 0.5", "half of them, simulated"),
     ],
-    groups: &[&SERVER, &SCENARIO, &RESULT, &OWN, &LIVE],
+    groups: &[&SERVER, &SCENARIO, &CONSTRAINT, &RESULT, &OWN, &LIVE],
     flags: FLAGS,
 };
 
@@ -80,12 +85,12 @@ static FLAGS: &[Flag] = &[
     vllm(&["--structured-output-ratio"], Float, "SHARE", Preset::Float(1.0), &SCENARIO, "Share of the requests that carry their constraint."),
     vllm(&["--random-prefix-len"], Int, "TOKENS", Preset::Int(0), &SCENARIO, "Random tokens before every prompt."),
 
-    own(&["--structure-type"], Choice(&["json", "grammar", "regex", "choice"]), "KIND", Unset, &OWN,
+    own(&["--structure-type"], Choice(&["json", "grammar", "regex", "choice"]), "KIND", Unset, &CONSTRAINT,
         "Kind of constraint, as vLLM's pages show it. It must agree with --dataset."),
-    own(&["--constraint-field"], Choice(&ConstraintField::NAMES), "NAME", Preset::Str("structured_outputs"), &SCENARIO,
+    own(&["--constraint-field"], Choice(&ConstraintField::NAMES), "NAME", Preset::Str("structured_outputs"), &CONSTRAINT,
         "How requests say it. structured_outputs is vLLM's member; json_schema and json_object are OpenAI's response_format of \
          these types, for the JSON datasets."),
-    own(&["--constraint-options"], Json, "JSON", Unset, &SCENARIO,
+    own(&["--constraint-options"], Json, "JSON", Unset, &CONSTRAINT,
         "Further members of structured_outputs. disable_any_whitespace, disable_additional_properties, whitespace_pattern."),
     own(&["--header"], AnyNumber, "KEY=VALUE", Unset, &OWN, "Headers sent with every request."),
     own(&["--served-model-name"], Str, "NAME", Unset, &OWN, "Model name in requests, where it differs from --model."),

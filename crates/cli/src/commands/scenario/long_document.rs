@@ -12,7 +12,7 @@ use tacho_workload::WorkloadSpec;
 use tacho_workload::scenarios::LongDocumentSpec;
 
 use super::passes::{Pass, expected};
-use super::{Online, bars, engine, maker, print, save_json, save_workload, watched};
+use super::{Online, answered, bars, engine, maker, print, save_json, save_workload, watched};
 use crate::args::scenario::long_document::LongDocumentArgs;
 use crate::args::scenario::{Way, as_serve};
 use crate::commands::offline::simulated::limit;
@@ -86,11 +86,13 @@ fn online(
     let plan = online.plan.workload.clone();
     online.replace(warm_up, args.spec.documents)?;
     let rehearsed = online.run(online.prepare(false)?, &interrupt.stop)?;
+    answered(&rehearsed)?;
     screen.print(&[WARM_UP.to_owned(), took(rehearsed.measured.duration), START.to_owned()])?;
     online.plan.workload = plan;
     online.plan.traffic.reset_caches = args.values.switch("--reset-prefix-cache");
     let contents: Vec<_> = prepared.requests.all()?.iter().map(|request| request.content.clone()).collect();
     let record = online.run(prepared, &interrupt.stop)?;
+    answered(&record)?;
     let pass = Pass::of("measured", &record, limit);
     screen.print(&[took(record.measured.duration)])?;
     let mut lines = pass.lines();
@@ -115,5 +117,5 @@ fn online(
         file.set("passes", vec![pass.to_dict()]);
         save_json(path.as_ref(), file)?;
     }
-    Ok(interrupt.or(if pass.is_empty() { Exit::Failed } else { Exit::Done }))
+    Ok(interrupt.or(Exit::Done))
 }

@@ -7,6 +7,8 @@ use tacho_report::style::{title, two, value_line};
 use tacho_text::Tokenizer;
 use tacho_workload::PrefixSharing;
 
+use super::milliseconds;
+
 /// What vLLM counts where a connector brings KV from elsewhere.
 const EXTERNAL: &str = "vllm:external_prefix_cache_hits_total";
 
@@ -53,8 +55,9 @@ impl Pass {
         lines.push(value_line("Requests (req/s):", two(self.requests as f64 / self.seconds)));
         lines.push(value_line("Input (tok/s):", two(self.input as f64 / self.seconds)));
         lines.push(value_line("Output (tok/s):", two(self.output as f64 / self.seconds)));
-        lines.push(value_line("First token, mean (ms):", two(self.ttft.mean_ms)));
-        lines.push(value_line("First token, P99 (ms):", two(self.ttft.percentile_ms(99.0).unwrap_or(0.0))));
+        lines.push(value_line("First token, mean (ms):", milliseconds(&self.ttft, self.ttft.mean_ms)));
+        let p99 = self.ttft.percentile_ms(99.0).unwrap_or(f64::NAN);
+        lines.push(value_line("First token, P99 (ms):", milliseconds(&self.ttft, p99)));
         let observed = self.observed.map_or_else(|| "not told".to_owned(), |share| two(share * 100.0));
         lines.push(value_line("Cache hits, observed (%):", observed));
         lines.push(value_line("Cache hits, at most (%):", two(self.expected * 100.0)));
@@ -78,18 +81,14 @@ impl Pass {
         dict.set("failed", self.failed);
         dict.set("total_input_tokens", self.input);
         dict.set("total_output_tokens", self.output);
-        dict.set("mean_ttft_ms", self.ttft.mean_ms);
-        dict.set("median_ttft_ms", self.ttft.median_ms);
+        let known = |value: f64| (self.ttft.count > 0).then_some(value);
+        dict.set("mean_ttft_ms", known(self.ttft.mean_ms));
+        dict.set("median_ttft_ms", known(self.ttft.median_ms));
         dict.set("p99_ttft_ms", self.ttft.percentile_ms(99.0));
         dict.set("prefix_cache_hit_rate", self.observed);
         dict.set("prefix_cache_hit_rate_limit", self.expected);
         dict.set("external_prefix_cache_hits", self.external);
         Value::Dict(dict)
-    }
-
-    /// Whether nothing was answered.
-    pub(super) fn is_empty(&self) -> bool {
-        self.requests == 0
     }
 
     /// A warning where a pass that should have been cold found more in the cache than its own prompts put there.

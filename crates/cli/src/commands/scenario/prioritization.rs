@@ -14,7 +14,7 @@ use tacho_sim::engine::Policy;
 use tacho_workload::WorkloadSpec;
 use tacho_workload::scenarios::priority_of;
 
-use super::{Online, bars, engine, maker, print, save_json, save_workload, watched};
+use super::{Online, answered, bars, engine, maker, milliseconds, print, save_json, save_workload, watched};
 use crate::args::scenario::prioritization::PrioritizationArgs;
 use crate::args::scenario::{Way, as_serve};
 use crate::commands::offline::simulated::limit;
@@ -103,7 +103,10 @@ fn online(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Ex
     interrupt.measuring();
     let requests = prepared.requests.all()?.into_owned();
     let record = online.run(prepared, &interrupt.stop)?;
-    let (line, mut file) = throughput(&requests, record.measured.duration);
+    answered(&record)?;
+    let done = requests.iter().zip(&record.measured.samples).filter(|(_, sample)| sample.success());
+    let done: Vec<Request> = done.map(|(request, _)| request.clone()).collect();
+    let (line, mut file) = throughput(&done, record.measured.duration);
     screen.print(&[line])?;
     let classes = classes(&requests, &record);
     let mut lines: Vec<String> = classes.iter().flat_map(Class::lines).collect();
@@ -120,7 +123,7 @@ fn online(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Ex
         file.set("preemptions", preempted);
         save_json(path.as_ref(), file)?;
     }
-    Ok(interrupt.or(if record.summary.completed == 0 { Exit::Failed } else { Exit::Done }))
+    Ok(interrupt.or(Exit::Done))
 }
 
 /// How the server says that it schedules; nothing where it does not tell, as outside of vLLM's development mode.
@@ -147,11 +150,11 @@ impl Class {
             title(&format!(" Priority {} ", self.priority), '-'),
             value_line("Requests:", self.count),
             value_line("Requests without an answer:", self.failed),
-            value_line("First token, mean (ms):", two(self.ttft.mean_ms)),
-            value_line("First token, median (ms):", two(self.ttft.median_ms)),
-            value_line("First token, P99 (ms):", two(self.ttft.percentile_ms(99.0).unwrap_or(0.0))),
-            value_line("Whole answer, mean (ms):", two(self.e2el.mean_ms)),
-            value_line("Whole answer, P99 (ms):", two(self.e2el.percentile_ms(99.0).unwrap_or(0.0))),
+            value_line("First token, mean (ms):", milliseconds(&self.ttft, self.ttft.mean_ms)),
+            value_line("First token, median (ms):", milliseconds(&self.ttft, self.ttft.median_ms)),
+            value_line("First token, P99 (ms):", milliseconds(&self.ttft, p99(&self.ttft))),
+            value_line("Whole answer, mean (ms):", milliseconds(&self.e2el, self.e2el.mean_ms)),
+            value_line("Whole answer, P99 (ms):", milliseconds(&self.e2el, p99(&self.e2el))),
         ]
     }
 
@@ -161,12 +164,17 @@ impl Class {
         dict.set("requests", self.count);
         dict.set("failed", self.failed);
         for (name, times) in [("ttft", &self.ttft), ("e2el", &self.e2el)] {
-            dict.set(format!("mean_{name}_ms"), times.mean_ms);
-            dict.set(format!("median_{name}_ms"), times.median_ms);
+            let known = |value: f64| (times.count > 0).then_some(value);
+            dict.set(format!("mean_{name}_ms"), known(times.mean_ms));
+            dict.set(format!("median_{name}_ms"), known(times.median_ms));
             dict.set(format!("p99_{name}_ms"), times.percentile_ms(99.0));
         }
         Value::Dict(dict)
     }
+}
+
+fn p99(times: &Statistics) -> f64 {
+    times.percentile_ms(99.0).unwrap_or(f64::NAN)
 }
 
 fn classes(requests: &[Request], record: &RunRecord) -> Vec<Class> {
