@@ -141,6 +141,7 @@ fn payload_of(case: &Json) -> PayloadSpec {
         model: input["model_name"].as_str().or(input["model"].as_str()).unwrap().to_owned(),
         logprobs: input["logprobs"].as_i64(),
         ignore_eos: input["ignore_eos"].as_bool().unwrap_or(false),
+        chat_temperature: None,
         extra_body: extra_body(case),
     }
 }
