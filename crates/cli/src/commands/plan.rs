@@ -45,14 +45,10 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
         say(&[format!("no rate meets the limits: one request alone already breaks {}", broken.join(", "))])?;
         return Ok(Exit::Gate);
     };
-    let mut replicas = (args.rate / most).ceil().max(1.0) as usize;
-    while !planner.broken(args.rate, replicas)?.is_empty() {
-        replicas += 1 + replicas / 20;
-        if replicas > args.max_replicas {
-            say(&[format!("{} replicas do not serve {} requests/s within the limits", args.max_replicas, args.rate)])?;
-            return Ok(Exit::Gate);
-        }
-    }
+    let Some(replicas) = planner.fewest((args.rate / most).ceil().max(1.0) as usize)? else {
+        say(&[format!("{} replicas do not serve {} requests/s within the limits", args.max_replicas, args.rate)])?;
+        return Ok(Exit::Gate);
+    };
     let headroom = planner.headroom(replicas)?;
     let binds = planner.broken(most * (1.0 + 5.0 * EXACT), 1)?;
     let mut lines = vec![
@@ -164,6 +160,25 @@ impl<'a> Planner<'a> {
             if holds(middle)? { low = middle } else { high = middle }
         }
         Ok(Some(low))
+    }
+
+    /// The fewest replicas that serve the rate, looked for around a guess: several behind a router even out what comes to
+    /// each, so that fewer may do than one alone says. None where the most that are allowed do not.
+    fn fewest(&self, guess: usize) -> anyhow::Result<Option<usize>> {
+        let most = self.args.max_replicas;
+        let holds = |replicas: usize| Ok::<_, anyhow::Error>(self.broken(self.args.rate, replicas)?.is_empty());
+        let (mut fails, mut serves) = (0, guess.min(most));
+        while !holds(serves)? {
+            if serves >= most {
+                return Ok(None);
+            }
+            (fails, serves) = (serves, (serves + 1 + serves / 10).min(most));
+        }
+        while serves - fails > 1 {
+            let middle = (fails + serves) / 2;
+            if holds(middle)? { serves = middle } else { fails = middle }
+        }
+        Ok(Some(serves))
     }
 
     /// How much more than the rate the replicas would bear, in percent, looked for up to twice of it.
