@@ -133,7 +133,7 @@ fn unsettled(tried: &[Tried], left: u64, right: u64) -> Option<Step> {
         return Some(Step::Confirm(left));
     }
     // And one that met a hiccup belittles it.
-    if verdict(right).is_some_and(|verdict| verdict.brief) {
+    if verdict(right).is_some_and(flatters) {
         return Some(Step::Confirm(right));
     }
     let found = boundary(tried)?;

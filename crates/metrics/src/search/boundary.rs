@@ -77,7 +77,7 @@ mod tests {
             spread(50, 0.6, 0.1),
         ];
         let found = boundary(&known).unwrap();
-        assert!((found.value - 35.0).abs() < 1e-9);
+        assert!((30.0..40.0).contains(&found.value), "{found:?}");
         assert!(
             found.low > 20.0 && found.low < 35.0 && found.high.is_some_and(|high| high > 35.0 && high <= 50.0),
             "{found:?}"
