@@ -27,7 +27,9 @@ pub(super) struct Level {
     pub(super) tried: Tried,
     /// The results that its verdict rests on.
     pub(super) results: Vec<Dict>,
-    /// How many seconds all its runs took.
+    /// How many runs it had, those that do not count among them.
+    pub(super) runs: usize,
+    /// How many seconds they took.
     pub(super) seconds: f64,
 }
 
@@ -67,8 +69,9 @@ impl Pair<'_> {
         }
         let Some(verdict) = self.verdict(level, target, &results)? else { return Ok(None) };
         let seconds = results.iter().filter_map(|result| result.get("duration")?.as_f64()).sum();
+        let runs = results.len();
         let results = self.counted(level, &results).into_iter().cloned().collect();
-        Ok(Some(Level { tried: Tried { level, verdict }, results, seconds }))
+        Ok(Some(Level { tried: Tried { level, verdict }, results, runs, seconds }))
     }
 
     /// Whether no further run is needed after `number` of them; `told` where they tell themselves how far they may be off.

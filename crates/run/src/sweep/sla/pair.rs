@@ -82,6 +82,12 @@ impl Pair<'_> {
                 let text = format!("no result at {key}={tested}, which the search cannot do without");
                 return Err(Stop::Sweep(Failure::new("ValueError", text)));
             };
+            let before = levels.iter().find(|known| known.tried.level == tested).map_or(0, |known| known.runs);
+            if confirm && level.runs <= before {
+                // A run that fails again and again would be tried for ever.
+                let text = format!("no further result at {key}={tested}, which the search cannot do without");
+                return Err(Stop::Sweep(Failure::new("ValueError", text)));
+            }
             self.tell(session, &level, target);
             levels.retain(|known| known.tried.level != tested);
             levels.push(level);
