@@ -18,6 +18,13 @@ pub(super) static SESSIONS: Group = Group {
     about: "Conversations, agents and recorded traffic: a request goes when those it waits for have ended.",
 };
 
+/// The section about which of them.
+pub(super) static PART: Group = Group {
+    title: "session part options",
+    vllm_title: "options",
+    about: "Which sessions of the file are held, how many, and how much of each.",
+};
+
 /// The section about how they are held.
 pub(super) static USERS: Group = Group {
     title: "session load options",
@@ -41,20 +48,20 @@ pub(super) const FLAGS: [Flag; 23] = [
         "What a failed request does to its session. What is then not sent is counted."),
     own(&["--sessions-output-len"], Int, "TOKENS", Preset::Int(128), &SESSIONS,
         "Answer length where the file does not say."),
-    own(&["--idle-gap-cap"], Float, "SEC", Unset, &SESSIONS,
+    own(&["--idle-gap-cap"], Float, "SEC", Unset, &PART,
         "The longest pause, and the longest time in which nothing is due."),
-    own(&["--window-start"], Float, "SEC", Unset, &SESSIONS, "Only sessions that begin at this time of the file or later."),
-    own(&["--window-end"], Float, "SEC", Unset, &SESSIONS, "Only sessions that begin at this time of the file or earlier."),
-    own(&["--sample-sessions"], Int, "N", Unset, &SESSIONS, "Only so many sessions, drawn by --seed."),
-    own(&["--first-sessions"], Int, "N", Unset, &SESSIONS, "Only the first so many sessions."),
-    own(&["--num-sessions"], Int, "N", Unset, &SESSIONS,
+    own(&["--window-start"], Float, "SEC", Unset, &PART, "Only sessions that begin at this time of the file or later."),
+    own(&["--window-end"], Float, "SEC", Unset, &PART, "Only sessions that begin at this time of the file or earlier."),
+    own(&["--sample-sessions"], Int, "N", Unset, &PART, "Only so many sessions, drawn by --seed."),
+    own(&["--first-sessions"], Int, "N", Unset, &PART, "Only the first so many sessions."),
+    own(&["--num-sessions"], Int, "N", Unset, &PART,
         "As many sessions as this. Those of the file are taken over and over where it has fewer."),
-    own(&["--sessions-max-turns", "--agentic-max-turns"], Int, "N", Unset, &SESSIONS,
+    own(&["--sessions-max-turns", "--agentic-max-turns"], Int, "N", Unset, &PART,
         "Only the first so many turns of each session."),
     own(&["--session-branches"], Choice(&["first", "all"]), "WHICH", Preset::Str("first"), &SESSIONS,
         "Which answer a session goes on from after a request of the file that asks for several (n): the first, or all, \
          in branches side by side."),
-    own(&["--mooncake-num-rounds"], Int, "N", Preset::Int(1), &SESSIONS,
+    own(&["--mooncake-num-rounds"], Int, "N", Preset::Int(1), &PART,
         "Ask each request of --sessions so many times in one conversation, with the server's answers in between. For traces \
          of single requests, such as Mooncake's.").at_least(1),
     own(&["--think-time"], Str, "TIME", Unset, &USERS,

@@ -176,6 +176,7 @@ pub(crate) static TABLE: Table = Table {
         &SAMPLING,
         &REPORT,
         &sessions::SESSIONS,
+        &sessions::PART,
         &sessions::USERS,
         &multi_turn::MULTI_TURN,
         &repeats::REPEATS,
