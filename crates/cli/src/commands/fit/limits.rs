@@ -27,7 +27,9 @@ pub(super) fn known(args: &FitArgs, endpoint: Option<&EndpointSpec>, runs: &[Vec
     }
     let widest = runs.iter().filter_map(|run| reached::sequences(run)).max();
     widest.into_iter().for_each(|count| known.learn("max_num_seqs", count, "reached"));
-    let tokens = runs.iter().filter_map(|run| reached::tokens(run)).max();
+    // An engine has a token for every sequence; what is less was not its limit.
+    let least = known.limits.max_num_seqs;
+    let tokens = runs.iter().filter_map(|run| reached::tokens(run)).filter(|count| *count >= least).max();
     tokens.into_iter().for_each(|count| known.learn("max_num_batched_tokens", count, "reached"));
     Ok(known)
 }
