@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use tacho_metrics::number::Known;
 use tacho_metrics::search::Criterion;
 use tacho_metrics::statistics::Statistic;
@@ -55,7 +55,10 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     let experiment = Experiment::locate(&args.place)?;
     let plan = plan(args, &experiment)?;
     let targets = match &args.kind {
-        SweepKind::Sla { params, .. } => parse_targets(Path::new(params), &read(params)?)?,
+        SweepKind::Sla { params, .. } => {
+            let text = read(params).map_err(|error| Misused(format!("--sla-params {error}")))?;
+            parse_targets(Path::new(params), &text)?
+        },
         _ => Vec::new(),
     };
     let simulators = (args.sim || is_tacho(&plan.serve_cmd)).then(Simulators::default);
@@ -190,10 +193,10 @@ fn check(plan: &SweepPlan, bench: &Commands<'_>, simulators: Option<&Simulators>
         return Ok(());
     }
     if !program_exists(program) {
-        misused!("--bench-cmd: there is no program {program:?}: check its name and PATH");
+        bail!("--bench-cmd: there is no program {program:?}: check its name and PATH");
     }
     if simulators.is_some() && option(&plan.serve_cmd, "--port").is_none() {
-        misused!(
+        bail!(
             "--bench-cmd {program:?} cannot know where the simulator listens: give --serve-cmd 'tacho sim --port PORT'"
         );
     }
@@ -258,7 +261,7 @@ pub(super) fn supervised(show_stdout: bool) -> anyhow::Result<Supervised> {
 }
 
 fn read(path: &str) -> anyhow::Result<String> {
-    fs::read_to_string(path).map_err(|error| Misused(format!("{path}: cannot be read: {error}")).into())
+    fs::read_to_string(path).map_err(|error| anyhow!("{path}: cannot be read: {error}"))
 }
 
 /// The sets of a parameter file; without one, a set that changes nothing.
@@ -266,12 +269,12 @@ pub(super) fn sets(path: Option<&str>) -> anyhow::Result<Vec<ParamSet>> {
     let Some(path) = path else { return Ok(vec![ParamSet::default()]) };
     let sets = parse_params(Path::new(path), &read(path)?)?;
     if sets.is_empty() {
-        misused!("{path}: there are no parameter sets in it, so nothing would be run: write at least [{{}}]");
+        bail!("{path}: there are no parameter sets in it, so nothing would be run: write at least [{{}}]");
     }
     let hidden = sets.iter().any(|set| set.shown() != *set.values());
     let twice = sets.iter().enumerate().find(|(at, set)| sets[..*at].iter().any(|other| other.name() == set.name()));
     if let Some((_, set)) = twice.filter(|_| hidden) {
-        misused!(
+        bail!(
             "{path}: two sets are called {:?} once their secrets are hidden: give each a _benchmark_name",
             set.name()
         );

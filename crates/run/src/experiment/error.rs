@@ -149,9 +149,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether it is about what was asked for, found before anything was run.
+    /// Whether it is about the targets of a search. What upstream has too ends with the code that it has there.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Error::Ended(_) | Error::MadeWithOther { .. } | Error::NoMemoryShare { .. })
+        matches!(self, Error::Criterion { .. } | Error::Number { .. } | Error::NoCriterion { .. })
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use anyhow::bail;
 use tacho_core::secret::redact_words;
 
 use crate::args::serve::{ServeArgs, TABLE};
 use crate::args::suggest;
 use crate::commands::{COMMANDS, values_for};
-use crate::exit::misused;
 
 /// Whether a command calls this program.
 pub(crate) fn is_tacho(command: &[String]) -> bool {
@@ -39,17 +39,17 @@ pub(super) fn serve_args(command: &[String]) -> anyhow::Result<ServeArgs> {
     if let Ok(Some(values)) = &values
         && let Some(flag) = OF_ONE_RUN.iter().find(|flag| values.is_given(flag))
     {
-        misused!(
+        bail!(
             "--bench-cmd: {flag} is for a single run, and here are several: leave it out, and see tacho report for each"
         );
     }
     let args = values.and_then(|values| values.map(ServeArgs::read).transpose());
     match args {
         Ok(Some(args)) => Ok(args),
-        Ok(None) => misused!("--bench-cmd {:?}: only tacho serve can be swept", redact_words(command).join(" ")),
+        Ok(None) => bail!("--bench-cmd {:?}: only tacho serve can be swept", redact_words(command).join(" ")),
         Err(error) => {
             let hint = suggest::hint(COMMANDS, &error).map_or_else(String::new, |hint| format!(" ({hint})"));
-            misused!("--bench-cmd {:?}: {error}{hint}", redact_words(command).join(" "))
+            bail!("--bench-cmd {:?}: {error}{hint}", redact_words(command).join(" "))
         }
     }
 }

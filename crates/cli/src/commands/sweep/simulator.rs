@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 
+use anyhow::bail;
 use tacho_core::secret::redact_words;
 use tacho_run::experiment::{Failure, Host, Resident, Running, option};
 use tacho_sim::Server;
@@ -12,7 +13,6 @@ use crate::args::sim::{SimArgs, TABLE};
 use crate::args::suggest;
 use crate::commands::sim::spec;
 use crate::commands::{COMMANDS, values_for};
-use crate::exit::misused;
 
 /// Starts simulators and knows the one that runs.
 #[derive(Default)]
@@ -59,10 +59,10 @@ fn sim_args(command: &[String]) -> anyhow::Result<SimArgs> {
     let args = values_for(&TABLE, &command[1..]).and_then(|values| values.map(SimArgs::read).transpose());
     match args {
         Ok(Some(args)) => Ok(args),
-        Ok(None) => misused!("--serve-cmd {:?}: only tacho sim is a server", redact_words(command).join(" ")),
+        Ok(None) => bail!("--serve-cmd {:?}: only tacho sim is a server", redact_words(command).join(" ")),
         Err(error) => {
             let hint = suggest::hint(COMMANDS, &error).map_or_else(String::new, |hint| format!(" ({hint})"));
-            misused!("--serve-cmd {:?}: {error}{hint}", redact_words(command).join(" "))
+            bail!("--serve-cmd {:?}: {error}{hint}", redact_words(command).join(" "))
         }
     }
 }
