@@ -58,7 +58,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
         SweepKind::Sla { params, .. } => {
             let text = read(params).map_err(|error| Misused(format!("--sla-params {error}")))?;
             parse_targets(Path::new(params), &text)?
-        },
+        }
         _ => Vec::new(),
     };
     let simulators = (args.sim || is_tacho(&plan.serve_cmd)).then(Simulators::default);
