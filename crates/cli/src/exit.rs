@@ -7,6 +7,7 @@ use tacho_report::fitted::fitted;
 use tacho_report::live::Aside;
 
 use crate::args::command::Command;
+use crate::args::error::Refusal;
 use crate::args::{ArgError, suggest};
 pub(crate) use crate::code::Exit;
 use crate::{secrets, terminal};
@@ -67,8 +68,8 @@ pub(crate) fn tell(text: &str) {
 /// Prints a result: as it is to a file, and no wider than the screen to a person.
 pub(crate) fn show(text: &str) -> io::Result<()> {
     match terminal::of(&io::stdout()) {
-        Some(width) => io::stdout().write_all(fitted(text, width).as_bytes()),
-        None => io::stdout().write_all(text.as_bytes()),
+        Some(width) => tacho_report::out().write_all(fitted(text, width).as_bytes()),
+        None => tacho_report::out().write_all(text.as_bytes()),
     }
 }
 
@@ -86,6 +87,9 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
                 text += &format!("hint: {hint}\n");
             }
             tell(text.trim_end());
+            if error.is::<ArgError>() || error.is::<Refusal>() {
+                return refused();
+            }
             let asked = error.downcast_ref::<tacho_run::experiment::Error>().is_some_and(|error| error.is_usage());
             if asked || error.is::<Misused>() || ranks_of(&error).is_some_and(tacho_fleet::Error::is_usage) {
                 return Exit::Usage;
@@ -108,14 +112,17 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
 pub(crate) fn refuse(commands: &'static [Command], error: &ArgError) -> Exit {
     let hint = suggest::hint(commands, error).map_or_else(String::new, |hint| format!("hint: {hint}\n"));
     tell(format!("{}\n{hint}", error.report()).trim_end());
-    // vLLM finds out about such values during the run, and ends it with 1.
-    let strict = std::env::args_os().any(|arg| arg == "--strict-parity");
-    if strict && matches!(error, ArgError::Refused(_)) { Exit::Failed } else { Exit::Usage }
+    if matches!(error, ArgError::Refused(_)) { refused() } else { Exit::Usage }
+}
+
+/// The code for values that cannot work: vLLM finds out about them during the run, and ends it with 1.
+fn refused() -> Exit {
+    if std::env::args_os().any(|arg| arg == "--strict-parity") { Exit::Failed } else { Exit::Usage }
 }
 
 /// Prints a text that was asked for.
 pub(crate) fn print(text: &str) -> Exit {
-    report(writeln!(io::stdout(), "{text}").map(|()| Exit::Done).map_err(Into::into))
+    report(writeln!(tacho_report::out(), "{text}").map(|()| Exit::Done).map_err(Into::into))
 }
 
 /// Texts may hold what a server sent, and what it sent may hold a key that it was given.

@@ -7,6 +7,8 @@ pub mod backends;
 pub mod control;
 mod endpoint;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod idna;
 mod target;
 pub mod transport;

@@ -77,7 +77,7 @@ impl ClockFit {
     /// What to add to this rank's clock at this moment to get rank 0's.
     fn offset_at(&self, stamp: Stamp) -> i64 {
         let since = stamp.0 as f64 - self.at as f64;
-        self.offset + (self.rate * since).round() as i64
+        self.offset.saturating_add((self.rate * since).round() as i64)
     }
 
     /// Rank 0's time of a moment of this rank.
@@ -98,8 +98,8 @@ impl ClockFit {
 
     /// The same with a row that was put there by what was known before the run.
     pub fn place_again(&self, before: &ClockFit, row: &mut Observation) {
-        let own = Stamp(row.released.0.saturating_add_signed(-before.offset));
-        let shift = self.offset_at(own) - before.offset;
+        let own = Stamp(row.released.0.saturating_add_signed(before.offset.saturating_neg()));
+        let shift = self.offset_at(own).saturating_sub(before.offset);
         row.shift(|stamp| Stamp(stamp.0.saturating_add_signed(shift)));
     }
 
@@ -204,7 +204,7 @@ impl Calendar {
     /// that is known, in nanoseconds.
     pub(crate) fn ahead(&self, other: &Calendar, fit: &ClockFit) -> (i64, u64) {
         let ours = self.unix_ns(fit.to_host(Stamp(other.stamp)));
-        (other.unix_ns.saturating_sub(ours), fit.bound + self.within + other.within)
+        (other.unix_ns.saturating_sub(ours), fit.bound.saturating_add(self.within).saturating_add(other.within))
     }
 
     pub(crate) fn to_json(self) -> Value {

@@ -7,6 +7,8 @@ mod call;
 mod clock;
 mod error;
 mod follower;
+#[cfg(test)]
+mod fuzz;
 mod guest;
 mod host;
 mod hostlist;

@@ -6,7 +6,7 @@ mod picture;
 mod ranks;
 mod sessions;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use tacho_metrics::number::{self, Amount, Number, Part, Unit};
 use tacho_metrics::{MetricKind, RunRecord, Statistics};
@@ -27,7 +27,7 @@ pub fn print(record: &RunRecord) -> io::Result<()> {
             "warning: All requests failed. This is likely due to a misconfiguration on the benchmark arguments."
         )?;
     }
-    let mut out = io::stdout().lock();
+    let mut out = crate::out();
     // A person sees pictures; what reads a pipe or wants vLLM's text alone does not.
     if out.is_terminal() && !record.setup.strict_parity {
         let canvas = Canvas { width: console_width(), colour: crate::style::colours() };

@@ -19,6 +19,7 @@ pub mod multi_turn;
 pub mod names;
 pub mod offline;
 pub mod otlp;
+mod out;
 mod over;
 pub mod plots;
 pub mod points;
@@ -35,3 +36,4 @@ pub mod workbook;
 
 pub use error::Error;
 pub use live::{Live, Progress};
+pub use out::{Out, out};

@@ -1,14 +1,15 @@
 //! Rows as bytes, for another process of the same run.
 
 use std::io::Cursor;
+use std::path::Path;
 use std::sync::Arc;
 
-use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
 use tacho_core::{Observation, Stamp};
 
 use crate::packing::packing;
+use crate::stream::{Stream, Tail};
 use crate::{Asked, Origin, Row, batch, segment};
 
 /// Packs rows; what was asked is known at the other end.
@@ -22,15 +23,21 @@ pub fn pack(rows: &[Observation]) -> Result<Vec<u8>, ArrowError> {
     stream.into_inner()
 }
 
-/// Unpacks them.
-pub fn unpack(bytes: &[u8]) -> Result<Vec<Observation>, ArrowError> {
+/// Unpacks them. The other end is not trusted more than a file is.
+pub fn unpack(bytes: Vec<u8>) -> Result<Vec<Observation>, ArrowError> {
+    let wrong = |what: &str| ArrowError::ParseError(what.to_owned());
     let origin = Origin { stamp: Stamp::ZERO, unix_ns: 0 };
+    let stream = Stream::over(Path::new("rows"), bytes.len() as u64, Box::new(Cursor::new(bytes)));
+    let mut stream = stream.ok().flatten().ok_or_else(|| wrong("these are no rows"))?;
     let mut rows = Vec::new();
-    for found in StreamReader::try_new(Cursor::new(bytes), None)? {
-        let unpacked = batch::rows(&found?, origin).map_err(ArrowError::ParseError)?;
+    while let Some(found) = stream.next_batch().map_err(|error| wrong(&error.to_string()))? {
+        let unpacked = batch::rows(&found, origin).map_err(ArrowError::ParseError)?;
         rows.extend(unpacked.into_iter().map(|Row { observation, .. }| observation));
     }
-    Ok(rows)
+    match stream.tail() {
+        Some(Tail::Torn { .. }) => Err(wrong("the rows are cut off")),
+        _ => Ok(rows),
+    }
 }
 
 #[cfg(test)]
@@ -46,8 +53,16 @@ mod tests {
                 ..Observation::released(index, Stamp(1), Stamp(u64::from(u32::MAX) * 9))
             })
             .collect();
-        assert_eq!(unpack(&pack(&rows).unwrap()).unwrap(), rows);
-        assert!(unpack(&pack(&[]).unwrap()).unwrap().is_empty());
-        assert!(unpack(b"nonsense").is_err());
+        assert_eq!(unpack(pack(&rows).unwrap()).unwrap(), rows);
+        assert!(unpack(pack(&[]).unwrap()).unwrap().is_empty());
+        assert!(unpack(b"nonsense".to_vec()).is_err());
+        let whole = pack(&rows).unwrap();
+        assert!(unpack(whole[..whole.len() - 9].to_vec()).is_err(), "cut off");
+        // Whichever bit is wrong, it is an error or other rows.
+        for at in 0..whole.len() * 8 {
+            let mut broken = whole.clone();
+            broken[at / 8] ^= 1 << (at % 8);
+            let _ = unpack(broken).is_ok();
+        }
     }
 }

@@ -42,7 +42,7 @@ pub enum Tail {
 /// The batches of one file.
 pub(crate) struct Stream {
     path: PathBuf,
-    input: BufReader<File>,
+    input: Box<dyn Read + Send>,
     size: u64,
     /// Everything before this is whole.
     at: u64,
@@ -66,7 +66,11 @@ impl Stream {
     /// The same of a file that is open, from its beginning; `path` is for messages.
     pub(crate) fn of(path: &Path, file: File) -> Result<Option<Self>, Error> {
         let size = file.metadata().map_err(Error::read(path))?.len();
-        let input = BufReader::with_capacity(1 << 18, file);
+        Self::over(path, size, Box::new(BufReader::with_capacity(1 << 18, file)))
+    }
+
+    /// The same of anything that has so many bytes.
+    pub(crate) fn over(path: &Path, size: u64, input: Box<dyn Read + Send>) -> Result<Option<Self>, Error> {
         let schema = Arc::new(Schema::empty());
         let mut stream = Stream { path: path.to_owned(), input, size, at: 0, schema, tail: None };
         let Some(frame) = stream.frame()? else { return Ok(None) };

@@ -263,7 +263,7 @@ pub fn run_served(
     if serve.traffic.warmups > 0 {
         sink.event(RunEvent::status(ServeNote::WarmingUp { requests: serve.traffic.warmups }));
     }
-    let caller = Caller::new(&serve.endpoint, &serve.base_path, RESET)?;
+    let caller = Caller::new(&serve.endpoint, &serve.base_path, RESET)?.with_stop(stop);
     let mut record = None;
     for run in 0..(*runs).max(1) {
         if run > 0 && !reset(&caller) {

@@ -1,7 +1,31 @@
-//! Broken input out of good input, the same for the same seed. `TACHO_FUZZ_COUNT` says how many of each kind are tried
-//! (a million for a long run), `TACHO_FUZZ_SEED` where the sequence starts.
+//! A reader against broken forms of good input: an error or a value, never a panic, an abort, memory without end or a
+//! wait without end. Each input is made of its number alone, so that one can be tried again by itself.
+//!
+//! `TACHO_FUZZ_COUNT` says how many inputs each target gets (a million for a long run), `TACHO_FUZZ_SEED` which
+//! sequence, `TACHO_FUZZ_ONLY` the number of the one input to try, `TACHO_FUZZ_THREADS` how many threads share the work.
 
-/// How many inputs of each kind are tried.
+mod memory;
+mod mutator;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+pub use memory::Counted;
+use mutator::Mutator;
+
+/// Memory that one input may cost a reader at any moment.
+const MOST_BYTES: usize = 1 << 30;
+/// Time that one input may cost, in a build without optimisation on a machine that has other things to do.
+const MOST_TIME: Duration = Duration::from_secs(60);
+/// Inputs that a thread takes at a time.
+const BATCH: u64 = 32;
+/// Fewer inputs than this are not worth a second thread.
+const WORTH_THREADS: u64 = 4_000;
+
+/// How many inputs each target gets.
 pub fn fuzz_count(default: u64) -> u64 {
     number("TACHO_FUZZ_COUNT").unwrap_or(default)
 }
@@ -10,85 +34,158 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Numbers that readers stumble over.
-const EDGES: [u64; 10] = [0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 0x7fff_ffff_ffff_ffff];
+/// Calls `read` with the good inputs and with broken forms of them, and prints what that took.
+///
+/// # Panics
+/// When the reader panics or needs too much memory, with the number of the input; and when memory is not counted
+/// because the test binary does not have [`Counted`] for its allocator.
+pub fn fuzz(target: &str, good: &[Vec<u8>], default: u64, read: impl Fn(&[u8]) + Sync) {
+    fuzz_files(target, good, default, |_| {}, |_, bytes| read(bytes));
+}
 
-/// Calls `read` with broken forms of the given inputs, and with noise.
-pub fn fuzz(good: &[Vec<u8>], default: u64, mut read: impl FnMut(&[u8])) {
-    let mut mutator = Mutator { state: number("TACHO_FUZZ_SEED").unwrap_or(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 };
-    good.iter().for_each(|whole| read(whole));
-    for _ in 0..fuzz_count(default) {
-        let seed = &good[mutator.below(good.len())];
-        let other = &good[mutator.below(good.len())];
-        read(&mutator.broken(seed, other));
+/// The same for readers of files: each thread has a folder of its own, in memory where the machine has one there, made
+/// ready by `prepare`.
+///
+/// # Panics
+/// As [`fuzz`], and when there can be no folder.
+pub fn fuzz_files(
+    target: &str,
+    good: &[Vec<u8>],
+    default: u64,
+    prepare: impl Fn(&Path) + Sync,
+    read: impl Fn(&Path, &[u8]) + Sync,
+) {
+    assert!(memory::is_counted(), "a fuzz target needs `#[global_allocator] static COUNTED: Counted = Counted;`");
+    let work = Work::new(good, fuzz_count(default));
+    let lane = |run: &Lane| {
+        let folder = folder();
+        prepare(folder.path());
+        work.share(run, &|bytes| read(folder.path(), bytes));
+    };
+    let begun = Instant::now();
+    let lanes: Vec<Lane> = (0..work.threads()).map(|_| Lane::default()).collect();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| watch(target, &lanes, &over));
+        let threads: Vec<_> = lanes.iter().map(|run| scope.spawn(|| lane(run))).collect();
+        let ends: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        over.store(true, Ordering::Relaxed);
+        ends.into_iter().for_each(|end| end.unwrap_or_else(|panic| resume_unwind(panic)));
+    });
+    work.tell(target, begun.elapsed());
+}
+
+fn folder() -> tempfile::TempDir {
+    let in_memory = Path::new("/dev/shm");
+    let made = if in_memory.is_dir() { tempfile::tempdir_in(in_memory) } else { tempfile::tempdir() };
+    made.or_else(|_| tempfile::tempdir()).expect("a folder can be made")
+}
+
+/// The inputs of a target, handed out in batches.
+struct Work<'g> {
+    good: &'g [Vec<u8>],
+    seed: u64,
+    only: Option<u64>,
+    count: u64,
+    next: AtomicU64,
+    /// The largest and the slowest input: what it cost, and its number.
+    worst: Mutex<[(u64, u64); 2]>,
+}
+
+impl<'g> Work<'g> {
+    fn new(good: &'g [Vec<u8>], count: u64) -> Self {
+        let seed = number("TACHO_FUZZ_SEED").unwrap_or(1);
+        let only = number("TACHO_FUZZ_ONLY");
+        Work { good, seed, only, count: count + good.len() as u64, next: AtomicU64::new(0), worst: Mutex::default() }
+    }
+
+    fn threads(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let wanted = number("TACHO_FUZZ_THREADS").map_or(cores, |threads| (threads as usize).max(1));
+        if self.only.is_some() || self.count < WORTH_THREADS { 1 } else { wanted }
+    }
+
+    /// One thread's share.
+    fn share(&self, run: &Lane, read: &dyn Fn(&[u8])) {
+        if let Some(only) = self.only {
+            return self.one(only, run, read);
+        }
+        loop {
+            let start = self.next.fetch_add(BATCH, Ordering::Relaxed);
+            if start >= self.count {
+                return;
+            }
+            (start..self.count.min(start + BATCH)).for_each(|input| self.one(input, run, read));
+        }
+    }
+
+    fn one(&self, input: u64, run: &Lane, read: &dyn Fn(&[u8])) {
+        let bytes = match self.good.get(input as usize) {
+            Some(whole) => whole.clone(),
+            None => Mutator::new(self.seed, input).from_one_of(self.good),
+        };
+        run.begin(input);
+        let begun = Instant::now();
+        let (read, most) = memory::peak(|| catch_unwind(AssertUnwindSafe(|| read(&bytes))));
+        let took = begun.elapsed();
+        run.end();
+        if let Err(panic) = read {
+            say(&format!(
+                "fuzz: input {input} of {} bytes: {}",
+                bytes.len(),
+                bytes[..bytes.len().min(2000)].escape_ascii()
+            ));
+            resume_unwind(panic);
+        }
+        assert!(most <= MOST_BYTES, "input {input} of {} bytes made the reader take {most} bytes", bytes.len());
+        let mut worst = self.worst.lock().expect("nobody panics with it");
+        worst[0] = worst[0].max((most as u64, input));
+        worst[1] = worst[1].max((took.as_micros() as u64, input));
+    }
+
+    fn tell(&self, target: &str, took: Duration) {
+        let [(bytes, largest), (micros, slowest)] = *self.worst.lock().expect("nobody panics with it");
+        let (mib, ms, count, seconds) = (bytes as f64 / 1048576.0, micros as f64 / 1e3, self.count, took.as_secs_f64());
+        say(&format!(
+            "fuzz {target:<28} {count:>8} inputs {seconds:>7.1} s   most {mib:>7.1} MiB (input {largest}), {ms:>8.1} ms \
+             (input {slowest})"
+        ));
     }
 }
 
-struct Mutator {
-    state: u64,
+/// What a thread is at, for those who wait for it.
+#[derive(Default)]
+struct Lane {
+    at: Mutex<Option<(u64, Instant)>>,
 }
 
-impl Mutator {
-    fn next(&mut self) -> u64 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        self.state
+impl Lane {
+    fn begin(&self, input: u64) {
+        *self.at.lock().expect("nobody panics with it") = Some((input, Instant::now()));
     }
 
-    fn below(&mut self, count: usize) -> usize {
-        (self.next() % count.max(1) as u64) as usize
+    fn end(&self) {
+        *self.at.lock().expect("nobody panics with it") = None;
     }
 
-    fn broken(&mut self, seed: &[u8], other: &[u8]) -> Vec<u8> {
-        let mut bytes = seed.to_vec();
-        for _ in 0..=self.below(4) {
-            self.change(&mut bytes, other);
+    fn overdue(&self) -> Option<u64> {
+        let at = *self.at.lock().expect("nobody panics with it");
+        at.filter(|(_, begun)| begun.elapsed() > MOST_TIME).map(|(input, _)| input)
+    }
+}
+
+/// Ends the process when a reader does not come back: there is no other way to end a thread.
+fn watch(target: &str, lanes: &[Lane], over: &AtomicBool) {
+    while !over.load(Ordering::Relaxed) {
+        if let Some(input) = lanes.iter().find_map(Lane::overdue) {
+            say(&format!("fuzz {target}: input {input} has taken {} s and goes on", MOST_TIME.as_secs()));
+            std::process::abort();
         }
-        bytes
+        std::thread::sleep(Duration::from_millis(20));
     }
+}
 
-    fn change(&mut self, bytes: &mut Vec<u8>, other: &[u8]) {
-        let at = self.below(bytes.len());
-        match self.below(8) {
-            0 => bytes.truncate(at),
-            1 => self.number(bytes, at),
-            2 => drop(bytes.drain(at..(at + 1 + self.below(16)).min(bytes.len())).count()),
-            3 => {
-                let len = 1 + self.below(64);
-                let piece: Vec<u8> = bytes[at..].iter().take(len).copied().collect();
-                let to = self.below(bytes.len());
-                bytes.splice(to..to, piece);
-            }
-            4 => {
-                let from = self.below(other.len());
-                let len = 1 + self.below(64);
-                let piece: Vec<u8> = other[from..].iter().take(len).copied().collect();
-                bytes.splice(at..at, piece);
-            }
-            5 => {
-                let repeats = 1 << self.below(12);
-                let byte = bytes.get(at).copied().unwrap_or(b'[');
-                bytes.splice(at..at, std::iter::repeat_n(byte, repeats));
-            }
-            _ => {
-                if let Some(byte) = bytes.get_mut(at) {
-                    *byte ^= 1 << (self.next() % 8);
-                }
-            }
-        }
-    }
-
-    /// Puts an edge of some width and order of bytes over what is there.
-    fn number(&mut self, bytes: &mut [u8], at: usize) {
-        let edge = EDGES[self.below(EDGES.len())];
-        let width = 1 << self.below(4);
-        let little = self.next() & 1 == 0;
-        for place in 0..width {
-            let shift = if little { place } else { width - 1 - place };
-            if let Some(byte) = bytes.get_mut(at + place) {
-                *byte = (edge >> (8 * shift)) as u8;
-            }
-        }
-    }
+#[expect(clippy::print_stdout, reason = "what a test tells")]
+fn say(line: &str) {
+    println!("{line}");
 }

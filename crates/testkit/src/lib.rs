@@ -2,11 +2,12 @@
 
 pub mod place;
 pub mod scripted;
+pub mod terminal;
 pub mod wire;
 
 mod fuzz;
 
-pub use fuzz::{fuzz, fuzz_count};
+pub use fuzz::{Counted, fuzz, fuzz_count, fuzz_files};
 
 use std::path::{Path, PathBuf};
 

@@ -7,6 +7,8 @@ mod class;
 mod convert;
 mod decode;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod guard;
 mod hf;
 mod hub;

@@ -1,9 +1,15 @@
 //! Broken vocabularies and templates: an error or a tokenizer, never a panic or an abort.
-//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-text --test fuzz` tries a million of each kind.
+//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-text fuzz -- --nocapture --test-threads=1` tries a million of
+//! each kind on all cores.
+
+use std::path::Path;
 
 use tacho_core::json;
-use tacho_testkit::{fuzz, golden_path};
+use tacho_testkit::{Counted, fuzz_files, golden_path};
 use tacho_text::{ChatInput, Tokenizer, TokenizerMode};
+
+#[global_allocator]
+static COUNTED: Counted = Counted;
 
 /// Inputs of each kind in an ordinary run.
 const FEW: u64 = 150;
@@ -14,13 +20,14 @@ fn small(name: &str) -> Vec<u8> {
 
 /// Loads broken forms of a vocabulary and uses those that load.
 fn vocabularies(name: &str, source: &str, beside: &[(&str, Vec<u8>)], mode: TokenizerMode) {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    for (name, bytes) in beside {
-        std::fs::write(folder.path().join(name), bytes).expect("the file can be written");
-    }
-    fuzz(&[small(source)], FEW, |bytes| {
-        std::fs::write(folder.path().join(name), bytes).expect("the file can be written");
-        let Ok(tokenizer) = Tokenizer::load_as(folder.path(), mode) else { return };
+    let prepare = |folder: &Path| {
+        for (name, bytes) in beside {
+            std::fs::write(folder.join(name), bytes).expect("the file can be written");
+        }
+    };
+    fuzz_files(&format!("{name} ({source})"), &[small(source)], FEW, prepare, |folder, bytes| {
+        std::fs::write(folder.join(name), bytes).expect("the file can be written");
+        let Ok(tokenizer) = Tokenizer::load_as(folder, mode) else { return };
         let ids = tokenizer.encode("Hello, wörld <s> 1234", true);
         let _ = (tokenizer.decode(&ids), tokenizer.decode(&[0, 7, u32::MAX]), tokenizer.special_ids());
     });
@@ -48,23 +55,16 @@ fn fuzz_plain() {
 }
 
 #[test]
-fn fuzz_templates() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    std::fs::copy(golden_path("tokenizers/small/llama.json"), folder.path().join("tokenizer.json")).expect("copied");
-    let messages = json::parse(r#"[{"role": "user", "content": "hé"}]"#).expect("JSON");
-    let now = jiff::civil::date(2024, 7, 26).at(9, 5, 0, 0);
-    let good = [
-        "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}[{{ m['content'].strip() }}]{% endif %}{% endfor %}",
-        "{% set ns = namespace(x=1) %}{% macro f(a) %}{{ a | tojson(indent=2) }}{% endmacro %}{{ f(messages) }}",
-        "{{ '%s-%05d' % ('a', 7) }}{{ messages | map(attribute='role') | join(',') }}{% generation %}x{% endgeneration %}",
-        "{{ strftime_now('%Y') }}{{ raise_exception('no') if tools else messages[0].content[::-1] }}",
-    ];
-    fuzz(&good.map(|text| text.as_bytes().to_vec()), FEW, |bytes| {
-        std::fs::write(folder.path().join("chat_template.jinja"), bytes).expect("the file can be written");
-        let Ok(tokenizer) = Tokenizer::load(folder.path()) else { return };
-        let Ok(template) = tokenizer.chat_template(false) else { return };
-        let input = ChatInput { messages: &messages, tools: None, variables: None, now };
-        let _ = template.render(&input);
+fn fuzz_settings() {
+    let llama = small("llama.json");
+    let settings = br#"{"tokenizer_class": "LlamaTokenizer", "bos_token": {"content": "<s>"}, "add_bos_token": true,
+        "added_tokens_decoder": {"1": {"content": "<s>", "special": true}}, "clean_up_tokenization_spaces": true,
+        "chat_template": [{"name": "default", "template": "{{ messages }}"}], "additional_special_tokens": ["<x>"]}"#;
+    let prepare = |folder: &Path| std::fs::write(folder.join("tokenizer.json"), &llama).expect("it can be written");
+    fuzz_files("tokenizer_config.json", &[settings.to_vec()], FEW, prepare, |folder, bytes| {
+        std::fs::write(folder.join("tokenizer_config.json"), bytes).expect("the file can be written");
+        let Ok(tokenizer) = Tokenizer::load(folder) else { return };
+        let _ = (tokenizer.encode("a <s> b", true), tokenizer.eos_id(), tokenizer.chat_template(true).is_ok());
     });
 }
 

@@ -17,6 +17,8 @@ pub(crate) const MOST_CELL_BYTES: u64 = 1 << 28;
 pub(crate) const MOST_PIXELS: usize = 178_956_970;
 /// Most samples of a sound, all channels together: three quarters of an hour at 48 kHz.
 pub(crate) const MOST_SAMPLES: usize = 1 << 27;
+/// Most channels of a sound, as in libsndfile.
+pub(crate) const MOST_CHANNELS: usize = 1024;
 /// Latest time of a request, in seconds: ten years.
 pub(crate) const LATEST: f64 = 315_360_000.0;
 

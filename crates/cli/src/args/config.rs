@@ -51,7 +51,7 @@ pub(crate) fn read(path: &Path, table: &Table) -> Result<Vec<Given>, ConfigError
 
 /// What is wrong with a file, and where.
 #[derive(Debug)]
-struct Problem {
+pub(super) struct Problem {
     line: usize,
     problem: String,
 }
@@ -63,7 +63,7 @@ impl From<ScanError> for Problem {
 }
 
 /// The words of each entry, and its line.
-fn entries(text: &str, table: &Table) -> Result<Vec<(usize, Vec<String>)>, Problem> {
+pub(super) fn entries(text: &str, table: &Table) -> Result<Vec<(usize, Vec<String>)>, Problem> {
     let mut reader = Reader { events: Parser::new_from_str(text), line: 1, lines: Vec::new() };
     let entries = reader.document()?;
     let words = |(key, node): (String, Node)| {

@@ -11,6 +11,8 @@ mod engine;
 pub(crate) mod error;
 pub(crate) mod fit;
 pub(crate) mod flag;
+#[cfg(test)]
+mod fuzz;
 pub(crate) mod gate;
 mod given;
 pub(crate) mod grammar;

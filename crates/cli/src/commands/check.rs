@@ -1,6 +1,6 @@
 //! `tacho check`: results held to limits.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::bail;
 use tacho_metrics::threshold::{Finding, Standing};
@@ -20,13 +20,13 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
             bail!("{} holds tables of results, not results: give files that a run wrote", path.display());
         }
         if args.results.len() > 1 || runs.len() > 1 {
-            writeln!(io::stdout(), "{}:", harmless_line(&path.display().to_string()))?;
+            writeln!(tacho_report::out(), "{}:", harmless_line(&path.display().to_string()))?;
         }
         for run in &runs {
             for threshold in &args.thresholds {
                 let label = path.display().to_string();
                 let finding = threshold.on_stored(run).map_err(|problem| Error::Key { label, problem })?;
-                writeln!(io::stdout(), "{}", harmless_line(&finding.text()))?;
+                writeln!(tacho_report::out(), "{}", harmless_line(&finding.text()))?;
                 findings.push(finding);
             }
         }

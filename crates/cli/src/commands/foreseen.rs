@@ -133,7 +133,7 @@ pub(crate) fn range(records: &[RunRecord], key: &str) -> Option<String> {
 
 /// Tells lines on the standard output.
 pub(crate) fn say(lines: &[String]) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
+    let mut out = tacho_report::out();
     lines.iter().try_for_each(|line| writeln!(out, "{}", secrets::hidden(line)))?;
     Ok(out.flush()?)
 }

@@ -1,6 +1,6 @@
 //! `tacho gate`: a code for CI.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
     let terms = Terms { confidence: args.confidence, noise: args.noise };
     let (failures, decisions) = judge(&args.rules, &FailureRule { most: args.max_failures }, &base, &new, terms)
         .map_err(|problem| Error::Key { label, problem })?;
-    let mut out = io::stdout().lock();
+    let mut out = tacho_report::out();
     if let Some(line) = failure_line(&failures) {
         writeln!(out, "{line}")?;
     }

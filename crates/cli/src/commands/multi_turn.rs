@@ -175,7 +175,7 @@ fn report(args: &MultiTurnArgs, result: &MultiTurnResult, generator: Described) 
         }
     }
     text += &outcome(result);
-    io::stdout().write_all(text.as_bytes())?;
+    tacho_report::out().write_all(text.as_bytes())?;
     match result {
         _ if result.interrupted => Ok(Exit::Interrupted),
         _ if result.samples.is_empty() => bail!("no exchange succeeded{}", first_failure(result)),
@@ -230,7 +230,7 @@ fn print_turns(conversations: &[Conversation]) -> io::Result<()> {
     let mut table = Describe::new(&[25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 99.99]);
     table.row("num_turns", &conversations.iter().map(|one| one.messages.len() as f64).collect::<Vec<f64>>());
     let table = table.text(6);
-    writeln!(io::stdout(), "{SEPARATOR}\nConversations statistics:\n{SEPARATOR}\n{table}\n{SEPARATOR}")
+    writeln!(tacho_report::out(), "{SEPARATOR}\nConversations statistics:\n{SEPARATOR}\n{table}\n{SEPARATOR}")
 }
 
 /// The tables about conversations that were made.
@@ -257,7 +257,7 @@ fn print_made(conversations: &[Conversation], tokenizer: &Tokenizer) -> io::Resu
     second.row("request_tokens", &counts.iter().flat_map(sent).collect::<Vec<f64>>());
     let (first, second) = (first.text(6), second.text(6));
     writeln!(
-        io::stdout(),
+        tacho_report::out(),
         "{SEPARATOR}\nConversations statistics:\n{SEPARATOR}\n{first}\n{SEPARATOR}\nRequest statistics:\n{SEPARATOR}\n\
          {second}\n{SEPARATOR}"
     )

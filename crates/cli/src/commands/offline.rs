@@ -168,7 +168,7 @@ fn log_tap(file: Option<&str>) -> anyhow::Result<LogTap> {
 
 /// Prints a report.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
-    Ok(writeln!(std::io::stdout(), "{text}")?)
+    Ok(writeln!(tacho_report::out(), "{text}")?)
 }
 
 /// How a command ends whose results are out: well, or with the reason why there are not more of them.

@@ -61,7 +61,7 @@ impl Outputs {
             out.write_all(&text)
         };
         match &self.summary {
-            Some(Destination::Stdout) => line(&mut io::stdout().lock())?,
+            Some(Destination::Stdout) => line(&mut tacho_report::out())?,
             Some(Destination::File(path)) => {
                 write_whole(path, |out| line(out))?;
                 saved(path);

@@ -5,7 +5,7 @@ mod offline;
 mod result;
 mod several;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
@@ -80,7 +80,7 @@ fn sweep(folder: &Path, combinations: Vec<Combination>, args: &ReportCommandArgs
         bail!("--save: the tables of a sweep are saved already: {}", folder.join("summary.csv").display());
     }
     let rows: Vec<Dict> = combinations.into_iter().flat_map(|combination| combination.runs).collect();
-    let mut out = io::stdout();
+    let mut out = tacho_report::out();
     if args.markdown {
         show(&table(&rows))?;
     }
@@ -108,7 +108,7 @@ fn tables(folder: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
             folder.display()
         );
     }
-    let mut out = io::stdout();
+    let mut out = tacho_report::out();
     if args.markdown {
         // The rows as JSON below the tables are upstream's, for programs.
         let is_read = out.is_terminal() && !args.asked;

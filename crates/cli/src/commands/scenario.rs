@@ -184,7 +184,7 @@ pub(crate) fn save_json(path: &Path, result: Dict) -> anyhow::Result<()> {
 
 /// Prints lines.
 pub(crate) fn print(lines: &[String]) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = tacho_report::out();
     for line in lines {
         writeln!(out, "{line}")?;
     }

@@ -71,7 +71,7 @@ impl Screen {
             self.hold(lines.iter().cloned());
             return Ok(());
         }
-        let mut out = std::io::stdout().lock();
+        let mut out = tacho_report::out();
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         out.flush()
     }

@@ -1,6 +1,6 @@
 //! `tacho selfcheck`: the machine's envelope, as a table, a picture and numbers.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &SelfcheckArgs) -> anyhow::Result<Exit> {
         rises.push(rise(args, rate, workers, until, &counters)?);
     }
     live.event(RunEvent::Finished);
-    let mut out = io::stdout();
+    let mut out = tacho_report::out();
     out.write_all(text(&rises, workers).as_bytes())?;
     if let Some(path) = &args.json {
         let json = dumps(&json(&rises, workers));

@@ -25,14 +25,14 @@ pub(super) fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
         Shell::Zsh => complete::zsh(COMMANDS),
         Shell::Fish => complete::fish(COMMANDS),
     };
-    io::stdout().write_all(script.as_bytes())?;
+    tacho_report::out().write_all(script.as_bytes())?;
     Ok(Exit::Done)
 }
 
 /// Prints a manual page, or writes them all.
 pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
     if args.markdown {
-        io::stdout().write_all(reference::page(COMMANDS).as_bytes())?;
+        tacho_report::out().write_all(reference::page(COMMANDS).as_bytes())?;
         return Ok(Exit::Done);
     }
     let Some(folder) = &args.dir else {
@@ -41,7 +41,7 @@ pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
             _ if args.words.is_empty() => man::overview(COMMANDS),
             _ => return Err(unknown(&args.words.join(" ")).into()),
         };
-        io::stdout().write_all(page.as_bytes())?;
+        tacho_report::out().write_all(page.as_bytes())?;
         return Ok(Exit::Done);
     };
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
@@ -52,7 +52,7 @@ pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
         std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
     }
     writeln!(
-        io::stdout(),
+        tacho_report::out(),
         "{} pages are in {}: try man -l {}/tacho-serve.1",
         pages.len(),
         folder.display(),
@@ -78,7 +78,7 @@ pub(super) fn init(args: &InitArgs) -> anyhow::Result<Exit> {
             _ => anyhow::Error::new(error).context(format!("cannot write {shown}")),
         })?;
     file.write_all(settings().as_bytes()).with_context(|| format!("cannot write {shown}"))?;
-    writeln!(io::stdout(), "{shown} has every setting, commented out. Then: tacho serve --config {shown}")?;
+    writeln!(tacho_report::out(), "{shown} has every setting, commented out. Then: tacho serve --config {shown}")?;
     Ok(Exit::Done)
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<Exit> {
     let profile = spec.machine.name.clone();
     let capacity = capacity(&spec.engine);
     let mut server = Server::start(spec)?;
-    let mut out = std::io::stdout();
+    let mut out = tacho_report::out();
     // Both lines at once, and no matter whether they are read: a reader may leave after the first.
     let _ = out
         .write_all(format!("serving {} ({profile}) on http://{}\n{capacity}\n", args.model, server.addr()).as_bytes());
@@ -55,7 +55,7 @@ fn proxy(args: &SimArgs, prefill: String, decode: String, signals: &mut Signals)
     let port = u16::try_from(args.port).context("--port is beyond 65535")?;
     let listen = SocketAddr::new(host(args)?, port);
     let mut proxy = Proxy::start(&ProxySpec { listen, prefill: prefill.clone(), decode: decode.clone() })?;
-    let mut out = std::io::stdout();
+    let mut out = tacho_report::out();
     writeln!(out, "passing on from {prefill} to {decode} on http://{}", proxy.addr())?;
     out.flush()?;
     signals.forever().next();

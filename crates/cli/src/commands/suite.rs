@@ -4,7 +4,7 @@ mod hardware;
 mod tests;
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn conclude(folder: &Path, report: &SuiteReport) -> anyhow::Result<Exit> {
         dashboard.save(folder)?;
         show(&dashboard.tables_markdown())?;
         let name = folder.join("benchmark_results.md");
-        writeln!(io::stdout(), "Results: {}", name.display())?;
+        writeln!(tacho_report::out(), "Results: {}", name.display())?;
     }
     match &report.failures[..] {
         [] => Ok(Exit::Done),

@@ -244,3 +244,19 @@ fn the_reference_is_that_of_the_tables() {
         "docs/reference.md is old, make it anew: tacho man --markdown > docs/reference.md\n{differs:?}"
     );
 }
+
+/// Differences that were once left out.
+#[test]
+fn the_page_of_differences_names_those_that_scripts_meet() {
+    let page = fs::read_to_string(root().join("docs/parity.md")).unwrap();
+    for difference in [
+        "`--continue-on-error` goes on and exits with 1",
+        "`summary.csv` has a column `tacho`",
+        "`plot_pareto --dry-run` makes no folder",
+        "`--endpoint` may have a query",
+        "VLLM_USE_MODELSCOPE",
+        "Header names that HTTP does not allow",
+    ] {
+        assert!(page.contains(difference), "{difference}");
+    }
+}

@@ -70,3 +70,26 @@ fn what_the_hub_lacks_is_one_clear_line() {
     assert!(stderr(&offline).contains("HF_HUB_OFFLINE forbids to ask"), "{}", stderr(&offline));
     assert_eq!(offline.status.code(), Some(1));
 }
+
+#[test]
+fn a_dataset_that_only_its_column_tells_of_is_fetched_too() {
+    let (place, hub) = (Place::new(), named_column());
+    let words = ["serve", "--sim", "--tokenizer", "gpt2", "--dataset-name", "hf", "--dataset-path", "some/body"];
+    let words = [&words[..], &["--hf-text-column", "prompt", "--skip-chat-template", "--num-prompts", "5"]].concat();
+    for offline in ["0", "1"] {
+        let output = run(&place, &hub, offline, &words);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stdout(&output).contains("Successful requests:                     5"), "{}", stdout(&output));
+        assert_eq!(hub.downloads(), 1, "what was fetched is found again");
+    }
+    let wrong: Vec<&str> = words.iter().map(|word| if *word == "prompt" { "promt" } else { word }).collect();
+    let output = run(&place, &hub, "1", &wrong);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("no text in column \"promt\""), "{}", stderr(&output));
+}
+
+/// A dataset that the catalogue does not know.
+fn named_column() -> FakeHub {
+    let rows: String = (0..20).map(|row| format!("{{\"prompt\": \"Say {row} twice\", \"n\": {row}}}\n")).collect();
+    FakeHub::start(&[("datasets/some/body", &[("train.jsonl", rows.as_bytes())])])
+}

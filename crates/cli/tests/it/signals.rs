@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::scripted::Scripted;
@@ -191,7 +191,7 @@ const LONG: [&str; 18] = [
 ];
 
 /// Whether this process was told not to hear that its terminal is gone, as `nohup` does: what it starts does not either.
-fn hangups_are_ignored() -> bool {
+pub(crate) fn hangups_are_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
@@ -236,6 +236,84 @@ fn one_signal_ends_any_command_at_any_moment() {
                     let simulator = line.starts_with("sim ") && status.success();
                     let ended = status.code() == Some(130) || status.signal() == Some(*number) || simulator;
                     assert!(ended, "{line}: {status} after {name} at {after} ms");
+                }
+            });
+        }
+    });
+}
+
+/// A server that answers everything but one call, of which it sends a byte now and then.
+fn drips(on: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || answer_or_drip(stream, on));
+        }
+    });
+    port
+}
+
+fn answer_or_drip(mut stream: TcpStream, on: &str) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    loop {
+        let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
+        reader.read_line(&mut first)?;
+        while reader.read_line(&mut line)? > 2 {
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length: ") {
+                length = value.trim().parse().unwrap_or(0);
+            }
+            line.clear();
+        }
+        reader.read_exact(&mut vec![0; length])?;
+        let path = first.split(' ').nth(1).unwrap_or_default();
+        if path == on {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")?;
+            loop {
+                stream.write_all(b" ")?;
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        }
+        let body = match path {
+            "" => return Ok(()),
+            "/metrics" => "vllm:num_requests_running 50\n",
+            "/v1/completions" => "data: {\"choices\": [{\"index\": 0, \"text\": \"a\"}]}\n\ndata: [DONE]\n\n",
+            _ => "{}",
+        };
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
+    }
+}
+
+#[test]
+fn a_stop_is_heard_whichever_call_the_server_holds_up() {
+    let busy = ["--profile", "--profile-batch-threshold", "1"];
+    let cases: [(&str, &[&str]); 8] = [
+        ("/v1/models", &[]),
+        ("/tokenize", &["--model", "m"]),
+        ("/metrics", &["--model", "m"]),
+        ("/reset_prefix_cache", &["--model", "m", "--reset-caches"]),
+        ("/reset_mm_cache", &["--model", "m", "--reset-caches"]),
+        ("/start_profile", &["--model", "m", "--profile"]),
+        ("/start_profile", &[&["--model", "m"][..], &busy].concat()),
+        ("/stop_profile", &["--model", "m", "--profile", "--num-prompts", "2"]),
+    ];
+    std::thread::scope(|scope| {
+        for (path, more) in cases {
+            scope.spawn(move || {
+                let (place, port) = (Place::new(), drips(path));
+                let words = ["serve", "--port", &port, "--tokenizer", "golden/tokenizers/gpt2", "--num-prompts", "600"];
+                let words = [&words[..], &["--request-rate", "20", "--no-log", "--ready-check-timeout-sec", "0"], more];
+                let mut child = place.command(&words.concat()).stdout(Stdio::null()).spawn().unwrap();
+                std::thread::sleep(Duration::from_secs(4));
+                assert_eq!(child.try_wait().unwrap().map(|status| status.code()), None, "{path}: it is under way");
+                signal("INT", child.id());
+                let asked = Instant::now();
+                while child.try_wait().unwrap().is_none() {
+                    if asked.elapsed() > Duration::from_secs(8) {
+                        child.kill().unwrap();
+                        panic!("{path} {more:?}: it goes on 8 s after it was asked to stop");
+                    }
+                    std::thread::sleep(Duration::from_millis(20));
                 }
             });
         }

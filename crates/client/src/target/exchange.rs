@@ -212,7 +212,9 @@ fn broken_outcome(broken: Broken) -> Outcome {
             let message = format!("the server gave up the connection: {}", code_name(code));
             return Outcome::failed(FailureKind::ConnectionLost, message);
         }
-        Broken::Head => (FailureKind::Malformed, "the answer's head is not HTTP/1.1, or too long"),
+        Broken::Head => {
+            (FailureKind::Malformed, "the answer's head is not HTTP/1.1, or longer than 64 KiB or 96 lines")
+        }
         Broken::Surplus => (FailureKind::Malformed, "the answer is longer than its framing said"),
         Broken::Chunk => (FailureKind::Malformed, "the answer's chunks are broken"),
         Broken::ChunkLine => (FailureKind::Malformed, "a line between the answer's chunks is longer than 16 KiB"),

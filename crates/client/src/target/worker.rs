@@ -4,6 +4,8 @@ mod limits;
 mod receive;
 mod settle;
 mod slot;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::io;

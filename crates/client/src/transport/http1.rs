@@ -4,6 +4,10 @@ use crate::endpoint::Headers;
 
 /// A response head may not be longer.
 const MAX_HEAD: usize = 64 << 10;
+/// Most heads of status 1xx before an answer.
+const MAX_INFORMED: u32 = 64;
+/// By now it is clear whether a server speaks HTTP.
+const NAMED: usize = 16;
 /// Nor the line before a chunk, of which extensions nobody uses can be the better part.
 const MAX_CHUNK_LINE: u32 = 16 << 10;
 /// Nor all trailers together.
@@ -136,12 +140,21 @@ pub(crate) struct Reader {
     has_body: bool,
     /// Bytes of the present line between chunks, or of all trailers.
     between: u32,
+    /// Heads that only said that the answer is to come.
+    informed: u32,
 }
 
 impl Reader {
     /// A reader for the answer to a request that may have a body in its answer (all but HEAD).
     pub(crate) fn new() -> Self {
-        Reader { state: State::Head, head_bytes: Vec::new(), head: Head::default(), has_body: true, between: 0 }
+        Reader {
+            state: State::Head,
+            head_bytes: Vec::new(),
+            head: Head::default(),
+            has_body: true,
+            between: 0,
+            informed: 0,
+        }
     }
 
     /// Whether any byte of the response has been read.
@@ -226,6 +239,10 @@ impl Reader {
     fn feed_head(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<usize, Broken> {
         let before = self.head_bytes.len();
         self.head_bytes.extend_from_slice(bytes);
+        // A head that drips in is not read again for every byte: only the end of a line can be the end of it.
+        if before >= NAMED && memchr::memchr(b'\n', bytes).is_none() && self.head_bytes.len() <= MAX_HEAD {
+            return Ok(bytes.len());
+        }
         let mut slots = [httparse::EMPTY_HEADER; 96];
         let mut response = httparse::Response::new(&mut slots);
         match response.parse(&self.head_bytes) {
@@ -236,6 +253,10 @@ impl Reader {
                 self.state = framing;
                 if (100..200).contains(&self.head.status) {
                     self.state = State::Head;
+                    self.informed += 1;
+                    if self.informed > MAX_INFORMED {
+                        return Err(Broken::Head);
+                    }
                 } else {
                     if !self.has_body || matches!(self.head.status, 204 | 304) {
                         self.state = State::End;
@@ -403,6 +424,8 @@ mod tests {
         assert_eq!(read(&[b"SSH-2.0-x\r\n\r\n"]).0, Err(Broken::Head));
         assert_eq!(read(&[b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz"]).0, Err(Broken::Chunk));
         assert_eq!(read(&[&vec![b'H'; MAX_HEAD + 1]]).0, Err(Broken::Head));
+        let endless = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(MAX_INFORMED as usize + 1);
+        assert_eq!(read(&[&endless]).0, Err(Broken::Head));
         for length in ["+2", "-2", "2x", "0x2", "99999999999999999999999", "2, 3"] {
             let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nhi");
             assert_eq!(read(&[answer.as_bytes()]).0, Err(Broken::Head), "{length}");
@@ -413,6 +436,19 @@ mod tests {
         }
         let two_lengths = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi";
         assert_eq!(read(&[two_lengths]).0, Err(Broken::Head));
+    }
+
+    #[test]
+    fn a_head_that_comes_byte_by_byte_costs_no_more_than_its_lines() {
+        let head = format!("HTTP/1.1 200 OK\r\nX: {}\r\nContent-Length: 2\r\n\r\nhi", "x".repeat(MAX_HEAD - 100));
+        let bytes: Vec<&[u8]> = head.as_bytes().chunks(1).collect();
+        let begun = std::time::Instant::now();
+        assert_eq!(read(&bytes).0, Ok(()));
+        // Read anew for every byte it takes minutes.
+        assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+        let endless = vec![b'x'; MAX_HEAD];
+        let endless: Vec<&[u8]> = [&b"HTTP/1.1 200 OK\r\nX: "[..]].into_iter().chain(endless.chunks(1)).collect();
+        assert_eq!(read(&endless).0, Err(Broken::Head));
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl State {
 }
 
 impl Shared {
-    pub(super) fn new(place: &Place, clock: SystemClock, hash: &str, version: &str, log: Option<&str>) -> Shared {
+    pub(crate) fn new(place: &Place, clock: SystemClock, hash: &str, version: &str, log: Option<&str>) -> Shared {
         let guests = (0..place.ranks).map(|_| Guest::default()).collect();
         Shared {
             order: place.order,
@@ -241,7 +241,8 @@ impl Shared {
 
     /// Takes rows, or none as a sign of life. The query says whether the rank was asked to stop, and how far it is.
     fn rows(&self, rank: usize, query: &str, body: &[u8]) -> Result<Dict, String> {
-        let mut rows = if body.is_empty() { Vec::new() } else { unpack(body).map_err(|error| error.to_string())? };
+        let mut rows =
+            if body.is_empty() { Vec::new() } else { unpack(body.to_vec()).map_err(|error| error.to_string())? };
         let numbers: Vec<u64> = query.split(',').filter_map(|number| number.parse().ok()).collect();
         let [stopping, progress @ ..] = &numbers[..] else { return Err("it does not say how far it is".to_owned()) };
         let mut answer = self.now();

@@ -2,7 +2,9 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tacho_metrics::RunRecord;
 
@@ -30,6 +32,9 @@ pub fn save(record: &RunRecord, path: &Path, detail: Detail, mode: SaveMode) -> 
     }
 }
 
+/// How long a pipe's reader is waited for.
+const READER: Duration = Duration::from_secs(2);
+
 /// A file being written.
 type Out = BufWriter<File>;
 
@@ -39,7 +44,7 @@ pub fn write_whole(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>
     // A link keeps pointing where it does: the file behind it is replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
-        let file = OpenOptions::new().write(true).open(&target).map_err(|source| open_error(path, source))?;
+        let file = open_special(&target).map_err(|source| open_error(path, source))?;
         return fill(file, content).map_err(|source| write_error(path, source));
     }
     let beside = beside(&target);
@@ -51,6 +56,24 @@ pub fn write_whole(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>
         let _ = fs::remove_file(&beside);
         write_error(path, source)
     })
+}
+
+/// Opens what is no plain file. A pipe that nobody reads would be waited for without end.
+fn open_special(path: &Path) -> io::Result<File> {
+    let open = || OpenOptions::new().write(true).open(path);
+    if !fs::metadata(path)?.file_type().is_fifo() {
+        return open();
+    }
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let deadline = Instant::now() + READER;
+    loop {
+        match OpenOptions::new().write(true).custom_flags(nonblocking).open(path) {
+            // There is a reader: now it can be opened to wait for room.
+            Ok(_held) => return open(),
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
+            Err(_) => return Err(io::Error::new(io::ErrorKind::BrokenPipe, "it is a pipe that nobody reads")),
+        }
+    }
 }
 
 /// Writes a file where there is none; a link is something, wherever it points.
@@ -76,6 +99,8 @@ fn create_new(path: &Path) -> io::Result<File> {
 /// Adds a line to `path`, and takes it back when it cannot be completed.
 fn append(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>) -> Result<(), Error> {
     let file = OpenOptions::new().append(true).create(true).open(path).map_err(|source| open_error(path, source))?;
+    // Several runs may add to one file; where a file system knows no locks they had better not.
+    let _ = file.lock();
     let before = file.metadata().map_err(|source| open_error(path, source))?.len();
     let kept = file.try_clone().map_err(|source| open_error(path, source))?;
     let line = |out: &mut Out| {
@@ -122,6 +147,33 @@ mod tests {
 
     fn names(folder: &Path) -> Vec<String> {
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_no_place_for_a_result() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let error = write_whole(&path, |out| out.write_all(b"{}")).unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(cause.contains("a pipe that nobody reads"), "{cause}");
+        let reader = { std::thread::spawn(move || fs::read_to_string(path).unwrap()) };
+        write_whole(&folder.path().join("pipe"), |out| out.write_all(b"{}")).unwrap();
+        assert_eq!(reader.join().unwrap(), "{}");
+    }
+
+    #[test]
+    fn what_several_add_to_one_file_stays_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.jsonl");
+        let line = "x".repeat(300_000);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| append(&path, |out| out.write_all(line.as_bytes())).unwrap());
+            }
+        });
+        let written = fs::read_to_string(&path).unwrap();
+        assert!(written.lines().count() == 8 && written.lines().all(|found| found == line));
     }
 
     #[test]

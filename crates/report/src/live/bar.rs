@@ -63,7 +63,7 @@ impl Live {
         let colour = crate::style::colours();
         let target: fn() -> ProgressDrawTarget = || ProgressDrawTarget::stderr_with_hz(HERTZ);
         let target = io::stderr().is_terminal().then_some(target);
-        let mut live = Self::onto(progress, colour, target, Box::new(io::stdout()), Box::new(io::stderr()));
+        let mut live = Self::onto(progress, colour, target, Box::new(crate::out()), Box::new(io::stderr()));
         live.is_read = io::stdout().is_terminal();
         live
     }

@@ -12,6 +12,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::{Frame, Terminal};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::monitor::Monitor;
 use super::screen;
@@ -47,10 +48,11 @@ impl Tui {
                 if draw(&mut terminal, |frame| screen::draw(frame, &shown, frozen.is_some())).is_err() {
                     break;
                 }
-                match key() {
-                    Some(Key::Quit) => quit(),
-                    Some(Key::Freeze) => frozen = if frozen.is_some() { None } else { Some(shown) },
-                    None => {}
+                match heard() {
+                    Heard::Quit => quit(),
+                    Heard::Freeze => frozen = if frozen.is_some() { None } else { Some(shown) },
+                    Heard::Nothing => {}
+                    Heard::HungUp => break,
                 }
             }
         };
@@ -73,24 +75,37 @@ fn draw(terminal: &mut Terminal<CrosstermBackend<Stderr>>, picture: impl FnOnce(
     terminal.draw(picture).map(drop)
 }
 
-enum Key {
+enum Heard {
+    Nothing,
     Quit,
     Freeze,
+    /// The terminal is closed.
+    HungUp,
 }
 
-/// The next key that means something, if one is pressed soon.
-fn key() -> Option<Key> {
-    if !event::poll(PERIOD).unwrap_or(false) {
-        return None;
+/// The next key that means something, if one is pressed soon. Whoever reads keys of a terminal that is closed never comes
+/// back, so it is asked first.
+fn heard() -> Heard {
+    let stderr = io::stderr();
+    let mut terminal = [PollFd::new(&stderr, PollFlags::IN)];
+    let patience = Timespec { tv_sec: 0, tv_nsec: PERIOD.subsec_nanos().into() };
+    let ready = rustix::event::poll(&mut terminal, Some(&patience)).unwrap_or(0) > 0;
+    let found = terminal[0].revents();
+    if found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Heard::HungUp;
     }
-    let Ok(Event::Key(key)) = event::read() else { return None };
+    if ready && event::poll(Duration::ZERO).unwrap_or(false) { key() } else { Heard::Nothing }
+}
+
+fn key() -> Heard {
+    let Ok(Event::Key(key)) = event::read() else { return Heard::Nothing };
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     match key.code {
-        _ if key.kind != KeyEventKind::Press => None,
-        KeyCode::Char('c') if control => Some(Key::Quit),
-        KeyCode::Char('q') => Some(Key::Quit),
-        KeyCode::Char('p' | ' ') => Some(Key::Freeze),
-        _ => None,
+        _ if key.kind != KeyEventKind::Press => Heard::Nothing,
+        KeyCode::Char('c') if control => Heard::Quit,
+        KeyCode::Char('q') => Heard::Quit,
+        KeyCode::Char('p' | ' ') => Heard::Freeze,
+        _ => Heard::Nothing,
     }
 }
 

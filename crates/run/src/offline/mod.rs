@@ -3,6 +3,8 @@
 mod driver;
 mod engine;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod logged;
 mod measured;
 mod notebook;

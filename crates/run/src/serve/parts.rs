@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tacho_client::{Client, ClientPlan, PayloadSpec, Source};
 use tacho_core::{Counters, Request, SystemClock};
-use tacho_loadgen::Timeline;
+use tacho_loadgen::{StopSignal, Timeline};
 use tacho_workload::Shelf;
 
 use super::prepare::Prepared;
@@ -35,12 +35,17 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Makes them. Nothing is sent.
-    pub(super) fn make(plan: &ServePlan, prepared: &Prepared) -> Result<Self, Error> {
-        Self::on_clock(plan, prepared, SystemClock::start())
+    pub(super) fn make(plan: &ServePlan, prepared: &Prepared, stop: &StopSignal) -> Result<Self, Error> {
+        Self::on_clock(plan, prepared, SystemClock::start(), stop)
     }
 
     /// The same on a clock that runs already.
-    pub(super) fn on_clock(plan: &ServePlan, prepared: &Prepared, clock: SystemClock) -> Result<Self, Error> {
+    pub(super) fn on_clock(
+        plan: &ServePlan,
+        prepared: &Prepared,
+        clock: SystemClock,
+        stop: &StopSignal,
+    ) -> Result<Self, Error> {
         let (traffic, endpoint, requests) = (&plan.traffic, &plan.endpoint, &prepared.requests);
         let payload = PayloadSpec {
             model: prepared.model_name.clone(),
@@ -63,9 +68,9 @@ impl Parts {
             probe: wants_probe
                 .then(|| Probe::new(endpoint, &payload, &requests.kept()[first], traffic.probe_rate))
                 .transpose()?,
-            watch: Watch::new(plan, clock)?,
+            watch: Watch::new(plan, clock, stop)?,
             telemetry: traffic.telemetry.as_ref().map(|plan| Telemetries::find(plan, clock)).transpose()?,
-            profiler: Waiting::new(plan)?,
+            profiler: Waiting::new(plan, stop)?,
             payload,
         })
     }

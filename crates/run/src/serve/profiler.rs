@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tacho_client::control::{Caller, ProfilerAnswer, ProfilerCall, metrics_page, profile};
 use tacho_core::event::ProfilerNote;
 use tacho_core::{EventSink, RunEvent};
+use tacho_loadgen::StopSignal;
 use tacho_metrics::ServerMetrics;
 
 use crate::Error;
@@ -70,9 +71,9 @@ pub(super) struct Waiting {
 
 impl Waiting {
     /// None when it is not wanted.
-    pub(super) fn new(plan: &ServePlan) -> Result<Option<Self>, Error> {
+    pub(super) fn new(plan: &ServePlan, stop: &StopSignal) -> Result<Option<Self>, Error> {
         let Some(when) = plan.traffic.profile_when.filter(|_| plan.traffic.profile) else { return Ok(None) };
-        let looks = Caller::new(&plan.endpoint, &plan.base_path, Duration::from_secs(5))?;
+        let looks = Caller::new(&plan.endpoint, &plan.base_path, Duration::from_secs(5))?.with_stop(stop);
         let profiler = looks.with_timeout(plan.endpoint.timeout);
         Ok(Some(Waiting { looks, profiler, when }))
     }

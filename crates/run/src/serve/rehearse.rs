@@ -49,7 +49,11 @@ pub(super) fn rehearse(
         say(ServeNote::WarmupDone);
     }
     if traffic.reset_caches {
-        reset_caches(&prepared.caller, plan.endpoint.backend)?;
+        let reset = reset_caches(&prepared.caller.with_stop(stop), plan.endpoint.backend);
+        if stop.draining() {
+            return Err(Error::Stopped);
+        }
+        reset?;
         say(ServeNote::CachesReset);
     }
     if stop.draining() { Err(Error::Stopped) } else { Ok(()) }

@@ -1,6 +1,8 @@
 //! The run itself: make all parts, rehearse, scrape, send, scrape, compute. Reads like the order of events because it
 //! is one.
 
+use std::time::Duration;
+
 use tacho_core::board::Scribe;
 use tacho_core::event::ServeNote;
 use tacho_core::json::Value;
@@ -28,6 +30,9 @@ use super::{announce, ended, more, resume, spot_check, warm_cache, workers::defa
 use crate::Error;
 use crate::plan::ServePlan;
 
+/// How long a page is waited for after somebody has asked for the end.
+const HASTE: Duration = Duration::from_secs(1);
+
 /// Sends a prepared workload and computes its record. A stop is no error once requests have been sent.
 pub fn run(
     plan: &ServePlan,
@@ -43,7 +48,7 @@ pub fn run(
     let own = ranks::own_part(plan);
     let whole = prepared.timeline.clone();
     let places = ranks::take_share(plan, &mut prepared, places)?;
-    let parts = Parts::make(&own, &prepared)?;
+    let parts = Parts::make(&own, &prepared, stop)?;
     let host = ranks::meet(plan, hash.as_deref(), parts.clock, stop)?;
     rehearse(plan, &prepared, &parts.payload, stop, sink)?;
     hold_first_sessions(plan, &prepared, &parts, stop, sink)?;
@@ -89,6 +94,7 @@ pub fn run(
         log.rows(&gathered.rows);
     }
     rows.kept.append(&mut gathered.rows);
+    let caller = if asked_stop.draining() { caller.with_timeout(HASTE) } else { caller };
     let after = Scrape::take(&caller, parts.clock, sink);
     let server = scrape::series(&before, during, &after, driven.origin.secs());
     let ended = ended::by_itself(&driven);

@@ -7,6 +7,7 @@ use tacho_client::control::{Caller, metrics_page};
 use tacho_core::board::Board;
 use tacho_core::event::ServeNote;
 use tacho_core::{Clock, EventSink, RunEvent, SystemClock};
+use tacho_loadgen::StopSignal;
 use tacho_metrics::{DiffusionCounters, ServerMetrics, SpeculativeCounters};
 
 use crate::Error;
@@ -59,12 +60,13 @@ pub(super) struct Watch {
 
 impl Watch {
     /// None when it is not wanted.
-    pub(super) fn new(plan: &ServePlan, clock: SystemClock) -> Result<Option<Self>, Error> {
+    pub(super) fn new(plan: &ServePlan, clock: SystemClock, stop: &StopSignal) -> Result<Option<Self>, Error> {
         let interval = plan.traffic.metrics_interval;
         if interval.is_zero() {
             return Ok(None);
         }
-        Ok(Some(Watch { caller: Caller::new(&plan.endpoint, &plan.base_path, LOOK)?, interval, clock }))
+        let caller = Caller::new(&plan.endpoint, &plan.base_path, LOOK)?.with_stop(stop);
+        Ok(Some(Watch { caller, interval, clock }))
     }
 
     /// Looks every interval until `over` is set, and leaves what it saw last on the board.

@@ -1,7 +1,7 @@
 //! The engine's thread: steps the model on the real clock and hands each token to the connection that waits for it.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,6 +17,11 @@ const SPIN: Duration = Duration::from_micros(120);
 /// A step starts when the one before ended on paper, so that delivering tokens costs no model time, unless the thread
 /// is further behind than this.
 const MAX_LAG: Duration = Duration::from_millis(1);
+/// Slept at a time within a step, so that a stop is heard soon. Sleeps are relative: a channel waits until a moment of the
+/// monotonic clock, which never comes where somebody has preloaded another one.
+const NAP: Duration = Duration::from_millis(20);
+/// Slept at a time while nothing can be stepped but time will change that: how late a new request is noticed then.
+const GLANCE: Duration = Duration::from_micros(200);
 
 /// A token of one of the answers that a connection waits for.
 #[derive(Debug, Clone, Copy)]
@@ -172,19 +177,14 @@ impl Driver {
 
     /// Sleeps until there is something to do.
     fn rest(&mut self) -> Result<(), Stopped> {
-        let command = match self.engine.wakes() {
-            None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(then) => self.inbox.recv_timeout(then.since(self.clock.now())),
-        };
-        match command {
-            Ok(command) => self.pending.push_back(command),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(Stopped),
+        match self.engine.wakes() {
+            None => self.pending.push_back(self.inbox.recv().map_err(|_| Stopped)?),
+            Some(then) => std::thread::sleep(then.since(self.clock.now()).min(GLANCE)),
         }
         Ok(())
     }
 
-    /// Sleeps on the inbox, then spins; commands other than stop wait for the step's end, as in a real engine.
+    /// Sleeps, then spins; commands other than stop wait for the step's end, as in a real engine.
     fn wait_until(&mut self, end: Stamp) -> Result<(), Stopped> {
         loop {
             let left = end.since(self.clock.now());
@@ -195,10 +195,18 @@ impl Driver {
                 std::hint::spin_loop();
                 continue;
             }
-            match self.inbox.recv_timeout(left - SPIN) {
-                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return Err(Stopped),
+            std::thread::sleep((left - SPIN).min(NAP));
+            self.hear()?;
+        }
+    }
+
+    /// Takes what has come in, and a stop at once.
+    fn hear(&mut self) -> Result<(), Stopped> {
+        loop {
+            match self.inbox.try_recv() {
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return Err(Stopped),
                 Ok(command) => self.pending.push_back(command),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(TryRecvError::Empty) => return Ok(()),
             }
         }
     }

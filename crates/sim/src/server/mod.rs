@@ -14,6 +14,8 @@ mod escape;
 mod fields;
 mod form;
 mod format;
+#[cfg(test)]
+mod fuzz;
 mod generation;
 mod guide;
 mod info;

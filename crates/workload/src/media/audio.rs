@@ -7,7 +7,7 @@ use tacho_text::guarded;
 
 use super::compressed;
 pub(crate) use super::sound::Sound;
-use crate::limits::MOST_SAMPLES;
+use crate::limits::{MOST_CHANNELS, MOST_SAMPLES};
 
 impl Sound {
     /// Reads a sound file; none when it is of no known kind, or broken.
@@ -99,7 +99,8 @@ fn decode_wav(file: &[u8]) -> Option<Sound> {
                 format = Some((layout, usize::from(word(start + 2)?), long(start + 4)?));
             }
             b"data" => {
-                let (layout, channels, rate) = format.filter(|(_, channels, rate)| *channels > 0 && *rate > 0)?;
+                let (layout, channels, rate) =
+                    format.filter(|(_, channels, rate)| (1..=MOST_CHANNELS).contains(channels) && *rate > 0)?;
                 // A writer that could not go back leaves a length of its own invention.
                 let data = &file[start..file.len().min(start.saturating_add(length))];
                 let whole = data.len() / (layout.bytes * channels) * channels * layout.bytes;

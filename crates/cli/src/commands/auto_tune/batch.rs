@@ -74,7 +74,7 @@ pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: 
     }
     let done = entries.len() - failed.len();
     sink.close();
-    let mut out = std::io::stdout();
+    let mut out = tacho_report::out();
     writeln!(out, "Successful runs: {done}\nFailed runs: {}", failed.len())?;
     if failed.is_empty() { Ok(Exit::Done) } else { Err(anyhow!("these failed:\n  {}", failed.join("\n  "))) }
 }

@@ -2,7 +2,7 @@
 
 mod steps;
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
         let folder = if first.is_dir() { first.as_path() } else { first.parent().unwrap_or(Path::new(".")) };
         let environment = folder.join("vllm_env.txt");
         comparison.write_workbook(path, std::fs::read_to_string(environment).ok().as_deref())?;
-        writeln!(io::stdout(), "Wrote Excel: {}", path.display())?;
+        writeln!(tacho_report::out(), "Wrote Excel: {}", path.display())?;
     }
     if let Some(folder) = &args.csv_out_dir {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
         for (at, verdict) in verdicts.iter().enumerate() {
             write(&folder.join(format!("Verdict_{}.csv", at + 1)), &verdict.table(&args.spec).csv())?;
         }
-        writeln!(io::stdout(), "Wrote CSVs under: {}", folder.display())?;
+        writeln!(tacho_report::out(), "Wrote CSVs under: {}", folder.display())?;
     }
     Ok(Exit::Done)
 }
@@ -93,7 +93,7 @@ fn save_splits(sides: &[Side]) -> anyhow::Result<()> {
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
         let path = folder.join("benchmark_results.json");
         write(&path, &dumps_indented(&side.rows_json(), 2))?;
-        writeln!(io::stdout(), "Saved: {}", path.display())?;
+        writeln!(tacho_report::out(), "Saved: {}", path.display())?;
     }
     Ok(())
 }

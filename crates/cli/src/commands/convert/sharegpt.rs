@@ -1,6 +1,6 @@
 //! `tacho convert sharegpt`: a dump into conversations, with tables about them.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use tacho_report::describe::Describe;
 use tacho_report::json::write_whole;
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &SharegptArgs) -> anyhow::Result<Exit> {
     let written = converted.conversations();
     text += &format!("\nTotal conversations converted (after filtering): {}\n", written.len());
     write_whole(&args.output, |out| out.write_all(conversations_text(written, 2).as_bytes()))?;
-    io::stdout().write_all(text.as_bytes())?;
+    tacho_report::out().write_all(text.as_bytes())?;
     saved(&args.output);
     Ok(Exit::Done)
 }

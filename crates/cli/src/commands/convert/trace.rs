@@ -1,6 +1,6 @@
 //! `tacho convert trace`: sessions of any format as the one model, or as another format.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::Context;
 use tacho_report::json::write_whole;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<Exit> {
             write_whole(path, |out| out.write_all(text.as_bytes()))?;
             saved(path);
         }
-        None => io::stdout().write_all(text.as_bytes()).context("cannot print the trace")?,
+        None => tacho_report::out().write_all(text.as_bytes()).context("cannot print the trace")?,
     }
     Ok(Exit::Done)
 }

@@ -1,6 +1,6 @@
 //! Several results on one page: the difference in a sentence, and the distributions on each other.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -27,7 +27,7 @@ pub(super) fn report(files: &[PathBuf], args: &ReportCommandArgs) -> anyhow::Res
     let verdicts = verdicts(&sides, &spec)?;
     let comparison = Comparison::new(&sides, &spec)?;
     for verdict in &verdicts {
-        writeln!(io::stdout(), "{}", harmless_line(&verdict.sentence(&spec)))?;
+        writeln!(tacho_report::out(), "{}", harmless_line(&verdict.sentence(&spec)))?;
     }
     let text = comparison.html(&sides, &verdicts, &spec);
     write_whole(page, |out| out.write_all(text.as_bytes()))?;

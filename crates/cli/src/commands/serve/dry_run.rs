@@ -1,6 +1,6 @@
 //! `--dry-run`: what would be sent, and when.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use tacho_core::Request;
 use tacho_report::style::{title, two, value_line};
@@ -26,7 +26,7 @@ pub(in crate::commands) fn print(prepared: &Prepared) -> anyhow::Result<Exit> {
     lines.extend(lengths("Output tokens", stats.output_len.as_ref()));
     lines.push(title("", '='));
     let text = lines.join("\n");
-    writeln!(io::stdout(), "{text}")?;
+    writeln!(tacho_report::out(), "{text}")?;
     Ok(Exit::Done)
 }
 

@@ -90,7 +90,7 @@ fn conclude(args: &ServeArgs, records: &[RunRecord], files: &[PathBuf]) -> anyho
     if args.outputs.owns_stdout() {
         std::io::stderr().write_all(text.as_bytes())?;
     } else {
-        std::io::stdout().write_all(text.as_bytes())?;
+        tacho_report::out().write_all(text.as_bytes())?;
     }
     let Some(last) = records.last().filter(|_| !files.is_empty()) else { return Ok(()) };
     let folder = args.report.result_dir.as_ref().map(PathBuf::from);

@@ -1,6 +1,6 @@
 //! `tacho sweep plot`: curves from the results of a sweep.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
         let path = folder.join(&args.spec.name).with_extension("html");
         let page = picture_page(&args.folder.display().to_string(), &drawn);
         write_whole(&path, |out| out.write_all(page.as_bytes()))?;
-        writeln!(io::stdout(), "Page: {}", path.display())?;
+        writeln!(tacho_report::out(), "Page: {}", path.display())?;
     }
     match failed.as_slice() {
         [] => Ok(Exit::Done),
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
 }
 
 fn draw(args: &PlotArgs, figure: &Figure, folder: &Path) -> anyhow::Result<Option<Picture>> {
-    let mut out = io::stdout();
+    let mut out = tacho_report::out();
     let group: Vec<String> = figure.group.iter().map(|(key, value)| format!("'{key}': '{value}'")).collect();
     let (rows, columns) = figure.grid();
     let path = folder.join(format!("{}.png", figure.name));

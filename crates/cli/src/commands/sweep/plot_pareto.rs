@@ -1,6 +1,6 @@
 //! `tacho sweep plot_pareto`: the settings that no other beats.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::Context;
 use tacho_report::html::picture_page;
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
     let pareto = Pareto::new(&combinations, &args.spec)?;
     let folder = args.folder.join("pareto");
     let path = folder.join("PARETO.png");
-    let mut out = io::stdout();
+    let mut out = tacho_report::out();
     if pareto.skipped > 0 {
         let (skipped, key) = (pareto.skipped, &args.spec.user_count);
         writeln!(out, "Skipped {skipped} runs without a user count ({key} or max_concurrent_requests).")?;

@@ -46,7 +46,7 @@ pub fn run_share(
     let Journal { log, .. } = Journal::open(&logged, &mut prepared, &setup, &asked, sink)?;
     let own = own_part(plan);
     let places = take_share(plan, &mut prepared, None)?;
-    let parts = Parts::on_clock(&own, &prepared, clock)?;
+    let parts = Parts::on_clock(&own, &prepared, clock, stop)?;
     if !prepared.requests.is_empty() && (!own.traffic.ready_timeout.is_zero() || own.traffic.warmups > 0) {
         rehearse(&own, &prepared, &parts.payload, stop, sink)?;
     }

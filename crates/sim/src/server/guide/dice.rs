@@ -2,8 +2,8 @@
 
 use tacho_pyrand::Generator;
 
-/// No text is made longer than this: no model's context is.
-const MOST_BYTES: usize = 1 << 20;
+/// Parts and bytes that a text may be made of: more than anybody waits for, and parts that are empty must end too.
+const MOST_PARTS: usize = 1 << 18;
 
 /// Draws with a bent: the smaller the size, the shorter what comes out.
 #[derive(Debug)]
@@ -11,11 +11,13 @@ pub(crate) struct Dice {
     generator: Generator,
     /// 0 gives the shortest text there is, 2 an ordinary one.
     pub(crate) size: usize,
+    /// Parts and bytes that may still be made.
+    left: usize,
 }
 
 impl Dice {
     pub(crate) fn new(seed: u64, size: usize) -> Self {
-        Dice { generator: Generator::new(seed), size }
+        Dice { generator: Generator::new(seed), size, left: MOST_PARTS }
     }
 
     /// A number below `count`, which is at least one.
@@ -45,8 +47,14 @@ impl Dice {
         least + self.below(more + 1)
     }
 
-    /// Whether `text` has become too long to go on.
-    pub(crate) fn is_full(text: &str) -> bool {
-        text.len() > MOST_BYTES
+    /// Notes that so many parts or bytes are made; whether there may be more.
+    pub(crate) fn spend(&mut self, parts: usize) -> bool {
+        self.left = self.left.saturating_sub(parts);
+        self.left > 0
+    }
+
+    /// Parts and bytes that may still be made.
+    pub(crate) fn left(&self) -> usize {
+        self.left
     }
 }

@@ -102,11 +102,14 @@ impl Grammar {
     }
 
     fn write(&self, node: &Node, depth: usize, dice: &mut Dice, out: &mut String) {
-        if Dice::is_full(out) {
+        if !dice.spend(1) {
             return;
         }
         match node {
-            Node::Text(text) => out.push_str(text),
+            Node::Text(text) => {
+                dice.spend(text.len());
+                out.push_str(text);
+            }
             Node::Pattern(pattern) => out.push_str(&pattern.text(dice)),
             Node::Rule(at) => self.write(&self.rules[*at], depth + 1, dice, out),
             Node::Sequence(parts) => parts.iter().for_each(|part| self.write(part, depth, dice, out)),

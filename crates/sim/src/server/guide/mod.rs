@@ -69,3 +69,35 @@ impl Guide {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use tacho_core::json;
+
+    use super::*;
+
+    /// What a client asks for may not hold the simulator up, nor fill its memory.
+    #[test]
+    fn texts_that_would_never_end_are_ended() {
+        let begun = Instant::now();
+        let nested = format!("{}x?{}", "(".repeat(60), ")+".repeat(60));
+        let counted = format!("{}x?{}", "(".repeat(8), "){1000}".repeat(8));
+        let mut rules: String =
+            (0..40).map(|rule| format!("r{rule} ::= r{next}* r{next}*\n", next = rule + 1)).collect();
+        rules += "r40 ::= \"\"\nroot ::= r0\n";
+        let list = |inner: &str| format!(r#"{{"type": "array", "minItems": 65000, "items": {inner}}}"#);
+        let lists = (0..6).fold(r#"{"type": "string", "minLength": 1000000}"#.to_owned(), |inner, _| list(&inner));
+        let schema = json::parse(&lists).unwrap();
+        let guides =
+            [Guide::pattern(&nested), Guide::pattern(&counted), Guide::grammar(&rules), Guide::schema(&schema)];
+        for guide in guides {
+            for size in [0, 2, 64] {
+                let text = guide.as_ref().unwrap().text(&mut Dice::new(1, size));
+                assert!(text.len() < 8 << 20, "{} bytes", text.len());
+            }
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    }
+}

@@ -42,13 +42,16 @@ fn looks_around(hir: &Hir) -> bool {
 }
 
 fn write(hir: &Hir, dice: &mut Dice, out: &mut String) {
-    if Dice::is_full(out) {
+    if !dice.spend(1) {
         return;
     }
     match hir.kind() {
         // What must be at a place but takes none there is taken to be so.
         HirKind::Empty | HirKind::Look(_) => {}
-        HirKind::Literal(literal) => out.push_str(&String::from_utf8_lossy(&literal.0)),
+        HirKind::Literal(literal) => {
+            dice.spend(literal.0.len());
+            out.push_str(&String::from_utf8_lossy(&literal.0));
+        }
         HirKind::Class(Class::Unicode(class)) => out.extend(character(class, dice)),
         HirKind::Class(Class::Bytes(class)) => {
             let unicode = class.to_unicode_class();

@@ -43,7 +43,7 @@ impl Schema {
 
     fn value(&self, schema: &Value, depth: usize, dice: &mut Dice) -> Value {
         let Value::Dict(schema) = schema else { return any(dice) };
-        if depth > ENDLESS {
+        if depth > ENDLESS || !dice.spend(1) {
             return Value::Null;
         }
         if let Some(value) = schema.get("const") {

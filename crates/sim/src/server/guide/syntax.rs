@@ -32,7 +32,7 @@ pub(super) fn parse(text: &str) -> Result<Grammar, String> {
     let mut rules = Rules::default();
     for pair in starts.windows(2) {
         let Word::Name(name) = &words[pair[0]] else { return Err("a rule has no name".to_owned()) };
-        let body = &words[pair[0] + 2..pair[1]];
+        let body = words.get(pair[0] + 2..pair[1]).ok_or("a rule has no name")?;
         let node = Side { words: body, at: 0, depth: 0, rules: &mut rules }.whole()?;
         rules.define(name, node)?;
     }
@@ -278,6 +278,7 @@ mod tests {
     fn what_is_no_grammar_is_said_so() {
         for (text, word) in [
             ("root ::= b", "\"b\" is not defined"),
+            ("root ::= ::= \"a\"", "name"),
             ("root ::= root \"a\"", "ends"),
             ("root ::= (\"a\"", "group"),
             ("root ::= \"a", "literal"),

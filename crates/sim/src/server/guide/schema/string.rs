@@ -76,9 +76,8 @@ fn of_length(least: usize, most: usize, dice: &mut Dice, mut draw: impl FnMut(&m
 
 fn fitted(text: &str, least: usize, most: usize, dice: &mut Dice) -> String {
     let mut text: String = text.chars().take(most).collect();
-    // No context holds a longer one.
-    while text.chars().count() < least.min(1 << 20) {
-        text.push((b'a' + dice.below(26) as u8) as char);
-    }
+    let more = least.saturating_sub(text.chars().count()).min(dice.left());
+    dice.spend(more);
+    text.extend((0..more).map(|_| char::from(b'a' + dice.below(26) as u8)));
     text
 }

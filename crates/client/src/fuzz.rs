@@ -1,0 +1,102 @@
+//! Broken bytes of servers and broken addresses of users: an error or a value, never a panic, an abort or memory without
+//! end, and the same however the bytes are cut.
+//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-client fuzz -- --nocapture --test-threads=1` tries a million of
+//! each kind on all cores.
+
+use std::io::Write;
+
+use tacho_testkit::{Counted, fuzz};
+
+use crate::Url;
+use crate::endpoint::proxy_for;
+use crate::transport::http1::{Broken, Head, Reader, Sink};
+use crate::transport::inflate::Inflate;
+
+#[global_allocator]
+static COUNTED: Counted = Counted;
+
+/// Inputs of each kind in an ordinary run.
+pub(crate) const FEW: u64 = 400;
+
+/// What came of an answer.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Heard {
+    pub(crate) heads: Vec<Head>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Sink for Heard {
+    fn head(&mut self, head: &Head) {
+        self.heads.push(head.clone());
+    }
+
+    fn body(&mut self, bytes: &[u8]) -> bool {
+        self.body.extend_from_slice(bytes);
+        true
+    }
+}
+
+fn read(pieces: &[&[u8]]) -> (Result<bool, Broken>, Heard) {
+    let (mut reader, mut heard) = (Reader::new(), Heard::default());
+    for piece in pieces {
+        if let Err(broken) = reader.feed(piece, &mut heard) {
+            return (Err(broken), heard);
+        }
+    }
+    (Ok(reader.ended()), heard)
+}
+
+#[test]
+fn fuzz_http1() {
+    let good = [
+        &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive, x\r\n\r\nhello"[..],
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n1A\r\nabcdefghijklmnopqrstuvwxyz\r\n0\r\nT: x\r\n\r\n",
+        b"HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 404 Not\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"HTTP/1.0 204 No\r\nContent-Length: 3, 3\r\nContent-Encoding: gzip\r\nLocation: /x\r\n\r\n",
+    ];
+    fuzz("http/1 answers", &good.map(<[u8]>::to_vec), FEW, |bytes| {
+        let whole = read(&[bytes]);
+        let bytewise: Vec<&[u8]> = bytes.chunks(1).collect();
+        // A head that is too long is noticed earlier where it comes in pieces.
+        if whole.0 != Err(Broken::Head) {
+            assert_eq!(read(&bytewise), whole);
+        }
+    });
+}
+
+#[test]
+fn fuzz_compressed_answers() {
+    let text = b"data: {\"choices\": [{\"text\": \"a\"}]}\n\n".repeat(20);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&text).unwrap();
+    let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    zlib.write_all(&text).unwrap();
+    let good = [gzip.finish().unwrap(), zlib.finish().unwrap()];
+    fuzz("compressed answers", &good, FEW, |bytes| {
+        for coding in ["gzip", "deflate"] {
+            let mut inflate = Inflate::for_encoding(coding).unwrap();
+            let mut length = 0;
+            let _ = inflate.feed(bytes, &mut |piece| {
+                length += piece.len();
+                length < 1 << 24
+            });
+            let _ = inflate.finish();
+        }
+    });
+}
+
+#[test]
+fn fuzz_urls() {
+    let good = [
+        &b"http://user:pw@h\xc3\xbcst.example:8000/v1/a%20b?key=x#f"[..],
+        b"https://[fe80::1%25eth0]:65535/",
+        b"unix:///tmp/s.sock:/v1",
+        b"localhost:80",
+    ];
+    fuzz("urls", &good.map(<[u8]>::to_vec), FEW, |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        let Ok(url) = Url::parse(&text) else { return };
+        let _ = (url.host_header(), url.authority(), url.place(), url.origin(), url.with_path("/v1").to_string());
+        let _ = proxy_for(&url, &|name| (name == "no_proxy").then(|| text.clone().into_owned())).is_ok();
+    });
+}

@@ -1,0 +1,69 @@
+//! Broken messages between ranks and broken settings of launchers: an error or a value, never a panic, an abort or memory
+//! without end.
+//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-fleet --lib fuzz -- --nocapture --test-threads=1` tries a
+//! million of each kind on all cores.
+
+use tacho_core::json::parse;
+use tacho_core::{Clock, Observation, Secret, Stamp, SystemClock};
+use tacho_testkit::{Counted, fuzz};
+
+use crate::clock::ClockFit;
+use crate::host::Shared;
+use crate::http::{read_request, read_response, write_request, write_response};
+use crate::{Asked, Place, hostlist};
+
+#[global_allocator]
+static COUNTED: Counted = Counted;
+
+/// Inputs of each kind in an ordinary run.
+const FEW: u64 = 400;
+
+#[test]
+fn fuzz_http() {
+    let (mut request, mut answer) = (Vec::new(), Vec::new());
+    write_request(&mut request, "h", "/v1/rows?first=3", &Secret::new("t"), b"body").unwrap();
+    write_response(&mut answer, 200, b"{\"now\": 1}").unwrap();
+    fuzz("messages of ranks", &[request, answer], FEW, |bytes| {
+        let (mut stream, mut buffer) = (bytes, Vec::new());
+        while let Ok(Some(head)) = read_request(&mut stream, &mut buffer) {
+            if head.read_body(&mut stream, &mut buffer).is_err() {
+                break;
+            }
+        }
+        let _ = read_response(&mut &*bytes, &mut Vec::new()).is_ok();
+    });
+}
+
+#[test]
+fn fuzz_what_ranks_say() {
+    let rendezvous = Some("127.0.0.1:9".to_owned());
+    let asked = Asked { rank: Some(0), ranks: Some(3), rendezvous, ..Asked::default() };
+    let place = Place::find(&asked, &|_| None, 1).unwrap().unwrap();
+    let clock = SystemClock::start();
+    let row = Observation::released(1, clock.now(), Stamp(5));
+    let good = [
+        br#"{"rank": 1, "ranks": 3, "hash": "h", "version": "v", "machine": "m"}"#.to_vec(),
+        br#"{"clock": [5, -7, 1.000001, 100, 9], "calendar": [5, 1800000000000000000, 50], "stopping": true}"#.to_vec(),
+        tacho_rowlog::pack(&[row.clone()]).unwrap(),
+    ];
+    fuzz("what ranks say", &good, FEW, |bytes| {
+        let shared = Shared::new(&place, clock, "h", "v", None);
+        if let Ok(said) = parse(&String::from_utf8_lossy(bytes)) {
+            let _ = shared.join(&said).is_ok();
+            if let Some(fit) = said.get("clock").and_then(ClockFit::from_json) {
+                let mut row = row.clone();
+                fit.place(&mut row);
+                fit.place_again(&fit, &mut row);
+            }
+        }
+        for path in ["/v1/ready", "/v1/rows", "/v1/done"] {
+            let _ = shared.answer(path, "0,1,2,3,4", bytes, 1).is_ok();
+        }
+    });
+}
+
+#[test]
+fn fuzz_hostlists() {
+    let good = [&b"node[01-03,7],gpu5"[..], b"a,b,c", b"n[1-2]x[3-4]"];
+    fuzz("hostlists", &good.map(<[u8]>::to_vec), FEW, |bytes| drop(hostlist::first(&String::from_utf8_lossy(bytes))));
+}

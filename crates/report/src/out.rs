@@ -1,0 +1,72 @@
+//! Standard output. That nobody reads it any more (a pipe that was closed, a terminal that hung up) is no error: what
+//! comes after the print, a verdict or a file, counts all the same.
+
+use std::io::{self, IsTerminal, Stdout, Write};
+use std::sync::OnceLock;
+
+/// What a write to a terminal that has hung up gives.
+const EIO: i32 = 5;
+
+/// Standard output.
+#[derive(Debug)]
+pub struct Out {
+    stream: Stdout,
+}
+
+/// Standard output.
+pub fn out() -> Out {
+    was_terminal();
+    Out { stream: io::stdout() }
+}
+
+/// Whether it went to a terminal when it was first asked for: one that has hung up no longer says that it is one.
+fn was_terminal() -> bool {
+    static TERMINAL: OnceLock<bool> = OnceLock::new();
+    *TERMINAL.get_or_init(|| io::stdout().is_terminal())
+}
+
+impl Out {
+    /// Whether it goes to a terminal.
+    pub fn is_terminal(&self) -> bool {
+        self.stream.is_terminal()
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.stream.write(bytes);
+        Ok(heard(written, was_terminal())?.unwrap_or(bytes.len()))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.stream.flush();
+        heard(flushed, was_terminal()).map(drop)
+    }
+}
+
+/// What came of a write: none when nobody is left to hear it.
+fn heard<T>(written: io::Result<T>, terminal: bool) -> io::Result<Option<T>> {
+    match written {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
+        Err(error) if terminal && error.raw_os_error() == Some(EIO) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
+        Err(error) => Err(io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_nobody_listens_is_no_error_and_a_full_disk_is_one() {
+        let failed = |code| Err::<usize, _>(io::Error::from_raw_os_error(code));
+        assert_eq!(heard(Ok(3), false).unwrap(), Some(3));
+        assert_eq!(heard(failed(32), false).unwrap(), None, "a closed pipe");
+        assert_eq!(heard(failed(EIO), true).unwrap(), None, "a closed terminal");
+        assert!(heard(failed(EIO), false).is_err(), "a disk that fails");
+        let full = heard(failed(28), false).unwrap_err().to_string();
+        assert!(full.starts_with("cannot write to standard output: No space left"), "{full}");
+    }
+}

@@ -1,0 +1,29 @@
+//! Broken frames of an engine's process: an error or a value, never a panic, an abort or memory without end.
+
+use tacho_core::json::{Dict, Value, parse};
+use tacho_testkit::{Counted, fuzz};
+
+use super::protocol::{call, generated, loaded, read_frame, skip_to_magic, stage_times, write_frame};
+
+#[global_allocator]
+static COUNTED: Counted = Counted;
+
+#[test]
+fn fuzz_frames() {
+    let result = r#"{"seconds": 1.5, "prompt_tokens": 3, "output_tokens": 4, "finished": 1, "stages": {"a": [0.5]}}"#;
+    let mut good = b"INFO loading\n".to_vec();
+    write_frame(&mut good, &call(1, "generate", Dict::new())).unwrap();
+    let mut answer = good.clone();
+    write_frame(&mut answer, &parse(result).unwrap()).unwrap();
+    fuzz("frames of engines", &[good, answer], 400, |bytes| {
+        let mut source = bytes;
+        let _ = skip_to_magic(&mut &*source);
+        while let Ok(Some(value)) = read_frame(&mut source) {
+            look(&value);
+        }
+    });
+}
+
+fn look(value: &Value) {
+    let _ = (loaded(value).is_ok(), generated(value).is_ok(), stage_times(value).is_ok());
+}
