@@ -44,7 +44,7 @@ fn fuzz_what_ranks_say() {
     let good = [
         br#"{"rank": 1, "ranks": 3, "hash": "h", "version": "v", "machine": "m"}"#.to_vec(),
         br#"{"clock": [5, -7, 1.000001, 100, 9], "calendar": [5, 1800000000000000000, 50], "stopping": true}"#.to_vec(),
-        tacho_rowlog::pack(&[row.clone()]).unwrap(),
+        tacho_rowlog::pack(std::slice::from_ref(&row)).unwrap(),
     ];
     fuzz("what ranks say", &good, FEW, |bytes| {
         let shared = Shared::new(&place, clock, "h", "v", None);

@@ -122,7 +122,7 @@ impl<'g> Work<'g> {
     fn one(&self, input: u64, run: &Lane, read: &dyn Fn(&[u8])) {
         let bytes = match self.good.get(input as usize) {
             Some(whole) => whole.clone(),
-            None => Mutator::new(self.seed, input).from_one_of(self.good),
+            None => Mutator::new(self.seed, input).out_of(self.good),
         };
         run.begin(input);
         let begun = Instant::now();

@@ -45,3 +45,26 @@ fn it_ends_at_once_in_the_middle_of_the_greatest_request() {
         }
     }
 }
+
+/// A preloaded library can make the monotonic clock say anything: waits until a moment of it would never end.
+#[test]
+#[ignore = "needs faketime"]
+fn a_preloaded_clock_does_not_hold_it_up() {
+    let place = Place::new();
+    let plain = place.command(&["serve", "--sim", "--num-prompts", "5", "--random-output-len", "4", "--no-log"]);
+    let mut faked = std::process::Command::new("faketime");
+    faked.args(["-f", "+0.05"]).arg(plain.get_program()).args(plain.get_args()).current_dir(place.path());
+    let mut child = faked.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if std::time::Instant::now() > deadline {
+            child.kill().unwrap();
+            panic!("the simulator waits for a moment that does not come");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    assert!(status.success(), "{status}");
+}

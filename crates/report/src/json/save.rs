@@ -157,7 +157,7 @@ mod tests {
         let error = write_whole(&path, |out| out.write_all(b"{}")).unwrap_err();
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert!(cause.contains("a pipe that nobody reads"), "{cause}");
-        let reader = { std::thread::spawn(move || fs::read_to_string(path).unwrap()) };
+        let reader = std::thread::spawn(move || fs::read_to_string(path).unwrap());
         write_whole(&folder.path().join("pipe"), |out| out.write_all(b"{}")).unwrap();
         assert_eq!(reader.join().unwrap(), "{}");
     }

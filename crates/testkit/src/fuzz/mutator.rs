@@ -39,7 +39,7 @@ impl Mutator {
     }
 
     /// A broken form of one of them, or several mixed.
-    pub(super) fn from_one_of(mut self, good: &[Vec<u8>]) -> Vec<u8> {
+    pub(super) fn out_of(mut self, good: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = good[self.below(good.len())].clone();
         let other = &good[self.below(good.len())];
         for _ in 0..=self.below(4) {

@@ -58,7 +58,7 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
     if args.outputs.owns_stdout() {
         io::stderr().write_all(text.as_bytes())?
     } else {
-        io::stdout().write_all(text.as_bytes())?
+        tacho_report::out().write_all(text.as_bytes())?
     }
     if let Some(record) = last.as_ref().filter(|_| files.iter().any(Option::is_some)) {
         let folder = args.report.result_dir.as_ref().map(PathBuf::from);
@@ -96,7 +96,7 @@ pub(super) fn compare(files: &[PathBuf]) -> anyhow::Result<Exit> {
     for verdict in verdicts(&sides, &spec)? {
         text += &format!("{}\n", harmless_line(&verdict.sentence(&spec)));
     }
-    io::stdout().write_all(text.as_bytes())?;
+    tacho_report::out().write_all(text.as_bytes())?;
     Ok(Exit::Done)
 }
 
