@@ -1,11 +1,11 @@
 //! The part of the client that lives on one thread: its connections, its requests under way, its rows.
 
+#[cfg(test)]
+mod counting;
 mod limits;
 mod receive;
 mod settle;
 mod slot;
-#[cfg(test)]
-mod tests;
 
 use std::collections::HashMap;
 use std::io;
