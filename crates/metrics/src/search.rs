@@ -110,7 +110,7 @@ pub fn refine(tried: &[Tried], wanted: f64) -> Option<Step> {
         return None;
     }
     let distance = |tried: &Tried| (tried.level as f64 / found.value - 1.0).abs();
-    let near = |tried: &&Tried| distance(tried) <= BESIDE;
+    let near = |tried: &&Tried| tried.verdict.is_sustained() && distance(tried) <= BESIDE;
     let least = tried.iter().filter(near).min_by(|a, b| a.verdict.length.total_cmp(&b.verdict.length));
     match least {
         Some(least) if least.verdict.runs < ENOUGH_RUNS => Some(Step::Confirm(least.level)),

@@ -6,8 +6,6 @@ use super::{Boundary, Tried, UNLIMITED};
 
 /// Levels whose number is between this share of the target and its reciprocal lie on the line.
 const NEAR: f64 = 0.4;
-/// How far from the target, as a logarithm, a level counts for half as much and less.
-const STRAIGHT: f64 = 0.5;
 /// Fewer levels draw no line of which could be said how straight it is.
 const FEWEST: usize = 3;
 /// How much less a brief run is worth than its length says: it begins with an empty server, which flatters.
@@ -16,7 +14,7 @@ const BRIEF: f64 = 0.5;
 const SURE: f64 = 2.2;
 /// What the line may be off besides chance, as a share of the answer: it is not quite straight, and runs begin with an
 /// empty server.
-const BENT: f64 = 0.015;
+const BENT: f64 = 0.025;
 
 /// More than so much is not taken off a reciprocal.
 const MOST_EXCESS: f64 = 0.1;
@@ -67,16 +65,12 @@ fn point(tried: &Tried) -> Option<Point> {
     let ratio = 1.0 + verdict.margin;
     let told = verdict.half_width.is_finite() && verdict.half_width > 0.0;
     let near = ratio > NEAR && ratio < 1.0 / NEAR;
-    // A load that was not kept up with fails by its latency too, or tells nothing. To leave it out would leave the lucky.
-    let speaks = verdict.is_sustained() || (verdict.margin > 0.0 && !verdict.brief);
-    // No line is straight for ever.
-    let counts = (1.0 + (ratio.ln() / STRAIGHT).powi(2)).powi(-2);
-    (tried.level < UNLIMITED && told && near && speaks).then(|| Point {
+    (tried.level < UNLIMITED && told && near && verdict.is_sustained()).then(|| Point {
         load: tried.level as f64,
         // The reciprocal of what varies is too large on average.
         reciprocal: 1.0 / ratio / (1.0 + (verdict.half_width / 1.96 / ratio).powi(2).min(MOST_EXCESS)),
         error: verdict.half_width / 1.96 / (ratio * ratio),
-        weight: counts * verdict.length * if verdict.brief { BRIEF } else { 1.0 },
+        weight: verdict.length * if verdict.brief { BRIEF } else { 1.0 },
     })
 }
 

@@ -131,7 +131,7 @@ static SLA_FLAGS: &[Flag] = client_sweep!(
          long as an answer takes. Each rate is held for a fifth of that at first, which is enough for those far off."),
     own(&["--sla-budget"], Seconds, "SEC", Preset::Float(300.0), &SLA,
         "Seconds of runs after which no more are made only to narrow the range of the answer. They end sooner where the range is \
-         within 4 % either way."),
+         within 5 % either way."),
 );
 
 /// `tacho sweep startup`.

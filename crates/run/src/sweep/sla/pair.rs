@@ -18,7 +18,7 @@ use crate::sweep::workload::{LoadVariable, dataset_size};
 /// Loads up to so many times another are a little more.
 const LITTLE_MORE: f64 = 1.1;
 /// A range that reaches no further than this share of the answer either way is narrow enough.
-const PRECISE: f64 = 0.04;
+const PRECISE: f64 = 0.05;
 /// For how many times as long as one level a search holds all of its levels together, as measured.
 const LEVELS: f64 = 17.0;
 
