@@ -86,12 +86,12 @@ fn a_log_gives_the_result_key_by_key_with_the_time_in_which_the_run_was_full() {
     let again = place.run(&["report", "kept", "--save-result", "again.json"]);
     assert!(again.status.success(), "{}", stderr(&again));
     let result = place.json("r.json");
-    assert_eq!(result["tacho"]["steady_state"]["window"]["threshold"], json!(0.5), "{}", result["tacho"]);
+    assert_eq!(result["steady_state"]["window"]["threshold"], json!(0.5), "{}", result["steady_state"]);
     assert_eq!(place.json("again.json"), result);
     // A part of the run has no such time.
     let part = place.run(&["report", "kept", "--window", "0:0.05", "--save-result", "part.json"]);
     assert!(part.status.success(), "{}", stderr(&part));
-    assert!(place.json("part.json")["tacho"].get("steady_state").is_none());
+    assert!(place.json("part.json").get("steady_state").is_none());
 }
 
 #[test]
