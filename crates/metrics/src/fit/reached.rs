@@ -5,8 +5,8 @@ use super::trace::Traced;
 
 /// Steps that must have had as many sequences as any for that to be a limit.
 const STEPS: usize = 5;
-/// Full steps that must have followed one another for their tokens to be a limit: one or two may be late requests.
-const CHAIN: f64 = 3.0;
+/// Full steps that must have followed one another for their tokens to be a limit: one alone may be a late request.
+const CHAIN: f64 = 2.0;
 
 /// The most sequences that ran at once, where others waited for their turn meanwhile.
 pub fn sequences(traced: &[Traced]) -> Option<usize> {
