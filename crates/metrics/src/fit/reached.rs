@@ -5,8 +5,6 @@ use super::trace::Traced;
 
 /// Steps that must have had as many sequences as any for that to be a limit.
 const STEPS: usize = 5;
-/// Full steps that must have followed one another for their tokens to be a limit: one alone may be a late request.
-const CHAIN: f64 = 2.0;
 
 /// The most sequences that ran at once, where others waited for their turn meanwhile.
 pub fn sequences(traced: &[Traced]) -> Option<usize> {
@@ -31,7 +29,7 @@ pub fn tokens(traced: &[Traced]) -> Option<usize> {
     let clusters = clusters(traced);
     let limit = sequences(traced).unwrap_or(usize::MAX);
     let lead = traced.iter().filter_map(|one| Some(one.tokens.first()? - one.sent)).fold(f64::INFINITY, f64::min);
-    let (mut low, mut high, mut longest) = (0.0_f64, f64::INFINITY, 0.0_f64);
+    let (mut low, mut high) = (0.0_f64, f64::INFINITY);
     let mut chain: Option<Chain> = None;
     for pair in clusters.windows(2) {
         let (before, cluster) = (&pair[0], &pair[1]);
@@ -49,10 +47,9 @@ pub fn tokens(traced: &[Traced]) -> Option<usize> {
         on.tokens += began + decoded;
         low = low.max((on.tokens - on.offset) / on.steps);
         high = high.min((on.tokens + next) / on.steps);
-        longest = longest.max(on.steps);
         chain = Some(on);
     }
-    (low < high && longest >= CHAIN).then(|| roundest(low, high)).flatten()
+    (low < high && high.is_finite()).then(|| roundest(low, high)).flatten()
 }
 
 /// Steps that follow one another, all of them full.
