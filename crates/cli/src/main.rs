@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     logging::init();
     interrupt::outlive_limits();
     // A terminal that has closed no longer says that it was one: it is asked while it is there.
-    drop(tacho_report::out());
+    let _ = tacho_report::out();
     for mistake in variables::mistaken(COMMANDS.iter().map(|command| command.table)) {
         exit::tell(&mistake);
     }
