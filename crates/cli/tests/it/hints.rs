@@ -161,9 +161,9 @@ fn where_few_names_are_possible_they_are_all_said() {
         (["--percentile-metrics", "ttft,tpt"], &["tpt", "ttft", "tpot", "itl", "e2el"]),
         (["--random-range-ratio", r#"{"inptu": 0.1, "output": 0.2}"#], &["input", "output"]),
         (["--sim-profile", "h100-8"], &["h100-8", "h100-8b", "tiny"]),
-        (["--compare", "a.json"], &["tacho compare"]),
+        (["--compare", "a.json"], &["--compare", "two results"]),
         (["--multi-turn-delay-ms", "5"], &["needs --multi-turn"]),
-        (["--sweep-request-rate", "1,2"], &["tacho sweep"]),
+        (["--sweep-request-rate", "1,x"], &["--sweep-request-rate", "1,x"]),
     ] {
         let output = place.run(&[&["serve", "--sim"], &words[..]].concat());
         let text = stderr(&output);

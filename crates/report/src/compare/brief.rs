@@ -107,7 +107,7 @@ mod tests {
         let text = brief(&base, &new);
         let found =
             |part: &str| text.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {text}"));
-        assert!(found("equest throughput").ends_with("+2.00     +20.00% +"), "{text}");
+        assert!(found("Tput (req/s)").ends_with("+2.00     +20.00% +"), "{text}");
         assert!(found("Mean TTFT").ends_with("+10.00     +20.00% -"), "{text}");
         assert!(text.contains("inf% -") && text.contains("N/A") && !text.contains("only_here"), "{text}");
         assert_eq!(text.lines().next().map(|line| line.len()), Some(WIDTH));
