@@ -14,6 +14,7 @@ mod remedy;
 mod repeats;
 mod sessions;
 pub(super) mod simulator;
+mod workload;
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;

@@ -155,6 +155,8 @@ pub struct SearchRow {
     pub answered: f64,
     /// Whether the criteria are met.
     pub met: bool,
+    /// Whether it was within the targets, which may have been luck.
+    pub doubtful: bool,
     /// Whether it was looked at only briefly.
     pub brief: bool,
     /// Whether the server kept up.

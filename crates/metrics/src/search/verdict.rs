@@ -95,6 +95,11 @@ impl Verdict {
         self.likely() <= 0.0 && self.is_sustained()
     }
 
+    /// Whether it was within the target, but not so far that it could not be luck.
+    pub fn is_doubtful(&self) -> bool {
+        self.margin <= 0.0 && !self.passes() && self.is_sustained()
+    }
+
     /// The likeliest distance.
     pub(super) fn likely(&self) -> f64 {
         self.margin + if self.half_width.is_finite() { SKEW * self.half_width } else { 0.0 }

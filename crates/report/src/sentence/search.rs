@@ -75,6 +75,7 @@ fn table(load: Load, metrics: &[String], rows: &[SearchRow]) -> String {
         let word = match (row.met, row.sustained) {
             (true, _) if row.brief => "met, briefly",
             (true, _) => "met",
+            (false, true) if row.doubtful => "met, perhaps by luck",
             (false, true) => "not met",
             (false, false) => "not sustained",
         };

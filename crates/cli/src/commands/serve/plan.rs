@@ -16,7 +16,7 @@ use tacho_run::{
 };
 use tacho_sim::Server;
 
-use super::dataset;
+use super::workload::workload;
 use crate::args::serve::ServeArgs;
 use crate::args::serve::stops::Failures;
 use crate::commands::sim::hub;
@@ -39,7 +39,7 @@ pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> a
             }
         },
         hub: hub(),
-        workload: dataset::workload(args)?,
+        workload: workload(args)?,
         lora: args
             .target
             .lora_modules

@@ -6,9 +6,9 @@ use tacho_core::json::{Dict, Value};
 use tacho_metrics::search::{Answer, Criterion, Tried, boundary, is_monotone};
 use tacho_metrics::statistics::mean;
 
-use super::level::{Level, values};
+use super::level::{Level, nearest, values};
 use super::marker;
-use super::pair::{Pair, nearest};
+use super::pair::Pair;
 use crate::experiment::{Archive, Failure, Style};
 
 /// The answers so far.

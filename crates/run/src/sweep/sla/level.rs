@@ -181,6 +181,15 @@ fn has_failures(result: &Dict) -> bool {
     failed > FAILED * all || caveats.iter().any(ended)
 }
 
+/// The level that is least beyond its target; those that were sustained come first.
+pub(super) fn nearest(levels: &[Level]) -> Option<&Level> {
+    let distance = |level: &Level| (!level.tried.verdict.is_sustained(), level.tried.verdict.margin);
+    levels.iter().min_by(|a, b| {
+        let (a, b) = (distance(a), distance(b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    })
+}
+
 /// The values of each criterion's metric, one per result.
 pub(super) fn values<'r>(
     target: &[Criterion],

@@ -1,0 +1,27 @@
+//! The workload that `tacho serve` is asked for.
+
+use std::path::PathBuf;
+
+use tacho_run::WorkloadPlan;
+
+use super::{dataset, sessions};
+use crate::args::serve::ServeArgs;
+
+/// The workload that the arguments ask for.
+pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
+    if let Some(plan) = sessions::plan(args)? {
+        return Ok(WorkloadPlan::Sessions(Box::new(plan)));
+    }
+    let given = &args.dataset;
+    if let Some(path) = &args.own.workload {
+        return Ok(WorkloadPlan::File { path: PathBuf::from(path), time_scale: given.time_scale });
+    }
+    let groups = || args.values.int("--gsp-num-groups").saturating_mul(args.values.int("--gsp-prompts-per-group"));
+    let num_prompts = if given.kind.name == "generated-shared-prefix" { groups() } else { args.load.num_prompts };
+    Ok(WorkloadPlan::Sample {
+        spec: Box::new(dataset::source(args).spec(given.kind.name)?),
+        num_prompts,
+        align: given.kind.aligns_with_server,
+        self_timed: args.self_timed(),
+    })
+}
