@@ -257,8 +257,8 @@ fn framing_faults(asked: Asked) -> Vec<Fault> {
         fault("a chunk beyond all numbers", huge_chunk, Malformed, "chunks are broken"),
         fault("a chunk without an end", bad_end, Malformed, "chunks are broken"),
         fault("a length that is no number", head("200 OK", "Content-Length: -5\r\n"), Malformed, "not HTTP/1.1"),
-        fault("too many headers", many_headers, Malformed, "too long"),
-        fault("an endless header", long_header, Malformed, "too long"),
+        fault("too many headers", many_headers, Malformed, "96 lines"),
+        fault("an endless header", long_header, Malformed, "64 KiB"),
         fault(
             "another protocol after an upgrade",
             b"HTTP/1.1 101 Switching\r\n\r\n\x00\x01\x02\x03\r\n\r\n".to_vec(),
