@@ -1,26 +1,30 @@
 //! The least any client must do: wait, read, stamp, find the ends of events. No protocol, no text, no verdict.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tacho_sim::metronome;
 
 use crate::server::Server;
+use crate::sessions::{BEGIN, PAUSE};
 use crate::{Load, Seen, system};
 
 pub(crate) fn run(load: Load) -> Seen {
     let server = Server::start(load);
     let mut epoll = system::Epoll::new();
     let mut sockets: Vec<TcpStream> = (0..load.streams).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    // Later turns carry what was said before; the least is to send as many bytes, made beforehand.
+    let turns: Vec<Vec<u8>> = (0..load.turns).map(|turn| request(load, turn)).collect();
+    let mut sent = vec![0_usize; load.streams];
+    let mut due: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     for (token, socket) in sockets.iter_mut().enumerate() {
         epoll.add(socket.as_raw_fd(), token as u64);
-        socket.write_all(&request(load, 0)).unwrap();
+        due.push(Reverse((begins(load, token), token)));
     }
-    // Later turns carry what was said before; the least is to send as many bytes, made beforehand.
-    let later: Vec<Vec<u8>> = (0..load.turns).map(|turn| request(load, turn)).collect();
-    let mut turns = vec![1_usize; load.streams];
     // Two line ends per event; the usage event and the closing mark come after the tokens.
     let lines_in_all = 2 * (load.tokens + 2);
     let mut lines = vec![0_usize; load.streams];
@@ -28,22 +32,27 @@ pub(crate) fn run(load: Load) -> Seen {
     let mut buffer = vec![0; 256 << 10];
     let mut left = load.streams;
     let origin = Instant::now();
+    let now = || origin.elapsed().as_nanos() as u64;
     let before = system::cpu_time();
     while left > 0 {
-        epoll.wait(|token| {
+        while let Some(&Reverse((_, token))) = due.peek().filter(|Reverse((at, _))| *at <= now()) {
+            due.pop();
+            sockets[token].write_all(&turns[sent[token]]).unwrap();
+            (lines[token], sent[token]) = (0, sent[token] + 1);
+        }
+        let until = due.peek().map(|Reverse((at, _))| Duration::from_nanos(at.saturating_sub(now())));
+        epoll.wait(until, |token| {
             let count = sockets[token].read(&mut buffer).unwrap();
-            stamps[token].push(origin.elapsed().as_nanos() as u64);
+            let stamp = now();
+            stamps[token].push(stamp);
             let open = lines[token] < lines_in_all;
             // The line ends of HTTP's own framing come behind carriage returns.
             let found = memchr::memchr_iter(b'\n', &buffer[..count]).filter(|&at| at == 0 || buffer[at - 1] != b'\r');
             lines[token] += found.count();
             if open && lines[token] >= lines_in_all {
-                match later.get(turns[token]) {
-                    Some(request) => {
-                        sockets[token].write_all(request).unwrap();
-                        (lines[token], turns[token]) = (0, turns[token] + 1);
-                    }
-                    None => left -= 1,
+                match sent[token] < load.turns {
+                    true => due.push(Reverse((stamp + PAUSE.as_nanos() as u64, token))),
+                    false => left -= 1,
                 }
             }
         });
@@ -51,6 +60,11 @@ pub(crate) fn run(load: Load) -> Seen {
     let cpu = system::cpu_time() - before;
     let gaps = stamps.iter().flat_map(|stamps| stamps.windows(2).map(|pair| pair[1] - pair[0])).collect();
     Seen { tokens: load.streams * load.turns * load.tokens, cpu, gaps, ..Seen::default() }
+}
+
+/// When a stream begins: conversations as the client's do, so that their tokens come as spread as there.
+fn begins(load: Load, token: usize) -> u64 {
+    if load.turns == 1 { 0 } else { (BEGIN * 1e9) as u64 * token as u64 / load.streams as u64 }
 }
 
 /// A request as long as that of this turn: what was asked and answered before stands in it.

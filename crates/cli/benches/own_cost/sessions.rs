@@ -17,9 +17,9 @@ use crate::tacho::endpoint;
 use crate::{Load, Seen, system};
 
 /// Between an answer and the next turn.
-const PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 /// Within which all conversations begin, so that first turns do not wait for each other.
-const BEGIN: f64 = 1.0;
+pub(crate) const BEGIN: f64 = 1.0;
 
 /// Requests made of answers.
 struct Talk(Replay);

@@ -63,10 +63,11 @@ impl Epoll {
         unsafe { libc::epoll_ctl(self.fd, libc::EPOLL_CTL_ADD, socket, &raw mut event) };
     }
 
-    /// Calls `ready` with the token of each socket that has something to read.
-    pub(crate) fn wait(&mut self, mut ready: impl FnMut(usize)) {
+    /// Calls `ready` with the token of each socket that has something to read, after `until` at the latest.
+    pub(crate) fn wait(&mut self, until: Option<Duration>, mut ready: impl FnMut(usize)) {
+        let millis = until.map_or(1000, |until| (until.as_micros().div_ceil(1000) as i32).min(1000));
         // SAFETY: the buffer has room for as many events as are asked for.
-        let count = unsafe { libc::epoll_wait(self.fd, self.events.as_mut_ptr(), self.events.len() as i32, 1000) };
+        let count = unsafe { libc::epoll_wait(self.fd, self.events.as_mut_ptr(), self.events.len() as i32, millis) };
         for event in &self.events[..count.max(0) as usize] {
             ready(event.u64 as usize);
         }
