@@ -47,7 +47,7 @@ impl Verdicts {
         let (equal, open) = (of(Verdict::Equal).len(), of(Verdict::Undecided).len());
         let mut parts = Vec::new();
         if better.is_empty() && worse.is_empty() && equal > 0 && open > 0 {
-            parts.push("equal as far as can be told".to_owned());
+            parts.push("undecided on the whole".to_owned());
         }
         for (verdict, effects) in [("better", &better), ("worse", &worse)] {
             parts.extend(most(effects).map(|effect| {
