@@ -110,8 +110,8 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
 
 /// Refuses a command line.
 pub(crate) fn refuse(commands: &'static [Command], error: &ArgError) -> Exit {
-    let hint = suggest::hint(commands, error).map_or_else(String::new, |hint| format!("hint: {hint}\n"));
-    tell(format!("{}\n{hint}", error.report()).trim_end());
+    let hints = suggest::hints(commands, error).iter().map(|hint| format!("\nhint: {hint}")).collect::<String>();
+    tell(&(error.report() + &hints));
     if matches!(error, ArgError::Refused(_)) { refused() } else { Exit::Usage }
 }
 

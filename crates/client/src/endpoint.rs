@@ -171,7 +171,7 @@ impl Headers {
     }
 
     /// Whether HTTP allows them: a line end in a value would begin another header.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), Error> {
         let bad = |text: &str| text.chars().any(|c| c.is_control() && c != '\t');
         let bad_name = |name: &str| name.is_empty() || !name.bytes().all(is_token);
         match self.iter().find(|(name, value)| bad_name(name) || bad(value)) {

@@ -151,7 +151,7 @@ fn outside(commands: &'static [Command], args: &[String]) -> Result<Invocation, 
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words[..] {
         [] => return Ok(Invocation::Print(top_help(commands, columns()))),
-        ["help", ..] => return help_on(commands, &args[1..]),
+        ["help", ..] | ["-h" | "--help", _, ..] => return help_on(commands, &args[1..]),
         ["-v" | "-V" | "--version", ..] => {
             return Ok(Invocation::Print(version()));
         }

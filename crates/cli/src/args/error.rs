@@ -323,6 +323,31 @@ pub(crate) enum Refusal {
         /// The value.
         url: String,
     },
+    /// An address that ends with the path of an API.
+    #[error(
+        "--base-url {} ends in the path of an API: end it at the server, and choose the API by --backend {backend}",
+        quoted(&redact_url(url))
+    )]
+    ApiUrl {
+        /// The value.
+        url: String,
+        /// The backend of that path.
+        backend: &'static str,
+    },
+    /// More than a host, or none.
+    #[error("--host {}: give a name or an address alone, and --port; a whole address is for --base-url", quoted(&redact_url(host)))]
+    Host {
+        /// The value.
+        host: String,
+    },
+    /// A text that no header can hold.
+    #[error("{flag}: the header {} would hold a character that HTTP does not allow, such as a line end", quoted(name))]
+    Header {
+        /// The flag.
+        flag: &'static str,
+        /// The header.
+        name: String,
+    },
     /// The URL is not one that the backend speaks to.
     #[error(
         "--endpoint: {} must end in {suffix} for --backend {backend}: correct --endpoint, or leave it out",

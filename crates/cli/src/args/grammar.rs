@@ -75,7 +75,8 @@ impl Values {
             };
             let flag = &self.table.flags[flag_at];
             if flag.kind == Kind::Help {
-                return Ok(Parsed::Help(explicit.filter(|topic| !topic.is_empty()).map(str::to_owned)));
+                let topic = explicit.map(str::to_owned).or_else(|| plain(&words[at..], 1).pop());
+                return Ok(Parsed::Help(topic.filter(|topic| !topic.is_empty())));
             }
             let (taken, args) = arguments(flag, explicit, &words[at..])?;
             at += taken;
@@ -391,11 +392,19 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
             Some(number) => Ok(number),
             None => Err(bad("int")),
         },
-        Kind::Choice(choices) if choices.contains(&text) => Ok(Value::from(text)),
-        Kind::Choice(choices) => {
-            Err(UsageError::BadChoice { flag: flag.title(), value: text.to_owned(), choices: choices.to_vec() })
-        }
+        Kind::Choice(choices) => match choice(choices, text) {
+            Some(known) => Ok(Value::from(known)),
+            None => {
+                Err(UsageError::BadChoice { flag: flag.title(), value: text.to_owned(), choices: choices.to_vec() })
+            }
+        },
     }
+}
+
+/// The value that a text names. vLLM's Rust client writes `-` where the Python client writes `_`.
+fn choice(choices: &'static [&'static str], text: &str) -> Option<&'static str> {
+    let named = |same: &dyn Fn(&str) -> bool| choices.iter().copied().find(|known| same(known));
+    named(&|known| known == text).or_else(|| named(&|known| known.replace('_', "-") == text))
 }
 
 /// Media sizes as an object, each key the tuple as Python prints it.

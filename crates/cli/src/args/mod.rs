@@ -18,6 +18,7 @@ mod given;
 pub(crate) mod grammar;
 pub(crate) mod help;
 pub(crate) mod live;
+mod moving;
 pub(crate) mod multi_turn;
 pub(crate) mod near;
 pub(crate) mod number;

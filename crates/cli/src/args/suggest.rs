@@ -4,6 +4,10 @@ use super::command::{Command, HELP};
 use super::error::{ArgError, ConfigError, Refusal, UsageError};
 use super::flag::{Kind, Table};
 use super::near::nearest;
+use super::{moving, scripts, topics};
+
+/// The command that other tools' are compared with.
+const SERVE: &str = "tacho serve";
 
 /// Where the files of datasets are to be had.
 const SOURCES: [(&str, &str); 5] = [
@@ -18,42 +22,104 @@ const SOURCES: [(&str, &str); 5] = [
 ];
 
 /// What to do about a command line that was refused, where there is something to say beyond the refusal.
-pub(crate) fn hint(commands: &'static [Command], error: &ArgError) -> Option<String> {
+pub(crate) fn hints(commands: &'static [Command], error: &ArgError) -> Vec<String> {
     let (command, error) = match error {
         ArgError::Usage { command, error } => (*command, error),
         ArgError::Config(ConfigError::Usage { command, error, .. }) => (*command, error),
         ArgError::Refused(Refusal::PathMissing { name }) => {
-            return SOURCES.iter().find(|(known, _)| known == name).map(|(_, source)| (*source).to_owned());
+            return SOURCES.iter().filter(|(known, _)| known == name).map(|(_, source)| (*source).to_owned()).collect();
         }
-        _ => return None,
+        _ => return Vec::new(),
     };
     let table = commands.iter().map(|row| row.table).find(|table| table.command == command);
-    match error {
-        UsageError::Unrecognized { tokens } => tokens.iter().find_map(|token| meant_flag(table?, token)),
-        UsageError::BadChoice { value, choices, .. } if command == HELP => {
-            nearest(value, choices.iter().copied()).map(|meant| format!("did you mean {HELP} {meant}?"))
+    let hint = match (error, table) {
+        (UsageError::Unrecognized { tokens }, Some(table)) => return strays(table, tokens),
+        (UsageError::BadChoice { value, choices, .. }, _) if command == HELP => meant_topic(commands, value, choices),
+        (UsageError::BadChoice { flag, value, choices }, Some(table)) => {
+            elsewhere(table, || moving::value(flag, value))
+                .or_else(|| nearest(value, choices.iter().copied()).map(|meant| format!("did you mean {meant}?")))
         }
-        UsageError::BadChoice { value, choices, .. } => match table {
-            Some(_) => nearest(value, choices.iter().copied()).map(|meant| format!("did you mean {meant}?")),
-            None => meant_command(commands, command, value),
-        },
-        UsageError::BadValue { kind: "loads", value, .. } => tacho_core::json::parse(value)
+        (UsageError::BadChoice { value, .. }, None) => meant_command(commands, command, value),
+        (UsageError::Ambiguous { token, .. }, Some(table)) => elsewhere(table, || moving::flag(token, None)),
+        (UsageError::Missing { .. }, None) => Some(format!("{command} --help lists the commands")),
+        (UsageError::BadValue { kind: "float" | "int", flag, value }, Some(table)) => number(table, flag, value),
+        (UsageError::BadValue { kind: "loads", value, .. }, _) => tacho_core::json::parse(value)
             .err()
             .map(|fault| format!("it is not JSON: {fault}; quote the whole text, as in '{{\"key\": \"value\"}}'")),
         _ => None,
+    };
+    hint.into_iter().collect()
+}
+
+/// What other tools call it: they do what `tacho serve` does.
+fn elsewhere(table: &'static Table, look: impl FnOnce() -> Option<String>) -> Option<String> {
+    (table.command == SERVE).then(look).flatten()
+}
+
+/// What each of the words was meant to be that belong to nothing; the value of an unknown flag is no word of its own.
+fn strays(table: &'static Table, tokens: &[String]) -> Vec<String> {
+    let mut hints = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let is_value = at > 0 && tokens[at - 1].starts_with('-');
+        let hint = match token.starts_with('-') {
+            true => meant_flag(table, token, tokens.get(at + 1).map(String::as_str)),
+            false if is_value => None,
+            false => meant_word(table, token),
+        };
+        hints.extend(hint.filter(|hint| !hints.contains(hint)));
     }
+    hints
 }
 
 /// The flag that a word was meant to be.
-fn meant_flag(table: &'static Table, token: &str) -> Option<String> {
-    let typed = token.split('=').next().filter(|typed| typed.starts_with('-'))?.split('.').next()?;
+fn meant_flag(table: &'static Table, token: &str, next: Option<&str>) -> Option<String> {
+    let (typed, value) = token.split_once('=').map_or((token, next), |(typed, value)| (typed, Some(value)));
+    if let Some(known) = elsewhere(table, || moving::flag(typed, value)) {
+        return Some(known);
+    }
+    // A letter is near to every other.
+    let typed = typed.split('.').next().filter(|typed| typed.len() > 2)?;
     let usable = table.flags.iter().filter(|flag| flag.kind != Kind::Rest);
     let names = usable.flat_map(|flag| flag.names.iter().copied());
     Some(format!("did you mean {}?", nearest(typed, names)?))
 }
 
+/// What a word was meant to be that is no flag.
+fn meant_word(table: &'static Table, word: &str) -> Option<String> {
+    if word == "help" {
+        return Some(format!("{} --help", table.command));
+    }
+    let model = word.contains('/') && table.find("--model").is_some();
+    elsewhere(table, || moving::stray(word)).or_else(|| model.then(|| format!("a model is named by --model {word}")))
+}
+
+/// Numbers have no units.
+fn number(table: &'static Table, title: &str, value: &str) -> Option<String> {
+    let flag = table.flags.iter().find(|flag| flag.title() == title)?;
+    let has_unit = value.starts_with(|c: char| c.is_ascii_digit());
+    match flag.kind {
+        Kind::Seconds => Some("give seconds, without a unit: 90 for a minute and a half".to_owned()),
+        _ => has_unit.then(|| "give the number alone".to_owned()),
+    }
+}
+
+/// What to read about a word that is no topic.
+fn meant_topic(commands: &'static [Command], word: &str, choices: &[&'static str]) -> Option<String> {
+    if let Some(meant) = nearest(word, choices.iter().copied()) {
+        return Some(format!("did you mean {HELP} {meant}?"));
+    }
+    let table = commands.iter().map(|row| row.table).find(|table| table.command == SERVE)?;
+    let named = table.flags.iter().any(|flag| flag.long().contains(word));
+    named.then(|| format!("{SERVE} --help={word} shows the options of that name"))
+}
+
 /// The command that a word was meant to be: one that can stand here, or one that stands below other words.
 fn meant_command(commands: &'static [Command], at: &str, word: &str) -> Option<String> {
+    match word {
+        "version" => return Some("tacho --version".to_owned()),
+        _ if topics::find(word).is_some() => return Some(format!("{HELP} {word}")),
+        _ => {}
+    }
     let before = at.strip_prefix("tacho").unwrap_or_default().trim_start();
     let spellings = || commands.iter().flat_map(|command| command.spellings.iter().copied());
     let here = spellings().filter_map(|spelling| spelling.strip_prefix(before)?.trim_start().split(' ').next());
@@ -61,7 +127,10 @@ fn meant_command(commands: &'static [Command], at: &str, word: &str) -> Option<S
         return Some(format!("did you mean {at} {meant}?"));
     }
     let last = |spelling: &'static str| spelling.rsplit(' ').next().unwrap_or(spelling);
-    let meant = nearest(word, spellings().map(last))?;
-    let spelling = spellings().find(|spelling| last(spelling) == meant)?;
-    Some(format!("did you mean tacho {spelling}?"))
+    let below = nearest(word, spellings().map(last)).and_then(|meant| spellings().find(|one| last(one) == meant));
+    let script = || scripts::command(&format!("benchmark_{word}")).map(|words| words.join(" "));
+    match below.map(str::to_owned).or_else(script) {
+        Some(meant) => Some(format!("did you mean tacho {meant}?")),
+        None => moving::command(word),
+    }
 }

@@ -5,6 +5,7 @@ use tacho_client::BackendKind;
 use tacho_sim::Profile;
 
 use super::help::{columns, example, paragraph};
+use super::moving;
 
 /// Something to read about.
 pub(crate) struct Topic {
@@ -83,6 +84,24 @@ same command with --resume goes on with the newest one. Without a GPU: --sim.",
 A file is written whole or not at all. Ctrl-C saves what was measured.",
     },
     Topic {
+        name: "metrics",
+        about: "What the numbers of the report mean.",
+        text: "  TTFT   time to the first token: from sending a request to its first token
+  TPOT   time per output token after the first: (last token - first token) / (tokens - 1), one number a request
+  ITL    the gaps between tokens, each of them a sample
+  E2EL   end-to-end latency: from sending a request to its last token
+  Request throughput    answered requests a second of the whole run
+  Output token throughput  generated tokens a second; total: with those of the prompts
+  Request goodput       answered requests a second that met every objective of --goodput
+  P99    99 of 100 samples are at most this
+  Requests under way    how many were being answered, on average; waiting for a slot: due, and held by --max-concurrency
+
+TTFT and E2EL begin when a request gets its slot, as in vLLM; tacho's part of the report has them from the moment that it was \
+due, too. Latencies are those of requests that succeeded. --percentile-metrics and --metric-percentiles choose what is shown, \
+--fail-if and --until take any number by its key (p99_ttft_ms). The last lines say how late and how busy the client was, and so \
+how far the numbers can be trusted.",
+    },
+    Topic {
         name: "keys",
         about: "API keys, certificates, proxies, and what is never printed.",
         text: "\
@@ -146,6 +165,12 @@ Some failed requests are 0, as in vLLM: they are counted in the report.",
         text: "\
 --backend chooses the protocol, and with it the path: --endpoint is only for servers that have theirs elsewhere.",
     },
+    Topic {
+        name: "moving",
+        about: "What flags of AIPerf, GuideLLM, SGLang and others are here.",
+        text: "\
+From vLLM: write tacho for vllm bench; flags, report and files are the same. From other tools, theirs and ours:",
+    },
 ];
 
 /// The topic of this name.
@@ -170,6 +195,9 @@ pub(crate) fn text(topic: &Topic, width: usize) -> String {
             "\n{}\n",
             paragraph(&format!("Profiles: {names}; or a file of tacho fit. Without one: tiny."), width)
         );
+    }
+    if topic.name == "moving" {
+        out += &moving::listing(width);
     }
     if topic.name == "backends" {
         out += "\n";

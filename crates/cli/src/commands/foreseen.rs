@@ -1,13 +1,11 @@
 //! Numbers of predicted runs, and how they are told.
 
-use std::io::Write;
-
 use tacho_core::Stamp;
 use tacho_metrics::percentile::percentile;
 use tacho_metrics::{RunRecord, Sample};
 use tacho_sim::foresight::{Coming, Gone};
 
-use crate::secrets;
+use crate::{exit, secrets};
 
 /// The numbers whose range is told.
 pub(crate) const KEYS: [&str; 8] = [
@@ -133,7 +131,6 @@ pub(crate) fn range(records: &[RunRecord], key: &str) -> Option<String> {
 
 /// Tells lines on the standard output.
 pub(crate) fn say(lines: &[String]) -> anyhow::Result<()> {
-    let mut out = tacho_report::out();
-    lines.iter().try_for_each(|line| writeln!(out, "{}", secrets::hidden(line)))?;
-    Ok(out.flush()?)
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    Ok(exit::show(&secrets::hidden(&text))?)
 }

@@ -4,11 +4,13 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use tacho_core::Stamp;
+use tacho_core::json::Value;
 use tacho_metrics::StoredRun;
 use tacho_metrics::number::Known;
 use tacho_metrics::search::Criterion;
 use tacho_report::compare::load;
 use tacho_report::html::picture_page;
+use tacho_report::markdown::Table;
 use tacho_report::plots::load::{LoadCurve, picture};
 use tacho_report::plots::{png, svg};
 use tacho_run::experiment::split;
@@ -268,15 +270,25 @@ impl Level {
 }
 
 fn table(levels: &[Level]) -> Vec<String> {
-    let mut lines = vec![format!("  {:>10}  {}", "requests/s", COLUMNS.map(|key| format!("{key:>24}")).join("  "))];
-    lines.extend(levels.iter().map(|level| {
-        let cell = |key: &str| {
-            let [least, _, most] = level.range(key);
-            format!("{:>24}", format!("{least:.1} to {most:.1}"))
-        };
-        format!("  {:>10.2}  {}", level.rate, COLUMNS.map(cell).join("  "))
-    }));
-    lines
+    let row = |level: &Level| {
+        let rate = [Value::Float(rounded(level.rate))].into_iter();
+        rate.chain(COLUMNS.map(|key| cell(level.range(key)))).collect()
+    };
+    let headings = ["requests/s"].into_iter().chain(COLUMNS).map(str::to_owned).collect();
+    let text = Table { headings, rows: levels.iter().map(row).collect() }.markdown();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// What the plays agree on is one number.
+fn cell([least, _, most]: [f64; 3]) -> Value {
+    match (format!("{least:.1}"), format!("{most:.1}")) {
+        (least, most) if least != most => Value::from(format!("{least} to {most}")),
+        _ => Value::Float(rounded(least)),
+    }
+}
+
+fn rounded(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
 }
 
 /// A run of the server itself.

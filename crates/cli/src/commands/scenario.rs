@@ -174,12 +174,17 @@ pub(crate) fn save_workload(path: &str, requests: &[Request]) -> anyhow::Result<
 
 /// Writes a result.
 pub(crate) fn save_json(path: &Path, result: Dict) -> anyhow::Result<()> {
+    write_json(path, result)?;
+    exit::saved(path);
+    Ok(())
+}
+
+/// Writes a result; where it went is for the caller to say.
+fn write_json(path: &Path, result: Dict) -> anyhow::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
         std::fs::create_dir_all(folder)?;
     }
-    std::fs::write(path, dumps_indented(&Value::Dict(result), 4))?;
-    exit::saved(path);
-    Ok(())
+    Ok(std::fs::write(path, dumps_indented(&Value::Dict(result), 4))?)
 }
 
 /// Prints lines.

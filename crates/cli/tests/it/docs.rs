@@ -211,26 +211,84 @@ fn every_document_with_commands_is_run() {
     }
 }
 
+/// Where the links of a document lead: the file, and the heading in it where one is named.
+fn links(document: &str) -> Vec<(String, PathBuf, Option<String>)> {
+    let text = fs::read_to_string(root().join(document)).unwrap();
+    let folder = root().join(document).parent().unwrap().to_owned();
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|to| !to.contains("://"));
+    let link = |target: &str| {
+        let (path, heading) = target.split_once('#').map_or((target, None), |(path, at)| (path, Some(at.to_owned())));
+        let file = if path.is_empty() { root().join(document) } else { folder.join(path) };
+        (target.to_owned(), file, heading)
+    };
+    targets.map(link).collect()
+}
+
+/// What a heading is called in links, by mdBook and others.
+fn slug(heading: &str) -> String {
+    let kept = |c: char| match c {
+        ' ' => Some('-'),
+        _ if c.is_alphanumeric() || c == '-' || c == '_' => Some(c.to_ascii_lowercase()),
+        _ => None,
+    };
+    heading.trim_start_matches('#').trim().chars().filter_map(kept).collect()
+}
+
 #[test]
-fn links_lead_to_files_and_every_page_is_in_the_book() {
-    let mut linked = Vec::new();
+fn links_lead_to_files_and_headings() {
     for document in documents() {
-        let text = fs::read_to_string(root().join(&document)).unwrap();
-        let folder = root().join(&document).parent().unwrap().to_owned();
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let path = target.split('#').next().unwrap();
-            if path.is_empty() || path.contains("://") {
-                continue;
-            }
-            let file = folder.join(path);
+        for (target, file, heading) in links(&document) {
             assert!(file.exists(), "{document}: {target} leads nowhere");
-            if document == "docs/SUMMARY.md" {
-                linked.push(file.canonicalize().unwrap());
+            let page = file.canonicalize().unwrap();
+            // What is not in the book cannot be reached from its pages.
+            let inside = page.starts_with(root().join("docs")) || !document.starts_with("docs/");
+            assert!(inside, "{document}: {target} leads out of the book");
+            if let Some(heading) = heading {
+                let text = fs::read_to_string(&page).unwrap();
+                let known = text.lines().filter(|line| line.starts_with('#')).any(|line| slug(line) == heading);
+                assert!(known, "{document}: {target}: there is no such heading");
             }
         }
     }
+}
+
+#[test]
+fn the_book_has_every_page_once_and_nothing_that_mdbook_cannot_read() {
+    let pages: Vec<PathBuf> =
+        links("docs/SUMMARY.md").into_iter().map(|(_, file, _)| file.canonicalize().unwrap()).collect();
     for document in documents().iter().filter(|path| path.starts_with("docs/") && !path.ends_with("SUMMARY.md")) {
-        assert!(linked.contains(&root().join(document)), "{document} is not in docs/SUMMARY.md");
+        let times = pages.iter().filter(|page| **page == root().join(document)).count();
+        assert_eq!(times, 1, "{document} in docs/SUMMARY.md");
+    }
+    for line in fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap().lines().filter(|line| !line.is_empty()) {
+        let chapter = line.starts_with("- [") && line.ends_with(".md)");
+        assert!(chapter || line.starts_with("# "), "docs/SUMMARY.md: {line}");
+    }
+    let settings = fs::read_to_string(root().join("docs/book.toml")).unwrap();
+    assert!(settings.contains("smart-punctuation = false"), "-- would become a dash that no shell takes");
+    for name in settings.split('"').filter(|word| word.ends_with(".css")) {
+        assert!(root().join("docs").join(name).is_file(), "{name}");
+    }
+}
+
+/// A row with another number of cells than its heading is cut off, or shown with a hole.
+#[test]
+fn tables_are_whole() {
+    for document in documents() {
+        let text = fs::read_to_string(root().join(&document)).unwrap();
+        let cells = |line: &str| line.replace("\\|", "").matches('|').count();
+        let lines: Vec<&str> = text.lines().collect();
+        for block in lines.chunk_by(|one, next| one.starts_with('|') == next.starts_with('|')) {
+            if block[0].starts_with('|') {
+                assert!(
+                    block.len() > 2 && block[1].starts_with("|-") || block[1].starts_with("|:"),
+                    "{document}: {}",
+                    block[0]
+                );
+                let odd = block.iter().find(|line| cells(line) != cells(block[0]));
+                assert_eq!(odd, None, "{document}: another number of cells than in {}", block[0]);
+            }
+        }
     }
 }
 

@@ -35,7 +35,8 @@ fn run(place: &Place, script: &str, variables: &[(&str, &str)]) -> Output {
     let mut shell = Command::new("bash");
     // As GitHub's `shell: bash` does.
     shell.args(["--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script]).current_dir(place.path());
-    shell.env("PATH", path).env("GITHUB_STEP_SUMMARY", place.file("summary.md")).envs(variables.iter().copied());
+    shell.env("PATH", path).env("GITHUB_STEP_SUMMARY", place.file("summary.md"));
+    shell.env("GITHUB_OUTPUT", place.file("output.txt")).envs(variables.iter().copied());
     shell.output().unwrap()
 }
 
@@ -61,6 +62,12 @@ fn the_action_benchmarks_compares_and_gates() {
     assert_eq!(code, Some(0), "{text}");
     let (code, text) = judge("fast", "slow", "mean_tpot_ms:5%");
     assert_eq!(code, Some(3), "{text}");
+    let (code, text) = judge("fast", "fast", "p99_ttft_ms:1%");
+    assert_eq!(code, Some(3), "what cannot be told fails: {text}");
+    let verdicts = fs::read_to_string(place.file("output.txt")).unwrap();
+    assert_eq!(verdicts, "verdict=passed\nverdict=regressed\nverdict=undecided\n");
+    assert_ne!(judge("none", "fast", "p99_ttft_ms:1%").0, Some(0), "a base that is not there");
+    assert!(place.file("fast/report.html").is_file() && place.file("slow/gate.txt").is_file());
     let summary = fs::read_to_string(place.file("summary.md")).unwrap();
     assert!(summary.contains("comparing : ") && summary.contains("REGRESSED mean_tpot_ms: "), "{summary}");
     let output =
@@ -77,10 +84,22 @@ fn the_gitlab_job_runs() {
         .skip(1)
         .map_while(|line| line.trim_start().strip_prefix("- ").map(|line| format!("{line}\n")))
         .collect();
-    assert_eq!(script.lines().count(), 2, "{script}");
-    let output = run(&place, &script, &[("TACHO_ARGS", LOAD), ("BASE", ""), ("MAX_REGRESSION", "")]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    assert!(place.file("tacho-result").is_dir());
+    assert!(script.contains("tacho serve ") && script.contains("tacho gate "), "{script}");
+    let job = |profile: &str, base: &str| {
+        let _ = fs::remove_dir_all(place.file("tacho-result"));
+        let load = format!("{LOAD} --sim-profile {profile}");
+        let variables = [("TACHO_ARGS", &*load), ("BASE", base), ("MAX_REGRESSION", "mean_tpot_ms:20%")];
+        let output = run(&place, &script, &variables);
+        (output.status.code(), stdout(&output) + &stderr(&output))
+    };
+    let (code, text) = job("a100-8b", "");
+    assert!(code == Some(0) && place.file("tacho-result/report.html").is_file(), "{text}");
+    fs::rename(place.file("tacho-result"), place.file("base")).unwrap();
+    let (code, text) = job("h100-8b", "base");
+    assert!(code == Some(0) && place.file("tacho-result/compare.md").is_file(), "{text}");
+    let (code, text) = job("l4-8b", "base");
+    assert!(code == Some(3) && text.contains("REGRESSED mean_tpot_ms"), "{text}");
+    assert_ne!(job("h100-8b", "nosuch").0, Some(0));
 }
 
 /// Files that sources take in from outside of the crates; what only tests take in is not needed to build.

@@ -5,6 +5,11 @@ use crate::tacho::{Place, stderr, stdout};
 
 /// Flags with a value that is fine, beyond those of vLLM's Python client.
 const TAKEN: &[&[&str]] = &[
+    &["--tokenizer-mode", "auto"],
+    &["--skip-chat-template"],
+    &["--dataset-name", "prefix-repetition", "--prefix-repetition-num-prefixes", "2"],
+    &["--dataset-name", "timed-trace", "--dataset-path", "trace.jsonl", "--backend", "vllm"],
+    &["--dataset-name", "sonnet", "--dataset-path", "poem.txt"],
     &["--max-model-len", "200"],
     &["--prompt-token-ids"],
     &["--prompt-token-ids", "--random-cache-hit-fraction", "0.5", "--random-cache-ratio", "0.5"],
@@ -35,9 +40,65 @@ const TAKEN: &[&[&str]] = &[
     &["--backend", "openai-chat", "--multi-turn", "--multi-turn-prefix-conversation-ratio", "0.1"],
 ];
 
+/// Every option of `vllm-rs bench serve`, as its own help lists them.
+const ALL: &str = "append-result backend base-url burstiness compare custom-output-len dataset-name dataset-path \
+    disable-shuffle disable-tqdm dry-run enable-multimodal-chat endpoint extra-body frequency-penalty goodput header \
+    hf-output-len hf-split hf-subset hf-text-column host ignore-eos input-len insecure label logprobs lora-assignment \
+    lora-modules max-concurrency max-model-len metadata metric-percentiles min-p model multi-turn multi-turn-concurrency \
+    multi-turn-delay-ms multi-turn-max-turns multi-turn-min-turns multi-turn-num-turns \
+    multi-turn-prefix-conversation-ratio multi-turn-prefix-global-ratio no-oversample no-reranker no-self-timed \
+    no-steady-state num-prompts num-runs num-warmups output-len per-turn-input-len percentile-metrics port \
+    prefix-repetition-num-prefixes prefix-repetition-output-len prefix-repetition-prefix-len prefix-repetition-suffix-len \
+    presence-penalty profile profile-batch-threshold profile-duration prompt-token-ids ramp-up-end-rps ramp-up-start-rps \
+    ramp-up-strategy random-batch-size random-cache-hit-fraction random-cache-ratio random-input-len \
+    random-mm-base-items-per-request random-mm-bucket-config random-mm-limit-mm-per-prompt \
+    random-mm-num-mm-items-range-ratio random-output-len random-prefix-len random-range-ratio ready-check-timeout-sec \
+    repetition-penalty request-id-prefix request-rate reset-prefix-cache result-dir result-filename save-detailed \
+    save-result seed self-timed served-model-name sharegpt-output-len skip-chat-template skip-tokenizer-init \
+    sonnet-input-len sonnet-output-len sonnet-prefix-len speed-bench-category speed-bench-config \
+    speed-bench-dataset-subset speed-bench-max-input-len speed-bench-output-len steady-state-min-window \
+    steady-state-threshold sweep-max-concurrency sweep-num-prompts-factor sweep-request-rate sweep-summary-percentiles \
+    temperature timed-trace-chunk-hash-size timed-trace-label-hash-ids timed-trace-label-input-length \
+    timed-trace-label-output-length timed-trace-label-timestamp timed-trace-sec-multiplier tokenizer tokenizer-mode top-k \
+    top-p trust-remote-code";
+
+/// Those that other tests of this file run.
+const ELSEWHERE: [&str; 2] = ["--compare", "--dataset-name speed-bench"];
+
+/// The flags of the first column of the page's table, with their values where it names them.
+fn of_the_page() -> Vec<String> {
+    let page = std::fs::read_to_string(crate::docs::root().join("docs/parity.md")).unwrap();
+    let part = page.split("## Flags of vLLM's Rust client").nth(1).unwrap().split("\n## ").next().unwrap();
+    let cells = part.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let codes = cells.flat_map(|cell| cell.split('`').step_by(2).map(str::to_owned).collect::<Vec<_>>());
+    codes.filter(|code| code.starts_with("--")).collect()
+}
+
+#[test]
+fn every_option_of_the_client_is_one_here() {
+    let help = stdout(&Place::new().run(&["serve", "--help=all"]));
+    let known: Vec<&str> = help.split([' ', ',', '\n']).collect();
+    for name in ALL.split_whitespace() {
+        assert!(known.contains(&&*format!("--{name}")), "--{name}");
+    }
+}
+
+#[test]
+fn every_flag_of_the_page_is_run() {
+    let flags = of_the_page();
+    assert!(flags.len() > 30, "{flags:?}");
+    let small = ["bench", "serve", "--sim", "--dry-run"].join(" ");
+    let runs: Vec<String> = TAKEN.iter().map(|flags| format!("{small} {} ", flags.join(" "))).collect();
+    for flag in flags.iter().map(|flag| flag.trim_end_matches(" A B")).filter(|flag| !ELSEWHERE.contains(flag)) {
+        assert!(runs.iter().any(|run| run.contains(&format!("{flag} "))), "{flag} is in the table, and not run");
+    }
+}
+
 #[test]
 fn each_flag_is_taken_or_says_what_does_it() {
     let place = Place::new();
+    place.write("trace.jsonl", "{\"timestamp\": 0, \"input_length\": 8, \"output_length\": 2, \"hash_ids\": [1]}\n");
+    place.write("poem.txt", &"Shall I compare thee to a day of spring, and sing of it\n".repeat(200));
     let small = ["bench", "serve", "--sim", "--dry-run", "--num-prompts", "4", "--random-input-len", "16"];
     for flags in TAKEN {
         let output = place.run(&[&small[..], flags].concat());
@@ -132,7 +193,7 @@ fn a_question_is_cut_to_the_length_that_was_asked_for() {
         "serve",
         "--sim",
         "--dataset-name",
-        "speed_bench",
+        "speed-bench",
         "--dataset-path",
         "speed",
         "--speed-bench-config",

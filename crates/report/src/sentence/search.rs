@@ -1,6 +1,9 @@
 //! Sentences about a search for the largest load.
 
 use tacho_core::event::{Load, Most, SearchNote, SearchRow};
+use tacho_core::json::Value;
+
+use crate::markdown::Table;
 
 pub(super) fn of(note: &SearchNote) -> String {
     match note {
@@ -68,10 +71,9 @@ fn sure(Load { key, unit }: Load, (value, low, high): (f64, f64, Option<f64>), s
 
 /// What was measured at each level, where it broke and why.
 fn table(load: Load, metrics: &[String], rows: &[SearchRow]) -> String {
-    let names: Vec<String> = metrics.iter().map(|metric| format!("{metric:>16}")).collect();
-    let heading = format!("{:>16} {:>5} {} {:>10} verdict", load.key, "runs", names.join(" "), "answered/s");
+    let first = [load.key, "runs"].into_iter().chain(metrics.iter().map(String::as_str));
+    let headings = first.chain(["answered/s", "verdict"]).map(str::to_owned).collect();
     let row = |row: &SearchRow| {
-        let means: Vec<String> = row.means.iter().map(|mean| format!("{mean:>16.2}")).collect();
         let word = match (row.met, row.sustained) {
             (true, _) if row.brief => "met, briefly",
             (true, _) => "met",
@@ -79,7 +81,10 @@ fn table(load: Load, metrics: &[String], rows: &[SearchRow]) -> String {
             (false, true) => "not met",
             (false, false) => "not sustained",
         };
-        format!("{:>16} {:>5} {} {:>10.2} {word}", row.level, row.runs, means.join(" "), row.answered)
+        let level = [Value::from(row.level as usize), Value::from(row.runs)].into_iter();
+        let numbers =
+            row.means.iter().chain([&row.answered]).map(|number| Value::Float((number * 100.0).round() / 100.0));
+        level.chain(numbers).chain([Value::from(word)]).collect()
     };
-    std::iter::once(heading).chain(rows.iter().map(row)).collect::<Vec<_>>().join("\n")
+    Table { headings, rows: rows.iter().map(row).collect() }.markdown().trim_end().to_owned()
 }

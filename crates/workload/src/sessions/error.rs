@@ -54,7 +54,9 @@ pub enum TraceError {
         problem: String,
     },
     /// Rows that several formats have.
-    #[error("{place}: these rows can be read as {candidates}: name one with --format")]
+    #[error(
+        "{place}: these rows can be read as {candidates}: name one with --sessions-format, or --format of tacho convert"
+    )]
     Ambiguous {
         /// The file.
         place: Place,
@@ -62,7 +64,9 @@ pub enum TraceError {
         candidates: String,
     },
     /// Rows that no format has.
-    #[error("{place}: no known format has rows with the fields {found}: name one with --format ({known})")]
+    #[error(
+        "{place}: no known format has rows with the fields {found}: name one with --sessions-format, or --format of tacho convert ({known})"
+    )]
     Unknown {
         /// The file.
         place: Place,

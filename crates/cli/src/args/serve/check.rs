@@ -1,7 +1,8 @@
 //! Everything about `tacho serve` that can be known to fail before the first request. vLLM finds most of it during
 //! the run, some after it.
 
-use tacho_client::BackendKind;
+use tacho_client::{BackendKind, Headers};
+use tacho_core::Secret;
 use tacho_core::json::{dumps, float_repr};
 use tacho_metrics::MetricKind;
 use tacho_text::TokenizerMode;
@@ -75,10 +76,8 @@ fn check_ramp(load: &LoadArgs) -> Result<(), Refusal> {
 
 fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
     let target = &args.target;
-    target.headers()?;
-    if let Some(url) = &target.base_url {
-        ensure(is_http_url(url), || Refusal::BaseUrl { url: url.clone() })?;
-    }
+    check_headers(args)?;
+    check_address(args)?;
     let (url, backend) = (args.api_url(), target.backend);
     let suffixes = backend.url_suffixes();
     // Upstream looks at the end of the whole URL; a query behind the path is no reason to refuse it.
@@ -91,6 +90,46 @@ fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
     let mode = &target.tokenizer_mode;
     ensure(TokenizerMode::parse(mode).is_some(), || Refusal::TokenizerMode { mode: mode.clone() })?;
     ensure(!target.lora_modules.iter().flatten().any(String::is_empty), || Refusal::LoraName)
+}
+
+/// Texts that travel as headers; the client's rule, with the flag that a person can mend.
+fn check_headers(args: &ServeArgs) -> Result<(), Refusal> {
+    let fits = |name: &str, value: &str| {
+        let mut headers = Headers::default();
+        headers.set(name, value);
+        headers.check().is_ok()
+    };
+    for (name, value) in args.target.headers()? {
+        ensure(fits(&name, &value), || Refusal::Header { flag: "--header", name })?;
+    }
+    let key = args.target.api_key.as_ref().map(Secret::expose).unwrap_or_default();
+    for (flag, name, value) in
+        [("--api-key", "Authorization", key), ("--request-id-prefix", "x-request-id", &args.content.request_id_prefix)]
+    {
+        ensure(fits(name, value), || Refusal::Header { flag, name: name.to_owned() })?;
+    }
+    Ok(())
+}
+
+/// Where the server is: one address in one form.
+fn check_address(args: &ServeArgs) -> Result<(), Refusal> {
+    let target = &args.target;
+    let Some(url) = &target.base_url else {
+        let host = &target.host;
+        // One colon is a port's; the addresses that hold colons have several.
+        let whole = host.contains(['/', ' ']) || host.matches(':').count() == 1;
+        return ensure(!whole && !host.is_empty(), || Refusal::Host { host: host.clone() });
+    };
+    ensure(is_http_url(url), || Refusal::BaseUrl { url: url.clone() })?;
+    let ends = |kind: &&BackendKind| {
+        let path = kind.default_endpoint();
+        path.starts_with("/v1/") && url.trim_end_matches('/').ends_with(path)
+    };
+    let doubled = !args.own.strict_parity && target.endpoint.0.is_none();
+    match BackendKind::ALL.iter().find(ends).filter(|_| doubled) {
+        Some(kind) => Err(Refusal::ApiUrl { url: url.clone(), backend: kind.name() }),
+        None => Ok(()),
+    }
 }
 
 /// Whether a scheme we speak and something to connect to are there; the rest is for the client to judge.
@@ -230,6 +269,8 @@ fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
         ensure(!(own.sim && args.values.is_given(other)), || Refusal::Together { flag: "--sim", other })?;
     }
     check_requests(&args.values)?;
+    let salt = args.values.maybe_text("--cache-salt");
+    ensure(salt.as_deref() != Some(""), || out_of_range("--cache-salt", "''", "a text, or random"))?;
     let waits = args.load.profile_batch_threshold.is_some();
     for (flag, other, alone) in [
         ("--profile-batch-threshold", "--profile", waits && !args.load.profile),

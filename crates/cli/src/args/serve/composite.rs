@@ -18,7 +18,12 @@ impl ServeArgs {
     /// The API path: the one typed, else the backend's. vLLM's default is the same for all backends.
     pub(crate) fn endpoint(&self) -> String {
         let preset = if self.own.strict_parity { "/v1/completions" } else { self.target.backend.default_endpoint() };
-        self.target.endpoint.0.clone().unwrap_or_else(|| preset.to_owned())
+        match &self.target.endpoint.0 {
+            // The slash at the end of the address, which would part them, has been dropped.
+            Some(path) if !self.own.strict_parity && !path.starts_with('/') && !path.is_empty() => format!("/{path}"),
+            Some(path) => path.clone(),
+            None => preset.to_owned(),
+        }
     }
 
     /// The server's address. A slash or `/v1` at its end is dropped, which vLLM would double.

@@ -73,6 +73,12 @@ impl ServeArgs {
                 "nothing is saved without --save-result or --append-result",
             ),
             (
+                !(saved || self.report.plot_timeline || self.report.plot_dataset_stats || self.own.log.is_some())
+                    && self.values.is_given("--result-filename"),
+                "--result-filename",
+                "no result is saved without --save-result or --append-result",
+            ),
+            (
                 !self.report.plot_timeline && self.values.is_given("--timeline-itl-thresholds"),
                 "--timeline-itl-thresholds",
                 "there is no --plot-timeline",

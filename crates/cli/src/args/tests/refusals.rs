@@ -286,6 +286,34 @@ fn numbers_that_no_clock_or_machine_can_count_are_refused() {
 }
 
 #[test]
+fn texts_that_no_header_can_hold_name_their_flag() {
+    for words in
+        [["--api-key", "a\nb"], ["--request-id-prefix", "a\r\nX: y"], ["--header", "A B=c"], ["--header", "A=b\nc"]]
+    {
+        let error = serve(&words).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}: the header ", words[0])) && !error.contains("a\nb"), "{error}");
+    }
+    assert!(serve(&["--request-id-prefix", "run-1-ü", "--header", "X-A=b c", "--api-key", "k"]).is_ok());
+}
+
+#[test]
+fn an_address_is_given_in_one_form() {
+    for host in ["http://localhost", "localhost:8000", "a b", ""] {
+        let error = serve(&["--host", host]).unwrap_err().to_string();
+        assert!(error.starts_with("--host ") && error.contains("--base-url"), "{error}");
+    }
+    for host in ["localhost", "::1", "10.0.0.1", "fe80::1"] {
+        assert!(serve(&["--host", host]).is_ok(), "{host}");
+    }
+    let error = serve(&["--base-url", "http://h/v1/chat/completions/"]).unwrap_err().to_string();
+    assert!(error.contains("ends in the path of an API") && error.ends_with("--backend openai-chat"), "{error}");
+    assert!(serve(&["--base-url", "http://h/v1/completions", "--endpoint", "/v1/completions"]).is_ok());
+    assert!(serve(&["--base-url", "http://h/v1/completions", "--strict-parity"]).is_ok());
+    let parted = serve(&["--base-url", "http://h/", "--endpoint", "v1/completions"]).unwrap();
+    assert_eq!(parted.api_url(), "http://h/v1/completions");
+}
+
+#[test]
 fn keys_and_addresses_may_be_given_as_elsewhere() {
     let args = serve(&["--api-key", "sk-1", "--base-url", "https://h/api/v1/"]).unwrap();
     assert_eq!(args.target.api_key.as_ref().map(tacho_core::secret::Secret::expose), Some("sk-1"));

@@ -159,7 +159,10 @@ fn sweeps_name_what_is_missing_or_unknown() {
 
 #[test]
 fn mistyped_words_are_answered_with_what_was_meant() {
-    let hint = |words: &[&str]| super::super::suggest::hint(COMMANDS, &parse_words(words).unwrap_err());
+    let hint = |words: &[&str]| {
+        let hints = super::super::suggest::hints(COMMANDS, &parse_words(words).unwrap_err());
+        (!hints.is_empty()).then(|| hints.join("; "))
+    };
     for (words, meant) in [
         (&["serve", "--num-promts", "5"][..], Some("did you mean --num-prompts?")),
         (&["serve", "--sim-p=x"], Some("did you mean --sim-profile?")),
@@ -171,12 +174,43 @@ fn mistyped_words_are_answered_with_what_was_meant() {
         (&["sweep", "serve-sla"], Some("did you mean tacho sweep serve_sla?")),
         (&["bench", "latencyy"], Some("did you mean tacho bench latency?")),
         (&["gate", "a", "b", "--max-regresion", "x:1"], Some("did you mean --max-regression?")),
+        (&["bench", "serving"], Some("did you mean tacho serve?")),
+        (&["bench"], Some("tacho bench --help lists the commands")),
+        (&["version"], Some("tacho --version")),
+        (&["datasets"], Some("tacho help datasets")),
+        (&["help", "goodput"], Some("tacho serve --help=goodput shows the options of that name")),
+        (&["serve", "help"], Some("tacho serve --help")),
+        (&["serve", "Qwen/Qwen3-8B"], Some("a model is named by --model Qwen/Qwen3-8B")),
+        (&["serve", "--duration", "1m"], Some("give seconds, without a unit: 90 for a minute and a half")),
+        (&["serve", "--request-rate", "10/s"], Some("give the number alone")),
+        (&["serve", "--request-rate", "fast"], None),
         (&["serve", "--bogus"], None),
+        (&["serve", "-x"], None),
+        (&["sim", "--concurrency", "2"], None),
         (&["nope"], None),
     ] {
         assert_eq!(hint(words).as_deref(), meant, "{words:?}");
     }
     assert!(hint(&["serve", "--extra-body", "{a: 1}"]).unwrap().starts_with("it is not JSON: "));
+}
+
+#[test]
+fn words_of_other_tools_are_answered_with_ours() {
+    let said = |words: &[&str]| super::super::suggest::hints(COMMANDS, &parse_words(words).unwrap_err()).join("; ");
+    for (words, ours) in [
+        (&["serve", "--url", "http://h", "--isl", "5"][..], &["here: --base-url U", "here: --random-input-len N"][..]),
+        (&["serve", "--rate-type", "constant", "--rate", "3"], &["here: --request-rate R --burstiness inf"]),
+        (&["serve", "--profile", "concurrent"], &["here: --max-concurrency N"]),
+        (&["serve", "--data", "prompt_tokens=2"], &["here: --random-input-len N"]),
+        (&["serve", "--endpoint-type", "chat"], &["here: --backend openai-chat"]),
+        (&["serve", "--warmup-requests=3"], &["SGLang's bench_serving; here: --num-warmups N"]),
+        (&["serve", "-c", "3"], &["here: --max-concurrency N"]),
+        (&["profile", "--model", "m"], &["here: tacho serve"]),
+        (&["mock-server"], &["here: tacho sim"]),
+    ] {
+        let hint = said(words);
+        assert!(ours.iter().all(|ours| hint.contains(ours)), "{words:?}: {hint}");
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ use tacho_text::Tokenizer;
 use tacho_workload::WorkloadSpec;
 use tacho_workload::scenarios::{Constraint, StructuredSpec};
 
-use super::{Online, save_json, watched};
+use super::{Online, watched, write_json};
 use crate::args::scenario::structured::StructuredArgs;
 use crate::commands::screen::Screen;
 use crate::commands::serve::dry_run;
@@ -103,18 +103,21 @@ fn conclude(
         plan.goodput.as_ref(),
     );
     let failed = answers.len() - summary.completed;
-    if args.save_results {
+    let path = args.save_results.then(|| {
         let folder = args.serve.report.result_dir.as_ref().map_or_else(PathBuf::new, PathBuf::from);
-        let name = args.serve.report.result_filename.clone().unwrap_or_else(|| setup.file_name());
+        folder.join(args.serve.report.result_filename.clone().unwrap_or_else(|| setup.file_name()))
+    });
+    if let Some(path) = &path {
         let mut file = report::result(setup, &summary, answers, duration);
         file.set("tacho", report::own(&summary, failed));
-        save_json(&folder.join(name), file)?;
+        write_json(path, file)?;
     }
     if summary.completed == 0 {
         tracing::warn!("All requests failed. This is likely due to a misconfiguration on the benchmark arguments.");
     }
     screen.print(&report::console(setup, &summary, duration))?;
     screen.print(&report::judgement(&summary, failed))?;
+    path.iter().for_each(saved);
     match answers.iter().find(|answer| !answer.success) {
         _ if record.setup.interrupted => Ok(Exit::Interrupted),
         Some(first) if summary.completed == 0 => {

@@ -48,7 +48,7 @@ pub(super) fn serve_args(command: &[String]) -> anyhow::Result<ServeArgs> {
         Ok(Some(args)) => Ok(args),
         Ok(None) => bail!("--bench-cmd {:?}: only tacho serve can be swept", redact_words(command).join(" ")),
         Err(error) => {
-            let hint = suggest::hint(COMMANDS, &error).map_or_else(String::new, |hint| format!(" ({hint})"));
+            let hint = suggest::hints(COMMANDS, &error).iter().map(|hint| format!(" ({hint})")).collect::<String>();
             bail!("--bench-cmd {:?}: {error}{hint}", redact_words(command).join(" "))
         }
     }

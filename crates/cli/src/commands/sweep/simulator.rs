@@ -61,7 +61,7 @@ fn sim_args(command: &[String]) -> anyhow::Result<SimArgs> {
         Ok(Some(args)) => Ok(args),
         Ok(None) => bail!("--serve-cmd {:?}: only tacho sim is a server", redact_words(command).join(" ")),
         Err(error) => {
-            let hint = suggest::hint(COMMANDS, &error).map_or_else(String::new, |hint| format!(" ({hint})"));
+            let hint = suggest::hints(COMMANDS, &error).iter().map(|hint| format!(" ({hint})")).collect::<String>();
             bail!("--serve-cmd {:?}: {error}{hint}", redact_words(command).join(" "))
         }
     }
