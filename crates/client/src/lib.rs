@@ -19,4 +19,5 @@ pub use backends::{BackendKind, PayloadSpec, Rules, Task};
 pub use endpoint::{EndpointSpec, Headers, StampSource, proxy_for};
 pub use error::Error;
 pub use target::{Client, ClientPlan, Source, connection_limit};
+pub use transport::sys::return_memory;
 pub use url::{Url, host_and_port};

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn sample(sent: f64, ttft: f64, itl: &[f64], latency: f64) -> Sample {
-        Sample { sent, ttft, itl: itl.to_vec(), latency, done: sent + latency, output_len: 6, ..Sample::default() }
+        Sample { sent, ttft, itl: itl.into(), latency, done: sent + latency, output_len: 6, ..Sample::default() }
     }
 
     #[test]

@@ -22,11 +22,7 @@ pub fn tpots(samples: &[Sample]) -> Vec<f64> {
     successes(samples).filter_map(tpot).collect()
 }
 
-/// The gaps of all successes in one list.
-pub fn itls(samples: &[Sample]) -> Vec<f64> {
-    let mut all = Vec::with_capacity(successes(samples).map(|sample| sample.itl.len()).sum());
-    for sample in successes(samples) {
-        all.extend_from_slice(&sample.itl);
-    }
-    all
+/// The gaps of all successes, one after the other.
+pub fn itls(samples: &[Sample]) -> impl Iterator<Item = f64> {
+    successes(samples).flat_map(|sample| &sample.itl)
 }

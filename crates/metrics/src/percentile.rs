@@ -2,14 +2,19 @@
 
 /// The `percent`-th percentile of `sorted` values; 0 when there are none.
 pub fn percentile(sorted: &[f64], percent: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
+    percentile_of(sorted.len(), percent, |at| sorted[at])
+}
+
+/// The same of `count` values of which `at` tells the one at a place.
+pub(crate) fn percentile_of(count: usize, percent: f64, mut at: impl FnMut(usize) -> f64) -> f64 {
+    let Some(last) = count.checked_sub(1) else { return 0.0 };
     // numpy divides by 100 before it multiplies; the other order differs in the last bit.
     let position = last as f64 * (percent / 100.0);
     if position >= last as f64 {
-        return sorted[last];
+        return at(last);
     }
     let below = position.max(0.0).floor();
-    let (low, high) = (sorted[below as usize], sorted[below as usize + 1]);
+    let (low, high) = (at(below as usize), at(below as usize + 1));
     let fraction = position - below;
     let step = high - low;
     if fraction >= 0.5 { high - step * (1.0 - fraction) } else { low + step * fraction }
@@ -17,11 +22,16 @@ pub fn percentile(sorted: &[f64], percent: f64) -> f64 {
 
 /// The middle of `sorted` values, or the mean of the two middle ones; 0 when there are none.
 pub fn median(sorted: &[f64]) -> f64 {
-    let half = sorted.len() / 2;
-    match sorted.len() {
+    median_of(sorted.len(), |at| sorted[at])
+}
+
+/// The same of `count` values of which `at` tells the one at a place.
+pub(crate) fn median_of(count: usize, mut at: impl FnMut(usize) -> f64) -> f64 {
+    let half = count / 2;
+    match count {
         0 => 0.0,
-        odd if odd % 2 == 1 => sorted[half],
-        _ => (sorted[half - 1] + sorted[half]) / 2.0,
+        odd if odd % 2 == 1 => at(half),
+        _ => (at(half - 1) + at(half)) / 2.0,
     }
 }
 

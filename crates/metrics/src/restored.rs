@@ -7,7 +7,8 @@ use crate::number::Timed;
 use crate::server_metrics::Series;
 use crate::statistics::Statistic;
 use crate::{
-    Error, Measured, MetricKind, RunRecord, Sample, SeriesKind, ServerMetrics, Setup, Task, TaskSummary, Telemetry,
+    Error, Measured, MetricKind, Rare, RunRecord, Sample, SeriesKind, ServerMetrics, Setup, Task, TaskSummary,
+    Telemetry,
 };
 
 /// A record, and what its file says of it in words.
@@ -144,8 +145,8 @@ fn samples(dict: &Dict) -> Result<Vec<Sample>, Error> {
             prompt_len: inputs.at(index).unwrap_or(0.0) as u64,
             retries: retries.at(index).unwrap_or(0.0) as u32,
             failure: failure(&outcome, &error),
-            itl,
-            error,
+            itl: itl.into(),
+            rare: Rare { error, ..Rare::default() }.into(),
             ..Sample::default()
         })
     };

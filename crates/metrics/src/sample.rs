@@ -1,9 +1,11 @@
 //! One request as the metrics see it: times in seconds and counts, made from an observation.
 
-use tacho_core::{FailureKind, Observation, Outcome, Stamp};
+use std::ops::{Deref, DerefMut};
+
+use tacho_core::{FailureKind, Observation, Outcome};
 
 use crate::per_token::tokens_of_events;
-use crate::{PerToken, Task, TokenSource};
+use crate::{Gaps, PerToken, Rare, Rarely, Task, TokenSource};
 
 /// What the client knew of a request before it was sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,15 +21,12 @@ pub struct Asked {
 /// Counts the tokens of a WTF-8 text.
 pub type TokenCounter<'a> = &'a dyn Fn(&[u8]) -> u64;
 
-/// One request. Moments are seconds since the run's origin, the rest are spans in seconds.
+/// One request. Moments are seconds since the run's origin, the rest are spans in seconds. What few requests have is read
+/// and set as if it were here.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample {
     /// Which request of the workload it was.
     pub index: usize,
-    /// The session it is part of and its turn there, where there are sessions.
-    pub session: Option<(u32, u32)>,
-    /// The adapter that was asked for.
-    pub lora: Option<Box<str>>,
     /// When the schedule wanted it sent.
     pub due: f64,
     /// When the dispatcher let it go, before any wait for a slot.
@@ -39,17 +38,13 @@ pub struct Sample {
     /// From `sent` to the first token event; kept for a request that failed later.
     pub ttft: f64,
     /// Between token events.
-    pub itl: Vec<f64>,
+    pub itl: Gaps,
     /// From `sent` to the last token event (pooling: to the end); 0 for a failed request.
     pub latency: f64,
     /// From `sent` to the first event that carried content.
     pub first_content: Option<f64>,
     /// From `sent` to the first token of the answer itself, after any reasoning.
     pub first_answer: Option<f64>,
-    /// Gaps by tokens, where events brought several.
-    pub per_token: Option<PerToken>,
-    /// Tokens of reasoning among those generated, where the server says.
-    pub reasoning_tokens: Option<u64>,
     /// How often it was sent anew; its times contain all attempts.
     pub retries: u32,
     /// Spent connecting; 0 on a connection that was open.
@@ -66,19 +61,29 @@ pub struct Sample {
     pub cached_tokens: Option<u64>,
     /// Texts in the request.
     pub num_input_sequences: u64,
-    /// Seconds of audio in the request.
-    pub input_audio_duration: f64,
     /// Why it failed; nothing for a success.
     pub failure: Option<FailureKind>,
-    /// The failure in words; empty for a success.
-    pub error: String,
-    /// The generated text, WTF-8; empty for a failed request.
-    pub text: Vec<u8>,
+    /// What few requests have.
+    pub rare: Rarely,
+}
+
+impl Deref for Sample {
+    type Target = Rare;
+
+    fn deref(&self) -> &Rare {
+        &self.rare
+    }
+}
+
+impl DerefMut for Sample {
+    fn deref_mut(&mut self) -> &mut Rare {
+        &mut self.rare
+    }
 }
 
 impl Sample {
     /// Reads a sample off an observation. `count` counts the tokens of a text where the server did not; without it
-    /// such an answer counts as one token. The token stamps become gaps in the same allocation.
+    /// such an answer counts as one token.
     pub fn from_observation(
         observation: Observation,
         asked: Asked,
@@ -97,19 +102,15 @@ impl Sample {
         let unreported = if task == Task::Pooling { 0 } else { asked.prompt_len };
         let mut sample = Sample {
             index: observation.index,
-            session: None,
-            lora: None,
             due: observation.due.secs(),
             released: observation.released.secs(),
             sent: sent.secs(),
             done: done.secs(),
             ttft: first.map_or(whole, |first| first.secs_since(sent)),
-            itl: gaps(observation.chunks),
+            itl: Gaps::between(&observation.chunks),
             latency: if failure.is_none() { last.map_or(whole, |last| last.secs_since(sent)) } else { 0.0 },
             first_content: observation.first_content.map(|moment| moment.secs_since(sent)),
             first_answer: observation.first_answer.map(|moment| moment.secs_since(sent)),
-            per_token: None,
-            reasoning_tokens: observation.reasoning_tokens,
             retries: observation.retries,
             connect: observation.connect_ns as f64 / 1e9,
             coalesced: observation.coalesced,
@@ -118,10 +119,14 @@ impl Sample {
             prompt_len: usage.prompt_tokens.unwrap_or(unreported),
             cached_tokens: usage.cached_tokens,
             num_input_sequences: asked.num_input_sequences,
-            input_audio_duration: asked.input_audio_duration,
-            text: if failure.is_none() { observation.text } else { Vec::new() },
+            rare: Rarely::from(Rare {
+                reasoning_tokens: observation.reasoning_tokens,
+                input_audio_duration: asked.input_audio_duration,
+                text: if failure.is_none() { observation.text } else { Vec::new() },
+                error,
+                ..Rare::default()
+            }),
             failure,
-            error,
         };
         if task == Task::Generation {
             sample.output_len = sample.counted_output(count);
@@ -129,7 +134,11 @@ impl Sample {
                 Some(source) => Some((source.into(), tokens_of_events(&marks, sample.events()))),
                 None => sample.retokenised(&observation.text_ends, count),
             };
-            sample.per_token = tokens.and_then(|(source, tokens)| PerToken::new(source, &sample.itl, &tokens));
+            if let Some(several) =
+                tokens.and_then(|(source, tokens)| PerToken::new(source, &sample.itl.to_vec(), &tokens))
+            {
+                sample.per_token = Some(several);
+            }
         }
         sample
     }
@@ -178,23 +187,10 @@ impl Sample {
     }
 }
 
-/// The gaps between stamps. Both are eight bytes wide, so collecting reuses the stamps' memory.
-fn gaps(stamps: Vec<Stamp>) -> Vec<f64> {
-    let mut stamps = stamps.into_iter();
-    let Some(mut previous) = stamps.next() else { return Vec::new() };
-    stamps
-        .map(|stamp| {
-            let gap = stamp.secs_since(previous);
-            previous = stamp;
-            gap
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tacho_core::Usage;
+    use tacho_core::{Stamp, Usage};
 
     const ASKED: Asked = Asked { prompt_len: 16, num_input_sequences: 1, input_audio_duration: 0.0 };
 
@@ -217,7 +213,7 @@ mod tests {
     #[test]
     fn times_end_at_the_last_token_event() {
         let sample = Sample::from_observation(answered(), ASKED, Task::Generation, None);
-        assert_eq!((sample.ttft, sample.itl.as_slice(), sample.latency), (0.125, [0.125, 0.5].as_slice(), 0.75));
+        assert_eq!((sample.ttft, sample.itl.to_vec(), sample.latency), (0.125, vec![0.125, 0.5], 0.75));
         assert_eq!((sample.queue_time(), sample.first_content, sample.connect), (0.5, Some(0.25), 0.0005));
         assert_eq!((sample.due, sample.done, sample.events()), (1.0, 3.0, 3));
     }
@@ -270,7 +266,7 @@ mod tests {
             ..answered()
         };
         let per_token = |row: Observation, count: Option<TokenCounter<'_>>| {
-            Sample::from_observation(row, ASKED, Task::Generation, count).per_token
+            Sample::from_observation(row, ASKED, Task::Generation, count).per_token.clone()
         };
         let counted = per_token(several.clone(), Some(&words)).unwrap();
         let third = 0.5 / 3.0;
@@ -290,11 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_reuse_the_memory_of_the_stamps() {
-        let stamps: Vec<Stamp> = (0..1000).map(Stamp).collect();
-        let (at, capacity) = (stamps.as_ptr() as usize, stamps.capacity());
-        let gaps = gaps(stamps);
-        assert_eq!((gaps.as_ptr() as usize, gaps.len()), (at, 999));
-        assert!(gaps.capacity() <= capacity);
+    fn most_samples_take_little_room() {
+        assert!(size_of::<Sample>() <= 200, "{}", size_of::<Sample>());
     }
 }

@@ -1,7 +1,8 @@
 //! Mean, median, standard deviation and percentiles of a list, with numpy's rounding: sums are pairwise, the
 //! deviation is the population's, everything is computed in seconds and then multiplied by 1000.
 
-use crate::percentile::{median, percentile};
+use crate::ordered::at_ranks;
+use crate::percentile::{median, median_of, percentile, percentile_of};
 
 /// What is computed of a list of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,15 +51,55 @@ impl Statistics {
         }
     }
 
+    /// The same of values that are gone through several times rather than copied, where they are many.
+    pub fn of_all<I: Iterator<Item = f64>>(seconds: impl Fn() -> I, percentiles: &[f64]) -> Self {
+        let count = seconds().count();
+        match count <= FEW {
+            true => Self::of(seconds().collect(), percentiles),
+            false => Self::of_many(count, seconds, percentiles),
+        }
+    }
+
+    fn of_many<I: Iterator<Item = f64>>(count: usize, seconds: impl Fn() -> I, percentiles: &[f64]) -> Self {
+        let mean = sum(count, seconds()) / count as f64;
+        let squares = sum(count, seconds().map(|value| (value - mean) * (value - mean)));
+        // What is looked at is noted first, then found at once.
+        let mut ranks = vec![count - 1];
+        let mut note = |at| {
+            ranks.push(at);
+            0.0
+        };
+        let _ = median_of(count, &mut note);
+        for &percent in percentiles {
+            let _ = percentile_of(count, percent, &mut note);
+        }
+        let found = at_ranks(seconds, &ranks);
+        let at = |rank: usize| ranks.iter().position(|known| *known == rank).map_or(0.0, |place| found[place]);
+        Statistics {
+            count,
+            mean_ms: mean * 1000.0,
+            median_ms: median_of(count, at) * 1000.0,
+            std_ms: (squares / count as f64).sqrt() * 1000.0,
+            max_ms: found[0] * 1000.0,
+            percentiles_ms: percentiles
+                .iter()
+                .map(|&percent| (percent, percentile_of(count, percent, at) * 1000.0))
+                .collect(),
+        }
+    }
+
     /// The value (ms) of a percentile that was asked for.
     pub fn percentile_ms(&self, percent: f64) -> Option<f64> {
         self.percentiles_ms.iter().find(|(asked, _)| *asked == percent).map(|(_, value)| *value)
     }
 }
 
+/// So many values are copied and sorted without a thought.
+const FEW: usize = 1 << 18;
+
 /// `numpy.mean`; 0 for nothing.
 pub fn mean(values: &[f64]) -> f64 {
-    if values.is_empty() { 0.0 } else { pairwise_sum(values, &|value| value) / values.len() as f64 }
+    if values.is_empty() { 0.0 } else { sum(values.len(), values.iter().copied()) / values.len() as f64 }
 }
 
 /// `numpy.std`; 0 for nothing.
@@ -67,33 +108,33 @@ pub fn standard_deviation(values: &[f64]) -> f64 {
         return 0.0;
     }
     let mean = mean(values);
-    let squares = pairwise_sum(values, &|value| (value - mean) * (value - mean));
+    let squares = sum(values.len(), values.iter().map(|value| (value - mean) * (value - mean)));
     (squares / values.len() as f64).sqrt()
 }
 
 /// Lists up to this long are summed in eight lanes, longer ones are halved first, as numpy does.
 const BLOCK: usize = 128;
 
-/// The sum of `term` over `values` in numpy's order of additions.
-fn pairwise_sum(values: &[f64], term: &impl Fn(f64) -> f64) -> f64 {
-    let count = values.len();
+/// The sum of `count` values in numpy's order of additions.
+fn sum(count: usize, mut values: impl Iterator<Item = f64>) -> f64 {
+    pairwise_sum(count, &mut values)
+}
+
+fn pairwise_sum(count: usize, values: &mut impl Iterator<Item = f64>) -> f64 {
     if count < 8 {
-        return values.iter().fold(0.0, |sum, &value| sum + term(value));
+        return values.by_ref().take(count).fold(0.0, |sum, value| sum + value);
     }
     if count > BLOCK {
         let half = count / 2 - (count / 2) % 8;
-        return pairwise_sum(&values[..half], term) + pairwise_sum(&values[half..], term);
+        return pairwise_sum(half, values) + pairwise_sum(count - half, values);
     }
-    let (body, rest) = values.split_at(count - count % 8);
     let mut lanes = [0.0; 8];
-    for (at, eight) in body.chunks_exact(8).enumerate() {
-        for (lane, &value) in lanes.iter_mut().zip(eight) {
-            *lane = if at == 0 { term(value) } else { *lane + term(value) };
-        }
+    for (at, value) in values.by_ref().take(count - count % 8).enumerate() {
+        lanes[at % 8] = if at < 8 { value } else { lanes[at % 8] + value };
     }
     let [a, b, c, d, e, f, g, h] = lanes;
     let sum = ((a + b) + (c + d)) + ((e + f) + (g + h));
-    rest.iter().fold(sum, |sum, &value| sum + term(value))
+    values.by_ref().take(count % 8).fold(sum, |sum, value| sum + value)
 }
 
 #[cfg(test)]
@@ -109,6 +150,17 @@ mod tests {
         assert_eq!(statistics.max_ms, 40.0);
         assert_eq!(statistics.percentile_ms(25.0), Some(17.5));
         assert_eq!(statistics.percentile_ms(26.0), None);
+    }
+
+    #[test]
+    fn many_values_have_the_same_statistics_without_a_copy() {
+        let values = || (0..20_011u64).map(|at| (at * 7919 % 10_007) as f64 / 1e4 + 1e-9 * at as f64);
+        let percentiles = [0.0, 25.0, 50.0, 90.0, 99.0, 99.9, 100.0];
+        for count in [1, 2, 7, 8, 129, 20_010, 20_011] {
+            let copied = Statistics::of(values().take(count).collect(), &percentiles);
+            assert_eq!(Statistics::of_many(count, || values().take(count), &percentiles), copied);
+        }
+        assert_eq!(Statistics::of_all(|| [].into_iter(), &[99.0]), Statistics::of(Vec::new(), &[99.0]));
     }
 
     #[test]

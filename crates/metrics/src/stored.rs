@@ -1,6 +1,8 @@
 //! A result read back: the numbers of one run, written by vLLM or by tacho, and its single requests or iterations
 //! where the file has them.
 
+use std::borrow::Cow;
+
 use tacho_core::json::{Dict, Value, dumps};
 
 use crate::interval::{Interval, Rows, Spread, Values, spread};
@@ -212,8 +214,8 @@ impl Rows for Requests {
     fn ttft(&self, at: usize) -> Option<f64> {
         self.ttfts.get(at).copied()
     }
-    fn gaps(&self, at: usize) -> Option<&[f64]> {
-        self.itls.get(at).map(Vec::as_slice)
+    fn gaps(&self, at: usize) -> Option<Cow<'_, [f64]>> {
+        self.itls.get(at).map(Cow::from)
     }
     fn latency(&self, at: usize) -> Option<f64> {
         self.latencies.get(at).copied()

@@ -130,7 +130,7 @@ impl GenerationSummary {
             rtfx: per_second(totals.audio, duration),
             ttft: Statistics::of(collect(samples, |sample| sample.ttft), percentiles),
             tpot: Statistics::of(tpots(samples), percentiles),
-            itl: Statistics::of(itls(samples), percentiles),
+            itl: Statistics::of_all(|| itls(samples), percentiles),
         }
     }
 }

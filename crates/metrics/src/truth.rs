@@ -135,7 +135,8 @@ fn reasoning_tokens(samples: &[Sample]) -> Option<(u64, u64)> {
 /// Requests whose events brought one token each take part with their plain gaps.
 fn per_token(samples: &[Sample], percentiles: &[f64]) -> Option<(Statistics, TokenSource)> {
     let source = successes(samples).filter_map(|sample| sample.per_token.as_ref()).map(|gaps| gaps.source).max()?;
-    let gaps = |sample: &'_ Sample| sample.per_token.as_ref().map_or(sample.itl.clone(), |own| own.gaps.clone());
+    let gaps =
+        |sample: &'_ Sample| sample.per_token.as_ref().map_or_else(|| sample.itl.to_vec(), |own| own.gaps.clone());
     Some((Statistics::of(successes(samples).flat_map(gaps).collect(), percentiles), source))
 }
 

@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn rates_count_what_lies_in_the_half_open_window() {
-        let one = Sample { ttft: 2.0, itl: vec![2.0; 4], prompt_len: 10, output_len: 5, ..sample(0.0, 10.0) };
+        let one = Sample { ttft: 2.0, itl: vec![2.0; 4].into(), prompt_len: 10, output_len: 5, ..sample(0.0, 10.0) };
         let window = SteadyWindow::of(&record(3, vec![one.clone(), one.clone(), one]), ALL).unwrap();
         let rates = [window.output_throughput, window.input_throughput, window.request_throughput];
         assert_eq!(rates, [1.2, 3.0, 0.0]);

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use tacho_core::FailureKind;
 use tacho_metrics::statistics::{mean, standard_deviation};
-use tacho_metrics::{GoodputLimits, MetricKind, Sample, Setup, Statistics, Summary, Task, TaskSummary};
+use tacho_metrics::{GoodputLimits, MetricKind, Rare, Sample, Setup, Statistics, Summary, Task, TaskSummary};
 use tacho_testkit::golden_json;
 
 fn number(value: &Value) -> f64 {
@@ -22,13 +22,13 @@ fn sample(output: &Value, output_len: u64) -> Sample {
     Sample {
         sent: float("start_time"),
         ttft: float("ttft"),
-        itl: floats(&output["itl"]),
+        itl: floats(&output["itl"]).into(),
         latency: float("latency"),
         output_tokens: output["output_tokens"].as_u64().filter(|&tokens| tokens > 0),
         output_len,
         prompt_len: output["prompt_len"].as_u64().unwrap_or(0),
         num_input_sequences: output["num_input_sequences"].as_u64().unwrap_or(1),
-        input_audio_duration: float("input_audio_duration"),
+        rare: Rare { input_audio_duration: float("input_audio_duration"), ..Rare::default() }.into(),
         failure: (!success).then_some(FailureKind::Malformed),
         ..Sample::default()
     }

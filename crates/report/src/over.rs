@@ -121,7 +121,7 @@ mod tests {
             sent: 1.0,
             done: 2.5,
             ttft: 0.5,
-            itl: vec![0.75],
+            itl: vec![0.75].into(),
             output_len: 4,
             ..Sample::default()
         };

@@ -181,6 +181,7 @@ mod tests {
     use super::*;
     use tacho_core::FailureKind;
     use tacho_core::json::parse;
+    use tacho_metrics::Rare;
 
     fn samples() -> Vec<Sample> {
         let good = Sample {
@@ -190,15 +191,15 @@ mod tests {
             sent: 1.5,
             done: 3.0,
             ttft: 0.5,
-            itl: vec![0.25, 0.75],
+            itl: vec![0.25, 0.75].into(),
             latency: 1.5,
             prompt_len: 7,
             output_len: 3,
-            text: b"a \"b\",\nc".to_vec(),
+            rare: Rare { text: b"a \"b\",\nc".to_vec(), ..Rare::default() }.into(),
             ..Sample::default()
         };
-        let bad =
-            Sample { due: 2.0, failure: Some(FailureKind::TimedOut), error: "too late".into(), ..Sample::default() };
+        let rare = Rare { error: "too late".into(), ..Rare::default() }.into();
+        let bad = Sample { due: 2.0, failure: Some(FailureKind::TimedOut), rare, ..Sample::default() };
         vec![good, bad]
     }
 

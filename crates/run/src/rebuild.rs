@@ -194,8 +194,11 @@ fn samples(rows: Vec<Row>, task: Task, tokenizer: Option<&Tokenizer>) -> Vec<Sam
             num_input_sequences: row.asked.input_sequences,
             input_audio_duration: row.asked.audio_seconds,
         };
-        let lora = row.asked.lora.map(String::into_boxed_str);
-        Sample { lora, ..Sample::from_observation(row.observation, asked, task, count) }
+        let mut sample = Sample::from_observation(row.observation, asked, task, count);
+        if let Some(lora) = row.asked.lora {
+            sample.lora = Some(lora.into_boxed_str());
+        }
+        sample
     };
     rows.into_iter().map(sample).collect()
 }

@@ -1,4 +1,4 @@
-//! The system calls about waiting and limits that the standard library does not offer. Sockets have their own file;
+//! The system calls about waiting, limits and memory that the standard library does not offer. Sockets have their own file;
 //! there is no unsafe code besides in these two.
 #![expect(unsafe_code, reason = "system calls")]
 
@@ -209,5 +209,15 @@ pub(crate) fn sharpen_timers() {
     // SAFETY: no pointers.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize, 0_usize, 0_usize, 0_usize);
+    }
+}
+
+/// Hands memory that nobody uses any more back to the system. What threads that have ended leave behind would otherwise be
+/// kept for threads like them.
+pub fn return_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: no pointers.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }

@@ -1,5 +1,7 @@
 //! The plan of a run: when each request is due, as seconds after the start, and how that came about.
 
+use std::sync::Arc;
+
 use super::RampUp;
 use crate::Error;
 
@@ -26,8 +28,9 @@ impl Pace {
 /// Due times of all requests, in request order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {
-    due: Vec<f64>,
-    rates: Vec<f64>,
+    // Shared, since a run and its rules look at the same times.
+    due: Arc<[f64]>,
+    rates: Arc<[f64]>,
     pace: Pace,
 }
 
@@ -39,7 +42,7 @@ impl Timeline {
         if let Some(index) = due.iter().position(|&seconds| seconds > FARTHEST) {
             return Err(Error::TooFar { index, seconds: due[index] });
         }
-        Ok(Timeline { due, rates, pace })
+        Ok(Timeline { due: due.into(), rates: rates.into(), pace })
     }
 
     /// How the requests are paced.
@@ -74,7 +77,7 @@ impl Timeline {
 
     /// The timeline of some of the requests, in ascending order, at their own times.
     pub fn some(&self, places: &[usize]) -> Timeline {
-        let pick = |from: &[f64]| places.iter().filter_map(|&place| from.get(place).copied()).collect::<Vec<_>>();
+        let pick = |from: &[f64]| places.iter().filter_map(|&place| from.get(place).copied()).collect::<Arc<[_]>>();
         Timeline { due: pick(&self.due), rates: pick(&self.rates), pace: self.pace }
     }
 
@@ -82,7 +85,7 @@ impl Timeline {
     pub fn part(&self, places: &[usize]) -> Timeline {
         let mut part = self.some(places);
         let first = part.due.iter().copied().reduce(f64::min).unwrap_or(0.0).max(0.0);
-        part.due.iter_mut().for_each(|due| *due -= first);
+        part.due = part.due.iter().map(|due| due - first).collect();
         part
     }
 

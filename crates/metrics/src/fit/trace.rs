@@ -21,7 +21,7 @@ impl Traced {
     /// What a sample tells, where its request succeeded.
     pub fn of_sample(sample: &Sample) -> Option<Traced> {
         let whole = sample.success() && sample.latency > 0.0;
-        whole.then(|| Traced::from_gaps(sample.sent, sample.prompt_len, sample.ttft, &sample.itl))
+        whole.then(|| Traced::from_gaps(sample.sent, sample.prompt_len, sample.ttft, &sample.itl.to_vec()))
     }
 
     fn from_gaps(sent: f64, prompt: u64, ttft: f64, gaps: &[f64]) -> Traced {

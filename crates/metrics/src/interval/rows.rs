@@ -1,5 +1,7 @@
 //! The requests of a run as the source of intervals, whether they come from a record or from a result file.
 
+use std::borrow::Cow;
+
 use super::spread::{Spread, Values};
 use crate::number::Timed;
 use crate::{GoodputLimits, Sample};
@@ -20,7 +22,7 @@ pub(crate) trait Rows {
     /// To its first token event.
     fn ttft(&self, at: usize) -> Option<f64>;
     /// Between its token events.
-    fn gaps(&self, at: usize) -> Option<&[f64]>;
+    fn gaps(&self, at: usize) -> Option<Cow<'_, [f64]>>;
     /// To its last token event.
     fn latency(&self, at: usize) -> Option<f64>;
     /// From due to sent.
@@ -109,12 +111,12 @@ fn gaps(rows: &impl Rows) -> Option<Values> {
     }
     let step = total.div_ceil(MOST_GAPS).max(1);
     if let Some(units) = sessions(rows) {
-        let of = |at: usize| rows.gaps(at).unwrap_or_default().iter().map(move |&gap| (gap, at));
+        let of = |at: usize| rows.gaps(at).unwrap_or_default().into_owned().into_iter().map(move |gap| (gap, at));
         return Some(Values::grouped((0..rows.count()).step_by(step).flat_map(of).map(|(gap, at)| (gap, units[at]))));
     }
     let of = |at: usize| {
         let mut moment = rows.start(at).unwrap_or(0.0) + rows.ttft(at).unwrap_or(0.0);
-        rows.gaps(at).unwrap_or_default().iter().map(move |&gap| {
+        rows.gaps(at).unwrap_or_default().into_owned().into_iter().map(move |gap| {
             moment += gap;
             (moment, gap)
         })
@@ -192,7 +194,7 @@ fn tokens(rows: &impl Rows, at: usize, start: f64, add: &mut impl FnMut(f64, f64
     let weight = output / (gaps.len() + 1) as f64;
     let mut moment = start + rows.ttft(at)?;
     add(moment, weight);
-    for gap in gaps {
+    for gap in gaps.iter() {
         moment += gap;
         add(moment, weight);
     }
@@ -242,8 +244,8 @@ impl Rows for Recorded<'_> {
     fn ttft(&self, at: usize) -> Option<f64> {
         Some(self.rows.get(at)?.ttft)
     }
-    fn gaps(&self, at: usize) -> Option<&[f64]> {
-        Some(&self.rows.get(at)?.itl)
+    fn gaps(&self, at: usize) -> Option<Cow<'_, [f64]>> {
+        Some(self.rows.get(at)?.itl.to_vec().into())
     }
     fn latency(&self, at: usize) -> Option<f64> {
         Some(self.rows.get(at)?.latency)
@@ -272,6 +274,7 @@ impl Rows for Recorded<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Rare;
 
     /// Conversations of five turns, two at a time, each as long as it is.
     fn talks(lengths: &[f64]) -> Vec<Sample> {
@@ -284,7 +287,8 @@ mod tests {
                 let latency = length / 5.0;
                 let (due, done, ttft) = (sent, sent + latency, latency / 2.0);
                 let session = Some((session as u32, turn as u32));
-                samples.push(Sample { session, due, sent, done, ttft, latency, output_len: 10, ..Sample::default() });
+                let rare = Rare { session, ..Rare::default() }.into();
+                samples.push(Sample { rare, due, sent, done, ttft, latency, output_len: 10, ..Sample::default() });
             }
             free[place] += length;
         }

@@ -109,6 +109,7 @@ fn chained(name: u64, piece: (u64, u64)) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Rare;
 
     fn step(own: &[(u64, u64)], before: &[usize]) -> SessionStep {
         let before = before.iter().map(|&before| (before, 0)).collect();
@@ -133,7 +134,10 @@ mod tests {
     #[test]
     fn two_conversations_with_the_same_answers_share_them() {
         let steps = [step(&[(1, 30)], &[]), step(&[(2, 30)], &[0]), step(&[(1, 30)], &[]), step(&[(2, 30)], &[2])];
-        let said = |sent, prompt_len, text: &str| Sample { text: text.into(), ..sample(sent, prompt_len) };
+        let said = |sent, prompt_len, text: &str| Sample {
+            rare: Rare { text: text.into(), ..Rare::default() }.into(),
+            ..sample(sent, prompt_len)
+        };
         // The second conversation's last prompt: question and answer are 52 tokens, with the next question 82.
         for (text, ideal) in [("the same", 80), ("another", 48)] {
             let samples = [said(0.0, 32, "the same"), said(5.0, 100, "x"), said(0.0, 32, text), said(9.0, 100, "y")];

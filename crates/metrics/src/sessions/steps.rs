@@ -18,7 +18,9 @@ impl Steps {
     pub fn name(&self, places: &[usize], samples: &mut [Sample]) {
         for (place, sample) in places.iter().zip(samples) {
             let step = self.places.binary_search(place).ok().map(|at| &self.steps[at]);
-            sample.session = step.map(|step| (step.session as u32, step.turn as u32));
+            if let Some(step) = step {
+                sample.session = Some((step.session as u32, step.turn as u32));
+            }
         }
     }
 

@@ -1,9 +1,8 @@
 //! What a person at a terminal sees of a run beside the report: how it went over time, how long requests took, and how
 //! long the slowest of them.
 
-use tacho_metrics::latency::{successes, tpot};
-use tacho_metrics::percentile::percentile;
-use tacho_metrics::{RunRecord, Sample};
+use tacho_metrics::latency::{itls, successes, tpot};
+use tacho_metrics::{RunRecord, Sample, Statistics};
 
 use super::chart::{Canvas, Columns, short};
 use crate::over::{OverTime, RUNNING, TOKENS, WAITING};
@@ -63,16 +62,20 @@ enum Kind {
 }
 
 impl Kind {
+    /// In seconds.
+    fn times(self, samples: &[Sample]) -> Box<dyn Iterator<Item = f64> + '_> {
+        match self {
+            Kind::Ttft => Box::new(successes(samples).map(|sample| sample.ttft).filter(|ttft| *ttft > 0.0)),
+            Kind::Tpot => Box::new(successes(samples).filter_map(tpot)),
+            Kind::Itl => Box::new(itls(samples)),
+            Kind::E2el => Box::new(successes(samples).map(|sample| sample.latency)),
+            Kind::Queue => Box::new(samples.iter().map(Sample::queue_time)),
+        }
+    }
+
     /// In milliseconds, in order.
     fn of(self, samples: &[Sample]) -> Vec<f64> {
-        let mut times: Vec<f64> = match self {
-            Kind::Ttft => successes(samples).map(|sample| sample.ttft).filter(|ttft| *ttft > 0.0).collect(),
-            Kind::Tpot => successes(samples).filter_map(tpot).collect(),
-            Kind::Itl => successes(samples).flat_map(|sample| sample.itl.iter().copied()).collect(),
-            Kind::E2el => successes(samples).map(|sample| sample.latency).collect(),
-            Kind::Queue => samples.iter().map(Sample::queue_time).collect(),
-        };
-        times.iter_mut().for_each(|time| *time *= 1e3);
+        let mut times: Vec<f64> = self.times(samples).map(|time| time * 1e3).collect();
         times.sort_unstable_by(f64::total_cmp);
         times
     }
@@ -117,9 +120,11 @@ fn ladder(samples: &[Sample], canvas: Canvas) -> Vec<String> {
     let heads = rungs.iter().map(|rung| format!("{:>9}", format!("p{rung}"))).chain([format!("{:>9}", "max")]);
     let mut lines = vec![canvas.title(&format!("{:<10}{}", "ms", heads.collect::<String>()))];
     for (name, kind) in kinds {
-        let times = kind.of(samples);
-        let Some(&most) = times.last().filter(|most| **most > 0.005) else { continue };
-        let cells = rungs.iter().map(|&rung| percentile(&times, rung)).chain([most]);
+        let times = Statistics::of_all(|| kind.times(samples), &rungs);
+        if times.max_ms <= 0.005 {
+            continue;
+        }
+        let cells = times.percentiles_ms.iter().map(|(_, value)| *value).chain([times.max_ms]);
         let cells: String = cells.map(|value| format!("{:>9}", cell(value))).collect();
         lines.push(format!("{name:<10}{cells}"));
     }
@@ -141,7 +146,7 @@ mod tests {
             done: 1.0,
             ttft: at as f64 / 1000.0,
             latency: 0.5,
-            itl: vec![0.01],
+            itl: vec![0.01].into(),
             output_len: 2,
             ..Sample::default()
         };

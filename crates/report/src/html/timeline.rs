@@ -190,7 +190,7 @@ impl Segments {
         let mut at = 0;
         for sample in samples {
             let (mut time, mut before) = (0.0, 0);
-            let gaps = sample.itl.iter().map(|&gap| (gap, thresholds.class(gap)));
+            let gaps = sample.itl.iter().map(|gap| (gap, thresholds.class(gap)));
             for (gap, class) in std::iter::once((sample.ttft, 0)).chain(gaps) {
                 time += gap;
                 // The ends are rounded, not the lengths, so that errors do not add up.
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn segments_keep_ends_and_classes() {
-        let sample = Sample { ttft: 0.1, itl: vec![0.02, 0.025, 0.7], ..Sample::default() };
+        let sample = Sample { ttft: 0.1, itl: vec![0.02, 0.025, 0.7].into(), ..Sample::default() };
         let segments = Segments::of(&[&sample], Thresholds(25.0, 50.0));
         let length =
             |at: usize| (0..4).rev().fold(0u32, |sum, plane| sum << 8 | u32::from(segments.ends[plane * 4 + at]));
@@ -237,7 +237,7 @@ mod tests {
             sent: 1.5,
             done: 3.0,
             ttft: 0.25,
-            itl: vec![0.25],
+            itl: vec![0.25].into(),
             failure: Some(FailureKind::Truncated),
             ..Sample::default()
         };
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn rounding_does_not_add_up() {
-        let sample = Sample { ttft: 0.0, itl: vec![4.4e-6; 1000], ..Sample::default() };
+        let sample = Sample { ttft: 0.0, itl: vec![4.4e-6; 1000].into(), ..Sample::default() };
         let segments = Segments::of(&[&sample], Thresholds(25.0, 50.0));
         let sum: u32 = segments.ends[..1001].iter().map(|&byte| u32::from(byte)).sum();
         assert_eq!(sum, 440);

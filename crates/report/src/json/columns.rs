@@ -49,7 +49,7 @@ impl Column {
             Column::InputLens => write_value(text, &Value::from(sample.prompt_len)),
             Column::OutputLens => write_value(text, &Value::from(sample.output_len)),
             Column::Ttfts => write_float(text, sample.ttft),
-            Column::Itls => write_floats(text, &sample.itl),
+            Column::Itls => write_floats(text, &sample.itl.to_vec()),
             Column::Latencies => write_float(text, sample.latency),
             Column::QueueTimes => write_float(text, sample.queue_time()),
             Column::GeneratedTexts => write_wtf8(text, &sample.text),

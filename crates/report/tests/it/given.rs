@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tacho_core::FailureKind;
 use tacho_core::json::{self, Value};
-use tacho_metrics::{GoodputLimits, MetricKind, RampUp, RateChange, Sample, Setup, Task};
+use tacho_metrics::{GoodputLimits, MetricKind, RampUp, Rare, RateChange, Sample, Setup, Task};
 use tacho_testkit::golden_path;
 
 /// A golden JSON file with Python's distinctions of numbers.
@@ -151,10 +151,14 @@ pub(crate) fn sample(output: &Value, released: f64, output_len: u64) -> Sample {
         output_len,
         prompt_len: output.get("prompt_len").map_or(0, whole),
         num_input_sequences: output.get("num_input_sequences").map_or(1, whole),
-        input_audio_duration: float(output, "input_audio_duration"),
         failure: (!success).then_some(FailureKind::Malformed),
-        error: text(output, "error").into(),
-        text: text(output, "generated_text").into(),
+        rare: Rare {
+            input_audio_duration: float(output, "input_audio_duration"),
+            error: text(output, "error").into(),
+            text: text(output, "generated_text").into(),
+            ..Rare::default()
+        }
+        .into(),
         ..Sample::default()
     }
 }

@@ -2,23 +2,24 @@
 
 use tacho_core::FailureKind;
 use tacho_core::json::{Value, parse};
-use tacho_metrics::{Measured, RunRecord, Sample};
+use tacho_metrics::{Measured, Rare, RunRecord, Sample};
 use tacho_report::otlp::{Origin, metrics, traces};
 
 use crate::given::{Flags, golden};
 
 fn record() -> RunRecord {
     let case = golden("console/basic.case.json");
+    let error = |index: usize| if index == 3 { "secret text of a server".into() } else { String::new() };
     let sample = |index: usize| Sample {
         index,
         sent: index as f64 * 0.01,
         done: index as f64 * 0.01 + 0.1,
         ttft: 0.05,
-        itl: vec![0.05],
+        itl: vec![0.05].into(),
         latency: 0.1,
         output_len: 2,
         failure: (index == 3).then_some(FailureKind::TimedOut),
-        error: if index == 3 { "secret text of a server".into() } else { String::new() },
+        rare: Rare { error: error(index), ..Rare::default() }.into(),
         ..Sample::default()
     };
     let samples = (0..2500).map(sample).collect();

@@ -18,7 +18,7 @@ fn samples(count: usize) -> Vec<Sample> {
             sent: due + 0.125,
             done: due + 1.0,
             ttft: 0.25,
-            itl: vec![0.25, 0.25],
+            itl: vec![0.25, 0.25].into(),
             latency: 0.75,
             first_content: Some(0.5),
             output_tokens: Some(6),

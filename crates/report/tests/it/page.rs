@@ -2,7 +2,7 @@
 //! browser, the page is opened and used in it.
 
 use tacho_core::FailureKind;
-use tacho_metrics::{Measured, MetricKind, RunRecord, Sample, Setup, Task};
+use tacho_metrics::{Measured, MetricKind, Rare, RunRecord, Sample, Setup, Task};
 use tacho_report::html::run::{About, write_page};
 
 use crate::browser::{STEPS, fine, used};
@@ -49,12 +49,16 @@ fn sample(index: usize) -> Sample {
         done: due + noise * 0.02 + latency,
         ttft,
         latency: if failed { 0.0 } else { latency },
-        itl,
+        itl: itl.into(),
         output_len: if failed { 0 } else { 21 },
         prompt_len: 100 + (index * 37 % 400) as u64,
         failure: failed.then_some(FailureKind::TimedOut),
-        error: if failed { HOSTILE.into() } else { String::new() },
-        lora: Some(if index.is_multiple_of(2) { "even".into() } else { HOSTILE.into() }),
+        rare: Rare {
+            error: if failed { HOSTILE.into() } else { String::new() },
+            lora: Some(if index.is_multiple_of(2) { "even".into() } else { HOSTILE.into() }),
+            ..Rare::default()
+        }
+        .into(),
         ..Sample::default()
     }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use tacho_core::FailureKind;
 use tacho_core::json::Value;
 use tacho_metrics::{
-    DiffusionCounters, DiffusionStatistics, Measured, ProbeStatistics, RunRecord, Sample, Setup, SpeculativeCounters,
-    SpeculativeStatistics,
+    DiffusionCounters, DiffusionStatistics, Measured, ProbeStatistics, Rare, RunRecord, Sample, Setup,
+    SpeculativeCounters, SpeculativeStatistics,
 };
 use tacho_report::console::vllm_report;
 use tacho_report::json::{Detail, ResultFile};
@@ -70,8 +70,12 @@ fn samples(file: &Value) -> Vec<Sample> {
                 output_len,
                 prompt_len: number("input_lens", index) as u64,
                 failure: (latency == 0.0).then_some(FailureKind::Malformed),
-                error: at("errors", index).as_str().unwrap_or("").into(),
-                text: at("generated_texts", index).as_str().unwrap_or("").into(),
+                rare: Rare {
+                    error: at("errors", index).as_str().unwrap_or("").into(),
+                    text: at("generated_texts", index).as_str().unwrap_or("").into(),
+                    ..Rare::default()
+                }
+                .into(),
                 ..Sample::default()
             }
         })

@@ -1,7 +1,7 @@
 //! The timeline page: what others wrote stays text, and nothing is fetched.
 
 use tacho_core::FailureKind;
-use tacho_metrics::{Measured, RunRecord, Sample};
+use tacho_metrics::{Measured, Rare, Rarely, RunRecord, Sample};
 use tacho_report::html::timeline::{Thresholds, save, write_page};
 
 use crate::browser::{STEPS, fine, used};
@@ -22,8 +22,12 @@ fn page(samples: Vec<Sample>) -> String {
     String::from_utf8(out).unwrap()
 }
 
+fn failed(error: &str) -> Rarely {
+    Rare { error: error.into(), ..Rare::default() }.into()
+}
+
 fn sample(error: &str) -> Sample {
-    Sample { ttft: 0.1, itl: vec![0.01, 0.03], latency: 0.14, error: error.into(), ..Sample::default() }
+    Sample { ttft: 0.1, itl: vec![0.01, 0.03].into(), latency: 0.14, rare: failed(error), ..Sample::default() }
 }
 
 #[test]
@@ -63,9 +67,9 @@ fn failures_and_waits_are_shown_and_told() {
         sent: 0.2,
         done: 0.5,
         ttft: 0.1,
-        itl: vec![0.01],
+        itl: vec![0.01].into(),
         failure: Some(FailureKind::Truncated),
-        error: HOSTILE.into(),
+        rare: failed(HOSTILE),
         ..Sample::default()
     };
     let good = Sample { done: 0.14, ..sample("") };

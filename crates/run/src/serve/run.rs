@@ -101,8 +101,9 @@ pub fn run(
     let setup = record::completed(setup, &driven, ramp.changes(driven.origin, &moments), &moments);
     let (setup, rows, resumed) = resume::join(earlier, setup, &mut driven, rows, &moments)?;
     let seen = Seen { before, after, server, telemetry, probes, ranks: gathered.ranks };
-    // The requests as they went over the wire are as large as all that follows.
+    // The requests as they went over the wire, and what their answers went through, are as large as all that follows.
     drop(parts);
+    tacho_client::return_memory();
     let sampled = {
         let (asked, leaves_cut_off) = (asked.lock(), ended.is_some());
         Sampled::of(rows, &Reading { leaves_cut_off, ..Reading::of(plan, &prepared, setup.task, &asked) })?

@@ -65,12 +65,12 @@ impl Sampled {
         self.impossible += u64::from(row.usage.impossible);
         let known = reading.asked.get(row.index).unwrap_or_default();
         let mut sample = Sample::from_observation(row, of_log(&known), reading.task, count);
-        sample.lora = known.lora.map(String::into_boxed_str);
-        if !reading.keep_texts {
-            sample.text = Vec::new();
+        if let Some(lora) = known.lora {
+            sample.lora = Some(lora.into_boxed_str());
         }
-        // Token times were collected without knowing how many there would be.
-        sample.itl.shrink_to_fit();
+        if !reading.keep_texts {
+            sample.rare.forget_text();
+        }
         self.samples.push(sample);
     }
 

@@ -181,7 +181,7 @@ fn answers(
             output_len: if sample.success() { tokenizer.count(&text, false) as u64 } else { 0 },
             ttft: if sample.success() { sample.ttft } else { 0.0 },
             latency: sample.latency,
-            itl: if sample.success() { sample.itl.clone() } else { Vec::new() },
+            itl: if sample.success() { sample.itl.to_vec() } else { Vec::new() },
             error: sample.error.clone(),
             expected: constraint.expected,
             constrained: constraint.sent,

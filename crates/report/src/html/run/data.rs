@@ -2,7 +2,7 @@
 //! here because it would be too much to send.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::latency::{successes, tpot};
+use tacho_metrics::latency::{itls, successes, tpot};
 use tacho_metrics::percentile::percentile;
 use tacho_metrics::{RunRecord, Sample};
 
@@ -98,7 +98,7 @@ fn outcomes(samples: &[Sample]) -> Vec<&'static str> {
 
 /// The histogram of all gaps between token events, in milliseconds; nothing where there are none.
 fn gaps(samples: &[Sample]) -> Option<Dict> {
-    let mut gaps: Vec<f64> = successes(samples).flat_map(|sample| &sample.itl).map(|gap| gap * 1e3).collect();
+    let mut gaps: Vec<f64> = itls(samples).map(|gap| gap * 1e3).collect();
     gaps.retain(|gap| *gap > 0.0);
     gaps.sort_unstable_by(f64::total_cmp);
     let (least, most) = (gaps.first()?.log10(), gaps.last()?.log10());
@@ -135,9 +135,10 @@ fn slow(sample: &Sample, origin: f64) -> Dict {
     dict.set("e2el", sample.latency * 1e3);
     dict.set("prompt", sample.prompt_len);
     dict.set("output", sample.output_len);
-    dict.set("longest", sample.itl.iter().copied().reduce(f64::max).map(|gap| gap * 1e3));
+    dict.set("longest", sample.itl.iter().reduce(f64::max).map(|gap| gap * 1e3));
+    let gaps = sample.itl.to_vec();
     let together = sample.itl.len().div_ceil(PIECES).max(1);
-    let pieces = sample.itl.chunks(together).map(|gaps| (gaps.iter().sum::<f64>() * 1e5).round() / 1e2);
+    let pieces = gaps.chunks(together).map(|gaps| (gaps.iter().sum::<f64>() * 1e5).round() / 1e2);
     dict.set("gaps", pieces.map(Value::Float).collect::<Vec<_>>());
     dict
 }
@@ -148,7 +149,7 @@ mod tests {
 
     #[test]
     fn every_gap_is_in_a_bar() {
-        let sample = Sample { itl: vec![0.001, 0.01, 0.01, 0.1, 0.0], ..Sample::default() };
+        let sample = Sample { itl: vec![0.001, 0.01, 0.01, 0.1, 0.0].into(), ..Sample::default() };
         let gaps = gaps(&[sample]).unwrap();
         let counts: Vec<i64> =
             gaps.get("counts").unwrap().as_list().unwrap().iter().filter_map(Value::as_i64).collect();
@@ -158,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_long_answer_is_shown_in_fewer_pieces() {
-        let sample = Sample { itl: vec![0.001; 2500], latency: 3.0, ..Sample::default() };
+        let sample = Sample { itl: vec![0.001; 2500].into(), latency: 3.0, ..Sample::default() };
         let slow = slow(&sample, 0.0);
         let pieces = slow.get("gaps").unwrap().as_list().unwrap();
         assert_eq!((pieces.len(), pieces[0].as_f64()), (834, Some(3.0)));

@@ -1,0 +1,191 @@
+//! The times between the token events of one request, in little space: most of the memory of a long run's result.
+
+use std::fmt;
+use std::slice::ChunksExact;
+
+use tacho_core::Stamp;
+
+/// Whole nanoseconds up to here are exact as seconds, there and back.
+const EXACT: f64 = 9e15;
+/// The width at which values are kept as they are.
+const PLAIN: usize = size_of::<f64>();
+
+/// Gaps in seconds. Those that are whole nanoseconds, as all measured ones are, take the bytes that the largest needs:
+/// three up to 16 ms, four up to four seconds.
+#[derive(Clone, Default, PartialEq)]
+pub struct Gaps {
+    /// The width of a gap, then the gaps; empty where there are none.
+    bytes: Box<[u8]>,
+}
+
+impl Gaps {
+    /// The gaps between stamps.
+    pub fn between(stamps: &[Stamp]) -> Self {
+        let pairs = || stamps.windows(2);
+        match pairs().all(|pair| pair[0] <= pair[1] && ((pair[1].0 - pair[0].0) as f64) < EXACT) {
+            true => Self::whole(stamps.len().saturating_sub(1), pairs().map(|pair| pair[1].0 - pair[0].0)),
+            false => pairs().map(|pair| pair[1].secs_since(pair[0])).collect::<Vec<f64>>().into(),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.bytes.split_first().map_or(0, |(&width, gaps)| gaps.len() / usize::from(width))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Each of them in order.
+    pub fn iter(&self) -> Iter<'_> {
+        let (width, gaps) = self.bytes.split_first().map_or((PLAIN, &[][..]), |(&width, gaps)| (width.into(), gaps));
+        Iter { width, gaps: gaps.chunks_exact(width) }
+    }
+
+    /// All of them as a list.
+    pub fn to_vec(&self) -> Vec<f64> {
+        self.iter().collect()
+    }
+
+    fn whole(count: usize, nanos: impl Iterator<Item = u64> + Clone) -> Self {
+        let most = nanos.clone().max().unwrap_or(0);
+        let width = (PLAIN - most.leading_zeros() as usize / 8).max(1);
+        Self::packed(count, width, nanos.map(u64::to_le_bytes))
+    }
+
+    fn packed(count: usize, width: usize, values: impl Iterator<Item = [u8; PLAIN]>) -> Self {
+        if count == 0 {
+            return Gaps::default();
+        }
+        let mut bytes = Vec::with_capacity(1 + count * width);
+        bytes.push(width as u8);
+        values.for_each(|value| bytes.extend_from_slice(&value[..width]));
+        Gaps { bytes: bytes.into_boxed_slice() }
+    }
+}
+
+/// The nanoseconds of a gap that is exactly as many.
+fn nanos(gap: f64) -> Option<u64> {
+    let nanos = (gap * 1e9).round();
+    let whole = (0.0..EXACT).contains(&nanos) && gap.to_bits() == (nanos / 1e9).to_bits();
+    whole.then_some(nanos as u64)
+}
+
+impl From<&[f64]> for Gaps {
+    fn from(gaps: &[f64]) -> Self {
+        match gaps.iter().all(|gap| nanos(*gap).is_some()) {
+            true => Self::whole(gaps.len(), gaps.iter().filter_map(|gap| nanos(*gap))),
+            false => Self::packed(gaps.len(), PLAIN, gaps.iter().map(|gap| gap.to_le_bytes())),
+        }
+    }
+}
+
+impl From<Vec<f64>> for Gaps {
+    fn from(gaps: Vec<f64>) -> Self {
+        gaps.as_slice().into()
+    }
+}
+
+impl FromIterator<f64> for Gaps {
+    fn from_iter<T: IntoIterator<Item = f64>>(gaps: T) -> Self {
+        gaps.into_iter().collect::<Vec<f64>>().into()
+    }
+}
+
+impl fmt::Debug for Gaps {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_list().entries(self).finish()
+    }
+}
+
+impl<'a> IntoIterator for &'a Gaps {
+    type Item = f64;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+/// Gaps, one after the other, in seconds.
+#[derive(Debug, Clone)]
+pub struct Iter<'a> {
+    width: usize,
+    gaps: ChunksExact<'a, u8>,
+}
+
+impl Iterator for Iter<'_> {
+    type Item = f64;
+
+    fn next(&mut self) -> Option<f64> {
+        let gap = self.gaps.next()?;
+        let mut value = [0; PLAIN];
+        value[..self.width].copy_from_slice(gap);
+        Some(match self.width {
+            PLAIN => f64::from_le_bytes(value),
+            _ => u64::from_le_bytes(value) as f64 / 1e9,
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.gaps.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn measured_gaps_take_three_or_four_bytes() {
+        let stamps: Vec<Stamp> = [5, 12_000_005, 16_777_220, 16_777_220].map(Stamp).to_vec();
+        let gaps = Gaps::between(&stamps);
+        assert_eq!((gaps.len(), gaps.to_vec()), (3, vec![0.012, 0.004777215, 0.0]));
+        assert_eq!(gaps.bytes.len(), 1 + 3 * 3);
+        assert_eq!(Gaps::between(&[Stamp(0), Stamp(4_000_000_000)]).bytes.len(), 1 + 4);
+        assert_eq!(size_of::<Gaps>(), 16);
+    }
+
+    #[test]
+    fn few_stamps_have_no_gaps() {
+        for stamps in [&[][..], &[Stamp(7)]] {
+            let gaps = Gaps::between(stamps);
+            assert!(gaps.is_empty() && gaps == Gaps::default() && gaps.iter().next().is_none());
+        }
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_is_told() {
+        let gaps = Gaps::between(&[Stamp(9), Stamp(4), Stamp(6)]);
+        assert_eq!(gaps.to_vec(), [-5e-9, 2e-9]);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_measured_comes_back(stamps in prop::collection::vec(any::<u64>(), 0..20), sorted: bool) {
+            let mut stamps: Vec<Stamp> = stamps.into_iter().map(Stamp).collect();
+            if sorted {
+                stamps.sort();
+            }
+            let expected: Vec<f64> = stamps.windows(2).map(|pair| pair[1].secs_since(pair[0])).collect();
+            prop_assert_eq!(Gaps::between(&stamps).to_vec(), expected);
+        }
+
+        #[test]
+        fn any_number_comes_back(gaps in prop::collection::vec(any::<f64>(), 0..20), nanos: bool) {
+            let gaps: Vec<f64> = match nanos {
+                true => gaps.iter().map(|gap| (gap.abs() % 1e12).round() / 1e9).collect(),
+                false => gaps,
+            };
+            let bits = |gaps: &[f64]| gaps.iter().map(|gap| gap.to_bits()).collect::<Vec<_>>();
+            let packed = Gaps::from(gaps.as_slice());
+            prop_assert_eq!(packed.len(), gaps.len());
+            prop_assert_eq!(bits(&packed.to_vec()), bits(&gaps));
+        }
+    }
+}

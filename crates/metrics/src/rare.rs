@@ -1,0 +1,102 @@
+//! What only some requests have, kept apart from the others: a run of a million is a million samples.
+
+use std::ops::{Deref, DerefMut};
+
+use crate::PerToken;
+
+/// What is empty for most requests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rare {
+    /// The session it is part of and its turn there, where there are sessions.
+    pub session: Option<(u32, u32)>,
+    /// The adapter that was asked for.
+    pub lora: Option<Box<str>>,
+    /// Gaps by tokens, where events brought several.
+    pub per_token: Option<PerToken>,
+    /// Tokens of reasoning among those generated, where the server says.
+    pub reasoning_tokens: Option<u64>,
+    /// Seconds of audio in the request.
+    pub input_audio_duration: f64,
+    /// The failure in words; empty for a success.
+    pub error: String,
+    /// The generated text, WTF-8; empty for a failed request, and where texts are not kept.
+    pub text: Vec<u8>,
+}
+
+impl Rare {
+    /// Of a request that has nothing of it.
+    const NONE: Rare = Rare {
+        session: None,
+        lora: None,
+        per_token: None,
+        reasoning_tokens: None,
+        input_audio_duration: 0.0,
+        error: String::new(),
+        text: Vec::new(),
+    };
+}
+
+impl Default for Rare {
+    fn default() -> Self {
+        Rare::NONE
+    }
+}
+
+/// The same, in eight bytes where there is nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Rarely(Option<Box<Rare>>);
+
+impl Rarely {
+    /// Forgets the text, and takes no more room than what is left.
+    pub fn forget_text(&mut self) {
+        if let Some(mut rare) = self.0.take() {
+            rare.text = Vec::new();
+            *self = (*rare).into();
+        }
+    }
+}
+
+impl From<Rare> for Rarely {
+    fn from(rare: Rare) -> Self {
+        Rarely((rare != Rare::NONE).then(|| Box::new(rare)))
+    }
+}
+
+impl PartialEq for Rarely {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Deref for Rarely {
+    type Target = Rare;
+
+    fn deref(&self) -> &Rare {
+        static NONE: Rare = Rare::NONE;
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+}
+
+impl DerefMut for Rarely {
+    fn deref_mut(&mut self) -> &mut Rare {
+        self.0.get_or_insert_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_takes_no_room() {
+        assert_eq!(size_of::<Rarely>(), 8);
+        let mut rarely = Rarely::from(Rare { text: b"a".to_vec(), ..Rare::default() });
+        assert_eq!(rarely.text, b"a");
+        rarely.forget_text();
+        assert!(rarely.0.is_none() && rarely.text.is_empty());
+        rarely.error = "late".to_owned();
+        rarely.forget_text();
+        assert_eq!(rarely.error, "late");
+        assert!(Rarely::from(Rare::default()).0.is_none());
+    }
+}
