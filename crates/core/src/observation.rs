@@ -2,6 +2,9 @@
 
 use crate::{FailureKind, Outcome, Reply, Stamp};
 
+/// To what the moments of a row are kept: about a microsecond. A power of two, so that its multiples pack well.
+pub const STEP_NS: u64 = 1024;
+
 /// Token counts as the server reported them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
@@ -78,6 +81,15 @@ impl Observation {
         moments.chain(maybe).chain(&mut self.chunks).for_each(|stamp| *stamp = to(*stamp));
     }
 
+    /// Rounds what was measured up to the next step of [`STEP_NS`] from `origin`: what is below is noise of clocks and reads,
+    /// and takes more room in a log than all the rest. When it was due is no measurement and stays.
+    pub fn round(&mut self, origin: Stamp) {
+        let due = self.due;
+        let up = |nanos: u64| nanos.wrapping_add(STEP_NS - 1) & !(STEP_NS - 1);
+        self.shift(|stamp| Stamp(origin.0.wrapping_add(up(stamp.0.wrapping_sub(origin.0)))));
+        self.due = due;
+    }
+
     /// A row for a request that was let go but has not been sent.
     pub fn released(index: usize, due: Stamp, released: Stamp) -> Self {
         Observation {
@@ -121,6 +133,29 @@ impl Observation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounding_keeps_the_order_and_when_it_was_due() {
+        let origin = Stamp(77);
+        let at = |nanos: u64| Stamp(origin.0 + nanos);
+        let mut row = Observation {
+            sent: at(1023),
+            first_byte: Some(at(1024)),
+            chunks: vec![at(1025), at(2048), at(9_000_000)],
+            done: at(9_000_001),
+            ..Observation::released(0, at(5), at(6))
+        };
+        row.round(origin);
+        assert_eq!((row.due, row.released, row.sent), (at(5), at(1024), at(1024)));
+        assert_eq!((row.first_byte, row.done), (Some(at(1024)), at(9_000_960)));
+        assert_eq!(row.chunks, [at(2048), at(2048), at(9_000_960)]);
+        let once = row.clone();
+        row.round(origin);
+        assert_eq!(row, once);
+        let mut before = Observation::released(0, Stamp(3), Stamp(3));
+        before.round(origin);
+        assert_eq!((before.due, before.released), (Stamp(3), origin));
+    }
 
     #[test]
     fn moving_the_clock_moves_every_stamp() {

@@ -78,7 +78,7 @@ pub static COLUMNS: &[Column] = &[
     maybe("reasoning_tokens", Kind::Int, "Tokens of reasoning among those generated, where the server says."),
     always("retries", Kind::Int, "How often it was sent anew after a failure."),
     always("coalesced", Kind::Int, "Token events whose bytes came in the same read as a later one's."),
-    always("outcome", Kind::Text, "complete, or the kind of failure."),
+    maybe("failure", Kind::Text, "The kind of failure; absent where the answer came whole."),
     maybe("http_status", Kind::Int, "The status, of an http_error."),
     maybe("error", Kind::Text, "The failure in words; may hold text that the server sent."),
     maybe("text", Kind::Text, "The generated text, where it is kept."),
@@ -92,8 +92,12 @@ pub static COLUMNS: &[Column] = &[
     always("input_sequences", Kind::Int, "Texts in the request."),
     always("audio_seconds", Kind::Float, "Seconds of audio in the request."),
     maybe("lora", Kind::Text, "The adapter that was asked for."),
-    maybe("request_id", Kind::Text, "What was sent as x-request-id."),
+    maybe("request_id", Kind::Text, "What was sent as x-request-id; absent where it is the batch's request_id_prefix and the index."),
+    maybe("request_id_prefix", Kind::Text, "In the first row of a batch: how the ids begin that are not told."),
 ];
+
+/// What format 2 had where `failure` is now: `complete`, or the kind of failure.
+pub(crate) const OUTCOME: &str = "outcome";
 
 /// The fields of the schema.
 pub(crate) fn fields() -> Vec<Field> {

@@ -15,7 +15,7 @@ use crate::{Error, Row};
 /// A segment is worth rewriting when its batches are smaller than this on average.
 const SMALL: u64 = 256 << 10;
 /// And rewritten in batches of about this many token events.
-const EVENTS: usize = 1 << 18;
+const EVENTS: usize = 1 << 17;
 
 /// Rewrites the segment at `path` where that makes it smaller. It is replaced whole or not at all.
 pub(crate) fn compact(path: &Path, batches: usize, size: u64) -> Result<(), Error> {

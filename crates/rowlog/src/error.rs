@@ -46,7 +46,7 @@ pub enum Error {
     },
     /// A tacho before the first release has written it.
     #[error(
-        "{path} has format {found} of the log, and this tacho reads {known}: report it with the tacho that made it"
+        "{path} has format {found} of the log, and this tacho reads from {known} on: report it with the tacho that made it"
     )]
     Older {
         /// The file.

@@ -1,6 +1,5 @@
 //! A segment: rows of one process, counted from one origin. A run that was resumed has several.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -10,8 +9,10 @@ use tacho_core::Stamp;
 use crate::Error;
 use crate::columns::fields;
 
-/// The format of the files that is written and read here.
-pub(crate) const FORMAT: i64 = 2;
+/// The format of the files that is written here.
+pub(crate) const FORMAT: i64 = 3;
+/// The oldest that is read.
+const OLDEST: i64 = 2;
 
 const FORMAT_KEY: &str = "tacho.format";
 const SEGMENT_KEY: &str = "tacho.segment";
@@ -53,10 +54,10 @@ pub(crate) fn origin(path: &Path, schema: &Schema) -> Result<Origin, Error> {
 
 /// Whether files of this format can be read.
 pub(crate) fn known(path: &Path, found: i64) -> Result<(), Error> {
-    match found.cmp(&FORMAT) {
-        Ordering::Greater => Err(Error::Newer { path: path.to_owned(), found, known: FORMAT }),
-        Ordering::Less => Err(Error::Older { path: path.to_owned(), found, known: FORMAT }),
-        Ordering::Equal => Ok(()),
+    match found {
+        OLDEST..=FORMAT => Ok(()),
+        ..OLDEST => Err(Error::Older { path: path.to_owned(), found, known: OLDEST }),
+        _ => Err(Error::Newer { path: path.to_owned(), found, known: FORMAT }),
     }
 }
 

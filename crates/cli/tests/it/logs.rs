@@ -94,6 +94,22 @@ fn a_log_gives_the_result_key_by_key_with_the_time_in_which_the_run_was_full() {
     assert!(place.json("part.json").get("steady_state").is_none());
 }
 
+/// The log and the result of a run of an earlier version.
+#[test]
+fn a_log_of_an_older_format_gives_the_result_that_its_run_wrote() {
+    let recorded = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/log/format-2");
+    let place = Place::new();
+    let output = place.run(&["report", recorded, "--save-result", "again.json", "--save-detailed"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let (again, result) = (place.json("again.json"), std::fs::read(format!("{recorded}.json")).unwrap());
+    let result: serde_json::Value = serde_json::from_slice(&result).unwrap();
+    // What is tacho's own may become more.
+    for (key, value) in result.as_object().unwrap().iter().filter(|(key, _)| *key != "tacho") {
+        assert_eq!(&again[key], value, "{key}");
+    }
+    assert_eq!(again["tacho"]["outcomes"], json!({"complete": 5, "http_error": 1}));
+}
+
 #[test]
 fn a_secret_is_not_in_the_log_and_must_be_given_again() {
     let place = Place::new();

@@ -142,7 +142,8 @@ fn read_probe(fields: Fields<'_>) -> Result<ProbeStatistics, Error> {
 fn worker_use(of: &WorkerUse) -> Dict {
     let mut dict = Dict::new();
     dict.set("busy", of.busy);
-    dict.set("wake_lags", floats(&of.wake_lags));
+    let lags = of.wake_lags.iter().map(|lag| Value::Int((lag * 1e9).round() as i64));
+    dict.set("wake_lags_ns", lags.collect::<Vec<_>>());
     dict.set("events", of.events);
     dict.set("coalesced", of.coalesced);
     dict.set("late_coalesced", of.late_coalesced);
@@ -152,10 +153,18 @@ fn worker_use(of: &WorkerUse) -> Dict {
     dict
 }
 
+/// Older logs have them in seconds.
+fn read_lags(fields: &Fields<'_>) -> Result<Vec<f64>, Error> {
+    match fields.maybe("wake_lags") {
+        Some(_) => fields.floats("wake_lags"),
+        None => Ok(fields.floats("wake_lags_ns")?.into_iter().map(|nanos| nanos / 1e9).collect()),
+    }
+}
+
 fn read_worker(fields: &Fields<'_>) -> Result<WorkerUse, Error> {
     Ok(WorkerUse {
         busy: fields.float("busy")?,
-        wake_lags: fields.floats("wake_lags")?,
+        wake_lags: read_lags(fields)?,
         events: fields.count("events")?,
         coalesced: fields.count("coalesced")?,
         late_coalesced: fields.count("late_coalesced")?,

@@ -5,15 +5,17 @@ use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use tacho_core::{FailureKind, Observation, Outcome, Stamp, Usage};
 
-use super::{COMPLETE, source_of};
-use crate::columns::COLUMNS;
+use super::source_of;
+use crate::columns::{COLUMNS, Kind, OUTCOME};
 use crate::{Asked, Origin, Row};
 
 /// The rows of a batch; what is wrong with it where it is not one of ours.
 pub(crate) fn rows(batch: &RecordBatch, origin: Origin) -> Result<Vec<Row>, String> {
     let columns = Columns { batch };
     columns.check()?;
-    (0..batch.num_rows()).map(|at| Cells { columns: &columns, at, origin }.row()).collect()
+    let first = Cells { columns: &columns, at: 0, origin, prefix: None };
+    let prefix = if batch.num_rows() > 0 { first.text("request_id_prefix") } else { None };
+    (0..batch.num_rows()).map(|at| Cells { columns: &columns, at, origin, prefix }.row()).collect()
 }
 
 struct Columns<'a> {
@@ -37,7 +39,10 @@ impl Columns<'_> {
                 Some(_) => {}
             }
         }
-        Ok(())
+        match self.get(OUTCOME).map(|found| found.data_type()).filter(|found| **found != Kind::Text.data_type()) {
+            Some(found) => Err(format!("column {OUTCOME} has type {found}")),
+            None => Ok(()),
+        }
     }
 
     fn get(&self, name: &str) -> Option<&ArrayRef> {
@@ -50,6 +55,8 @@ struct Cells<'a> {
     columns: &'a Columns<'a>,
     at: usize,
     origin: Origin,
+    /// How the ids begin that are not told.
+    prefix: Option<&'a str>,
 }
 
 impl<'a> Cells<'a> {
@@ -98,8 +105,13 @@ impl<'a> Cells<'a> {
                 .cell("audio_seconds")
                 .map_or(0.0, |column| column.as_primitive::<Float64Type>().value(self.at)),
             lora: self.text("lora").map(str::to_owned),
-            request_id: self.text("request_id").map(str::to_owned),
+            request_id: self.request_id(),
         }
+    }
+
+    fn request_id(&self) -> Option<String> {
+        let told = self.text("request_id").map(str::to_owned);
+        told.or_else(|| Some(format!("{}{}", self.prefix?, self.int("index"))))
     }
 
     /// The column, where this row has a value in it.
@@ -167,12 +179,10 @@ impl<'a> Cells<'a> {
     }
 
     fn outcome(&self) -> Result<Outcome, String> {
-        let name = self.text("outcome").unwrap_or_default();
-        if name == COMPLETE {
-            return Ok(Outcome::Complete);
-        }
+        let name = self.text("failure").or_else(|| self.text(OUTCOME).filter(|name| *name != "complete"));
+        let Some(name) = name else { return Ok(Outcome::Complete) };
         let status = self.int("http_status") as u16;
-        let kind = FailureKind::from_name(name, status).ok_or_else(|| format!("outcome {name:?} is not known"))?;
+        let kind = FailureKind::from_name(name, status).ok_or_else(|| format!("failure {name:?} is not known"))?;
         Ok(Outcome::failed(kind, self.text("error").unwrap_or_default()))
     }
 

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, BinaryArray, Float64Array, Int64Array, RecordBatch, 
 use arrow_schema::{ArrowError, SchemaRef};
 use tacho_core::{FailureKind, Observation, Stamp};
 
-use super::{COMPLETE, source_name};
+use super::{follows, source_name};
 use crate::{Asked, Origin};
 
 /// A row by its parts.
@@ -17,6 +17,8 @@ type Parts<'a> = (&'a Asked, &'a Observation);
 
 /// The columns of `rows`, in the order of the table.
 pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Result<RecordBatch, ArrowError> {
+    let prefix = prefix(rows);
+    let told = |id: &str, index: usize| prefix.is_some_and(|prefix| follows(id, prefix, index));
     let columns = vec![
         int(rows, |(_, row)| row.index as i64),
         int(rows, |(_, row)| since(row.due, origin.stamp)),
@@ -35,7 +37,7 @@ pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Re
         maybe_int(rows, |(_, row)| row.reasoning_tokens.map(|tokens| tokens as i64)),
         int(rows, |(_, row)| i64::from(row.retries)),
         int(rows, |(_, row)| i64::from(row.coalesced)),
-        text(rows, |(_, row)| Some(row.outcome.failure().map_or(COMPLETE, |failure| failure.kind.name()))),
+        text(rows, |(_, row)| row.outcome.failure().map(|failure| failure.kind.name())),
         maybe_int(rows, |(_, row)| row.outcome.failure().and_then(|failure| status(failure.kind))),
         text(rows, |(_, row)| row.outcome.failure().map(|failure| failure.message.as_str())),
         Arc::new(rows.iter().map(|(_, row)| readable(&row.text)).collect::<StringArray>()),
@@ -49,9 +51,17 @@ pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Re
         int(rows, |(asked, _)| asked.input_sequences as i64),
         Arc::new(rows.iter().map(|(asked, _)| asked.audio_seconds).collect::<Float64Array>()),
         text(rows, |(asked, _)| asked.lora.as_deref()),
-        text(rows, |(asked, _)| asked.request_id.as_deref()),
+        text(rows, |(asked, row)| asked.request_id.as_deref().filter(|id| !told(id, row.index))),
+        Arc::new((0..rows.len()).map(|at| prefix.filter(|_| at == 0)).collect::<StringArray>()),
     ];
     RecordBatch::try_new(schema, columns)
+}
+
+/// What precedes the number in the first id; nothing where a request has none, which would not be told from one that is
+/// left out.
+fn prefix<'a>(rows: &[Parts<'a>]) -> Option<&'a str> {
+    let (asked, row) = rows.first().filter(|_| rows.iter().all(|(asked, _)| asked.request_id.is_some()))?;
+    asked.request_id.as_deref()?.strip_suffix(&row.index.to_string())
 }
 
 /// What the moments inside an answer count from.

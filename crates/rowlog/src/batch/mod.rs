@@ -8,9 +8,6 @@ pub(crate) use encode::batch;
 
 use tacho_core::MarkSource;
 
-/// The word for a request whose answer arrived whole.
-const COMPLETE: &str = "complete";
-
 fn source_name(source: MarkSource) -> &'static str {
     match source {
         MarkSource::Usage => "usage",
@@ -20,4 +17,9 @@ fn source_name(source: MarkSource) -> &'static str {
 
 fn source_of(name: &str) -> Option<MarkSource> {
     [MarkSource::Usage, MarkSource::Logprobs].into_iter().find(|&source| source_name(source) == name)
+}
+
+/// Whether an id is what precedes all ids and the number of its request.
+fn follows(id: &str, prefix: &str, index: usize) -> bool {
+    id.strip_prefix(prefix).is_some_and(|number| number == index.to_string())
 }

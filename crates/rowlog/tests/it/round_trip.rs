@@ -5,9 +5,9 @@ use std::fs;
 use proptest::prelude::*;
 use tacho_core::Stamp;
 use tacho_core::json::Value;
-use tacho_rowlog::{Error, Log, Origin, Stored, Tail};
+use tacho_rowlog::{Error, Log, Origin, Row, Stored, Tail};
 
-use crate::sample::{ORIGIN, any_row, log, manifest, parts, plausible, read};
+use crate::sample::{ORIGIN, any_row, log, manifest, measured, parts, plausible, read};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
@@ -48,6 +48,56 @@ fn a_token_takes_at_most_four_bytes_in_busy_and_quiet_runs() {
 }
 
 #[test]
+fn a_token_of_a_short_answer_takes_little_more() {
+    for (tokens, most) in [(8, 4.0), (4, 6.0)] {
+        let folder = tempfile::tempdir().unwrap();
+        let rows: Vec<_> = (0..10_000).map(|index| measured(index, tokens)).collect();
+        let batches: Vec<_> = rows.chunks(300).map(<[_]>::to_vec).collect();
+        log(folder.path(), &batches).finish(&Value::Null).unwrap();
+        let size = fs::metadata(folder.path().join("rows-0.arrows")).unwrap().len();
+        let per_token = size as f64 / (10_000.0 * tokens as f64);
+        assert!(per_token <= most, "{per_token} bytes a token in answers of {tokens}");
+        assert_eq!(read(folder.path()), rows);
+    }
+}
+
+#[test]
+fn ids_come_back_whether_they_follow_or_not() {
+    let with = |index: usize, id: Option<&str>| {
+        let mut row = plausible(index, 1);
+        row.asked.request_id = id.map(str::to_owned);
+        row
+    };
+    let follow = [with(7, Some("a-7")), with(3, Some("a-3")), with(12, Some("b-12")), with(1, Some("a-01"))];
+    let some = [with(7, Some("a-7")), with(3, None), with(8, Some("a-8"))];
+    let bare = [with(1, Some("1")), with(2, Some("2")), with(3, Some(""))];
+    for rows in [follow.to_vec(), some.to_vec(), bare.to_vec(), vec![with(0, None)]] {
+        let folder = tempfile::tempdir().unwrap();
+        let unfinished = log(folder.path(), &[rows.clone(), rows.clone()]);
+        assert_eq!(read(folder.path()), [rows.clone(), rows.clone()].concat());
+        unfinished.finish(&Value::Null).unwrap();
+        assert_eq!(read(folder.path()), [rows.clone(), rows].concat());
+    }
+}
+
+/// A log written when the kind of an outcome stood in every row, and every id in its own.
+#[test]
+fn a_log_of_format_2_is_read() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/log/format-2");
+    let rows = read(folder.as_ref());
+    let stored = Stored::open(folder.as_ref()).unwrap();
+    assert_eq!(stored.segments()[0].tail().unwrap(), Tail::Closed);
+    assert_eq!(rows.len(), 6);
+    for row in &rows {
+        let Row { asked, observation } = row;
+        assert!(asked.request_id.as_ref().unwrap().ends_with(&format!("-{}", observation.index)));
+        let failed = observation.outcome.failure().map(|failure| failure.kind.name());
+        let expected = if observation.index == 1 { (Some("http_error"), 0) } else { (None, 3) };
+        assert_eq!((failed, observation.chunks.len()), expected);
+    }
+}
+
+#[test]
 fn resuming_cuts_the_torn_tail_and_goes_on_in_a_second_segment() {
     let folder = tempfile::tempdir().unwrap();
     drop(log(folder.path(), &[vec![plausible(0, 3)], vec![plausible(1, 3)]]));
@@ -82,9 +132,9 @@ fn a_newer_format_is_told_apart_from_a_broken_one() {
     drop(log(folder.path(), &[]));
     let path = folder.path().join("manifest.tacho");
     let text = fs::read_to_string(&path).unwrap();
-    fs::write(&path, text.replace("\"format\": 2", "\"format\": 9")).unwrap();
+    fs::write(&path, text.replace("\"format\": 3", "\"format\": 9")).unwrap();
     assert!(matches!(Stored::open(folder.path()), Err(Error::Newer { found: 9, .. })));
-    fs::write(&path, text.replace("\"format\": 2", "\"format\": 1")).unwrap();
+    fs::write(&path, text.replace("\"format\": 3", "\"format\": 1")).unwrap();
     assert!(matches!(Stored::open(folder.path()), Err(Error::Older { found: 1, .. })));
     fs::write(&path, "{").unwrap();
     assert!(matches!(Stored::open(folder.path()), Err(Error::Malformed { .. })));

@@ -106,11 +106,15 @@ pub(super) fn of_log(asked: &Asked) -> tacho_metrics::Asked {
     }
 }
 
+/// Lags of a worker that a result rests on: enough for what is told of them, and little beside its rows in a log.
+const LAGS: usize = 4096;
+
 /// What a worker says of itself.
 pub(crate) fn worker_use(stats: &WorkerStats) -> WorkerUse {
+    let lags = stats.wake_lags_ns.iter().step_by(stats.wake_lags_ns.len().div_ceil(LAGS).max(1));
     WorkerUse {
         busy: stats.busy_ns as f64 / stats.total_ns.max(1) as f64,
-        wake_lags: stats.wake_lags_ns.iter().map(|&nanos| nanos as f64 / 1e9).collect(),
+        wake_lags: lags.map(|&nanos| nanos as f64 / 1e9).collect(),
         events: stats.events,
         coalesced: stats.coalesced,
         late_coalesced: stats.late_coalesced,

@@ -69,6 +69,7 @@ impl RowSink for Store<'_> {
     fn rows(&mut self, mut rows: Vec<Observation>) {
         for row in &mut rows {
             tacho_metrics::logged::shed(row, self.keep_texts);
+            row.round(self.began);
         }
         if let Some(log) = &mut self.log {
             log.rows(&rows);

@@ -63,7 +63,8 @@ pub fn run_share(
     };
     let start = || line.start();
     let beside = Beside { watches: false, asked: &asked, start: Some(&start), total: 0, places: &places };
-    let mut post = Post { line: &line, log, places: &places, early: Vec::new(), keep_texts: plan.report.keep_texts };
+    let (early, origin, keep_texts) = (Vec::new(), Stamp::ZERO, plan.report.keep_texts);
+    let mut post = Post { line: &line, log, places: &places, early, origin, keep_texts };
     let together = drive_with_others(&own, &prepared, &parts, &beside, &mut post, stop, sink)?;
     let mut said = said::of_workers(&together.driven.workers);
     let fit = line.clock();
@@ -188,6 +189,7 @@ struct Post<'a> {
     places: &'a Places,
     /// Those that came before the log was begun.
     early: Vec<Observation>,
+    origin: Stamp,
     keep_texts: bool,
 }
 
@@ -203,6 +205,7 @@ impl Post<'_> {
 
 impl RowSink for Post<'_> {
     fn began(&mut self, origin: Stamp) {
+        self.origin = origin;
         let start = *locked(&self.line.start);
         if let (Some(log), Some(start)) = (&mut self.log, start) {
             // The same instant has the same name in all logs of the run.
@@ -214,6 +217,7 @@ impl RowSink for Post<'_> {
         for row in &mut rows {
             row.index = self.places.of(row.index);
             logged::shed(row, self.keep_texts);
+            row.round(self.origin);
         }
         if let Some(log) = &mut self.log {
             log.rows(&rows);
