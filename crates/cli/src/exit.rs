@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tacho_report::fitted::fitted;
 use tacho_report::live::Aside;
+use tacho_workload::sessions::TraceError;
 
 use crate::args::command::Command;
 use crate::args::error::Refusal;
@@ -56,6 +57,14 @@ fn ranks_of(error: &anyhow::Error) -> Option<&tacho_fleet::Error> {
     }
 }
 
+/// What is wrong with sessions, where that is what went wrong.
+fn sessions_of(error: &anyhow::Error) -> Option<&TraceError> {
+    match error.downcast_ref::<tacho_run::Error>() {
+        Some(tacho_run::Error::Sessions(error)) => Some(error),
+        _ => error.downcast_ref(),
+    }
+}
+
 /// A line for a person, beside the result.
 pub(crate) fn tell(text: &str) {
     let text = format!("{text}\n");
@@ -91,7 +100,11 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
                 return refused();
             }
             let asked = error.downcast_ref::<tacho_run::experiment::Error>().is_some_and(|error| error.is_usage());
-            if asked || error.is::<Misused>() || ranks_of(&error).is_some_and(tacho_fleet::Error::is_usage) {
+            if asked
+                || error.is::<Misused>()
+                || sessions_of(&error).is_some_and(TraceError::is_usage)
+                || ranks_of(&error).is_some_and(tacho_fleet::Error::is_usage)
+            {
                 return Exit::Usage;
             }
             if let Some(tacho_fleet::Error::Stopped) = ranks_of(&error) {

@@ -7,6 +7,7 @@ mod search;
 mod serve;
 mod suite;
 mod sweep;
+mod talk;
 mod tune;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub use search::{Load, Most, SearchNote, SearchRow};
 pub use serve::{ProfilerNote, ServeNote};
 pub use suite::SuiteNote;
 pub use sweep::{Command, LevelNote, SweepNote};
+pub use talk::{Response, TalkNote};
 pub use tune::TuneNote;
 
 /// Progress of the requests, written by the workers and read by whoever draws a bar.

@@ -45,6 +45,8 @@ pub struct Sample {
     pub first_content: Option<f64>,
     /// From `sent` to the first token of the answer itself, after any reasoning.
     pub first_answer: Option<f64>,
+    /// Whether the answer held words, rather than calls of tools alone.
+    pub said: bool,
     /// How often it was sent anew; its times contain all attempts.
     pub retries: u32,
     /// Spent connecting; 0 on a connection that was open.
@@ -111,6 +113,7 @@ impl Sample {
             latency: if failure.is_none() { last.map_or(whole, |last| last.secs_since(sent)) } else { 0.0 },
             first_content: observation.first_content.map(|moment| moment.secs_since(sent)),
             first_answer: observation.first_answer.map(|moment| moment.secs_since(sent)),
+            said: !observation.text.is_empty() || observation.text_ends.last().is_some_and(|end| *end > 0),
             retries: observation.retries,
             connect: observation.connect_ns as f64 / 1e9,
             coalesced: observation.coalesced,

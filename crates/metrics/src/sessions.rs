@@ -8,9 +8,13 @@ mod steps;
 mod summary;
 mod times;
 mod turns;
+mod uncached;
+mod waits;
 
 pub use spread::Spread;
 pub use step::SessionStep;
 pub use steps::Steps;
 pub use summary::{Reuse, SessionEnd, SessionSummary};
 pub use turns::TurnSummary;
+pub use uncached::UncachedSummary;
+pub use waits::Waits;

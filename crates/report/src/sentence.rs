@@ -5,6 +5,7 @@ mod search;
 mod serve;
 mod suite;
 mod sweep;
+mod talk;
 mod tune;
 
 use tacho_core::event::{Note, Work};
@@ -32,6 +33,7 @@ fn told(note: &Note, command: &dyn Fn(&[String]) -> String) -> String {
         Note::Sweep(note) => sweep::of(note, command),
         Note::Suite(note) => suite::of(note),
         Note::Tune(note) => tune::of(note, command),
+        Note::Talk(note) => talk::of(note),
         Note::Told(text) => text.clone(),
     }
 }

@@ -88,7 +88,7 @@ fn steps() -> Steps {
         sends: true,
         ..SessionStep::default()
     };
-    Steps { steps: (0..20).map(step).collect(), places: (0..20).collect() }
+    Steps { steps: (0..20).map(step).collect(), places: (0..20).collect(), ..Steps::default() }
 }
 
 /// Writes a log of `rows`; finished where there is a closing record.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tacho_core::json;
+use tacho_pyrand::RandomState;
 use tacho_testkit::{golden_files, golden_json, golden_path, golden_text};
 use tacho_text::Tokenizer;
 use tacho_workload::sessions::{
@@ -118,4 +119,37 @@ fn configurations_are_refused_where_upstream_refuses_them() {
         let made = config(&case["config"]).and_then(|config| generate(Path::new("x.json"), &config, &tokenizer, seed));
         assert_eq!(made.is_ok(), case["accepted"] == true, "{}: {made:?}", case["note"]);
     }
+}
+
+#[test]
+fn distributions_are_drawn_as_numpy_draws_them() {
+    let cases = golden_json("scenarios/multi-turn/distributions.json");
+    assert!(cases.as_array().unwrap().len() > 40);
+    for case in cases.as_array().unwrap() {
+        let wanted = serde_json::json!({
+            "filetype": "generate_conversations", "num_conversations": 1, "text_files": ["x.txt"],
+            "prompt_input": {"num_turns": {"distribution": "constant", "value": 2},
+                             "prefix_num_tokens": {"distribution": "constant", "value": 0},
+                             "num_tokens": case["distribution"]},
+            "prompt_output": {"num_tokens": {"distribution": "constant", "value": 1}}});
+        let distribution = config(&wanted).unwrap().input_num_tokens;
+        assert_eq!(distribution.to_string(), case["name"].as_str().unwrap());
+        let mut random = RandomState::new(case["seed"].as_u64().unwrap() as u32);
+        for (size, expected) in case["sizes"].as_array().unwrap().iter().zip(case["values"].as_array().unwrap()) {
+            let drawn = distribution.sample(&mut random, size.as_u64().unwrap() as usize);
+            let expected: Vec<f64> = expected.as_array().unwrap().iter().map(number).collect();
+            let found = drawn.values();
+            let close = |(found, expected): (&f64, &f64)| (found - expected).abs() <= 1e-14 * expected.abs();
+            assert!(found.len() == expected.len() && found.iter().zip(&expected).all(close), "{case}: {found:?}");
+        }
+        assert_eq!(random.random_sample().to_bits(), bits(&case["next"]), "{case}");
+    }
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().or_else(|| value["value"].as_f64()).unwrap()
+}
+
+fn bits(value: &Value) -> u64 {
+    u64::from_str_radix(value["bits"].as_str().unwrap(), 16).unwrap()
 }

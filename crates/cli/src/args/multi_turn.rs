@@ -67,8 +67,8 @@ static FLAGS: &[Flag] = &[
     vllm(&["--send-conversation-id"], Switch, "", Off, &SERVER, "Send conversation_id and X-Session-ID."),
     vllm(&["--excel-output", "-e"], Switch, "", Off, &OUTPUT, "Write a workbook."),
     vllm(&["--stats-json-output"], Str, "FILE", Unset, &OUTPUT, "Write a sample per request."),
-    vllm(&["--verbose", "-v"], Switch, "", Off, &OUTPUT, "Add the time between a user's messages."),
-    vllm(&["--print-content"], Switch, "", Off, &OUTPUT, "Print prompts and answers."),
+    vllm(&["--verbose", "-v"], Switch, "", Off, &OUTPUT, "Tell what each client does, and add the time between a user's messages."),
+    vllm(&["--print-content"], Switch, "", Off, &OUTPUT, "Print prompts and answers as they come."),
     vllm(&["--trust-remote-code"], Switch, "", Off, &INPUT, "Accepted, and not needed. No code is ever run."),
     own(&["--exact-lengths"], Switch, "", Off, &LOAD,
         "Ask for answers of exactly the tokens that they are limited to (min_tokens, ignore_eos)."),
@@ -126,9 +126,6 @@ impl MultiTurnArgs {
         for text in v.list("--header").unwrap_or_default() {
             headers.push(header(&text)?);
         }
-        if let Some(key) = v.maybe_text("--api-key").filter(|key| !key.is_empty()) {
-            headers.push(("Authorization".to_owned(), format!("Bearer {key}")));
-        }
         let args = MultiTurnArgs {
             input_file: PathBuf::from(required("--input-file", "-i/--input-file")?),
             output_file: path("--output-file"),
@@ -136,7 +133,7 @@ impl MultiTurnArgs {
             model: required("--model", "-m/--model")?,
             served_model_name: v.maybe_text("--served-model-name"),
             url: v.text("--url"),
-            headers: headers.into_iter().collect(),
+            headers: combined(headers, v.maybe_text("--api-key")),
             num_clients: within("--num-clients", v.int("--num-clients"), 1, "1 or more")? as usize,
             max_active: v.maybe_int("--max-active-conversations"),
             max_num_requests: v.maybe_int("--max-num-requests"),
@@ -238,6 +235,14 @@ fn percentages(text: &str, step: bool) -> Result<Vec<f64>, Refusal> {
     Ok(if step { vec![0.0] } else { shares })
 }
 
+/// All headers, the key's last: a later one takes the place of an earlier one of its name.
+fn combined(mut headers: Vec<(String, String)>, key: Option<String>) -> Headers {
+    if let Some(key) = key.filter(|key| !key.is_empty()) {
+        headers.push(("Authorization".to_owned(), format!("Bearer {key}")));
+    }
+    headers.into_iter().collect()
+}
+
 /// `Name: value` or `Name=value`; the colon is tried first.
 fn header(text: &str) -> Result<(String, String), Refusal> {
     let split = text.split_once(':').or_else(|| text.split_once('='));
@@ -261,6 +266,26 @@ mod tests {
             let expected =
                 case["name"].as_str().map(|name| (name.to_owned(), case["value"].as_str().unwrap().to_owned()));
             assert_eq!(read.ok(), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn headers_and_key_go_out_as_the_script_sends_them() {
+        for case in golden_json("scenarios/multi-turn/headers.json")["combine"].as_array().unwrap() {
+            let pairs = |list: &serde_json::Value| -> Vec<(String, String)> {
+                let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+                list.as_array().into_iter().flatten().map(|pair| (text(&pair[0]), text(&pair[1]))).collect()
+            };
+            let found = combined(pairs(&case["headers"]), case["api_key"].as_str().map(str::to_owned));
+            // On the wire a later header replaces an earlier one, whatever its case.
+            let mut sent: Vec<(String, String)> = Vec::new();
+            for (name, value) in pairs(&case["result"]) {
+                sent.retain(|(known, _)| !known.eq_ignore_ascii_case(&name));
+                sent.push((name, value));
+            }
+            let found: Vec<(String, String)> =
+                found.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            assert_eq!(found, sent, "{case}");
         }
     }
 }

@@ -7,15 +7,18 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tacho_client::control::Caller;
 use tacho_client::{BackendKind, EndpointSpec, Url, proxy_for};
+use tacho_core::event::Note;
 use tacho_core::json::{self, Dict, Value};
-use tacho_report::Progress;
+use tacho_core::{EventSink, RunEvent};
 use tacho_report::describe::Describe;
 use tacho_report::json::write_whole;
+use tacho_report::live::Aside;
 use tacho_report::multi_turn::{SEPARATOR, Summary, samples_json};
-use tacho_report::style::harmless;
+use tacho_report::style::{harmless, harmless_line};
+use tacho_report::{Progress, sentence};
 use tacho_run::multi_turn::{ClientSpec, MultiTurnPlan, MultiTurnResult, run as hold};
 use tacho_text::{Tokenizer, TokenizerMode};
-use tacho_workload::sessions::{Conversation, GeneratorConfig, conversations_text, generate, read_conversations};
+use tacho_workload::sessions::{Conversation, GeneratorConfig, generate, read_conversations};
 
 use super::screen::Screen;
 use super::sim::load;
@@ -40,9 +43,25 @@ pub(crate) fn run(args: &MultiTurnArgs) -> anyhow::Result<Exit> {
     interrupt.measuring();
     tracing::info!(clients = plan.num_clients, conversations = conversations.len(), "holding conversations");
     let screen = Screen::open(&args.live, false, Progress::Shown)?;
-    let result = hold(&plan, &conversations, &tokenizer, &interrupt.stop, &screen)?;
+    let result = hold(&plan, &conversations, &tokenizer, &interrupt.stop, &Told(&screen))?;
     screen.close();
     report(args, &result, generator)
+}
+
+/// The screen, with what clients do told beside it: standard output has what was said, and the tables.
+struct Told<'s>(&'s Screen);
+
+impl EventSink for Told<'_> {
+    fn event(&self, event: RunEvent) {
+        match &event {
+            RunEvent::Status(note @ Note::Talk(talk)) if !talk.is_content() => {
+                let lines = sentence::of(note);
+                // A reader that went away is no reason to end a run.
+                let _ = lines.lines().try_for_each(|line| writeln!(Aside, "{}", harmless_line(line)));
+            }
+            _ => self.0.event(event),
+        }
+    }
 }
 
 /// How conversations were made: names and values.
@@ -127,6 +146,8 @@ fn plan(args: &MultiTurnArgs, count: usize) -> anyhow::Result<MultiTurnPlan> {
         stream: args.stream,
         send_conversation_id: args.send_conversation_id,
         verify_output: args.verify_output,
+        print_content: args.print_content,
+        verbose: args.verbose,
     })
 }
 
@@ -159,10 +180,6 @@ fn report(args: &MultiTurnArgs, result: &MultiTurnResult, generator: Described) 
         verbose: args.verbose,
     };
     let mut text = String::new();
-    if args.print_content {
-        text += &harmless(&conversations_text(&result.finished, 4));
-        text += "\n";
-    }
     if result.samples.is_empty() {
         text += "No samples to process\n";
     } else {
@@ -258,7 +275,7 @@ fn print_made(conversations: &[Conversation], tokenizer: &Tokenizer) -> io::Resu
     let (first, second) = (first.text(6), second.text(6));
     writeln!(
         tacho_report::out(),
-        "{SEPARATOR}\nConversations statistics:\n{SEPARATOR}\n{first}\n{SEPARATOR}\nRequest statistics:\n{SEPARATOR}\n\
+        "\nCollecting statistics...\n{SEPARATOR}\nConversations statistics:\n{SEPARATOR}\n{first}\n{SEPARATOR}\nRequest statistics:\n{SEPARATOR}\n\
          {second}\n{SEPARATOR}"
     )
 }

@@ -33,5 +33,6 @@ mod simulator;
 mod streams;
 mod structured;
 mod tacho;
+mod talk_tables;
 mod talks;
 mod tokenizers;

@@ -5,6 +5,7 @@ use super::search::SearchNote;
 use super::serve::{ProfilerNote, ServeNote};
 use super::suite::SuiteNote;
 use super::sweep::{LevelNote, SweepNote};
+use super::talk::TalkNote;
 use super::tune::TuneNote;
 
 /// Something a run has to say.
@@ -20,6 +21,8 @@ pub enum Note {
     Suite(SuiteNote),
     /// Of a tuning.
     Tune(TuneNote),
+    /// Of conversations with a server.
+    Talk(TalkNote),
     /// Words of somebody else: of a dataset about its data, or of a command that shows what it was asked.
     Told(String),
 }
@@ -35,7 +38,7 @@ macro_rules! is_a_note {
 }
 
 is_a_note!(ServeNote => Serve, OfflineNote => Offline, SweepNote => Sweep, SuiteNote => Suite, TuneNote => Tune,
-    String => Told);
+    TalkNote => Talk, String => Told);
 
 impl From<&str> for Note {
     fn from(text: &str) -> Note {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use tacho_core::{Reply, Request};
+use tacho_core::{Reply, Request, Stamp};
 
 use super::graph::Graph;
 
@@ -47,6 +47,8 @@ pub struct Said {
     pub text: Vec<u8>,
     /// What else a later request needs of it.
     pub reply: Option<Box<Reply>>,
+    /// When it was whole.
+    pub ended: Stamp,
 }
 
 /// Answers by the place of their request.
@@ -60,8 +62,9 @@ pub trait Script: Sync {
     /// The request, given the answers so far; none where the one made before the run stands.
     fn request(&self, index: usize, answers: &Answers) -> Option<Request>;
 
-    /// A pause before this request that only the answers so far tell of, such as that of a tool.
-    fn pause(&self, _index: usize, _answers: &Answers) -> Duration {
-        Duration::ZERO
+    /// The answer that calls the tools whose results this request brings, and how long they take. Only the answers so far
+    /// tell of them.
+    fn tools(&self, _index: usize, _answers: &Answers) -> Option<(usize, Duration)> {
+        None
     }
 }

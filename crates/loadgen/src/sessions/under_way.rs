@@ -141,7 +141,7 @@ impl<'a> Sessions<'a> {
         }
         let reply = row.reply.take();
         if row.outcome.is_complete() && self.plan.script.keeps(row.index) {
-            self.answers.insert(row.index, Said { text: row.text.clone(), reply });
+            self.answers.insert(row.index, Said { text: row.text.clone(), reply, ended: row.done });
         }
         self.step_over(row.index, row.due, row.done, &mut Some(worker));
     }
@@ -181,7 +181,16 @@ impl<'a> Sessions<'a> {
         if let (Some(worker), Some(request)) = (worker, script.request(index, &self.answers)) {
             worker.supply(index, &request);
         }
-        self.ripe.push(Reverse((due + script.pause(index, &self.answers), index)));
+        self.ripe.push(Reverse((due.max(self.tools_done(index)), index)));
+    }
+
+    /// When the tools are through whose results a step brings: they run from the answer that calls them, beside all else
+    /// that the step waits for.
+    fn tools_done(&self, index: usize) -> Stamp {
+        let Some((caller, time)) = self.plan.script.tools(index, &self.answers) else { return Stamp::ZERO };
+        let edge = self.plan.graph.steps[index].parents.iter().find(|(parent, _)| *parent == caller);
+        let pause = edge.map_or(Duration::ZERO, |(_, pause)| *pause);
+        self.answers.get(&caller).map_or(Stamp::ZERO, |said| said.ended + pause + time)
     }
 
     fn start_sessions(&mut self, now: Stamp) {

@@ -23,6 +23,7 @@ pub fn plan(setup: &Setup) -> Dict {
 /// Adds the sessions of a run to what is known before its first row.
 pub fn plan_sessions(plan: &mut Dict, steps: &Steps) {
     plan.set("sessions", sessions::write(steps));
+    plan.set("session_source", steps.source.clone());
 }
 
 /// The sessions that [`plan_sessions`] has written; nothing of a run without any.
@@ -266,7 +267,9 @@ mod tests {
             ..SessionStep::default()
         };
         let second = SessionStep { before: vec![(0, 2)], ..step(1, &[(0, 1.5)]) };
-        let steps = Steps { steps: vec![step(0, &[]), second], places: vec![4, 7] };
+        let source: Dict = [("file".to_owned(), "trace.jsonl".into())].into_iter().collect();
+        let second = SessionStep { child: true, at: Some(2.5), ..second };
+        let steps = Steps { steps: vec![step(0, &[]), second], places: vec![4, 7], source };
         let mut dict = plan(&Setup::example());
         assert_eq!(session_steps(&through_text(dict.clone())).unwrap(), None);
         plan_sessions(&mut dict, &steps);
@@ -278,7 +281,7 @@ mod tests {
             SessionStep { session: 2, ..step(0, &[]) },
             SessionStep { before: vec![(3, 0)], ..step(0, &[]) },
         ] {
-            plan_sessions(&mut dict, &Steps { steps: vec![wrong], places: vec![0] });
+            plan_sessions(&mut dict, &Steps { steps: vec![wrong], places: vec![0], source: Dict::new() });
             assert!(session_steps(&through_text(dict.clone())).is_err());
         }
     }

@@ -18,6 +18,12 @@ fn step_json(step: &SessionStep, place: usize) -> Dict {
     dict.set("place", place);
     dict.set("session", step.session);
     dict.set("turn", step.turn);
+    if step.child {
+        dict.set("child", true);
+    }
+    if let Some(at) = step.at {
+        dict.set("at", at);
+    }
     dict.set("parents", step.parents.iter().map(pair).collect::<Vec<_>>());
     dict.set("sends", step.sends);
     dict.set("own", step.own.iter().map(piece).collect::<Vec<_>>());
@@ -38,7 +44,8 @@ pub(super) fn read(fields: Fields<'_>) -> Result<Steps, Error> {
     if has_circle(&steps) || !places.is_sorted() {
         return Err(fields.wrong("sessions", "a list of steps that have an order"));
     }
-    Ok(Steps { steps, places })
+    let source = fields.maybe("session_source").and_then(Value::as_dict).cloned().unwrap_or_default();
+    Ok(Steps { steps, places, source })
 }
 
 /// Whether some step waits for itself.
@@ -76,6 +83,8 @@ fn read_step(fields: &Fields<'_>, count: usize) -> Result<SessionStep, Error> {
     Ok(SessionStep {
         session: place("session")?,
         turn: place("turn")?,
+        child: fields.maybe("child").is_some_and(Value::truthy),
+        at: fields.maybe_float("at")?,
         parents: parents.ok_or_else(|| fields.wrong("parents", "a list of steps and pauses"))?,
         sends: fields.flag("sends")?,
         own: maybe_list(fields, "own", &piece)?,

@@ -7,6 +7,10 @@ pub struct SessionStep {
     pub session: usize,
     /// Its place in its own line of turns, from 0.
     pub turn: usize,
+    /// Whether it belongs to a sub-agent rather than to the session's own line of turns.
+    pub child: bool,
+    /// The time that the file has for it, in seconds from the session's beginning.
+    pub at: Option<f64>,
     /// Steps that had to end first, and the pause after each in seconds.
     pub parents: Vec<(usize, f64)>,
     /// Whether anything is sent.

@@ -1,5 +1,7 @@
 //! All steps of a run's sessions, and which requests they are.
 
+use tacho_core::json::Dict;
+
 use super::step::SessionStep;
 use super::summary::SessionSummary;
 use crate::Sample;
@@ -11,6 +13,8 @@ pub struct Steps {
     pub steps: Vec<SessionStep>,
     /// Their places, ascending.
     pub places: Vec<usize>,
+    /// Where they come from: file, format, how it was read. Numbers of other files or readings are not comparable.
+    pub source: Dict,
 }
 
 impl Steps {
@@ -30,6 +34,7 @@ impl Steps {
             let at = self.places.binary_search(place).ok()?;
             Some((at, sample))
         });
-        SessionSummary::of(&self.steps, &sent.collect::<Vec<_>>(), block)
+        let summary = SessionSummary::of(&self.steps, &sent.collect::<Vec<_>>(), block);
+        SessionSummary { source: self.source.clone(), ..summary }
     }
 }

@@ -10,6 +10,8 @@ use super::spread::Spread;
 use super::step::SessionStep;
 use super::times::Times;
 use super::turns::TurnSummary;
+use super::uncached::UncachedSummary;
+use super::waits::Waits;
 use crate::Sample;
 
 /// How a session ended.
@@ -101,6 +103,8 @@ fn is_good((_, sample): &(usize, &Sample)) -> bool {
 /// A run of sessions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionSummary {
+    /// Where the sessions come from, as far as that is known.
+    pub source: Dict,
     /// Sessions there were.
     pub sessions: usize,
     /// How many ended how.
@@ -131,8 +135,19 @@ pub struct SessionSummary {
     pub reuse: Reuse,
     /// The share that was found, by session; of those whose answers tell.
     pub hit_rate: Option<Spread>,
+    /// From a session's beginning to the first token that its user sees: of the first answer in words, tools' calls and
+    /// sub-agents left out, ms.
+    pub first_user_token_ms: Option<Spread>,
+    /// Finished sessions whose user never saw one.
+    pub without_user_token: usize,
+    /// Pauses and delays before requests.
+    pub waits: Waits,
+    /// Tokens of prompts per second of the time to first token, cached or not.
+    pub prefill_rate: Option<Spread>,
     /// By turn.
     pub turns: Vec<TurnSummary>,
+    /// By what of the prompt was not cached; empty where no answer tells.
+    pub by_uncached: Vec<UncachedSummary>,
 }
 
 impl SessionSummary {
@@ -161,8 +176,12 @@ impl SessionSummary {
             Spread::of(rates.map(|(tokens, time)| tokens / time).collect())
         };
         let hits = finished.iter().filter_map(|times| times.cached).filter(|(tokens, _)| *tokens > 0);
+        let good = || sent.iter().map(|(_, sample)| *sample).filter(|sample| sample.success());
+        let prefill = good().filter(|sample| sample.ttft > 0.0 && sample.prompt_len > 0);
+        let seen: Vec<f64> = finished.iter().filter_map(|times| times.to_user).map(|time| time * 1000.0).collect();
         let known = reuse::known(steps, &samples, block);
         SessionSummary {
+            source: Dict::new(),
             sessions: count,
             not_sent_parent_failed: unsent(&|end| matches!(end, SessionEnd::Failed | SessionEnd::Cancelled)),
             not_sent_run_ended: unsent(&|end| matches!(end, SessionEnd::Truncated | SessionEnd::NotStarted)),
@@ -178,6 +197,11 @@ impl SessionSummary {
             lag_ms: Spread::of(sent.iter().map(|(_, sample)| lag(sample)).collect()),
             reuse: Reuse::of(&samples, known.as_ref(), block),
             hit_rate: Spread::of(hits.map(|(tokens, cached)| cached as f64 / tokens as f64).collect()),
+            without_user_token: finished.len() - seen.len(),
+            first_user_token_ms: Spread::of(seen),
+            waits: Waits::of(steps, &samples),
+            prefill_rate: Spread::of(prefill.map(|sample| sample.prompt_len as f64 / sample.ttft).collect()),
+            by_uncached: UncachedSummary::all(good()),
             turns: TurnSummary::all(steps, &samples, known.as_ref()),
         }
     }
@@ -190,6 +214,9 @@ impl SessionSummary {
     /// Under the key of the result file.
     pub fn to_json(&self) -> Value {
         let mut dict = Dict::new();
+        if !self.source.is_empty() {
+            dict.set("source", self.source.clone());
+        }
         dict.set("sessions", self.sessions);
         for (end, name) in SessionEnd::ALL {
             dict.set(name, self.ended(end));
@@ -203,15 +230,23 @@ impl SessionSummary {
             ("critical_path_ms", self.critical_path_ms),
             ("time_to_last_turn_ms", self.to_last_turn_ms),
             ("last_turn_ms", self.last_turn_ms),
+            ("time_to_first_user_token_ms", self.first_user_token_ms),
             ("decode_tokens_per_s_per_user", self.decode_rate),
             ("end_to_end_tokens_per_s_per_user", self.end_to_end_rate),
+            ("prefill_tokens_per_s", self.prefill_rate),
             ("schedule_lag_ms", self.lag_ms),
+            ("predecessor_delay_ms", self.waits.predecessor_ms),
+            ("pause_asked_ms", self.waits.asked_ms),
+            ("pause_delivered_ms", self.waits.delivered_ms),
             ("session_hit_rate", self.hit_rate),
         ] {
             dict.set(name, spread.map(Spread::to_json));
         }
+        dict.set("sessions_without_user_token", self.without_user_token);
         dict.set("prefix_cache", self.reuse.to_json());
         dict.set("per_turn_metrics", self.turns.iter().map(TurnSummary::to_json).collect::<Vec<Value>>());
+        let ranges = self.by_uncached.iter().map(UncachedSummary::to_json).collect::<Vec<Value>>();
+        dict.set("ttft_by_uncached_tokens", (!ranges.is_empty()).then_some(ranges));
         dict.into()
     }
 }

@@ -15,6 +15,8 @@ pub(super) struct Times {
     pub(super) to_last: f64,
     /// From the last request's due time to its end.
     pub(super) last: f64,
+    /// From the beginning to the first token that the session's user sees, where there is one.
+    pub(super) to_user: Option<f64>,
     /// Tokens after the first ones, and the time that they took.
     pub(super) decoded: (f64, f64),
     /// Tokens, and the time of all answers.
@@ -37,6 +39,7 @@ impl Times {
             critical: critical(steps, places, samples),
             to_last: sample.sent + sample.ttft - first,
             last: sample.done - sample.due,
+            to_user: seen_by_user(steps, sent()).map(|moment| moment - first),
             decoded: (
                 sum(|sample| sample.output_len.saturating_sub(1) as f64),
                 sum(|sample| (sample.latency - sample.ttft).max(0.0)),
@@ -45,6 +48,13 @@ impl Times {
             cached: cached.map(|pairs| pairs.iter().fold((0, 0), |sums, pair| (sums.0 + pair.0, sums.1 + pair.1))),
         })
     }
+}
+
+/// When the first token of an answer in words came, on the session's own line of turns.
+fn seen_by_user<'s>(steps: &[SessionStep], sent: impl Iterator<Item = (usize, &'s Sample)>) -> Option<f64> {
+    let seen = sent.filter(|(place, sample)| !steps[*place].child && sample.said && sample.success());
+    let moment = |sample: &Sample| sample.sent + sample.first_answer.or(sample.first_content).unwrap_or(sample.ttft);
+    seen.map(|(_, sample)| moment(sample)).min_by(f64::total_cmp)
 }
 
 /// Seconds of answers along the chain of parents that ended last; what ran beside it does not count.

@@ -28,6 +28,10 @@ pub struct TurnSummary {
     pub hit_rate: Option<f64>,
     /// The share that a cache which never forgets would have had.
     pub ideal_hit_rate: Option<f64>,
+    /// Seconds in which a request of this turn was under way.
+    pub active_s: f64,
+    /// Generated tokens per second of that time.
+    pub output_rate: Option<f64>,
     /// Failed requests.
     pub failed: usize,
 }
@@ -63,6 +67,8 @@ impl TurnSummary {
             let good = places.iter().filter(|&&place| samples[place].is_some_and(Sample::success));
             good.filter_map(|place| known.get(place)).map(|known| known.ideal).sum::<u64>()
         });
+        let active_s = active(sent());
+        let generated = good().map(|sample| sample.output_len).sum::<u64>() as f64;
         let share = |part: u64| (tokens > 0.0).then(|| part as f64 / tokens);
         TurnSummary {
             turn,
@@ -73,6 +79,8 @@ impl TurnSummary {
             cached_tokens: Spread::of(good().filter_map(|sample| Some(sample.cached_tokens? as f64)).collect()),
             hit_rate: cached.and_then(share),
             ideal_hit_rate: ideal.and_then(share),
+            active_s,
+            output_rate: (active_s > 0.0).then(|| generated / active_s),
             failed: sent().filter(|sample| sample.is_fault()).count(),
         }
     }
@@ -89,6 +97,20 @@ impl TurnSummary {
         dict.set("cached_tokens", spread(self.cached_tokens));
         dict.set("cache_hit_rate", self.hit_rate);
         dict.set("ideal_cache_hit_rate", self.ideal_hit_rate);
+        dict.set("active_s", self.active_s);
+        dict.set("output_throughput", self.output_rate);
         dict.into()
     }
+}
+
+/// Seconds in which at least one of the requests was under way.
+fn active<'s>(sent: impl Iterator<Item = &'s Sample>) -> f64 {
+    let mut spans: Vec<(f64, f64)> = sent.map(|sample| (sample.sent, sample.done)).collect();
+    spans.sort_by(|left, right| left.0.total_cmp(&right.0));
+    let (mut all, mut until) = (0.0, f64::NEG_INFINITY);
+    for (from, to) in spans {
+        all += (to - from.max(until)).max(0.0);
+        until = until.max(to);
+    }
+    all
 }

@@ -29,15 +29,24 @@ pub(super) fn lines(record: &RunRecord) -> Vec<String> {
         ("Critical path (ms)", summary.critical_path_ms),
         ("Start to last turn's token (ms)", summary.to_last_turn_ms),
         ("Last turn, due to end (ms)", summary.last_turn_ms),
+        ("Start to first user token (ms)", summary.first_user_token_ms),
         ("Tokens/s/user, decoding", summary.decode_rate),
         ("Tokens/s/user, end to end", summary.end_to_end_rate),
+        ("Prompt tokens/s to first token", summary.prefill_rate),
         ("Sent after due (ms)", summary.lag_ms),
+        ("Due after recorded time (ms)", summary.waits.predecessor_ms),
+        ("Pauses asked for (ms)", summary.waits.asked_ms),
+        ("Pauses delivered (ms)", summary.waits.delivered_ms),
     ] {
         lines.extend(spread(name, found));
     }
     lines.extend(reuse(&summary.reuse));
     if let Some(share) = record.measured.server.prefix_cache_hit_rate() {
         lines.push(value_line("Server's prefix cache hits (%):", two(share * 100.0)));
+    }
+    for range in &summary.by_uncached {
+        let name = format!("TTFT (ms), {}-{} uncached", range.from, range.to);
+        lines.extend(spread(&name, Some(range.ttft_ms)));
     }
     for turn in summary.turns.iter().take(SHOWN_TURNS) {
         lines.extend(spread(&format!("Turn {} first token (ms)", turn.turn), turn.ttft_ms));

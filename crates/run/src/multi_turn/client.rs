@@ -107,10 +107,10 @@ impl<'s> Client<'s> {
     /// What is next. `tasks` are conversations that no client has taken yet, with `length` messages each.
     pub(crate) fn next(&mut self, tasks: &mut VecDeque<usize>, length: &dyn Fn(usize) -> usize, stop: bool) -> Step {
         if self.spec.max_requests.is_some_and(|most| self.successes + self.failures >= most) {
-            return Step::End("reached its number of requests");
+            return Step::End("reached request limit");
         }
         if stop {
-            return Step::End("was stopped");
+            return Step::End("received a termination signal");
         }
         let mut tasks_over = false;
         while self.active.len() < self.spec.max_active {
@@ -183,6 +183,11 @@ impl<'s> Client<'s> {
     /// What it was told.
     pub(crate) fn spec(&self) -> &ClientSpec {
         self.spec
+    }
+
+    /// Conversations that it takes turns with, in the order in which it took them up.
+    pub(crate) fn active(&self) -> &[usize] {
+        &self.active
     }
 
     /// Conversations that it gave up in the middle.

@@ -3,6 +3,7 @@
 mod body;
 mod client;
 mod talk;
+mod tell;
 
 use std::collections::VecDeque;
 
@@ -45,6 +46,10 @@ pub struct MultiTurnPlan {
     pub send_conversation_id: bool,
     /// Whether an answer that differs from the recorded one is a failure.
     pub verify_output: bool,
+    /// Whether what is said is told as it is said.
+    pub print_content: bool,
+    /// Whether it is told what each client does.
+    pub verbose: bool,
 }
 
 /// What came of a run.
@@ -102,26 +107,21 @@ pub fn run(
     let http = HttpClient::new(plan.endpoint.clone(), &payload, &[], connections, clock)?;
     let all: VecDeque<usize> = (0..conversations.len()).collect();
     if !plan.warmup_step {
-        let talk = Talk::new(plan, &plan.client, &http, clock, tokenizer, conversations.to_vec())?;
-        return talk.run(all, plan.early_stop, stop, Work::Benchmark, sink);
+        let talk = Talk::new(plan, &plan.client, &http, clock, tokenizer, conversations.to_vec(), sink);
+        return talk.run(all, plan.early_stop, stop, Work::Benchmark);
     }
     let first = ClientSpec { max_active: 1, max_turns: Some(1), skip_first: false, ..plan.client.clone() };
     let began = clock.now();
-    let warm = Talk::new(plan, &first, &http, clock, tokenizer, conversations.to_vec())?.run(
-        all,
-        false,
-        stop,
-        Work::WarmUp,
-        sink,
-    )?;
+    let warm = Talk::new(plan, &first, &http, clock, tokenizer, conversations.to_vec(), sink);
+    let warm = warm.run(all, false, stop, Work::WarmUp)?;
     let warmup = clock.now().secs_since(began);
     if warm.interrupted {
         return Ok(MultiTurnResult { warmup_runtime_sec: Some(warmup), samples: Vec::new(), ..warm });
     }
     let rest = ClientSpec { skip_first: true, ..plan.client.clone() };
     let tasks: VecDeque<usize> = (0..warm.finished.len()).collect();
-    let talk = Talk::new(plan, &rest, &http, clock, tokenizer, warm.finished)?;
-    let result = talk.run(tasks, plan.early_stop, stop, Work::Benchmark, sink)?;
+    let talk = Talk::new(plan, &rest, &http, clock, tokenizer, warm.finished, sink);
+    let result = talk.run(tasks, plan.early_stop, stop, Work::Benchmark)?;
     Ok(MultiTurnResult { warmup_runtime_sec: Some(warmup), ..result })
 }
 

@@ -1,6 +1,6 @@
 //! One phase: all clients on one thread, each sending, waiting for its answer, or pausing.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -36,19 +36,22 @@ enum State {
 
 /// A phase under way.
 pub(super) struct Talk<'p> {
-    plan: &'p MultiTurnPlan,
+    pub(super) plan: &'p MultiTurnPlan,
     http: &'p HttpClient,
     clock: SystemClock,
     tokenizer: &'p Tokenizer,
     /// With the server's answers in place of the recorded ones as they come.
-    conversations: Vec<Conversation>,
-    clients: Vec<Client<'p>>,
+    pub(super) conversations: Vec<Conversation>,
+    pub(super) clients: Vec<Client<'p>>,
     states: Vec<State>,
     /// What each client is about to hear the answer of: conversation and messages.
-    sent: Vec<(usize, usize)>,
-    result: MultiTurnResult,
+    pub(super) sent: Vec<(usize, usize)>,
+    /// When each conversation was asked something last, where that is told.
+    pub(super) asked: HashMap<usize, Stamp>,
+    pub(super) result: MultiTurnResult,
     /// How far it is, for whoever watches.
     counters: Arc<Counters>,
+    pub(super) sink: &'p dyn EventSink,
 }
 
 impl<'p> Talk<'p> {
@@ -59,10 +62,11 @@ impl<'p> Talk<'p> {
         clock: SystemClock,
         tokenizer: &'p Tokenizer,
         conversations: Vec<Conversation>,
-    ) -> Result<Self, Error> {
+        sink: &'p dyn EventSink,
+    ) -> Self {
         let count = plan.num_clients;
         let result = MultiTurnResult { num_conversations: conversations.len(), ..MultiTurnResult::default() };
-        Ok(Talk {
+        Talk {
             plan,
             http,
             clock,
@@ -71,9 +75,11 @@ impl<'p> Talk<'p> {
             clients: (0..count).map(|id| Client::new(spec, plan.seed, id)).collect(),
             states: vec![State::Pausing(Stamp::ZERO); count],
             sent: vec![(0, 0); count],
+            asked: HashMap::new(),
             result,
             counters: Arc::default(),
-        })
+            sink,
+        }
     }
 
     /// Holds all conversations, or those that the first client to end leaves time for.
@@ -83,9 +89,8 @@ impl<'p> Talk<'p> {
         early_stop: bool,
         stop: &StopSignal,
         work: Work,
-        sink: &dyn EventSink,
     ) -> Result<MultiTurnResult, Error> {
-        sink.event(RunEvent::Started { work, total: self.expected(&tasks), counters: self.counters.clone() });
+        self.sink.event(RunEvent::Started { work, total: self.expected(&tasks), counters: self.counters.clone() });
         let worker = self.http.worker(0, 1).map_err(|source| tacho_loadgen::Error::Worker { id: 0, of: 1, source })?;
         let mut worker = worker;
         let mut rows = Vec::new();
@@ -117,11 +122,16 @@ impl<'p> Talk<'p> {
                 first_ended |= self.heard(&row);
             }
         }
-        sink.event(RunEvent::Finished);
+        self.sink.event(RunEvent::Finished);
         self.result.interrupted |= stop.draining();
         self.result.successes = self.clients.iter().map(|client| client.successes).sum();
         self.result.abandoned = self.clients.iter().map(Client::abandoned).sum();
         Ok(self.result)
+    }
+
+    /// The time.
+    pub(super) fn now(&self) -> Stamp {
+        self.clock.now()
     }
 
     /// Exchanges there will be at most.
@@ -153,13 +163,18 @@ impl<'p> Talk<'p> {
         worker: &mut <HttpClient as Target>::Worker<'p>,
     ) -> bool {
         let length = |at: usize| self.conversations[at].messages.len();
-        match self.clients[id].next(tasks, &length, stopped) {
-            Step::End(_) => {
+        let held = self.clients[id].active().len();
+        let step = self.clients[id].next(tasks, &length, stopped);
+        self.tell_taken_up(id, held);
+        match step {
+            Step::End(why) => {
+                self.tell_end(id, Some(why));
                 self.states[id] = State::Ended;
                 true
             }
             Step::Send { conversation, messages } => {
                 self.sent[id] = (conversation, messages);
+                self.tell_asks(id);
                 self.send(id, worker);
                 false
             }
@@ -167,6 +182,7 @@ impl<'p> Talk<'p> {
     }
 
     fn send(&mut self, id: usize, worker: &mut <HttpClient as Target>::Worker<'p>) {
+        self.tell_messages(id);
         let (conversation, messages) = self.sent[id];
         let Conversation { id: name, messages: all } = &self.conversations[conversation];
         let recorded = all.get(messages).map_or(0, |answer| self.tokenizer.count(answer, false) as u64);
@@ -188,6 +204,7 @@ impl<'p> Talk<'p> {
         if attempt == Attempt::Good {
             self.keep(row, conversation, messages, id);
         }
+        self.tell_answer(id, row, attempt);
         let length = self.conversations[conversation].messages.len();
         let now = self.clock.now();
         let later = |seconds: f64| now + Duration::from_secs_f64(seconds);
@@ -204,6 +221,7 @@ impl<'p> Talk<'p> {
                     self.result.failed(&reason(row));
                 }
                 if let Some(conversation) = published {
+                    self.tell_held_to_end(id, conversation);
                     self.result.finished.push(self.conversations[conversation].clone());
                 }
                 self.states[id] = State::Pausing(later(pause));
@@ -211,6 +229,7 @@ impl<'p> Talk<'p> {
             }
             Then::Leave => {
                 self.result.failed(&reason(row));
+                self.tell_end(id, None);
                 self.states[id] = State::Ended;
                 true
             }
@@ -249,7 +268,7 @@ impl<'p> Talk<'p> {
     }
 }
 
-fn reason(row: &Observation) -> String {
+pub(super) fn reason(row: &Observation) -> String {
     match row.outcome.failure() {
         Some(failure) => failure.message.clone(),
         None if row.text.is_empty() => "the answer held no text".to_owned(),

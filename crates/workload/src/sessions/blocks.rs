@@ -1,23 +1,54 @@
 //! Prompts as named blocks: how long each is, and how much of a prompt a cache that never forgets would know.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use super::error::TraceError;
 use super::model::{Blocks, Trace};
 use super::order::earliest;
 use super::row::Row;
 
+/// Names of blocks are numbers that nobody chose to collide: one multiplication mixes them, where the map's own hash takes
+/// most of the time that a long trace is read in.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn write_i64(&mut self, number: i64) {
+        self.write_u64(number as u64);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+}
+
+type Mixing = BuildHasherDefault<Mixed>;
+
 /// Lays out prompts and sees to it that one name is one block.
 #[derive(Debug)]
 pub(crate) struct Layout {
     block: u64,
-    sizes: HashMap<i64, u64>,
+    sizes: HashMap<i64, u64, Mixing>,
 }
 
 impl Layout {
     /// Blocks of this many tokens.
     pub(crate) fn new(block: u64) -> Self {
-        Layout { block, sizes: HashMap::new() }
+        Layout { block, sizes: HashMap::default() }
     }
 
     /// The blocks of a prompt: all full but perhaps the last; what they do not cover is nobody else's.
@@ -61,7 +92,7 @@ pub(crate) fn ideal(trace: &mut Trace, scope: Scope) {
     let times = earliest(trace);
     let mut order: Vec<usize> = (0..trace.steps.len()).collect();
     order.sort_by(|&left, &right| times[left].total_cmp(&times[right]));
-    let mut known: HashSet<(usize, i64)> = HashSet::new();
+    let mut known: HashSet<(usize, i64), Mixing> = HashSet::default();
     for place in order {
         let owner = if scope == Scope::Tree { trees[place] } else { 0 };
         if let Some(blocks) = &mut trace.steps[place].blocks {

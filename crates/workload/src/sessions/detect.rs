@@ -41,6 +41,9 @@ pub(crate) fn detect(source: &Source) -> Result<Format, TraceError> {
         Ok(Format::Weka)
     } else if any(&["turns", "orchestrator"]) {
         Ok(if rows.iter().any(dag::is_dag) { Format::Dag } else { Format::MultiTurn })
+    } else if has("input_length") && has("duration") && !any(&["hash_ids", "session_id", "delay"]) {
+        // How long a call took is GuideLLM's, whose times are seconds.
+        Ok(Format::TraceSynthetic)
     } else if any(&["input_length", "text_input", "payload", "hash_ids"]) {
         Ok(Format::Mooncake)
     } else if has("messages") {

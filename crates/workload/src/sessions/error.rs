@@ -76,7 +76,7 @@ pub enum TraceError {
         known: String,
     },
     /// A format that there is not.
-    #[error("{name:?} is none of the known formats: {known}")]
+    #[error("{name:?} is no known format: there are {known}")]
     NoFormat {
         /// What was given.
         name: String,
@@ -84,7 +84,7 @@ pub enum TraceError {
         known: String,
     },
     /// An option that the format does not have, or a value it does not take.
-    #[error("--option {name}: {problem}")]
+    #[error("--option {name} (of a run --sessions-option): {problem}")]
     Option {
         /// What was given.
         name: String,
@@ -99,6 +99,13 @@ pub enum TraceError {
         /// What is wrong.
         problem: String,
     },
+}
+
+impl TraceError {
+    /// Whether the command line asks for what cannot be, rather than the file being wrong.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, TraceError::NoFormat { .. } | TraceError::Option { .. } | TraceError::Setting { .. })
+    }
 }
 
 /// A file, and a line of it where there is one.

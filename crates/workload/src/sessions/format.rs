@@ -67,6 +67,11 @@ impl Format {
         found.ok_or_else(|| TraceError::NoFormat { name: name.to_owned(), known: Format::names() })
     }
 
+    /// All words that name a format.
+    pub fn words() -> impl Iterator<Item = &'static str> {
+        FORMATS.iter().flat_map(|entry| entry.aliases.iter().copied().chain([entry.label]))
+    }
+
     /// All names, for messages.
     pub(crate) fn names() -> String {
         FORMATS.iter().map(|entry| entry.label).collect::<Vec<_>>().join(", ")

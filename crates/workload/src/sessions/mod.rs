@@ -29,7 +29,7 @@ pub use error::{Place, TraceError};
 pub use generate::{Conversation, Distribution, GeneratorConfig, generate};
 pub use kind::Format;
 pub use made::MadeSpec;
-pub use model::{Blocks, Edge, History, Notes, Pool, Prompt, Step, Take, Trace, Turn};
+pub use model::{Blocks, Edge, History, Notes, Pool, Prompt, Seldom, Step, Take, Trace, Turn};
 pub use options::Options;
 pub use replay::{Find, Heard, Replay, ReplaySpec, Said};
 pub use scale::Scaling;

@@ -1,7 +1,10 @@
 //! The one model that all formats of sessions reduce to: steps, each due at the latest of its own time and, per parent,
 //! that parent's end plus a pause; a missing number does not constrain.
 
-use tacho_core::json::{Dict, Value};
+use std::io;
+use std::ops::{Deref, DerefMut};
+
+use tacho_core::json::{Dict, Value, dumps_indented};
 
 use super::kind::Format;
 
@@ -67,7 +70,7 @@ pub struct Step {
     /// Whether the load model starts its session, where the format says.
     pub root: Option<bool>,
     /// What is carried along.
-    pub notes: Notes,
+    pub notes: Seldom,
 }
 
 /// A place in a session.
@@ -157,6 +160,51 @@ pub struct Notes {
     pub failed: bool,
 }
 
+impl Notes {
+    /// Nothing.
+    const NONE: Notes = Notes {
+        model: None,
+        extra: None,
+        agent: None,
+        kind: None,
+        span_id: None,
+        recorded_start_ms: None,
+        recorded_ms: None,
+        failed: false,
+    };
+}
+
+/// Notes that most steps have none of, kept apart so that a step of a long trace is small.
+#[derive(Debug, Clone, Default)]
+pub struct Seldom(Option<Box<Notes>>);
+
+impl PartialEq for Seldom {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl From<Notes> for Seldom {
+    fn from(notes: Notes) -> Self {
+        Seldom((notes != Notes::NONE).then(|| Box::new(notes)))
+    }
+}
+
+impl Deref for Seldom {
+    type Target = Notes;
+
+    fn deref(&self) -> &Notes {
+        static NONE: Notes = Notes::NONE;
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+}
+
+impl DerefMut for Seldom {
+    fn deref_mut(&mut self) -> &mut Notes {
+        self.0.get_or_insert_with(Box::default)
+    }
+}
+
 impl Step {
     /// A step without parents, times or content.
     pub(crate) fn new(session: impl Into<String>, turn: usize) -> Self {
@@ -177,7 +225,7 @@ impl Step {
             blocks: None,
             sent: None,
             root: None,
-            notes: Notes::default(),
+            notes: Seldom::default(),
         }
     }
 
@@ -248,6 +296,28 @@ impl Trace {
             dict.set("requests", self.steps.iter().map(|step| self.step_to_json(step).into()).collect::<Vec<Value>>());
         }
         dict.into()
+    }
+
+    /// The model as JSON, written step by step: the text of a long trace is never there as a whole.
+    ///
+    /// # Errors
+    /// When `out` takes no more.
+    pub fn write_model(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        if self.format == Format::RandomPool || self.steps.is_empty() {
+            return writeln!(out, "{}", dumps_indented(&self.to_json(), 1));
+        }
+        let mut head = Dict::new();
+        head.set("file", self.file.as_str());
+        head.set("format", self.format.label());
+        head.set("options", self.options.clone());
+        let head = dumps_indented(&head.into(), 1);
+        write!(out, "{},\n \"requests\": [", head.trim_end_matches("\n}"))?;
+        for (at, step) in self.steps.iter().enumerate() {
+            // Line ends of texts are escaped, so that these are the layout's.
+            let text = dumps_indented(&self.step_to_json(step).into(), 1).replace('\n', "\n  ");
+            write!(out, "{}\n  {text}", if at > 0 { "," } else { "" })?;
+        }
+        writeln!(out, "\n ]\n}}")
     }
 
     fn pools_to_json(&self, dict: &mut Dict) {

@@ -31,12 +31,41 @@ pub struct Scaling {
     pub branches: bool,
 }
 
+impl Scaling {
+    /// Refuses numbers that cannot be, before anything is read.
+    ///
+    /// # Errors
+    /// Names the flag.
+    pub fn check(&self) -> Result<(), TraceError> {
+        let within = |flag, value: Option<f64>, good: fn(f64) -> bool, allowed: &str| match value {
+            Some(value) if !(value.is_finite() && good(value)) => {
+                Err(TraceError::Setting { flag, problem: format!("{value} is out of range: give {allowed}") })
+            }
+            _ => Ok(()),
+        };
+        let seconds = |ms: Option<f64>| ms.map(|ms| ms / 1000.0);
+        let (from, to) = self.window_ms;
+        within("--time-scale", self.time_scale, |scale| scale > 0.0, "a number above 0")?;
+        within("--idle-gap-cap", seconds(self.idle_gap_cap_ms), |cap| cap >= 0.0, "0 or more seconds")?;
+        within("--window-start", seconds(from), |start| start >= 0.0, "0 or more seconds")?;
+        within("--window-end", seconds(to), |end| end >= 0.0, "0 or more seconds")?;
+        match (from, to) {
+            (Some(from), Some(to)) if from > to => Err(TraceError::Setting {
+                flag: "--window-end",
+                problem: format!("{} is before --window-start {}", to / 1000.0, from / 1000.0),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Trace {
     /// Changes the trace as asked.
     ///
     /// # Errors
     /// When a number cannot be, or no session is left.
     pub fn scale(&mut self, scaling: &Scaling) -> Result<(), TraceError> {
+        scaling.check()?;
         self.choose(scaling)?;
         if let Some(turns) = scaling.max_turns {
             self.cut(turns)?;
@@ -51,11 +80,9 @@ impl Trace {
             self.repeat(count)?;
         }
         if let Some(cap) = scaling.idle_gap_cap_ms {
-            check("--idle-gap-cap", cap / 1000.0, cap >= 0.0)?;
             self.cap_gaps(cap);
         }
         if let Some(factor) = scaling.time_scale {
-            check("--time-scale", factor, factor > 0.0)?;
             self.each_time(|ms| clean(ms * factor));
         }
         Ok(())
@@ -86,9 +113,9 @@ impl Trace {
         }
         kept.truncate(scaling.first.unwrap_or(usize::MAX));
         if kept.is_empty() && count > 0 {
-            return Err(TraceError::Setting {
-                flag: "--window-start",
-                problem: "no session is left: widen the window".into(),
+            return Err(TraceError::Graph {
+                place: super::error::Place::file(std::path::Path::new(&self.file)),
+                problem: self.nothing_left(&begins, scaling),
             });
         }
         if kept.len() < count {
@@ -97,6 +124,17 @@ impl Trace {
             self.start_at_the_earliest();
         }
         Ok(())
+    }
+
+    /// Why no session is left, with where those of the file are.
+    fn nothing_left(&self, begins: &[f64], scaling: &Scaling) -> String {
+        let last = begins.iter().copied().filter(|begin| begin.is_finite()).fold(0.0, f64::max) / 1000.0;
+        match scaling.min_turns {
+            Some(turns) => format!("no session is left: none has {turns} requests or more"),
+            None => {
+                format!("no session is left: they begin from 0 to {last} seconds; widen --window-start, --window-end")
+            }
+        }
     }
 
     /// Leaves out turns beyond so many, and all that waits for them.
@@ -222,14 +260,4 @@ impl Step {
         }
         self
     }
-}
-
-fn check(flag: &'static str, value: f64, good: bool) -> Result<(), TraceError> {
-    if good && value.is_finite() {
-        return Ok(());
-    }
-    Err(TraceError::Setting {
-        flag,
-        problem: format!("{value} cannot be: it must be a finite number, and not below 0"),
-    })
 }

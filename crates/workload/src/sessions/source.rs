@@ -7,7 +7,7 @@ use tacho_core::json::{self, Dict, Value};
 use super::error::{Place, TraceError};
 use super::row::Row;
 use crate::sources::cell::Cell;
-use crate::sources::csv::Records;
+use crate::sources::csv::Table;
 use crate::sources::layout::unpacked;
 use crate::sources::parquet::ParquetFile;
 use crate::sources::{arrow, read_text};
@@ -28,7 +28,7 @@ pub(crate) struct Document {
     /// The document, where the file is one.
     pub(crate) whole: Option<Value>,
     /// The table, where the file is one.
-    pub(crate) table: Option<Records>,
+    pub(crate) table: Option<Table>,
 }
 
 impl Source {
@@ -113,7 +113,7 @@ impl Document {
         let empty = Document { path: path.to_path_buf(), rows: Vec::new(), whole: None, table: None };
         if name.ends_with(".csv") || name.ends_with(".tsv") {
             let separator = if name.ends_with(".tsv") { b'\t' } else { b',' };
-            return Ok(Document { table: Some(Records::parse(text, separator)), ..empty });
+            return Ok(Document { table: Some(Table::new(text.to_owned(), separator)), ..empty });
         }
         if !name.ends_with(".jsonl") && !name.ends_with(".ndjson") {
             match json::parse(text) {

@@ -74,7 +74,7 @@ fn step(row: &Row<'_>, places: &HashMap<&str, usize>) -> Result<Step, TraceError
     step.input_tokens = row.count("input_tokens")?;
     step.output_tokens = row.count("output_tokens")?;
     step.blocks = blocks(row)?;
-    step.notes = notes(row)?;
+    step.notes = notes(row)?.into();
     Ok(step)
 }
 

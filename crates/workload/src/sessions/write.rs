@@ -19,7 +19,11 @@ impl Trace {
             return Err(refused(format, &problem));
         }
         match format {
-            Format::Model => Ok(dumps_indented(&self.to_json(), 1) + "\n"),
+            Format::Model => {
+                let mut text = Vec::new();
+                self.write_model(&mut text).expect("a list of bytes takes all");
+                Ok(String::from_utf8(text).expect("JSON is text"))
+            }
             Format::Mooncake => {
                 let names = self.block_names();
                 self.lines(|place| self.mooncake(place, &names))

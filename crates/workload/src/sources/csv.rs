@@ -6,6 +6,33 @@ use super::layout::unpacked;
 use super::read_rows;
 use crate::Error;
 
+/// A table whose records are read one by one, so that a large one is never there as fields.
+#[derive(Debug, Clone)]
+pub(crate) struct Table {
+    text: String,
+    separator: u8,
+    pub(crate) header: Vec<String>,
+    /// Where the records begin, and on which line.
+    body: (usize, usize),
+}
+
+impl Table {
+    /// The table of a text.
+    pub(crate) fn new(text: String, separator: u8) -> Self {
+        let mut scanner = Scanner { text: text.as_bytes(), separator, at: 0, line: 1 };
+        let header = scanner.rows().next().map(|(_, fields)| fields).unwrap_or_default();
+        let body = (scanner.at, scanner.line);
+        Table { text, separator, header, body }
+    }
+
+    /// Line of each record's beginning, from 1, and its fields. Blank lines are skipped.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (usize, Vec<String>)> {
+        let (at, line) = self.body;
+        let mut scanner = Scanner { text: self.text.as_bytes(), separator: self.separator, at, line };
+        std::iter::from_fn(move || scanner.rows().next())
+    }
+}
+
 /// A header and records of as many fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Records {
@@ -24,7 +51,7 @@ impl Records {
     /// Reads a text; blank lines are skipped.
     pub(crate) fn parse(text: &str, separator: u8) -> Self {
         let mut scanner = Scanner { text: text.as_bytes(), separator, at: 0, line: 1 };
-        let mut rows = std::iter::from_fn(|| scanner.record()).filter(|(_, fields)| !is_blank(fields));
+        let mut rows = scanner.rows();
         let header = rows.next().map(|(_, fields)| fields).unwrap_or_default();
         let rows = rows.collect();
         Records { header, rows }
@@ -48,6 +75,10 @@ struct Scanner<'t> {
 }
 
 impl Scanner<'_> {
+    fn rows(&mut self) -> impl Iterator<Item = (usize, Vec<String>)> {
+        std::iter::from_fn(|| self.record()).filter(|(_, fields)| !is_blank(fields))
+    }
+
     fn record(&mut self) -> Option<(usize, Vec<String>)> {
         if self.at >= self.text.len() {
             return None;
@@ -96,7 +127,10 @@ mod tests {
         let records = Records::parse("a,\"b c\"\n\n1,\"x, \"\"y\"\"\nz\"\n,2\n", b',');
         assert_eq!(records.header, ["a", "b c"]);
         assert_eq!(records.column("b c"), Some(1));
-        let expected = vec![(3, vec!["1".into(), "x, \"y\"\nz".into()]), (5, vec![String::new(), "2".into()])];
+        let expected: Vec<(usize, Vec<String>)> =
+            vec![(3, vec!["1".into(), "x, \"y\"\nz".into()]), (5, vec![String::new(), "2".into()])];
         assert_eq!(records.rows, expected);
+        let table = Table::new("a,\"b c\"\n\n1,\"x, \"\"y\"\"\nz\"\n,2\n".into(), b',');
+        assert_eq!((table.header.as_slice(), table.rows().collect::<Vec<_>>()), (records.header.as_slice(), expected));
     }
 }

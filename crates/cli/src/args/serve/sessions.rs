@@ -52,12 +52,12 @@ pub(super) const FLAGS: [Flag; 23] = [
         "The longest pause, and the longest time in which nothing is due."),
     own(&["--window-start"], Float, "SEC", Unset, &PART, "Only sessions that begin at this time of the file or later."),
     own(&["--window-end"], Float, "SEC", Unset, &PART, "Only sessions that begin at this time of the file or earlier."),
-    own(&["--sample-sessions"], Int, "N", Unset, &PART, "Only so many sessions, drawn by --seed."),
-    own(&["--first-sessions"], Int, "N", Unset, &PART, "Only the first so many sessions."),
+    own(&["--sample-sessions"], Int, "N", Unset, &PART, "Only so many sessions, drawn by --seed.").at_least(1),
+    own(&["--first-sessions"], Int, "N", Unset, &PART, "Only the first so many sessions.").at_least(1),
     own(&["--num-sessions"], Int, "N", Unset, &PART,
-        "As many sessions as this. Those of the file are taken over and over where it has fewer."),
+        "As many sessions as this. Those of the file are taken over and over where it has fewer.").at_least(1),
     own(&["--sessions-max-turns", "--agentic-max-turns"], Int, "N", Unset, &PART,
-        "Only the first so many turns of each session."),
+        "Only the first so many turns of each session.").at_least(1),
     own(&["--session-branches"], Choice(&["first", "all"]), "WHICH", Preset::Str("first"), &SESSIONS,
         "Which answer a session goes on from after a request of the file that asks for several (n): the first, or all, \
          in branches side by side."),
@@ -119,7 +119,7 @@ impl From<&Values> for SessionArgs {
         let ms = |name| v.maybe_float(name).map(|seconds| seconds * 1000.0);
         let count = |name| v.maybe_int(name).map(|count| usize::try_from(count).unwrap_or(0));
         let given = |name: &&'static str| v.is_given(name);
-        let scale = v.float("--time-scale");
+        let scale = v.float("--time-scale") * v.float("--mooncake-slowdown-factor");
         SessionArgs {
             file: v.maybe_text("--sessions"),
             format: v.maybe_text("--sessions-format"),

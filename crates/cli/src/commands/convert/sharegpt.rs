@@ -18,24 +18,51 @@ pub(crate) fn run(args: &SharegptArgs) -> anyhow::Result<Exit> {
     let tokenizer = args.model.as_deref().map(|model| load(model, None, TokenizerMode::Auto)).transpose()?;
     let converted = convert_dump(&args.input, &args.spec)?;
     let mut text = format!(
-        "Total items in input file: {}\nTotal unique conversations (IDs) in input file: {}\n\n{}",
+        "{}Total items in input file: {}\nShuffling dataset with seed {}\nTotal unique conversations (IDs) in input file: \
+         {}\n\n{}",
+        heading(args),
         converted.items,
+        args.spec.seed,
         converted.unique,
         statistics(&converted.passed, None)
     );
     if let Some(sampled) = &converted.sampled {
         text += &format!(
-            "\nSampling {} items from the dataset...\n\n{}",
+            "\n\nSampling {} items from the dataset...\n\n{}",
             sampled.len(),
             statistics(sampled, tokenizer.as_ref())
         );
     }
     let written = converted.conversations();
-    text += &format!("\nTotal conversations converted (after filtering): {}\n", written.len());
+    text += &format!(
+        "\nTotal conversations converted (after filtering): {}\n\nWriting file: {}\n",
+        written.len(),
+        args.output.display()
+    );
     write_whole(&args.output, |out| out.write_all(conversations_text(written, 2).as_bytes()))?;
     tacho_report::out().write_all(text.as_bytes())?;
     saved(&args.output);
     Ok(Exit::Done)
+}
+
+/// What was asked for.
+fn heading(args: &SharegptArgs) -> String {
+    let spec = &args.spec;
+    let shown = |limit: Option<usize>| limit.map_or_else(|| "None".to_owned(), |limit| limit.to_string());
+    let mut text = format!(
+        "Input parameters:\nseed={}, max_items={}, min_content_len={}, max_content_len={}, min_turns={}, \
+         max_turns={}\n\n",
+        spec.seed,
+        shown(spec.max_items),
+        shown(spec.min_content_len),
+        shown(spec.max_content_len),
+        shown(spec.min_turns),
+        shown(spec.max_turns)
+    );
+    if let Some(model) = &args.model {
+        text += &format!("Loading tokenizer from: {model}\n");
+    }
+    text + &format!("Reading file: {}\n", args.input.display())
 }
 
 /// The table about conversations.
@@ -71,5 +98,5 @@ fn statistics(conversations: &[Conversation], tokenizer: Option<&Tokenizer>) -> 
             );
         }
     }
-    format!("Statistics:\n{}\n", table.text(6))
+    format!("Collecting statistics...\n\nStatistics:\n{}\n", table.text(6))
 }

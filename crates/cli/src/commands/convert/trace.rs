@@ -1,17 +1,19 @@
 //! `tacho convert trace`: sessions of any format as the one model, or as another format.
 
-use std::io::Write;
+use std::io::{BufWriter, Write};
 
 use anyhow::Context;
 use tacho_report::json::write_whole;
 use tacho_workload::sessions::{self, Format, Options};
 
 use crate::args::convert::trace::TraceArgs;
+use crate::args::near::nearest;
 use crate::exit::{Exit, Misused, saved};
 
 /// The format that a flag names.
-fn named(flag: &str, name: &str) -> anyhow::Result<Format> {
-    Format::named(name).map_err(|error| Misused(format!("{flag} {error}")).into())
+pub(crate) fn named(flag: &str, name: &str) -> anyhow::Result<Format> {
+    let meant = || nearest(name, Format::words()).map_or_else(String::new, |meant| format!("did you mean {meant}? "));
+    Format::named(name).map_err(|error| Misused(format!("{flag} {}{error}", meant())).into())
 }
 
 /// Reads, scales and writes.
@@ -19,9 +21,15 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<Exit> {
     let format = args.format.as_deref().map(|name| named("--format", name)).transpose()?;
     let options = Options::parse(args.options.iter().map(String::as_str))?;
     let to = args.to.as_deref().map(|name| named("--to", name)).transpose()?.unwrap_or(Format::Model);
+    args.scaling.check()?;
     let mut trace = sessions::read(&args.input, format, &options)?;
     trace.scale(&args.scaling)?;
-    let text = trace.written_as(to)?;
+    // The model is written step by step; other formats are checked as a whole before a byte of them is written.
+    let text = if to == Format::Model { None } else { Some(trace.written_as(to)?) };
+    let write = |out: &mut dyn Write| match &text {
+        Some(text) => out.write_all(text.as_bytes()),
+        None => trace.write_model(out),
+    };
     let sessions = trace.trees().1;
     tracing::info!(format = trace.format.label(), sessions, requests = trace.steps.len(), "trace read");
     for notice in &trace.notices {
@@ -33,10 +41,13 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<Exit> {
     }
     match &args.output {
         Some(path) => {
-            write_whole(path, |out| out.write_all(text.as_bytes()))?;
+            write_whole(path, |out| write(out))?;
             saved(path);
         }
-        None => tacho_report::out().write_all(text.as_bytes()).context("cannot print the trace")?,
+        None => {
+            let mut out = BufWriter::new(tacho_report::out());
+            write(&mut out).and_then(|()| out.flush()).context("cannot print the trace")?;
+        }
     }
     Ok(Exit::Done)
 }

@@ -4,12 +4,14 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tacho_client::BackendKind;
 use tacho_run::serve::{SessionSource, SessionStart, SessionsPlan};
 use tacho_workload::sessions::{Format, MadeSpec, Options, ThinkTime};
 
 use super::dataset::source;
 use crate::args::serve::{MultiTurnFlags, ServeArgs};
-use crate::exit::Misused;
+use crate::commands::convert::trace::named;
+use crate::exit::misused;
 
 /// The sessions that the arguments ask for: of a file, of a workload that an earlier run saved, or made up.
 pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {
@@ -30,6 +32,10 @@ pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {
         }
         (None, None) => return Ok(None),
     };
+    if flags.server_history && args.target.backend != BackendKind::OpenAiResponses {
+        misused!("--server-history needs a server that keeps answers: use --backend openai-responses");
+    }
+    scaling.check()?;
     let sharegpt_pause = flags.multi_turn.as_ref().filter(|made| made.is_sharegpt() && made.delay_ms > 0.0);
     let think = flags.think_time.as_deref().and_then(ThinkTime::parse);
     Ok(Some(SessionsPlan {
@@ -52,8 +58,7 @@ fn file(args: &ServeArgs) -> anyhow::Result<Option<SessionSource>> {
     let flags = &args.sessions;
     let saved = args.own.workload.as_ref().filter(|path| is_model(Path::new(path)));
     let Some(path) = flags.file.as_ref().or(saved) else { return Ok(None) };
-    let format = flags.format.as_deref().map(Format::named).transpose();
-    let format = format.map_err(|error| Misused(format!("--sessions-format {error}")))?;
+    let format = flags.format.as_deref().map(|name| named("--sessions-format", name)).transpose()?;
     let options = Options::parse(flags.options.iter().map(String::as_str))?;
     let format = saved.map(|_| Format::Model).or(format);
     Ok(Some(SessionSource::File { path: PathBuf::from(path), format, options }))

@@ -209,3 +209,30 @@ fn a_turn_keeps_its_distance_from_when_the_one_before_was_due() {
     // An answer takes 100: the second waits for its distance, the third for the answer.
     assert_eq!(ran.rows, [(0, 0, 0), (1, 300, 300), (2, 400, 400)]);
 }
+
+/// The first answer of a session calls tools that take 400 ms, of which the last step brings the results.
+struct Calls;
+
+impl Script for Calls {
+    fn keeps(&self, _: usize) -> bool {
+        true
+    }
+
+    fn request(&self, index: usize, answers: &Answers) -> Option<Request> {
+        Joined.request(index, answers)
+    }
+
+    fn tools(&self, index: usize, _: &Answers) -> Option<(usize, Duration)> {
+        (index == 2).then_some((0, ms(400)))
+    }
+}
+
+#[test]
+fn tools_run_beside_the_agents_that_a_step_waits_for() {
+    // 0 ends at 100, its tools at 100 + 30 + 400; the agent runs from 100 to 200, or from 700 to 800.
+    for (pause, due) in [(0, 530), (600, 800)] {
+        let graph = Graph::new(vec![node(0, 0, &[]), node(0, 0, &[(0, pause)]), node(0, 0, &[(0, 30), (1, 0)])]);
+        let ran = run_plan(&SessionPlan { script: &Calls, ..whole(&graph, 0..1, &[0.0]) }, &[]);
+        assert_eq!(ran.rows[2], (2, due, due));
+    }
+}

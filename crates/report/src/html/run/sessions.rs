@@ -1,7 +1,7 @@
 //! What the users of sessions felt, on the page.
 
 use tacho_metrics::RunRecord;
-use tacho_metrics::sessions::{SessionEnd, SessionSummary, Spread, TurnSummary};
+use tacho_metrics::sessions::{SessionEnd, SessionSummary, Spread, TurnSummary, UncachedSummary};
 
 use crate::style::two;
 
@@ -17,11 +17,12 @@ pub(super) fn section(record: &RunRecord) -> String {
         (parent, end) => format!(" Not sent: {parent} because one before failed, {end} because the run ended."),
     };
     format!(
-        "<section><h2>Sessions</h2>\n<p>{} sessions: {}.{unsent}</p>\n{}{}</section>\n",
+        "<section><h2>Sessions</h2>\n<p>{} sessions: {}.{unsent}</p>\n{}{}{}</section>\n",
         summary.sessions,
         ends.join(", "),
         numbers(summary),
         turns(&summary.turns),
+        ranges(&summary.by_uncached),
     )
 }
 
@@ -35,9 +36,14 @@ fn numbers(summary: &SessionSummary) -> String {
         ("Critical path, ms", summary.critical_path_ms),
         ("Start to the last turn's first token, ms", summary.to_last_turn_ms),
         ("Last turn from due to end, ms", summary.last_turn_ms),
+        ("Start to the first token that the user sees, ms", summary.first_user_token_ms),
         ("Tokens/s/user while decoding", summary.decode_rate),
         ("Tokens/s/user end to end", summary.end_to_end_rate),
+        ("Prompt tokens/s to the first token", summary.prefill_rate),
         ("Sent after due, ms", summary.lag_ms),
+        ("Due after the recorded time, ms", summary.waits.predecessor_ms),
+        ("Pauses asked for, ms", summary.waits.asked_ms),
+        ("Pauses delivered, ms", summary.waits.delivered_ms),
     ]
     .into_iter()
     .map(|(name, spread)| format!("<tr><th>{name}</th>{}</tr>\n", cells(spread)))
@@ -72,6 +78,23 @@ fn turns(turns: &[TurnSummary]) -> String {
     format!(
         "<table><tr><th>turn</th><th>answers</th><th>TTFT mean, ms</th><th>TTFT p99, ms</th><th>latency mean, ms</th>\
          <th>input tokens</th><th>cached %</th><th>ideal %</th></tr>\n{rows}</table>\n"
+    )
+}
+
+/// By what the server had to compute of the prompt; nothing where it does not tell.
+fn ranges(ranges: &[UncachedSummary]) -> String {
+    if ranges.is_empty() {
+        return String::new();
+    }
+    let row = |range: &UncachedSummary| {
+        let rate = range.tokens_per_s.map_or_else(|| "–".to_owned(), |spread| two(spread.mean));
+        let (count, cells) = (range.ttft_ms.count, cells(Some(range.ttft_ms)));
+        format!("<tr><th>{}–{}</th><td>{count}</td>{cells}<td>{rate}</td></tr>\n", range.from, range.to)
+    };
+    let rows: String = ranges.iter().map(row).collect();
+    format!(
+        "<table><tr><th>uncached prompt tokens</th><th>answers</th><th>TTFT mean, ms</th><th>median</th><th>p99</th>\
+         <th>of them per second</th></tr>\n{rows}</table>\n"
     )
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tacho_client::{BackendKind, ClientPlan};
 use tacho_core::Request;
 use tacho_core::event::ServeNote;
-use tacho_core::json::{Value, dumps};
+use tacho_core::json::{Dict, Value, dumps};
 use tacho_fleet::Place;
 use tacho_loadgen::{Answers, Graph, Node, OnFailure, Said, Script, SessionPlan};
 use tacho_metrics::sessions::{SessionStep, Steps};
@@ -16,6 +16,7 @@ use tacho_text::Tokenizer;
 use tacho_workload::sessions::{self, Heard, Replay, ReplaySpec, Trace};
 
 use super::plan::{SessionsPlan, setting};
+use super::source::described;
 use crate::Error;
 use crate::plan::LoraPlan;
 use crate::serve::lora;
@@ -41,6 +42,8 @@ pub struct Dialogue {
     on_failure: OnFailure,
     /// Which of so many shares of the sessions is held here; none where there are more shares than places.
     share: Option<(usize, usize)>,
+    /// Where they come from, for the result.
+    source: Dict,
     /// How long the tools before each step take, where their results are not recorded.
     tools: Vec<Duration>,
 }
@@ -84,6 +87,7 @@ impl Dialogue {
         let mut tools = RandomState::new(seed.wrapping_add(TOOL_SEED));
         let latency = |_: &sessions::Step| plan.tool_latency.map_or(0.0, |time| time.draw(&mut tools));
         Ok(Dialogue {
+            source: described(plan, &trace)?,
             tools: trace.steps.iter().map(latency).map(Duration::from_secs_f64).collect(),
             starts: order.iter().map(|&tree| starts[tree]).collect(),
             trace,
@@ -159,18 +163,22 @@ impl Dialogue {
         let mut among = vec![usize::MAX; self.trace.steps.len()];
         places.iter().enumerate().for_each(|(at, &place)| among[place] = at);
         let depths = depths(&self.trace);
+        let begins = begins(&self.trace, &self.trees, self.rank.len());
+        let lines = first_lines(&self.trace, &self.trees, self.rank.len());
         let step = |&place: &usize| {
             let step = &self.trace.steps[place];
             SessionStep {
                 session: self.rank[self.trees[place]] - self.warmup,
                 turn: depths[place],
+                child: lines[self.trees[place]] != Some(step.session.as_str()),
+                at: step.at_ms.map(|at| (at - begins[self.trees[place]]) / 1000.0),
                 parents: step.parents.iter().map(|edge| (among[edge.parent], edge.after_ms / 1000.0)).collect(),
                 sends: step.sends(),
                 own: self.replay.pieces(place).to_vec(),
                 before: self.replay.before(place).iter().map(|&(before, choice)| (among[before], choice)).collect(),
             }
         };
-        Steps { steps: places.iter().map(step).collect(), places }
+        Steps { steps: places.iter().map(step).collect(), places, source: self.source.clone() }
     }
 
     /// What the load generator is told of the measurement.
@@ -250,12 +258,12 @@ impl Script for Dialogue {
         self.replay.request(index, &|place| answers.get(&place).map(heard))
     }
 
-    fn pause(&self, index: usize, answers: &Answers) -> Duration {
+    fn tools(&self, index: usize, answers: &Answers) -> Option<(usize, Duration)> {
         let latency = self.tools[index];
-        if latency.is_zero() || !self.replay.simulates_tools(index, &|place| answers.get(&place).map(heard)) {
-            return Duration::ZERO;
+        if latency.is_zero() {
+            return None;
         }
-        latency
+        Some((self.replay.simulated_tools(index, &|place| answers.get(&place).map(heard))?, latency))
     }
 }
 
@@ -274,6 +282,15 @@ fn depths(trace: &Trace) -> Vec<usize> {
         };
     }
     depths
+}
+
+/// The session that each tree begins with; others in it are sub-agents.
+fn first_lines<'t>(trace: &'t Trace, trees: &[usize], count: usize) -> Vec<Option<&'t str>> {
+    let mut lines = vec![None; count];
+    for (step, &tree) in trace.steps.iter().zip(trees) {
+        lines[tree].get_or_insert(step.session.as_str());
+    }
+    lines
 }
 
 /// When each session's first step is due by the file, in milliseconds.

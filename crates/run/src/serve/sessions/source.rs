@@ -1,7 +1,13 @@
 //! Sessions as they are read, or made up.
 
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use tacho_core::json::Dict;
 use tacho_text::Tokenizer;
-use tacho_workload::sessions::{self, Trace, TraceError};
+use tacho_workload::sessions::{self, History, Trace, TraceError};
 
 use super::plan::{SessionSource, SessionsPlan, setting};
 use crate::Error;
@@ -44,4 +50,53 @@ pub(in crate::serve) fn ready(
         trace.think(think, seed)?;
     }
     Ok(trace)
+}
+
+/// Where sessions come from: the file and its hash, its format, how it was read, and whose answers stand in the history. What
+/// a prefix cache finds is comparable only where all of it is the same.
+pub(in crate::serve) fn described(plan: &SessionsPlan, trace: &Trace) -> Result<Dict, Error> {
+    let mut source = Dict::new();
+    source.set("file", trace.file.as_str());
+    if let SessionSource::File { path, .. } = &plan.source {
+        let digest = digest(path).map_err(|source| TraceError::Read { path: path.clone(), source })?;
+        source.set("sha256", digest);
+    }
+    source.set("format", trace.format.label());
+    source.set("options", trace.options.clone());
+    source.set("history", if plan.server_history { "server" } else { history(trace) });
+    Ok(source)
+}
+
+/// Whose answers stand in the history of later turns.
+fn history(trace: &Trace) -> &'static str {
+    let has = |wanted: fn(&History) -> bool| trace.steps.iter().any(|step| wanted(&step.history));
+    let live = has(|history| matches!(history, History::Live | History::Fork | History::Edges(_)));
+    match (live, has(|history| *history == History::Recorded)) {
+        (true, true) => "live and recorded",
+        (true, false) => "live",
+        (false, true) => "recorded",
+        (false, false) => "none",
+    }
+}
+
+/// The hash of a file, or of all files of a folder in the order of their names.
+fn digest(path: &Path) -> io::Result<String> {
+    let mut files = vec![path.to_path_buf()];
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
+        files = entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_file()).collect::<Vec<PathBuf>>();
+        files.sort();
+    }
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    for file in files {
+        let mut file = File::open(file)?;
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                read => hash.update(&buffer[..read]),
+            }
+        }
+    }
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }

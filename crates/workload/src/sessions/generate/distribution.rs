@@ -45,7 +45,7 @@ pub enum Drawn {
 
 impl Drawn {
     /// The numbers, whichever they are.
-    pub(crate) fn values(self) -> Vec<f64> {
+    pub fn values(self) -> Vec<f64> {
         match self {
             Drawn::Whole(values) => values.into_iter().map(|value| value as f64).collect(),
             Drawn::Real(values) => values,

@@ -7,7 +7,7 @@ use crate::sessions::kind::Format;
 use crate::sessions::model::{Step, Trace};
 use crate::sessions::options::Options;
 use crate::sessions::source::{Document, Source};
-use crate::sources::csv::Records;
+use crate::sources::csv::Table;
 
 /// Reads the trace.
 pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
@@ -15,20 +15,20 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let columns = ["TIMESTAMP", "ContextTokens", "GeneratedTokens"].map(|name| table.column(name));
     let [time, input, output] = columns;
     let (time, input, output) = (time?, input?, output?);
-    let mut steps = Vec::new();
-    for (line, fields) in &table.records.rows {
-        let ticks = ticks(table.cell(fields, time));
-        let ticks =
-            ticks.ok_or_else(|| table.wrong(*line, time, "must be a time such as 2023-11-16 18:15:46.6805900"))?;
-        let mut step = Step::new(format!("row{}", steps.len()), 0);
-        step.input_tokens = Some(table.count(*line, fields, input)?);
-        step.output_tokens = Some(table.count(*line, fields, output)?);
-        steps.push((ticks, step));
-    }
-    let earliest = steps.iter().map(|(ticks, _)| *ticks).min().ok_or_else(|| source.empty())?;
     let mut trace = Trace::new(source.name(), Format::Azure);
-    for (ticks, step) in steps {
-        trace.push(Step { at_ms: Some((ticks - earliest) as f64 / 1e4), ..step });
+    let mut times = Vec::new();
+    for (line, fields) in table.records.rows() {
+        let ticks = ticks(table.cell(&fields, time));
+        let wrong = || table.wrong(line, time, "must be a time such as 2023-11-16 18:15:46.6805900");
+        times.push(ticks.ok_or_else(wrong)?);
+        let mut step = Step::new(format!("row{}", trace.steps.len()), 0);
+        step.input_tokens = Some(table.count(line, &fields, input)?);
+        step.output_tokens = Some(table.count(line, &fields, output)?);
+        trace.push(step);
+    }
+    let earliest = times.iter().copied().min().ok_or_else(|| source.empty())?;
+    for (step, ticks) in trace.steps.iter_mut().zip(times) {
+        step.at_ms = Some((ticks - earliest) as f64 / 1e4);
     }
     Ok(trace)
 }
@@ -45,7 +45,7 @@ fn ticks(text: &str) -> Option<i128> {
 /// A table with a header, and complaints about its cells.
 pub(crate) struct Columns<'s> {
     document: &'s Document,
-    pub(crate) records: &'s Records,
+    pub(crate) records: &'s Table,
 }
 
 impl<'s> Columns<'s> {

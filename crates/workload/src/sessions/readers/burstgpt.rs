@@ -22,17 +22,18 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
     let mut skipped: Vec<usize> = Vec::new();
     let mut turns: HashMap<String, (usize, usize)> = HashMap::new();
     let mut index = 0;
-    for (line, fields) in &table.records.rows {
+    for (line, fields) in table.records.rows() {
+        let fields = &fields;
         let number = |column: usize| table.cell(fields, column).parse::<f64>().ok().filter(|number| number.is_finite());
         let count = |column: usize| number(column).filter(|number| *number >= 0.0 && number.fract() == 0.0);
         let (Some(at), Some(tokens), Some(answer)) = (number(time), count(input), count(output)) else {
-            skipped.push(*line);
+            skipped.push(line);
             continue;
         };
         let named = session.map(|column| table.cell(fields, column)).filter(|name| !name.is_empty());
         let name = named.map_or_else(|| format!("row{index}"), str::to_owned);
         let (turn, last) = turns.get(&name).map_or((0, None), |(turn, last)| (turn + 1, Some(*last)));
-        let mut step = Step::new(name.clone(), turn);
+        let mut step = Step::new(name.as_str(), turn);
         step.parents = after(last, 0.0);
         if last.is_some() {
             step.history = History::Recorded;
@@ -40,9 +41,16 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
         step.at_ms = Some(clean(at * unit));
         step.input_tokens = Some(tokens as u64);
         step.output_tokens = Some(answer as u64);
-        step.notes.failed = answer == 0.0;
-        step.notes.recorded_ms = elapsed.and_then(number).map(from_s);
-        turns.insert(name, (turn, trace.push(step)));
+        if answer == 0.0 {
+            step.notes.failed = true;
+        }
+        if let Some(took) = elapsed.and_then(number) {
+            step.notes.recorded_ms = Some(from_s(took));
+        }
+        let place = trace.push(step);
+        if named.is_some() {
+            turns.insert(name, (turn, place));
+        }
         index += 1;
     }
     if let Some(first) = skipped.first() {

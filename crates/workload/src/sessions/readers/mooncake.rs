@@ -113,7 +113,9 @@ fn step(session: &str, turn: usize, row: &Row<'_>, last: Option<usize>, unit: f6
     step.at_ms = row.number("timestamp")?.map(|time| clean(time * unit));
     step.input_tokens = row.count("input_length")?;
     step.output_tokens = row.count("output_length")?;
-    step.notes.extra = row.object("extra")?.cloned();
+    if let Some(extra) = row.object("extra")? {
+        step.notes.extra = Some(extra.clone());
+    }
     if let Some(text) = row.text("text_input")? {
         step.prompt = super::given([("text", text.into())]);
     } else if !row.has("input_length") {

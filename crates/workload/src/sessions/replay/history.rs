@@ -45,12 +45,13 @@ impl Replay {
         Some(Request { chat_messages: Some(Value::List(line.messages)), ..own.clone() })
     }
 
-    /// Whether a step sends results of tools that were not recorded, so that somebody has to wait for them.
-    pub fn simulates_tools(&self, index: usize, find: Find<'_>) -> bool {
-        let last = self.before[index].last().and_then(|(last, choice)| Some(find(*last)?.choice(*choice)));
-        let called = last.map_or(0, |heard| calls(&heard).len());
-        called > 0
-            && own_messages(&self.requests[index]).iter().take_while(|own| has_role(own, "tool")).count() < called
+    /// The step whose answer calls tools of which this one sends results that were not recorded, so that somebody has to
+    /// wait for them.
+    pub fn simulated_tools(&self, index: usize, find: Find<'_>) -> Option<usize> {
+        let (caller, choice) = *self.before[index].last()?;
+        let called = calls(&find(caller)?.choice(choice)).len();
+        let recorded = own_messages(&self.requests[index]).iter().take_while(|own| has_role(own, "tool")).count();
+        (called > 0 && recorded < called).then_some(caller)
     }
 }
 
@@ -171,7 +172,7 @@ mod tests {
             r#"{"role": "tool", "tool_call_id": "c1", "content": "42"}]"#
         );
         assert_eq!(dumps(&request.chat_messages.unwrap()), expected);
-        assert!(!replay(&own, false).simulates_tools(1, &find));
+        assert_eq!(replay(&own, false).simulated_tools(1, &find), None);
     }
 
     #[test]
@@ -184,7 +185,7 @@ mod tests {
             text.contains(r#""tool_call_id": "c1", "content": "{\"status\": \"ok\"}"}, {"role": "user""#),
             "{text}"
         );
-        assert!(text.contains(r#""arguments": "{}""#) && replay.simulates_tools(1, &find), "{text}");
+        assert!(text.contains(r#""arguments": "{}""#) && replay.simulated_tools(1, &find) == Some(0), "{text}");
     }
 
     #[test]

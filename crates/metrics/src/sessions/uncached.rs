@@ -1,0 +1,82 @@
+//! Time to first token by what the server had to compute of the prompt: a turn's place says little, its new tokens much.
+
+use std::collections::BTreeMap;
+
+use tacho_core::json::{Dict, Value};
+
+use super::spread::Spread;
+use crate::Sample;
+
+/// Prompts with fewer uncached tokens stand together; above it each range is twice as wide as the one before.
+const FIRST: u64 = 64;
+
+/// Requests whose prompts had about as many tokens to compute.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UncachedSummary {
+    /// The least uncached tokens.
+    pub from: u64,
+    /// The most.
+    pub to: u64,
+    /// Time to first token, ms.
+    pub ttft_ms: Spread,
+    /// Uncached tokens per second of it, where it took any time.
+    pub tokens_per_s: Option<Spread>,
+}
+
+impl UncachedSummary {
+    /// By ranges, ascending; of answers that tell what was cached.
+    pub(super) fn all<'s>(good: impl Iterator<Item = &'s Sample>) -> Vec<Self> {
+        let mut ranges: BTreeMap<u64, Vec<(u64, f64)>> = BTreeMap::new();
+        for sample in good {
+            let Some(tokens) = uncached(sample) else { continue };
+            let from = if tokens < FIRST { 0 } else { 1 << tokens.ilog2() };
+            ranges.entry(from).or_default().push((tokens, sample.ttft));
+        }
+        ranges.iter().filter_map(|(&from, found)| UncachedSummary::of(from, found)).collect()
+    }
+
+    fn of(from: u64, found: &[(u64, f64)]) -> Option<Self> {
+        let rate = |&(tokens, seconds): &(u64, f64)| (seconds > 0.0).then(|| tokens as f64 / seconds);
+        Some(UncachedSummary {
+            from,
+            to: (from * 2).max(FIRST) - 1,
+            ttft_ms: Spread::of(found.iter().map(|(_, seconds)| seconds * 1000.0).collect())?,
+            tokens_per_s: Spread::of(found.iter().filter_map(rate).collect()),
+        })
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let mut dict = Dict::new();
+        dict.set("from", self.from);
+        dict.set("to", self.to);
+        dict.set("ttft_ms", self.ttft_ms.to_json());
+        dict.set("tokens_per_s", self.tokens_per_s.map(Spread::to_json));
+        dict.into()
+    }
+}
+
+/// Tokens of the prompt that were not cached, where the answer tells.
+fn uncached(sample: &Sample) -> Option<u64> {
+    Some(sample.prompt_len.saturating_sub(sample.cached_tokens?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_stand_by_what_was_new_in_them_and_the_silent_do_not() {
+        let sample = |prompt_len, cached_tokens, ttft| Sample { prompt_len, cached_tokens, ttft, ..Sample::default() };
+        let samples = [
+            sample(1000, Some(990), 0.010),
+            sample(63, Some(0), 0.030),
+            sample(64, Some(0), 0.5),
+            sample(1100, Some(0), 1.1),
+            sample(9, None, 7.0),
+        ];
+        let found = UncachedSummary::all(samples.iter());
+        let told: Vec<_> = found.iter().map(|range| (range.from, range.to, range.ttft_ms.count)).collect();
+        assert_eq!(told, [(0, 63, 2), (64, 127, 1), (1024, 2047, 1)]);
+        assert_eq!((found[0].ttft_ms.mean, found[2].tokens_per_s.unwrap().mean.round()), (20.0, 1000.0));
+    }
+}

@@ -1,0 +1,82 @@
+//! What a request waited for before it was due: the pause after an answer, and an answer later than the recording's.
+
+use super::spread::Spread;
+use super::step::SessionStep;
+use crate::Sample;
+
+/// How far a due time may be from an answer's end and its pause, in seconds, for the pause to have decided it.
+const NEAR: f64 = 1e-3;
+
+/// Pauses and delays of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Waits {
+    /// Pauses after an answer that were asked for, ms; of those that decided when the next request was due.
+    pub asked_ms: Option<Spread>,
+    /// The same as they were: from the answer's end to the next request's sending, ms.
+    pub delivered_ms: Option<Spread>,
+    /// How much later than the recorded time a request was due because those before it took longer, ms.
+    pub predecessor_ms: Option<Spread>,
+}
+
+impl Waits {
+    pub(super) fn of(steps: &[SessionStep], samples: &[Option<&Sample>]) -> Self {
+        let starts = starts(steps, samples);
+        let (mut asked, mut delivered, mut late) = (Vec::new(), Vec::new(), Vec::new());
+        for (step, sample) in steps.iter().zip(samples).filter(|(step, _)| !step.parents.is_empty()) {
+            let Some(sample) = sample else { continue };
+            if let Some((pause, took)) = pause(step, sample, samples) {
+                asked.push(pause * 1000.0);
+                delivered.push(took * 1000.0);
+            }
+            if let (Some(at), Some(start)) = (step.at, starts[step.session]) {
+                late.push((sample.due - start - at).max(0.0) * 1000.0);
+            }
+        }
+        Waits { asked_ms: Spread::of(asked), delivered_ms: Spread::of(delivered), predecessor_ms: Spread::of(late) }
+    }
+}
+
+/// The pause that decided when a request was due, and how long it was in truth.
+fn pause(step: &SessionStep, sample: &Sample, samples: &[Option<&Sample>]) -> Option<(f64, f64)> {
+    let ends = step.parents.iter().filter_map(|&(parent, pause)| Some((samples[parent]?.done, pause)));
+    let (done, pause) = ends.max_by(|left, right| (left.0 + left.1).total_cmp(&(right.0 + right.1)))?;
+    let decided = pause > 0.0 && (sample.due - done - pause).abs() < NEAR;
+    decided.then_some((pause, sample.sent - done))
+}
+
+/// When each session began, by those of its requests that wait for no other.
+fn starts(steps: &[SessionStep], samples: &[Option<&Sample>]) -> Vec<Option<f64>> {
+    let count = steps.iter().map(|step| step.session + 1).max().unwrap_or(0);
+    let mut starts: Vec<Option<f64>> = vec![None; count];
+    for (step, sample) in steps.iter().zip(samples).filter(|(step, _)| step.parents.is_empty()) {
+        if let Some(sample) = sample {
+            let start = sample.due - step.at.unwrap_or(0.0);
+            let known = &mut starts[step.session];
+            *known = Some(known.map_or(start, |known: f64| known.min(start)));
+        }
+    }
+    starts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_told_as_asked_and_as_they_were() {
+        let step = |at: f64, parents: &[(usize, f64)]| SessionStep {
+            at: Some(at),
+            parents: parents.to_vec(),
+            sends: true,
+            ..SessionStep::default()
+        };
+        let sample = |due: f64, sent: f64, done: f64| Sample { due, sent, done, ..Sample::default() };
+        // The second waits half a second for the first, the third for its own time.
+        let steps = [step(0.0, &[]), step(2.0, &[(0, 0.5)]), step(9.0, &[(1, 0.5)])];
+        let samples = [sample(10.0, 10.0, 13.0), sample(13.5, 13.6, 14.0), sample(19.0, 19.0, 20.0)];
+        let waits = Waits::of(&steps, &samples.iter().map(Some).collect::<Vec<_>>());
+        let mean = |spread: Option<Spread>| spread.map(|spread| (spread.count, (spread.mean * 1e6).round() / 1e6));
+        assert_eq!((mean(waits.asked_ms), mean(waits.delivered_ms)), (Some((1, 500.0)), Some((1, 600.0))));
+        assert_eq!(mean(waits.predecessor_ms), Some((2, 750.0)), "1.5 s and nothing");
+    }
+}

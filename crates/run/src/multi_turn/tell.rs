@@ -1,0 +1,88 @@
+//! What a phase tells of itself while it goes on, where somebody asked for it.
+
+use tacho_core::event::{Response, TalkNote};
+use tacho_core::{Observation, RunEvent};
+
+use super::client::Attempt;
+use super::talk::{Talk, reason};
+
+impl Talk<'_> {
+    fn note(&self, note: TalkNote) {
+        self.sink.event(RunEvent::status(note));
+    }
+
+    fn name(&self, conversation: usize) -> String {
+        self.conversations[conversation].id.clone()
+    }
+
+    /// The conversations that a client has taken up beyond those that it held.
+    pub(super) fn tell_taken_up(&self, client: usize, held: usize) {
+        if !self.plan.verbose {
+            return;
+        }
+        for (at, &taken) in self.clients[client].active().iter().enumerate().skip(held) {
+            self.note(TalkNote::TakenUp { client, conversation: self.name(taken), active: at + 1 });
+        }
+    }
+
+    /// What a client is about to ask.
+    pub(super) fn tell_asks(&mut self, client: usize) {
+        if !self.plan.verbose {
+            return;
+        }
+        let (conversation, messages) = self.sent[client];
+        let now = self.now();
+        let since = self.asked.insert(conversation, now).map(|last| now.secs_since(last));
+        self.note(TalkNote::Asks { client, conversation: self.name(conversation), messages, since });
+    }
+
+    /// What is sent.
+    pub(super) fn tell_messages(&self, client: usize) {
+        if !self.plan.print_content {
+            return;
+        }
+        let (conversation, messages) = self.sent[client];
+        let messages = self.conversations[conversation].messages[..messages].to_vec();
+        self.note(TalkNote::Messages { conversation: self.name(conversation), messages });
+    }
+
+    /// What became of it.
+    pub(super) fn tell_answer(&self, client: usize, row: &Observation, attempt: Attempt) {
+        let (conversation, messages) = self.sent[client];
+        if attempt != Attempt::Good {
+            if self.plan.verbose {
+                let (rejected, reason) = (attempt == Attempt::Rejected, reason(row));
+                let conversation = self.name(conversation);
+                self.note(TalkNote::Failed { client, conversation, messages, rejected, reason });
+            }
+            return;
+        }
+        let Some(sample) = self.result.samples.last().filter(|_| self.plan.print_content) else { return };
+        self.note(TalkNote::Response(Box::new(Response {
+            text: String::from_utf8_lossy(&row.text).into_owned(),
+            ttft_ms: sample.ttft_ms,
+            tpot_ms: sample.tpot_ms,
+            latency_ms: sample.latency_ms,
+            input_tokens: sample.input_num_tokens,
+            output_tokens: sample.output_num_tokens,
+            chunks: sample.output_num_chunks,
+            first_chunk_tokens: sample.output_num_first_chunk_tokens,
+            cached_percent: sample.approx_cached_percent,
+        })));
+    }
+
+    /// A conversation was held to its end.
+    pub(super) fn tell_held_to_end(&self, client: usize, conversation: usize) {
+        if self.plan.verbose {
+            self.note(TalkNote::HeldToEnd { client, conversation: self.name(conversation) });
+        }
+    }
+
+    /// A client ends.
+    pub(super) fn tell_end(&self, client: usize, why: Option<&'static str>) {
+        if self.plan.verbose {
+            let (successes, failures) = (self.clients[client].successes, self.clients[client].failures);
+            self.note(TalkNote::Ends { client, why, successes, failures });
+        }
+    }
+}
