@@ -69,6 +69,10 @@ fn line(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) -> Vec
         prefixes.push((name, tokens));
     }
     extend(&steps[place].own, &mut name, &mut tokens, &mut prefixes);
+    if let (Some((_, all)), Some(sample)) = (prefixes.last_mut(), samples[place]) {
+        // Who sent the same pieces has sent the whole prompt, template and all.
+        *all = (*all).max(sample.prompt_len);
+    }
     prefixes
 }
 
@@ -138,8 +142,9 @@ mod tests {
             rare: Rare { text: text.into(), ..Rare::default() }.into(),
             ..sample(sent, prompt_len)
         };
-        // The second conversation's last prompt: question and answer are 52 tokens, with the next question 82.
-        for (text, ideal) in [("the same", 80), ("another", 48)] {
+        // The second conversation's last prompt: question and answer are 52 tokens; with the next question it is the
+        // first one's, all 100 tokens that the server counted.
+        for (text, ideal) in [("the same", 96), ("another", 48)] {
             let samples = [said(0.0, 32, "the same"), said(5.0, 100, "x"), said(0.0, 32, text), said(9.0, 100, "y")];
             let samples: Vec<Option<&Sample>> = samples.iter().map(Some).collect();
             assert_eq!(known(&steps, &samples, BLOCK).unwrap()[&3].ideal, ideal);

@@ -69,7 +69,8 @@ impl Format {
 
     /// All words that name a format.
     pub fn words() -> impl Iterator<Item = &'static str> {
-        FORMATS.iter().flat_map(|entry| entry.aliases.iter().copied().chain([entry.label]))
+        let labels = FORMATS.iter().map(|entry| entry.label);
+        labels.chain(FORMATS.iter().flat_map(|entry| entry.aliases.iter().copied()))
     }
 
     /// All names, for messages.

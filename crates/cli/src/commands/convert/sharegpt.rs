@@ -87,7 +87,7 @@ fn statistics(conversations: &[Conversation], tokenizer: Option<&Tokenizer>) -> 
     table.row("conv_words", &both(words));
     table.row("conv_characters", &both(&|text| text.chars().count()));
     if let Some(tokenizer) = tokenizer {
-        let tokens: &dyn Fn(&str) -> usize = &|text| tokenizer.encode(text, false).len();
+        let tokens: &dyn Fn(&str) -> usize = &|text| tokenizer.encode(text, true).len();
         for (name, from) in [("user_tokens", 0), ("assistant_tokens", 1)] {
             let means = sum(tokens, from).into_iter().zip(sum(&|_| 1, from));
             table.row(

@@ -12,8 +12,9 @@ use crate::exit::{Exit, Misused, saved};
 
 /// The format that a flag names.
 pub(crate) fn named(flag: &str, name: &str) -> anyhow::Result<Format> {
-    let meant = || nearest(name, Format::words()).map_or_else(String::new, |meant| format!("did you mean {meant}? "));
-    Format::named(name).map_err(|error| Misused(format!("{flag} {}{error}", meant())).into())
+    let hint = |meant| Misused(format!("{flag} {name:?} is no known format; did you mean {meant}?"));
+    let meant = || nearest(name, Format::words()).map(hint);
+    Format::named(name).map_err(|error| meant().unwrap_or_else(|| Misused(format!("{flag} {error}"))).into())
 }
 
 /// Reads, scales and writes.

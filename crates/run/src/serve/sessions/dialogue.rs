@@ -75,6 +75,9 @@ impl Dialogue {
         let starts = plan.start.plan(recorded, &turns, plan.ramp, random)?;
         if let Some(gap) = plan.start.gap() {
             keep_distance(&mut trace, gap * 1000.0);
+            let notice = "users begin at their first turn, so that prompts are shorter at the beginning than later: leave the \
+                          beginning out with --warmup-sessions";
+            trace.notices.push(notice.to_owned());
         }
         let (chat, server_history, output_len) = (chat, plan.server_history, plan.output_len);
         let replay = trace.replay(&ReplaySpec { chat, server_history, output_len, seed }, tokenizer)?;
