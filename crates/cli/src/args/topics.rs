@@ -94,7 +94,9 @@ A file is written whole or not at all. Ctrl-C saves what was measured.",
   Output token throughput  generated tokens a second; total: with those of the prompts
   Request goodput       answered requests a second that met every objective of --goodput
   P99    99 of 100 samples are at most this
-  Requests under way    how many were being answered, on average; waiting for a slot: due, and held by --max-concurrency
+  Peak concurrent requests  those that were under way at some time of one second, as vLLM counts them: it can be above \
+--max-concurrency, which bounds tacho's Most requests under way at once
+  Due to first token    the same as TTFT, from the moment that a request was due: what a user waits
 
 TTFT and E2EL begin when a request gets its slot, as in vLLM; tacho's part of the report has them from the moment that it was \
 due, too. Latencies are those of requests that succeeded. --percentile-metrics and --metric-percentiles choose what is shown, \
