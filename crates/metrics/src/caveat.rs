@@ -199,10 +199,16 @@ impl Caveat {
     /// One line for a person.
     pub fn text(&self) -> String {
         match self {
-            Caveat::Resumed { segments, gap_s, resent } => format!(
-                "the run has {segments} parts: the last break took {gap_s:.0} s, which no time includes, and {resent} \
-                 requests were sent again"
-            ),
+            Caveat::Resumed { segments, gap_s, resent } => {
+                // A run that was killed left no word of what was under way.
+                let again = match resent {
+                    0 => "what was under way when it began was sent again".to_owned(),
+                    known => format!("{known} requests were sent again"),
+                };
+                format!(
+                    "the run has {segments} parts: the last break took {gap_s:.0} s, which no time includes, and {again}"
+                )
+            }
             Caveat::Ended { by, cut_off } => {
                 let left = if *cut_off == 0 {
                     String::new()
