@@ -1,102 +1,159 @@
 #!/bin/sh
-# Holds predictions against a server: fits it for a minute, then measures runs that were not fitted and predicts each.
+# Holds predictions against a server: fits it for less than a minute, measures runs that were not fitted, predicts each.
 #
 #   hold.sh URL [FOLDER]     needs tacho on the PATH, or its command in TACHO
 #
 # MODEL and TOKENIZER name them where the server's own name does not do. LIMITS are flags of tacho fit that give limits
 # which the server does not tell, such as LIMITS="--max-num-seqs 64" or LIMITS="--server-log server.log". SECONDS_EACH is
-# the length of a run (12). Each is measured REPEAT times (3), in rounds, and the quickest of them is held against: what
-# other tenants of a machine take from a server no model of the server knows. Between runs the server's caches are emptied,
-# which vLLM does under VLLM_SERVER_DEV_MODE=1; RESET= leaves that out. PROFILE is a profile to hold instead of
-# fitting one; PREDICT=1 measures nothing and predicts again what FOLDER holds.
-# Prints a table in Markdown: measured, predicted and the error of each number; results stay in FOLDER.
+# the length of a run (8), FIT_SECONDS that of all runs that are fitted (54). The runs are made in ROUNDS rounds (3), each
+# with its share of the fit. Between all runs a short one, always the same, tells how fast the machine is just then. Caches
+# are emptied before each, which vLLM does under VLLM_SERVER_DEV_MODE=1; RESET= leaves that out. MEASURE= measures nothing
+# and predicts again what FOLDER holds; REFIT= keeps its profile, too.
+# Prints a table in Markdown: the middle of the rounds, and in brackets how far the prediction is off, then how far it is
+# off when the profile is made as slow as the short runs beside the run were. Results stay in FOLDER.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 url=$1
 folder=${2:-held}
-each=${SECONDS_EACH:-12}
-repeat=${REPEAT:-3}
+each=${SECONDS_EACH:-8}
+rounds=${ROUNDS:-3}
+seconds=$(awk -v all="${FIT_SECONDS:-54}" -v rounds="$rounds" 'BEGIN { printf "%.1f", all / rounds }')
 tacho=${TACHO:-tacho}
 reset=${RESET---reset-caches}
-profile=${PROFILE:-$folder/profile.json}
+profile=$folder/profile.json
 set --
 [ -z "${MODEL:-}" ] || set -- "$@" --model "$MODEL"
 [ -z "${TOKENIZER:-}" ] || set -- "$@" --tokenizer "$TOKENIZER"
 mkdir -p "$folder"
 
-[ -n "${PROFILE:-}${PREDICT:-}" ] ||
-    $tacho fit --base-url "$url" "$@" ${LIMITS:-} --seconds 56 --keep "$folder" --output "$profile" || [ $? = 3 ]
-
+names="capacity rate-0.3 rate-0.5 rate-0.7 rate-0.85 rate-0.95 long-prompts long-answers shared-prefix bursts trace conversations"
 keys="mean_ttft_ms median_ttft_ms p99_ttft_ms mean_tpot_ms median_tpot_ms p99_tpot_ms mean_e2el_ms median_e2el_ms p99_e2el_ms request_throughput"
 
-# A number of a result on one line of JSON.
+# A number of a result.
 number() {
     grep -o "\"$2\": [-0-9.e+]*" "$1" | head -n 1 | cut -d ' ' -f 2
 }
 
-predict() {
-    name=$1
-    shift
-    $tacho predict --sim-profile "$profile" --ignore-eos --percentile-metrics ttft,tpot,itl,e2el \
-        --save-result --save-detailed --result-filename "$folder/$name.predicted.json" "$@" \
-        > "$folder/$name.predicted.txt" 2>&1 || echo "$name: see $folder/$name.predicted.txt" >&2
+# The middle of the numbers that come in, one to a line.
+middle() {
+    sort -g | awk '{ all[NR] = $1 } END { if (NR) print (all[int((NR + 1) / 2)] + all[int((NR + 2) / 2)]) / 2 }'
 }
 
-measure() {
-    name=$1
-    shift
-    $tacho serve --base-url "$url" --ignore-eos --percentile-metrics ttft,tpot,itl,e2el --disable-tqdm --no-log $reset \
-        --save-result --save-detailed --result-filename "$folder/$name.$round.json" "$@" \
-        > "$folder/$name.$round.txt" 2>&1 || echo "$name failed: see $folder/$name.$round.txt" >&2
-}
-
-# The measured and the predicted numbers of a run, and how far the second are off.
-row() {
-    name=$1
-    best=""
-    for round in $(seq "$repeat"); do
-        one=$(number "$folder/$name.$round.json" mean_e2el_ms)
-        [ -z "$one" ] || best=$(echo "${best:-$one $round}" | awk -v one="$one" -v round="$round" \
-            '{ print (one < $1) ? one " " round : $0 }')
-    done
-    file=$folder/$name.${best#* }.json
-    printf '| %s |' "$name"
-    for key in $keys; do
-        awk -v real="$(number "$file" "$key")" -v predicted="$(number "$folder/$name.predicted.json" "$key")" 'BEGIN {
-            if (real + 0 == 0) printf " – |"; else printf " %.1f (%+.1f %%) |", real, (predicted / real - 1) * 100 }'
-    done
-    echo
-}
-
-# Does what its first word says for every run that is held; the shares are of what the server bears by its profile.
-runs() {
-    what=$1
-    shift
-    lengths="--random-input-len 200 --random-output-len 60"
-    $what capacity "$@" --num-prompts 150 $lengths --seed 11
-    rate=$(number "$folder/capacity.predicted.json" request_throughput)
+# The flags of a run; rates are shares of what the server bears by the first part of the fit.
+flags() {
+    rate=$(number "$folder/bears.json" request_throughput)
     share() { awk -v rate="$rate" -v share="$1" 'BEGIN { printf "%.3f", rate * share }'; }
     count() { awk -v rate="$rate" -v share="$1" -v each="$each" 'BEGIN { printf "%d", rate * share * each + 1 }'; }
-    for part in 0.3 0.5 0.7 0.85 0.95; do
-        $what "rate-$part" "$@" --num-prompts "$(count $part)" $lengths --request-rate "$(share $part)" --seed 12
-    done
-    $what long-prompts "$@" --num-prompts 40 --random-input-len 900 --random-output-len 40 --max-concurrency 4 --seed 21
-    $what long-answers "$@" --num-prompts 32 --random-input-len 60 --random-output-len 200 --max-concurrency 16 --seed 22
-    $what shared-prefix "$@" --num-prompts 80 --random-prefix-len 384 --random-input-len 60 --random-output-len 50 \
-        --max-concurrency 8 --seed 23
-    $what bursts "$@" --num-prompts "$(count 0.6)" --random-input-len 250 --random-output-len 60 \
-        --random-range-ratio 0.8 --request-rate "$(share 0.6)" --burstiness 0.5 --seed 24
-    $what trace "$@" --dataset-name timed_trace --dataset-path "$here/trace.jsonl" --timed-trace-chunk-hash-size 64 \
-        --num-prompts "$(count 0.7)" --time-scale "$(awk -v rate="$rate" 'BEGIN { printf "%.4f", 1 / rate / 0.7 }')" --seed 26
-    $what conversations "$@" --num-prompts 24 --multi-turn --multi-turn-num-turns 3 --multi-turn-concurrency 10 \
-        --random-input-len 200 --per-turn-input-len 80 --random-output-len 40 --seed 27
+    lengths="--random-input-len 200 --random-output-len 60"
+    case $1 in
+        capacity) echo "--num-prompts 110 $lengths --seed 11" ;;
+        rate-*) echo "--num-prompts $(count "${1#rate-}") $lengths --request-rate $(share "${1#rate-}") --seed 12" ;;
+        long-prompts) echo "--num-prompts 28 --random-input-len 900 --random-output-len 40 --max-concurrency 4 --seed 21" ;;
+        long-answers) echo "--num-prompts 16 --random-input-len 60 --random-output-len 200 --max-concurrency 8 --seed 22" ;;
+        shared-prefix) echo "--num-prompts 48 --random-prefix-len 384 --random-input-len 60 --random-output-len 50 --max-concurrency 8 --seed 23" ;;
+        bursts) echo "--num-prompts $(count 0.6) --random-input-len 250 --random-output-len 60 --random-range-ratio 0.8 --request-rate $(share 0.6) --burstiness 0.5 --seed 24" ;;
+        trace) echo "--dataset-name timed_trace --dataset-path $here/trace.jsonl --timed-trace-chunk-hash-size 64 --num-prompts $(count 0.7) --time-scale $(awk -v rate="$rate" 'BEGIN { printf "%.4f", 1 / rate / 0.7 }') --seed 26" ;;
+        conversations) echo "--num-prompts 20 --multi-turn --multi-turn-num-turns 3 --multi-turn-concurrency 10 --random-input-len 200 --per-turn-input-len 80 --random-output-len 40 --seed 27" ;;
+    esac
 }
 
-runs predict "$@"
-[ -n "${PREDICT:-}" ] || for round in $(seq "$repeat"); do
-    runs measure "$@"
+# measure FILE FLAGS…, predict PROFILE FILE FLAGS…
+measure() {
+    file=$1
+    shift
+    $tacho serve --base-url "$url" --ignore-eos --percentile-metrics ttft,tpot,itl,e2el --disable-tqdm --no-log $reset \
+        --ready-check-timeout-sec 0 --save-result --save-detailed --result-filename "$file.json" "$@" > "$file.txt" 2>&1 ||
+        echo "$file failed: see $file.txt" >&2
+}
+predict() {
+    by=$1 file=$2
+    shift 2
+    $tacho predict --sim-profile "$by" --ignore-eos --percentile-metrics ttft,tpot,itl,e2el --save-result --save-detailed \
+        --result-filename "$file.json" "$@" > "$file.txt" 2>&1 || echo "$file: see $file.txt" >&2
+}
+
+# The short run: how fast is the machine?
+short="--num-prompts 12 --random-input-len 120 --random-output-len 30 --max-concurrency 6 --seed 90"
+gauge() {
+    at=$1
+    shift
+    measure "$folder/gauge-$at" "$@" $short
+}
+
+# Everything that needs the server.
+rounds() {
+    for round in $(seq "$rounds"); do
+        gauge "$round-fit" "$@"
+        mkdir -p "$folder/fit-$round"
+        $tacho fit --base-url "$url" "$@" ${LIMITS:-} --seconds "$seconds" --keep "$folder/fit-$round" \
+            --output "$folder/fit-$round/profile.json" > "$folder/fit-$round.txt" 2>&1 || [ $? = 3 ]
+        [ "$round" != 1 ] ||
+            predict "$folder/fit-1/profile.json" "$folder/bears" "$@" --num-prompts 110 --random-input-len 200 --random-output-len 60
+        for name in $names; do
+            gauge "$round-$name" "$@"
+            measure "$folder/$name-$round" "$@" $(flags "$name")
+        done
+        gauge "$round-end" "$@"
+    done
+}
+
+# The short runs before and after a run of a round, against the profile's: how many times as slow the machine was.
+slower() {
+    after=$(echo "fit $names end" | tr ' ' '\n' | grep -A 1 -x -e "$2" | tail -n 1)
+    took=$(for at in "$2" "$after"; do number "$folder/gauge-$1-$at.json" mean_e2el_ms; done | middle)
+    awk -v took="$took" -v usual="$usual" 'BEGIN { printf "%.4f", took / usual }'
+}
+
+# The profile of a machine that is so many times as slow.
+slowed() {
+    awk -v times="$1" '{ if (match($0, /_us": [0-9.e+-]+/)) {
+        split(substr($0, RSTART, RLENGTH), part, ": ");
+        $0 = substr($0, 1, RSTART - 1) part[1] ": " part[2] * times substr($0, RSTART + RLENGTH) } print }' "$profile"
+}
+
+# The measured numbers of a run and how far the predicted ones are off, both ways.
+row() {
+    name=$1
+    shift
+    predict "$profile" "$folder/$name.predicted" "$@" $(flags "$name")
+    speeds=""
+    for round in $(seq "$rounds"); do
+        times=$(slower "$round" "$name")
+        speeds="$speeds $(awk -v times="$times" 'BEGIN { printf "%.2f", times }')"
+        slowed "$times" > "$folder/slowed.json"
+        predict "$folder/slowed.json" "$folder/$name-$round.predicted" "$@" $(flags "$name")
+    done
+    printf '| %s |' "$name"
+    for key in $keys; do
+        real=$(for round in $(seq "$rounds"); do number "$folder/$name-$round.json" "$key"; done | middle)
+        for round in $(seq "$rounds"); do
+            echo "$(number "$folder/$name-$round.predicted.json" "$key") $(number "$folder/$name-$round.json" "$key")"
+        done | awk '{ print $1 / $2 }' | middle > "$folder/ratio"
+        awk -v real="$real" -v predicted="$(number "$folder/$name.predicted.json" "$key")" -v ratio="$(cat "$folder/ratio")" \
+            'BEGIN { printf " %.1f (%+.0f %%, %+.0f %%) |", real, (predicted / real - 1) * 100, (ratio - 1) * 100 }'
+        echo "$key $(number "$folder/$name.predicted.json" "$key") $real $(cat "$folder/ratio")" >> "$folder/errors"
+    done
+    echo "$speeds |"
+}
+
+# How many numbers are within what was aimed at.
+tally() {
+    awk '{ most = ($1 ~ /^p99/) ? 0.2 : 0.1; kind = ($1 ~ /^p99/) ? "p99 within 20 %" : "means, medians and throughput within 10 %";
+        all[kind]++; raw = $2 / $3 - 1; raw = raw < 0 ? -raw : raw; mended = $4 < 1 ? 1 - $4 : $4 - 1;
+        plain[kind] += raw <= most; for_speed[kind] += mended <= most }
+        END { for (kind in all) print "- " kind ": " plain[kind] " of " all[kind] "; at the speed of the moment: " for_speed[kind] }' "$folder/errors"
+}
+
+[ -n "${MEASURE-yes}" ] && rounds "$@"
+[ -z "${REFIT-yes}" ] || $tacho fit "$folder"/fit-*/fit-*.json --base-url "$url" "$@" ${LIMITS:-} --output "$profile" || [ $? = 3 ]
+predict "$profile" "$folder/gauge.predicted" "$@" $short
+usual=$(number "$folder/gauge.predicted.json" mean_e2el_ms)
+: > "$folder/errors"
+echo
+echo "| run | $(echo $keys | sed 's/ / | /g') | times as slow |"
+echo "|:---|$(for key in $keys; do printf -- '---:|'; done):---|"
+for name in $names; do
+    row "$name" "$@"
 done
 echo
-echo "| run | $(echo $keys | sed 's/ / | /g') |"
-echo "|:---|$(for key in $keys; do printf -- '---:|'; done)"
-runs row
+tally

@@ -37,7 +37,7 @@ static FLAGS: &[Flag] = &[
     own(&["RESULT"], Rest, "RESULT", Unset, &FIT, "Detailed results or logs of the server at several concurrencies."),
     own(&["--output"], Str, "FILE", Preset::Str("profile.json"), &FIT, "Where the profile is written."),
     own(&["--name"], Str, "NAME", Unset, &FIT, "What the profile is called; without it the file's name."),
-    own(&["--base-url"], Str, "URL", Unset, &FIT, "Measure this server instead of reading results."),
+    own(&["--base-url"], Str, "URL", Unset, &FIT, "Measure this server; beside results, only ask it for its limits."),
     own(&["--model"], Str, "NAME", Unset, &FIT, "The model to ask for, with --base-url."),
     own(&["--tokenizer"], Str, "NAME", Unset, &FIT, "The tokenizer of prompts, with --base-url."),
     own(&["--seconds"], Float, "SEC", Preset::Float(60.0), &FIT, "How long to measure, with --base-url."),

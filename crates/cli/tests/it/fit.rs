@@ -28,7 +28,7 @@ fn planted() -> Machine {
 
 /// Servers that are unlike: a slow one that splits prompts, one whose batches are padded, a noisy one.
 fn others() -> [Machine; 3] {
-    let mut slow = planted();
+    let mut slow = Machine { name: "splits prompts".to_owned(), ..planted() };
     slow.cost = CostModel {
         fixed_ns: 25e6,
         per_prefill_token_ns: 120e3,
@@ -39,10 +39,10 @@ fn others() -> [Machine; 3] {
     };
     slow.engine.max_num_batched_tokens = 1024;
     slow.front = Front { per_request_ns: 6e6, per_prompt_token_ns: 8e3, per_token_ns: 60e3 };
-    let mut padded = planted();
+    let mut padded = Machine { name: "padded".to_owned(), ..planted() };
     padded.cost.padded_up_to = 24;
     padded.cost.per_sequence_ns = 400e3;
-    let mut noisy = planted();
+    let mut noisy = Machine { name: "noisy".to_owned(), ..planted() };
     noisy.noise = 0.06;
     [slow, padded, noisy]
 }
@@ -113,11 +113,19 @@ fn terms(fitted: &Fitted, planted: &CostModel) -> [(&'static str, Estimate, f64)
 #[test]
 fn planted_parameters_come_back_and_their_intervals_cover_them() {
     let (mut covered, mut intervals) = (0, 0);
+    println!("| server, seed | cost | planted (us) | found (us) | interval | off |\n|:---|:---|---:|---:|---:|---:|");
     for machine in [planted()].into_iter().chain(others()) {
         for seed in 0..3 {
             let fitted = learn(&machine, seed);
             for (name, found, truth) in terms(&fitted, &machine.cost) {
                 let off = found.value / truth - 1.0;
+                let (low, high) = found.interval();
+                let [truth_us, found_us, low_us, high_us] = [truth, found.value, low, high].map(|cost| cost * 1e6);
+                println!(
+                    "| {}, {seed} | {name} | {truth_us:.4} | {found_us:.4} | {low_us:.4} to {high_us:.4} | {:+.1} % |",
+                    machine.name,
+                    off * 100.0
+                );
                 // What is a small part of a step is known as well as the noise lets it be: its interval says how well, and
                 // what is not told from nothing is left out.
                 let small = name == "attention";
@@ -129,7 +137,6 @@ fn planted_parameters_come_back_and_their_intervals_cover_them() {
                     off.abs() < allowed && found.half / truth < widest,
                     "{name}: {found:?}, off by {off}: {machine:?}"
                 );
-                let (low, high) = found.interval();
                 intervals += 1;
                 covered += usize::from(low <= truth && truth <= high);
             }
@@ -142,6 +149,7 @@ fn planted_parameters_come_back_and_their_intervals_cover_them() {
             assert!(fitted.disturbed.0 < 0.02, "{fitted:?}");
         }
     }
+    println!("{covered} of {intervals} intervals cover what was planted");
     assert!(covered * 100 >= intervals * 85, "{covered} of {intervals} intervals of 95 % cover what was planted");
 }
 

@@ -139,9 +139,10 @@ pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
     let (kept, outliers) = without_outliers(&kept, &rough);
     let held_out = held_out_error(&kept).ok_or(FitError::Alike)?;
     let costs = costs(&kept).ok_or(FitError::Alike)?;
+    let (costs, front) = Front::with_costs(&found, &kept, costs, limits);
     let noise = spread(kept.iter().map(|step| (step.seconds / costs.seconds(step)).ln()));
     Ok(Fitted {
-        front: Front::of(&found, &costs, limits),
+        front,
         costs,
         padded_up_to,
         noise,

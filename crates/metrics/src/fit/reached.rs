@@ -35,13 +35,15 @@ pub fn tokens(traced: &[Traced]) -> Option<usize> {
         let (before, cluster) = (&pair[0], &pair[1]);
         let next = waiting(traced, before.at - lead, cluster.until);
         let began: f64 = cluster.began().map(|at| traced[at].prompt as f64).sum();
+        let decoded = cluster.tokens.iter().filter(|(_, place)| *place > 0).count() as f64;
+        // Of the first prompt of a chain some may have been computed before it.
+        let first = cluster.began().next().map_or(0.0, |at| traced[at].prompt as f64);
+        // What a step has held is no limit of it, whether or not somebody waited.
+        low = low.max(began + decoded - first);
         let Some(next) = next.filter(|_| began > 0.0 && cluster.tokens.len() < limit) else {
             chain = None;
             continue;
         };
-        let decoded = cluster.tokens.iter().filter(|(_, place)| *place > 0).count() as f64;
-        // Of the first prompt of a chain some may have been computed before it.
-        let first = cluster.began().next().map_or(0.0, |at| traced[at].prompt as f64);
         let mut on = chain.unwrap_or(Chain { steps: 0.0, tokens: 0.0, offset: first });
         on.steps += 1.0;
         on.tokens += began + decoded;
@@ -84,6 +86,25 @@ fn roundest(low: f64, high: f64) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Prompts of 100 tokens that are sent at once, of which so many come through each step of 10 ms.
+    fn rush(sent: f64, per_step: &[usize]) -> Vec<Traced> {
+        let steps = per_step.iter().enumerate().flat_map(|(step, count)| std::iter::repeat_n(step, *count));
+        let one = |step: usize| {
+            let first = sent + 0.02 + 0.01 * step as f64;
+            Traced { sent, prompt: 100, tokens: (0..20).map(|place| first + 0.01 * f64::from(place)).collect() }
+        };
+        steps.map(one).collect()
+    }
+
+    #[test]
+    fn a_step_that_held_more_disproves_a_limit() {
+        let full = rush(0.0, &[4, 4, 4, 4, 4]);
+        let found = tokens(&full).unwrap();
+        assert!((400..500).contains(&found), "{found}");
+        let late: Vec<Traced> = full.iter().cloned().chain(rush(1.0, &[1, 20])).collect();
+        assert_eq!(tokens(&late), None, "one step of 2,000 tokens");
+    }
 
     #[test]
     fn the_roundest_number_is_taken() {

@@ -1,5 +1,9 @@
 //! Least squares with weights and without negative costs.
 
+/// Rows that follow one another and may be off together: a slow moment of a machine is as long as several steps, and to
+/// take those for so many witnesses would make all intervals too narrow.
+const TOGETHER: usize = 10;
+
 /// A fitted coefficient with the half-width of its 95 % interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Estimate {
@@ -15,6 +19,9 @@ impl Estimate {
         ((self.value - self.half).max(0.0), self.value + self.half)
     }
 }
+
+/// Standard errors that a column must be above nothing.
+const TOLD: f64 = 2.0;
 
 /// Fits `targets` by the columns of `rows`, errors being relative. Columns other than the first that come out negative, or
 /// not told from nothing, are left out, the worst first.
@@ -34,7 +41,7 @@ pub(super) fn fit<const N: usize>(rows: &[[f64; N]], targets: &[f64]) -> Option<
             .enumerate()
             .filter(|(_, column)| **column != 0)
             .map(|(at, _)| (at, values[at] / errors[at].max(f64::MIN_POSITIVE)))
-            .filter(|(_, strength)| *strength < 2.0)
+            .filter(|(_, strength)| *strength < TOLD)
             .min_by(|one, other| one.1.total_cmp(&other.1));
         match worst {
             Some((at, _)) => {
@@ -68,19 +75,28 @@ fn solve<const N: usize>(rows: &[[f64; N]], targets: &[f64], used: &[usize]) -> 
         expected = rows.iter().map(|row| predicted(row, &values, used).max(1e-9)).collect();
     }
     let weights: Vec<f64> = expected.iter().map(|seconds| 1.0 / (seconds * seconds)).collect();
-    let mut spread = vec![vec![0.0; used.len()]; used.len()];
-    for ((row, target), weight) in rows.iter().zip(targets).zip(&weights) {
+    let pull = |(row, (target, weight)): (&[f64; N], (&f64, &f64))| -> Vec<f64> {
         let off = (target - predicted(row, &values, used)) * weight;
-        for (one, spread) in used.iter().zip(&mut spread) {
-            for (other, spread) in used.iter().zip(spread.iter_mut()) {
-                *spread += off * off * row[*one] * row[*other];
-            }
+        used.iter().map(|column| off * row[*column]).collect()
+    };
+    let pulls: Vec<Vec<f64>> = rows.iter().zip(targets.iter().zip(&weights)).map(pull).collect();
+    let (single, joined) = (errors(&pulls, 1, &inverse), errors(&pulls, TOGETHER, &inverse));
+    Some((values, single.into_iter().zip(joined).map(|(one, other)| one.max(other)).collect()))
+}
+
+/// The standard errors, where so many rows each are off together.
+fn errors(pulls: &[Vec<f64>], together: usize, inverse: &[Vec<f64>]) -> Vec<f64> {
+    let size = inverse.len();
+    let mut spread = vec![vec![0.0; size]; size];
+    for block in pulls.chunks(together) {
+        let sum: Vec<f64> = (0..size).map(|at| block.iter().map(|pull| pull[at]).sum()).collect();
+        for (one, spread) in sum.iter().zip(&mut spread) {
+            spread.iter_mut().zip(&sum).for_each(|(spread, other)| *spread += one * other);
         }
     }
-    let correction = rows.len() as f64 / (rows.len() - used.len()) as f64;
-    let middle = multiply(&multiply(&inverse, &spread), &inverse);
-    let errors = (0..used.len()).map(|at| (middle[at][at] * correction).max(0.0).sqrt()).collect();
-    Some((values, errors))
+    let correction = pulls.len() as f64 / (pulls.len() - size) as f64;
+    let middle = multiply(&multiply(inverse, &spread), inverse);
+    (0..size).map(|at| (middle[at][at] * correction).max(0.0).sqrt()).collect()
 }
 
 fn predicted<const N: usize>(row: &[f64; N], values: &[f64], used: &[usize]) -> f64 {

@@ -1,7 +1,7 @@
 //! The short experiment of `tacho fit --base-url`: runs at several loads, in rounds so that a slow minute of the machine is
 //! not taken for a cost, then as many requests at once as tell the limits, then one prefix several times.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use tacho_metrics::fit::Traced;
@@ -13,10 +13,12 @@ use crate::commands::foreseen::say;
 use crate::commands::{serve, values_for};
 
 /// Requests at once in the runs of a round, and how long their answers are.
-const LEVELS: [(usize, usize); 4] = [(1, 12), (4, 40), (12, 40), (40, 40)];
+const LEVELS: [(usize, usize); 4] = [(1, 10), (4, 24), (12, 24), (40, 32)];
 const ROUNDS: usize = 3;
 /// The share of the time for the requests that come all at once.
 const BURST: f64 = 0.12;
+/// The seed of the first requests.
+const LOOK: usize = 99;
 /// Tokens that the prompts of the last runs share.
 const SHARED: usize = 480;
 
@@ -36,7 +38,8 @@ pub(super) fn measure(args: &FitArgs, url: &str) -> anyhow::Result<Experiment> {
         args.seconds
     )])?;
     let began = Instant::now();
-    let look = run(args, url, &Load { seed: 99, ..Load::of(1, 12, Length::Requests(3)) })?;
+    let server = Server { args, url, prompts: prompts() };
+    let look = server.run(&Load { seed: LOOK, ..Load::of(1, 12, Length::Requests(3)) })?;
     anyhow::ensure!(!look.is_empty(), "the server answered nothing that could be timed");
     let until = args.seconds * (1.0 - BURST);
     let mut runs = vec![look];
@@ -47,7 +50,7 @@ pub(super) fn measure(args: &FitArgs, url: &str) -> anyhow::Result<Experiment> {
         let length = (left - over).max(left * 0.3).max(0.5);
         seed += 1;
         let before = Instant::now();
-        let done = run(args, url, &Load { seed, ..Load::of(level, answer, Length::Seconds(length)) })?;
+        let done = server.run(&Load { seed, ..Load::of(level, answer, Length::Seconds(length)) })?;
         let took = before.elapsed().as_secs_f64();
         // Answers under way at the end take their time; those of the next level take longer.
         over = if place % LEVELS.len() == LEVELS.len() - 1 { 0.0 } else { (took - length) * 1.3 };
@@ -56,9 +59,23 @@ pub(super) fn measure(args: &FitArgs, url: &str) -> anyhow::Result<Experiment> {
     }
     let many = ((fastest * 1.6 * args.seconds * BURST) as usize).clamp(24, 4000);
     let burst = Load { input: 120, range: "0.3", seed: 50, ..Load::of(many, 24, Length::Requests(many)) };
-    runs.push(run(args, url, &burst)?);
+    runs.push(server.run(&burst)?);
     let alike = Load { prefix: SHARED, input: 16, range: "0", seed: 51, ..Load::of(1, 2, Length::Requests(5)) };
-    Ok(Experiment { runs, alike: run(args, url, &alike)? })
+    Ok(Experiment { runs, alike: server.run(&alike)? })
+}
+
+/// A seed that no fit before has had: a server that has seen the prompts need not compute them again.
+fn prompts() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (since.as_millis() as u64 % 10_000_000) * 100
+}
+
+/// What is measured.
+struct Server<'a> {
+    args: &'a FitArgs,
+    url: &'a str,
+    /// Added to the seed of each run.
+    prompts: u64,
 }
 
 /// How long a run of the experiment is.
@@ -84,34 +101,42 @@ impl Load {
     }
 }
 
-fn run(args: &FitArgs, url: &str, load: &Load) -> anyhow::Result<Vec<Traced>> {
-    let mut words: Vec<String> =
-        ["serve", "--base-url", url, "--dataset-name", "random", "--ignore-eos", "--disable-tqdm", "--no-log"]
-            .map(str::to_owned)
-            .into();
-    let pairs = [
-        ("--random-prefix-len", load.prefix),
-        ("--random-input-len", load.input),
-        ("--random-output-len", load.output),
-        ("--max-concurrency", load.level),
-        ("--seed", load.seed),
-    ];
-    words.extend(pairs.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value.to_string()]));
-    words.extend(["--random-range-ratio".to_owned(), load.range.to_owned()]);
-    words.extend(match load.length {
-        Length::Requests(count) => ["--num-prompts".to_owned(), count.to_string()],
-        Length::Seconds(seconds) => ["--duration".to_owned(), format!("{seconds:.3}")],
-    });
-    if let Some(folder) = args.keep.as_ref().filter(|_| load.prefix == 0) {
-        let file = format!("fit-{}.json", load.seed);
-        words.extend(
-            ["--save-result", "--save-detailed", "--result-dir", folder, "--result-filename", &file].map(str::to_owned),
-        );
+impl Server<'_> {
+    fn run(&self, load: &Load) -> anyhow::Result<Vec<Traced>> {
+        let Server { args, url, prompts } = self;
+        let mut words: Vec<String> =
+            ["serve", "--base-url", url, "--dataset-name", "random", "--ignore-eos", "--disable-tqdm", "--no-log"]
+                .map(str::to_owned)
+                .into();
+        if load.seed != LOOK {
+            // The first look has found it ready; a request to try it before every run would take a third of the time.
+            words.extend(["--ready-check-timeout-sec", "0"].map(str::to_owned));
+        }
+        let pairs = [
+            ("--random-prefix-len", load.prefix as u64),
+            ("--random-input-len", load.input as u64),
+            ("--random-output-len", load.output as u64),
+            ("--max-concurrency", load.level as u64),
+            ("--seed", prompts + load.seed as u64),
+        ];
+        words.extend(pairs.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value.to_string()]));
+        words.extend(["--random-range-ratio".to_owned(), load.range.to_owned()]);
+        words.extend(match load.length {
+            Length::Requests(count) => ["--num-prompts".to_owned(), count.to_string()],
+            Length::Seconds(seconds) => ["--duration".to_owned(), format!("{seconds:.3}")],
+        });
+        if let Some(folder) = args.keep.as_ref().filter(|_| load.prefix == 0) {
+            let file = format!("fit-{}.json", load.seed);
+            words.extend(
+                ["--save-result", "--save-detailed", "--result-dir", folder, "--result-filename", &file]
+                    .map(str::to_owned),
+            );
+        }
+        for (flag, value) in [("--model", &args.model), ("--tokenizer", &args.tokenizer)] {
+            words.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
+        }
+        let values = values_for(&args::serve::TABLE, &words)?.context("the experiment's own command line")?;
+        let (record, _) = serve::run_inside(&ServeArgs::read(values)?, &words, None, None, &())?;
+        Ok(record.measured.samples.iter().filter_map(Traced::of_sample).collect())
     }
-    for (flag, value) in [("--model", &args.model), ("--tokenizer", &args.tokenizer)] {
-        words.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
-    }
-    let values = values_for(&args::serve::TABLE, &words)?.context("the experiment's own command line")?;
-    let (record, _) = serve::run_inside(&ServeArgs::read(values)?, &words, None, None, &())?;
-    Ok(record.measured.samples.iter().filter_map(Traced::of_sample).collect())
 }

@@ -23,13 +23,14 @@ use experiment::Experiment;
 /// Fits and writes the profile.
 pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
-    let (Experiment { runs, alike }, endpoint) = match &args.base_url {
-        Some(url) => (experiment::measure(args, url)?, Some(endpoint(args, url)?)),
-        None => {
+    let Experiment { runs, alike } = match &args.base_url {
+        Some(url) if args.results.is_empty() => experiment::measure(args, url)?,
+        _ => {
             let runs = args.results.iter().map(|path| read(Path::new(path))).collect::<anyhow::Result<_>>()?;
-            (Experiment { runs, alike: Vec::new() }, None)
+            Experiment { runs, alike: Vec::new() }
         }
     };
+    let endpoint = args.base_url.as_deref().map(|url| endpoint(args, url)).transpose()?;
     let mut known = limits::known(args, endpoint.as_ref(), &runs)?;
     let fitted = fit::fit(&runs, &known.limits)?;
     let caches = limits::caches(&alike, &fitted.costs, &fitted.front);
