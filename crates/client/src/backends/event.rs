@@ -12,6 +12,8 @@ pub(crate) struct Event {
     pub(crate) choices: Choices,
     pub(crate) choice: Choice,
     pub(crate) usage: Option<UsageField>,
+    /// Where that stands.
+    pub(crate) usage_span: Option<Range<usize>>,
     /// Whether `usage` is something else than an object, and not empty.
     pub(crate) odd_usage: bool,
     /// The value of a truthy `error`.
@@ -120,7 +122,9 @@ impl Event {
         match key {
             b"choices" => self.read_choices(cursor, shape),
             b"usage" if cursor.kind()? == Kind::Object => {
+                let start = cursor.at;
                 self.usage = read_usage(cursor, UsageNames::Choices)?;
+                self.usage_span = Some(start..cursor.at);
                 Ok(())
             }
             b"usage" => {

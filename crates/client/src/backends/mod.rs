@@ -23,6 +23,7 @@ mod scan;
 mod sound;
 mod sse;
 mod stream;
+mod template;
 mod tgi;
 mod trt_llm;
 mod unstreamed;

@@ -329,11 +329,6 @@ pub(crate) fn is_json(bytes: &[u8]) -> bool {
     whole(bytes, |cursor| cursor.skip()).is_ok()
 }
 
-/// Whether `bytes` could stand between quotes as they are.
-pub(crate) fn is_plain_text(bytes: &[u8]) -> bool {
-    bytes.iter().all(|&byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
-}
-
 /// Appends the text that the checked string body `raw` stands for, as WTF-8.
 pub(crate) fn unescape(raw: &[u8], out: &mut Vec<u8>) {
     let mut at = 0;

@@ -5,9 +5,10 @@ use std::ops::Range;
 use tacho_core::{Failure, FailureKind, MarkSource, Observation, Outcome, Stamp};
 
 use super::answers::Answers;
-use super::event::{Choices, Event, Shape, TextField};
+use super::event::{Choices, Event, Shape, TextField, UsageField};
 use super::reply;
-use super::scan::{is_plain_text, unescape};
+use super::scan::unescape;
+use super::template::Template;
 use super::{BackendKind, Expected, Rules};
 
 /// vLLM's words for a stream without tokens; the missing blank is upstream's.
@@ -84,44 +85,6 @@ impl UsageRule {
     }
 }
 
-/// The bytes around the text of the last plain token event. Events of one stream mostly differ in their text alone,
-/// so that the next one can be known by comparing bytes; anything else is read in full.
-#[derive(Debug, Default)]
-struct Template {
-    head: Vec<u8>,
-    tail: Vec<u8>,
-    /// Tokens that such an event gives log-probabilities for.
-    ranked: u32,
-}
-
-impl Template {
-    fn text_of<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
-        if self.head.is_empty() {
-            return None;
-        }
-        let text = data.strip_prefix(&self.head[..])?.strip_suffix(&self.tail[..])?;
-        (is_plain_text(text) && std::str::from_utf8(text).is_ok()).then_some(text)
-    }
-
-    fn learn(&mut self, data: &[u8], event: &Event) {
-        self.head.clear();
-        if let TextField::Text(text) = &event.choice.text
-            && !event.choice.finished
-            && event.usage.is_none()
-            && !event.odd_usage
-            && event.error.is_none()
-            && !event.choice.other_content
-            && event.choice.logprobs <= 1
-            && event.choice.branch == 0
-        {
-            self.head.extend_from_slice(&data[..text.span.start]);
-            self.tail.clear();
-            self.tail.extend_from_slice(&data[text.span.end..]);
-            self.ranked = event.choice.logprobs;
-        }
-    }
-}
-
 impl StreamDecoder {
     /// A decoder for one answer of a completions, chat or audio protocol.
     pub fn new(backend: BackendKind, rules: Rules) -> Self {
@@ -152,12 +115,13 @@ impl StreamDecoder {
 
     /// Takes one event's data, which arrived at `stamp`.
     pub fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
-        if let Some(text) = self.template.text_of(data) {
+        if let Some((text, usage)) = self.template.read(data) {
             note_token(row, stamp, !text.is_empty());
             note_answer(row, stamp, !text.is_empty());
             row.text.extend_from_slice(text);
             row.text_ends.push(row.text.len() as u32);
-            self.ranked += self.template.ranked;
+            self.mark(usage, self.template.ranked, row);
+            self.note_usage(usage.filter(|_| self.usage.beside_choices), row);
             return Ok(());
         }
         if data == b"[DONE]" {
@@ -179,7 +143,7 @@ impl StreamDecoder {
         match event.choices {
             Choices::Bad => Err(malformed("choices is not a list of objects", data)),
             Choices::Some => self.apply_choice(event, data, stamp, row),
-            Choices::None => self.note_usage(event, data, row),
+            Choices::None => self.note_event_usage(event, data, row),
         }
     }
 
@@ -199,35 +163,40 @@ impl StreamDecoder {
             push_text(&event.choice.text, data, row)?;
         }
         row.text_ends.push(row.text.len() as u32);
-        self.mark(event, row);
+        self.mark(event.usage, event.choice.logprobs, row);
         if let Some(calls) = event.choice.calls.clone().filter(|_| self.keeps_reply && !other) {
             reply::chat_calls(&data[calls], row);
         }
         if event.choice.reasoning {
             self.reasoning.note(event.usage.and_then(|usage| usage.completion_tokens));
         }
-        if self.usage.beside_choices { self.note_usage(event, data, row) } else { Ok(()) }
+        if self.usage.beside_choices { self.note_event_usage(event, data, row) } else { Ok(()) }
     }
 
     /// Takes note of how many tokens there are by now, where the event tells.
-    fn mark(&mut self, event: &Event, row: &mut Observation) {
+    fn mark(&mut self, usage: Option<UsageField>, logprobs: u32, row: &mut Observation) {
         let place = row.chunks.len() as u32 - 1;
-        self.ranked += event.choice.logprobs;
-        let reported = event.usage.and_then(|usage| usage.completion_tokens);
+        self.ranked += logprobs;
+        let reported = usage.and_then(|usage| usage.completion_tokens);
         if let Some(tokens) = reported {
             row.mark_source = Some(MarkSource::Usage);
             row.token_marks.push((place, u32::try_from(tokens).unwrap_or(u32::MAX)));
-        } else if event.choice.logprobs > 1 && row.mark_source != Some(MarkSource::Usage) {
+        } else if logprobs > 1 && row.mark_source != Some(MarkSource::Usage) {
             row.mark_source = Some(MarkSource::Logprobs);
             row.token_marks.push((place, self.ranked));
         }
     }
 
-    fn note_usage(&self, event: &Event, data: &[u8], row: &mut Observation) -> Result<(), Failure> {
+    fn note_event_usage(&self, event: &Event, data: &[u8], row: &mut Observation) -> Result<(), Failure> {
         if event.odd_usage && self.rules == Rules::Vllm {
             return Err(malformed("usage is not an object", data));
         }
-        let Some(usage) = event.usage else { return Ok(()) };
+        self.note_usage(event.usage, row);
+        Ok(())
+    }
+
+    fn note_usage(&self, usage: Option<UsageField>, row: &mut Observation) {
+        let Some(usage) = usage else { return };
         match self.rules {
             Rules::Standard => {
                 row.usage.completion_tokens = usage.completion_tokens.or(row.usage.completion_tokens);
@@ -238,7 +207,6 @@ impl StreamDecoder {
         if self.usage.prompt {
             row.usage.prompt_tokens = usage.prompt_tokens.or(row.usage.prompt_tokens);
         }
-        Ok(())
     }
 
     /// Whether the closing mark has come.

@@ -1,6 +1,8 @@
 //! HTTP/1.1 framing: a request's bytes, and a response read piece by piece without copying its body.
 
-use crate::endpoint::Headers;
+mod request;
+
+pub(crate) use request::request;
 
 /// A response head may not be longer.
 const MAX_HEAD: usize = 64 << 10;
@@ -12,35 +14,6 @@ const NAMED: usize = 16;
 const MAX_CHUNK_LINE: u32 = 16 << 10;
 /// Nor all trailers together.
 const MAX_TRAILER: u32 = 64 << 10;
-/// Name and version, as servers see them.
-pub(crate) const USER_AGENT: &str = concat!("tacho/", env!("CARGO_PKG_VERSION"));
-
-/// The whole request as it goes over the wire.
-pub(crate) fn request(method: &str, target: &str, host: &str, headers: &Headers, body: Option<&[u8]>) -> Vec<u8> {
-    let mut headers = headers.clone();
-    headers.set_default("Accept", "*/*");
-    headers.set_default("Accept-Encoding", "gzip, deflate");
-    headers.set_default("User-Agent", USER_AGENT);
-    if let Some(body) = body {
-        headers.set_default("Content-Length", &body.len().to_string());
-        let default = if body.is_empty() { "application/octet-stream" } else { "application/json" };
-        headers.set_default("Content-Type", default);
-    }
-    let mut out = Vec::with_capacity(256 + body.map_or(0, <[u8]>::len));
-    let mut line = |parts: [&str; 4]| {
-        for part in parts {
-            out.extend_from_slice(part.as_bytes());
-        }
-    };
-    line([method, " ", target, " HTTP/1.1\r\n"]);
-    line(["Host", ": ", host, "\r\n"]);
-    for (name, value) in headers.iter() {
-        line([name, ": ", value, "\r\n"]);
-    }
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(body.unwrap_or_default());
-    out
-}
 
 /// The part of a response head that matters here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -374,138 +347,4 @@ fn content_length(text: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[derive(Default)]
-    struct Collect(Vec<u8>, u16);
-
-    impl Sink for Collect {
-        fn head(&mut self, head: &Head) {
-            self.1 = head.status;
-        }
-
-        fn body(&mut self, bytes: &[u8]) -> bool {
-            self.0.extend_from_slice(bytes);
-            true
-        }
-    }
-
-    fn read(reads: &[&[u8]]) -> (Result<(), Broken>, Vec<u8>, bool) {
-        let mut reader = Reader::new();
-        let mut sink = Collect::default();
-        for bytes in reads {
-            if let Err(broken) = reader.feed(bytes, &mut sink) {
-                return (Err(broken), sink.0, false);
-            }
-        }
-        let reusable = reader.reusable();
-        (reader.end_of_input(), sink.0, reusable)
-    }
-
-    const CHUNKED: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
-        5\r\nhello\r\n1;x=y\r\n \r\n005\r\nworld\r\n0\r\nX-T: 1\r\n\r\n";
-
-    #[test]
-    fn reads_every_framing() {
-        assert_eq!(read(&[CHUNKED]), (Ok(()), b"hello world".to_vec(), true));
-        let sized = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
-        assert_eq!(read(&[sized]), (Ok(()), b"hi".to_vec(), false));
-        assert_eq!(read(&[b"HTTP/1.0 200 OK\r\n\r\nto the end"]), (Ok(()), b"to the end".to_vec(), false));
-        assert_eq!(read(&[b"HTTP/1.1 204 No Content\r\n\r\n"]), (Ok(()), vec![], false));
-    }
-
-    #[test]
-    fn notices_what_is_broken() {
-        assert_eq!(read(&[&CHUNKED[..CHUNKED.len() - 2]]).0, Err(Broken::Incomplete));
-        assert_eq!(read(&[b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi"]).0, Err(Broken::Incomplete));
-        assert_eq!(read(&[b"SSH-2.0-x\r\n\r\n"]).0, Err(Broken::Head));
-        assert_eq!(read(&[b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz"]).0, Err(Broken::Chunk));
-        assert_eq!(read(&[&vec![b'H'; MAX_HEAD + 1]]).0, Err(Broken::Head));
-        let endless = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(MAX_INFORMED as usize + 1);
-        assert_eq!(read(&[&endless]).0, Err(Broken::Head));
-        for length in ["+2", "-2", "2x", "0x2", "99999999999999999999999", "2, 3"] {
-            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nhi");
-            assert_eq!(read(&[answer.as_bytes()]).0, Err(Broken::Head), "{length}");
-        }
-        for size in ["5 5", "5\r5", "5 x"] {
-            let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n");
-            assert_eq!(read(&[answer.as_bytes()]).0, Err(Broken::Chunk), "{size:?}");
-        }
-        let two_lengths = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi";
-        assert_eq!(read(&[two_lengths]).0, Err(Broken::Head));
-    }
-
-    #[test]
-    fn a_head_that_comes_byte_by_byte_costs_no_more_than_its_lines() {
-        let head = format!("HTTP/1.1 200 OK\r\nX: {}\r\nContent-Length: 2\r\n\r\nhi", "x".repeat(MAX_HEAD - 100));
-        let bytes: Vec<&[u8]> = head.as_bytes().chunks(1).collect();
-        let begun = std::time::Instant::now();
-        assert_eq!(read(&bytes).0, Ok(()));
-        // Read anew for every byte it takes minutes.
-        assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
-        let endless = vec![b'x'; MAX_HEAD];
-        let endless: Vec<&[u8]> = [&b"HTTP/1.1 200 OK\r\nX: "[..]].into_iter().chain(endless.chunks(1)).collect();
-        assert_eq!(read(&endless).0, Err(Broken::Head));
-    }
-
-    #[test]
-    fn what_stands_between_chunks_has_an_end() {
-        let chunked = |rest: &[u8]| [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", rest].concat();
-        let extension = chunked(&[b"1;", &vec![b'x'; 1 << 20][..]].concat());
-        assert_eq!(read(&[&extension]).0, Err(Broken::ChunkLine));
-        assert_eq!(read(&[&chunked(&vec![b'0'; 1 << 20])]).0, Err(Broken::ChunkLine));
-        let trailers = chunked(&[b"0\r\n", "X-A: b\r\n".repeat(1 << 17).as_bytes()].concat());
-        assert_eq!(read(&[&trailers]).0, Err(Broken::Trailer));
-        let many = chunked(&[&b"1;a=b\r\nx\r\n".repeat(1 << 15)[..], b"0\r\n\r\n"].concat());
-        assert_eq!(read(&[&many]).1.len(), 1 << 15);
-    }
-
-    #[test]
-    fn only_chunks_at_the_outside_are_chunks() {
-        let answer =
-            |coding: &str| format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n1\r\nx\r\n0\r\n\r\n");
-        for coding in ["chunked", "identity, Chunked", "x\r\nTransfer-Encoding: chunked"] {
-            assert_eq!(read(&[answer(coding).as_bytes()]).1, b"x", "{coding}");
-        }
-        for coding in ["chunked, identity", "notchunked", "chunked\r\nTransfer-Encoding: gzip"] {
-            let (end, body, reusable) = read(&[answer(coding).as_bytes()]);
-            assert_eq!((end, &body[..], reusable), (Ok(()), &b"1\r\nx\r\n0\r\n\r\n"[..], false), "{coding}");
-        }
-    }
-
-    #[test]
-    fn writes_what_aiohttp_writes() {
-        let mut headers = Headers::default();
-        headers.set("x-request-id", "r");
-        headers.set("accept", "text/plain");
-        let text = String::from_utf8(request("POST", "/p", "h:1", &headers, Some(b"{}"))).unwrap();
-        let expected = format!(
-            "POST /p HTTP/1.1\r\nHost: h:1\r\nx-request-id: r\r\naccept: text/plain\r\nAccept-Encoding: gzip, deflate\r\n\
-             User-Agent: {USER_AGENT}\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{{}}"
-        );
-        assert_eq!(text, expected);
-    }
-
-    proptest! {
-        #[test]
-        fn any_cutting_gives_the_same_body(cuts in prop::collection::vec(0..CHUNKED.len(), 0..9)) {
-            let mut cuts = cuts;
-            cuts.sort_unstable();
-            cuts.push(CHUNKED.len());
-            let mut start = 0;
-            let reads: Vec<&[u8]> = cuts.iter().map(|&end| &CHUNKED[std::mem::replace(&mut start, end)..end]).collect();
-            prop_assert_eq!(read(&reads), (Ok(()), b"hello world".to_vec(), true));
-        }
-
-        #[test]
-        fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = read(&[&bytes]);
-            let mut after_head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
-            after_head.extend(bytes);
-            let _ = read(&[&after_head]);
-        }
-    }
-}
+mod tests;
