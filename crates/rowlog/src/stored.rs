@@ -1,10 +1,12 @@
 //! A log as it lies on disk: of a run that is over, was killed, or is still going on.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tacho_core::json::Value;
+use tacho_core::{Observation, Stamp};
 
 use crate::batch::rows;
 use crate::files::read_json;
@@ -16,6 +18,8 @@ use crate::{Error, Manifest, Row};
 pub(crate) const CLOSING: &str = "closing.tacho";
 /// More than any closing record has.
 const CLOSING_LIMIT: u64 = 1 << 30;
+/// Longer than any run. What counts seconds would take memory for all of a time that is a broken one.
+const LONGEST: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
 /// A log that can be read.
 #[derive(Debug)]
@@ -150,12 +154,34 @@ impl Iterator for Batches {
             Err(error) => return Some(Err(error)),
         };
         match rows(&batch, self.origin) {
-            Ok(rows) => Some(Ok(rows)),
+            Ok(rows) if rows.iter().all(|row| is_near(&row.observation, self.origin.stamp)) => Some(Ok(rows)),
             // Bytes that unpack to something else are as lost as those that do not unpack.
-            Err(_) => {
+            _ => {
                 self.stream.tear_at(before);
                 None
             }
         }
+    }
+}
+
+/// Whether all moments of a row can be of one run.
+fn is_near(row: &Observation, origin: Stamp) -> bool {
+    let moments = [row.due, row.released, row.sent, row.done];
+    let others = [row.first_byte, row.first_content, row.first_answer].into_iter().flatten();
+    let mut moments = moments.into_iter().chain(others).chain(row.chunks.iter().copied());
+    moments.all(|moment| u128::from(moment.0.abs_diff(origin.0)) <= LONGEST.as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_another_year_is_no_row() {
+        let origin = Stamp(LONGEST.as_nanos() as u64 * 3);
+        let row = |done| Observation { done, ..Observation::released(0, origin, origin) };
+        let sent = |done| Observation { sent: origin, ..row(done) };
+        assert!(is_near(&sent(origin + LONGEST), origin) && !is_near(&sent(origin + LONGEST * 2), origin));
+        assert!(!is_near(&Observation { chunks: vec![origin - LONGEST * 2], ..sent(origin) }, origin));
     }
 }

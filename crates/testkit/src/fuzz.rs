@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 pub use memory::Counted;
 use mutator::Mutator;
 
-/// Memory that one input may cost a reader at any moment.
-const MOST_BYTES: usize = 1 << 30;
+/// Memory that one input may cost a reader at any moment: the most that a file may claim to hold (a page of Parquet
+/// names up to 2 GiB, which are reserved and not touched), and something to work with.
+const MOST_BYTES: usize = (2 << 30) + (256 << 20);
 /// Time that one input may cost, in a build without optimisation on a machine that has other things to do.
 const MOST_TIME: Duration = Duration::from_secs(60);
 /// Inputs that a thread takes at a time.
