@@ -2,7 +2,10 @@
 //!
 //! Without a concurrency limit each worker has every n-th request for itself and shares nothing. With a limit the
 //! slots are dealt out to the workers and all of them draw from one counter, in order: a slot that becomes free takes
-//! the next waiting request on the thread it became free on, so no other thread has to be woken.
+//! the next waiting request on the thread it became free on, so no other thread has to be woken. Workers with a free
+//! slot all wait for the same request, and whoever is free takes it. Drawn beforehand by one of them it costs less (14
+//! workers, 600 requests/s: 1.0 to 0.8 s of CPU in two seconds) and goes late whenever that one is reading: the p99 of
+//! lateness went from 0.01 ms to 0.4-1.8 ms.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
