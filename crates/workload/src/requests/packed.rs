@@ -8,7 +8,10 @@ const TEXTS: u8 = 1;
 const IDS: u8 = 2;
 const JSON: u8 = 3;
 
-/// About the memory that a request takes.
+/// What goes over the wire with a request besides its content: the head, the other fields of the body.
+const AROUND: usize = 512;
+
+/// About the memory that a request takes. It is there twice: as it is, and written out for the wire.
 pub(super) fn memory(request: &Request) -> usize {
     let content = match &request.content {
         Content::Text(text) => text.len(),
@@ -17,7 +20,8 @@ pub(super) fn memory(request: &Request) -> usize {
         Content::Json(value) => weight(value),
     };
     let values = [&request.media, &request.chat_messages, &request.overrides].into_iter().flatten();
-    size_of::<Request>() + content + values.map(weight).sum::<usize>()
+    let within = content + values.map(weight).sum::<usize>() + request.id.as_ref().map_or(0, String::len);
+    size_of::<Request>() + AROUND + 2 * within
 }
 
 fn weight(value: &Value) -> usize {
