@@ -21,6 +21,11 @@ pub enum SearchNote {
         /// All of it.
         seconds: f64,
     },
+    /// How long its runs will take at most.
+    TakesAtMost {
+        /// All of them.
+        seconds: f64,
+    },
     /// A level's turn.
     Testing {
         /// What is varied.

@@ -85,6 +85,12 @@ impl Verdict {
         Verdict { swamped, ..self }
     }
 
+    /// The same of a level that is beyond what all runs together allow: what its own runs met may be luck.
+    pub fn beyond_the_answer(self) -> Self {
+        let half_width = if self.margin <= 0.0 { f64::MIN_POSITIVE - 4.0 * self.margin } else { self.half_width };
+        Verdict { half_width, ..self }
+    }
+
     /// Whether the load was sustained: latencies of one that was not say nothing of it.
     pub fn is_sustained(&self) -> bool {
         self.swamped * 2 <= self.runs

@@ -14,6 +14,10 @@ pub(super) fn of(note: &SearchNote) -> String {
             "This takes about {}: levels near the answer are held for {level_seconds:.0} s and more (--sla-seconds).",
             spoken_time(*seconds)
         ),
+        SearchNote::TakesAtMost { seconds } => format!(
+            "Runs take {} at most (--sla-budget), less where the answer is known sooner.",
+            spoken_time(*seconds)
+        ),
         SearchNote::Testing { load: Load { key, unit }, level } => format!("Testing {key}: {level} {unit}"),
         SearchNote::Criterion { metric, mean, condition, met } => {
             let verdict = if *met { "PASSED" } else { "FAILED" };

@@ -5,6 +5,7 @@
 mod answers;
 mod level;
 mod pair;
+mod rate;
 mod search;
 
 use std::path::{Path, PathBuf};

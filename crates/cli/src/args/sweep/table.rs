@@ -123,15 +123,15 @@ static SLA_FLAGS: &[Flag] = client_sweep!(
     vllm(&["--sla-iters"], Int, "N", Preset::Int(10), &SLA,
         "Levels to explore when there are no targets. The same as serve_workload."),
     own(&["--sla-tolerance"], Float, "SHARE", Preset::Float(0.02), &SLA,
-        "Share of the answer by which it may be too low: levels closer than that are not tried. 0 goes on to single steps, as \
-         vLLM does."),
+        "How near to the answer a search ends: a rate whose runs tell their spread is known when its range is within two and a half \
+         times this share either way. Other levels closer than that are not tried, and 0 goes on to single steps, as vLLM does."),
     own(&["--sla-seconds"], Float, "SEC", Unset, &SLA,
         "Seconds that a request rate near the answer is held at least; --num-prompts becomes what lasts so long. Without it fifty \
          times the largest latency allowed or as long as ten thousand requests take, 5 to 120 seconds, and four times as \
-         long as an answer takes. Each rate is held for a fifth of that at first, which is enough for those far off."),
-    own(&["--sla-budget"], Seconds, "SEC", Preset::Float(300.0), &SLA,
-        "Seconds of runs after which no more are made only to narrow the range of the answer. They end sooner where the range is \
-         within 5 % either way."),
+         long as an answer takes. The first rates are held for part of that, which is enough for those far off."),
+    own(&["--sla-budget"], Seconds, "SEC", Preset::Float(120.0), &SLA,
+        "Seconds of runs after which no more are made to narrow the range of the answer. A search ends sooner where the range is \
+         narrow enough (--sla-tolerance)."),
 );
 
 /// `tacho sweep startup`.

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::search::{Answer, Criterion, Tried, boundary, is_monotone};
+use tacho_metrics::search::{Answer, Criterion};
 use tacho_metrics::statistics::mean;
 
 use super::level::{Level, nearest, values};
 use super::marker;
 use super::pair::Pair;
+use super::search::Outcome;
 use crate::experiment::{Archive, Failure, Style};
 
 /// The answers so far.
@@ -35,8 +36,8 @@ impl Answers {
         self.list.iter().filter(found_nothing).count()
     }
 
-    pub(super) fn add(&mut self, pair: &Pair<'_>, target: &[Criterion], levels: &[Level], answer: Answer) {
-        let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
+    pub(super) fn add(&mut self, pair: &Pair<'_>, target: &[Criterion], levels: &[Level], outcome: Outcome) {
+        let answer = outcome.answer;
         let mut entry = Dict::new();
         let name = marker(&pair.base, target).display().to_string();
         self.list.retain(|known| known.get("search").and_then(Value::as_str) != Some(&name));
@@ -52,13 +53,15 @@ impl Answers {
         };
         entry.set("verdict", verdict);
         entry.set("value", Value::from(value));
-        let found = boundary(&tried).filter(|_| value.is_some());
+        let found = outcome.found.filter(|_| value.is_some());
         entry.set("boundary", Value::from(found.map(|found| found.value)));
         entry.set("boundary_low", Value::from(found.map(|found| found.low)));
         // Without an upper end no level surely fails: the answer is at least the lower one.
         entry.set("boundary_high", Value::from(found.and_then(|found| found.high)));
-        entry.set("monotone", is_monotone(&tried));
-        let chosen = levels.iter().find(|level| Some(level.tried.level) == value);
+        entry.set("monotone", outcome.monotone);
+        // The answer of all runs together may lie between levels.
+        let upto = |level: &&Level| value.is_some_and(|value| level.tried.level <= value);
+        let chosen = levels.iter().filter(upto).max_by_key(|level| level.tried.level);
         let mut achieved = Dict::new();
         for (criterion, values) in
             chosen.iter().flat_map(|level| target.iter().zip(values(target, level.results.iter()).unwrap_or_default()))

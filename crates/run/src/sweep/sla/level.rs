@@ -150,7 +150,7 @@ impl Pair<'_> {
     }
 
     /// Whether a run did not keep up with its load: requests failed, or its latencies are those of its length.
-    fn is_swamped(&self, level: u64, result: &Dict) -> bool {
+    pub(super) fn is_swamped(&self, level: u64, result: &Dict) -> bool {
         if has_failures(result) {
             return true;
         }

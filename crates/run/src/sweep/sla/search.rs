@@ -2,7 +2,9 @@
 
 use tacho_core::event::{Most, SearchNote, SearchRow};
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::search::{Answer, Criterion, Step, Tried, UNLIMITED, boundary, bracket, is_monotone, next, refine};
+use tacho_metrics::search::{
+    Answer, Boundary, Criterion, Step, Tried, UNLIMITED, boundary, bracket, is_monotone, next, refine,
+};
 use tacho_metrics::statistics::mean;
 
 use super::answers::Answers;
@@ -21,6 +23,18 @@ const PRECISE: f64 = 0.05;
 /// For how many times as long as one level a search holds all of its levels together: 29 in one of the simulator with
 /// everything as it is by default. It is a forecast and no limit.
 const LEVELS: f64 = 30.0;
+
+/// What a search found.
+#[derive(Clone, Copy)]
+pub(super) struct Outcome {
+    pub(super) answer: Answer,
+    /// Where the target is met exactly.
+    pub(super) found: Option<Boundary>,
+    /// The loads that are left.
+    pub(super) range: (u64, u64),
+    /// Whether no level passed although a lower one failed.
+    pub(super) monotone: bool,
+}
 
 impl Pair<'_> {
     pub(super) fn search(
@@ -45,6 +59,15 @@ impl Pair<'_> {
             session.say(SearchNote::Omitted);
             session.say(SearchNote::Ends);
             return Ok(());
+        }
+        session.say(SearchNote::Testing { load: self.load(), level: self.top() });
+        let top = self.level(session, slot, self.top(), target, false)?;
+        if let Some(top) = &top {
+            self.tell(session, top, target);
+        }
+        if let Some(top) = top.filter(|top| self.is_told(target, &top.results)) {
+            let (levels, outcome) = self.search_rate(session, slot, target, top)?;
+            return self.conclude(session, target, &levels, outcome, answers);
         }
         let mut levels: Vec<Level> = Vec::new();
         for level in self.stored(session.archive) {
@@ -88,7 +111,11 @@ impl Pair<'_> {
         levels.sort_by_key(|level| level.tried.level);
         let judged = self.tried(&levels);
         levels.iter_mut().zip(judged).for_each(|(level, judged)| level.tried = judged);
-        self.conclude(session, target, &levels, answer, answers)
+        let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
+        let (left, right) = bracket(&tried);
+        let (found, range) = (boundary(&tried), (left, right.min(self.top())));
+        let outcome = Outcome { answer, found, range, monotone: is_monotone(&tried) };
+        self.conclude(session, target, &levels, outcome, answers)
     }
 
     /// What to measure beyond the answer, while there is time and its range is wide.
@@ -123,7 +150,7 @@ impl Pair<'_> {
     }
 
     /// Where to begin: what the server managed under the largest load.
-    fn first(&self, levels: &[Level]) -> u64 {
+    pub(super) fn first(&self, levels: &[Level]) -> u64 {
         let top = levels.iter().find(|level| level.tried.level == self.top());
         let estimate = top.and_then(|level| self.plan.variable.estimate(&level.results)).unwrap_or(1.0);
         (estimate.ceil() as u64).clamp(1, UNLIMITED - 1)
@@ -143,7 +170,7 @@ impl Pair<'_> {
     }
 
     /// The verdict on a level, criterion by criterion.
-    fn tell(&self, session: &Session<'_>, level: &Level, target: &[Criterion]) {
+    pub(super) fn tell(&self, session: &Session<'_>, level: &Level, target: &[Criterion]) {
         let Ok(values) = values(target, level.results.iter()) else { return };
         for (criterion, values) in target.iter().zip(&values) {
             let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -167,13 +194,11 @@ impl Pair<'_> {
         session: &mut Session<'_>,
         target: &[Criterion],
         levels: &[Level],
-        answer: Answer,
+        outcome: Outcome,
         answers: &mut Answers,
     ) -> Result<(), Stop> {
+        let Outcome { answer, found, range: (left, right), monotone } = outcome;
         let load = self.load();
-        let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
-        let (left, right) = bracket(&tried);
-        let right = right.min(self.top());
         let (metrics, rows) = (target.iter().map(|one| one.metric.clone()).collect(), table(target, levels));
         session.say(SearchNote::Table { load, metrics, rows });
         session.say(SearchNote::Range { load, left, right });
@@ -184,7 +209,7 @@ impl Pair<'_> {
             (Answer::Level(level), _) => Most::Level(level),
         };
         session.say(SearchNote::Most { load, most });
-        if let (Answer::Level(_), Some(found)) = (answer, boundary(&tried)) {
+        if let (Answer::Level(_), Some(found)) = (answer, found) {
             let spoken = target.iter().map(Criterion::spoken).collect::<Vec<_>>().join(" and ");
             session.say(SearchNote::Sure { load, value: found.value, low: found.low, high: found.high, spoken });
         }
@@ -198,11 +223,11 @@ impl Pair<'_> {
             session.say(SearchNote::Nearest { load, level, found: found.collect(), sustained });
         }
         self.doubt_the_client(session, levels, right);
-        if !is_monotone(&tried) {
+        if !monotone {
             session.warn(SearchNote::NotMonotone { load });
         }
         session.say(SearchNote::Ends);
-        answers.add(self, target, levels, answer);
+        answers.add(self, target, levels, outcome);
         let all = levels.iter().flat_map(|level| level.results.iter().cloned().map(Value::Dict)).collect();
         session.archive.keep(&marker(&self.base, target), &Value::List(all), Style::Result).map_err(Stop::Sweep)?;
         answers.store(session.archive).map_err(Stop::Sweep)

@@ -1,0 +1,147 @@
+//! The next run of a search for the largest request rate: where it says most of the answer, and for how long.
+
+use super::likely::{Held, capacity, likely};
+
+/// A run to be made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Next {
+    /// The load.
+    pub level: u64,
+    /// For how long it is held.
+    pub seconds: f64,
+}
+
+/// What a search may take.
+pub struct Terms<'t> {
+    /// What the server managed of unlimited load.
+    pub first: f64,
+    /// The largest load.
+    pub top: u64,
+    /// The latency allowed, in seconds.
+    pub limit: f64,
+    /// How long a load must be held to say something.
+    pub unit: &'t dyn Fn(u64) -> f64,
+    /// For how long all runs together may be held.
+    pub budget: f64,
+    /// A range that reaches no further either way, as a share of the answer, is narrow enough.
+    pub precise: f64,
+}
+
+/// The first runs are held for this part of what they need: they only show where to look.
+const BRIEF: f64 = 0.4;
+/// So many of them.
+const FIRST: usize = 4;
+/// A range that is narrower than this, as a share of the answer, needs no more of them.
+const FOUND: f64 = 0.1;
+/// Loads up to this share away from the answer tell of it.
+const NEAR: f64 = 0.15;
+/// Each run is so much longer than the longest before it.
+const LONGER: f64 = 1.5;
+/// No run takes more than this share of the budget.
+const SHARE: f64 = 0.2;
+/// A search makes no more runs than this.
+const MOST_RUNS: usize = 60;
+
+/// The next run; nothing where the answer is known well enough or the time is over.
+pub fn next_run(runs: &[Held], terms: &Terms<'_>) -> Option<Next> {
+    let level = |load: f64| (load.round() as u64).clamp(1, terms.top - 1);
+    let brief = |load: f64| Some(Next { level: level(load), seconds: BRIEF * (terms.unit)(level(load)) });
+    let Some(most) = runs.iter().map(|run| run.level).max() else { return brief(0.9 * terms.first) };
+    let rest = terms.budget - runs.iter().map(|run| run.seconds).sum::<f64>();
+    if rest <= 0.0 || runs.len() >= MOST_RUNS || is_hopeless(runs) {
+        return None;
+    }
+    if !runs.iter().any(fails) {
+        return brief(most as f64 * LONGER);
+    }
+    if runs.len() < FIRST - 1 && capacity(runs).is_none() {
+        return brief(1.3 * terms.first.max(most as f64));
+    }
+    if let Some(least) = runs.iter().map(|run| run.level).min().filter(|_| runs.iter().all(fails)) {
+        return brief(least as f64 / 2.0);
+    }
+    let found = likely(runs, terms.limit)?;
+    let half = (found.high - found.low) / 2.0 / found.value;
+    if runs.len() < FIRST && half > FOUND {
+        return brief(if runs.len().is_multiple_of(2) { found.value } else { found.below });
+    }
+    let unit = (terms.unit)(level(found.value));
+    let near = |run: &&Held| (run.level as f64 / found.value - 1.0).abs() < NEAR;
+    let full = runs.iter().filter(near).filter(|run| run.seconds >= 0.7 * unit).count();
+    if rest < BRIEF * unit {
+        return None;
+    }
+    if half <= terms.precise && full >= 2 {
+        return only_failure(runs).map(|level| Next { level, seconds: unit.min(rest) });
+    }
+    let held = |below: bool| {
+        let side = runs.iter().filter(near).filter(|run| (run.level as f64 <= found.value) == below);
+        side.map(|run| run.seconds).sum::<f64>()
+    };
+    let load = if held(true) <= held(false) { found.below } else { found.above };
+    let longest = runs.iter().map(|run| run.seconds).fold(0.0, f64::max);
+    let seconds = (LONGER * longest).clamp(unit, (SHARE * terms.budget).max(unit)).min(rest);
+    Some(Next { level: level(load), seconds })
+}
+
+fn fails(run: &Held) -> bool {
+    !run.kept_up || run.ratio > 1.0
+}
+
+/// The lowest level that failed, if it was run but once: that may have been a hiccup, and it bounds the answer.
+fn only_failure(runs: &[Held]) -> Option<u64> {
+    let lowest = runs.iter().filter(|run| fails(run)).map(|run| run.level).min()?;
+    (runs.iter().filter(|run| run.level == lowest).count() == 1).then_some(lowest)
+}
+
+/// Whether even the lowest level fails, and by no hiccup.
+pub fn is_hopeless(runs: &[Held]) -> bool {
+    let lowest = || runs.iter().filter(|run| run.level == 1);
+    lowest().count() > 1 && lowest().all(fails)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(unit: &dyn Fn(u64) -> f64) -> Terms<'_> {
+        Terms { first: 100.0, top: 65536, limit: 0.2, unit, budget: 600.0, precise: 0.05 }
+    }
+
+    /// Runs until the search ends, on a server whose latencies are what the closure says.
+    fn search(server: impl Fn(u64, usize) -> (f64, bool)) -> Vec<Held> {
+        let unit = |_: u64| 10.0;
+        let mut runs: Vec<Held> = Vec::new();
+        while let Some(Next { level, seconds }) = next_run(&runs, &terms(&unit)) {
+            let (ratio, kept_up) = server(level, runs.len());
+            let answered = (level as f64).min(100.0);
+            runs.push(Held { level, seconds, ratio, error: Some(0.05), kept_up, answered });
+        }
+        runs
+    }
+
+    fn queue(level: u64) -> (f64, bool) {
+        if level < 100 { (0.1 + 0.9 * 20.0 / (100.0 - level as f64), true) } else { (20.0, false) }
+    }
+
+    #[test]
+    fn a_search_ends_near_the_answer() {
+        let runs = search(|level, _| queue(level));
+        let found = likely(&runs, 0.2).unwrap();
+        assert!((found.value - 80.0).abs() < 4.0 && runs.len() < 30, "{found:?} {}", runs.len());
+        assert!(runs.iter().map(|run| run.seconds).sum::<f64>() <= 601.0);
+    }
+
+    #[test]
+    fn a_single_failure_is_run_again() {
+        let hiccup = |level: u64, number: usize| if number == 0 { (30.0, true) } else { queue(level) };
+        let found = likely(&search(hiccup), 0.2).unwrap();
+        assert!((found.value - 80.0).abs() < 6.0, "{found:?}");
+    }
+
+    #[test]
+    fn what_fails_at_one_is_hopeless_and_costs_little() {
+        let runs = search(|_, _| (5.0, true));
+        assert!(is_hopeless(&runs) && runs.len() < 20, "{}", runs.len());
+    }
+}
