@@ -153,3 +153,44 @@ fn conversations_are_made_without_a_server() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(place.json("made.json"), tacho_testkit::golden_json("scenarios/multi-turn/generate/uniform.json"));
 }
+
+/// An agent that must call a tool, two sub-agents beside it, and the turn that joins them all.
+const AGENT: &str = r#"{"session_id": "root", "turns": [
+  {"messages": [{"role": "user", "content": "the weather?"}], "max_tokens": 30, "spawns": ["a", "b"],
+   "tools": [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object",
+     "properties": {"days": {"type": "integer"}}, "required": ["days"]}}}], "extra": {"tool_choice": "required"}},
+  {"messages": [{"role": "user", "content": "sum up"}], "max_tokens": 8}]}
+{"session_id": "a", "turns": [{"messages": [{"role": "user", "content": "one"}], "max_tokens": 20}]}
+{"session_id": "b", "turns": [{"messages": [{"role": "user", "content": "two"}], "max_tokens": 4}]}
+"#;
+
+#[test]
+fn agents_are_held_over_every_protocol_and_tools_run_beside_sub_agents() {
+    let place = Place::new();
+    let lines: Vec<String> = AGENT.replace("\n  ", " ").lines().map(str::to_owned).collect();
+    std::fs::write(place.path().join("agent.jsonl"), lines.join("\n")).unwrap();
+    for (backend, endpoint) in [
+        ("openai-chat", "/v1/chat/completions"),
+        ("anthropic-messages", "/v1/messages"),
+        ("openai-responses", "/v1/responses"),
+    ] {
+        let mut args =
+            vec!["serve", "--sim", "--backend", backend, "--endpoint", endpoint, "--sessions", "agent.jsonl"];
+        args.extend(["--tool-latency", "0.4", "--save-result", "--save-detailed", "--result-filename", "agent.json"]);
+        let output = place.run(&args);
+        assert!(output.status.success(), "{backend}: {}", stderr(&output));
+        let result = place.json("agent.json");
+        assert_eq!(
+            (&result["completed"], &result["failed"]),
+            (&4.into(), &0.into()),
+            "{backend}: {}",
+            result["errors"]
+        );
+        let number = |key: &str, at: usize| result["tacho"][key][at].as_f64().unwrap();
+        // The tools run from the answer that calls them, whatever the sub-agents do meanwhile.
+        let waited = number("due", 1) - number("done", 0);
+        assert!((waited - 0.4).abs() < 1e-3, "{backend}: {waited}");
+        let seen = &result["tacho"]["sessions"]["time_to_first_user_token_ms"]["mean"];
+        assert!(seen.as_f64().unwrap() > 400.0, "{backend}: a call is no word: {seen}");
+    }
+}

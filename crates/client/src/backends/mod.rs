@@ -25,6 +25,7 @@ mod sse;
 mod stream;
 mod template;
 mod tgi;
+mod tools;
 mod trt_llm;
 mod unstreamed;
 mod whole;
@@ -88,6 +89,14 @@ impl BackendKind {
             if let Some(Value::Dict(overrides)) = &request.overrides {
                 fields.update(overrides);
             }
+        }
+        match self {
+            BackendKind::AnthropicMessages => tools::rewrite(tools::Form::Messages, &mut fields),
+            // Of other requests upstream sends what it is given.
+            BackendKind::OpenAiResponses if request.session.is_some() => {
+                tools::rewrite(tools::Form::Responses, &mut fields);
+            }
+            _ => {}
         }
         Ok(fields)
     }

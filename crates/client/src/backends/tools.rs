@@ -1,0 +1,97 @@
+//! Tools and their choice, which recordings have in the chat protocol's form, in the forms of the other protocols. What
+//! is not in that form is left as it is.
+
+use tacho_core::json::{Dict, Value};
+
+/// How a protocol writes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Anthropic's: a schema of the input, choices as objects.
+    Messages,
+    /// That of responses: the function's fields beside the type.
+    Responses,
+}
+
+/// Rewrites the tools of a body.
+pub(super) fn rewrite(form: Form, body: &mut Dict) {
+    let tools = body.get("tools").and_then(Value::as_list);
+    if let Some(tools) = tools.map(|tools| tools.iter().map(|tool| rewritten(tool, form, tool_of)).collect::<Vec<_>>())
+    {
+        body.set("tools", tools);
+    }
+    let choice = match body.get("tool_choice") {
+        Some(Value::Str(word)) if form == Form::Messages => {
+            let kind = if word == "required" { "any" } else { word };
+            Some([("type".to_owned(), kind.into())].into_iter().collect::<Dict>().into())
+        }
+        choice => choice.map(|choice| rewritten(choice, form, choice_of)),
+    };
+    if let Some(choice) = choice {
+        body.set("tool_choice", choice);
+    }
+}
+
+/// What holds a function in the protocol's form; the same where it holds none.
+fn rewritten(value: &Value, form: Form, of: fn(&Dict, Form) -> Dict) -> Value {
+    match value.get("function").and_then(Value::as_dict) {
+        Some(function) => of(function, form).into(),
+        None => value.clone(),
+    }
+}
+
+fn tool_of(function: &Dict, form: Form) -> Dict {
+    let mut tool = Dict::new();
+    if form == Form::Responses {
+        tool.set("type", "function");
+        tool.update(function);
+        return tool;
+    }
+    for (key, value) in function.iter().filter(|(key, _)| matches!(*key, "name" | "description")) {
+        tool.set(key, value.clone());
+    }
+    let nothing = || [("type".to_owned(), "object".into())].into_iter().collect::<Dict>().into();
+    tool.set("input_schema", function.get("parameters").cloned().unwrap_or_else(nothing));
+    tool
+}
+
+fn choice_of(function: &Dict, form: Form) -> Dict {
+    let mut choice = Dict::new();
+    choice.set("type", if form == Form::Messages { "tool" } else { "function" });
+    choice.set("name", function.get("name").cloned().unwrap_or(Value::Null));
+    choice
+}
+
+#[cfg(test)]
+mod tests {
+    use tacho_core::json::{dumps, parse};
+
+    use super::*;
+
+    fn sent(body: &str, form: Form) -> String {
+        let Value::Dict(mut body) = parse(body).unwrap() else { panic!("an object") };
+        rewrite(form, &mut body);
+        dumps(&body.into())
+    }
+
+    #[test]
+    fn tools_of_a_recording_are_said_in_the_words_of_the_protocol() {
+        let tools = r#""tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]"#;
+        let named = r#"{"type": "function", "function": {"name": "f"}}"#;
+        let anthropic = r#""tools": [{"name": "f", "input_schema": {"type": "object"}}]"#;
+        let responses = r#""tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}]"#;
+        for (choice, as_messages, as_responses) in [
+            (r#""required""#, r#"{"type": "any"}"#, r#""required""#),
+            (r#""auto""#, r#"{"type": "auto"}"#, r#""auto""#),
+            (named, r#"{"type": "tool", "name": "f"}"#, r#"{"type": "function", "name": "f"}"#),
+        ] {
+            let body = format!("{{{tools}, \"tool_choice\": {choice}}}");
+            let expected = format!("{{{anthropic}, \"tool_choice\": {as_messages}}}");
+            assert_eq!(sent(&body, Form::Messages), expected);
+            let expected = format!("{{{responses}, \"tool_choice\": {as_responses}}}");
+            assert_eq!(sent(&body, Form::Responses), expected);
+        }
+        for own in [r#"{"tools": [{"name": "f", "input_schema": {}}]}"#, r#"{"tool_choice": {"type": "any"}}"#, "{}"] {
+            assert_eq!(sent(own, Form::Messages), own, "the protocol's own words stay");
+        }
+    }
+}
