@@ -100,8 +100,9 @@ mod tests {
     #[test]
     fn a_step_that_held_more_disproves_a_limit() {
         let full = rush(0.0, &[4, 4, 4, 4, 4]);
+        // Four prompts to a step and some of the fifth, or of the first some in the step before.
         let found = tokens(&full).unwrap();
-        assert!((400..500).contains(&found), "{found}");
+        assert!((300..520).contains(&found), "{found}");
         let late: Vec<Traced> = full.iter().cloned().chain(rush(1.0, &[1, 20])).collect();
         assert_eq!(tokens(&late), None, "one step of 2,000 tokens");
     }
