@@ -9,7 +9,7 @@ const TAKEN: &[&[&str]] = &[
     &["--skip-chat-template"],
     &["--dataset-name", "prefix-repetition", "--prefix-repetition-num-prefixes", "2"],
     &["--dataset-name", "timed-trace", "--dataset-path", "trace.jsonl", "--backend", "vllm"],
-    &["--dataset-name", "sonnet", "--dataset-path", "poem.txt", "--skip-chat-template"],
+    &["--dataset-name", "sonnet", "--dataset-path", "poem.txt", "--tokenizer", "golden/tokenizers/mistral-v3"],
     &["--max-model-len", "200"],
     &["--prompt-token-ids"],
     &["--prompt-token-ids", "--random-cache-hit-fraction", "0.5", "--random-cache-ratio", "0.5"],
