@@ -3,6 +3,7 @@
 
 mod builtin;
 mod byte_level;
+mod charsmap;
 mod class;
 mod convert;
 mod decode;

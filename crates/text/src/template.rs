@@ -1,6 +1,7 @@
 //! Chat templates, rendered as Hugging Face's library renders them: Jinja with trimmed blocks, Python's methods on
 //! texts and objects, Python's JSON. Knows no clock: the moment a template may print is handed in.
 
+mod bounds;
 mod filters;
 mod globals;
 mod json_filter;
@@ -15,6 +16,7 @@ use minijinja::{Environment, Error as JinjaError, ErrorKind};
 use tacho_core::json::{Dict, Value as Json};
 
 use crate::Error;
+use crate::guard::guarded;
 pub use json_filter::unicode_text;
 
 /// What a template is rendered with.
@@ -66,6 +68,7 @@ impl Templates {
         environment.set_unknown_method_callback(methods::call);
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         environment.set_formatter(python_text::print);
+        bounds::add(&mut environment);
         filters::add(&mut environment);
         environment.add_filter("tojson", json_filter::tojson);
         environment.add_function("cycler", globals::cycler);
@@ -113,7 +116,12 @@ impl ChatTemplate {
             variables.extend(more.iter().map(|(name, value)| (name.to_owned(), to_jinja(value))));
         }
         let template = self.environment.get_template("chat").map_err(|source| Error::Template { source })?;
-        template.render(Value::from_pairs(variables)).map_err(|source| Error::Template { source })
+        let mut rendering = bounds::Rendering::default();
+        // The engine must not take the process down, whatever a template makes it do.
+        let made = guarded(|| template.render_captured_to(Value::from_pairs(variables), &mut rendering).map(drop));
+        let broken = || Err(JinjaError::new(ErrorKind::InvalidOperation, "the template engine cannot follow it"));
+        made.unwrap_or_else(broken).map_err(|source| Error::Template { source })?;
+        Ok(rendering.text())
     }
 }
 

@@ -6,6 +6,7 @@ use crate::Error;
 use crate::TokenizerMode;
 use crate::builtin;
 use crate::byte_level::{ByteLevel, form};
+use crate::charsmap;
 use crate::convert;
 use crate::hf::General;
 use crate::settings::Settings;
@@ -281,6 +282,10 @@ fn engine(mut json: serde_json::Value, bytes: &[u8], file: &Path, settings: &Set
 fn engine_of(json: &serde_json::Value, bytes: &[u8], file: &Path) -> Result<Engine, Error> {
     if let Some(parts) = form::recognise(json) {
         return Ok(Engine::ByteLevel(Box::new(ByteLevel::new(parts))));
+    }
+    if let Some(normalizer) = json.get("normalizer") {
+        charsmap::check(normalizer)
+            .map_err(|source| Error::NotTokenizer { path: file.to_path_buf(), source: source.into() })?;
     }
     Ok(Engine::General(Box::new(General::new(bytes, file)?)))
 }

@@ -93,3 +93,17 @@ fn a_file_that_the_library_panics_on_is_refused() {
     let refused = Tokenizer::load(folder.path()).expect_err("it cannot be used").to_string();
     assert!(refused.contains("tokenizer.json"), "{refused}");
 }
+
+/// Its trie says that it has a thousand million units.
+#[test]
+fn normalising_rules_that_lie_are_refused() {
+    let rules = [0xff; 64];
+    let rules: String = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, rules);
+    let mut file: serde_json::Value = serde_json::from_slice(&small("llama.json")).expect("JSON");
+    file["normalizer"] = serde_json::json!({"type": "Precompiled", "precompiled_charsmap": rules});
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    std::fs::write(folder.path().join("tokenizer.json"), file.to_string()).expect("the file can be written");
+    let refused = Tokenizer::load(folder.path()).expect_err("it cannot be used");
+    let why = std::error::Error::source(&refused).expect("a reason").to_string();
+    assert!(why.contains("precompiled_charsmap"), "{why}");
+}

@@ -3,7 +3,7 @@
 use tacho_pyrand::Generator;
 
 /// Parts and bytes that a text may be made of: more than anybody waits for, and parts that are empty must end too.
-const MOST_PARTS: usize = 1 << 18;
+pub(super) const MOST_PARTS: usize = 1 << 18;
 
 /// Draws with a bent: the smaller the size, the shorter what comes out.
 #[derive(Debug)]
@@ -41,10 +41,10 @@ impl Dice {
         if items.is_empty() { None } else { Some(&items[self.below(items.len())]) }
     }
 
-    /// How often something is repeated that may come from `least` to `most` times.
+    /// How often something is repeated that may come from `least` to `most` times: not beyond what may still be made.
     pub(crate) fn times(&mut self, least: usize, most: Option<usize>) -> usize {
         let more = most.map_or(usize::MAX, |most| most.saturating_sub(least)).min(self.size * 4);
-        least + self.below(more + 1)
+        least.saturating_add(self.below(more + 1)).min(self.left)
     }
 
     /// Notes that so many parts or bytes are made; whether there may be more.

@@ -119,10 +119,12 @@ impl Grammar {
                 }
             }
             Node::Times(part, least, most) => {
-                let times = if depth > DEEP { *least } else { dice.times(*least, *most) };
+                let times = if depth > DEEP { (*least).min(dice.left()) } else { dice.times(*least, *most) };
                 // What has no end of its own is left out.
                 let times = if height(part, &self.heights) == ENDLESS { 0 } else { times };
-                (0..times).for_each(|_| self.write(part, depth, dice, out));
+                for _ in 0..times {
+                    self.write(part, depth, dice, out);
+                }
             }
         }
     }

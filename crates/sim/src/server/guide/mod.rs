@@ -90,8 +90,16 @@ mod tests {
         let list = |inner: &str| format!(r#"{{"type": "array", "minItems": 65000, "items": {inner}}}"#);
         let lists = (0..6).fold(r#"{"type": "string", "minLength": 1000000}"#.to_owned(), |inner, _| list(&inner));
         let schema = json::parse(&lists).unwrap();
-        let guides =
-            [Guide::pattern(&nested), Guide::pattern(&counted), Guide::grammar(&rules), Guide::schema(&schema)];
+        let long = format!(r#"{{"minItems": 65000, "items": {{"const": "{}"}}}}"#, "x".repeat(100_000));
+        let guides = [
+            Guide::pattern(&nested),
+            Guide::pattern(&counted),
+            Guide::pattern("(x?){4000000000}"),
+            Guide::grammar(&rules),
+            Guide::grammar("root ::= (((\"\"{200000}){200000}){200000}){200000}"),
+            Guide::schema(&schema),
+            Guide::schema(&json::parse(&long).unwrap()),
+        ];
         for guide in guides {
             for size in [0, 2, 64] {
                 let text = guide.as_ref().unwrap().text(&mut Dice::new(1, size));

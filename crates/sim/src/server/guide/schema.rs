@@ -47,10 +47,10 @@ impl Schema {
             return Value::Null;
         }
         if let Some(value) = schema.get("const") {
-            return value.clone();
+            return given(value, dice);
         }
         if let Some(values) = schema.get("enum").and_then(Value::as_list) {
-            return dice.pick(values).cloned().unwrap_or(Value::Null);
+            return dice.pick(values).map_or(Value::Null, |value| given(value, dice));
         }
         if let Some(whole) = self.composed(schema, depth, dice) {
             return self.value(&Value::Dict(whole), depth + 1, dice);
@@ -179,6 +179,12 @@ impl Schema {
         let any = Value::Bool(true);
         (0..count.min(1 << 16)).map(|at| self.value(prefix.get(at).or(rest).unwrap_or(&any), depth + 1, dice)).collect()
     }
+}
+
+/// A value that stands in the schema itself.
+fn given(value: &Value, dice: &mut Dice) -> Value {
+    dice.spend(dumps(value).len());
+    value.clone()
 }
 
 /// A name that a pattern of names allows.

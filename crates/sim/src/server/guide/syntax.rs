@@ -1,5 +1,6 @@
 //! Grammars in the notation with `::=`: literals, sets of characters, groups, alternatives and repetitions.
 
+use super::dice::MOST_PARTS;
 use super::grammar::{Grammar, Node, Rules};
 use super::pattern::Pattern;
 
@@ -109,6 +110,9 @@ impl Side<'_> {
             };
             if most.is_some_and(|most| most < least) {
                 return Err("a repetition ends before it begins".to_owned());
+            }
+            if least > MOST_PARTS {
+                return Err(format!("a repetition of {least} times is more than {MOST_PARTS}, the most there may be"));
             }
             self.at += 1;
             node = Node::Times(Box::new(node), least, most);
@@ -285,6 +289,8 @@ mod tests {
             ("other ::= \"a\"", "\"root\" is not defined"),
             ("root ::= \"a\"{3,2}", "ends before"),
             ("root ::= ~", "not expected"),
+            ("root ::= [a-z]{99999999999}", "a repetition of 99999999999 times"),
+            ("start: \"a\" ~ 99999999999", "a repetition of 99999999999 times"),
         ] {
             let error = Guide::grammar(text).unwrap_err();
             assert!(error.contains(word), "{text}: {error}");
