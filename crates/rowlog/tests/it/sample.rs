@@ -24,9 +24,9 @@ pub(crate) fn manifest() -> Manifest {
     }
 }
 
-/// Any row at all: every field with every value that its type has.
+/// Any row at all: every field with every value that its type has, and moments of the longest run that is read.
 pub(crate) fn any_row() -> impl Strategy<Value = Row> {
-    let stamp = || any::<u64>().prop_map(Stamp);
+    let stamp = || (0..31 * 24 * 3600 * 1_000_000_000u64).prop_map(|nanos| Stamp(ORIGIN.stamp.0 + nanos));
     let outcome = (any::<Option<(u8, u16)>>(), ".{0,20}").prop_map(|(kind, message)| match kind {
         None => Outcome::Complete,
         Some((kind, status)) => Outcome::failed(failure(kind, status), message),
