@@ -415,6 +415,9 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The poem's prompts are measured as the template renders them, whatever is sent.
+    #[error("Tokenizer/model must have chat template for sonnet dataset: pass a --tokenizer that has one")]
+    SonnetTemplate,
     /// A text to be sliced has no tokens.
     #[error("the text has no tokens")]
     NoTokens,

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use tacho_metrics::RunRecord;
 use tacho_report::html::run::{self, About};
-use tacho_report::json::{ResultFile, write_whole};
+use tacho_report::json::{ResultFile, try_writing, write_whole};
 use tacho_report::{console, requests, style};
 
 use crate::args::output::{Destination, Outputs};
@@ -86,5 +86,9 @@ fn check_writable(path: &Path) -> anyhow::Result<()> {
     if !folder.is_dir() {
         anyhow::bail!("the folder {} is not there: make it first", folder.display());
     }
-    Ok(())
+    // What is there may be a pipe or a device, which is no matter of its folder.
+    if path.exists() {
+        return Ok(());
+    }
+    try_writing(folder).with_context(|| format!("cannot write into the folder {}", folder.display()))
 }

@@ -68,10 +68,15 @@ fn most<'a>(effects: &[&'a Effect]) -> Option<&'a Effect> {
     effects.iter().copied().max_by(|a, b| sure(a).total_cmp(&sure(b)))
 }
 
+/// Changes beyond this share are told as being beyond it.
+const BEYOND: f64 = 100.0;
+
 fn percent(share: f64) -> String {
     match share {
         share if share.is_nan() => String::new(),
         share if share.is_infinite() => "no upper bound".into(),
+        // A base that may be next to nothing bounds no ratio that anybody can use.
+        share if share > BEYOND => format!("over +{:.0} %", BEYOND * 100.0),
         share => format!("{:+.2} %", share * 100.0),
     }
 }

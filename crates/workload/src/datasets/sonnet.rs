@@ -45,7 +45,10 @@ pub(crate) fn sample(
     counters: &Counters,
 ) -> Result<Sampled, Error> {
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "sonnet" })?;
-    let chat = Chat::new(tokenizer, None)?;
+    let chat = Chat::new(tokenizer, None).map_err(|error| match error {
+        Error::Template { source: tacho_text::Error::NoTemplate } => Error::SonnetTemplate,
+        other => other,
+    })?;
     let text = read_text(&spec.path)?;
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     if lines.is_empty() {
