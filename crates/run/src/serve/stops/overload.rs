@@ -24,11 +24,16 @@ const SETTLED: f64 = 3.0;
 const GROWTH: f64 = 1.5;
 const GROWTH_S: f64 = 0.5;
 
+/// A few failures leave the queue as answers do. Where more than this share fails, the server gets rid of what it cannot
+/// answer: those requests are not answered.
+const FAILED: f64 = 0.1;
+
 /// Watches the backlog.
 pub(super) struct Overload {
     /// When requests are let go, ascending.
     releases: Vec<f64>,
     finished: usize,
+    failed: usize,
     latency_sum: f64,
     /// Requests due at the last looks.
     due: VecDeque<usize>,
@@ -41,7 +46,15 @@ impl Overload {
     pub(super) fn new(timeline: &Timeline) -> Self {
         // Requests that are all due at once are a queue from the start, not an overload.
         let releases = if timeline.is_at_once() { Vec::new() } else { timeline.releases() };
-        Overload { releases, finished: 0, latency_sum: 0.0, due: VecDeque::new(), waits: Vec::new(), next_look: LOOK }
+        Overload {
+            releases,
+            finished: 0,
+            failed: 0,
+            latency_sum: 0.0,
+            due: VecDeque::new(),
+            waits: Vec::new(),
+            next_look: LOOK,
+        }
     }
 
     fn look(&mut self, seconds: f64) {
@@ -55,8 +68,12 @@ impl Overload {
         let settled = self.finished > 0 && seconds > SETTLED * self.latency_sum / self.finished as f64;
         // After the last arrival the backlog can only shrink.
         if settled && rate > 0.0 && due < self.releases.len() {
-            self.waits.push(due.saturating_sub(self.finished) as f64 / rate);
+            self.waits.push(due.saturating_sub(self.answered()) as f64 / rate);
         }
+    }
+
+    fn answered(&self) -> usize {
+        if self.failed as f64 > FAILED * self.finished as f64 { self.finished - self.failed } else { self.finished }
     }
 
     fn grows(&self) -> bool {
@@ -74,6 +91,7 @@ impl Overload {
 impl Rule for Overload {
     fn rows(&mut self, rows: &[Observation]) {
         self.finished += rows.len();
+        self.failed += rows.iter().filter(|row| row.outcome.is_fault()).count();
         self.latency_sum += rows.iter().map(latency).sum::<f64>();
     }
 
@@ -95,6 +113,7 @@ fn latency(row: &Observation) -> f64 {
 mod tests {
     use std::time::Duration;
 
+    use tacho_core::{FailureKind, Outcome};
     use tacho_loadgen::ScheduleSpec;
     use tacho_pyrand::RandomState;
 
@@ -144,6 +163,29 @@ mod tests {
             let seconds = found(&poisson(rate), 6000, capacity, 0.2).expect("it is overloaded");
             assert!(seconds < 30.0, "{rate} on {capacity}: {seconds}");
         }
+    }
+
+    #[test]
+    fn requests_that_fail_are_not_answered() {
+        let timeline = poisson(100.0).plan(6000, &mut RandomState::new(1)).unwrap();
+        // Each fails or is answered at once: nothing waits.
+        let watched = |failing: usize| {
+            let mut rule = Overload::new(&timeline);
+            let mut releases = timeline.releases().into_iter().enumerate().peekable();
+            (1..200).map(|tick| f64::from(tick) * 0.25).any(|seconds| {
+                let mut rows = Vec::new();
+                while let Some((at, due)) = releases.next_if(|(_, due)| *due <= seconds) {
+                    let sent = Stamp::from_secs(due);
+                    let outcome = Outcome::failed(FailureKind::Http(503), "busy");
+                    let row = Observation { sent, done: sent, ..Observation::released(0, sent, sent) };
+                    rows.push(if at % 100 < failing { Observation { outcome, ..row } } else { row });
+                }
+                rule.rows(&rows);
+                rule.is_broken(seconds)
+            })
+        };
+        assert!(watched(60) && watched(100), "a server that refuses most is overloaded");
+        assert!(!watched(0) && !watched(5), "one that fails now and then is not");
     }
 
     #[test]
