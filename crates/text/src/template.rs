@@ -62,6 +62,7 @@ impl Templates {
         let source = self.choose(with_tools).ok_or(Error::NoTemplate)?;
         let mut environment = Environment::new();
         environment.set_fuel(Some(MOST_STEPS));
+        environment.set_recursion_limit(DEEPEST);
         let mut syntax = SyntaxConfig::builder();
         syntax.trim_blocks(true).lstrip_blocks(true);
         environment.set_syntax(syntax.build().map_err(|source| Error::Template { source })?);
@@ -86,6 +87,9 @@ impl Templates {
 
 /// Steps that one rendering may take: far more than any conversation needs, and less than a minute.
 const MOST_STEPS: u64 = 50_000_000;
+
+/// How deep calls and blocks may nest; a macro in a macro counts for four. A thread's stack takes more, not much more.
+const DEEPEST: usize = 160;
 
 /// A template ready to be rendered many times, from any thread.
 pub struct ChatTemplate {

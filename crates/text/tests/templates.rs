@@ -73,6 +73,11 @@ fn refusals_and_mistakes_are_errors() {
     let cause = std::error::Error::source(&error).expect("the template's own error").to_string();
     assert!(cause.contains("only one turn"), "{cause}");
     assert!(matches!(render("{% if %}", HELLO, "{}"), Err(Error::Template { .. })));
+    let endless =
+        "{% macro m(a) %}{% for b in [a] %}{{ m([b] | map('list') | list) }}{% endfor %}{% endmacro %}{{ m([1]) }}";
+    assert!(render(endless, HELLO, "{}").is_err(), "it calls itself");
+    let nested = "{% macro m(n) %}{% if n %}({{ m(n - 1) }}){% endif %}{% endmacro %}{{ m(20) }}";
+    assert_eq!(render(nested, HELLO, "{}").unwrap(), "(".repeat(20) + &")".repeat(20));
     assert!(matches!(Tokenizer::builtin().chat_template(false), Err(Error::NoTemplate)));
 }
 
