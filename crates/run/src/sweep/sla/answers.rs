@@ -3,14 +3,25 @@
 use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::search::{Answer, Criterion};
+use tacho_metrics::search::{Answer, Boundary, Criterion};
 use tacho_metrics::statistics::mean;
 
 use super::level::{Level, nearest, values};
 use super::marker;
 use super::pair::Pair;
-use super::search::Outcome;
 use crate::experiment::{Archive, Failure, Style};
+
+/// What a search found.
+#[derive(Clone, Copy)]
+pub(super) struct Outcome {
+    pub(super) answer: Answer,
+    /// Where the target is met exactly.
+    pub(super) found: Option<Boundary>,
+    /// The loads that are left.
+    pub(super) range: (u64, u64),
+    /// Whether no level passed although a lower one failed.
+    pub(super) monotone: bool,
+}
 
 /// The answers so far.
 pub(super) struct Answers {

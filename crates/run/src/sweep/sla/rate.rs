@@ -9,10 +9,10 @@ use tacho_metrics::search::{
     Answer, Boundary, Criterion, Held, Next, Terms, Tried, UNLIMITED, Verdict, is_hopeless, likely, next_run,
 };
 
+use super::answers::Outcome;
 use super::level::{Level, answer_seconds, values};
 use super::level_folder;
 use super::pair::Pair;
-use super::search::Outcome;
 use crate::experiment::{Failure, Slot, run_file};
 use crate::sweep::combination::Combination;
 use crate::sweep::session::{Session, Stop};

@@ -2,12 +2,10 @@
 
 use tacho_core::event::{Most, SearchNote, SearchRow};
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::search::{
-    Answer, Boundary, Criterion, Step, Tried, UNLIMITED, boundary, bracket, is_monotone, next, refine,
-};
+use tacho_metrics::search::{Answer, Criterion, Step, Tried, UNLIMITED, boundary, bracket, is_monotone, next, refine};
 use tacho_metrics::statistics::mean;
 
-use super::answers::Answers;
+use super::answers::{Answers, Outcome};
 use super::level::{Level, WAVES, answer_seconds, nearest, values};
 use super::pair::Pair;
 use super::{level_folder, marker};
@@ -23,18 +21,6 @@ const PRECISE: f64 = 0.05;
 /// For how many times as long as one level a search holds all of its levels together: 29 in one of the simulator with
 /// everything as it is by default. It is a forecast and no limit.
 const LEVELS: f64 = 30.0;
-
-/// What a search found.
-#[derive(Clone, Copy)]
-pub(super) struct Outcome {
-    pub(super) answer: Answer,
-    /// Where the target is met exactly.
-    pub(super) found: Option<Boundary>,
-    /// The loads that are left.
-    pub(super) range: (u64, u64),
-    /// Whether no level passed although a lower one failed.
-    pub(super) monotone: bool,
-}
 
 impl Pair<'_> {
     pub(super) fn search(
