@@ -192,9 +192,15 @@ const LONG: [&str; 18] = [
 
 /// Whether this process was told not to hear that its terminal is gone, as `nohup` does: what it starts does not either.
 pub(crate) fn hangups_are_ignored() -> bool {
+    is_ignored(1)
+}
+
+/// Whether this process was told to ignore a signal. What it starts does so too until it catches the signal: a shell
+/// that puts a command into the background does this to SIGINT.
+fn is_ignored(number: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (number - 1) & 1 == 1)
 }
 
 /// A signal at any moment of any command ends it soon, with the code of an interrupted program or by the signal itself.
@@ -203,8 +209,8 @@ fn one_signal_ends_any_command_at_any_moment() {
     use std::os::unix::process::ExitStatusExt;
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port().to_string();
-    let last = if hangups_are_ignored() { ("TERM", 15, 1600) } else { ("HUP", 1, 1600) };
-    let moments = [("INT", 2, 100), ("TERM", 15, 700), last];
+    let or_term = |name, number, after| if is_ignored(number) { ("TERM", 15, after) } else { (name, number, after) };
+    let moments = [or_term("INT", 2, 100), ("TERM", 15, 700), or_term("HUP", 1, 1600)];
     let cases: Vec<(&str, (&str, i32, u64))> =
         LONG.iter().flat_map(|line| moments.iter().map(move |moment| (*line, *moment))).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);

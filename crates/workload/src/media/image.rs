@@ -25,7 +25,7 @@ impl Rgb {
     /// Reads an image file and leaves it as it lies.
     pub(crate) fn decode_as_stored(file: &[u8]) -> Option<Rgb> {
         match file {
-            [0x89, b'P', b'N', b'G', ..] => decode_png(file),
+            [0x89, b'P', b'N', b'G', ..] => guarded(|| decode_png(file)).flatten(),
             [0xff, 0xd8, ..] => jpeg_reader::decode(file).map(|(image, _)| image),
             _ => guarded(|| decode_other(file)).flatten(),
         }
