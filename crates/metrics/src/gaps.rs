@@ -69,7 +69,8 @@ impl Gaps {
 /// The nanoseconds of a gap that is exactly as many.
 fn nanos(gap: f64) -> Option<u64> {
     let nanos = (gap * 1e9).round();
-    let whole = (0.0..EXACT).contains(&nanos) && gap.to_bits() == (nanos / 1e9).to_bits();
+    // The zero with a sign would come back without it.
+    let whole = gap.is_sign_positive() && nanos < EXACT && gap.to_bits() == (nanos / 1e9).to_bits();
     whole.then_some(nanos as u64)
 }
 
