@@ -1,5 +1,6 @@
 //! The next run of a search for the largest request rate: where it says most of the answer, and for how long.
 
+use super::boundary::Boundary;
 use super::likely::{Held, capacity, likely};
 
 /// A run to be made.
@@ -35,6 +36,8 @@ const FIRST: usize = 4;
 const FOUND: f64 = 0.1;
 /// Loads up to this share away from the answer tell of it.
 const NEAR: f64 = 0.15;
+/// More than so many times the target is no chance near the answer.
+const CLEARLY: f64 = 1.8;
 /// Each run is so much longer than the longest before it.
 const LONGER: f64 = 1.5;
 /// No run takes more than this share of the budget.
@@ -44,11 +47,13 @@ const MOST_RUNS: usize = 60;
 
 /// The next run; nothing where the answer is known well enough or the time is over.
 pub fn next_run(runs: &[Held], terms: &Terms<'_>) -> Option<Next> {
+    let seconds: f64 = runs.iter().map(|run| run.seconds).sum();
+    let (made, runs) = (runs.len(), &believed(runs)[..]);
     let level = |load: f64| (load.round() as u64).clamp(1, terms.top - 1);
     let brief = |load: f64| Some(Next { level: level(load), seconds: BRIEF * (terms.unit)(level(load)) });
     let Some(most) = runs.iter().map(|run| run.level).max() else { return brief(0.9 * terms.first) };
-    let rest = terms.budget - runs.iter().map(|run| run.seconds).sum::<f64>();
-    if rest <= 0.0 || runs.len() >= MOST_RUNS || is_hopeless(runs) {
+    let rest = terms.budget - seconds;
+    if rest <= 0.0 || made >= MOST_RUNS || is_hopeless(runs) {
         return None;
     }
     if !runs.iter().any(fails) {
@@ -88,14 +93,40 @@ fn fails(run: &Held) -> bool {
     !run.kept_up || run.ratio > 1.0
 }
 
+/// Whether it fails by so much that it is not near the answer.
+fn fails_clearly(run: &Held) -> bool {
+    !run.kept_up || run.ratio > CLEARLY
+}
+
+/// The runs without those that met the target at a larger load than one that failed clearly every time: they were lucky.
+fn believed(runs: &[Held]) -> Vec<Held> {
+    let at = |level: u64| runs.iter().filter(move |run| run.level == level);
+    let beyond = |run: &&Held| at(run.level).count() > 1 && at(run.level).all(fails_clearly);
+    let broken = runs.iter().filter(beyond).map(|run| run.level).min().unwrap_or(u64::MAX);
+    runs.iter().filter(|run| run.level < broken || fails(run)).copied().collect()
+}
+
 /// The lowest level that failed, if it was run but once: that may have been a hiccup, and it bounds the answer.
 fn only_failure(runs: &[Held]) -> Option<u64> {
     let lowest = runs.iter().filter(|run| fails(run)).map(|run| run.level).min()?;
     (runs.iter().filter(|run| run.level == lowest).count() == 1).then_some(lowest)
 }
 
+/// The answer, as far as runs bear it out: a curve goes on where no run was made. Nothing where no run up to it met the target;
+/// no upper end where none missed it.
+pub fn borne_out(runs: &[Held], limit: f64) -> Option<Boundary> {
+    let runs = &believed(runs)[..];
+    let met = || runs.iter().filter(|run| !fails(run)).map(|run| run.level as f64);
+    let (least, most) = (met().reduce(f64::min)?, met().reduce(f64::max)?);
+    if !runs.iter().any(fails) {
+        return Some(Boundary { value: most, low: most, high: None });
+    }
+    let found = likely(runs, limit).filter(|found| found.value >= 1.0 && least <= found.high && !is_hopeless(runs))?;
+    Some(Boundary { value: found.value, low: found.low, high: Some(found.high) })
+}
+
 /// Whether even the lowest level fails, and by no hiccup.
-pub fn is_hopeless(runs: &[Held]) -> bool {
+fn is_hopeless(runs: &[Held]) -> bool {
     let lowest = || runs.iter().filter(|run| run.level == 1);
     lowest().count() > 1 && lowest().all(fails)
 }
@@ -143,5 +174,26 @@ mod tests {
     fn what_fails_at_one_is_hopeless_and_costs_little() {
         let runs = search(|_, _| (5.0, true));
         assert!(is_hopeless(&runs) && runs.len() < 20, "{}", runs.len());
+    }
+
+    fn run(level: u64, ratio: f64) -> Held {
+        Held { level, seconds: 10.0, ratio, error: Some(0.05), kept_up: true, answered: level as f64 }
+    }
+
+    #[test]
+    fn what_no_run_met_is_no_answer() {
+        let missed = [200, 100, 50].map(|level| run(level, 40.0));
+        assert!(likely(&missed, 0.2).is_some(), "the curve goes on below them");
+        assert_eq!(borne_out(&missed, 0.2), None);
+        assert_eq!(borne_out(&[], 0.2), None);
+        // Luck far above what failed again and again.
+        let lucky = [run(400, 0.9), run(100, 9.0), run(100, 9.0), run(50, 5.0), run(50, 5.0), run(25, 3.0), run(25, 3.0)];
+        assert_eq!(borne_out(&lucky, 0.2), None);
+    }
+
+    #[test]
+    fn what_no_run_missed_has_no_upper_end() {
+        let met = [90, 135].map(|level| run(level, 0.2));
+        assert_eq!(borne_out(&met, 0.2), Some(Boundary { value: 135.0, low: 135.0, high: None }));
     }
 }

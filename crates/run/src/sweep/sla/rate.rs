@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tacho_core::event::SearchNote;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::search::{
-    Answer, Boundary, Criterion, Held, Next, Terms, Tried, UNLIMITED, Verdict, is_hopeless, likely, next_run,
+    Answer, Criterion, Held, Next, Terms, Tried, UNLIMITED, Verdict, borne_out, is_monotone, next_run,
 };
 
 use super::answers::Outcome;
@@ -148,21 +148,20 @@ impl Pair<'_> {
     /// The answer, and the levels in order.
     fn found(&self, target: &[Criterion], known: &Known, top: Level) -> Result<(Vec<Level>, Outcome), Stop> {
         let held = self.held(target, known)?;
-        let found =
-            likely(&held, limit(target).unwrap_or(1.0)).filter(|found| found.value >= 1.0 && !is_hopeless(&held));
+        let found = borne_out(&held, limit(target).unwrap_or(1.0));
         let answer = found.map_or(Answer::Infeasible, |found| Answer::Level(found.value as u64));
-        let mut levels = Vec::new();
-        for (&level, results) in known {
-            let mut level = self.summed(level, target, results)?;
+        let summed = known.iter().map(|(&level, results)| self.summed(level, target, results));
+        let mut levels = summed.collect::<Result<Vec<Level>, Stop>>()?;
+        let monotone = is_monotone(&levels.iter().map(|level| level.tried).collect::<Vec<Tried>>());
+        for level in &mut levels {
             if found.is_none_or(|found| level.tried.level as f64 > found.value) {
                 level.tried.verdict = level.tried.verdict.beyond_the_answer();
             }
-            levels.push(level);
         }
         levels.push(top);
-        let range = found.map_or((0, 1), |found| (found.low as u64, found.high.ceil() as u64));
-        let found = found.map(|found| Boundary { value: found.value, low: found.low, high: Some(found.high) });
-        Ok((levels, Outcome { answer, found, range, monotone: true }))
+        let above = |high: Option<f64>| high.map_or(UNLIMITED, |high| high.ceil() as u64);
+        let range = found.map_or((0, 1), |found| (found.low as u64, above(found.high)));
+        Ok((levels, Outcome { answer, found, range, monotone }))
     }
 }
 
