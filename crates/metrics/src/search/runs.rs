@@ -187,7 +187,8 @@ mod tests {
         assert_eq!(borne_out(&missed, 0.2), None);
         assert_eq!(borne_out(&[], 0.2), None);
         // Luck far above what failed again and again.
-        let lucky = [run(400, 0.9), run(100, 9.0), run(100, 9.0), run(50, 5.0), run(50, 5.0), run(25, 3.0), run(25, 3.0)];
+        let lucky =
+            [run(400, 0.9), run(100, 9.0), run(100, 9.0), run(50, 5.0), run(50, 5.0), run(25, 3.0), run(25, 3.0)];
         assert_eq!(borne_out(&lucky, 0.2), None);
     }
 
