@@ -9,12 +9,17 @@ mod logging;
 mod secrets;
 mod terminal;
 
+use std::alloc::System;
 use std::process::ExitCode;
 
 use args::command::{Invocation, parse};
 use args::variables;
 use commands::COMMANDS;
 use exit::Exit;
+use tacho_text::Budgeted;
+
+#[global_allocator]
+static BUDGETED: Budgeted = Budgeted(System);
 
 fn main() -> ExitCode {
     if let Some(command) = commands::supervise::asked(std::env::args_os()) {

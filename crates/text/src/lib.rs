@@ -1,6 +1,7 @@
 //! Tokenizers and chat templates: text to token ids and back, exactly as Hugging Face's library does it. Takes paths, never fetches,
 //! reads no environment.
 
+mod budget;
 mod builtin;
 mod byte_level;
 mod charsmap;
@@ -18,6 +19,7 @@ mod settings;
 mod template;
 mod tokenizer;
 
+pub use budget::Budgeted;
 pub use decode::Decoder;
 pub use error::Error;
 pub use guard::guarded;

@@ -1,13 +1,17 @@
 //! Chat templates, rendered as Hugging Face's library renders them: Jinja with trimmed blocks, Python's methods on
 //! texts and objects, Python's JSON. Knows no clock: the moment a template may print is handed in.
 
-mod bounds;
 mod filters;
 mod globals;
 mod json_filter;
 mod methods;
 mod percent;
 mod python_text;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::civil::DateTime;
 use minijinja::syntax::SyntaxConfig;
@@ -16,7 +20,7 @@ use minijinja::{Environment, Error as JinjaError, ErrorKind};
 use tacho_core::json::{Dict, Value as Json};
 
 use crate::Error;
-use crate::guard::guarded;
+use crate::budget::{Budget, Spent};
 pub use json_filter::unicode_text;
 
 /// What a template is rendered with.
@@ -59,42 +63,73 @@ impl Templates {
 
     /// Compiles the template for requests with or without tools.
     pub(crate) fn compile(&self, with_tools: bool, named: &[(String, String)]) -> Result<ChatTemplate, Error> {
-        let source = self.choose(with_tools).ok_or(Error::NoTemplate)?;
-        let mut environment = Environment::new();
-        environment.set_fuel(Some(MOST_STEPS));
-        environment.set_recursion_limit(DEEPEST);
-        let mut syntax = SyntaxConfig::builder();
-        syntax.trim_blocks(true).lstrip_blocks(true);
-        environment.set_syntax(syntax.build().map_err(|source| Error::Template { source })?);
-        environment.set_unknown_method_callback(methods::call);
-        environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-        environment.set_formatter(python_text::print);
-        bounds::add(&mut environment);
-        filters::add(&mut environment);
-        environment.add_filter("tojson", json_filter::tojson);
-        environment.add_function("cycler", globals::cycler);
-        environment.add_function("joiner", globals::joiner);
-        environment.add_function("raise_exception", |message: String| -> Result<Value, JinjaError> {
-            Err(JinjaError::new(ErrorKind::InvalidOperation, message))
-        });
-        environment
-            .add_template_owned("chat", percent::as_filter(&without_generation_marks(source)))
-            .map_err(|source| Error::Template { source })?;
-        let named = named.iter().filter(|(attribute, _)| !attribute.is_empty()).cloned().collect();
-        Ok(ChatTemplate { environment, named })
+        self.compile_within(BUDGET, with_tools, named)
     }
+
+    /// The same, where compiling and each rendering may take so much.
+    pub(crate) fn compile_within(
+        &self,
+        budget: Budget,
+        with_tools: bool,
+        named: &[(String, String)],
+    ) -> Result<ChatTemplate, Error> {
+        let source = percent::as_filter(&without_generation_marks(self.choose(with_tools).ok_or(Error::NoTemplate)?));
+        // What is constant is computed here already.
+        let environment = within(budget, move || environment(source))?;
+        let named = named.iter().filter(|(attribute, _)| !attribute.is_empty()).cloned().collect();
+        Ok(ChatTemplate { environment: Arc::new(environment), named, budget })
+    }
+}
+
+/// The engine as Hugging Face's library sets it up, with one template.
+fn environment(source: String) -> Result<Environment<'static>, JinjaError> {
+    let mut environment = Environment::new();
+    environment.set_fuel(Some(MOST_STEPS));
+    let mut syntax = SyntaxConfig::builder();
+    syntax.trim_blocks(true).lstrip_blocks(true);
+    environment.set_syntax(syntax.build()?);
+    environment.set_unknown_method_callback(methods::call);
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    environment.set_formatter(python_text::print);
+    filters::add(&mut environment);
+    environment.add_filter("tojson", json_filter::tojson);
+    environment.add_function("cycler", globals::cycler);
+    environment.add_function("joiner", globals::joiner);
+    environment.add_function("raise_exception", |message: String| -> Result<Value, JinjaError> {
+        Err(JinjaError::new(ErrorKind::InvalidOperation, message))
+    });
+    environment.add_template_owned("chat", source)?;
+    Ok(environment)
+}
+
+/// What compiling or rendering a template may take: far more than any conversation needs.
+const BUDGET: Budget = Budget { bytes: 512 << 20, time: Duration::from_secs(30) };
+
+/// Lets the engine work; it must not take the process down, whatever a template makes it do.
+fn within<T: Send + 'static>(
+    budget: Budget,
+    work: impl FnOnce() -> Result<T, JinjaError> + Send + 'static,
+) -> Result<T, Error> {
+    let refused = |why: String| Err(JinjaError::new(ErrorKind::InvalidOperation, why));
+    let made = budget.spend(work).unwrap_or_else(|spent| match spent {
+        Spent::Memory => refused(format!(
+            "it takes more than {} MiB of memory or nests deeper than the stack, the most there may be",
+            budget.bytes >> 20
+        )),
+        Spent::Time => refused(format!("it takes longer than {} s, the most there may be", budget.time.as_secs())),
+        Spent::Broken => refused("the template engine cannot follow it".to_owned()),
+    });
+    made.map_err(|source| Error::Template { source })
 }
 
 /// Steps that one rendering may take: far more than any conversation needs, and less than a minute.
 const MOST_STEPS: u64 = 50_000_000;
 
-/// How deep calls and blocks may nest; a macro in a macro counts for four. A thread's stack takes more, not much more.
-const DEEPEST: usize = 160;
-
 /// A template ready to be rendered many times, from any thread.
 pub struct ChatTemplate {
-    environment: Environment<'static>,
+    environment: Arc<Environment<'static>>,
     named: Vec<(String, String)>,
+    budget: Budget,
 }
 
 impl ChatTemplate {
@@ -119,13 +154,8 @@ impl ChatTemplate {
             variables.retain(|(name, _)| more.get(name).is_none());
             variables.extend(more.iter().map(|(name, value)| (name.to_owned(), to_jinja(value))));
         }
-        let template = self.environment.get_template("chat").map_err(|source| Error::Template { source })?;
-        let mut rendering = bounds::Rendering::default();
-        // The engine must not take the process down, whatever a template makes it do.
-        let made = guarded(|| template.render_captured_to(Value::from_pairs(variables), &mut rendering).map(drop));
-        let broken = || Err(JinjaError::new(ErrorKind::InvalidOperation, "the template engine cannot follow it"));
-        made.unwrap_or_else(broken).map_err(|source| Error::Template { source })?;
-        Ok(rendering.text())
+        let environment = self.environment.clone();
+        within(self.budget, move || environment.get_template("chat")?.render(Value::from_pairs(variables)))
     }
 }
 

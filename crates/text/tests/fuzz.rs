@@ -6,10 +6,10 @@ use std::path::Path;
 
 use tacho_core::json;
 use tacho_testkit::{Counted, fuzz_files, golden_path};
-use tacho_text::{ChatInput, Tokenizer, TokenizerMode};
+use tacho_text::{Budgeted, ChatInput, Tokenizer, TokenizerMode};
 
 #[global_allocator]
-static COUNTED: Counted = Counted;
+static COUNTED: Budgeted<Counted> = Budgeted(Counted);
 
 /// Inputs of each kind in an ordinary run.
 const FEW: u64 = 150;

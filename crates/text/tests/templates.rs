@@ -117,44 +117,8 @@ fn what_jinja_offers_in_python_is_there() {
     }
 }
 
-/// A template's numbers are anybody's: what would fill the memory is refused, with the limit.
 #[test]
-fn what_would_become_too_long_is_refused() {
-    let grow = "{% set ns = namespace(x='ab' * 1000000) %}";
-    for template in [
-        "{{ '%055555555555555555d' % 7 }}",
-        "{{ '%(a)99999999s' % {'a': 1} }}",
-        "{{ '%.9999999999f' % 1.5 }}",
-        "{{ '%9999999999s' | format('a') }}",
-        "{{ '{:>9999999999}'.format('a') }}",
-        "{{ '{:.9999999999f}'.format(1.5) }}",
-        "{{ 'a'.ljust(9999999999) }}",
-        "{{ 'a'.rjust(9999999999) }}",
-        "{{ 'a'.center(9999999999, 'x') }}",
-        "{{ 'a'.zfill(9999999999) }}",
-        "{{ 'a' | indent(9999999999, true) }}",
-        "{{ 'a' | indent(width=9999999999, first=true) }}",
-        "{{ ('\n' * 100000) | indent(90000, true, true) }}",
-        "{{ [1] | batch(9999999999, 'x') | list | length }}",
-        "{{ [1] | slice(9999999999) | list | length }}",
-        "{{ messages | tojson(indent=9999999999999999) }}",
-        "{{ messages | tojson(indent=99999999999999999999999) }}",
-        "{{ [[1]] | tojson(indent='x' * 90000000) }}",
-        "{{ ([1] * 90000000) | list | length }}",
-        "{{ ([1] * 90000000) | tojson }}",
-        &format!("{grow}{{{{ ns.x.replace('a', ns.x) }}}}"),
-        &format!("{grow}{{{{ ns.x | replace('a', ns.x) }}}}"),
-        &format!("{grow}{{{{ ([1, 2, 3] * 100) | join(ns.x) | length }}}}"),
-        &format!("{grow}{{{{ ns.x.join(range(1000)) }}}}"),
-        &format!("{grow}{{% for i in range(1000) %}}{{{{ ns.x }}}}{{% endfor %}}"),
-        &format!("{grow}{{% set y %}}{{% for i in range(1000) %}}{{{{ ns.x }}}}{{% endfor %}}{{% endset %}}"),
-        &format!("{{% for i in range(90000) %}}{}{{% endfor %}}", "text ".repeat(400)),
-    ] {
-        let refused = render(template, HELLO, "{}").unwrap_err();
-        let reason = std::error::Error::source(&refused).expect("a reason");
-        let why = format!("{reason} {:?}", reason.source());
-        assert!(why.contains("the most there may be"), "{template:.80}: {why}");
-    }
+fn ordinary_widths_and_counts_are_fine() {
     let ordinary = "{{ '%05d|%-4s|%.2f|%% 20241116' % (7, 'a', 1.5) }}{{ '{:>3}'.format('b') }}{{ 'c\nd' | indent(2) }}\
                     {{ [1, 2, 3] | batch(2) | list }}{{ ['x', 'y'] | join(', ') }}{{ 'aa' | replace('a', 'b') }}\
                     {{ messages | map(attribute='role') | list }}{{ [2, 1] | sort(reverse=true) }}";

@@ -3,7 +3,6 @@
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Environment, Error, State, filters, formatting};
 
-use super::bounds;
 use super::python_text::text;
 
 /// The name under which formatting with `%` is known.
@@ -28,7 +27,6 @@ pub(super) fn add(environment: &mut Environment<'_>) {
 
 /// `text % value`: a tuple holds several values.
 fn percent(format: &str, value: Value) -> Result<String, Error> {
-    bounds::widths(bounds::directives(format))?;
     let values = if value.is_tuple() { value.try_iter()?.collect() } else { vec![value] };
     let printed: Vec<Value> =
         values.into_iter().map(|value| if is_plain(&value) { value } else { text(&value).into() }).collect();

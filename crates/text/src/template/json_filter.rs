@@ -4,8 +4,6 @@ use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 use tacho_core::json::{float_repr, write_str};
 
-use super::bounds;
-
 struct Style {
     ascii: bool,
     indent: Option<String>,
@@ -26,7 +24,7 @@ pub(super) fn tojson(
         None => options.get::<Option<Value>>("indent")?,
     };
     let indent = indent.filter(|indent| !indent.is_none() && !indent.is_undefined());
-    let indent = indent.map(indentation).transpose()?;
+    let indent = indent.map(indentation);
     let ascii = match ascii {
         Some(ascii) => ascii,
         None => options.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false),
@@ -44,22 +42,14 @@ pub(super) fn tojson(
     Ok(Value::from_safe_string(out))
 }
 
-fn indentation(indent: Value) -> Result<String, Error> {
-    match indent.as_str() {
-        Some(text) => Ok(text.to_owned()),
-        None => {
-            // What is below zero is none, what is too great for a number of this machine is too great.
-            let beyond = if indent > Value::from(0) { usize::MAX } else { 0 };
-            Ok(" ".repeat(bounds::number("an indentation", indent.as_usize().unwrap_or(beyond))?))
-        }
-    }
+fn indentation(indent: Value) -> String {
+    // What is below zero is none, what is too great for a number of this machine is too great.
+    let beyond = if indent > Value::from(0) { isize::MAX as usize } else { 0 };
+    indent.as_str().map_or_else(|| " ".repeat(indent.as_usize().unwrap_or(beyond)), str::to_owned)
 }
 
 impl Style {
     fn write(&self, out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
-        if value.kind() != ValueKind::String {
-            bounds::items(std::slice::from_ref(value))?;
-        }
         match value.kind() {
             ValueKind::None => out.push_str("null"),
             ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
@@ -100,24 +90,21 @@ impl Style {
             if at > 0 {
                 out.push_str(&self.between);
             }
-            self.new_line(out, depth + 1)?;
+            self.new_line(out, depth + 1);
             write(out, item)?;
         }
         if !empty {
-            self.new_line(out, depth)?;
+            self.new_line(out, depth);
         }
         out.push(close);
         Ok(())
     }
 
-    fn new_line(&self, out: &mut String, depth: usize) -> Result<(), Error> {
-        let indent = self.indent.as_deref().unwrap_or_default();
-        bounds::length(out.len().saturating_add(indent.len().saturating_mul(depth)))?;
-        if self.indent.is_some() {
+    fn new_line(&self, out: &mut String, depth: usize) {
+        if let Some(indent) = &self.indent {
             out.push('\n');
             out.push_str(&indent.repeat(depth));
         }
-        Ok(())
     }
 
     fn write_text(&self, out: &mut String, text: &str) {

@@ -4,31 +4,14 @@ use minijinja::value::{Tuple, Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat;
 
-use super::bounds;
-
 /// Calls a method; those that are not here are the engine's.
 pub(super) fn call(state: &mut State<'_, '_>, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
-    check(value, method, args)?;
     let own = match (value.kind(), value.as_str()) {
         (_, Some(text)) => text_method(text, method, args)?,
         (ValueKind::Seq, None) if method == "index" => Some(position(value, args)?),
         _ => None,
     };
     own.map_or_else(|| pycompat::unknown_method_callback(state, value, method, args), Ok)
-}
-
-/// Refuses what would become too long.
-fn check(value: &Value, method: &str, args: &[Value]) -> Result<(), Error> {
-    let Some(text) = value.as_str() else { return Ok(()) };
-    match (method, args) {
-        ("format", _) => bounds::widths(bounds::fields(text)),
-        ("replace", [old, new, ..]) => bounds::replaced(&[value.clone(), old.clone(), new.clone()]),
-        ("join", [list, ..]) => bounds::joined(&[list.clone(), value.clone()]),
-        ("ljust" | "rjust" | "center" | "zfill", [width, ..]) => {
-            bounds::number("a width", width.as_usize().unwrap_or(0)).map(drop)
-        }
-        _ => Ok(()),
-    }
 }
 
 fn text_method(text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {

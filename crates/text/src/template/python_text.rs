@@ -4,11 +4,8 @@ use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, Output, State, escape_formatter};
 use tacho_core::json::{float_repr, quoted};
 
-use super::bounds;
-
 /// Writes what stands between `{{` and `}}`.
 pub(super) fn print(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
-    bounds::print(state, value)?;
     if holds_float(value) {
         return out.write_str(&text(value)).map_err(Error::from);
     }

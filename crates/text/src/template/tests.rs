@@ -1,0 +1,98 @@
+//! Templates that would fill the memory: refused, with the limit.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use tacho_core::json;
+
+use super::{ChatInput, Templates};
+use crate::Error;
+use crate::budget::Budget;
+
+/// Threads that asked for more keep what they have.
+const SMALL: Budget = Budget { bytes: 24 << 20, time: Duration::from_secs(4) };
+
+fn render(template: &str) -> Result<String, Error> {
+    let messages = json::parse(r#"[{"role": "user", "content": "hello"}]"#).expect("JSON");
+    let now = jiff::civil::date(2024, 7, 26).at(9, 5, 0, 0);
+    let mut templates = Templates::default();
+    templates.add("default", template);
+    let template = templates.compile_within(SMALL, false, &[])?;
+    template.render(&ChatInput { messages: &messages, tools: None, variables: None, now })
+}
+
+fn is_refused(template: &str) {
+    let refused = render(template).unwrap_err();
+    let why = refused.source().expect("a reason").to_string();
+    assert!(why.contains("the most there may be"), "{template:.80}: {why}");
+}
+
+/// A template's numbers are anybody's.
+#[test]
+fn what_would_become_too_long_is_refused() {
+    let grow = "{% set ns = namespace(x='ab' * 100000) %}";
+    for template in [
+        "{{ '%055555555555555555d' % 7 }}",
+        "{{ '%(a)99999999s' % {'a': 1} }}",
+        "{{ '%.9999999999f' % 1.5 }}",
+        "{{ '%9999999999s' | format('a') }}",
+        "{{ '{:>9999999999}'.format('a') }}",
+        "{{ '{:.9999999999f}'.format(1.5) }}",
+        "{{ 'a'.ljust(9999999999) }}",
+        "{{ 'a'.rjust(9999999999) }}",
+        "{{ 'a'.center(9999999999, 'x') }}",
+        "{{ 'a'.zfill(9999999999) }}",
+        "{{ 'a' | indent(9999999999, true) }}",
+        "{{ 'a' | indent(width=9999999999, first=true) }}",
+        "{{ ('\n' * 100000) | indent(90000, true, true) }}",
+        "{{ [1] | batch(9999999999, 'x') | list | length }}",
+        "{{ [1] | slice(9999999999) | list | length }}",
+        "{{ messages | tojson(indent=9999999999999999) }}",
+        "{{ messages | tojson(indent=99999999999999999999999) }}",
+        "{{ [[1]] | tojson(indent='x' * 90000000) }}",
+        "{{ ([1] * 90000000) | list | length }}",
+        "{{ ([1] * 90000000) | tojson }}",
+        &format!("{grow}{{{{ ns.x.replace('a', ns.x) }}}}"),
+        &format!("{grow}{{{{ ns.x | replace('a', ns.x) }}}}"),
+        &format!("{grow}{{{{ ([1, 2, 3] * 100) | join(ns.x) | length }}}}"),
+        &format!("{grow}{{{{ ns.x.join(range(1000)) }}}}"),
+        &format!("{grow}{{% for i in range(1000) %}}{{{{ ns.x }}}}{{% endfor %}}"),
+        &format!("{grow}{{% set y %}}{{% for i in range(1000) %}}{{{{ ns.x }}}}{{% endfor %}}{{% endset %}}"),
+        &format!("{{% for i in range(90000) %}}{}{{% endfor %}}", "text ".repeat(400)),
+    ] {
+        is_refused(template);
+    }
+}
+
+/// A list in a list in a list: whatever looks at it goes down as far as it does.
+#[test]
+fn what_is_nested_without_end_does_not_take_the_stack() {
+    for end in ["", "{{ ns.x }}", "{{ ns.x | tojson }}", "{{ ns.x == ns.y }}", "{{ ns.x ~ 'a' }}"] {
+        let _ = render(&format!(
+            "{{% set ns = namespace(x=[1], y=[1]) %}}{{% for a in range(300) %}}{{% for b in range(1000) %}}\
+             {{% set ns.x = [ns.x] %}}{{% set ns.y = [ns.y] %}}{{% endfor %}}{{% endfor %}}{end}"
+        ));
+    }
+}
+
+/// Each step is small, and what it makes is twice what there was.
+#[test]
+fn what_doubles_again_and_again_is_refused() {
+    let often = |begin: &str, step: &str| {
+        format!("{{% set ns = namespace(x={begin}) %}}{{% for i in range(40) %}}{step}{{% endfor %}}")
+    };
+    for template in [
+        often("'ab'", "{% set ns.x = ns.x ~ ns.x %}"),
+        often("'ab'", "{% set ns.x = ns.x + ns.x %}"),
+        often("'ab'", "{% set ns.x = ns.x * 2 %}"),
+        often("'ab'", "{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}"),
+        often("[1]", "{% set ns.x = (ns.x + ns.x) | list %}"),
+        often("[1]", "{% set ns.x = [ns.x, ns.x] %}") + "{{ ns.x }}",
+        often("[1]", "{% set ns.x = [ns.x, ns.x] %}") + "{{ ns.x ~ '' }}",
+        often("[1]", "{% set ns.x = {'a': ns.x, 'b': ns.x} %}") + "{{ ns.x | tojson }}",
+        "{{ (1,) * 10 ** 8 }}".to_owned(),
+        "{{ ('ab' * 10 ** 7) | upper }}".to_owned(),
+    ] {
+        is_refused(&template);
+    }
+}
