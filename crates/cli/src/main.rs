@@ -9,17 +9,17 @@ mod logging;
 mod secrets;
 mod terminal;
 
-use std::alloc::System;
 use std::process::ExitCode;
 
 use args::command::{Invocation, parse};
 use args::variables;
 use commands::COMMANDS;
 use exit::Exit;
-use tacho_text::Budgeted;
 
+// Tests count what they take.
+#[cfg(not(test))]
 #[global_allocator]
-static BUDGETED: Budgeted = Budgeted(System);
+static BUDGETED: tacho_text::Budgeted = tacho_text::Budgeted(std::alloc::System);
 
 fn main() -> ExitCode {
     if let Some(command) = commands::supervise::asked(std::env::args_os()) {
