@@ -2,7 +2,8 @@
 
 use tacho_core::FailureKind;
 
-use crate::{Sample, Setup, Steady, Task, Trust, TrustVerdict, Truth};
+use crate::latency::successes;
+use crate::{Samples, Setup, Steady, Task, Trust, TrustVerdict, Truth};
 
 /// A reason to doubt a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -150,7 +151,7 @@ const COALESCED: f64 = 0.05;
 
 impl Caveat {
     /// All that apply, the gravest first.
-    pub fn all(setup: &Setup, samples: &[Sample], truth: &Truth, trust: Option<&Trust>) -> Vec<Caveat> {
+    pub fn all(setup: &Setup, samples: &Samples, truth: &Truth, trust: Option<&Trust>) -> Vec<Caveat> {
         [
             interrupted(setup, samples),
             requests_failed(samples),
@@ -333,22 +334,21 @@ impl EndedBy {
     }
 }
 
-fn interrupted(setup: &Setup, samples: &[Sample]) -> Option<Caveat> {
-    let finished = samples.iter().filter(|sample| sample.failure != Some(FailureKind::Aborted)).count() as u64;
-    setup.interrupted.then_some(Caveat::Interrupted { finished, asked: setup.num_prompts })
+fn interrupted(setup: &Setup, samples: &Samples) -> Option<Caveat> {
+    let finished = || samples.iter().filter(|sample| sample.failure != Some(FailureKind::Aborted)).count() as u64;
+    setup.interrupted.then(|| Caveat::Interrupted { finished: finished(), asked: setup.num_prompts })
 }
 
-fn requests_failed(samples: &[Sample]) -> Option<Caveat> {
+fn requests_failed(samples: &Samples) -> Option<Caveat> {
     let mut failures = samples.iter().filter(|sample| sample.is_fault());
     let first = failures.next()?.error.lines().next().unwrap_or("").to_owned();
     Some(Caveat::RequestsFailed { failed: failures.count() as u64 + 1, total: samples.len() as u64, first })
 }
 
-fn tokens_estimated(setup: &Setup, samples: &[Sample], truth: &Truth) -> Option<Caveat> {
-    let total = samples.iter().filter(|sample| sample.success()).count() as u64;
+fn tokens_estimated(setup: &Setup, samples: &Samples, truth: &Truth) -> Option<Caveat> {
     (setup.task == Task::Generation && truth.unreported_lengths > 0).then(|| Caveat::TokensEstimated {
         answers: truth.unreported_lengths,
-        total,
+        total: successes(samples).count() as u64,
         counted: setup.has_tokenizer(),
     })
 }
@@ -367,22 +367,23 @@ fn rate_missed(setup: &Setup, truth: &Truth, trust: Option<&Trust>) -> Option<Ca
 }
 
 /// The p-th percentile needs 100/(100-p) samples to be less than their maximum.
-fn few_samples(setup: &Setup, samples: &[Sample]) -> Option<Caveat> {
+fn few_samples(setup: &Setup, samples: &Samples) -> Option<Caveat> {
     let percentile = setup.metric_percentiles.iter().copied().filter(|&p| p < 100.0).max_by(f64::total_cmp)?;
     let needed = (100.0 / (100.0 - percentile)).round() as u64;
-    let samples = samples.iter().filter(|sample| sample.success()).count() as u64;
+    let samples = successes(samples).count() as u64;
     (samples > 0 && samples < needed).then_some(Caveat::FewSamples { percentile, samples, needed })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Rates;
+    use crate::{Rates, Sample};
 
     fn caveats(setup: &Setup, samples: &[Sample], change: impl FnOnce(&mut Truth)) -> Vec<String> {
-        let mut truth = Truth::of(setup, samples, 1.0);
+        let samples = samples.to_vec().into();
+        let mut truth = Truth::of(setup, &samples, 1.0);
         change(&mut truth);
-        Caveat::all(setup, samples, &truth, None).iter().map(Caveat::text).collect()
+        Caveat::all(setup, &samples, &truth, None).iter().map(Caveat::text).collect()
     }
 
     fn good(count: usize) -> Vec<Sample> {

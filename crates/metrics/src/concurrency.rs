@@ -1,6 +1,6 @@
 //! Peaks: vLLM's one-second buckets, and the exact number of requests under way.
 
-use crate::Sample;
+use crate::{Sample, Samples};
 use crate::latency::successes;
 
 /// What happened in each second after the first request was sent; successes only.
@@ -16,9 +16,11 @@ pub struct PerSecond {
 
 impl PerSecond {
     /// Fills the buckets.
-    pub fn of(samples: &[Sample]) -> Self {
-        let start = successes(samples).map(|sample| sample.sent).fold(f64::INFINITY, f64::min);
-        let end = successes(samples).map(|sample| sample.sent + sample.latency).fold(f64::NEG_INFINITY, f64::max);
+    pub fn of(samples: &Samples) -> Self {
+        let spans = successes(samples).map(|sample| (sample.sent, sample.sent + sample.latency));
+        let (start, end) = spans.fold((f64::INFINITY, f64::NEG_INFINITY), |(start, end), (sent, last)| {
+            (start.min(sent), end.max(last))
+        });
         if start > end {
             return PerSecond::default();
         }
@@ -27,7 +29,7 @@ impl PerSecond {
         // Changes first, summed up below: a request may span many seconds.
         let mut changes = vec![0i64; count + 1];
         for sample in successes(samples) {
-            buckets.add_tokens(sample, start);
+            buckets.add_tokens(&sample, start);
             changes[(sample.sent - start) as usize] += 1;
             changes[(sample.sent + sample.latency - start) as usize + 1] -= 1;
         }
@@ -77,17 +79,49 @@ impl PerSecond {
 }
 
 /// The most requests, failed ones too, that were under way at one moment.
-pub fn exact_peak(samples: &[Sample]) -> u64 {
-    let mut moments: Vec<(f64, i64)> =
-        samples.iter().flat_map(|sample| [(sample.sent, 1), (sample.done, -1)]).collect();
-    // An end and a start at the same moment do not overlap: -1 sorts before 1.
-    moments.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let (mut under_way, mut peak) = (0i64, 0i64);
-    for (_, change) in moments {
-        under_way += change;
-        peak = peak.max(under_way);
+pub fn exact_peak(samples: &Samples) -> u64 {
+    let mut peak = 0;
+    let spans = samples.iter().map(|sample| (sample.sent, sample.done));
+    Changes::of(samples.len(), spans).each(|_, _, under_way| peak = peak.max(under_way));
+    peak.max(0) as u64
+}
+
+/// When requests begin and end.
+pub(crate) struct Changes {
+    starts: Vec<f64>,
+    ends: Vec<f64>,
+}
+
+impl Changes {
+    /// Of at most so many.
+    pub(crate) fn of(most: usize, spans: impl Iterator<Item = (f64, f64)>) -> Self {
+        let (mut starts, mut ends) = (Vec::with_capacity(most), Vec::with_capacity(most));
+        for (start, end) in spans {
+            starts.push(start);
+            ends.push(end);
+        }
+        [&mut starts, &mut ends].into_iter().for_each(|moments| moments.sort_unstable_by(f64::total_cmp));
+        Changes { starts, ends }
     }
-    peak as u64
+
+    /// Tells of each change in order: its moment, how many requests were under way before it, and how many then. An end and
+    /// a start at the same moment do not overlap: ends come first.
+    pub(crate) fn each(&self, mut tell: impl FnMut(f64, i64, i64)) {
+        let (mut starts, mut ends) = (self.starts.iter().peekable(), self.ends.iter().peekable());
+        let mut under_way = 0;
+        loop {
+            let ended = match (starts.peek(), ends.peek()) {
+                (Some(start), Some(end)) => end.total_cmp(start).is_le(),
+                (Some(_), None) => false,
+                (None, Some(_)) => true,
+                (None, None) => return,
+            };
+            let (moments, change) = if ended { (&mut ends, -1) } else { (&mut starts, 1) };
+            let Some(moment) = moments.next() else { return };
+            tell(*moment, under_way, under_way + change);
+            under_way += change;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -100,7 +134,7 @@ mod tests {
 
     #[test]
     fn buckets_count_events_and_touched_seconds() {
-        let samples = [sample(0.0, 0.5, &[0.4, 0.4], 1.3), sample(0.9, 0.2, &[0.1], 0.3)];
+        let samples = [sample(0.0, 0.5, &[0.4, 0.4], 1.3), sample(0.9, 0.2, &[0.1], 0.3)].into();
         let buckets = PerSecond::of(&samples);
         assert_eq!(
             (buckets.events.as_slice(), buckets.requests.as_slice()),
@@ -111,9 +145,10 @@ mod tests {
 
     #[test]
     fn exact_peak_does_not_count_requests_that_follow_each_other() {
-        let samples = [sample(0.0, 0.1, &[], 0.25), sample(0.25, 0.1, &[], 0.25), sample(0.3, 0.1, &[], 0.1)];
+        let samples =
+            [sample(0.0, 0.1, &[], 0.25), sample(0.25, 0.1, &[], 0.25), sample(0.3, 0.1, &[], 0.1)].into();
         assert_eq!(exact_peak(&samples), 2);
         assert_eq!(PerSecond::of(&samples).peak_requests(), 3);
-        assert_eq!(exact_peak(&[]), 0);
+        assert_eq!(exact_peak(&Samples::default()), 0);
     }
 }

@@ -1,7 +1,7 @@
 //! The times between the token events of one request, in little space: most of the memory of a long run's result.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::slice::ChunksExact;
 
 use tacho_core::Stamp;
 
@@ -40,8 +40,25 @@ impl Gaps {
 
     /// Each of them in order.
     pub fn iter(&self) -> Iter<'_> {
-        let (width, gaps) = self.bytes.split_first().map_or((PLAIN, &[][..]), |(&width, gaps)| (width.into(), gaps));
-        Iter { width, gaps: gaps.chunks_exact(width) }
+        Iter { bytes: Cow::Borrowed(&self.bytes), at: 1 }
+    }
+
+    /// The same of gaps that are somebody's or one's own.
+    pub(crate) fn iter_of(gaps: Cow<'_, Gaps>) -> Iter<'_> {
+        match gaps {
+            Cow::Borrowed(gaps) => gaps.iter(),
+            Cow::Owned(gaps) => Iter { bytes: Cow::Owned(gaps.bytes.into_vec()), at: 1 },
+        }
+    }
+
+    /// As they are kept.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Back from what they were kept as.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        Gaps { bytes: bytes.into() }
     }
 
     /// All of them as a list.
@@ -113,25 +130,36 @@ impl<'a> IntoIterator for &'a Gaps {
 /// Gaps, one after the other, in seconds.
 #[derive(Debug, Clone)]
 pub struct Iter<'a> {
-    width: usize,
-    gaps: ChunksExact<'a, u8>,
+    /// The width of a gap, then the gaps.
+    bytes: Cow<'a, [u8]>,
+    /// Where the next one begins.
+    at: usize,
+}
+
+impl Iter<'_> {
+    fn width(&self) -> usize {
+        self.bytes.first().map_or(PLAIN, |width| usize::from(*width).clamp(1, PLAIN))
+    }
 }
 
 impl Iterator for Iter<'_> {
     type Item = f64;
 
     fn next(&mut self) -> Option<f64> {
-        let gap = self.gaps.next()?;
+        let width = self.width();
+        let gap = self.bytes.get(self.at..self.at + width)?;
         let mut value = [0; PLAIN];
-        value[..self.width].copy_from_slice(gap);
-        Some(match self.width {
+        value[..width].copy_from_slice(gap);
+        self.at += width;
+        Some(match width {
             PLAIN => f64::from_le_bytes(value),
             _ => u64::from_le_bytes(value) as f64 / 1e9,
         })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.gaps.size_hint()
+        let left = self.bytes.len().saturating_sub(self.at) / self.width();
+        (left, Some(left))
     }
 }
 

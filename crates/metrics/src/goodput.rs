@@ -1,6 +1,6 @@
 //! Goodput: how many requests met every limit.
 
-use crate::Sample;
+use crate::{Sample, Samples};
 use crate::latency::{successes, tpot};
 
 /// Upper limits in milliseconds; a request must meet all that are given.
@@ -16,12 +16,12 @@ pub struct GoodputLimits {
 
 impl GoodputLimits {
     /// How many successes meet the limits, timed from `sent`.
-    pub fn count(&self, samples: &[Sample]) -> u64 {
+    pub fn count(&self, samples: &Samples) -> u64 {
         self.count_delayed(samples, |_| 0.0)
     }
 
     /// The same with `delay` seconds added to TTFT and E2EL of each.
-    pub fn count_delayed(&self, samples: &[Sample], delay: impl Fn(&Sample) -> f64) -> u64 {
+    pub fn count_delayed(&self, samples: &Samples, delay: impl Fn(&Sample) -> f64) -> u64 {
         successes(samples).filter(|sample| self.met(sample, delay(sample))).count() as u64
     }
 
@@ -42,7 +42,8 @@ mod tests {
     fn limits_are_inclusive_and_short_answers_have_no_tpot() {
         let sample = Sample { ttft: 0.1, latency: 0.5, output_len: 1, ..Sample::default() };
         let limits = GoodputLimits { ttft_ms: Some(100.0), tpot_ms: Some(0.0), e2el_ms: Some(500.0) };
-        assert_eq!(limits.count(std::slice::from_ref(&sample)), 1);
-        assert_eq!(limits.count_delayed(&[sample], |_| 0.001), 0);
+        let samples = Samples::from([sample]);
+        assert_eq!(limits.count(&samples), 1);
+        assert_eq!(limits.count_delayed(&samples, |_| 0.001), 0);
     }
 }

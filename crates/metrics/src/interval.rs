@@ -7,13 +7,13 @@ mod rows;
 mod spread;
 
 pub(crate) use self::distribution::{at_least, student};
-pub(crate) use self::rows::{Recorded, Rows};
-use self::rows::{rate, times};
+pub(crate) use self::rows::{Recorded, Row, Rows};
+use self::rows::{rate, values};
 pub(crate) use self::spread::{Spread, Values};
 
 use crate::number::{self, Known, Part, Timed};
 use crate::statistics::Statistic;
-use crate::{MetricKind, RunRecord, Sample, Setup};
+use crate::{MetricKind, RunRecord, Samples, Setup};
 
 /// How sure the intervals of reports are.
 pub const CONFIDENCE: f64 = 0.95;
@@ -48,8 +48,9 @@ impl Intervals {
         let rates =
             number::part(Part::Totals).filter(|number| number.unit.is_rate() && (number.read)(record).is_some());
         let keys = rates.map(|number| number.key.to_owned()).chain(headlines(&record.setup));
+        let mut spreads = Spreads { rows: &rows, duration: record.measured.duration, last: None };
         let found = keys.filter_map(|key| {
-            let spread = spread(&key, &rows, record.measured.duration)?;
+            let spread = spreads.get(&key)?;
             Some((key, Estimate::of(&spread).interval))
         });
         Intervals { list: found.collect() }
@@ -77,7 +78,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// A number of a run that is over or under way; nothing where too little of it is there.
-    pub fn from_samples(key: &str, samples: &[Sample], duration: f64) -> Option<Self> {
+    pub fn from_samples(key: &str, samples: &Samples, duration: f64) -> Option<Self> {
         spread(key, &Recorded::of(samples), duration).map(|spread| Estimate::of(&spread))
     }
 
@@ -94,10 +95,32 @@ impl Estimate {
 
 /// The spread of a number in its own unit.
 pub(crate) fn spread(key: &str, rows: &impl Rows, duration: f64) -> Option<Spread> {
-    match Known::find(key)? {
-        Known::Timed(timed) => times(rows, &timed).map(|spread| spread.times(1000.0)),
-        Known::Row(number) if number.unit.is_rate() => rate(rows, key, duration),
-        _ => None,
+    Spreads { rows, duration, last: None }.get(key)
+}
+
+/// The spreads of several numbers. Those of one family of times have the same values, which are gone through once.
+struct Spreads<'a, R> {
+    rows: &'a R,
+    duration: f64,
+    last: Option<(&'static str, Option<Values>)>,
+}
+
+impl<R: Rows> Spreads<'_, R> {
+    fn get(&mut self, key: &str) -> Option<Spread> {
+        match Known::find(key)? {
+            Known::Timed(timed) => {
+                let family = timed.times.name;
+                if self.last.as_ref().is_none_or(|(last, _)| *last != family) {
+                    // What is not needed any more goes first.
+                    self.last = None;
+                    self.last = Some((family, values(self.rows, family)));
+                }
+                let values = self.last.as_ref()?.1.as_ref()?;
+                Spread::of(values, timed.statistic).map(|spread| spread.times(1000.0))
+            }
+            Known::Row(number) if number.unit.is_rate() => rate(self.rows, key, self.duration),
+            _ => None,
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! The latencies of single requests and their lists over a run, in vLLM's definitions.
 
-use crate::Sample;
+use std::borrow::Cow;
+
+use crate::{Gaps, Sample, Samples};
 
 /// The successful samples, in request order.
-pub fn successes(samples: &[Sample]) -> impl Iterator<Item = &Sample> {
+pub fn successes(samples: &Samples) -> impl Iterator<Item = Cow<'_, Sample>> {
     samples.iter().filter(|sample| sample.success())
 }
 
@@ -13,16 +15,29 @@ pub fn tpot(sample: &Sample) -> Option<f64> {
 }
 
 /// `of` over the successes.
-pub fn collect(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Vec<f64> {
-    successes(samples).map(of).collect()
+pub fn collect(samples: &Samples, of: impl Fn(&Sample) -> f64) -> Vec<f64> {
+    collect_some(samples, |sample| Some(of(sample)))
+}
+
+/// The same of those that have it.
+pub fn collect_some(samples: &Samples, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
+    // Taken at once: a list that grows is there twice.
+    let mut values = Vec::with_capacity(samples.len());
+    values.extend(successes(samples).filter_map(|sample| of(&sample)));
+    values
 }
 
 /// The TPOTs of the successes that have one.
-pub fn tpots(samples: &[Sample]) -> Vec<f64> {
-    successes(samples).filter_map(tpot).collect()
+pub fn tpots(samples: &Samples) -> Vec<f64> {
+    collect_some(samples, tpot)
 }
 
 /// The gaps of all successes, one after the other.
-pub fn itls(samples: &[Sample]) -> impl Iterator<Item = f64> {
-    successes(samples).flat_map(|sample| &sample.itl)
+pub fn itls(samples: &Samples) -> impl Iterator<Item = f64> {
+    successes(samples).flat_map(|sample| {
+        Gaps::iter_of(match sample {
+            Cow::Borrowed(sample) => Cow::Borrowed(&sample.itl),
+            Cow::Owned(sample) => Cow::Owned(sample.itl),
+        })
+    })
 }

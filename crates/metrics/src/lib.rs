@@ -1,6 +1,7 @@
 //! From what happened to what it means: samples, statistics, a summary in vLLM's definitions, tacho's own numbers
 //! beside it, and the record that all reports are made from. Pure functions: no network, no environment, no clock.
 
+mod by_sent;
 pub mod caveat;
 pub mod compare;
 pub mod concurrency;
@@ -32,6 +33,7 @@ pub mod rare;
 pub mod record;
 pub mod restored;
 pub mod sample;
+pub mod samples;
 pub mod search;
 pub mod server_metrics;
 pub mod sessions;
@@ -66,6 +68,7 @@ pub use ranks::{RankClock, RankUse};
 pub use rare::{Rare, Rarely};
 pub use record::{Measured, RunRecord};
 pub use sample::{Asked, Sample, TokenCounter};
+pub use samples::{Gather, Samples};
 pub use server_metrics::{SeriesKind, ServerMetrics};
 pub use setup::{RampUp, RateChange, Setup, Task};
 pub use speculative::{SpeculativeCounters, SpeculativeStatistics};

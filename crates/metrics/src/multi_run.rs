@@ -149,7 +149,7 @@ mod tests {
             let sample = Sample { latency, ttft: latency / 2.0, output_len: 1, failure, ..Sample::default() };
             RunRecord::compute(
                 Setup::example(),
-                Measured { samples: vec![sample], duration: 2.0, ..Measured::default() },
+                Measured { samples: [sample].into(), duration: 2.0, ..Measured::default() },
             )
         };
         let runs = MultiRun::of(&[run(1.0, false), run(3.0, false), run(9.0, true)]);

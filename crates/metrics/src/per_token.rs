@@ -14,6 +14,9 @@ pub enum TokenSource {
 }
 
 impl TokenSource {
+    /// All of them.
+    pub(crate) const ALL: [TokenSource; 3] = [TokenSource::Usage, TokenSource::Logprobs, TokenSource::Retokenised];
+
     /// The name in result files.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! One load after another in one command: a row for each, as vLLM's Rust client sums such a series up.
 
-use crate::latency::successes;
+use crate::latency::{collect_some, tpot};
 use crate::number::Known;
 use crate::{RunRecord, Sample, Statistics, SteadyWindow, Task};
 
@@ -40,11 +40,11 @@ impl Point {
     pub fn of(name: String, load: f64, record: &RunRecord, asked: &[f64]) -> Self {
         let percentiles = percentiles(asked);
         let times = |of: fn(&Sample) -> Option<f64>| {
-            let values: Vec<f64> = successes(&record.measured.samples).filter_map(of).collect();
+            let values = collect_some(&record.measured.samples, of);
             let told = !values.is_empty() && record.setup.task == Task::Generation;
             told.then(|| Statistics::of(values, &percentiles))
         };
-        let (ttft, tpot) = (times(|row| Some(row.ttft)), times(per_token));
+        let (ttft, tpot) = (times(|row| Some(row.ttft)), times(tpot));
         let window = record.window();
         let number = |key: &str| match key {
             "steady_request_throughput" => window.map(|window| window.request_throughput),
@@ -76,10 +76,6 @@ impl Point {
     pub fn get(&self, key: &str) -> Option<f64> {
         self.numbers.iter().find(|(name, _)| name == key).and_then(|(_, value)| *value)
     }
-}
-
-fn per_token(row: &Sample) -> Option<f64> {
-    (row.output_len > 1).then(|| (row.latency - row.ttft) / (row.output_len - 1) as f64)
 }
 
 /// The load with the highest request throughput.

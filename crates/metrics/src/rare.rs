@@ -47,6 +47,11 @@ impl Default for Rare {
 pub struct Rarely(Option<Box<Rare>>);
 
 impl Rarely {
+    /// What there is, if there is anything.
+    pub(crate) fn get(&self) -> Option<&Rare> {
+        self.0.as_deref()
+    }
+
     /// Forgets the text, and takes no more room than what is left.
     pub fn forget_text(&mut self) {
         if let Some(mut rare) = self.0.take() {

@@ -1,9 +1,10 @@
 //! The record of a run: what was asked, what was measured and what it means. All reports are made from it.
 
+use crate::latency::successes;
 use crate::ranks::clock_bound_ms;
 use crate::sessions::SessionSummary;
 use crate::{
-    Caveat, DiffusionStatistics, Intervals, ProbeStatistics, RankUse, Sample, ServerMetrics, Setup,
+    Caveat, DiffusionStatistics, Intervals, ProbeStatistics, RankUse, Samples, ServerMetrics, Setup,
     SpeculativeStatistics, Steady, SteadyState, SteadyWindow, Summary, Telemetry, Trust, Truth, WorkerUse,
 };
 
@@ -11,7 +12,7 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Measured {
     /// The requests, in workload order.
-    pub samples: Vec<Sample>,
+    pub samples: Samples,
     /// Length of the run in seconds.
     pub duration: f64,
     /// What the server's counters say of speculative decoding.
@@ -34,10 +35,11 @@ impl Measured {
     /// Share of the prompt tokens that the server found in its prefix cache: by its usage reports where every answer has
     /// one, otherwise by its counters, which count what others sent too.
     pub fn cache_hit_rate(&self) -> Option<f64> {
-        let mut answers = self.samples.iter().filter(|sample| sample.success()).peekable();
+        let mut answers = successes(&self.samples).peekable();
         answers.peek()?;
-        let (cached, tokens) = (answers.clone(), answers.map(|sample| sample.prompt_len).sum::<u64>());
-        let cached: Option<u64> = cached.map(|sample| sample.cached_tokens).sum();
+        let (tokens, cached) = answers.fold((0, Some(0)), |(tokens, cached), sample| {
+            (tokens + sample.prompt_len, cached.zip(sample.cached_tokens).map(|(sum, more): (u64, u64)| sum + more))
+        });
         let told = cached.filter(|_| tokens > 0).map(|cached| cached as f64 / tokens as f64);
         told.or_else(|| self.server.prefix_cache_hit_rate())
     }
@@ -111,11 +113,12 @@ impl RunRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Sample;
 
     #[test]
     fn usage_tells_of_hits_before_counters_do() {
         let sample = |prompt_len, cached_tokens| Sample { prompt_len, cached_tokens, ..Sample::default() };
-        let rate = |samples| Measured { samples, ..Measured::default() }.cache_hit_rate();
+        let rate = |samples: Vec<Sample>| Measured { samples: samples.into(), ..Measured::default() }.cache_hit_rate();
         assert_eq!(rate(vec![sample(100, Some(32)), sample(100, Some(0))]), Some(0.16));
         assert_eq!(rate(vec![sample(100, Some(32)), sample(100, None)]), None);
         assert_eq!(rate(Vec::new()), None);

@@ -7,7 +7,7 @@ use crate::number::Timed;
 use crate::server_metrics::Series;
 use crate::statistics::Statistic;
 use crate::{
-    Error, Measured, MetricKind, Rare, RunRecord, Sample, SeriesKind, ServerMetrics, Setup, Task, TaskSummary,
+    Error, Measured, MetricKind, Rare, RunRecord, Sample, Samples, SeriesKind, ServerMetrics, Setup, Task, TaskSummary,
     Telemetry,
 };
 
@@ -99,7 +99,7 @@ fn percentiles(dict: &Dict) -> Vec<f64> {
     found
 }
 
-fn samples(dict: &Dict) -> Result<Vec<Sample>, Error> {
+fn samples(dict: &Dict) -> Result<Samples, Error> {
     let own = dict.get("tacho").and_then(Value::as_dict);
     let latencies = Column::of(Some(dict), "latencies")?;
     let count = latencies.0.len();
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_detailed_result_is_a_record_again() {
         let record = of(VLLM).unwrap().unwrap().record;
-        let samples = &record.measured.samples;
+        let samples: Vec<_> = record.measured.samples.iter().collect();
         assert_eq!((samples[0].released, samples[0].sent, samples[0].done), (0.5, 1.0, 1.5));
         assert_eq!((samples[1].released, samples[1].failure), (0.0, Some(FailureKind::Http(0))));
         assert_eq!((record.summary.completed, record.summary.failed), (1, 1));

@@ -156,6 +156,15 @@ impl Sample {
         self.failure.is_some_and(|kind| kind != FailureKind::Cancelled)
     }
 
+    /// About the bytes that it takes beside its own.
+    pub(crate) fn heap(&self) -> usize {
+        let rare = self.rare.get().map_or(0, |rare| {
+            let gaps = rare.per_token.as_ref().map_or(0, |own| own.gaps.len() * size_of::<f64>());
+            size_of::<Rare>() + rare.error.len() + rare.text.len() + gaps
+        });
+        self.itl.as_bytes().len() + rare
+    }
+
     /// The wait for a concurrency slot.
     pub fn queue_time(&self) -> f64 {
         self.sent - self.released

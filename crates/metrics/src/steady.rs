@@ -2,10 +2,11 @@
 //! they were sent, the cool-down from the last request sent on. In between a drift of the latency or a growing backlog says
 //! that longer runs would give other numbers.
 
+use crate::by_sent::BySent;
 use crate::latency::successes;
 use crate::statistics::mean;
 use crate::throughput::per_second;
-use crate::{Sample, Setup, Statistics};
+use crate::{Sample, Samples, Setup, Statistics};
 
 /// The rule's name in reports.
 pub const RULE: &str = "MSER-5";
@@ -54,24 +55,27 @@ pub struct Backlog {
 
 impl Steady {
     /// Looks for it; nothing of runs too short to look.
-    pub fn of(setup: &Setup, samples: &[Sample]) -> Option<Self> {
-        let mut rows: Vec<&Sample> = successes(samples).collect();
+    pub fn of(setup: &Setup, samples: &Samples) -> Option<Self> {
+        let rows = BySent::of(samples);
         if rows.len() < FEWEST {
             return None;
         }
-        rows.sort_by(|a, b| a.sent.total_cmp(&b.sent));
-        let latencies: Vec<f64> = rows.iter().map(|row| row.latency).collect();
+        let latencies = rows.column(|row| row.latency);
         let cut = warm_up(&latencies);
-        let (first, start, end) = (rows[0].sent, rows[cut].sent, rows[rows.len() - 1].sent);
-        let inside: Vec<&Sample> = rows[cut..].to_vec();
-        let ended = rows.iter().filter(|row| (start..end).contains(&(row.sent + row.latency))).count();
+        let (first, start, end) = {
+            let sent = rows.column(|row| row.sent);
+            (sent[0], sent[cut], sent[sent.len() - 1])
+        };
+        let ended = successes(samples).filter(|row| (start..end).contains(&(row.sent + row.latency))).count();
         let times = |of: fn(&Sample) -> f64| {
-            Statistics::of(inside.iter().map(|row| of(row)).collect(), &setup.metric_percentiles)
+            let mut inside = rows.column(of);
+            inside.drain(..cut);
+            Statistics::of(inside, &setup.metric_percentiles)
         };
         Some(Steady {
             start: start - first,
             end: end - first,
-            requests: inside.len(),
+            requests: rows.len() - cut,
             reached: cut * 2 < rows.len(),
             request_throughput: per_second(ended as f64, end - start),
             ttft: times(|row| row.ttft),
@@ -116,14 +120,16 @@ fn drift(latencies: &[f64]) -> Option<f64> {
 
 /// Arrivals against answers in the second half of the schedule. What a server keeps up with leaves the two equal but for
 /// chance; failed requests have left the queue too.
-pub(crate) fn backlog(samples: &[Sample]) -> Option<Backlog> {
-    let mut due: Vec<f64> = samples.iter().map(|sample| sample.due).collect();
-    due.sort_unstable_by(f64::total_cmp);
-    let (first, last) = (*due.first()?, *due.last()?);
+pub(crate) fn backlog(samples: &Samples) -> Option<Backlog> {
+    let due = samples.iter().map(|sample| sample.due);
+    let (first, last) = due.fold((f64::INFINITY, f64::NEG_INFINITY), |(first, last), due| (first.min(due), last.max(due)));
     // The first requests cannot have been answered: what is under way in a steady system must have built up before.
     let half = first + (last - first) / 2.0;
-    let arrived = due.iter().filter(|&&moment| moment > half).count();
-    let ended = samples.iter().filter(|sample| sample.done > half && sample.done <= last).count();
+    let (mut arrived, mut ended) = (0, 0);
+    for sample in samples {
+        arrived += usize::from(sample.due > half);
+        ended += usize::from(sample.done > half && sample.done <= last);
+    }
     let excess = arrived as f64 - ended as f64;
     let chance = 2.0 * (arrived as f64).sqrt();
     let growing = arrived >= FEWEST / 2 && excess > BACKLOG * arrived as f64 && excess > chance;
@@ -136,7 +142,7 @@ mod tests {
     use tacho_pyrand::Generator;
 
     /// Requests at a rate to a server of one place that does `capacity` a second.
-    fn queue(rate: f64, capacity: f64, count: usize, seed: u64) -> Vec<Sample> {
+    fn queue(rate: f64, capacity: f64, count: usize, seed: u64) -> Samples {
         let mut random = Generator::new(seed);
         let (mut now, mut free) = (0.0_f64, 0.0_f64);
         let mut next = || {
@@ -169,7 +175,7 @@ mod tests {
     #[test]
     fn a_warm_up_is_cut_off() {
         let mut samples = queue(50.0, 100.0, 2000, 3);
-        samples.iter_mut().take(100).for_each(|sample| sample.latency += 0.5);
+        samples.change(|samples| samples.iter_mut().take(100).for_each(|sample| sample.latency += 0.5));
         let steady = Steady::of(&paced(), &samples).unwrap();
         assert!(steady.reached && (90..=140).contains(&(2000 - steady.requests)), "{}", steady.requests);
         assert!(steady.e2el.mean_ms < 30.0 && steady.drift.is_none() && steady.backlog.is_none(), "{steady:?}");

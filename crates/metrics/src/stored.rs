@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use tacho_core::json::{Dict, Value, dumps};
 
-use crate::interval::{Interval, Rows, Spread, Values, spread};
+use crate::interval::{Interval, Row, Rows, Spread, Values, spread};
 use crate::number::Known;
 use crate::statistics::Statistic;
 use crate::{Error, MetricKind, ResultKind, RunRecord};
@@ -208,32 +208,59 @@ impl Rows for Requests {
     fn paced(&self) -> bool {
         self.paced
     }
-    fn start(&self, at: usize) -> Option<f64> {
-        self.starts.get(at).copied()
+    fn of_sessions(&self) -> bool {
+        !self.sessions.is_empty()
     }
-    fn ttft(&self, at: usize) -> Option<f64> {
-        self.ttfts.get(at).copied()
+    fn each(&self, see: &mut dyn FnMut(usize, &dyn Row)) {
+        (0..self.count()).for_each(|at| see(at, &Request { all: self, at }));
     }
-    fn gaps(&self, at: usize) -> Option<Cow<'_, [f64]>> {
-        self.itls.get(at).map(Cow::from)
+}
+
+/// One of them.
+struct Request<'a> {
+    all: &'a Requests,
+    at: usize,
+}
+
+impl Request<'_> {
+    fn of(&self, column: &[f64]) -> Option<f64> {
+        column.get(self.at).copied()
     }
-    fn latency(&self, at: usize) -> Option<f64> {
-        self.latencies.get(at).copied()
+}
+
+impl Row for Request<'_> {
+    fn start(&self) -> Option<f64> {
+        self.of(&self.all.starts)
     }
-    fn delay(&self, at: usize) -> Option<f64> {
-        self.delays.get(at).copied()
+    fn ttft(&self) -> Option<f64> {
+        self.of(&self.all.ttfts)
     }
-    fn queued(&self, at: usize) -> Option<f64> {
-        self.queue_times.get(at).copied()
+    fn gap_count(&self) -> Option<usize> {
+        self.all.itls.get(self.at).map(Vec::len)
     }
-    fn input(&self, at: usize) -> Option<f64> {
-        self.input_lens.get(at).copied()
+    fn gaps(&self) -> Option<Cow<'_, [f64]>> {
+        self.all.itls.get(self.at).map(Cow::from)
     }
-    fn output(&self, at: usize) -> Option<f64> {
-        self.output_lens.get(at).copied()
+    fn latency(&self) -> Option<f64> {
+        self.of(&self.all.latencies)
     }
-    fn session(&self, at: usize) -> Option<u32> {
-        self.sessions.get(at).map(|session| *session as u32)
+    fn delay(&self) -> Option<f64> {
+        self.of(&self.all.delays)
+    }
+    fn queued(&self) -> Option<f64> {
+        self.of(&self.all.queue_times)
+    }
+    fn input(&self) -> Option<f64> {
+        self.of(&self.all.input_lens)
+    }
+    fn output(&self) -> Option<f64> {
+        self.of(&self.all.output_lens)
+    }
+    fn session(&self) -> Option<u32> {
+        self.of(&self.all.sessions).map(|session| session as u32)
+    }
+    fn good(&self) -> Option<bool> {
+        None
     }
 }
 

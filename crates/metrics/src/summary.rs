@@ -3,7 +3,7 @@
 use crate::concurrency::PerSecond;
 use crate::latency::{collect, itls, tpots};
 use crate::throughput::{Totals, per_second};
-use crate::{MetricKind, Sample, Setup, Statistics, Task};
+use crate::{MetricKind, Sample, Samples, Setup, Statistics, Task};
 
 /// What is reported for every run.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,7 +71,7 @@ pub struct PoolingSummary {
 
 impl Summary {
     /// Sums up `samples` of a run that took `duration` seconds.
-    pub fn of(setup: &Setup, samples: &[Sample], duration: f64) -> Self {
+    pub fn of(setup: &Setup, samples: &Samples, duration: f64) -> Self {
         let totals = Totals::of(samples);
         let statistics = |of: fn(&Sample) -> f64| Statistics::of(collect(samples, of), &setup.metric_percentiles);
         Summary {
@@ -118,7 +118,7 @@ impl Summary {
 }
 
 impl GenerationSummary {
-    fn of(setup: &Setup, samples: &[Sample], totals: &Totals, duration: f64) -> Self {
+    fn of(setup: &Setup, samples: &Samples, totals: &Totals, duration: f64) -> Self {
         let per_second_counts = PerSecond::of(samples);
         let percentiles = &setup.metric_percentiles;
         GenerationSummary {

@@ -1,7 +1,6 @@
 //! Totals over the successes and their rates.
 
-use crate::Sample;
-use crate::latency::successes;
+use crate::Samples;
 
 /// What a run moved in total.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -22,10 +21,13 @@ pub struct Totals {
 
 impl Totals {
     /// Adds up `samples`.
-    pub fn of(samples: &[Sample]) -> Self {
-        let failed = samples.iter().filter(|sample| sample.is_fault()).count() as u64;
-        let mut totals = Totals { failed, ..Totals::default() };
-        for sample in successes(samples) {
+    pub fn of(samples: &Samples) -> Self {
+        let mut totals = Totals::default();
+        for sample in samples {
+            totals.failed += u64::from(sample.is_fault());
+            if !sample.success() {
+                continue;
+            }
             totals.completed += 1;
             totals.input += sample.prompt_len;
             totals.output += sample.output_len;

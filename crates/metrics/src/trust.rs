@@ -1,7 +1,7 @@
 //! How far the client itself can be trusted: how late it sent, how late it read, how busy it was, and a verdict.
 
 use crate::percentile::percentile;
-use crate::{Sample, Setup, Statistics, Truth};
+use crate::{Sample, Samples, Setup, Statistics, Truth};
 
 /// How one worker thread of the client kept up.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -127,7 +127,7 @@ const PERCENTILES: [f64; 2] = [50.0, 99.0];
 
 impl Trust {
     /// Judges a run by its samples and what its workers say; nothing when there were no workers to ask.
-    pub fn of(setup: &Setup, samples: &[Sample], truth: &Truth, workers: &[WorkerUse]) -> Option<Self> {
+    pub fn of(setup: &Setup, samples: &Samples, truth: &Truth, workers: &[WorkerUse]) -> Option<Self> {
         let stamps = match workers.first()?.kernel_stamps {
             true => StampedBy::Kernel,
             false => StampedBy::User,
@@ -149,7 +149,7 @@ impl Trust {
             verdict: TrustVerdict::Ok,
         };
         trust.error_p99_ms = own_error_ms(workers, trust.lateness.as_ref());
-        trust.verdict = match samples.iter().any(Sample::success) {
+        trust.verdict = match samples.iter().any(|sample| sample.success()) {
             true => trust.judge(truth, events, samples.len()),
             false => TrustVerdict::Unknown,
         };
@@ -238,9 +238,12 @@ pub fn own_error_ms(workers: &[WorkerUse], lateness: Option<&Statistics>) -> f64
 
 /// The two-sample Kolmogorov-Smirnov distance between planned and actual gaps. Both have one gap per request, so it is
 /// the largest difference of their empirical distribution functions.
-fn arrival_distance(samples: &[Sample]) -> Option<f64> {
+fn arrival_distance(samples: &Samples) -> Option<f64> {
     let gaps = |moment: fn(&Sample) -> f64| {
-        let mut gaps: Vec<f64> = samples.windows(2).map(|pair| moment(&pair[1]) - moment(&pair[0])).collect();
+        let mut gaps: Vec<f64> = samples.iter().map(|sample| moment(&sample)).collect();
+        // Each becomes the gap to the one after it.
+        (1..gaps.len()).for_each(|at| gaps[at - 1] = gaps[at] - gaps[at - 1]);
+        gaps.pop();
         gaps.sort_unstable_by(f64::total_cmp);
         gaps
     };
@@ -282,8 +285,9 @@ mod tests {
 
     fn trust(samples: &[Sample], worker: WorkerUse) -> Trust {
         let setup = Setup { request_rate: 100.0, ..Setup::example() };
-        let truth = Truth::of(&setup, samples, 2.0);
-        Trust::of(&setup, samples, &truth, &[worker]).unwrap()
+        let samples = samples.to_vec().into();
+        let truth = Truth::of(&setup, &samples, 2.0);
+        Trust::of(&setup, &samples, &truth, &[worker]).unwrap()
     }
 
     #[test]
@@ -363,13 +367,13 @@ mod tests {
         for (index, sample) in bundled.iter_mut().enumerate() {
             sample.released = (index / 4) as f64 * 0.04 + 0.03;
         }
-        assert!(arrival_distance(&bundled).unwrap() > critical_distance(200));
-        assert_eq!(arrival_distance(&samples(0.0)), Some(0.0));
+        assert!(arrival_distance(&bundled.into()).unwrap() > critical_distance(200));
+        assert_eq!(arrival_distance(&samples(0.0).into()), Some(0.0));
     }
 
     #[test]
     fn without_workers_there_is_nothing_to_say() {
-        let truth = Truth::of(&Setup::example(), &[], 1.0);
-        assert!(Trust::of(&Setup::example(), &[], &truth, &[]).is_none());
+        let truth = Truth::of(&Setup::example(), &Samples::default(), 1.0);
+        assert!(Trust::of(&Setup::example(), &Samples::default(), &truth, &[]).is_none());
     }
 }

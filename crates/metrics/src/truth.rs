@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use crate::concurrency::{PerSecond, exact_peak};
-use crate::latency::{collect, successes};
+use crate::latency::{collect, collect_some, successes};
 use crate::throughput::per_second;
-use crate::{Sample, Setup, Statistics, Task, TokenSource};
+use crate::{Sample, Samples, Setup, Statistics, Task, TokenSource};
 
 /// What vLLM does not report, or reports in a way that can mislead.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,7 +65,7 @@ const LATENESS_PERCENTILES: [f64; 2] = [50.0, 99.0];
 
 impl Truth {
     /// Looks at `samples` of a run that took `duration` seconds.
-    pub fn of(setup: &Setup, samples: &[Sample], duration: f64) -> Self {
+    pub fn of(setup: &Setup, samples: &Samples, duration: f64) -> Self {
         let percentiles = setup.metric_percentiles.as_slice();
         let statistics = |of: fn(&Sample) -> f64| Statistics::of(collect(samples, of), percentiles);
         let tokens = |of: fn(&Sample) -> f64| (setup.task == Task::Generation).then(|| statistics(of));
@@ -105,68 +105,71 @@ fn since_due(sample: &Sample) -> f64 {
     sample.sent - sample.due
 }
 
-fn outcomes(samples: &[Sample]) -> Vec<(&'static str, u64)> {
+fn outcomes(samples: &Samples) -> Vec<(&'static str, u64)> {
     let mut failures: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for failure in samples.iter().filter_map(|sample| sample.failure) {
-        *failures.entry(failure.name()).or_default() += 1;
+    let mut complete = 0;
+    for sample in samples {
+        match sample.failure {
+            Some(failure) => *failures.entry(failure.name()).or_default() += 1,
+            None => complete += 1,
+        }
     }
-    let complete = successes(samples).count() as u64;
     std::iter::once(("complete", complete)).chain(failures).collect()
 }
 
-fn first_content(samples: &[Sample], percentiles: &[f64]) -> Option<Statistics> {
+fn first_content(samples: &Samples, percentiles: &[f64]) -> Option<Statistics> {
     let differs = successes(samples).any(|sample| sample.first_content.is_some_and(|first| first != sample.ttft));
-    differs.then(|| Statistics::of(successes(samples).filter_map(|sample| sample.first_content).collect(), percentiles))
+    differs.then(|| Statistics::of(collect_some(samples, |sample| sample.first_content), percentiles))
 }
 
-fn first_answer(samples: &[Sample], percentiles: &[f64]) -> Option<Statistics> {
+fn first_answer(samples: &Samples, percentiles: &[f64]) -> Option<Statistics> {
     let differs = successes(samples)
         .any(|sample| sample.first_answer.is_some_and(|_| sample.first_answer != sample.first_content));
-    differs.then(|| Statistics::of(successes(samples).filter_map(|sample| sample.first_answer).collect(), percentiles))
+    differs.then(|| Statistics::of(collect_some(samples, |sample| sample.first_answer), percentiles))
 }
 
 /// Of the answers whose reasoning is known: its tokens, and those of the answer itself.
-fn reasoning_tokens(samples: &[Sample]) -> Option<(u64, u64)> {
+fn reasoning_tokens(samples: &Samples) -> Option<(u64, u64)> {
     let counts =
         |sample: &Sample| sample.reasoning_tokens.map(|tokens| (tokens, sample.output_len.saturating_sub(tokens)));
-    successes(samples).filter_map(counts).reduce(|(a, b), (c, d)| (a + c, b + d))
+    successes(samples).filter_map(|sample| counts(&sample)).reduce(|(a, b), (c, d)| (a + c, b + d))
 }
 
 /// Requests whose events brought one token each take part with their plain gaps.
-fn per_token(samples: &[Sample], percentiles: &[f64]) -> Option<(Statistics, TokenSource)> {
-    let source = successes(samples).filter_map(|sample| sample.per_token.as_ref()).map(|gaps| gaps.source).max()?;
-    let gaps =
-        |sample: &'_ Sample| sample.per_token.as_ref().map_or_else(|| sample.itl.to_vec(), |own| own.gaps.clone());
-    Some((Statistics::of(successes(samples).flat_map(gaps).collect(), percentiles), source))
+fn per_token(samples: &Samples, percentiles: &[f64]) -> Option<(Statistics, TokenSource)> {
+    let source = successes(samples).filter_map(|sample| Some(sample.per_token.as_ref()?.source)).max()?;
+    let gaps = |sample: &Sample| sample.per_token.as_ref().map_or_else(|| sample.itl.to_vec(), |own| own.gaps.clone());
+    Some((Statistics::of_all(|| successes(samples).flat_map(|sample| gaps(&sample)), percentiles), source))
 }
 
-fn retried(samples: &[Sample]) -> (u64, u64) {
+fn retried(samples: &Samples) -> (u64, u64) {
     let retries = samples.iter().map(|sample| u64::from(sample.retries)).filter(|&retries| retries > 0);
     retries.fold((0, 0), |(requests, total), retries| (requests + 1, total + retries))
 }
 
 /// Rates over the span from the first request to the last; the span of a single request says nothing.
-fn rates(samples: &[Sample]) -> Option<Rates> {
-    let rate = |moment: fn(&Sample) -> f64| {
-        let first = samples.iter().map(moment).fold(f64::INFINITY, f64::min);
-        let last = samples.iter().map(moment).fold(f64::NEG_INFINITY, f64::max);
-        (last > first).then(|| (samples.len() - 1) as f64 / (last - first))
-    };
-    Some(Rates {
-        planned: rate(|sample| sample.due)?,
-        released: rate(|sample| sample.released)?,
-        delivered: rate(|sample| sample.sent)?,
-    })
+fn rates(samples: &Samples) -> Option<Rates> {
+    let mut spans = [(f64::INFINITY, f64::NEG_INFINITY); 3];
+    for sample in samples {
+        for ((first, last), moment) in spans.iter_mut().zip([sample.due, sample.released, sample.sent]) {
+            (*first, *last) = (first.min(moment), last.max(moment));
+        }
+    }
+    let [planned, released, delivered] =
+        spans.map(|(first, last)| (last > first).then(|| (samples.len() - 1) as f64 / (last - first)));
+    Some(Rates { planned: planned?, released: released?, delivered: delivered? })
 }
 
-fn coalesced_share(samples: &[Sample]) -> f64 {
-    let events: usize = successes(samples).map(Sample::events).sum();
-    let coalesced: u64 = successes(samples).map(|sample| u64::from(sample.coalesced)).sum();
+fn coalesced_share(samples: &Samples) -> f64 {
+    let counts = successes(samples).map(|sample| (sample.events(), u64::from(sample.coalesced)));
+    let (events, coalesced) = counts.fold((0, 0), |sums, counts| (sums.0 + counts.0, sums.1 + counts.1));
     if events == 0 { 0.0 } else { coalesced as f64 / events as f64 }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::*;
     use tacho_core::FailureKind;
 
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn latencies_from_due_contain_every_delay_of_the_client() {
-        let samples = [sample(0.0, 0.25, 0.75, 1.0)];
+        let samples = [sample(0.0, 0.25, 0.75, 1.0)].into();
         let truth = Truth::of(&Setup::example(), &samples, 2.0);
         assert_eq!(truth.e2el_from_due.mean_ms, 1750.0);
         assert_eq!(truth.ttft_from_due.unwrap().mean_ms, 1250.0);
@@ -186,10 +189,12 @@ mod tests {
 
     #[test]
     fn rates_compare_the_schedule_with_what_was_sent() {
-        let samples = [sample(0.0, 0.0, 0.0, 0.5), sample(0.5, 0.5, 1.0, 0.5), sample(1.0, 1.0, 2.0, 0.5)];
+        let one = || Samples::from([sample(0.0, 0.0, 0.0, 0.5)]);
+        let more = [sample(0.5, 0.5, 1.0, 0.5), sample(1.0, 1.0, 2.0, 0.5)];
+        let samples = one().iter().map(Cow::into_owned).chain(more).collect();
         let paced = Setup { request_rate: 2.0, ..Setup::example() };
         assert_eq!(Truth::of(&paced, &samples, 2.5).rates, Some(Rates { planned: 2.0, released: 2.0, delivered: 1.0 }));
-        assert_eq!(Truth::of(&paced, &samples[..1], 2.5).rates, None);
+        assert_eq!(Truth::of(&paced, &one(), 2.5).rates, None);
         assert_eq!(Truth::of(&Setup::example(), &samples, 2.5).rates, None);
     }
 
@@ -197,9 +202,9 @@ mod tests {
     fn first_content_is_reported_only_where_it_differs() {
         let role_first = Sample { first_content: Some(0.75), ..sample(0.0, 0.0, 0.0, 1.0) };
         let same = Sample { first_content: Some(0.5), ..sample(0.0, 0.0, 0.0, 1.0) };
-        let truth = |samples: &[Sample]| Truth::of(&Setup::example(), samples, 1.0).ttft_first_content;
-        assert_eq!(truth(std::slice::from_ref(&same)), None);
-        assert_eq!(truth(&[role_first, same]).unwrap().mean_ms, 625.0);
+        let truth = |samples: &Samples| Truth::of(&Setup::example(), samples, 1.0).ttft_first_content;
+        assert_eq!(truth(&[same.clone()].into()), None);
+        assert_eq!(truth(&[role_first, same].into()).unwrap().mean_ms, 625.0);
     }
 
     #[test]
@@ -210,7 +215,8 @@ mod tests {
             Sample::default(),
             failed(FailureKind::TimedOut),
             failed(FailureKind::Http(404)),
-        ];
+        ]
+        .into();
         let truth = Truth::of(&Setup::example(), &samples, 1.0);
         assert_eq!(truth.outcomes, [("complete", 1), ("http_error", 2), ("timed_out", 1)]);
         assert_eq!(truth.requests, 4);

@@ -1,9 +1,10 @@
 //! The steady state as vLLM's Rust client defines it: the time in which a closed-loop run was as full as its limit, from
 //! the first moment at which enough requests were under way to the last one.
 
-use crate::latency::successes;
+use crate::concurrency::Changes;
+use crate::latency::{collect_some, successes, tpot};
 use crate::throughput::per_second;
-use crate::{RunRecord, Sample, Statistics, Task};
+use crate::{RunRecord, Sample, Samples, Statistics, Task};
 
 /// When a run counts as full.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -77,40 +78,34 @@ impl SteadyWindow {
     pub fn of(record: &RunRecord, rule: WindowRule) -> Option<Self> {
         let target = record.setup.max_concurrency.filter(|_| Self::applies(record))?;
         let enough = ((rule.threshold * target as f64).ceil() as u64).max(1);
-        let rows: Vec<&Sample> = successes(&record.measured.samples).collect();
-        let first = rows.iter().map(|row| row.sent).fold(f64::INFINITY, f64::min);
-        let (from, to, peak) = full(&rows, enough)?;
+        let rows = &record.measured.samples;
+        let (from, to, peak) = full(rows, enough)?;
         let inside = |moment: f64| from <= moment && moment < to;
-        let sent: Vec<&Sample> = rows.iter().copied().filter(|row| inside(row.sent)).collect();
-        let completed = rows.iter().filter(|row| inside(row.sent + row.latency)).count();
-        if sent.is_empty() && completed == 0 {
+        let seen = Seen::of(rows, &inside);
+        if seen.started == 0 && seen.completed == 0 {
             return None;
         }
+        let sent = |of: fn(&Sample) -> Option<f64>| collect_some(rows, |row| of(row).filter(|_| inside(row.sent)));
         let length = to - from;
         let least = rule.least.unwrap_or((record.measured.duration / 10.0).max(10.0));
         let rate = |amount: f64| per_second(amount, length);
         let generates = record.setup.task == Task::Generation;
         Some(SteadyWindow {
-            start: from - first,
-            end: to - first,
+            start: from - seen.first,
+            end: to - seen.first,
             target,
             threshold: rule.threshold,
             enough,
             peak,
-            started: sent.len(),
-            completed,
-            total: rows.len(),
+            started: seen.started,
+            completed: seen.completed,
+            total: seen.total,
             short_of: (length < least).then_some(least),
-            request_throughput: rate(completed as f64),
-            input_throughput: rate(sent.iter().map(|row| row.prompt_len as f64).sum()),
-            output_throughput: rate(rows.iter().map(|row| events(row, &inside)).sum::<usize>() as f64),
-            ttft: generates
-                .then(|| Statistics::of(sent.iter().map(|row| row.ttft).collect(), &record.setup.metric_percentiles)),
-            tpot: generates.then(|| {
-                let times = sent.iter().filter(|row| row.output_len > 1);
-                let per_token = |row: &&Sample| (row.latency - row.ttft) / (row.output_len - 1) as f64;
-                Statistics::of(times.map(per_token).collect(), &TPOT_PERCENTILES)
-            }),
+            request_throughput: rate(seen.completed as f64),
+            input_throughput: rate(seen.input),
+            output_throughput: rate(seen.events as f64),
+            ttft: generates.then(|| Statistics::of(sent(|row| Some(row.ttft)), &record.setup.metric_percentiles)),
+            tpot: generates.then(|| Statistics::of(sent(tpot), &TPOT_PERCENTILES)),
         })
     }
 
@@ -131,17 +126,41 @@ impl SteadyWindow {
     }
 }
 
+/// What a window is counted from.
+struct Seen {
+    /// When the first of all requests was sent.
+    first: f64,
+    total: usize,
+    started: usize,
+    completed: usize,
+    input: f64,
+    events: usize,
+}
+
+impl Seen {
+    fn of(rows: &Samples, inside: &impl Fn(f64) -> bool) -> Self {
+        let mut seen =
+            Seen { first: f64::INFINITY, total: 0, started: 0, completed: 0, input: 0.0, events: 0 };
+        for row in successes(rows) {
+            seen.first = seen.first.min(row.sent);
+            seen.total += 1;
+            seen.completed += usize::from(inside(row.sent + row.latency));
+            seen.events += events(&row, inside);
+            if inside(row.sent) {
+                seen.started += 1;
+                seen.input += row.prompt_len as f64;
+            }
+        }
+        seen
+    }
+}
+
 /// The first moment at which `enough` requests were under way, the last at which they ceased to be, and the most of them.
-fn full(rows: &[&Sample], enough: u64) -> Option<(f64, f64, u64)> {
-    // At equal moments ends come before starts.
-    let starts = rows.iter().map(|row| (row.sent, 1_i64));
-    let mut moments: Vec<(f64, i64)> = starts.chain(rows.iter().map(|row| (row.sent + row.latency, -1))).collect();
-    moments.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let (mut count, mut peak, mut from, mut to) = (0_i64, 0_i64, None, None);
+fn full(rows: &Samples, enough: u64) -> Option<(f64, f64, u64)> {
+    let (mut peak, mut from, mut to) = (0, None, None);
     let enough = i64::try_from(enough).unwrap_or(i64::MAX);
-    for (moment, change) in moments {
-        let before = count;
-        count += change;
+    let changes = Changes::of(rows.len(), successes(rows).map(|row| (row.sent, row.sent + row.latency)));
+    changes.each(|moment, before, count| {
         peak = peak.max(count);
         if count >= enough && from.is_none() {
             from = Some(moment);
@@ -149,7 +168,7 @@ fn full(rows: &[&Sample], enough: u64) -> Option<(f64, f64, u64)> {
         if before >= enough && count < enough {
             to = Some(moment);
         }
-    }
+    });
     from.zip(to).filter(|(from, to)| to > from).map(|(from, to)| (from, to, peak.max(0) as u64))
 }
 
@@ -173,6 +192,7 @@ mod tests {
     use crate::{Measured, Setup};
 
     fn record(limit: u64, samples: Vec<Sample>) -> RunRecord {
+        let samples = samples.into();
         let setup = Setup { max_concurrency: Some(limit), ..Setup::example() };
         RunRecord::compute(setup, Measured { samples, duration: 40.0, ..Measured::default() })
     }

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use tacho_core::FailureKind;
 use tacho_metrics::statistics::{mean, standard_deviation};
-use tacho_metrics::{GoodputLimits, MetricKind, Rare, Sample, Setup, Statistics, Summary, Task, TaskSummary};
+use tacho_metrics::{GoodputLimits, MetricKind, Rare, Sample, Samples, Setup, Statistics, Summary, Task, TaskSummary};
 use tacho_testkit::golden_json;
 
 fn number(value: &Value) -> f64 {
@@ -100,7 +100,7 @@ fn generation_summaries_equal_vllms() {
     for case in golden["cases"].as_array().unwrap() {
         let lengths = case["actual_output_lens"].as_array().unwrap();
         let outputs = case["outputs"].as_array().unwrap();
-        let samples: Vec<Sample> =
+        let samples: Samples =
             outputs.iter().zip(lengths).map(|(output, length)| sample(output, length.as_u64().unwrap())).collect();
         let summary = Summary::of(&setup(case, Task::Generation), &samples, number(&case["duration_s"]));
         let generation = summary.generation().unwrap();
@@ -131,7 +131,7 @@ fn generation_summaries_equal_vllms() {
 fn pooling_summaries_equal_vllms() {
     let golden = golden_json("metrics/embeddings.json");
     for case in golden["cases"].as_array().unwrap() {
-        let samples: Vec<Sample> = case["outputs"].as_array().unwrap().iter().map(|output| sample(output, 0)).collect();
+        let samples: Samples = case["outputs"].as_array().unwrap().iter().map(|output| sample(output, 0)).collect();
         let summary = Summary::of(&setup(case, Task::Pooling), &samples, number(&case["duration_s"]));
         let TaskSummary::Pooling(pooling) = &summary.task else { panic!("a pooling run has a pooling summary") };
         let metrics = &case["metrics"];

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 
 use tacho_core::json::{self, Dict, Value};
 use tacho_metrics::number::{self, Amount, Part};
-use tacho_metrics::{MetricKind, RunRecord, Sample, Statistics, TaskSummary};
+use tacho_metrics::{MetricKind, RunRecord, Samples, Statistics, TaskSummary};
 
 use self::columns::Column;
 use self::fields::Fields;
@@ -37,7 +37,7 @@ const LISTS: [&str; 3] = ["latencies", "queue_times", "errors"];
 /// The content of a result file. Arrays over requests are rendered only when it is written.
 pub struct ResultFile<'a> {
     fields: Fields,
-    samples: &'a [Sample],
+    samples: &'a Samples,
 }
 
 impl<'a> ResultFile<'a> {
@@ -72,7 +72,9 @@ impl<'a> ResultFile<'a> {
 
     /// Writes it as one line without a newline.
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
-        self.fields.write(self.samples, out)
+        self.fields.write(self.samples, out)?;
+        // A list that is not whole is no list.
+        self.samples.fault().map_or(Ok(()), |fault| Err(io::Error::other(fault.to_owned())))
     }
 
     /// The same as a value. Lone surrogates in generated texts become U+FFFD.

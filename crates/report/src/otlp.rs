@@ -82,12 +82,14 @@ fn numbers(record: &RunRecord) -> Vec<(String, &'static str, f64)> {
 /// The bodies for `/v1/traces`: each of a thousand requests at most.
 pub fn traces(record: &RunRecord, origin: Origin) -> Vec<String> {
     let run = u64::from_ne_bytes(origin.0.to_ne_bytes());
-    let one = |samples: &[Sample]| {
+    let mut spans = record.measured.samples.iter().map(|sample| Value::Dict(span(&sample, run, origin))).peekable();
+    let mut bodies = Vec::new();
+    while spans.peek().is_some() {
         let mut scope = scope();
-        scope.set("spans", samples.iter().map(|sample| Value::Dict(span(sample, run, origin))).collect::<Vec<_>>());
-        body("resourceSpans", "scopeSpans", record, scope)
-    };
-    record.measured.samples.chunks(SPANS).map(one).collect()
+        scope.set("spans", spans.by_ref().take(SPANS).collect::<Vec<_>>());
+        bodies.push(body("resourceSpans", "scopeSpans", record, scope));
+    }
+    bodies
 }
 
 fn span(sample: &Sample, run: u64, origin: Origin) -> Dict {

@@ -1,12 +1,12 @@
 //! A run over time, in equal steps: what pages and the terminal draw.
 
-use tacho_metrics::Sample;
+use tacho_metrics::{Sample, Samples};
 
 /// Requests that a step should have, for a rate in it to say something.
 const REQUESTS: f64 = 5.0;
 
 /// The moment that times count from: when the first request was due.
-pub(crate) fn origin(samples: &[Sample]) -> f64 {
+pub(crate) fn origin(samples: &Samples) -> f64 {
     let first = samples.iter().map(|sample| sample.due.min(sample.released)).fold(f64::INFINITY, f64::min);
     if first.is_finite() { first } else { 0.0 }
 }
@@ -33,13 +33,13 @@ pub(crate) const WAITING: usize = 5;
 
 impl OverTime {
     /// The run of `samples` in so many steps at least and at most; nothing without requests.
-    pub(crate) fn of(samples: &[Sample], (least, most): (f64, f64)) -> Option<Self> {
+    pub(crate) fn of(samples: &Samples, (least, most): (f64, f64)) -> Option<Self> {
         let origin = origin(samples);
         let end = samples.iter().map(|sample| sample.done).reduce(f64::max)? - origin;
         let step = readable(end / (samples.len() as f64 / REQUESTS).clamp(least, most));
         // A last step that is a sliver would show a rate that was not there.
         let mut over = OverTime::new(((end / step).round() as usize).max(1), step, end);
-        samples.iter().for_each(|sample| over.add(sample, origin));
+        samples.iter().for_each(|sample| over.add(&sample, origin));
         Some(over)
     }
 
@@ -108,9 +108,9 @@ fn readable(rough: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn counted(samples: &[Sample], steps: usize, step: f64, end: f64) -> OverTime {
+    fn counted(samples: &Samples, steps: usize, step: f64, end: f64) -> OverTime {
         let mut counted = OverTime::new(steps, step, end);
-        samples.iter().for_each(|sample| counted.add(sample, 0.0));
+        samples.iter().for_each(|sample| counted.add(&sample, 0.0));
         counted
     }
 
@@ -125,7 +125,7 @@ mod tests {
             output_len: 4,
             ..Sample::default()
         };
-        let rows = counted(&[sample], 3, 1.0, 2.5).rows;
+        let rows = counted(&[sample].into(), 3, 1.0, 2.5).rows;
         assert_eq!(rows[WAITING].1, [0.5, 0.0, 0.0]);
         assert_eq!(rows[RUNNING].1, [0.0, 1.0, 1.0]);
         // The last step is half as long as the others.
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_sliver_at_the_end_is_no_peak() {
         let one = |done: f64| Sample { done, latency: done, ..Sample::default() };
-        let samples: Vec<Sample> = (1..=41).map(|at| one(f64::from(at) * 0.25)).chain([one(10.26)]).collect();
+        let samples: Samples = (1..=41).map(|at| one(f64::from(at) * 0.25)).chain([one(10.26)]).collect();
         let over = OverTime::of(&samples, (10.0, 10.0)).unwrap();
         let finished = &over.rows[FINISHED].1;
         assert!(finished.iter().all(|rate| *rate <= 6.0), "{finished:?}");

@@ -1,12 +1,13 @@
 //! `--save-requests`: one row a request, flat, with named columns. One table says what they are; the formats follow.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 
 use tacho_core::json::{Value, write_str, write_value};
 use tacho_metrics::latency::tpot;
-use tacho_metrics::{RunRecord, Sample};
-use tacho_rowlog::{Values, write_parquet};
+use tacho_metrics::{RunRecord, Sample, Samples};
+use tacho_rowlog::{Columns, Values, write_parquet};
 
 use crate::Error;
 use crate::json::write_whole;
@@ -85,19 +86,25 @@ impl Format {
     }
 }
 
+/// Rows of a table that are in memory together.
+const TOGETHER: usize = 1 << 16;
+
 /// Writes the requests of `record` to `path`, in the format of its name.
 pub fn save(record: &RunRecord, path: &Path) -> Result<(), Error> {
     let samples = &record.measured.samples;
     match Format::of(path) {
-        Some(Format::JsonLines) => write_whole(path, |out| json_lines(samples, out)),
-        Some(Format::Csv) => write_whole(path, |out| csv(samples, out)),
-        Some(Format::Parquet) => save_parquet(samples, path),
-        None => Err(Error::RequestsFormat { path: path.to_owned() }),
+        Some(Format::JsonLines) => write_whole(path, |out| json_lines(samples, out))?,
+        Some(Format::Csv) => write_whole(path, |out| csv(samples, out))?,
+        Some(Format::Parquet) => save_parquet(samples, path)?,
+        None => return Err(Error::RequestsFormat { path: path.to_owned() }),
     }
+    // A table that is not whole is no table.
+    let lost = |fault: &str| Error::Write { path: path.to_owned(), source: io::Error::other(fault.to_owned()) };
+    samples.fault().map_or(Ok(()), |fault| Err(lost(fault)))
 }
 
 /// The moment that others are counted from.
-fn first_due(samples: &[Sample]) -> f64 {
+fn first_due(samples: &Samples) -> f64 {
     samples.iter().map(|sample| sample.due).fold(f64::INFINITY, f64::min)
 }
 
@@ -112,19 +119,19 @@ impl Column {
         }
     }
 
-    fn values(&self, samples: &[Sample], origin: f64) -> Values {
+    fn values(&self, samples: &[Cow<'_, Sample>], origin: f64) -> Values {
         let each = samples.iter();
         match self.of {
-            Of::Int(of) => Values::Ints(each.map(of).collect()),
+            Of::Int(of) => Values::Ints(each.map(|s| of(s)).collect()),
             Of::Moment(of) => Values::Floats(each.map(|s| of(s).map(|moment| moment - origin)).collect()),
-            Of::Float(of) => Values::Floats(each.map(of).collect()),
-            Of::Text(of) => Values::Texts(each.map(of).collect()),
-            Of::List(of) => Values::Lists(each.map(of).collect()),
+            Of::Float(of) => Values::Floats(each.map(|s| of(s)).collect()),
+            Of::Text(of) => Values::Texts(each.map(|s| of(s)).collect()),
+            Of::List(of) => Values::Lists(each.map(|s| of(s)).collect()),
         }
     }
 }
 
-fn json_lines(samples: &[Sample], out: &mut impl Write) -> io::Result<()> {
+fn json_lines(samples: &Samples, out: &mut impl Write) -> io::Result<()> {
     let origin = first_due(samples);
     let mut line = Vec::new();
     for sample in samples {
@@ -133,7 +140,7 @@ fn json_lines(samples: &[Sample], out: &mut impl Write) -> io::Result<()> {
             line.extend_from_slice(if line.is_empty() { b"{" } else { b", " });
             write_str(&mut line, column.name);
             line.extend_from_slice(b": ");
-            write_value(&mut line, &column.cell(sample, origin));
+            write_value(&mut line, &column.cell(&sample, origin));
         }
         line.extend_from_slice(b"}\n");
         out.write_all(&line)?;
@@ -141,13 +148,13 @@ fn json_lines(samples: &[Sample], out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn csv(samples: &[Sample], out: &mut impl Write) -> io::Result<()> {
+fn csv(samples: &Samples, out: &mut impl Write) -> io::Result<()> {
     let flat: Vec<&Column> = COLUMNS.iter().filter(|column| !matches!(column.of, Of::List(_))).collect();
     let names: Vec<&str> = flat.iter().map(|column| column.name).collect();
     writeln!(out, "{}", names.join(","))?;
     let origin = first_due(samples);
     for sample in samples {
-        let cells: Vec<String> = flat.iter().map(|column| csv_cell(&column.cell(sample, origin))).collect();
+        let cells: Vec<String> = flat.iter().map(|column| csv_cell(&column.cell(&sample, origin))).collect();
         writeln!(out, "{}", cells.join(","))?;
     }
     Ok(())
@@ -163,12 +170,21 @@ fn csv_cell(value: &Value) -> String {
     }
 }
 
-fn save_parquet(samples: &[Sample], path: &Path) -> Result<(), Error> {
+fn save_parquet(samples: &Samples, path: &Path) -> Result<(), Error> {
     let origin = first_due(samples);
-    let columns: Vec<_> = COLUMNS.iter().map(|column| (column.name, column.values(samples, origin))).collect();
+    let mut left = samples.iter();
+    let mut first = true;
+    let parts = std::iter::from_fn(|| {
+        let part: Vec<Cow<'_, Sample>> = left.by_ref().take(TOGETHER).collect();
+        // A table without rows has columns too.
+        let wanted = !part.is_empty() || std::mem::take(&mut first);
+        first = false;
+        let columns = || COLUMNS.iter().map(|column| (column.name, column.values(&part, origin)));
+        wanted.then(|| columns().collect::<Columns>())
+    });
     // Written beside and renamed, as every other file.
     let beside = path.with_extension(format!("{}.tmp", std::process::id()));
-    let written = write_parquet(&beside, &columns);
+    let written = write_parquet(&beside, parts);
     if written.is_err() {
         let _ = std::fs::remove_file(&beside);
     }
@@ -183,7 +199,7 @@ mod tests {
     use tacho_core::json::parse;
     use tacho_metrics::Rare;
 
-    fn samples() -> Vec<Sample> {
+    fn samples() -> Samples {
         let good = Sample {
             index: 4,
             due: 1.0,
@@ -200,7 +216,7 @@ mod tests {
         };
         let rare = Rare { error: "too late".into(), ..Rare::default() }.into();
         let bad = Sample { due: 2.0, failure: Some(FailureKind::TimedOut), rare, ..Sample::default() };
-        vec![good, bad]
+        [good, bad].into()
     }
 
     fn text(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {

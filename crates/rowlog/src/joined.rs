@@ -38,15 +38,26 @@ pub struct Joined {
 impl Stored {
     /// Reads everything.
     pub fn joined(&self) -> Result<Joined, Error> {
-        let mut joined = Joined::default();
         let mut rows: BTreeMap<usize, Row> = BTreeMap::new();
+        let joined = self.each(|row| {
+            rows.insert(row.observation.index, row);
+        })?;
+        Ok(Joined { rows: rows.into_values().collect(), ..joined })
+    }
+
+    /// Hands each row to `take`, in the order in which they were written, a batch in memory at a time; those that a later one
+    /// replaces come as well. What is returned is without the rows.
+    pub fn each(&self, mut take: impl FnMut(Row)) -> Result<Joined, Error> {
+        let mut joined = Joined::default();
+        let mut seen = Indices::default();
         for segment in self.segments() {
             let mut span = joined.place(segment.origin());
             let mut batches = segment.batches()?;
             for batch in batches.by_ref() {
                 for mut row in batch? {
                     span.take(&mut row.observation);
-                    joined.replaced += usize::from(rows.insert(row.observation.index, row).is_some());
+                    joined.replaced += usize::from(!seen.insert(row.observation.index));
+                    take(row);
                 }
             }
             joined.segments.push(span);
@@ -54,8 +65,23 @@ impl Stored {
                 joined.lost += lost;
             }
         }
-        joined.rows = rows.into_values().collect();
         Ok(joined)
+    }
+}
+
+/// Indices that were seen, a bit for each: neighbours share a word.
+#[derive(Default)]
+struct Indices {
+    words: BTreeMap<usize, u64>,
+}
+
+impl Indices {
+    /// Whether it was not there.
+    fn insert(&mut self, index: usize) -> bool {
+        let (word, bit) = (self.words.entry(index / 64).or_default(), 1 << (index % 64));
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
     }
 }
 

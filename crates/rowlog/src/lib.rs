@@ -21,11 +21,12 @@ mod written;
 
 pub use columns::{COLUMNS, Column};
 pub use error::Error;
+pub use files::nameless;
 pub use joined::{Joined, Span};
 pub use log::Log;
 pub use manifest::{Host, Manifest};
 pub use packed::{pack, unpack};
-pub use parquet::{Values, write_parquet};
+pub use parquet::{Columns, Values, write_parquet};
 pub use row::{Asked, Row};
 pub use segment::Origin;
 pub use stored::{Batches, Segment, Stored};

@@ -27,24 +27,31 @@ pub enum Values {
     Lists(Vec<Vec<f64>>),
 }
 
-/// Writes a table of named columns to `path`. All columns have one value per row.
-pub fn write_parquet(path: &Path, columns: &[(&str, Values)]) -> Result<(), Error> {
+/// Named columns, each with one value per row.
+pub type Columns = Vec<(&'static str, Values)>;
+
+/// Writes a table to `path`, some rows at a time; the first part says which columns there are.
+pub fn write_parquet(path: &Path, parts: impl Iterator<Item = Columns>) -> Result<(), Error> {
     let file = File::create(path).map_err(Error::write(path))?;
-    write(file, columns).map_err(|error| Error::Write { path: path.to_owned(), source: std::io::Error::other(error) })
+    write(file, parts).map_err(|error| Error::Write { path: path.to_owned(), source: std::io::Error::other(error) })
 }
 
-fn write(file: File, columns: &[(&str, Values)]) -> Result<(), ParquetError> {
+fn write(file: File, parts: impl Iterator<Item = Columns>) -> Result<(), ParquetError> {
+    let mut parts = parts.peekable();
+    let columns = parts.peek().ok_or_else(|| ParquetError::General("there are no columns".into()))?;
     let fields = columns.iter().map(|(name, values)| field(name, values)).collect::<Result<_, _>>()?;
     let schema = Arc::new(Type::group_type_builder("requests").with_fields(fields).build()?);
     let packed = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?)).build();
     let mut writer = SerializedFileWriter::new(file, schema, Arc::new(packed))?;
-    let mut rows = writer.next_row_group()?;
-    for (_, values) in columns {
-        let mut column = rows.next_column()?.ok_or_else(|| ParquetError::General("a column is missing".into()))?;
-        fill(column.untyped(), values)?;
-        column.close()?;
+    for columns in parts {
+        let mut rows = writer.next_row_group()?;
+        for (_, values) in &columns {
+            let mut column = rows.next_column()?.ok_or_else(|| ParquetError::General("a column is missing".into()))?;
+            fill(column.untyped(), values)?;
+            column.close()?;
+        }
+        rows.close()?;
     }
-    rows.close()?;
     writer.close().map(drop)
 }
 

@@ -61,6 +61,14 @@ pub enum Error {
     /// A log does not hold what it should.
     #[error("the log does not hold what it should")]
     Logged(#[from] tacho_metrics::Error),
+    /// What was put aside is gone.
+    #[error("the numbers of requests that were put aside beside {} cannot be read back: {reason}", folder.display())]
+    Aside {
+        /// The log.
+        folder: PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// There is nothing in a log to report.
     #[error("the log in {} holds no finished request", path.display())]
     EmptyLog {

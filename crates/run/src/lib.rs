@@ -1,5 +1,6 @@
 //! One module per subcommand: compose the parts, return a record. No flags, no terminal, no printing.
 
+mod aside;
 pub mod auto_tune;
 mod error;
 pub mod experiment;

@@ -8,15 +8,15 @@ use jiff::{Timestamp, tz::TimeZone};
 use tacho_core::json::Value;
 use tacho_core::{EventSink, Stamp};
 use tacho_metrics::{
-    Asked, Caveat, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Setup, Steady, Task, TokenCounter,
-    WorkerUse, logged,
+    Asked, Caveat, Gather, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Samples, Setup, Steady, Task,
+    TokenCounter, WorkerUse, logged,
 };
 use tacho_rowlog::{Joined, Manifest, Row, Stored};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 
-use crate::serve::load_tokenizer;
-use crate::{Error, NamedTokenizer, TokenizerPlan};
+use crate::serve::{LogPlan, load_tokenizer};
+use crate::{Error, NamedTokenizer, TokenizerPlan, aside};
 
 pub use ranks::{are_ranks, rebuild_ranks};
 
@@ -46,7 +46,7 @@ pub enum Window {
 
 impl Window {
     /// The moments, where the run has such a part.
-    fn span(self, setup: &Setup, samples: &[Sample], origin: f64) -> Result<(f64, f64), Error> {
+    fn span(self, setup: &Setup, samples: &Samples, origin: f64) -> Result<(f64, f64), Error> {
         match self {
             Window::Span(start, end) => Ok((start, end)),
             Window::Steady => {
@@ -76,66 +76,155 @@ pub struct Rebuilt {
 
 /// Reads the log in `folder` and computes its record.
 pub fn rebuild(folder: &Path, changes: &Changes, hub: &Hub, sink: &dyn EventSink) -> Result<Rebuilt, Error> {
-    let stored = Stored::open(folder)?;
-    let log = stored.joined()?;
-    if log.rows.is_empty() {
-        return Err(Error::EmptyLog { path: folder.to_owned() });
-    }
-    Read { manifest: stored.manifest(), closing: stored.closing(), log, workers: Vec::new() }
-        .compute(changes, hub, sink)
+    rebuild_within(LogPlan::ROOM, folder, changes, hub, sink)
 }
 
-/// What was read of a run.
+/// The same with so many bytes for what is made of its rows; what is more goes to a file beside it.
+pub fn rebuild_within(
+    room: usize,
+    folder: &Path,
+    changes: &Changes,
+    hub: &Hub,
+    sink: &dyn EventSink,
+) -> Result<Rebuilt, Error> {
+    let stored = Stored::open(folder)?;
+    let read =
+        Read { folder, room, manifest: stored.manifest(), closing: stored.closing(), workers: Vec::new(), hub, sink };
+    read.compute(changes, |take| Ok(stored.each(take)?))
+}
+
+/// What is read of a run.
 struct Read<'a> {
+    folder: &'a Path,
+    /// Bytes of samples that stay in memory.
+    room: usize,
     manifest: &'a Manifest,
     /// What was known at its end, if it came to that.
     closing: Option<&'a Value>,
-    log: Joined,
     /// How workers kept up, where the closing does not say.
     workers: Vec<WorkerUse>,
+    hub: &'a Hub,
+    sink: &'a dyn EventSink,
 }
 
 impl Read<'_> {
-    fn compute(mut self, changes: &Changes, hub: &Hub, sink: &dyn EventSink) -> Result<Rebuilt, Error> {
-        let mut rows = std::mem::take(&mut self.log.rows);
-        let (log, manifest) = (self.log, self.manifest);
-        let requests = manifest.requests;
-        let (mut setup, mut measured, doubts) = match self.closing {
-            Some(closing) => (logged::setup(closing)?, logged::measured(closing)?, logged::doubts(closing)?),
-            None => {
-                let measured = Measured { duration: span(&log), workers: self.workers, ..Measured::default() };
-                (unclosed(logged::setup(&manifest.more)?, &log, &rows, requests), measured, Vec::new())
-            }
-        };
-        if doubts.iter().any(|doubt| matches!(doubt, Caveat::Ended { .. })) {
+    /// Computes the record of the rows that `each` hands over, one at a time.
+    fn compute(
+        mut self,
+        changes: &Changes,
+        each: impl FnOnce(&mut dyn FnMut(Row)) -> Result<Joined, Error>,
+    ) -> Result<Rebuilt, Error> {
+        let (mut setup, mut measured, doubts) = self.told()?;
+        let mut reading = Reading {
+            samples: aside::gather(self.folder, self.room),
+            rows: 0,
+            task: setup.task,
             // What the run's own end cut off is no part of its result.
-            rows.retain(|row| !row.observation.is_cut_off());
+            leaves_cut_off: doubts.iter().any(|doubt| matches!(doubt, Caveat::Ended { .. })),
+            tokenizer: Counting::new(|| tokenizer(&setup, changes, &self.manifest.more, self.hub, self.sink)),
+        };
+        let log = each(&mut |row| reading.take(row))?;
+        if reading.rows == 0 {
+            return Err(Error::EmptyLog { path: self.folder.to_owned() });
         }
-        let tokenizer = tokenizer(&rows, &setup, changes, &manifest.more, hub, sink)?;
+        measured.samples = reading.finish()?;
+        let requests = self.manifest.requests;
+        if self.closing.is_none() {
+            (measured.duration, measured.workers) = (span(&log), std::mem::take(&mut self.workers));
+            setup = unclosed(setup, &log, measured.samples.len(), requests);
+        }
         let origin = log.segments.first().map_or(Stamp::ZERO, |segment| segment.start);
         changes.apply(&mut setup);
-        measured.samples = samples(rows, setup.task, tokenizer.as_ref());
-        let steps = logged::session_steps(&manifest.more)?;
+        let steps = logged::session_steps(&self.manifest.more)?;
         if let Some(steps) = &steps {
-            steps.name(&places(&measured.samples), &mut measured.samples);
+            steps.name(&mut measured.samples);
         }
         if let Some(window) = changes.window {
             let window = window.span(&setup, &measured.samples, origin.secs())?;
-            cut(&mut measured, origin, window);
+            self.cut(&mut measured, origin, window);
             if measured.samples.is_empty() {
                 return Err(Error::EmptyWindow { start: window.0, end: window.1 });
             }
         }
         let mut record = RunRecord::compute(setup, measured);
+        aside::check(Some(self.folder), &record.measured.samples)?;
         // Of a part of a run, nobody knows how its sessions went.
         record.sessions = steps.filter(|_| changes.window.is_none()).map(|steps| {
-            let samples = &record.measured.samples;
             let block = record.measured.server.block_size();
-            steps.summary(&places(samples), samples, block)
+            steps.summary(&record.measured.samples, block)
         });
         doubts.into_iter().rev().for_each(|doubt| record.doubt(doubt));
-        let command = manifest.command.clone();
+        let command = self.manifest.command.clone();
         Ok(Rebuilt { record, closed: self.closing.is_some(), requests, log, command })
+    }
+
+    /// What the log tells beside its rows.
+    fn told(&self) -> Result<(Setup, Measured, Vec<Caveat>), Error> {
+        Ok(match self.closing {
+            Some(closing) => (logged::setup(closing)?, logged::measured(closing)?, logged::doubts(closing)?),
+            None => (logged::setup(&self.manifest.more)?, Measured::default(), Vec::new()),
+        })
+    }
+
+    /// Keeps the requests that ended in the window, which is then the length of the run.
+    fn cut(&self, measured: &mut Measured, origin: Stamp, (start, end): (f64, f64)) {
+        let (origin, end) = (origin.secs(), end.min(measured.duration));
+        let inside = measured.samples.iter().filter(|sample| (start..=end).contains(&(sample.done - origin)));
+        let mut kept = aside::gather(self.folder, self.room);
+        inside.for_each(|sample| kept.push(sample.into_owned()));
+        measured.samples = kept.finish().0;
+        measured.duration = end - start;
+        // Counted over the whole run, they say nothing of a part of it.
+        measured.speculative = None;
+        measured.diffusion = None;
+    }
+}
+
+/// Rows on their way to samples.
+struct Reading<F> {
+    samples: Gather,
+    rows: usize,
+    task: Task,
+    leaves_cut_off: bool,
+    tokenizer: Counting<F>,
+}
+
+impl<F: Fn() -> Result<Option<Tokenizer>, Error>> Reading<F> {
+    fn take(&mut self, row: Row) {
+        self.rows += 1;
+        if self.leaves_cut_off && row.observation.is_cut_off() {
+            return;
+        }
+        let counts = self.task == Task::Generation && logged::needs_count(&row.observation);
+        let tokenizer = if counts { self.tokenizer.get() } else { None };
+        self.samples.push(sample(row, self.task, tokenizer));
+    }
+
+    fn finish(self) -> Result<Samples, Error> {
+        self.tokenizer.error.map_or(Ok(()), Err)?;
+        Ok(self.samples.finish().0)
+    }
+}
+
+/// The run's tokenizer, which is looked for when the first row needs counting.
+struct Counting<F> {
+    load: F,
+    loaded: Option<Option<Tokenizer>>,
+    error: Option<Error>,
+}
+
+impl<F: Fn() -> Result<Option<Tokenizer>, Error>> Counting<F> {
+    fn new(load: F) -> Self {
+        Counting { load, loaded: None, error: None }
+    }
+
+    fn get(&mut self) -> Option<&Tokenizer> {
+        let Counting { load, loaded, error } = self;
+        let failed = |problem| {
+            *error = Some(problem);
+            None
+        };
+        loaded.get_or_insert_with(|| load().unwrap_or_else(failed)).as_ref()
     }
 }
 
@@ -161,7 +250,7 @@ fn span(log: &Joined) -> f64 {
 }
 
 /// The setup of a run that did not come to its end: what it would have said had it been stopped at its last row.
-fn unclosed(setup: Setup, log: &Joined, rows: &[Row], requests: Option<u64>) -> Setup {
+fn unclosed(setup: Setup, log: &Joined, rows: usize, requests: Option<u64>) -> Setup {
     let local = |unix_ns: i64, format: &str| {
         let moment = Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or(Timestamp::UNIX_EPOCH);
         moment.to_zoned(TimeZone::system()).strftime(format).to_string()
@@ -174,46 +263,36 @@ fn unclosed(setup: Setup, log: &Joined, rows: &[Row], requests: Option<u64>) -> 
     Setup {
         started: local(started, "%Y-%m-%dT%H:%M:%S%.6f%:z"),
         date: local(ended, "%Y%m%d-%H%M%S"),
-        interrupted: requests.is_none_or(|requests| requests > rows.len() as u64),
+        interrupted: requests.is_none_or(|requests| requests > rows as u64),
         ..setup
     }
 }
 
-/// The places of samples in the workload.
-fn places(samples: &[Sample]) -> Vec<usize> {
-    samples.iter().map(|sample| sample.index).collect()
-}
-
-fn samples(rows: Vec<Row>, task: Task, tokenizer: Option<&Tokenizer>) -> Vec<Sample> {
+fn sample(row: Row, task: Task, tokenizer: Option<&Tokenizer>) -> Sample {
     let counter =
         |text: &[u8]| tokenizer.map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64);
     let count: Option<TokenCounter<'_>> = tokenizer.is_some().then_some(&counter);
-    let sample = |row: Row| {
-        let asked = Asked {
-            prompt_len: row.asked.prompt_len,
-            num_input_sequences: row.asked.input_sequences,
-            input_audio_duration: row.asked.audio_seconds,
-        };
-        let mut sample = Sample::from_observation(row.observation, asked, task, count);
-        if let Some(lora) = row.asked.lora {
-            sample.lora = Some(lora.into_boxed_str());
-        }
-        sample
+    let asked = Asked {
+        prompt_len: row.asked.prompt_len,
+        num_input_sequences: row.asked.input_sequences,
+        input_audio_duration: row.asked.audio_seconds,
     };
-    rows.into_iter().map(sample).collect()
+    let mut sample = Sample::from_observation(row.observation, asked, task, count);
+    if let Some(lora) = row.asked.lora {
+        sample.lora = Some(lora.into_boxed_str());
+    }
+    sample
 }
 
-/// The run's tokenizer, where a row needs counting.
+/// The run's tokenizer.
 fn tokenizer(
-    rows: &[Row],
     setup: &Setup,
     changes: &Changes,
     more: &Value,
     hub: &Hub,
     sink: &dyn EventSink,
 ) -> Result<Option<Tokenizer>, Error> {
-    let needed = setup.task == Task::Generation && rows.iter().any(|row| logged::needs_count(&row.observation));
-    let Some(known) = setup.tokenizer_id.clone().filter(|_| needed) else { return Ok(None) };
+    let Some(known) = setup.tokenizer_id.clone() else { return Ok(None) };
     let text = |key: &str| more.get("tokenizer")?.get(key)?.as_str().map(str::to_owned);
     let name = changes.tokenizer.clone().or_else(|| text("name")).unwrap_or(known);
     let plan = match name.as_str() {
@@ -225,16 +304,6 @@ fn tokenizer(
         }),
     };
     Ok(load_tokenizer(&plan, &name, hub, sink)?.0)
-}
-
-/// Keeps the requests that ended in the window, which is then the length of the run.
-fn cut(measured: &mut Measured, origin: Stamp, (start, end): (f64, f64)) {
-    let (origin, end) = (origin.secs(), end.min(measured.duration));
-    measured.samples.retain(|sample| (start..=end).contains(&(sample.done - origin)));
-    measured.duration = end - start;
-    // Counted over the whole run, they say nothing of a part of it.
-    measured.speculative = None;
-    measured.diffusion = None;
 }
 
 /// Several runs as one: requests that several machines sent at the same time. Moments are put on one clock by the
@@ -256,7 +325,7 @@ pub fn merge(mut runs: Vec<Rebuilt>) -> RunRecord {
         let RunRecord { setup: own, measured, .. } = run.record;
         merged.duration = merged.duration.max(shift + origin + measured.duration);
         let base = setup.num_prompts.max(0) as usize;
-        merged.samples.extend(measured.samples.into_iter().map(|sample| moved(sample, base, shift)));
+        merged.samples.extend(measured.samples.iter().map(|sample| moved(sample.into_owned(), base, shift)));
         merged.workers.extend(measured.workers);
         setup.num_prompts += own.num_prompts;
         setup.request_rate += own.request_rate;

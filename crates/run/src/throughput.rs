@@ -346,7 +346,7 @@ fn served(
     has_media: bool,
 ) -> Result<ThroughputRecord, Error> {
     let (samples, summary) = (&record.measured.samples, &record.summary);
-    if let (0, Some(first)) = (summary.completed, samples.first()) {
+    if let (0, Some(first)) = (summary.completed, samples.iter().next()) {
         return Err(Error::AllFailed { count: samples.len(), reason: first.error.clone() });
     }
     let output_tokens = match &summary.task {

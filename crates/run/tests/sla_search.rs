@@ -8,7 +8,7 @@ use std::rc::Rc;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::percentile::percentile;
 use tacho_metrics::search::Criterion;
-use tacho_metrics::{Estimate, Sample, Setup, Steady, Task};
+use tacho_metrics::{Estimate, Sample, Samples, Setup, Steady, Task};
 use tacho_pyrand::Generator;
 use tacho_run::experiment::{
     AfterBench, Archive, Bench, Failure, Host, Links, ParamSet, ResetKind, Running, Style, Supervised, option,
@@ -134,7 +134,7 @@ fn arrivals(rate: f64, count: usize, random: &mut Generator) -> Vec<f64> {
     (0..count).map(|_| arrive()).collect()
 }
 
-fn served(rate: f64, server: Server, count: usize, random: &mut Generator) -> Vec<Sample> {
+fn served(rate: f64, server: Server, count: usize, random: &mut Generator) -> Samples {
     let arrivals = arrivals(rate, count, random);
     let sample = |(&now, turn): (&f64, f64)| {
         let ttft = turn - now + BASE;
@@ -144,7 +144,7 @@ fn served(rate: f64, server: Server, count: usize, random: &mut Generator) -> Ve
     arrivals.iter().zip(server.turns(&arrivals, random)).map(sample).collect()
 }
 
-fn p99_ms(samples: &[Sample]) -> f64 {
+fn p99_ms(samples: &Samples) -> f64 {
     let mut times: Vec<f64> = samples.iter().map(|sample| sample.ttft * 1000.0).collect();
     times.sort_unstable_by(f64::total_cmp);
     percentile(&times, 99.0)

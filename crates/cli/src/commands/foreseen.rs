@@ -120,7 +120,7 @@ fn value(times: &[Times], seconds: f64, key: &str) -> Option<f64> {
 /// The range of a number over runs that differ in their noise.
 pub(crate) fn range(records: &[RunRecord], key: &str) -> Option<String> {
     let of = |record: &RunRecord| {
-        let times: Vec<Times> = record.measured.samples.iter().filter_map(Times::of_sample).collect();
+        let times: Vec<Times> = record.measured.samples.iter().filter_map(|sample| Times::of_sample(&sample)).collect();
         value(&times, record.measured.duration, key)
     };
     let values: Vec<f64> = records.iter().filter_map(of).collect();

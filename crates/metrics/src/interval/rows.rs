@@ -3,125 +3,153 @@
 use std::borrow::Cow;
 
 use super::spread::{Spread, Values};
-use crate::number::Timed;
-use crate::{GoodputLimits, Sample};
+use crate::by_sent::BySent;
+use crate::latency::successes;
+use crate::{GoodputLimits, Sample, Samples};
 
 /// Gaps between tokens beyond this number are thinned by whole requests: they would narrow no interval that matters.
-const MOST_GAPS: usize = 1_000_000;
+const MOST_GAPS: usize = 1 << 18;
 /// Into how many spans of time a run is cut to see how a rate varies, at least and at most.
 const SPANS: (usize, usize) = (8, 40);
 
-/// The successful requests of a run in the order they were sent. Nothing where the source does not tell.
+/// The successful requests of a run in the order they were sent.
 pub(crate) trait Rows {
     /// How many there are.
     fn count(&self) -> usize;
     /// Whether a schedule said when each was to be sent.
     fn paced(&self) -> bool;
-    /// When one was sent, seconds.
-    fn start(&self, at: usize) -> Option<f64>;
+    /// Whether each is part of a session; those of one stand together, and are not independent of each other.
+    fn of_sessions(&self) -> bool;
+    /// Shows each with its place in the order; they come as their source has them.
+    fn each(&self, see: &mut dyn FnMut(usize, &dyn Row));
+}
+
+/// One of them. Nothing where the source does not tell.
+pub(crate) trait Row {
+    /// When it was sent, seconds.
+    fn start(&self) -> Option<f64>;
     /// To its first token event.
-    fn ttft(&self, at: usize) -> Option<f64>;
-    /// Between its token events.
-    fn gaps(&self, at: usize) -> Option<Cow<'_, [f64]>>;
+    fn ttft(&self) -> Option<f64>;
+    /// How many gaps there are between its token events.
+    fn gap_count(&self) -> Option<usize>;
+    /// The gaps.
+    fn gaps(&self) -> Option<Cow<'_, [f64]>>;
     /// To its last token event.
-    fn latency(&self, at: usize) -> Option<f64>;
+    fn latency(&self) -> Option<f64>;
     /// From due to sent.
-    fn delay(&self, at: usize) -> Option<f64>;
+    fn delay(&self) -> Option<f64>;
     /// Its wait for a slot.
-    fn queued(&self, at: usize) -> Option<f64>;
+    fn queued(&self) -> Option<f64>;
     /// Tokens of its prompt.
-    fn input(&self, at: usize) -> Option<f64>;
+    fn input(&self) -> Option<f64>;
     /// Tokens of its answer.
-    fn output(&self, at: usize) -> Option<f64>;
-    /// Its session, where there are any: requests of one are not independent of each other.
-    fn session(&self, _at: usize) -> Option<u32> {
-        None
-    }
+    fn output(&self) -> Option<f64>;
+    /// Its session, where there are any.
+    fn session(&self) -> Option<u32>;
     /// Whether it met the limits of goodput.
-    fn good(&self, _at: usize) -> Option<bool> {
-        None
-    }
+    fn good(&self) -> Option<bool>;
+}
+
+/// Shows each to `see`, which says nothing where it misses something; whether it never did.
+fn all(rows: &impl Rows, mut see: impl FnMut(usize, &dyn Row) -> Option<()>) -> Option<()> {
+    let mut whole = Some(());
+    rows.each(&mut |place, row| whole = whole.and(see(place, row)));
+    whole
+}
+
+/// A number of each, in the order; nothing where one has none.
+fn column(rows: &impl Rows, of: &dyn Fn(&dyn Row) -> Option<f64>) -> Option<Vec<f64>> {
+    let mut values = vec![0.0; rows.count()];
+    all(rows, |place, row| {
+        values[place] = of(row)?;
+        Some(())
+    })?;
+    Some(values)
 }
 
 /// The sessions of the requests, numbered in the order in which they stand; nothing where one has none.
 fn sessions(rows: &impl Rows) -> Option<Vec<u32>> {
+    rows.of_sessions().then_some(())?;
+    let mut units = vec![0; rows.count()];
+    all(rows, |place, row| {
+        units[place] = row.session()?;
+        Some(())
+    })?;
     let mut numbers = std::collections::HashMap::new();
-    let number = |at: usize| {
+    for unit in &mut units {
         let next = numbers.len() as u32;
-        Some(*numbers.entry(rows.session(at)?).or_insert(next))
-    };
-    (0..rows.count()).map(number).collect()
+        *unit = *numbers.entry(*unit).or_insert(next);
+    }
+    Some(units)
 }
 
-/// The spread of a statistic of times, in seconds.
-pub(crate) fn times(rows: &impl Rows, timed: &Timed) -> Option<Spread> {
-    let values = values(rows, timed.times.name)?;
-    if sessions(rows).is_some_and(|units| units.last().is_some_and(|last| *last == 0)) {
-        // Of one session nothing tells how another would have been.
+/// The values of a family of times, request by request or token by token; nothing where the source does not tell them, or
+/// tells of one session alone: nothing says how another would have been.
+pub(crate) fn values(rows: &impl Rows, family: &str) -> Option<Values> {
+    let units = sessions(rows);
+    if units.as_ref().is_some_and(|units| units.last().is_some_and(|last| *last == 0)) {
         return None;
     }
-    Spread::of(&values, timed.statistic)
-}
-
-/// The values of a family of times, request by request or token by token.
-fn values(rows: &impl Rows, family: &str) -> Option<Values> {
-    let units = sessions(rows);
-    let each = |of: &dyn Fn(usize) -> Option<f64>| {
-        let values = (0..rows.count()).map(of).collect::<Option<Vec<f64>>>()?;
-        Some(match &units {
-            Some(units) => Values::grouped(values.into_iter().zip(units.iter().copied())),
-            None => Values::single(values),
-        })
-    };
+    let each = |of: &dyn Fn(&dyn Row) -> Option<f64>| Some(grouped(column(rows, of)?, units.as_deref()));
     let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
     match family {
-        "ttft" => each(&|at| rows.ttft(at)),
-        "e2el" => each(&|at| rows.latency(at)),
-        "client_queue_time" => each(&|at| rows.queued(at)),
-        "e2el_including_client_queue" => each(&|at| sum(rows.latency(at), rows.queued(at))),
-        "ttft_including_client_queue" => each(&|at| sum(rows.ttft(at), rows.queued(at))),
-        "ttft_from_due" => each(&|at| sum(rows.ttft(at), rows.delay(at))),
-        "e2el_from_due" => each(&|at| sum(rows.latency(at), rows.delay(at))),
-        "tpot" => {
-            let told = (0..rows.count()).all(|at| rows.ttft(at).and(rows.latency(at)).and(rows.output(at)).is_some());
-            told.then(|| match &units {
-                Some(units) => {
-                    Values::grouped((0..rows.count()).filter_map(|at| Some((per_token(rows, at)?, units[at]))))
-                }
-                None => Values::single((0..rows.count()).filter_map(|at| per_token(rows, at)).collect()),
-            })
-        }
-        "itl" => gaps(rows),
+        "ttft" => each(&|row| row.ttft()),
+        "e2el" => each(&|row| row.latency()),
+        "client_queue_time" => each(&|row| row.queued()),
+        "e2el_including_client_queue" => each(&|row| sum(row.latency(), row.queued())),
+        "ttft_including_client_queue" => each(&|row| sum(row.ttft(), row.queued())),
+        "ttft_from_due" => each(&|row| sum(row.ttft(), row.delay())),
+        "e2el_from_due" => each(&|row| sum(row.latency(), row.delay())),
+        "tpot" => each(&per_token),
+        "itl" => gaps(rows, units.as_deref()),
         _ => None,
     }
 }
 
-/// Time per token after the first; nothing for answers of one token.
-fn per_token(rows: &impl Rows, at: usize) -> Option<f64> {
-    let tokens = rows.output(at).filter(|tokens| *tokens > 1.0)?;
-    Some((rows.latency(at)? - rows.ttft(at)?) / (tokens - 1.0))
+/// Values in units; those that are no number are of requests that have none.
+fn grouped(mut values: Vec<f64>, units: Option<&[u32]>) -> Values {
+    match units {
+        Some(units) => {
+            let pairs = values.into_iter().zip(units.iter().copied());
+            Values::grouped(pairs.filter(|(value, _)| !value.is_nan()))
+        }
+        None => {
+            values.retain(|value| !value.is_nan());
+            Values::single(values)
+        }
+    }
+}
+
+/// Time per token after the first; no number for answers of one token.
+fn per_token(row: &dyn Row) -> Option<f64> {
+    let (ttft, latency, tokens) = (row.ttft()?, row.latency()?, row.output()?);
+    Some(if tokens > 1.0 { (latency - ttft) / (tokens - 1.0) } else { f64::NAN })
 }
 
 /// The gaps of all requests by the moment they ended: what slows one token slows all that are under way.
-fn gaps(rows: &impl Rows) -> Option<Values> {
+fn gaps(rows: &impl Rows, units: Option<&[u32]>) -> Option<Values> {
     let mut total = 0;
-    for at in 0..rows.count() {
-        let _ = (rows.start(at)?, rows.ttft(at)?);
-        total += rows.gaps(at)?.len();
-    }
+    all(rows, |_, row| {
+        total += row.start().and(row.ttft()).and(row.gap_count())?;
+        Some(())
+    })?;
     let step = total.div_ceil(MOST_GAPS).max(1);
-    if let Some(units) = sessions(rows) {
-        let of = |at: usize| rows.gaps(at).unwrap_or_default().into_owned().into_iter().map(move |gap| (gap, at));
-        return Some(Values::grouped((0..rows.count()).step_by(step).flat_map(of).map(|(gap, at)| (gap, units[at]))));
-    }
-    let of = |at: usize| {
-        let mut moment = rows.start(at).unwrap_or(0.0) + rows.ttft(at).unwrap_or(0.0);
-        rows.gaps(at).unwrap_or_default().into_owned().into_iter().map(move |gap| {
+    let mut found: Vec<(f64, f64)> = Vec::with_capacity(total / step);
+    all(rows, |place, row| {
+        if place % step != 0 {
+            return Some(());
+        }
+        let mut moment = row.start()? + row.ttft()?;
+        found.extend(row.gaps()?.iter().map(|gap| {
             moment += gap;
-            (moment, gap)
-        })
-    };
-    Some(Values::timed((0..rows.count()).step_by(step).flat_map(of)))
+            (units.map_or(moment, |_| place as f64), *gap)
+        }));
+        Some(())
+    })?;
+    let Some(units) = units else { return Some(Values::timed(found)) };
+    // In the order of requests, those of each as they came.
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Some(Values::grouped(found.into_iter().map(|(place, gap)| (gap, units[place as usize]))))
 }
 
 /// The spread of a rate of a run that took `duration` seconds.
@@ -130,7 +158,11 @@ pub(crate) fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread>
         return rate_of_sessions(rows, &units, key, duration);
     }
     let count = rows.count();
-    let first = rows.start(0)?;
+    let mut first = f64::INFINITY;
+    all(rows, |_, row| {
+        first = first.min(row.start()?);
+        Some(())
+    })?;
     let spans = (count / 10).clamp(SPANS.0, SPANS.1);
     let mut amounts = vec![0.0; spans];
     let length = duration / spans as f64;
@@ -139,25 +171,26 @@ pub(crate) fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread>
     }
     let mut add =
         |moment: f64, amount: f64| amounts[(((moment - first) / length).max(0.0) as usize).min(spans - 1)] += amount;
-    for at in 0..count {
-        let start = rows.start(at)?;
+    all(rows, |_, row| {
+        let start = row.start()?;
         match key {
             "request_throughput" | "input_sequence_throughput" | "request_goodput" => {
-                add(start + rows.latency(at)?, amount(rows, key, at)?);
+                add(start + row.latency()?, amount(row, key)?);
             }
-            "output_throughput" => tokens(rows, at, start, &mut add)?,
+            "output_throughput" => tokens(row, start, &mut add)?,
             "total_token_throughput" => {
-                add(start + rows.ttft(at).or_else(|| rows.latency(at))?, rows.input(at)?);
-                if rows.gaps(at).is_some() {
-                    tokens(rows, at, start, &mut add)?;
+                add(start + row.ttft().or_else(|| row.latency())?, row.input()?);
+                if row.gap_count().is_some() {
+                    tokens(row, start, &mut add)?;
                 }
             }
             _ => return None,
         }
-    }
+        Some(())
+    })?;
     if rows.paced() && key != "request_goodput" {
         // The schedule decides the rate; what is left to chance is when the last of it is answered.
-        let latencies = (0..count).map(|at| rows.latency(at)).collect::<Option<Vec<f64>>>()?;
+        let latencies = column(rows, &|row| row.latency())?;
         return Spread::scheduled(amounts.iter().sum(), &latencies, duration);
     }
     Spread::rate(&amounts, duration, count)
@@ -168,31 +201,32 @@ fn rate_of_sessions(rows: &impl Rows, units: &[u32], key: &str, duration: f64) -
     let count = units.iter().max().map_or(0, |last| *last as usize + 1);
     let mut amounts = vec![0.0; count];
     let mut held = vec![(f64::INFINITY, 0.0_f64); count];
-    for (at, unit) in units.iter().map(|unit| *unit as usize).enumerate() {
-        let (start, latency) = (rows.start(at)?, rows.latency(at)?);
-        amounts[unit] += amount(rows, key, at)?;
+    all(rows, |place, row| {
+        let (start, latency, unit) = (row.start()?, row.latency()?, units[place] as usize);
+        amounts[unit] += amount(row, key)?;
         held[unit] = (held[unit].0.min(start), held[unit].1.max(start + latency));
-    }
+        Some(())
+    })?;
     let held: Vec<f64> = held.iter().map(|(first, last)| last - first).collect();
     Spread::rate_of_sessions(&amounts, &held, duration)
 }
 
 /// What a request adds to a rate.
-fn amount(rows: &impl Rows, key: &str, at: usize) -> Option<f64> {
+fn amount(row: &dyn Row, key: &str) -> Option<f64> {
     match key {
         "request_throughput" | "input_sequence_throughput" => Some(1.0),
-        "request_goodput" => rows.good(at).map(|good| f64::from(u8::from(good))),
-        "output_throughput" => rows.output(at),
-        "total_token_throughput" => Some(rows.input(at)? + rows.output(at)?),
+        "request_goodput" => row.good().map(|good| f64::from(u8::from(good))),
+        "output_throughput" => row.output(),
+        "total_token_throughput" => Some(row.input()? + row.output()?),
         _ => None,
     }
 }
 
 /// Tells of each token event of a request with its share of the output.
-fn tokens(rows: &impl Rows, at: usize, start: f64, add: &mut impl FnMut(f64, f64)) -> Option<()> {
-    let (gaps, output) = (rows.gaps(at)?, rows.output(at)?);
+fn tokens(row: &dyn Row, start: f64, add: &mut impl FnMut(f64, f64)) -> Option<()> {
+    let (gaps, output) = (row.gaps()?, row.output()?);
     let weight = output / (gaps.len() + 1) as f64;
-    let mut moment = start + rows.ttft(at)?;
+    let mut moment = start + row.ttft()?;
     add(moment, weight);
     for gap in gaps.iter() {
         moment += gap;
@@ -203,26 +237,17 @@ fn tokens(rows: &impl Rows, at: usize, start: f64, add: &mut impl FnMut(f64, f64
 
 /// The successes of a record.
 pub(crate) struct Recorded<'a> {
-    rows: Vec<&'a Sample>,
+    rows: BySent<'a>,
+    paced: bool,
     limits: Option<GoodputLimits>,
 }
 
 impl<'a> Recorded<'a> {
     /// Sorts them by when they were sent.
-    pub(crate) fn of(samples: &'a [Sample]) -> Self {
-        let mut rows: Vec<&Sample> = samples.iter().filter(|sample| sample.success()).collect();
-        rows.sort_by(|a, b| a.sent.total_cmp(&b.sent));
-        // Requests of one session stand together, and sessions in the order of their first requests.
-        let mut first = std::collections::HashMap::new();
-        for (at, sample) in rows.iter().enumerate() {
-            if let Some((session, _)) = sample.session {
-                first.entry(session).or_insert(at);
-            }
-        }
-        if !first.is_empty() {
-            rows.sort_by_key(|sample| sample.session.and_then(|(session, _)| first.get(&session).copied()));
-        }
-        Recorded { rows, limits: None }
+    pub(crate) fn of(samples: &'a Samples) -> Self {
+        let first = successes(samples).next().map(|sample| sample.due);
+        let paced = successes(samples).any(|sample| Some(sample.due) != first);
+        Recorded { rows: BySent::and_session(samples), paced, limits: None }
     }
 
     /// The same, held to the limits of goodput.
@@ -236,38 +261,55 @@ impl Rows for Recorded<'_> {
         self.rows.len()
     }
     fn paced(&self) -> bool {
-        self.rows.iter().any(|sample| sample.due != self.rows[0].due)
+        self.paced
     }
-    fn start(&self, at: usize) -> Option<f64> {
-        Some(self.rows.get(at)?.sent)
+    fn of_sessions(&self) -> bool {
+        self.rows.sessions
     }
-    fn ttft(&self, at: usize) -> Option<f64> {
-        Some(self.rows.get(at)?.ttft)
+    fn each(&self, see: &mut dyn FnMut(usize, &dyn Row)) {
+        self.rows.each(|place, sample| see(place, &Held { sample, limits: self.limits }));
     }
-    fn gaps(&self, at: usize) -> Option<Cow<'_, [f64]>> {
-        Some(self.rows.get(at)?.itl.to_vec().into())
+}
+
+/// One of them.
+struct Held<'a> {
+    sample: &'a Sample,
+    limits: Option<GoodputLimits>,
+}
+
+impl Row for Held<'_> {
+    fn start(&self) -> Option<f64> {
+        Some(self.sample.sent)
     }
-    fn latency(&self, at: usize) -> Option<f64> {
-        Some(self.rows.get(at)?.latency)
+    fn ttft(&self) -> Option<f64> {
+        Some(self.sample.ttft)
     }
-    fn delay(&self, at: usize) -> Option<f64> {
-        let sample = self.rows.get(at)?;
-        Some(sample.sent - sample.due)
+    fn gap_count(&self) -> Option<usize> {
+        Some(self.sample.itl.len())
     }
-    fn queued(&self, at: usize) -> Option<f64> {
-        Some(self.rows.get(at)?.queue_time())
+    fn gaps(&self) -> Option<Cow<'_, [f64]>> {
+        Some(self.sample.itl.to_vec().into())
     }
-    fn input(&self, at: usize) -> Option<f64> {
-        Some(self.rows.get(at)?.prompt_len as f64)
+    fn latency(&self) -> Option<f64> {
+        Some(self.sample.latency)
     }
-    fn output(&self, at: usize) -> Option<f64> {
-        Some(self.rows.get(at)?.output_len as f64)
+    fn delay(&self) -> Option<f64> {
+        Some(self.sample.sent - self.sample.due)
     }
-    fn session(&self, at: usize) -> Option<u32> {
-        self.rows.get(at)?.session.map(|(session, _)| session)
+    fn queued(&self) -> Option<f64> {
+        Some(self.sample.queue_time())
     }
-    fn good(&self, at: usize) -> Option<bool> {
-        Some(self.limits?.met(self.rows.get(at)?, 0.0))
+    fn input(&self) -> Option<f64> {
+        Some(self.sample.prompt_len as f64)
+    }
+    fn output(&self) -> Option<f64> {
+        Some(self.sample.output_len as f64)
+    }
+    fn session(&self) -> Option<u32> {
+        self.sample.session.map(|(session, _)| session)
+    }
+    fn good(&self) -> Option<bool> {
+        Some(self.limits?.met(self.sample, 0.0))
     }
 }
 
@@ -277,7 +319,7 @@ mod tests {
     use crate::Rare;
 
     /// Conversations of five turns, two at a time, each as long as it is.
-    fn talks(lengths: &[f64]) -> Vec<Sample> {
+    fn talks(lengths: &[f64]) -> Samples {
         let mut free = [0.0, 0.0];
         let mut samples = Vec::new();
         for (session, &length) in lengths.iter().enumerate() {
@@ -292,10 +334,10 @@ mod tests {
             }
             free[place] += length;
         }
-        samples
+        samples.into()
     }
 
-    fn bounds(samples: &[Sample], key: &str) -> Option<(f64, f64, f64)> {
+    fn bounds(samples: &Samples, key: &str) -> Option<(f64, f64, f64)> {
         let duration = samples.iter().map(|sample| sample.done).fold(0.0, f64::max);
         let limits = GoodputLimits { ttft_ms: Some(120.0), ..GoodputLimits::default() };
         let spread = rate(&Recorded::of(samples).within(Some(limits)), key, duration)?;

@@ -42,9 +42,8 @@ impl Values {
     }
 
     /// Values with the moments they belong to, in any order; units are equal spans of time.
-    pub(crate) fn timed(moments: impl Iterator<Item = (f64, f64)>) -> Self {
-        let mut pairs: Vec<(f64, f64)> = moments.collect();
-        pairs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    pub(crate) fn timed(mut pairs: Vec<(f64, f64)>) -> Self {
+        pairs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let (first, last) = (pairs.first().map_or(0.0, |pair| pair.0), pairs.last().map_or(0.0, |pair| pair.0));
         let spans = (pairs.len() / 4).clamp(1, UNITS) as f64;
         let length = ((last - first) / spans).max(f64::MIN_POSITIVE);
@@ -273,7 +272,7 @@ mod tests {
 
     #[test]
     fn moments_of_tokens_come_in_spans_of_time() {
-        let values = Values::timed((0..4000).map(|at| (f64::from(at % 40), 1.0)));
+        let values = Values::timed((0..4000).map(|at| (f64::from(at % 40), 1.0)).collect());
         assert_eq!((values.len(), values.units.last()), (4000, Some(&999)));
         let (low, high) = Spread::of(&values, Statistic::Mean).unwrap().bounds(0.95, 1.0);
         assert_eq!((low, high), (1.0, 1.0));

@@ -5,8 +5,8 @@ use tacho_core::json::{Dict, Value};
 use super::fields::{Fields, floats};
 use crate::server_metrics::Series;
 use crate::{
-    DiffusionStatistics, Error, Measured, ProbeStatistics, RankUse, SeriesKind, ServerMetrics, SpeculativeStatistics,
-    Telemetry, WorkerUse,
+    DiffusionStatistics, Error, Measured, ProbeStatistics, RankUse, Samples, SeriesKind, ServerMetrics,
+    SpeculativeStatistics, Telemetry, WorkerUse,
 };
 
 const GAUGE: &str = "gauge";
@@ -31,7 +31,7 @@ pub(super) fn write(measured: &Measured) -> Dict {
 
 pub(super) fn read(fields: Fields<'_>) -> Result<Measured, Error> {
     Ok(Measured {
-        samples: Vec::new(),
+        samples: Samples::default(),
         duration: fields.float("duration")?,
         speculative: fields.maybe_object("speculative")?.map(read_speculative).transpose()?,
         diffusion: fields.maybe_object("diffusion")?.map(read_diffusion).transpose()?,

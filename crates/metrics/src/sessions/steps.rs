@@ -4,7 +4,7 @@ use tacho_core::json::Dict;
 
 use super::step::SessionStep;
 use super::summary::SessionSummary;
-use crate::Sample;
+use crate::{Sample, Samples};
 
 /// The measured steps, and the place of each among all requests of the workload.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,22 +18,26 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Tells each sample its session and turn; `places` are those of the samples in the workload.
-    pub fn name(&self, places: &[usize], samples: &mut [Sample]) {
-        for (place, sample) in places.iter().zip(samples) {
-            let step = self.places.binary_search(place).ok().map(|at| &self.steps[at]);
-            if let Some(step) = step {
-                sample.session = Some((step.session as u32, step.turn as u32));
+    /// Tells each sample its session and turn.
+    pub fn name(&self, samples: &mut Samples) {
+        samples.change(|samples| {
+            for sample in samples {
+                if let Some(step) = self.find(sample).map(|at| &self.steps[at]) {
+                    sample.session = Some((step.session as u32, step.turn as u32));
+                }
             }
-        }
+        });
+    }
+
+    /// Which step a sample is of.
+    fn find(&self, sample: &Sample) -> Option<usize> {
+        self.places.binary_search(&sample.index).ok()
     }
 
     /// The summary of what became of them, with the size of the server's blocks where it tells.
-    pub fn summary(&self, places: &[usize], samples: &[Sample], block: Option<u64>) -> SessionSummary {
-        let sent = places.iter().zip(samples).filter_map(|(place, sample)| {
-            let at = self.places.binary_search(place).ok()?;
-            Some((at, sample))
-        });
+    pub fn summary(&self, samples: &Samples, block: Option<u64>) -> SessionSummary {
+        let samples: Vec<_> = samples.iter().collect();
+        let sent = samples.iter().filter_map(|sample| Some((self.find(sample)?, &**sample)));
         let summary = SessionSummary::of(&self.steps, &sent.collect::<Vec<_>>(), block);
         SessionSummary { source: self.source.clone(), ..summary }
     }

@@ -2,7 +2,7 @@
 //! long the slowest of them.
 
 use tacho_metrics::latency::{itls, successes, tpot};
-use tacho_metrics::{RunRecord, Sample, Statistics};
+use tacho_metrics::{RunRecord, Samples, Statistics};
 
 use super::chart::{Canvas, Columns, short};
 use crate::over::{OverTime, RUNNING, TOKENS, WAITING};
@@ -63,18 +63,18 @@ enum Kind {
 
 impl Kind {
     /// In seconds.
-    fn times(self, samples: &[Sample]) -> Box<dyn Iterator<Item = f64> + '_> {
+    fn times(self, samples: &Samples) -> Box<dyn Iterator<Item = f64> + '_> {
         match self {
             Kind::Ttft => Box::new(successes(samples).map(|sample| sample.ttft).filter(|ttft| *ttft > 0.0)),
-            Kind::Tpot => Box::new(successes(samples).filter_map(tpot)),
+            Kind::Tpot => Box::new(successes(samples).filter_map(|sample| tpot(&sample))),
             Kind::Itl => Box::new(itls(samples)),
             Kind::E2el => Box::new(successes(samples).map(|sample| sample.latency)),
-            Kind::Queue => Box::new(samples.iter().map(Sample::queue_time)),
+            Kind::Queue => Box::new(samples.iter().map(|sample| sample.queue_time())),
         }
     }
 
     /// In milliseconds, in order.
-    fn of(self, samples: &[Sample]) -> Vec<f64> {
+    fn of(self, samples: &Samples) -> Vec<f64> {
         let mut times: Vec<f64> = self.times(samples).map(|time| time * 1e3).collect();
         times.sort_unstable_by(f64::total_cmp);
         times
@@ -101,7 +101,7 @@ fn histogram(title: &str, times: &[f64], canvas: Canvas) -> Vec<String> {
 }
 
 /// A row for each kind of time, from its median to its largest.
-fn ladder(samples: &[Sample], canvas: Canvas) -> Vec<String> {
+fn ladder(samples: &Samples, canvas: Canvas) -> Vec<String> {
     let kinds = [
         ("TTFT", Kind::Ttft),
         ("TPOT", Kind::Tpot),
@@ -139,8 +139,9 @@ fn cell(ms: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tacho_metrics::Sample;
 
-    fn samples() -> Vec<Sample> {
+    fn samples() -> Samples {
         let one = |at: usize| Sample {
             index: at,
             done: 1.0,

@@ -1,6 +1,7 @@
 //! `--plot-timeline`: every request as a row of coloured segments, on one page that opens quickly however many there
 //! are. The page gets the times as compressed arrays and draws only what a pixel can show.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -101,8 +102,8 @@ pub fn write_page(record: &RunRecord, thresholds: Thresholds, out: &mut impl Wri
 }
 
 /// The requests in the order of the page: as they stand in the workload, and of sessions one session after the other.
-fn rows(record: &RunRecord) -> Vec<&Sample> {
-    let mut rows: Vec<&Sample> = record.measured.samples.iter().collect();
+fn rows(record: &RunRecord) -> Vec<Cow<'_, Sample>> {
+    let mut rows: Vec<Cow<'_, Sample>> = record.measured.samples.iter().collect();
     if record.sessions.is_some() {
         rows.sort_by(|a, b| {
             a.session.map(|place| place.0).cmp(&b.session.map(|place| place.0)).then(a.sent.total_cmp(&b.sent))
@@ -112,7 +113,7 @@ fn rows(record: &RunRecord) -> Vec<&Sample> {
 }
 
 /// What the page knows of the requests besides their times.
-fn facts(samples: &[&Sample], thresholds: Thresholds, total: usize) -> Dict {
+fn facts(samples: &[Cow<'_, Sample>], thresholds: Thresholds, total: usize) -> Dict {
     let whole = |of: fn(&Sample) -> u64| Value::List(samples.iter().map(|sample| Value::from(of(sample))).collect());
     let mut dict = Dict::new();
     dict.set("unit", UNIT);
@@ -122,7 +123,7 @@ fn facts(samples: &[&Sample], thresholds: Thresholds, total: usize) -> Dict {
     dict.set("prompt", whole(|sample| sample.prompt_len));
     dict.set("output", whole(|sample| sample.output_len));
     if samples.iter().any(|sample| sample.session.is_some()) {
-        let place = |sample: &&Sample| sample.session.map(|(session, turn)| format!("session {session}, turn {turn}"));
+        let place = |sample: &Sample| sample.session.map(|(session, turn)| format!("session {session}, turn {turn}"));
         dict.set("places", samples.iter().map(|sample| Value::from(place(sample))).collect::<Vec<Value>>());
     }
     dict.set("counts", whole(|sample| sample.itl.len() as u64 + 1));
@@ -156,13 +157,13 @@ fn shortened(text: &str) -> String {
 }
 
 /// When each request was sent, in seconds after the first was let go, as doubles.
-fn starts(samples: &[&Sample]) -> Vec<u8> {
+fn starts(samples: &[Cow<'_, Sample>]) -> Vec<u8> {
     let first = samples.iter().map(|sample| sample.released.min(sample.sent)).fold(f64::INFINITY, f64::min);
     samples.iter().flat_map(|sample| (sample.sent - first).to_le_bytes()).collect()
 }
 
 /// A span of each request in seconds, as floats.
-fn spans(samples: &[&Sample], of: fn(&Sample) -> f64) -> Vec<u8> {
+fn spans(samples: &[Cow<'_, Sample>], of: fn(&Sample) -> f64) -> Vec<u8> {
     samples.iter().flat_map(|sample| (of(sample).max(0.0) as f32).to_le_bytes()).collect()
 }
 
@@ -183,7 +184,7 @@ struct Segments {
 }
 
 impl Segments {
-    fn of(samples: &[&Sample], thresholds: Thresholds) -> Self {
+    fn of(samples: &[Cow<'_, Sample>], thresholds: Thresholds) -> Self {
         let total: usize = samples.iter().map(|sample| sample.itl.len() + 1).sum();
         let mut ends = vec![0; total * 4];
         let mut classes = vec![0; total.div_ceil(4)];
@@ -223,7 +224,7 @@ mod tests {
     #[test]
     fn segments_keep_ends_and_classes() {
         let sample = Sample { ttft: 0.1, itl: vec![0.02, 0.025, 0.7].into(), ..Sample::default() };
-        let segments = Segments::of(&[&sample], Thresholds(25.0, 50.0));
+        let segments = Segments::of(&[Cow::Borrowed(&sample)], Thresholds(25.0, 50.0));
         let length =
             |at: usize| (0..4).rev().fold(0u32, |sum, plane| sum << 8 | u32::from(segments.ends[plane * 4 + at]));
         assert_eq!([0, 1, 2, 3].map(length), [10_000, 2000, 2500, 70_000]);
@@ -242,15 +243,15 @@ mod tests {
             ..Sample::default()
         };
         assert_eq!((cut.queue_time(), tail(&cut), ending(&cut)), (0.5, 1.0, Some(2)));
-        assert_eq!(spans(&[&cut], tail), 1.0f32.to_le_bytes());
-        assert_eq!(starts(&[&cut]), 0.5f64.to_le_bytes());
+        assert_eq!(spans(&[Cow::Borrowed(&cut)], tail), 1.0f32.to_le_bytes());
+        assert_eq!(starts(&[Cow::Borrowed(&cut)]), 0.5f64.to_le_bytes());
         assert_eq!(ending(&Sample { failure: Some(FailureKind::Http(500)), ..Sample::default() }), Some(1));
     }
 
     #[test]
     fn rounding_does_not_add_up() {
         let sample = Sample { ttft: 0.0, itl: vec![4.4e-6; 1000].into(), ..Sample::default() };
-        let segments = Segments::of(&[&sample], Thresholds(25.0, 50.0));
+        let segments = Segments::of(&[Cow::Borrowed(&sample)], Thresholds(25.0, 50.0));
         let sum: u32 = segments.ends[..1001].iter().map(|&byte| u32::from(byte)).sum();
         assert_eq!(sum, 440);
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use tacho_core::json::{Value, write_str, write_value, write_wtf8};
-use tacho_metrics::Sample;
+use tacho_metrics::{Sample, Samples};
 
 /// What of a request an array holds.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ pub(super) enum Column {
 
 impl Column {
     /// Writes the array one request at a time, so that memory holds one row of text and not all of them.
-    pub(super) fn write(self, samples: &[Sample], out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn write(self, samples: &Samples, out: &mut impl Write) -> io::Result<()> {
         out.write_all(b"[")?;
         let mut text = Vec::new();
         for (at, sample) in samples.iter().enumerate() {
@@ -38,7 +38,7 @@ impl Column {
             if at > 0 {
                 text.extend_from_slice(b", ");
             }
-            self.write_cell(sample, &mut text);
+            self.write_cell(&sample, &mut text);
             out.write_all(&text)?;
         }
         out.write_all(b"]")

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use tacho_core::json::{Value, write_str, write_value};
-use tacho_metrics::Sample;
+use tacho_metrics::Samples;
 
 use super::columns::Column;
 
@@ -57,7 +57,7 @@ impl Fields {
         self.entries.retain(|(name, _)| name != key);
     }
 
-    pub(super) fn write(&self, samples: &[Sample], out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn write(&self, samples: &Samples, out: &mut impl Write) -> io::Result<()> {
         let mut text = vec![b'{'];
         for (at, (key, field)) in self.entries.iter().enumerate() {
             if at > 0 {

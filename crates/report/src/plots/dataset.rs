@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tacho_metrics::{RunRecord, Sample};
+use tacho_metrics::{RunRecord, Samples};
 
 use super::{
     Anchor, AxisSpec, Bar, Color, Grid, LegendEntry, Panel, Rect, Scene, Series, draw_legend, legend_width, png,
@@ -36,7 +36,7 @@ pub fn save(record: &RunRecord, note: &str, path: &Path) -> Result<bool, Error> 
 }
 
 /// The figure: 14 by 10 inches; nothing without requests.
-pub fn scene(samples: &[Sample]) -> Option<Scene> {
+pub fn scene(samples: &Samples) -> Option<Scene> {
     if samples.is_empty() {
         return None;
     }
@@ -139,8 +139,9 @@ fn stacked(lengths: &[Lengths]) -> Panel {
 mod tests {
     use super::*;
     use crate::plots::svg;
+    use tacho_metrics::Sample;
 
-    fn samples(lengths: &[(u64, u64)]) -> Vec<Sample> {
+    fn samples(lengths: &[(u64, u64)]) -> Samples {
         lengths.iter().map(|&(prompt_len, output_len)| Sample { prompt_len, output_len, ..Sample::default() }).collect()
     }
 
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn odd_lengths_do_not_break_it() {
-        assert_eq!(scene(&[]), None);
+        assert_eq!(scene(&Samples::default()), None);
         for lengths in [&[(0, 0)][..], &[(5, 0), (5, 0)], &[(1 << 40, 1)]] {
             assert!(!png(&scene(&samples(lengths)).unwrap(), 50.0).unwrap().is_empty());
         }

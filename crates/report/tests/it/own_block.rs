@@ -30,7 +30,7 @@ fn samples(count: usize) -> Vec<Sample> {
 }
 
 fn record(setup: Setup, samples: Vec<Sample>) -> RunRecord {
-    RunRecord::compute(setup, Measured { samples, duration: 26.0, ..Measured::default() })
+    RunRecord::compute(setup, Measured { samples: samples.into(), duration: 26.0, ..Measured::default() })
 }
 
 fn trimmed(text: &str) -> Vec<&str> {

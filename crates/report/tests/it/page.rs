@@ -71,7 +71,7 @@ fn page(count: usize) -> String {
         let page = format!("# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running {}\n", 3 + second);
         server.add(f64::from(second), &page);
     }
-    let measured = Measured { samples, duration, server, ..Measured::default() };
+    let measured = Measured { samples: samples.into(), duration, server, ..Measured::default() };
     let record = RunRecord::compute(setup(), measured);
     let mut out = Vec::new();
     write_page(&record, &About { command: Some(HOSTILE.into()), ..About::default() }, &mut out).unwrap();
@@ -100,7 +100,7 @@ fn a_run_without_an_answer_has_a_page_too() {
     let failed: Vec<Sample> =
         (0..3).map(|index| Sample { failure: Some(FailureKind::Connect), ..sample(index * 40 + 7) }).collect();
     for samples in [failed, Vec::new()] {
-        let record = RunRecord::compute(setup(), Measured { samples, duration: 1.0, ..Measured::default() });
+        let record = RunRecord::compute(setup(), Measured { samples: samples.into(), duration: 1.0, ..Measured::default() });
         let mut out = Vec::new();
         write_page(&record, &About::default(), &mut out).unwrap();
         let page = String::from_utf8(out).unwrap();

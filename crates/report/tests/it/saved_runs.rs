@@ -110,7 +110,7 @@ fn measured(case: &Value, file: &Value) -> Measured {
         max_ms: float(file, "probe_max_e2el_ms"),
     });
     Measured {
-        samples: samples(file),
+        samples: samples(file).into(),
         duration,
         speculative: speculative(),
         diffusion: diffusion(),

@@ -13,7 +13,7 @@ fn record(samples: Vec<Sample>) -> RunRecord {
     let case = golden("console/basic.case.json");
     let mut setup = Flags::of(&case).setup();
     setup.model_id = HOSTILE.into();
-    RunRecord::compute(setup, Measured { samples, duration: 1.0, ..Measured::default() })
+    RunRecord::compute(setup, Measured { samples: samples.into(), duration: 1.0, ..Measured::default() })
 }
 
 fn page(samples: Vec<Sample>) -> String {

@@ -1,7 +1,7 @@
 //! `metrics/results.json`: whole runs on a given clock, from their flags to the file and the report.
 
 use tacho_core::json::{self, Dict, Value};
-use tacho_metrics::{Measured, RunRecord, Sample, Setup};
+use tacho_metrics::{Measured, RunRecord, Samples, Setup};
 use tacho_report::console::vllm_report;
 use tacho_report::json::{Detail, SaveMode, save};
 
@@ -12,7 +12,7 @@ fn record(case: &Value, flags: &Flags<'_>) -> RunRecord {
     let clock: Vec<f64> = list(case, "clock").iter().filter_map(Value::as_f64).collect();
     let setup =
         Setup { date: text(expected, "date").into(), rps_change_events: rate_changes(expected), ..flags.setup() };
-    let samples: Vec<Sample> = list(case, "outputs")
+    let samples: Samples = list(case, "outputs")
         .iter()
         .zip(&clock[1..])
         .map(|(output, &released)| sample(output, released, output.get("output_tokens").map_or(0, whole)))

@@ -13,7 +13,7 @@ use tacho_workload::hub::Hub;
 
 use super::{Changes, Read, Rebuilt};
 use crate::Error;
-use crate::serve::{rank_workers, worker_use};
+use crate::serve::{LogPlan, rank_workers, worker_use};
 
 /// One rank's log.
 struct RankLog {
@@ -72,10 +72,13 @@ pub fn rebuild_ranks(paths: &[PathBuf], changes: &Changes, hub: &Hub, sink: &dyn
     };
     let workers = logs.iter().flat_map(RankLog::workers).collect();
     let lost: u64 = logs.iter().map(|log| log.log.lost).sum();
-    let joined = Joined { rows, segments: vec![span], replaced: 0, lost };
-    let missing = missing(&logs, &joined);
-    let read = Read { manifest: logs[0].stored.manifest(), closing: logs[0].whole(), log: joined, workers };
-    let mut rebuilt = read.compute(changes, hub, sink)?;
+    let missing = missing(&logs, &rows);
+    let (manifest, closing) = (logs[0].stored.manifest(), logs[0].whole());
+    let read = Read { folder: &logs[0].path, room: LogPlan::ROOM, manifest, closing, workers, hub, sink };
+    let mut rebuilt = read.compute(changes, |take| {
+        rows.into_iter().for_each(take);
+        Ok(Joined { segments: vec![span], lost, ..Joined::default() })
+    })?;
     missing.into_iter().for_each(|caveat| rebuilt.record.doubt(caveat));
     Ok(rebuilt)
 }
@@ -126,9 +129,9 @@ fn pooled(logs: &mut [RankLog]) -> (Vec<Row>, Option<Span>) {
 }
 
 /// Who is missing, as far as the run itself has not said so.
-fn missing(logs: &[RankLog], joined: &Joined) -> Vec<Caveat> {
+fn missing(logs: &[RankLog], rows: &[Row]) -> Vec<Caveat> {
     let requests = logs[0].stored.manifest().requests.unwrap_or(0);
-    if logs[0].whole().is_some() || joined.rows.len() as u64 >= requests {
+    if logs[0].whole().is_some() || rows.len() as u64 >= requests {
         return Vec::new();
     }
     let of = logs[0].ranks;
@@ -137,7 +140,7 @@ fn missing(logs: &[RankLog], joined: &Joined) -> Vec<Caveat> {
     let lost = |rank: usize| {
         let log = logs.iter().find(|log| log.rank == rank);
         let share = (requests as usize).saturating_sub(rank).div_ceil(of) as u64;
-        let have = joined.rows.iter().filter(|row| row.observation.index % of == rank).count() as u64;
+        let have = rows.iter().filter(|row| row.observation.index % of == rank).count() as u64;
         Caveat::RankLost {
             rank: rank as u64,
             machine: log.map_or_else(|| "?".to_owned(), |log| log.stored.manifest().host.name.clone()),

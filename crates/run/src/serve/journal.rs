@@ -48,10 +48,10 @@ impl<'a> Journal<'a> {
         }
         let workload = manifest.workload.clone().unwrap_or_default();
         let (log, earlier) = take_up(&log_plan.folder, &workload, prepared.requests.len())?;
-        let places = earlier.left(prepared.requests.len());
+        let places = earlier.left();
         prepared.keep(&places)?;
         let left = places.len();
-        sink.event(RunEvent::status(ServeNote::Resumed { answered: earlier.rows.len(), left }));
+        sink.event(RunEvent::status(ServeNote::Resumed { answered: earlier.answered, left }));
         let log = RowLog::reopened(log_plan, log, manifest, asked, sink);
         Ok(Journal { log: Some(log), earlier: Some(earlier), places: Some(places) })
     }

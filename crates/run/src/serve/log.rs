@@ -24,7 +24,8 @@ pub struct LogPlan {
     pub tacho: String,
     /// The command line without secrets.
     pub command: Vec<String>,
-    /// Bytes of rows that stay in memory although they are in the log; beyond them the result reads the log.
+    /// Bytes of rows, and of what is made of them, that stay in memory although they are in the log; beyond them the result
+    /// reads the log.
     pub room: usize,
 }
 
@@ -124,6 +125,11 @@ impl<'a> RowLog<'a> {
     /// Whether all rows it was given are in it, and more than `bytes` of them need not stay in memory as well.
     pub(super) fn relieves(&self, bytes: usize) -> bool {
         matches!(self.state, State::Open(_)) && self.written.is_some() && bytes > self.plan.room
+    }
+
+    /// Where there is room beside it, while it is written, and how many bytes stay in memory.
+    pub(super) fn beside(&self) -> Option<(PathBuf, usize)> {
+        matches!(self.state, State::Open(_)).then(|| (self.plan.folder.clone(), self.plan.room))
     }
 
     /// What it holds of this run, to be read back.

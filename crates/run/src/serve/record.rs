@@ -5,7 +5,7 @@ use tacho_client::{BackendKind, Rules};
 use tacho_core::{Clock, Stamp, SystemClock};
 use tacho_loadgen::{Driven, WorkerStats};
 use tacho_metrics::{
-    DiffusionStatistics, Measured, ProbeStatistics, RampUp, RankUse, RateChange, RunRecord, Sample, ServerMetrics,
+    DiffusionStatistics, Measured, ProbeStatistics, RampUp, RankUse, RateChange, RunRecord, Samples, ServerMetrics,
     Setup, SpeculativeStatistics, Task, Telemetry, WorkerUse,
 };
 use tacho_rowlog::Asked;
@@ -73,13 +73,12 @@ pub(super) fn compute(
     prepared: &Prepared,
     setup: Setup,
     driven: &Driven,
-    mut samples: Vec<Sample>,
+    mut samples: Samples,
     seen: Seen,
 ) -> RunRecord {
-    let places: Vec<usize> = samples.iter().map(|sample| sample.index).collect();
     let sessions = prepared.dialogue.as_ref().map(Dialogue::steps);
     if let Some(steps) = &sessions {
-        steps.name(&places, &mut samples);
+        steps.name(&mut samples);
     }
     let duration = driven.end.secs_since(driven.origin);
     let workers = driven.workers.iter().map(worker_use).collect();
@@ -94,7 +93,7 @@ pub(super) fn compute(
     let num_prompts = setup.num_prompts.max(measured.samples.len() as i64);
     let mut record = RunRecord::compute(Setup { num_prompts, ..setup }, measured);
     let block = record.measured.server.block_size();
-    record.sessions = sessions.map(|steps| steps.summary(&places, &record.measured.samples, block));
+    record.sessions = sessions.map(|steps| steps.summary(&record.measured.samples, block));
     record
 }
 

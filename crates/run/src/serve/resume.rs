@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use tacho_core::{Observation, Stamp};
+use tacho_core::Stamp;
 use tacho_loadgen::Driven;
 use tacho_metrics::{Caveat, Setup};
-use tacho_rowlog::{Joined, Log, Span};
+use tacho_rowlog::{Log, Row, Span, Stored};
 
 use super::record::{self, Moments};
 use super::rows::Rows;
@@ -14,11 +14,23 @@ use crate::Error;
 
 /// What an earlier run left.
 pub(super) struct Earlier {
-    /// The rows of the requests that were answered, on the clock of the first segment.
-    pub(super) rows: Vec<Observation>,
+    /// Its log. The rows stay there.
+    stored: Stored,
     segments: Vec<Span>,
+    /// What became of each request.
+    known: Vec<Known>,
+    /// Requests that were answered.
+    pub(super) answered: usize,
     /// Requests that were under way when it ended, and are sent again.
     cut_off: u64,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, PartialEq)]
+enum Known {
+    Nothing,
+    CutOff,
+    Answered,
 }
 
 /// Takes up the log in `folder`, whose run must have had these requests.
@@ -30,54 +42,50 @@ pub(super) fn take_up(folder: &Path, workload: &str, requests: usize) -> Result<
     if stored.manifest().workload.as_deref() != Some(workload) {
         return Err(Error::OtherWorkload { folder: folder.to_owned() });
     }
-    let earlier = Earlier::of(stored.joined()?);
-    match earlier.rows.len() >= requests {
+    let earlier = Earlier::of(stored, requests)?;
+    match earlier.answered >= requests {
         true => Err(Error::NothingLeft { folder: folder.to_owned() }),
         false => Ok((log, earlier)),
     }
 }
 
 impl Earlier {
-    fn of(joined: Joined) -> Self {
-        let rows = joined.rows.into_iter().map(|row| row.observation);
-        let (cut_off, rows): (Vec<_>, Vec<_>) = rows.partition(Observation::is_cut_off);
-        Earlier { rows, segments: joined.segments, cut_off: cut_off.len() as u64 }
+    fn of(stored: Stored, requests: usize) -> Result<Self, Error> {
+        let mut known = vec![Known::Nothing; requests];
+        let joined = stored.each(|Row { observation: row, .. }| {
+            if let Some(known) = known.get_mut(row.index) {
+                *known = if row.is_cut_off() { Known::CutOff } else { Known::Answered };
+            }
+        })?;
+        let count = |wanted: Known| known.iter().filter(|known| **known == wanted).count();
+        let (answered, cut_off) = (count(Known::Answered), count(Known::CutOff) as u64);
+        Ok(Earlier { stored, segments: joined.segments, known, answered, cut_off })
     }
 
     /// The places of the requests that have no answer, in order.
-    pub(super) fn left(&self, requests: usize) -> Vec<usize> {
-        let mut answered = vec![false; requests];
-        for row in self.rows.iter().filter(|row| row.index < requests) {
-            answered[row.index] = true;
-        }
-        (0..requests).filter(|&index| !answered[index]).collect()
+    pub(super) fn left(&self) -> Vec<usize> {
+        let unanswered = |index: &usize| self.known[*index] != Known::Answered;
+        (0..self.known.len()).filter(unanswered).collect()
     }
 }
 
 /// Joins the rows of a run with those that it went on with, if any: all on one clock, from the first origin to the last
 /// end, with what there is to say about it.
-///
-/// # Errors
-/// When rows that only the log has cannot be read.
 pub(super) fn join(
     earlier: Option<Earlier>,
     setup: Setup,
     driven: &mut Driven,
     rows: Rows,
     moments: &Moments,
-) -> Result<(Setup, Rows, Option<Caveat>), Error> {
-    let Some(Earlier { rows: mut all, segments, cut_off }) = earlier else { return Ok((setup, rows, None)) };
-    let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return Ok((setup, rows, None)) };
+) -> (Setup, Rows, Option<Caveat>) {
+    let Some(Earlier { stored, segments, cut_off, .. }) = earlier else { return (setup, rows, None) };
+    let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return (setup, rows, None) };
     let gap_ns = moments.unix_ns(driven.origin).saturating_sub(ended_unix_ns(last)).max(0);
     let resumed = Caveat::Resumed { segments: segments.len() as u64 + 1, gap_s: gap_ns as f64 / 1e9, resent: cut_off };
-    let mut end = last.end;
-    rows.each(|mut row| {
-        row.move_clock(driven.origin, last.end);
-        end = end.max(row.done);
-        all.push(row);
-    })?;
+    let end = last.end + rows.end().since(driven.origin);
+    let rows = Rows { earlier: Some((stored, driven.origin, last.end)), ..rows };
     (driven.origin, driven.end) = (first.start, end);
-    Ok((Setup { started: record::local_text(first.origin.unix_ns), ..setup }, all.into(), Some(resumed)))
+    (Setup { started: record::local_text(first.origin.unix_ns), ..setup }, rows, Some(resumed))
 }
 
 /// When a segment was over, by the calendar.

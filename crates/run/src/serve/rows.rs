@@ -1,9 +1,13 @@
-//! The rows of a run that is over: those still in memory, and those that only its log has.
+//! The rows of a run that is over: those still in memory, those that only its log has, and those of an earlier run that it
+//! went on with.
 
-use tacho_core::Observation;
-use tacho_rowlog::Written;
+use std::path::PathBuf;
 
-use crate::Error;
+use tacho_core::{Observation, Stamp};
+use tacho_metrics::Gather;
+use tacho_rowlog::{Stored, Written};
+
+use crate::{Error, aside};
 
 /// All rows, in no order.
 #[derive(Default)]
@@ -12,12 +16,23 @@ pub(super) struct Rows {
     pub(super) kept: Vec<Observation>,
     /// In the log: the first so many of it.
     pub(super) logged: Option<(Written, usize)>,
+    /// When the last of those in the log was over.
+    pub(super) last: Stamp,
+    /// What an earlier run left in the log, and from where to where the clock of this one is moved behind it.
+    pub(super) earlier: Option<(Stored, Stamp, Stamp)>,
+    /// The log, where many rows may be in it, and how many bytes made of them stay in memory.
+    pub(super) beside: Option<(PathBuf, usize)>,
 }
 
 impl Rows {
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.kept.len() + self.logged.as_ref().map_or(0, |(_, count)| *count)
+    /// What takes in the samples that are made of them.
+    pub(super) fn gather(&self) -> Gather {
+        self.beside.as_ref().map_or_else(Gather::default, |(folder, room)| aside::gather(folder, *room))
+    }
+
+    /// When the last of this run's was over.
+    pub(super) fn end(&self) -> Stamp {
+        self.kept.iter().map(|row| row.done).fold(self.last, Stamp::max)
     }
 
     /// Hands each to `take`; of those in the log a batch is in memory at a time.
@@ -25,17 +40,33 @@ impl Rows {
     /// # Errors
     /// When the log cannot be read.
     pub(super) fn each(self, mut take: impl FnMut(Observation)) -> Result<(), Error> {
-        if let Some((written, count)) = self.logged {
-            written.rows(count, |row| take(row.observation))?;
+        let mut moved = None;
+        if let Some((stored, from, to)) = self.earlier {
+            moved = Some((from, to));
+            stored.each(|row| {
+                // What its end cut off was sent again.
+                if !row.observation.is_cut_off() {
+                    take(row.observation);
+                }
+            })?;
         }
-        self.kept.into_iter().for_each(take);
+        let mut own = |mut row: Observation| {
+            if let Some((from, to)) = moved {
+                row.move_clock(from, to);
+            }
+            take(row);
+        };
+        if let Some((written, count)) = self.logged {
+            written.rows(count, |row| own(row.observation))?;
+        }
+        self.kept.into_iter().for_each(own);
         Ok(())
     }
 }
 
 impl From<Vec<Observation>> for Rows {
     fn from(kept: Vec<Observation>) -> Self {
-        Rows { kept, logged: None }
+        Rows { kept, ..Rows::default() }
     }
 }
 

@@ -27,8 +27,8 @@ use super::sessions::Dialogue;
 use super::stops::Stops;
 use super::store::Store;
 use super::{announce, ended, more, resume, spot_check, warm_cache, workers::default_workers};
-use crate::Error;
 use crate::plan::ServePlan;
+use crate::{Error, aside};
 
 /// How long a page is waited for after somebody has asked for the end.
 const HASTE: Duration = Duration::from_secs(1);
@@ -99,7 +99,7 @@ pub fn run(
     let server = scrape::series(&before, during, &after, driven.origin.secs());
     let ended = ended::by_itself(&driven);
     let setup = record::completed(setup, &driven, ramp.changes(driven.origin, &moments), &moments);
-    let (setup, rows, resumed) = resume::join(earlier, setup, &mut driven, rows, &moments)?;
+    let (setup, rows, resumed) = resume::join(earlier, setup, &mut driven, rows, &moments);
     let seen = Seen { before, after, server, telemetry, probes, ranks: gathered.ranks };
     // The requests as they went over the wire, and what their answers went through, are as large as all that follows.
     drop(parts);
@@ -113,6 +113,7 @@ pub fn run(
     let ended = ended.and_then(|by| ended::caveat(by, cut_off));
     let mut record = record::compute(&prepared, setup, &driven, sampled.samples, seen);
     drop(profiling);
+    aside::check(plan.log.as_ref().map(|log| log.folder.as_path()), &record.measured.samples)?;
     // Of several ranks' prompts only some are known here.
     let warm = plan.ranks.is_none().then(|| warm_cache::caveat(plan, &prepared, &record)).flatten();
     let given_up = log.as_ref().and_then(RowLog::caveat);

@@ -2,7 +2,7 @@
 
 use tacho_core::Observation;
 use tacho_loadgen::WorkerStats;
-use tacho_metrics::{Caveat, Sample, Task, TokenCounter};
+use tacho_metrics::{Caveat, Gather, Sample, Samples, Task, TokenCounter};
 use tacho_text::Tokenizer;
 
 use super::asked::Known;
@@ -34,7 +34,7 @@ impl<'a> Reading<'a> {
 /// What rows hold.
 pub(super) struct Sampled {
     /// In the order of the workload.
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Samples,
     /// Requests that were left out.
     pub(super) cut_off: u64,
     /// Answers with a token count that cannot be one.
@@ -47,16 +47,34 @@ impl Sampled {
     /// # Errors
     /// When those in the log cannot be read.
     pub(super) fn of(rows: Rows, reading: &Reading<'_>) -> Result<Self, Error> {
-        let mut sampled = Sampled { samples: Vec::with_capacity(rows.len()), cut_off: 0, impossible: 0 };
+        let mut taken = Taken { samples: rows.gather(), cut_off: 0, impossible: 0 };
         let counter = |text: &[u8]| {
             reading.tokenizer.map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64)
         };
         let count: Option<TokenCounter<'_>> = reading.tokenizer.is_some().then_some(&counter);
-        rows.each(|row| sampled.take(row, reading, count))?;
-        sampled.samples.sort_unstable_by_key(|sample| sample.index);
-        Ok(sampled)
+        rows.each(|row| taken.take(row, reading, count))?;
+        let Taken { samples, cut_off, impossible } = taken;
+        Ok(Sampled { samples: samples.finish().0, cut_off, impossible })
     }
 
+    /// Reasons to doubt that only the rows and workers themselves show.
+    pub(super) fn doubts(&self, workers: &[WorkerStats]) -> Vec<Caveat> {
+        let (answers, total) = (self.impossible, self.samples.len() as u64);
+        let reads = workers.iter().map(|stats| stats.odd_stamps).sum();
+        let usage = (answers > 0).then_some(Caveat::ImpossibleUsage { answers, total });
+        let stamps = (reads > 0).then_some(Caveat::OddStamps { reads });
+        usage.into_iter().chain(stamps).collect()
+    }
+}
+
+/// The same while rows are read.
+struct Taken {
+    samples: Gather,
+    cut_off: u64,
+    impossible: u64,
+}
+
+impl Taken {
     fn take(&mut self, row: Observation, reading: &Reading<'_>, count: Option<TokenCounter<'_>>) {
         if reading.leaves_cut_off && row.is_cut_off() {
             self.cut_off += 1;
@@ -72,14 +90,5 @@ impl Sampled {
             sample.rare.forget_text();
         }
         self.samples.push(sample);
-    }
-
-    /// Reasons to doubt that only the rows and workers themselves show.
-    pub(super) fn doubts(&self, workers: &[WorkerStats]) -> Vec<Caveat> {
-        let (answers, total) = (self.impossible, self.samples.len() as u64);
-        let reads = workers.iter().map(|stats| stats.odd_stamps).sum();
-        let usage = (answers > 0).then_some(Caveat::ImpossibleUsage { answers, total });
-        let stamps = (reads > 0).then_some(Caveat::OddStamps { reads });
-        usage.into_iter().chain(stamps).collect()
     }
 }

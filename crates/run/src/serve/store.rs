@@ -25,20 +25,23 @@ pub(super) struct Store<'a> {
     bytes: usize,
     /// Rows that only the log has, its first ones.
     logged: usize,
+    /// When the last of them was over.
+    last: Stamp,
 }
 
 impl<'a> Store<'a> {
     /// A store that logs to `log`.
     pub(super) fn new(clock: SystemClock, moments: &'a Moments, log: Option<RowLog<'a>>, keep_texts: bool) -> Self {
         let (began, kept) = (Stamp::NEVER, Vec::new());
-        Store { clock, moments, log, keep_texts, began, kept, bytes: 0, logged: 0 }
+        Store { clock, moments, log, keep_texts, began, kept, bytes: 0, logged: 0, last: Stamp::ZERO }
     }
 
     /// The log, and the rows.
     pub(super) fn into_parts(mut self) -> (Option<RowLog<'a>>, Rows) {
         let written = self.log.as_mut().and_then(RowLog::take_written);
         let logged = written.filter(|_| self.logged > 0).map(|written| (written, self.logged));
-        (self.log, Rows { kept: self.kept, logged })
+        let beside = self.log.as_ref().and_then(RowLog::beside);
+        (self.log, Rows { kept: self.kept, logged, last: self.last, beside, earlier: None })
     }
 
     fn begin_late_log(&mut self) {
@@ -52,6 +55,7 @@ impl<'a> Store<'a> {
     fn make_room(&mut self) {
         if self.log.as_ref().is_some_and(|log| log.relieves(self.bytes)) {
             self.logged += self.kept.len();
+            self.last = self.kept.iter().map(|row| row.done).fold(self.last, Stamp::max);
             self.bytes = 0;
             self.kept.clear();
         }

@@ -9,7 +9,7 @@ use tacho_loadgen::{ScheduleSpec, StopSignal};
 use tacho_metrics::Caveat;
 use tacho_rowlog::{Stored, Tail};
 use tacho_run::Error;
-use tacho_run::rebuild::{Changes, rebuild};
+use tacho_run::rebuild::{Changes, rebuild, rebuild_within};
 use tacho_run::serve::{LogPlan, LogStart};
 use tacho_testkit::scripted::Scripted;
 use tacho_workload::hub::Hub;
@@ -59,8 +59,11 @@ fn rows_that_only_the_log_has_give_the_same_result() {
     let (record, _) = record(&plan);
     assert_eq!((record.summary.completed, record.measured.samples.len()), (40, 40));
     assert!(record.measured.samples.iter().enumerate().all(|(at, sample)| sample.index == at));
-    let rebuilt = rebuild(&place, &Changes::default(), &Hub::from_variables(|_| None), &()).unwrap().record;
-    assert_eq!(rebuilt, record);
+    let (changes, hub) = (Changes::default(), Hub::from_variables(|_| None));
+    assert_eq!(rebuild(&place, &changes, &hub, &()).unwrap().record, record);
+    assert_eq!(rebuild_within(0, &place, &changes, &hub, &()).unwrap().record, record);
+    let names = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.filter(|name| name.starts_with('.')).count(), 0, "what is put aside leaves nothing behind");
 }
 
 /// The bodies of all completions that a server saw, in no order.
@@ -144,6 +147,9 @@ fn a_stopped_run_is_gone_on_with_and_no_request_is_sent_twice() {
     assert_eq!(slow.count("/v1/completions"), 60, "each request is sent once");
     let resumed = |caveat: &Caveat| matches!(caveat, Caveat::Resumed { segments: 2, resent: 0, .. });
     assert!(whole.caveats.iter().any(resumed) && !whole.setup.interrupted, "{:?}", whole.caveats);
+    let rebuilt = rebuild(&place, &Changes::default(), &Hub::from_variables(|_| None), &()).unwrap().record;
+    assert_eq!(rebuilt.measured.samples, whole.measured.samples);
+    assert_eq!((rebuilt.measured.duration, &rebuilt.summary), (whole.measured.duration, &whole.summary));
     let segments = rows(&place);
     assert_eq!(segments.concat().len(), 60);
     assert_eq!(segments[0].len(), before);

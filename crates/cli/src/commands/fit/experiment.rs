@@ -137,6 +137,6 @@ impl Server<'_> {
         }
         let values = values_for(&args::serve::TABLE, &words)?.context("the experiment's own command line")?;
         let (record, _) = serve::run_inside(&ServeArgs::read(values)?, &words, None, None, &())?;
-        Ok(record.measured.samples.iter().filter_map(Traced::of_sample).collect())
+        Ok(record.measured.samples.iter().filter_map(|sample| Traced::of_sample(&sample)).collect())
     }
 }

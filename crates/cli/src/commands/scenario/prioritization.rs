@@ -1,11 +1,12 @@
 //! `tacho prioritization`: requests of several priorities, through the engine or a server.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use tacho_client::control::Caller;
 use tacho_core::json::{self, Dict, Value};
 use tacho_core::{EventSink, Request, RunEvent};
-use tacho_metrics::{RunRecord, Sample, Statistics};
+use tacho_metrics::{RunRecord, Sample, Samples, Statistics};
 use tacho_report::style::{title, two, value_line};
 use tacho_run::ServePlan;
 use tacho_run::offline::{Sampling, Slot};
@@ -179,11 +180,11 @@ fn p99(times: &Statistics) -> f64 {
 
 fn classes(requests: &[Request], record: &RunRecord) -> Vec<Class> {
     let mut priorities: Vec<i64> = requests.iter().map(|request| priority_of(request).unwrap_or(0)).collect();
-    let all: Vec<(i64, &Sample)> = priorities.iter().copied().zip(&record.measured.samples).collect();
+    let all: Vec<(i64, Cow<'_, Sample>)> = priorities.iter().copied().zip(&record.measured.samples).collect();
     priorities.sort_unstable();
     priorities.dedup();
     let class = |priority: i64| {
-        let mine: Vec<&Sample> = all.iter().filter(|(own, _)| *own == priority).map(|(_, sample)| *sample).collect();
+        let mine: Vec<&Sample> = all.iter().filter(|(own, _)| *own == priority).map(|(_, sample)| &**sample).collect();
         let done: Vec<&&Sample> = mine.iter().filter(|sample| sample.success()).collect();
         Class {
             priority,
@@ -197,7 +198,7 @@ fn classes(requests: &[Request], record: &RunRecord) -> Vec<Class> {
 }
 
 /// Share of the pairs in which a request got its first token before one that is more urgent and came no later.
-fn inversions(requests: &[Request], samples: &[Sample]) -> f64 {
+fn inversions(requests: &[Request], samples: &Samples) -> f64 {
     let seen: Vec<(i64, f64, f64)> = requests
         .iter()
         .zip(samples)

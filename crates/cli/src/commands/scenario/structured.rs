@@ -1,5 +1,6 @@
 //! `tacho structured-output`: constrained answers, timed and judged.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -173,7 +174,7 @@ fn answers(
     let mut seen: HashSet<String> =
         constraints.iter().take(1).filter(|first| first.sent).map(|first| dumps(&first.value)).collect();
     let samples = record.measured.samples.iter().zip(prompt_lens).zip(constraints);
-    let answer = |((sample, &prompt_len), constraint): ((&Sample, &u64), Constraint)| {
+    let answer = |((sample, &prompt_len), constraint): ((Cow<'_, Sample>, &u64), Constraint)| {
         let text = String::from_utf8_lossy(&sample.text).into_owned();
         Answer {
             success: sample.success(),

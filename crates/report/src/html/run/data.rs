@@ -1,10 +1,11 @@
 //! What the page's pictures are drawn from: a column of numbers for each thing known of a request, and what is counted
 //! here because it would be too much to send.
 
+use std::borrow::Cow;
+
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::latency::{itls, successes, tpot};
-use tacho_metrics::percentile::percentile;
-use tacho_metrics::{RunRecord, Sample};
+use tacho_metrics::{RunRecord, Sample, Samples, Statistics};
 
 use super::served;
 use crate::over::{self, OverTime};
@@ -51,7 +52,7 @@ pub(super) fn facts(record: &RunRecord) -> Dict {
 const STEPS: (f64, f64) = (40.0, 300.0);
 
 /// What happened in each step; nothing without requests.
-fn over_time(samples: &[Sample]) -> Option<Dict> {
+fn over_time(samples: &Samples) -> Option<Dict> {
     let over = OverTime::of(samples, STEPS)?;
     let mut dict = Dict::new();
     dict.set("end", over.end);
@@ -74,10 +75,10 @@ pub(super) fn rows(record: &RunRecord) -> Vec<u8> {
     let origin = over::origin(samples);
     let kinds = outcomes(samples);
     let outcome = |sample: &Sample| kinds.iter().position(|kind| *kind == name(sample)).map(|at| at as f64);
-    let plain = COLUMNS.iter().flat_map(|(_, of)| samples.iter().map(of));
+    let plain = COLUMNS.iter().flat_map(|(_, of)| samples.iter().map(|sample| of(&sample)));
     let sent = samples.iter().map(|sample| Some(sample.sent - origin));
     let all: Vec<f32> =
-        plain.chain(sent).chain(samples.iter().map(outcome)).map(|value| value.unwrap_or(f64::NAN) as f32).collect();
+        plain.chain(sent).chain(samples.iter().map(|sample| outcome(&sample))).map(|value| value.unwrap_or(f64::NAN) as f32).collect();
     (0..4).flat_map(|plane| all.iter().map(move |value| value.to_le_bytes()[plane])).collect()
 }
 
@@ -86,44 +87,53 @@ fn name(sample: &Sample) -> &'static str {
 }
 
 /// The ways in which requests ended; `complete` is the first.
-fn outcomes(samples: &[Sample]) -> Vec<&'static str> {
+fn outcomes(samples: &Samples) -> Vec<&'static str> {
     let mut names = vec!["complete"];
     for sample in samples {
-        if !names.contains(&name(sample)) {
-            names.push(name(sample));
+        if !names.contains(&name(&sample)) {
+            names.push(name(&sample));
         }
     }
     names
 }
 
 /// The histogram of all gaps between token events, in milliseconds; nothing where there are none.
-fn gaps(samples: &[Sample]) -> Option<Dict> {
-    let mut gaps: Vec<f64> = itls(samples).map(|gap| gap * 1e3).collect();
-    gaps.retain(|gap| *gap > 0.0);
-    gaps.sort_unstable_by(f64::total_cmp);
-    let (least, most) = (gaps.first()?.log10(), gaps.last()?.log10());
+fn gaps(samples: &Samples) -> Option<Dict> {
+    let gaps = || itls(samples).filter(|gap| *gap > 0.0);
+    let least = gaps().reduce(f64::min)? * 1e3;
+    let marks = [50.0, 90.0, 99.0];
+    let times = Statistics::of_all(gaps, &marks);
+    let (least, most) = (least.log10(), times.max_ms.log10());
     let width = ((most - least) / BARS as f64).max(1e-3);
     let edges: Vec<f64> = (0..=BARS).map(|bar| 10f64.powf(least + bar as f64 * width)).collect();
     let mut counts = vec![0u64; BARS];
-    for gap in &gaps {
-        counts[(((gap.log10() - least) / width) as usize).min(BARS - 1)] += 1;
+    for gap in gaps() {
+        counts[((((gap * 1e3).log10() - least) / width) as usize).min(BARS - 1)] += 1;
     }
-    let mark =
-        |percent: f64| Value::List(vec![Value::from(format!("p{percent}")), Value::from(percentile(&gaps, percent))]);
+    let mark = |(percent, value): &(f64, f64)| {
+        Value::List(vec![Value::from(format!("p{percent}")), Value::from(*value)])
+    };
     let mut dict = Dict::new();
     dict.set("edges", edges.into_iter().map(Value::Float).collect::<Vec<_>>());
     dict.set("counts", counts.into_iter().map(Value::from).collect::<Vec<_>>());
-    dict.set("marks", [50.0, 90.0, 99.0].map(mark).to_vec());
+    dict.set("marks", times.percentiles_ms.iter().map(mark).collect::<Vec<_>>());
     Some(dict)
 }
 
-fn slowest(samples: &[Sample]) -> Vec<Value> {
+fn slowest(samples: &Samples) -> Vec<Value> {
     let origin = over::origin(samples);
-    let mut order: Vec<&Sample> = successes(samples).collect();
     let whole = |sample: &Sample| sample.queue_time() + sample.latency;
+    let mut order: Vec<Cow<'_, Sample>> = Vec::new();
+    for sample in successes(samples) {
+        order.push(sample);
+        if order.len() >= 2 * SLOWEST {
+            order.sort_by(|a, b| whole(b).total_cmp(&whole(a)));
+            order.truncate(SLOWEST);
+        }
+    }
     order.sort_by(|a, b| whole(b).total_cmp(&whole(a)));
     order.truncate(SLOWEST);
-    order.into_iter().map(|sample| Value::Dict(slow(sample, origin))).collect()
+    order.into_iter().map(|sample| Value::Dict(slow(&sample, origin))).collect()
 }
 
 fn slow(sample: &Sample, origin: f64) -> Dict {
@@ -150,11 +160,11 @@ mod tests {
     #[test]
     fn every_gap_is_in_a_bar() {
         let sample = Sample { itl: vec![0.001, 0.01, 0.01, 0.1, 0.0].into(), ..Sample::default() };
-        let gaps = gaps(&[sample]).unwrap();
+        let gaps = gaps(&[sample].into()).unwrap();
         let counts: Vec<i64> =
             gaps.get("counts").unwrap().as_list().unwrap().iter().filter_map(Value::as_i64).collect();
         assert_eq!((counts.iter().sum::<i64>(), counts[0], counts[BARS - 1]), (4, 1, 1));
-        assert!(super::gaps(&[Sample::default()]).is_none());
+        assert!(super::gaps(&[Sample::default()].into()).is_none());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tacho_core::Observation;
 use tacho_metrics::interval::Estimate;
-use tacho_metrics::{Sample, Task};
+use tacho_metrics::{Sample, Samples, Task};
 
 use super::Rule;
 use crate::plan::Precision;
@@ -24,18 +24,17 @@ pub(super) struct Precise<'a> {
     wanted: &'a Precision,
     asked: &'a Asks,
     task: Task,
-    samples: Vec<Sample>,
+    samples: Samples,
     next_look: f64,
     agreed: usize,
 }
 
 impl<'a> Precise<'a> {
     pub(super) fn new(wanted: &'a Precision, asked: &'a Asks, task: Task) -> Self {
-        Precise { wanted, asked, task, samples: Vec::new(), next_look: LOOK, agreed: 0 }
+        Precise { wanted, asked, task, samples: Samples::default(), next_look: LOOK, agreed: 0 }
     }
 
     fn is_precise(&mut self, seconds: f64) -> bool {
-        self.samples.sort_by(|a, b| a.sent.total_cmp(&b.sent));
         let estimate = Estimate::from_samples(&self.wanted.metric, &self.samples, seconds);
         estimate.is_some_and(|estimate| estimate.precision() <= self.wanted.share)
     }
