@@ -2,7 +2,7 @@
 //! Filled from finished rows, a few times a second, on the thread that takes them; the workers never see it.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::rows::Watcher;
 use crate::{Counters, Observation};
@@ -67,7 +67,7 @@ pub struct SoFar {
     /// From due to release: how late the client was.
     pub lateness: Buckets,
     /// When requests are due, in seconds from the start and in order, where they may have to wait for a slot.
-    pub due: Vec<f64>,
+    pub due: Arc<[f64]>,
     /// What the server says of itself: names and values.
     pub server: Vec<(&'static str, f64)>,
 }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn who_is_due_and_has_not_begun_waits() {
-        let state = SoFar { due: vec![0.0, 0.0, 1.0, 5.0], ..SoFar::default() };
+        let state = SoFar { due: [0.0, 0.0, 1.0, 5.0].into(), ..SoFar::default() };
         assert_eq!([state.waiting(0.5, 1), state.waiting(2.0, 1), state.waiting(9.0, 9)], [Some(1), Some(2), Some(0)]);
         assert_eq!(SoFar::default().waiting(1.0, 0), None);
     }

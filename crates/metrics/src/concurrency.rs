@@ -1,7 +1,7 @@
 //! Peaks: vLLM's one-second buckets, and the exact number of requests under way.
 
-use crate::{Sample, Samples};
 use crate::latency::successes;
+use crate::{Sample, Samples};
 
 /// What happened in each second after the first request was sent; successes only.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,9 +18,8 @@ impl PerSecond {
     /// Fills the buckets.
     pub fn of(samples: &Samples) -> Self {
         let spans = successes(samples).map(|sample| (sample.sent, sample.sent + sample.latency));
-        let (start, end) = spans.fold((f64::INFINITY, f64::NEG_INFINITY), |(start, end), (sent, last)| {
-            (start.min(sent), end.max(last))
-        });
+        let (start, end) = spans
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(start, end), (sent, last)| (start.min(sent), end.max(last)));
         if start > end {
             return PerSecond::default();
         }
@@ -145,8 +144,7 @@ mod tests {
 
     #[test]
     fn exact_peak_does_not_count_requests_that_follow_each_other() {
-        let samples =
-            [sample(0.0, 0.1, &[], 0.25), sample(0.25, 0.1, &[], 0.25), sample(0.3, 0.1, &[], 0.1)].into();
+        let samples = [sample(0.0, 0.1, &[], 0.25), sample(0.25, 0.1, &[], 0.25), sample(0.3, 0.1, &[], 0.1)].into();
         assert_eq!(exact_peak(&samples), 2);
         assert_eq!(PerSecond::of(&samples).peak_requests(), 3);
         assert_eq!(exact_peak(&Samples::default()), 0);

@@ -1,7 +1,7 @@
 //! Goodput: how many requests met every limit.
 
-use crate::{Sample, Samples};
 use crate::latency::{successes, tpot};
+use crate::{Sample, Samples};
 
 /// Upper limits in milliseconds; a request must meet all that are given.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -122,7 +122,8 @@ fn drift(latencies: &[f64]) -> Option<f64> {
 /// chance; failed requests have left the queue too.
 pub(crate) fn backlog(samples: &Samples) -> Option<Backlog> {
     let due = samples.iter().map(|sample| sample.due);
-    let (first, last) = due.fold((f64::INFINITY, f64::NEG_INFINITY), |(first, last), due| (first.min(due), last.max(due)));
+    let (first, last) =
+        due.fold((f64::INFINITY, f64::NEG_INFINITY), |(first, last), due| (first.min(due), last.max(due)));
     // The first requests cannot have been answered: what is under way in a steady system must have built up before.
     let half = first + (last - first) / 2.0;
     let (mut arrived, mut ended) = (0, 0);

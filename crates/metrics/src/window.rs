@@ -139,8 +139,7 @@ struct Seen {
 
 impl Seen {
     fn of(rows: &Samples, inside: &impl Fn(f64) -> bool) -> Self {
-        let mut seen =
-            Seen { first: f64::INFINITY, total: 0, started: 0, completed: 0, input: 0.0, events: 0 };
+        let mut seen = Seen { first: f64::INFINITY, total: 0, started: 0, completed: 0, input: 0.0, events: 0 };
         for row in successes(rows) {
             seen.first = seen.first.min(row.sent);
             seen.total += 1;

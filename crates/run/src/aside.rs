@@ -28,7 +28,8 @@ pub(crate) fn gather(folder: &Path, room: usize) -> Gather {
 /// # Errors
 /// When some could not: the result would be that of another run.
 pub(crate) fn check(folder: Option<&Path>, samples: &Samples) -> Result<(), Error> {
-    let lost = |reason: &str| Error::Aside { folder: folder.unwrap_or(Path::new("")).to_owned(), reason: reason.to_owned() };
+    let lost =
+        |reason: &str| Error::Aside { folder: folder.unwrap_or(Path::new("")).to_owned(), reason: reason.to_owned() };
     samples.fault().map_or(Ok(()), |reason| Err(lost(reason)))
 }
 

@@ -40,7 +40,7 @@ impl ScheduleSpec {
                 let rates = vec![*rate; count];
                 let mut times = arrivals::cumulative(&rates, *burstiness, np)?;
                 arrivals::stretch_to_rate(&mut times, *rate);
-                (times, rates)
+                (times, Vec::new())
             }
             ScheduleSpec::RampUp { ramp, burstiness } => {
                 let rates = ramp.rates(count)?;

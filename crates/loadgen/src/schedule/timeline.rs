@@ -60,7 +60,12 @@ impl Timeline {
         &self.due
     }
 
-    /// The rate in force for each request; empty when times were given rather than drawn.
+    /// The same to be kept.
+    pub fn shared_due(&self) -> Arc<[f64]> {
+        self.due.clone()
+    }
+
+    /// The rate in force for each request; empty where it never changes, or times were given rather than drawn.
     pub fn rates(&self) -> &[f64] {
         &self.rates
     }
@@ -90,8 +95,11 @@ impl Timeline {
     }
 
     /// When each request is let go: in order, so never before the ones in front of it.
-    pub fn releases(&self) -> Vec<f64> {
+    pub fn releases(&self) -> Arc<[f64]> {
         let mut latest = 0.0_f64;
+        if self.due.is_sorted() && self.due.first().is_none_or(|first| *first >= 0.0) {
+            return self.shared_due();
+        }
         self.due
             .iter()
             .map(|&due| {

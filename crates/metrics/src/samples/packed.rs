@@ -11,12 +11,16 @@ pub(super) fn pack(out: &mut Vec<u8>, sample: &Sample) {
     let Sample { cached_tokens, num_input_sequences, failure, rare, .. } = sample;
     number(out, *index as u64);
     [due, released, sent, done, ttft, latency, connect].into_iter().for_each(|value| float(out, *value));
-    [first_content, first_answer].into_iter().for_each(|value| maybe(out, value.as_ref(), |out, value| float(out, *value)));
+    [first_content, first_answer]
+        .into_iter()
+        .for_each(|value| maybe(out, value.as_ref(), |out, value| float(out, *value)));
     out.push(u8::from(*said));
     [u64::from(*retries), u64::from(*coalesced), *output_len, *prompt_len, *num_input_sequences]
         .into_iter()
         .for_each(|value| number(out, value));
-    [output_tokens, cached_tokens].into_iter().for_each(|value| maybe(out, value.as_ref(), |out, value| number(out, *value)));
+    [output_tokens, cached_tokens]
+        .into_iter()
+        .for_each(|value| maybe(out, value.as_ref(), |out, value| number(out, *value)));
     bytes(out, itl.as_bytes());
     maybe(out, failure.as_ref(), |out, kind| {
         bytes(out, kind.name().as_bytes());

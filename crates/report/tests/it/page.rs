@@ -100,7 +100,8 @@ fn a_run_without_an_answer_has_a_page_too() {
     let failed: Vec<Sample> =
         (0..3).map(|index| Sample { failure: Some(FailureKind::Connect), ..sample(index * 40 + 7) }).collect();
     for samples in [failed, Vec::new()] {
-        let record = RunRecord::compute(setup(), Measured { samples: samples.into(), duration: 1.0, ..Measured::default() });
+        let record =
+            RunRecord::compute(setup(), Measured { samples: samples.into(), duration: 1.0, ..Measured::default() });
         let mut out = Vec::new();
         write_page(&record, &About::default(), &mut out).unwrap();
         let page = String::from_utf8(out).unwrap();

@@ -75,7 +75,7 @@ pub(super) fn drive_with_others(
         let watch =
             parts.watch.as_ref().filter(|_| beside.watches).map(|watch| scope.spawn(move || watch.run(over, board)));
         if plan.traffic.max_concurrency.is_some() && prepared.dialogue.is_none() {
-            board.look().due = prepared.timeline.due().to_vec();
+            board.look().due = prepared.timeline.shared_due();
         }
         let probes = parts.probe.as_ref().map(|probe| {
             sink.event(RunEvent::status(ServeNote::ProbeRate(probe.rate())));

@@ -77,8 +77,11 @@ pub(super) fn rows(record: &RunRecord) -> Vec<u8> {
     let outcome = |sample: &Sample| kinds.iter().position(|kind| *kind == name(sample)).map(|at| at as f64);
     let plain = COLUMNS.iter().flat_map(|(_, of)| samples.iter().map(|sample| of(&sample)));
     let sent = samples.iter().map(|sample| Some(sample.sent - origin));
-    let all: Vec<f32> =
-        plain.chain(sent).chain(samples.iter().map(|sample| outcome(&sample))).map(|value| value.unwrap_or(f64::NAN) as f32).collect();
+    let all: Vec<f32> = plain
+        .chain(sent)
+        .chain(samples.iter().map(|sample| outcome(&sample)))
+        .map(|value| value.unwrap_or(f64::NAN) as f32)
+        .collect();
     (0..4).flat_map(|plane| all.iter().map(move |value| value.to_le_bytes()[plane])).collect()
 }
 
@@ -110,9 +113,8 @@ fn gaps(samples: &Samples) -> Option<Dict> {
     for gap in gaps() {
         counts[((((gap * 1e3).log10() - least) / width) as usize).min(BARS - 1)] += 1;
     }
-    let mark = |(percent, value): &(f64, f64)| {
-        Value::List(vec![Value::from(format!("p{percent}")), Value::from(*value)])
-    };
+    let mark =
+        |(percent, value): &(f64, f64)| Value::List(vec![Value::from(format!("p{percent}")), Value::from(*value)]);
     let mut dict = Dict::new();
     dict.set("edges", edges.into_iter().map(Value::Float).collect::<Vec<_>>());
     dict.set("counts", counts.into_iter().map(Value::from).collect::<Vec<_>>());

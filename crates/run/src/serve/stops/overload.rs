@@ -6,6 +6,7 @@
 //! it is in a server that keeps up. A run is overloaded when it grows from third to third of the time watched.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use tacho_core::{Observation, Stamp};
 use tacho_loadgen::Timeline;
@@ -31,7 +32,7 @@ const FAILED: f64 = 0.1;
 /// Watches the backlog.
 pub(super) struct Overload {
     /// When requests are let go, ascending.
-    releases: Vec<f64>,
+    releases: Arc<[f64]>,
     finished: usize,
     failed: usize,
     latency_sum: f64,
@@ -45,7 +46,7 @@ pub(super) struct Overload {
 impl Overload {
     pub(super) fn new(timeline: &Timeline) -> Self {
         // Requests that are all due at once are a queue from the start, not an overload.
-        let releases = if timeline.is_at_once() { Vec::new() } else { timeline.releases() };
+        let releases = if timeline.is_at_once() { [].into() } else { timeline.releases() };
         Overload {
             releases,
             finished: 0,
@@ -125,7 +126,7 @@ mod tests {
         let mut rule = Overload::new(&timeline);
         let mut free = 0.0_f64;
         let mut ends: VecDeque<(f64, f64)> = VecDeque::new();
-        for due in timeline.releases() {
+        for &due in &*timeline.releases() {
             free = free.max(due) + 1.0 / capacity;
             ends.push_back((due, free + latency));
         }
@@ -171,7 +172,8 @@ mod tests {
         // Each fails or is answered at once: nothing waits.
         let watched = |failing: usize| {
             let mut rule = Overload::new(&timeline);
-            let mut releases = timeline.releases().into_iter().enumerate().peekable();
+            let releases = timeline.releases();
+            let mut releases = releases.iter().copied().enumerate().peekable();
             (1..200).map(|tick| f64::from(tick) * 0.25).any(|seconds| {
                 let mut rows = Vec::new();
                 while let Some((at, due)) = releases.next_if(|(_, due)| *due <= seconds) {
