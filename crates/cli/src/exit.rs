@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tacho_report::fitted::fitted;
 use tacho_report::live::Aside;
+use tacho_text::GaveUp;
 use tacho_workload::sessions::TraceError;
 
 use crate::args::command::Command;
@@ -72,6 +73,16 @@ pub(crate) fn tell(text: &str) {
         Some(width) => say(&fitted(&text, width)),
         None => say(&text),
     }
+}
+
+/// Does a command's work. What unwinds out of it ends in an error as anything else does.
+pub(crate) fn unwound(task: impl FnOnce() -> anyhow::Result<Exit>) -> anyhow::Result<Exit> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(task)).unwrap_or_else(|payload| {
+        Err(match payload.downcast::<GaveUp>() {
+            Ok(gave_up) => anyhow::anyhow!(gave_up.0),
+            Err(_) => anyhow::anyhow!("a fault of tacho's own, told above: please report it with the command line"),
+        })
+    })
 }
 
 /// Prints a result: as it is to a file, and no wider than the screen to a person.

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     }
     let code = match parse(COMMANDS, std::env::args_os().skip(1)) {
         Ok(Invocation::Print(text)) => exit::print(&text),
-        Ok(Invocation::Run(task)) => exit::report(task()),
+        Ok(Invocation::Run(task)) => exit::report(exit::unwound(task)),
         Err(error) => exit::refuse(COMMANDS, &error),
     };
     code.into()

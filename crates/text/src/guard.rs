@@ -4,6 +4,10 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
+/// What work unwinds with that cannot go on, where no caller expects it to fail: a line for a person.
+#[derive(Debug)]
+pub struct GaveUp(pub String);
+
 thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }

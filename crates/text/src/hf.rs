@@ -1,40 +1,60 @@
 //! Any other tokenizer: Hugging Face's own library does the work.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::Error;
-use crate::guard::guarded;
+use crate::budget::Budget;
+use crate::guard::{GaveUp, guarded};
 
 /// A tokenizer of the general library.
 pub(crate) struct General {
     inner: tokenizers::Tokenizer,
     is_bpe: bool,
+    path: PathBuf,
 }
+
+/// What loading one may take; the largest there are take a second and half of that.
+const BUDGET: Budget = Budget { bytes: 2 << 30, time: Duration::from_secs(60) };
 
 impl General {
     /// From the bytes of `tokenizer.json`. Truncation and padding that the file may ask for are switched off: a
     /// benchmark's prompts are never cut.
     pub(crate) fn new(bytes: &[u8], path: &Path) -> Result<Self, Error> {
-        let broken = |source| Error::NotTokenizer { path: path.to_path_buf(), source };
-        let unusable = || Error::NotVocabulary { path: path.to_path_buf(), kind: "a tokenizer that can be used" };
-        let made = guarded(|| tokenizers::Tokenizer::from_bytes(bytes)).ok_or_else(unusable)?;
-        let mut inner = made.map_err(broken)?;
-        inner.with_truncation(None).map_err(broken)?;
+        let (bytes, file) = (bytes.to_vec(), path.to_path_buf());
+        // Some mistakes of a file show only when it is used: the library panics on them, or never ends.
+        let tried = BUDGET.spend(move || {
+            let general = General::read(&bytes, file)?;
+            drop(general.decode(&general.encode("a trial", true)));
+            Ok(general)
+        });
+        let unusable = |_| Error::NotVocabulary { path: path.to_path_buf(), kind: "a tokenizer that can be used" };
+        tried.map_err(unusable)?.map_err(|source| Error::NotTokenizer { path: path.to_path_buf(), source })
+    }
+
+    fn read(bytes: &[u8], path: PathBuf) -> tokenizers::Result<Self> {
+        let mut inner = tokenizers::Tokenizer::from_bytes(bytes)?;
+        inner.with_truncation(None)?;
         inner.with_padding(None);
         let is_bpe = matches!(inner.get_model(), tokenizers::ModelWrapper::BPE(_));
-        let general = General { inner, is_bpe };
-        // Some mistakes of a file show only when it is used, and the library panics on them.
-        let tried = guarded(|| drop(general.decode(&general.encode("a trial", true))));
-        tried.map(|()| general).ok_or_else(unusable)
+        Ok(General { inner, is_bpe, path })
     }
 
     /// The ids of a text.
     pub(crate) fn encode(&self, text: &str, add_special: bool) -> Vec<u32> {
-        match self.inner.encode_fast(text, add_special) {
+        match guarded(|| self.inner.encode_fast(text, add_special)).unwrap_or_else(|| self.give_up(text)) {
             Ok(encoding) => encoding.get_ids().to_vec(),
             // Only a model without an unknown token can fail, on text that it has no token for: it has no ids.
             Err(_) => Vec::new(),
         }
+    }
+
+    /// The library panics where a pattern backtracks without end. A text without a count is no text of no tokens.
+    fn give_up(&self, text: &str) -> ! {
+        let (path, length) = (self.path.display(), text.chars().count());
+        let text =
+            format!("{path} gives up on a text of {length} characters: its pattern tries too many ways to split it");
+        std::panic::resume_unwind(Box::new(GaveUp(text)))
     }
 
     /// The text of ids, special tokens kept.

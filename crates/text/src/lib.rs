@@ -22,7 +22,7 @@ mod tokenizer;
 pub use budget::Budgeted;
 pub use decode::Decoder;
 pub use error::Error;
-pub use guard::guarded;
+pub use guard::{GaveUp, guarded};
 pub use hub::HubCache;
 pub use mode::TokenizerMode;
 pub use template::{ChatInput, ChatTemplate, unicode_text};

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tacho_core::json;
 use tacho_testkit::{Counted, fuzz_files, golden_path};
-use tacho_text::{Budgeted, ChatInput, Tokenizer, TokenizerMode};
+use tacho_text::{Budgeted, ChatInput, GaveUp, Tokenizer, TokenizerMode};
 
 #[global_allocator]
 static COUNTED: Budgeted<Counted> = Budgeted(Counted);
@@ -106,4 +106,29 @@ fn normalising_rules_that_lie_are_refused() {
     let refused = Tokenizer::load(folder.path()).expect_err("it cannot be used");
     let why = std::error::Error::source(&refused).expect("a reason").to_string();
     assert!(why.contains("precompiled_charsmap"), "{why}");
+}
+
+/// Each `a` becomes two, forty times over; and a pattern that tries every way to split a text.
+#[test]
+fn what_takes_a_tokenizer_without_end_is_told() {
+    let with = |part: &str, value: serde_json::Value| {
+        let mut file: serde_json::Value = serde_json::from_slice(&small("llama.json")).expect("JSON");
+        file[part] = value;
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        std::fs::write(folder.path().join("tokenizer.json"), file.to_string()).expect("the file can be written");
+        (Tokenizer::load(folder.path()), folder)
+    };
+    let twice = serde_json::json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"});
+    let (doubled, _folder) =
+        with("normalizer", serde_json::json!({"type": "Sequence", "normalizers": vec![twice; 40]}));
+    let why = doubled.expect_err("it cannot be used").to_string();
+    assert!(why.contains("tokenizer.json is not a tokenizer that can be used"), "{why}");
+    let pattern = serde_json::json!({"Regex": "(a+)+$"});
+    let split = serde_json::json!({"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": false});
+    let (tokenizer, _folder) = with("pre_tokenizer", split);
+    let tokenizer = tokenizer.expect("it can be used for most texts");
+    let text = "a".repeat(60) + "b";
+    let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tokenizer.count(&text, true)));
+    let gave_up = unwound.expect_err("it has no count").downcast::<GaveUp>().expect("a line");
+    assert!(gave_up.0.contains("tokenizer.json gives up on a text of 61 characters"), "{}", gave_up.0);
 }
