@@ -81,13 +81,12 @@ impl Observation {
         moments.chain(maybe).chain(&mut self.chunks).for_each(|stamp| *stamp = to(*stamp));
     }
 
-    /// Rounds what was measured up to the next step of [`STEP_NS`] from `origin`: what is below is noise of clocks and reads,
-    /// and takes more room in a log than all the rest. When it was due is no measurement and stays.
+    /// Rounds its moments up to the next step of [`STEP_NS`] from `origin`: what is below is noise of clocks and reads, and
+    /// takes more room in a log than all the rest. When it was due is no measurement, but what the others count from: the
+    /// noise would be in the first span after it.
     pub fn round(&mut self, origin: Stamp) {
-        let due = self.due;
         let up = |nanos: u64| nanos.wrapping_add(STEP_NS - 1) & !(STEP_NS - 1);
         self.shift(|stamp| Stamp(origin.0.wrapping_add(up(stamp.0.wrapping_sub(origin.0)))));
-        self.due = due;
     }
 
     /// A row for a request that was let go but has not been sent.
@@ -135,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounding_keeps_the_order_and_when_it_was_due() {
+    fn rounding_keeps_the_order() {
         let origin = Stamp(77);
         let at = |nanos: u64| Stamp(origin.0 + nanos);
         let mut row = Observation {
@@ -146,7 +145,7 @@ mod tests {
             ..Observation::released(0, at(5), at(6))
         };
         row.round(origin);
-        assert_eq!((row.due, row.released, row.sent), (at(5), at(1024), at(1024)));
+        assert_eq!((row.due, row.released, row.sent), (at(1024), at(1024), at(1024)));
         assert_eq!((row.first_byte, row.done), (Some(at(1024)), at(9_000_960)));
         assert_eq!(row.chunks, [at(2048), at(2048), at(9_000_960)]);
         let once = row.clone();
@@ -154,7 +153,7 @@ mod tests {
         assert_eq!(row, once);
         let mut before = Observation::released(0, Stamp(3), Stamp(3));
         before.round(origin);
-        assert_eq!((before.due, before.released), (Stamp(3), origin));
+        assert_eq!((before.due, before.released), (origin, origin));
     }
 
     #[test]
