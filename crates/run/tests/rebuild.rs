@@ -11,8 +11,8 @@ use tacho_metrics::{
 };
 use tacho_rowlog::{Host, Log, Manifest, Origin};
 use tacho_run::Error;
-use tacho_run::rebuild::{Changes, Rebuilt, Window, merge, rebuild};
-use tacho_testkit::{Counted, fuzz_files};
+use tacho_run::rebuild::{Changes, Rebuilt, Window, merge, rebuild, rebuild_within};
+use tacho_testkit::{Counted, fuzz_files, peak};
 use tacho_workload::hub::Hub;
 
 const ORIGIN: Origin = Origin { stamp: Stamp(3_000_000), unix_ns: 1_800_000_000_000_000_000 };
@@ -92,6 +92,17 @@ fn steps() -> Steps {
 
 /// Writes a log of `rows`; finished where there is a closing record.
 fn log(folder: &Path, origin: Origin, rows: &[Observation], setup: &Setup, closing: Option<Value>) {
+    log_in_batches(folder, origin, rows, more(setup), closing, 7);
+}
+
+fn log_in_batches(
+    folder: &Path,
+    origin: Origin,
+    rows: &[Observation],
+    more: tacho_core::json::Dict,
+    closing: Option<Value>,
+    together: usize,
+) {
     let manifest = Manifest {
         tacho: "0".into(),
         command: Vec::new(),
@@ -100,12 +111,12 @@ fn log(folder: &Path, origin: Origin, rows: &[Observation], setup: &Setup, closi
         requests: Some(20),
         host: Host::default(),
         clock: String::new(),
-        more: more(setup).into(),
+        more: more.into(),
     };
     let mut log = Log::create(folder, &manifest).unwrap();
     log.begin(origin).unwrap();
     let asked = tacho_rowlog::Asked { prompt_len: 8, input_sequences: 1, ..tacho_rowlog::Asked::default() };
-    rows.chunks(7).for_each(|batch| log.append(batch.iter().map(|row| (&asked, row))).unwrap());
+    rows.chunks(together).for_each(|batch| log.append(batch.iter().map(|row| (&asked, row))).unwrap());
     if let Some(closing) = closing {
         log.finish(&closing).unwrap();
     }
@@ -206,6 +217,31 @@ fn logs_of_several_machines_are_one_run() {
 
 #[global_allocator]
 static COUNTED: Counted = Counted;
+
+/// The most memory that the result of so many requests takes, with a megabyte for those that stay in memory.
+fn memory_of(requests: usize) -> usize {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |index: usize| {
+        let mut row = row(0);
+        row.move_clock(ORIGIN.stamp, Stamp(ORIGIN.stamp.0 + index as u64 * 1_000_000));
+        Observation { index, ..row }
+    };
+    let rows: Vec<Observation> = (0..requests).map(at).collect();
+    log_in_batches(folder.path(), ORIGIN, &rows, logged::plan(&setup()), None, 5000);
+    drop(rows);
+    let hub = Hub::from_variables(|_| None);
+    let (run, most) = peak(|| rebuild_within(1 << 20, folder.path(), &Changes::default(), &hub, &()).unwrap());
+    assert_eq!(run.record.summary.completed, requests as u64);
+    most
+}
+
+#[test]
+fn the_result_of_a_long_run_takes_little_more_memory_than_that_of_a_short_one() {
+    let (short, long) = (memory_of(20_000), memory_of(80_000));
+    let grown = (long as f64 - short as f64) / 60_000.0;
+    println!("{grown:.1} bytes a request: {short} and {long}");
+    assert!(grown < 32.0, "{grown:.1} bytes a request: {short} and {long}");
+}
 
 #[test]
 fn fuzz_logs() {

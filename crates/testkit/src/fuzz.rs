@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-pub use memory::Counted;
+pub use memory::{Counted, peak};
 use mutator::Mutator;
 
 /// Memory that one input may cost a reader at any moment: the most that a file may claim to hold (a page of Parquet

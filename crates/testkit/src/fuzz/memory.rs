@@ -44,8 +44,9 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// Does the work; the most memory that it held at once beyond what there was.
-pub(super) fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
+/// Does the work; the most memory that it held at once beyond what there was. Counted on this thread alone, where the
+/// process counts with [`Counted`].
+pub fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = LIVE.get();
     MOST.set(before);
     let done = work();
