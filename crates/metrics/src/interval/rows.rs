@@ -171,6 +171,9 @@ pub(crate) fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread>
     }
     let mut add =
         |moment: f64, amount: f64| amounts[(((moment - first) / length).max(0.0) as usize).min(spans - 1)] += amount;
+    // The schedule decides the rate; what is left to chance is when the last of it is answered.
+    let scheduled = rows.paced() && key != "request_goodput";
+    let tokens = if scheduled { tokens_at_once } else { tokens };
     all(rows, |_, row| {
         let start = row.start()?;
         match key {
@@ -188,8 +191,7 @@ pub(crate) fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread>
         }
         Some(())
     })?;
-    if rows.paced() && key != "request_goodput" {
-        // The schedule decides the rate; what is left to chance is when the last of it is answered.
+    if scheduled {
         let latencies = column(rows, &|row| row.latency())?;
         return Spread::scheduled(amounts.iter().sum(), &latencies, duration);
     }
@@ -222,8 +224,15 @@ fn amount(row: &dyn Row, key: &str) -> Option<f64> {
     }
 }
 
+/// Tells of the output of a request, where it does not matter when its tokens came.
+fn tokens_at_once(row: &dyn Row, start: f64, add: &mut dyn FnMut(f64, f64)) -> Option<()> {
+    let (_, output) = (row.gap_count()?, row.output()?);
+    add(start + row.ttft()?, output);
+    Some(())
+}
+
 /// Tells of each token event of a request with its share of the output.
-fn tokens(row: &dyn Row, start: f64, add: &mut impl FnMut(f64, f64)) -> Option<()> {
+fn tokens(row: &dyn Row, start: f64, add: &mut dyn FnMut(f64, f64)) -> Option<()> {
     let (gaps, output) = (row.gaps()?, row.output()?);
     let weight = output / (gaps.len() + 1) as f64;
     let mut moment = start + row.ttft()?;

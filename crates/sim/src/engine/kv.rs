@@ -1,6 +1,8 @@
 //! Paged KV blocks: reference counts, the queue of free blocks in order of last use, and the names of cached ones.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use super::sequence::BlockHash;
 
@@ -14,6 +16,24 @@ struct Block {
     next: u32,
 }
 
+/// Names are scrambled already: they need no hash of their own.
+#[derive(Debug, Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, name: u64) {
+        self.0 = name;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// All blocks. A block is used (referenced) or in the free queue; a free block may still hold a cached prefix until
 /// it is taken for something else, oldest first.
 #[derive(Debug)]
@@ -22,7 +42,7 @@ pub(super) struct BlockPool {
     oldest: u32,
     newest: u32,
     free: usize,
-    cached: HashMap<BlockHash, u32>,
+    cached: HashMap<BlockHash, u32, BuildHasherDefault<AsIs>>,
 }
 
 impl BlockPool {
@@ -32,7 +52,7 @@ impl BlockPool {
             oldest: NONE,
             newest: NONE,
             free: 0,
-            cached: HashMap::new(),
+            cached: HashMap::default(),
         };
         (0..total).for_each(|block| pool.push_free(block as u32));
         pool
@@ -97,9 +117,11 @@ impl BlockPool {
     /// Names a full block, unless another block has the name already.
     pub(super) fn register(&mut self, block: u32, hash: BlockHash) {
         let entry = &mut self.blocks[block as usize];
-        if entry.hash.is_none() && !self.cached.contains_key(&hash) {
+        if entry.hash.is_none()
+            && let Entry::Vacant(free) = self.cached.entry(hash)
+        {
             entry.hash = Some(hash);
-            self.cached.insert(hash, block);
+            free.insert(block);
         }
     }
 

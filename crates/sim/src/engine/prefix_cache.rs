@@ -4,12 +4,16 @@ use super::sequence::Sequence;
 
 /// Appends the hashes of the blocks that have become full of known tokens.
 pub(super) fn extend_hashes(sequence: &mut Sequence, block_size: usize) {
-    let full = sequence.known() / block_size;
-    for block in sequence.hashes.len()..full {
-        let parent = block.checked_sub(1).map_or_else(|| mix(sequence.job.salt), |before| sequence.hashes[before]);
-        let tokens = (block * block_size)..((block + 1) * block_size);
-        let hash = tokens.fold(parent, |hash, at| mix(hash ^ u64::from(sequence.token(at))));
-        sequence.hashes.push(hash);
+    while sequence.known() >= (sequence.hashes.len() + 1) * block_size {
+        let start = sequence.hashes.len() * block_size;
+        let parent = sequence.hashes.last().copied().unwrap_or_else(|| mix(sequence.job.salt));
+        let tokens = sequence.tokens(start, start + block_size);
+        // One multiplication for each token, and all bits into all others once for the block.
+        let chained = tokens.fold(parent, |hash, token| {
+            let hash = (hash ^ u64::from(*token)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            hash ^ (hash >> 32)
+        });
+        sequence.hashes.push(mix(chained));
     }
 }
 

@@ -144,7 +144,10 @@ impl Engine {
                 at += 1;
                 continue;
             }
-            match self.make_room(at, tokens, budget, &mut preempted) {
+            // Most steps of most sequences stay within the blocks that they have.
+            let fits = sequence.computed + tokens <= sequence.blocks.len() * self.spec.block_size;
+            let room = if fits { Room::At(at) } else { self.make_room(at, tokens, budget, &mut preempted) };
+            match room {
                 Room::At(place) => {
                     self.place(place, tokens);
                     *budget -= tokens;
@@ -257,11 +260,12 @@ impl Engine {
     fn place(&mut self, at: usize, tokens: usize) {
         let sequence = &mut self.running[at];
         sequence.scheduled = tokens;
-        let full = ((sequence.computed + tokens) / self.spec.block_size).min(sequence.hashes.len());
-        for block in sequence.registered..full {
+        let filled = |block: usize| (block + 1) * self.spec.block_size <= sequence.computed + tokens;
+        while sequence.registered < sequence.hashes.len() && filled(sequence.registered) {
+            let block = sequence.registered;
             self.pool.register(sequence.blocks[block], sequence.hashes[block]);
+            sequence.registered += 1;
         }
-        sequence.registered = sequence.registered.max(full);
     }
 
     /// What is in the step, and what its prompt tokens look at.
@@ -286,17 +290,20 @@ impl Engine {
         let Some(batch) = self.batch.take() else { return };
         self.stats.steps += 1;
         self.stats.iteration_tokens.observe((batch.prefill_tokens + batch.decode_sequences) as f64);
-        let first = events.len();
+        let (mut gaps, mut finished) = (Gaps::default(), false);
         for sequence in &mut self.running {
             sequence.computed += std::mem::take(&mut sequence.scheduled);
             if sequence.computed == sequence.known() {
-                events.push(produce(sequence, now, &mut self.stats));
+                let event = produce(sequence, now, &mut gaps, &mut self.stats);
+                finished |= event.finish.is_some();
+                events.push(event);
                 if self.spec.enable_prefix_caching {
                     extend_hashes(sequence, self.spec.block_size);
                 }
             }
         }
-        if events[first..].iter().any(|event| event.finish.is_some()) {
+        gaps.count(&mut self.stats);
+        if finished {
             let pool = &mut self.pool;
             self.running.retain_mut(|sequence| {
                 let done = sequence.produced == sequence.job.output.len();
@@ -337,8 +344,31 @@ impl Engine {
     }
 }
 
+/// Times between tokens that are alike, and so counted together: those of a step mostly are.
+#[derive(Default)]
+struct Gaps {
+    long: Duration,
+    times: u64,
+}
+
+impl Gaps {
+    fn add(&mut self, long: Duration, stats: &mut Stats) {
+        if long != self.long {
+            self.count(stats);
+            *self = Gaps { long, times: 0 };
+        }
+        self.times += 1;
+    }
+
+    fn count(&self, stats: &mut Stats) {
+        if self.times > 0 {
+            stats.inter_token_latency.observe_times(self.long.as_secs_f64(), self.times);
+        }
+    }
+}
+
 /// Takes the sequence's next token and counts it.
-fn produce(sequence: &mut Sequence, now: Stamp, stats: &mut Stats) -> TokenEvent {
+fn produce(sequence: &mut Sequence, now: Stamp, gaps: &mut Gaps, stats: &mut Stats) -> TokenEvent {
     let position = sequence.produced;
     sequence.produced += 1;
     if position == 0 {
@@ -349,7 +379,7 @@ fn produce(sequence: &mut Sequence, now: Stamp, stats: &mut Stats) -> TokenEvent
     if sequence.job.work == Work::Generate {
         stats.generation_tokens += 1;
         match sequence.last_token.replace(now) {
-            Some(before) => stats.inter_token_latency.observe(now.since(before).as_secs_f64()),
+            Some(before) => gaps.add(now.since(before), stats),
             None => stats.time_to_first_token.observe(now.since(sequence.arrived).as_secs_f64()),
         }
     }

@@ -67,10 +67,12 @@ impl Sequence {
         self.job.prompt.len() + self.produced
     }
 
-    /// Token `at` of prompt and output.
-    pub(super) fn token(&self, at: usize) -> u32 {
-        let prompt = &self.job.prompt;
-        if at < prompt.len() { prompt[at] } else { self.job.output.ids()[at - prompt.len()] }
+    /// The tokens of prompt and output from one place to another; of the output none is drawn that is not needed.
+    pub(super) fn tokens(&self, from: usize, to: usize) -> impl Iterator<Item = &u32> {
+        let (prompt, output) = (&self.job.prompt, &self.job.output);
+        let asked = &prompt[from.min(prompt.len())..to.min(prompt.len())];
+        let came = from.max(prompt.len()) - prompt.len()..to.max(prompt.len()) - prompt.len();
+        asked.iter().chain(if came.is_empty() { &[][..] } else { &output.ids()[came] })
     }
 
     /// When the KV of its prompt has come from another engine, if it comes from there. Once only: what was put back is

@@ -16,9 +16,15 @@ impl Histogram {
 
     /// Counts a value.
     pub fn observe(&mut self, value: f64) {
+        self.observe_times(value, 1);
+    }
+
+    /// Counts a value that came several times.
+    pub fn observe_times(&mut self, value: f64, times: u64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
-        self.counts[bucket] += 1;
-        self.sum += value;
+        self.counts[bucket] += times;
+        // One by one: the sum is that of values that came one by one.
+        (0..times).for_each(|_| self.sum += value);
     }
 
     /// Upper bounds with the number of values up to each; the last bound is infinite.

@@ -1,6 +1,6 @@
 //! Engines and the ways to and from them, moved from one moment to the next by whoever sends requests.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ pub struct Heard {
     pub when: Stamp,
     /// What.
     pub what: What,
+    /// Tells what comes together in the order in which it was sent.
+    count: u64,
 }
 
 /// A token, or that there will be none.
@@ -62,12 +64,50 @@ pub struct World<'a> {
     routing: Routing,
     /// On the way to an engine, by when they get there and in the order they were sent.
     inward: BTreeMap<(Stamp, u64), (usize, Ask)>,
-    /// On the way to the client.
-    outward: BTreeMap<(Stamp, u64), Heard>,
+    /// On the way to the client, from each engine in the order of when; refusals last.
+    outward: Vec<Lane>,
+    /// Whether every token is an event.
+    watched: bool,
     /// Counts what is sent and heard, so that what comes together keeps its order.
     count: u64,
     owner: HashMap<usize, usize>,
     events: Vec<TokenEvent>,
+}
+
+/// What is on its way to the client from one engine, in the order of when.
+#[derive(Debug, Clone, Default)]
+struct Lane {
+    heard: VecDeque<Heard>,
+    /// When requests are over.
+    over: VecDeque<Stamp>,
+}
+
+impl Lane {
+    fn push(&mut self, heard: Heard) {
+        self.over.extend(heard.is_last().then_some(heard.when));
+        self.heard.push_back(heard);
+    }
+
+    /// When the next event is.
+    fn next(&self, watched: bool) -> Option<Stamp> {
+        match watched {
+            true => self.heard.front().map(|heard| heard.when),
+            false => self.over.front().copied(),
+        }
+    }
+
+    /// Moves what has come by `now`, if anything has.
+    fn come(&mut self, now: Stamp, to: &mut Vec<Heard>) -> Option<()> {
+        let count = self.heard.partition_point(|heard| heard.when <= now);
+        to.extend(self.heard.drain(..count));
+        self.over.drain(..self.over.partition_point(|when| *when <= now));
+        (count > 0).then_some(())
+    }
+
+    fn forget(&mut self, at: usize) {
+        self.heard.retain(|heard| heard.at != at);
+        self.over = self.heard.iter().filter(|heard| heard.is_last()).map(|heard| heard.when).collect();
+    }
 }
 
 struct Replica {
@@ -94,10 +134,11 @@ impl<'a> World<'a> {
             machine,
             now: Stamp::ZERO,
             outstanding: vec![0; replicas.len()],
+            outward: vec![Lane::default(); replicas.len() + 1],
+            watched: false,
             replicas,
             routing: Routing::new(router),
             inward: BTreeMap::new(),
-            outward: BTreeMap::new(),
             count: 0,
             owner: HashMap::new(),
             events: Vec::new(),
@@ -109,11 +150,16 @@ impl<'a> World<'a> {
         self.now
     }
 
+    /// Makes every token an event. Otherwise only the last of a request is one: those before are heard with what follows.
+    pub fn watch_tokens(&mut self) {
+        self.watched = true;
+    }
+
     /// When something happens next, unless something is sent before.
     pub fn next_event(&self) -> Option<Stamp> {
         let ends = self.replicas.iter().filter_map(|replica| replica.ends.or_else(|| replica.engine.wakes())).min();
         let inward = self.inward.keys().next().map(|(at, _)| *at);
-        let outward = self.outward.keys().next().map(|(at, _)| *at);
+        let outward = self.outward.iter().filter_map(|lane| lane.next(self.watched)).min();
         [ends, inward, outward].into_iter().flatten().min()
     }
 
@@ -127,7 +173,7 @@ impl<'a> World<'a> {
     /// The client leaves: nothing more is heard of its request.
     pub fn cancel(&mut self, at: usize) {
         self.inward.retain(|_, (one, _)| *one != at);
-        self.outward.retain(|_, heard| heard.at != at);
+        self.outward.iter_mut().for_each(|lane| lane.forget(at));
         if let Some(owner) = self.owner.remove(&at) {
             self.outstanding[owner] -= 1;
             self.replicas[owner].engine.cancel(&[SeqId(at as u64)]);
@@ -142,8 +188,10 @@ impl<'a> World<'a> {
                 self.end_step(number, now);
             }
         }
-        while let Some(first) = self.outward.first_entry().filter(|first| first.key().0 <= now) {
-            heard.push(first.remove());
+        let first = heard.len();
+        let lanes = self.outward.iter_mut().filter_map(|lane| lane.come(now, heard)).count();
+        if lanes > 1 {
+            heard[first..].sort_unstable_by_key(|heard| (heard.when, heard.count));
         }
     }
 
@@ -156,8 +204,8 @@ impl<'a> World<'a> {
             let (at, last) = (event.id.0 as usize, event.finish.is_some());
             replica.clear = replica.clear.max(now) + apart;
             self.count += 1;
-            let heard = Heard { at, when: replica.clear, what: What::Token { last } };
-            self.outward.insert((replica.clear, self.count), heard);
+            let heard = Heard { at, when: replica.clear, what: What::Token { last }, count: self.count };
+            self.outward[number].push(heard);
             if last {
                 self.owner.remove(&at);
                 self.outstanding[number] -= 1;
@@ -186,8 +234,10 @@ impl<'a> World<'a> {
             }
             Err(refusal) => {
                 self.count += 1;
-                let heard = Heard { at, when: now, what: What::Refused(refusal.to_string()) };
-                self.outward.insert((now, self.count), heard);
+                let what = What::Refused(refusal.to_string());
+                let heard = Heard { at, when: now, what, count: self.count };
+                let refusals = self.outward.len() - 1;
+                self.outward[refusals].push(heard);
             }
         }
     }

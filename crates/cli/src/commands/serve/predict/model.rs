@@ -52,14 +52,24 @@ impl<'a> Model<'a> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a request is answered: words by its number, and their tokens.
-    fn answer(&self, index: usize, count: usize) -> (Vec<&'static str>, Vec<u32>) {
-        let known = self.vocabulary.len().max(1);
-        let word = |place: usize| {
+    /// What a request is answered: words by its number, each with its token.
+    fn answer(&self, index: usize, count: usize) -> impl Iterator<Item = (&'static str, u32)> {
+        let known = self.vocabulary.len().max(1) as u32;
+        (0..count).map(move |place| {
             let drawn = (index as u64 * 0x9e37_79b9 + place as u64).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 33;
-            self.vocabulary.get(drawn as usize % known).copied().unwrap_or((WORDS[0], place as u32))
-        };
-        (0..count).map(word).unzip()
+            let word = self.vocabulary.get((drawn as u32 % known) as usize);
+            word.copied().unwrap_or((WORDS[0], place as u32))
+        })
+    }
+
+    /// The words of an answer, each behind a space but for the first where messages are joined by one.
+    fn text(&self, index: usize, count: usize, is_message: bool) -> Vec<u8> {
+        let mut text = Vec::with_capacity(5 * count);
+        for (word, _) in self.answer(index, count) {
+            text.extend_from_slice(if is_message && text.is_empty() { b"" } else { b" " });
+            text.extend_from_slice(word.as_bytes());
+        }
+        text
     }
 }
 
@@ -72,7 +82,7 @@ impl<'m> Target for Model<'m> {
     fn worker(&self, _: usize, _: usize) -> io::Result<Answering<'_, 'm>> {
         Ok(Answering {
             model: self,
-            rows: HashMap::new(),
+            rows: std::iter::repeat_with(|| None).take(self.requests.len()).collect(),
             supplied: HashMap::new(),
             leaving: BTreeMap::new(),
             silent: 0,
@@ -86,7 +96,8 @@ impl<'m> Target for Model<'m> {
 /// The requests under way.
 pub(super) struct Answering<'t, 'm> {
     model: &'t Model<'m>,
-    rows: HashMap<usize, Observation>,
+    /// By the number of the request, those that are under way.
+    rows: Vec<Option<Box<Observation>>>,
     /// Requests that were made of answers.
     supplied: HashMap<usize, Request>,
     /// Who leaves when.
@@ -110,7 +121,7 @@ impl Answering<'_, '_> {
             true => prompt_ids(request, self.model.tokenizer),
             false => Arc::clone(&self.model.prompts[index]),
         };
-        let output = self.model.answer(index, count).1.into();
+        let output = self.model.answer(index, count).map(|(_, token)| token).collect();
         Ask { prompt, output, priority: priority_of(request).unwrap_or(0) }
     }
 
@@ -131,7 +142,7 @@ impl Answering<'_, '_> {
     }
 
     fn take(&mut self, heard: Heard, done: &mut Vec<Observation>) {
-        let Some(row) = self.rows.get_mut(&heard.at) else { return };
+        let Some(row) = &mut self.rows[heard.at] else { return };
         match &heard.what {
             What::Token { .. } => {
                 self.tokens += 1;
@@ -150,7 +161,7 @@ impl Answering<'_, '_> {
 
     /// The finished row of a request.
     fn over(&mut self, index: usize, now: Stamp) -> Option<Observation> {
-        let mut row = self.rows.remove(&index)?;
+        let mut row = *self.rows[index].take()?;
         row.done = now;
         row.first_byte = row.chunks.first().copied();
         row.first_content = row.first_byte;
@@ -160,10 +171,8 @@ impl Answering<'_, '_> {
             false => Some(self.model.prompts[index].len() as u64),
         };
         row.usage = Usage { prompt_tokens, completion_tokens: Some(row.chunks.len() as u64), ..Usage::default() };
-        // Messages are joined by a space; what goes on behind a text brings its own.
-        let joined = self.model.answer(index, row.chunks.len()).0.join(" ");
-        let chat = request.chat_messages.is_some() || matches!(request.content, Content::Json(_));
-        row.text = if chat { joined } else { format!(" {joined}") }.into_bytes();
+        let is_message = request.chat_messages.is_some() || matches!(request.content, Content::Json(_));
+        row.text = self.model.text(index, row.chunks.len(), is_message);
         self.leaving.retain(|(_, one), ()| *one != index);
         Some(row)
     }
@@ -172,7 +181,7 @@ impl Answering<'_, '_> {
     fn call_off(&mut self, now: Stamp, done: &mut Vec<Observation>) {
         while let Some((&(_, index), ())) = self.leaving.first_key_value().filter(|((at, _), ())| *at <= now) {
             self.model.world().cancel(index);
-            self.silent -= usize::from(self.rows.get(&index).is_some_and(|row| row.chunks.is_empty()));
+            self.silent -= usize::from(self.rows[index].as_ref().is_some_and(|row| row.chunks.is_empty()));
             let Some(mut row) = self.over(index, now) else { continue };
             row.outcome = Outcome::failed(FailureKind::Cancelled, "called off, as was asked");
             done.push(row);
@@ -184,13 +193,15 @@ impl Worker for Answering<'_, '_> {
     fn issue(&mut self, mut row: Observation) {
         let (index, now) = (row.index, self.model.clock.now());
         row.sent = now;
-        self.model.world().send(index, self.ask(index), now);
+        let ask = self.ask(index);
+        row.chunks.reserve_exact(ask.output.len());
+        self.model.world().send(index, ask, now);
         if let Some(after) = self.request(index).cancel_after.and_then(|after| Duration::try_from_secs_f64(after).ok())
         {
             self.leaving.insert((now + after, index), ());
         }
         self.silent += 1;
-        self.rows.insert(index, row);
+        self.rows[index] = Some(Box::new(row));
     }
 
     fn supply(&mut self, index: usize, request: &Request) {
@@ -205,6 +216,7 @@ impl Worker for Answering<'_, '_> {
 
     fn watch_tokens(&mut self) {
         self.watches = true;
+        self.model.world().watch_tokens();
     }
 
     fn turn(&mut self, until: Stamp, done: &mut Vec<Observation>) {
@@ -217,8 +229,7 @@ impl Worker for Answering<'_, '_> {
 
     fn abort(&mut self, done: &mut Vec<Observation>) {
         let now = self.model.clock.now();
-        let left: Vec<usize> = self.rows.keys().copied().collect();
-        for index in left {
+        for index in (0..self.rows.len()).filter(|&index| self.rows[index].is_some()).collect::<Vec<_>>() {
             self.model.world().cancel(index);
             let Some(mut row) = self.over(index, now) else { continue };
             row.outcome = Outcome::failed(FailureKind::Aborted, "the run ended");
