@@ -156,8 +156,19 @@ mod tests {
         let mut machine = Machine::from(Profile::Tiny);
         machine.front.per_token_ns = 1e4;
         let gone = foresee(&machine, &coming(3, 0), &SENDING).unwrap();
-        let second = gone.iter().map(|one| one.tokens[1].0).collect::<Vec<_>>();
-        assert_eq!((second[1] - second[0], second[2] - second[1]), (10_000, 10_000));
+        // The third step: the first request came alone into the first one.
+        let third = [gone[0].tokens[2].0, gone[1].tokens[1].0, gone[2].tokens[1].0];
+        assert_eq!((third[1] - third[0], third[2] - third[1]), (10_000, 10_000));
+    }
+
+    #[test]
+    fn an_engine_that_rests_begins_with_the_first_of_those_that_come_together() {
+        let machine = Machine::from(Profile::Tiny);
+        let alone = foresee(&machine, &coming(1, 0), &SENDING).unwrap()[0].tokens[0];
+        let gone = foresee(&machine, &coming(3, 0), &SENDING).unwrap();
+        let first: Vec<Stamp> = gone.iter().map(|one| one.tokens[0]).collect();
+        assert_eq!((first[0], first[1]), (alone, gone[0].tokens[1]));
+        assert_eq!(first[1], first[2], "the others are in the next step together");
     }
 
     #[test]

@@ -118,6 +118,15 @@ struct Replica {
     clear: Stamp,
 }
 
+impl Replica {
+    /// Begins a step, unless one is under way or there is nothing to do.
+    fn begin(&mut self, now: Stamp) {
+        if self.ends.is_none() {
+            self.ends = self.engine.begin_step(now).map(|step| now + step.takes);
+        }
+    }
+}
+
 impl<'a> World<'a> {
     /// Idle engines.
     ///
@@ -213,19 +222,19 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Hands over what has reached the engines by `now`, and lets those that rest begin a step.
+    /// Hands over what has reached the engines by `now`, and lets those that rest begin a step. Requests that come
+    /// together come one after the other, and no engine that rests waits for the second: it begins with the first.
     pub fn go_on(&mut self, now: Stamp) {
         while let Some(first) = self.inward.first_entry().filter(|first| first.key().0 <= now) {
             let (at, ask) = first.remove();
-            self.submit(at, ask, now);
+            let to = self.routing.choose(&ask.prompt, &self.outstanding);
+            self.submit(to, at, ask, now);
+            self.replicas[to].begin(now);
         }
-        for replica in self.replicas.iter_mut().filter(|replica| replica.ends.is_none()) {
-            replica.ends = replica.engine.begin_step(now).map(|step| now + step.takes);
-        }
+        self.replicas.iter_mut().for_each(|replica| replica.begin(now));
     }
 
-    fn submit(&mut self, at: usize, ask: Ask, now: Stamp) {
-        let to = self.routing.choose(&ask.prompt, &self.outstanding);
+    fn submit(&mut self, to: usize, at: usize, ask: Ask, now: Stamp) {
         let job = Job { priority: ask.priority, ..Job::generate(ask.prompt, ask.output, Finish::Length) };
         match self.replicas[to].engine.submit(SeqId(at as u64), job, now) {
             Ok(()) => {
