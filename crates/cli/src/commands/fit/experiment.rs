@@ -21,6 +21,13 @@ const BURST: f64 = 0.12;
 const LOOK: usize = 99;
 /// Tokens that the prompts of the last runs share.
 const SHARED: usize = 480;
+/// Prompt tokens, in the middle, of requests that come alone: from next to none to many, so that what grows with the square
+/// of a prompt is told from what grows with its length.
+const ALONE: usize = 510;
+/// The same of requests that come with others.
+const TOGETHER: usize = 330;
+/// Tokens of a model's length that are left for answers.
+const ROOM: usize = 40;
 
 /// What was measured.
 pub(super) struct Experiment {
@@ -30,15 +37,16 @@ pub(super) struct Experiment {
     pub(super) alike: Vec<Traced>,
 }
 
-/// Measures for about the time that the arguments give.
-pub(super) fn measure(args: &FitArgs, url: &str) -> anyhow::Result<Experiment> {
+/// Measures for about the time that the arguments give; no prompt is longer than the model's length allows.
+pub(super) fn measure(args: &FitArgs, url: &str, max_model_len: usize) -> anyhow::Result<Experiment> {
     let levels = LEVELS.map(|(level, _)| level);
     say(&[format!(
         "measuring {url} for about {:.0} s: {ROUNDS} rounds of {levels:?} requests at once, then many at once",
         args.seconds
     )])?;
     let began = Instant::now();
-    let server = Server { args, url, prompts: prompts() };
+    let longest = max_model_len.saturating_sub(ROOM).max(16);
+    let server = Server { args, url, prompts: prompts(), longest };
     let look = server.run(&Load { seed: LOOK, ..Load::of(1, 12, Length::Requests(3)) })?;
     anyhow::ensure!(!look.is_empty(), "the server answered nothing that could be timed");
     let until = args.seconds * (1.0 - BURST);
@@ -50,7 +58,8 @@ pub(super) fn measure(args: &FitArgs, url: &str) -> anyhow::Result<Experiment> {
         let length = (left - over).max(left * 0.3).max(0.5);
         seed += 1;
         let before = Instant::now();
-        let done = server.run(&Load { seed, ..Load::of(level, answer, Length::Seconds(length)) })?;
+        let load = Load { seed, ..Load::of(level, answer, Length::Seconds(length)) };
+        let done = server.run(&if level == 1 { Load { input: ALONE, range: "0.96", ..load } } else { load })?;
         let took = before.elapsed().as_secs_f64();
         // Answers under way at the end take their time; those of the next level take longer.
         over = if place % LEVELS.len() == LEVELS.len() - 1 { 0.0 } else { (took - length) * 1.3 };
@@ -76,6 +85,8 @@ struct Server<'a> {
     url: &'a str,
     /// Added to the seed of each run.
     prompts: u64,
+    /// Tokens of the longest prompt.
+    longest: usize,
 }
 
 /// How long a run of the experiment is.
@@ -97,13 +108,16 @@ struct Load {
 
 impl Load {
     fn of(level: usize, output: usize, length: Length) -> Self {
-        Load { level, length, prefix: 0, input: 330, output, range: "0.9", seed: 0 }
+        Load { level, length, prefix: 0, input: TOGETHER, output, range: "0.9", seed: 0 }
     }
 }
 
 impl Server<'_> {
     fn run(&self, load: &Load) -> anyhow::Result<Vec<Traced>> {
-        let Server { args, url, prompts } = self;
+        let Server { args, url, prompts, longest } = self;
+        // Lengths are drawn up to nearly twice the middle.
+        let prefix = load.prefix.min(longest / 2);
+        let input = load.input.min((longest - prefix) / 2);
         let mut words: Vec<String> =
             ["serve", "--base-url", url, "--dataset-name", "random", "--ignore-eos", "--disable-tqdm", "--no-log"]
                 .map(str::to_owned)
@@ -113,8 +127,8 @@ impl Server<'_> {
             words.extend(["--ready-check-timeout-sec", "0"].map(str::to_owned));
         }
         let pairs = [
-            ("--random-prefix-len", load.prefix as u64),
-            ("--random-input-len", load.input as u64),
+            ("--random-prefix-len", prefix as u64),
+            ("--random-input-len", input.max(1) as u64),
             ("--random-output-len", load.output as u64),
             ("--max-concurrency", load.level as u64),
             ("--seed", prompts + load.seed as u64),

@@ -23,14 +23,17 @@ use experiment::Experiment;
 /// Fits and writes the profile.
 pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
+    let endpoint = args.base_url.as_deref().map(|url| endpoint(args, url)).transpose()?;
     let Experiment { runs, alike } = match &args.base_url {
-        Some(url) if args.results.is_empty() => experiment::measure(args, url)?,
+        Some(url) if args.results.is_empty() => {
+            let told = limits::known(args, endpoint.as_ref(), &[])?;
+            experiment::measure(args, url, told.limits.max_model_len)?
+        }
         _ => {
             let runs = args.results.iter().map(|path| read(Path::new(path))).collect::<anyhow::Result<_>>()?;
             Experiment { runs, alike: Vec::new() }
         }
     };
-    let endpoint = args.base_url.as_deref().map(|url| endpoint(args, url)).transpose()?;
     let mut known = limits::known(args, endpoint.as_ref(), &runs)?;
     let fitted = fit::fit(&runs, &known.limits)?;
     let caches = limits::caches(&alike, &fitted.costs, &fitted.front);
@@ -65,6 +68,9 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Traced>> {
         let joined = Stored::open(path)?.joined().with_context(|| format!("the log {shown} cannot be read"))?;
         let rows = joined.rows.iter().map(|row| (row.asked.prompt_len, &row.observation));
         return fit::of_rows(rows).with_context(nothing);
+    }
+    if path.is_dir() {
+        anyhow::bail!("{shown} is a folder without a log: give a result, or a folder that --log has written");
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("the result {shown} cannot be read"))?;
     let result = json::parse(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
