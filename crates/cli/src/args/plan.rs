@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tacho_metrics::number::Known;
 use tacho_metrics::search::Criterion;
 
 use super::compare::missing;
@@ -95,7 +96,22 @@ fn criterion(flag: &'static str, text: &str) -> Result<Criterion, ArgError> {
     let at = text.find(['<', '>']).unwrap_or(text.len());
     let wrong =
         || Refusal::OutOfRange { flag, value: text.to_owned(), allowed: "a key, one of <= < >= >, and a number" };
-    Ok(Criterion::parse(text[..at].trim(), &text[at..]).map_err(|_| wrong())?)
+    let criterion = Criterion::parse(text[..at].trim(), &text[at..]).map_err(|_| wrong())?;
+    match is_told(&criterion.metric) {
+        true => Ok(criterion),
+        false => Err(Refusal::OutOfRange { flag, value: text.to_owned(), allowed: TOLD }.into()),
+    }
+}
+
+/// What a plan tells of a load.
+const TOLD: &str =
+    "the mean, the median or a percentile of ttft, tpot or e2el, such as p99_ttft_ms, or request_throughput";
+
+fn is_told(key: &str) -> bool {
+    match Known::find(key) {
+        Some(Known::Timed(timed)) => ["ttft", "tpot", "e2el"].contains(&timed.times.name) && !key.starts_with("std_"),
+        _ => ["request_throughput", "output_throughput"].contains(&key),
+    }
 }
 
 fn plot(v: &Values) -> Result<Option<PathBuf>, ArgError> {

@@ -20,6 +20,7 @@ use super::foreseen::{Played, say};
 use super::serve::predict::{Workload, repeated};
 use super::values_for;
 use crate::args;
+use crate::args::error::Refusal;
 use crate::args::plan::PlanArgs;
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
@@ -92,12 +93,21 @@ impl<'a> Planner<'a> {
         // The rate is the one that is searched for: the times of one request a second are stretched.
         let added = ["--sim", "--sim-profile", &args.sim_profile, "--request-rate", "1"];
         words.extend(added.map(str::to_owned));
+        let refused = |allowed: &'static str| Refusal::OutOfRange {
+            flag: "--bench-cmd",
+            value: format!("{:?}", args.bench_cmd),
+            allowed,
+        };
+        let sessions = "requests that stand alone: sessions cannot be stretched to a rate, see tacho predict";
+        if words.iter().any(|word| word == "--multi-turn" || word.starts_with("--sessions")) {
+            return Err(refused(sessions).into());
+        }
         let values = values_for(&args::serve::TABLE, &words)?;
         let values =
-            values.with_context(|| format!("--bench-cmd {:?} is no command line of tacho serve", args.bench_cmd))?;
+            values.ok_or_else(|| refused("a command line of tacho serve, such as 'serve --num-prompts 500'"))?;
         let workload = Workload::of(&ServeArgs::read(values)?)?;
         if workload.is_sessions() {
-            bail!("--bench-cmd: sessions cannot be stretched to a rate; see tacho predict at each --session-rate");
+            return Err(refused(sessions).into());
         }
         let planner = Planner {
             args,
@@ -109,13 +119,13 @@ impl<'a> Planner<'a> {
             bail!("--bench-cmd {:?} has no requests", args.bench_cmd);
         }
         let played = planner.play(1.0, 1, 1)?;
-        for criterion in args.sla.iter().chain(&args.fail) {
-            if played.value(&criterion.metric).is_none() {
-                bail!("{:?} is no number of a prediction: give one such as p99_ttft_ms", criterion.metric);
-            }
-        }
         if played.refused > 0 {
             bail!("{} requests of the workload could never run on this server; see tacho predict", played.refused);
+        }
+        for criterion in args.sla.iter().chain(&args.fail) {
+            if played.value(&criterion.metric).is_none() {
+                bail!("{:?} is no number of this workload: its answers have one token each", criterion.metric);
+            }
         }
         Ok(planner)
     }
