@@ -73,6 +73,14 @@ impl Samples {
             Held::Aside(aside) => aside.fault(),
         }
     }
+
+    /// The same as an error, for who writes what is made of them.
+    ///
+    /// # Errors
+    /// When some could not be read back.
+    pub fn check(&self) -> io::Result<()> {
+        self.fault().map_or(Ok(()), |fault| Err(io::Error::other(fault.to_owned())))
+    }
 }
 
 impl Default for Samples {

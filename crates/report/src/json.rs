@@ -74,7 +74,7 @@ impl<'a> ResultFile<'a> {
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
         self.fields.write(self.samples, out)?;
         // A list that is not whole is no list.
-        self.samples.fault().map_or(Ok(()), |fault| Err(io::Error::other(fault.to_owned())))
+        self.samples.check()
     }
 
     /// The same as a value. Lone surrogates in generated texts become U+FFFD.

@@ -99,8 +99,7 @@ pub fn save(record: &RunRecord, path: &Path) -> Result<(), Error> {
         None => return Err(Error::RequestsFormat { path: path.to_owned() }),
     }
     // A table that is not whole is no table.
-    let lost = |fault: &str| Error::Write { path: path.to_owned(), source: io::Error::other(fault.to_owned()) };
-    samples.fault().map_or(Ok(()), |fault| Err(lost(fault)))
+    samples.check().map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
 /// The moment that others are counted from.

@@ -46,11 +46,12 @@ pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io
         words::cards(record) + &sessions::section(record) + &adapters::section(record),
         words::ranks(record) + &words::facts(record, about),
     );
-    let facts = in_script(&tacho_core::json::dumps(&data::facts(record).into()));
+    let (facts, rows) = (in_script(&tacho_core::json::dumps(&data::facts(record).into())), data::rows(record));
+    record.measured.samples.check()?;
     let data = format!(
         "<script type=\"application/json\" id=\"facts\">{facts}</script>\n\
          <script type=\"application/octet-stream\" id=\"rows\">{}</script>\n",
-        packed(&data::rows(record))?
+        packed(&rows)?
     );
     Document { title: &title, policy: "", body: &body, data: &data, script: SCRIPT }.write(out)
 }

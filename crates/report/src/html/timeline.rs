@@ -98,7 +98,8 @@ pub fn write_page(record: &RunRecord, thresholds: Thresholds, out: &mut impl Wri
     for (name, bytes) in arrays {
         writeln!(out, "<script type=\"application/octet-stream\" id=\"{name}\">{}</script>", packed(&bytes)?)?;
     }
-    writeln!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>")
+    writeln!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>")?;
+    record.measured.samples.check()
 }
 
 /// The requests in the order of the page: as they stand in the workload, and of sessions one session after the other.
