@@ -29,10 +29,7 @@ type Known = BTreeMap<u64, Vec<Dict>>;
 impl Pair<'_> {
     /// Whether a target is one of latencies under a rate, and results tell how far they may be off.
     pub(super) fn is_told(&self, target: &[Criterion], results: &[Dict]) -> bool {
-        self.plan.variable == LoadVariable::RequestRate
-            && !results.is_empty()
-            && results.iter().all(|result| target.iter().all(|criterion| error(criterion, result).is_some()))
-            && limit(target).is_some()
+        self.plan.variable == LoadVariable::RequestRate && tell(target, results) && limit(target).is_some()
     }
 
     /// Searches, after the unlimited load, and says what was found.
@@ -163,6 +160,12 @@ impl Pair<'_> {
         let range = found.map_or((0, 1), |found| (found.low as u64, above(found.high)));
         Ok((levels, Outcome { answer, found, range, monotone }))
     }
+}
+
+/// Whether results tell how far what a target asks for may be off.
+pub(super) fn tell(target: &[Criterion], results: &[Dict]) -> bool {
+    let tells = |result: &Dict| target.iter().all(|criterion| error(criterion, result).is_some());
+    !results.is_empty() && results.iter().all(tells)
 }
 
 /// The largest latency that a target allows, in seconds; nothing where one of its conditions is on something else.

@@ -8,6 +8,7 @@ use tacho_metrics::statistics::mean;
 use super::answers::{Answers, Outcome};
 use super::level::{Level, WAVES, answer_seconds, nearest, values};
 use super::pair::Pair;
+use super::rate::tell;
 use super::{level_folder, marker};
 use crate::experiment::{Failure, Slot, Style};
 use crate::sweep::combination::Combination;
@@ -100,6 +101,12 @@ impl Pair<'_> {
         let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
         let (left, right) = bracket(&tried);
         let (found, range) = (boundary(&tried), (left, right.min(self.top())));
+        // All levels together know more than the largest one that passed.
+        let told = levels.iter().all(|level| tell(target, &level.results));
+        let answer = match (answer, found) {
+            (Answer::Level(_), Some(found)) if told => Answer::Level((found.value as u64).max(left)),
+            _ => answer,
+        };
         let outcome = Outcome { answer, found, range, monotone: is_monotone(&tried) };
         self.conclude(session, target, &levels, outcome, answers)
     }
