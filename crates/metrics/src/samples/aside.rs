@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use super::gather::in_order;
 use super::{Store, packed};
 use crate::Sample;
 
@@ -134,6 +133,18 @@ impl Aside {
         }
         Ok(())
     }
+}
+
+/// Sorts samples by their indices; of several with one index the last stays.
+pub(super) fn in_order(samples: &mut Vec<Sample>) {
+    samples.sort_by_key(|sample| sample.index);
+    samples.dedup_by(|later, earlier| {
+        let same = later.index == earlier.index;
+        if same {
+            std::mem::swap(later, earlier);
+        }
+        same
+    });
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Taking samples in, in any order: into memory as long as there is room for them, then aside.
 
-use super::aside::Shelf;
+use super::aside::{Shelf, in_order};
 use super::{Held, Samples, Store};
 use crate::Sample;
 
@@ -48,16 +48,4 @@ impl Gather {
             }
         }
     }
-}
-
-/// Sorts samples by their indices; of several with one index the last stays.
-pub(super) fn in_order(samples: &mut Vec<Sample>) {
-    samples.sort_by_key(|sample| sample.index);
-    samples.dedup_by(|later, earlier| {
-        let same = later.index == earlier.index;
-        if same {
-            std::mem::swap(later, earlier);
-        }
-        same
-    });
 }
