@@ -28,9 +28,11 @@ use crate::interrupt::Interrupt;
 
 /// Seconds of load that a play has, within these numbers of requests.
 const SECONDS: f64 = 60.0;
-const REQUESTS: std::ops::RangeInclusive<usize> = 1_000..=4_000;
+const REQUESTS: std::ops::RangeInclusive<usize> = 2_000..=6_000;
 /// A load under which more than this share of the requests pile up is not borne, whatever its latencies are so far.
 const PILES_UP: f64 = 0.05;
+/// How many times as long a load is played that seems to pile up: chance does so, too, but not for long.
+const LONGER: usize = 4;
 /// The share of requests at the beginning that fill an empty engine.
 const SKIP: f64 = 0.2;
 /// Plays that differ in their noise.
@@ -131,7 +133,11 @@ impl<'a> Planner<'a> {
     }
 
     fn play(&self, rate: f64, replicas: usize, seed: u64) -> anyhow::Result<Played> {
-        let wanted = ((SECONDS * rate) as usize).clamp(*REQUESTS.start(), *REQUESTS.end());
+        self.play_for(1, rate, replicas, seed)
+    }
+
+    fn play_for(&self, times: usize, rate: f64, replicas: usize, seed: u64) -> anyhow::Result<Played> {
+        let wanted = times * ((SECONDS * rate) as usize).clamp(*REQUESTS.start(), *REQUESTS.end());
         let rounds = wanted.div_ceil(self.base.len());
         let mut coming = repeated(&self.base, rounds);
         coming.truncate(wanted);
@@ -143,7 +149,10 @@ impl<'a> Planner<'a> {
 
     /// The limits that are broken at a rate.
     fn broken(&self, rate: f64, replicas: usize) -> anyhow::Result<Vec<String>> {
-        let played = self.play(rate, replicas, 1)?;
+        let mut played = self.play(rate, replicas, 1)?;
+        if played.growth > PILES_UP {
+            played = self.play_for(LONGER, rate, replicas, 1)?;
+        }
         let value = |criterion: &Criterion| played.value(&criterion.metric).unwrap_or(f64::NAN);
         let missed = self.args.sla.iter().filter(|criterion| !criterion.is_met(value(criterion)));
         let met = self.args.fail.iter().filter(|criterion| criterion.is_met(value(criterion)));

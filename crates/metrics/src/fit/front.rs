@@ -21,12 +21,17 @@ pub struct Front {
 impl Front {
     /// The costs of steps and what is outside of them, told by steps and by first tokens at an idle server together: such a
     /// token takes the steps of its prompt, and what a request takes beside them.
-    pub(super) fn with_costs(found: &[Found], steps: &[Step], costs: Costs, limits: &Limits) -> (Costs, Front) {
-        let alone: Vec<Alone> = found.iter().flat_map(|run| run.alone.iter().copied()).collect();
+    pub(super) fn with_costs(
+        found: &[Found],
+        alone: &[Alone],
+        steps: &[Step],
+        costs: Costs,
+        limits: &Limits,
+    ) -> (Costs, Front) {
         let apart: Vec<f64> = found.iter().flat_map(|run| run.apart.iter().copied()).collect();
         let token = if apart.is_empty() { Estimate::default() } else { middle(&apart) };
         let from = alone.len();
-        match together(steps, &usual(&alone, &costs, limits), limits) {
+        match together(steps, &usual(alone, &costs, limits), limits) {
             Some((costs, request, prompt_token)) => (costs, Front { request, prompt_token, token, from }),
             None => {
                 let beyond: Vec<f64> = alone.iter().map(|one| beyond(one, &costs, limits)).collect();

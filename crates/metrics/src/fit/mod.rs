@@ -21,7 +21,7 @@ pub use steps::{Alone, Found, Step, find};
 pub use told::Sourced;
 pub use trace::{Traced, of_result, of_rows};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use disturbed::disturbed;
 
@@ -135,11 +135,12 @@ pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
     }
     let padded_up_to = padding::detect(&mut found);
     let (kept, disturbed) = undisturbed(&found)?;
+    let alone = calm(&found, &kept);
     let rough = robust(&kept).ok_or(FitError::Alike)?;
     let (kept, outliers) = without_outliers(&kept, &rough);
     let held_out = held_out_error(&kept).ok_or(FitError::Alike)?;
     let costs = costs(&kept).ok_or(FitError::Alike)?;
-    let (costs, front) = Front::with_costs(&found, &kept, costs, limits);
+    let (costs, front) = Front::with_costs(&found, &alone, &kept, costs, limits);
     let noise = spread(kept.iter().map(|step| (step.seconds / costs.seconds(step)).ln()));
     Ok(Fitted {
         front,
@@ -170,6 +171,15 @@ fn undisturbed(found: &[Found]) -> Result<(Vec<Step>, (f64, f64)), FitError> {
     }
     let share = slow.len() as f64 / (kept.len() + slow.len()).max(1) as f64;
     Ok((kept, (share, if slow.is_empty() { 1.0 } else { median(slow.into_iter()) })))
+}
+
+/// The first tokens at an idle server whose next step was not disturbed: what slows steps slows all else.
+fn calm(found: &[Found], kept: &[Step]) -> Vec<Alone> {
+    let name = |step: &Step| (step.at.to_bits(), step.seconds.to_bits());
+    let kept: HashSet<(u64, u64)> = kept.iter().map(name).collect();
+    let next = |run: &Found, one: &Alone| run.steps.iter().find(|step| step.at > one.at).map(name);
+    let is_calm = |run: &Found, one: &&Alone| next(run, one).is_none_or(|next| kept.contains(&next));
+    found.iter().flat_map(|run| run.alone.iter().filter(|one| is_calm(run, one)).copied()).collect()
 }
 
 /// The steps of runs under like loads together: a short run may be disturbed from its beginning to its end.

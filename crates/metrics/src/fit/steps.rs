@@ -33,6 +33,8 @@ impl Step {
 /// A request that came to an idle engine: its first token took this long.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alone {
+    /// When that came.
+    pub at: f64,
     /// Seconds to the first token.
     pub ttft: f64,
     /// Tokens of the prompt.
@@ -192,7 +194,8 @@ impl<'a> Watch<'a> {
         match (cluster.tokens.as_slice(), self.pending.as_slice()) {
             ([(request, 0)], [_]) => {
                 let one = &self.traced[*request];
-                (one.sent >= idle_since).then(|| Alone { ttft: one.tokens[0] - one.sent, prompt: one.prompt as f64 })
+                let at = one.tokens[0];
+                (one.sent >= idle_since).then_some(Alone { at, ttft: at - one.sent, prompt: one.prompt as f64 })
             }
             _ => None,
         }
@@ -263,7 +266,7 @@ mod tests {
     fn tokens_that_come_together_are_a_step() {
         let run = [traced(0.0, 10, &[0.10, 0.12, 0.14001, 0.17]), traced(0.13, 50, &[0.17002, 0.19])];
         let found = find(&run, &limits(8192));
-        assert_eq!(found.alone, [Alone { ttft: 0.10, prompt: 10.0 }]);
+        assert_eq!(found.alone, [Alone { at: 0.10, ttft: 0.10, prompt: 10.0 }]);
         assert_eq!((found.steps.len(), found.unclear, found.widest), (4, 0, 2));
         let mixed = found.steps[2];
         assert!((mixed.seconds - 0.03).abs() < 1e-3);
