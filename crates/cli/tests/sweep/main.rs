@@ -363,7 +363,7 @@ fn a_sweep_tells_and_stores_no_key() {
     );
     let serve = format!("env HF_TOKEN={KEY} fakevllm serve m --api-key {KEY} --port {}", place.port);
     let levels = ["--workload-iters", "2"];
-    let search = ["--sla-params", "sla.json", "--sla-seconds", "0.1"];
+    let search = ["--sla-params", "sla.json", "--sla-seconds", "0.1", "--sla-budget", "3"];
     for (at, (kind, more)) in
         [("serve", &[][..]), ("serve", &["--dry-run"]), ("serve_workload", &levels), ("serve_sla", &search)]
             .iter()
