@@ -6,6 +6,7 @@ pub mod event;
 pub mod json;
 pub mod observation;
 pub mod outcome;
+pub mod packed;
 pub mod reply;
 pub mod request;
 pub mod rows;

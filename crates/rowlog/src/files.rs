@@ -1,7 +1,7 @@
 //! Files that are there whole or not at all.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::path::Path;
 
 use tacho_core::json::{self, Value};
@@ -22,17 +22,6 @@ pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<(), Error> {
     })?;
     sync_folder(path);
     Ok(())
-}
-
-/// A file in `folder` that has no name any more: it is gone when this process is, however that ends.
-///
-/// # Errors
-/// When none can be made there.
-pub fn nameless(folder: &Path) -> io::Result<File> {
-    let path = folder.join(format!(".tacho-rows-{}", std::process::id()));
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-    fs::remove_file(&path)?;
-    Ok(file)
 }
 
 /// Makes the names in the folder of `path` durable, where the file system has that.

@@ -21,7 +21,6 @@ mod written;
 
 pub use columns::{COLUMNS, Column};
 pub use error::Error;
-pub use files::nameless;
 pub use joined::{Joined, Span};
 pub use log::Log;
 pub use manifest::{Host, Manifest};

@@ -62,7 +62,11 @@ pub enum Error {
     #[error("the log does not hold what it should")]
     Logged(#[from] tacho_metrics::Error),
     /// What was put aside is gone.
-    #[error("the numbers of requests that were put aside beside {} cannot be read back: {reason}", folder.display())]
+    #[error(
+        "the numbers of requests that were put aside beside {0} cannot be read back: {reason}; tacho report {0} computes the \
+         result from the log",
+        folder.display()
+    )]
     Aside {
         /// The log.
         folder: PathBuf,

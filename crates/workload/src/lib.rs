@@ -39,7 +39,7 @@ pub use kind::{DatasetKind, Offline, Rows, Times};
 pub use lengths::RangeRatio;
 pub use limits::MOST_TOKENS;
 pub use names::{OFFLINE_NAMES, OFFLINE_NAMES_OF_VLLM, SERVE_NAMES, SERVE_NAMES_OF_VLLM, dataset};
-pub use requests::{Requests, Shelf};
+pub use requests::{Requests, Shelf, nameless};
 pub use sampled::Sampled;
 pub use saved::{read_jsonl, write_jsonl};
 pub use selection::Selection;

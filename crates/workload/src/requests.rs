@@ -12,7 +12,7 @@ use tacho_core::Request;
 
 use crate::Error;
 
-pub use shelf::Shelf;
+pub use shelf::{Shelf, nameless};
 
 /// All requests of a run.
 #[derive(Debug, Default)]

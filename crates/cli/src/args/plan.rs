@@ -104,8 +104,7 @@ fn criterion(flag: &'static str, text: &str) -> Result<Criterion, ArgError> {
 }
 
 /// What a plan tells of a load.
-const TOLD: &str =
-    "the mean, the median or a percentile of ttft, tpot or e2el, such as p99_ttft_ms, or request_throughput";
+const TOLD: &str = "the mean, the median or a percentile of ttft, tpot or e2el, such as p99_ttft_ms, or request_throughput or output_throughput";
 
 fn is_told(key: &str) -> bool {
     match Known::find(key) {

@@ -1,6 +1,9 @@
-//! A sample as bytes and back. For the process that wrote them alone: there is no version.
+//! A sample as bytes and back.
 
 use tacho_core::FailureKind;
+use tacho_core::packed::{
+    bytes, float, maybe, number, take_byte, take_bytes, take_float, take_maybe, take_number, take_text,
+};
 
 use crate::{Gaps, PerToken, Rare, Rarely, Sample, TokenSource};
 
@@ -45,31 +48,6 @@ fn pack_rare(out: &mut Vec<u8>, rare: &Rare) {
     float(out, *input_audio_duration);
     bytes(out, error.as_bytes());
     bytes(out, text);
-}
-
-/// Seven bits to a byte, the lowest first.
-fn number(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn float(out: &mut Vec<u8>, value: f64) {
-    out.extend(value.to_le_bytes());
-}
-
-fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    number(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
-
-fn maybe<T>(out: &mut Vec<u8>, value: Option<T>, write: impl FnOnce(&mut Vec<u8>, T)) {
-    out.push(u8::from(value.is_some()));
-    if let Some(value) = value {
-        write(out, value);
-    }
 }
 
 /// Takes a sample off the front of `from`; none where that holds none.
@@ -129,42 +107,6 @@ fn take_per_token(from: &mut &[u8]) -> Option<PerToken> {
     let source = TokenSource::ALL.into_iter().find(|source| source.name() == name)?;
     let gaps = (0..take_number(from)?).map(|_| take_float(from)).collect::<Option<Vec<f64>>>()?;
     Some(PerToken { source, gaps })
-}
-
-fn take_byte(from: &mut &[u8]) -> Option<u8> {
-    from.split_off_first().copied()
-}
-
-fn take_number(from: &mut &[u8]) -> Option<u64> {
-    let (mut value, mut shift) = (0, 0);
-    loop {
-        let byte = take_byte(from)?;
-        value |= u64::from(byte & 0x7f).checked_shl(shift)?;
-        if byte < 0x80 {
-            return Some(value);
-        }
-        shift += 7;
-    }
-}
-
-fn take_float(from: &mut &[u8]) -> Option<f64> {
-    Some(f64::from_le_bytes(from.split_off(..8)?.try_into().ok()?))
-}
-
-fn take_bytes<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let len = usize::try_from(take_number(from)?).ok()?;
-    from.split_off(..len)
-}
-
-fn take_text(from: &mut &[u8]) -> Option<String> {
-    Some(std::str::from_utf8(take_bytes(from)?).ok()?.to_owned())
-}
-
-fn take_maybe<T>(from: &mut &[u8], take: impl FnOnce(&mut &[u8]) -> Option<T>) -> Option<Option<T>> {
-    match take_byte(from)? {
-        0 => Some(None),
-        _ => Some(Some(take(from)?)),
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! A request as bytes and back. For a file that only the process reads that wrote it: there is no version.
+//! A request as bytes and back.
 
 use tacho_core::json::{self, Value};
+use tacho_core::packed::{bytes, float, maybe, number, take_byte, take_float, take_maybe, take_number, take_text};
 use tacho_core::{Content, Request};
 
 const TEXT: u8 = 0;
@@ -45,12 +46,12 @@ pub(super) fn pack(out: &mut Vec<u8>, request: &Request) {
         }
         Content::Texts(texts) => {
             out.push(TEXTS);
-            out.extend((texts.len() as u64).to_le_bytes());
+            number(out, texts.len() as u64);
             texts.iter().for_each(|text| bytes(out, text.as_bytes()));
         }
         Content::Ids(ids) => {
             out.push(IDS);
-            out.extend((ids.len() as u64).to_le_bytes());
+            number(out, ids.len() as u64);
             ids.iter().for_each(|id| out.extend(id.to_le_bytes()));
         }
         Content::Json(value) => {
@@ -58,8 +59,8 @@ pub(super) fn pack(out: &mut Vec<u8>, request: &Request) {
             bytes(out, json::dumps(value).as_bytes());
         }
     }
-    out.extend(prompt_len.to_le_bytes());
-    out.extend(output_len.to_le_bytes());
+    number(out, *prompt_len);
+    number(out, output_len.cast_unsigned());
     for text in [id, lora, session] {
         maybe(out, text.as_ref(), |out, text| bytes(out, text.as_bytes()));
     }
@@ -67,19 +68,7 @@ pub(super) fn pack(out: &mut Vec<u8>, request: &Request) {
         maybe(out, value.as_ref(), |out, value| bytes(out, json::dumps(value).as_bytes()));
     }
     for seconds in [timestamp, cancel_after] {
-        maybe(out, seconds.as_ref(), |out, seconds| out.extend(seconds.to_le_bytes()));
-    }
-}
-
-fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend((bytes.len() as u64).to_le_bytes());
-    out.extend_from_slice(bytes);
-}
-
-fn maybe<T>(out: &mut Vec<u8>, value: Option<T>, write: impl FnOnce(&mut Vec<u8>, T)) {
-    out.push(u8::from(value.is_some()));
-    if let Some(value) = value {
-        write(out, value);
+        maybe(out, seconds.as_ref(), |out, seconds| float(out, *seconds));
     }
 }
 
@@ -87,9 +76,9 @@ fn maybe<T>(out: &mut Vec<u8>, value: Option<T>, write: impl FnOnce(&mut Vec<u8>
 pub(super) fn unpack(from: &mut &[u8]) -> Option<Request> {
     let content = match take_byte(from)? {
         TEXT => Content::Text(take_text(from)?),
-        TEXTS => Content::Texts((0..take_u64(from)?).map(|_| take_text(from)).collect::<Option<_>>()?),
+        TEXTS => Content::Texts((0..take_number(from)?).map(|_| take_text(from)).collect::<Option<_>>()?),
         IDS => {
-            let count = usize::try_from(take_u64(from)?).ok()?;
+            let count = usize::try_from(take_number(from)?).ok()?;
             let ids = from.split_off(..count.checked_mul(4)?)?.as_chunks().0;
             Content::Ids(ids.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())
         }
@@ -98,8 +87,8 @@ pub(super) fn unpack(from: &mut &[u8]) -> Option<Request> {
     };
     Some(Request {
         content,
-        prompt_len: take_u64(from)?,
-        output_len: take_u64(from)?.cast_signed(),
+        prompt_len: take_number(from)?,
+        output_len: take_number(from)?.cast_signed(),
         id: take_maybe(from, take_text)?,
         lora: take_maybe(from, take_text)?,
         session: take_maybe(from, take_text)?,
@@ -111,32 +100,8 @@ pub(super) fn unpack(from: &mut &[u8]) -> Option<Request> {
     })
 }
 
-fn take_byte(from: &mut &[u8]) -> Option<u8> {
-    from.split_off_first().copied()
-}
-
-fn take_u64(from: &mut &[u8]) -> Option<u64> {
-    Some(u64::from_le_bytes(from.split_off(..8)?.try_into().ok()?))
-}
-
-fn take_float(from: &mut &[u8]) -> Option<f64> {
-    take_u64(from).map(f64::from_bits)
-}
-
-fn take_text(from: &mut &[u8]) -> Option<String> {
-    let len = usize::try_from(take_u64(from)?).ok()?;
-    Some(std::str::from_utf8(from.split_off(..len)?).ok()?.to_owned())
-}
-
 fn take_json(from: &mut &[u8]) -> Option<Value> {
     json::parse(&take_text(from)?).ok()
-}
-
-fn take_maybe<T>(from: &mut &[u8], take: impl FnOnce(&mut &[u8]) -> Option<T>) -> Option<Option<T>> {
-    match take_byte(from)? {
-        0 => Some(None),
-        _ => Some(Some(take(from)?)),
-    }
 }
 
 #[cfg(test)]

@@ -134,8 +134,11 @@ fn unpacked(mut packed: &[u8], count: usize) -> io::Result<Vec<Request>> {
 }
 
 /// A file in `folder` that has no name any more: it is gone when this process is, however that ends.
-fn nameless(folder: &Path) -> io::Result<File> {
-    let path = folder.join(format!(".tacho-requests-{}", std::process::id()));
+///
+/// # Errors
+/// When none can be made there.
+pub fn nameless(folder: &Path) -> io::Result<File> {
+    let path = folder.join(format!(".tacho-aside-{}", std::process::id()));
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
     std::fs::remove_file(&path)?;
     Ok(file)
