@@ -24,6 +24,8 @@ pub struct Drive<'a> {
     pub grace: Duration,
     /// How long they may go on after the run's own end, by time or by a rule.
     pub drain: Duration,
+    /// The same where the server did not keep up: what is under way waits behind more than it answers.
+    pub hopeless: Duration,
     /// Asked for the moment of the start once all workers are ready; otherwise it is then.
     pub start: Option<&'a (dyn Fn() -> Stamp + Sync)>,
     /// The run's clock.
@@ -37,7 +39,7 @@ pub struct Drive<'a> {
 impl<'a> Drive<'a> {
     /// All requests of a timeline on one worker, without a limit; a stop ends it at once.
     pub fn of(timeline: &'a Timeline, clock: &'a dyn Clock, stop: &'a StopSignal, counters: &'a Counters) -> Self {
-        let (grace, drain) = (Duration::ZERO, Duration::ZERO);
+        let (grace, drain, hopeless) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
         Drive {
             timeline,
             max_concurrency: None,
@@ -47,6 +49,7 @@ impl<'a> Drive<'a> {
             until: None,
             grace,
             drain,
+            hopeless,
             start: None,
             clock,
             stop,
@@ -58,6 +61,7 @@ impl<'a> Drive<'a> {
     pub(crate) fn patience(&self) -> Duration {
         match self.stop.reason() {
             Some(StopReason::Asked) => self.grace,
+            Some(StopReason::Overload) => self.hopeless,
             _ => self.drain,
         }
     }

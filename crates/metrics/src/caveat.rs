@@ -173,6 +173,14 @@ impl Caveat {
         backlog.or_else(|| steady.drift.map(|change| Caveat::Drift { change })).into_iter().collect()
     }
 
+    /// Whether not all that was planned was done, or not when it was: the end of a time that was asked for is as planned.
+    pub(crate) fn leaves_out_requests(&self) -> bool {
+        match self {
+            Caveat::Ended { by, .. } => *by != EndedBy::Duration,
+            other => matches!(other, Caveat::Interrupted { .. } | Caveat::Resumed { .. } | Caveat::RankLost { .. }),
+        }
+    }
+
     /// The name in result files.
     pub fn kind(&self) -> &'static str {
         match self {

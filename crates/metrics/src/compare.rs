@@ -1,9 +1,12 @@
 //! Two sides compared on one number: by how much it changed, in which direction that is good, and how sure that is.
 //! What single requests tell and what repeated runs tell count together: runs that differ by no more than their requests
-//! explain are as good as one long run, and where they differ by more, that counts.
+//! explain are as good as one long run, and where they differ by more, that counts. Where both sides had the same
+//! workloads, what these leave to chance is common to them and does not count.
 
+mod alike;
 mod side;
 
+use self::alike::Alike;
 use self::side::{Runs, Side};
 use crate::number::{Better, Known};
 use crate::{Error, ResultKind, StoredRun};
@@ -79,6 +82,8 @@ pub enum Basis {
     Requests(usize),
     /// So many runs on the smaller side.
     Runs(usize),
+    /// The same, of the same workloads on both sides.
+    Alike(usize),
     /// So many iterations on the smaller side, of runs without a server.
     Iterations(usize),
     /// A noise that was given, as a share.
@@ -95,6 +100,7 @@ impl Basis {
         match self {
             Basis::Requests(count) => format!("{count} values"),
             Basis::Runs(count) => format!("{count} runs"),
+            Basis::Alike(count) => format!("{count} runs of the same requests"),
             Basis::Iterations(count) => format!("{count} iterations"),
             Basis::Assumed(noise) => format!("{:.3} % noise assumed", noise * 100.0),
             Basis::Single => "one number per side".into(),
@@ -114,7 +120,8 @@ pub struct Effect {
     pub base: f64,
     /// Its value on the new side.
     pub new: f64,
-    /// The change as a share of the base: 0.05 is five percent more.
+    /// The change as a share of the base: 0.05 is five percent more. Where both sides had the same workloads it is that of
+    /// runs of one workload, on average.
     pub change: f64,
     /// Where the true change lies, as far as can be told.
     pub interval: Option<(f64, f64)>,
@@ -148,16 +155,43 @@ impl Effect {
         Some(if self.better == Better::More { (-high, -low) } else { (low, high) })
     }
 
-    /// The interval of the change: the gaps of both sides add up as independent errors do (Zou and Donner's recovery of
-    /// variances, on logarithms).
+    /// Whether several runs a side of the same workloads show what runs differ by.
+    pub fn is_of_the_same(&self) -> bool {
+        matches!(self.basis, Basis::Alike(_))
+    }
+
+    /// The interval of the change.
     fn bounds(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
+        let (low, high) = self.gaps(confidence, data)?;
+        let bound = |shift: f64| (1.0 + self.change) * shift.exp() - 1.0;
+        Some((bound(-low), bound(high)))
+    }
+
+    /// How far the true change may lie below and above, on logarithms. Which rule counts is fixed before any number is seen:
+    /// enough runs of the same workloads tell alone; where there are few, the narrower of both, each twice as sure.
+    fn gaps(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
+        let (base, new) = self.sides.as_ref()?;
+        let Some(alike) = Alike::of(base, new) else { return self.apart(confidence, data) };
+        let even = |half: f64| (half, half);
+        match self.noise {
+            Some(noise) => return Some(even(alike.assumed(noise, confidence, data))),
+            None if !alike.is_told() => return self.apart(confidence, data),
+            None if alike.is_enough(data) => return alike.half(confidence, data).map(even),
+            None => {}
+        }
+        let surer = confidence.each_of(2);
+        let found = alike.half(surer, data).map(even).into_iter().chain(self.apart(surer, data));
+        found.min_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)))
+    }
+
+    /// The same where each side has a workload of its own: the gaps of both sides add up as independent errors do (Zou and
+    /// Donner's recovery of variances, on logarithms).
+    fn apart(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
         let (base, new) = self.sides.as_ref()?;
         let spread = Runs::of(base, new);
         let (base_low, base_high) = base.gaps(spread, self.noise, confidence, data)?;
         let (new_low, new_high) = new.gaps(spread, self.noise, confidence, data)?;
-        let center = (self.new / self.base).ln();
-        let bound = |shift: f64| (center + shift).exp() - 1.0;
-        Some((bound(-new_low.hypot(base_high)), bound(new_high.hypot(base_low))))
+        Some((new_low.hypot(base_high), new_high.hypot(base_low)))
     }
 }
 
@@ -177,18 +211,22 @@ pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -
         sides: before.zip(after).filter(|(before, after)| before.is_positive() && after.is_positive()),
         noise: terms.noise,
     };
-    effect.interval = effect.bounds(terms.confidence, 1.0);
     if let Some((before, after)) = &effect.sides {
-        effect.basis = basis(before, after, effect.interval.is_some(), terms.noise);
+        let alike = Alike::of(before, after);
+        effect.change = alike.map_or(effect.change, |alike| alike.change.exp() - 1.0);
+        effect.interval = effect.bounds(terms.confidence, 1.0);
+        let same = alike.is_some_and(|alike| alike.is_told());
+        effect.basis = basis(before, after, (effect.interval.is_some(), same), terms.noise);
     }
     Ok(effect)
 }
 
-fn basis(base: &Side, new: &Side, told: bool, noise: Option<f64>) -> Basis {
+fn basis(base: &Side, new: &Side, (told, same): (bool, bool), noise: Option<f64>) -> Basis {
     let runs = base.runs().min(new.runs());
     match (told, noise) {
         (false, _) => Basis::Single,
         (_, Some(noise)) => Basis::Assumed(noise),
+        (_, None) if same => Basis::Alike(runs),
         (_, None) if base.runs().max(new.runs()) > 1 => Basis::Runs(runs),
         (_, None) => match (base.requests(), new.requests()) {
             (base, new) if base.1 => Basis::Iterations(base.0.min(new.0)),

@@ -165,7 +165,7 @@ fn remedy(rule: &Rule, effect: &Effect, confidence: Confidence) -> Remedy {
             let more = |count: usize| ((count as f64 * (data - 1.0)).ceil() as u64).max(1);
             return match effect.basis {
                 Basis::Requests(count) | Basis::Iterations(count) => Remedy::Requests(more(count)),
-                Basis::Runs(count) => Remedy::Runs(more(count)),
+                Basis::Runs(count) | Basis::Alike(count) => Remedy::Runs(more(count)),
                 _ => Remedy::Runs(more(1)),
             };
         }

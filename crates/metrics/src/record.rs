@@ -104,6 +104,11 @@ impl RunRecord {
         self.measured.probe.filter(|probe| probe.completed > 0)
     }
 
+    /// What it was asked to do, in short, where it did all of that at the moments planned.
+    pub fn workload(&self) -> Option<&str> {
+        self.setup.workload.as_deref().filter(|_| !self.caveats.iter().any(Caveat::leaves_out_requests))
+    }
+
     /// Adds a grave reason to doubt the result that does not follow from the measurements.
     pub fn doubt(&mut self, caveat: Caveat) {
         self.caveats.insert(0, caveat);

@@ -76,6 +76,7 @@ pub fn setup(dict: &Dict) -> Setup {
         goodput: None,
         strict_parity: flag("strict_parity"),
         interrupted: flag("interrupted"),
+        workload: own("workload").and_then(Value::as_str).map(str::to_owned),
     }
 }
 

@@ -74,6 +74,8 @@ pub struct Setup {
     pub strict_parity: bool,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
+    /// What was planned, in short: equal in runs of the same requests at the same moments; nothing where it is not known.
+    pub workload: Option<String>,
 }
 
 impl Setup {
@@ -126,6 +128,7 @@ impl Setup {
             goodput: None,
             strict_parity: false,
             interrupted: false,
+            workload: None,
         }
     }
 }

@@ -58,6 +58,7 @@ fn setup(case: &Value, task: Task) -> Setup {
         goodput: (limits != GoodputLimits::default()).then_some(limits),
         strict_parity: false,
         interrupted: false,
+        workload: None,
     }
 }
 

@@ -193,6 +193,8 @@ pub struct StopPlan {
     pub endless: bool,
     /// How long requests may go on after such an end.
     pub drain: Duration,
+    /// The same after an end by overload.
+    pub hopeless: Duration,
     /// More failures than this.
     pub failures: Option<FailureLimit>,
     /// A backlog that grows.

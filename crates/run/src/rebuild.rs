@@ -135,6 +135,8 @@ impl Read<'_> {
         }
         let origin = log.segments.first().map_or(Stamp::ZERO, |segment| segment.start);
         changes.apply(&mut setup);
+        // A part of a run is not the workload that it had.
+        setup.workload = setup.workload.filter(|_| changes.window.is_none());
         let steps = logged::session_steps(&self.manifest.more)?;
         if let Some(steps) = &steps {
             steps.name(&mut measured.samples);
@@ -316,7 +318,7 @@ pub fn merge(mut runs: Vec<Rebuilt>) -> RunRecord {
     runs.sort_by_key(started);
     let first = runs.first().map_or(0, started);
     let mut setup = runs[0].record.setup.clone();
-    (setup.num_prompts, setup.request_rate, setup.interrupted) = (0, 0.0, false);
+    (setup.num_prompts, setup.request_rate, setup.interrupted, setup.workload) = (0, 0.0, false, None);
     setup.max_concurrency = runs.iter().map(|run| run.record.setup.max_concurrency).sum();
     let mut merged = Measured::default();
     for run in runs {

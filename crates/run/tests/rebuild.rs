@@ -39,6 +39,7 @@ fn setup() -> Setup {
         goodput: None,
         strict_parity: false,
         interrupted: false,
+        workload: None,
     }
 }
 

@@ -207,6 +207,7 @@ fn setup(request_rate: f64) -> Setup {
         goodput: None,
         strict_parity: false,
         interrupted: false,
+        workload: None,
     }
 }
 

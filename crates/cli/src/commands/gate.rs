@@ -122,7 +122,8 @@ fn line(decision: &Decision, args: &GateArgs) -> String {
         }
         None => format!("{}, {}", percent(effect.change), effect.basis.text()),
     };
-    let remedy = decision.remedy.map_or_else(String::new, |remedy| format!("; {}", advice(remedy)));
+    let same = effect.is_of_the_same();
+    let remedy = decision.remedy.map_or_else(String::new, |remedy| format!("; {}", advice(remedy, same)));
     harmless_line(&format!(
         "{} {}: {} -> {} ({change}), limit {limit} worse{remedy}",
         word(decision.judgement),
@@ -132,14 +133,20 @@ fn line(decision: &Decision, args: &GateArgs) -> String {
     ))
 }
 
-fn advice(remedy: Remedy) -> String {
-    match remedy {
+/// What would decide; `same` where both sides had the same workloads already, in several runs.
+fn advice(remedy: Remedy, same: bool) -> String {
+    let more = match remedy {
         Remedy::Requests(more) => format!("about {more} more requests a side would decide"),
         Remedy::Runs(more) => format!("about {more} more runs a side would decide"),
         Remedy::TooClose => "too close to the limit to be decided by measuring more".into(),
-        Remedy::Spread => "one number a side has no spread: save runs with --save-detailed, give three or more runs a \
-                           side, or say how much they vary with --assume-noise 3%"
-            .into(),
-        Remedy::Answers => "there is nothing to compare".into(),
-    }
+        Remedy::Spread => {
+            return "one number a side has no spread: save runs with --save-detailed, give three or more runs a side, or say \
+                    how much they vary with --assume-noise 3%"
+                .into();
+        }
+        Remedy::Answers => return "there is nothing to compare".into(),
+    };
+    let alike =
+        if same { "" } else { "; what is left to chance least: run both sides with the same seed, 4 runs each" };
+    more + alike
 }

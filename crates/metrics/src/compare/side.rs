@@ -11,7 +11,9 @@ pub(super) struct Side {
     /// The mean of its runs.
     pub(super) value: f64,
     /// Logarithms of the runs' numbers.
-    logs: Vec<f64>,
+    pub(super) logs: Vec<f64>,
+    /// What each run was asked to do; nothing where a file does not tell.
+    pub(super) workloads: Vec<Option<String>>,
     /// How far each run's number varies by itself; nothing where a file does not tell.
     spreads: Vec<Option<Spread>>,
     /// Whether the spreads are those of iterations.
@@ -62,7 +64,9 @@ impl Side {
         }
         let value = crate::statistics::mean(&numbers);
         let iterations = known.kind() != ResultKind::Serving;
-        Ok(Some(Side { value, logs: numbers.iter().map(|number| number.ln()).collect(), spreads, iterations }))
+        let workloads = counted.iter().map(|run| run.workload().map(str::to_owned)).collect();
+        let logs = numbers.iter().map(|number| number.ln()).collect();
+        Ok(Some(Side { value, logs, workloads, spreads, iterations }))
     }
 
     /// Whether it can be a ratio's part: a run with nothing but zeros has no logarithm.
@@ -121,5 +125,14 @@ impl Side {
         });
         let each: Vec<f64> = each.collect::<Option<_>>()?;
         Some(each.iter().sum::<f64>() / each.len() as f64)
+    }
+}
+
+#[cfg(test)]
+impl Side {
+    /// Runs of which nothing is known but their workloads and the logarithms of their numbers.
+    pub(super) fn known(runs: Vec<(Option<String>, f64)>) -> Self {
+        let (workloads, logs): (Vec<_>, Vec<f64>) = runs.into_iter().unzip();
+        Side { value: 1.0, spreads: vec![None; logs.len()], logs, workloads, iterations: false }
     }
 }

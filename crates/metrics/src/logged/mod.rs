@@ -192,6 +192,7 @@ mod tests {
             goodput: Some(GoodputLimits { ttft_ms: Some(1.5), tpot_ms: None, e2el_ms: Some(1e300) }),
             strict_parity: true,
             interrupted: true,
+            workload: Some("0123abcd".into()),
             ..Setup::example()
         }
     }

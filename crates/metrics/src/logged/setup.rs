@@ -31,6 +31,7 @@ pub(super) fn write(setup: &Setup) -> Dict {
     dict.set("goodput", setup.goodput.map(goodput));
     dict.set("strict_parity", setup.strict_parity);
     dict.set("interrupted", setup.interrupted);
+    dict.set("workload", setup.workload.as_deref());
     dict
 }
 
@@ -64,6 +65,8 @@ pub(super) fn read(fields: Fields<'_>) -> Result<Setup, Error> {
         goodput: fields.maybe_object("goodput")?.map(read_goodput).transpose()?,
         strict_parity: fields.flag("strict_parity")?,
         interrupted: fields.flag("interrupted")?,
+        // Logs of older versions do not have it.
+        workload: fields.maybe_text("workload")?,
     })
 }
 

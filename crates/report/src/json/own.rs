@@ -16,6 +16,9 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
     fields.set("strict_parity", record.setup.strict_parity);
     fields.set("interrupted", record.setup.interrupted);
     fields.set("start", record.setup.started.as_str());
+    if let Some(workload) = record.workload() {
+        fields.set("workload", workload);
+    }
     fields.set("requests", record.truth.requests);
     fields.set("outcomes", outcomes(record));
     peaks_and_rates(record, &mut fields);

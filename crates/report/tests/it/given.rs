@@ -108,6 +108,7 @@ pub(crate) fn plain_setup() -> Setup {
         goodput: None,
         strict_parity: true,
         interrupted: false,
+        workload: None,
     }
 }
 

@@ -31,6 +31,7 @@ fn setup() -> Setup {
         goodput: None,
         strict_parity: false,
         interrupted: false,
+        workload: None,
     }
 }
 

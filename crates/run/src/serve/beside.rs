@@ -65,6 +65,7 @@ pub(super) fn drive_with_others(
         until: plan.traffic.stops.duration,
         grace: plan.traffic.grace,
         drain: plan.traffic.stops.drain,
+        hopeless: plan.traffic.stops.hopeless,
         start: beside.start,
         ..Drive::of(&prepared.timeline, &parts.clock, stop, &parts.counters)
     };

@@ -11,6 +11,7 @@ mod log;
 mod lora;
 mod more;
 mod parts;
+mod planned;
 mod predicted;
 mod prepare;
 mod probe;

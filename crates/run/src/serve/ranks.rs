@@ -9,7 +9,6 @@ use tacho_core::SystemClock;
 use tacho_fleet::{Host, Place};
 use tacho_loadgen::StopSignal;
 
-use super::journal::workload_hash;
 use super::prepare::Prepared;
 use crate::Error;
 use crate::plan::ServePlan;
@@ -106,21 +105,16 @@ fn planned(plan: &ServePlan, prepared: &Prepared, place: &Place, asked: usize) -
     }
 }
 
-/// What all ranks must agree on, where there are several.
-pub(super) fn hash(plan: &ServePlan, prepared: &Prepared) -> Result<Option<String>, Error> {
-    plan.ranks.as_ref().map(|_| workload_hash(prepared)).transpose()
-}
-
 /// At rank 0: listens, and waits until all have come.
 pub(super) fn meet(
     plan: &ServePlan,
-    hash: Option<&str>,
+    workload: &str,
     clock: SystemClock,
     stop: &StopSignal,
 ) -> Result<Option<Host>, Error> {
-    let Some((place, hash)) = plan.ranks.as_ref().zip(hash) else { return Ok(None) };
+    let Some(place) = &plan.ranks else { return Ok(None) };
     let log = plan.log.as_ref().and_then(|log| log.folder.file_name()).and_then(|name| name.to_str());
-    let host = Host::open(place, clock, hash, env!("CARGO_PKG_VERSION"), log)?;
+    let host = Host::open(place, clock, workload, env!("CARGO_PKG_VERSION"), log)?;
     host.wait_for_all(&|| stop.draining() || place.is_orphaned())?;
     Ok(Some(host))
 }

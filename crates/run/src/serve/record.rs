@@ -160,6 +160,7 @@ pub(super) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> S
         goodput: plan.report.goodput,
         strict_parity: plan.endpoint.rules == Rules::Vllm,
         interrupted: false,
+        workload: None,
     }
 }
 

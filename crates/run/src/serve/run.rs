@@ -8,13 +8,14 @@ use tacho_core::event::ServeNote;
 use tacho_core::json::Value;
 use tacho_core::{Counters, EventSink, Fan, Kept, RunEvent, Stamp};
 use tacho_loadgen::{Drive, StopSignal, drive_sessions};
-use tacho_metrics::{EndedBy, RunRecord, logged};
+use tacho_metrics::{EndedBy, RunRecord, Setup, logged};
 
 use super::asked::Asks;
 use super::beside::{Beside, Together, drive_with_others};
 use super::journal::Journal;
 use super::log::RowLog;
 use super::parts::Parts;
+use super::planned::{digest, workload_hash};
 use super::prepare::Prepared;
 use super::profiler::Profiling;
 use super::ramp::Ramp;
@@ -42,14 +43,15 @@ pub fn run(
 ) -> Result<RunRecord, Error> {
     let traffic = &plan.traffic;
     let asked = Asks::of(plan.endpoint.backend, &prepared.requests)?;
-    let setup = record::setup(plan, &prepared, asked.len());
-    let hash = ranks::hash(plan, &prepared)?;
-    let Journal { log, earlier, places } = Journal::open(plan, &mut prepared, &setup, &asked, sink)?;
+    let workload = workload_hash(&prepared)?;
+    let told = Some(digest(plan, &prepared, &workload));
+    let setup = Setup { workload: told, ..record::setup(plan, &prepared, asked.len()) };
+    let Journal { log, earlier, places } = Journal::open(plan, &mut prepared, (&setup, &workload), &asked, sink)?;
     let own = ranks::own_part(plan);
     let whole = prepared.timeline.clone();
     let places = ranks::take_share(plan, &mut prepared, places)?;
     let parts = Parts::make(&own, &prepared, stop)?;
-    let host = ranks::meet(plan, hash.as_deref(), parts.clock, stop)?;
+    let host = ranks::meet(plan, &workload, parts.clock, stop)?;
     rehearse(plan, &prepared, &parts.payload, stop, sink)?;
     hold_first_sessions(plan, &prepared, &parts, stop, sink)?;
     sink.event(RunEvent::status(ServeNote::MainRun));

@@ -611,7 +611,8 @@ static FLAGS: &[Flag] = &[
          kept, the result says so, and the exit code is 3."),
     own(&["--stop-on-overload"], Switch, "", Off, &ENDING,
         "End the run when the server does not keep up with the request rate: the backlog grows from third to third of \
-         the run. What was measured is kept, the result says so, and the exit code is 3."),
+         the run. What was measured is kept, what is under way has two seconds (or --grace, if given) to end, the result \
+         says so, and the exit code is 3."),
     repeats::FLAGS[0],
     repeats::FLAGS[1],
     repeats::FLAGS[2],

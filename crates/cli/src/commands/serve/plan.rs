@@ -148,13 +148,19 @@ fn telemetry(args: &ServeArgs) -> anyhow::Result<Option<TelemetryPlan>> {
     Ok(interval.map(|interval| TelemetryPlan { interval, exporters }))
 }
 
+/// Seconds that requests under way may go on after an overload, where nothing else was asked for.
+const HOPELESS: f64 = 2.0;
+
 fn stops(args: &ServeArgs) -> anyhow::Result<StopPlan> {
     let endless = args.goes_on();
+    // What is under way in an overloaded server would take longer than all before it: it is waited for where that was asked.
+    let hopeless = if args.values.is_given("--grace") { args.stops.grace } else { HOPELESS.min(args.stops.grace) };
     let args = &args.stops;
     Ok(StopPlan {
         endless,
         duration: args.duration.map(Duration::from_secs_f64),
         drain: Duration::from_secs_f64(args.grace),
+        hopeless: Duration::from_secs_f64(hopeless),
         failures: args.failure_limit()?.map(|limit| match limit {
             Failures::Share(share) => FailureLimit::Share(share),
             Failures::Count(count) => FailureLimit::Count(count),

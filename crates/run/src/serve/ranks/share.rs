@@ -7,7 +7,7 @@ use std::time::Duration;
 use tacho_core::{Clock, Counters, EventSink, Observation, RowSink, Stamp, SystemClock};
 use tacho_fleet::{ClockFit, Error as FleetError, Gather, Guest, OnLost, Place, Reply, Start};
 use tacho_loadgen::{StopReason, StopSignal};
-use tacho_metrics::logged;
+use tacho_metrics::{Setup, logged};
 use tacho_rowlog::Origin;
 
 use super::{Places, own_part, said, take_share};
@@ -15,9 +15,10 @@ use crate::Error;
 use crate::plan::ServePlan;
 use crate::serve::asked::Asks;
 use crate::serve::beside::{Beside, Taker, drive_with_others};
-use crate::serve::journal::{Journal, workload_hash};
+use crate::serve::journal::Journal;
 use crate::serve::log::{LogPlan, LogStart, RowLog};
 use crate::serve::parts::Parts;
+use crate::serve::planned::{digest, workload_hash};
 use crate::serve::prepare::Prepared;
 use crate::serve::record;
 use crate::serve::rehearse::rehearse;
@@ -37,13 +38,14 @@ pub fn run_share(
         return Err(Error::ResumedRanks);
     }
     let asked = Asks::of(plan.endpoint.backend, &prepared.requests)?;
-    let setup = record::setup(plan, &prepared, asked.len());
-    let hash = workload_hash(&prepared)?;
+    let workload = workload_hash(&prepared)?;
+    let told = Some(digest(plan, &prepared, &workload));
+    let setup = Setup { workload: told, ..record::setup(plan, &prepared, asked.len()) };
     let clock = SystemClock::start();
     let guest =
-        Guest::join(place, clock, &hash, env!("CARGO_PKG_VERSION"), &|| stop.draining() || place.is_orphaned())?;
+        Guest::join(place, clock, &workload, env!("CARGO_PKG_VERSION"), &|| stop.draining() || place.is_orphaned())?;
     let logged = ServePlan { log: plan.log.as_ref().map(|log| named_after(log, guest.log(), place)), ..plan.clone() };
-    let Journal { log, .. } = Journal::open(&logged, &mut prepared, &setup, &asked, sink)?;
+    let Journal { log, .. } = Journal::open(&logged, &mut prepared, (&setup, &workload), &asked, sink)?;
     let own = own_part(plan);
     let places = take_share(plan, &mut prepared, None)?;
     let parts = Parts::on_clock(&own, &prepared, clock, stop)?;
