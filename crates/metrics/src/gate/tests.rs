@@ -197,14 +197,14 @@ fn the_same_requests_on_both_sides_decide_near_saturation() {
         (0..4).map(|at| queue_run(workload(at), first + at, 0.002, factor)).collect()
     };
     let one = |_: u64| 7;
-    let (base, slow) = (side(0, &one, 1.0), side(4, &one, 1.025));
+    let (base, slow) = (side(0, &one, 1.0), side(4, &one, 1.05));
     let (_, found) = decided(&["p99_e2el_ms:5%"], &base, &slow);
     assert_eq!((found[0].judgement, found[0].effect.basis), (Judgement::Beyond, Basis::Alike(4)));
     let own = |at: u64| at;
-    let paired = judged("p99_e2el_ms:5%", &side(0, &own, 1.0), &side(4, &own, 1.025));
+    let paired = judged("p99_e2el_ms:5%", &side(0, &own, 1.0), &side(4, &own, 1.05));
     assert_eq!(paired, Judgement::Beyond, "pair by pair");
     let other = |at: u64| 10 + at;
-    let (_, apart) = decided(&["p99_e2el_ms:5%"], &side(0, &own, 1.0), &side(4, &other, 1.025));
+    let (_, apart) = decided(&["p99_e2el_ms:5%"], &side(0, &own, 1.0), &side(4, &other, 1.02));
     assert_eq!((apart[0].judgement, apart[0].effect.basis), (Judgement::Undecided, Basis::Runs(4)));
     assert_eq!(judged("p99_e2el_ms:25%", &base, &side(8, &one, 1.0)), Judgement::Within);
 }
