@@ -9,6 +9,8 @@
 pub struct Held {
     /// The load.
     pub level: u64,
+    /// How many requests a second came in this run: by chance more or less than the load.
+    pub came: f64,
     /// How long it took.
     pub seconds: f64,
     /// What it found as a share of the target: above 1 it is missed.
@@ -112,13 +114,13 @@ pub(super) fn capacity(runs: &[Held]) -> Option<(f64, f64)> {
 
 /// A run, with what is known of its errors.
 struct Evidence {
-    level: f64,
+    came: f64,
     /// The logarithm of what it found.
     found: f64,
     kept_up: bool,
     error: f64,
-    /// How often the queue forgets while it lasts, times the share of the capacity that is left: the relaxation time of a
-    /// queue is 0.87 times its 99th percentile, divided by that share.
+    /// How often a queue that alone takes all of the target forgets while it lasts, divided by the share of the capacity that
+    /// is left: the relaxation time of a queue is 0.87 times its 99th percentile, divided by that share.
     forgets: f64,
 }
 
@@ -133,7 +135,7 @@ fn evidence(runs: &[Held], limit: f64) -> Vec<Evidence> {
         None => UNTOLD,
     };
     let one = |run: &Held| Evidence {
-        level: run.level as f64,
+        came: run.came,
         found: run.ratio.max(1e-6).ln(),
         kept_up: run.kept_up,
         error: SKEW * error(run.seconds),
@@ -147,13 +149,11 @@ fn together(load: f64, capacities: &[(f64, f64)], evidence: &[Evidence]) -> f64 
     let mut logs = Vec::new();
     for &(capacity, prior) in capacities.iter().filter(|capacity| capacity.0 > load) {
         for floor in FLOORS {
-            let curve = Curve { capacity, floor, load };
-            let by_floor = 2.0 * (1.0 - floor).ln();
-            for (scale, by_scale) in SCALES {
-                for (flattered, by_length) in FLATTERED {
-                    let runs = evidence.iter().map(|run| curve.explains(run, scale, flattered)).sum::<f64>();
-                    logs.push(prior + by_floor + by_scale + by_length + runs);
-                }
+            let by_curve = prior + 2.0 * (1.0 - floor).ln();
+            let explained = Curve { capacity, floor, load }.explains_all(evidence);
+            for (explained, (_, by_scale)) in explained.into_iter().zip(SCALES) {
+                let each = explained.into_iter().zip(FLATTERED);
+                logs.extend(each.map(|(explained, (_, by_length))| by_curve + by_scale + by_length + explained));
             }
         }
     }
@@ -171,19 +171,49 @@ struct Curve {
 }
 
 impl Curve {
+    /// The logarithms of how likely all runs are, by how far they are off and how much they flatter.
+    fn explains_all(&self, runs: &[Evidence]) -> [[f64; FLATTERED.len()]; SCALES.len()] {
+        let mut sums = [[0.0; FLATTERED.len()]; SCALES.len()];
+        for run in runs {
+            let queued = self.queued(run);
+            let expected = FLATTERED.map(|(flattered, _)| self.expects(run, queued, flattered));
+            let bent = BENT * (self.floor + queued).ln();
+            for (sums, (scale, _)) in sums.iter_mut().zip(SCALES) {
+                let deviation = (run.error * scale).hypot(bent);
+                sums.iter_mut()
+                    .zip(expected)
+                    .for_each(|(sum, expected)| *sum += self.explains(run, expected, deviation));
+            }
+        }
+        sums
+    }
+
+    /// Whether more comes in a run than the server can do.
+    fn is_endless(&self, run: &Evidence) -> bool {
+        self.capacity - run.came < 0.001 * self.capacity
+    }
+
+    /// The part that waits, as a share of the target, in a run without end.
+    fn queued(&self, run: &Evidence) -> f64 {
+        if self.is_endless(run) {
+            return MOST;
+        }
+        ((1.0 - self.floor) * (self.capacity - self.load) / (self.capacity - run.came)).min(MOST)
+    }
+
+    /// The logarithm of what a run finds: it is the queue that it begins without, and the shorter the queue, the sooner it
+    /// forgets that.
+    fn expects(&self, run: &Evidence, queued: f64, flattered: f64) -> f64 {
+        let idle = (1.0 - self.load / self.capacity).clamp(0.005, 0.7);
+        let relaxations = run.forgets * idle / (1.0 - self.floor);
+        (self.floor + queued * (-flattered * bias(relaxations)).exp()).ln()
+    }
+
     /// The logarithm of how likely a run is.
-    fn explains(&self, run: &Evidence, scale: f64, flattered: f64) -> f64 {
-        let left = self.capacity - run.level;
-        let endless = left < 0.001 * self.capacity;
-        if endless && run.kept_up {
+    fn explains(&self, run: &Evidence, expected: f64, deviation: f64) -> f64 {
+        if self.is_endless(run) && run.kept_up {
             return IMPOSSIBLE;
         }
-        let queued = (1.0 - self.floor) * (self.capacity - self.load) / left;
-        let queued = if endless { MOST } else { queued.min(MOST) };
-        let idle = (1.0 - self.load / self.capacity).clamp(0.005, 0.7);
-        // It is the queue that a run begins without.
-        let expected = (self.floor + queued * (-flattered * bias(run.forgets * idle)).exp()).ln();
-        let deviation = (run.error * scale).hypot(BENT * (self.floor + queued).ln());
         let off = (run.found - expected) / deviation;
         if run.kept_up {
             -0.5 * (FREEDOM + 1.0) * (1.0 + off * off / FREEDOM).ln() - deviation.ln()
@@ -200,7 +230,7 @@ const MOST: f64 = 50.0;
 /// By how much the logarithm of a far percentile is too low in a run that lasts so many relaxation times, from an empty
 /// server on: as computed for queues of several kinds.
 fn bias(relaxations: f64) -> f64 {
-    4.0 / (relaxations + 5.0)
+    6.0 / (relaxations + 5.5)
 }
 
 /// The load below which a share of all lies.
@@ -225,7 +255,8 @@ mod tests {
         let left = 100.0 - level as f64;
         let ratio = if left > 0.0 { 0.1 + 0.9 * 20.0 / left } else { 20.0 };
         let answered = (level as f64).min(100.0);
-        Held { level, seconds, ratio, error: Some(0.1), kept_up: left > 0.0, answered }
+        let (came, kept_up) = (level as f64, left > 0.0);
+        Held { level, came, seconds, ratio, error: Some(0.1), kept_up, answered }
     }
 
     #[test]

@@ -146,7 +146,8 @@ mod tests {
         while let Some(Next { level, seconds }) = next_run(&runs, &terms(&unit)) {
             let (ratio, kept_up) = server(level, runs.len());
             let answered = (level as f64).min(100.0);
-            runs.push(Held { level, seconds, ratio, error: Some(0.05), kept_up, answered });
+            let came = level as f64;
+            runs.push(Held { level, came, seconds, ratio, error: Some(0.05), kept_up, answered });
         }
         runs
     }
@@ -177,7 +178,8 @@ mod tests {
     }
 
     fn run(level: u64, ratio: f64) -> Held {
-        Held { level, seconds: 10.0, ratio, error: Some(0.05), kept_up: true, answered: level as f64 }
+        let came = level as f64;
+        Held { level, came, seconds: 10.0, ratio, error: Some(0.05), kept_up: true, answered: came }
     }
 
     #[test]

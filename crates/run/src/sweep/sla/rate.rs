@@ -117,9 +117,12 @@ impl Pair<'_> {
                 let ratios = target.iter().zip(&values).map(|(one, value)| (one, value[0] / one.target()));
                 let worst = ratios.max_by(|a, b| a.1.total_cmp(&b.1));
                 let number = |value: Option<&Value>| value.and_then(Value::as_f64);
-                let steady = result.get("tacho").and_then(|own| own.get("steady")?.get("request_throughput"));
+                let own = result.get("tacho");
+                let steady = own.and_then(|own| own.get("steady")?.get("request_throughput"));
+                let planned = own.and_then(|own| own.get("planned_request_rate"));
                 held.extend(worst.map(|(criterion, ratio)| Held {
                     level,
+                    came: number(planned).unwrap_or(level as f64),
                     seconds: number(result.get("duration")).unwrap_or(0.0).max(0.001),
                     ratio,
                     error: error(criterion, result).filter(|error| error.is_finite()),
