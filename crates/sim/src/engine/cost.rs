@@ -15,7 +15,7 @@ pub struct CostModel {
     pub per_prefill_token_ns: f64,
     /// Nanoseconds per sequence in the step.
     pub per_sequence_ns: f64,
-    /// Nanoseconds per token of context, over all sequences in the step.
+    /// Nanoseconds per token of context, over all sequences in the step; see [`BatchShape::kv_tokens`].
     pub per_kv_token_ns: f64,
     /// Nanoseconds per prompt token and token of context that it looks at: attention grows with the square.
     pub per_attention_ns: f64,
@@ -32,7 +32,8 @@ pub struct BatchShape {
     pub decode_sequences: usize,
     /// Sequences of both kinds.
     pub sequences: usize,
-    /// Context lengths after the step, summed over the sequences.
+    /// Context lengths after the step, summed over the sequences; blocks that several of them share are read once, and what
+    /// is in a cache of the machine costs next to nothing the second time.
     pub kv_tokens: usize,
 }
 

@@ -42,6 +42,8 @@ pub(super) struct BlockPool {
     oldest: u32,
     newest: u32,
     free: usize,
+    /// References to blocks beyond the first of each.
+    again: usize,
     cached: HashMap<BlockHash, u32, BuildHasherDefault<AsIs>>,
 }
 
@@ -52,6 +54,7 @@ impl BlockPool {
             oldest: NONE,
             newest: NONE,
             free: 0,
+            again: 0,
             cached: HashMap::default(),
         };
         (0..total).for_each(|block| pool.push_free(block as u32));
@@ -64,6 +67,11 @@ impl BlockPool {
 
     pub(super) fn free(&self) -> usize {
         self.free
+    }
+
+    /// How often blocks are used again by sequences at the same time, beyond the first of each.
+    pub(super) fn again(&self) -> usize {
+        self.again
     }
 
     /// The cached blocks of the longest known prefix of `hashes`.
@@ -81,6 +89,8 @@ impl BlockPool {
         for &block in blocks {
             if self.blocks[block as usize].refs == 0 {
                 self.unlink(block);
+            } else {
+                self.again += 1;
             }
             self.blocks[block as usize].refs += 1;
         }
@@ -110,6 +120,8 @@ impl BlockPool {
             entry.refs -= 1;
             if entry.refs == 0 {
                 self.push_free(block);
+            } else {
+                self.again -= 1;
             }
         }
     }
@@ -209,8 +221,9 @@ mod tests {
         pool.register(one[0], 7);
         let mut two = pool.find(&[7]);
         pool.share(&two);
+        assert_eq!(pool.again(), 1);
         pool.release(&mut one);
-        assert_eq!(pool.free(), 1);
+        assert_eq!((pool.free(), pool.again()), (1, 0));
         assert!(!pool.forget(), "a block is in use");
         pool.release(&mut two);
         assert_eq!(pool.free(), 2);

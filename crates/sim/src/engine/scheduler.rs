@@ -282,6 +282,7 @@ impl Engine {
                 attention += chunk * (sequence.computed as f64 + (chunk + 1.0) / 2.0);
             }
         }
+        batch.kv_tokens = batch.kv_tokens.saturating_sub(self.pool.again() * self.spec.block_size);
         (batch, attention)
     }
 
@@ -426,6 +427,7 @@ impl Engine {
         let unused: Vec<u32> = (0..refs.len() as u32).filter(|&block| refs[block as usize] == 0).collect();
         assert_eq!(free, unused, "every unused block is in the free queue, once");
         assert_eq!(queue.len(), self.pool.free());
+        assert_eq!(refs.iter().map(|refs| refs.saturating_sub(1) as usize).sum::<usize>(), self.pool.again());
     }
 
     pub(super) fn running_ids(&self) -> Vec<u64> {

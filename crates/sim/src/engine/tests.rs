@@ -197,6 +197,19 @@ fn a_wholly_cached_prompt_still_computes_its_last_block() {
 }
 
 #[test]
+fn what_sequences_share_is_read_once() {
+    let spec = EngineSpec { enable_prefix_caching: true, max_num_batched_tokens: 64, ..spec() };
+    let mut engine = Engine::new(spec, COST).unwrap();
+    let mut now = Stamp::ZERO;
+    engine.submit(SeqId(1), job(0..10, 3), now).unwrap();
+    step(&mut engine, &mut now);
+    engine.submit(SeqId(2), job(0..10, 3), now).unwrap();
+    let both = [(); 2].map(|()| step(&mut engine, &mut now).0.kv_tokens);
+    assert_eq!(both, [11 + 10 - 8, 12 + 11 - 8], "two full blocks of four are shared");
+    assert_eq!(step(&mut engine, &mut now).0.kv_tokens, 12, "nobody shares them any more");
+}
+
+#[test]
 fn generated_tokens_are_a_prefix_for_the_next_turn() {
     let spec = EngineSpec { enable_prefix_caching: true, max_num_batched_tokens: 64, ..spec() };
     let mut engine = Engine::new(spec, COST).unwrap();
