@@ -12,7 +12,7 @@ mod proxy;
 mod server;
 mod spec;
 
-pub use engine::{CostModel, EngineSpec, Profile, Stats};
+pub use engine::{CostModel, EngineSpec, Pace, Profile, Stats};
 pub use error::Error;
 pub use faults::FaultSpec;
 pub use machine::{Front, Machine};

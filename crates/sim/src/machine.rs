@@ -3,7 +3,7 @@
 
 use tacho_core::json::{self, Dict, Value};
 
-use crate::engine::{CostModel, EngineSpec, Profile};
+use crate::engine::{CostModel, EngineSpec, Pace, Profile};
 use crate::error::Error;
 
 /// A server to be played.
@@ -19,6 +19,8 @@ pub struct Machine {
     pub front: Front,
     /// Relative spread of step times.
     pub noise: f64,
+    /// How much slower it is at times, where it is.
+    pub pace: Option<Pace>,
 }
 
 /// What a request costs before it reaches the engine.
@@ -47,6 +49,7 @@ impl From<Profile> for Machine {
             engine: profile.engine(),
             front: Front::default(),
             noise: 0.0,
+            pace: None,
         }
     }
 }
@@ -66,6 +69,9 @@ impl Machine {
         }
         let part = |name: &str| file.get(name).and_then(Value::as_dict).cloned().unwrap_or_default();
         let micros = |dict: &Dict, name: &str| number(dict, name).map(|value| value * 1e3).map_err(wrong);
+        if file.get("cost").and_then(Value::as_dict).is_none() {
+            return Err(wrong("it has no cost, so that nothing would take time".to_owned()));
+        }
         let (cost, front, engine) = (part("cost"), part("frontend"), part("engine"));
         let noise = file.get("noise").and_then(Value::as_f64).unwrap_or(0.0);
         if !(0.0..=3.0).contains(&noise) {
@@ -88,7 +94,37 @@ impl Machine {
                 per_token_ns: micros(&front, "per_token_us")?,
             },
             noise,
+            pace: file.get("pace").map(pace).transpose().map_err(wrong)?.flatten(),
         })
+    }
+
+    /// The same at one pace: that at which it would do as much in the long run.
+    pub fn steady(&self) -> Machine {
+        let mut steady = Machine { pace: None, ..self.clone() };
+        if let Some(Pace { times, .. }) = &self.pace {
+            steady.cost = self.cost.slowed(times.len() as f64 / times.iter().map(|times| 1.0 / times).sum::<f64>());
+        }
+        steady
+    }
+
+    /// Whether two plays that differ in their seeds differ.
+    pub fn is_noisy(&self) -> bool {
+        self.noise > 0.0 || self.pace.is_some()
+    }
+}
+
+/// The pace that a file tells; a machine that has but one has none.
+fn pace(value: &Value) -> Result<Option<Pace>, String> {
+    let times = value.get("times_as_slow").and_then(Value::as_list).unwrap_or(&[]);
+    let wrong = |value: &Value| format!("pace has times_as_slow {}, not a number from 0.01 to 100", json::dumps(value));
+    let factor =
+        |value: &Value| value.as_f64().filter(|times| (0.01..=100.0).contains(times)).ok_or_else(|| wrong(value));
+    let times: Vec<f64> = times.iter().map(factor).collect::<Result<_, _>>()?;
+    let seconds = value.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
+    match times.is_empty() {
+        true => Ok(None),
+        false if (1e-3..=1e6).contains(&seconds) => Ok(Some(Pace { times, seconds })),
+        false => Err(format!("pace has {seconds} seconds, not 0.001 to 1000000")),
     }
 }
 
@@ -121,8 +157,10 @@ fn limits(dict: &Dict) -> Result<EngineSpec, String> {
         ("enable_prefix_caching", &mut engine.enable_prefix_caching),
         ("enable_chunked_prefill", &mut engine.enable_chunked_prefill),
     ] {
-        if let Some(Value::Bool(on)) = dict.get(name) {
-            *switch = *on;
+        match dict.get(name) {
+            None => {}
+            Some(Value::Bool(on)) => *switch = *on,
+            Some(value) => return Err(format!("{name} is {}, not true or false", json::dumps(value))),
         }
     }
     Ok(engine)
@@ -140,12 +178,18 @@ mod tests {
         assert_eq!((machine.name.as_str(), machine.cost.fixed_ns, machine.engine.max_num_seqs), ("mine", 1e6, 7));
         assert_eq!((machine.front.per_request_ns, machine.noise), (5e4, 0.01));
         assert!(!machine.engine.enable_prefix_caching);
+        let uneven = Machine { pace: Some(Pace { times: vec![1.0, 3.0], seconds: 1.0 }), ..machine };
+        assert_eq!((uneven.steady().cost.fixed_ns, uneven.steady().pace), (1.5e6, None));
         for (bad, word) in [
             ("{", "p.json"),
             ("{}", "no tacho_profile"),
             (r#"{"tacho_profile": 2}"#, "version 2"),
             (r#"{"tacho_profile": 1, "cost": {"fixed_us": -1}}"#, "fixed_us is -1"),
-            (r#"{"tacho_profile": 1, "engine": {"block_size": 0}}"#, "block_size is 0"),
+            (r#"{"tacho_profile": 1}"#, "no cost"),
+            (r#"{"tacho_profile": 1, "cost": {}, "engine": {"block_size": 0}}"#, "block_size is 0"),
+            (r#"{"tacho_profile": 1, "cost": {}, "engine": {"enable_prefix_caching": 1}}"#, "not true or false"),
+            (r#"{"tacho_profile": 1, "cost": {}, "pace": {"times_as_slow": [0], "seconds": 1}}"#, "times_as_slow 0"),
+            (r#"{"tacho_profile": 1, "cost": {}, "pace": {"times_as_slow": [1]}}"#, "0 seconds"),
         ] {
             let error = Machine::parse(bad, "p.json").unwrap_err().to_string();
             assert!(error.contains(word), "{error}");

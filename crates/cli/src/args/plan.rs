@@ -40,7 +40,7 @@ static FLAGS: &[Flag] = &[
         "Who of several servers gets a request."),
     own(&["--max-replicas"], Int, "N", Preset::Int(1024), &PLAN, "Where to give up."),
     own(&["--bench-cmd"], Str, "WORDS", Preset::Str("serve --num-prompts 500 --ignore-eos"), &PLAN,
-        "The workload, as a command line of tacho serve; its rate does not count."),
+        "The workload, as a command line of tacho serve; its rate, and what it would write, do not count."),
     own(&["--plot"], Str, "FILE", Unset, &PLAN,
         "Draw latency against load here, as .png, .svg or .html: the range over the noise, the limits, and what was measured."),
     own(&["--measured"], Repeated, "RESULT", Unset, &PLAN,
@@ -76,6 +76,11 @@ impl PlanArgs {
         if sla.is_empty() && fail.is_empty() {
             return Err(missing(&TABLE, "--sla"));
         }
+        let bench_cmd = v.text("--bench-cmd");
+        if bench_cmd.trim().is_empty() {
+            let (flag, allowed) = ("--bench-cmd", "a command line of tacho serve");
+            return Err(Refusal::OutOfRange { flag, value: "\"\"".to_owned(), allowed }.into());
+        }
         let replicas = v.int("--max-replicas");
         let out = || Refusal::OutOfRange { flag: "--max-replicas", value: replicas.to_string(), allowed: "1 or more" };
         Ok(PlanArgs {
@@ -85,7 +90,7 @@ impl PlanArgs {
             fail,
             router: v.text("--router"),
             max_replicas: usize::try_from(replicas).ok().filter(|count| *count > 0).ok_or_else(out)?,
-            bench_cmd: v.text("--bench-cmd"),
+            bench_cmd,
             plot: plot(v)?,
             measured: v.list("--measured").unwrap_or_default().into_iter().map(PathBuf::from).collect(),
         })

@@ -64,6 +64,25 @@ const NEEDS_A_SERVER: &[&str] = &[
     "--sweep-max-concurrency",
     "--sweep-request-rate",
     "--compare",
+    "--num-runs",
+    "--vary-seed",
+    "--timeout",
+    "--first-token-timeout",
+    "--connect-timeout",
+    "--retries",
+    "--http2",
+    "--workers",
+    "--timestamps",
+    "--grace",
+    "--gather",
+    "--otlp",
+    "--otlp-spans",
+    "--metrics-interval",
+    "--telemetry-url",
+    "--api-key",
+    "--header",
+    "--ca-file",
+    "--insecure",
 ];
 
 /// All flags of `tacho serve`.
@@ -279,6 +298,7 @@ impl ServeArgs {
 
     /// The same for a run that is only played by the simulator's model.
     pub(crate) fn read_simulated(values: Values) -> Result<Self, ArgError> {
+        values.check()?;
         if let Some(&flag) = NEEDS_A_SERVER.iter().find(|flag| values.is_given(flag)) {
             return Err(Refusal::NotPredicted { flag }.into());
         }

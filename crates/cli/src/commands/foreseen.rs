@@ -1,6 +1,7 @@
 //! Numbers of predicted runs, and how they are told.
 
 use tacho_core::Stamp;
+use tacho_metrics::fit::next;
 use tacho_metrics::percentile::percentile;
 use tacho_metrics::{RunRecord, Sample};
 use tacho_sim::foresight::{Coming, Gone};
@@ -117,16 +118,15 @@ fn value(times: &[Times], seconds: f64, key: &str) -> Option<f64> {
     Some(percentile(&sorted, share))
 }
 
-/// The range of a number over runs that differ in their noise.
+/// Between what numbers a run lies that is yet to be made, by plays that differ in their noise.
 pub(crate) fn range(records: &[RunRecord], key: &str) -> Option<String> {
     let of = |record: &RunRecord| {
         let times: Vec<Times> = record.measured.samples.iter().filter_map(|sample| Times::of_sample(&sample)).collect();
         value(&times, record.measured.duration, key)
     };
     let values: Vec<f64> = records.iter().filter_map(of).collect();
-    let least = values.iter().copied().reduce(f64::min)?;
-    let most = values.iter().copied().reduce(f64::max)?;
-    Some(format!("  {key}: {least:.2} to {most:.2} in {} plays of the noise", values.len()))
+    let (low, high) = next(&values)?;
+    Some(format!("  {key}: {low:.2} to {high:.2} in 95 of 100 runs, by {} plays of the noise", values.len()))
 }
 
 /// Tells lines on the standard output.

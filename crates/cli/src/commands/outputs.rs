@@ -78,7 +78,7 @@ pub(crate) fn command_line(words: &[String]) -> Option<String> {
 }
 
 /// The folder must be there; the file itself is made whole at the end.
-fn check_writable(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn check_writable(path: &Path) -> anyhow::Result<()> {
     if path.is_dir() {
         anyhow::bail!("{} is a folder, not a file", path.display());
     }

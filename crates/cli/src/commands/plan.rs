@@ -17,6 +17,7 @@ use tacho_run::experiment::split;
 use tacho_sim::foresight::{Coming, Router, Sending};
 
 use super::foreseen::{Played, say};
+use super::outputs::check_writable;
 use super::serve::predict::{Workload, repeated};
 use super::values_for;
 use crate::args;
@@ -37,12 +38,18 @@ const LONGER: usize = 4;
 const SKIP: f64 = 0.2;
 /// Plays that differ in their noise.
 const PLAYS: u64 = 3;
+/// Flags of a workload that hold requests back or end them: a plan plays all that come, when they come.
+const NOT_PLANNED: &[&str] =
+    &["--max-concurrency", "--prefill-concurrency", "--request-cancellation-rate", "--ramp-up-strategy"];
+/// How many times the rate is looked at for what the replicas would bear.
+const MOST_HEADROOM: f64 = 64.0;
 /// How exactly the largest rate is found.
 const EXACT: f64 = 0.01;
 
 /// Plans and tells.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
+    args.plot.as_deref().map_or(Ok(()), check_writable)?;
     let planner = Planner::new(args)?;
     let measured: Vec<Measured> = args.measured.iter().map(|path| measured(path)).collect::<anyhow::Result<_>>()?;
     let Some(most) = planner.largest_rate()? else {
@@ -107,7 +114,10 @@ impl<'a> Planner<'a> {
         let values = values_for(&args::serve::TABLE, &words)?;
         let values =
             values.ok_or_else(|| refused("a command line of tacho serve, such as 'serve --num-prompts 500'"))?;
-        let workload = Workload::of(&ServeArgs::read(values)?)?;
+        if let Some(&flag) = NOT_PLANNED.iter().find(|flag| values.is_given(flag)) {
+            return Err(Refusal::NotPlanned { flag }.into());
+        }
+        let workload = Workload::of(&ServeArgs::read_simulated(values)?)?;
         if workload.is_sessions() {
             return Err(refused(sessions).into());
         }
@@ -120,7 +130,7 @@ impl<'a> Planner<'a> {
         if planner.base.is_empty() {
             bail!("--bench-cmd {:?} has no requests", args.bench_cmd);
         }
-        let played = planner.play(1.0, 1, 1)?;
+        let played = planner.play_for(1, 1.0, 1, 1)?;
         if played.refused > 0 {
             bail!("{} requests of the workload could never run on this server; see tacho predict", played.refused);
         }
@@ -130,10 +140,6 @@ impl<'a> Planner<'a> {
             }
         }
         Ok(planner)
-    }
-
-    fn play(&self, rate: f64, replicas: usize, seed: u64) -> anyhow::Result<Played> {
-        self.play_for(1, rate, replicas, seed)
     }
 
     fn play_for(&self, times: usize, rate: f64, replicas: usize, seed: u64) -> anyhow::Result<Played> {
@@ -147,20 +153,27 @@ impl<'a> Planner<'a> {
         Ok(Played::of(&coming, &gone, SKIP))
     }
 
-    /// The limits that are broken at a rate.
+    /// Plays of a load that differ in their noise, of which there is one where there is none.
+    fn plays(&self, times: usize, rate: f64, replicas: usize) -> anyhow::Result<Level> {
+        let most = if self.workload.machine.is_noisy() { PLAYS } else { 1 };
+        let plays = (1..=most).map(|seed| self.play_for(times, rate, replicas, seed)).collect::<anyhow::Result<_>>()?;
+        Ok(Level { rate, plays })
+    }
+
+    /// The limits that are broken at a rate, in the middle one of the plays.
     fn broken(&self, rate: f64, replicas: usize) -> anyhow::Result<Vec<String>> {
-        let mut played = self.play(rate, replicas, 1)?;
-        if played.growth > PILES_UP {
-            played = self.play_for(LONGER, rate, replicas, 1)?;
+        let mut played = self.plays(1, rate, replicas)?;
+        if played.growth() > PILES_UP {
+            played = self.plays(LONGER, rate, replicas)?;
         }
-        let value = |criterion: &Criterion| played.value(&criterion.metric).unwrap_or(f64::NAN);
+        let value = |criterion: &Criterion| played.range(&criterion.metric)[1];
         let missed = self.args.sla.iter().filter(|criterion| !criterion.is_met(value(criterion)));
         let met = self.args.fail.iter().filter(|criterion| criterion.is_met(value(criterion)));
         let told =
             |criterion: &Criterion| format!("{}{} ({:.2})", criterion.metric, criterion.condition(), value(criterion));
         let mut broken: Vec<String> = missed.chain(met).map(told).collect();
-        if played.growth > PILES_UP {
-            broken.push(format!("requests pile up ({:.0} % of those that come)", played.growth * 100.0));
+        if played.growth() > PILES_UP {
+            broken.push(format!("requests pile up ({:.0} % of those that come)", played.growth() * 100.0));
         }
         Ok(broken)
     }
@@ -202,24 +215,23 @@ impl<'a> Planner<'a> {
         Ok(Some(serves))
     }
 
-    /// How much more than the rate the replicas would bear, in percent, looked for up to twice of it.
+    /// How much more than the rate the replicas would bear, in percent.
     fn headroom(&self, replicas: usize) -> anyhow::Result<f64> {
+        let holds = |times: f64| Ok::<_, anyhow::Error>(self.broken(self.args.rate * times, replicas)?.is_empty());
         let (mut low, mut high) = (1.0, 2.0);
-        while high - low > 0.02 {
-            let middle = (low + high) / 2.0;
-            if self.broken(self.args.rate * middle, replicas)?.is_empty() { low = middle } else { high = middle }
+        while high <= MOST_HEADROOM && holds(high)? {
+            (low, high) = (high, high * 2.0);
+        }
+        while high - low > 0.02 * low {
+            let middle = f64::midpoint(low, high);
+            if holds(middle)? { low = middle } else { high = middle }
         }
         Ok((low - 1.0) * 100.0)
     }
 
     /// Latencies of one replica by load, up to a little more than it bears.
     fn curves(&self, most: f64) -> anyhow::Result<Vec<Level>> {
-        let level = |share: f64| {
-            let rate = most * share;
-            let plays = (1..=PLAYS).map(|seed| self.play(rate, 1, seed)).collect::<anyhow::Result<_>>()?;
-            Ok(Level { rate, plays })
-        };
-        [0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1].into_iter().map(level).collect()
+        [0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1].into_iter().map(|share| self.plays(1, most * share, 1)).collect()
     }
 
     /// The numbers that are limited, as curves with what was measured.
@@ -247,9 +259,10 @@ impl<'a> Planner<'a> {
     fn against(&self, measured: &[Measured]) -> anyhow::Result<Vec<String>> {
         let mut lines = Vec::new();
         for one in measured {
-            let play = self.play(one.rate, 1, 1)?;
+            let plays = self.plays(1, one.rate, 1)?;
             let pair = |key: &&str| {
-                let (real, predicted) = (one.run.number(key)?, play.value(key)?);
+                let predicted = Some(plays.range(key)[1]).filter(|value| value.is_finite())?;
+                let real = one.run.number(key)?;
                 Some(format!("{key} {real:.1} ({predicted:.1}, {:+.0} %)", (predicted / real - 1.0) * 100.0))
             };
             let pairs: Vec<String> = COLUMNS.iter().filter_map(pair).collect();
@@ -285,6 +298,13 @@ impl Level {
             [least, .., most] => [*least, values[values.len() / 2], *most],
             [one] => [*one; 3],
         }
+    }
+
+    /// The share of requests that pile up, in the middle.
+    fn growth(&self) -> f64 {
+        let mut values: Vec<f64> = self.plays.iter().map(|play| play.growth).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(0.0)
     }
 }
 

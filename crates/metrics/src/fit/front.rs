@@ -1,6 +1,7 @@
 //! What a request takes outside of steps: before the engine, and from the engine to the client.
 
-use super::{Alone, Costs, Estimate, Found, Limits, Step, median, regress, spread};
+use super::regress::{self, Data};
+use super::{Alone, Costs, Estimate, Found, Limits, Step, median, spread};
 
 /// Requests to an idle server that tell a cost per prompt token from one per request.
 const FEWEST: usize = 8;
@@ -62,9 +63,11 @@ fn together(steps: &[Step], alone: &[Alone], limits: &Limits) -> Option<(Costs, 
             .for_each(|step| row.iter_mut().zip(step).for_each(|(sum, part)| *sum += part));
         row
     };
-    let rows: Vec<[f64; 7]> = steps.iter().map(of_step).chain(alone.iter().map(of_alone)).collect();
-    let seconds: Vec<f64> = steps.iter().map(|step| step.seconds).chain(alone.iter().map(|one| one.ttft)).collect();
-    let [fixed, prefill, sequence, kv, attention, request, prompt_token] = regress::fit(&rows, &seconds)?;
+    let rows = steps.iter().map(of_step).chain(alone.iter().map(of_alone)).collect();
+    let targets = steps.iter().map(|step| step.seconds).chain(alone.iter().map(|one| one.ttft)).collect();
+    let moments = Some(steps.iter().map(|step| step.moment).chain(alone.iter().map(|one| one.moment)).collect());
+    let [fixed, prefill, sequence, kv, attention, request, prompt_token] =
+        regress::fit(&Data { rows, targets, moments })?;
     Some((Costs { fixed, prefill, sequence, kv, attention }, request, prompt_token))
 }
 

@@ -2,8 +2,12 @@
 //! fitted by what was in them. Pure functions of samples.
 
 mod against;
+mod budget;
+mod cached;
 mod disturbed;
 mod front;
+mod next;
+mod pace;
 mod padding;
 mod profile;
 pub mod reached;
@@ -13,7 +17,10 @@ mod told;
 mod trace;
 
 pub use against::{Against, against};
+pub use cached::caches;
 pub use front::Front;
+pub use next::next;
+pub use pace::Pace;
 pub use padding::padded;
 pub use profile::{Limits, Profile};
 pub use regress::Estimate;
@@ -24,6 +31,7 @@ pub use trace::{Traced, of_result, of_rows};
 use std::collections::{BTreeMap, HashSet};
 
 use disturbed::disturbed;
+use regress::Data;
 
 /// Fewer steps than this say nothing.
 const FEWEST_STEPS: usize = 50;
@@ -100,8 +108,10 @@ pub struct Fitted {
     pub padded_up_to: usize,
     /// What a request takes outside of steps.
     pub front: Front,
-    /// Relative spread of steps about the model.
+    /// Relative spread of steps of one moment about the model.
     pub noise: f64,
+    /// How many times as slow as its costs say the server was from one moment to the next, where that changed.
+    pub pace: Option<Pace>,
     /// Steps it was fitted on.
     pub steps: usize,
     /// Steps left out as unclear.
@@ -129,6 +139,7 @@ impl Fitted {
 /// When the runs do not tell enough.
 pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
     let mut found: Vec<Found> = runs.iter().map(|run| find(run, limits)).collect();
+    pace::mark(&mut found);
     let count = found.iter().map(|run| run.steps.len()).sum();
     if count < FEWEST_STEPS {
         return Err(FitError::TooFew { steps: count });
@@ -139,14 +150,15 @@ pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
     let rough = robust(&kept).ok_or(FitError::Alike)?;
     let (kept, outliers) = without_outliers(&kept, &rough);
     let held_out = held_out_error(&kept).ok_or(FitError::Alike)?;
-    let costs = costs(&kept).ok_or(FitError::Alike)?;
+    let costs = exact(&kept).ok_or(FitError::Alike)?;
     let (costs, front) = Front::with_costs(&found, &alone, &kept, costs, limits);
-    let noise = spread(kept.iter().map(|step| (step.seconds / costs.seconds(step)).ln()));
+    let noise = pace::noise(&kept, &costs);
     Ok(Fitted {
         front,
         costs,
         padded_up_to,
         noise,
+        pace: Pace::of(&found, &costs, noise),
         steps: kept.len(),
         unclear: found.iter().map(|run| run.unclear).sum(),
         outliers,
@@ -194,18 +206,24 @@ fn loads(found: &[Found]) -> Vec<Vec<Step>> {
     loads.into_values().collect()
 }
 
-fn rows(steps: &[Step]) -> (Vec<[f64; 5]>, Vec<f64>) {
+fn data(steps: &[Step], moments: Option<Vec<usize>>) -> Data<5> {
     let row = |step: &Step| [1.0, step.prefill, step.sequences, step.kv, step.attention];
-    (steps.iter().map(row).collect(), steps.iter().map(|step| step.seconds).collect())
+    Data { rows: steps.iter().map(row).collect(), targets: steps.iter().map(|step| step.seconds).collect(), moments }
 }
 
 fn named([fixed, prefill, sequence, kv, attention]: [Estimate; 5]) -> Costs {
     Costs { fixed, prefill, sequence, kv, attention }
 }
 
+/// The costs by steps of moments that are slow or quick as a whole.
+fn exact(steps: &[Step]) -> Option<Costs> {
+    let moments = steps.iter().map(|step| step.moment).collect();
+    regress::fit(&data(steps, Some(moments))).map(named)
+}
+
+/// Rough costs, whatever moments steps fell into.
 fn costs(steps: &[Step]) -> Option<Costs> {
-    let (rows, seconds) = rows(steps);
-    regress::fit(&rows, &seconds).map(named)
+    regress::fit(&data(steps, None)).map(named)
 }
 
 /// The same without much regard for steps that are far off.

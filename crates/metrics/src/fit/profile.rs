@@ -78,6 +78,12 @@ impl Profile {
         ];
         file.set("frontend", values(&front));
         file.set("noise", self.fitted.noise);
+        if let Some(pace) = &self.fitted.pace {
+            let mut told = Dict::new();
+            told.set("times_as_slow", Value::List(pace.times.iter().copied().map(Value::Float).collect()));
+            told.set("seconds", pace.seconds);
+            file.set("pace", told);
+        }
         file.set("engine", self.engine());
         let all: Vec<(&str, &Estimate)> = rows.into_iter().chain(front).collect();
         file.set("intervals", intervals(&all));

@@ -1,116 +1,149 @@
-//! The scheduler's limits, where a run has reached them: what never grows though more is waiting.
+//! The scheduler's limits, where runs have reached them. What a disturbed machine makes of a run must not pass for a
+//! limit: it is told only where many steps are full at the very same number while others wait, else only what was seen.
 
-use super::steps::clusters;
+use std::collections::VecDeque;
+
+use super::budget::Budget;
+pub use super::budget::Held;
+use super::steps::{Cluster, clusters, quickest};
 use super::trace::Traced;
 
-/// Steps that must have had as many sequences as any for that to be a limit.
-const STEPS: usize = 5;
+/// Ends of sequences after which the batch must have been as wide as before.
+const REFILLS: usize = 5;
 
-/// The most sequences that ran at once, where others waited for their turn meanwhile.
-pub fn sequences(traced: &[Traced]) -> Option<usize> {
-    let clusters = clusters(traced);
-    let widest = clusters.iter().map(|cluster| cluster.tokens.len()).max()?;
-    let mut at_limit = 0;
-    for pair in clusters.windows(3) {
-        let [first, middle, last] = pair else { continue };
-        let full = pair.iter().all(|cluster| cluster.tokens.len() == widest);
-        // Sent before two whole steps, and without a token after them.
-        let waits = |one: &Traced| one.sent < first.at && one.tokens.first().is_some_and(|token| *token > last.until);
-        // With prompts in these steps it could be their tokens that nobody else fits into.
-        let steady = middle.began().count() + last.began().count() <= widest / 4;
-        at_limit += usize::from(full && steady && traced.iter().any(waits));
+/// What runs tell of limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reached {
+    /// Most sequences in a step.
+    pub sequences: Option<usize>,
+    /// Most tokens in a step.
+    pub tokens: Option<Held>,
+    /// Whether prompts are split to fill a step.
+    pub splits: Option<bool>,
+    /// The most sequences that had a token at once: no limit is below.
+    pub widest: usize,
+    /// The most tokens that a step held for certain: no limit is below.
+    pub fullest: usize,
+}
+
+/// What is known without looking at runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Most sequences in a step.
+    pub sequences: Option<usize>,
+    /// Whether prompts are split to fill a step.
+    pub splits: Option<bool>,
+}
+
+/// What several runs against one server tell together.
+pub fn reached(runs: &[Vec<Traced>], told: Told) -> Reached {
+    let runs: Vec<Run> = runs.iter().map(|traced| Run::of(traced)).collect();
+    let widest = runs.iter().map(Run::widest).max().unwrap_or(0);
+    let sequences = sequences(&runs, widest);
+    let limit = told.sequences.or(sequences).unwrap_or(usize::MAX);
+    let mut all = Budget::default();
+    runs.iter().for_each(|run| all.look(run, limit));
+    let (tokens, splits) = match all.told(told.splits) {
+        (None, _) => agreed(&runs, limit, &all, told),
+        found => found,
+    };
+    Reached { sequences, tokens, splits, widest, fullest: all.fullest() }
+}
+
+/// What the runs that tell a limit each for itself agree on: a disturbed one among them contradicts all together.
+fn agreed(runs: &[Run], limit: usize, all: &Budget, told: Told) -> (Option<Held>, Option<bool>) {
+    let alone = |run: &Run| {
+        let mut budget = Budget::default();
+        budget.look(run, limit);
+        let (held, splits) = budget.told(told.splits);
+        held.map(|held| (held, splits))
+    };
+    let found: Vec<(Held, Option<bool>)> = runs.iter().filter_map(alone).collect();
+    let same = |(held, _): &(Held, Option<bool>)| held.limit == found[0].0.limit && held.limit >= all.fullest();
+    match found.first() {
+        Some((held, splits)) if found.iter().all(same) => (Some(*held), *splits),
+        _ => (None, None),
     }
-    (at_limit >= STEPS && widest > 1).then_some(widest)
 }
 
-/// The most tokens in a step, by how many prompts came through each while more of them waited: the roundest number that
-/// explains them.
-pub fn tokens(traced: &[Traced]) -> Option<usize> {
-    let clusters = clusters(traced);
-    let limit = sequences(traced).unwrap_or(usize::MAX);
-    let lead = traced.iter().filter_map(|one| Some(one.tokens.first()? - one.sent)).fold(f64::INFINITY, f64::min);
-    let (mut low, mut high) = (0.0_f64, f64::INFINITY);
-    let mut chain: Option<Chain> = None;
-    for pair in clusters.windows(2) {
-        let (before, cluster) = (&pair[0], &pair[1]);
-        let next = waiting(traced, before.at - lead, cluster.until);
-        let began: f64 = cluster.began().map(|at| traced[at].prompt as f64).sum();
-        let decoded = cluster.tokens.iter().filter(|(_, place)| *place > 0).count() as f64;
-        // Of the first prompt of a chain some may have been computed before it.
-        let first = cluster.began().next().map_or(0.0, |at| traced[at].prompt as f64);
-        // What a step has held is no limit of it, whether or not somebody waited.
-        low = low.max(began + decoded - first);
-        let Some(next) = next.filter(|_| began > 0.0 && cluster.tokens.len() < limit) else {
-            chain = None;
-            continue;
-        };
-        let mut on = chain.unwrap_or(Chain { steps: 0.0, tokens: 0.0, offset: first });
-        on.steps += 1.0;
-        on.tokens += began + decoded;
-        low = low.max((on.tokens - on.offset) / on.steps);
-        high = high.min((on.tokens + next) / on.steps);
-        chain = Some(on);
+/// A run as its steps.
+pub(super) struct Run<'a> {
+    pub(super) traced: &'a [Traced],
+    pub(super) clusters: Vec<Cluster>,
+    /// A request that was sent less than this before a step may not have reached it.
+    pub(super) lead: f64,
+}
+
+impl<'a> Run<'a> {
+    fn of(traced: &'a [Traced]) -> Self {
+        Run { traced, clusters: clusters(traced), lead: quickest(traced) }
     }
-    (low < high && high.is_finite()).then(|| roundest(low, high)).flatten()
+
+    fn widest(&self) -> usize {
+        self.clusters.iter().map(|cluster| cluster.tokens.len()).max().unwrap_or(0)
+    }
+
+    /// How many requests have their last token in these.
+    pub(super) fn ended(&self, cluster: &Cluster) -> usize {
+        let is_last = |(request, place): &&(usize, usize)| place + 1 == self.traced[*request].tokens.len();
+        cluster.tokens.iter().filter(is_last).count()
+    }
 }
 
-/// Steps that follow one another, all of them full.
-#[derive(Clone, Copy)]
-struct Chain {
-    steps: f64,
-    tokens: f64,
-    offset: f64,
+/// Who waits, from one step to the next.
+pub(super) struct Queue<'a> {
+    traced: &'a [Traced],
+    order: VecDeque<usize>,
+    waiting: VecDeque<usize>,
 }
 
-/// The prompt that is next: sent before, and without a token until.
-fn waiting(traced: &[Traced], before: f64, until: f64) -> Option<f64> {
-    let waits = |one: &&Traced| one.sent < before && one.tokens.first().is_some_and(|token| *token > until);
-    let next = traced.iter().filter(waits).min_by(|one, other| one.sent.total_cmp(&other.sent))?;
-    Some(next.prompt as f64)
-}
+impl<'a> Queue<'a> {
+    pub(super) fn new(traced: &'a [Traced]) -> Self {
+        let mut order: Vec<usize> = (0..traced.len()).filter(|at| !traced[*at].tokens.is_empty()).collect();
+        order.sort_by(|one, other| traced[*one].sent.total_cmp(&traced[*other].sent));
+        Queue { traced, order: order.into(), waiting: VecDeque::new() }
+    }
 
-/// The number between the two that the largest power of two divides.
-fn roundest(low: f64, high: f64) -> Option<usize> {
-    let (low, high) = (low.ceil().max(1.0) as usize, high.ceil() as usize);
-    let mut power = 1usize << 20;
-    while power > 0 {
-        let number = low.div_ceil(power) * power;
-        if number < high {
-            return Some(number);
+    /// The first of those that were sent before and have no token until; neither time ever goes back.
+    pub(super) fn first(&mut self, before: f64, until: f64) -> Option<&'a Traced> {
+        while let Some(at) = self.order.front().copied().filter(|at| self.traced[*at].sent < before) {
+            self.order.pop_front();
+            self.waiting.push_back(at);
         }
-        power >>= 1;
+        while let Some(at) = self.waiting.front().copied() {
+            if self.traced[at].tokens[0] > until {
+                return Some(&self.traced[at]);
+            }
+            self.waiting.pop_front();
+        }
+        None
     }
-    None
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Prompts of 100 tokens that are sent at once, of which so many come through each step of 10 ms.
-    fn rush(sent: f64, per_step: &[usize]) -> Vec<Traced> {
-        let steps = per_step.iter().enumerate().flat_map(|(step, count)| std::iter::repeat_n(step, *count));
-        let one = |step: usize| {
-            let first = sent + 0.02 + 0.01 * step as f64;
-            Traced { sent, prompt: 100, tokens: (0..20).map(|place| first + 0.01 * f64::from(place)).collect() }
-        };
-        steps.map(one).collect()
+/// The most sequences of any step, where that is a limit: while others wait a batch is mostly as wide, and when some of it
+/// end it is as wide again. A front end that hands requests over slowly does neither.
+fn sequences(runs: &[Run], widest: usize) -> Option<usize> {
+    let (mut waited, mut full, mut ends, mut refills) = (0, 0, 0, 0);
+    for run in runs.iter().filter(|run| run.widest() == widest) {
+        let mut queue = Queue::new(run.traced);
+        for steps in run.clusters.windows(3) {
+            let [end, next, later] = steps else { continue };
+            if queue.first(end.at - run.lead, later.until).is_none() {
+                continue;
+            }
+            waited += 1;
+            if end.tokens.len() < widest {
+                continue;
+            }
+            full += 1;
+            if run.ended(end) == 0 {
+                continue;
+            }
+            ends += 1;
+            // An engine that schedules ahead fills a place one step later.
+            let refilled = |cluster: &Cluster| cluster.tokens.len() == widest && cluster.began().next().is_some();
+            refills += usize::from(refilled(next) || refilled(later));
+        }
     }
-
-    #[test]
-    fn a_step_that_held_more_disproves_a_limit() {
-        let full = rush(0.0, &[4, 4, 4, 4, 4]);
-        // Four prompts to a step and some of the fifth, or of the first some in the step before.
-        let found = tokens(&full).unwrap();
-        assert!((300..520).contains(&found), "{found}");
-        let late: Vec<Traced> = full.iter().cloned().chain(rush(1.0, &[1, 20])).collect();
-        assert_eq!(tokens(&late), None, "one step of 2,000 tokens");
-    }
-
-    #[test]
-    fn the_roundest_number_is_taken() {
-        assert_eq!(roundest(990.0, 1043.2), Some(1024));
-        assert_eq!(roundest(8100.0, 8300.0), Some(8192));
-        assert_eq!(roundest(4.2, 4.9), None);
-    }
+    (widest > 1 && refills >= REFILLS && 3 * refills >= 2 * ends && 2 * full >= waited).then_some(widest)
 }

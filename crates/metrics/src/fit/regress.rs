@@ -1,8 +1,8 @@
-//! Least squares with weights and without negative costs.
+//! Least squares with weights and without negative costs, of rows that are off together.
 
-/// Rows that follow one another and may be off together: a slow moment of a machine is as long as several steps, and to
-/// take those for so many witnesses would make all intervals too narrow.
-const TOGETHER: usize = 10;
+use std::collections::HashMap;
+
+use super::{median, spread};
 
 /// A fitted coefficient with the half-width of its 95 % interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -22,13 +22,26 @@ impl Estimate {
 
 /// Standard errors that a column must be above nothing.
 const TOLD: f64 = 2.0;
+/// Deviations that a target may be off.
+const FAR: f64 = 2.0;
+/// Turns until weights and values go together.
+const ROUNDS: usize = 8;
 
-/// Fits `targets` by the columns of `rows`, errors being relative. Columns other than the first that come out negative, or
-/// not told from nothing, are left out, the worst first.
-pub(super) fn fit<const N: usize>(rows: &[[f64; N]], targets: &[f64]) -> Option<[Estimate; N]> {
+/// What is fitted: a row of each measurement, how long it took, and the moment it fell into; without moments none is looked
+/// at, which is quicker and does for a rough fit.
+pub(super) struct Data<const N: usize> {
+    pub(super) rows: Vec<[f64; N]>,
+    pub(super) targets: Vec<f64>,
+    pub(super) moments: Option<Vec<usize>>,
+}
+
+/// Fits the targets by the columns of the rows, errors being relative. Columns other than the first that come out negative,
+/// or not told from nothing, are left out, the worst first.
+pub(super) fn fit<const N: usize>(data: &Data<N>) -> Option<[Estimate; N]> {
+    let rows = &data.rows;
     let mut used: Vec<usize> = (0..N).filter(|column| rows.iter().any(|row| row[*column] != 0.0)).collect();
     loop {
-        let Some((values, errors)) = solve(rows, targets, &used) else {
+        let Some((values, errors)) = solve(data, &used) else {
             // Columns that say the same leave no answer: the last of them is the least simple.
             if used.len() < 2 || rows.len() <= used.len() {
                 return None;
@@ -58,44 +71,146 @@ pub(super) fn fit<const N: usize>(rows: &[[f64; N]], targets: &[f64]) -> Option<
     }
 }
 
-/// Weighted least squares over some columns: values and standard errors that do not trust the weights.
-fn solve<const N: usize>(rows: &[[f64; N]], targets: &[f64], used: &[usize]) -> Option<(Vec<f64>, Vec<f64>)> {
-    if rows.len() <= used.len() || used.is_empty() {
+/// Least squares over some columns, where rows of one moment are off together: values and standard errors.
+///
+/// A moment's rows are told apart by what differs within it as well as if all moments were alike, and moments from each
+/// other only as well as their speeds allow: from each row and its target so much of the moment's mean is taken off that what
+/// is left is independent.
+fn solve<const N: usize>(data: &Data<N>, used: &[usize]) -> Option<(Vec<f64>, Vec<f64>)> {
+    if data.rows.len() <= used.len() || used.is_empty() {
         return None;
     }
-    let mut expected: Vec<f64> = targets.to_vec();
-    let mut values = Vec::new();
-    let mut inverse = Vec::new();
+    let moments = data.moments.as_ref().map(|moments| numbered(moments));
+    let (mut targets, mut expected, mut near) = (data.targets.clone(), data.targets.clone(), 1.0);
+    let mut shares = vec![0.0; moments.as_ref().map_or(0, |moments| count(moments))];
+    let mut solved = None;
     // The weights come from what is expected, not from what was seen: noise must not choose its own weight.
-    for _ in 0..4 {
-        let weights: Vec<f64> = expected.iter().map(|seconds| 1.0 / (seconds * seconds).max(1e-18)).collect();
-        let (matrix, vector) = normal(rows, targets, &weights, used);
-        inverse = invert(matrix)?;
-        values = product(&inverse, &vector);
-        expected = rows.iter().map(|row| predicted(row, &values, used).max(1e-9)).collect();
+    for _ in 0..if moments.is_some() { ROUNDS } else { ROUNDS / 2 } {
+        let mut cells = scaled(&data.rows, &targets, &expected, used);
+        if let Some(moments) = &moments {
+            free(&mut cells, used.len() + 1, moments, &shares);
+        }
+        let inverse = invert(normal(&cells, used.len()))?;
+        let values = product(&inverse, &against_target(&cells, used.len()));
+        if let Some(moments) = &moments {
+            shares = together(&scaled(&data.rows, &targets, &expected, used), moments, &values);
+        }
+        expected = data.rows.iter().map(|row| predicted(row, &values, used).max(1e-9)).collect();
+        if let Some(moments) = &moments {
+            (targets, near) = drawn_in(&data.targets, &expected, moments);
+        }
+        solved = Some((values, inverse, cells));
     }
-    let weights: Vec<f64> = expected.iter().map(|seconds| 1.0 / (seconds * seconds)).collect();
-    let pull = |(row, (target, weight)): (&[f64; N], (&f64, &f64))| -> Vec<f64> {
-        let off = (target - predicted(row, &values, used)) * weight;
-        used.iter().map(|column| off * row[*column]).collect()
-    };
-    let pulls: Vec<Vec<f64>> = rows.iter().zip(targets.iter().zip(&weights)).map(pull).collect();
-    let (single, joined) = (errors(&pulls, 1, &inverse), errors(&pulls, TOGETHER, &inverse));
-    Some((values, single.into_iter().zip(joined).map(|(one, other)| one.max(other)).collect()))
+    let (values, inverse, cells) = solved?;
+    let single = errors(&cells, &values, None, &inverse);
+    let joined = moments.map_or_else(|| single.clone(), |moments| errors(&cells, &values, Some(&moments), &inverse));
+    // What was drawn in witnesses less.
+    Some((values, single.into_iter().zip(joined).map(|(one, other)| one.max(other) / near).collect()))
 }
 
-/// The standard errors, where so many rows each are off together.
-fn errors(pulls: &[Vec<f64>], together: usize, inverse: &[Vec<f64>]) -> Vec<f64> {
-    let size = inverse.len();
-    let mut spread = vec![vec![0.0; size]; size];
-    for block in pulls.chunks(together) {
-        let sum: Vec<f64> = (0..size).map(|at| block.iter().map(|pull| pull[at]).sum()).collect();
-        for (one, spread) in sum.iter().zip(&mut spread) {
-            spread.iter_mut().zip(&sum).for_each(|(spread, other)| *spread += one * other);
+/// How many moments there are.
+fn count(moments: &[usize]) -> usize {
+    moments.iter().max().map_or(0, |last| last + 1)
+}
+
+/// Targets of which none is further off than the others of its moment mostly are, and the share that was left as it was: a
+/// stall must not make a cost of whatever was in the step.
+fn drawn_in(targets: &[f64], expected: &[f64], moments: &[usize]) -> (Vec<f64>, f64) {
+    let off: Vec<f64> = targets.iter().zip(expected).map(|(target, expected)| target / expected).collect();
+    let mut of_moment: Vec<Vec<f64>> = vec![Vec::new(); count(moments)];
+    moments.iter().zip(&off).for_each(|(moment, off)| of_moment[*moment].push(*off));
+    let middles: Vec<f64> = match of_moment.len() == off.len() {
+        true => vec![median(off.iter().copied()); off.len()],
+        false => of_moment.into_iter().map(|off| median(off.into_iter())).collect(),
+    };
+    let beyond = |(off, moment): (&f64, &usize)| off - middles[*moment];
+    let most = FAR * spread(off.iter().zip(moments).map(beyond)).max(1e-3);
+    let left = off.iter().zip(moments).filter(|(off, at)| (**off - middles[**at]).abs() <= most).count();
+    let draw = |((off, moment), expected): ((&f64, &usize), &f64)| {
+        (middles[*moment] + (off - middles[*moment]).clamp(-most, most)) * expected
+    };
+    (off.iter().zip(moments).zip(expected).map(draw).collect(), left as f64 / off.len().max(1) as f64)
+}
+
+/// Moments by numbers from nought.
+fn numbered(moments: &[usize]) -> Vec<usize> {
+    let mut known = HashMap::new();
+    moments
+        .iter()
+        .map(|moment| {
+            let next = known.len();
+            *known.entry(*moment).or_insert(next)
+        })
+        .collect()
+}
+
+/// The used columns and then the target of each row, one row behind the other, as shares of what is expected of it.
+fn scaled<const N: usize>(rows: &[[f64; N]], targets: &[f64], expected: &[f64], used: &[usize]) -> Vec<f64> {
+    let mut cells = Vec::with_capacity(rows.len() * (used.len() + 1));
+    for ((row, target), expected) in rows.iter().zip(targets).zip(expected) {
+        let by = 1.0 / expected.max(1e-9);
+        cells.extend(used.iter().map(|column| row[*column] * by));
+        cells.push(target * by);
+    }
+    cells
+}
+
+/// Takes so much of its moment's mean off each row.
+fn free(cells: &mut [f64], width: usize, moments: &[usize], shares: &[f64]) {
+    let (mut rows, mut sums) = (vec![0.0; shares.len()], vec![0.0; shares.len() * width]);
+    for (row, moment) in cells.chunks_exact(width).zip(moments) {
+        rows[*moment] += 1.0;
+        sums[moment * width..][..width].iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+    }
+    for (row, &moment) in cells.chunks_exact_mut(width).zip(moments) {
+        let part = shares[moment] / rows[moment];
+        row.iter_mut().zip(&sums[moment * width..]).for_each(|(value, sum)| *value -= part * sum);
+    }
+}
+
+/// How much of its mean is to be taken off each moment, by how far moments are off as a whole and rows within them.
+fn together(cells: &[f64], moments: &[usize], values: &[f64]) -> Vec<f64> {
+    let off: Vec<f64> = cells.chunks_exact(values.len() + 1).map(|row| residual(row, values)).collect();
+    let count = count(moments);
+    let mut sums = vec![(0.0, 0.0); count];
+    for (off, moment) in off.iter().zip(moments) {
+        sums[*moment].0 += 1.0;
+        sums[*moment].1 += off;
+    }
+    // Where every row is a moment of its own there is nothing to tell the two apart by.
+    if count == off.len() {
+        return vec![0.0; count];
+    }
+    let (all, free) = (off.len() as f64, (off.len() - count) as f64);
+    let within = off.iter().zip(moments).map(|(off, at)| (off - sums[*at].1 / sums[*at].0).powi(2)).sum::<f64>() / free;
+    let means = sums.iter().map(|(rows, sum)| sum * sum / rows).sum::<f64>() / all;
+    let between = (means - within * count as f64 / all).max(0.0);
+    let share = |(rows, _): &(f64, f64)| 1.0 - (within / (within + rows * between).max(f64::MIN_POSITIVE)).sqrt();
+    sums.iter().map(share).collect()
+}
+
+fn residual(row: &[f64], values: &[f64]) -> f64 {
+    let told: f64 = row.iter().zip(values).map(|(column, value)| column * value).sum();
+    row[values.len()] - told
+}
+
+/// The standard errors, where rows of a moment are off together, or none are.
+fn errors(cells: &[f64], values: &[f64], moments: Option<&[usize]>, inverse: &[Vec<f64>]) -> Vec<f64> {
+    let size = values.len();
+    let blocks = moments.map_or(cells.len() / (size + 1), count);
+    let mut pulls = vec![0.0; blocks * size];
+    for (at, row) in cells.chunks_exact(size + 1).enumerate() {
+        let (off, block) = (residual(row, values), moments.map_or(at, |moments| moments[at]));
+        pulls[block * size..][..size].iter_mut().zip(row).for_each(|(pull, column)| *pull += off * column);
+    }
+    let mut meat = vec![vec![0.0; size]; size];
+    for pull in pulls.chunks_exact(size) {
+        for (one, meat) in pull.iter().zip(&mut meat) {
+            meat.iter_mut().zip(pull).for_each(|(cell, other)| *cell += one * other);
         }
     }
-    let correction = pulls.len() as f64 / (pulls.len() - size) as f64;
-    let middle = multiply(&multiply(inverse, &spread), inverse);
+    let correction = blocks as f64 / (blocks as f64 - size as f64).max(1.0);
+    let middle = multiply(&multiply(inverse, &meat), inverse);
     (0..size).map(|at| (middle[at][at] * correction).max(0.0).sqrt()).collect()
 }
 
@@ -103,23 +218,18 @@ fn predicted<const N: usize>(row: &[f64; N], values: &[f64], used: &[usize]) -> 
     used.iter().zip(values).map(|(column, value)| row[*column] * value).sum()
 }
 
-fn normal<const N: usize>(
-    rows: &[[f64; N]],
-    targets: &[f64],
-    weights: &[f64],
-    used: &[usize],
-) -> (Vec<Vec<f64>>, Vec<f64>) {
-    let mut matrix = vec![vec![0.0; used.len()]; used.len()];
-    let mut vector = vec![0.0; used.len()];
-    for ((row, target), weight) in rows.iter().zip(targets).zip(weights) {
-        for (at, one) in used.iter().enumerate() {
-            vector[at] += weight * row[*one] * target;
-            for (place, other) in used.iter().enumerate() {
-                matrix[at][place] += weight * row[*one] * row[*other];
-            }
+fn normal(cells: &[f64], size: usize) -> Vec<Vec<f64>> {
+    let mut matrix = vec![vec![0.0; size]; size];
+    for row in cells.chunks_exact(size + 1) {
+        for (one, line) in row.iter().zip(&mut matrix) {
+            line.iter_mut().zip(row).for_each(|(cell, other)| *cell += one * other);
         }
     }
-    (matrix, vector)
+    matrix
+}
+
+fn against_target(cells: &[f64], size: usize) -> Vec<f64> {
+    (0..size).map(|at| cells.chunks_exact(size + 1).map(|row| row[at] * row[size]).sum()).collect()
 }
 
 /// The inverse by elimination, columns scaled first; none for a matrix that has none.
@@ -172,6 +282,10 @@ fn multiply(one: &[Vec<f64>], other: &[Vec<f64>]) -> Vec<Vec<f64>> {
 mod tests {
     use super::*;
 
+    fn alone(rows: Vec<[f64; 3]>, targets: Vec<f64>) -> Data<3> {
+        Data { rows, targets, moments: None }
+    }
+
     #[test]
     fn planted_values_are_found_and_others_left_out() {
         let rows: Vec<[f64; 3]> = (0..200).map(|at| [1.0, f64::from(at % 17), f64::from((at * 7) % 13)]).collect();
@@ -181,12 +295,31 @@ mod tests {
             .enumerate()
             .map(|(at, y)| y * (1.0 + 0.01 * (((at * 37) % 11) as f64 - 5.0) / 5.0))
             .collect();
-        let found = fit(&rows, &noisy).unwrap();
+        let found = fit(&alone(rows.clone(), noisy.clone())).unwrap();
         assert!((found[0].value - 3.0).abs() < 0.02 && (found[1].value - 0.5).abs() < 0.005, "{found:?}");
         assert_eq!(found[2].value, 0.0);
-        assert!(fit::<3>(&rows[..2], &noisy[..2]).is_none(), "too few");
+        assert!(fit(&alone(rows[..2].to_vec(), noisy[..2].to_vec())).is_none(), "too few");
         let twice: Vec<[f64; 3]> = rows.iter().map(|row| [1.0, row[1], 2.0 * row[1]]).collect();
-        let found = fit(&twice, &noisy).unwrap();
+        let found = fit(&alone(twice, noisy)).unwrap();
         assert!((found[1].value - 0.5).abs() < 0.005 && found[2].value == 0.0, "{found:?}");
+    }
+
+    #[test]
+    fn what_differs_within_moments_is_known_though_moments_are_slow_or_quick() {
+        let speed = |moment: usize| 1.0 + 0.3 * (((moment * 29) % 17) as f64 - 8.0) / 8.0;
+        let row = |at: usize| [1.0, if at.is_multiple_of(4) { (at * 7 % 13) as f64 } else { 0.0 }, 0.0];
+        let took =
+            |at: usize| (3.0 + 0.5 * row(at)[1]) * speed(at / 16) * (1.0 + 0.01 * ((at * 37 % 11) as f64 - 5.0) / 5.0);
+        let all = || 0..480_usize;
+        let data = Data {
+            rows: all().map(row).collect(),
+            targets: all().map(took).collect(),
+            moments: Some(all().map(|at| at / 16).collect()),
+        };
+        let found = fit(&data).unwrap();
+        let ratio = found[1].value / found[0].value * 6.0;
+        assert!((ratio - 1.0).abs() < 0.02, "{found:?}");
+        let plain = fit(&alone(data.rows.clone(), data.targets.clone())).unwrap();
+        assert!(found[0].half > 2.0 * plain[0].half, "so few speeds are no 480 witnesses: {plain:?} {found:?}");
     }
 }

@@ -18,6 +18,8 @@ pub struct Step {
     pub kv: f64,
     /// Prompt tokens, each times the context that it looks at.
     pub attention: f64,
+    /// The moment it fell into: what makes one step of it slow makes all.
+    pub moment: usize,
 }
 
 impl Step {
@@ -39,6 +41,8 @@ pub struct Alone {
     pub ttft: f64,
     /// Tokens of the prompt.
     pub prompt: f64,
+    /// The moment that it fell into.
+    pub moment: usize,
 }
 
 /// What was found in one run.
@@ -88,7 +92,7 @@ pub fn find(traced: &[Traced], limits: &Limits) -> Found {
 }
 
 /// A request that was sent less than this before a step may not have reached it.
-fn quickest(traced: &[Traced]) -> f64 {
+pub(super) fn quickest(traced: &[Traced]) -> f64 {
     let first = |one: &Traced| one.tokens.first().map(|token| token - one.sent);
     traced.iter().filter_map(first).fold(f64::INFINITY, f64::min)
 }
@@ -195,7 +199,12 @@ impl<'a> Watch<'a> {
             ([(request, 0)], [_]) => {
                 let one = &self.traced[*request];
                 let at = one.tokens[0];
-                (one.sent >= idle_since).then_some(Alone { at, ttft: at - one.sent, prompt: one.prompt as f64 })
+                (one.sent >= idle_since).then_some(Alone {
+                    at,
+                    ttft: at - one.sent,
+                    prompt: one.prompt as f64,
+                    moment: 0,
+                })
             }
             _ => None,
         }
@@ -266,7 +275,7 @@ mod tests {
     fn tokens_that_come_together_are_a_step() {
         let run = [traced(0.0, 10, &[0.10, 0.12, 0.14001, 0.17]), traced(0.13, 50, &[0.17002, 0.19])];
         let found = find(&run, &limits(8192));
-        assert_eq!(found.alone, [Alone { at: 0.10, ttft: 0.10, prompt: 10.0 }]);
+        assert_eq!(found.alone, [Alone { at: 0.10, ttft: 0.10, prompt: 10.0, moment: 0 }]);
         assert_eq!((found.steps.len(), found.unclear, found.widest), (4, 0, 2));
         let mixed = found.steps[2];
         assert!((mixed.seconds - 0.03).abs() < 1e-3);

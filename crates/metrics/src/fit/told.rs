@@ -48,6 +48,20 @@ impl Sourced {
         self.sources.push((name, from.to_owned()));
     }
 
+    /// What is left to be assumed of a limit that nobody told and no run reached; it is no less than what was seen.
+    pub fn assume(&mut self, name: &str, at_least: usize) {
+        let (assumed, known) = (self.limits, self.is_known(name));
+        if known || at_least == 0 {
+            return;
+        }
+        let usual = match name {
+            "max_num_seqs" => assumed.max_num_seqs,
+            _ => assumed.max_num_batched_tokens,
+        };
+        let from = format!("assumed: nothing told it, and no run reached it; at least {at_least}");
+        self.learn(name, usual.max(at_least), &from);
+    }
+
     /// Takes what a text tells and nobody has told before.
     pub fn read(&mut self, text: &str, from: &str) {
         for (name, spellings) in NAMES {

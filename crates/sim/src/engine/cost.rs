@@ -48,6 +48,18 @@ impl CostModel {
         padded_up_to: 0,
     };
 
+    /// A model in which everything takes so many times as long.
+    pub fn slowed(&self, times: f64) -> CostModel {
+        CostModel {
+            fixed_ns: self.fixed_ns * times,
+            per_prefill_token_ns: self.per_prefill_token_ns * times,
+            per_sequence_ns: self.per_sequence_ns * times,
+            per_kv_token_ns: self.per_kv_token_ns * times,
+            per_attention_ns: self.per_attention_ns * times,
+            padded_up_to: self.padded_up_to,
+        }
+    }
+
     /// How long a step of this shape takes, attention of prompts aside.
     pub fn step_time(&self, batch: &BatchShape) -> Duration {
         self.time(batch, 0.0)

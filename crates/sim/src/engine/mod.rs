@@ -15,6 +15,7 @@ mod tokens;
 
 pub use cost::{BatchShape, CostModel};
 pub use job::{Finish, Job, Refusal, Work};
+pub use noise::Pace;
 pub use profile::Profile;
 pub use sample::{Draw, Limits, LogprobDraws, Output, Vocabulary};
 pub use scheduler::{Engine, Step, TokenEvent};

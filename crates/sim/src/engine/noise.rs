@@ -1,28 +1,95 @@
-//! Steps that take longer or shorter than they should, with the right mean.
+//! Steps that take longer or shorter than they should: each by itself, with the right mean, and all of a moment together
+//! where the machine is slower then.
 
 use std::time::Duration;
 
+use tacho_core::Stamp;
 use tacho_pyrand::Generator;
 
-/// Draws of a lognormal distribution of mean one.
+/// How many times as slow a machine is from one moment to the next.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pace {
+    /// What it may be, each as likely.
+    pub times: Vec<f64>,
+    /// Seconds after which it is another, in the mean.
+    pub seconds: f64,
+}
+
+/// What disturbs steps.
 #[derive(Debug)]
 pub(super) struct Noise {
+    /// Draws of a lognormal distribution of mean one have this spread.
     spread: f64,
     generator: Generator,
+    moment: Option<Moment>,
 }
 
 impl Noise {
-    /// Noise of this relative spread; none where there is none.
-    pub(super) fn new(spread: f64, seed: u64) -> Option<Self> {
-        (spread > 0.0).then(|| Noise { spread, generator: Generator::new(seed) })
+    /// Noise of this relative spread on a machine of that pace; none where there is neither.
+    pub(super) fn new(spread: f64, pace: Option<&Pace>, seed: u64) -> Option<Self> {
+        let moment = pace.map(|pace| Moment::new(pace.clone(), seed));
+        (spread > 0.0 || moment.is_some()).then(|| Noise { spread, generator: Generator::new(seed), moment })
     }
 
-    /// A time with its noise.
-    pub(super) fn disturb(&mut self, time: Duration) -> Duration {
+    /// The time with its noise of a step that begins now.
+    pub(super) fn disturb(&mut self, time: Duration, now: Stamp) -> Duration {
         // The polar form of a normal draw; the first number is never 0.
         let (one, other) = (1.0 - self.generator.random(), self.generator.random());
         let normal = (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos();
         let factor = (self.spread * normal - self.spread * self.spread / 2.0).exp();
-        Duration::from_nanos((time.as_nanos() as f64 * factor).round() as u64)
+        let times = self.moment.as_mut().map_or(1.0, |moment| moment.at(now));
+        Duration::from_nanos((time.as_nanos() as f64 * factor * times).round() as u64)
+    }
+}
+
+/// The pace of a moment, and when it ends. Its draws are its own: a step more or less does not change what is to come.
+#[derive(Debug)]
+struct Moment {
+    pace: Pace,
+    generator: Generator,
+    times: f64,
+    until: Stamp,
+}
+
+impl Moment {
+    fn new(pace: Pace, seed: u64) -> Self {
+        let mut moment = Moment { pace, generator: Generator::new(!seed), times: 1.0, until: Stamp::ZERO };
+        moment.next();
+        moment
+    }
+
+    fn at(&mut self, now: Stamp) -> f64 {
+        while self.until <= now {
+            self.next();
+        }
+        self.times
+    }
+
+    fn next(&mut self) {
+        let drawn = (self.generator.random() * self.pace.times.len() as f64) as usize;
+        self.times = self.pace.times.get(drawn).copied().unwrap_or(1.0);
+        let long = -self.pace.seconds * (1.0 - self.generator.random()).ln();
+        // However short a moment is, it is over some time.
+        self.until = self.until + Duration::from_secs_f64(long.clamp(1e-3, 1e6));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_lasts_for_moments_and_has_its_mean() {
+        let pace = Pace { times: vec![1.0, 1.0, 1.0, 2.0], seconds: 2.0 };
+        let mut noise = Noise::new(0.0, Some(&pace), 7).unwrap();
+        let step = Duration::from_millis(10);
+        let took: Vec<u64> =
+            (0..400_000_u64).map(|at| noise.disturb(step, Stamp(at * 10_000_000)).as_millis() as u64).collect();
+        let mean = took.iter().sum::<u64>() as f64 / took.len() as f64;
+        assert!((mean / 12.5 - 1.0).abs() < 0.1, "{mean}");
+        let changes = took.windows(2).filter(|pair| pair[0] != pair[1]).count() as f64;
+        // A moment of 2 s, in 4,000 s; three of eight changes are to another pace.
+        assert!((changes / (2_000.0 * 0.375) - 1.0).abs() < 0.15, "{changes}");
+        assert!(Noise::new(0.0, None, 1).is_none());
     }
 }

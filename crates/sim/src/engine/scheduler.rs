@@ -7,7 +7,7 @@ use tacho_core::Stamp;
 
 use super::job::{Finish, Job, Refusal, Work};
 use super::kv::BlockPool;
-use super::noise::Noise;
+use super::noise::{Noise, Pace};
 use super::prefix_cache::extend_hashes;
 use super::sequence::{SeqId, Sequence};
 use super::{BatchShape, CostModel, EngineSpec, Policy, Stats};
@@ -65,9 +65,9 @@ impl Engine {
         Ok(Engine { spec, cost, pool, waiting: VecDeque::new(), running: Vec::new(), batch: None, stats, noise: None })
     }
 
-    /// Lets step times spread about what they should be, by this much relative to it.
-    pub fn set_noise(&mut self, spread: f64, seed: u64) {
-        self.noise = Noise::new(spread, seed);
+    /// Lets step times spread about what they should be, by this much relative to it and with the machine's pace.
+    pub fn set_noise(&mut self, spread: f64, pace: Option<&Pace>, seed: u64) {
+        self.noise = Noise::new(spread, pace, seed);
     }
 
     /// Puts a job at the end of the queue, or says why it can never run.
@@ -130,7 +130,7 @@ impl Engine {
         }
         self.batch = Some(batch);
         let takes = self.cost.time(&batch, attention);
-        Some(Step { batch, takes: self.noise.as_mut().map_or(takes, |noise| noise.disturb(takes)) })
+        Some(Step { batch, takes: self.noise.as_mut().map_or(takes, |noise| noise.disturb(takes, now)) })
     }
 
     /// Gives the running sequences their tokens, oldest first; when blocks run out the newest are put back.

@@ -135,7 +135,8 @@ impl<'a> World<'a> {
     pub fn new(machine: &'a Machine, replicas: usize, router: Router, seed: u64) -> Result<Self, Error> {
         let replica = |number: usize| {
             let mut engine = Engine::new(machine.engine.clone(), machine.cost)?;
-            engine.set_noise(machine.noise, seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
+            let seed = seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
+            engine.set_noise(machine.noise, machine.pace.as_ref(), seed);
             Ok(Replica { engine, ends: None, clear: Stamp::ZERO })
         };
         let replicas: Vec<Replica> = (0..replicas.max(1)).map(replica).collect::<Result<_, Error>>()?;

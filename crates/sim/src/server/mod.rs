@@ -104,7 +104,7 @@ impl Server {
         let (mut engines, mut threads) = (Vec::new(), Vec::new());
         for rank in 0..spec.data_parallel_size.max(1) {
             let mut engine = Engine::new(spec.engine.clone(), spec.machine.cost)?;
-            engine.set_noise(spec.machine.noise, spec.seed.wrapping_add(rank as u64));
+            engine.set_noise(spec.machine.noise, spec.machine.pace.as_ref(), spec.seed.wrapping_add(rank as u64));
             let (handle, thread) = driver::start(engine).map_err(|source| Error::Threads { source })?;
             engines.push(handle);
             threads.push(thread);

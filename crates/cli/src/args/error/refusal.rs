@@ -34,6 +34,14 @@ pub(crate) enum Refusal {
         /// The flag.
         flag: &'static str,
     },
+    /// What a plan does not play.
+    #[error(
+        "a plan cannot honour {flag} in --bench-cmd: requests come at the rates that are looked at; remove it, or see tacho predict"
+    )]
+    NotPlanned {
+        /// The flag.
+        flag: &'static str,
+    },
     /// Ramp-up without its bounds.
     #[error("--ramp-up-strategy {strategy} needs both --ramp-up-start-rps and --ramp-up-end-rps")]
     RampUnbounded {

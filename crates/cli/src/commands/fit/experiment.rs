@@ -12,54 +12,57 @@ use crate::args::serve::ServeArgs;
 use crate::commands::foreseen::say;
 use crate::commands::{serve, values_for};
 
-/// Requests at once in the runs of a round, and how long their answers are.
-const LEVELS: [(usize, usize); 4] = [(1, 10), (4, 24), (12, 24), (40, 32)];
+/// Requests at once in the runs of a round, and how long their prompts and answers are in the middle. Prompts that come alone
+/// are from next to none to many tokens, so that what grows with the square of a prompt is told from what grows with its
+/// length; answers are short, so that many steps have a prompt in them, beside steps that have none.
+const LEVELS: [(usize, usize, usize); 4] = [(1, 510, 8), (4, 450, 16), (12, 250, 20), (40, 160, 24)];
+/// The most rounds, in which slow minutes of a machine meet all loads.
 const ROUNDS: usize = 3;
+/// Steps that a run of a round should have at least: fewer are over before its first requests are.
+const STEPS: f64 = 150.0;
 /// The share of the time for the requests that come all at once.
 const BURST: f64 = 0.12;
 /// The seed of the first requests.
 const LOOK: usize = 99;
 /// Tokens that the prompts of the last runs share.
 const SHARED: usize = 480;
-/// Prompt tokens, in the middle, of requests that come alone: from next to none to many, so that what grows with the square
-/// of a prompt is told from what grows with its length.
-const ALONE: usize = 510;
-/// The same of requests that come with others.
-const TOGETHER: usize = 330;
 /// Tokens of a model's length that are left for answers.
 const ROOM: usize = 40;
 
 /// What was measured.
+#[derive(Default)]
 pub(super) struct Experiment {
     /// Runs of prompts that share nothing.
     pub(super) runs: Vec<Vec<Traced>>,
-    /// Requests one after the other whose prompts begin alike.
+    /// Requests one after the other whose prompts share nothing.
+    pub(super) unlike: Vec<Traced>,
+    /// Requests one after the other whose prompts begin alike, and are as long.
     pub(super) alike: Vec<Traced>,
 }
 
 /// Measures for about the time that the arguments give; no prompt is longer than the model's length allows.
 pub(super) fn measure(args: &FitArgs, url: &str, max_model_len: usize) -> anyhow::Result<Experiment> {
-    let levels = LEVELS.map(|(level, _)| level);
+    let levels = LEVELS.map(|(level, _, _)| level);
     say(&[format!(
-        "measuring {url} for about {:.0} s: {ROUNDS} rounds of {levels:?} requests at once, then many at once",
+        "measuring {url} for about {:.0} s: {levels:?} requests at once in up to {ROUNDS} rounds, then many at once",
         args.seconds
     )])?;
     let began = Instant::now();
     let longest = max_model_len.saturating_sub(ROOM).max(16);
     let server = Server { args, url, prompts: prompts(), longest };
-    let look = server.run(&Load { seed: LOOK, ..Load::of(1, 12, Length::Requests(3)) })?;
+    let look = server.run(&Load { seed: LOOK, ..Load::of(1, (330, 12), Length::Requests(3)) })?;
     anyhow::ensure!(!look.is_empty(), "the server answered nothing that could be timed");
     let until = args.seconds * (1.0 - BURST);
+    let parts = LEVELS.len() * rounds(&look, until - began.elapsed().as_secs_f64());
     let mut runs = vec![look];
-    let (mut seed, mut fastest, mut over) = (0, 0.0_f64, 0.0);
-    for place in 0..ROUNDS * LEVELS.len() {
-        let (level, answer) = LEVELS[place % LEVELS.len()];
-        let left = (until - began.elapsed().as_secs_f64()) / (ROUNDS * LEVELS.len() - place) as f64;
+    let (mut fastest, mut over) = (0.0_f64, 0.0);
+    for place in 0..parts {
+        let (level, prompt, answer) = LEVELS[place % LEVELS.len()];
+        let left = (until - began.elapsed().as_secs_f64()) / (parts - place) as f64;
         let length = (left - over).max(left * 0.3).max(0.5);
-        seed += 1;
         let before = Instant::now();
-        let load = Load { seed, ..Load::of(level, answer, Length::Seconds(length)) };
-        let done = server.run(&if level == 1 { Load { input: ALONE, range: "0.96", ..load } } else { load })?;
+        let load = Load { seed: place + 1, ..Load::of(level, (prompt, answer), Length::Seconds(length)) };
+        let done = server.run(&if level == 1 { Load { range: "0.96", ..load } } else { load })?;
         let took = before.elapsed().as_secs_f64();
         // Answers under way at the end take their time; those of the next level take longer.
         over = if place % LEVELS.len() == LEVELS.len() - 1 { 0.0 } else { (took - length) * 1.3 };
@@ -67,10 +70,21 @@ pub(super) fn measure(args: &FitArgs, url: &str, max_model_len: usize) -> anyhow
         runs.push(done);
     }
     let many = ((fastest * 1.6 * args.seconds * BURST) as usize).clamp(24, 4000);
-    let burst = Load { input: 120, range: "0.3", seed: 50, ..Load::of(many, 24, Length::Requests(many)) };
+    let burst = Load { range: "0.3", seed: 50, ..Load::of(many, (120, 24), Length::Requests(many)) };
     runs.push(server.run(&burst)?);
-    let alike = Load { prefix: SHARED, input: 16, range: "0", seed: 51, ..Load::of(1, 2, Length::Requests(5)) };
-    Ok(Experiment { runs, alike: server.run(&alike)? })
+    let one_by_one = |prompt: usize| Load { range: "0", ..Load::of(1, (prompt, 2), Length::Requests(6)) };
+    let unlike = server.run(&Load { seed: 52, ..one_by_one(SHARED + 16) })?;
+    let alike = server.run(&Load { prefix: SHARED, seed: 51, ..one_by_one(16) })?;
+    Ok(Experiment { runs, unlike, alike })
+}
+
+/// As many rounds as leave each run its steps, whose length the first requests tell.
+fn rounds(look: &[Traced], seconds: f64) -> usize {
+    let tokens = look.iter().flat_map(|one| one.tokens.windows(2)).map(|pair| pair[1] - pair[0]);
+    let (sum, count) = tokens.fold((0.0, 0.0), |(sum, count), gap| (sum + gap, count + 1.0));
+    let step: f64 = if count > 0.0 { sum / count } else { 0.0 };
+    let each = (STEPS * step).max(1.0);
+    ((seconds / LEVELS.len() as f64 / each) as usize).clamp(1, ROUNDS)
 }
 
 /// A seed that no fit before has had: a server that has seen the prompts need not compute them again.
@@ -107,8 +121,8 @@ struct Load {
 }
 
 impl Load {
-    fn of(level: usize, output: usize, length: Length) -> Self {
-        Load { level, length, prefix: 0, input: TOGETHER, output, range: "0.9", seed: 0 }
+    fn of(level: usize, (input, output): (usize, usize), length: Length) -> Self {
+        Load { level, length, prefix: 0, input, output, range: "0.9", seed: 0 }
     }
 }
 
@@ -139,7 +153,7 @@ impl Server<'_> {
             Length::Requests(count) => ["--num-prompts".to_owned(), count.to_string()],
             Length::Seconds(seconds) => ["--duration".to_owned(), format!("{seconds:.3}")],
         });
-        if let Some(folder) = args.keep.as_ref().filter(|_| load.prefix == 0) {
+        if let Some(folder) = args.keep.as_ref().filter(|_| load.range != "0") {
             let file = format!("fit-{}.json", load.seed);
             words.extend(
                 ["--save-result", "--save-detailed", "--result-dir", folder, "--result-filename", &file]

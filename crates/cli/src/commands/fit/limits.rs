@@ -5,8 +5,10 @@ use std::time::Duration;
 use anyhow::Context;
 use tacho_client::EndpointSpec;
 use tacho_client::control::{Caller, metrics_page};
-use tacho_metrics::fit::{Costs, Front, Sourced, Step, Traced, reached};
+use tacho_metrics::fit::reached::{Held, Told, reached};
+use tacho_metrics::fit::{self, Fitted, Sourced, Traced};
 
+use super::experiment::Experiment;
 use crate::args::fit::FitArgs;
 
 /// How long a page may take.
@@ -25,13 +27,27 @@ pub(super) fn known(args: &FitArgs, endpoint: Option<&EndpointSpec>, runs: &[Vec
     if let Some(endpoint) = endpoint {
         ask(&mut known, endpoint);
     }
-    let widest = runs.iter().filter_map(|run| reached::sequences(run)).max();
-    widest.into_iter().for_each(|count| known.learn("max_num_seqs", count, "reached"));
-    // An engine has a token for every sequence; what is less was not its limit.
-    let least = known.limits.max_num_seqs;
-    let tokens = runs.iter().filter_map(|run| reached::tokens(run)).filter(|count| *count >= least).max();
-    tokens.into_iter().for_each(|count| known.learn("max_num_batched_tokens", count, "reached"));
+    learn_reached(&mut known, runs);
     Ok(known)
+}
+
+/// What the runs reach, and what they have seen of limits that they do not.
+fn learn_reached(known: &mut Sourced, runs: &[Vec<Traced>]) {
+    let limits = known.limits;
+    let told = Told {
+        sequences: known.is_known("max_num_seqs").then_some(limits.max_num_seqs),
+        splits: known.is_known("enable_chunked_prefill").then_some(limits.chunked_prefill),
+    };
+    let reached = reached(runs, told);
+    reached.sequences.into_iter().for_each(|count| known.learn("max_num_seqs", count, "reached"));
+    // An engine has a token for every sequence; what is less was not its limit.
+    let least = if known.is_known("max_num_seqs") { known.limits.max_num_seqs } else { reached.widest };
+    if let Some(Held { limit, between: (low, high) }) = reached.tokens.filter(|held| held.limit >= least) {
+        known.learn("max_num_batched_tokens", limit, &format!("reached: it is from {low} to {high}"));
+        reached.splits.into_iter().for_each(|on| known.learn("enable_chunked_prefill", usize::from(on), "reached"));
+    }
+    known.assume("max_num_seqs", reached.widest);
+    known.assume("max_num_batched_tokens", reached.fullest);
 }
 
 /// What the server's pages tell; one that has none tells nothing.
@@ -46,18 +62,11 @@ fn ask(known: &mut Sourced, endpoint: &EndpointSpec) {
     }
 }
 
-/// Whether prompts that begin alike came faster than their whole length takes; none where that cannot be told.
-pub(super) fn caches(alike: &[Traced], costs: &Costs, front: &Front) -> Option<bool> {
-    let takes = |tokens: f64, prompt: f64| {
-        let mut step = Step { sequences: 1.0, prefill: tokens, kv: prompt, ..Step::default() };
-        step.attention = tokens * (prompt - tokens / 2.0);
-        costs.seconds(&step) + front.request.value + front.prompt_token.value * prompt
-    };
-    let prompt = alike.first()?.prompt as f64;
-    let mut later: Vec<f64> = alike.iter().skip(1).filter_map(|one| Some(one.tokens.first()? - one.sent)).collect();
-    later.sort_by(f64::total_cmp);
-    let seen = *later.get(later.len() / 2)?;
-    let (whole, part) = (takes(prompt, prompt), takes(prompt / 4.0, prompt));
-    // What differs by less than a tenth tells nothing.
-    (whole > 1.1 * part).then(|| seen < (whole + part) / 2.0)
+/// Whether prompts that begin alike came as those do whose beginning is cached; none where that cannot be told.
+pub(super) fn caches(experiment: &Experiment, fitted: &Fitted) -> Option<bool> {
+    let ttfts =
+        |run: &[Traced]| -> Vec<f64> { run.iter().filter_map(|one| Some(one.tokens.first()? - one.sent)).collect() };
+    let (first, later) = experiment.alike.split_at_checked(1)?;
+    let fresh = [ttfts(&experiment.unlike), ttfts(first)].concat();
+    fit::caches(&fresh, &ttfts(later), first[0].prompt as f64, &fitted.costs, &fitted.front)
 }

@@ -8,10 +8,11 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use tacho_client::EndpointSpec;
 use tacho_core::json;
-use tacho_metrics::fit::{self, Estimate, Fitted, Profile, Sourced, Traced};
+use tacho_metrics::fit::{self, Estimate, Fitted, Pace, Profile, Sourced, Traced};
 use tacho_rowlog::Stored;
 
 use super::foreseen::say;
+use super::outputs::check_writable;
 use super::{serve, values_for};
 use crate::args;
 use crate::args::fit::FitArgs;
@@ -23,20 +24,21 @@ use experiment::Experiment;
 /// Fits and writes the profile.
 pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
+    check_writable(Path::new(&args.output))?;
     let endpoint = args.base_url.as_deref().map(|url| endpoint(args, url)).transpose()?;
-    let Experiment { runs, alike } = match &args.base_url {
+    let experiment = match &args.base_url {
         Some(url) if args.results.is_empty() => {
             let told = limits::known(args, endpoint.as_ref(), &[])?;
             experiment::measure(args, url, told.limits.max_model_len)?
         }
         _ => {
             let runs = args.results.iter().map(|path| read(Path::new(path))).collect::<anyhow::Result<_>>()?;
-            Experiment { runs, alike: Vec::new() }
+            Experiment { runs, ..Experiment::default() }
         }
     };
-    let mut known = limits::known(args, endpoint.as_ref(), &runs)?;
-    let fitted = fit::fit(&runs, &known.limits)?;
-    let caches = limits::caches(&alike, &fitted.costs, &fitted.front);
+    let mut known = limits::known(args, endpoint.as_ref(), &experiment.runs)?;
+    let fitted = fit::fit(&experiment.runs, &known.limits)?;
+    let caches = limits::caches(&experiment, &fitted);
     caches.into_iter().for_each(|on| known.learn("enable_prefix_caching", usize::from(on), "tried"));
     let lines = told(&fitted, &known, args);
     let holds = fitted.holds();
@@ -123,9 +125,18 @@ fn doubts(fitted: &Fitted, known: &Sourced) -> Vec<String> {
     let (share, times) = fitted.disturbed;
     if share > 0.01 {
         lines.push(format!(
-            "for {:.0} % of the steps the server was {times:.2} times as slow as otherwise, and they are left out: \
-             something else was running there, which predictions do not know of",
+            "for {:.0} % of the steps the server was {times:.2} times as slow as otherwise: something else was running \
+             there, and the costs are those without it",
             share * 100.0
+        ));
+    }
+    if let Some(Pace { times, seconds }) = &fitted.pace {
+        lines.push(format!(
+            "the machine's pace changed about every {seconds:.1} s, from {:.2} to {:.2} times as slow as the costs and \
+             {:.2} in the mean: predictions play that, and are as uncertain",
+            times.iter().copied().fold(f64::INFINITY, f64::min),
+            times.iter().copied().fold(0.0, f64::max),
+            times.iter().sum::<f64>() / times.len() as f64,
         ));
     }
     if !fitted.holds() {

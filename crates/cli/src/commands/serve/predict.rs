@@ -5,6 +5,7 @@ mod model;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tacho_client::Task;
 use tacho_core::{ManualClock, Request, Stamp};
 use tacho_metrics::RunRecord;
 use tacho_report::html::run::About;
@@ -34,31 +35,26 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     args.outputs.check()?;
     let workload = Workload::of(args)?;
     let before = Instant::now();
-    let record = workload.record(1)?;
+    let record = &workload.record(&workload.machine.steady(), 1)?;
     let took = before.elapsed().as_secs_f64();
-    let saved = destination.save(args, &record)?;
-    args.outputs.print(&record)?;
-    args.outputs.write(&record, &About::default())?;
+    let saved = destination.save(args, record)?;
+    args.outputs.print(record)?;
+    args.outputs.write(record, &About::default())?;
     if let Some(path) = &saved {
         tell(args, &format!("saved: {}", path.display()));
     }
-    if let Some(path) = saved.or_else(|| destination.path(args, &record)) {
-        pictures::draw(args, &record, &pictures::dataset_note(args, &workload.prepared)?, &path, &())?;
+    if let Some(path) = saved.or_else(|| destination.path(args, record)) {
+        pictures::draw(args, record, &pictures::dataset_note(args, &workload.prepared)?, &path, &())?;
     }
-    let findings = findings(args, &record)?;
+    let findings = findings(args, record)?;
     let machine = &workload.machine;
     let times = record.measured.duration / took.max(1e-9);
     let mut lines = vec![format!(
         "predicted by {}, not measured: {:.1} s played in {took:.3} s, {times:.0} times as fast",
         machine.name, record.measured.duration
     )];
-    if machine.noise > 0.0 {
-        let mut plays = vec![record];
-        for seed in 2..=PLAYS {
-            plays.push(workload.record(seed)?);
-        }
-        lines.extend(KEYS.iter().filter_map(|key| foreseen::range(&plays, key)));
-    }
+    let plays = workload.plays()?;
+    lines.extend(KEYS.iter().filter_map(|key| foreseen::range(&plays, key)));
     // A script that takes the numbers from standard output takes nothing else.
     if !args.outputs.owns_stdout() {
         foreseen::say(&lines)?;
@@ -99,13 +95,19 @@ impl Workload {
         self.prepared.dialogue.is_some()
     }
 
+    /// Whether answers come whole.
+    fn is_pooling(&self) -> bool {
+        self.plan.endpoint.backend.task() == Task::Pooling
+    }
+
     /// The requests with when they are due.
     pub(crate) fn coming(&self) -> Vec<Coming> {
         let requests = self.requests.iter().zip(&self.prompts);
+        let length = |request: &Request| if self.is_pooling() { 1 } else { request.output_len };
         let one = |((request, prompt), due): ((&Request, &Arc<[u32]>), &f64)| Coming {
             due: Stamp::from_secs(*due),
             prompt: Arc::clone(prompt),
-            output: usize::try_from(request.output_len).unwrap_or(1).max(1),
+            output: usize::try_from(length(request)).unwrap_or(1).max(1),
             priority: tacho_workload::scenarios::priority_of(request).unwrap_or(0),
         };
         requests.zip(self.prepared.timeline.due()).map(one).collect()
@@ -116,12 +118,18 @@ impl Workload {
         Ok(foresee(&self.machine, coming, sending)?)
     }
 
+    /// Plays that differ in their noise; none where there is none.
+    fn plays(&self) -> anyhow::Result<Vec<RunRecord>> {
+        let most = if self.machine.is_noisy() { PLAYS } else { 0 };
+        (1..=most).map(|seed| self.record(&self.machine, seed)).collect()
+    }
+
     /// The record of the workload as it would be sent, with the noise of a seed.
-    fn record(&self, seed: u64) -> anyhow::Result<RunRecord> {
+    fn record(&self, machine: &Machine, seed: u64) -> anyhow::Result<RunRecord> {
         let clock = ManualClock::default();
         let asked = (self.requests.as_slice(), self.prompts.as_slice());
         let tokenizer = self.prepared.tokenizer.as_ref().unwrap_or(&self.builtin);
-        let model = Model::new(&self.machine, seed, &clock, asked, tokenizer)?;
+        let model = Model::new(machine, seed, &clock, asked, (tokenizer, self.is_pooling()))?;
         Ok(predicted(&self.plan, &self.prepared, &model, &clock)?)
     }
 }
@@ -176,7 +184,7 @@ mod tests {
         let words: Vec<String> = words.iter().chain(&more).chain(&varied).map(|word| (*word).to_owned()).collect();
         let values = values_for(&TABLE, &words).unwrap().unwrap();
         let workload = Workload::of(&ServeArgs::read_simulated(values).unwrap()).unwrap();
-        workload.record(seed.parse().unwrap()).unwrap()
+        workload.record(&workload.machine, seed.parse().unwrap()).unwrap()
     }
 
     /// `cargo test --release -p tacho-cli simulated_runs -- --ignored --nocapture`; TACHO_RUNS is how many of each load. The

@@ -27,6 +27,8 @@ pub(super) struct Model<'a> {
     requests: &'a [Request],
     prompts: &'a [Arc<[u32]>],
     tokenizer: &'a Tokenizer,
+    /// Whether answers come whole, with the step that has computed the prompt.
+    is_pooling: bool,
     vocabulary: Vec<(&'static str, u32)>,
 }
 
@@ -37,7 +39,7 @@ impl<'a> Model<'a> {
         seed: u64,
         clock: &'a ManualClock,
         (requests, prompts): (&'a [Request], &'a [Arc<[u32]>]),
-        tokenizer: &'a Tokenizer,
+        (tokenizer, is_pooling): (&'a Tokenizer, bool),
     ) -> Result<Self, tacho_sim::Error> {
         let world = Mutex::new(World::new(machine, 1, Router::RoundRobin, seed)?);
         let single = |word: &'static str| match tokenizer.encode(&format!(" {word}"), false).as_slice() {
@@ -45,7 +47,7 @@ impl<'a> Model<'a> {
             _ => None,
         };
         let vocabulary = WORDS.into_iter().filter_map(single).collect();
-        Ok(Model { world, clock, requests, prompts, tokenizer, vocabulary })
+        Ok(Model { world, clock, requests, prompts, tokenizer, is_pooling, vocabulary })
     }
 
     fn world(&self) -> MutexGuard<'_, World<'a>> {
@@ -98,8 +100,8 @@ pub(super) struct Answering<'t, 'm> {
     model: &'t Model<'m>,
     /// By the number of the request, those that are under way.
     rows: Vec<Option<Box<Observation>>>,
-    /// Requests that were made of answers.
-    supplied: HashMap<usize, Request>,
+    /// Requests that were made of answers, with their prompts.
+    supplied: HashMap<usize, (Request, Arc<[u32]>)>,
     /// Who leaves when.
     leaving: BTreeMap<(Stamp, usize), ()>,
     /// Requests without a token.
@@ -111,18 +113,21 @@ pub(super) struct Answering<'t, 'm> {
 
 impl Answering<'_, '_> {
     fn request(&self, index: usize) -> &Request {
-        self.supplied.get(&index).unwrap_or(&self.model.requests[index])
+        self.supplied.get(&index).map_or_else(|| &self.model.requests[index], |(request, _)| request)
+    }
+
+    fn prompt(&self, index: usize) -> &Arc<[u32]> {
+        self.supplied.get(&index).map_or_else(|| &self.model.prompts[index], |(_, prompt)| prompt)
     }
 
     fn ask(&self, index: usize) -> Ask {
         let request = self.request(index);
-        let count = usize::try_from(request.output_len).unwrap_or(1).max(1);
-        let prompt = match self.supplied.contains_key(&index) {
-            true => prompt_ids(request, self.model.tokenizer),
-            false => Arc::clone(&self.model.prompts[index]),
+        let count = match self.model.is_pooling {
+            true => 1,
+            false => usize::try_from(request.output_len).unwrap_or(1).max(1),
         };
         let output = self.model.answer(index, count).map(|(_, token)| token).collect();
-        Ask { prompt, output, priority: priority_of(request).unwrap_or(0) }
+        Ask { prompt: Arc::clone(self.prompt(index)), output, priority: priority_of(request).unwrap_or(0) }
     }
 
     /// Moves the clock to the next event, at most to `until`, and takes what is heard then.
@@ -165,11 +170,7 @@ impl Answering<'_, '_> {
         row.done = now;
         row.first_byte = row.chunks.first().copied();
         row.first_content = row.first_byte;
-        let request = self.request(index);
-        let prompt_tokens = match self.supplied.contains_key(&index) {
-            true => Some(request.prompt_len),
-            false => Some(self.model.prompts[index].len() as u64),
-        };
+        let (request, prompt_tokens) = (self.request(index), Some(self.prompt(index).len() as u64));
         row.usage = Usage { prompt_tokens, completion_tokens: Some(row.chunks.len() as u64), ..Usage::default() };
         let is_message = request.chat_messages.is_some() || matches!(request.content, Content::Json(_));
         row.text = self.model.text(index, row.chunks.len(), is_message);
@@ -205,9 +206,9 @@ impl Worker for Answering<'_, '_> {
     }
 
     fn supply(&mut self, index: usize, request: &Request) {
-        let mut request = request.clone();
-        request.prompt_len = prompt_ids(&request, self.model.tokenizer).len() as u64;
-        self.supplied.insert(index, request);
+        let prompt = prompt_ids(request, self.model.tokenizer);
+        let request = Request { prompt_len: prompt.len() as u64, ..request.clone() };
+        self.supplied.insert(index, (request, prompt));
     }
 
     fn prefilling(&self) -> usize {

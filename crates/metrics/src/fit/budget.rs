@@ -1,0 +1,197 @@
+//! The most tokens of a step, by how many prompts came through each while more of them waited. Two kinds of engines are
+//! held against that: one that splits prompts to fill every step to the brim, and one that takes whole prompts alone.
+
+use super::reached::{Queue, Run};
+
+/// Steps of several prompts that must have been full.
+const FULL: usize = 5;
+/// How far apart the bounds of a limit may be, as a share of it.
+const TIGHT: f64 = 0.08;
+/// Steps that are looked at together.
+const LONGEST: usize = 64;
+/// How far beyond the upper one it may be: one who seems to wait may not have come yet.
+const LATE: f64 = 0.02;
+
+/// A limit that steps were held by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// The roundest number that explains them.
+    pub limit: usize,
+    /// All that do.
+    pub between: (usize, usize),
+}
+
+/// What steps say of the tokens that they may hold.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Budget {
+    splitting: Bounds,
+    whole: Bounds,
+    fullest: f64,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget { splitting: Bounds::NONE, whole: Bounds::NONE, fullest: 0.0 }
+    }
+}
+
+impl Budget {
+    /// Takes what a run says in which no step has more sequences than `limit`.
+    pub(super) fn look(&mut self, run: &Run, limit: usize) {
+        let mut queue = Queue::new(run.traced);
+        let (mut running, mut chain) = (0, Vec::new());
+        let mut before = f64::NEG_INFINITY;
+        for cluster in &run.clusters {
+            let prompts: Vec<f64> = cluster.began().map(|at| run.traced[at].prompt as f64).collect();
+            let decoded = cluster.tokens.len() - prompts.len();
+            let step = Full {
+                tokens: prompts.iter().sum::<f64>() + decoded as f64,
+                largest: prompts.iter().copied().fold(0.0, f64::max),
+                several: prompts.len() > 1,
+            };
+            // Where a sequence has no token here, tokens of several steps have come together.
+            let clear = decoded == running;
+            running = running + prompts.len() - run.ended(cluster);
+            let next = queue.first(before - run.lead, cluster.until).map(|one| one.prompt as f64);
+            before = cluster.at;
+            if clear {
+                self.held(&step);
+            }
+            // One that is split has its place in the batch, though no token here.
+            match next.filter(|_| clear && !prompts.is_empty() && cluster.tokens.len() + 1 < limit) {
+                Some(next) => self.full(&mut chain, step, next),
+                None => chain.clear(),
+            }
+        }
+    }
+
+    /// What a step has held is no limit of it, whether or not somebody waited. Of one of its prompts some may have been
+    /// computed before it by an engine that splits.
+    fn held(&mut self, step: &Full) {
+        self.fullest = self.fullest.max(step.tokens - step.largest);
+        self.splitting.low = self.splitting.low.max(step.tokens - step.largest);
+        self.whole.low = self.whole.low.max(step.tokens);
+    }
+
+    /// A step that took no more though `next` waited, after others that did so: any of those that follow one another have
+    /// had as much as they could, but for what was computed before them and what was begun of the next.
+    fn full(&mut self, chain: &mut Vec<Full>, step: Full, next: f64) {
+        self.splitting.steps += usize::from(!chain.is_empty() && step.several);
+        self.whole.steps += usize::from(step.several);
+        self.whole.high = self.whole.high.min(step.tokens + next);
+        chain.push(step);
+        let mut tokens = 0.0;
+        for (count, first) in chain.iter().rev().take(LONGEST).enumerate() {
+            let steps = (count + 1) as f64;
+            tokens += first.tokens;
+            self.splitting.low = self.splitting.low.max((tokens - first.largest) / steps);
+            self.splitting.high = self.splitting.high.min((tokens + next) / steps);
+        }
+    }
+
+    /// The limit, and whether prompts are split, where the steps tell them; `splits` is what is known of the latter.
+    pub(super) fn told(&self, splits: Option<bool>) -> (Option<Held>, Option<bool>) {
+        let (splitting, whole) = (self.splitting.limit(), self.whole.limit());
+        match splits {
+            Some(true) => return (splitting, None),
+            Some(false) => return (whole, None),
+            None => {}
+        }
+        match (splitting, whole) {
+            (Some(limit), None) if !self.whole.is_possible() => (Some(limit), Some(true)),
+            (None, Some(limit)) if !self.splitting.is_possible() => (Some(limit), Some(false)),
+            (Some(one), Some(other)) if one.limit == other.limit => (Some(one), None),
+            _ => (None, None),
+        }
+    }
+
+    /// The most tokens that a step has held for certain.
+    pub(super) fn fullest(&self) -> usize {
+        self.fullest as usize
+    }
+}
+
+/// What came through a step.
+struct Full {
+    /// Tokens, those of all its prompts included.
+    tokens: f64,
+    /// Tokens of its largest prompt.
+    largest: f64,
+    /// Whether it had several prompts: one alone may be all that there was.
+    several: bool,
+}
+
+/// Between what numbers a limit is, by so many steps.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    low: f64,
+    high: f64,
+    steps: usize,
+}
+
+impl Bounds {
+    const NONE: Bounds = Bounds { low: 0.0, high: f64::INFINITY, steps: 0 };
+
+    fn is_possible(&self) -> bool {
+        self.low < self.high
+    }
+
+    /// The roundest number between the bounds, where those are close.
+    fn limit(&self) -> Option<Held> {
+        let close = self.high.is_finite() && self.high - self.low <= TIGHT * self.high;
+        let (low, high) = (self.low, self.high * (1.0 + LATE));
+        let limit = (self.is_possible() && close && self.steps >= FULL).then(|| roundest(low, high)).flatten()?;
+        Some(Held { limit, between: (low.ceil() as usize, high as usize) })
+    }
+}
+
+/// The number between the two that the largest power of two divides.
+fn roundest(low: f64, high: f64) -> Option<usize> {
+    let (low, high) = (low.ceil().max(1.0) as usize, high.ceil() as usize);
+    let mut power = 1usize << 20;
+    while power > 0 {
+        let number = low.div_ceil(power) * power;
+        if number < high {
+            return Some(number);
+        }
+        power >>= 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reached::{Told, reached};
+    use super::super::trace::Traced;
+    use super::*;
+
+    /// Prompts that are sent at once, of which so many come through each step of 10 ms.
+    fn rush(sent: f64, prompts: &[u64], per_step: &[usize]) -> Vec<Traced> {
+        let steps = per_step.iter().enumerate().flat_map(|(step, count)| std::iter::repeat_n(step, *count));
+        let one = |(step, prompt): (usize, &u64)| {
+            let first = sent + 0.02 + 0.01 * step as f64;
+            Traced { sent, prompt: *prompt, tokens: (0..40).map(|place| first + 0.01 * f64::from(place)).collect() }
+        };
+        steps.zip(prompts.iter().cycle()).map(one).collect()
+    }
+
+    #[test]
+    fn what_few_steps_or_wide_bounds_say_is_no_limit() {
+        let told = |run: Vec<Traced>| reached(&[run], Told::default());
+        // Four prompts to a step: it may hold four, or all but the whole of a fifth.
+        let alike = told(rush(0.0, &[100], &[4; 12]));
+        assert_eq!((alike.tokens, alike.splits), (None, None));
+        assert!(alike.fullest >= 300, "{alike:?}");
+        // One to a step is what a slow front end looks like.
+        assert_eq!(told(rush(0.0, &[90, 100, 105, 98], &[1; 30])).tokens, None);
+        // As many as had come by then.
+        assert_eq!(told(rush(0.0, &[80, 150, 110], &[6, 9, 7, 5, 8, 10, 6, 7])).tokens, None);
+    }
+
+    #[test]
+    fn the_roundest_number_is_taken() {
+        assert_eq!(roundest(990.0, 1043.2), Some(1024));
+        assert_eq!(roundest(8100.0, 8300.0), Some(8192));
+        assert_eq!(roundest(4.2, 4.9), None);
+    }
+}
