@@ -79,10 +79,6 @@ const NEEDS_A_SERVER: &[&str] = &[
     "--otlp-spans",
     "--metrics-interval",
     "--telemetry-url",
-    "--api-key",
-    "--header",
-    "--ca-file",
-    "--insecure",
 ];
 
 /// All flags of `tacho serve`.

@@ -414,10 +414,33 @@ fn a_prediction_writes_what_it_is_asked_for_and_refuses_the_rest() {
     let summary: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(summary["completed"], 20);
     assert!(place.file("r.html").exists() && place.file("q.csv").exists());
-    for flag in [&["--live"][..], &["--duration", "5"], &["--log", "l"], &["--base-url", "http://127.0.0.1:1"]] {
+    let served = [&["--live"][..], &["--duration", "5"], &["--log", "l"], &["--base-url", "http://127.0.0.1:1"]];
+    let more = [&["--num-runs", "3"][..], &["--timeout", "1"], &["--otlp", "http://127.0.0.1:1"]];
+    for flag in served.into_iter().chain(more) {
         let refused = place.run(&[&words[..], flag].concat());
         let said = stderr(&refused);
         assert!(refused.status.code() == Some(2) && said.contains("a prediction cannot honour"), "{flag:?}: {said}");
+    }
+}
+
+#[test]
+fn embeddings_take_one_step_and_a_plan_refuses_what_it_does_not_play() {
+    let place = Place::new();
+    let words = ["predict", "--sim-profile", "h100-8b", "--num-prompts", "4", "--random-input-len", "50"];
+    let long = ["--random-output-len", "500", "--save-result", "--result-filename", "e.json"];
+    let output =
+        place.run(&[&words[..], &long, &["--backend", "openai-embeddings", "--max-concurrency", "1"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let latency = place.json("e.json")["mean_e2el_ms"].as_f64().unwrap();
+    // 6.4 ms, 32 us a token, and a little.
+    assert!((7.9..8.2).contains(&latency), "{latency}");
+    for (flag, said) in
+        [("--max-concurrency 4", "a plan cannot honour"), ("--duration 5", "a prediction cannot honour")]
+    {
+        let bench = format!("serve --num-prompts 20 {flag}");
+        let plan = ["plan", "--sim-profile", "tiny", "--rate", "4", "--sla", "p99_ttft_ms<=3", "--bench-cmd", &bench];
+        let refused = place.run(&plan);
+        assert!(refused.status.code() == Some(2) && stderr(&refused).contains(said), "{}", stderr(&refused));
     }
 }
 

@@ -26,7 +26,7 @@ use crate::interrupt::Interrupt;
 use model::Model;
 
 /// Runs that differ in their noise alone, for the range of each number.
-const PLAYS: u64 = 5;
+const PLAYS: u64 = 9;
 
 /// Predicts the benchmark that the arguments ask for.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
