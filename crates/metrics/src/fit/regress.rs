@@ -20,8 +20,9 @@ impl Estimate {
     }
 }
 
-/// Standard errors that a column must be above nothing.
-const TOLD: f64 = 2.0;
+/// Standard errors that a column must be above nothing: what is left out of two that go together is put on the other, so
+/// that more is lost by leaving out what is there than by keeping what is not.
+const TOLD: f64 = 1.0;
 /// Deviations that a target may be off.
 const FAR: f64 = 2.0;
 /// Turns until weights and values go together.
@@ -297,7 +298,7 @@ mod tests {
             .collect();
         let found = fit(&alone(rows.clone(), noisy.clone())).unwrap();
         assert!((found[0].value - 3.0).abs() < 0.02 && (found[1].value - 0.5).abs() < 0.005, "{found:?}");
-        assert_eq!(found[2].value, 0.0);
+        assert!(found[2].interval().0 == 0.0 && found[2].value < 0.005, "{found:?}");
         assert!(fit(&alone(rows[..2].to_vec(), noisy[..2].to_vec())).is_none(), "too few");
         let twice: Vec<[f64; 3]> = rows.iter().map(|row| [1.0, row[1], 2.0 * row[1]]).collect();
         let found = fit(&alone(twice, noisy)).unwrap();
