@@ -6,12 +6,13 @@ mod criterion;
 mod likely;
 mod line;
 mod runs;
+mod users;
 mod verdict;
 
 pub use boundary::{Boundary, boundary};
 pub use criterion::{BadCriterion, Criterion};
 pub use likely::{Held, Likely, likely};
-pub use runs::{Next, Terms, borne_out, next_run};
+pub use runs::{Growth, Next, Terms, borne_out, next_run};
 pub use verdict::{Verdict, half_width};
 
 /// More runs of a level than this are not asked for to be sure of it.

@@ -41,7 +41,7 @@ pub struct Likely {
 /// How much of the target is there without any queue.
 const FLOORS: [f64; 9] = [0.02, 0.15, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 /// How far the runs are off, in the errors that they tell, and how likely that is (its logarithm).
-const SCALES: [(f64, f64); 4] = [(0.65, -0.7), (1.0, 0.0), (1.4, -0.2), (2.0, -1.0)];
+pub(super) const SCALES: [(f64, f64); 4] = [(0.65, -0.7), (1.0, 0.0), (1.4, -0.2), (2.0, -1.0)];
 /// A run begins with an empty server, and a short one has too few of the rare long queues: by how much of what theory says
 /// of a single queue it is too low, and how likely that is.
 const FLATTERED: [(f64, f64); 4] = [(0.0, -1.0), (0.7, 0.0), (1.4, 0.0), (2.1, -1.0)];
@@ -52,7 +52,7 @@ const BEYOND: [f64; 8] = [1.02, 1.06, 1.12, 1.25, 1.5, 2.0, 3.0, 6.0];
 /// The error of a run as its requests tell it is that of the lower side; the upper one is longer.
 const SKEW: f64 = 1.5;
 /// What a run is off where none tells.
-const UNTOLD: f64 = 0.2;
+pub(super) const UNTOLD: f64 = 0.2;
 /// No run is off by less.
 const LEAST: f64 = 0.02;
 /// The error falls with this power of the length: slower than of what has no memory.
@@ -62,7 +62,7 @@ const NEAR: f64 = 1.8;
 /// How wrong the curve may be far from the target: as a share of the logarithm of the distance.
 const BENT: f64 = 0.2;
 /// Degrees of freedom of the error (Student): few, so that a hiccup is one.
-const FREEDOM: f64 = 5.0;
+pub(super) const FREEDOM: f64 = 5.0;
 /// What is all but impossible.
 const IMPOSSIBLE: f64 = -8.0;
 /// Loads that are looked at in a round.
@@ -77,12 +77,16 @@ pub fn likely(runs: &[Held], limit: f64) -> Option<Likely> {
     let most = runs.iter().map(|run| run.level).max()? as f64;
     let least = runs.iter().map(|run| run.level).min()? as f64;
     let largest = capacities.iter().map(|capacity| capacity.0).fold(0.0, f64::max);
-    let (mut from, mut to) = (0.3 * least, largest.min(2.0 * most));
+    quantiles(0.3 * least, largest.min(2.0 * most), |load| together(load, &capacities, &evidence))
+}
+
+/// Where shares of all likely answers lie, looked for between two loads; `likely` is the logarithm of how likely one is.
+pub(super) fn quantiles(mut from: f64, mut to: f64, likely: impl Fn(f64) -> f64) -> Option<Likely> {
     let mut found = None;
     for _ in 0..ROUNDS {
         let width = (to - from) / STEPS as f64;
         let loads: Vec<f64> = (0..STEPS).map(|at| from + (at as f64 + 0.5) * width).collect();
-        let logs: Vec<f64> = loads.iter().map(|&load| together(load, &capacities, &evidence)).collect();
+        let logs: Vec<f64> = loads.iter().map(|&load| likely(load)).collect();
         let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let shares: Vec<f64> = logs.iter().map(|log| (log - top).exp()).collect();
         let at = |share: f64| quantile(share, &shares, from, width);
@@ -124,9 +128,16 @@ struct Evidence {
     forgets: f64,
 }
 
+/// Whether a run tells of the error at the target.
+pub(super) fn near(run: &Held) -> bool {
+    run.kept_up && run.ratio < NEAR && run.ratio > 1.0 / NEAR
+}
+
 fn evidence(runs: &[Held], limit: f64) -> Vec<Evidence> {
-    let near = |run: &&Held| run.kept_up && run.ratio < NEAR && run.ratio > 1.0 / NEAR;
-    let told = runs.iter().filter(near).filter_map(|run| Some(run.error?.max(LEAST / 2.0) * run.seconds.powf(FALLS)));
+    let told = runs
+        .iter()
+        .filter(|run| near(run))
+        .filter_map(|run| Some(run.error?.max(LEAST / 2.0) * run.seconds.powf(FALLS)));
     let mut told: Vec<f64> = told.filter(|error| error.is_finite()).collect();
     told.sort_unstable_by(f64::total_cmp);
     // That of a single run is the smaller the luckier it was.
@@ -157,6 +168,11 @@ fn together(load: f64, capacities: &[(f64, f64)], evidence: &[Evidence]) -> f64 
             }
         }
     }
+    sum_of(&logs)
+}
+
+/// The logarithm of the sum of what these are the logarithms of.
+pub(super) fn sum_of(logs: &[f64]) -> f64 {
     let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if top.is_finite() { top + logs.iter().map(|log| (log - top).exp()).sum::<f64>().ln() } else { top }
 }

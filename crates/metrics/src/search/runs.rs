@@ -1,7 +1,8 @@
-//! The next run of a search for the largest request rate: where it says most of the answer, and for how long.
+//! The next run of a search for the largest load: where it says most of the answer, and for how long.
 
 use super::boundary::Boundary;
-use super::likely::{Held, capacity, likely};
+use super::likely::{Held, Likely, capacity, likely};
+use super::users::likely_users;
 
 /// A run to be made.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,14 +13,36 @@ pub struct Next {
     pub seconds: f64,
 }
 
+/// How a latency grows with the load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Growth {
+    /// With a rate of requests, without end towards the capacity of the server; so many seconds are allowed.
+    Rate {
+        /// The largest latency allowed.
+        limit: f64,
+    },
+    /// With the number of users, each of whom waits for an answer before the next request.
+    Users,
+}
+
+impl Growth {
+    /// Where the target is met.
+    fn likely(self, runs: &[Held]) -> Option<Likely> {
+        match self {
+            Growth::Rate { limit } => likely(runs, limit),
+            Growth::Users => likely_users(runs),
+        }
+    }
+}
+
 /// What a search may take.
 pub struct Terms<'t> {
     /// What the server managed of unlimited load.
     pub first: f64,
     /// The largest load.
     pub top: u64,
-    /// The latency allowed, in seconds.
-    pub limit: f64,
+    /// How a latency grows with the load.
+    pub growth: Growth,
     /// How long a load must be held to say something.
     pub unit: &'t dyn Fn(u64) -> f64,
     /// For how long all runs together may be held.
@@ -57,15 +80,15 @@ pub fn next_run(runs: &[Held], terms: &Terms<'_>) -> Option<Next> {
         return None;
     }
     if !runs.iter().any(fails) {
-        return brief(most as f64 * LONGER);
+        return if most + 1 < terms.top { brief(most as f64 * LONGER) } else { None };
     }
-    if runs.len() < FIRST - 1 && capacity(runs).is_none() {
+    if terms.growth != Growth::Users && runs.len() < FIRST - 1 && capacity(runs).is_none() {
         return brief(1.3 * terms.first.max(most as f64));
     }
     if let Some(least) = runs.iter().map(|run| run.level).min().filter(|_| runs.iter().all(fails)) {
         return brief(least as f64 / 2.0);
     }
-    let found = likely(runs, terms.limit)?;
+    let found = terms.growth.likely(runs)?;
     let half = (found.high - found.low) / 2.0 / found.value;
     if runs.len() < FIRST && half > FOUND {
         return brief(if runs.len().is_multiple_of(2) { found.value } else { found.below });
@@ -114,14 +137,14 @@ fn only_failure(runs: &[Held]) -> Option<u64> {
 
 /// The answer, as far as runs bear it out: a curve goes on where no run was made. Nothing where no run up to it met the target;
 /// no upper end where none missed it.
-pub fn borne_out(runs: &[Held], limit: f64) -> Option<Boundary> {
+pub fn borne_out(runs: &[Held], growth: Growth) -> Option<Boundary> {
     let runs = &believed(runs)[..];
     let met = || runs.iter().filter(|run| !fails(run)).map(|run| run.level as f64);
     let (least, most) = (met().reduce(f64::min)?, met().reduce(f64::max)?);
     if !runs.iter().any(fails) {
         return Some(Boundary { value: most, low: most, high: None });
     }
-    let found = likely(runs, limit).filter(|found| found.value >= 1.0 && least <= found.high && !is_hopeless(runs))?;
+    let found = growth.likely(runs).filter(|found| found.value >= 1.0 && least <= found.high && !is_hopeless(runs))?;
     Some(Boundary { value: found.value, low: found.low, high: Some(found.high) })
 }
 
@@ -135,8 +158,10 @@ fn is_hopeless(runs: &[Held]) -> bool {
 mod tests {
     use super::*;
 
+    const RATE: Growth = Growth::Rate { limit: 0.2 };
+
     fn terms(unit: &dyn Fn(u64) -> f64) -> Terms<'_> {
-        Terms { first: 100.0, top: 65536, limit: 0.2, unit, budget: 600.0, precise: 0.05 }
+        Terms { first: 100.0, top: 65536, growth: RATE, unit, budget: 600.0, precise: 0.05 }
     }
 
     /// Runs until the search ends, on a server whose latencies are what the closure says.
@@ -186,17 +211,17 @@ mod tests {
     fn what_no_run_met_is_no_answer() {
         let missed = [200, 100, 50].map(|level| run(level, 40.0));
         assert!(likely(&missed, 0.2).is_some(), "the curve goes on below them");
-        assert_eq!(borne_out(&missed, 0.2), None);
-        assert_eq!(borne_out(&[], 0.2), None);
+        assert_eq!(borne_out(&missed, RATE), None);
+        assert_eq!(borne_out(&[], RATE), None);
         // Luck far above what failed again and again.
         let lucky =
             [run(400, 0.9), run(100, 9.0), run(100, 9.0), run(50, 5.0), run(50, 5.0), run(25, 3.0), run(25, 3.0)];
-        assert_eq!(borne_out(&lucky, 0.2), None);
+        assert_eq!(borne_out(&lucky, RATE), None);
     }
 
     #[test]
     fn what_no_run_missed_has_no_upper_end() {
         let met = [90, 135].map(|level| run(level, 0.2));
-        assert_eq!(borne_out(&met, 0.2), Some(Boundary { value: 135.0, low: 135.0, high: None }));
+        assert_eq!(borne_out(&met, RATE), Some(Boundary { value: 135.0, low: 135.0, high: None }));
     }
 }

@@ -10,6 +10,7 @@ use super::level::{Level, nearest, values};
 use super::marker;
 use super::pair::Pair;
 use crate::experiment::{Archive, Failure, Style};
+use crate::sweep::workload::LoadVariable;
 
 /// What a search found.
 #[derive(Clone, Copy)]
@@ -73,9 +74,11 @@ impl Answers {
         // The answer of all runs together may lie between levels.
         let upto = |level: &&Level| value.is_some_and(|value| level.tried.level <= value);
         let chosen = levels.iter().filter(upto).max_by_key(|level| level.tried.level);
+        let by = pair.plan.variable;
         let mut achieved = Dict::new();
-        for (criterion, values) in
-            chosen.iter().flat_map(|level| target.iter().zip(values(target, level.results.iter()).unwrap_or_default()))
+        for (criterion, values) in chosen
+            .iter()
+            .flat_map(|level| target.iter().zip(values(by, target, level.results.iter()).unwrap_or_default()))
         {
             achieved.set(criterion.metric.as_str(), values.iter().sum::<f64>() / values.len() as f64);
         }
@@ -84,7 +87,7 @@ impl Answers {
             entry.set("nearest", nearest.tried.level);
         }
         entry.set("levels", levels.len());
-        entry.set("curve", curve(target, levels));
+        entry.set("curve", curve(by, target, levels));
         entry.set("runs", levels.iter().map(|level| level.results.len()).sum::<usize>());
         self.list.push(Value::Dict(entry));
     }
@@ -95,7 +98,7 @@ impl Answers {
 }
 
 /// Each level with its values and verdict, for tables and pictures.
-fn curve(target: &[Criterion], levels: &[Level]) -> Vec<Value> {
+fn curve(by: LoadVariable, target: &[Criterion], levels: &[Level]) -> Vec<Value> {
     let entry = |level: &Level| {
         let mut entry = Dict::new();
         entry.set("level", level.tried.level);
@@ -103,7 +106,7 @@ fn curve(target: &[Criterion], levels: &[Level]) -> Vec<Value> {
         entry.set("met", level.tried.verdict.passes());
         entry.set("sustained", level.tried.verdict.is_sustained());
         entry.set("brief", level.tried.verdict.brief);
-        for (criterion, values) in target.iter().zip(values(target, level.results.iter()).unwrap_or_default()) {
+        for (criterion, values) in target.iter().zip(values(by, target, level.results.iter()).unwrap_or_default()) {
             entry.set(criterion.metric.as_str(), mean(&values));
         }
         Value::Dict(entry)

@@ -105,7 +105,7 @@ impl Pair<'_> {
         let swamped = counted.iter().filter(|result| self.is_swamped(level, result)).count();
         // A run that begins with an empty server flatters it, the more the shorter it is.
         let lengths: Vec<f64> = counted.iter().map(|result| self.part(level, run_number(result)).powi(2)).collect();
-        let values = values(target, counted.iter().copied()).map_err(Stop::Sweep)?;
+        let values = values(self.plan.variable, target, counted.iter().copied()).map_err(Stop::Sweep)?;
         let verdict = Verdict::weighted(target, &values, &lengths);
         let verdict = verdict.with_own_width(own_width(target, &counted, &lengths)).with_swamped(swamped);
         let brief = counted.iter().all(|result| self.is_brief(level, result));
@@ -190,13 +190,21 @@ pub(super) fn nearest(levels: &[Level]) -> Option<&Level> {
     })
 }
 
-/// The values of each criterion's metric, one per result.
+/// The values of each criterion's metric, one per result. All users of a concurrency send their first requests at once, and
+/// that burst is no part of what the level is: there it is the steady part that counts, where there is one.
 pub(super) fn values<'r>(
+    by: LoadVariable,
     target: &[Criterion],
     results: impl Iterator<Item = &'r Dict> + Clone,
 ) -> Result<Vec<Vec<f64>>, Failure> {
     let of = |criterion: &Criterion| {
-        let value = |result: &Dict| result.get(&criterion.metric).and_then(Value::as_f64);
+        let steady = |result: &Dict| {
+            let steady = result.get("tacho")?.get("steady")?;
+            let reached = steady.get("reached") == Some(&Value::Bool(true));
+            steady.get(&criterion.metric)?.as_f64().filter(|_| reached && by == LoadVariable::MaxConcurrency)
+        };
+        let whole = |result: &Dict| result.get(&criterion.metric).and_then(Value::as_f64);
+        let value = |result: &Dict| steady(result).or_else(|| whole(result));
         results.clone().map(value).collect::<Option<Vec<f64>>>().ok_or_else(|| {
             let text = format!("the results have no number {:?}: check --sla-params", criterion.metric);
             Failure::new("KeyError", text)

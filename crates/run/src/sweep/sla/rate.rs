@@ -1,16 +1,16 @@
-//! The search for a request rate whose runs tell how far they may be off: each run is made where it says most of the answer,
-//! and the answer rests on all of them.
+//! The search for a load whose runs tell how far they may be off: each run is made where it says most of the answer, and the
+//! answer rests on all of them.
 
 use std::collections::BTreeMap;
 
 use tacho_core::event::SearchNote;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::search::{
-    Answer, Criterion, Held, Next, Terms, Tried, UNLIMITED, Verdict, borne_out, is_monotone, next_run,
+    Answer, Criterion, Growth, Held, Next, Terms, Tried, Verdict, borne_out, is_monotone, next_run,
 };
 
 use super::answers::Outcome;
-use super::level::{Level, answer_seconds, values};
+use super::level::{Level, WAVES, answer_seconds, values};
 use super::level_folder;
 use super::pair::Pair;
 use crate::experiment::{Failure, Slot, run_file};
@@ -19,7 +19,7 @@ use crate::sweep::session::{Session, Stop};
 use crate::sweep::workload::LoadVariable;
 
 /// A range that reaches no further than so many times the tolerance either way is narrow enough.
-const PRECISE: f64 = 2.5;
+const PRECISE: f64 = 2.25;
 /// No run has fewer requests, if so many were asked for.
 const FEWEST: u64 = 50;
 
@@ -27,13 +27,13 @@ const FEWEST: u64 = 50;
 type Known = BTreeMap<u64, Vec<Dict>>;
 
 impl Pair<'_> {
-    /// Whether a target is one of latencies under a rate, and results tell how far they may be off.
+    /// Whether a target is one of latencies, and results tell how far they may be off.
     pub(super) fn is_told(&self, target: &[Criterion], results: &[Dict]) -> bool {
-        self.plan.variable == LoadVariable::RequestRate && tell(target, results) && limit(target).is_some()
+        self.top() > 1 && tell(target, results) && limit(target).is_some()
     }
 
-    /// Searches, after the unlimited load, and says what was found.
-    pub(super) fn search_rate(
+    /// Searches, after the largest load, and says what was found.
+    pub(super) fn search_told(
         &self,
         session: &mut Session<'_>,
         slot: &mut Slot,
@@ -41,11 +41,12 @@ impl Pair<'_> {
         top: Level,
     ) -> Result<(Vec<Level>, Outcome), Stop> {
         if top.tried.verdict.passes() {
-            let outcome = Outcome { answer: Answer::Unbounded, found: None, range: (0, UNLIMITED), monotone: true };
+            let outcome = Outcome { answer: Answer::Unbounded, found: None, range: (0, self.top()), monotone: true };
             return Ok((vec![top], outcome));
         }
-        let first = self.first(std::slice::from_ref(&top));
-        let load = self.load();
+        let limit = limit(target).unwrap_or(1.0);
+        let first = self.begin(&top, limit);
+        let (load, growth) = (self.load(), self.growth(limit));
         session.say(SearchNote::From { load, level: first });
         session.say(SearchNote::TakesAtMost { seconds: self.plan.longest });
         let mut known: Known = self.known(session);
@@ -54,19 +55,54 @@ impl Pair<'_> {
             let answer = fastest(&known);
             let terms = Terms {
                 first: first as f64,
-                top: UNLIMITED,
-                limit: limit(target).unwrap_or(1.0),
+                top: self.top(),
+                growth,
                 unit: &|level| self.plan.seconds(level, answer),
                 budget: self.plan.longest - top.seconds,
                 precise: PRECISE * self.plan.tolerance,
             };
             let Some(next) = next_run(&held, &terms) else { break };
             session.say(SearchNote::Testing { load, level: next.level });
+            let prompts = self.lasting(next, &known, &top, first);
             let results = known.entry(next.level).or_default();
-            self.hold(session, slot, next, results)?;
+            self.hold(session, slot, (next.level, prompts), results)?;
             self.tell(session, &self.summed(next.level, target, results)?, target);
         }
-        self.found(target, &known, top)
+        self.found(target, &known, top, growth)
+    }
+
+    /// How its latencies grow with the load.
+    fn growth(&self, limit: f64) -> Growth {
+        match self.plan.variable {
+            LoadVariable::RequestRate => Growth::Rate { limit },
+            LoadVariable::MaxConcurrency => Growth::Users,
+        }
+    }
+
+    /// Where to begin: the rate that was answered of the largest load, or so many users as wait for as long as is allowed
+    /// where so many are answered (Little's law).
+    fn begin(&self, top: &Level, limit: f64) -> u64 {
+        let rate = self.first(std::slice::from_ref(top));
+        match self.plan.variable {
+            LoadVariable::RequestRate => rate,
+            LoadVariable::MaxConcurrency => {
+                let users = answered(&top.results).unwrap_or(1.0) * limit;
+                (users.ceil() as u64).clamp(1, self.top() - 1)
+            }
+        }
+    }
+
+    /// How many prompts a run takes. Fewer users get fewer answers than were seen, and more of them no more.
+    fn lasting(&self, next: Next, known: &Known, top: &Level, first: u64) -> u64 {
+        let level = next.level as f64;
+        if self.plan.variable == LoadVariable::RequestRate {
+            return ((level * next.seconds).ceil() as u64).max(self.prompts().min(FEWEST));
+        }
+        let seen = known.iter().filter_map(|(&users, results)| Some((users, answered(results)?)));
+        let nearest = seen.min_by_key(|(users, _)| users.abs_diff(next.level));
+        let (users, rate) = nearest.unwrap_or((first, answered(&top.results).unwrap_or(1.0)));
+        let rate = rate * (level / users as f64).min(1.0);
+        (rate * next.seconds).max(WAVES * level).ceil() as u64
     }
 
     /// What is stored of limited loads.
@@ -75,7 +111,7 @@ impl Pair<'_> {
             let folder = level_folder(self.plan, &self.base, level);
             (0..).map_while(|number| session.archive.result(&run_file(&folder, number))).collect()
         };
-        let stored = self.stored(session.archive).into_iter().filter(|level| *level < UNLIMITED);
+        let stored = self.stored(session.archive).into_iter().filter(|level| *level < self.top());
         stored.map(|level| (level, results(level))).collect()
     }
 
@@ -84,14 +120,12 @@ impl Pair<'_> {
         &self,
         session: &mut Session<'_>,
         slot: &mut Slot,
-        next: Next,
+        (level, prompts): (u64, u64),
         results: &mut Vec<Dict>,
     ) -> Result<(), Stop> {
         let key = self.plan.variable.key();
-        let fewest = self.prompts().min(FEWEST);
-        let prompts = ((next.level as f64 * next.seconds).ceil() as u64).max(fewest);
-        let bench = self.bench.with(key, next.level).with("num_prompts", prompts);
-        let folder = level_folder(self.plan, &self.base, next.level);
+        let bench = self.bench.with(key, level).with("num_prompts", prompts);
+        let folder = level_folder(self.plan, &self.base, level);
         for _ in 0..self.plan.sweep.num_runs {
             let (what, before) = (Combination { serve: self.serve, bench: &bench, folder: &folder }, results.len());
             if before == 0 {
@@ -101,7 +135,7 @@ impl Pair<'_> {
             }
             if results.len() == before {
                 // A run that fails again and again would be tried for ever.
-                let text = format!("no result at {key}={}, which the search cannot do without", next.level);
+                let text = format!("no result at {key}={level}, which the search cannot do without");
                 return Err(Stop::Sweep(Failure::new("ValueError", text)));
             }
         }
@@ -113,13 +147,14 @@ impl Pair<'_> {
         let mut held = Vec::new();
         for (&level, results) in known {
             for result in results {
-                let values = values(target, std::iter::once(result)).map_err(Stop::Sweep)?;
+                let values = values(self.plan.variable, target, std::iter::once(result)).map_err(Stop::Sweep)?;
                 let ratios = target.iter().zip(&values).map(|(one, value)| (one, value[0] / one.target()));
                 let worst = ratios.max_by(|a, b| a.1.total_cmp(&b.1));
                 let number = |value: Option<&Value>| value.and_then(Value::as_f64);
                 let own = result.get("tacho");
                 let steady = own.and_then(|own| own.get("steady")?.get("request_throughput"));
-                let planned = own.and_then(|own| own.get("planned_request_rate"));
+                let planned = own.filter(|_| self.plan.variable == LoadVariable::RequestRate);
+                let planned = planned.and_then(|own| own.get("planned_request_rate"));
                 held.extend(worst.map(|(criterion, ratio)| Held {
                     level,
                     came: number(planned).unwrap_or(level as f64),
@@ -138,7 +173,7 @@ impl Pair<'_> {
     fn summed(&self, level: u64, target: &[Criterion], results: &[Dict]) -> Result<Level, Stop> {
         let seconds = |result: &Dict| result.get("duration").and_then(Value::as_f64).unwrap_or(0.0);
         let lengths: Vec<f64> = results.iter().map(seconds).collect();
-        let values = values(target, results.iter()).map_err(Stop::Sweep)?;
+        let values = values(self.plan.variable, target, results.iter()).map_err(Stop::Sweep)?;
         let swamped = results.iter().filter(|result| self.is_swamped(level, result)).count();
         let verdict = Verdict { half_width: 0.0, ..Verdict::weighted(target, &values, &lengths) }.with_swamped(swamped);
         let (runs, seconds, results) = (results.len(), lengths.iter().sum(), results.to_vec());
@@ -146,9 +181,15 @@ impl Pair<'_> {
     }
 
     /// The answer, and the levels in order.
-    fn found(&self, target: &[Criterion], known: &Known, top: Level) -> Result<(Vec<Level>, Outcome), Stop> {
+    fn found(
+        &self,
+        target: &[Criterion],
+        known: &Known,
+        top: Level,
+        growth: Growth,
+    ) -> Result<(Vec<Level>, Outcome), Stop> {
         let held = self.held(target, known)?;
-        let found = borne_out(&held, limit(target).unwrap_or(1.0));
+        let found = borne_out(&held, growth);
         let answer = found.map_or(Answer::Infeasible, |found| Answer::Level(found.value as u64));
         let summed = known.iter().map(|(&level, results)| self.summed(level, target, results));
         let mut levels = summed.collect::<Result<Vec<Level>, Stop>>()?;
@@ -159,10 +200,15 @@ impl Pair<'_> {
             }
         }
         levels.push(top);
-        let above = |high: Option<f64>| high.map_or(UNLIMITED, |high| high.ceil() as u64);
+        let above = |high: Option<f64>| high.map_or(self.top(), |high| high.ceil() as u64);
         let range = found.map_or((0, 1), |found| (found.low as u64, above(found.high)));
         Ok((levels, Outcome { answer, found, range, monotone }))
     }
+}
+
+/// How many requests a second were answered, in the first of these runs.
+fn answered(results: &[Dict]) -> Option<f64> {
+    results.first()?.get("request_throughput")?.as_f64().filter(|rate| *rate > 0.0)
 }
 
 /// Whether results tell how far what a target asks for may be off.

@@ -53,7 +53,7 @@ impl Pair<'_> {
             self.tell(session, top, target);
         }
         if let Some(top) = top.filter(|top| self.is_told(target, &top.results)) {
-            let (levels, outcome) = self.search_rate(session, slot, target, top)?;
+            let (levels, outcome) = self.search_told(session, slot, target, top)?;
             return self.conclude(session, target, &levels, outcome, answers);
         }
         let mut levels: Vec<Level> = Vec::new();
@@ -164,7 +164,7 @@ impl Pair<'_> {
 
     /// The verdict on a level, criterion by criterion.
     pub(super) fn tell(&self, session: &Session<'_>, level: &Level, target: &[Criterion]) {
-        let Ok(values) = values(target, level.results.iter()) else { return };
+        let Ok(values) = values(self.plan.variable, target, level.results.iter()) else { return };
         for (criterion, values) in target.iter().zip(&values) {
             let mean = values.iter().sum::<f64>() / values.len() as f64;
             let (metric, condition) = (criterion.metric.clone(), criterion.condition());
@@ -192,7 +192,8 @@ impl Pair<'_> {
     ) -> Result<(), Stop> {
         let Outcome { answer, found, range: (left, right), monotone } = outcome;
         let load = self.load();
-        let (metrics, rows) = (target.iter().map(|one| one.metric.clone()).collect(), table(target, levels));
+        let (metrics, rows) =
+            (target.iter().map(|one| one.metric.clone()).collect(), table(self.plan.variable, target, levels));
         session.say(SearchNote::Table { load, metrics, rows });
         session.say(SearchNote::Range { load, left, right });
         let most = match (answer, self.plan.variable) {
@@ -208,7 +209,7 @@ impl Pair<'_> {
         }
         if let Some(nearest) = nearest(levels).filter(|_| answer == Answer::Infeasible) {
             let (level, sustained) = (nearest.tried.level, nearest.tried.verdict.is_sustained());
-            let means = values(target, nearest.results.iter()).unwrap_or_default();
+            let means = values(self.plan.variable, target, nearest.results.iter()).unwrap_or_default();
             let found = target
                 .iter()
                 .zip(&means)
@@ -246,9 +247,9 @@ fn saturated(level: &Level) -> Option<f64> {
 }
 
 /// What was measured at each level.
-fn table(target: &[Criterion], levels: &[Level]) -> Vec<SearchRow> {
+fn table(by: LoadVariable, target: &[Criterion], levels: &[Level]) -> Vec<SearchRow> {
     let row = |level: &Level| {
-        let means = values(target, level.results.iter()).unwrap_or_default();
+        let means = values(by, target, level.results.iter()).unwrap_or_default();
         let rates: Vec<f64> = level.results.iter().filter_map(|one| one.get("request_throughput")?.as_f64()).collect();
         let verdict = &level.tried.verdict;
         SearchRow {
