@@ -5,20 +5,20 @@
 #
 # MODEL and TOKENIZER name them where the server's own name does not do. LIMITS are flags of tacho fit that give limits
 # which the server does not tell, such as LIMITS="--max-num-seqs 64" or LIMITS="--server-log server.log". SECONDS_EACH is
-# the length of a run (8), FIT_SECONDS that of all runs that are fitted (54). The runs are made in ROUNDS rounds (3), each
-# with its share of the fit. Between all runs a short one, always the same, tells how fast the machine is just then. Caches
-# are emptied before each, which vLLM does under VLLM_SERVER_DEV_MODE=1; RESET= leaves that out. MEASURE= measures nothing
-# and predicts again what FOLDER holds; REFIT= keeps its profile, too.
-# Prints a table in Markdown: the middle of the rounds, and in brackets how far the prediction is off, then how far it is
-# off when the profile is made as slow as the short runs beside the run were, then as slow as makes the run's own mean TPOT
-# right: that is no prediction, and tells the model's errors from those of a machine whose speed changes. Results stay in
-# FOLDER.
+# the length of a run (6), FIT_SECONDS that of all runs that are fitted (54). Everything is made in ROUNDS rounds (5), each with
+# its share of the fit, so that slow minutes of the machine meet all runs. Caches are emptied before each, which vLLM does
+# under VLLM_SERVER_DEV_MODE=1; RESET= leaves that out. MEASURE= measures nothing and predicts again what FOLDER holds; REFIT=
+# keeps its profile, too.
+# Prints a table in Markdown: the mean of the rounds, and in brackets how far the prediction is off, then how far it is off on
+# average when the profile is made as slow as makes each run's own mean TPOT right: that is no prediction, and tells the
+# model's errors from those of a machine whose speed changes. The last column has how slow that is in each round. Results stay
+# in FOLDER.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 url=$1
 folder=${2:-held}
-each=${SECONDS_EACH:-8}
-rounds=${ROUNDS:-3}
+each=${SECONDS_EACH:-6}
+rounds=${ROUNDS:-5}
 seconds=$(awk -v all="${FIT_SECONDS:-54}" -v rounds="$rounds" 'BEGIN { printf "%.1f", all / rounds }')
 tacho=${TACHO:-tacho}
 reset=${RESET---reset-caches}
@@ -36,9 +36,9 @@ number() {
     grep -o "\"$2\": [-0-9.e+]*" "$1" | head -n 1 | cut -d ' ' -f 2
 }
 
-# The middle of the numbers that come in, one to a line.
-middle() {
-    sort -g | awk '{ all[NR] = $1 } END { if (NR) print (all[int((NR + 1) / 2)] + all[int((NR + 2) / 2)]) / 2 }'
+# The mean of the numbers that come in, one to a line.
+mean() {
+    awk '{ sum += $1 } END { if (NR) print sum / NR }'
 }
 
 # The flags of a run; rates are shares of what the server bears by the first part of the fit.
@@ -74,36 +74,18 @@ predict() {
         --result-filename "$file.json" "$@" > "$file.txt" 2>&1 || echo "$file: see $file.txt" >&2
 }
 
-# The short run: how fast is the machine?
-short="--num-prompts 12 --random-input-len 120 --random-output-len 30 --max-concurrency 6 --seed 90"
-gauge() {
-    at=$1
-    shift
-    measure "$folder/gauge-$at" "$@" $short
-}
-
 # Everything that needs the server.
 rounds() {
     for round in $(seq "$rounds"); do
-        gauge "$round-fit" "$@"
         mkdir -p "$folder/fit-$round"
         $tacho fit --base-url "$url" "$@" ${LIMITS:-} --seconds "$seconds" --keep "$folder/fit-$round" \
             --output "$folder/fit-$round/profile.json" > "$folder/fit-$round.txt" 2>&1 || [ $? = 3 ]
         [ "$round" != 1 ] ||
             predict "$folder/fit-1/profile.json" "$folder/bears" "$@" --num-prompts 110 --random-input-len 200 --random-output-len 60
         for name in $names; do
-            gauge "$round-$name" "$@"
             measure "$folder/$name-$round" "$@" $(flags "$name")
         done
-        gauge "$round-end" "$@"
     done
-}
-
-# The short runs before and after a run of a round, against the profile's: how many times as slow the machine was.
-slower() {
-    after=$(echo "fit $names end" | tr ' ' '\n' | grep -A 1 -x -e "$2" | tail -n 1)
-    took=$(for at in "$2" "$after"; do number "$folder/gauge-$1-$at.json" mean_e2el_ms; done | middle)
-    awk -v took="$took" -v usual="$usual" 'BEGIN { printf "%.4f", took / usual }'
 }
 
 # The profile of a machine that is so many times as slow.
@@ -127,34 +109,28 @@ by_own_speed() {
     done
 }
 
-# The middle over the rounds of what was predicted in a way (predicted, own) against what was measured.
-ratio() {
-    for round in $(seq "$rounds"); do
-        echo "$(number "$folder/$name-$round.$1.json" "$2") $(number "$folder/$name-$round.json" "$2")"
-    done | awk '{ print $1 / $2 }' | middle
-}
-
-# The measured numbers of a run and how far the predicted ones are off, all three ways.
+# The measured numbers of a run and how far the predicted ones are off, both ways.
 row() {
     name=$1
     shift
     predict "$profile" "$folder/$name.predicted" "$@" $(flags "$name")
     speeds=""
     for round in $(seq "$rounds"); do
-        times=$(slower "$round" "$name")
-        slowed "$times" > "$folder/slowed.json"
-        predict "$folder/slowed.json" "$folder/$name-$round.predicted" "$@" $(flags "$name")
-        by_gauge=$times
         by_own_speed "$round" "$name" "$@"
-        speeds="$speeds $(awk -v gauge="$by_gauge" -v own="$times" 'BEGIN { printf "%.2f/%.2f", gauge, own }')"
+        speeds="$speeds $(printf %.2f "$times")"
     done
     printf '| %s |' "$name"
     for key in $keys; do
-        real=$(for round in $(seq "$rounds"); do number "$folder/$name-$round.json" "$key"; done | middle)
-        raw=$(number "$folder/$name.predicted.json" "$key") gauged=$(ratio predicted "$key") own=$(ratio own "$key")
-        awk -v real="$real" -v raw="$raw" -v gauged="$gauged" -v own="$own" \
-            'BEGIN { printf " %.1f (%+.0f / %+.0f / %+.0f %%) |", real, (raw / real - 1) * 100, (gauged - 1) * 100, (own - 1) * 100 }'
-        echo "$key $raw $real $gauged $own" >> "$folder/errors"
+        real=$(for round in $(seq "$rounds"); do number "$folder/$name-$round.json" "$key"; done | mean)
+        raw=$(number "$folder/$name.predicted.json" "$key")
+        own=$(for round in $(seq "$rounds"); do number "$folder/$name-$round.own.json" "$key"; done | mean)
+        awk -v real="$real" -v raw="$raw" -v own="$own" \
+            'BEGIN { printf " %.1f (%+.0f / %+.0f %%) |", real, (raw / real - 1) * 100, (own / real - 1) * 100 }'
+        echo "$key $raw $real $own" >> "$folder/errors"
+        range=$(sed -n "s/^  $key: \([0-9.]*\) to \([0-9.]*\) in 95 of 100 runs.*/\1 \2/p" "$folder/$name.predicted.txt")
+        for round in $(seq "$rounds"); do
+            [ -z "$range" ] || echo "$(number "$folder/$name-$round.json" "$key") $range" >> "$folder/ranges"
+        done
     done
     echo "$speeds |"
 }
@@ -162,16 +138,16 @@ row() {
 # How many numbers are within what was aimed at.
 tally() {
     awk '{ most = ($1 ~ /^p99/) ? 0.2 : 0.1; kind = ($1 ~ /^p99/) ? "p99 within 20 %" : "means, medians and throughput within 10 %";
-        all[kind]++; raw[kind] += within($2 / $3, most); gauged[kind] += within($4, most); own[kind] += within($5, most) }
+        all[kind]++; raw[kind] += within($2 / $3, most); own[kind] += within($4 / $3, most) }
         function within(ratio, most) { return ratio - 1 <= most && 1 - ratio <= most }
-        END { for (kind in all) print "- " kind ": " raw[kind] " of " all[kind] "; by the short runs: " gauged[kind] "; by its own speed: " own[kind] }' "$folder/errors"
+        END { for (kind in all) print "- " kind ": " raw[kind] " of " all[kind] "; by its own speed: " own[kind] }' "$folder/errors"
+    awk '{ within += $1 >= $2 && $1 <= $3 } END { print "- numbers of single runs within the predicted ranges: " within + 0 " of " NR }' "$folder/ranges"
 }
 
 [ -n "${MEASURE-yes}" ] && rounds "$@"
 [ -z "${REFIT-yes}" ] || $tacho fit "$folder"/fit-*/fit-*.json --base-url "$url" "$@" ${LIMITS:-} --output "$profile" || [ $? = 3 ]
-predict "$profile" "$folder/gauge.predicted" "$@" $short
-usual=$(number "$folder/gauge.predicted.json" mean_e2el_ms)
 : > "$folder/errors"
+: > "$folder/ranges"
 echo
 echo "| run | $(echo $keys | sed 's/ / | /g') | times as slow |"
 echo "|:---|$(for key in $keys; do printf -- '---:|'; done):---|"
