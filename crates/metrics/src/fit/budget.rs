@@ -1,7 +1,7 @@
 //! The most tokens of a step, by how many prompts came through each while more of them waited. Two kinds of engines are
 //! held against that: one that splits prompts to fill every step to the brim, and one that takes whole prompts alone.
 
-use super::reached::{Queue, Run};
+use super::queue::{Queue, Run};
 
 /// Steps of several prompts that must have been full.
 const FULL: usize = 5;
@@ -161,32 +161,7 @@ fn roundest(low: f64, high: f64) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reached::{Told, reached};
-    use super::super::trace::Traced;
     use super::*;
-
-    /// Prompts that are sent at once, of which so many come through each step of 10 ms.
-    fn rush(sent: f64, prompts: &[u64], per_step: &[usize]) -> Vec<Traced> {
-        let steps = per_step.iter().enumerate().flat_map(|(step, count)| std::iter::repeat_n(step, *count));
-        let one = |(step, prompt): (usize, &u64)| {
-            let first = sent + 0.02 + 0.01 * step as f64;
-            Traced { sent, prompt: *prompt, tokens: (0..40).map(|place| first + 0.01 * f64::from(place)).collect() }
-        };
-        steps.zip(prompts.iter().cycle()).map(one).collect()
-    }
-
-    #[test]
-    fn what_few_steps_or_wide_bounds_say_is_no_limit() {
-        let told = |run: Vec<Traced>| reached(&[run], Told::default());
-        // Four prompts to a step: it may hold four, or all but the whole of a fifth.
-        let alike = told(rush(0.0, &[100], &[4; 12]));
-        assert_eq!((alike.tokens, alike.splits), (None, None));
-        assert!(alike.fullest >= 300, "{alike:?}");
-        // One to a step is what a slow front end looks like.
-        assert_eq!(told(rush(0.0, &[90, 100, 105, 98], &[1; 30])).tokens, None);
-        // As many as had come by then.
-        assert_eq!(told(rush(0.0, &[80, 150, 110], &[6, 9, 7, 5, 8, 10, 6, 7])).tokens, None);
-    }
 
     #[test]
     fn the_roundest_number_is_taken() {

@@ -10,6 +10,7 @@ mod next;
 mod pace;
 mod padding;
 mod profile;
+mod queue;
 pub mod reached;
 mod regress;
 mod steps;

@@ -1,11 +1,10 @@
 //! The scheduler's limits, where runs have reached them. What a disturbed machine makes of a run must not pass for a
 //! limit: it is told only where many steps are full at the very same number while others wait, else only what was seen.
 
-use std::collections::VecDeque;
-
 use super::budget::Budget;
 pub use super::budget::Held;
-use super::steps::{Cluster, clusters, quickest};
+use super::queue::{Queue, Run};
+use super::steps::Cluster;
 use super::trace::Traced;
 
 /// Ends of sequences after which the batch must have been as wide as before.
@@ -66,60 +65,6 @@ fn agreed(runs: &[Run], limit: usize, all: &Budget, told: Told) -> (Option<Held>
     }
 }
 
-/// A run as its steps.
-pub(super) struct Run<'a> {
-    pub(super) traced: &'a [Traced],
-    pub(super) clusters: Vec<Cluster>,
-    /// A request that was sent less than this before a step may not have reached it.
-    pub(super) lead: f64,
-}
-
-impl<'a> Run<'a> {
-    fn of(traced: &'a [Traced]) -> Self {
-        Run { traced, clusters: clusters(traced), lead: quickest(traced) }
-    }
-
-    fn widest(&self) -> usize {
-        self.clusters.iter().map(|cluster| cluster.tokens.len()).max().unwrap_or(0)
-    }
-
-    /// How many requests have their last token in these.
-    pub(super) fn ended(&self, cluster: &Cluster) -> usize {
-        let is_last = |(request, place): &&(usize, usize)| place + 1 == self.traced[*request].tokens.len();
-        cluster.tokens.iter().filter(is_last).count()
-    }
-}
-
-/// Who waits, from one step to the next.
-pub(super) struct Queue<'a> {
-    traced: &'a [Traced],
-    order: VecDeque<usize>,
-    waiting: VecDeque<usize>,
-}
-
-impl<'a> Queue<'a> {
-    pub(super) fn new(traced: &'a [Traced]) -> Self {
-        let mut order: Vec<usize> = (0..traced.len()).filter(|at| !traced[*at].tokens.is_empty()).collect();
-        order.sort_by(|one, other| traced[*one].sent.total_cmp(&traced[*other].sent));
-        Queue { traced, order: order.into(), waiting: VecDeque::new() }
-    }
-
-    /// The first of those that were sent before and have no token until; neither time ever goes back.
-    pub(super) fn first(&mut self, before: f64, until: f64) -> Option<&'a Traced> {
-        while let Some(at) = self.order.front().copied().filter(|at| self.traced[*at].sent < before) {
-            self.order.pop_front();
-            self.waiting.push_back(at);
-        }
-        while let Some(at) = self.waiting.front().copied() {
-            if self.traced[at].tokens[0] > until {
-                return Some(&self.traced[at]);
-            }
-            self.waiting.pop_front();
-        }
-        None
-    }
-}
-
 /// The most sequences of any step, where that is a limit: while others wait a batch is mostly as wide, and when some of it
 /// end it is as wide again. A front end that hands requests over slowly does neither.
 fn sequences(runs: &[Run], widest: usize) -> Option<usize> {
@@ -146,4 +91,32 @@ fn sequences(runs: &[Run], widest: usize) -> Option<usize> {
         }
     }
     (widest > 1 && refills >= REFILLS && 3 * refills >= 2 * ends && 2 * full >= waited).then_some(widest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Prompts that are sent at once, of which so many come through each step of 10 ms.
+    fn rush(sent: f64, prompts: &[u64], per_step: &[usize]) -> Vec<Traced> {
+        let steps = per_step.iter().enumerate().flat_map(|(step, count)| std::iter::repeat_n(step, *count));
+        let one = |(step, prompt): (usize, &u64)| {
+            let first = sent + 0.02 + 0.01 * step as f64;
+            Traced { sent, prompt: *prompt, tokens: (0..40).map(|place| first + 0.01 * f64::from(place)).collect() }
+        };
+        steps.zip(prompts.iter().cycle()).map(one).collect()
+    }
+
+    #[test]
+    fn what_few_steps_or_wide_bounds_say_is_no_limit() {
+        let told = |run: Vec<Traced>| reached(&[run], Told::default());
+        // Four prompts to a step: it may hold four, or all but the whole of a fifth.
+        let alike = told(rush(0.0, &[100], &[4; 12]));
+        assert_eq!((alike.tokens, alike.splits), (None, None));
+        assert!(alike.fullest >= 300, "{alike:?}");
+        // One to a step is what a slow front end looks like.
+        assert_eq!(told(rush(0.0, &[90, 100, 105, 98], &[1; 30])).tokens, None);
+        // As many as had come by then.
+        assert_eq!(told(rush(0.0, &[80, 150, 110], &[6, 9, 7, 5, 8, 10, 6, 7])).tokens, None);
+    }
 }
