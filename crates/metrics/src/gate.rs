@@ -93,6 +93,8 @@ pub struct Decision {
     pub effect: Effect,
     /// What the rule says.
     pub judgement: Judgement,
+    /// Whether it is beyond its limit by its own interval, which is not sure enough where several are judged together.
+    pub alone: bool,
     /// What would decide it; nothing where it is decided.
     pub remedy: Option<Remedy>,
 }
@@ -132,11 +134,13 @@ pub fn judge(
             break;
         }
     }
+    let alone: Vec<bool> = (0..rules.len()).map(|at| open.contains(&at) && beyond(at, terms.confidence)).collect();
+    let surer = terms.confidence.each_of(open.len().max(1) + usize::from(more_fail));
     let decisions = effects.into_iter().zip(rules).enumerate().map(|(at, (effect, rule))| {
         let judgement =
             if open.contains(&at) { undecided_or_within(rule, &effect, terms.confidence) } else { Judgement::Beyond };
-        let remedy = (judgement == Judgement::Undecided).then(|| remedy(rule, &effect, terms.confidence));
-        Decision { rule: rule.clone(), effect, judgement, remedy }
+        let remedy = (judgement == Judgement::Undecided).then(|| remedy(rule, &effect, (terms.confidence, surer)));
+        Decision { rule: rule.clone(), effect, judgement, alone: alone[at], remedy }
     });
     Ok((failures, decisions.collect()))
 }
@@ -148,11 +152,12 @@ fn undecided_or_within(rule: &Rule, effect: &Effect, confidence: Confidence) -> 
     }
 }
 
-/// How much more data, saying the same, would decide.
-fn remedy(rule: &Rule, effect: &Effect, confidence: Confidence) -> Remedy {
+/// How much more data, saying the same, would decide: within the limit as sure as is asked for, or beyond it as sure as
+/// the rules that are open must be together.
+fn remedy(rule: &Rule, effect: &Effect, (asked, surer): (Confidence, Confidence)) -> Remedy {
     let limit = rule.share(effect.base);
-    let decides =
-        |data: f64| effect.harm_bounds(confidence, data).is_some_and(|(least, most)| least > limit || most <= limit);
+    let within = |data: f64| effect.harm_bounds(asked, data).is_some_and(|(_, most)| most <= limit);
+    let decides = |data: f64| within(data) || effect.harm_bounds(surer, data).is_some_and(|(least, _)| least > limit);
     match effect.basis {
         Basis::Single => return Remedy::Spread,
         Basis::Empty => return Remedy::Answers,

@@ -124,8 +124,10 @@ fn line(decision: &Decision, args: &GateArgs) -> String {
     };
     let same = effect.is_of_the_same();
     let remedy = decision.remedy.map_or_else(String::new, |remedy| format!("; {}", advice(remedy, same)));
+    let together =
+        if decision.alone { "; beyond it alone, but rules that are judged together must be surer" } else { "" };
     harmless_line(&format!(
-        "{} {}: {} -> {} ({change}), limit {limit} worse{remedy}",
+        "{} {}: {} -> {} ({change}), limit {limit} worse{together}{remedy}",
         word(decision.judgement),
         effect.key,
         number(effect.base),

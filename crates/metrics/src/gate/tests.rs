@@ -55,6 +55,18 @@ fn what_is_open_says_what_would_decide() {
     assert!(matches!(open, Some(Remedy::Runs(1..))), "{open:?}");
 }
 
+#[test]
+fn what_is_beyond_alone_is_told_where_others_are_judged_with_it() {
+    let (base, slow) = ([run(1, 3000, 1.0)], [run(2, 3000, 1.2)]);
+    let (low, _) = decided(&["mean_e2el_ms:0%"], &base, &slow).1[0].effect.interval.unwrap();
+    let rule = format!("mean_e2el_ms:{}%", low * 100.0 - 0.1);
+    assert_eq!(judged(&rule, &base, &slow), Judgement::Beyond);
+    let (_, all) = decided(&[&rule, "mean_e2el_ms:500%", "mean_e2el_ms:600%"], &base, &slow);
+    assert_eq!((all[0].judgement, all[0].alone), (Judgement::Undecided, true));
+    assert!(matches!(all[0].remedy, Some(Remedy::Requests(1..))), "{:?}", all[0].remedy);
+    assert!(all[1..].iter().all(|other| other.judgement == Judgement::Within && !other.alone));
+}
+
 fn counted(completed: u64, failed: u64) -> StoredRun {
     let mut dict = Dict::new();
     dict.set("duration", 1.0);
