@@ -73,8 +73,8 @@ impl Machine {
             return Err(wrong("it has no cost, so that nothing would take time".to_owned()));
         }
         let (cost, front, engine) = (part("cost"), part("frontend"), part("engine"));
-        let noise = file.get("noise").and_then(Value::as_f64).unwrap_or(0.0);
-        if !(0.0..=3.0).contains(&noise) {
+        let noise = file.as_dict().map_or(Ok(0.0), |file| number(file, "noise")).map_err(wrong)?;
+        if noise > 3.0 {
             return Err(wrong(format!("noise is {noise}, not from 0 to 3")));
         }
         Ok(Machine {
@@ -94,7 +94,7 @@ impl Machine {
                 per_token_ns: micros(&front, "per_token_us")?,
             },
             noise,
-            pace: file.get("pace").map(pace).transpose().map_err(wrong)?.flatten(),
+            pace: file.get("pace").map(pace).transpose().map_err(wrong)?,
         })
     }
 
@@ -113,19 +113,19 @@ impl Machine {
     }
 }
 
-/// The pace that a file tells; a machine that has but one has none.
-fn pace(value: &Value) -> Result<Option<Pace>, String> {
-    let times = value.get("times_as_slow").and_then(Value::as_list).unwrap_or(&[]);
+/// The pace that a file tells.
+fn pace(value: &Value) -> Result<Pace, String> {
+    let times = value.get("times_as_slow").and_then(Value::as_list).filter(|times| !times.is_empty());
+    let times = times.ok_or("pace has no times_as_slow, a list of numbers")?;
     let wrong = |value: &Value| format!("pace has times_as_slow {}, not a number from 0.01 to 100", json::dumps(value));
     let factor =
         |value: &Value| value.as_f64().filter(|times| (0.01..=100.0).contains(times)).ok_or_else(|| wrong(value));
     let times: Vec<f64> = times.iter().map(factor).collect::<Result<_, _>>()?;
     let seconds = value.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
-    match times.is_empty() {
-        true => Ok(None),
-        false if (1e-3..=1e6).contains(&seconds) => Ok(Some(Pace { times, seconds })),
-        false => Err(format!("pace has {seconds} seconds, not 0.001 to 1000000")),
+    if !(1e-3..=1e6).contains(&seconds) {
+        return Err(format!("pace has {seconds} seconds, not 0.001 to 1000000"));
     }
+    Ok(Pace { times, seconds })
 }
 
 /// A cost that is none below zero; one that is not there is nothing.
@@ -190,6 +190,9 @@ mod tests {
             (r#"{"tacho_profile": 1, "cost": {}, "engine": {"enable_prefix_caching": 1}}"#, "not true or false"),
             (r#"{"tacho_profile": 1, "cost": {}, "pace": {"times_as_slow": [0], "seconds": 1}}"#, "times_as_slow 0"),
             (r#"{"tacho_profile": 1, "cost": {}, "pace": {"times_as_slow": [1]}}"#, "0 seconds"),
+            (r#"{"tacho_profile": 1, "cost": {}, "pace": 2}"#, "no times_as_slow"),
+            (r#"{"tacho_profile": 1, "cost": {}, "noise": "loud"}"#, "noise is \"loud\""),
+            (r#"{"tacho_profile": 1, "cost": {}, "noise": 4}"#, "noise is 4"),
         ] {
             let error = Machine::parse(bad, "p.json").unwrap_err().to_string();
             assert!(error.contains(word), "{error}");

@@ -16,9 +16,9 @@ pub struct Next {
 /// How a latency grows with the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Growth {
-    /// With a rate of requests, without end towards the capacity of the server; so many seconds are allowed.
+    /// With a rate of requests, without end towards the capacity of the server.
     Rate {
-        /// The largest latency allowed.
+        /// The largest latency allowed, in seconds.
         limit: f64,
     },
     /// With the number of users, each of whom waits for an answer before the next request.

@@ -5,8 +5,8 @@
 mod answers;
 mod level;
 mod pair;
-mod rate;
 mod search;
+mod told;
 
 use std::path::{Path, PathBuf};
 

@@ -123,8 +123,8 @@ static SLA_FLAGS: &[Flag] = client_sweep!(
     vllm(&["--sla-iters"], Int, "N", Preset::Int(10), &SLA,
         "Levels to explore when there are no targets. The same as serve_workload."),
     own(&["--sla-tolerance"], Float, "SHARE", Preset::Float(0.02), &SLA,
-        "How near to the answer a search ends: a rate whose runs tell their spread is known when its range is within two and a half \
-         times this share either way. Other levels closer than that are not tried, and 0 goes on to single steps, as vLLM does."),
+        "How near to the answer a search ends: a load whose runs tell their spread is known when its range is within two and a \
+         quarter times this share either way. Other levels closer than that are not tried, and 0 goes on to single steps, as vLLM does."),
     own(&["--sla-seconds"], Float, "SEC", Unset, &SLA,
         "Seconds that a request rate near the answer is held at least; --num-prompts becomes what lasts so long. Without it fifty \
          times the largest latency allowed or as long as ten thousand requests take, 5 to 120 seconds, and four times as \

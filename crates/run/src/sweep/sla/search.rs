@@ -8,7 +8,7 @@ use tacho_metrics::statistics::mean;
 use super::answers::{Answers, Outcome};
 use super::level::{Level, WAVES, answer_seconds, nearest, values};
 use super::pair::Pair;
-use super::rate::tell;
+use super::told::tell;
 use super::{level_folder, marker};
 use crate::experiment::{Failure, Slot, Style};
 use crate::sweep::combination::Combination;
