@@ -36,7 +36,7 @@ mod tests {
         let costs = Costs { fixed: Estimate { value: 0.01, half: 0.0 }, ..Costs::default() };
         let step = |at: usize, times: f64| {
             let noise = 1.0 + 0.05 * ((at * 37 % 11) as f64 - 5.0) / 5.0;
-            Step { at: at as f64, seconds: 0.01 * noise * times, ..Step::default() }
+            Step { at: at as f64, seconds: 0.01 * noise * times, ..Step::one() }
         };
         let steady: Vec<Step> = (0..300).map(|at| step(at, 1.0)).collect();
         assert!(disturbed(&steady, &costs).iter().all(|disturbed| !disturbed));

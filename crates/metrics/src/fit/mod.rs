@@ -2,9 +2,11 @@
 //! fitted by what was in them. Pure functions of samples.
 
 mod against;
+mod ahead;
 mod budget;
 mod cached;
 mod disturbed;
+mod free;
 mod front;
 mod next;
 mod pace;
@@ -18,7 +20,9 @@ mod told;
 mod trace;
 
 pub use against::{Against, against};
+pub use ahead::Ahead;
 pub use cached::caches;
+pub use free::Beyond;
 pub use front::Front;
 pub use next::next;
 pub use pace::Pace;
@@ -32,6 +36,7 @@ pub use trace::{Traced, of_result, of_rows};
 use std::collections::{BTreeMap, HashSet};
 
 use disturbed::disturbed;
+use front::Idle;
 use regress::Data;
 
 /// Fewer steps than this say nothing.
@@ -92,8 +97,8 @@ pub struct Costs {
 impl Costs {
     /// How long a step takes.
     pub fn seconds(&self, step: &Step) -> f64 {
-        self.fixed.value
-            + self.prefill.value * step.prefill
+        self.fixed.value * step.count
+            + self.prefill.value * step.computed
             + self.sequence.value * step.sequences
             + self.kv.value * step.kv
             + self.attention.value * step.attention
@@ -107,8 +112,12 @@ pub struct Fitted {
     pub costs: Costs,
     /// Batches of single tokens are padded to an engine's own sizes up to this one; 0 where they are not.
     pub padded_up_to: usize,
+    /// Tokens that a step takes along for nothing.
+    pub free: usize,
     /// What a request takes outside of steps.
     pub front: Front,
+    /// How steps are prepared, where that is done while the one before runs.
+    pub ahead: Option<Ahead>,
     /// Relative spread of steps of one moment about the model.
     pub noise: f64,
     /// How many times as slow as its costs say the server was from one moment to the next, where that changed.
@@ -132,6 +141,15 @@ impl Fitted {
     pub fn holds(&self) -> bool {
         self.held_out.0 <= HOLDS && self.disturbed.0 <= 0.5
     }
+
+    /// Seconds to the first token of a prompt of which so many tokens are computed in one step of an idle engine.
+    pub fn first_token(&self, prompt: f64, computed: f64) -> f64 {
+        let mut step = Step { sequences: 1.0, prefill: computed, kv: prompt, ..Step::one() };
+        step.attention = computed * (prompt - computed / 2.0);
+        step.computed = free::beyond(computed, 0.0, self.free as f64);
+        let least = self.ahead.map_or(0.0, |ahead| ahead.least(computed));
+        self.costs.seconds(&step).max(least) + self.front.request.value + self.front.prompt_token.value * prompt
+    }
 }
 
 /// Fits a server of these limits by several runs against it.
@@ -139,23 +157,27 @@ impl Fitted {
 /// # Errors
 /// When the runs do not tell enough.
 pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
-    let mut found: Vec<Found> = runs.iter().map(|run| find(run, limits)).collect();
+    let (mut found, ahead) = read(runs, limits);
     pace::mark(&mut found);
     let count = found.iter().map(|run| run.steps.len()).sum();
     if count < FEWEST_STEPS {
         return Err(FitError::TooFew { steps: count });
     }
     let padded_up_to = padding::detect(&mut found);
+    let free = free::detect(&mut found);
     let (kept, disturbed) = undisturbed(&found)?;
     let alone = calm(&found, &kept);
     let rough = robust(&kept).ok_or(FitError::Alike)?;
     let (kept, outliers) = without_outliers(&kept, &rough);
     let held_out = held_out_error(&kept).ok_or(FitError::Alike)?;
     let costs = exact(&kept).ok_or(FitError::Alike)?;
-    let (costs, front) = Front::with_costs(&found, &alone, &kept, costs, limits);
+    let idle = Idle { limits, free, ahead: ahead.as_ref() };
+    let (costs, front) = Front::with_costs(&found, &alone, &kept, costs, &idle);
     let noise = pace::noise(&kept, &costs);
     Ok(Fitted {
         front,
+        free,
+        ahead,
         costs,
         padded_up_to,
         noise,
@@ -167,6 +189,27 @@ pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
         held_out,
         widest: found.iter().map(|run| run.widest).max().unwrap_or(0),
     })
+}
+
+/// The runs as those of an engine that prepares a step while the one before runs, where they are that.
+fn read(runs: &[Vec<Traced>], limits: &Limits) -> (Vec<Found>, Option<Ahead>) {
+    let found: Vec<Found> = runs.iter().map(|run| find(run, limits)).collect();
+    let is_ahead = ahead::holds_back(runs, limits) || comes_late(runs, &found, limits);
+    match is_ahead.then(|| ahead::find(runs, limits)).flatten() {
+        Some((found, ahead)) => (found, Some(ahead)),
+        None => (found, None),
+    }
+}
+
+/// Whether first tokens come a step later than they would if steps were chosen when they begin.
+fn comes_late(runs: &[Vec<Traced>], found: &[Found], limits: &Limits) -> bool {
+    let steps: Vec<Step> = found.iter().flat_map(|run| run.steps.iter().copied()).collect();
+    let alone: Vec<Alone> = found.iter().flat_map(|run| run.alone.iter().copied()).collect();
+    let Some(rough) = robust(&steps).filter(|_| steps.len() >= FEWEST_STEPS && !alone.is_empty()) else { return false };
+    let (_, front) = Front::with_costs(&[], &alone, &steps, rough, &Idle { limits, free: 0, ahead: None });
+    let to_engine = |prompt: f64| front.request.value + front.prompt_token.value * prompt;
+    // Two where a step is chosen when the one before has ended, three where it is one ahead of that.
+    ahead::steps_to_first(runs, limits, to_engine).is_some_and(|steps| steps > 2.5)
 }
 
 /// The steps of all runs but those of disturbed moments; the share of those, and how many times as slow they were.
@@ -208,7 +251,7 @@ fn loads(found: &[Found]) -> Vec<Vec<Step>> {
 }
 
 fn data(steps: &[Step], moments: Option<Vec<usize>>) -> Data<5> {
-    let row = |step: &Step| [1.0, step.prefill, step.sequences, step.kv, step.attention];
+    let row = |step: &Step| [step.count, step.computed, step.sequences, step.kv, step.attention];
     Data { rows: steps.iter().map(row).collect(), targets: steps.iter().map(|step| step.seconds).collect(), moments }
 }
 

@@ -134,7 +134,7 @@ mod tests {
     fn runs(times: impl Fn(usize) -> f64) -> Vec<Found> {
         let step = |at: usize| {
             let noise = 1.0 + 0.05 * ((at * 37 % 11) as f64 - 5.0) / 5.0;
-            Step { at: at as f64 * 0.01, seconds: 0.01 * noise * times(at), ..Step::default() }
+            Step { at: at as f64 * 0.01, seconds: 0.01 * noise * times(at), ..Step::one() }
         };
         let mut found: Vec<Found> = (0..8)
             .map(|run| Found { steps: (200 * run..200 * run + 200).map(step).collect(), ..Found::default() })

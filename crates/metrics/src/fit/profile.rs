@@ -70,11 +70,22 @@ impl Profile {
         ];
         let mut cost = values(&rows);
         cost.set("padded_up_to", number(self.fitted.padded_up_to));
+        cost.set("free_tokens", number(self.fitted.free));
+        let ahead = self.fitted.ahead.as_ref();
+        let prepared: Vec<(&str, &Estimate)> = ahead.map_or_else(Vec::new, |ahead| {
+            vec![("prepare_us", &ahead.prepare), ("prepare_recorded_us", &ahead.recorded), ("drain_us", &ahead.drain)]
+        });
+        prepared.iter().for_each(|(name, estimate)| cost.set(*name, estimate.value * 1e6));
+        if let Some(ahead) = ahead {
+            cost.set("recorded_up_to", number(ahead.recorded_up_to));
+            cost.set("prepare_noise", ahead.noise);
+        }
         file.set("cost", cost);
         let front = [
             ("per_request_us", &front.request),
             ("per_prompt_token_us", &front.prompt_token),
             ("per_token_us", &front.token),
+            ("per_request_together_us", &front.together),
         ];
         file.set("frontend", values(&front));
         file.set("noise", self.fitted.noise);
@@ -85,7 +96,7 @@ impl Profile {
             file.set("pace", told);
         }
         file.set("engine", self.engine());
-        let all: Vec<(&str, &Estimate)> = rows.into_iter().chain(front).collect();
+        let all: Vec<(&str, &Estimate)> = rows.into_iter().chain(front).chain(prepared).collect();
         file.set("intervals", intervals(&all));
         file.set("fit", self.quality());
         let sources = self.sources.iter().map(|(name, from)| ((*name).to_owned(), Value::from(from.as_str())));
@@ -103,6 +114,7 @@ impl Profile {
         engine.set("max_model_len", number(limits.max_model_len));
         engine.set("enable_prefix_caching", limits.prefix_caching);
         engine.set("enable_chunked_prefill", limits.chunked_prefill);
+        engine.set("async_scheduling", self.fitted.ahead.is_some());
         engine
     }
 

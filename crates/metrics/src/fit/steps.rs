@@ -1,7 +1,13 @@
 //! The engine's steps, found in the arrival times of tokens: all sequences of a batch get their tokens together.
 
+use super::free::Beyond;
 use super::profile::Limits;
 use super::trace::Traced;
+
+/// Requests come together when they are sent within so many seconds,
+const TOGETHER: f64 = 0.01;
+/// and are at least so many.
+const FEWEST_TOGETHER: usize = 4;
 
 /// A step that was seen from its beginning to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -10,8 +16,14 @@ pub struct Step {
     pub at: f64,
     /// Seconds it took.
     pub seconds: f64,
+    /// How many it is: several where they are only known together.
+    pub count: f64,
     /// Prompt tokens in it.
     pub prefill: f64,
+    /// Those of them that make it longer.
+    pub computed: f64,
+    /// The same for each number of tokens that may be free.
+    pub beyond: Beyond,
     /// Sequences in it.
     pub sequences: f64,
     /// Context of all of them after it.
@@ -23,10 +35,29 @@ pub struct Step {
 }
 
 impl Step {
+    /// A step of which nothing is known yet.
+    pub(super) fn one() -> Step {
+        Step { count: 1.0, ..Step::default() }
+    }
+
+    /// Takes another into this one, which it follows.
+    pub(super) fn add(&mut self, next: &Step) {
+        self.at = next.at;
+        self.seconds += next.seconds;
+        self.count += next.count;
+        self.prefill += next.prefill;
+        self.computed += next.computed;
+        self.beyond.add(&next.beyond);
+        self.sequences += next.sequences;
+        self.kv += next.kv;
+        self.attention += next.attention;
+    }
+
     /// Adds `tokens` of a prompt of which `before` are computed.
     pub(super) fn add_prompt(&mut self, before: f64, tokens: f64) {
         self.sequences += 1.0;
         self.prefill += tokens;
+        self.computed += tokens;
         self.kv += before + tokens;
         self.attention += tokens * (before + (tokens + 1.0) / 2.0);
     }
@@ -45,6 +76,19 @@ pub struct Alone {
     pub moment: usize,
 }
 
+/// Requests that came together to an idle engine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Burst {
+    /// How many.
+    pub count: f64,
+    /// Seconds until the first of their tokens.
+    pub first: f64,
+    /// What was in the step that brought it.
+    pub step: Step,
+    /// Tokens of the prompts that were not.
+    pub rest: f64,
+}
+
 /// What was found in one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Found {
@@ -52,6 +96,8 @@ pub struct Found {
     pub steps: Vec<Step>,
     /// First tokens that waited for nobody.
     pub alone: Vec<Alone>,
+    /// Requests that came together when nobody else was there.
+    pub bursts: Vec<Burst>,
     /// Steps left out: a sequence had no token in them (events that came together, a preemption), or it is not known how
     /// much of a prompt was in them.
     pub unclear: usize,
@@ -81,14 +127,32 @@ impl Cluster {
 
 /// Finds the steps of a run on a server of these limits.
 pub fn find(traced: &[Traced], limits: &Limits) -> Found {
+    let Reading { mut found, steps, .. } = read(traced, limits, 0);
+    found.steps = steps.into_iter().flatten().collect();
+    found
+}
+
+/// A run token by token: what came together, and the step that brought it where all of it is known.
+pub(super) struct Reading {
+    pub(super) clusters: Vec<Cluster>,
+    pub(super) steps: Vec<Option<Step>>,
+    /// All but the steps.
+    pub(super) found: Found,
+}
+
+/// Reads a run; what is in a step was chosen when the one before had ended, or as many steps `ahead` of that.
+pub(super) fn read(traced: &[Traced], limits: &Limits, ahead: usize) -> Reading {
     let clusters = clusters(traced);
     let mut watch = Watch::new(traced, limits, quickest(traced));
+    let mut steps = Vec::with_capacity(clusters.len());
     for (at, cluster) in clusters.iter().enumerate() {
         watch.arrive(cluster.at);
-        watch.look(at.checked_sub(1).map(|before| &clusters[before]), cluster);
+        let chosen = clusters[at.saturating_sub(1 + ahead)].at;
+        steps.push(watch.look(at.checked_sub(1).map(|before| &clusters[before]), cluster, chosen));
         watch.take(cluster);
     }
-    watch.found
+    let found = watch.found;
+    Reading { clusters, steps, found }
 }
 
 /// A request that was sent less than this before a step may not have reached it.
@@ -131,26 +195,29 @@ impl<'a> Watch<'a> {
     }
 
     /// What the tokens say of the step that brought them.
-    fn look(&mut self, before: Option<&Cluster>, cluster: &Cluster) {
+    fn look(&mut self, before: Option<&Cluster>, cluster: &Cluster, chosen: f64) -> Option<Step> {
         self.found.widest = self.found.widest.max(cluster.tokens.len());
         if let [_, _, _, ..] = cluster.tokens.as_slice() {
             self.found.apart.push((cluster.until - cluster.at) / (cluster.tokens.len() - 1) as f64);
         }
         match before.filter(|_| self.running > 0) {
-            Some(before) => match self.step(before, cluster) {
-                Some(step) => self.found.steps.push(step),
-                None => self.found.unclear += 1,
-            },
+            Some(before) => {
+                let step = self.step(before, cluster, chosen);
+                self.found.unclear += usize::from(step.is_none());
+                step
+            }
             None => {
                 let idle_since = before.map_or(f64::NEG_INFINITY, |before| before.until);
                 self.found.alone.extend(self.alone(idle_since, cluster));
+                self.found.bursts.extend(self.burst(idle_since, cluster));
+                None
             }
         }
     }
 
     /// The step that ended with `cluster` and began with the one before; none where something of it is not known.
-    fn step(&mut self, before: &Cluster, cluster: &Cluster) -> Option<Step> {
-        let mut step = Step { at: cluster.at, seconds: cluster.at - before.at, ..Step::default() };
+    fn step(&mut self, before: &Cluster, cluster: &Cluster, chosen: f64) -> Option<Step> {
+        let mut step = Step { at: cluster.at, seconds: cluster.at - before.at, ..Step::one() };
         let (mut went_on, mut known) = (0, true);
         for (request, place) in &cluster.tokens {
             let prompt = self.traced[*request].prompt as f64;
@@ -165,7 +232,8 @@ impl<'a> Watch<'a> {
             }
         }
         let left = self.limits.max_num_batched_tokens as f64 - step.prefill - went_on as f64;
-        let known = self.fill(&mut step, cluster, before.at, left) && known;
+        let known = self.fill(&mut step, cluster, chosen, left) && known;
+        step.beyond = Beyond::of(step.prefill, went_on as f64);
         (went_on == self.running && known && left >= 0.0 && step.seconds > 0.0).then_some(step)
     }
 
@@ -208,6 +276,19 @@ impl<'a> Watch<'a> {
             }
             _ => None,
         }
+    }
+
+    /// The requests that wait, when they came together to an idle engine.
+    fn burst(&self, idle_since: f64, cluster: &Cluster) -> Option<Burst> {
+        let sent = || self.pending.iter().map(|at| self.traced[*at].sent);
+        let (first, last) = (sent().fold(f64::INFINITY, f64::min), sent().fold(0.0, f64::max));
+        if self.pending.len() < FEWEST_TOGETHER || first < idle_since || last - first > TOGETHER {
+            return None;
+        }
+        let mut step = Step::one();
+        cluster.began().for_each(|at| step.add_prompt(0.0, self.traced[at].prompt as f64));
+        let all: f64 = self.pending.iter().map(|at| self.traced[*at].prompt as f64).sum();
+        Some(Burst { count: self.pending.len() as f64, first: cluster.at - first, step, rest: all - step.prefill })
     }
 
     /// Counts who begins and who ends with these tokens.

@@ -68,5 +68,6 @@ pub(super) fn caches(experiment: &Experiment, fitted: &Fitted) -> Option<bool> {
         |run: &[Traced]| -> Vec<f64> { run.iter().filter_map(|one| Some(one.tokens.first()? - one.sent)).collect() };
     let (first, later) = experiment.alike.split_at_checked(1)?;
     let fresh = [ttfts(&experiment.unlike), ttfts(first)].concat();
-    fit::caches(&fresh, &ttfts(later), first[0].prompt as f64, &fitted.costs, &fitted.front)
+    let prompt = first[0].prompt as f64;
+    fit::caches(&fresh, &ttfts(later), |share| fitted.first_token(prompt, share * prompt))
 }

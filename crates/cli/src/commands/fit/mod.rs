@@ -96,9 +96,13 @@ fn told(fitted: &Fitted, known: &Sourced, args: &FitArgs) -> Vec<String> {
         micros("per token of context", &costs.kv),
         micros("per prompt token and token of context", &costs.attention),
     ];
+    if fitted.free > 0 {
+        lines.push(format!("  the first {} tokens of a step with prompts make it no longer", fitted.free));
+    }
     if fitted.padded_up_to > 0 {
         lines.push(format!("  batches without prompts are padded to recorded sizes up to {}", fitted.padded_up_to));
     }
+    lines.extend(prepared(fitted).iter().map(|(name, estimate)| micros(name, estimate)));
     match front.from {
         0 => lines.push("  before the engine: no request came to an idle server, so that it is not known".to_owned()),
         _ => {
@@ -106,11 +110,29 @@ fn told(fitted: &Fitted, known: &Sourced, args: &FitArgs) -> Vec<String> {
             lines.push(micros("before the engine, per prompt token", &front.prompt_token));
         }
     }
+    if front.together.value > 0.0 {
+        lines.push(micros("before the engine, of all that come together, per request", &front.together));
+    }
     lines.push(micros("after the engine, between tokens of a step", &front.token));
     lines.extend(known.told());
     lines.extend(doubts(fitted, known));
     lines.push(format!("profile written to {}", args.output));
     lines
+}
+
+/// What an engine takes to prepare its steps, where it does that while the one before runs.
+fn prepared(fitted: &Fitted) -> Vec<(String, Estimate)> {
+    let Some(ahead) = fitted.ahead else { return Vec::new() };
+    if ahead.prepare.value == 0.0 {
+        return vec![("to prepare a step, while the one before runs".to_owned(), ahead.prepare)];
+    }
+    let with = "to prepare a step with prompts, while the one before runs";
+    let mut rows = vec![(with.to_owned(), ahead.prepare)];
+    if ahead.recorded_up_to > 0 {
+        rows.push((format!("{with}, of up to {} tokens", ahead.recorded_up_to), ahead.recorded));
+    }
+    rows.push(("from there to its tokens, at least".to_owned(), ahead.drain));
+    rows
 }
 
 /// How good the fit is, and what is wrong with it.
