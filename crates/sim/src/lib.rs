@@ -1,6 +1,7 @@
 //! An OpenAI-compatible simulator of a continuous-batching engine: `engine` is a model that is stepped through given
 //! times, `server` puts it behind HTTP on the real clock.
 
+mod crowd;
 pub mod engine;
 mod error;
 mod faults;

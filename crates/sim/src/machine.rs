@@ -32,12 +32,19 @@ pub struct Front {
     pub per_prompt_token_ns: f64,
     /// Nanoseconds between two tokens of a step on their way out.
     pub per_token_ns: f64,
+    /// Nanoseconds of any request that one core works for it, in turn with those that are there at the same time.
+    pub together_ns: f64,
 }
 
 impl Front {
-    /// How long a prompt of so many tokens takes.
+    /// How long a prompt of so many tokens takes, alone.
     pub fn takes(&self, tokens: usize) -> std::time::Duration {
         std::time::Duration::from_nanos((self.per_request_ns + self.per_prompt_token_ns * tokens as f64).round() as u64)
+    }
+
+    /// How long a core works for any request; of what it takes, the rest follows.
+    pub(crate) fn together(&self) -> std::time::Duration {
+        std::time::Duration::from_nanos(self.together_ns.round() as u64)
     }
 }
 
@@ -73,10 +80,7 @@ impl Machine {
             return Err(wrong("it has no cost, so that nothing would take time".to_owned()));
         }
         let (cost, front, engine) = (part("cost"), part("frontend"), part("engine"));
-        let noise = file.as_dict().map_or(Ok(0.0), |file| number(file, "noise")).map_err(wrong)?;
-        if noise > 3.0 {
-            return Err(wrong(format!("noise is {noise}, not from 0 to 3")));
-        }
+        let noise = file.as_dict().map_or(Ok(0.0), |file| spread(file, "noise")).map_err(wrong)?;
         Ok(Machine {
             name: file.get("name").and_then(Value::as_str).unwrap_or(shown).to_owned(),
             cost: CostModel {
@@ -86,12 +90,18 @@ impl Machine {
                 per_kv_token_ns: micros(&cost, "per_kv_token_us")?,
                 per_attention_ns: micros(&cost, "per_attention_us")?,
                 padded_up_to: number(&cost, "padded_up_to").map_err(wrong)? as usize,
+                prepare_ns: micros(&cost, "prepare_us")?,
+                prepare_recorded_ns: micros(&cost, "prepare_recorded_us")?,
+                recorded_up_to: number(&cost, "recorded_up_to").map_err(wrong)? as usize,
+                prepare_noise: spread(&cost, "prepare_noise").map_err(wrong)?,
+                drain_ns: micros(&cost, "drain_us")?,
             },
             engine: limits(&engine).map_err(wrong)?,
             front: Front {
                 per_request_ns: micros(&front, "per_request_us")?,
                 per_prompt_token_ns: micros(&front, "per_prompt_token_us")?,
                 per_token_ns: micros(&front, "per_token_us")?,
+                together_ns: micros(&front, "per_request_together_us")?,
             },
             noise,
             pace: file.get("pace").map(pace).transpose().map_err(wrong)?,
@@ -109,7 +119,8 @@ impl Machine {
 
     /// Whether two plays that differ in their seeds differ.
     pub fn is_noisy(&self) -> bool {
-        self.noise > 0.0 || self.pace.is_some()
+        let prepares = self.engine.async_scheduling && self.cost.prepare_noise > 0.0;
+        self.noise > 0.0 || self.pace.is_some() || prepares
     }
 }
 
@@ -139,6 +150,14 @@ fn number(dict: &Dict, name: &str) -> Result<f64, String> {
     }
 }
 
+/// A relative spread.
+fn spread(dict: &Dict, name: &str) -> Result<f64, String> {
+    match number(dict, name)? {
+        spread if spread > 3.0 => Err(format!("{name} is {spread}, not from 0 to 3")),
+        spread => Ok(spread),
+    }
+}
+
 fn limits(dict: &Dict) -> Result<EngineSpec, String> {
     let mut engine = EngineSpec::default();
     for (name, limit) in [
@@ -156,6 +175,7 @@ fn limits(dict: &Dict) -> Result<EngineSpec, String> {
     for (name, switch) in [
         ("enable_prefix_caching", &mut engine.enable_prefix_caching),
         ("enable_chunked_prefill", &mut engine.enable_chunked_prefill),
+        ("async_scheduling", &mut engine.async_scheduling),
     ] {
         match dict.get(name) {
             None => {}
@@ -193,9 +213,42 @@ mod tests {
             (r#"{"tacho_profile": 1, "cost": {}, "pace": 2}"#, "no times_as_slow"),
             (r#"{"tacho_profile": 1, "cost": {}, "noise": "loud"}"#, "noise is \"loud\""),
             (r#"{"tacho_profile": 1, "cost": {}, "noise": 4}"#, "noise is 4"),
+            (r#"{"tacho_profile": 1, "cost": {"prepare_us": "long"}}"#, "prepare_us is \"long\""),
+            (r#"{"tacho_profile": 1, "cost": {"recorded_up_to": -1}}"#, "recorded_up_to is -1"),
+            (r#"{"tacho_profile": 1, "cost": {"prepare_noise": 4}}"#, "prepare_noise is 4"),
+            (r#"{"tacho_profile": 1, "cost": {"drain_us": null}}"#, "drain_us is null"),
+            (
+                r#"{"tacho_profile": 1, "cost": {}, "engine": {"async_scheduling": "yes"}}"#,
+                "async_scheduling is \"yes\"",
+            ),
+            (
+                r#"{"tacho_profile": 1, "cost": {}, "frontend": {"per_request_together_us": []}}"#,
+                "per_request_together_us is []",
+            ),
         ] {
             let error = Machine::parse(bad, "p.json").unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
         }
+    }
+
+    #[test]
+    fn a_profile_of_an_engine_that_prepares_ahead_is_read() {
+        let text = r#"{"tacho_profile": 1, "cost": {"fixed_us": 1, "prepare_us": 30000, "prepare_recorded_us": 2000.5,
+            "recorded_up_to": 512, "prepare_noise": 0.2, "drain_us": 900}, "engine": {"async_scheduling": true},
+            "frontend": {"per_request_us": 5000, "per_request_together_us": 700}}"#;
+        let machine = Machine::parse(text, "p.json").unwrap();
+        let cost = CostModel {
+            fixed_ns: 1e3,
+            prepare_ns: 3e7,
+            prepare_recorded_ns: 2_000_500.0,
+            recorded_up_to: 512,
+            prepare_noise: 0.2,
+            drain_ns: 9e5,
+            ..CostModel::FREE
+        };
+        assert_eq!((machine.cost, machine.engine.async_scheduling, machine.front.together_ns), (cost, true, 7e5));
+        assert!(machine.is_noisy(), "by its preparing alone");
+        let other = EngineSpec { async_scheduling: false, ..machine.engine.clone() };
+        assert!(!Machine { engine: other, ..machine }.is_noisy(), "which does not happen here");
     }
 }

@@ -19,10 +19,10 @@ fn planted() -> Machine {
             per_sequence_ns: 200e3,
             per_kv_token_ns: 300.0,
             per_attention_ns: 4.0,
-            padded_up_to: 0,
+            ..CostModel::FREE
         },
         engine: Speed::Tiny.engine(),
-        front: Front { per_request_ns: 1.5e6, per_prompt_token_ns: 2e3, per_token_ns: 0.0 },
+        front: Front { per_request_ns: 1.5e6, per_prompt_token_ns: 2e3, ..Front::default() },
         noise: 0.02,
         pace: None,
     }
@@ -37,10 +37,10 @@ fn others() -> [Machine; 3] {
         per_sequence_ns: 900e3,
         per_kv_token_ns: 1200.0,
         per_attention_ns: 60.0,
-        padded_up_to: 0,
+        ..CostModel::FREE
     };
     slow.engine.max_num_batched_tokens = 1024;
-    slow.front = Front { per_request_ns: 6e6, per_prompt_token_ns: 8e3, per_token_ns: 60e3 };
+    slow.front = Front { per_request_ns: 6e6, per_prompt_token_ns: 8e3, per_token_ns: 60e3, ..Front::default() };
     let mut padded = Machine { name: "padded".to_owned(), ..planted() };
     padded.cost.padded_up_to = 24;
     padded.cost.per_sequence_ns = 400e3;

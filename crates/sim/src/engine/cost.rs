@@ -7,7 +7,7 @@ use std::time::Duration;
 /// The terms stand for what bounds a real step: reading the weights once (`fixed`), the matrix products of prompt
 /// tokens (`per_prefill_token`), sampling and bookkeeping (`per_sequence`), and reading the context that attention
 /// looks at (`per_kv_token`).
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CostModel {
     /// Nanoseconds of any step that does something.
     pub fixed_ns: f64,
@@ -21,6 +21,16 @@ pub struct CostModel {
     pub per_attention_ns: f64,
     /// Batches of single tokens are padded to the next recorded size up to this one; 0 where they are not.
     pub padded_up_to: usize,
+    /// Nanoseconds that it takes to prepare a step with prompt tokens, where steps are prepared ahead.
+    pub prepare_ns: f64,
+    /// The same where its kernels are recorded as a whole.
+    pub prepare_recorded_ns: f64,
+    /// Tokens of both kinds up to which they are; steps without prompt tokens are prepared in no time.
+    pub recorded_up_to: usize,
+    /// Relative spread of the times of preparing.
+    pub prepare_noise: f64,
+    /// Nanoseconds from when a step is prepared to when it is done, at least.
+    pub drain_ns: f64,
 }
 
 /// What is in a step, as far as its time depends on it.
@@ -46,6 +56,11 @@ impl CostModel {
         per_kv_token_ns: 0.0,
         per_attention_ns: 0.0,
         padded_up_to: 0,
+        prepare_ns: 0.0,
+        prepare_recorded_ns: 0.0,
+        recorded_up_to: 0,
+        prepare_noise: 0.0,
+        drain_ns: 0.0,
     };
 
     /// A model in which everything takes so many times as long.
@@ -56,7 +71,10 @@ impl CostModel {
             per_sequence_ns: self.per_sequence_ns * times,
             per_kv_token_ns: self.per_kv_token_ns * times,
             per_attention_ns: self.per_attention_ns * times,
-            padded_up_to: self.padded_up_to,
+            prepare_ns: self.prepare_ns * times,
+            prepare_recorded_ns: self.prepare_recorded_ns * times,
+            drain_ns: self.drain_ns * times,
+            ..*self
         }
     }
 
@@ -73,6 +91,21 @@ impl CostModel {
             + self.per_kv_token_ns * batch.kv_tokens as f64
             + self.per_attention_ns * attention;
         Duration::from_nanos(nanos.round() as u64)
+    }
+
+    /// How long it takes to prepare a step of this shape, where steps are prepared ahead.
+    pub fn prepare(&self, batch: &BatchShape) -> Duration {
+        let nanos = match batch.prefill_tokens {
+            0 => 0.0,
+            prompts if prompts + batch.decode_sequences <= self.recorded_up_to => self.prepare_recorded_ns,
+            _ => self.prepare_ns,
+        };
+        Duration::from_nanos(nanos.round() as u64)
+    }
+
+    /// How long a step takes at least once it is prepared, where steps are prepared ahead.
+    pub fn drain(&self) -> Duration {
+        Duration::from_nanos(self.drain_ns.round() as u64)
     }
 
     /// The sequences that a step computes, those included that only fill it up: 1, 2, 4, then eights, from 256 on sixteens.
@@ -101,7 +134,7 @@ mod tests {
             per_sequence_ns: 10.0,
             per_kv_token_ns: 0.5,
             per_attention_ns: 2.0,
-            padded_up_to: 0,
+            ..CostModel::FREE
         };
         let batch = BatchShape { prefill_tokens: 20, decode_sequences: 3, sequences: 4, kv_tokens: 1000 };
         assert_eq!(cost.step_time(&batch), Duration::from_nanos(1_000_000 + 2_000 + 40 + 500));
@@ -111,5 +144,18 @@ mod tests {
         let counts = [1, 3, 5, 45, 49].map(|count| padded.counted(&decode(count)));
         assert_eq!((counts, padded.counted(&batch)), ([1, 4, 8, 48, 49], 4));
         assert_eq!(CostModel::FREE.step_time(&batch), Duration::ZERO);
+    }
+
+    #[test]
+    fn only_steps_with_prompts_are_prepared_and_small_ones_are_recorded() {
+        let cost = CostModel { prepare_ns: 30.0, prepare_recorded_ns: 5.0, recorded_up_to: 8, ..CostModel::FREE };
+        let prepare = |prefill_tokens: usize, decode_sequences: usize| {
+            cost.prepare(&BatchShape { prefill_tokens, decode_sequences, ..BatchShape::default() }).as_nanos()
+        };
+        assert_eq!([prepare(0, 300), prepare(5, 3), prepare(5, 4), prepare(9, 0)], [0, 5, 30, 30]);
+        assert_eq!(
+            CostModel { drain_ns: 2.0, ..cost }.slowed(3.0),
+            CostModel { prepare_ns: 90.0, prepare_recorded_ns: 15.0, drain_ns: 6.0, ..cost }
+        );
     }
 }

@@ -1,10 +1,12 @@
 //! Steps that take longer or shorter than they should: each by itself, with the right mean, and all of a moment together
-//! where the machine is slower then.
+//! where the machine is slower then. What prepares them is another processor, with chances of its own.
 
 use std::time::Duration;
 
 use tacho_core::Stamp;
 use tacho_pyrand::Generator;
+
+use super::flight::Takes;
 
 /// How many times as slow a machine is from one moment to the next.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,30 +17,61 @@ pub struct Pace {
     pub seconds: f64,
 }
 
+/// Sets the draws of preparing apart from those of computing.
+const PREPARES: u64 = 0x7072_6570_6172_6573;
+
 /// What disturbs steps.
 #[derive(Debug)]
 pub(super) struct Noise {
-    /// Draws of a lognormal distribution of mean one have this spread.
-    spread: f64,
-    generator: Generator,
+    compute: Chance,
+    prepare: Chance,
     moment: Option<Moment>,
 }
 
 impl Noise {
-    /// Noise of this relative spread on a machine of that pace; none where there is neither.
-    pub(super) fn new(spread: f64, pace: Option<&Pace>, seed: u64) -> Option<Self> {
+    /// Noise of these relative spreads on a machine of that pace; none where there is neither.
+    pub(super) fn new(compute: f64, prepare: f64, pace: Option<&Pace>, seed: u64) -> Option<Self> {
         let moment = pace.map(|pace| Moment::new(pace.clone(), seed));
-        (spread > 0.0 || moment.is_some()).then(|| Noise { spread, generator: Generator::new(seed), moment })
+        (compute > 0.0 || prepare > 0.0 || moment.is_some()).then(|| Noise {
+            compute: Chance { spread: compute, generator: Generator::new(seed) },
+            prepare: Chance { spread: prepare, generator: Generator::new(seed.rotate_left(32) ^ PREPARES) },
+            moment,
+        })
     }
 
-    /// The time with its noise of a step that begins now.
-    pub(super) fn disturb(&mut self, time: Duration, now: Stamp) -> Duration {
+    /// The times with their noise of a step that begins now.
+    pub(super) fn disturb(&mut self, takes: Takes, now: Stamp) -> Takes {
+        let pace = self.moment.as_mut().map_or(1.0, |moment| moment.at(now));
+        Takes {
+            compute: times(takes.compute, self.compute.draw(), pace),
+            // Most steps are prepared in no time, and need no draw.
+            prepare: if takes.prepare.is_zero() {
+                takes.prepare
+            } else {
+                times(takes.prepare, self.prepare.draw(), pace)
+            },
+            drain: times(takes.drain, 1.0, pace),
+        }
+    }
+}
+
+fn times(time: Duration, factor: f64, pace: f64) -> Duration {
+    Duration::from_nanos((time.as_nanos() as f64 * factor * pace).round() as u64)
+}
+
+/// Draws of a lognormal distribution of mean one.
+#[derive(Debug)]
+struct Chance {
+    spread: f64,
+    generator: Generator,
+}
+
+impl Chance {
+    fn draw(&mut self) -> f64 {
         // The polar form of a normal draw; the first number is never 0.
         let (one, other) = (1.0 - self.generator.random(), self.generator.random());
         let normal = (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos();
-        let factor = (self.spread * normal - self.spread * self.spread / 2.0).exp();
-        let times = self.moment.as_mut().map_or(1.0, |moment| moment.at(now));
-        Duration::from_nanos((time.as_nanos() as f64 * factor * times).round() as u64)
+        (self.spread * normal - self.spread * self.spread / 2.0).exp()
     }
 }
 
@@ -81,15 +114,33 @@ mod tests {
     #[test]
     fn a_pace_lasts_for_moments_and_has_its_mean() {
         let pace = Pace { times: vec![1.0, 1.0, 1.0, 2.0], seconds: 2.0 };
-        let mut noise = Noise::new(0.0, Some(&pace), 7).unwrap();
-        let step = Duration::from_millis(10);
+        let mut noise = Noise::new(0.0, 0.0, Some(&pace), 7).unwrap();
+        let step = Takes { compute: Duration::from_millis(10), ..Takes::default() };
         let took: Vec<u64> =
-            (0..400_000_u64).map(|at| noise.disturb(step, Stamp(at * 10_000_000)).as_millis() as u64).collect();
+            (0..400_000_u64).map(|at| noise.disturb(step, Stamp(at * 10_000_000)).compute.as_millis() as u64).collect();
         let mean = took.iter().sum::<u64>() as f64 / took.len() as f64;
         assert!((mean / 12.5 - 1.0).abs() < 0.1, "{mean}");
         let changes = took.windows(2).filter(|pair| pair[0] != pair[1]).count() as f64;
         // A moment of 2 s, in 4,000 s; three of eight changes are to another pace.
         assert!((changes / (2_000.0 * 0.375) - 1.0).abs() < 0.15, "{changes}");
-        assert!(Noise::new(0.0, None, 1).is_none());
+        assert!(Noise::new(0.0, 0.0, None, 1).is_none());
+    }
+
+    #[test]
+    fn preparing_has_a_noise_of_its_own_and_its_mean() {
+        let step = Takes { compute: Duration::from_millis(10), prepare: Duration::from_millis(30), ..Takes::default() };
+        let draw = |compute: f64, prepare: f64| -> Vec<(f64, f64)> {
+            let mut noise = Noise::new(compute, prepare, None, 3).unwrap();
+            let mut took = || noise.disturb(step, Stamp::ZERO);
+            (0..20_000).map(|_| took()).map(|took| (took.compute.as_secs_f64(), took.prepare.as_secs_f64())).collect()
+        };
+        let both = draw(0.1, 0.3);
+        let mean = both.iter().map(|took| took.1).sum::<f64>() / both.len() as f64;
+        assert!((mean / 0.03 - 1.0).abs() < 0.01, "{mean}");
+        let together = both.iter().map(|took| (took.0 / 0.01 - 1.0) * (took.1 / 0.03 - 1.0)).sum::<f64>();
+        // The correlation of 20,000 pairs that have nothing to do with each other.
+        assert!((together / both.len() as f64 / (0.1 * 0.3)).abs() < 0.05, "{together}");
+        let alone: Vec<f64> = draw(0.1, 0.0).into_iter().map(|took| took.0).collect();
+        assert!(both.iter().map(|took| took.0).eq(alone), "what prepares takes no draw of what computes");
     }
 }

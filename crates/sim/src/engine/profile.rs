@@ -36,8 +36,7 @@ const fn cost(fixed_us: f64, prefill_us: f64, sequence_us: f64, kv_ns: f64) -> C
         per_prefill_token_ns: prefill_us * 1e3,
         per_sequence_ns: sequence_us * 1e3,
         per_kv_token_ns: kv_ns,
-        per_attention_ns: 0.0,
-        padded_up_to: 0,
+        ..CostModel::FREE
     }
 }
 

@@ -103,31 +103,52 @@ impl World {
     }
 }
 
+/// Plays the actions and what is left after them.
+fn holds(spec: &EngineSpec, cost: CostModel, actions: Vec<Action>) -> Result<(), TestCaseError> {
+    let engine = Engine::new(spec.clone(), cost).unwrap();
+    let mut world =
+        World { engine, now: Stamp::ZERO, next: 0, live: HashMap::new(), first_tokens: vec![], cancelled: vec![] };
+    for action in actions {
+        match action {
+            Action::Submit { prompt, family, output } => world.submit(prompt, family, output),
+            Action::Cancel(pick) => world.cancel(pick),
+            Action::Step => drop(world.step()),
+        }
+        world.engine.check_balance();
+    }
+    let mut steps = 0;
+    while world.step() {
+        steps += 1;
+        prop_assert!(steps < 20_000, "the work ends");
+    }
+    prop_assert_eq!(world.engine.free_blocks(), spec.num_blocks);
+    let mut order = world.first_tokens.clone();
+    order.sort_unstable();
+    prop_assert_eq!(&world.first_tokens, &order, "first tokens come in order of arrival");
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn blocks_balance_and_no_token_is_lost(spec in spec(), actions in prop::collection::vec(action(), 0..60)) {
-        let cost = CostModel { fixed_ns: 10.0, ..CostModel::FREE };
-        let engine = Engine::new(spec.clone(), cost).unwrap();
-        let mut world =
-            World { engine, now: Stamp::ZERO, next: 0, live: HashMap::new(), first_tokens: vec![], cancelled: vec![] };
-        for action in actions {
-            match action {
-                Action::Submit { prompt, family, output } => world.submit(prompt, family, output),
-                Action::Cancel(pick) => world.cancel(pick),
-                Action::Step => drop(world.step()),
-            }
-            world.engine.check_balance();
-        }
-        let mut steps = 0;
-        while world.step() {
-            steps += 1;
-            prop_assert!(steps < 20_000, "the work ends");
-        }
-        prop_assert_eq!(world.engine.free_blocks(), spec.num_blocks);
-        let mut order = world.first_tokens.clone();
-        order.sort_unstable();
-        prop_assert_eq!(&world.first_tokens, &order, "first tokens come in order of arrival");
+        holds(&spec, CostModel { fixed_ns: 10.0, ..CostModel::FREE }, actions)?;
+    }
+
+    #[test]
+    fn nor_is_one_lost_where_the_next_step_is_prepared_while_one_runs(
+        spec in spec(),
+        actions in prop::collection::vec(action(), 0..60),
+        (prepare, recorded, drain) in (0u8..30, 0usize..12, 0u8..4),
+    ) {
+        let cost = CostModel {
+            fixed_ns: 10.0,
+            prepare_ns: prepare.into(),
+            recorded_up_to: recorded,
+            drain_ns: drain.into(),
+            ..CostModel::FREE
+        };
+        holds(&EngineSpec { async_scheduling: true, ..spec }, cost, actions)?;
     }
 }

@@ -1,38 +1,28 @@
-//! Continuous batching: each step serves the running sequences first, then admits waiting ones in the policy's order.
+//! Continuous batching: each step serves the running sequences first, then admits waiting ones in the policy's order. A
+//! sequence moves on when a step is composed, and its token is told when the step's tokens are out.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use tacho_core::Stamp;
 
-use super::job::{Finish, Job, Refusal, Work};
+use super::flight::{Flight, Flights, Takes, Turn};
+use super::job::{Job, Refusal};
 use super::kv::BlockPool;
 use super::noise::{Noise, Pace};
 use super::prefix_cache::extend_hashes;
 use super::sequence::{SeqId, Sequence};
+use super::telling::{Gaps, TokenEvent, tell};
 use super::{BatchShape, CostModel, EngineSpec, Policy, Stats};
 use crate::error::Error;
 
-/// A step under way.
+/// A turn of the engine: a step, or what of it passes before the engine looks at its queue again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// What is in it.
+    /// What is in the step that was composed; nothing where the engine only waits for the one before.
     pub batch: BatchShape,
-    /// How long it takes.
+    /// How long it is until the engine's next turn.
     pub takes: Duration,
-}
-
-/// A token that came out at the end of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TokenEvent {
-    /// Whose token.
-    pub id: SeqId,
-    /// Which of its output tokens, from zero.
-    pub position: usize,
-    /// Why it was the last, if it was.
-    pub finish: Option<Finish>,
-    /// Tokens of its prompt that did not have to be computed.
-    pub cached: usize,
 }
 
 /// Where a running sequence stands after room was made for it.
@@ -51,7 +41,10 @@ pub struct Engine {
     pool: BlockPool,
     waiting: VecDeque<Sequence>,
     running: Vec<Sequence>,
-    batch: Option<BatchShape>,
+    flights: Flights,
+    turn: Option<Turn>,
+    /// Whether a sequence was put back of which a token is under way.
+    displaced: bool,
     stats: Stats,
     noise: Option<Noise>,
 }
@@ -60,14 +53,23 @@ impl Engine {
     /// An idle engine.
     pub fn new(spec: EngineSpec, cost: CostModel) -> Result<Self, Error> {
         spec.validate()?;
-        let pool = BlockPool::new(spec.num_blocks);
-        let stats = Stats::default();
-        Ok(Engine { spec, cost, pool, waiting: VecDeque::new(), running: Vec::new(), batch: None, stats, noise: None })
+        Ok(Engine {
+            pool: BlockPool::new(spec.num_blocks),
+            flights: Flights::new(spec.async_scheduling),
+            spec,
+            cost,
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            turn: None,
+            displaced: false,
+            stats: Stats::default(),
+            noise: None,
+        })
     }
 
     /// Lets step times spread about what they should be, by this much relative to it and with the machine's pace.
     pub fn set_noise(&mut self, spread: f64, pace: Option<&Pace>, seed: u64) {
-        self.noise = Noise::new(spread, pace, seed);
+        self.noise = Noise::new(spread, self.cost.prepare_noise, pace, seed);
     }
 
     /// Puts a job at the end of the queue, or says why it can never run.
@@ -113,24 +115,40 @@ impl Engine {
         gone
     }
 
-    /// Composes the next step; `None` when there is nothing to do.
+    /// Composes the next step, or waits for the one under way; `None` when there is nothing to do.
     ///
     /// # Panics
-    /// When the step before was not ended: that is a mistake of the caller.
+    /// When the turn before was not ended: that is a mistake of the caller.
     pub fn begin_step(&mut self, now: Stamp) -> Option<Step> {
-        assert!(self.batch.is_none(), "a step is under way");
+        assert!(self.turn.is_none(), "a step is under way");
+        let (batch, attention) = self.compose(now);
+        let turn = if batch.sequences == 0 {
+            self.flights.wait()?
+        } else {
+            let takes = self.takes(&batch, attention, now);
+            self.flights.launch(batch, takes, now)
+        };
+        self.turn = Some(turn);
+        Some(Step { batch, takes: turn.ends.since(now) })
+    }
+
+    /// What is in the next step, and what its prompt tokens look at.
+    fn compose(&mut self, now: Stamp) -> (BatchShape, f64) {
         let mut budget = self.spec.max_num_batched_tokens;
         let preempted = self.schedule_running(&mut budget);
         if !preempted {
             self.admit(&mut budget, now);
         }
-        let (batch, attention) = self.shape();
-        if batch.sequences == 0 {
-            return None;
+        self.advance()
+    }
+
+    fn takes(&mut self, batch: &BatchShape, attention: f64, now: Stamp) -> Takes {
+        let mut takes = Takes { compute: self.cost.time(batch, attention), ..Takes::default() };
+        if self.spec.async_scheduling {
+            takes.prepare = self.cost.prepare(batch);
+            takes.drain = self.cost.drain();
         }
-        self.batch = Some(batch);
-        let takes = self.cost.time(&batch, attention);
-        Some(Step { batch, takes: self.noise.as_mut().map_or(takes, |noise| noise.disturb(takes, now)) })
+        self.noise.as_mut().map_or(takes, |noise| noise.disturb(takes, now))
     }
 
     /// Gives the running sequences their tokens, oldest first; when blocks run out the newest are put back.
@@ -139,7 +157,7 @@ impl Engine {
         let mut at = 0;
         while at < self.running.len() {
             let sequence = &self.running[at];
-            let tokens = (sequence.known() - sequence.computed).min(*budget);
+            let tokens = sequence.missing().min(*budget);
             if tokens == 0 {
                 at += 1;
                 continue;
@@ -178,13 +196,15 @@ impl Engine {
         }
     }
 
-    /// Who gives up its blocks: the newest, or the one of the greatest rank.
+    /// Who gives up its blocks: the newest, or the one of the greatest rank. What only waits for its last token to come
+    /// out gives them up by itself.
     fn victim(&self) -> usize {
-        let last = self.running.len() - 1;
-        match self.spec.policy {
-            Policy::Fcfs => last,
-            Policy::Priority => (0..=last).max_by_key(|at| self.running[*at].rank()).unwrap_or(last),
-        }
+        let mut going = (0..self.running.len()).filter(|at| !self.running[*at].is_complete());
+        let victim = match self.spec.policy {
+            Policy::Fcfs => going.next_back(),
+            Policy::Priority => going.max_by_key(|at| self.running[*at].rank()),
+        };
+        victim.unwrap_or(self.running.len() - 1)
     }
 
     /// Puts a running sequence back into the queue; gives the tokens of the step that it had.
@@ -194,6 +214,7 @@ impl Engine {
         sequence.computed = 0;
         sequence.registered = 0;
         sequence.preempted = true;
+        self.displaced |= sequence.owed != 0;
         self.stats.preemptions += 1;
         let tokens = std::mem::take(&mut sequence.scheduled);
         match self.spec.policy {
@@ -268,10 +289,11 @@ impl Engine {
         }
     }
 
-    /// What is in the step, and what its prompt tokens look at.
-    fn shape(&self) -> (BatchShape, f64) {
+    /// Moves the sequences of the step on; says what is in it, and what its prompt tokens look at.
+    fn advance(&mut self) -> (BatchShape, f64) {
         let (mut batch, mut attention) = (BatchShape::default(), 0.0);
-        for sequence in self.running.iter().filter(|sequence| sequence.scheduled > 0) {
+        let mark = self.flights.mark();
+        for sequence in self.running.iter_mut().filter(|sequence| sequence.scheduled > 0) {
             batch.sequences += 1;
             batch.kv_tokens += sequence.computed + sequence.scheduled;
             if sequence.decoding() {
@@ -281,39 +303,52 @@ impl Engine {
                 let chunk = sequence.scheduled as f64;
                 attention += chunk * (sequence.computed as f64 + (chunk + 1.0) / 2.0);
             }
+            if sequence.advance(mark) && self.spec.enable_prefix_caching {
+                extend_hashes(sequence, self.spec.block_size);
+            }
         }
         batch.kv_tokens = batch.kv_tokens.saturating_sub(self.pool.again() * self.spec.block_size);
         (batch, attention)
     }
 
-    /// Ends the step under way at `now` and appends the tokens that came out, in batch order.
+    /// Ends the turn under way at `now` and appends the tokens that are out by then, in batch order.
     pub fn end_step(&mut self, now: Stamp, events: &mut Vec<TokenEvent>) {
-        let Some(batch) = self.batch.take() else { return };
+        let lands = self.turn.take().is_some_and(|turn| turn.lands);
+        let Some(flight) = lands.then(|| self.flights.land()).flatten() else { return };
         self.stats.steps += 1;
-        self.stats.iteration_tokens.observe((batch.prefill_tokens + batch.decode_sequences) as f64);
+        let tokens = flight.batch.prefill_tokens + flight.batch.decode_sequences;
+        self.stats.iteration_tokens.observe(tokens as f64);
+        if self.tell(&flight, now, events) {
+            self.dismiss();
+        }
+    }
+
+    /// Tells the tokens of a step; says whether any was the last of a sequence.
+    fn tell(&mut self, flight: &Flight, now: Stamp, events: &mut Vec<TokenEvent>) -> bool {
         let (mut gaps, mut finished) = (Gaps::default(), false);
-        for sequence in &mut self.running {
-            sequence.computed += std::mem::take(&mut sequence.scheduled);
-            if sequence.computed == sequence.known() {
-                let event = produce(sequence, now, &mut gaps, &mut self.stats);
-                finished |= event.finish.is_some();
-                events.push(event);
-                if self.spec.enable_prefix_caching {
-                    extend_hashes(sequence, self.spec.block_size);
-                }
-            }
+        // What was put back meanwhile has its token all the same.
+        let back = if std::mem::take(&mut self.displaced) { self.waiting.len() } else { 0 };
+        let sequences = self.running.iter_mut().chain(self.waiting.iter_mut().take(back));
+        for sequence in sequences.filter(|sequence| sequence.owed & flight.mark != 0) {
+            sequence.owed ^= flight.mark;
+            let event = tell(sequence, now, &mut gaps, &mut self.stats);
+            finished |= event.finish.is_some();
+            events.push(event);
         }
         gaps.count(&mut self.stats);
-        if finished {
-            let pool = &mut self.pool;
-            self.running.retain_mut(|sequence| {
-                let done = sequence.produced == sequence.job.output.len();
-                if done {
-                    pool.release(&mut sequence.blocks);
-                }
-                !done
-            });
-        }
+        finished
+    }
+
+    /// Lets those go whose last token is out.
+    fn dismiss(&mut self) {
+        let pool = &mut self.pool;
+        self.running.retain_mut(|sequence| {
+            let done = sequence.is_told();
+            if done {
+                pool.release(&mut sequence.blocks);
+            }
+            !done
+        });
     }
 
     /// When a sequence that waits for its KV can go on, if nothing else makes the engine look again.
@@ -342,74 +377,6 @@ impl Engine {
         self.stats.waiting = self.waiting.len();
         self.stats.kv_cache_usage = 1.0 - self.pool.free() as f64 / self.pool.total() as f64;
         &self.stats
-    }
-}
-
-/// Times between tokens that are alike, and so counted together: those of a step mostly are.
-#[derive(Default)]
-struct Gaps {
-    long: Duration,
-    times: u64,
-}
-
-impl Gaps {
-    fn add(&mut self, long: Duration, stats: &mut Stats) {
-        if long != self.long {
-            self.count(stats);
-            *self = Gaps { long, times: 0 };
-        }
-        self.times += 1;
-    }
-
-    fn count(&self, stats: &mut Stats) {
-        if self.times > 0 {
-            stats.inter_token_latency.observe_times(self.long.as_secs_f64(), self.times);
-        }
-    }
-}
-
-/// Takes the sequence's next token and counts it.
-fn produce(sequence: &mut Sequence, now: Stamp, gaps: &mut Gaps, stats: &mut Stats) -> TokenEvent {
-    let position = sequence.produced;
-    sequence.produced += 1;
-    if position == 0 {
-        stats.prompt_tokens += sequence.job.prompt.len() as u64;
-        stats.prompt_tokens_cached += sequence.cached as u64;
-        sequence.first_token = Some(now);
-    }
-    if sequence.job.work == Work::Generate {
-        stats.generation_tokens += 1;
-        match sequence.last_token.replace(now) {
-            Some(before) => gaps.add(now.since(before), stats),
-            None => stats.time_to_first_token.observe(now.since(sequence.arrived).as_secs_f64()),
-        }
-    }
-    let finish = (sequence.produced == sequence.job.output.len()).then_some(sequence.job.finish);
-    if let Some(reason) = finish {
-        stats.e2e_request_latency.observe(now.since(sequence.arrived).as_secs_f64());
-        if sequence.job.work == Work::Generate {
-            count_phases(sequence, now, stats);
-        }
-        match reason {
-            Finish::Stop => stats.finished_stop += 1,
-            Finish::Length => stats.finished_length += 1,
-        }
-    }
-    TokenEvent { id: sequence.id, position, finish, cached: sequence.cached }
-}
-
-/// Counts where the time of a finished sequence went, and its lengths.
-fn count_phases(sequence: &Sequence, now: Stamp, stats: &mut Stats) {
-    let admitted = sequence.admitted.unwrap_or(sequence.arrived);
-    let first = sequence.first_token.unwrap_or(now);
-    let decode = now.since(first).as_secs_f64();
-    stats.prefill_time.observe(first.since(admitted).as_secs_f64());
-    stats.decode_time.observe(decode);
-    stats.inference_time.observe(now.since(admitted).as_secs_f64());
-    stats.request_prompt_tokens.observe(sequence.job.prompt.len() as f64);
-    stats.request_generation_tokens.observe(sequence.produced as f64);
-    if sequence.produced > 1 {
-        stats.time_per_output_token.observe(decode / (sequence.produced - 1) as f64);
     }
 }
 

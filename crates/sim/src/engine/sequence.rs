@@ -17,11 +17,15 @@ pub struct SeqId(pub u64);
 pub(super) struct Sequence {
     pub(super) id: SeqId,
     pub(super) job: Job,
-    /// Tokens of the output that have come out.
+    /// Tokens of the output that steps have made, those under way included.
     pub(super) produced: usize,
-    /// Tokens whose KV is in the blocks.
+    /// Tokens of the output that have come out.
+    pub(super) told: usize,
+    /// The marks of the steps under way that make a token of it.
+    pub(super) owed: u8,
+    /// Tokens whose KV is in the blocks once the steps under way are done.
     pub(super) computed: usize,
-    /// Tokens in the step under way; zero when it is not in it.
+    /// Tokens in the step that is being composed; zero when it is not in it.
     pub(super) scheduled: usize,
     pub(super) blocks: Vec<u32>,
     /// Hashes of the full blocks of all known tokens.
@@ -43,6 +47,8 @@ impl Sequence {
             id,
             job,
             produced: 0,
+            told: 0,
+            owed: 0,
             computed: 0,
             scheduled: 0,
             blocks: Vec::new(),
@@ -62,9 +68,35 @@ impl Sequence {
         (self.job.priority, self.arrived, self.id)
     }
 
-    /// Tokens that exist: the prompt and what has come out.
+    /// Tokens that exist: the prompt and what was made.
     pub(super) fn known(&self) -> usize {
         self.job.prompt.len() + self.produced
+    }
+
+    /// Tokens to be computed before there is another one; none where there will be no other.
+    pub(super) fn missing(&self) -> usize {
+        if self.is_complete() { 0 } else { self.known() - self.computed }
+    }
+
+    /// Whether all of its output was made, though it may not be out.
+    pub(super) fn is_complete(&self) -> bool {
+        self.produced == self.job.output.len()
+    }
+
+    /// Whether all of its output is out.
+    pub(super) fn is_told(&self) -> bool {
+        self.told == self.job.output.len()
+    }
+
+    /// Goes through the step with that mark, as far as it is in it; says whether that makes a token.
+    pub(super) fn advance(&mut self, mark: u8) -> bool {
+        self.computed += std::mem::take(&mut self.scheduled);
+        let makes = self.computed == self.known();
+        if makes {
+            self.produced += 1;
+            self.owed |= mark;
+        }
+        makes
     }
 
     /// The tokens of prompt and output from one place to another; of the output none is drawn that is not needed.

@@ -27,6 +27,8 @@ pub struct EngineSpec {
     pub enable_chunked_prefill: bool,
     /// Mean of the geometric distribution of natural output lengths, for requests that do not ignore EOS.
     pub mean_output_len: f64,
+    /// Whether the next step is composed and prepared while one runs, before its tokens are known.
+    pub async_scheduling: bool,
     /// Who is served first.
     pub policy: Policy,
     /// Whether the KV of prompts is made up, all but the last token's: decoding alone, as vLLM's DecodeBenchConnector.
@@ -98,6 +100,7 @@ impl Default for EngineSpec {
             enable_prefix_caching: true,
             enable_chunked_prefill: true,
             mean_output_len: 256.0,
+            async_scheduling: false,
             policy: Policy::default(),
             decode_bench: false,
             transfer: Transfer::default(),

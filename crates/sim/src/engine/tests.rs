@@ -9,8 +9,7 @@ const COST: CostModel = CostModel {
     per_prefill_token_ns: 100.0,
     per_sequence_ns: 10.0,
     per_kv_token_ns: 1.0,
-    per_attention_ns: 0.0,
-    padded_up_to: 0,
+    ..CostModel::FREE
 };
 
 fn spec() -> EngineSpec {

@@ -100,7 +100,7 @@ fn ask(at: usize, coming: &Coming) -> Ask {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Profile;
+    use crate::{CostModel, Front, Profile};
 
     fn coming(count: usize, gap_ms: u64) -> Vec<Coming> {
         let one = |at: usize| Coming {
@@ -169,6 +169,49 @@ mod tests {
         let first: Vec<Stamp> = gone.iter().map(|one| one.tokens[0]).collect();
         assert_eq!((first[0], first[1]), (alone, gone[0].tokens[1]));
         assert_eq!(first[1], first[2], "the others are in the next step together");
+    }
+
+    #[test]
+    fn requests_that_come_together_share_a_core_of_the_front_end() {
+        let mut machine = Machine::from(Profile::Instant);
+        machine.front = Front { per_request_ns: 5e6, together_ns: 1e6, ..Front::default() };
+        let first = |coming: &[Coming], replicas: usize| -> Vec<u64> {
+            let gone = foresee(&machine, coming, &Sending { replicas, ..SENDING }).unwrap();
+            gone.iter().map(|one| one.tokens[0].0).collect()
+        };
+        assert_eq!(first(&coming(1, 0), 1), [5_000_000], "alone as without");
+        assert_eq!(first(&coming(10, 0), 1), [14_000_000; 10], "ten in turn, and four for each");
+        assert_eq!(first(&coming(10, 0), 2), [9_000_000; 10], "two front ends");
+        assert_eq!(first(&coming(3, 6), 1), [5_000_000, 11_000_000, 17_000_000]);
+        machine.front.together_ns = 8e6;
+        let gone = foresee(&machine, &coming(1, 0), &SENDING).unwrap();
+        assert_eq!(gone[0].tokens[0], Stamp(8_000_000), "no rest below zero");
+    }
+
+    #[test]
+    fn who_leaves_the_front_end_leaves_its_core_to_others() {
+        let mut machine = Machine::from(Profile::Instant);
+        machine.front = Front { together_ns: 1e6, ..Front::default() };
+        let mut world = World::new(&machine, 1, Router::RoundRobin, 1).unwrap();
+        let coming = coming(2, 0);
+        (0..2).for_each(|at| world.send(at, ask(at, &coming[at]), Stamp::ZERO));
+        world.go_on(Stamp::ZERO);
+        assert_eq!(world.next_event(), Some(Stamp(2_000_000)));
+        world.hear(Stamp(1_000_000), &mut Vec::new());
+        world.cancel(0);
+        assert_eq!(world.next_event(), Some(Stamp(1_500_000)));
+    }
+
+    #[test]
+    fn an_engine_that_prepares_ahead_takes_the_times_of_its_turns() {
+        let mut machine = Machine::from(Profile::Tiny);
+        machine.cost = CostModel { fixed_ns: 12e6, prepare_ns: 30e6, ..CostModel::FREE };
+        machine.engine.async_scheduling = true;
+        let mut coming = coming(2, 45);
+        (coming[0].output, coming[1].output) = (7, 2);
+        let gone = foresee(&machine, &coming, &SENDING).unwrap();
+        let tokens = |at: usize| gone[at].tokens.iter().map(|when| when.0 / 1_000_000).collect::<Vec<_>>();
+        assert_eq!((tokens(0), tokens(1)), (vec![30, 42, 54, 84, 84, 96, 108], vec![84, 96]));
     }
 
     #[test]

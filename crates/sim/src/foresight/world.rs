@@ -7,6 +7,7 @@ use std::time::Duration;
 use tacho_core::Stamp;
 
 use super::router::{Router, Routing};
+use crate::crowd::Crowd;
 use crate::engine::{Engine, Finish, Job, SeqId, TokenEvent, Tokens};
 use crate::error::Error;
 use crate::machine::Machine;
@@ -62,6 +63,8 @@ pub struct World<'a> {
     replicas: Vec<Replica>,
     outstanding: Vec<usize>,
     routing: Routing,
+    /// In the front ends, each with a core; nobody where the core is all theirs.
+    crowd: Crowd<(u64, usize, Ask)>,
     /// On the way to an engine, by when they get there and in the order they were sent.
     inward: BTreeMap<(Stamp, u64), (usize, Ask)>,
     /// On the way to the client, from each engine in the order of when; refusals last.
@@ -143,6 +146,7 @@ impl<'a> World<'a> {
         Ok(World {
             machine,
             now: Stamp::ZERO,
+            crowd: Crowd::new(machine.front.together(), replicas.len()),
             outstanding: vec![0; replicas.len()],
             outward: vec![Lane::default(); replicas.len() + 1],
             watched: false,
@@ -170,18 +174,34 @@ impl<'a> World<'a> {
         let ends = self.replicas.iter().filter_map(|replica| replica.ends.or_else(|| replica.engine.wakes())).min();
         let inward = self.inward.keys().next().map(|(at, _)| *at);
         let outward = self.outward.iter().filter_map(|lane| lane.next(self.watched)).min();
-        [ends, inward, outward].into_iter().flatten().min()
+        [ends, self.crowd.next(), inward, outward].into_iter().flatten().min()
     }
 
     /// Sends a request at `now`.
     pub fn send(&mut self, at: usize, ask: Ask, now: Stamp) {
         self.count += 1;
-        let arrives = now + self.machine.front.takes(ask.prompt.len());
-        self.inward.insert((arrives, self.count), (at, ask));
+        if self.machine.front.together().is_zero() {
+            let arrives = now + self.machine.front.takes(ask.prompt.len());
+            self.inward.insert((arrives, self.count), (at, ask));
+            return;
+        }
+        self.let_through(now);
+        self.crowd.enter((self.count, at, ask), now);
+    }
+
+    /// Sends those on their way whom the cores are through with by `now`.
+    fn let_through(&mut self, now: Stamp) {
+        let front = &self.machine.front;
+        while let Some(((count, at, ask), when)) = self.crowd.leave(now) {
+            let rest = front.takes(ask.prompt.len()).saturating_sub(front.together());
+            self.inward.insert((when + rest, count), (at, ask));
+        }
     }
 
     /// The client leaves: nothing more is heard of its request.
     pub fn cancel(&mut self, at: usize) {
+        self.let_through(self.now);
+        self.crowd.retain(self.now, |(_, one, _)| *one != at);
         self.inward.retain(|_, (one, _)| *one != at);
         self.outward.iter_mut().for_each(|lane| lane.forget(at));
         if let Some(owner) = self.owner.remove(&at) {
@@ -226,6 +246,7 @@ impl<'a> World<'a> {
     /// Hands over what has reached the engines by `now`, and lets those that rest begin a step. Requests that come
     /// together come one after the other, and no engine that rests waits for the second: it begins with the first.
     pub fn go_on(&mut self, now: Stamp) {
+        self.let_through(now);
         while let Some(first) = self.inward.first_entry().filter(|first| first.key().0 <= now) {
             let (at, ask) = first.remove();
             let to = self.routing.choose(&ask.prompt, &self.outstanding);

@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tacho_pyrand::{Generator, SeedSequence};
 
 use super::engines::Engines;
+use super::front::FrontEnd;
 use super::problem::Problem;
 use super::room::Room;
 use super::store::Store;
@@ -20,6 +21,7 @@ pub(crate) struct App {
     pub(super) names: Vec<String>,
     pub(super) vocabulary: Vocabulary,
     pub(super) engine: Engines,
+    pub(super) front: FrontEnd,
     pub(super) fingerprint: String,
     pub(super) started: Instant,
     pub(super) requests: AtomicU64,

@@ -14,6 +14,7 @@ mod escape;
 mod fields;
 mod form;
 mod format;
+mod front;
 #[cfg(test)]
 mod fuzz;
 mod generation;
@@ -68,6 +69,7 @@ use crate::error::Error;
 use crate::spec::SimSpec;
 use app::{App, scrambled};
 use engines::Engines;
+use front::FrontEnd;
 use room::Room;
 use store::Store;
 use wire::{ResetSwitch, Wire};
@@ -113,6 +115,7 @@ impl Server {
             names: spec.names(),
             vocabulary,
             engine: Engines::new(engines),
+            front: FrontEnd::new(spec.machine.front, &runtime),
             fingerprint: format!("vllm-{}-{:08x}", routes::VERSION, scrambled(spec.seed, u64::MAX) as u32),
             started: Instant::now(),
             requests: AtomicU64::new(0),

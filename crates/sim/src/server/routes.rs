@@ -323,10 +323,7 @@ async fn start(app: &Arc<App>, endpoint: Endpoint, fields: &Fields, header: &Hea
     }
     let id = endpoint.id_prefix().to_owned() + &header.request_id.clone().unwrap_or_else(|| app.random_id());
     let tokens = prompts.iter().map(|prompt| prompt.ids.len()).sum();
-    let front = app.spec.machine.front.takes(tokens);
-    if !front.is_zero() {
-        tokio::time::sleep(front).await;
-    }
+    app.front.pass(tokens).await;
     Generation::start(app, ask, id, model, prompts, fault, header.session.as_deref()).await.map_err(anthropic)
 }
 

@@ -1,0 +1,65 @@
+//! Servers that prepare the next step while one runs, and whose front end works on requests in turn.
+
+use std::time::{Duration, Instant};
+
+use tacho_sim::{CostModel, EngineSpec, Front, Profile, Server, SimSpec};
+
+use crate::client::{Client, post, spec};
+
+const JSON: &str = "Content-Type: application/json\r\n";
+
+/// A server that prepares ahead, with these costs.
+fn server(cost: CostModel, front: Front) -> Server {
+    let mut spec = spec(Profile::Tiny);
+    (spec.machine.cost, spec.machine.front) = (cost, front);
+    let engine = EngineSpec { async_scheduling: true, ..spec.engine.clone() };
+    Server::start(SimSpec { engine, ..spec }).unwrap()
+}
+
+fn body(prompt: usize, tokens: usize) -> String {
+    format!(r#"{{"prompt": [{prompt}, 1, 2], "max_tokens": {tokens}, "ignore_eos": true, "stream": true}}"#)
+}
+
+/// Sends `count` requests at once; says how many events each gets, and how long the first of them takes.
+fn burst(server: &Server, count: usize, tokens: usize) -> (Vec<usize>, Duration) {
+    let mut clients: Vec<Client> = (0..count).map(|_| Client::connect(server.addr())).collect();
+    let sent = Instant::now();
+    for (at, client) in clients.iter_mut().enumerate() {
+        client.send("POST", "/v1/completions", JSON, &body(at, tokens));
+    }
+    let first = clients[0].reply().unwrap().events().len();
+    let took = sent.elapsed();
+    let rest = clients[1..].iter_mut().map(|client| client.reply().unwrap().events().len());
+    ([first].into_iter().chain(rest).collect(), took)
+}
+
+#[test]
+fn all_tokens_come_from_an_engine_that_prepares_ahead() {
+    let cost = CostModel { prepare_ns: 3e6, prepare_noise: 0.2, drain_ns: 1e5, ..Profile::Tiny.cost() };
+    let server = server(cost, Front::default());
+    let (events, _) = burst(&server, 60, 30);
+    assert_eq!(events, [31; 60], "tokens and the end");
+    let stats = server.stats();
+    assert_eq!((stats.generation_tokens, stats.finished_length, stats.running), (1800, 60, 0));
+    assert_eq!(stats.kv_cache_usage, 0.0);
+}
+
+#[test]
+fn a_prompt_is_prepared_before_its_first_token() {
+    let server = server(CostModel { prepare_ns: 4e7, ..Profile::Tiny.cost() }, Front::default());
+    let sent = Instant::now();
+    assert_eq!(post(&server, "/v1/completions", &body(1, 3)).events().len(), 4);
+    assert!(sent.elapsed() >= Duration::from_millis(42), "{:?}", sent.elapsed());
+    let stats = server.stats();
+    assert!((0.04..0.5).contains(&stats.time_to_first_token.sum()), "{}", stats.time_to_first_token.sum());
+    assert_eq!(stats.steps, 3);
+}
+
+#[test]
+fn a_burst_waits_in_the_front_end() {
+    let front = Front { together_ns: 1e7, ..Front::default() };
+    let server = server(CostModel::FREE, front);
+    let (events, took) = burst(&server, 20, 2);
+    assert_eq!(events, [3; 20]);
+    assert!(took >= Duration::from_millis(150), "twenty times ten, in turn: {took:?}");
+}
