@@ -10,6 +10,7 @@ mod machine;
 pub mod metronome;
 mod offline;
 mod proxy;
+mod reader;
 mod server;
 mod spec;
 

@@ -1,6 +1,8 @@
 //! The server that a simulator plays: what its steps cost, its limits, its front end and its noise. By name, or from a
 //! file that `tacho fit` has written.
 
+use std::time::Duration;
+
 use tacho_core::json::{self, Dict, Value};
 
 use crate::engine::{CostModel, EngineSpec, Pace, Profile};
@@ -37,14 +39,19 @@ pub struct Front {
 }
 
 impl Front {
-    /// How long a prompt of so many tokens takes, alone.
-    pub fn takes(&self, tokens: usize) -> std::time::Duration {
-        std::time::Duration::from_nanos((self.per_request_ns + self.per_prompt_token_ns * tokens as f64).round() as u64)
+    /// How long a core works for any request, in turn with those that are there at the same time.
+    pub(crate) fn together(&self) -> Duration {
+        Duration::from_nanos(self.together_ns.round() as u64)
     }
 
-    /// How long a core works for any request; of what it takes, the rest follows.
-    pub(crate) fn together(&self) -> std::time::Duration {
-        std::time::Duration::from_nanos(self.together_ns.round() as u64)
+    /// How long a prompt of so many tokens is read; one is after the other.
+    pub(crate) fn reads(&self, tokens: usize) -> Duration {
+        Duration::from_nanos((self.per_prompt_token_ns * tokens as f64).round() as u64)
+    }
+
+    /// What any request takes beside both, whoever else is there.
+    pub(crate) fn rest(&self) -> Duration {
+        Duration::from_nanos((self.per_request_ns - self.together_ns).max(0.0).round() as u64)
     }
 }
 
@@ -86,6 +93,7 @@ impl Machine {
             cost: CostModel {
                 fixed_ns: micros(&cost, "fixed_us")?,
                 per_prefill_token_ns: micros(&cost, "per_prefill_token_us")?,
+                free_tokens: number(&cost, "free_tokens").map_err(wrong)? as usize,
                 per_sequence_ns: micros(&cost, "per_sequence_us")?,
                 per_kv_token_ns: micros(&cost, "per_kv_token_us")?,
                 per_attention_ns: micros(&cost, "per_attention_us")?,
@@ -94,6 +102,7 @@ impl Machine {
                 prepare_recorded_ns: micros(&cost, "prepare_recorded_us")?,
                 recorded_up_to: number(&cost, "recorded_up_to").map_err(wrong)? as usize,
                 prepare_noise: spread(&cost, "prepare_noise").map_err(wrong)?,
+                prepare_drift: spread(&cost, "prepare_drift").map_err(wrong)?,
                 drain_ns: micros(&cost, "drain_us")?,
             },
             engine: limits(&engine).map_err(wrong)?,
@@ -111,6 +120,7 @@ impl Machine {
     /// The same at one pace: that at which it would do as much in the long run.
     pub fn steady(&self) -> Machine {
         let mut steady = Machine { pace: None, ..self.clone() };
+        steady.cost.prepare_drift = 0.0;
         if let Some(Pace { times, .. }) = &self.pace {
             steady.cost = self.cost.slowed(times.len() as f64 / times.iter().map(|times| 1.0 / times).sum::<f64>());
         }
@@ -119,7 +129,7 @@ impl Machine {
 
     /// Whether two plays that differ in their seeds differ.
     pub fn is_noisy(&self) -> bool {
-        let prepares = self.engine.async_scheduling && self.cost.prepare_noise > 0.0;
+        let prepares = self.engine.async_scheduling && self.cost.prepare_noise + self.cost.prepare_drift > 0.0;
         self.noise > 0.0 || self.pace.is_some() || prepares
     }
 }

@@ -118,15 +118,40 @@ fn value(times: &[Times], seconds: f64, key: &str) -> Option<f64> {
     Some(percentile(&sorted, share))
 }
 
-/// Between what numbers a run lies that is yet to be made, by plays that differ in their noise.
-pub(crate) fn range(records: &[RunRecord], key: &str) -> Option<String> {
-    let of = |record: &RunRecord| {
-        let times: Vec<Times> = record.measured.samples.iter().filter_map(|sample| Times::of_sample(&sample)).collect();
-        value(&times, record.measured.duration, key)
+/// A number of several plays; none where one of them has it not.
+type Numbers = Option<Vec<f64>>;
+
+/// The numbers of plays that differ in their noise, for each key.
+pub(crate) fn numbers(records: &[RunRecord]) -> [Numbers; KEYS.len()] {
+    let times = |record: &RunRecord| -> Vec<Times> {
+        record.measured.samples.iter().filter_map(|sample| Times::of_sample(&sample)).collect()
     };
-    let values: Vec<f64> = records.iter().filter_map(of).collect();
-    let (low, high) = next(&values)?;
-    Some(format!("  {key}: {low:.2} to {high:.2} in 95 of 100 runs, by {} plays of the noise", values.len()))
+    let plays: Vec<(Vec<Times>, f64)> =
+        records.iter().map(|record| (times(record), record.measured.duration)).collect();
+    KEYS.map(|key| plays.iter().map(|(times, duration)| value(times, *duration, key)).collect())
+}
+
+/// Between what numbers a run lies that is yet to be made.
+pub(crate) fn ranges(numbers: &[Numbers]) -> Vec<String> {
+    let line = |(key, values): (&&str, &Numbers)| {
+        let values = values.as_ref()?;
+        let (low, high) = next(values)?;
+        Some(format!("  {key}: {low:.2} to {high:.2} in 95 of 100 runs, by {} plays of the noise", values.len()))
+    };
+    KEYS.iter().zip(numbers).filter_map(line).collect()
+}
+
+/// The play whose numbers are the nearest to the means of all, each by how far plays are apart in it.
+pub(crate) fn middle(numbers: &[Numbers]) -> usize {
+    let mut far = vec![0.0; numbers.iter().flatten().map(Vec::len).max().unwrap_or(0)];
+    for values in numbers.iter().flatten() {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let spread = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        for (far, value) in far.iter_mut().zip(values).filter(|_| spread > 0.0) {
+            *far += (value - mean).powi(2) / spread;
+        }
+    }
+    (0..far.len()).min_by(|one, other| far[*one].total_cmp(&far[*other])).unwrap_or(0)
 }
 
 /// Tells lines on the standard output.

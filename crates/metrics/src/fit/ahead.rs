@@ -27,8 +27,10 @@ pub struct Ahead {
     pub recorded: Estimate,
     /// So many; 0 where all steps with prompts are prepared alike.
     pub recorded_up_to: usize,
-    /// Relative spread of preparations.
+    /// Relative spread of preparations within a run,
     pub noise: f64,
+    /// and of what they take in the mean from one run to another.
+    pub drift: f64,
     /// What a step takes at least after it is prepared.
     pub drain: Estimate,
 }
@@ -122,9 +124,10 @@ fn tokens(step: &Step, cluster: &Cluster) -> f64 {
 
 /// What steps with prompts took to be prepared: the step before them came so much later.
 fn prepared(readings: &[Reading], usual: &Costs) -> Ahead {
-    let mut seen: Vec<(f64, f64)> = Vec::new();
+    let (mut seen, mut runs): (Vec<(f64, f64)>, Vec<usize>) = (Vec::new(), Vec::new());
     let (mut expected, mut drained) = (0.0, Vec::new());
     for Reading { clusters, steps, .. } in readings {
+        runs.push(seen.len());
         for at in 0..steps.len().saturating_sub(1) {
             let [Some(step), Some(next)] = &steps[at..=at + 1] else { continue };
             if step.prefill > 0.0 || next.prefill == 0.0 {
@@ -144,10 +147,31 @@ fn prepared(readings: &[Reading], usual: &Costs) -> Ahead {
     let (below, above): (Vec<_>, Vec<_>) = seen.iter().partition(|(tokens, _)| split.is_some_and(|(size, _)| *tokens <= size));
     let took = |steps: &[(f64, f64)]| steps.iter().map(|(_, took)| *took).collect::<Vec<f64>>();
     let (recorded, prepare) = (mean(&took(&below)), mean(&took(&above)));
-    let off = |steps: &[(f64, f64)], mean: f64| steps.iter().map(|(_, took)| (took / mean - 1.0).powi(2)).sum::<f64>();
-    let noise = ((off(&below, recorded.value) + off(&above, prepare.value)) / seen.len() as f64).sqrt();
+    let usual = |tokens: f64| if split.is_some_and(|(size, _)| tokens <= size) { recorded.value } else { prepare.value };
+    let off: Vec<f64> = seen.iter().map(|(tokens, took)| took / usual(*tokens) - 1.0).collect();
+    let ends = runs.iter().skip(1).copied().chain([off.len()]);
+    let (noise, drift) = spreads(runs.iter().zip(ends).map(|(from, to)| &off[*from..to]));
     let drain = if drained.is_empty() { Estimate::default() } else { mean(&drained) };
-    Ahead { prepare, recorded, recorded_up_to: split.map_or(0, |(size, _)| size as usize), noise, drain }
+    Ahead { prepare, recorded, recorded_up_to: split.map_or(0, |(size, _)| size as usize), noise, drift, drain }
+}
+
+/// How far values are off within their runs, and the means of runs from each other beyond that.
+fn spreads<'a>(runs: impl Iterator<Item = &'a [f64]>) -> (f64, f64) {
+    let (mut within, mut free, mut means) = (0.0, 0.0, Vec::new());
+    for run in runs.filter(|run| run.len() > 1) {
+        let (count, mean) = (run.len() as f64, run.iter().sum::<f64>() / run.len() as f64);
+        within += run.iter().map(|off| (off - mean).powi(2)).sum::<f64>();
+        free += count - 1.0;
+        means.push((count, mean));
+    }
+    if free == 0.0 {
+        return (0.0, 0.0);
+    }
+    let within = within / free;
+    let all: f64 = means.iter().map(|(count, _)| count).sum();
+    // Runs of few are off by the noise of those.
+    let between = means.iter().map(|(count, mean)| count * mean.powi(2)).sum::<f64>() / all - within * means.len() as f64 / all;
+    (within.sqrt(), between.max(0.0).sqrt())
 }
 
 /// How surely steps of no more than so many tokens are prepared sooner than the others.

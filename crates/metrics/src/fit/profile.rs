@@ -79,6 +79,7 @@ impl Profile {
         if let Some(ahead) = ahead {
             cost.set("recorded_up_to", number(ahead.recorded_up_to));
             cost.set("prepare_noise", ahead.noise);
+            cost.set("prepare_drift", ahead.drift);
         }
         file.set("cost", cost);
         let front = [

@@ -13,6 +13,8 @@ pub struct CostModel {
     pub fixed_ns: f64,
     /// Nanoseconds per token of prompts (and of recomputed sequences) in the step.
     pub per_prefill_token_ns: f64,
+    /// Tokens of a step with prompts that are computed while weights are read, and so make it no longer.
+    pub free_tokens: usize,
     /// Nanoseconds per sequence in the step.
     pub per_sequence_ns: f64,
     /// Nanoseconds per token of context, over all sequences in the step; see [`BatchShape::kv_tokens`].
@@ -27,8 +29,10 @@ pub struct CostModel {
     pub prepare_recorded_ns: f64,
     /// Tokens of both kinds up to which they are; steps without prompt tokens are prepared in no time.
     pub recorded_up_to: usize,
-    /// Relative spread of the times of preparing.
+    /// Relative spread of the times of preparing,
     pub prepare_noise: f64,
+    /// and of what they are in the mean from one run to another.
+    pub prepare_drift: f64,
     /// Nanoseconds from when a step is prepared to when it is done, at least.
     pub drain_ns: f64,
 }
@@ -52,6 +56,7 @@ impl CostModel {
     pub const FREE: CostModel = CostModel {
         fixed_ns: 0.0,
         per_prefill_token_ns: 0.0,
+        free_tokens: 0,
         per_sequence_ns: 0.0,
         per_kv_token_ns: 0.0,
         per_attention_ns: 0.0,
@@ -60,6 +65,7 @@ impl CostModel {
         prepare_recorded_ns: 0.0,
         recorded_up_to: 0,
         prepare_noise: 0.0,
+        prepare_drift: 0.0,
         drain_ns: 0.0,
     };
 
@@ -86,7 +92,7 @@ impl CostModel {
     /// How long a step takes whose prompt tokens look at `attention` tokens of context, counted once for each.
     pub fn time(&self, batch: &BatchShape, attention: f64) -> Duration {
         let nanos = self.fixed_ns
-            + self.per_prefill_token_ns * batch.prefill_tokens as f64
+            + self.per_prefill_token_ns * self.computed(batch) as f64
             + self.per_sequence_ns * self.counted(batch) as f64
             + self.per_kv_token_ns * batch.kv_tokens as f64
             + self.per_attention_ns * attention;
@@ -106,6 +112,11 @@ impl CostModel {
     /// How long a step takes at least once it is prepared, where steps are prepared ahead.
     pub fn drain(&self) -> Duration {
         Duration::from_nanos(self.drain_ns.round() as u64)
+    }
+
+    /// The prompt tokens that make a step longer: single tokens beside them take up what is free first.
+    fn computed(&self, batch: &BatchShape) -> usize {
+        batch.prefill_tokens.saturating_sub(self.free_tokens.saturating_sub(batch.decode_sequences))
     }
 
     /// The sequences that a step computes, those included that only fill it up: 1, 2, 4, then eights, from 256 on sixteens.
@@ -143,6 +154,8 @@ mod tests {
         let padded = CostModel { padded_up_to: 48, ..cost };
         let counts = [1, 3, 5, 45, 49].map(|count| padded.counted(&decode(count)));
         assert_eq!((counts, padded.counted(&batch)), ([1, 4, 8, 48, 49], 4));
+        let free = CostModel { free_tokens: 13, ..cost };
+        assert_eq!(cost.step_time(&batch) - free.step_time(&batch), Duration::from_nanos(1_000), "13 less 3 that go on");
         assert_eq!(CostModel::FREE.step_time(&batch), Duration::ZERO);
     }
 

@@ -19,22 +19,28 @@ pub struct Pace {
 
 /// Sets the draws of preparing apart from those of computing.
 const PREPARES: u64 = 0x7072_6570_6172_6573;
+const DRIFTS: u64 = 0x6472_6966_7473;
 
 /// What disturbs steps.
 #[derive(Debug)]
 pub(super) struct Noise {
     compute: Chance,
     prepare: Chance,
+    /// How many times as long as in other runs it takes to prepare.
+    drifted: f64,
     moment: Option<Moment>,
 }
 
 impl Noise {
     /// Noise of these relative spreads on a machine of that pace; none where there is neither.
-    pub(super) fn new(compute: f64, prepare: f64, pace: Option<&Pace>, seed: u64) -> Option<Self> {
+    pub(super) fn new(compute: f64, prepare: (f64, f64), pace: Option<&Pace>, seed: u64) -> Option<Self> {
         let moment = pace.map(|pace| Moment::new(pace.clone(), seed));
-        (compute > 0.0 || prepare > 0.0 || moment.is_some()).then(|| Noise {
+        let (spread, drift) = prepare;
+        let own = |salt: u64| Generator::new(seed.rotate_left(32) ^ salt);
+        (compute > 0.0 || spread > 0.0 || drift > 0.0 || moment.is_some()).then(|| Noise {
             compute: Chance { spread: compute, generator: Generator::new(seed) },
-            prepare: Chance { spread: prepare, generator: Generator::new(seed.rotate_left(32) ^ PREPARES) },
+            prepare: Chance { spread, generator: own(PREPARES) },
+            drifted: Chance { spread: drift, generator: own(DRIFTS) }.draw(),
             moment,
         })
     }
@@ -48,7 +54,7 @@ impl Noise {
             prepare: if takes.prepare.is_zero() {
                 takes.prepare
             } else {
-                times(takes.prepare, self.prepare.draw(), pace)
+                times(takes.prepare, self.prepare.draw() * self.drifted, pace)
             },
             drain: times(takes.drain, 1.0, pace),
         }
@@ -114,7 +120,7 @@ mod tests {
     #[test]
     fn a_pace_lasts_for_moments_and_has_its_mean() {
         let pace = Pace { times: vec![1.0, 1.0, 1.0, 2.0], seconds: 2.0 };
-        let mut noise = Noise::new(0.0, 0.0, Some(&pace), 7).unwrap();
+        let mut noise = Noise::new(0.0, (0.0, 0.0), Some(&pace), 7).unwrap();
         let step = Takes { compute: Duration::from_millis(10), ..Takes::default() };
         let took: Vec<u64> =
             (0..400_000_u64).map(|at| noise.disturb(step, Stamp(at * 10_000_000)).compute.as_millis() as u64).collect();
@@ -123,14 +129,14 @@ mod tests {
         let changes = took.windows(2).filter(|pair| pair[0] != pair[1]).count() as f64;
         // A moment of 2 s, in 4,000 s; three of eight changes are to another pace.
         assert!((changes / (2_000.0 * 0.375) - 1.0).abs() < 0.15, "{changes}");
-        assert!(Noise::new(0.0, 0.0, None, 1).is_none());
+        assert!(Noise::new(0.0, (0.0, 0.0), None, 1).is_none());
     }
 
     #[test]
     fn preparing_has_a_noise_of_its_own_and_its_mean() {
         let step = Takes { compute: Duration::from_millis(10), prepare: Duration::from_millis(30), ..Takes::default() };
         let draw = |compute: f64, prepare: f64| -> Vec<(f64, f64)> {
-            let mut noise = Noise::new(compute, prepare, None, 3).unwrap();
+            let mut noise = Noise::new(compute, (prepare, 0.0), None, 3).unwrap();
             let mut took = || noise.disturb(step, Stamp::ZERO);
             (0..20_000).map(|_| took()).map(|took| (took.compute.as_secs_f64(), took.prepare.as_secs_f64())).collect()
         };

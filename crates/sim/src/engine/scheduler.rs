@@ -69,7 +69,7 @@ impl Engine {
 
     /// Lets step times spread about what they should be, by this much relative to it and with the machine's pace.
     pub fn set_noise(&mut self, spread: f64, pace: Option<&Pace>, seed: u64) {
-        self.noise = Noise::new(spread, self.cost.prepare_noise, pace, seed);
+        self.noise = Noise::new(spread, (self.cost.prepare_noise, self.cost.prepare_drift), pace, seed);
     }
 
     /// Puts a job at the end of the queue, or says why it can never run.

@@ -11,6 +11,7 @@ use crate::crowd::Crowd;
 use crate::engine::{Engine, Finish, Job, SeqId, TokenEvent, Tokens};
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::reader::Reader;
 
 /// What is asked of an engine.
 #[derive(Debug, Clone)]
@@ -65,6 +66,8 @@ pub struct World<'a> {
     routing: Routing,
     /// In the front ends, each with a core; nobody where the core is all theirs.
     crowd: Crowd<(u64, usize, Ask)>,
+    /// Then their prompts are read.
+    reader: Reader,
     /// On the way to an engine, by when they get there and in the order they were sent.
     inward: BTreeMap<(Stamp, u64), (usize, Ask)>,
     /// On the way to the client, from each engine in the order of when; refusals last.
@@ -147,6 +150,7 @@ impl<'a> World<'a> {
             machine,
             now: Stamp::ZERO,
             crowd: Crowd::new(machine.front.together(), replicas.len()),
+            reader: Reader::new(replicas.len()),
             outstanding: vec![0; replicas.len()],
             outward: vec![Lane::default(); replicas.len() + 1],
             watched: false,
@@ -181,8 +185,7 @@ impl<'a> World<'a> {
     pub fn send(&mut self, at: usize, ask: Ask, now: Stamp) {
         self.count += 1;
         if self.machine.front.together().is_zero() {
-            let arrives = now + self.machine.front.takes(ask.prompt.len());
-            self.inward.insert((arrives, self.count), (at, ask));
+            self.take_in(self.count, at, ask, now);
             return;
         }
         self.let_through(now);
@@ -191,11 +194,16 @@ impl<'a> World<'a> {
 
     /// Sends those on their way whom the cores are through with by `now`.
     fn let_through(&mut self, now: Stamp) {
-        let front = &self.machine.front;
         while let Some(((count, at, ask), when)) = self.crowd.leave(now) {
-            let rest = front.takes(ask.prompt.len()).saturating_sub(front.together());
-            self.inward.insert((when + rest, count), (at, ask));
+            self.take_in(count, at, ask, when);
         }
+    }
+
+    /// Reads a prompt after those before it, and sends it on its way.
+    fn take_in(&mut self, count: u64, at: usize, ask: Ask, when: Stamp) {
+        let front = &self.machine.front;
+        let arrives = self.reader.read(when, front.reads(ask.prompt.len())) + front.rest();
+        self.inward.insert((arrives, count), (at, ask));
     }
 
     /// The client leaves: nothing more is heard of its request.

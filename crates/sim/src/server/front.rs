@@ -1,6 +1,7 @@
 //! The front end's time: what a request waits before it reaches the engine, longer in a crowd.
 
 use std::future::pending;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tacho_core::{Clock, Stamp, SystemClock};
@@ -10,6 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::crowd::Crowd;
 use crate::machine::Front;
+use crate::reader::Reader;
 
 /// Slept at a time while somebody is worked on, so that those who leave are noticed.
 const NAP: Duration = Duration::from_millis(20);
@@ -24,6 +26,8 @@ pub(super) struct FrontEnd {
     clock: SystemClock,
     /// To the core that all requests share, where there is one.
     core: Option<UnboundedSender<Waiting>>,
+    /// Reads their prompts then.
+    reader: Mutex<Reader>,
 }
 
 impl FrontEnd {
@@ -35,22 +39,21 @@ impl FrontEnd {
             runtime.spawn(work(Crowd::new(shared, 1), coming, clock));
             core
         });
-        FrontEnd { front, clock, core }
+        FrontEnd { front, clock, core, reader: Mutex::new(Reader::new(1)) }
     }
 
     /// Waits as long as a request of so many prompt tokens takes.
     pub(super) async fn pass(&self, tokens: usize) {
-        let mut takes = self.front.takes(tokens);
         let mut since = self.clock.now();
         if let Some(core) = &self.core {
             let (over, heard) = oneshot::channel();
             // Where the core is gone, the server is going too.
             let _ = core.send(over);
             since = heard.await.unwrap_or(since);
-            takes = takes.saturating_sub(self.front.together());
         }
         // From when it was over, not from when that was heard: timers are late.
-        let left = (since + takes).since(self.clock.now());
+        let read = self.reader.lock().unwrap_or_else(PoisonError::into_inner).read(since, self.front.reads(tokens));
+        let left = (read + self.front.rest()).since(self.clock.now());
         if !left.is_zero() {
             tokio::time::sleep(left).await;
         }

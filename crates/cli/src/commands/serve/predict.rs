@@ -19,7 +19,7 @@ use super::destination::Destination;
 use super::{findings, pictures, plan, simulator, tell};
 use crate::args::serve::ServeArgs;
 use crate::commands::check::code;
-use crate::commands::foreseen::{self, KEYS};
+use crate::commands::foreseen;
 use crate::commands::sim::profile;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -35,8 +35,15 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     args.outputs.check()?;
     let workload = Workload::of(args)?;
     let before = Instant::now();
-    let record = &workload.record(&workload.machine.steady(), 1)?;
-    let took = before.elapsed().as_secs_f64();
+    let plays = workload.plays()?;
+    let numbers = foreseen::numbers(&plays);
+    // A pace that changes makes plays too unlike for one of them to stand for all.
+    let steady = match workload.machine.pace.is_some() || plays.is_empty() {
+        true => Some(workload.record(&workload.machine.steady(), 1)?),
+        false => None,
+    };
+    let took = before.elapsed().as_secs_f64() / (plays.len() + usize::from(steady.is_some())) as f64;
+    let record = steady.as_ref().unwrap_or_else(|| &plays[foreseen::middle(&numbers)]);
     let saved = destination.save(args, record)?;
     args.outputs.print(record)?;
     args.outputs.write(record, &About::default())?;
@@ -53,8 +60,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         "predicted by {}, not measured: {:.1} s played in {took:.3} s, {times:.0} times as fast",
         machine.name, record.measured.duration
     )];
-    let plays = workload.plays()?;
-    lines.extend(KEYS.iter().filter_map(|key| foreseen::range(&plays, key)));
+    lines.extend(foreseen::ranges(&numbers));
     // A script that takes the numbers from standard output takes nothing else.
     if !args.outputs.owns_stdout() {
         foreseen::say(&lines)?;
