@@ -41,6 +41,8 @@ fn spec() -> impl Strategy<Value = EngineSpec> {
 /// The engine with what a client would know: how many tokens each live sequence has had and will have.
 struct World {
     engine: Engine,
+    /// Whether steps are prepared ahead: who is put back meanwhile is told last of those that come together.
+    ahead: bool,
     now: Stamp,
     next: u64,
     live: HashMap<u64, (usize, usize)>,
@@ -80,6 +82,9 @@ impl World {
         let mut events = Vec::new();
         self.engine.end_step(self.now, &mut events);
         self.engine.check_balance();
+        if self.ahead {
+            events.sort_by_key(|event| event.id);
+        }
         let mut seen = Vec::new();
         for event in events {
             assert!(!seen.contains(&event.id), "one token per sequence and step");
@@ -105,9 +110,15 @@ impl World {
 
 /// Plays the actions and what is left after them.
 fn holds(spec: &EngineSpec, cost: CostModel, actions: Vec<Action>) -> Result<(), TestCaseError> {
-    let engine = Engine::new(spec.clone(), cost).unwrap();
-    let mut world =
-        World { engine, now: Stamp::ZERO, next: 0, live: HashMap::new(), first_tokens: vec![], cancelled: vec![] };
+    let mut world = World {
+        engine: Engine::new(spec.clone(), cost).unwrap(),
+        ahead: spec.async_scheduling,
+        now: Stamp::ZERO,
+        next: 0,
+        live: HashMap::new(),
+        first_tokens: vec![],
+        cancelled: vec![],
+    };
     for action in actions {
         match action {
             Action::Submit { prompt, family, output } => world.submit(prompt, family, output),

@@ -311,7 +311,8 @@ impl Engine {
         (batch, attention)
     }
 
-    /// Ends the turn under way at `now` and appends the tokens that are out by then, in batch order.
+    /// Ends the turn under way at `now` and appends the tokens that are out by then, in batch order; those of sequences
+    /// that were put back meanwhile come last.
     pub fn end_step(&mut self, now: Stamp, events: &mut Vec<TokenEvent>) {
         let lands = self.turn.take().is_some_and(|turn| turn.lands);
         let Some(flight) = lands.then(|| self.flights.land()).flatten() else { return };

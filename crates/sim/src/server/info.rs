@@ -18,7 +18,7 @@ pub(super) fn server_info(app: &App, query: Option<&str>) -> String {
                 r#""cache_config":{{"block_size":{},"enable_prefix_caching":{},"num_gpu_blocks":{},"kv_cache_size_tokens":{},"#,
                 r#""kv_cache_max_concurrency":{:.2}}},"#,
                 r#""scheduler_config":{{"max_num_batched_tokens":{},"max_num_seqs":{},"enable_chunked_prefill":true,"#,
-                r#""policy":"{}","stream_interval":{}}}}}"#
+                r#""policy":"{}","async_scheduling":{},"stream_interval":{}}}}}"#
             ),
             quoted(&spec.model),
             engine.max_model_len,
@@ -31,6 +31,7 @@ pub(super) fn server_info(app: &App, query: Option<&str>) -> String {
             engine.max_num_batched_tokens,
             engine.max_num_seqs,
             policy,
+            engine.async_scheduling,
             spec.stream_interval
         )
     } else {

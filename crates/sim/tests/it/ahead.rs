@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tacho_sim::{CostModel, EngineSpec, Front, Profile, Server, SimSpec};
 
-use crate::client::{Client, post, spec};
+use crate::client::{Client, get, post, spec};
 
 const JSON: &str = "Content-Type: application/json\r\n";
 
@@ -42,6 +42,8 @@ fn all_tokens_come_from_an_engine_that_prepares_ahead() {
     let stats = server.stats();
     assert_eq!((stats.generation_tokens, stats.finished_length, stats.running), (1800, 60, 0));
     assert_eq!(stats.kv_cache_usage, 0.0);
+    let info = get(&server, "/server_info?config_format=json").json();
+    assert_eq!(info["vllm_config"]["scheduler_config"]["async_scheduling"], true);
 }
 
 #[test]
