@@ -139,6 +139,23 @@ fn what_is_done_is_not_put_back() {
 }
 
 #[test]
+fn what_is_done_reads_nothing_of_what_it_shares() {
+    let spec = EngineSpec { enable_prefix_caching: true, max_num_batched_tokens: 64, ..spec() };
+    let mut engine = Engine::new(spec, COST).unwrap();
+    engine.submit(SeqId(1), job(10, 2), Stamp::ZERO).unwrap();
+    engine.submit(SeqId(2), job(10, 4), Stamp::ZERO).unwrap();
+    let mut now = Stamp::ZERO;
+    let mut read = || {
+        let step = engine.begin_step(now).unwrap();
+        now = now + step.takes;
+        engine.end_step(now, &mut Vec::new());
+        step.batch.kv_tokens
+    };
+    // Two blocks of four are shared, and read once until the first is through with its second token.
+    assert_eq!([read(), read(), read(), read()], [10 + 10 - 8, 11 + 11 - 8, 12, 13]);
+}
+
+#[test]
 fn tokens_of_who_leaves_do_not_come_and_its_step_runs_on() {
     let mut engine = Engine::new(spec(), COST).unwrap();
     engine.submit(SeqId(1), job(3, 5), Stamp::ZERO).unwrap();

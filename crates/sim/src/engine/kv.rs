@@ -84,6 +84,11 @@ impl BlockPool {
         blocks.iter().filter(|&&block| self.blocks[block as usize].refs == 0).count()
     }
 
+    /// How many of these blocks others use too.
+    pub(super) fn shared_among(&self, blocks: &[u32]) -> usize {
+        blocks.iter().filter(|&&block| self.blocks[block as usize].refs > 1).count()
+    }
+
     /// References cached blocks, taking them out of the free queue.
     pub(super) fn share(&mut self, blocks: &[u32]) {
         for &block in blocks {

@@ -292,7 +292,7 @@ impl Engine {
     /// Moves the sequences of the step on; says what is in it, and what its prompt tokens look at.
     fn advance(&mut self) -> (BatchShape, f64) {
         let (mut batch, mut attention) = (BatchShape::default(), 0.0);
-        let mark = self.flights.mark();
+        let (mark, again) = (self.flights.mark(), self.read_again());
         for sequence in self.running.iter_mut().filter(|sequence| sequence.scheduled > 0) {
             batch.sequences += 1;
             batch.kv_tokens += sequence.computed + sequence.scheduled;
@@ -307,8 +307,15 @@ impl Engine {
                 extend_hashes(sequence, self.spec.block_size);
             }
         }
-        batch.kv_tokens = batch.kv_tokens.saturating_sub(self.pool.again() * self.spec.block_size);
+        batch.kv_tokens = batch.kv_tokens.saturating_sub(again * self.spec.block_size);
         (batch, attention)
+    }
+
+    /// How often the step comes upon blocks that it has read already. What is complete holds its blocks and reads none.
+    fn read_again(&self) -> usize {
+        let complete = self.running.iter().filter(|sequence| sequence.is_complete());
+        let unread: usize = complete.map(|sequence| self.pool.shared_among(&sequence.blocks)).sum();
+        self.pool.again().saturating_sub(unread)
     }
 
     /// Ends the turn under way at `now` and appends the tokens that are out by then, in batch order; those of sequences

@@ -124,12 +124,12 @@ mod tests {
         let front = Front { per_request_ns: 3e7, together_ns: 1e7, ..Front::default() };
         let alone = taken(front, 1)[0];
         assert!(alone >= 30.0, "{alone}");
-        // Eight times ten in turn, and twenty for each.
-        let crowd = taken(front, 8);
-        assert!(crowd.iter().all(|took| *took >= 98.0), "{crowd:?}");
-        let apart = taken(Front { together_ns: 0.0, ..front }, 8);
-        assert!(apart.iter().all(|took| *took >= 30.0), "{apart:?}");
-        assert!(apart[7] < crowd[0], "{apart:?}");
+        let last = |took: Vec<f64>| took.into_iter().fold(0.0, f64::max);
+        // However far apart they are begun, the core works forty times ten; twenty follow.
+        let crowd = last(taken(front, 40));
+        assert!(crowd >= 419.0, "{crowd}");
+        let apart = last(taken(Front { together_ns: 0.0, ..front }, 40));
+        assert!((30.0..crowd).contains(&apart), "{apart} {crowd}");
     }
 
     #[test]

@@ -20,17 +20,15 @@ fn body(prompt: usize, tokens: usize) -> String {
     format!(r#"{{"prompt": [{prompt}, 1, 2], "max_tokens": {tokens}, "ignore_eos": true, "stream": true}}"#)
 }
 
-/// Sends `count` requests at once; says how many events each gets, and how long the first of them takes.
+/// Sends `count` requests at once; says how many events each gets, and how long all of them take.
 fn burst(server: &Server, count: usize, tokens: usize) -> (Vec<usize>, Duration) {
     let mut clients: Vec<Client> = (0..count).map(|_| Client::connect(server.addr())).collect();
     let sent = Instant::now();
     for (at, client) in clients.iter_mut().enumerate() {
         client.send("POST", "/v1/completions", JSON, &body(at, tokens));
     }
-    let first = clients[0].reply().unwrap().events().len();
-    let took = sent.elapsed();
-    let rest = clients[1..].iter_mut().map(|client| client.reply().unwrap().events().len());
-    ([first].into_iter().chain(rest).collect(), took)
+    let events = clients.iter_mut().map(|client| client.reply().unwrap().events().len()).collect();
+    (events, sent.elapsed())
 }
 
 #[test]
@@ -63,5 +61,5 @@ fn a_burst_waits_in_the_front_end() {
     let server = server(CostModel::FREE, front);
     let (events, took) = burst(&server, 20, 2);
     assert_eq!(events, [3; 20]);
-    assert!(took >= Duration::from_millis(150), "twenty times ten, in turn: {took:?}");
+    assert!(took >= Duration::from_millis(200), "twenty times ten, in turn: {took:?}");
 }
