@@ -39,6 +39,11 @@ pub struct Front {
 }
 
 impl Front {
+    /// How long a request of so many prompt tokens takes when nobody else is there.
+    pub fn takes(&self, tokens: usize) -> Duration {
+        self.together() + self.reads(tokens) + self.rest()
+    }
+
     /// How long a core works for any request, in turn with those that are there at the same time.
     pub(crate) fn together(&self) -> Duration {
         Duration::from_nanos(self.together_ns.round() as u64)

@@ -10,7 +10,7 @@ use tacho_sim::{CostModel, Front, Machine, Pace, Profile as Speed};
 
 use crate::tacho::{Place, stderr, stdout};
 
-fn planted() -> Machine {
+pub(crate) fn planted() -> Machine {
     Machine {
         name: "planted".to_owned(),
         cost: CostModel {
@@ -49,7 +49,7 @@ fn others() -> [Machine; 3] {
     [slow, padded, noisy]
 }
 
-fn limits(machine: &Machine) -> Limits {
+pub(crate) fn limits(machine: &Machine) -> Limits {
     Limits {
         max_num_seqs: machine.engine.max_num_seqs,
         max_num_batched_tokens: machine.engine.max_num_batched_tokens,
@@ -69,7 +69,7 @@ fn learn(machine: &Machine, seed: u64) -> Fitted {
 }
 
 /// Requests of many lengths, all due at once.
-fn requests(count: usize, seed: u64) -> Vec<Coming> {
+pub(crate) fn requests(count: usize, seed: u64) -> Vec<Coming> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut draw = |below: u64| {
         state ^= state << 13;
@@ -89,7 +89,7 @@ fn traced(machine: &Machine, limit: usize, count: usize, seed: u64) -> Vec<Trace
     sent(machine, &requests(count, seed), Some(limit), seed)
 }
 
-fn sent(machine: &Machine, coming: &[Coming], limit: Option<usize>, seed: u64) -> Vec<Traced> {
+pub(crate) fn sent(machine: &Machine, coming: &[Coming], limit: Option<usize>, seed: u64) -> Vec<Traced> {
     let sending = Sending { limit, replicas: 1, router: Router::RoundRobin, seed };
     let gone = foresee(machine, coming, &sending).unwrap();
     let one = |(coming, gone): (&Coming, &tacho_sim::foresight::Gone)| Traced {
@@ -149,6 +149,7 @@ fn planted_parameters_come_back_and_their_intervals_cover_them() {
             assert!((front / machine.front.takes(600).as_nanos() as f64 - 1.0).abs() < 0.3, "{:?}", fitted.front);
             assert!(fitted.held_out.0 < 0.05 && fitted.unclear * 10 < fitted.steps && fitted.holds(), "{fitted:?}");
             assert!(fitted.disturbed.0 < 0.02, "{fitted:?}");
+            assert!(fitted.ahead.is_none() && fitted.free == 0, "no step is prepared ahead: {fitted:?}");
         }
     }
     println!("{covered} of {intervals} intervals cover what was planted");

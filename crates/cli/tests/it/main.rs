@@ -8,6 +8,7 @@ mod docs;
 #[path = "../../../workload/tests/fake_hub/mod.rs"]
 mod fake_hub;
 mod fit;
+mod fit_ahead;
 mod hints;
 mod hosts;
 mod http2;

@@ -1,0 +1,109 @@
+//! Learning engines that prepare a step while one runs.
+
+use tacho_core::Stamp;
+use tacho_metrics::fit::{self, Fitted, Profile, Traced};
+use tacho_sim::foresight::Coming;
+use tacho_sim::{CostModel, Front, Machine};
+
+use crate::fit::{limits, planted, requests, sent};
+
+/// An engine on an accelerator, as one was seen: preparing a step with prompts takes longer than a step without.
+fn ahead(prepare_ms: f64) -> Machine {
+    let mut machine = Machine { name: "prepares ahead".to_owned(), ..planted() };
+    machine.cost = CostModel {
+        fixed_ns: 12e6,
+        per_prefill_token_ns: 68e3,
+        free_tokens: 160,
+        per_sequence_ns: 20e3,
+        per_kv_token_ns: 130.0,
+        prepare_ns: prepare_ms * 1e6,
+        prepare_recorded_ns: prepare_ms / 2.0 * 1e6,
+        recorded_up_to: 128,
+        prepare_noise: 0.2,
+        drain_ns: 3e6,
+        ..CostModel::FREE
+    };
+    machine.engine.async_scheduling = true;
+    machine.engine.max_num_seqs = 64;
+    machine.engine.max_num_batched_tokens = 2048;
+    machine.front =
+        Front { per_request_ns: 4e6, per_prompt_token_ns: 8e3, per_token_ns: 50e3, together_ns: 0.8e6 };
+    machine
+}
+
+/// What the experiment of a fit sends: a few at a time and many at once, long prompts and short ones.
+fn runs(machine: &Machine, seed: u64) -> Vec<Vec<Traced>> {
+    let cut = |one: Coming, most: usize| Coming { prompt: one.prompt[..one.prompt.len().min(most)].into(), ..one };
+    let load = |limit: Option<usize>, count: usize, (most, output): (usize, usize), own: u64| {
+        let own = own + 100 * seed;
+        let coming: Vec<Coming> = requests(count, own)
+            .into_iter()
+            .map(|one| Coming { output: 2 + one.output % output, ..cut(one, most) })
+            .collect();
+        sent(machine, &coming, limit, own)
+    };
+    (0..3)
+        .flat_map(|round| {
+            [
+                load(Some(1), 25, (1000, 14), 10 * round),
+                load(Some(4), 60, (900, 30), 10 * round + 1),
+                load(Some(12), 120, (500, 38), 10 * round + 2),
+                load(Some(40), 200, (320, 46), 10 * round + 3),
+                load(None, 130, (170, 46), 10 * round + 4),
+            ]
+        })
+        .collect()
+}
+
+fn learn(machine: &Machine, seed: u64) -> Fitted {
+    fit::fit(&runs(machine, seed), &limits(machine)).unwrap()
+}
+
+#[test]
+fn what_is_prepared_ahead_is_told_from_what_steps_cost() {
+    for seed in 0..3 {
+        let machine = ahead(33.0);
+        let fitted = learn(&machine, seed);
+        let found = fitted.ahead.unwrap();
+        println!("{:?}\n{:?}\n{found:?} {}", fitted.costs, fitted.front, fitted.free);
+        let near = |found: f64, truth: f64, within: f64| (found / truth - 1.0).abs() < within;
+        assert!(near(found.prepare.value, 33e-3, 0.06) && near(found.recorded.value, 16.5e-3, 0.15), "{found:?}");
+        assert!(found.recorded_up_to == 128 && (0.1..0.3).contains(&found.noise), "{found:?}");
+        let costs = fitted.costs;
+        assert!(near(costs.fixed.value, 12e-3, 0.02) && near(costs.prefill.value, 68e-6, 0.05), "{costs:?}");
+        assert!((128..=192).contains(&fitted.free), "{}", fitted.free);
+        assert!(near(fitted.front.together.value, 0.8e-3, 0.4), "{:?}", fitted.front);
+        assert!(fitted.holds() && fitted.pace.is_none(), "{fitted:?}");
+    }
+}
+
+/// Mean seconds to first tokens and until all was over, at a rate that was not fitted.
+fn at_a_rate(machine: &Machine, rate: f64) -> (f64, f64) {
+    let coming: Vec<Coming> = requests(200, 77)
+        .into_iter()
+        .enumerate()
+        .map(|(at, one)| Coming {
+            due: Stamp::from_secs((at as f64 + (at * 7 % 5) as f64 / 5.0) / rate),
+            prompt: one.prompt[..one.prompt.len().min(300)].into(),
+            output: 40,
+            ..one
+        })
+        .collect();
+    let run = sent(machine, &coming, None, 5);
+    let ttft = run.iter().map(|one| one.tokens[0] - one.sent).sum::<f64>() / run.len() as f64;
+    (ttft, run.iter().filter_map(|one| one.tokens.last()).copied().fold(0.0, f64::max))
+}
+
+#[test]
+fn first_tokens_are_predicted_whether_steps_are_prepared_slowly_or_in_no_time() {
+    for prepare in [0.0, 5.0, 33.0] {
+        let machine = ahead(prepare);
+        let fitted = learn(&machine, 4);
+        assert!(fitted.ahead.is_some(), "{prepare} ms: {fitted:?}");
+        let file = Profile { name: "ahead".to_owned(), limits: limits(&machine), fitted, sources: Vec::new() };
+        let learned = Machine::parse(&tacho_core::json::dumps(&file.to_json()), "ahead.json").unwrap();
+        let ((true_ttft, true_end), (ttft, end)) = (at_a_rate(&machine, 15.0), at_a_rate(&learned, 15.0));
+        println!("{prepare} ms: {ttft} for {true_ttft}, {end} for {true_end}");
+        assert!((ttft / true_ttft - 1.0).abs() < 0.06 && (end / true_end - 1.0).abs() < 0.03, "{prepare} ms");
+    }
+}
