@@ -17,6 +17,8 @@ use crate::{Error, StopReason, Target, WorkerStats};
 
 /// More threads than any machine has cores for; each takes memory and time to start.
 pub const MOST_WORKERS: usize = 1024;
+/// Slots that one worker has of a limit that is dealt out, before there is another: one thread is idle with as many.
+const POOL: usize = 256;
 /// Rows of several workers that come within this time are handed on together.
 const TOGETHER: Duration = Duration::from_millis(250);
 
@@ -73,7 +75,8 @@ fn drive_all<T: Target>(
     let most = if plan.more.is_some() { usize::MAX } else { count };
     let most = sessions.and_then(|sessions| sessions.max_sessions).unwrap_or(most).min(most);
     let most = plan.max_prefills.unwrap_or(most).min(most);
-    let workers = plan.workers.min(plan.max_concurrency.unwrap_or(most)).min(most).max(1);
+    let workers =
+        plan.workers.min(plan.max_concurrency.unwrap_or(most)).min(most).min(poolable(plan, sessions.is_some())).max(1);
     let first = sessions.map_or(0, |sessions| sessions.range.start);
     let (cursor, gate) = (AtomicUsize::new(first), Gate::new(workers));
     let crew = Crew { target, plan, sessions, releases: &releases, cursor: &cursor, gate: &gate, workers };
@@ -90,6 +93,15 @@ fn drive_all<T: Target>(
         }
         Ok(driven)
     })
+}
+
+/// The most workers among whom limits may be dealt out. Requests in order come from one counter, so that no slot is idle
+/// while one waits; those of sessions, and those that wait for a first token, belong to a worker, and what it has no
+/// slot for waits though another has one. So each worker has many.
+fn poolable(plan: &Drive<'_>, sessions: bool) -> usize {
+    let of_sessions = plan.max_concurrency.filter(|_| sessions);
+    let limits = of_sessions.into_iter().chain(plan.max_prefills);
+    limits.min().map_or(usize::MAX, |limit| limit.div_ceil(POOL))
 }
 
 /// What all workers of a run share.

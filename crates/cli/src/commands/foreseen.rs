@@ -9,14 +9,17 @@ use tacho_sim::foresight::{Coming, Gone};
 use crate::{exit, secrets};
 
 /// The numbers whose range is told.
-pub(crate) const KEYS: [&str; 8] = [
+pub(crate) const KEYS: [&str; 11] = [
     "request_throughput",
     "output_throughput",
     "mean_ttft_ms",
+    "median_ttft_ms",
     "p99_ttft_ms",
     "mean_tpot_ms",
+    "median_tpot_ms",
     "p99_tpot_ms",
     "mean_e2el_ms",
+    "median_e2el_ms",
     "p99_e2el_ms",
 ];
 

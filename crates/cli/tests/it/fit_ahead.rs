@@ -26,8 +26,7 @@ fn ahead(prepare_ms: f64) -> Machine {
     machine.engine.async_scheduling = true;
     machine.engine.max_num_seqs = 64;
     machine.engine.max_num_batched_tokens = 2048;
-    machine.front =
-        Front { per_request_ns: 4e6, per_prompt_token_ns: 8e3, per_token_ns: 50e3, together_ns: 0.8e6 };
+    machine.front = Front { per_request_ns: 4e6, per_prompt_token_ns: 8e3, per_token_ns: 50e3, together_ns: 0.8e6 };
     machine
 }
 

@@ -232,6 +232,18 @@ fn a_worker_that_cannot_start_is_an_error_and_nothing_is_sent() {
     assert!(matches!(error, Error::Worker { id: 2, of: 3, .. }), "{error}");
 }
 
+#[test]
+fn slots_that_are_dealt_out_are_dealt_to_few() {
+    let (clock, stop, counters) = (ManualClock::default(), StopSignal::default(), Counters::default());
+    let timeline = constant(10.0).plan(1000, &mut RandomState::new(0)).unwrap();
+    let plan = || plan_for(&timeline, &clock, &stop, &counters);
+    let limited = |limit: usize| Drive { max_concurrency: Some(limit), ..plan() };
+    assert_eq!([10, 256, 257, 1000].map(|limit| poolable(&limited(limit), true)), [1, 1, 2, 4]);
+    // Requests in order are drawn from one counter by as many as there are; without a limit nobody waits.
+    assert_eq!((poolable(&limited(10), false), poolable(&plan(), true)), (usize::MAX, usize::MAX));
+    assert_eq!(poolable(&Drive { max_prefills: Some(4), ..plan() }, false), 1);
+}
+
 /// Answers its second request only once somebody has seen the first one's row.
 struct Gated {
     clock: SystemClock,

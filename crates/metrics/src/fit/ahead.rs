@@ -11,10 +11,14 @@ use super::{Costs, Estimate, costs, median};
 const FEWEST: usize = 8;
 /// A step is held back when it comes this much later than it should.
 const HELD_BACK: f64 = 1.2;
-/// Less than this share of a step after the end of a preparation, the engine had waited for it.
+/// Less than this share of a step after the end of a preparation, the engine had waited for it,
 const SOON: f64 = 0.5;
+/// and more than this, it had not.
+const LATE: f64 = 1.0;
 /// Steps with prompts that follow one another wait for nothing but the engine when they take this many preparations.
 const LONG: f64 = 1.5;
+/// A step is over before the next is prepared when it takes less than this share of that.
+const SHORT: f64 = 0.75;
 /// The sizes that engines record kernels up to.
 const RECORDED: [f64; 8] = [8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
@@ -77,7 +81,9 @@ pub(super) fn steps_to_first(runs: &[Vec<Traced>], limits: &Limits, front: impl 
     for run in runs {
         let Reading { clusters, .. } = read(run, limits, 0);
         let waits = |one: &Traced, now: f64| one.sent <= now && one.tokens.first().is_some_and(|first| *first > now);
-        let runs = |one: &Traced, now: f64| one.tokens.first().is_some_and(|first| *first <= now) && one.tokens.last() > Some(&now);
+        let runs = |one: &Traced, now: f64| {
+            one.tokens.first().is_some_and(|first| *first <= now) && one.tokens.last() > Some(&now)
+        };
         for (at, cluster) in clusters.iter().enumerate() {
             let mut began = cluster.began();
             let (Some(request), None) = (began.next(), began.next()) else { continue };
@@ -102,9 +108,17 @@ pub(super) fn find(runs: &[Vec<Traced>], limits: &Limits) -> Option<(Vec<Found>,
     let readings: Vec<Reading> = runs.iter().map(|run| read(run, limits, 1)).collect();
     let plain: Vec<Step> = readings.iter().flat_map(|reading| alone(&reading.steps)).collect();
     let usual = costs(&plain)?;
-    let ahead = prepared(&readings, &usual);
+    let ahead = prepared(&readings, |step| usual.seconds(step), None);
     let found = readings.into_iter().map(|reading| known(reading, &usual, &ahead)).collect();
     Some((found, ahead))
+}
+
+/// What preparing takes, by more steps than at first: when costs are known, so are those with prompts that are over sooner
+/// than the next is prepared.
+pub(super) fn again(runs: &[Vec<Traced>], limits: &Limits, costs: &Costs, free: usize, first: &Ahead) -> Ahead {
+    let readings: Vec<Reading> = runs.iter().map(|run| read(run, limits, 1)).collect();
+    let takes = |step: &Step| costs.seconds(&Step { computed: step.beyond.when(free), ..*step });
+    prepared(&readings, takes, Some(first))
 }
 
 fn has_prompts(step: Option<&Option<Step>>) -> bool {
@@ -122,20 +136,23 @@ fn tokens(step: &Step, cluster: &Cluster) -> f64 {
     step.prefill + cluster.tokens.len() as f64 - cluster.began().count() as f64
 }
 
-/// What steps with prompts took to be prepared: the step before them came so much later.
-fn prepared(readings: &[Reading], usual: &Costs) -> Ahead {
+/// What steps with prompts took to be prepared: the step before them came so much later. That is one without prompts, or
+/// one that `takes` much less than a preparation by what is known `before`.
+fn prepared(readings: &[Reading], takes: impl Fn(&Step) -> f64, before: Option<&Ahead>) -> Ahead {
     let (mut seen, mut runs): (Vec<(f64, f64)>, Vec<usize>) = (Vec::new(), Vec::new());
     let (mut expected, mut drained) = (0.0, Vec::new());
     for Reading { clusters, steps, .. } in readings {
         runs.push(seen.len());
         for at in 0..steps.len().saturating_sub(1) {
             let [Some(step), Some(next)] = &steps[at..=at + 1] else { continue };
-            if step.prefill > 0.0 || next.prefill == 0.0 {
+            let (in_next, usual) = (tokens(next, &clusters[at + 1]), takes(step));
+            let is_short = |ahead: &Ahead| usual < SHORT * ahead.prepares(in_next);
+            if next.prefill == 0.0 || (step.prefill > 0.0 && !before.is_some_and(is_short)) {
                 continue;
             }
-            seen.push((tokens(next, &clusters[at + 1]), step.seconds));
-            expected += usual.seconds(step);
-            if !has_prompts(steps.get(at + 2)) && next.seconds < SOON * usual.seconds(step) {
+            seen.push((in_next, step.seconds));
+            expected += usual;
+            if step.prefill == 0.0 && !has_prompts(steps.get(at + 2)) && next.seconds < SOON * usual {
                 drained.push(next.seconds);
             }
         }
@@ -143,11 +160,14 @@ fn prepared(readings: &[Reading], usual: &Costs) -> Ahead {
     if seen.len() < FEWEST || seen.iter().map(|(_, took)| took).sum::<f64>() < HELD_BACK * expected {
         return Ahead::default();
     }
-    let split = RECORDED.into_iter().filter_map(|size| apart(&seen, size)).max_by(|one, other| one.1.total_cmp(&other.1));
-    let (below, above): (Vec<_>, Vec<_>) = seen.iter().partition(|(tokens, _)| split.is_some_and(|(size, _)| *tokens <= size));
+    let split =
+        RECORDED.into_iter().filter_map(|size| apart(&seen, size)).max_by(|one, other| one.1.total_cmp(&other.1));
+    let (below, above): (Vec<_>, Vec<_>) =
+        seen.iter().partition(|(tokens, _)| split.is_some_and(|(size, _)| *tokens <= size));
     let took = |steps: &[(f64, f64)]| steps.iter().map(|(_, took)| *took).collect::<Vec<f64>>();
     let (recorded, prepare) = (mean(&took(&below)), mean(&took(&above)));
-    let usual = |tokens: f64| if split.is_some_and(|(size, _)| tokens <= size) { recorded.value } else { prepare.value };
+    let usual =
+        |tokens: f64| if split.is_some_and(|(size, _)| tokens <= size) { recorded.value } else { prepare.value };
     let off: Vec<f64> = seen.iter().map(|(tokens, took)| took / usual(*tokens) - 1.0).collect();
     let ends = runs.iter().skip(1).copied().chain([off.len()]);
     let (noise, drift) = spreads(runs.iter().zip(ends).map(|(from, to)| &off[*from..to]));
@@ -170,7 +190,8 @@ fn spreads<'a>(runs: impl Iterator<Item = &'a [f64]>) -> (f64, f64) {
     let within = within / free;
     let all: f64 = means.iter().map(|(count, _)| count).sum();
     // Runs of few are off by the noise of those.
-    let between = means.iter().map(|(count, mean)| count * mean.powi(2)).sum::<f64>() / all - within * means.len() as f64 / all;
+    let between =
+        means.iter().map(|(count, mean)| count * mean.powi(2)).sum::<f64>() / all - within * means.len() as f64 / all;
     (within.sqrt(), between.max(0.0).sqrt())
 }
 
@@ -213,7 +234,7 @@ fn known(reading: Reading, usual: &Costs, ahead: &Ahead) -> Found {
             let last = !has_prompts(steps.get(at + 1));
             // Another follows: its preparation has passed before this one's tokens came.
             waited |= match last {
-                true => next.seconds < SOON * usual.seconds(&step),
+                true => next.seconds < LATE * usual.seconds(&step),
                 false => next.seconds < LONG * ahead.prepares(tokens(next, &clusters[at])),
             };
             whole.add(next);

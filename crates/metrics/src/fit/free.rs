@@ -24,6 +24,11 @@ impl Beyond {
         Beyond(SIZES.map(|free| beyond(prefill, beside, free)))
     }
 
+    /// When so many are free, one of the numbers that are looked at.
+    pub(super) fn when(&self, free: usize) -> f64 {
+        SIZES.iter().position(|size| *size as usize == free).map_or(self.0[0], |at| self.0[at])
+    }
+
     pub(super) fn add(&mut self, other: &Beyond) {
         self.0.iter_mut().zip(other.0).for_each(|(one, other)| *one += other);
     }

@@ -148,7 +148,8 @@ impl Idle<'_> {
         let weight = |burst: &Burst| (burst.count - 1.0).powi(2);
         let all: f64 = bursts.iter().map(weight).sum();
         let value = bursts.iter().zip(&each).map(|(burst, each)| weight(burst) * each).sum::<f64>() / all;
-        let off = bursts.iter().zip(&each).map(|(burst, each)| weight(burst) * (each - value).powi(2)).sum::<f64>() / all;
+        let off =
+            bursts.iter().zip(&each).map(|(burst, each)| weight(burst) * (each - value).powi(2)).sum::<f64>() / all;
         let half = 1.96 * (off / (bursts.len() - 1) as f64).sqrt();
         if value > half { Estimate { value, half } } else { Estimate::default() }
     }

@@ -173,6 +173,7 @@ pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
     let costs = exact(&kept).ok_or(FitError::Alike)?;
     let idle = Idle { limits, free, ahead: ahead.as_ref() };
     let (costs, front) = Front::with_costs(&found, &alone, &kept, costs, &idle);
+    let ahead = ahead.map(|first| ahead::again(runs, limits, &costs, free, &first));
     let noise = pace::noise(&kept, &costs);
     Ok(Fitted {
         front,

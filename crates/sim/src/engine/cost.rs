@@ -155,7 +155,11 @@ mod tests {
         let counts = [1, 3, 5, 45, 49].map(|count| padded.counted(&decode(count)));
         assert_eq!((counts, padded.counted(&batch)), ([1, 4, 8, 48, 49], 4));
         let free = CostModel { free_tokens: 13, ..cost };
-        assert_eq!(cost.step_time(&batch) - free.step_time(&batch), Duration::from_nanos(1_000), "13 less 3 that go on");
+        assert_eq!(
+            cost.step_time(&batch) - free.step_time(&batch),
+            Duration::from_nanos(1_000),
+            "13 less 3 that go on"
+        );
         assert_eq!(CostModel::FREE.step_time(&batch), Duration::ZERO);
     }
 

@@ -114,6 +114,11 @@ fn whole<'a>(graph: &'a Graph, range: std::ops::Range<usize>, starts: &'a [f64])
 }
 
 fn run_plan(plan: &SessionPlan<'_>, failing: &[usize]) -> Ran {
+    run_on(plan, failing, (1, None))
+}
+
+/// On so many workers, and with a limit on requests.
+fn run_on(plan: &SessionPlan<'_>, failing: &[usize], (workers, max_concurrency): (usize, Option<usize>)) -> Ran {
     let target = Echo {
         clock: ManualClock::default(),
         time: ms(100),
@@ -123,7 +128,7 @@ fn run_plan(plan: &SessionPlan<'_>, failing: &[usize]) -> Ran {
     let count = plan.graph.steps.len();
     let timeline = ScheduleSpec::Replay(vec![0.0; count]).plan(count, &mut RandomState::new(0)).unwrap();
     let (stop, counters) = (StopSignal::default(), Counters::default());
-    let drive = Drive::of(&timeline, &target.clock, &stop, &counters);
+    let drive = Drive { workers, max_concurrency, ..Drive::of(&timeline, &target.clock, &stop, &counters) };
     let mut kept = Kept::default();
     let driven = drive_sessions(&target, &drive, plan, &mut kept).unwrap();
     let since = |stamp: Stamp| (stamp.since(driven.origin).as_micros() as u64 + 500) / 1000;
@@ -166,6 +171,22 @@ fn a_failed_request_ends_its_session_and_no_other() {
     let went_on = run(nodes(), &[0.0, 0.0], None, &[0], OnFailure::Continue);
     assert_eq!(went_on.rows.iter().map(|row| row.0).collect::<Vec<usize>>(), [0, 1, 2, 3]);
     assert_eq!(went_on.supplied[0], (1, String::new()), "a failed answer is no part of what follows");
+}
+
+#[test]
+fn no_slot_is_idle_while_a_session_waits() {
+    let chained = |place: usize| match place.is_multiple_of(3) {
+        true => node(place / 3, 0, &[]),
+        false => node(place / 3, 0, &[(place - 1, 0)]),
+    };
+    let graph = Graph::new((0..60).map(chained).collect());
+    let starts = vec![0.0; 20];
+    // Ten slots among nine workers with twenty sessions: two of them would have three sessions and a slot or two.
+    let ran = run_on(&whole(&graph, 0..20, &starts), &[], (9, Some(10)));
+    let mut sent: Vec<u64> = ran.rows.iter().map(|(_, _, sent)| *sent).collect();
+    sent.sort_unstable();
+    let by_tens: Vec<u64> = (0..60).map(|place| place / 10 * 100).collect();
+    assert_eq!(sent, by_tens);
 }
 
 #[test]
