@@ -37,7 +37,7 @@ const LONGER: usize = 4;
 /// The share of requests at the beginning that fill an empty engine.
 const SKIP: f64 = 0.2;
 /// Plays that differ in their noise.
-const PLAYS: u64 = 3;
+const PLAYS: u64 = 5;
 /// Flags of a workload that hold requests back or end them: a plan plays all that come, when they come.
 const NOT_PLANNED: &[&str] =
     &["--max-concurrency", "--prefill-concurrency", "--request-cancellation-rate", "--ramp-up-strategy"];

@@ -85,7 +85,7 @@ pub(crate) fn requests(count: usize, seed: u64) -> Vec<Coming> {
     (0..count as u32).map(&mut one).collect()
 }
 
-fn traced(machine: &Machine, limit: usize, count: usize, seed: u64) -> Vec<Traced> {
+pub(crate) fn traced(machine: &Machine, limit: usize, count: usize, seed: u64) -> Vec<Traced> {
     sent(machine, &requests(count, seed), Some(limit), seed)
 }
 

@@ -8,7 +8,7 @@ use tacho_sim::{CostModel, Front, Machine};
 use crate::fit::{limits, planted, requests, sent};
 
 /// An engine on an accelerator, as one was seen: preparing a step with prompts takes longer than a step without.
-fn ahead(prepare_ms: f64) -> Machine {
+pub(crate) fn ahead(prepare_ms: f64) -> Machine {
     let mut machine = Machine { name: "prepares ahead".to_owned(), ..planted() };
     machine.cost = CostModel {
         fixed_ns: 12e6,
@@ -31,7 +31,7 @@ fn ahead(prepare_ms: f64) -> Machine {
 }
 
 /// What the experiment of a fit sends: a few at a time and many at once, long prompts and short ones.
-fn runs(machine: &Machine, seed: u64) -> Vec<Vec<Traced>> {
+pub(crate) fn runs(machine: &Machine, seed: u64) -> Vec<Vec<Traced>> {
     let cut = |one: Coming, most: usize| Coming { prompt: one.prompt[..one.prompt.len().min(most)].into(), ..one };
     let load = |limit: Option<usize>, count: usize, (most, output): (usize, usize), own: u64| {
         let own = own + 100 * seed;

@@ -9,6 +9,7 @@ mod docs;
 mod fake_hub;
 mod fit;
 mod fit_ahead;
+mod fit_caches;
 mod hints;
 mod hosts;
 mod http2;

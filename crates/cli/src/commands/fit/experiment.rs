@@ -24,8 +24,9 @@ const STEPS: f64 = 150.0;
 const BURST: f64 = 0.12;
 /// The seed of the first requests.
 const LOOK: usize = 99;
-/// Tokens that the prompts of the last runs share.
-const SHARED: usize = 480;
+/// Tokens that the prompts of the last runs share: so many as take this many seconds to their first token, within bounds. A
+/// quick server computes few in the time that it takes for anything.
+const SHARED: (f64, usize, usize) = (0.15, 480, 4000);
 /// Tokens of a model's length that are left for answers.
 const ROOM: usize = 40;
 
@@ -52,6 +53,8 @@ pub(super) fn measure(args: &FitArgs, url: &str, max_model_len: usize) -> anyhow
     let server = Server { args, url, prompts: prompts(), longest };
     let look = server.run(&Load { seed: LOOK, ..Load::of(1, (330, 12), Length::Requests(3)) })?;
     anyhow::ensure!(!look.is_empty(), "the server answered nothing that could be timed");
+    // Half of the longest, since prompts that share nothing are drawn up to twice as long.
+    let shared = shared(&look).min((longest / 2).saturating_sub(16));
     let until = args.seconds * (1.0 - BURST);
     let parts = LEVELS.len() * rounds(&look, until - began.elapsed().as_secs_f64());
     let mut runs = vec![look];
@@ -73,8 +76,8 @@ pub(super) fn measure(args: &FitArgs, url: &str, max_model_len: usize) -> anyhow
     let burst = Load { range: "0.3", seed: 50, ..Load::of(many, (120, 24), Length::Requests(many)) };
     runs.push(server.run(&burst)?);
     let one_by_one = |prompt: usize| Load { range: "0", ..Load::of(1, (prompt, 2), Length::Requests(6)) };
-    let unlike = server.run(&Load { seed: 52, ..one_by_one(SHARED + 16) })?;
-    let alike = server.run(&Load { prefix: SHARED, seed: 51, ..one_by_one(16) })?;
+    let unlike = server.run(&Load { seed: 52, ..one_by_one(shared + 16) })?;
+    let alike = server.run(&Load { prefix: shared, seed: 51, ..one_by_one(16) })?;
     Ok(Experiment { runs, unlike, alike })
 }
 
@@ -85,6 +88,14 @@ fn rounds(look: &[Traced], seconds: f64) -> usize {
     let step: f64 = if count > 0.0 { sum / count } else { 0.0 };
     let each = (STEPS * step).max(1.0);
     ((seconds / LEVELS.len() as f64 / each) as usize).clamp(1, ROUNDS)
+}
+
+/// Tokens that are seen when they need not be computed.
+fn shared(look: &[Traced]) -> usize {
+    let (seconds, least, most) = SHARED;
+    let first = |one: &Traced| one.tokens.first().map(|token| (one.prompt as f64, token - one.sent));
+    let (tokens, took) = look.iter().filter_map(first).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    ((seconds * tokens / took.max(1e-6)) as usize).clamp(least, most)
 }
 
 /// A seed that no fit before has had: a server that has seen the prompts need not compute them again.
