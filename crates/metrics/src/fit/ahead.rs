@@ -9,6 +9,8 @@ use super::{Costs, Estimate, costs, median};
 
 /// Fewer steps than this tell nothing of how they are prepared.
 const FEWEST: usize = 8;
+/// Requests of a run that are looked at one by one, each beside all others.
+const ENOUGH: usize = 1000;
 /// A step is held back when it comes this much later than it should.
 const HELD_BACK: f64 = 1.2;
 /// Less than this share of a step after the end of a preparation, the engine had waited for it,
@@ -84,9 +86,12 @@ pub(super) fn steps_to_first(runs: &[Vec<Traced>], limits: &Limits, front: impl 
         let runs = |one: &Traced, now: f64| {
             one.tokens.first().is_some_and(|first| *first <= now) && one.tokens.last() > Some(&now)
         };
-        for (at, cluster) in clusters.iter().enumerate() {
+        let lone = |(at, cluster): (usize, &Cluster)| {
             let mut began = cluster.began();
-            let (Some(request), None) = (began.next(), began.next()) else { continue };
+            let request = began.next()?;
+            began.next().is_none().then_some((at, request))
+        };
+        for (at, request) in clusters.iter().enumerate().filter_map(lone).take(ENOUGH) {
             let one = &run[request];
             let came = one.sent + front(one.prompt as f64);
             let upon = clusters.partition_point(|cluster| cluster.at <= came);
