@@ -1,7 +1,7 @@
 //! What a request takes outside of steps: before the engine, and from the engine to the client.
 
-use super::ahead::Ahead;
 use super::free::beyond;
+use super::prepared::Ahead;
 use super::regress::{self, Data};
 use super::steps::Burst;
 use super::{Alone, Costs, Estimate, Found, Limits, Step, median, spread};

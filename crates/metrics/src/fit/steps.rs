@@ -140,6 +140,19 @@ pub(super) struct Reading {
     pub(super) found: Found,
 }
 
+impl Reading {
+    /// Whether a step has prompts, or may have since not all of it is known; one that is not there has none.
+    pub(super) fn has_prompts(&self, at: usize) -> bool {
+        self.steps.get(at).is_some_and(|step| step.is_none_or(|step| step.prefill > 0.0))
+    }
+
+    /// Tokens of any kind in a step that is known.
+    pub(super) fn tokens(&self, at: usize) -> f64 {
+        let prefill = self.steps[at].map_or(0.0, |step| step.prefill);
+        prefill + (self.clusters[at].tokens.len() - self.clusters[at].began().count()) as f64
+    }
+}
+
 /// Reads a run; what is in a step was chosen when the one before had ended, or as many steps `ahead` of that.
 pub(super) fn read(traced: &[Traced], limits: &Limits, ahead: usize) -> Reading {
     let clusters = clusters(traced);
