@@ -112,7 +112,7 @@ fn known(reading: Reading, usual: &Costs, ahead: &Ahead) -> Found {
             // Another follows: its preparation has passed before this one's tokens came.
             waited |= match last {
                 true => next.seconds < LATE * usual.seconds(&step),
-                false => next.seconds < LONG * ahead.prepares(reading.tokens(at)),
+                false => next.seconds < LONG * ahead.prepares(reading.tokens(at + 1)),
             };
             whole.add(next);
             at += 1;

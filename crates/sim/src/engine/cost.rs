@@ -7,7 +7,7 @@ use std::time::Duration;
 /// The terms stand for what bounds a real step: reading the weights once (`fixed`), the matrix products of prompt
 /// tokens (`per_prefill_token`), sampling and bookkeeping (`per_sequence`), and reading the context that attention
 /// looks at (`per_kv_token`).
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CostModel {
     /// Nanoseconds of any step that does something.
     pub fixed_ns: f64,

@@ -537,7 +537,8 @@ static FLAGS: &[Flag] = &[
     own(&["--hf-order"], Choice(&["5.1", "5.0", "4"]), "RELEASE", Preset::Str("5.1"), &HF,
         "Order of streamed rows. That of a release of the `datasets` library: 5.1 and later, 5.0, or 4 and before."),
     own(&["--workers"], Int, "N", Unset, &MEASURE,
-        "Threads that send and receive. Without it, as many as the machine and the load call for.").between(1.0, MOST_WORKERS as f64),
+        "Threads that send and receive, at most: one for each 256 slots of a limit that sessions or prefills share. \
+         Without it, as many as the machine and the load call for.").between(1.0, MOST_WORKERS as f64),
     own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &MEASURE,
         "Where arriving bytes get their time. kernel: when they reached the socket, where the system tells; user: \
          when tacho read them."),
