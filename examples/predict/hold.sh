@@ -36,6 +36,17 @@ number() {
     grep -o "\"$2\": [-0-9.e+]*" "$1" | head -n 1 | cut -d ' ' -f 2
 }
 
+# What a prediction says a number is about, and between what it lies; nothing where nothing is left to chance.
+ranges() {
+    sed -n "s/^  $2: about \([0-9.]*\), \([0-9.]*\) to \([0-9.]*\) in 95 of 100 runs.*/\1 \2 \3/p" "$1.txt"
+}
+
+# What a prediction says a number is.
+about() {
+    said=$(ranges "$1" "$2" | cut -d ' ' -f 1)
+    echo "${said:-$(number "$1.json" "$2")}"
+}
+
 # The mean of the numbers that come in, one to a line.
 mean() {
     awk '{ sum += $1 } END { if (NR) print sum / NR }'
@@ -46,16 +57,18 @@ flags() {
     rate=$(number "$folder/bears.json" request_throughput)
     share() { awk -v rate="$rate" -v share="$1" 'BEGIN { printf "%.3f", rate * share }'; }
     count() { awk -v rate="$rate" -v share="$1" -v each="$each" 'BEGIN { printf "%d", rate * share * each + 1 }'; }
+    # As many as there are in six seconds, in as many seconds as a run has.
+    some() { awk -v six="$1" -v each="$each" 'BEGIN { printf "%d", six * each / 6 }'; }
     lengths="--random-input-len 200 --random-output-len 60"
     case $1 in
-        capacity) echo "--num-prompts 110 $lengths --seed 11" ;;
+        capacity) echo "--num-prompts $(some 110) $lengths --seed 11" ;;
         rate-*) echo "--num-prompts $(count "${1#rate-}") $lengths --request-rate $(share "${1#rate-}") --seed 12" ;;
-        long-prompts) echo "--num-prompts 28 --random-input-len 900 --random-output-len 40 --max-concurrency 4 --seed 21" ;;
-        long-answers) echo "--num-prompts 16 --random-input-len 60 --random-output-len 200 --max-concurrency 8 --seed 22" ;;
-        shared-prefix) echo "--num-prompts 48 --random-prefix-len 384 --random-input-len 60 --random-output-len 50 --max-concurrency 8 --seed 23" ;;
+        long-prompts) echo "--num-prompts $(some 28) --random-input-len 900 --random-output-len 40 --max-concurrency 4 --seed 21" ;;
+        long-answers) echo "--num-prompts $(some 16) --random-input-len 60 --random-output-len 200 --max-concurrency 8 --seed 22" ;;
+        shared-prefix) echo "--num-prompts $(some 48) --random-prefix-len 384 --random-input-len 60 --random-output-len 50 --max-concurrency 8 --seed 23" ;;
         bursts) echo "--num-prompts $(count 0.6) --random-input-len 250 --random-output-len 60 --random-range-ratio 0.8 --request-rate $(share 0.6) --burstiness 0.5 --seed 24" ;;
         trace) echo "--dataset-name timed_trace --dataset-path $here/trace.jsonl --timed-trace-chunk-hash-size 64 --num-prompts $(count 0.7) --time-scale $(awk -v rate="$rate" 'BEGIN { printf "%.4f", 1 / rate / 0.7 }') --seed 26" ;;
-        conversations) echo "--num-prompts 20 --multi-turn --multi-turn-num-turns 3 --multi-turn-concurrency 10 --random-input-len 200 --per-turn-input-len 80 --random-output-len 40 --seed 27" ;;
+        conversations) echo "--num-prompts $(some 20) --multi-turn --multi-turn-num-turns 3 --multi-turn-concurrency 10 --random-input-len 200 --per-turn-input-len 80 --random-output-len 40 --seed 27" ;;
     esac
 }
 
@@ -122,12 +135,12 @@ row() {
     printf '| %s |' "$name"
     for key in $keys; do
         real=$(for round in $(seq "$rounds"); do number "$folder/$name-$round.json" "$key"; done | mean)
-        raw=$(number "$folder/$name.predicted.json" "$key")
-        own=$(for round in $(seq "$rounds"); do number "$folder/$name-$round.own.json" "$key"; done | mean)
+        raw=$(about "$folder/$name.predicted" "$key")
+        own=$(for round in $(seq "$rounds"); do about "$folder/$name-$round.own" "$key"; done | mean)
         awk -v real="$real" -v raw="$raw" -v own="$own" \
             'BEGIN { printf " %.1f (%+.0f / %+.0f %%) |", real, (raw / real - 1) * 100, (own / real - 1) * 100 }'
         echo "$key $raw $real $own" >> "$folder/errors"
-        range=$(sed -n "s/^  $key: \([0-9.]*\) to \([0-9.]*\) in 95 of 100 runs.*/\1 \2/p" "$folder/$name.predicted.txt")
+        range=$(ranges "$folder/$name.predicted" "$key" | cut -d ' ' -f 2,3)
         for round in $(seq "$rounds"); do
             [ -z "$range" ] || echo "$(number "$folder/$name-$round.json" "$key") $range" >> "$folder/ranges"
         done

@@ -102,6 +102,7 @@ impl Machine {
                 per_sequence_ns: micros(&cost, "per_sequence_us")?,
                 per_kv_token_ns: micros(&cost, "per_kv_token_us")?,
                 per_attention_ns: micros(&cost, "per_attention_us")?,
+                single_token_saves_ns: micros(&cost, "single_token_saves_us")?,
                 padded_up_to: number(&cost, "padded_up_to").map_err(wrong)? as usize,
                 prepare_ns: micros(&cost, "prepare_us")?,
                 prepare_recorded_ns: micros(&cost, "prepare_recorded_us")?,
@@ -130,6 +131,16 @@ impl Machine {
             steady.cost = self.cost.slowed(times.len() as f64 / times.iter().map(|times| 1.0 / times).sum::<f64>());
         }
         steady
+    }
+
+    /// The same in a run whose preparations are by so many deviations longer than those of others.
+    pub fn drifted(&self, deviations: f64) -> Machine {
+        let mut drifted = self.clone();
+        let drift = std::mem::take(&mut drifted.cost.prepare_drift);
+        let times = (drift * deviations - drift * drift / 2.0).exp();
+        drifted.cost.prepare_ns *= times;
+        drifted.cost.prepare_recorded_ns *= times;
+        drifted
     }
 
     /// Whether two plays that differ in their seeds differ.
@@ -263,6 +274,10 @@ mod tests {
         };
         assert_eq!((machine.cost, machine.engine.async_scheduling, machine.front.together_ns), (cost, true, 7e5));
         assert!(machine.is_noisy(), "by its preparing alone");
+        let drifts = Machine { cost: CostModel { prepare_drift: 0.1, ..cost }, ..machine.clone() };
+        let later = drifts.drifted(1.0).cost;
+        assert!((later.prepare_ns / 3e7 - 1.0996).abs() < 1e-4 && later.prepare_drift == 0.0, "{later:?}");
+        assert_eq!(machine.drifted(1.0), machine, "what does not drift");
         let other = EngineSpec { async_scheduling: false, ..machine.engine.clone() };
         assert!(!Machine { engine: other, ..machine }.is_noisy(), "which does not happen here");
     }

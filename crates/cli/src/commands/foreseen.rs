@@ -1,7 +1,7 @@
 //! Numbers of predicted runs, and how they are told.
 
 use tacho_core::Stamp;
-use tacho_metrics::fit::next;
+use tacho_metrics::fit::{Next, next};
 use tacho_metrics::percentile::percentile;
 use tacho_metrics::{RunRecord, Sample};
 use tacho_sim::foresight::{Coming, Gone};
@@ -134,14 +134,20 @@ pub(crate) fn numbers(records: &[RunRecord]) -> [Numbers; KEYS.len()] {
     KEYS.map(|key| plays.iter().map(|(times, duration)| value(times, *duration, key)).collect())
 }
 
-/// Between what numbers a run lies that is yet to be made.
-pub(crate) fn ranges(numbers: &[Numbers]) -> Vec<String> {
-    let line = |(key, values): (&&str, &Numbers)| {
+/// What the numbers of a run are that is yet to be made, and between what they lie; where all plays are too unlike for their
+/// mean to be one, a `steady` run tells what they are.
+pub(crate) fn ranges(numbers: &[Numbers], steady: Option<&RunRecord>) -> Vec<String> {
+    let steady = steady.map(|record| self::numbers(std::slice::from_ref(record)));
+    let line = |(at, (key, values)): (usize, (&&str, &Numbers))| {
         let values = values.as_ref()?;
-        let (low, high) = next(values)?;
-        Some(format!("  {key}: {low:.2} to {high:.2} in 95 of 100 runs, by {} plays of the noise", values.len()))
+        let Next { about, low, high } = next(values)?;
+        let about = steady.as_ref().map_or(Some(about), |steady| steady[at].as_ref()?.first().copied())?;
+        let plays = values.len();
+        Some(format!(
+            "  {key}: about {about:.2}, {low:.2} to {high:.2} in 95 of 100 runs, by {plays} plays of the noise"
+        ))
     };
-    KEYS.iter().zip(numbers).filter_map(line).collect()
+    KEYS.iter().zip(numbers).enumerate().filter_map(line).collect()
 }
 
 /// The play whose numbers are the nearest to the means of all, each by how far plays are apart in it.

@@ -259,7 +259,7 @@ fn slow_moments_are_told_from_costs_and_played() {
         let learned = Machine::parse(&tacho_core::json::dumps(&file.to_json()), "slow.json").unwrap();
         let plays: Vec<f64> = (1..=5).map(|play| mean(&learned, 50 * seed + play)).collect();
         off.push(plays.iter().sum::<f64>() / 5.0 / truth - 1.0);
-        let (low, high) = fit::next(&plays).unwrap();
+        let fit::Next { low, high, .. } = fit::next(&plays).unwrap();
         covered += truths.iter().filter(|truth| (low..=high).contains(truth)).count();
     }
     println!("off by {off:?}, {covered} of 80 runs within their intervals");

@@ -14,6 +14,7 @@ pub(crate) fn ahead(prepare_ms: f64) -> Machine {
         fixed_ns: 12e6,
         per_prefill_token_ns: 68e3,
         free_tokens: 160,
+        single_token_saves_ns: 5e5,
         per_sequence_ns: 20e3,
         per_kv_token_ns: 130.0,
         prepare_ns: prepare_ms * 1e6,
@@ -71,6 +72,7 @@ fn what_is_prepared_ahead_is_told_from_what_steps_cost() {
         let costs = fitted.costs;
         assert!(near(costs.fixed.value, 12e-3, 0.02) && near(costs.prefill.value, 68e-6, 0.05), "{costs:?}");
         assert!((128..=192).contains(&fitted.free), "{}", fitted.free);
+        assert!(near(fitted.single.value, 5e-4, 0.2), "{:?}", fitted.single);
         assert!(near(fitted.front.together.value, 0.8e-3, 0.4), "{:?}", fitted.front);
         assert!(fitted.holds() && fitted.pace.is_none(), "{fitted:?}");
     }

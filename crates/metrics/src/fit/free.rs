@@ -1,5 +1,5 @@
 //! Tokens that a step takes along for nothing: while an accelerator reads its weights it computes some tokens in the same
-//! time, and only what is beyond them makes a step longer.
+//! time, and only what is beyond them makes a step longer. The two overlap the less the nearer they are to each other.
 
 use super::{Found, Step, robust};
 
@@ -34,9 +34,10 @@ impl Beyond {
     }
 }
 
-/// Prompt tokens that make a step longer, when so many tokens of any kind do not.
+/// Prompt tokens that make a step longer, when so many tokens of any kind take as long as reading the weights.
 pub(super) fn beyond(prefill: f64, beside: f64, free: f64) -> f64 {
-    (prefill - (free - beside).max(0.0)).max(0.0)
+    let longer = |tokens: f64| (free.powi(3) + tokens.powi(3)).cbrt() - free;
+    if prefill == 0.0 { 0.0 } else { longer(beside + prefill) - longer(beside) }
 }
 
 /// How many tokens are free, by which number tells steps with prompts best; counts the others in each step.

@@ -16,6 +16,7 @@ mod profile;
 mod queue;
 pub mod reached;
 mod regress;
+mod single;
 mod steps;
 mod told;
 mod trace;
@@ -24,7 +25,7 @@ pub use against::{Against, against};
 pub use cached::caches;
 pub use free::Beyond;
 pub use front::Front;
-pub use next::next;
+pub use next::{Next, next};
 pub use pace::Pace;
 pub use padding::padded;
 pub use prepared::Ahead;
@@ -115,6 +116,8 @@ pub struct Fitted {
     pub padded_up_to: usize,
     /// Tokens that a step takes along for nothing.
     pub free: usize,
+    /// By how much a step of a single token is quicker than its costs say.
+    pub single: Estimate,
     /// What a request takes outside of steps.
     pub front: Front,
     /// How steps are prepared, where that is done while the one before runs.
@@ -164,6 +167,7 @@ pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
     if count < FEWEST_STEPS {
         return Err(FitError::TooFew { steps: count });
     }
+    let single = single::detect(&mut found);
     let padded_up_to = padding::detect(&mut found);
     let free = free::detect(&mut found);
     let (kept, disturbed) = undisturbed(&found)?;
@@ -179,6 +183,7 @@ pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
     Ok(Fitted {
         front,
         free,
+        single,
         ahead,
         costs,
         padded_up_to,

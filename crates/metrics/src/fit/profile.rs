@@ -67,6 +67,7 @@ impl Profile {
             ("per_sequence_us", &costs.sequence),
             ("per_kv_token_us", &costs.kv),
             ("per_attention_us", &costs.attention),
+            ("single_token_saves_us", &self.fitted.single),
         ];
         let mut cost = values(&rows);
         cost.set("padded_up_to", number(self.fitted.padded_up_to));

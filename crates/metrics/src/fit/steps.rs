@@ -26,6 +26,8 @@ pub struct Step {
     pub beyond: Beyond,
     /// Sequences in it.
     pub sequences: f64,
+    /// 1 where there is a single token to compute; several steps add up.
+    pub singles: f64,
     /// Context of all of them after it.
     pub kv: f64,
     /// Prompt tokens, each times the context that it looks at.
@@ -49,6 +51,7 @@ impl Step {
         self.computed += next.computed;
         self.beyond.add(&next.beyond);
         self.sequences += next.sequences;
+        self.singles += next.singles;
         self.kv += next.kv;
         self.attention += next.attention;
     }
@@ -247,6 +250,7 @@ impl<'a> Watch<'a> {
         let left = self.limits.max_num_batched_tokens as f64 - step.prefill - went_on as f64;
         let known = self.fill(&mut step, cluster, chosen, left) && known;
         step.beyond = Beyond::of(step.prefill, went_on as f64);
+        step.singles = f64::from(u8::from(step.prefill == 0.0 && went_on == 1));
         (went_on == self.running && known && left >= 0.0 && step.seconds > 0.0).then_some(step)
     }
 

@@ -13,7 +13,8 @@ pub struct CostModel {
     pub fixed_ns: f64,
     /// Nanoseconds per token of prompts (and of recomputed sequences) in the step.
     pub per_prefill_token_ns: f64,
-    /// Tokens of a step with prompts that are computed while weights are read, and so make it no longer.
+    /// Tokens of a step with prompts that are computed in the time in which the weights are read. Both go on at once, and
+    /// take together the cube root of the sum of their cubes.
     pub free_tokens: usize,
     /// Nanoseconds per sequence in the step.
     pub per_sequence_ns: f64,
@@ -21,6 +22,8 @@ pub struct CostModel {
     pub per_kv_token_ns: f64,
     /// Nanoseconds per prompt token and token of context that it looks at: attention grows with the square.
     pub per_attention_ns: f64,
+    /// Nanoseconds by which a step of a single token is quicker.
+    pub single_token_saves_ns: f64,
     /// Batches of single tokens are padded to the next recorded size up to this one; 0 where they are not.
     pub padded_up_to: usize,
     /// Nanoseconds that it takes to prepare a step with prompt tokens, where steps are prepared ahead.
@@ -60,6 +63,7 @@ impl CostModel {
         per_sequence_ns: 0.0,
         per_kv_token_ns: 0.0,
         per_attention_ns: 0.0,
+        single_token_saves_ns: 0.0,
         padded_up_to: 0,
         prepare_ns: 0.0,
         prepare_recorded_ns: 0.0,
@@ -77,6 +81,7 @@ impl CostModel {
             per_sequence_ns: self.per_sequence_ns * times,
             per_kv_token_ns: self.per_kv_token_ns * times,
             per_attention_ns: self.per_attention_ns * times,
+            single_token_saves_ns: self.single_token_saves_ns * times,
             prepare_ns: self.prepare_ns * times,
             prepare_recorded_ns: self.prepare_recorded_ns * times,
             drain_ns: self.drain_ns * times,
@@ -92,10 +97,11 @@ impl CostModel {
     /// How long a step takes whose prompt tokens look at `attention` tokens of context, counted once for each.
     pub fn time(&self, batch: &BatchShape, attention: f64) -> Duration {
         let nanos = self.fixed_ns
-            + self.per_prefill_token_ns * self.computed(batch) as f64
+            + self.per_prefill_token_ns * self.computed(batch)
             + self.per_sequence_ns * self.counted(batch) as f64
             + self.per_kv_token_ns * batch.kv_tokens as f64
-            + self.per_attention_ns * attention;
+            + self.per_attention_ns * attention
+            - if batch.prefill_tokens + batch.decode_sequences == 1 { self.single_token_saves_ns } else { 0.0 };
         Duration::from_nanos(nanos.round() as u64)
     }
 
@@ -115,8 +121,15 @@ impl CostModel {
     }
 
     /// The prompt tokens that make a step longer: single tokens beside them take up what is free first.
-    fn computed(&self, batch: &BatchShape) -> usize {
-        batch.prefill_tokens.saturating_sub(self.free_tokens.saturating_sub(batch.decode_sequences))
+    fn computed(&self, batch: &BatchShape) -> f64 {
+        let (prompts, beside, free) =
+            (batch.prefill_tokens as f64, batch.decode_sequences as f64, self.free_tokens as f64);
+        let longer = |tokens: f64| (free.powi(3) + tokens.powi(3)).cbrt() - free;
+        match batch.prefill_tokens {
+            0 => 0.0,
+            _ if self.free_tokens == 0 => prompts,
+            _ => longer(beside + prompts) - longer(beside),
+        }
     }
 
     /// The sequences that a step computes, those included that only fill it up: 1, 2, 4, then eights, from 256 on sixteens.
@@ -154,13 +167,24 @@ mod tests {
         let padded = CostModel { padded_up_to: 48, ..cost };
         let counts = [1, 3, 5, 45, 49].map(|count| padded.counted(&decode(count)));
         assert_eq!((counts, padded.counted(&batch)), ([1, 4, 8, 48, 49], 4));
-        let free = CostModel { free_tokens: 13, ..cost };
-        assert_eq!(
-            cost.step_time(&batch) - free.step_time(&batch),
-            Duration::from_nanos(1_000),
-            "13 less 3 that go on"
-        );
+        let single = CostModel { single_token_saves_ns: 300.0, ..cost };
+        let saved = [1, 2].map(|count| cost.step_time(&decode(count)) - single.step_time(&decode(count)));
+        assert_eq!((saved, single.step_time(&batch)), ([300, 0].map(Duration::from_nanos), cost.step_time(&batch)));
         assert_eq!(CostModel::FREE.step_time(&batch), Duration::ZERO);
+    }
+
+    #[test]
+    fn tokens_are_computed_while_weights_are_read() {
+        let cost = CostModel { free_tokens: 100, ..CostModel::FREE };
+        let computed = |prefill_tokens: usize, decode_sequences: usize| {
+            cost.computed(&BatchShape { prefill_tokens, decode_sequences, ..BatchShape::default() })
+        };
+        assert_eq!(computed(0, 50), 0.0);
+        assert!(computed(10, 0) < 0.1, "next to nothing: {}", computed(10, 0));
+        // As many as are read for: twice the cube of each, of which one is the reading.
+        assert!((computed(100, 0) - 25.99).abs() < 0.01, "{}", computed(100, 0));
+        assert!(computed(100, 90) > 2.0 * computed(100, 0), "others take up what is free: {}", computed(100, 90));
+        assert!((computed(3000, 0) - 2900.0).abs() < 0.1, "all but those: {}", computed(3000, 0));
     }
 
     #[test]

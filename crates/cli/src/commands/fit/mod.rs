@@ -96,6 +96,9 @@ fn told(fitted: &Fitted, known: &Sourced, args: &FitArgs) -> Vec<String> {
         micros("per token of context", &costs.kv),
         micros("per prompt token and token of context", &costs.attention),
     ];
+    if fitted.single.value > 0.0 {
+        lines.push(micros("a step of a single token is quicker by", &fitted.single));
+    }
     if fitted.free > 0 {
         lines.push(format!("  the first {} tokens of a step with prompts make it no longer", fitted.free));
     }

@@ -25,8 +25,9 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use model::Model;
 
-/// Runs that differ in their noise alone, for the range of each number.
-const PLAYS: u64 = 9;
+/// Runs that differ in their noise alone, for the range of each number: by how many deviations what drifts between runs is off
+/// in each. These are the middles of the ninths of a normal distribution, so that nine tell as much as many drawn ones.
+const PLAYS: [f64; 9] = [-1.593, -0.967, -0.589, -0.282, 0.0, 0.282, 0.589, 0.967, 1.593];
 
 /// Predicts the benchmark that the arguments ask for.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         "predicted by {}, not measured: {:.1} s played in {took:.3} s, {times:.0} times as fast",
         machine.name, record.measured.duration
     )];
-    lines.extend(foreseen::ranges(&numbers));
+    lines.extend(foreseen::ranges(&numbers, steady.as_ref()));
     // A script that takes the numbers from standard output takes nothing else.
     if !args.outputs.owns_stdout() {
         foreseen::say(&lines)?;
@@ -126,8 +127,8 @@ impl Workload {
 
     /// Plays that differ in their noise; none where there is none.
     fn plays(&self) -> anyhow::Result<Vec<RunRecord>> {
-        let most = if self.machine.is_noisy() { PLAYS } else { 0 };
-        (1..=most).map(|seed| self.record(&self.machine, seed)).collect()
+        let plays = if self.machine.is_noisy() { PLAYS.as_slice() } else { &[] };
+        plays.iter().zip(1..).map(|(off, seed)| self.record(&self.machine.drifted(*off), seed)).collect()
     }
 
     /// The record of the workload as it would be sent, with the noise of a seed.
