@@ -102,6 +102,7 @@ impl Machine {
                 per_sequence_ns: micros(&cost, "per_sequence_us")?,
                 per_kv_token_ns: micros(&cost, "per_kv_token_us")?,
                 per_attention_ns: micros(&cost, "per_attention_us")?,
+                chained_ns: micros(&cost, "chained_us")?,
                 single_token_saves_ns: micros(&cost, "single_token_saves_us")?,
                 padded_up_to: number(&cost, "padded_up_to").map_err(wrong)? as usize,
                 prepare_ns: micros(&cost, "prepare_us")?,

@@ -78,6 +78,19 @@ fn what_is_prepared_ahead_is_told_from_what_steps_cost() {
     }
 }
 
+#[test]
+fn what_a_step_with_prompts_takes_more_after_another_is_found() {
+    for (planted, seed) in [(0.0, 0), (0.0, 1), (3e6, 0), (3e6, 1)] {
+        let mut machine = ahead(5.0);
+        machine.cost.chained_ns = planted;
+        let found = learn(&machine, seed).costs.chained;
+        println!("{planted} ns: {found:?}");
+        let (low, high) = found.interval();
+        assert!((found.value - planted / 1e9).abs() < 8e-4, "{found:?} for {planted} ns");
+        assert!(planted == 0.0 || (low..=high).contains(&(planted / 1e9)), "{found:?}");
+    }
+}
+
 /// Mean seconds to first tokens and until all was over, at a rate that was not fitted.
 fn at_a_rate(machine: &Machine, rate: f64) -> (f64, f64) {
     let coming: Vec<Coming> = requests(200, 77)

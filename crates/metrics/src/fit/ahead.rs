@@ -114,7 +114,8 @@ fn known(reading: Reading, usual: &Costs, ahead: &Ahead) -> Found {
                 true => next.seconds < LATE * usual.seconds(&step),
                 false => next.seconds < LONG * ahead.prepares(reading.tokens(at + 1)),
             };
-            whole.add(next);
+            let chained = if at > first + 1 { 1.0 } else { 0.0 };
+            whole.add(&Step { chained, ..*next });
             at += 1;
             if last {
                 found.extend((!waited).then_some(whole));

@@ -4,7 +4,7 @@ use super::free::beyond;
 use super::prepared::Ahead;
 use super::regress::{self, Data};
 use super::steps::Burst;
-use super::{Alone, Costs, Estimate, Found, Limits, Step, median, spread};
+use super::{Alone, Costs, Estimate, Found, Limits, Step, median, named, spread};
 
 /// Requests to an idle server that tell a cost per prompt token from one per request.
 const FEWEST: usize = 8;
@@ -92,9 +92,12 @@ impl Idle<'_> {
         if alone.len() < FEWEST {
             return None;
         }
-        let of_step = |step: &Step| [step.count, step.computed, step.sequences, step.kv, step.attention, 0.0, 0.0];
+        let of_step = |step: &Step| {
+            let [fixed, prefill, sequence, kv, attention, chained] = step.row();
+            [fixed, prefill, sequence, kv, attention, chained, 0.0, 0.0]
+        };
         let of_alone = |one: &Alone| {
-            let mut row = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, one.prompt];
+            let mut row = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, one.prompt];
             self.prompt_steps(one.prompt)
                 .iter()
                 .map(of_step)
@@ -104,9 +107,9 @@ impl Idle<'_> {
         let rows = steps.iter().map(of_step).chain(alone.iter().map(of_alone)).collect();
         let targets = steps.iter().map(|step| step.seconds).chain(alone.iter().map(|one| one.ttft)).collect();
         let moments = Some(steps.iter().map(|step| step.moment).chain(alone.iter().map(|one| one.moment)).collect());
-        let [fixed, prefill, sequence, kv, attention, request, prompt_token] =
+        let [fixed, prefill, sequence, kv, attention, chained, request, prompt_token] =
             regress::fit(&Data { rows, targets, moments })?;
-        Some((Costs { fixed, prefill, sequence, kv, attention }, request, prompt_token))
+        Some((named([fixed, prefill, sequence, kv, attention, chained]), request, prompt_token))
     }
 
     /// What first tokens take beside the steps of their prompts: of a request, and of a token of its prompt.
@@ -163,6 +166,7 @@ impl Idle<'_> {
             let mut step = Step::one();
             step.add_prompt(done, chunk);
             step.computed = beyond(chunk, 0.0, self.free as f64);
+            step.chained = if self.ahead.is_some() && done > 0.0 { 1.0 } else { 0.0 };
             done += chunk;
             steps.push(step);
         }

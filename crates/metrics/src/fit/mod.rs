@@ -94,6 +94,8 @@ pub struct Costs {
     pub kv: Estimate,
     /// A prompt token, times a token of context that it looks at.
     pub attention: Estimate,
+    /// A step with prompts right after another, in an engine that prepares ahead.
+    pub chained: Estimate,
 }
 
 impl Costs {
@@ -104,6 +106,7 @@ impl Costs {
             + self.sequence.value * step.sequences
             + self.kv.value * step.kv
             + self.attention.value * step.attention
+            + self.chained.value * step.chained
     }
 }
 
@@ -257,13 +260,12 @@ fn loads(found: &[Found]) -> Vec<Vec<Step>> {
     loads.into_values().collect()
 }
 
-fn data(steps: &[Step], moments: Option<Vec<usize>>) -> Data<5> {
-    let row = |step: &Step| [step.count, step.computed, step.sequences, step.kv, step.attention];
-    Data { rows: steps.iter().map(row).collect(), targets: steps.iter().map(|step| step.seconds).collect(), moments }
+fn data(steps: &[Step], moments: Option<Vec<usize>>) -> Data<6> {
+    Data { rows: steps.iter().map(Step::row).collect(), targets: steps.iter().map(|step| step.seconds).collect(), moments }
 }
 
-fn named([fixed, prefill, sequence, kv, attention]: [Estimate; 5]) -> Costs {
-    Costs { fixed, prefill, sequence, kv, attention }
+fn named([fixed, prefill, sequence, kv, attention, chained]: [Estimate; 6]) -> Costs {
+    Costs { fixed, prefill, sequence, kv, attention, chained }
 }
 
 /// The costs by steps of moments that are slow or quick as a whole.

@@ -67,6 +67,7 @@ impl Profile {
             ("per_sequence_us", &costs.sequence),
             ("per_kv_token_us", &costs.kv),
             ("per_attention_us", &costs.attention),
+            ("chained_us", &costs.chained),
             ("single_token_saves_us", &self.fitted.single),
         ];
         let mut cost = values(&rows);

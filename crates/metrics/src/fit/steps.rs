@@ -28,6 +28,8 @@ pub struct Step {
     pub sequences: f64,
     /// 1 where there is a single token to compute; several steps add up.
     pub singles: f64,
+    /// 1 where it has prompts and so has the step before, in an engine that prepares ahead; several add up.
+    pub chained: f64,
     /// Context of all of them after it.
     pub kv: f64,
     /// Prompt tokens, each times the context that it looks at.
@@ -42,6 +44,11 @@ impl Step {
         Step { count: 1.0, ..Step::default() }
     }
 
+    /// What its length is fitted by.
+    pub(super) fn row(&self) -> [f64; 6] {
+        [self.count, self.computed, self.sequences, self.kv, self.attention, self.chained]
+    }
+
     /// Takes another into this one, which it follows.
     pub(super) fn add(&mut self, next: &Step) {
         self.at = next.at;
@@ -52,6 +59,7 @@ impl Step {
         self.beyond.add(&next.beyond);
         self.sequences += next.sequences;
         self.singles += next.singles;
+        self.chained += next.chained;
         self.kv += next.kv;
         self.attention += next.attention;
     }

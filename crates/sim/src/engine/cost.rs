@@ -22,6 +22,8 @@ pub struct CostModel {
     pub per_kv_token_ns: f64,
     /// Nanoseconds per prompt token and token of context that it looks at: attention grows with the square.
     pub per_attention_ns: f64,
+    /// Nanoseconds of a step with prompts right after another, where steps are prepared ahead.
+    pub chained_ns: f64,
     /// Nanoseconds by which a step of a single token is quicker.
     pub single_token_saves_ns: f64,
     /// Batches of single tokens are padded to the next recorded size up to this one; 0 where they are not.
@@ -63,6 +65,7 @@ impl CostModel {
         per_sequence_ns: 0.0,
         per_kv_token_ns: 0.0,
         per_attention_ns: 0.0,
+        chained_ns: 0.0,
         single_token_saves_ns: 0.0,
         padded_up_to: 0,
         prepare_ns: 0.0,
@@ -81,6 +84,7 @@ impl CostModel {
             per_sequence_ns: self.per_sequence_ns * times,
             per_kv_token_ns: self.per_kv_token_ns * times,
             per_attention_ns: self.per_attention_ns * times,
+            chained_ns: self.chained_ns * times,
             single_token_saves_ns: self.single_token_saves_ns * times,
             prepare_ns: self.prepare_ns * times,
             prepare_recorded_ns: self.prepare_recorded_ns * times,
@@ -113,6 +117,12 @@ impl CostModel {
             _ => self.prepare_ns,
         };
         Duration::from_nanos(nanos.round() as u64)
+    }
+
+    /// How much longer a step takes that follows such a one at once, where steps are prepared ahead.
+    pub fn chained(&self, before: &BatchShape, batch: &BatchShape) -> Duration {
+        let both = before.prefill_tokens > 0 && batch.prefill_tokens > 0;
+        Duration::from_nanos(if both { self.chained_ns.round() as u64 } else { 0 })
     }
 
     /// How long a step takes at least once it is prepared, where steps are prepared ahead.
@@ -193,6 +203,10 @@ mod tests {
         let prepare = |prefill_tokens: usize, decode_sequences: usize| {
             cost.prepare(&BatchShape { prefill_tokens, decode_sequences, ..BatchShape::default() }).as_nanos()
         };
+        let follows = CostModel { chained_ns: 7.0, ..cost };
+        let shape = |prefill_tokens: usize| BatchShape { prefill_tokens, ..BatchShape::default() };
+        let chained = [(0, 3), (3, 0), (2, 3)].map(|(one, next)| follows.chained(&shape(one), &shape(next)).as_nanos());
+        assert_eq!(chained, [0, 0, 7]);
         assert_eq!([prepare(0, 300), prepare(5, 3), prepare(5, 4), prepare(9, 0)], [0, 5, 30, 30]);
         assert_eq!(
             CostModel { drain_ns: 2.0, ..cost }.slowed(3.0),

@@ -68,6 +68,11 @@ impl Flights {
         }
     }
 
+    /// What is in the newest of them.
+    pub(super) fn last(&self) -> Option<&BatchShape> {
+        self.air.back().map(|flight| &flight.batch)
+    }
+
     /// The turn in which nothing could be composed: it lasts until the step under way is done, if one is.
     pub(super) fn wait(&self) -> Option<Turn> {
         self.air.front().map(|flight| Turn { ends: flight.done, lands: true })

@@ -145,6 +145,7 @@ impl Engine {
     fn takes(&mut self, batch: &BatchShape, attention: f64, now: Stamp) -> Takes {
         let mut takes = Takes { compute: self.cost.time(batch, attention), ..Takes::default() };
         if self.spec.async_scheduling {
+            takes.compute += self.flights.last().map_or(Duration::ZERO, |before| self.cost.chained(before, batch));
             takes.prepare = self.cost.prepare(batch);
             takes.drain = self.cost.drain();
         }

@@ -96,6 +96,9 @@ fn told(fitted: &Fitted, known: &Sourced, args: &FitArgs) -> Vec<String> {
         micros("per token of context", &costs.kv),
         micros("per prompt token and token of context", &costs.attention),
     ];
+    if costs.chained.value > 0.0 {
+        lines.push(micros("a step with prompts right after another, more", &costs.chained));
+    }
     if fitted.single.value > 0.0 {
         lines.push(micros("a step of a single token is quicker by", &fitted.single));
     }
