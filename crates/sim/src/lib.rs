@@ -13,6 +13,7 @@ mod proxy;
 mod reader;
 mod server;
 mod spec;
+mod versions;
 
 pub use engine::{CostModel, EngineSpec, Pace, Profile, Stats};
 pub use error::Error;

@@ -23,7 +23,45 @@ pub struct Machine {
     pub noise: f64,
     /// How much slower it is at times, where it is.
     pub pace: Option<Pace>,
+    /// The standard error of each of [`TIMES`] in nanoseconds; none where they are no estimates.
+    pub errors: Vec<f64>,
 }
+
+/// Something that takes time.
+pub(crate) struct Time {
+    /// Its name in a file, in microseconds.
+    name: &'static str,
+    /// Whether it is of the front end.
+    is_front: bool,
+    /// Where its nanoseconds are.
+    pub(crate) of: fn(&mut Machine) -> &mut f64,
+}
+
+const fn step(name: &'static str, of: fn(&mut Machine) -> &mut f64) -> Time {
+    Time { name, is_front: false, of }
+}
+
+const fn front(name: &'static str, of: fn(&mut Machine) -> &mut f64) -> Time {
+    Time { name, is_front: true, of }
+}
+
+/// All that takes time.
+pub(crate) const TIMES: [Time; 14] = [
+    step("fixed_us", |machine| &mut machine.cost.fixed_ns),
+    step("per_prefill_token_us", |machine| &mut machine.cost.per_prefill_token_ns),
+    step("per_sequence_us", |machine| &mut machine.cost.per_sequence_ns),
+    step("per_kv_token_us", |machine| &mut machine.cost.per_kv_token_ns),
+    step("per_attention_us", |machine| &mut machine.cost.per_attention_ns),
+    step("chained_us", |machine| &mut machine.cost.chained_ns),
+    step("single_token_saves_us", |machine| &mut machine.cost.single_token_saves_ns),
+    step("prepare_us", |machine| &mut machine.cost.prepare_ns),
+    step("prepare_recorded_us", |machine| &mut machine.cost.prepare_recorded_ns),
+    step("drain_us", |machine| &mut machine.cost.drain_ns),
+    front("per_request_us", |machine| &mut machine.front.per_request_ns),
+    front("per_prompt_token_us", |machine| &mut machine.front.per_prompt_token_ns),
+    front("per_token_us", |machine| &mut machine.front.per_token_ns),
+    front("per_request_together_us", |machine| &mut machine.front.together_ns),
+];
 
 /// What a request costs before it reaches the engine.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -69,6 +107,7 @@ impl From<Profile> for Machine {
             front: Front::default(),
             noise: 0.0,
             pace: None,
+            errors: Vec::new(),
         }
     }
 }
@@ -87,41 +126,34 @@ impl Machine {
             None => return Err(wrong("it has no tacho_profile, so that it is no profile of tacho fit".to_owned())),
         }
         let part = |name: &str| file.get(name).and_then(Value::as_dict).cloned().unwrap_or_default();
-        let micros = |dict: &Dict, name: &str| number(dict, name).map(|value| value * 1e3).map_err(wrong);
         if file.get("cost").and_then(Value::as_dict).is_none() {
             return Err(wrong("it has no cost, so that nothing would take time".to_owned()));
         }
         let (cost, front, engine) = (part("cost"), part("frontend"), part("engine"));
         let noise = file.as_dict().map_or(Ok(0.0), |file| spread(file, "noise")).map_err(wrong)?;
-        Ok(Machine {
+        let mut machine = Machine {
             name: file.get("name").and_then(Value::as_str).unwrap_or(shown).to_owned(),
             cost: CostModel {
-                fixed_ns: micros(&cost, "fixed_us")?,
-                per_prefill_token_ns: micros(&cost, "per_prefill_token_us")?,
                 free_tokens: number(&cost, "free_tokens").map_err(wrong)? as usize,
-                per_sequence_ns: micros(&cost, "per_sequence_us")?,
-                per_kv_token_ns: micros(&cost, "per_kv_token_us")?,
-                per_attention_ns: micros(&cost, "per_attention_us")?,
-                chained_ns: micros(&cost, "chained_us")?,
-                single_token_saves_ns: micros(&cost, "single_token_saves_us")?,
                 padded_up_to: number(&cost, "padded_up_to").map_err(wrong)? as usize,
-                prepare_ns: micros(&cost, "prepare_us")?,
-                prepare_recorded_ns: micros(&cost, "prepare_recorded_us")?,
                 recorded_up_to: number(&cost, "recorded_up_to").map_err(wrong)? as usize,
                 prepare_noise: spread(&cost, "prepare_noise").map_err(wrong)?,
                 prepare_drift: spread(&cost, "prepare_drift").map_err(wrong)?,
-                drain_ns: micros(&cost, "drain_us")?,
+                ..CostModel::FREE
             },
             engine: limits(&engine).map_err(wrong)?,
-            front: Front {
-                per_request_ns: micros(&front, "per_request_us")?,
-                per_prompt_token_ns: micros(&front, "per_prompt_token_us")?,
-                per_token_ns: micros(&front, "per_token_us")?,
-                together_ns: micros(&front, "per_request_together_us")?,
-            },
+            front: Front::default(),
             noise,
             pace: file.get("pace").map(pace).transpose().map_err(wrong)?,
-        })
+            errors: Vec::new(),
+        };
+        let intervals = part("intervals");
+        for time in &TIMES {
+            let micros = number(if time.is_front { &front } else { &cost }, time.name).map_err(wrong)?;
+            *(time.of)(&mut machine) = micros * 1e3;
+            machine.errors.push(error(&intervals, time.name, micros).map_err(wrong)? * 1e3);
+        }
+        Ok(machine)
     }
 
     /// The same at one pace: that at which it would do as much in the long run.
@@ -132,16 +164,6 @@ impl Machine {
             steady.cost = self.cost.slowed(times.len() as f64 / times.iter().map(|times| 1.0 / times).sum::<f64>());
         }
         steady
-    }
-
-    /// The same in a run whose preparations are by so many deviations longer than those of others.
-    pub fn drifted(&self, deviations: f64) -> Machine {
-        let mut drifted = self.clone();
-        let drift = std::mem::take(&mut drifted.cost.prepare_drift);
-        let times = (drift * deviations - drift * drift / 2.0).exp();
-        drifted.cost.prepare_ns *= times;
-        drifted.cost.prepare_recorded_ns *= times;
-        drifted
     }
 
     /// Whether two plays that differ in their seeds differ.
@@ -175,6 +197,14 @@ fn number(dict: &Dict, name: &str) -> Result<f64, String> {
             .filter(|number| number.is_finite() && (0.0..=1e12).contains(number))
             .ok_or_else(|| format!("{name} is {}, not a number of 0 or more", json::dumps(value))),
     }
+}
+
+/// The standard error that an interval of 95 % tells of a value.
+fn error(intervals: &Dict, name: &str, value: f64) -> Result<f64, String> {
+    let Some(interval) = intervals.get(name) else { return Ok(0.0) };
+    let high = interval.as_list().and_then(|bounds| bounds.get(1)?.as_f64()).filter(|high| (0.0..=1e12).contains(high));
+    let high = high.ok_or_else(|| format!("the interval of {name} is {}, not two numbers", json::dumps(interval)))?;
+    Ok((high - value).max(0.0) / 1.96)
 }
 
 /// A relative spread.
@@ -220,10 +250,12 @@ mod tests {
     #[test]
     fn a_profile_file_is_read_and_a_wrong_one_named() {
         let text = r#"{"tacho_profile": 1, "name": "mine", "cost": {"fixed_us": 1000.0}, "noise": 0.01,
+            "intervals": {"fixed_us": [0.0, 1019.6]},
             "frontend": {"per_request_us": 50}, "engine": {"max_num_seqs": 7, "enable_prefix_caching": false}}"#;
         let machine = Machine::parse(text, "p.json").unwrap();
         assert_eq!((machine.name.as_str(), machine.cost.fixed_ns, machine.engine.max_num_seqs), ("mine", 1e6, 7));
         assert_eq!((machine.front.per_request_ns, machine.noise), (5e4, 0.01));
+        assert!((machine.errors[0] - 1e4).abs() < 1e-6 && machine.errors[1] == 0.0, "{:?}", machine.errors);
         assert!(!machine.engine.enable_prefix_caching);
         let uneven = Machine { pace: Some(Pace { times: vec![1.0, 3.0], seconds: 1.0 }), ..machine };
         assert_eq!((uneven.steady().cost.fixed_ns, uneven.steady().pace), (1.5e6, None));
@@ -244,6 +276,7 @@ mod tests {
             (r#"{"tacho_profile": 1, "cost": {"recorded_up_to": -1}}"#, "recorded_up_to is -1"),
             (r#"{"tacho_profile": 1, "cost": {"prepare_noise": 4}}"#, "prepare_noise is 4"),
             (r#"{"tacho_profile": 1, "cost": {"drain_us": null}}"#, "drain_us is null"),
+            (r#"{"tacho_profile": 1, "cost": {}, "intervals": {"drain_us": [1]}}"#, "the interval of drain_us is [1]"),
             (
                 r#"{"tacho_profile": 1, "cost": {}, "engine": {"async_scheduling": "yes"}}"#,
                 "async_scheduling is \"yes\"",
@@ -275,10 +308,6 @@ mod tests {
         };
         assert_eq!((machine.cost, machine.engine.async_scheduling, machine.front.together_ns), (cost, true, 7e5));
         assert!(machine.is_noisy(), "by its preparing alone");
-        let drifts = Machine { cost: CostModel { prepare_drift: 0.1, ..cost }, ..machine.clone() };
-        let later = drifts.drifted(1.0).cost;
-        assert!((later.prepare_ns / 3e7 - 1.0996).abs() < 1e-4 && later.prepare_drift == 0.0, "{later:?}");
-        assert_eq!(machine.drifted(1.0), machine, "what does not drift");
         let other = EngineSpec { async_scheduling: false, ..machine.engine.clone() };
         assert!(!Machine { engine: other, ..machine }.is_noisy(), "which does not happen here");
     }

@@ -25,6 +25,7 @@ pub(crate) fn planted() -> Machine {
         front: Front { per_request_ns: 1.5e6, per_prompt_token_ns: 2e3, ..Front::default() },
         noise: 0.02,
         pace: None,
+        errors: Vec::new(),
     }
 }
 

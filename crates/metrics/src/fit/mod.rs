@@ -261,7 +261,11 @@ fn loads(found: &[Found]) -> Vec<Vec<Step>> {
 }
 
 fn data(steps: &[Step], moments: Option<Vec<usize>>) -> Data<6> {
-    Data { rows: steps.iter().map(Step::row).collect(), targets: steps.iter().map(|step| step.seconds).collect(), moments }
+    Data {
+        rows: steps.iter().map(Step::row).collect(),
+        targets: steps.iter().map(|step| step.seconds).collect(),
+        moments,
+    }
 }
 
 fn named([fixed, prefill, sequence, kv, attention, chained]: [Estimate; 6]) -> Costs {

@@ -21,7 +21,8 @@ pub(super) fn detect(found: &mut [Found]) -> Estimate {
 }
 
 fn seen(found: &[Found]) -> Option<Estimate> {
-    let others: Vec<Step> = found.iter().flat_map(|run| &run.steps).filter(|step| step.singles == 0.0).copied().collect();
+    let others: Vec<Step> =
+        found.iter().flat_map(|run| &run.steps).filter(|step| step.singles == 0.0).copied().collect();
     let costs = robust(&others)?;
     let off = |step: &Step| costs.seconds(step) - step.seconds;
     // A machine that changes its pace has runs that are as far apart.

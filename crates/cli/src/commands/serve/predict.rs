@@ -25,9 +25,10 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use model::Model;
 
-/// Runs that differ in their noise alone, for the range of each number: by how many deviations what drifts between runs is off
-/// in each. These are the middles of the ninths of a normal distribution, so that nine tell as much as many drawn ones.
-const PLAYS: [f64; 9] = [-1.593, -0.967, -0.589, -0.282, 0.0, 0.282, 0.589, 0.967, 1.593];
+/// Rounds of plays are made until so many tokens of answers were played,
+const TOKENS: i64 = 1_000_000;
+/// and no more than these: runs of few tokens are ruled by chance, and quick to play.
+const ROUNDS: i64 = 5;
 
 /// Predicts the benchmark that the arguments ask for.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
@@ -125,10 +126,14 @@ impl Workload {
         Ok(foresee(&self.machine, coming, sending)?)
     }
 
-    /// Plays that differ in their noise; none where there is none.
+    /// Plays that differ in their noise and in what is not known for certain of the machine; none where nothing is noisy.
     fn plays(&self) -> anyhow::Result<Vec<RunRecord>> {
-        let plays = if self.machine.is_noisy() { PLAYS.as_slice() } else { &[] };
-        plays.iter().zip(1..).map(|(off, seed)| self.record(&self.machine.drifted(*off), seed)).collect()
+        let versions: Vec<Machine> =
+            if self.machine.is_noisy() { self.machine.versions().collect() } else { Vec::new() };
+        let tokens: i64 = self.requests.iter().map(|request| request.output_len.max(1)).sum();
+        let rounds = (TOKENS / (tokens * versions.len() as i64).max(1)).clamp(1, ROUNDS);
+        let plays = (0..rounds).flat_map(|_| &versions).zip(1..);
+        plays.map(|(machine, seed)| self.record(machine, seed)).collect()
     }
 
     /// The record of the workload as it would be sent, with the noise of a seed.
