@@ -38,7 +38,7 @@ number() {
 
 # What a prediction says a number is about, and between what it lies; nothing where nothing is left to chance.
 ranges() {
-    sed -n "s/^  $2: about \([0-9.]*\), \([0-9.]*\) to \([0-9.]*\) in 95 of 100 runs.*/\1 \2 \3/p" "$1.txt"
+    awk -v key="$2" '$1 == key && $4 == "to" { print $2, $3, $5 }' "$1.txt"
 }
 
 # What a prediction says a number is.

@@ -142,12 +142,12 @@ pub(crate) fn ranges(numbers: &[Numbers], steady: Option<&RunRecord>) -> Vec<Str
         let values = values.as_ref()?;
         let Next { about, low, high } = next(values)?;
         let about = steady.as_ref().map_or(Some(about), |steady| steady[at].as_ref()?.first().copied())?;
-        let plays = values.len();
-        Some(format!(
-            "  {key}: about {about:.2}, {low:.2} to {high:.2} in 95 of 100 runs, by {plays} plays of the noise"
-        ))
+        Some(format!("  {key:<20} {about:>12.2} {low:>12.2} to {high:>10.2}"))
     };
-    KEYS.iter().zip(numbers).enumerate().filter_map(line).collect()
+    let lines: Vec<String> = KEYS.iter().zip(numbers).enumerate().filter_map(line).collect();
+    let plays = numbers.iter().flatten().map(Vec::len).max().unwrap_or(0);
+    let head = format!("what a run is about, and where it lies in 95 of 100 (by {plays} plays):");
+    if lines.is_empty() { lines } else { [vec![head], lines].concat() }
 }
 
 /// The play whose numbers are the nearest to the means of all, each by how far plays are apart in it.
