@@ -52,16 +52,17 @@ mean() {
     awk '{ sum += $1 } END { if (NR) print sum / NR }'
 }
 
-# The flags of a run; rates are shares of what the server bears by the first part of the fit.
+# The flags of a run; rates are shares of what the server bears for long by the first part of the fit.
 flags() {
     rate=$(number "$folder/bears.json" request_throughput)
     share() { awk -v rate="$rate" -v share="$1" 'BEGIN { printf "%.3f", rate * share }'; }
     count() { awk -v rate="$rate" -v share="$1" -v each="$each" 'BEGIN { printf "%d", rate * share * each + 1 }'; }
     # As many as there are in six seconds, in as many seconds as a run has.
     some() { awk -v six="$1" -v each="$each" 'BEGIN { printf "%d", six * each / 6 }'; }
+    larger() { if [ "$1" -gt "$2" ]; then echo "$1"; else echo "$2"; fi; }
     lengths="--random-input-len 200 --random-output-len 60"
     case $1 in
-        capacity) echo "--num-prompts $(some 110) $lengths --seed 11" ;;
+        capacity) echo "--num-prompts $(larger "$(some 110)" "$(count 1)") $lengths --seed 11" ;;
         rate-*) echo "--num-prompts $(count "${1#rate-}") $lengths --request-rate $(share "${1#rate-}") --seed 12" ;;
         long-prompts) echo "--num-prompts $(some 28) --random-input-len 900 --random-output-len 40 --max-concurrency 4 --seed 21" ;;
         long-answers) echo "--num-prompts $(some 16) --random-input-len 60 --random-output-len 200 --max-concurrency 8 --seed 22" ;;
@@ -94,7 +95,7 @@ rounds() {
         $tacho fit --base-url "$url" "$@" ${LIMITS:-} --seconds "$seconds" --keep "$folder/fit-$round" \
             --output "$folder/fit-$round/profile.json" > "$folder/fit-$round.txt" 2>&1 || [ $? = 3 ]
         [ "$round" != 1 ] ||
-            predict "$folder/fit-1/profile.json" "$folder/bears" "$@" --num-prompts 110 --random-input-len 200 --random-output-len 60
+            predict "$folder/fit-1/profile.json" "$folder/bears" "$@" --num-prompts 1000 --random-input-len 200 --random-output-len 60
         for name in $names; do
             measure "$folder/$name-$round" "$@" $(flags "$name")
         done
