@@ -23,7 +23,7 @@ pub struct Machine {
     pub noise: f64,
     /// How much slower it is at times, where it is.
     pub pace: Option<Pace>,
-    /// The standard error of each of [`TIMES`] in nanoseconds; none where they are no estimates.
+    /// The standard error of all that takes time, in nanoseconds; none where nothing was estimated.
     pub errors: Vec<f64>,
 }
 
