@@ -103,7 +103,7 @@ fn told(fitted: &Fitted, known: &Sourced, args: &FitArgs) -> Vec<String> {
         lines.push(micros("a step of a single token is quicker by", &fitted.single));
     }
     if fitted.free > 0 {
-        lines.push(format!("  the first {} tokens of a step with prompts make it no longer", fitted.free));
+        lines.push(format!("  {} prompt tokens are computed while weights are read, both at once", fitted.free));
     }
     if fitted.padded_up_to > 0 {
         lines.push(format!("  batches without prompts are padded to recorded sizes up to {}", fitted.padded_up_to));
