@@ -5,10 +5,10 @@
 #
 # MODEL and TOKENIZER name them where the server's own name does not do. LIMITS are flags of tacho fit that give limits
 # which the server does not tell, such as LIMITS="--max-num-seqs 64" or LIMITS="--server-log server.log". SECONDS_EACH is
-# the length of a run (6), FIT_SECONDS that of all runs that are fitted (54). Everything is made in ROUNDS rounds (5), each with
-# its share of the fit, so that slow minutes of the machine meet all runs. Caches are emptied before each, which vLLM does
-# under VLLM_SERVER_DEV_MODE=1; RESET= leaves that out, for servers that have none: rounds send the same prompts. MEASURE= measures nothing and predicts again what FOLDER holds; REFIT=
-# keeps its profile, too.
+# the length of a run (6), FIT_SECONDS that of all runs that are fitted (54). Everything is made in ROUNDS rounds (5), each
+# with its share of the fit, so that slow minutes of the machine meet all runs. Caches are emptied before each, which vLLM
+# does under VLLM_SERVER_DEV_MODE=1; RESET= leaves that out, for servers that have none: rounds send the same prompts.
+# MEASURE= measures nothing and predicts again what FOLDER holds; REFIT= keeps its profile, too.
 # Prints a table in Markdown: the mean of the rounds, and in brackets how far the prediction is off, then how far it is off on
 # average when the profile is made as slow as makes each run's own mean TPOT right: that is no prediction, and tells the
 # model's errors from those of a machine whose speed changes. The last column has how slow that is in each round. Results stay

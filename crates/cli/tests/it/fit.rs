@@ -360,6 +360,12 @@ fn a_simulated_server_is_fitted_predicted_and_planned_for() {
     let text = stdout(&predict);
     assert!(predict.status.success(), "{}", stderr(&predict));
     assert!(text.contains("predicted by mine, not measured") && text.contains("Mean TTFT"), "{text}");
+    let ranges: Vec<Vec<f64>> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("  mean_ttft_ms "))
+        .map(|line| line.split_whitespace().filter_map(|word| word.parse().ok()).collect())
+        .collect();
+    assert!(matches!(ranges.as_slice(), [range] if range[1] < range[0] && range[0] < range[2]), "{text}");
     assert_eq!(
         (&place.json("p.json")["predicted_by"], &place.json("p.json")["completed"]),
         (&"mine".into(), &100.into())
