@@ -144,6 +144,7 @@ fn planted_parameters_come_back_and_their_intervals_cover_them() {
                 covered += usize::from(low <= truth && truth <= high);
             }
             assert_eq!(fitted.padded_up_to, machine.cost.padded_up_to, "{fitted:?}");
+            assert_eq!(fitted.single.value, 0.0, "no single token is quicker here: {fitted:?}");
             assert!((fitted.noise / machine.noise - 1.0).abs() < 0.2, "{}", fitted.noise);
             // Of a prompt of the middle length: what a request and what its tokens cost is told apart only with little noise.
             let front = (fitted.front.request.value + 600.0 * fitted.front.prompt_token.value) * 1e9;

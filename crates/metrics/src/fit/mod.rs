@@ -170,8 +170,8 @@ pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
     if count < FEWEST_STEPS {
         return Err(FitError::TooFew { steps: count });
     }
-    let single = single::detect(&mut found);
     let padded_up_to = padding::detect(&mut found);
+    let single = single::detect(&mut found);
     let free = free::detect(&mut found);
     let (kept, disturbed) = undisturbed(&found)?;
     let alone = calm(&found, &kept);
