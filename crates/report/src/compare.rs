@@ -1,26 +1,27 @@
 //! `tacho compare`: results beside each other. Tables of values and ratios per load level, the largest level within
 //! latency limits, and for each number whether the difference is real.
 
-mod book;
-mod brief;
 mod file_name;
 mod join;
 mod limits;
 mod metric_table;
 mod names;
 mod page;
+pub(crate) mod settings;
 mod side;
+mod side_by_side;
 mod verdicts;
+mod workbook;
 
-pub use brief::brief;
 pub use join::{Comparison, Group};
 pub use metric_table::MetricTable;
 pub use side::{Side, load, load_known};
+pub use side_by_side::side_by_side;
 pub use verdicts::{Verdicts, difference, verdicts};
 
 use tacho_metrics::compare::Confidence;
 
-pub use crate::settings::{settings, varied};
+pub use self::settings::{settings, varied};
 
 /// Which latencies are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 mod chart;
 mod own;
-mod picture;
+mod charts;
 mod ranks;
 mod sessions;
 
@@ -13,7 +13,7 @@ use tacho_metrics::{MetricKind, RunRecord, Statistics};
 
 pub use self::chart::Canvas;
 pub use self::own::own_report;
-pub use self::picture::pictures;
+pub use self::charts::charts;
 use crate::style::{folded, harmless, percent, title, two, value_line};
 
 /// Failures listed before the report.
@@ -31,7 +31,7 @@ pub fn print(record: &RunRecord) -> io::Result<()> {
     // A person sees pictures; what reads a pipe or wants vLLM's text alone does not.
     if out.is_terminal() && !record.setup.strict_parity {
         let canvas = Canvas { width: console_width(), colour: crate::style::colours() };
-        out.write_all(pictures(record, canvas).as_bytes())?;
+        out.write_all(charts(record, canvas).as_bytes())?;
     }
     out.write_all(vllm_report(record).as_bytes())?;
     // Strict parity is upstream's block alone.

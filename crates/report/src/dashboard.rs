@@ -8,9 +8,9 @@ use tacho_core::json::{Dict, Value, dumps, parse};
 use tacho_metrics::ResultKind;
 
 use self::command::Flags;
-use crate::headings::{order, row};
+use crate::tables::headings::{order, row};
 use crate::json::write_whole;
-use crate::markdown::Table;
+use crate::tables::markdown::Table;
 use crate::{Error, results};
 
 /// Files that earlier reports and other tools leave among results.

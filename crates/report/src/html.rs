@@ -1,6 +1,7 @@
 //! Pages for a browser: each one file, with nothing fetched from anywhere.
 
 mod distributions;
+mod escape;
 mod figure;
 pub mod run;
 pub mod timeline;
@@ -14,7 +15,7 @@ use flate2::write::ZlibEncoder;
 
 pub(crate) use self::distributions::distributions;
 pub(crate) use self::figure::Figures;
-pub use crate::escape::escape;
+pub use self::escape::escape;
 use crate::plots::Picture;
 
 const STYLE: &str = include_str!("html/page.css");

@@ -2,6 +2,7 @@
 
 mod columns;
 mod fields;
+pub(crate) mod full_concurrency;
 mod own;
 mod save;
 mod server;
@@ -16,7 +17,6 @@ use tacho_metrics::{MetricKind, RunRecord, Samples, Statistics, TaskSummary};
 use self::columns::Column;
 use self::fields::Fields;
 pub use self::save::{SaveMode, save, try_writing, write_whole};
-use crate::steady_state;
 use crate::style::percent;
 
 /// How much of single requests goes into a file.
@@ -46,7 +46,7 @@ impl<'a> ResultFile<'a> {
         let mut file = Self::vllm(record, detail);
         if !record.setup.strict_parity {
             if let Some(state) = record.steady_state.as_ref().filter(|state| state.asked) {
-                file.fields.set("steady_state", steady_state::json(state));
+                file.fields.set("steady_state", full_concurrency::json(state));
             }
             file.fields.set("tacho", own::fields(record, detail));
         }

@@ -8,9 +8,9 @@ use tacho_core::json::{Value, dumps_indented};
 use tacho_metrics::multi_turn::TurnSample;
 
 use crate::Error;
-use crate::describe::Describe;
+use crate::tables::describe::Describe;
 use crate::style::harmless_line;
-use crate::workbook::{self, Sheet, SheetRow};
+use crate::tables::workbook::{self, Sheet, SheetRow};
 
 /// A line between sections.
 pub const SEPARATOR: &str =

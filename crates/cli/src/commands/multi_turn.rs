@@ -10,7 +10,7 @@ use tacho_client::{BackendKind, EndpointSpec, Url, proxy_for};
 use tacho_core::event::Note;
 use tacho_core::json::{self, Dict, Value};
 use tacho_core::{EventSink, RunEvent};
-use tacho_report::describe::Describe;
+use tacho_report::tables::describe::Describe;
 use tacho_report::json::write_whole;
 use tacho_report::live::Aside;
 use tacho_report::multi_turn::{SEPARATOR, Summary, samples_json};

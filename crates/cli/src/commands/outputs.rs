@@ -7,7 +7,8 @@ use anyhow::Context;
 use tacho_metrics::RunRecord;
 use tacho_report::html::run::{self, About};
 use tacho_report::json::{ResultFile, try_writing, write_whole};
-use tacho_report::{console, requests, style};
+use tacho_report::export::requests;
+use tacho_report::{console, style};
 
 use crate::args::output::{Destination, Outputs};
 use crate::exit::saved;

@@ -8,8 +8,8 @@ use super::metric_table::{Curve, MetricTable, whole};
 use super::side::{Row, Side};
 use super::{CompareSpec, Latency};
 use crate::Error;
-use crate::markdown::{Table, plain, significant};
-use crate::settings::{Settings, varying};
+use crate::tables::markdown::{Table, plain, significant};
+use crate::compare::settings::{Settings, varying};
 
 /// The columns that say what was measured.
 const KEYS: [&str; 6] = ["Model", "Dataset Name", "Input Len", "Output Len", "# of max concurrency.", "qps"];
@@ -425,7 +425,7 @@ mod tests {
             let value = tacho_core::json::parse(&text).unwrap();
             let dict = value.as_dict().unwrap();
             let run = tacho_metrics::StoredRun::from_dict(dict).unwrap();
-            Row { cells: crate::headings::serving_row(dict), run: Some(run) }
+            Row { cells: crate::tables::headings::serving_row(dict), run: Some(run) }
         };
         let rows = vec![run(16, 100.0), run(16, 110.0), run(64, 900.0), run(64, 910.0)];
         let comparison = Comparison::new(&[Side { label: "a".into(), rows }], &spec()).unwrap();

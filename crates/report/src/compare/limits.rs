@@ -4,7 +4,7 @@ use tacho_core::json::Value;
 
 use super::CompareSpec;
 use super::metric_table::{MetricTable, whole};
-use crate::markdown::{Table, significant};
+use crate::tables::markdown::{Table, significant};
 
 /// A row per curve: the largest level within each limit and within both, and what was measured there. `metrics` are
 /// throughput, TTFT and TPOT.

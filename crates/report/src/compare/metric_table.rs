@@ -2,7 +2,7 @@
 
 use tacho_core::json::Value;
 
-use crate::markdown::Table;
+use crate::tables::markdown::Table;
 
 /// One number of all sides at all levels.
 #[derive(Debug, Clone, PartialEq)]

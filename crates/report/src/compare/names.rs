@@ -1,7 +1,7 @@
 //! What the parts of a comparison are called: sheets, tables, pages.
 
 use super::join::{Comparison, Group};
-use crate::workbook::sheet_names;
+use crate::tables::workbook::sheet_names;
 
 impl Group {
     fn value(&self, key: &str) -> &str {

@@ -8,7 +8,7 @@ use super::join::{Comparison, Group, named};
 use super::metric_table::{Curve, MetricTable};
 use super::{CompareSpec, Side, Verdicts};
 use crate::html::{Figures, distributions, escape, page};
-use crate::markdown::{Table, plain};
+use crate::tables::markdown::{Table, plain};
 use crate::plots::{AxisSpec, Color, Grid, Marker, Panel, ScaleKind, Series, Stroke, category};
 
 impl Comparison {

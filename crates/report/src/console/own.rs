@@ -22,7 +22,7 @@ pub fn own_report(record: &RunRecord) -> String {
     lines.extend(client(record));
     lines.extend(super::ranks::lines(record));
     lines.extend(intervals(record));
-    lines.extend(record.steady_state.iter().flat_map(crate::steady_state::lines));
+    lines.extend(record.steady_state.iter().flat_map(crate::json::full_concurrency::lines));
     lines.extend(record.caveats.iter().map(|caveat| harmless_line(&format!("caveat: {}", caveat.text()))));
     lines.push(title("", '='));
     joined(&lines)

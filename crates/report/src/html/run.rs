@@ -2,10 +2,10 @@
 //! One file, nothing fetched; the pictures are drawn by the page itself.
 
 mod adapters;
-pub mod brief;
 mod data;
 mod served;
 mod sessions;
+pub mod stored;
 mod words;
 
 use std::io::{self, Write};

@@ -31,7 +31,7 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set("steady", steady_fields(steady));
     }
     if let Some(state) = record.steady_state.as_ref().filter(|state| !state.asked) {
-        fields.set("steady_state", crate::steady_state::json(state));
+        fields.set("steady_state", crate::json::full_concurrency::json(state));
     }
     fields.set("confidence", tacho_metrics::interval::CONFIDENCE);
     fields.set("intervals", intervals(record));

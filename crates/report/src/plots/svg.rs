@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::Color;
 use super::scene::{Anchor, Scene, Shape, Stroke};
-use crate::escape::escape;
+use crate::html::escape;
 
 /// The scene as an SVG document; also an element of an HTML page.
 pub fn svg(scene: &Scene) -> String {

@@ -3,7 +3,7 @@
 use tacho_core::event::{Load, Most, SearchNote, SearchRow};
 use tacho_core::json::Value;
 
-use crate::markdown::Table;
+use crate::tables::markdown::Table;
 
 pub(super) fn of(note: &SearchNote) -> String {
     match note {

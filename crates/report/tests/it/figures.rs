@@ -157,7 +157,7 @@ fn a_result_without_its_requests_says_so() {
         "latencies": [0.1, 0.2, 0.3], "tacho": {"client": {"verdict": "client: fine <b>"}}}"#,
     );
     let run = tacho_metrics::StoredRun::from_dict(dict.unwrap().as_dict().unwrap()).unwrap();
-    let page = tacho_report::html::run::brief::page(&HOSTILE.replace('\\', ""), &run);
+    let page = tacho_report::html::run::stored::page(&HOSTILE.replace('\\', ""), &run);
     assert!(page.contains("--save-detailed") && page.contains("client: fine &lt;b&gt;"));
     assert!(page.contains("P99 TTFT (ms)") && !page.contains("Median"));
     in_browser_quietly(&page);

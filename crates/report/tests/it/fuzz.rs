@@ -10,7 +10,7 @@ use tacho_metrics::restored::restored;
 use tacho_report::compare::{CompareSpec, Comparison, Latency, load, verdicts};
 use tacho_report::dashboard::Dashboard;
 use tacho_report::html::run::{About, write_page};
-use tacho_report::{results, sweep_table};
+use tacho_report::{results, tables::sweep};
 use tacho_testkit::{Counted, fuzz_files, golden_files};
 
 #[global_allocator]

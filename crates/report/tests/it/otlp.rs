@@ -3,7 +3,7 @@
 use tacho_core::FailureKind;
 use tacho_core::json::{Value, parse};
 use tacho_metrics::{Measured, Rare, RunRecord, Sample};
-use tacho_report::otlp::{Origin, metrics, traces};
+use tacho_report::export::otlp::{Origin, metrics, traces};
 
 use crate::given::{Flags, golden};
 

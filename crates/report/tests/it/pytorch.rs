@@ -1,7 +1,7 @@
 //! `result/pytorch-*`: the records made of a result file, byte for byte.
 
 use tacho_core::json::{Value, dumps};
-use tacho_report::pytorch::records;
+use tacho_report::export::pytorch::records;
 use tacho_testkit::{golden_dir, golden_files, golden_text};
 
 use crate::given::{Flags, golden, read};

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::restored::{Restored, restored};
 use tacho_metrics::{ResultKind, StoredRun};
-use tacho_report::html::run::{About, brief};
+use tacho_report::html::run::{About, stored};
 use tacho_report::html::timeline::{self, Thresholds};
 use tacho_report::plots::dataset;
 use tacho_report::{json::write_whole, results};
@@ -78,7 +78,7 @@ fn numbers(path: &Path, dict: &Dict, args: &ReportCommandArgs) -> anyhow::Result
     }
     let run = StoredRun::from_dict(dict).with_context(|| path.display().to_string())?;
     let title = dict.get("model_id").and_then(Value::as_str).unwrap_or("a run");
-    let text = brief::page(title, &run);
+    let text = stored::page(title, &run);
     write_whole(page, |out| out.write_all(text.as_bytes()))?;
     saved(page);
     Ok(Exit::Done)

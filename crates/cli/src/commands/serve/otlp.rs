@@ -2,7 +2,7 @@
 //! never the run.
 
 use tacho_metrics::RunRecord;
-use tacho_report::otlp::{Origin, metrics, traces};
+use tacho_report::export::otlp::{Origin, metrics, traces};
 use tacho_run::otlp::Collector;
 
 use crate::args::serve::ServeArgs;

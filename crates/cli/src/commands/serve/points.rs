@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use tacho_core::json::dumps_indented;
 use tacho_metrics::points::Point;
-use tacho_report::compare::{CompareSpec, brief, verdicts};
+use tacho_report::compare::{CompareSpec, side_by_side, verdicts};
 use tacho_report::json::write_whole;
 use tacho_report::style::harmless_line;
-use tacho_report::{names, points, results};
+use tacho_report::tables::points;
+use tacho_report::{names, results};
 use tacho_run::serve::{Contact, prepare};
 use tacho_sim::Server;
 
@@ -91,7 +92,7 @@ fn rehearse(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<Exit
 pub(super) fn compare(files: &[PathBuf]) -> anyhow::Result<Exit> {
     let [base, new] = files else { return Err(anyhow!("--compare takes two results")) };
     let sides = sides(files)?;
-    let mut text = brief(&last(base)?, &last(new)?);
+    let mut text = side_by_side(&last(base)?, &last(new)?);
     let spec = CompareSpec::usual();
     for verdict in verdicts(&sides, &spec)? {
         text += &format!("{}\n", harmless_line(&verdict.sentence(&spec)));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Dict, Value, dumps_indented, parse};
 use tacho_report::json::write_whole;
-use tacho_report::sweep_table::{stats_csv, summary_csv};
+use tacho_report::tables::sweep::{stats_csv, summary_csv};
 use tacho_run::experiment::{Archive, Failure, Style};
 
 use super::outcome;

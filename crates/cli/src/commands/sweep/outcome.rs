@@ -1,7 +1,7 @@
 //! What a sweep found, in a table that fits a screen: what was varied, and the numbers that people look at first.
 
 use tacho_core::json::{Dict, Value};
-use tacho_report::markdown::Table;
+use tacho_report::tables::markdown::Table;
 
 /// The numbers, of serving and of start-ups.
 const NUMBERS: [&str; 9] = [

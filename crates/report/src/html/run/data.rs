@@ -8,7 +8,7 @@ use tacho_metrics::latency::{itls, successes, tpot};
 use tacho_metrics::{RunRecord, Sample, Samples, Statistics};
 
 use super::served;
-use crate::over::{self, OverTime};
+use crate::series::{self, OverTime};
 
 /// Bars of the histogram of gaps.
 const BARS: usize = 48;
@@ -72,7 +72,7 @@ fn floats(values: impl Iterator<Item = f64>) -> Vec<Value> {
 /// The columns, as planes of bytes: neighbours in a plane are alike, and pack well.
 pub(super) fn rows(record: &RunRecord) -> Vec<u8> {
     let samples = &record.measured.samples;
-    let origin = over::origin(samples);
+    let origin = series::origin(samples);
     let kinds = outcomes(samples);
     let outcome = |sample: &Sample| kinds.iter().position(|kind| *kind == name(sample)).map(|at| at as f64);
     let plain = COLUMNS.iter().flat_map(|(_, of)| samples.iter().map(|sample| of(&sample)));
@@ -123,7 +123,7 @@ fn gaps(samples: &Samples) -> Option<Dict> {
 }
 
 fn slowest(samples: &Samples) -> Vec<Value> {
-    let origin = over::origin(samples);
+    let origin = series::origin(samples);
     let whole = |sample: &Sample| sample.queue_time() + sample.latency;
     let mut order: Vec<Cow<'_, Sample>> = Vec::new();
     for sample in successes(samples) {

@@ -5,7 +5,7 @@ use tacho_metrics::StoredRun;
 
 use super::SweepPlotSpec;
 use super::data::Combination;
-use crate::settings::{settings, varying};
+use crate::compare::settings::{settings, varying};
 
 /// Variables of load: where one of them was swept, curves run along it.
 const LOADS: [&str; 2] = ["request_rate", "max_concurrency"];

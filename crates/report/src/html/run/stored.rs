@@ -52,6 +52,6 @@ fn cards(run: &StoredRun) -> String {
 fn settings(run: &StoredRun) -> String {
     let row =
         |(name, value): (String, String)| format!("<tr><th>{}</th><td>{}</td></tr>", escape(&name), escape(&value));
-    let rows: String = crate::settings::settings(run).into_iter().map(row).collect();
+    let rows: String = crate::compare::settings::settings(run).into_iter().map(row).collect();
     format!("<table class=\"facts\">{rows}</table>\n")
 }

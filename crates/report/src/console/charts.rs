@@ -5,7 +5,7 @@ use tacho_metrics::latency::{itls, successes, tpot};
 use tacho_metrics::{RunRecord, Samples, Statistics};
 
 use super::chart::{Canvas, Columns, short};
-use crate::over::{OverTime, RUNNING, TOKENS, WAITING};
+use crate::series::{OverTime, RUNNING, TOKENS, WAITING};
 
 /// Lines of a chart over time, and of a histogram.
 const ROWS: (usize, usize) = (6, 5);
@@ -18,7 +18,7 @@ const BLUE: &str = "34";
 const YELLOW: &str = "33";
 
 /// All pictures; nothing where no request succeeded, or where there is no room.
-pub fn pictures(record: &RunRecord, canvas: Canvas) -> String {
+pub fn charts(record: &RunRecord, canvas: Canvas) -> String {
     let samples = &record.measured.samples;
     if record.summary.completed == 0 || canvas.width < Canvas::LEAST {
         return String::new();

@@ -31,7 +31,7 @@ const STEADY: [(&str, &str); 8] = [
 ];
 
 /// The table of two results.
-pub fn brief(base: &Dict, new: &Dict) -> String {
+pub fn side_by_side(base: &Dict, new: &Dict) -> String {
     let mut lines =
         vec![format!("{:=^WIDTH$}", " Benchmark Comparison "), line(["Metric", "A", "B", "Delta", "Change", ""])];
     let times = LATENCIES.iter().flat_map(|name| ["mean", "median", "p99"].map(|word| format!("{word}_{name}_ms")));
@@ -104,7 +104,7 @@ mod tests {
         let read = |text: &str| parse(text).unwrap().as_dict().unwrap().clone();
         let base = read(r#"{"request_throughput": 10.0, "mean_ttft_ms": 50.0, "failed": 0, "only_here": 1}"#);
         let new = read(r#"{"request_throughput": 12.0, "mean_ttft_ms": 60.0, "failed": 2}"#);
-        let text = brief(&base, &new);
+        let text = side_by_side(&base, &new);
         let found =
             |part: &str| text.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {text}"));
         assert!(found("Tput (req/s)").ends_with("+2.00     +20.00% +"), "{text}");

@@ -4,7 +4,7 @@ use tacho_core::json::{Dict, Value, dumps};
 use tacho_metrics::number::NUMBERS;
 use tacho_metrics::{MetricKind, RunRecord, Sample};
 
-use crate::over::OverTime;
+use crate::series::OverTime;
 use crate::style::percent;
 
 /// Steps that the run's own series have, at least and at most.
@@ -49,7 +49,7 @@ pub fn metrics(record: &RunRecord, origin: Origin) -> String {
 /// What happened in each step of the run.
 fn own_series(record: &RunRecord, origin: Origin) -> Vec<Value> {
     let Some(over) = OverTime::of(&record.measured.samples, STEPS) else { return Vec::new() };
-    let shift = crate::over::origin(&record.measured.samples);
+    let shift = crate::series::origin(&record.measured.samples);
     let units = ["{token}/s", "{request}/s", "{request}/s", "{request}/s", "{request}", "{request}"];
     let series = over.rows.iter().zip(units).map(|((name, values), unit)| {
         let points = values.iter().enumerate().map(|(at, value)| (shift + (at + 1) as f64 * over.step, *value));

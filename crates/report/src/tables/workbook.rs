@@ -11,7 +11,7 @@ use tacho_core::json::Value;
 use self::zip::Zip;
 use crate::Error;
 use crate::json::write_whole;
-use crate::markdown::plain;
+use crate::tables::markdown::plain;
 use crate::style::harmless_line;
 
 const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n";

@@ -4,7 +4,7 @@
 use tacho_metrics::StoredRun;
 use tacho_metrics::number::Known;
 
-use crate::markdown::plain;
+use crate::tables::markdown::plain;
 
 /// Names and values in order.
 pub(crate) type Settings = Vec<(String, String)>;

@@ -6,8 +6,8 @@ use tacho_core::json::Value;
 
 use super::join::{Comparison, named};
 use crate::Error;
-use crate::markdown::Table;
-use crate::workbook::{Sheet, SheetRow, write};
+use crate::tables::markdown::Table;
+use crate::tables::workbook::{Sheet, SheetRow, write};
 
 impl Comparison {
     /// Writes the workbook; `environment` is the report on the machine, if there is one.
