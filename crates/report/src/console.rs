@@ -1,8 +1,8 @@
 //! vLLM's report to the character, and after it a block of our own in the same layout.
 
 mod chart;
-mod own;
 mod charts;
+mod own;
 mod ranks;
 mod sessions;
 
@@ -12,8 +12,8 @@ use tacho_metrics::number::{self, Amount, Number, Part, Unit};
 use tacho_metrics::{MetricKind, RunRecord, Statistics};
 
 pub use self::chart::Canvas;
-pub use self::own::own_report;
 pub use self::charts::charts;
+pub use self::own::own_report;
 use crate::style::{folded, harmless, percent, title, two, value_line};
 
 /// Failures listed before the report.

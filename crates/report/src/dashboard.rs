@@ -8,8 +8,8 @@ use tacho_core::json::{Dict, Value, dumps, parse};
 use tacho_metrics::ResultKind;
 
 use self::command::Flags;
-use crate::tables::headings::{order, row};
 use crate::json::write_whole;
+use crate::tables::headings::{order, row};
 use crate::tables::markdown::Table;
 use crate::{Error, results};
 

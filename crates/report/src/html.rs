@@ -14,8 +14,8 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
 pub(crate) use self::distributions::distributions;
-pub(crate) use self::figure::Figures;
 pub use self::escape::escape;
+pub(crate) use self::figure::Figures;
 use crate::plots::Picture;
 
 const STYLE: &str = include_str!("html/page.css");

@@ -8,8 +8,8 @@ use tacho_core::json::{Value, dumps_indented};
 use tacho_metrics::multi_turn::TurnSample;
 
 use crate::Error;
-use crate::tables::describe::Describe;
 use crate::style::harmless_line;
+use crate::tables::describe::Describe;
 use crate::tables::workbook::{self, Sheet, SheetRow};
 
 /// A line between sections.

@@ -9,8 +9,8 @@ use tacho_metrics::gate::{Decision, FailureRule, Failures, Judgement, Limit, Rem
 use tacho_metrics::{ResultKind, StoredRun};
 use tacho_report::Error;
 use tacho_report::compare::{difference, load, settings, varied};
-use tacho_report::tables::markdown::significant;
 use tacho_report::style::harmless_line;
+use tacho_report::tables::markdown::significant;
 
 use crate::args::gate::GateArgs;
 use crate::exit::Exit;

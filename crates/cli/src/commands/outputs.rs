@@ -5,9 +5,9 @@ use std::path::Path;
 
 use anyhow::Context;
 use tacho_metrics::RunRecord;
+use tacho_report::export::requests;
 use tacho_report::html::run::{self, About};
 use tacho_report::json::{ResultFile, try_writing, write_whole};
-use tacho_report::export::requests;
 use tacho_report::{console, style};
 
 use crate::args::output::{Destination, Outputs};

@@ -10,9 +10,9 @@ use tacho_metrics::number::Known;
 use tacho_metrics::search::Criterion;
 use tacho_report::compare::load;
 use tacho_report::html::picture_page;
-use tacho_report::tables::markdown::Table;
 use tacho_report::plots::load::{LoadCurve, picture};
 use tacho_report::plots::{png, svg};
+use tacho_report::tables::markdown::Table;
 use tacho_run::experiment::split;
 use tacho_sim::foresight::{Coming, Router, Sending};
 

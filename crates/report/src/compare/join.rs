@@ -8,8 +8,8 @@ use super::metric_table::{Curve, MetricTable, whole};
 use super::side::{Row, Side};
 use super::{CompareSpec, Latency};
 use crate::Error;
-use crate::tables::markdown::{Table, plain, significant};
 use crate::compare::settings::{Settings, varying};
+use crate::tables::markdown::{Table, plain, significant};
 
 /// The columns that say what was measured.
 const KEYS: [&str; 6] = ["Model", "Dataset Name", "Input Len", "Output Len", "# of max concurrency.", "qps"];

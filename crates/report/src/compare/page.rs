@@ -8,8 +8,8 @@ use super::join::{Comparison, Group, named};
 use super::metric_table::{Curve, MetricTable};
 use super::{CompareSpec, Side, Verdicts};
 use crate::html::{Figures, distributions, escape, page};
-use crate::tables::markdown::{Table, plain};
 use crate::plots::{AxisSpec, Color, Grid, Marker, Panel, ScaleKind, Series, Stroke, category};
+use crate::tables::markdown::{Table, plain};
 
 impl Comparison {
     /// The page: the verdicts in one sentence each, what was measured as distributions on each other, then tables.

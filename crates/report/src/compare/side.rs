@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::{ResultKind, StoredRun};
 
+use crate::compare::settings::{Settings, settings};
 use crate::tables::headings::{has_headings, serving_row};
 use crate::tables::markdown::plain;
-use crate::compare::settings::{Settings, settings};
 use crate::{Error, results};
 
 /// One result of a side.

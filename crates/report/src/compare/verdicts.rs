@@ -7,8 +7,8 @@ use tacho_metrics::{ResultKind, StoredRun};
 use super::CompareSpec;
 use super::side::Side;
 use crate::Error;
-use crate::tables::markdown::Table;
 use crate::compare::settings::{Settings, named, only, varying};
+use crate::tables::markdown::Table;
 
 /// The effects between two sides at one setting.
 #[derive(Debug, Clone)]

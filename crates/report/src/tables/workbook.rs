@@ -11,8 +11,8 @@ use tacho_core::json::Value;
 use self::zip::Zip;
 use crate::Error;
 use crate::json::write_whole;
-use crate::tables::markdown::plain;
 use crate::style::harmless_line;
+use crate::tables::markdown::plain;
 
 const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n";
 const MAIN: &str = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";

@@ -62,13 +62,13 @@ fn fuzz_results() {
         let path = folder.join("r.json");
         std::fs::write(&path, bytes).unwrap();
         for dict in results::read(&path).unwrap_or_default() {
-            let _ = (StoredRun::from_dict(&dict).is_ok(), sweep_table::summary_csv(std::slice::from_ref(&dict)).len());
+            let _ = (StoredRun::from_dict(&dict).is_ok(), sweep::summary_csv(std::slice::from_ref(&dict)).len());
             if let Ok(Some(run)) = restored(&dict, |_| ())
                 && is_drawn(bytes)
             {
                 write_page(&run.record, &About::default(), &mut std::io::sink()).unwrap();
             }
-            let _ = sweep_table::stats_csv(&[dict]).len();
+            let _ = sweep::stats_csv(&[dict]).len();
         }
         if is_drawn(bytes) {
             compared(folder, &path);

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use tacho_report::tables::describe::Describe;
 use tacho_report::json::write_whole;
+use tacho_report::tables::describe::Describe;
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::sessions::{Conversation, conversations_text, convert_dump};
 

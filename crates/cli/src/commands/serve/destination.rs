@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use tacho_metrics::RunRecord;
-use tacho_report::json::{Detail, SaveMode, save, try_writing};
 use tacho_report::export::pytorch;
+use tacho_report::json::{Detail, SaveMode, save, try_writing};
 use tacho_report::names;
 
 use crate::args::serve::ServeArgs;
