@@ -34,6 +34,15 @@ pub enum Error {
         /// And why.
         reason: String,
     },
+    /// A background thread of a run cannot start.
+    #[error("cannot start the thread \"{name}\": lower --workers or raise the limits of the process")]
+    Thread {
+        /// Its name.
+        name: &'static str,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
     /// Ranks cannot work together.
     #[error(transparent)]
     Ranks(tacho_fleet::Error),

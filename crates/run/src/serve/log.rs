@@ -1,15 +1,14 @@
-//! The log of a run: its rows go to disk as they come. A log that can no longer be written is given up, the run is not.
+//! The row log of a run: where it is, when it begins, how rows reach it and come back from it.
+
+pub(crate) mod open;
+pub(crate) mod resume;
+pub(crate) mod rows;
+pub(crate) mod store;
+mod writer;
 
 use std::path::PathBuf;
 
-use tacho_core::event::ServeNote;
-use tacho_core::json::Value;
-use tacho_core::{EventSink, Observation, RunEvent};
-use tacho_metrics::Caveat;
-use tacho_rowlog::{Error as LogError, Log, Manifest, Origin, Written};
-
-use super::asked::{Asks, Known};
-use crate::Error;
+pub(crate) use writer::RowLog;
 
 /// Where and when the rows of a run are logged.
 #[derive(Debug, Clone)]
@@ -43,151 +42,4 @@ pub enum LogStart {
     AfterAMinute,
     /// It was begun by an earlier run, which this one goes on with.
     Resumed,
-}
-
-/// The log of a run under way.
-pub(super) struct RowLog<'a> {
-    plan: &'a LogPlan,
-    manifest: Manifest,
-    asked: &'a Asks,
-    sink: &'a dyn EventSink,
-    origin: Option<Origin>,
-    state: State,
-    written: Option<Written>,
-    /// Why it was given up.
-    fault: Option<String>,
-}
-
-enum State {
-    /// It may be begun later.
-    Waiting,
-    Open(Box<Log>),
-    /// It is not written any more.
-    Over,
-}
-
-impl<'a> RowLog<'a> {
-    /// Begins the log, if it is to be begun before the run.
-    ///
-    /// # Errors
-    /// When it cannot be and is required.
-    pub(super) fn open(
-        plan: &'a LogPlan,
-        manifest: Manifest,
-        asked: &'a Asks,
-        sink: &'a dyn EventSink,
-    ) -> Result<Self, Error> {
-        let mut log =
-            RowLog { plan, manifest, asked, sink, origin: None, state: State::Waiting, written: None, fault: None };
-        if plan.start == LogStart::AtOnce {
-            match Log::create(&plan.folder, &log.manifest) {
-                Ok(created) => log.state = State::Open(Box::new(created)),
-                Err(error) if plan.required => return Err(error.into()),
-                Err(error) => log.give_up(&error),
-            }
-        }
-        Ok(log)
-    }
-
-    /// The same with a log that was begun by an earlier run.
-    pub(super) fn reopened(
-        plan: &'a LogPlan,
-        log: Log,
-        manifest: Manifest,
-        asked: &'a Asks,
-        sink: &'a dyn EventSink,
-    ) -> Self {
-        RowLog {
-            plan,
-            manifest,
-            asked,
-            sink,
-            origin: None,
-            state: State::Open(Box::new(log)),
-            written: None,
-            fault: None,
-        }
-    }
-
-    /// The moment from which times count is known.
-    pub(super) fn began(&mut self, origin: Origin) {
-        self.origin = Some(origin);
-        self.begin(origin);
-    }
-
-    fn begin(&mut self, origin: Origin) {
-        self.write(|log, _| log.begin(origin));
-        if let State::Open(log) = &self.state {
-            self.written = log.written().ok().flatten();
-        }
-    }
-
-    /// Whether all rows it was given are in it, and more than `bytes` of them need not stay in memory as well.
-    pub(super) fn relieves(&self, bytes: usize) -> bool {
-        matches!(self.state, State::Open(_)) && self.written.is_some() && bytes > self.plan.room
-    }
-
-    /// Where there is room beside it, while it is written, and how many bytes stay in memory.
-    pub(super) fn beside(&self) -> Option<(PathBuf, usize)> {
-        matches!(self.state, State::Open(_)).then(|| (self.plan.folder.clone(), self.plan.room))
-    }
-
-    /// What it holds of this run, to be read back.
-    pub(super) fn take_written(&mut self) -> Option<Written> {
-        self.written.take()
-    }
-
-    /// Whether it waits to be begun.
-    pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.state, State::Waiting)
-    }
-
-    /// Begins it in the middle of a run, with the rows that there are by now.
-    pub(super) fn begin_late(&mut self, rows: &[Observation]) {
-        let Some(origin) = self.origin.filter(|_| self.is_waiting()) else { return };
-        match Log::create(&self.plan.folder, &self.manifest) {
-            Ok(created) => self.state = State::Open(Box::new(created)),
-            Err(error) => self.give_up(&error),
-        }
-        self.begin(origin);
-        self.rows(rows);
-    }
-
-    /// Adds rows.
-    pub(super) fn rows(&mut self, rows: &[Observation]) {
-        self.write(|log, known| {
-            let asked: Vec<_> = rows.iter().map(|row| known.get(row.index)).collect();
-            log.append(asked.iter().zip(rows).filter_map(|(asked, row)| Some((asked.as_ref()?, row))))
-        });
-    }
-
-    /// What there is to say of a log that had to be given up.
-    pub(super) fn caveat(&self) -> Option<Caveat> {
-        self.fault.clone().map(|reason| Caveat::LogGivenUp { reason })
-    }
-
-    /// Ends it with what is known only now.
-    pub(super) fn finish(mut self, closing: &Value) {
-        if let State::Open(log) = std::mem::replace(&mut self.state, State::Over)
-            && let Err(error) = log.finish(closing)
-        {
-            self.give_up(&error);
-        }
-    }
-
-    fn write(&mut self, write: impl FnOnce(&mut Log, &Known) -> Result<(), LogError>) {
-        if let State::Open(log) = &mut self.state
-            && let Err(error) = write(log, &self.asked.lock())
-        {
-            self.give_up(&error);
-        }
-    }
-
-    fn give_up(&mut self, error: &LogError) {
-        self.state = State::Over;
-        let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
-        let reason = format!("{error}{cause}");
-        self.fault = Some(reason.clone());
-        self.sink.event(RunEvent::warning(ServeNote::LogGivenUp { folder: self.plan.folder.clone(), reason }));
-    }
 }

@@ -9,11 +9,11 @@ use tacho_core::SystemClock;
 use tacho_fleet::{Host, Place};
 use tacho_loadgen::StopSignal;
 
-use super::prepare::Prepared;
 use crate::Error;
 use crate::plan::ServePlan;
+use crate::serve::prepare::Prepared;
 
-pub(super) use gather::{Shares, gather};
+pub(super) use gather::{Gathered, Shares, gather};
 pub(super) use muster::{Muster, Others};
 pub(crate) use said::workers;
 pub use share::run_share;

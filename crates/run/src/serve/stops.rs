@@ -7,10 +7,9 @@ mod precision;
 
 use tacho_core::{Clock, Observation, Stamp, SystemClock, Watcher};
 use tacho_loadgen::{StopReason, StopSignal, Timeline};
-use tacho_metrics::Task;
 
-use super::asked::Asks;
 use crate::plan::StopPlan;
+use crate::serve::prepare::identity::RunIdentity;
 use failures::Failures;
 use overload::Overload;
 use precision::Precise;
@@ -25,7 +24,7 @@ trait Rule {
 }
 
 /// All rules of a run.
-pub(super) struct Stops<'a> {
+pub(crate) struct Stops<'a> {
     rules: Vec<(StopReason, Box<dyn Rule + 'a>)>,
     stop: &'a StopSignal,
     clock: SystemClock,
@@ -34,10 +33,10 @@ pub(super) struct Stops<'a> {
 
 impl<'a> Stops<'a> {
     /// The rules of a plan.
-    pub(super) fn new(
+    pub(crate) fn new(
         plan: &'a StopPlan,
         timeline: &Timeline,
-        (asked, task): (&'a Asks, Task),
+        identity: &'a RunIdentity,
         stop: &'a StopSignal,
         clock: SystemClock,
     ) -> Self {
@@ -49,7 +48,7 @@ impl<'a> Stops<'a> {
             rules.push((StopReason::Overload, Box::new(Overload::new(timeline))));
         }
         if let Some(wanted) = &plan.precision {
-            rules.push((StopReason::Precise, Box::new(Precise::new(wanted, asked, task))));
+            rules.push((StopReason::Precise, Box::new(Precise::new(wanted, &identity.requests, identity.setup.task))));
         }
         Stops { rules, stop, clock, origin: Stamp::ZERO }
     }

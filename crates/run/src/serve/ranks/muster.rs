@@ -10,7 +10,7 @@ use tacho_fleet::{Host, Place, Progress};
 use tacho_loadgen::{StopReason, StopSignal};
 
 use super::Places;
-use crate::serve::beside::Taker;
+use crate::serve::drive::RowReceiver;
 
 /// How often a wait looks around.
 const LOOK: Duration = Duration::from_millis(20);
@@ -140,8 +140,8 @@ impl RowSink for Muster<'_> {
     }
 }
 
-impl Taker for Muster<'_> {
-    fn wait_for_others(&mut self) {
+impl RowReceiver for Muster<'_> {
+    fn wait_for_ranks(&mut self) {
         if let Some(others) = &mut self.others {
             others.wait(&mut self.fan);
         }

@@ -7,21 +7,19 @@ use std::time::Duration;
 use tacho_core::{Clock, Counters, EventSink, Observation, RowSink, Stamp, SystemClock};
 use tacho_fleet::{ClockFit, Error as FleetError, Gather, Guest, OnLost, Place, Reply, Start};
 use tacho_loadgen::{StopReason, StopSignal};
-use tacho_metrics::{Setup, logged};
+use tacho_metrics::logged;
 use tacho_rowlog::Origin;
 
 use super::{Places, own_part, said, take_share};
 use crate::Error;
 use crate::plan::ServePlan;
-use crate::serve::asked::Asks;
-use crate::serve::beside::{Beside, Taker, drive_with_others};
-use crate::serve::journal::Journal;
+use crate::serve::drive::components::Components;
+use crate::serve::drive::{MainRun, RowReceiver};
+use crate::serve::log::open::OpenedLog;
 use crate::serve::log::{LogPlan, LogStart, RowLog};
-use crate::serve::parts::Parts;
-use crate::serve::planned::{digest, workload_hash};
 use crate::serve::prepare::Prepared;
-use crate::serve::record;
-use crate::serve::rehearse::rehearse;
+use crate::serve::prepare::identity::RunIdentity;
+use crate::serve::warmup::warm_up;
 
 /// A run that has gone on for so long is worth a log.
 const WORTH_A_LOG: Duration = Duration::from_secs(60);
@@ -37,20 +35,18 @@ pub fn run_share(
     if plan.log.as_ref().is_some_and(|log| log.start == LogStart::Resumed) {
         return Err(Error::ResumedRanks);
     }
-    let asked = Asks::of(plan.endpoint.backend, &prepared.requests)?;
-    let workload = workload_hash(&prepared)?;
-    let told = Some(digest(plan, &prepared, &workload));
-    let setup = Setup { workload: told, ..record::setup(plan, &prepared, asked.len()) };
+    let identity = RunIdentity::of(plan, &prepared)?;
     let clock = SystemClock::start();
-    let guest =
-        Guest::join(place, clock, &workload, env!("CARGO_PKG_VERSION"), &|| stop.draining() || place.is_orphaned())?;
+    let guest = Guest::join(place, clock, &identity.workload, env!("CARGO_PKG_VERSION"), &|| {
+        stop.draining() || place.is_orphaned()
+    })?;
     let logged = ServePlan { log: plan.log.as_ref().map(|log| named_after(log, guest.log(), place)), ..plan.clone() };
-    let Journal { log, .. } = Journal::open(&logged, &mut prepared, (&setup, &workload), &asked, sink)?;
+    let OpenedLog { log, .. } = OpenedLog::open(&logged, &mut prepared, &identity, sink)?;
     let own = own_part(plan);
     let places = take_share(plan, &mut prepared, None)?;
-    let parts = Parts::on_clock(&own, &prepared, clock, stop)?;
+    let parts = Components::on_clock(&own, &prepared, clock, stop)?;
     if !prepared.requests.is_empty() && (!own.traffic.ready_timeout.is_zero() || own.traffic.warmups > 0) {
-        rehearse(&own, &prepared, &parts.payload, stop, sink)?;
+        warm_up(&own, &prepared, &parts.payload, stop, sink)?;
     }
     let (asked_stop, stop) = (stop, &stop.inner());
     let line = Line {
@@ -64,11 +60,22 @@ pub fn run_share(
         counters: parts.counters.clone(),
     };
     let start = || line.start();
-    let beside = Beside { watches: false, asked: &asked, start: Some(&start), total: 0, places: &places };
+    let main = MainRun {
+        plan: &own,
+        prepared: &prepared,
+        components: &parts,
+        requests: &identity.requests,
+        places: &places,
+        start: Some(&start),
+        total: 0,
+        scrapes: false,
+        stop,
+        sink,
+    };
     let (early, origin, keep_texts) = (Vec::new(), Stamp::ZERO, plan.report.keep_texts);
     let mut post = Post { line: &line, log, places: &places, early, origin, keep_texts };
-    let together = drive_with_others(&own, &prepared, &parts, &beside, &mut post, stop, sink)?;
-    let mut said = said::of_workers(&together.driven.workers);
+    let output = main.drive(&mut post)?;
+    let mut said = said::of_workers(&output.driven.workers);
     let fit = line.clock();
     if let Some(log) = post.log.take() {
         let mut closing = said.clone();
@@ -237,6 +244,6 @@ impl RowSink for Post<'_> {
     }
 }
 
-impl Taker for Post<'_> {
-    fn wait_for_others(&mut self) {}
+impl RowReceiver for Post<'_> {
+    fn wait_for_ranks(&mut self) {}
 }

@@ -19,7 +19,7 @@ use super::plan::{SessionsPlan, setting};
 use super::source::described;
 use crate::Error;
 use crate::plan::LoraPlan;
-use crate::serve::lora;
+use crate::serve::prepare::lora;
 
 /// Seeds of draws of their own, so that none changes the others.
 const TOOL_SEED: u32 = 0x7001;

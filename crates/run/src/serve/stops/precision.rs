@@ -9,8 +9,8 @@ use tacho_metrics::{Sample, Samples, Task};
 
 use super::Rule;
 use crate::plan::Precision;
-use crate::serve::asked::Asks;
-use crate::serve::record::of_log;
+use crate::serve::finish::record::of_log;
+use crate::serve::request_table::RequestTable;
 
 /// Fewest seconds between two looks.
 const LOOK: f64 = 1.0;
@@ -22,7 +22,7 @@ const AGREE: usize = 2;
 /// Watches a number.
 pub(super) struct Precise<'a> {
     wanted: &'a Precision,
-    asked: &'a Asks,
+    asked: &'a RequestTable,
     task: Task,
     samples: Samples,
     next_look: f64,
@@ -30,7 +30,7 @@ pub(super) struct Precise<'a> {
 }
 
 impl<'a> Precise<'a> {
-    pub(super) fn new(wanted: &'a Precision, asked: &'a Asks, task: Task) -> Self {
+    pub(super) fn new(wanted: &'a Precision, asked: &'a RequestTable, task: Task) -> Self {
         Precise { wanted, asked, task, samples: Samples::default(), next_look: LOOK, agreed: 0 }
     }
 
@@ -75,7 +75,7 @@ mod tests {
     /// The second at which the mean TTFT of answers after 10 ms, give or take `spread`, is known to 5 %.
     fn found(spread_ms: u64) -> Option<f64> {
         let wanted = Precision { metric: "mean_ttft_ms".into(), share: 0.05 };
-        let asks = Asks::default();
+        let asks = RequestTable::default();
         asks.lock().extend(vec![Asked::default(); 100_000]);
         let mut rule = Precise::new(&wanted, &asks, Task::Generation);
         let mut noise = 12345_u64;

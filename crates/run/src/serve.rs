@@ -1,0 +1,24 @@
+//! `tacho serve` by phase: prepare the requests and their times, warm up, drive the load, log rows, compute the record.
+
+mod drive;
+mod finish;
+mod log;
+mod prepare;
+mod ranks;
+mod request_table;
+mod run;
+mod sessions;
+mod simulate;
+mod stops;
+mod warmup;
+
+pub use drive::workers::default_workers;
+pub(crate) use finish::record::worker_use;
+pub use log::{LogPlan, LogStart};
+pub(crate) use prepare::{BUILTIN, load_tokenizer};
+pub use prepare::{Contact, Prepared, prepare, save_requests, save_workload};
+pub use ranks::run_share;
+pub(crate) use ranks::workers as rank_workers;
+pub use run::run;
+pub use sessions::{Dialogue, SessionSource, SessionStart, SessionsPlan};
+pub use simulate::predicted;

@@ -1,0 +1,112 @@
+//! The main run: the load generator and the background tasks that run while it sends.
+
+mod announce;
+pub(crate) mod components;
+pub(crate) mod measure;
+mod probe;
+mod profiler;
+pub(crate) mod rate_changes;
+pub(crate) mod scrape;
+pub(crate) mod server;
+pub(crate) mod supply;
+mod tasks;
+pub(crate) mod workers;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tacho_core::{EventSink, RowSink, RunEvent, Stamp, Work};
+use tacho_loadgen::{Drive, Driven, StopSignal, Supply};
+use tacho_metrics::{ProbeStatistics, ServerMetrics, Telemetry};
+
+use crate::Error;
+use crate::plan::ServePlan;
+use crate::serve::drive::components::Components;
+use crate::serve::drive::supply::is_endless;
+use crate::serve::drive::tasks::Tasks;
+use crate::serve::drive::workers::default_workers;
+use crate::serve::prepare::Prepared;
+use crate::serve::ranks::Places;
+use crate::serve::request_table::RequestTable;
+
+/// What the main run needs.
+pub(crate) struct MainRun<'a> {
+    /// This rank's part of the plan.
+    pub(crate) plan: &'a ServePlan,
+    pub(crate) prepared: &'a Prepared,
+    pub(crate) components: &'a Components,
+    /// All requests, including those generated during the run.
+    pub(crate) requests: &'a RequestTable,
+    /// Which requests this rank sends.
+    pub(crate) places: &'a Places,
+    /// Sets the start time, where several ranks start together.
+    pub(crate) start: Option<&'a (dyn Fn() -> Stamp + Sync)>,
+    /// Number of requests of all ranks, for the progress display.
+    pub(crate) total: u64,
+    /// Whether the server has a metrics endpoint to scrape.
+    pub(crate) scrapes: bool,
+    pub(crate) stop: &'a StopSignal,
+    pub(crate) sink: &'a dyn EventSink,
+}
+
+/// Results of the main run and its background tasks.
+pub(crate) struct DriveOutput {
+    pub(crate) driven: Driven,
+    pub(crate) probes: Option<ProbeStatistics>,
+    pub(crate) server: Option<ServerMetrics>,
+    pub(crate) telemetry: Telemetry,
+}
+
+/// Receives the rows of this process.
+pub(crate) trait RowReceiver: RowSink {
+    /// Called after the last row of this process, while other ranks may still send.
+    fn wait_for_ranks(&mut self);
+}
+
+/// Ends the background tasks when dropped, also by a panic.
+struct EndTasks<'a>(&'a AtomicBool);
+
+impl Drop for EndTasks<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl MainRun<'_> {
+    /// Sends the requests, with the background tasks of the plan.
+    ///
+    /// # Errors
+    /// When a worker or a task cannot start. Other ranks are not waited for then: they would wait for this one.
+    pub(crate) fn drive(&self, rows: &mut dyn RowReceiver) -> Result<DriveOutput, Error> {
+        let supply = is_endless(self.plan, self.prepared).then(|| Supply::new(self.prepared.requests.len()));
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let end = EndTasks(&over);
+            let tasks = Tasks::spawn(scope, self, supply.as_ref(), &over)?;
+            let (work, counters) = (Work::Benchmark, self.components.counters.clone());
+            self.sink.event(RunEvent::Started { work, total: self.total, counters });
+            let driven = self.prepared.drive(&self.components.client, &self.load(supply.as_ref()), rows);
+            if driven.is_ok() {
+                rows.wait_for_ranks();
+            }
+            drop(end);
+            self.sink.event(RunEvent::Finished);
+            tasks.join(driven, self.sink)
+        })
+    }
+
+    fn load<'s>(&'s self, supply: Option<&'s Supply>) -> Drive<'s> {
+        let traffic = &self.plan.traffic;
+        Drive {
+            max_concurrency: traffic.max_concurrency,
+            max_prefills: traffic.max_prefills,
+            workers: traffic.workers.unwrap_or_else(default_workers),
+            more: supply,
+            until: traffic.stops.duration,
+            grace: traffic.grace,
+            drain: traffic.stops.drain,
+            hopeless: traffic.stops.hopeless,
+            start: self.start,
+            ..Drive::of(&self.prepared.timeline, &self.components.clock, self.stop, &self.components.counters)
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! All components of a run that can fail to start. They are made before anything is sent, so that a mistake does not cost a
+//! warm-up or a profile.
+
+use std::io;
+use std::sync::Arc;
+
+use tacho_client::{Client, PayloadSpec, Source};
+use tacho_core::{Counters, Request, SystemClock};
+use tacho_loadgen::StopSignal;
+use tacho_workload::Shelf;
+
+use crate::Error;
+use crate::plan::ServePlan;
+use crate::serve::drive::probe::Probe;
+use crate::serve::drive::profiler::BusyProfiler;
+use crate::serve::drive::scrape::Scraper;
+use crate::serve::prepare::Prepared;
+use crate::telemetry::Telemetries;
+
+/// The client and the background tasks of a run, ready to start.
+pub(crate) struct Components {
+    pub(crate) clock: SystemClock,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) payload: PayloadSpec,
+    pub(crate) client: Client,
+    pub(crate) probe: Option<Probe>,
+    pub(crate) scraper: Option<Scraper>,
+    pub(crate) telemetry: Option<Telemetries>,
+    pub(crate) profiler: Option<BusyProfiler>,
+}
+
+impl Components {
+    /// Makes them without sending anything.
+    pub(crate) fn new(plan: &ServePlan, prepared: &Prepared, stop: &StopSignal) -> Result<Self, Error> {
+        Self::on_clock(plan, prepared, SystemClock::start(), stop)
+    }
+
+    /// Makes them on a clock that already runs.
+    pub(crate) fn on_clock(
+        plan: &ServePlan,
+        prepared: &Prepared,
+        clock: SystemClock,
+        stop: &StopSignal,
+    ) -> Result<Self, Error> {
+        let (traffic, endpoint, requests) = (&plan.traffic, &plan.endpoint, &prepared.requests);
+        let payload = PayloadSpec {
+            model: prepared.model_name.clone(),
+            logprobs: traffic.logprobs,
+            ignore_eos: traffic.ignore_eos,
+            chat_temperature: traffic.chat_temperature,
+            extra_body: traffic.extra_body.clone(),
+        };
+        let connections = prepared.connections(traffic.max_concurrency);
+        let wants_probe = traffic.probe_rate > 0.0;
+        Ok(Components {
+            clock,
+            counters: Arc::default(),
+            client: Client::new(endpoint.clone(), &payload, requests.kept(), connections, clock)?
+                .followed_by(Arc::new(SpilledRequests(requests.shelf().clone())))?,
+            probe: wants_probe
+                .then(|| Probe::new(endpoint, &payload, prepared.first_request(), traffic.probe_rate))
+                .transpose()?,
+            scraper: Scraper::new(plan, clock, stop)?,
+            telemetry: traffic.telemetry.as_ref().map(|plan| Telemetries::find(plan, clock)).transpose()?,
+            profiler: BusyProfiler::new(plan, stop)?,
+            payload,
+        })
+    }
+}
+
+/// Requests that were spilled to disk.
+#[derive(Debug)]
+struct SpilledRequests(Arc<Shelf>);
+
+impl Source for SpilledRequests {
+    fn find(&self, place: usize) -> Option<usize> {
+        self.0.find(place)
+    }
+
+    fn part(&self, part: usize) -> Option<(usize, usize)> {
+        self.0.part(part)
+    }
+
+    fn read(&self, part: usize) -> io::Result<Vec<Request>> {
+        self.0.read(part)
+    }
+}

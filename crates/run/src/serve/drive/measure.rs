@@ -1,0 +1,102 @@
+//! The measured part of a run: rows from all ranks go to the stop rules, the live display and the store.
+
+use tacho_core::board::Scribe;
+use tacho_core::{EventSink, Fan, Stamp};
+use tacho_fleet::Host;
+use tacho_loadgen::{StopSignal, Timeline};
+use tacho_metrics::RateChange;
+
+use crate::Error;
+use crate::plan::ServePlan;
+use crate::serve::drive::components::Components;
+use crate::serve::drive::rate_changes::RateChanges;
+use crate::serve::drive::{DriveOutput, MainRun, supply};
+use crate::serve::finish::record::WallClock;
+use crate::serve::log::RowLog;
+use crate::serve::log::rows::Rows;
+use crate::serve::log::store::RowStore;
+use crate::serve::prepare::Prepared;
+use crate::serve::prepare::identity::RunIdentity;
+use crate::serve::ranks::{Gathered, Muster, Others, Places, Shares, gather};
+use crate::serve::stops::Stops;
+
+/// A run that is warmed up.
+pub(crate) struct Measurement<'a> {
+    pub(crate) plan: &'a ServePlan,
+    /// The plan with this rank's part of the limits.
+    pub(crate) own: &'a ServePlan,
+    pub(crate) prepared: &'a Prepared,
+    pub(crate) identity: &'a RunIdentity,
+    pub(crate) components: &'a Components,
+    pub(crate) places: &'a Places,
+    /// The schedule of all ranks.
+    pub(crate) schedule: &'a Timeline,
+    pub(crate) scrapes: bool,
+    pub(crate) stop: &'a StopSignal,
+    pub(crate) sink: &'a dyn EventSink,
+}
+
+/// What was measured.
+pub(crate) struct RunOutput<'a> {
+    pub(crate) output: DriveOutput,
+    pub(crate) rows: Rows,
+    pub(crate) log: Option<RowLog<'a>>,
+    /// Results of the other ranks; their rows have moved to `rows`.
+    pub(crate) ranks: Gathered,
+    pub(crate) rate_changes: Vec<RateChange>,
+    pub(crate) wall: WallClock,
+}
+
+impl<'a> Measurement<'a> {
+    /// Sends the requests and collects the rows of all ranks.
+    pub(crate) fn run(&self, host: Option<Host>, log: Option<RowLog<'a>>) -> Result<RunOutput<'a>, Error> {
+        let Measurement { plan, identity, components, .. } = *self;
+        let clock = components.clock;
+        let wall = WallClock::now(clock);
+        let end = self.stop.inner();
+        let mut store = RowStore::new(clock, &wall, log, plan.report.keep_texts);
+        let mut stops = Stops::new(&plan.traffic.stops, self.schedule, identity, &end, clock);
+        let mut scribe = Scribe::new(&components.counters);
+        let mut rate_changes = RateChanges::of(self.schedule);
+        let others = host.as_ref().zip(plan.ranks.as_ref());
+        let grace = self.own.traffic.grace;
+        let mut rows = Muster {
+            fan: Fan::new(vec![&mut stops, &mut scribe, &mut rate_changes], &mut store),
+            places: self.places,
+            others: others.map(|met| Others::new(met, (self.stop, &end), grace, &components.counters)),
+        };
+        let start = || {
+            let unix_ns = |stamp| wall.unix_ns(stamp);
+            host.as_ref().map_or(Stamp::ZERO, |host| host.start(&|| self.stop.draining(), &unix_ns))
+        };
+        let start = host.is_some().then_some(&start as &(dyn Fn() -> Stamp + Sync));
+        let mut output = self.main_run(start, &end).drive(&mut rows)?;
+        let others = rows.others.map(Others::into_seen);
+        output.telemetry.shift(output.driven.origin.secs());
+        let rate_changes = rate_changes.reached(output.driven.origin, &wall);
+        let (mut log, mut rows) = store.into_parts();
+        let shares = Shares { host, others, asked: identity.requests.len() };
+        let mut ranks = gather(shares, plan, self.prepared, &identity.setup, &mut output.driven);
+        supply::extend_table(plan, self.prepared, &identity.requests, ranks.most())?;
+        if let Some(log) = &mut log {
+            log.rows(&ranks.rows);
+        }
+        rows.kept.append(&mut ranks.rows);
+        Ok(RunOutput { output, rows, log, ranks, rate_changes, wall })
+    }
+
+    fn main_run<'s>(&'s self, start: Option<&'s (dyn Fn() -> Stamp + Sync)>, stop: &'s StopSignal) -> MainRun<'s> {
+        MainRun {
+            plan: self.own,
+            prepared: self.prepared,
+            components: self.components,
+            requests: &self.identity.requests,
+            places: self.places,
+            start,
+            total: self.prepared.measured_requests(self.plan, &self.identity.requests),
+            scrapes: self.scrapes,
+            stop,
+            sink: self.sink,
+        }
+    }
+}

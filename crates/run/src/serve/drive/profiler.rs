@@ -1,0 +1,122 @@
+//! The server's profiler around a run: once it was asked to start it is asked to stop, however the run ends.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tacho_client::control::{Caller, ProfilerAnswer, ProfilerCall, metrics_page, profile};
+use tacho_core::event::ProfilerNote;
+use tacho_core::{EventSink, RunEvent};
+use tacho_loadgen::StopSignal;
+use tacho_metrics::ServerMetrics;
+
+use crate::Error;
+use crate::plan::{BusyProfile, ServePlan};
+
+/// A profiler that has been asked to start; dropping this asks it to stop.
+pub(crate) struct Profiling<'a> {
+    caller: Caller,
+    sink: &'a dyn EventSink,
+}
+
+impl<'a> Profiling<'a> {
+    /// RequestTable it to start. Upstream asks it to stop even where it did not start, and so does this.
+    pub(crate) fn start(caller: Caller, sink: &'a dyn EventSink) -> Self {
+        let profiling = Profiling { caller, sink };
+        profiling.say(ProfilerNote::Starting);
+        profiling.ask(ProfilerCall::Start, ProfilerNote::Started);
+        profiling
+    }
+
+    fn say(&self, note: ProfilerNote) {
+        self.sink.event(RunEvent::status(note));
+    }
+
+    fn ask(&self, call: ProfilerCall, done: ProfilerNote) {
+        report(asked(&self.caller, call, done), self.sink);
+    }
+}
+
+/// The result of a call, or a warning: upstream is silent when the server refuses, and the profile is lost.
+pub(crate) type ProfilerResult = Result<ProfilerNote, ProfilerNote>;
+
+fn asked(caller: &Caller, call: ProfilerCall, done: ProfilerNote) -> ProfilerResult {
+    match profile(caller, call) {
+        Ok(ProfilerAnswer::Done) => Ok(done),
+        Ok(ProfilerAnswer::Missing) => Err(ProfilerNote::Missing),
+        Ok(ProfilerAnswer::Refused(status)) => Err(ProfilerNote::Refused { path: call.path(), status }),
+        Err(error) => Err(ProfilerNote::Unreachable { reason: error.to_string() }),
+    }
+}
+
+/// Sends it to the sink.
+pub(crate) fn report(result: ProfilerResult, sink: &dyn EventSink) {
+    sink.event(match result {
+        Ok(note) => RunEvent::status(note),
+        Err(warning) => RunEvent::warning(warning),
+    });
+}
+
+/// Between two polls of how busy the server is.
+const POLL: Duration = Duration::from_millis(500);
+/// Longest sleep, so that the end of the run is noticed.
+const MAX_SLEEP: Duration = Duration::from_millis(20);
+
+/// A profiler that starts when the server is busy, on a separate connection.
+pub(crate) struct BusyProfiler {
+    polls: Caller,
+    profiler: Caller,
+    when: BusyProfile,
+}
+
+impl BusyProfiler {
+    /// None where the plan does not want it.
+    pub(crate) fn new(plan: &ServePlan, stop: &StopSignal) -> Result<Option<Self>, Error> {
+        let Some(when) = plan.traffic.profile_when.filter(|_| plan.traffic.profile) else { return Ok(None) };
+        let polls = Caller::new(&plan.endpoint, &plan.base_path, Duration::from_secs(5))?.with_stop(stop);
+        let profiler = polls.with_timeout(plan.endpoint.timeout);
+        Ok(Some(BusyProfiler { polls, profiler, when }))
+    }
+
+    /// Waits, profiles, and stops by the end of the run; the results are reported after it.
+    pub(crate) fn run(&self, over: &AtomicBool) -> Vec<ProfilerResult> {
+        if !until(over, None, || self.is_busy()) {
+            return vec![Err(ProfilerNote::NeverBusy { running: self.when.running })];
+        }
+        let mut results = vec![Ok(ProfilerNote::Starting)];
+        results.push(asked(&self.profiler, ProfilerCall::Start, ProfilerNote::Started));
+        until(over, Some(self.when.lasting), || false);
+        results.push(Ok(ProfilerNote::Stopping));
+        results.push(asked(&self.profiler, ProfilerCall::Stop, ProfilerNote::Stopped));
+        results
+    }
+
+    fn is_busy(&self) -> bool {
+        let Ok(Some(page)) = metrics_page(&self.polls) else { return false };
+        let mut metrics = ServerMetrics::default();
+        metrics.add(0.0, &page);
+        let running = metrics.get("vllm:num_requests_running").and_then(|series| series.values.last().copied());
+        running.is_some_and(|running| running >= self.when.running as f64)
+    }
+}
+
+/// Polls every half second; true when the condition held before the run or the time was over.
+fn until(over: &AtomicBool, most: Option<Duration>, condition: impl Fn() -> bool) -> bool {
+    let (began, mut polled) = (Instant::now(), None::<Instant>);
+    while !over.load(Ordering::Relaxed) && most.is_none_or(|most| began.elapsed() < most) {
+        if polled.is_none_or(|polled| polled.elapsed() >= POLL) {
+            if condition() {
+                return true;
+            }
+            polled = Some(Instant::now());
+        }
+        std::thread::sleep(MAX_SLEEP);
+    }
+    false
+}
+
+impl Drop for Profiling<'_> {
+    fn drop(&mut self) {
+        self.say(ProfilerNote::Stopping);
+        self.ask(ProfilerCall::Stop, ProfilerNote::Stopped);
+    }
+}

@@ -1,0 +1,45 @@
+//! When a ramp-up reached each whole request rate: at the dispatch of the first request at that rate.
+
+use tacho_core::{Observation, Stamp, Watcher};
+use tacho_loadgen::{RpsChange, Timeline};
+use tacho_metrics::RateChange;
+
+use crate::serve::finish::record::WallClock;
+
+/// Watches for those requests.
+#[derive(Default)]
+pub(crate) struct RateChanges {
+    /// In the order of the requests.
+    steps: Vec<(RpsChange, Option<Stamp>)>,
+}
+
+impl RateChanges {
+    /// The steps of a timeline that has a ramp; none of any other.
+    pub(crate) fn of(timeline: &Timeline) -> Self {
+        let Some(ramp) = timeline.pace().ramp else { return RateChanges::default() };
+        RateChanges { steps: ramp.changes(timeline.rates()).into_iter().map(|step| (step, None)).collect() }
+    }
+
+    /// The steps that were reached, in local time.
+    pub(crate) fn reached(self, origin: Stamp, wall: &WallClock) -> Vec<RateChange> {
+        let stamped = self.steps.into_iter().filter_map(|(step, released)| {
+            let moment = if step.index.is_none() { Some(origin) } else { released };
+            let timestamp = wall.local(moment?).strftime("%Y-%m-%dT%H:%M:%S%.6f").to_string();
+            Some(RateChange { rps: step.rps, timestamp })
+        });
+        stamped.collect()
+    }
+}
+
+impl Watcher for RateChanges {
+    fn rows(&mut self, rows: &[Observation]) {
+        if self.steps.is_empty() {
+            return;
+        }
+        for row in rows {
+            let first = self.steps.partition_point(|(step, _)| step.index < Some(row.index));
+            let reached = self.steps[first..].iter_mut().take_while(|(step, _)| step.index == Some(row.index));
+            reached.for_each(|(_, released)| *released = Some(row.released));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The server around the main run: its profiler, and its metrics before and after.
+
+use std::time::Duration;
+
+use tacho_client::control::Caller;
+use tacho_core::EventSink;
+use tacho_loadgen::StopSignal;
+
+use crate::plan::ServePlan;
+use crate::serve::drive::announce;
+use crate::serve::drive::components::Components;
+use crate::serve::drive::profiler::Profiling;
+use crate::serve::drive::scrape::Scrape;
+use crate::serve::prepare::Prepared;
+
+/// Timeout of the last scrape after the user asked for the end.
+const INTERRUPTED_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The server during a run. The profiler, if it was started, stops when this is dropped.
+pub(crate) struct Server<'a> {
+    caller: Caller,
+    pub(crate) before: Scrape,
+    pub(crate) profiling: Option<Profiling<'a>>,
+}
+
+impl<'a> Server<'a> {
+    /// Starts the profiler where the plan wants it for the whole run, and scrapes the metrics.
+    pub(crate) fn begin(
+        plan: &ServePlan,
+        prepared: &Prepared,
+        components: &Components,
+        stop: &StopSignal,
+        sink: &'a dyn EventSink,
+    ) -> Self {
+        let traffic = &plan.traffic;
+        let caller = prepared.caller.with_stop(stop);
+        // Writing out a profile may take minutes, longer than other calls.
+        let profiles = traffic.profile && components.profiler.is_none();
+        let profiling = profiles.then(|| Profiling::start(caller.with_timeout(plan.endpoint.timeout), sink));
+        announce::traffic(prepared.timeline.pace(), traffic.max_concurrency, sink);
+        Server { before: Scrape::take(&caller, components.clock, sink), caller, profiling }
+    }
+
+    /// Scrapes the metrics after the run.
+    pub(crate) fn scrape_after(&self, components: &Components, stop: &StopSignal, sink: &dyn EventSink) -> Scrape {
+        let hurried = stop.draining().then(|| self.caller.with_timeout(INTERRUPTED_TIMEOUT));
+        Scrape::take(hurried.as_ref().unwrap_or(&self.caller), components.clock, sink)
+    }
+}

@@ -1,0 +1,76 @@
+//! After the last row: samples, the record, and the caveats of the run.
+
+mod cache_check;
+pub(crate) mod early_stop;
+pub(crate) mod record;
+pub(crate) mod samples;
+mod tokenizer_check;
+
+use tacho_core::json::Value;
+use tacho_metrics::{Caveat, EndedBy, RunRecord, logged};
+
+use crate::plan::ServePlan;
+use crate::serve::drive::DriveOutput;
+use crate::serve::drive::measure::RunOutput;
+use crate::serve::drive::scrape::{self, Scrape};
+use crate::serve::drive::server::Server;
+use crate::serve::finish::record::Observed;
+use crate::serve::finish::samples::{SampleSpec, SampledRows};
+use crate::serve::log::RowLog;
+use crate::serve::log::resume::{self, Earlier};
+use crate::serve::prepare::Prepared;
+use crate::serve::prepare::identity::RunIdentity;
+use crate::{Error, aside};
+
+/// A run whose last row has arrived.
+pub(crate) struct Finished<'a> {
+    pub(crate) output: RunOutput<'a>,
+    /// The run that this one resumed.
+    pub(crate) earlier: Option<Earlier>,
+    pub(crate) server: Server<'a>,
+    /// The server's metrics after the run.
+    pub(crate) after: Scrape,
+}
+
+/// Computes the record and closes the log.
+pub(crate) fn finish(
+    plan: &ServePlan,
+    prepared: &Prepared,
+    identity: &RunIdentity,
+    finished: Finished<'_>,
+) -> Result<RunRecord, Error> {
+    let Finished { output, earlier, server: Server { before, profiling, .. }, after } = finished;
+    let RunOutput { output, rows, log, ranks, rate_changes, wall } = output;
+    let DriveOutput { mut driven, probes, server, telemetry } = output;
+    let server = scrape::series(&before, server, &after, driven.origin.secs());
+    let ended = early_stop::rule(&driven);
+    let setup = record::completed(identity.setup.clone(), &driven, rate_changes, &wall);
+    let (setup, rows, resumed) = resume::join(earlier, setup, &mut driven, rows, &wall);
+    let sampled = {
+        let (requests, leaves_cut_off) = (identity.requests.lock(), ended.is_some());
+        let spec = SampleSpec { leaves_cut_off, ..SampleSpec::of(plan, prepared, setup.task, &requests) };
+        SampledRows::of(rows, &spec)?
+    };
+    let (doubts, cut_off) = (sampled.doubts(&driven.workers), sampled.cut_off);
+    let observed = Observed { before, after, server, telemetry, probes, ranks: ranks.ranks };
+    let mut record = record::compute(prepared, setup, &driven, sampled.samples, observed);
+    drop(profiling);
+    aside::check(plan.log.as_ref().map(|log| log.folder.as_path()), &record.measured.samples)?;
+    let run = [log.as_ref().and_then(RowLog::caveat), resumed, ended.and_then(|by| early_stop::caveat(by, cut_off))];
+    let checks = checks(plan, prepared, &record, ended);
+    let caveats = run.into_iter().chain(checks).flatten().chain(doubts).chain(ranks.lost);
+    caveats.collect::<Vec<_>>().into_iter().for_each(|caveat| record.doubt(caveat));
+    if let Some(log) = log {
+        log.finish(&Value::Dict(logged::closing(&record)));
+    }
+    Ok(record)
+}
+
+/// Caveats that need the record.
+fn checks(plan: &ServePlan, prepared: &Prepared, record: &RunRecord, ended: Option<EndedBy>) -> [Option<Caveat>; 3] {
+    // A run that stopped because it was precise enough is: the responses that came afterwards change little.
+    let sought = plan.traffic.stops.precision.as_ref().filter(|_| ended != Some(EndedBy::Precision));
+    // Only this rank's prompts are known here.
+    let cache = plan.ranks.is_none().then(|| cache_check::caveat(plan, prepared, record)).flatten();
+    [early_stop::imprecise(sought, record), tokenizer_check::caveat(plan, prepared, record), cache]
+}

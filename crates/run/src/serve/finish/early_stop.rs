@@ -1,0 +1,32 @@
+//! A run that ended by a rule of its own.
+
+use tacho_loadgen::{Driven, StopReason};
+use tacho_metrics::{Caveat, EndedBy, Estimate, RunRecord};
+
+use crate::plan::Precision;
+
+/// The rule that ended it. The requests that such an end cut off say nothing about the server.
+pub(crate) fn rule(driven: &Driven) -> Option<EndedBy> {
+    match driven.ended? {
+        StopReason::Asked => None,
+        StopReason::Duration => Some(EndedBy::Duration),
+        StopReason::Precise => Some(EndedBy::Precision),
+        StopReason::Failures => Some(EndedBy::Failures),
+        StopReason::Overload => Some(EndedBy::Overload),
+        StopReason::Ranks => Some(EndedBy::LostRank),
+    }
+}
+
+/// What there is to say about it. That the time was over is what was asked for.
+pub(crate) fn caveat(by: EndedBy, cut_off: u64) -> Option<Caveat> {
+    (by != EndedBy::Duration || cut_off > 0).then_some(Caveat::Ended { by, cut_off })
+}
+
+/// What there is to say of a number that the run was to make known, where it is not.
+pub(crate) fn imprecise(wanted: Option<&Precision>, record: &RunRecord) -> Option<Caveat> {
+    let Precision { metric, share } = wanted?;
+    let estimate = Estimate::from_samples(metric, &record.measured.samples, record.measured.duration);
+    let reached = estimate.map(|estimate| estimate.precision()).filter(|reached| reached.is_finite());
+    let short = reached.is_none_or(|reached| reached > *share);
+    short.then(|| Caveat::Imprecise { metric: metric.clone(), wanted: *share, reached })
+}

@@ -1,0 +1,94 @@
+//! From rows to samples, one at a time: a row is gone before the next is read.
+
+use tacho_core::Observation;
+use tacho_loadgen::WorkerStats;
+use tacho_metrics::{Caveat, Gather, Sample, Samples, Task, TokenCounter};
+use tacho_text::Tokenizer;
+
+use crate::Error;
+use crate::plan::ServePlan;
+use crate::serve::finish::record::of_log;
+use crate::serve::log::rows::Rows;
+use crate::serve::prepare::Prepared;
+use crate::serve::request_table::Compact;
+
+/// How rows are read.
+pub(crate) struct SampleSpec<'a> {
+    pub(crate) task: Task,
+    pub(crate) tokenizer: Option<&'a Tokenizer>,
+    /// What was asked, by the rows' indices.
+    pub(crate) asked: &'a Compact,
+    pub(crate) keep_texts: bool,
+    /// Whether the requests that the end cut off are left out.
+    pub(crate) leaves_cut_off: bool,
+}
+
+impl<'a> SampleSpec<'a> {
+    /// As a plan wants it.
+    pub(crate) fn of(plan: &ServePlan, prepared: &'a Prepared, task: Task, asked: &'a Compact) -> Self {
+        let tokenizer = prepared.tokenizer.as_ref();
+        SampleSpec { task, tokenizer, asked, keep_texts: plan.report.keep_texts, leaves_cut_off: false }
+    }
+}
+
+/// What rows hold.
+pub(crate) struct SampledRows {
+    /// In the order of the workload.
+    pub(crate) samples: Samples,
+    /// Requests that were left out.
+    pub(crate) cut_off: u64,
+    /// Answers with a token count that cannot be one.
+    impossible: u64,
+}
+
+impl SampledRows {
+    /// Reads all rows.
+    ///
+    /// # Errors
+    /// When those in the log cannot be read.
+    pub(crate) fn of(rows: Rows, reading: &SampleSpec<'_>) -> Result<Self, Error> {
+        let mut taken = SampleBuilder { samples: rows.gather(), cut_off: 0, impossible: 0 };
+        let counter = |text: &[u8]| {
+            reading.tokenizer.map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64)
+        };
+        let count: Option<TokenCounter<'_>> = reading.tokenizer.is_some().then_some(&counter);
+        rows.each(|row| taken.take(row, reading, count))?;
+        let SampleBuilder { samples, cut_off, impossible } = taken;
+        Ok(SampledRows { samples: samples.finish().0, cut_off, impossible })
+    }
+
+    /// Reasons to doubt that only the rows and workers themselves show.
+    pub(crate) fn doubts(&self, workers: &[WorkerStats]) -> Vec<Caveat> {
+        let (answers, total) = (self.impossible, self.samples.len() as u64);
+        let reads = workers.iter().map(|stats| stats.odd_stamps).sum();
+        let usage = (answers > 0).then_some(Caveat::ImpossibleUsage { answers, total });
+        let stamps = (reads > 0).then_some(Caveat::OddStamps { reads });
+        usage.into_iter().chain(stamps).collect()
+    }
+}
+
+/// The same while rows are read.
+struct SampleBuilder {
+    samples: Gather,
+    cut_off: u64,
+    impossible: u64,
+}
+
+impl SampleBuilder {
+    fn take(&mut self, row: Observation, reading: &SampleSpec<'_>, count: Option<TokenCounter<'_>>) {
+        if reading.leaves_cut_off && row.is_cut_off() {
+            self.cut_off += 1;
+            return;
+        }
+        self.impossible += u64::from(row.usage.impossible);
+        let known = reading.asked.get(row.index).unwrap_or_default();
+        let mut sample = Sample::from_observation(row, of_log(&known), reading.task, count);
+        if let Some(lora) = known.lora {
+            sample.lora = Some(lora.into_boxed_str());
+        }
+        if !reading.keep_texts {
+            sample.rare.forget_text();
+        }
+        self.samples.push(sample);
+    }
+}

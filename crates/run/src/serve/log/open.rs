@@ -1,0 +1,91 @@
+//! What a run writes down before it begins, and what it finds written down by an earlier one.
+
+use tacho_core::event::ServeNote;
+use tacho_core::json::{Dict, Value};
+use tacho_core::{EventSink, RunEvent};
+use tacho_metrics::{Setup, logged};
+use tacho_rowlog::{Host, Manifest};
+use tacho_workload::sessions::TraceError;
+
+use crate::Error;
+use crate::plan::{ServePlan, TokenizerPlan};
+use crate::serve::log::resume::{Earlier, take_up};
+use crate::serve::log::{LogPlan, LogStart, RowLog};
+use crate::serve::prepare::Prepared;
+use crate::serve::prepare::identity::RunIdentity;
+
+/// The log of a run, and what it goes on with.
+#[derive(Default)]
+pub(crate) struct OpenedLog<'a> {
+    pub(crate) log: Option<RowLog<'a>>,
+    pub(crate) earlier: Option<Earlier>,
+    /// The places of the requests that are left, where an earlier run sent some.
+    pub(crate) places: Option<Vec<usize>>,
+}
+
+impl<'a> OpenedLog<'a> {
+    /// Opens the log that the plan asks for. Where a run is resumed, `prepared` keeps only what is left of it.
+    pub(crate) fn open(
+        plan: &'a ServePlan,
+        prepared: &mut Prepared,
+        identity: &'a RunIdentity,
+        sink: &'a dyn EventSink,
+    ) -> Result<Self, Error> {
+        let Some(log_plan) = &plan.log else { return Ok(OpenedLog::default()) };
+        let RunIdentity { requests, workload, .. } = identity;
+        let manifest = manifest(plan, log_plan, prepared, identity);
+        if log_plan.start != LogStart::Resumed {
+            return Ok(OpenedLog {
+                log: Some(RowLog::open(log_plan, manifest, requests, sink)?),
+                ..OpenedLog::default()
+            });
+        }
+        if prepared.dialogue.is_some() {
+            let problem =
+                "a run of sessions cannot be taken up again: what is left of a session needs its answers".into();
+            return Err(TraceError::Setting { flag: "--resume", problem }.into());
+        }
+        let (log, earlier) = take_up(&log_plan.folder, workload, prepared.requests.len())?;
+        let places = earlier.left();
+        prepared.keep(&places)?;
+        let left = places.len();
+        sink.event(RunEvent::status(ServeNote::Resumed { answered: earlier.answered, left }));
+        let log = RowLog::reopened(log_plan, log, manifest, requests, sink);
+        Ok(OpenedLog { log: Some(log), earlier: Some(earlier), places: Some(places) })
+    }
+}
+
+fn manifest(plan: &ServePlan, log: &LogPlan, prepared: &Prepared, identity: &RunIdentity) -> Manifest {
+    Manifest {
+        tacho: log.tacho.clone(),
+        command: log.command.clone(),
+        seed: Some(i64::from(plan.seed)),
+        workload: Some(identity.workload.clone()),
+        requests: Some(prepared.requests.len() as u64),
+        host: Host::here(),
+        clock: "monotonic".to_owned(),
+        more: Value::Dict(more(plan, prepared, &identity.setup)),
+    }
+}
+
+/// The set-up, the sessions, and the tokenizer that may have to count when the log is read.
+fn more(plan: &ServePlan, prepared: &Prepared, setup: &Setup) -> Dict {
+    let mut more = logged::plan(setup);
+    if let Some(steps) = prepared.session_steps() {
+        logged::plan_sessions(&mut more, &steps);
+    }
+    if let TokenizerPlan::Named(named) = &plan.tokenizer {
+        let mut tokenizer = Dict::new();
+        tokenizer.set("name", named.name.as_deref().or(setup.tokenizer_id.as_deref()));
+        tokenizer.set("revision", named.revision.as_deref());
+        tokenizer.set("mode", named.mode.name());
+        more.set("tokenizer", tokenizer);
+    }
+    if let Some(place) = &plan.ranks {
+        let mut rank = Dict::new();
+        rank.set("rank", place.rank);
+        rank.set("ranks", place.ranks);
+        more.set("rank", rank);
+    }
+    more
+}

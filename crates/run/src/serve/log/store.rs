@@ -1,0 +1,90 @@
+//! What becomes of the rows of a run: they are logged, and kept for the result as far as the log does not.
+
+use std::time::Duration;
+
+use tacho_core::{Clock, Observation, RowSink, Stamp, SystemClock};
+use tacho_rowlog::Origin;
+
+use crate::serve::finish::record::WallClock;
+use crate::serve::log::RowLog;
+use crate::serve::log::rows::{Rows, size};
+
+/// A run that has gone on for so long is worth a log.
+const WORTH_A_LOG: Duration = Duration::from_secs(60);
+
+/// Takes the rows of a run.
+pub(crate) struct RowStore<'a> {
+    clock: SystemClock,
+    wall: &'a WallClock,
+    log: Option<RowLog<'a>>,
+    /// Whether texts are wanted beyond what counts tokens.
+    keep_texts: bool,
+    began: Stamp,
+    kept: Vec<Observation>,
+    /// Bytes of what is kept.
+    bytes: usize,
+    /// Rows that only the log has, its first ones.
+    logged: usize,
+    /// When the last of them was over.
+    last: Stamp,
+}
+
+impl<'a> RowStore<'a> {
+    /// A store that logs to `log`.
+    pub(crate) fn new(clock: SystemClock, wall: &'a WallClock, log: Option<RowLog<'a>>, keep_texts: bool) -> Self {
+        let (began, kept) = (Stamp::NEVER, Vec::new());
+        RowStore { clock, wall, log, keep_texts, began, kept, bytes: 0, logged: 0, last: Stamp::ZERO }
+    }
+
+    /// The log, and the rows.
+    pub(crate) fn into_parts(mut self) -> (Option<RowLog<'a>>, Rows) {
+        let written = self.log.as_mut().and_then(RowLog::take_written);
+        let logged = written.filter(|_| self.logged > 0).map(|written| (written, self.logged));
+        let beside = self.log.as_ref().and_then(RowLog::beside);
+        (self.log, Rows { kept: self.kept, logged, last: self.last, beside, earlier: None })
+    }
+
+    fn begin_late_log(&mut self) {
+        let worth = self.clock.now().since(self.began) >= WORTH_A_LOG;
+        if let Some(log) = self.log.as_mut().filter(|log| worth && log.is_waiting()) {
+            log.begin_late(&self.kept);
+        }
+    }
+
+    /// Lets go of what the log has, once it is much.
+    fn make_room(&mut self) {
+        if self.log.as_ref().is_some_and(|log| log.relieves(self.bytes)) {
+            self.logged += self.kept.len();
+            self.last = self.kept.iter().map(|row| row.done).fold(self.last, Stamp::max);
+            self.bytes = 0;
+            self.kept.clear();
+        }
+    }
+}
+
+impl RowSink for RowStore<'_> {
+    fn began(&mut self, origin: Stamp) {
+        self.began = origin;
+        if let Some(log) = &mut self.log {
+            log.began(Origin { stamp: origin, unix_ns: self.wall.unix_ns(origin) });
+        }
+    }
+
+    fn rows(&mut self, mut rows: Vec<Observation>) {
+        for row in &mut rows {
+            tacho_metrics::logged::shed(row, self.keep_texts);
+            row.round(self.began);
+        }
+        if let Some(log) = &mut self.log {
+            log.rows(&rows);
+        }
+        self.bytes += rows.iter().map(size).sum::<usize>();
+        self.kept.append(&mut rows);
+        self.begin_late_log();
+        self.make_room();
+    }
+
+    fn idle(&mut self) {
+        self.begin_late_log();
+    }
+}

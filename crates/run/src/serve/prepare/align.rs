@@ -1,0 +1,60 @@
+//! Cutting prompts to what the server's own tokenizer counts, as `vllm bench` does it for synthetic text.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tacho_client::control::TokenizeServer;
+use tacho_core::event::ServeNote;
+use tacho_core::{EventSink, Request, RunEvent};
+use tacho_workload::Requests;
+use tacho_workload::align::{Alignment, needs_alignment, plan, probe, prompt, replace_prompt};
+
+use crate::Error;
+
+/// Calls under way at once.
+const WIDTH: usize = 64;
+
+/// Checks the first prompt with the server and, where it counts otherwise, every prompt.
+pub(crate) fn with_server(
+    server: &TokenizeServer<'_>,
+    requests: &mut Requests,
+    sink: &dyn EventSink,
+) -> Result<(), Error> {
+    let first = requests.kept();
+    let Some(text) = probe(first) else { return Ok(()) };
+    let Some(tokens) = server.tokenize(text) else {
+        sink.event(RunEvent::status(ServeNote::TokenizeUnavailable));
+        return Ok(());
+    };
+    if needs_alignment(&first[0], tokens.len()) {
+        let (theirs, ours) = (tokens.len() as u64, first[0].prompt_len);
+        sink.event(RunEvent::status(ServeNote::TokenizerMismatch { server: theirs, expected: ours }));
+        requests.alter(|_, part| align_all(server, part))?;
+    }
+    Ok(())
+}
+
+/// A prompt whose call fails stays as it is.
+fn align_all(server: &TokenizeServer<'_>, requests: &mut [Request]) {
+    let next = AtomicUsize::new(0);
+    let jobs: &[Request] = requests;
+    let cut: Vec<(usize, String)> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..WIDTH.min(jobs.len())).map(|_| scope.spawn(|| align_some(server, jobs, &next))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("a tokenize call does not panic")).collect()
+    });
+    for (index, text) in cut {
+        replace_prompt(&mut requests[index], text);
+    }
+}
+
+fn align_some(server: &TokenizeServer<'_>, jobs: &[Request], next: &AtomicUsize) -> Vec<(usize, String)> {
+    let mut cut = Vec::new();
+    loop {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        let Some(request) = jobs.get(index) else { return cut };
+        let Some(tokens) = prompt(request).and_then(|text| server.tokenize(text)) else { continue };
+        if let Alignment::Detokenize(tokens) = plan(request, &tokens) {
+            cut.extend(server.detokenize(&tokens).map(|text| (index, text)));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What identifies a run before its first request: hashes of the workload and the plan, the request table, the setup. Two
+//! runs with equal hashes send the same requests at the same times.
+
+use std::io::{self, Write};
+
+use sha2::{Digest, Sha256};
+use tacho_core::Request;
+use tacho_metrics::Setup;
+use tacho_workload::write_jsonl;
+
+use crate::Error;
+use crate::plan::ServePlan;
+use crate::serve::drive::supply::is_endless;
+use crate::serve::finish::record;
+use crate::serve::prepare::Prepared;
+use crate::serve::request_table::RequestTable;
+use crate::serve::sessions::Dialogue;
+
+/// Hexadecimal digits of the plan's hash in a result.
+const PLAN_DIGITS: usize = 16;
+
+/// What identifies a run, known before its first request.
+pub(crate) struct RunIdentity {
+    pub(crate) requests: RequestTable,
+    /// Hash of the requests and their scheduled times.
+    pub(crate) workload: String,
+    pub(crate) setup: Setup,
+}
+
+impl RunIdentity {
+    pub(crate) fn of(plan: &ServePlan, prepared: &Prepared) -> Result<Self, Error> {
+        let requests = RequestTable::of(plan.endpoint.backend, &prepared.requests)?;
+        let workload = workload_hash(prepared)?;
+        let digest = Some(plan_digest(plan, prepared, &workload));
+        let setup = Setup { workload: digest, ..record::setup(plan, prepared, requests.len()) };
+        Ok(RunIdentity { requests, workload, setup })
+    }
+}
+
+/// Hash of the requests and their scheduled times as they would be saved, without ids, which differ from run to run.
+fn workload_hash(prepared: &Prepared) -> Result<String, Error> {
+    let mut hash = Hash(Sha256::new());
+    let due = prepared.timeline.due();
+    prepared.requests.each(|place, request| {
+        let unnamed = Request { id: None, ..request.clone() };
+        Ok::<_, Error>(write_jsonl(&mut hash, 0, &[unnamed], &due[place..=place])?)
+    })?;
+    Ok(hash.digits())
+}
+
+/// Short hash of the workload and of what else decides what is sent: the duration, the seed of requests generated during the
+/// run, the dependencies of session steps.
+fn plan_digest(plan: &ServePlan, prepared: &Prepared, workload: &str) -> String {
+    let mut hash = Hash(Sha256::new());
+    let seed = is_endless(plan, prepared).then_some(plan.seed);
+    hash.0.update(format!("{workload} {:?} {seed:?}", plan.traffic.stops.duration));
+    for step in prepared.dialogue.as_ref().map(Dialogue::steps).iter().flat_map(|steps| &steps.steps) {
+        hash.0.update(format!(" {} {:?} {:?}", step.session, step.parents, step.at));
+    }
+    hash.digits()[..PLAN_DIGITS].to_owned()
+}
+
+struct Hash(Sha256);
+
+impl Hash {
+    fn digits(self) -> String {
+        self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl Write for Hash {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

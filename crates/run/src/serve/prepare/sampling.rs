@@ -1,0 +1,79 @@
+//! Requests sampled from a data set.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tacho_core::event::ServeNote;
+use tacho_core::{Counters, EventSink, Request, RunEvent, Work};
+use tacho_pyrand::Globals;
+use tacho_text::Tokenizer;
+use tacho_workload::{Requests, WorkloadSpec, sample_in_parts};
+
+use crate::Error;
+use crate::plan::{ServePlan, WorkloadPlan};
+use crate::serve::prepare::Contact;
+
+/// Scheduled times from the data; none where the schedule sets them.
+pub(crate) fn trace_times(plan: &ServePlan, requests: &Requests) -> Result<Option<Vec<f64>>, Error> {
+    if !matches!(plan.workload, WorkloadPlan::Sample { self_timed: true, .. }) {
+        return Ok(None);
+    }
+    let mut times = Vec::with_capacity(requests.len());
+    requests.each(|_, request| {
+        times.push(request.timestamp.unwrap_or(0.0));
+        Ok::<_, Error>(())
+    })?;
+    Ok(Some(times))
+}
+
+/// Drops requests that do not fit the model's context.
+pub(crate) fn drop_long(plan: &ServePlan, requests: &mut Requests, sink: &dyn EventSink) -> Result<(), Error> {
+    let Some(most) = plan.max_model_len else { return Ok(()) };
+    let before = requests.len();
+    let fits = |request: &Request| request.prompt_len.saturating_add(request.output_len.max(0).unsigned_abs()) <= most;
+    requests.alter(|_, part| part.retain(fits))?;
+    let left_out = before - requests.len();
+    if left_out > 0 && requests.is_empty() {
+        return Err(Error::AllTooLong { most });
+    }
+    if left_out > 0 {
+        sink.event(RunEvent::warning(ServeNote::LeftOut { left_out, most }));
+    }
+    Ok(())
+}
+
+/// Samples the data set and reports its notices.
+pub(crate) fn sample(
+    plan: &ServePlan,
+    contact: Contact,
+    tokenizer: Option<&Tokenizer>,
+    globals: &mut Globals,
+    sink: &dyn EventSink,
+) -> Result<Requests, Error> {
+    let WorkloadPlan::Sample { spec, num_prompts, .. } = &plan.workload else { return Ok(Requests::default()) };
+    plan.hub.fetch(spec, sink)?;
+    if let WorkloadSpec::TimedTrace(trace) = &**spec {
+        sink.event(RunEvent::status(trace.headline()));
+    }
+    let counters = Arc::new(Counters::default());
+    let total = u64::try_from(*num_prompts).unwrap_or(0);
+    sink.event(RunEvent::Started { work: Work::Sampling, total, counters: counters.clone() });
+    let mut requests = store(plan, contact);
+    let notices = sample_in_parts(spec, tokenizer, globals, &counters, |part| requests.add(part));
+    sink.event(RunEvent::Finished);
+    for notice in notices? {
+        sink.event(RunEvent::warning(notice));
+    }
+    Ok(requests)
+}
+
+/// Requests stay in memory, unless the run is logged: then a disk is there to spill them to.
+fn store(plan: &ServePlan, contact: Contact) -> Requests {
+    let log = plan.log.as_ref().filter(|_| contact == Contact::Server);
+    let beside = |folder: &Path| match folder.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new(".").to_owned(),
+        Some(parent) => parent.to_owned(),
+        None => folder.to_owned(),
+    };
+    log.map_or_else(Requests::default, |log| Requests::with_folder(&beside(&log.folder), log.room))
+}

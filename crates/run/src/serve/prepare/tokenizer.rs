@@ -1,0 +1,33 @@
+//! The tokenizer of a run.
+
+use tacho_core::EventSink;
+use tacho_text::Tokenizer;
+use tacho_workload::hub::Hub;
+
+use crate::Error;
+use crate::plan::TokenizerPlan;
+
+/// The tokenizer's name when it is the built-in one.
+pub(crate) const BUILTIN: &str = "gpt2";
+
+/// The tokenizer that a plan names, and its name.
+pub(crate) fn load_tokenizer(
+    plan: &TokenizerPlan,
+    model_id: &str,
+    hub: &Hub,
+    sink: &dyn EventSink,
+) -> Result<(Option<Tokenizer>, Option<String>), Error> {
+    match plan {
+        TokenizerPlan::Skipped => Ok((None, None)),
+        TokenizerPlan::Builtin => Ok((Some(Tokenizer::builtin()), Some(BUILTIN.to_owned()))),
+        TokenizerPlan::Named(named) => {
+            let name = named.name.as_deref().unwrap_or(model_id);
+            if hub.is_builtin(name) {
+                return Ok((Some(Tokenizer::builtin().named(name)), Some(name.to_owned())));
+            }
+            let folder = hub.tokenizer(name, named.revision.as_deref(), sink)?;
+            let tokenizer = Tokenizer::load_as(&folder, named.mode)?.named(name);
+            Ok((Some(tokenizer), Some(name.to_owned())))
+        }
+    }
+}

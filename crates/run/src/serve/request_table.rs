@@ -1,0 +1,86 @@
+//! What is known of each request before it is sent, as far as a result needs it.
+
+mod compact;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tacho_client::BackendKind;
+use tacho_core::Request;
+use tacho_rowlog::Asked;
+use tacho_workload::Requests;
+
+use crate::Error;
+
+pub(crate) use compact::Compact;
+
+/// What is asked by each request. More come while a run goes on beyond its first requests.
+#[derive(Debug, Default)]
+pub(crate) struct RequestTable {
+    all: Mutex<Compact>,
+    /// How often some were added.
+    rounds: AtomicU32,
+}
+
+impl RequestTable {
+    /// What these requests ask.
+    ///
+    /// # Errors
+    /// When a sound cannot be measured.
+    pub(crate) fn of(backend: BackendKind, requests: &Requests) -> Result<Self, Error> {
+        let mut known = Compact::default();
+        requests.each(|place, request| {
+            known.push(one(backend, place, request)?);
+            Ok::<_, Error>(())
+        })?;
+        Ok(RequestTable { all: Mutex::new(known), rounds: AtomicU32::new(1) })
+    }
+
+    /// Adds what further requests ask.
+    ///
+    /// # Errors
+    /// As above; then nothing is added.
+    pub(crate) fn extend(&self, backend: BackendKind, requests: &[Request]) -> Result<(), Error> {
+        let before = self.lock().len();
+        let more = requests.iter().enumerate().map(|(at, request)| one(backend, before + at, request));
+        let more: Vec<Asked> = more.collect::<Result<_, _>>()?;
+        self.lock().extend(more);
+        self.rounds.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// All so far; nobody can add to them meanwhile.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Compact> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often some were added, the first ones too.
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds.load(Ordering::Relaxed)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+}
+
+fn one(backend: BackendKind, index: usize, request: &Request) -> Result<Asked, Error> {
+    Ok(Asked {
+        prompt_len: request.prompt_len,
+        output_len: request.output_len,
+        input_sequences: backend.input_sequences(request),
+        audio_seconds: audio_seconds(backend, index, request)?,
+        lora: request.lora.clone(),
+        request_id: request.id.clone(),
+    })
+}
+
+/// How long the sound of a request plays; nothing for protocols that send none.
+fn audio_seconds(backend: BackendKind, index: usize, request: &Request) -> Result<f64, Error> {
+    if backend != BackendKind::OpenAiAudio {
+        return Ok(0.0);
+    }
+    let unfit = |reason| tacho_client::Error::Unfit { index, backend: backend.name(), reason };
+    backend.audio_seconds(request).map_err(|reason| unfit(reason).into())
+}

@@ -1,0 +1,87 @@
+//! What many requests ask, in little space: most differ in their lengths alone.
+
+use std::collections::HashMap;
+
+use tacho_rowlog::Asked;
+
+/// What requests ask, in their order: 8 bytes for one that is like the first but for its lengths, more for others.
+#[derive(Debug, Default)]
+pub(crate) struct Compact {
+    /// Tokens of the prompt, and tokens to generate.
+    lens: Vec<(u32, u32)>,
+    /// What else the first one asks; its id without its number.
+    like: Asked,
+    others: HashMap<usize, Asked>,
+}
+
+impl Compact {
+    /// Adds what the next request asks.
+    pub(crate) fn push(&mut self, asked: Asked) {
+        let place = self.lens.len();
+        if place == 0 {
+            let prefix = asked.request_id.as_deref().map(|id| id.strip_suffix('0').unwrap_or(id).to_owned());
+            self.like = Asked { request_id: prefix, prompt_len: 0, output_len: 0, ..asked.clone() };
+        }
+        let lens = u32::try_from(asked.prompt_len).ok().zip(u32::try_from(asked.output_len).ok());
+        self.lens.push(lens.unwrap_or_default());
+        if self.alike(place).as_ref() != Some(&asked) {
+            self.others.insert(place, asked);
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lens.len()
+    }
+
+    /// What the request in a place asks.
+    pub(crate) fn get(&self, place: usize) -> Option<Asked> {
+        self.others.get(&place).cloned().or_else(|| self.alike(place))
+    }
+
+    fn alike(&self, place: usize) -> Option<Asked> {
+        let &(prompt_len, output_len) = self.lens.get(place)?;
+        let request_id = self.like.request_id.as_ref().map(|prefix| format!("{prefix}{place}"));
+        let (prompt_len, output_len) = (u64::from(prompt_len), i64::from(output_len));
+        Some(Asked { prompt_len, output_len, request_id, ..self.like.clone() })
+    }
+}
+
+impl Extend<Asked> for Compact {
+    fn extend<T: IntoIterator<Item = Asked>>(&mut self, more: T) {
+        more.into_iter().for_each(|asked| self.push(asked));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(id: Option<&str>, prompt_len: u64, output_len: i64) -> Asked {
+        Asked { prompt_len, output_len, input_sequences: 1, request_id: id.map(str::to_owned), ..Asked::default() }
+    }
+
+    #[test]
+    fn everything_comes_back_and_most_takes_little_space() {
+        let mut all: Vec<Asked> = (0..20).map(|at| of(Some(&format!("bench-{at}")), at, 7)).collect();
+        all.push(of(Some("bench-020"), 1, 1));
+        all.push(of(None, 1, 1));
+        all.push(of(Some("bench-22"), u64::MAX, -5));
+        all.push(Asked { lora: Some("a".into()), ..of(Some("bench-23"), 1, 1) });
+        all.push(Asked { audio_seconds: 0.5, input_sequences: 3, ..of(Some("bench-24"), 1, 1) });
+        let mut known = Compact::default();
+        known.extend(all.clone());
+        assert_eq!((0..known.len()).filter_map(|place| known.get(place)).collect::<Vec<_>>(), all);
+        assert_eq!((known.len(), known.others.len(), known.get(25)), (25, 5, None));
+    }
+
+    #[test]
+    fn ids_of_any_kind_come_back() {
+        for ids in [[None, None], [Some("x"), Some("y")], [Some("0"), Some("1")], [Some(""), Some("1")]] {
+            let all = ids.map(|id| of(id, 1, 2));
+            let mut known = Compact::default();
+            known.extend(all.clone());
+            assert_eq!([known.get(0), known.get(1)], all.map(Some));
+        }
+    }
+}

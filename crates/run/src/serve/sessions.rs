@@ -1,0 +1,11 @@
+//! Sessions as a workload: a trace read or made, made into requests, and told to the load generator.
+
+mod dialogue;
+mod plan;
+mod source;
+mod starts;
+
+pub use dialogue::Dialogue;
+pub use plan::{SessionSource, SessionsPlan};
+pub(crate) use source::{read, ready};
+pub use starts::SessionStart;

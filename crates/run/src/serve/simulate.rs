@@ -1,0 +1,58 @@
+//! The record of a simulated run: the same load generator on a clock that a model advances.
+
+use tacho_core::{Clock, Counters, Kept, Observation, SystemClock, Watcher};
+use tacho_loadgen::{Drive, Driven, StopSignal, Target, drive_sessions};
+use tacho_metrics::{RunRecord, ServerMetrics, Telemetry};
+
+use crate::Error;
+use crate::plan::ServePlan;
+use crate::serve::drive::rate_changes::RateChanges;
+use crate::serve::drive::scrape::Scrape;
+use crate::serve::finish::record::{self, Observed, WallClock};
+use crate::serve::finish::samples::{SampleSpec, SampledRows};
+use crate::serve::prepare::Prepared;
+use crate::serve::request_table::RequestTable;
+use crate::serve::sessions::Dialogue;
+
+/// Sends the requests to a target that moves the clock itself, and computes the record of what it made of them.
+///
+/// # Errors
+/// When a request holds what cannot be counted, such as a broken sound.
+pub fn predicted<T: Target>(
+    plan: &ServePlan,
+    prepared: &Prepared,
+    target: &T,
+    clock: &dyn Clock,
+) -> Result<RunRecord, Error> {
+    let (stop, counters) = (StopSignal::default(), Counters::default());
+    let sending = Drive {
+        max_concurrency: plan.traffic.max_concurrency,
+        max_prefills: plan.traffic.max_prefills,
+        workers: 1,
+        ..Drive::of(&prepared.timeline, clock, &stop, &counters)
+    };
+    let mut rows = Kept::default();
+    if let Some(first) = prepared.dialogue.as_ref().and_then(Dialogue::warmup_plan) {
+        drive_sessions(target, &sending, &first, &mut Kept::default())?;
+    }
+    let driven = prepared.drive(target, &sending, &mut rows)?;
+    record(plan, prepared, rows.into_rows(), &driven)
+}
+
+fn record(plan: &ServePlan, prepared: &Prepared, rows: Vec<Observation>, driven: &Driven) -> Result<RunRecord, Error> {
+    let wall = WallClock::now(SystemClock::start());
+    let asked = RequestTable::of(plan.endpoint.backend, &prepared.requests)?;
+    let setup = record::setup(plan, prepared, asked.len());
+    let mut ramp = RateChanges::of(&prepared.timeline);
+    ramp.rows(&rows);
+    let setup = record::completed(setup, driven, ramp.reached(driven.origin, &wall), &wall);
+    let nothing = Scrape::default;
+    let (server, telemetry) = (ServerMetrics::default(), Telemetry::default());
+    let seen = Observed { before: nothing(), after: nothing(), server, telemetry, probes: None, ranks: Vec::new() };
+    let asked = asked.lock();
+    let reading = SampleSpec::of(plan, prepared, setup.task, &asked);
+    let sampled = SampledRows::of(rows.into(), &reading)?;
+    // What workers of a model say of themselves is nothing that anybody could trust or doubt.
+    let driven = Driven { workers: Vec::new(), origin: driven.origin, end: driven.end, ended: driven.ended };
+    Ok(record::compute(prepared, setup, &driven, sampled.samples, seen))
+}

@@ -1,0 +1,91 @@
+//! Warm-up: the ready check, warm-up requests and sessions, and a cache reset where the plan wants one.
+
+mod test_requests;
+
+use tacho_client::PayloadSpec;
+use tacho_client::control::reset_caches;
+use tacho_core::event::ServeNote;
+use tacho_core::{Counters, EventSink, Kept, RunEvent};
+use tacho_loadgen::{Drive, StopSignal, drive_sessions};
+
+use crate::Error;
+use crate::plan::ServePlan;
+use crate::serve::drive::components::Components;
+use crate::serve::drive::workers::default_workers;
+use crate::serve::prepare::Prepared;
+use crate::serve::sessions::Dialogue;
+use crate::serve::warmup::test_requests::TestRequests;
+
+/// Sends everything that comes before the run, except warm-up sessions.
+pub(crate) fn warm_up(
+    plan: &ServePlan,
+    prepared: &Prepared,
+    payload: &PayloadSpec,
+    stop: &StopSignal,
+    sink: &dyn EventSink,
+) -> Result<(), Error> {
+    let traffic = &plan.traffic;
+    let say = |note: ServeNote| sink.event(RunEvent::status(note));
+    if !traffic.temperature_given {
+        say(ServeNote::TemperatureUnset);
+    }
+    say(ServeNote::TestRun);
+    let (request, max_concurrency) = (prepared.test_request(), traffic.max_concurrency);
+    let tests = TestRequests { endpoint: &plan.endpoint, payload, request, max_concurrency, stop, sink };
+    if traffic.ready_timeout.is_zero() {
+        say(ServeNote::TestSkipped);
+    } else {
+        tests.wait_until_ready(traffic.ready_timeout)?;
+        say(ServeNote::TestDone);
+    }
+    if traffic.warmups > 0 {
+        say(ServeNote::WarmingUp { requests: traffic.warmups });
+        let (failed, first) = tests.send_warmups(traffic.warmups)?;
+        if let Some(first) = first {
+            if traffic.warmups_must_pass && !stop.draining() {
+                return Err(Error::NotReady { reason: first });
+            }
+            sink.event(RunEvent::warning(ServeNote::WarmupsFailed { failed, of: traffic.warmups, first }));
+        }
+        say(ServeNote::WarmupDone);
+    }
+    if traffic.reset_caches {
+        let reset = reset_caches(&prepared.caller.with_stop(stop), plan.endpoint.backend);
+        if stop.draining() {
+            return Err(Error::Stopped);
+        }
+        reset?;
+        say(ServeNote::CachesReset);
+    }
+    if stop.draining() { Err(Error::Stopped) } else { Ok(()) }
+}
+
+/// Runs the warm-up sessions under the limits of the run and discards their rows.
+pub(crate) fn warm_up_sessions(
+    plan: &ServePlan,
+    prepared: &Prepared,
+    components: &Components,
+    stop: &StopSignal,
+    sink: &dyn EventSink,
+) -> Result<(), Error> {
+    let Some(sessions) = prepared.dialogue.as_ref().and_then(Dialogue::warmup_plan) else { return Ok(()) };
+    sink.event(RunEvent::status(ServeNote::WarmupSessions { sessions: sessions.range.len() }));
+    let counters = Counters::default();
+    let drive = Drive {
+        max_concurrency: plan.traffic.max_concurrency,
+        max_prefills: plan.traffic.max_prefills,
+        workers: plan.traffic.workers.unwrap_or_else(default_workers),
+        grace: plan.traffic.grace,
+        ..Drive::of(&prepared.timeline, &components.clock, stop, &counters)
+    };
+    let mut rows = Kept::default();
+    drive_sessions(&components.client, &drive, &sessions, &mut rows)?;
+    let rows = rows.into_rows();
+    let failed: Vec<&str> = rows.iter().filter_map(|row| Some(row.outcome.failure()?.message.as_str())).collect();
+    if let Some(first) = failed.first() {
+        let note = ServeNote::WarmupsFailed { failed: failed.len(), of: rows.len(), first: (*first).to_owned() };
+        sink.event(RunEvent::warning(note));
+    }
+    sink.event(RunEvent::status(ServeNote::WarmupDone));
+    if stop.draining() { Err(Error::Stopped) } else { Ok(()) }
+}

@@ -1,0 +1,86 @@
+//! What is sent before the run: the test request until the server answers, and warm-ups.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tacho_client::{Client, ClientPlan, EndpointSpec, PayloadSpec};
+use tacho_core::event::ServeNote;
+use tacho_core::{Counters, EventSink, Kept, Observation, Request, RunEvent, SystemClock, Work};
+use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
+use tacho_pyrand::RandomState;
+
+use crate::Error;
+
+/// Between two tries of the test request.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Sends copies of one request outside the measured run.
+pub(crate) struct TestRequests<'a> {
+    pub(crate) endpoint: &'a EndpointSpec,
+    pub(crate) payload: &'a PayloadSpec,
+    pub(crate) request: Request,
+    pub(crate) max_concurrency: Option<usize>,
+    pub(crate) stop: &'a StopSignal,
+    pub(crate) sink: &'a dyn EventSink,
+}
+
+impl TestRequests<'_> {
+    /// Sends the request until it is answered or `timeout` has passed.
+    pub(crate) fn wait_until_ready(&self, timeout: Duration) -> Result<(), Error> {
+        let seconds = timeout.as_secs();
+        self.sink.event(RunEvent::status(ServeNote::Awaited { seconds }));
+        self.sink.event(RunEvent::Waiting { work: Work::WaitingForServer, seconds });
+        let result = self.try_until(Instant::now() + timeout);
+        self.sink.event(RunEvent::Finished);
+        result
+    }
+
+    fn try_until(&self, deadline: Instant) -> Result<(), Error> {
+        let mut reason = "no time to try".to_owned();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.stop.draining() {
+                return Err(Error::Stopped);
+            }
+            if left.is_zero() {
+                return Err(Error::NotReady { reason });
+            }
+            let rows = self.send(1, left, Arc::default())?;
+            match rows.first().and_then(|row| row.outcome.failure()) {
+                None => return Ok(()),
+                Some(failure) => reason.clone_from(&failure.message),
+            }
+            self.sink.event(RunEvent::warning(ServeNote::NotReady { reason: reason.clone() }));
+            let pause = PAUSE.min(deadline.saturating_duration_since(Instant::now()));
+            let until = Instant::now() + pause;
+            while Instant::now() < until && !self.stop.draining() {
+                std::thread::sleep(Duration::from_millis(20).min(until.saturating_duration_since(Instant::now())));
+            }
+        }
+    }
+
+    /// Sends `count` copies at once and tells how many failed, and why the first did.
+    pub(crate) fn send_warmups(&self, count: usize) -> Result<(usize, Option<String>), Error> {
+        let counters = Arc::new(Counters::default());
+        self.sink.event(RunEvent::Started { work: Work::WarmUp, total: count as u64, counters: counters.clone() });
+        let rows = self.send(count, self.endpoint.timeout, counters);
+        self.sink.event(RunEvent::Finished);
+        let rows = rows?;
+        let failures: Vec<_> = rows.iter().filter_map(|row| row.outcome.failure()).collect();
+        Ok((failures.len(), failures.first().map(|failure| failure.message.clone())))
+    }
+
+    fn send(&self, count: usize, timeout: Duration, counters: Arc<Counters>) -> Result<Vec<Observation>, Error> {
+        let endpoint = EndpointSpec { timeout: timeout.min(self.endpoint.timeout), ..self.endpoint.clone() };
+        let requests = vec![self.request.clone(); count];
+        let clock = SystemClock::start();
+        let client = Client::new(endpoint, self.payload, &requests, ClientPlan::default(), clock)?;
+        let at_once = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
+        let timeline = at_once.plan(count, &mut RandomState::new(0))?;
+        let max_concurrency = self.max_concurrency;
+        let plan = Drive { max_concurrency, ..Drive::of(&timeline, &clock, self.stop, &counters) };
+        let mut kept = Kept::default();
+        drive(&client, &plan, &mut kept)?;
+        Ok(kept.into_rows())
+    }
+}
