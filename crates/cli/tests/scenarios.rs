@@ -145,22 +145,6 @@ fn priorities_are_sent_and_told_apart() {
     }
 }
 
-#[test]
-fn hashes_are_vllms() {
-    let folder = tempfile::tempdir().unwrap();
-    let text = stdout(&tacho(folder.path(), &["hash", "blocks", "--num-blocks", "2", "--dry-run"]));
-    let digests: Value = serde_json::from_str(&text).unwrap();
-    let sha = &digests["blocks"]["algorithms"]["sha256"];
-    assert_eq!(sha["none_hash"], "066b1e8987e027138e98701c46128929378935f9b6cd1549105ae6b4f0d71198");
-    assert_eq!(sha["chain"][1], "0eac097bc4e0c2320bc2e32aa696fdefd3e6352e2386805a2c6b678ccac290e3");
-    let text = stdout(&tacho(folder.path(), &["hash", "--iterations", "50", "--num-blocks", "20", "--trials", "1"]));
-    assert!(
-        text.contains("HASH FUNCTION MICRO BENCHMARK") && text.contains("Benchmarking 4 algorithms on 20 blocks"),
-        "{text}"
-    );
-    assert_eq!(tacho(folder.path(), &["hash", "blocks", "--algorithms", "md5"]).status.code(), Some(2));
-}
-
 /// A simulator of its own process, gone with the test.
 struct Sim(std::process::Child, String);
 

@@ -12,7 +12,6 @@ pub mod fit;
 pub mod gaps;
 pub mod gate;
 pub mod goodput;
-pub mod hash;
 pub mod interval;
 pub mod kind;
 pub mod latency;

@@ -7,7 +7,6 @@ pub mod dashboard;
 pub mod error;
 pub mod export;
 pub mod fitted;
-pub mod hash;
 pub mod html;
 pub mod json;
 pub mod live;

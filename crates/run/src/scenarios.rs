@@ -2,7 +2,6 @@
 
 pub mod batch;
 mod grammar;
-pub mod hash;
 mod score;
 
 pub use score::Judge;

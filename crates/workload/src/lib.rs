@@ -9,7 +9,6 @@ mod error;
 mod fit;
 #[cfg(test)]
 mod fuzz;
-pub mod hashing;
 mod http;
 pub mod hub;
 mod kind;

@@ -236,7 +236,7 @@ pub(crate) static SECTIONS: &[(&str, &[&str])] = &[
         "benchmark a server",
         &["serve", "multi-turn", "structured-output", "prefix-caching", "long-doc-qa", "prioritization"],
     ),
-    ("benchmark an engine without a server", &["throughput", "latency", "startup", "mm-processor", "hash"]),
+    ("benchmark an engine without a server", &["throughput", "latency", "startup", "mm-processor"]),
     (
         "run many benchmarks",
         &["sweep serve", "sweep serve_workload", "sweep serve_sla", "sweep startup", "auto-tune", "suite"],

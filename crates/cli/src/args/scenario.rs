@@ -1,6 +1,5 @@
 //! What was typed after the scenario commands: what they have in common.
 
-pub(crate) mod hash;
 pub(crate) mod long_document;
 pub(crate) mod prefix_caching;
 pub(crate) mod prioritization;

@@ -14,8 +14,6 @@ const SCRIPTS: &[(&str, &[&str])] = &[
     ("benchmark_prefix_caching", &["prefix-caching"]),
     ("benchmark_long_document_qa_throughput", &["long-doc-qa"]),
     ("benchmark_prioritization", &["prioritization"]),
-    ("benchmark_hash", &["hash", "functions"]),
-    ("benchmark_prefix_block_hash", &["hash", "blocks"]),
     ("auto_tune", &["auto-tune"]),
     ("batch_auto_tune", &["auto-tune"]),
     ("compare-json-results", &["compare"]),
@@ -57,12 +55,11 @@ mod tests {
     #[test]
     fn scripts_are_commands_by_any_of_their_names() {
         assert_eq!(read("benchmark_serving.py --port 1"), "serve --port 1");
-        assert_eq!(read("benchmarks/benchmark_prefix_block_hash.py --trials 2"), "hash blocks --trials 2");
-        assert_eq!(read("benchmark_hash"), "hash functions");
+        assert_eq!(read("benchmarks/convert_sharegpt_to_openai.py a b"), "convert sharegpt a b");
         assert_eq!(read("auto_tune.sh"), "auto-tune");
         assert_eq!(read("serve benchmark_serving.py"), "serve benchmark_serving.py");
         assert!(understood(&[]).is_empty());
-        assert_eq!(standing_for("hash").collect::<Vec<_>>(), ["benchmark_hash", "benchmark_prefix_block_hash"]);
+        assert_eq!(standing_for("auto-tune").collect::<Vec<_>>(), ["auto_tune", "batch_auto_tune"]);
         assert_eq!(standing_for("serve").collect::<Vec<_>>(), ["benchmark_serving"]);
     }
 

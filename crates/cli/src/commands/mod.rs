@@ -47,7 +47,6 @@ use crate::args::offline::startup::StartupArgs;
 use crate::args::offline::throughput::ThroughputArgs;
 use crate::args::plan::PlanArgs;
 use crate::args::report::ReportCommandArgs;
-use crate::args::scenario::hash::HashArgs;
 use crate::args::scenario::long_document::LongDocumentArgs;
 use crate::args::scenario::prefix_caching::PrefixCachingArgs;
 use crate::args::scenario::prioritization::PrioritizationArgs;
@@ -86,8 +85,6 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(LongDocumentArgs::read(v), scenario::long_document::run) },
     Command { spellings: &["prioritization"], table: &args::scenario::prioritization::TABLE,
         prepare: |v| task(PrioritizationArgs::read(v), scenario::prioritization::run) },
-    Command { spellings: &["hash"], table: &args::scenario::hash::TABLE,
-        prepare: |v| task(HashArgs::read(&v), scenario::hash::run) },
     Command { spellings: &["selfcheck"], table: &args::selfcheck::TABLE,
         prepare: |v| task(SelfcheckArgs::read(&v), selfcheck::run) },
     Command { spellings: &["sweep serve", "bench sweep serve"], table: &args::sweep::SERVE,

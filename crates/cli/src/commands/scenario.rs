@@ -1,6 +1,5 @@
 //! What the scenario commands share: a server to ask, an engine to run, and where requests and numbers go.
 
-pub(crate) mod hash;
 pub(crate) mod long_document;
 mod passes;
 pub(crate) mod prefix_caching;
