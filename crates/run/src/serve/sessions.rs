@@ -7,5 +7,5 @@ mod starts;
 
 pub use dialogue::Dialogue;
 pub use plan::{SessionSource, SessionsPlan};
-pub(crate) use source::{read, ready};
+pub(in crate::serve) use source::{read, ready};
 pub use starts::SessionStart;

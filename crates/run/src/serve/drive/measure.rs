@@ -47,14 +47,14 @@ pub(crate) struct RunOutput<'a> {
     pub(crate) wall: WallClock,
 }
 
-impl<'a> Measurement<'a> {
+impl Measurement<'_> {
     /// Sends the requests and collects the rows of all ranks.
-    pub(crate) fn run(&self, host: Option<Host>, log: Option<RowLog<'a>>) -> Result<RunOutput<'a>, Error> {
+    pub(crate) fn run<'l>(&self, host: Option<Host>, log: Option<RowLog<'l>>) -> Result<RunOutput<'l>, Error> {
         let Measurement { plan, identity, components, .. } = *self;
         let clock = components.clock;
         let wall = WallClock::now(clock);
         let end = self.stop.inner();
-        let mut store = RowStore::new(clock, &wall, log, plan.report.keep_texts);
+        let mut store = RowStore::new(clock, wall, log, plan.report.keep_texts);
         let mut stops = Stops::new(&plan.traffic.stops, self.schedule, identity, &end, clock);
         let mut scribe = Scribe::new(&components.counters);
         let mut rate_changes = RateChanges::of(self.schedule);

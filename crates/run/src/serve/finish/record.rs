@@ -18,6 +18,7 @@ use crate::serve::prepare::Prepared;
 const STARTED: &str = "%Y-%m-%dT%H:%M:%S%.6f%:z";
 
 /// Ties the run's clock to the calendar.
+#[derive(Clone, Copy)]
 pub(crate) struct WallClock {
     wall: Timestamp,
     stamp: Stamp,

@@ -15,7 +15,7 @@ const WORTH_A_LOG: Duration = Duration::from_secs(60);
 /// Takes the rows of a run.
 pub(crate) struct RowStore<'a> {
     clock: SystemClock,
-    wall: &'a WallClock,
+    wall: WallClock,
     log: Option<RowLog<'a>>,
     /// Whether texts are wanted beyond what counts tokens.
     keep_texts: bool,
@@ -31,7 +31,7 @@ pub(crate) struct RowStore<'a> {
 
 impl<'a> RowStore<'a> {
     /// A store that logs to `log`.
-    pub(crate) fn new(clock: SystemClock, wall: &'a WallClock, log: Option<RowLog<'a>>, keep_texts: bool) -> Self {
+    pub(crate) fn new(clock: SystemClock, wall: WallClock, log: Option<RowLog<'a>>, keep_texts: bool) -> Self {
         let (began, kept) = (Stamp::NEVER, Vec::new());
         RowStore { clock, wall, log, keep_texts, began, kept, bytes: 0, logged: 0, last: Stamp::ZERO }
     }
