@@ -2,6 +2,7 @@
 
 pub mod batch;
 mod grammar;
+mod schema;
 mod score;
 
 pub use score::Judge;

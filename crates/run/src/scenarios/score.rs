@@ -8,11 +8,12 @@ use tacho_metrics::structured::Verdict;
 use tacho_workload::scenarios::ConstraintKind;
 
 use super::grammar::Grammar;
+use super::schema::Schema;
 
 /// Judges answers; constraints are compiled once.
 #[derive(Default)]
 pub struct Judge {
-    schemas: HashMap<String, Option<jsonschema::Validator>>,
+    schemas: HashMap<String, Option<Schema>>,
     patterns: HashMap<String, Option<(Regex, Regex)>>,
     grammars: HashMap<String, Option<Grammar>>,
 }
@@ -47,22 +48,34 @@ impl Judge {
     }
 
     fn json(&mut self, schema: &Value, text: &str) -> Verdict {
-        let instance = serde_json::from_str::<serde_json::Value>(text.trim()).ok();
-        let validator = self.validator(schema);
-        let obeys = match (&instance, validator) {
+        let document = strict(text.trim());
+        let obeys = match (&document, self.schema(schema)) {
             (None, _) => Some(false),
-            (Some(instance), Some(validator)) => Some(validator.is_valid(instance)),
+            (Some(document), Some(schema)) => schema.accepts(document),
             (Some(_), None) => None,
         };
-        Verdict { loose: Some(loosely_json(text)), parses: Some(instance.is_some()), obeys }
+        Verdict { loose: Some(loosely_json(text)), parses: Some(document.is_some()), obeys }
     }
 
-    /// The validator of a schema, which may be given as text; none where it is no schema.
-    fn validator(&mut self, schema: &Value) -> Option<&jsonschema::Validator> {
+    /// The compiled schema, which may be given as text; `None` where it cannot be judged by.
+    fn schema(&mut self, schema: &Value) -> Option<&Schema> {
         let text = schema.as_str().map_or_else(|| dumps(schema), str::to_owned);
-        let compile = |text: &str| jsonschema::validator_for(&serde_json::from_str(text).ok()?).ok();
+        let compile = |text: &str| Schema::compile(parse(text).ok()?);
         self.schemas.entry(text.clone()).or_insert_with(|| compile(&text)).as_ref()
     }
+}
+
+/// A document by RFC 8259, which has no `NaN` and no `Infinity`.
+fn strict(text: &str) -> Option<Value> {
+    fn is_finite(value: &Value) -> bool {
+        match value {
+            Value::Float(number) => number.is_finite(),
+            Value::List(items) => items.iter().all(is_finite),
+            Value::Dict(dict) => dict.iter().all(|(_, value)| is_finite(value)),
+            _ => true,
+        }
+    }
+    parse(text).ok().filter(is_finite)
 }
 
 /// Upstream's score: blanks and line ends taken out, is there an object from the first brace to the last?
@@ -107,6 +120,7 @@ mod tests {
         assert_eq!(json(r#"{"age": 3}"#), (Some(true), Some(true), Some(true)));
         assert_eq!(json(r#"{"age": "3"}"#), (Some(true), Some(true), Some(false)));
         assert_eq!(json(r#"so: {"age": 3}"#), (Some(true), Some(false), Some(false)));
+        assert_eq!(json(r#"{"age": NaN}"#), (Some(true), Some(false), Some(false)));
         assert_eq!(json("no"), (Some(false), Some(false), Some(false)));
         let pattern = Value::from(r"\w+@\w+\.com\n");
         let matched = Judge::default().verdict(ConstraintKind::Regex, &pattern, "a@b.com\nand more");

@@ -1,54 +1,129 @@
-//! NVIDIA's GPUs through NVML, which is loaded when it is there.
+//! NVIDIA GPUs through NVML, the driver's management library, loaded at run time where it is installed.
+#![expect(unsafe_code, reason = "calls into a C library that is loaded at run time")]
 
-use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
-use nvml_wrapper::{Device, Nvml};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
+
+use libloading::{Library, Symbol};
 use tacho_metrics::dcgm::{Found, throttled};
 use tacho_metrics::telemetry::{ENERGY, POWER};
 
 /// The GPUs of this machine.
 pub(super) struct Gpus {
-    library: Nvml,
-    count: u32,
+    library: Library,
+    devices: Vec<Device>,
 }
 
+/// An opaque handle of NVML, valid as long as the library is loaded.
+#[derive(Clone, Copy)]
+struct Device(*mut c_void);
+
+// SAFETY: NVML is thread-safe and its handles are not bound to a thread.
+unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
+
+/// `nvmlTemperatureSensors_t`: the sensor of the GPU die.
+const TEMPERATURE_GPU: c_int = 0;
+/// `nvmlClockType_t`: the clock of the streaming multiprocessors.
+const CLOCK_SM: c_int = 1;
+/// `NVML_DEVICE_NAME_V2_BUFFER_SIZE`.
+const NAME_BYTES: usize = 96;
+
 impl Gpus {
-    /// Nothing where the library or a GPU is missing.
+    /// `None` where the library or a GPU is missing.
     pub(super) fn find() -> Option<Self> {
-        // The name with its version is the one that drivers install; the plain one comes with development files.
-        let named = |name: &str| Nvml::builder().lib_path(name.as_ref()).init().ok();
-        let library = named("libnvidia-ml.so.1").or_else(|| Nvml::init().ok())?;
-        let count = library.device_count().ok().filter(|count| *count > 0)?;
-        Some(Gpus { library, count })
+        // Drivers install the name with a version; the plain one comes with development files.
+        // SAFETY: loading runs the initializers of NVIDIA's library, which have no preconditions.
+        let library = ["libnvidia-ml.so.1", "libnvidia-ml.so"]
+            .iter()
+            .find_map(|name| unsafe { Library::new(*name) }.ok())?;
+        // SAFETY: the signature is that of nvml.h.
+        let init: Symbol<'_, unsafe extern "C" fn() -> c_int> = unsafe { library.get(c"nvmlInit_v2") }.ok()?;
+        // SAFETY: the function takes no arguments.
+        (unsafe { init() } == 0).then_some(())?;
+        let count: c_uint = fill(&library, c"nvmlDeviceGetCount_v2")?;
+        let devices: Vec<Device> = (0..count).filter_map(|index| handle(&library, index)).collect();
+        (!devices.is_empty()).then_some(Gpus { library, devices })
     }
 
     pub(super) fn names(&self) -> Vec<String> {
-        let name = |index| self.library.device_by_index(index).and_then(|gpu| gpu.name()).unwrap_or_default();
-        (0..self.count).map(name).collect()
+        self.devices.iter().map(|device| name(&self.library, *device).unwrap_or_default()).collect()
     }
 
-    /// What each GPU says; what it does not tell is left out.
+    /// The readings of each GPU; those it does not support are omitted.
     pub(super) fn look(&self) -> Vec<Found> {
-        let gpus = (0..self.count).filter_map(|index| Some((index, self.library.device_by_index(index).ok()?)));
-        gpus.flat_map(|(index, gpu)| {
-            let named = move |(name, unit, value)| (format!("gpu{index}"), name, unit, value);
-            of(&gpu).into_iter().map(named).collect::<Vec<_>>()
-        })
-        .collect()
+        let named = |index: usize| move |(name, unit, value)| (format!("gpu{index}"), name, unit, value);
+        let devices = self.devices.iter().enumerate();
+        devices.flat_map(|(index, device)| self.readings(*device).into_iter().map(named(index))).collect()
+    }
+
+    fn readings(&self, device: Device) -> Vec<(&'static str, &'static str, f64)> {
+        let library = &self.library;
+        let whole = |name| read::<c_ulonglong>(library, name, device).map(|value| value as f64);
+        let small = |name| read::<c_uint>(library, name, device).map(f64::from);
+        // `nvmlUtilization_t`: GPU, memory. `nvmlMemory_t`: total, free, used.
+        let used = read::<[c_uint; 2]>(library, c"nvmlDeviceGetUtilizationRates", device);
+        let memory = read::<[c_ulonglong; 3]>(library, c"nvmlDeviceGetMemoryInfo", device);
+        let temperature = read_of(library, c"nvmlDeviceGetTemperature", device, TEMPERATURE_GPU);
+        let reasons = read::<c_ulonglong>(library, c"nvmlDeviceGetCurrentClocksThrottleReasons", device);
+        let found = [
+            (POWER, "W", small(c"nvmlDeviceGetPowerUsage").map(|milliwatts| milliwatts / 1e3)),
+            (ENERGY, "J", whole(c"nvmlDeviceGetTotalEnergyConsumption").map(|millijoules| millijoules / 1e3)),
+            ("utilization", "%", used.map(|[gpu, _]| f64::from(gpu))),
+            ("memory_bandwidth", "%", used.map(|[_, memory]| f64::from(memory))),
+            ("memory_used", "GiB", memory.map(|[_, _, used]| used as f64 / (1u64 << 30) as f64)),
+            ("temperature", "°C", temperature.map(f64::from)),
+            ("sm_clock", "MHz", read_of(library, c"nvmlDeviceGetClockInfo", device, CLOCK_SM).map(f64::from)),
+            ("throttled", "", reasons.map(throttled)),
+        ];
+        found.into_iter().filter_map(|(name, unit, value)| Some((name, unit, value?))).collect()
     }
 }
 
-fn of(gpu: &Device<'_>) -> Vec<(&'static str, &'static str, f64)> {
-    let used = gpu.utilization_rates().ok();
-    let memory = gpu.memory_info().ok();
-    let found = [
-        (POWER, "W", gpu.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1e3)),
-        (ENERGY, "J", gpu.total_energy_consumption().ok().map(|millijoules| millijoules as f64 / 1e3)),
-        ("utilization", "%", used.as_ref().map(|used| f64::from(used.gpu))),
-        ("memory_bandwidth", "%", used.as_ref().map(|used| f64::from(used.memory))),
-        ("memory_used", "GiB", memory.map(|memory| memory.used as f64 / (1u64 << 30) as f64)),
-        ("temperature", "°C", gpu.temperature(TemperatureSensor::Gpu).ok().map(f64::from)),
-        ("sm_clock", "MHz", gpu.clock_info(Clock::SM).ok().map(f64::from)),
-        ("throttled", "", gpu.current_throttle_reasons().ok().map(|reasons| throttled(reasons.bits()))),
-    ];
-    found.into_iter().filter_map(|(name, unit, value)| Some((name, unit, value?))).collect()
+/// Calls a function whose only argument is where to write.
+fn fill<T: Default>(library: &Library, name: &CStr) -> Option<T> {
+    // SAFETY: callers name functions of nvml.h with this signature.
+    let call: Symbol<'_, unsafe extern "C" fn(*mut T) -> c_int> = unsafe { library.get(name) }.ok()?;
+    let mut value = T::default();
+    // SAFETY: the pointer is valid for the call and of the type that nvml.h names.
+    (unsafe { call(&raw mut value) } == 0).then_some(value)
+}
+
+fn handle(library: &Library, index: c_uint) -> Option<Device> {
+    // SAFETY: the signature is that of nvml.h.
+    let call: Symbol<'_, unsafe extern "C" fn(c_uint, *mut *mut c_void) -> c_int> =
+        unsafe { library.get(c"nvmlDeviceGetHandleByIndex_v2") }.ok()?;
+    let mut device = std::ptr::null_mut();
+    // SAFETY: the pointer is valid for the call.
+    (unsafe { call(index, &raw mut device) } == 0).then_some(Device(device))
+}
+
+fn name(library: &Library, device: Device) -> Option<String> {
+    // SAFETY: the signature is that of nvml.h.
+    let call: Symbol<'_, unsafe extern "C" fn(*mut c_void, *mut c_char, c_uint) -> c_int> =
+        unsafe { library.get(c"nvmlDeviceGetName") }.ok()?;
+    let mut name = [0u8; NAME_BYTES];
+    // SAFETY: the handle came from NVML, and the buffer is as long as it is said to be.
+    (unsafe { call(device.0, name.as_mut_ptr().cast(), NAME_BYTES as c_uint) } == 0).then_some(())?;
+    let end = name.iter().position(|byte| *byte == 0)?;
+    Some(String::from_utf8_lossy(&name[..end]).into_owned())
+}
+
+/// Calls a function that writes one reading of a device.
+fn read<T: Default>(library: &Library, name: &CStr, device: Device) -> Option<T> {
+    // SAFETY: callers name functions of nvml.h with this signature.
+    let call: Symbol<'_, unsafe extern "C" fn(*mut c_void, *mut T) -> c_int> = unsafe { library.get(name) }.ok()?;
+    let mut value = T::default();
+    // SAFETY: the handle came from NVML; the pointer is valid for the call and of the type that nvml.h names.
+    (unsafe { call(device.0, &raw mut value) } == 0).then_some(value)
+}
+
+/// The same for functions that also take a kind: which sensor, which clock.
+fn read_of(library: &Library, name: &CStr, device: Device, kind: c_int) -> Option<c_uint> {
+    // SAFETY: callers name functions of nvml.h with this signature.
+    let call: Symbol<'_, unsafe extern "C" fn(*mut c_void, c_int, *mut c_uint) -> c_int> =
+        unsafe { library.get(name) }.ok()?;
+    let mut value = 0;
+    // SAFETY: as in `read`.
+    (unsafe { call(device.0, kind, &raw mut value) } == 0).then_some(value)
 }
