@@ -149,7 +149,8 @@ impl Check<'_> {
             && (dict.get("uniqueItems") != Some(&Value::Bool(true)) || unique(items))
             && dict.get("contains").is_none_or(|schema| {
                 let count = contained(schema);
-                count >= limit(dict, "minContains").unwrap_or(1) && limit(dict, "maxContains").is_none_or(|most| count <= most)
+                count >= limit(dict, "minContains").unwrap_or(1)
+                    && limit(dict, "maxContains").is_none_or(|most| count <= most)
             })
     }
 
@@ -159,15 +160,19 @@ impl Check<'_> {
         let dependent = |key: &str| {
             within(key).into_iter().flat_map(Dict::iter).all(|(name, rule)| {
                 object.get(name).is_none()
-                    || if rule.as_list().is_some() { required(rule) } else { self.holds(rule, &Value::Dict(object.clone())) }
+                    || if rule.as_list().is_some() {
+                        required(rule)
+                    } else {
+                        self.holds(rule, &Value::Dict(object.clone()))
+                    }
             })
         };
         counted(dict, "minProperties", "maxProperties", || object.len())
             && dict.get("required").is_none_or(required)
             && object.iter().all(|(name, value)| self.member(dict, name, value))
-            && dict.get("propertyNames").is_none_or(|schema| {
-                object.iter().all(|(name, _)| self.holds(schema, &Value::from(name)))
-            })
+            && dict
+                .get("propertyNames")
+                .is_none_or(|schema| object.iter().all(|(name, _)| self.holds(schema, &Value::from(name))))
             && ["dependencies", "dependentRequired", "dependentSchemas"].into_iter().all(dependent)
     }
 
@@ -277,7 +282,11 @@ mod tests {
             (r#"{"const":false}"#, "false", "0"),
             (r#"{"required":["a"]}"#, r#"{"a":null}"#, r#"{"b":1}"#),
             (r#"{"properties":{"a":{"type":"string"}},"additionalProperties":false}"#, r#"{"a":"x"}"#, r#"{"b":1}"#),
-            (r#"{"patternProperties":{"^n":{"type":"number"}},"additionalProperties":{"type":"null"}}"#, r#"{"n1":1,"x":null}"#, r#"{"x":1}"#),
+            (
+                r#"{"patternProperties":{"^n":{"type":"number"}},"additionalProperties":{"type":"null"}}"#,
+                r#"{"n1":1,"x":null}"#,
+                r#"{"x":1}"#,
+            ),
             (r#"{"propertyNames":{"maxLength":2}}"#, r#"{"ab":1}"#, r#"{"abc":1}"#),
             (r#"{"minProperties":1,"maxProperties":1}"#, r#"{"a":1}"#, r#"{"a":1,"b":2}"#),
             (r#"{"dependentRequired":{"a":["b"]}}"#, r#"{"b":1}"#, r#"{"a":1}"#),
@@ -296,7 +305,11 @@ mod tests {
             (r#"{"oneOf":[{"minimum":1},{"maximum":3}]}"#, "4", "2"),
             (r#"{"not":{"type":"string"}}"#, "1", r#""a""#),
             (r#"{"if":{"minimum":10},"then":{"multipleOf":10},"else":{"maximum":5}}"#, "20", "7"),
-            (r##"{"$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"}},"additionalProperties":false}},"$ref":"#/$defs/n"}"##, r#"{"next":{"next":{}}}"#, r#"{"next":{"x":1}}"#),
+            (
+                r##"{"$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"}},"additionalProperties":false}},"$ref":"#/$defs/n"}"##,
+                r#"{"next":{"next":{}}}"#,
+                r#"{"next":{"x":1}}"#,
+            ),
             ("false", "", "1"),
         ];
         for (schema, good, bad) in cases {

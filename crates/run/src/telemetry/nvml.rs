@@ -34,9 +34,8 @@ impl Gpus {
     pub(super) fn find() -> Option<Self> {
         // Drivers install the name with a version; the plain one comes with development files.
         // SAFETY: loading runs the initializers of NVIDIA's library, which have no preconditions.
-        let library = ["libnvidia-ml.so.1", "libnvidia-ml.so"]
-            .iter()
-            .find_map(|name| unsafe { Library::new(*name) }.ok())?;
+        let library =
+            ["libnvidia-ml.so.1", "libnvidia-ml.so"].iter().find_map(|name| unsafe { Library::new(*name) }.ok())?;
         // SAFETY: the signature is that of nvml.h.
         let init: Symbol<'_, unsafe extern "C" fn() -> c_int> = unsafe { library.get(c"nvmlInit_v2") }.ok()?;
         // SAFETY: the function takes no arguments.
