@@ -112,12 +112,16 @@ fn fuzz_images() {
             .each_ref()
             .map(String::as_str),
     );
-    let pixels = image::RgbImage::from_pixel(5, 3, image::Rgb([9, 200, 30]));
-    for format in [image::ImageFormat::Bmp, image::ImageFormat::Gif, image::ImageFormat::WebP] {
-        let mut file = std::io::Cursor::new(Vec::new());
-        pixels.write_to(&mut file, format).unwrap();
-        good.push(file.into_inner());
-    }
+    good.push(crate::media::bmp::sample(24, 0, &[], &[9; 16]));
+    good.push(crate::media::bmp::sample(4, 0, &[7; 64], &[0x10; 8]));
+    let mut file = Vec::new();
+    let mut encoder = gif::Encoder::new(&mut file, 5, 3, &[9, 200, 30]).unwrap();
+    let buffer = std::borrow::Cow::Borrowed(&[0; 15][..]);
+    encoder.write_frame(&gif::Frame { width: 5, height: 3, buffer, ..Default::default() }).unwrap();
+    drop(encoder);
+    good.push(std::mem::take(&mut file));
+    image_webp::WebPEncoder::new(&mut file).encode(&[9; 45], 5, 3, image_webp::ColorType::Rgb8).unwrap();
+    good.push(file);
     assert!(good.iter().all(|file| Rgb::decode(file).is_some()), "the seeds are images");
     let look = |bytes: &[u8]| {
         if let Some(image) = Rgb::decode(bytes) {

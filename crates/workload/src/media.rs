@@ -1,6 +1,7 @@
 //! Images, sounds and films: made, read, written.
 
 pub(crate) mod audio;
+pub(crate) mod bmp;
 mod compressed;
 mod exif;
 pub(crate) mod image;

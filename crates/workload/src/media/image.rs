@@ -5,6 +5,7 @@ use std::io::Cursor;
 
 use tacho_text::guarded;
 
+use super::bmp;
 use super::exif::turn;
 use super::jpeg;
 use super::jpeg_reader;
@@ -27,7 +28,12 @@ impl Rgb {
         match file {
             [0x89, b'P', b'N', b'G', ..] => guarded(|| decode_png(file)).flatten(),
             [0xff, 0xd8, ..] => jpeg_reader::decode(file).map(|(image, _)| image),
-            _ => guarded(|| decode_other(file)).flatten(),
+            [b'G', b'I', b'F', b'8', ..] => guarded(|| decode_gif(file)).flatten(),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => {
+                guarded(|| decode_webp(file)).flatten()
+            }
+            [b'B', b'M', ..] => bmp::decode(file),
+            _ => None,
         }
     }
 
@@ -77,21 +83,43 @@ fn decode_png(file: &[u8]) -> Option<Rgb> {
     Some(Rgb { width: frame.width as usize, height: frame.height as usize, pixels })
 }
 
-/// The first picture of a file of another kind.
-fn decode_other(file: &[u8]) -> Option<Rgb> {
-    let mut reader = image::ImageReader::new(Cursor::new(file)).with_guessed_format().ok()?;
-    let (width, height) =
-        image::ImageReader::new(Cursor::new(file)).with_guessed_format().ok()?.into_dimensions().ok()?;
-    if !is_image(width as usize, height as usize) {
+/// The first frame of a GIF file, placed on its logical screen.
+fn decode_gif(file: &[u8]) -> Option<Rgb> {
+    let mut options = gif::DecodeOptions::new();
+    options.set_color_output(gif::ColorOutput::RGBA);
+    let mut reader = options.read_info(Cursor::new(file)).ok()?;
+    let (width, height) = (usize::from(reader.width()), usize::from(reader.height()));
+    let frame = reader.next_frame_info().ok()??;
+    let (left, top) = (usize::from(frame.left), usize::from(frame.top));
+    let (columns, lines) = (usize::from(frame.width), usize::from(frame.height));
+    if !is_image(width, height) || !is_image(columns, lines) {
         return None;
     }
-    let mut limits = image::Limits::default();
-    limits.max_alloc = Some(MOST_PIXELS as u64 * 8);
-    reader.limits(limits);
-    let image = reader.decode().ok()?;
-    let (width, height) = (image.width() as usize, image.height() as usize);
-    let pixels =
-        if image.color().has_alpha() { flattened(image.into_rgba8().into_raw()) } else { image.into_rgb8().into_raw() };
+    let mut stored = vec![0; reader.buffer_size()];
+    reader.read_into_buffer(&mut stored).ok()?;
+    if (left, top, columns, lines) == (0, 0, width, height) {
+        return Some(Rgb { width, height, pixels: flattened(stored) });
+    }
+    let mut screen = vec![0; width * height * 4];
+    let shown = columns.min(width.saturating_sub(left)) * 4;
+    for (line, row) in stored.chunks_exact(columns * 4).enumerate().take(height.saturating_sub(top)) {
+        screen[((top + line) * width + left) * 4..][..shown].copy_from_slice(&row[..shown]);
+    }
+    Some(Rgb { width, height, pixels: flattened(screen) })
+}
+
+/// A WebP file, or the first frame of an animated one.
+fn decode_webp(file: &[u8]) -> Option<Rgb> {
+    let mut decoder = image_webp::WebPDecoder::new(Cursor::new(file)).ok()?;
+    let (width, height) = decoder.dimensions();
+    let (width, height) = (width as usize, height as usize);
+    if !is_image(width, height) {
+        return None;
+    }
+    decoder.set_memory_limit(MOST_PIXELS * 8);
+    let mut samples = vec![0; decoder.output_buffer_size()?];
+    decoder.read_image(&mut samples).ok()?;
+    let pixels = if decoder.has_alpha() { flattened(samples) } else { samples };
     Some(Rgb { width, height, pixels })
 }
 
@@ -109,7 +137,7 @@ fn flattened(mut samples: Vec<u8>) -> Vec<u8> {
 }
 
 /// A colour with its opacity on a white ground, rounded as Pillow rounds it.
-fn over_white(colour: u8, opacity: u8) -> u8 {
+pub(super) fn over_white(colour: u8, opacity: u8) -> u8 {
     let (colour, opacity) = (u32::from(colour), u32::from(opacity));
     let sum = 255 * (255 - opacity) + colour * opacity + 128;
     (((sum >> 8) + sum) >> 8) as u8
@@ -124,6 +152,33 @@ mod tests {
         assert_eq!((over_white(0, 0), over_white(0, 255), over_white(200, 255)), (255, 0, 200));
         assert_eq!(over_white(0, 128), 127);
         assert_eq!(flattened(vec![1, 2, 3, 255, 9, 9, 9, 0, 0, 200, 40, 128]), [1, 2, 3, 255, 255, 255, 127, 227, 147]);
+    }
+
+    #[test]
+    fn a_gif_frame_is_placed_on_the_screen() {
+        let palette = [255, 0, 0, 0, 0, 255];
+        let gif = |left, top| {
+            let mut file = Vec::new();
+            let mut encoder = gif::Encoder::new(&mut file, 2, 2, &palette).unwrap();
+            let buffer = std::borrow::Cow::Borrowed(&[0, 1, 1, 0][..]);
+            encoder.write_frame(&gif::Frame { left, top, width: 2, height: 2, buffer, ..Default::default() }).unwrap();
+            drop(encoder);
+            Rgb::decode(&file).unwrap().pixels
+        };
+        assert_eq!(gif(0, 0), [255, 0, 0, 0, 0, 255, 0, 0, 255, 255, 0, 0]);
+        assert_eq!(gif(1, 1), [255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0], "the rest is cut off");
+        assert_eq!(gif(9, 9), [255; 12]);
+    }
+
+    #[test]
+    fn lossless_webp_keeps_pixels_and_opacity() {
+        let webp = |samples: &[u8], color| {
+            let mut file = Vec::new();
+            image_webp::WebPEncoder::new(&mut file).encode(samples, 2, 1, color).unwrap();
+            Rgb::decode(&file).unwrap().pixels
+        };
+        assert_eq!(webp(&[1, 2, 3, 4, 5, 6], image_webp::ColorType::Rgb8), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(webp(&[1, 2, 3, 255, 9, 9, 9, 0], image_webp::ColorType::Rgba8), [1, 2, 3, 255, 255, 255]);
     }
 
     #[test]
