@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::Error;
+use crate::sentencepiece::Bpe;
 use crate::settings::Settings;
 
 pub(crate) use rebuild::rebuild;
@@ -26,11 +27,13 @@ pub(crate) struct Converted {
     pub(crate) named: Vec<(String, String)>,
     /// Whether text that keeps special tokens is made of the pieces as they are.
     pub(crate) raw_pieces: bool,
+    /// What encodes texts instead of the file's pipeline.
+    pub(crate) encoder: Option<Bpe>,
 }
 
 impl Converted {
     fn of(json: Value) -> Self {
-        Converted { json, named: Vec::new(), raw_pieces: false }
+        Converted { json, named: Vec::new(), raw_pieces: false, encoder: None }
     }
 }
 

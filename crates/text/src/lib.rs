@@ -15,6 +15,7 @@ mod guard;
 mod hf;
 mod hub;
 mod mode;
+mod sentencepiece;
 mod settings;
 mod template;
 mod tokenizer;

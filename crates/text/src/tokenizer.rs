@@ -9,6 +9,7 @@ use crate::byte_level::{ByteLevel, form};
 use crate::charsmap;
 use crate::convert;
 use crate::hf::General;
+use crate::sentencepiece::Bpe;
 use crate::settings::Settings;
 use crate::template::ChatTemplate;
 
@@ -36,6 +37,8 @@ pub struct Tokenizer {
     /// Whether ids become the vocabulary's own pieces, marks for spaces and bytes included: what Mistral's library
     /// makes of a SentencePiece model where special tokens are kept.
     raw_pieces: bool,
+    /// What encodes instead of the engine.
+    encoder: Option<Bpe>,
     settings: Settings,
 }
 
@@ -76,12 +79,15 @@ impl Tokenizer {
             settings.named.iter().filter_map(|(_, token)| engine.token_to_id(token)).collect();
         special_ids.sort_unstable();
         special_ids.dedup();
-        Tokenizer { name, engine, special_ids, all_special: false, raw_pieces: false, settings }
+        Tokenizer { name, engine, special_ids, all_special: false, raw_pieces: false, encoder: None, settings }
     }
 
     /// The ids of a text. Special tokens written in the text are recognised either way; `add_special` says whether
     /// those that frame a text (BOS, EOS) are added.
     pub fn encode(&self, text: &str, add_special: bool) -> Vec<u32> {
+        if let Some(encoder) = &self.encoder {
+            return encoder.encode(text, add_special);
+        }
         match &self.engine {
             Engine::ByteLevel(engine) => engine.encode(text, add_special),
             Engine::General(engine) => engine.encode(text, add_special),
@@ -222,10 +228,10 @@ const LOOKED_FOR: &str = "tokenizer.json, a SentencePiece model (tokenizer.model
 fn load_folder(folder: &Path, mode: TokenizerMode) -> Result<Tokenizer, Error> {
     if mode == TokenizerMode::Mistral || (mode == TokenizerMode::Auto && convert::is_mistral(folder)) {
         let looked_for = "tekken.json or tokenizer.model.v*";
-        let found = convert::mistral(folder)?.ok_or(Error::Missing { path: folder.to_path_buf(), looked_for })?;
-        let raw_pieces = found.raw_pieces;
+        let mut found = convert::mistral(folder)?.ok_or(Error::Missing { path: folder.to_path_buf(), looked_for })?;
+        let (raw_pieces, encoder) = (found.raw_pieces, found.encoder.take());
         let mut tokenizer = converted(folder, found, Settings::default())?;
-        (tokenizer.all_special, tokenizer.raw_pieces) = (true, raw_pieces);
+        (tokenizer.all_special, tokenizer.raw_pieces, tokenizer.encoder) = (true, raw_pieces, encoder);
         return Ok(tokenizer);
     }
     let mut tokenizer = load_hf(folder)?;

@@ -1,14 +1,32 @@
 //! SentencePiece's model file: the few fields of its protocol buffer that matter here.
 
+use crate::sentencepiece::Whitespace;
+
 /// What kind of piece it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PieceKind {
-    /// Ordinary, unknown, unused, or a byte.
-    Plain,
+    Normal,
+    Unknown,
     /// Never found in text.
     Control,
-    /// Always a piece of its own.
+    /// Found as a whole and never merged.
     UserDefined,
+    /// Only a step on the way to longer pieces.
+    Unused,
+    Byte,
+}
+
+impl PieceKind {
+    fn of(number: u64) -> PieceKind {
+        match number {
+            2 => PieceKind::Unknown,
+            3 => PieceKind::Control,
+            4 => PieceKind::UserDefined,
+            5 => PieceKind::Unused,
+            6 => PieceKind::Byte,
+            _ => PieceKind::Normal,
+        }
+    }
 }
 
 /// A piece of the vocabulary.
@@ -30,8 +48,9 @@ pub(super) struct Model {
     pub(super) unk: (String, i64),
     pub(super) bos: (String, i64),
     pub(super) eos: (String, i64),
-    /// Rules that normalise text.
+    /// Rules that normalize text.
     pub(super) charsmap: Vec<u8>,
+    pub(super) whitespace: Whitespace,
 }
 
 /// A field's content.
@@ -53,6 +72,7 @@ impl Model {
             bos: name("<s>", 1),
             eos: name("</s>", 2),
             charsmap: Vec::new(),
+            whitespace: Whitespace { add_dummy_prefix: true, remove_extra: true, escape: true },
         };
         let mut fields = Fields { bytes };
         while let Some(field) = fields.field()? {
@@ -87,8 +107,12 @@ impl Model {
     fn read_normalizer(&mut self, bytes: &[u8]) -> Option<()> {
         let mut fields = Fields { bytes };
         while let Some(field) = fields.field()? {
-            if let (2, Field::Bytes(map)) = field {
-                self.charsmap = map.to_vec();
+            match field {
+                (2, Field::Bytes(map)) => self.charsmap = map.to_vec(),
+                (3, Field::Number(flag)) => self.whitespace.add_dummy_prefix = flag != 0,
+                (4, Field::Number(flag)) => self.whitespace.remove_extra = flag != 0,
+                (5, Field::Number(flag)) => self.whitespace.escape = flag != 0,
+                _ => {}
             }
         }
         Some(())
@@ -97,14 +121,13 @@ impl Model {
 
 impl Piece {
     fn parse(bytes: &[u8]) -> Option<Piece> {
-        let mut piece = Piece { text: String::new(), score: 0.0, kind: PieceKind::Plain };
+        let mut piece = Piece { text: String::new(), score: 0.0, kind: PieceKind::Normal };
         let mut fields = Fields { bytes };
         while let Some(field) = fields.field()? {
             match field {
                 (1, Field::Bytes(text)) => piece.text = utf8(text)?,
                 (2, Field::Fixed(bits)) => piece.score = f32::from_bits(bits),
-                (3, Field::Number(3)) => piece.kind = PieceKind::Control,
-                (3, Field::Number(4)) => piece.kind = PieceKind::UserDefined,
+                (3, Field::Number(kind)) => piece.kind = PieceKind::of(kind),
                 _ => {}
             }
         }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::Converted;
 use super::added::{AddedTokens, frame, frame_by_settings};
 use super::proto::{Model, PieceKind};
+use crate::sentencepiece::Bpe;
 use crate::settings::Settings;
 
 /// The mark that stands for a space.
@@ -19,7 +20,7 @@ pub(super) fn convert(model: &Model, settings: &Settings) -> Converted {
     let own: Vec<(String, bool)> = model
         .pieces
         .iter()
-        .filter(|piece| piece.kind != PieceKind::Plain)
+        .filter(|piece| matches!(piece.kind, PieceKind::Control | PieceKind::UserDefined))
         .map(|piece| (piece.text.clone(), piece.kind == PieceKind::Control))
         .collect();
     let mut converted = match settings.class.as_deref() {
@@ -33,6 +34,26 @@ pub(super) fn convert(model: &Model, settings: &Settings) -> Converted {
         converted.named.extend(own.into_iter().map(|(text, _)| (String::new(), text)));
     }
     converted
+}
+
+/// The encoder that Mistral's library uses; none for a unigram model.
+pub(super) fn bpe_encoder(model: &Model) -> Option<Bpe> {
+    let pieces = || model.pieces.iter().zip(0..);
+    let of_kind = |kind| pieces().filter(move |(piece, _)| piece.kind == kind);
+    let scored = |kind| of_kind(kind).map(|(piece, id)| (piece.text.clone(), (id, piece.score))).collect();
+    let bytes: Vec<u32> = (0..256).filter_map(|byte| {
+        let text = format!("<0x{byte:02X}>");
+        of_kind(PieceKind::Byte).find(|(piece, _)| piece.text == text).map(|(_, id)| id)
+    }).collect();
+    (!model.unigram).then(|| Bpe {
+        pieces: scored(PieceKind::Normal),
+        user_defined: of_kind(PieceKind::UserDefined).map(|(piece, id)| (piece.text.clone(), id)).collect(),
+        unused: scored(PieceKind::Unused),
+        bytes: Some(bytes).filter(|bytes| model.byte_fallback && bytes.len() == 256),
+        unk: u32::try_from(model.unk.1).unwrap_or(0),
+        bos: u32::try_from(model.bos.1).ok(),
+        whitespace: model.whitespace,
+    })
 }
 
 /// Mistral's own reading: control tokens are never found in text, and all of them are special.
@@ -56,7 +77,7 @@ pub(super) fn mistral(model: &Model) -> Converted {
     let named = [("bos_token", &model.bos.0), ("eos_token", &model.eos.0)];
     let named = named.map(|(attribute, text)| (attribute.to_owned(), text.clone())).into_iter();
     let named = named.chain(special.map(|text| (String::new(), text.clone()))).collect();
-    Converted { json, named, raw_pieces: true }
+    Converted { json, named, raw_pieces: true, encoder: bpe_encoder(model) }
 }
 
 fn llama(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
@@ -146,7 +167,7 @@ fn t5(model: &Model, settings: &Settings, mut own: Vec<(String, bool)>) -> Conve
         "model": unigram(&pieces, 2, false),
     });
     let sentinels = (0..count).map(|number| (String::new(), sentinel(number)));
-    Converted { json, named: sentinels.collect(), raw_pieces: false }
+    Converted { json, named: sentinels.collect(), raw_pieces: false, encoder: None }
 }
 
 /// The first pieces are in another order than the model has them, and a mask comes last.
@@ -208,7 +229,7 @@ fn generic(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Conver
             bpe(&vocab, model, model.byte_fallback, Some(&model.unk.0))
         },
     });
-    Converted { json, named, raw_pieces: false }
+    Converted { json, named, raw_pieces: false, encoder: None }
 }
 
 fn scored(model: &Model) -> Vec<(String, f64)> {

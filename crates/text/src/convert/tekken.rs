@@ -80,7 +80,7 @@ fn parts(file: &Value, specials: Specials) -> Option<Converted> {
         "model": model(&ranks, &vocab),
     });
     let named = if specials == Specials::Apart { named(&tokens) } else { Vec::new() };
-    Some(Converted { json, named, raw_pieces: false })
+    Some(Converted { json, named, raw_pieces: false, encoder: None })
 }
 
 /// All ids of the block have a name.
