@@ -275,6 +275,22 @@ pub enum Error {
         /// The most that is unpacked.
         limit: u64,
     },
+    /// A line that is longer than any row.
+    #[error("{}, line {line}: longer than {limit} bytes: check that rows are separated by line ends", path.display())]
+    LongLine {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// The most bytes of a line.
+        limit: usize,
+    },
+    /// Prompts that pandas reads as numbers.
+    #[error("{}: every prompt is a number, which vLLM reads as a number without a text: add a prompt with words", path.display())]
+    NumericPrompts {
+        /// The file.
+        path: PathBuf,
+    },
     /// A table that says it is larger than is read.
     #[error("{}: {what}; at most {limit} are read", path.display())]
     TooLarge {

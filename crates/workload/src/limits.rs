@@ -5,6 +5,8 @@
 pub const MOST_TOKENS: i64 = 1 << 24;
 /// Most bytes that a packed text file may have when it is unpacked.
 pub(crate) const MOST_UNPACKED: u64 = 1 << 31;
+/// Most bytes of one line of a packed file.
+pub(crate) const MOST_LINE_BYTES: usize = 1 << 28;
 /// Most rows of the files of one dataset.
 pub(crate) const MOST_ROWS: usize = 100_000_000;
 /// Most rows of a Parquet file's group, which is read at once.

@@ -16,8 +16,9 @@ use std::io::Read;
 use std::path::Path;
 use std::string::FromUtf8Error;
 
+use self::layout::unpacked;
 use crate::Error;
-use crate::limits::MOST_UNPACKED;
+use crate::limits::{MOST_LINE_BYTES, MOST_UNPACKED};
 
 /// A text file as Python's text mode reads it: UTF-8, every kind of line end a `\n`. Files packed with gzip or zstd are
 /// known by their first bytes, and so are UTF-16 and the mark that some editors put before UTF-8.
@@ -38,14 +39,34 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
     if text.contains('\r') { Ok(text.replace("\r\n", "\n").replace('\r', "\n")) } else { Ok(text) }
 }
 
+/// Unpacks a file piece by piece, so that a bomb is refused before it fills the memory. A JSON document may be one line;
+/// in any other file a line is a row.
 fn unpack(path: &Path, packed: impl Read) -> Result<Vec<u8>, Error> {
+    let is_document = unpacked(&path.to_string_lossy()).ends_with(".json");
+    unpack_within(path, packed, MOST_UNPACKED, if is_document { usize::MAX } else { MOST_LINE_BYTES })
+}
+
+fn unpack_within(path: &Path, packed: impl Read, limit: u64, line_limit: usize) -> Result<Vec<u8>, Error> {
     let mut plain = Vec::new();
-    let read = packed.take(MOST_UNPACKED + 1).read_to_end(&mut plain);
-    read.map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
-    if plain.len() as u64 > MOST_UNPACKED {
-        return Err(Error::Unpacked { path: path.to_path_buf(), limit: MOST_UNPACKED });
+    let mut packed = packed.take(limit + 1);
+    let mut line_start = 0;
+    loop {
+        let before = plain.len();
+        let read = packed.by_ref().take(1 << 20).read_to_end(&mut plain);
+        read.map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+        if plain.len() == before {
+            return Ok(plain);
+        }
+        if plain.len() as u64 > limit {
+            return Err(Error::Unpacked { path: path.to_path_buf(), limit });
+        }
+        line_start =
+            plain[before..].iter().rposition(|byte| b"\r\n".contains(byte)).map_or(line_start, |at| before + at + 1);
+        if plain.len() - line_start > line_limit {
+            let line = plain.iter().filter(|&&byte| byte == b'\n').count() + 1;
+            return Err(Error::LongLine { path: path.to_path_buf(), line, limit: line_limit });
+        }
     }
-    Ok(plain)
 }
 
 /// The text of bytes without the mark of its encoding. Broken pairs of UTF-16 become U+FFFD.
@@ -86,11 +107,18 @@ mod tests {
 
     #[test]
     fn a_packed_file_that_grows_without_end_is_refused() {
-        let bomb = std::io::repeat(b' ').take(MOST_UNPACKED + 1);
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), zstd::encode_all(bomb, 1).unwrap()).unwrap();
-        let refused = read_text(file.path()).unwrap_err().to_string();
-        assert!(refused.contains("2147483648"), "{refused}");
+        let refused = unpack_within(Path::new("t.jsonl.gz"), std::io::repeat(b'\n'), 5 << 20, 8).unwrap_err();
+        assert!(matches!(refused, Error::Unpacked { limit: 5_242_880, .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_packed_line_without_end_is_refused_before_it_is_read() {
+        let endless = || (&b"{}\n"[..]).chain(std::io::repeat(b'a'));
+        let refused = unpack_within(Path::new("t.jsonl.gz"), endless(), MOST_UNPACKED, 3 << 20).unwrap_err();
+        assert!(matches!(refused, Error::LongLine { line: 2, limit: 3_145_728, .. }), "{refused}");
+        let rows = "a line\n".repeat(1 << 19);
+        let read = unpack_within(Path::new("t.jsonl.gz"), rows.as_bytes(), MOST_UNPACKED, 8).unwrap();
+        assert_eq!(read, rows.as_bytes());
     }
 
     #[test]

@@ -41,10 +41,12 @@ pub(super) fn bpe_encoder(model: &Model) -> Option<Bpe> {
     let pieces = || model.pieces.iter().zip(0..);
     let of_kind = |kind| pieces().filter(move |(piece, _)| piece.kind == kind);
     let scored = |kind| of_kind(kind).map(|(piece, id)| (piece.text.clone(), (id, piece.score))).collect();
-    let bytes: Vec<u32> = (0..256).filter_map(|byte| {
-        let text = format!("<0x{byte:02X}>");
-        of_kind(PieceKind::Byte).find(|(piece, _)| piece.text == text).map(|(_, id)| id)
-    }).collect();
+    let bytes: Vec<u32> = (0..256)
+        .filter_map(|byte| {
+            let text = format!("<0x{byte:02X}>");
+            of_kind(PieceKind::Byte).find(|(piece, _)| piece.text == text).map(|(_, id)| id)
+        })
+        .collect();
     (!model.unigram).then(|| Bpe {
         pieces: scored(PieceKind::Normal),
         user_defined: of_kind(PieceKind::UserDefined).map(|(piece, id)| (piece.text.clone(), id)).collect(),

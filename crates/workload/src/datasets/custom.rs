@@ -71,6 +71,10 @@ pub(crate) fn sample(
     counters: &Counters,
 ) -> Result<Sampled, Error> {
     let mut lines = load(&spec.path)?;
+    let mut prompts = lines.rows().iter().filter_map(|row| row.object.get("prompt")).peekable();
+    if prompts.peek().is_some_and(|first| **first != Value::Null) && prompts.all(is_numeric) {
+        return Err(Error::NumericPrompts { path: spec.path.clone() });
+    }
     let lengths = OutputLengths::new(spec.output_len, &lines);
     spec.selection.arrange(lines.rows_mut(), globals);
     let prompt = |row: &Line| match row.object.get("prompt") {
@@ -86,6 +90,15 @@ pub(crate) fn sample(
         template_variables: spec.template_variables.as_ref(),
     };
     sampler.sample(rows, tokenizer, globals, counters)
+}
+
+/// Whether pandas reads a cell as a number. It makes numbers of a column if all its cells can be one.
+fn is_numeric(cell: &Value) -> bool {
+    match cell {
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => true,
+        Value::Str(text) => python_float(text).is_some(),
+        _ => false,
+    }
 }
 
 /// Reads a file of prompts.
@@ -265,6 +278,9 @@ mod tests {
         let refused =
             replayed("{\"prompt\": \"b\", \"timestamp\": 1, \"priority\": \"high\"}\n").unwrap_err().to_string();
         assert!(refused.contains("line 1") && refused.contains("priority"), "{refused}");
+        let numbers = "{\"prompt\": \"12\", \"timestamp\": 1}\n{\"prompt\": \"3.5\", \"timestamp\": 2}\n";
+        assert!(matches!(replayed(numbers), Err(Error::NumericPrompts { .. })));
+        assert!(replayed(&format!("{numbers}{{\"prompt\": \"a\", \"timestamp\": 3}}\n")).is_ok());
         let refused = replayed("{\"prompt\": \"b\"}\n").unwrap_err().to_string();
         assert!(refused.contains("line 1") && refused.contains("timestamp"), "{refused}");
     }

@@ -29,9 +29,7 @@ impl Rgb {
             [0x89, b'P', b'N', b'G', ..] => guarded(|| decode_png(file)).flatten(),
             [0xff, 0xd8, ..] => jpeg_reader::decode(file).map(|(image, _)| image),
             [b'G', b'I', b'F', b'8', ..] => guarded(|| decode_gif(file)).flatten(),
-            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => {
-                guarded(|| decode_webp(file)).flatten()
-            }
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => guarded(|| decode_webp(file)).flatten(),
             [b'B', b'M', ..] => bmp::decode(file),
             _ => None,
         }

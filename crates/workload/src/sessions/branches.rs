@@ -3,11 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::error::TraceError;
+use super::limits::MOST_STEPS;
 use super::model::{History, Step, Take, Trace};
 use super::order::in_order;
-
-/// More steps than this are a mistake: branches of branches multiply.
-const MOST_STEPS: usize = 1_000_000;
 
 impl Trace {
     /// Lets the rest of a session follow each of the answers that a request asks for, in branches side by side: what waits

@@ -37,7 +37,7 @@ static FORMATS: &[Entry] = &[
     Entry { format: Format::Bailian, label: "bailian", aliases: &["bailian_trace", "qwen"],
         options: &["block_size", "timestamp_unit", "input_length_is", "edges"], read: bailian::read },
     Entry { format: Format::Azure, label: "azure", aliases: &["azure_trace"], options: &[], read: azure::read },
-    Entry { format: Format::BurstGpt, label: "burstgpt", aliases: &["burst_gpt_trace", "burst_gpt"], options: &["timestamp_unit"], read: burstgpt::read },
+    Entry { format: Format::BurstGpt, label: "burstgpt", aliases: &["burst_gpt_trace", "burst_gpt"], options: &["timestamp_unit", "sessions"], read: burstgpt::read },
     Entry { format: Format::Columns, label: "guidellm columns", aliases: &["columns"], options: &[], read: columns::read },
     Entry { format: Format::Graph, label: "guidellm conversation_turns", aliases: &["conversation_turns"], options: &[], read: graph::read },
     Entry { format: Format::TraceSynthetic, label: "guidellm trace_synthetic", aliases: &["trace_synthetic"], options: &[], read: synthetic::read },

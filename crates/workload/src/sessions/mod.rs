@@ -8,6 +8,7 @@ mod error;
 mod format;
 mod generate;
 mod kind;
+mod limits;
 mod made;
 mod model;
 mod options;
@@ -43,6 +44,7 @@ pub fn read(path: &Path, format: Option<Format>, options: &Options) -> Result<Tr
     let source = source::Source::read(path)?;
     let format = format.map_or_else(|| detect::detect(&source), Ok)?;
     let trace = format.read(&source, options)?;
+    trace.check_sizes().map_err(|problem| source.graph(problem))?;
     let circular = order::in_order(&trace).len() < trace.steps.len();
     if circular { Err(source.graph("cycle: a request waits for itself")) } else { Ok(trace) }
 }

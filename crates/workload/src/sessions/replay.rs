@@ -11,6 +11,7 @@ use tacho_core::{Reply, Request};
 use tacho_text::Tokenizer;
 
 use super::error::TraceError;
+use super::limits::{MOST_HISTORY, MOST_HISTORY_IN_ALL};
 use super::model::{History, Step, Take, Trace};
 use super::order::in_order;
 use maker::Maker;
@@ -65,7 +66,7 @@ impl Trace {
     /// # Errors
     /// When a step cannot be sent this way, or its text cannot be made.
     pub fn replay(&self, spec: &ReplaySpec, tokenizer: Option<&Tokenizer>) -> Result<Replay, TraceError> {
-        let before = self.before();
+        let before = self.before()?;
         let mut keeps = vec![false; self.steps.len()];
         before.iter().flatten().for_each(|&(place, _)| keeps[place] = true);
         let mut maker = Maker::new(self, spec, tokenizer)?;
@@ -81,8 +82,9 @@ impl Trace {
     }
 
     /// For each step, the earlier ones whose messages and live answers stand before its own.
-    fn before(&self) -> Vec<Vec<Said>> {
+    pub(super) fn before(&self) -> Result<Vec<Vec<Said>>, TraceError> {
         let mut before: Vec<Vec<Said>> = vec![Vec::new(); self.steps.len()];
+        let mut in_all = 0;
         for place in in_order(self) {
             let step = &self.steps[place];
             let full = |parent: usize| {
@@ -97,6 +99,9 @@ impl Trace {
                 History::Edges(takes) => {
                     let mut line: Vec<Said> = Vec::new();
                     for (parent, take) in takes {
+                        if line.len() > MOST_HISTORY {
+                            break;
+                        }
                         match take {
                             Take::Full => line.extend(full(*parent)),
                             Take::Last => line.push((*parent, step.choice)),
@@ -106,8 +111,13 @@ impl Trace {
                     line
                 }
             };
+            in_all += before[place].len();
+            if before[place].len() > MOST_HISTORY || in_all > MOST_HISTORY_IN_ALL {
+                let problem = format!("request {:?} sends more than {MOST_HISTORY} earlier ones again", step.id());
+                return Err(TraceError::Setting { flag: "--sessions", problem });
+            }
         }
-        before
+        Ok(before)
     }
 
     /// The turn of the same session that a step follows.

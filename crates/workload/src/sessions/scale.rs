@@ -3,6 +3,7 @@
 use tacho_pyrand::Random;
 
 use super::error::TraceError;
+use super::limits::check_steps;
 use super::model::{Edge, History, Step, Trace, Turn, clean};
 use super::order::{earliest, in_order};
 
@@ -159,6 +160,7 @@ impl Trace {
             let problem = "is for traces of single requests, and this one has conversations".to_owned();
             return Err(TraceError::Setting { flag: "--mooncake-num-rounds", problem });
         }
+        check_steps("--mooncake-num-rounds", self.steps.len(), rounds)?;
         let steps = std::mem::take(&mut self.steps);
         for first in steps {
             for turn in 0..rounds {
@@ -188,6 +190,7 @@ impl Trace {
             self.retain(|place| trees[place] < count);
             return Ok(());
         }
+        check_steps("--num-sessions", self.steps.len(), count.div_ceil(there))?;
         let steps = self.steps.clone();
         let span = earliest(self).into_iter().fold(0.0, f64::max);
         for copy in 1..count.div_ceil(there) {

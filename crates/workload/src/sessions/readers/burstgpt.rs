@@ -1,4 +1,5 @@
-//! BurstGPT's traces: lengths at times in seconds. Calls that had failed are kept and marked.
+//! BurstGPT's traces: lengths at times in seconds. Failed calls are kept and marked. Each row is sent at its recorded time;
+//! with the option `sessions=true`, rows of one `Session ID` wait for each other.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,8 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
     let table = Columns::of(source.single()?)?;
     let (time, input) = (table.column("Timestamp")?, table.column("Request tokens")?);
     let output = table.column("Response tokens")?;
-    let (session, elapsed) = (table.find("Session ID"), table.find("Elapsed time"));
+    let sessions = options.switch("sessions", false)?;
+    let (session, elapsed) = (table.find("Session ID").filter(|_| sessions), table.find("Elapsed time"));
     let mut trace = Trace::new(source.name(), Format::BurstGpt);
     trace.options.set("timestamp_unit", if unit == 1.0 { "ms" } else { "s" });
     let mut skipped: Vec<usize> = Vec::new();
@@ -53,6 +55,9 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
         }
         index += 1;
     }
+    if !sessions && table.find("Session ID").is_some() {
+        trace.notices.push("rows are sent at their recorded times; --sessions-option sessions=true makes conversations of rows with the same Session ID".to_owned());
+    }
     if let Some(first) = skipped.first() {
         trace.notices.push(format!("{} rows are no numbers and left out, the first on line {first}", skipped.len()));
     }
@@ -61,4 +66,30 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
     }
     trace.start_at_the_earliest();
     Ok(trace)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::sessions::source::Document;
+
+    const ROWS: &str = "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
+                        5,a,1,ChatGPT,10,20,30,Conversation log\n\
+                        6,a,1,ChatGPT,40,20,60,Conversation log\n";
+
+    fn parents(options: &[&str]) -> Vec<usize> {
+        let path = Path::new("t.csv");
+        let documents = vec![Document::parse(path, ROWS).unwrap()];
+        let source = Source { path: path.to_path_buf(), documents };
+        let trace = read(&source, &Options::parse(options.iter().copied()).unwrap()).unwrap();
+        trace.steps.iter().map(|step| step.parents.len()).collect()
+    }
+
+    #[test]
+    fn rows_wait_for_each_other_only_on_request() {
+        assert_eq!(parents(&[]), [0, 0]);
+        assert_eq!(parents(&["sessions=true"]), [0, 1]);
+    }
 }

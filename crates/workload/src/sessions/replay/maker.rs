@@ -89,7 +89,7 @@ impl<'t> Maker<'t> {
             return Err(cannot(step, "needs a tokenizer to make up its text: leave out --skip-tokenizer-init"));
         };
         let scope = scope(self.trace, self.trees[place]);
-        let mut ids = Vec::with_capacity(request.prompt_len as usize);
+        let mut ids = Vec::new();
         let mut left = request.prompt_len;
         for (id, tokens) in step.blocks.iter().flat_map(|blocks| &blocks.named) {
             ids.extend_from_slice(blocks.tokens(&format!("{scope}/{id}"), *tokens as usize));
