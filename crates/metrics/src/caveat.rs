@@ -174,7 +174,7 @@ impl Caveat {
     }
 
     /// Whether not all that was planned was done, or not when it was: the end of a time that was asked for is as planned.
-    pub(crate) fn leaves_out_requests(&self) -> bool {
+    pub fn leaves_out_requests(&self) -> bool {
         match self {
             Caveat::Ended { by, .. } => *by != EndedBy::Duration,
             other => matches!(other, Caveat::Interrupted { .. } | Caveat::Resumed { .. } | Caveat::RankLost { .. }),

@@ -2,8 +2,13 @@
 //! at a time whenever somebody goes through them.
 
 mod aside;
+pub(crate) mod by_sent;
+pub mod gaps;
 mod gather;
 mod packed;
+pub mod per_token;
+pub mod rare;
+pub mod sample;
 
 use std::borrow::Cow;
 use std::sync::Arc;

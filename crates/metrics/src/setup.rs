@@ -103,10 +103,9 @@ impl Setup {
     }
 }
 
-#[cfg(test)]
 impl Setup {
-    /// A plain generation run at infinite rate.
-    pub(crate) fn example() -> Self {
+    /// A plain generation run at infinite rate, for tests and examples.
+    pub fn example() -> Self {
         Setup {
             date: "20260102-030405".into(),
             started: "2026-01-02T03:04:00Z".into(),

@@ -2,8 +2,8 @@
 //! they were sent, the cool-down from the last request sent on. In between a drift of the latency or a growing backlog says
 //! that longer runs would give other numbers.
 
-use crate::by_sent::BySent;
 use crate::latency::successes;
+use crate::samples::by_sent::BySent;
 use crate::statistics::mean;
 use crate::throughput::per_second;
 use crate::{Sample, Samples, Setup, Statistics};

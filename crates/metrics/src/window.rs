@@ -4,7 +4,7 @@
 use crate::concurrency::Changes;
 use crate::latency::{collect_some, successes, tpot};
 use crate::throughput::per_second;
-use crate::{RunRecord, Sample, Samples, Statistics, Task};
+use crate::{Sample, Samples, Setup, Statistics, Task};
 
 /// When a run counts as full.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,15 +70,14 @@ const TPOT_PERCENTILES: [f64; 2] = [90.0, 99.0];
 
 impl SteadyWindow {
     /// Whether a run is of the kind that has one: a limit, and no schedule.
-    pub fn applies(record: &RunRecord) -> bool {
-        record.setup.max_concurrency.is_some() && !record.setup.is_paced()
+    pub fn applies(setup: &Setup) -> bool {
+        setup.max_concurrency.is_some() && !setup.is_paced()
     }
 
     /// The window of a run; nothing where it was never full or nothing began or ended meanwhile.
-    pub fn of(record: &RunRecord, rule: WindowRule) -> Option<Self> {
-        let target = record.setup.max_concurrency.filter(|_| Self::applies(record))?;
+    pub fn of(setup: &Setup, rows: &Samples, duration: f64, rule: WindowRule) -> Option<Self> {
+        let target = setup.max_concurrency.filter(|_| Self::applies(setup))?;
         let enough = ((rule.threshold * target as f64).ceil() as u64).max(1);
-        let rows = &record.measured.samples;
         let (from, to, peak) = full(rows, enough)?;
         let inside = |moment: f64| from <= moment && moment < to;
         let seen = Seen::of(rows, &inside);
@@ -87,9 +86,9 @@ impl SteadyWindow {
         }
         let sent = |of: fn(&Sample) -> Option<f64>| collect_some(rows, |row| of(row).filter(|_| inside(row.sent)));
         let length = to - from;
-        let least = rule.least.unwrap_or((record.measured.duration / 10.0).max(10.0));
+        let least = rule.least.unwrap_or((duration / 10.0).max(10.0));
         let rate = |amount: f64| per_second(amount, length);
-        let generates = record.setup.task == Task::Generation;
+        let generates = setup.task == Task::Generation;
         Some(SteadyWindow {
             start: from - seen.first,
             end: to - seen.first,
@@ -104,7 +103,7 @@ impl SteadyWindow {
             request_throughput: rate(seen.completed as f64),
             input_throughput: rate(seen.input),
             output_throughput: rate(seen.events as f64),
-            ttft: generates.then(|| Statistics::of(sent(|row| Some(row.ttft)), &record.setup.metric_percentiles)),
+            ttft: generates.then(|| Statistics::of(sent(|row| Some(row.ttft)), &setup.metric_percentiles)),
             tpot: generates.then(|| Statistics::of(sent(tpot), &TPOT_PERCENTILES)),
         })
     }
@@ -188,12 +187,13 @@ fn events(row: &Sample, inside: &impl Fn(f64) -> bool) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Measured, Setup};
 
-    fn record(limit: u64, samples: Vec<Sample>) -> RunRecord {
-        let samples = samples.into();
-        let setup = Setup { max_concurrency: Some(limit), ..Setup::example() };
-        RunRecord::compute(setup, Measured { samples, duration: 40.0, ..Measured::default() })
+    fn window(setup: &Setup, samples: Vec<Sample>, rule: WindowRule) -> Option<SteadyWindow> {
+        SteadyWindow::of(setup, &samples.into(), 40.0, rule)
+    }
+
+    fn limited(limit: u64) -> Setup {
+        Setup { max_concurrency: Some(limit), ..Setup::example() }
     }
 
     fn sample(sent: f64, latency: f64) -> Sample {
@@ -206,7 +206,7 @@ mod tests {
     fn the_window_is_from_the_first_full_moment_to_the_last() {
         let mut samples: Vec<Sample> = (0..10).map(|at| sample(f64::from(at), 30.0)).collect();
         samples.push(sample(15.0, 5.0));
-        let window = SteadyWindow::of(&record(10, samples), ALL).unwrap();
+        let window = window(&limited(10), samples, ALL).unwrap();
         assert_eq!((window.start, window.end, window.peak, window.enough), (9.0, 30.0, 11, 10));
         assert_eq!((window.started, window.completed, window.total), (2, 1, 11));
         assert_eq!(window.short_of, None);
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn rates_count_what_lies_in_the_half_open_window() {
         let one = Sample { ttft: 2.0, itl: vec![2.0; 4].into(), prompt_len: 10, output_len: 5, ..sample(0.0, 10.0) };
-        let window = SteadyWindow::of(&record(3, vec![one.clone(), one.clone(), one]), ALL).unwrap();
+        let window = window(&limited(3), vec![one.clone(), one.clone(), one], ALL).unwrap();
         let rates = [window.output_throughput, window.input_throughput, window.request_throughput];
         assert_eq!(rates, [1.2, 3.0, 0.0]);
         assert_eq!((window.start, window.end), (0.0, 10.0));
@@ -225,12 +225,10 @@ mod tests {
     #[test]
     fn a_run_that_was_never_full_or_is_paced_has_none() {
         let samples = vec![sample(0.0, 1.0), sample(2.0, 1.0)];
-        assert_eq!(SteadyWindow::of(&record(4, samples.clone()), WindowRule::default()), None);
-        let mut paced = record(1, samples.clone());
-        assert!(SteadyWindow::of(&paced, WindowRule::default()).is_some());
-        paced.setup.request_rate = 5.0;
-        assert_eq!(SteadyWindow::of(&paced, WindowRule::default()), None);
-        let short = SteadyWindow::of(&record(1, samples), WindowRule::default()).unwrap();
+        assert_eq!(window(&limited(4), samples.clone(), WindowRule::default()), None);
+        let paced = Setup { request_rate: 5.0, ..limited(1) };
+        assert_eq!(window(&paced, samples.clone(), WindowRule::default()), None);
+        let short = window(&limited(1), samples, WindowRule::default()).unwrap();
         assert!(short.warning().is_some_and(|text| text.contains("3.00 s is shorter than 10.00 s")));
     }
 }

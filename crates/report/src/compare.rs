@@ -19,7 +19,7 @@ pub use side::{Side, load, load_known};
 pub use side_by_side::side_by_side;
 pub use verdicts::{Verdicts, difference, verdicts};
 
-use tacho_metrics::compare::Confidence;
+use tacho_decide::compare::Confidence;
 
 pub use self::settings::{settings, varied};
 

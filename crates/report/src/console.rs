@@ -8,8 +8,9 @@ mod sessions;
 
 use std::io::{self, Write};
 
-use tacho_metrics::number::{self, Amount, Number, Part, Unit};
-use tacho_metrics::{MetricKind, RunRecord, Statistics};
+use tacho_metrics::{MetricKind, Statistics};
+use tacho_record::RunRecord;
+use tacho_record::number::{self, Amount, Number, Part, Times, Unit};
 
 pub use self::chart::Canvas;
 pub use self::charts::charts;
@@ -60,7 +61,7 @@ pub fn vllm_report(record: &RunRecord) -> String {
     lines.extend(section(record, "Probe Requests", Part::Probes));
     for metric in MetricKind::ALL.into_iter().filter(|&metric| record.setup.reports(metric)) {
         if let Some(statistics) = record.summary.statistics(metric) {
-            let times = metric.times();
+            let times = Times::of(metric);
             lines.push(title(times.title, '-'));
             lines.extend(metric_lines(times.label, statistics));
         }

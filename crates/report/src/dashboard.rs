@@ -5,7 +5,7 @@ mod command;
 use std::path::Path;
 
 use tacho_core::json::{Dict, Value, dumps, parse};
-use tacho_metrics::ResultKind;
+use tacho_record::ResultKind;
 
 use self::command::Flags;
 use crate::json::write_whole;

@@ -83,7 +83,7 @@ pub enum Error {
         /// The file or side.
         label: String,
         /// What is wrong with which key.
-        problem: tacho_metrics::Error,
+        problem: tacho_record::Error,
     },
     /// There are no results of a sweep.
     #[error("{problem} {}", path.display())]

@@ -11,8 +11,9 @@ pub(crate) mod telemetry;
 use std::io::{self, Write};
 
 use tacho_core::json::{self, Dict, Value};
-use tacho_metrics::number::{self, Amount, Part};
-use tacho_metrics::{MetricKind, RunRecord, Samples, Statistics, TaskSummary};
+use tacho_metrics::{MetricKind, Samples, Statistics, TaskSummary};
+use tacho_record::RunRecord;
+use tacho_record::number::{self, Amount, Part};
 
 use self::columns::Column;
 use self::fields::Fields;

@@ -1,8 +1,8 @@
 //! Several runs of the same settings, summed up for a person and for a file.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::MultiRun;
-use tacho_metrics::multi_run::{Row, Spread};
+use tacho_record::MultiRun;
+use tacho_record::multi_run::{Row, Spread};
 
 /// Columns of the table.
 const WIDTH: usize = 80;

@@ -69,7 +69,7 @@ pub enum Error {
     Log(#[from] tacho_rowlog::Error),
     /// A log does not hold what it should.
     #[error("the log does not hold what it should")]
-    Logged(#[from] tacho_metrics::Error),
+    Logged(#[from] tacho_record::Error),
     /// What was put aside is gone.
     #[error(
         "the numbers of requests that were put aside beside {0} cannot be read back: {reason}; tacho report {0} computes the \

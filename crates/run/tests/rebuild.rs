@@ -6,9 +6,8 @@ use std::path::Path;
 use tacho_core::json::Value;
 use tacho_core::{FailureKind, Observation, Outcome, Stamp, Usage};
 use tacho_metrics::sessions::{SessionStep, Steps};
-use tacho_metrics::{
-    Asked, Caveat, GoodputLimits, Measured, MetricKind, RunRecord, Sample, Setup, Task, WorkerUse, logged,
-};
+use tacho_metrics::{Asked, Caveat, GoodputLimits, MetricKind, Sample, Setup, Task, WorkerUse};
+use tacho_record::{Measured, RunRecord, logged};
 use tacho_rowlog::{Host, Log, Manifest, Origin};
 use tacho_run::Error;
 use tacho_run::rebuild::{Changes, Rebuilt, Window, merge, rebuild, rebuild_within};

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use tacho_core::json::{Dict, Value};
+use tacho_decide::search::Criterion;
 use tacho_metrics::percentile::percentile;
-use tacho_metrics::search::Criterion;
-use tacho_metrics::{Estimate, Sample, Samples, Setup, Steady, Task};
+use tacho_metrics::{Sample, Samples, Setup, Steady, Task};
 use tacho_pyrand::Generator;
+use tacho_record::Estimate;
 use tacho_run::experiment::{
     AfterBench, Archive, Bench, Failure, Host, Links, ParamSet, ResetKind, Running, Style, Supervised, option,
 };

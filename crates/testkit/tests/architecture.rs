@@ -15,12 +15,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("loadgen", &["core", "pyrand"]),
     ("client", &["core", "loadgen", "text"]),
     ("metrics", &["core", "pyrand"]),
+    ("record", &["core", "metrics", "rowlog"]),
+    ("decide", &["core", "metrics", "pyrand", "record"]),
     ("rowlog", &["core"]),
     ("fleet", &["core", "rowlog"]),
-    ("report", &["core", "metrics", "rowlog"]),
+    ("report", &["core", "decide", "metrics", "record", "rowlog"]),
     ("sim", &["core", "pyrand", "text"]),
-    ("run", &["client", "core", "fleet", "loadgen", "metrics", "pyrand", "rowlog", "text", "workload"]),
-    ("cli", &["client", "core", "fleet", "loadgen", "metrics", "report", "rowlog", "run", "sim", "text", "workload"]),
+    (
+        "run",
+        &["client", "core", "decide", "fleet", "loadgen", "metrics", "pyrand", "record", "rowlog", "text", "workload"],
+    ),
+    (
+        "cli",
+        &[
+            "client", "core", "decide", "fleet", "loadgen", "metrics", "record", "report", "rowlog", "run", "sim",
+            "text", "workload",
+        ],
+    ),
     ("testkit", &[]),
 ];
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tacho_metrics::search::Criterion;
+use tacho_decide::search::Criterion;
 
 use super::error::{ArgError, Refusal, UsageError};
 use super::flag::{Flag, Group, Kind, Preset, Table, own};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tacho_metrics::threshold::Threshold;
+use tacho_decide::threshold::Threshold;
 
 use super::compare::missing;
 use super::error::{ArgError, Refusal};

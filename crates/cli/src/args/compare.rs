@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use tacho_metrics::compare::Confidence;
-use tacho_metrics::number::Known;
+use tacho_decide::compare::Confidence;
+use tacho_record::number::Known;
 use tacho_report::compare::{CompareSpec, Latency};
 
 use super::error::{ArgError, Refusal, UsageError};

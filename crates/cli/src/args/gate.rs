@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use tacho_metrics::compare::Confidence;
-use tacho_metrics::gate::Rule;
+use tacho_decide::compare::Confidence;
+use tacho_decide::gate::Rule;
 
 use super::compare::{confidence, missing, share};
 use super::error::{ArgError, Refusal};
@@ -86,7 +86,7 @@ impl GateArgs {
         let texts = v.list("--max-regression").ok_or_else(|| missing(&TABLE, "--max-regression"))?;
         let rule = |text: &String| {
             Rule::parse(text).map_err(|error| match error {
-                tacho_metrics::Error::Rule { .. } => Refusal::Rule { text: text.clone() },
+                tacho_record::Error::Rule { .. } => Refusal::Rule { text: text.clone() },
                 error => Refusal::Number { flag: "--max-regression", error },
             })
         };

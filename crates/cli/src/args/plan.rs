@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use tacho_metrics::number::Known;
-use tacho_metrics::search::Criterion;
+use tacho_decide::search::Criterion;
+use tacho_record::number::Known;
 
 use super::compare::missing;
 use super::error::{ArgError, Refusal};

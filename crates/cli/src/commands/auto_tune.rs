@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use tacho_core::json::Value;
-use tacho_metrics::search::Criterion;
+use tacho_decide::search::Criterion;
 use tacho_run::auto_tune::{Profiling, TunePlan, TuneReport, auto_tune};
 use tacho_run::experiment::{
     Address, AfterBench, Host, ParamSet, ProcessHost, ResetKind, apply, program_exists, split,

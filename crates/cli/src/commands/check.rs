@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::bail;
-use tacho_metrics::threshold::{Finding, Standing};
+use tacho_decide::threshold::{Finding, Standing};
 use tacho_report::Error;
 use tacho_report::style::harmless_line;
 

@@ -1,9 +1,10 @@
 //! Numbers of predicted runs, and how they are told.
 
 use tacho_core::Stamp;
+use tacho_metrics::Sample;
 use tacho_metrics::fit::{Next, next};
 use tacho_metrics::percentile::percentile;
-use tacho_metrics::{RunRecord, Sample};
+use tacho_record::RunRecord;
 use tacho_sim::foresight::{Coming, Gone};
 
 use crate::{exit, secrets};

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::bail;
-use tacho_metrics::compare::Terms;
-use tacho_metrics::gate::{Decision, FailureRule, Failures, Judgement, Limit, Remedy, judge};
-use tacho_metrics::{ResultKind, StoredRun};
+use tacho_decide::compare::Terms;
+use tacho_decide::gate::{Decision, FailureRule, Failures, Judgement, Limit, Remedy, judge};
+use tacho_record::{ResultKind, StoredRun};
 use tacho_report::Error;
 use tacho_report::compare::{difference, load, settings, varied};
 use tacho_report::style::harmless_line;

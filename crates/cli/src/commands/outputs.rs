@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use tacho_metrics::RunRecord;
+use tacho_record::RunRecord;
 use tacho_report::export::requests;
 use tacho_report::html::run::{self, About};
 use tacho_report::json::{ResultFile, try_writing, write_whole};

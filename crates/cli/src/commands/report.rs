@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use tacho_core::json::{Dict, Value, dumps};
-use tacho_metrics::ResultKind;
+use tacho_record::ResultKind;
 use tacho_report::dashboard::Dashboard;
 use tacho_report::plots::sweep::{Combination, read_sweep};
 use tacho_report::results;

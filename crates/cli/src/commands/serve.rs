@@ -21,10 +21,11 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use tacho_core::{EventSink, RunEvent};
+use tacho_decide::threshold::Finding;
 use tacho_fleet::Place;
 use tacho_loadgen::StopSignal;
-use tacho_metrics::threshold::Finding;
-use tacho_metrics::{Caveat, EndedBy, RunRecord, SteadyState, SteadyWindow, Trust};
+use tacho_metrics::{Caveat, EndedBy, Trust};
+use tacho_record::RunRecord;
 use tacho_report::Progress;
 use tacho_report::html::run::About;
 use tacho_report::style::harmless_line;
@@ -134,9 +135,9 @@ fn measure(
 
 /// The record with the time in which the run was full, for runs that can have one.
 pub(super) fn with_window(args: &ServeArgs, mut record: RunRecord) -> RunRecord {
-    let rule = args.repeats.window.filter(|_| SteadyWindow::applies(&record));
-    let asked = args.repeats.asked.is_some();
-    record.steady_state = rule.map(|rule| SteadyState { asked, window: SteadyWindow::of(&record, rule) });
+    if let Some(rule) = args.repeats.window {
+        record.find_window(rule, args.repeats.asked.is_some());
+    }
     record
 }
 

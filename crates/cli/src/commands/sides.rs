@@ -54,7 +54,7 @@ pub(crate) fn log_of(path: &Path, dict: &Dict) -> Option<PathBuf> {
     let date = dict.get("date")?.as_str()?;
     let same = |folder: &PathBuf| {
         let stored = Stored::open(folder).ok()?;
-        let setup = tacho_metrics::logged::setup(stored.closing()?).ok()?;
+        let setup = tacho_record::logged::setup(stored.closing()?).ok()?;
         (setup.date == date).then_some(())
     };
     let numbered = (2..100).map(|number| path.with_extension(format!("{number}.rows")));

@@ -16,9 +16,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use tacho_metrics::number::Known;
-use tacho_metrics::search::Criterion;
+use tacho_decide::search::Criterion;
 use tacho_metrics::statistics::Statistic;
+use tacho_record::number::Known;
 use tacho_report::Progress;
 use tacho_report::html::picture_page;
 use tacho_report::json::write_whole;

@@ -184,7 +184,7 @@ fn level_column(sides: &[Side], wanted: &str) -> Result<String, Error> {
     let found = names.into_iter().find(|name| sides.iter().all(|side| has(side, name))).map(str::to_owned);
     found.or_else(|| other_concurrency(sides, wanted)).ok_or_else(|| Error::Key {
         label: sides.iter().map(|side| side.label.as_str()).collect::<Vec<_>>().join(", "),
-        problem: tacho_metrics::Error::Missing { key: wanted.to_owned() },
+        problem: tacho_record::Error::Missing { key: wanted.to_owned() },
     })
 }
 
@@ -424,7 +424,7 @@ mod tests {
             );
             let value = tacho_core::json::parse(&text).unwrap();
             let dict = value.as_dict().unwrap();
-            let run = tacho_metrics::StoredRun::from_dict(dict).unwrap();
+            let run = tacho_record::StoredRun::from_dict(dict).unwrap();
             Row { cells: crate::tables::headings::serving_row(dict), run: Some(run) }
         };
         let rows = vec![run(16, 100.0), run(16, 110.0), run(64, 900.0), run(64, 910.0)];

@@ -1,8 +1,8 @@
 //! What was set for a run: everything in its result that was not measured. Runs are repeats of each other only if all of
 //! it is equal; what differs is what tells them apart.
 
-use tacho_metrics::StoredRun;
-use tacho_metrics::number::Known;
+use tacho_record::StoredRun;
+use tacho_record::number::Known;
 
 use crate::tables::markdown::plain;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::{ResultKind, StoredRun};
+use tacho_record::{ResultKind, StoredRun};
 
 use crate::compare::settings::{Settings, settings};
 use crate::tables::headings::{has_headings, serving_row};

@@ -2,7 +2,7 @@
 //! whether it is for the better. What the difference is worth is said by the verdicts, not here.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::number::{Better, Known};
+use tacho_record::number::{Better, Known};
 
 /// Columns of the table.
 const WIDTH: usize = 90;

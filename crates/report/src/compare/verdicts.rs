@@ -1,8 +1,8 @@
 //! Whether differences between runs are real: each side against the first, number by number.
 
 use tacho_core::json::Value;
-use tacho_metrics::compare::{Effect, Terms, Verdict, compare, shared_keys};
-use tacho_metrics::{ResultKind, StoredRun};
+use tacho_decide::compare::{Effect, Terms, Verdict, compare, shared_keys};
+use tacho_record::{ResultKind, StoredRun};
 
 use super::CompareSpec;
 use super::side::Side;

@@ -2,7 +2,8 @@
 //! long the slowest of them.
 
 use tacho_metrics::latency::{itls, successes, tpot};
-use tacho_metrics::{RunRecord, Samples, Statistics};
+use tacho_metrics::{Samples, Statistics};
+use tacho_record::RunRecord;
 
 use super::chart::{Canvas, Columns, short};
 use crate::series::{OverTime, RUNNING, TOKENS, WAITING};

@@ -1,9 +1,10 @@
 //! The block after vLLM's report: what its definitions leave out, and reasons to doubt the result.
 
-use tacho_metrics::number::TIMES;
 use tacho_metrics::steady::RULE;
 use tacho_metrics::vocabulary::Concept;
-use tacho_metrics::{Interval, MetricKind, RunRecord, Statistics};
+use tacho_metrics::{Interval, MetricKind, Statistics};
+use tacho_record::RunRecord;
+use tacho_record::number::TIMES;
 
 use super::joined;
 use crate::json::telemetry::per;

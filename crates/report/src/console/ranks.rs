@@ -1,6 +1,7 @@
 //! How each rank of a run did: one line each.
 
-use tacho_metrics::{RankUse, RunRecord};
+use tacho_metrics::RankUse;
+use tacho_record::RunRecord;
 
 use crate::style::{harmless_line, title, two};
 

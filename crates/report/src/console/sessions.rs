@@ -1,7 +1,7 @@
 //! What the users of sessions felt, after vLLM's lines.
 
-use tacho_metrics::RunRecord;
 use tacho_metrics::sessions::{Reuse, SessionEnd, Spread};
+use tacho_record::RunRecord;
 
 use crate::style::{title, two, value_line};
 

@@ -1,8 +1,9 @@
 //! A run as OTLP in JSON: its series and numbers as metrics, its requests as spans.
 
 use tacho_core::json::{Dict, Value, dumps};
-use tacho_metrics::number::NUMBERS;
-use tacho_metrics::{MetricKind, RunRecord, Sample};
+use tacho_metrics::{MetricKind, Sample};
+use tacho_record::RunRecord;
+use tacho_record::number::NUMBERS;
 
 use crate::series::OverTime;
 use crate::style::percent;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use tacho_core::json::{Dict, Value, dumps};
-use tacho_metrics::RunRecord;
+use tacho_record::RunRecord;
 
 use crate::Error;
 use crate::json::{Detail, ResultFile, write_whole};

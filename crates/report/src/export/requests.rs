@@ -6,7 +6,8 @@ use std::path::Path;
 
 use tacho_core::json::{Value, write_str, write_value};
 use tacho_metrics::latency::tpot;
-use tacho_metrics::{RunRecord, Sample, Samples};
+use tacho_metrics::{Sample, Samples};
+use tacho_record::RunRecord;
 use tacho_rowlog::{Columns, Values, write_parquet};
 
 use crate::Error;

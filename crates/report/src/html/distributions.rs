@@ -1,7 +1,8 @@
 //! Distributions of runs on each other: how long requests took, and what share took at most how long.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::{MetricKind, StoredRun};
+use tacho_metrics::MetricKind;
+use tacho_record::StoredRun;
 
 use super::Figures;
 use crate::plots::category;

@@ -11,7 +11,7 @@ mod words;
 use std::io::{self, Write};
 use std::path::Path;
 
-use tacho_metrics::RunRecord;
+use tacho_record::RunRecord;
 
 use super::{Document, escape, in_script, packed};
 use crate::Error;

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use tacho_core::FailureKind;
 use tacho_core::json::{Dict, Value, dumps};
-use tacho_metrics::{RunRecord, Sample};
+use tacho_metrics::Sample;
+use tacho_record::RunRecord;
 
 use super::{escape, in_script, packed};
 use crate::Error;

@@ -1,8 +1,9 @@
 //! The `tacho` key of a result file: our own numbers, apart from vLLM's.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::number::{TIMES, Times};
-use tacho_metrics::{Interval, RunRecord, Statistics, Steady, Trust};
+use tacho_metrics::{Interval, Statistics, Steady, Trust};
+use tacho_record::RunRecord;
+use tacho_record::number::{TIMES, Times};
 
 use super::columns::Column;
 use super::fields::Fields;

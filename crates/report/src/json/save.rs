@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tacho_metrics::RunRecord;
+use tacho_record::RunRecord;
 
 use super::{Detail, ResultFile};
 use crate::Error;

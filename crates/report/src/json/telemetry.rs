@@ -1,8 +1,8 @@
 //! What the machines did during the run: energy and means in every file, the series in a detailed one.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::RunRecord;
 use tacho_metrics::telemetry::{ENERGY, Energy};
+use tacho_record::RunRecord;
 
 use super::Detail;
 

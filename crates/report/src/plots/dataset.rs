@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use tacho_metrics::{RunRecord, Samples};
+use tacho_metrics::Samples;
+use tacho_record::RunRecord;
 
 use super::{
     Anchor, AxisSpec, Bar, Color, Grid, LegendEntry, Panel, Rect, Scene, Series, draw_legend, legend_width, png,

@@ -1,7 +1,7 @@
 //! What axes, titles and points say: a key of a result in words, with its unit.
 
 use tacho_core::json::Value;
-use tacho_metrics::number::Known;
+use tacho_record::number::Known;
 
 use super::sweep::python_text;
 

@@ -2,8 +2,8 @@
 //! have theirs in the table of numbers; here are the columns that say what was run.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::ResultKind;
-use tacho_metrics::number::Known;
+use tacho_record::ResultKind;
+use tacho_record::number::Known;
 
 /// Headings of columns that are no numbers, or that vLLM's tables call otherwise than its report.
 const NAMED: &[(&str, &str)] = &[

@@ -1,7 +1,7 @@
 //! A series of loads in one table, and as an object.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::points::{Point, best};
+use tacho_record::points::{Point, best};
 
 /// The table, and the best of it.
 pub fn text(title: &str, points: &[Point]) -> String {

@@ -2,7 +2,7 @@
 //! line per combination.
 
 use tacho_core::json::{Dict, Value, float_repr, python_str};
-use tacho_metrics::search::half_width;
+use tacho_decide::search::half_width;
 use tacho_metrics::statistics::mean;
 
 /// `summary.csv`: all keys of all runs, in order of first appearance.

@@ -156,13 +156,13 @@ fn a_result_without_its_requests_says_so() {
         r#"{"duration": 10.0, "completed": 3, "failed": 0, "request_throughput": 0.3, "p99_ttft_ms": 5.0,
         "latencies": [0.1, 0.2, 0.3], "tacho": {"client": {"verdict": "client: fine <b>"}}}"#,
     );
-    let run = tacho_metrics::StoredRun::from_dict(dict.unwrap().as_dict().unwrap()).unwrap();
+    let run = tacho_record::StoredRun::from_dict(dict.unwrap().as_dict().unwrap()).unwrap();
     let page = tacho_report::html::run::stored::page(&HOSTILE.replace('\\', ""), &run);
     assert!(page.contains("--save-detailed") && page.contains("client: fine &lt;b&gt;"));
     assert!(page.contains("P99 TTFT (ms)") && !page.contains("Median"));
     in_browser_quietly(&page);
     let empty: Dict = Dict::new();
-    assert!(tacho_metrics::StoredRun::from_dict(&empty).is_ok());
+    assert!(tacho_record::StoredRun::from_dict(&empty).is_ok());
 }
 
 /// A page with one line has no legend to use.

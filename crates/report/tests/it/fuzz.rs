@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use tacho_metrics::StoredRun;
-use tacho_metrics::compare::Confidence;
-use tacho_metrics::restored::restored;
+use tacho_decide::compare::Confidence;
+use tacho_record::StoredRun;
+use tacho_record::restored::restored;
 use tacho_report::compare::{CompareSpec, Comparison, Latency, load, verdicts};
 use tacho_report::dashboard::Dashboard;
 use tacho_report::html::run::{About, write_page};

@@ -2,7 +2,8 @@
 
 use tacho_core::FailureKind;
 use tacho_core::json::{Value, parse};
-use tacho_metrics::{Measured, Rare, RunRecord, Sample};
+use tacho_metrics::{Rare, Sample};
+use tacho_record::{Measured, RunRecord};
 use tacho_report::export::otlp::{Origin, metrics, traces};
 
 use crate::given::{Flags, golden};

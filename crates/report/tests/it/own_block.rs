@@ -2,7 +2,8 @@
 
 use tacho_core::FailureKind;
 use tacho_core::json::{self, Value};
-use tacho_metrics::{Measured, MetricKind, ProbeStatistics, RunRecord, Sample, Setup, Task};
+use tacho_metrics::{MetricKind, ProbeStatistics, Sample, Setup, Task};
+use tacho_record::{Measured, RunRecord};
 use tacho_report::console::{own_report, vllm_report};
 use tacho_report::json::{Detail, ResultFile};
 

@@ -2,7 +2,8 @@
 //! browser, the page is opened and used in it.
 
 use tacho_core::FailureKind;
-use tacho_metrics::{Measured, MetricKind, Rare, RunRecord, Sample, Setup, Task};
+use tacho_metrics::{MetricKind, Rare, Sample, Setup, Task};
+use tacho_record::{Measured, RunRecord};
 use tacho_report::html::run::{About, write_page};
 
 use crate::browser::{STEPS, fine, used};

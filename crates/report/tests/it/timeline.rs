@@ -1,7 +1,8 @@
 //! The timeline page: what others wrote stays text, and nothing is fetched.
 
 use tacho_core::FailureKind;
-use tacho_metrics::{Measured, Rare, Rarely, RunRecord, Sample};
+use tacho_metrics::{Rare, Rarely, Sample};
+use tacho_record::{Measured, RunRecord};
 use tacho_report::html::timeline::{Thresholds, save, write_page};
 
 use crate::browser::{STEPS, fine, used};

@@ -1,7 +1,8 @@
 //! `metrics/results.json`: whole runs on a given clock, from their flags to the file and the report.
 
 use tacho_core::json::{self, Dict, Value};
-use tacho_metrics::{Measured, RunRecord, Samples, Setup};
+use tacho_metrics::{Samples, Setup};
+use tacho_record::{Measured, RunRecord};
 use tacho_report::console::vllm_report;
 use tacho_report::json::{Detail, SaveMode, save};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::search::{Criterion, UNLIMITED, boundary, half_width};
+use tacho_decide::search::{Criterion, UNLIMITED, boundary, half_width};
 use tacho_metrics::statistics::mean;
 
 use super::level::{Found, Level, number};

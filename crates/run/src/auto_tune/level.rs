@@ -1,7 +1,7 @@
 //! What was measured of a candidate, level by level.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::search::{Criterion, Tried};
+use tacho_decide::search::{Criterion, Tried};
 use tacho_metrics::statistics::mean;
 
 use crate::experiment::Failure;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_words;
-use tacho_metrics::search::{Criterion, UNLIMITED};
+use tacho_decide::search::{Criterion, UNLIMITED};
 
 use crate::experiment::{AfterBench, Error, ParamSet, Supervised, apply};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tacho_core::event::TuneNote;
 use tacho_core::json::Dict;
-use tacho_metrics::search::{Answer, Step, Tried, UNLIMITED, Verdict, next};
+use tacho_decide::search::{Answer, Step, Tried, UNLIMITED, Verdict, next};
 use tacho_metrics::statistics::mean;
 
 use super::level::{Found, Level, number, values};

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use tacho_core::event::TuneNote;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Counters, EventSink, RunEvent, Work};
-use tacho_metrics::search::UNLIMITED;
+use tacho_decide::search::UNLIMITED;
 
 use super::answer::{Accepted, Answers, TuneReport};
 use super::plan::{Candidate, Profiling, TunePlan, rate};

@@ -94,7 +94,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        fault: tacho_metrics::search::BadCriterion,
+        fault: tacho_decide::search::BadCriterion,
     },
     /// A target names a number that no result has.
     #[error("{}: {error}", path.display())]
@@ -102,7 +102,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        error: tacho_metrics::Error,
+        error: tacho_record::Error,
     },
     /// A set of criteria without any.
     #[error("{}: item {at} has no criterion: write such as {{\"p99_ttft_ms\": \"<=200\"}}", path.display())]

@@ -7,7 +7,8 @@ pub(crate) mod samples;
 mod tokenizer_check;
 
 use tacho_core::json::Value;
-use tacho_metrics::{Caveat, EndedBy, RunRecord, logged};
+use tacho_metrics::{Caveat, EndedBy};
+use tacho_record::{RunRecord, logged};
 
 use crate::plan::ServePlan;
 use crate::serve::drive::DriveOutput;

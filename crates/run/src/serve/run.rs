@@ -3,7 +3,7 @@
 use tacho_core::event::ServeNote;
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::StopSignal;
-use tacho_metrics::RunRecord;
+use tacho_record::RunRecord;
 
 use crate::Error;
 use crate::plan::ServePlan;

@@ -2,7 +2,8 @@
 
 use tacho_core::{Clock, Counters, Kept, Observation, SystemClock, Watcher};
 use tacho_loadgen::{Drive, Driven, StopSignal, Target, drive_sessions};
-use tacho_metrics::{RunRecord, ServerMetrics, Telemetry};
+use tacho_metrics::{ServerMetrics, Telemetry};
+use tacho_record::RunRecord;
 
 use crate::Error;
 use crate::plan::ServePlan;

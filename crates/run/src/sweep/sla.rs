@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use tacho_core::EventSink;
 use tacho_core::json::{Value, parse, python_str};
-use tacho_metrics::number::Known;
-use tacho_metrics::search::Criterion;
+use tacho_decide::search::Criterion;
+use tacho_record::number::Known;
 
 use self::answers::Answers;
 use self::pair::Pair;

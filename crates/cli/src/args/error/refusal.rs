@@ -125,7 +125,7 @@ pub(crate) enum Refusal {
         /// The flag.
         flag: &'static str,
         /// Why not.
-        error: tacho_metrics::Error,
+        error: tacho_record::Error,
     },
     /// A filter or binner cannot be read.
     #[error("{problem}")]

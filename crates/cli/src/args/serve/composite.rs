@@ -3,7 +3,7 @@
 use tacho_client::host_and_port;
 use tacho_core::json::{Value, float_repr, parse};
 use tacho_core::secret::{REDACTED, is_secret_name, redact_header_text};
-use tacho_metrics::threshold::Threshold;
+use tacho_decide::threshold::Threshold;
 use tacho_text::TokenizerMode;
 
 use super::{DatasetArgs, ReportArgs, ServeArgs, TargetArgs};

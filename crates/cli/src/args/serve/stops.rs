@@ -1,7 +1,7 @@
 //! Flags about when a run ends, besides the end of its requests.
 
 use tacho_core::json::float_repr;
-use tacho_metrics::number::Known;
+use tacho_record::number::Known;
 
 use super::{LoadArgs, ServeArgs};
 use crate::args::error::Refusal;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use tacho_metrics::RunRecord;
+use tacho_record::RunRecord;
 use tacho_report::html::run::About;
 use tacho_report::html::timeline::{self, Thresholds};
 use tacho_report::json::{Detail, SaveMode, save};

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::restored::{Restored, restored};
-use tacho_metrics::{ResultKind, StoredRun};
+use tacho_record::restored::{Restored, restored};
+use tacho_record::{ResultKind, StoredRun};
 use tacho_report::html::run::{About, stored};
 use tacho_report::html::timeline::{self, Thresholds};
 use tacho_report::plots::dataset;

@@ -2,7 +2,8 @@
 
 use tacho_core::Request;
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::{RunRecord, Statistics};
+use tacho_metrics::Statistics;
+use tacho_record::RunRecord;
 use tacho_report::style::{title, two, value_line};
 use tacho_text::Tokenizer;
 use tacho_workload::PrefixSharing;

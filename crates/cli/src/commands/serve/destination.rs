@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use tacho_metrics::RunRecord;
+use tacho_record::RunRecord;
 use tacho_report::export::pytorch;
 use tacho_report::json::{Detail, SaveMode, save, try_writing};
 use tacho_report::names;

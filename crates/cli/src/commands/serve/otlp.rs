@@ -1,7 +1,7 @@
 //! `--otlp`: the run's series, and its requests as spans, to a collector. One that cannot be reached costs a warning,
 //! never the run.
 
-use tacho_metrics::RunRecord;
+use tacho_record::RunRecord;
 use tacho_report::export::otlp::{Origin, metrics, traces};
 use tacho_run::otlp::Collector;
 

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use tacho_core::{EventSink, RunEvent};
-use tacho_metrics::{RunRecord, Task};
+use tacho_metrics::Task;
+use tacho_record::RunRecord;
 use tacho_report::html::timeline::{self, Thresholds};
 use tacho_report::plots::dataset;
 use tacho_report::{Error, names};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use tacho_core::json::dumps_indented;
-use tacho_metrics::points::Point;
+use tacho_record::points::Point;
 use tacho_report::compare::{CompareSpec, side_by_side, verdicts};
 use tacho_report::json::write_whole;
 use tacho_report::style::harmless_line;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tacho_client::Task;
 use tacho_core::{ManualClock, Request, Stamp};
-use tacho_metrics::RunRecord;
+use tacho_record::RunRecord;
 use tacho_report::html::run::About;
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, predicted, prepare};
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::args::serve::TABLE;
     use crate::commands::values_for;
-    use tacho_metrics::number::Known;
+    use tacho_record::number::Known;
 
     /// The numbers whose intervals are looked at.
     const NUMBERS: [&str; 5] = ["mean_ttft_ms", "median_ttft_ms", "p99_ttft_ms", "mean_e2el_ms", "p99_e2el_ms"];

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tacho_core::json::dumps_indented;
-use tacho_metrics::{MultiRun, RunRecord};
+use tacho_record::{MultiRun, RunRecord};
 use tacho_report::json::write_whole;
 use tacho_report::{multi_run, names};
 use tacho_run::ServePlan;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use tacho_metrics::Sample;
 use tacho_metrics::percentile::percentile;
-use tacho_metrics::{RunRecord, Sample};
+use tacho_record::RunRecord;
 
 use crate::html::escape;
 use crate::style::two;

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::latency::{itls, successes, tpot};
-use tacho_metrics::{RunRecord, Sample, Samples, Statistics};
+use tacho_metrics::{Sample, Samples, Statistics};
+use tacho_record::RunRecord;
 
 use super::served;
 use crate::series::{self, OverTime};

@@ -3,7 +3,8 @@
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::telemetry::Track;
 use tacho_metrics::vocabulary::Concept;
-use tacho_metrics::{RunRecord, ServerMetrics, Telemetry};
+use tacho_metrics::{ServerMetrics, Telemetry};
+use tacho_record::RunRecord;
 
 /// Moments and values.
 type Points = Vec<(f64, f64)>;

@@ -1,7 +1,7 @@
 //! What the users of sessions felt, on the page.
 
-use tacho_metrics::RunRecord;
 use tacho_metrics::sessions::{SessionEnd, SessionSummary, Spread, TurnSummary, UncachedSummary};
+use tacho_record::RunRecord;
 
 use crate::style::two;
 

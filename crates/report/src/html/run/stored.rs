@@ -1,8 +1,8 @@
 //! The page of a result that keeps numbers, and of its requests only how long each took.
 
 use tacho_core::json::Value;
-use tacho_metrics::StoredRun;
-use tacho_metrics::number::{Known, NUMBERS, Part};
+use tacho_record::StoredRun;
+use tacho_record::number::{Known, NUMBERS, Part};
 
 use super::words::card;
 use crate::html::{Figures, distributions, escape, page as whole_page};

@@ -1,6 +1,7 @@
 //! The page's words: what was run, whether to believe it, and the numbers that people ask for first.
 
-use tacho_metrics::{MetricKind, RankUse, RunRecord, Statistics};
+use tacho_metrics::{MetricKind, RankUse, Statistics};
+use tacho_record::RunRecord;
 
 use super::About;
 use crate::html::escape;

@@ -2,8 +2,8 @@
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::interval::half_width;
-use tacho_metrics::number::Known;
 use tacho_metrics::statistics::mean;
+use tacho_record::number::Known;
 
 use super::data::{natural, python_text};
 use crate::plots::{Color, LegendEntry, Marker, Series, Stroke, bare, category, in_words, sequence, value_text};

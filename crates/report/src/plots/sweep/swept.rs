@@ -1,7 +1,7 @@
 //! What a sweep varied, and along which of it curves run.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::StoredRun;
+use tacho_record::StoredRun;
 
 use super::SweepPlotSpec;
 use super::data::Combination;

@@ -3,7 +3,8 @@
 
 use tacho_client::Rules;
 use tacho_core::Content;
-use tacho_metrics::{Caveat, RunRecord};
+use tacho_metrics::Caveat;
+use tacho_record::RunRecord;
 use tacho_workload::{BLOCK, PrefixSharing};
 
 use crate::plan::ServePlan;

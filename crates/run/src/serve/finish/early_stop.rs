@@ -1,7 +1,8 @@
 //! A run that ended by a rule of its own.
 
 use tacho_loadgen::{Driven, StopReason};
-use tacho_metrics::{Caveat, EndedBy, Estimate, RunRecord};
+use tacho_metrics::{Caveat, EndedBy};
+use tacho_record::{Estimate, RunRecord};
 
 use crate::plan::Precision;
 

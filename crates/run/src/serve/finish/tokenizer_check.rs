@@ -4,7 +4,8 @@
 use tacho_client::Rules;
 use tacho_client::control::TokenizeServer;
 use tacho_core::{Content, Request};
-use tacho_metrics::{Caveat, RunRecord};
+use tacho_metrics::Caveat;
+use tacho_record::RunRecord;
 use tacho_workload::Requests;
 
 use crate::plan::{ServePlan, WorkloadPlan};

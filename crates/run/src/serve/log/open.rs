@@ -3,7 +3,8 @@
 use tacho_core::event::ServeNote;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, RunEvent};
-use tacho_metrics::{Setup, logged};
+use tacho_metrics::Setup;
+use tacho_record::logged;
 use tacho_rowlog::{Host, Manifest};
 use tacho_workload::sessions::TraceError;
 

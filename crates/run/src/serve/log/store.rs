@@ -72,7 +72,7 @@ impl RowSink for RowStore<'_> {
 
     fn rows(&mut self, mut rows: Vec<Observation>) {
         for row in &mut rows {
-            tacho_metrics::logged::shed(row, self.keep_texts);
+            tacho_record::logged::shed(row, self.keep_texts);
             row.round(self.began);
         }
         if let Some(log) = &mut self.log {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tacho_core::{Clock, Counters, EventSink, Observation, RowSink, Stamp, SystemClock};
 use tacho_fleet::{ClockFit, Error as FleetError, Gather, Guest, OnLost, Place, Reply, Start};
 use tacho_loadgen::{StopReason, StopSignal};
-use tacho_metrics::logged;
+use tacho_record::logged;
 use tacho_rowlog::Origin;
 
 use super::{Places, own_part, said, take_share};

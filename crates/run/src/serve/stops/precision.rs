@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use tacho_core::Observation;
-use tacho_metrics::interval::Estimate;
 use tacho_metrics::{Sample, Samples, Task};
+use tacho_record::Estimate;
 
 use super::Rule;
 use crate::plan::Precision;

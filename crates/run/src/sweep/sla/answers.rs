@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::search::{Answer, Boundary, Criterion};
+use tacho_decide::search::{Answer, Boundary, Criterion};
 use tacho_metrics::statistics::mean;
 
 use super::level::{Level, nearest, values};

@@ -2,8 +2,8 @@
 //! its verdict could be luck, ever longer ones follow.
 
 use tacho_core::json::{Dict, Value};
+use tacho_decide::search::{Criterion, Tried, UNLIMITED, Verdict};
 use tacho_metrics::EndedBy;
-use tacho_metrics::search::{Criterion, Tried, UNLIMITED, Verdict};
 
 use super::pair::Pair;
 use super::{FEWEST, LONGEST_RUN, PARTS, level_folder};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tacho_core::event::Load;
 use tacho_core::json::Dict;
-use tacho_metrics::search::UNLIMITED;
+use tacho_decide::search::UNLIMITED;
 
 use super::{SlaPlan, level_folder};
 use crate::experiment::{Archive, ParamSet, run_file};

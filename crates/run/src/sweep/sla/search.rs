@@ -2,7 +2,7 @@
 
 use tacho_core::event::{Most, SearchNote, SearchRow};
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::search::{Answer, Criterion, Step, Tried, UNLIMITED, boundary, bracket, is_monotone, next, refine};
+use tacho_decide::search::{Answer, Criterion, Step, Tried, UNLIMITED, boundary, bracket, is_monotone, next, refine};
 use tacho_metrics::statistics::mean;
 
 use super::answers::{Answers, Outcome};

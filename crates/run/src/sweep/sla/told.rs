@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tacho_core::event::SearchNote;
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::search::{
+use tacho_decide::search::{
     Answer, Criterion, Growth, Held, Next, Terms, Tried, Verdict, borne_out, is_monotone, next_run,
 };
 

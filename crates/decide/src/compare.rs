@@ -1,0 +1,285 @@
+//! Two sides compared on one number: by how much it changed, in which direction that is good, and how sure that is.
+//! What single requests tell and what repeated runs tell count together: runs that differ by no more than their requests
+//! explain are as good as one long run, and where they differ by more, that counts. Where both sides had the same
+//! workloads, what these leave to chance is common to them and does not count.
+
+mod alike;
+mod side;
+
+use tacho_record::number::{Better, Known};
+use tacho_record::{Error, ResultKind, StoredRun};
+
+use self::alike::Alike;
+use self::side::{Runs, Side};
+
+/// How sure an interval is to hold the true change, as a share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Confidence(f64);
+
+impl Confidence {
+    /// The usual one.
+    pub const USUAL: Confidence = Confidence(0.95);
+
+    /// From percent, 50 to 99.9.
+    pub fn from_percent(percent: f64) -> Option<Self> {
+        (50.0..=99.9).contains(&percent).then_some(Confidence(percent / 100.0))
+    }
+
+    /// In percent.
+    pub fn percent(self) -> f64 {
+        // Shares such as 0.95 do not come out even.
+        (self.0 * 1e6).round() / 1e4
+    }
+
+    /// As a share.
+    pub fn share(self) -> f64 {
+        self.0
+    }
+
+    /// So that `several` such intervals are all right as surely as one of this confidence.
+    pub fn each_of(self, several: usize) -> Self {
+        Confidence(1.0 - (1.0 - self.0) / several.max(1) as f64)
+    }
+}
+
+/// What is taken for granted in a comparison.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Terms {
+    /// How sure intervals shall be.
+    pub confidence: Confidence,
+    /// How much a number varies from run to run, as a share of it, where somebody knows it.
+    pub noise: Option<f64>,
+}
+
+/// What a comparison says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The new side is better, surely.
+    Better,
+    /// The new side is worse, surely.
+    Worse,
+    /// The change is surely smaller than the margin.
+    Equal,
+    /// It can be this or that.
+    Undecided,
+}
+
+impl Verdict {
+    /// In words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::Equal => "equal",
+            Verdict::Undecided => "undecided",
+        }
+    }
+}
+
+/// What an interval rests on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Basis {
+    /// So many values of single requests on the smaller side.
+    Requests(usize),
+    /// So many runs on the smaller side.
+    Runs(usize),
+    /// The same, of the same workloads on both sides.
+    Alike(usize),
+    /// So many iterations on the smaller side, of runs without a server.
+    Iterations(usize),
+    /// A noise that was given, as a share.
+    Assumed(f64),
+    /// One number on a side: no interval.
+    Single,
+    /// A side without a single success, or with a run whose number is zero.
+    Empty,
+}
+
+impl Basis {
+    /// In words.
+    pub fn text(self) -> String {
+        match self {
+            Basis::Requests(count) => format!("{count} values"),
+            Basis::Runs(count) => format!("{count} runs"),
+            Basis::Alike(count) => format!("{count} runs of the same requests"),
+            Basis::Iterations(count) => format!("{count} iterations"),
+            Basis::Assumed(noise) => format!("{:.3} % noise assumed", noise * 100.0),
+            Basis::Single => "one number per side".into(),
+            Basis::Empty => "no successful requests, or a zero, on a side".into(),
+        }
+    }
+}
+
+/// How one number changed from the base to the new side.
+#[derive(Debug, Clone)]
+pub struct Effect {
+    /// The key of the number.
+    pub key: String,
+    /// Which way it should go.
+    pub better: Better,
+    /// Its value on the base side: the mean of its runs; not a number where no request succeeded.
+    pub base: f64,
+    /// Its value on the new side.
+    pub new: f64,
+    /// The change as a share of the base: 0.05 is five percent more. Where both sides had the same workloads it is that of
+    /// runs of one workload, on average.
+    pub change: f64,
+    /// Where the true change lies, as far as can be told.
+    pub interval: Option<(f64, f64)>,
+    /// What the interval rests on.
+    pub basis: Basis,
+    sides: Option<(Side, Side)>,
+    noise: Option<f64>,
+}
+
+impl Effect {
+    /// Whether the change is real, and which way it goes; `margin` is the share up to which a change does not matter.
+    pub fn verdict(&self, margin: f64) -> Verdict {
+        let better = |up: bool| if up == (self.better == Better::More) { Verdict::Better } else { Verdict::Worse };
+        match self.interval {
+            None => Verdict::Undecided,
+            Some((low, high)) if low >= -margin && high <= margin => Verdict::Equal,
+            Some((low, _)) if low > 0.0 => better(true),
+            Some((_, high)) if high < 0.0 => better(false),
+            Some(_) => Verdict::Undecided,
+        }
+    }
+
+    /// The change for the worse as a share of the base; below 0 where it got better.
+    pub fn harm(&self) -> f64 {
+        if self.better == Better::More { -self.change } else { self.change }
+    }
+
+    /// Its least and most at a confidence, with `data` times as much data that says the same.
+    pub(crate) fn harm_bounds(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
+        let (low, high) = self.bounds(confidence, data)?;
+        Some(if self.better == Better::More { (-high, -low) } else { (low, high) })
+    }
+
+    /// Whether several runs a side of the same workloads show what runs differ by.
+    pub fn is_of_the_same(&self) -> bool {
+        matches!(self.basis, Basis::Alike(_))
+    }
+
+    /// The interval of the change.
+    fn bounds(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
+        let (low, high) = self.gaps(confidence, data)?;
+        let bound = |shift: f64| (1.0 + self.change) * shift.exp() - 1.0;
+        Some((bound(-low), bound(high)))
+    }
+
+    /// How far the true change may lie below and above, on logarithms. Which rule counts is fixed before any number is seen:
+    /// enough runs of the same workloads tell alone; where there are few, the narrower of both, each twice as sure.
+    fn gaps(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
+        let (base, new) = self.sides.as_ref()?;
+        let Some(alike) = Alike::of(base, new) else { return self.apart(confidence, data) };
+        let even = |half: f64| (half, half);
+        match self.noise {
+            Some(noise) => return Some(even(alike.assumed(noise, confidence, data))),
+            None if !alike.is_told() => return self.apart(confidence, data),
+            None if alike.is_enough(data) => return alike.half(confidence, data).map(even),
+            None => {}
+        }
+        let surer = confidence.each_of(2);
+        let found = alike.half(surer, data).map(even).into_iter().chain(self.apart(surer, data));
+        found.min_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)))
+    }
+
+    /// The same where each side has a workload of its own: the gaps of both sides add up as independent errors do (Zou and
+    /// Donner's recovery of variances, on logarithms).
+    fn apart(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
+        let (base, new) = self.sides.as_ref()?;
+        let spread = Runs::of(base, new);
+        let (base_low, base_high) = base.gaps(spread, self.noise, confidence, data)?;
+        let (new_low, new_high) = new.gaps(spread, self.noise, confidence, data)?;
+        Some((new_low.hypot(base_high), new_high.hypot(base_low)))
+    }
+}
+
+/// Compares two sides of one or more runs on `key`. The same input gives the same answer.
+pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -> Result<Effect, Error> {
+    let (known, better) = Known::judged(key)?;
+    let (before, after) = (Side::of(key, known, base)?, Side::of(key, known, new)?);
+    let value = |side: &Option<Side>| side.as_ref().map_or(f64::NAN, |side| side.value);
+    let mut effect = Effect {
+        key: key.to_owned(),
+        better,
+        base: value(&before),
+        new: value(&after),
+        change: change(value(&before), value(&after)),
+        interval: None,
+        basis: Basis::Empty,
+        sides: before.zip(after).filter(|(before, after)| before.is_positive() && after.is_positive()),
+        noise: terms.noise,
+    };
+    if let Some((before, after)) = &effect.sides {
+        let alike = Alike::of(before, after);
+        effect.change = alike.map_or(effect.change, |alike| alike.change.exp() - 1.0);
+        effect.interval = effect.bounds(terms.confidence, 1.0);
+        let same = alike.is_some_and(|alike| alike.is_told());
+        effect.basis = basis(before, after, (effect.interval.is_some(), same), terms.noise);
+    }
+    Ok(effect)
+}
+
+fn basis(base: &Side, new: &Side, (told, same): (bool, bool), noise: Option<f64>) -> Basis {
+    let runs = base.runs().min(new.runs());
+    match (told, noise) {
+        (false, _) => Basis::Single,
+        (_, Some(noise)) => Basis::Assumed(noise),
+        (_, None) if same => Basis::Alike(runs),
+        (_, None) if base.runs().max(new.runs()) > 1 => Basis::Runs(runs),
+        (_, None) => match (base.requests(), new.requests()) {
+            (base, new) if base.1 => Basis::Iterations(base.0.min(new.0)),
+            (base, new) => Basis::Requests(base.0.min(new.0)),
+        },
+    }
+}
+
+fn change(base: f64, new: f64) -> f64 {
+    if base == new { 0.0 } else { new / base - 1.0 }
+}
+
+/// The keys worth comparing that both sides can tell: rates, and the statistics of latencies.
+pub fn shared_keys(base: &[StoredRun], new: &[StoredRun]) -> Vec<String> {
+    let mut keys = match base.first().and_then(StoredRun::kind) {
+        Some(ResultKind::Latency) => ["avg", "p50", "p90", "p99"].map(|word| format!("{word}_latency")).to_vec(),
+        Some(ResultKind::Throughput) => ["requests_per_second", "tokens_per_second"].map(str::to_owned).to_vec(),
+        Some(ResultKind::Startup) => startup_keys(base),
+        Some(ResultKind::Serving) | None => serving_keys(base),
+    };
+    let told = |key: &String, runs: &[StoredRun]| {
+        Known::find(key).is_some_and(|known| matches!(Side::of(key, known, runs), Ok(Some(side)) if side.value > 0.0))
+    };
+    keys.retain(|key| told(key, base) && told(key, new));
+    keys
+}
+
+/// Engines report phases of their own.
+fn startup_keys(base: &[StoredRun]) -> Vec<String> {
+    let keys = base.first().into_iter().flat_map(|run| run.fields.iter()).map(|(key, _)| key);
+    keys.filter(|key| matches!(Known::find(key), Some(known) if known.kind() == ResultKind::Startup))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn serving_keys(base: &[StoredRun]) -> Vec<String> {
+    let rates = ["request_throughput", "request_goodput", "output_throughput", "total_token_throughput"];
+    let mut keys: Vec<String> = rates.map(str::to_owned).to_vec();
+    for name in ["ttft", "tpot", "itl", "e2el"] {
+        let mut of_metric: Vec<String> = ["mean", "median"].map(|word| format!("{word}_{name}_ms")).to_vec();
+        let recorded = base.first().into_iter().flat_map(|run| run.fields.iter()).map(|(key, _)| key);
+        let percentile = |key: &&str| {
+            key.starts_with('p') && matches!(Known::find(key), Some(Known::Timed(timed)) if timed.times.name == name)
+        };
+        of_metric.extend(recorded.filter(percentile).map(str::to_owned));
+        if !of_metric.contains(&format!("p99_{name}_ms")) {
+            of_metric.push(format!("p99_{name}_ms"));
+        }
+        keys.extend(of_metric);
+    }
+    keys
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

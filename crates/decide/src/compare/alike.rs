@@ -1,0 +1,139 @@
+//! Sides whose runs had the same workloads: the same requests, planned for the same moments. What a workload leaves to
+//! chance (when its requests come, how long they are) is then common to both sides, and what is left is what runs of one
+//! workload differ by. Each run's logarithm is what its workload makes it, the change where it is of the new side, and
+//! chance: of one workload that is the test of two samples, of several with a run on either side that of pairs.
+
+use std::collections::BTreeMap;
+
+use tacho_metrics::interval::student;
+
+use super::Confidence;
+use super::side::Side;
+
+/// The change between two such sides.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Alike {
+    /// The change of the logarithm.
+    pub(super) change: f64,
+    /// The variance of one run divided by this is that of the change.
+    weight: f64,
+    /// The sum of squares of what is left to chance.
+    squares: f64,
+    runs: f64,
+    workloads: f64,
+}
+
+/// With fewer degrees of freedom the spread of runs is known too badly to count alone.
+const FEW: f64 = 3.0;
+
+impl Alike {
+    /// Nothing where a workload is not known, or was run on one side only.
+    pub(super) fn of(base: &Side, new: &Side) -> Option<Self> {
+        let (base, new) = (by_workload(base)?, by_workload(new)?);
+        if !base.keys().eq(new.keys()) {
+            return None;
+        }
+        let (mut weight, mut weighed) = (0.0, 0.0);
+        let pairs = || base.values().zip(new.values());
+        for (before, after) in pairs() {
+            let (first, second) = (before.len() as f64, after.len() as f64);
+            let own = first * second / (first + second);
+            weight += own;
+            weighed += own * (mean(after) - mean(before));
+        }
+        let change = weighed / weight;
+        let left = |(before, after): (&Vec<f64>, &Vec<f64>)| {
+            let moved: Vec<f64> = before.iter().copied().chain(after.iter().map(|log| log - change)).collect();
+            let middle = mean(&moved);
+            moved.iter().map(|log| (log - middle).powi(2)).sum::<f64>()
+        };
+        let runs = pairs().map(|(before, after)| before.len() + after.len()).sum::<usize>() as f64;
+        Some(Alike { change, weight, squares: pairs().map(left).sum(), runs, workloads: base.len() as f64 })
+    }
+
+    /// How many runs more there are, in `data` times as many, than what is to be known of them; new workloads come where
+    /// there are several.
+    fn freedom(&self, data: f64) -> f64 {
+        let runs = self.runs * data;
+        runs - 1.0 - if self.workloads > 1.0 { self.workloads * data } else { 1.0 }
+    }
+
+    /// Whether its runs show how far they differ by chance.
+    pub(super) fn is_told(&self) -> bool {
+        // Runs that agree in every digit are more likely one run than a certainty.
+        self.freedom(1.0) > 0.0 && self.squares > 0.0
+    }
+
+    /// Whether that is known well enough to count alone.
+    pub(super) fn is_enough(&self, data: f64) -> bool {
+        self.is_told() && self.freedom(data) >= FEW
+    }
+
+    /// How far the change may be off, with `data` times as many runs.
+    pub(super) fn half(&self, confidence: Confidence, data: f64) -> Option<f64> {
+        let variance = self.squares / self.freedom(1.0);
+        let half = || student(confidence.share(), self.freedom(data)) * (variance / (self.weight * data)).sqrt();
+        self.is_told().then(half)
+    }
+
+    /// The same where it is given how much a number varies from run to run.
+    pub(super) fn assumed(&self, noise: f64, confidence: Confidence, data: f64) -> f64 {
+        student(confidence.share(), f64::INFINITY) * noise / (self.weight * data).sqrt()
+    }
+}
+
+fn by_workload(side: &Side) -> Option<BTreeMap<&str, Vec<f64>>> {
+    let mut all: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (workload, log) in side.workloads.iter().zip(&side.logs) {
+        all.entry(workload.as_deref()?).or_default().push(*log);
+    }
+    Some(all)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(runs: &[(&str, f64)]) -> Side {
+        Side::known(runs.iter().map(|(workload, log)| (Some((*workload).to_owned()), *log)).collect())
+    }
+
+    #[test]
+    fn one_workload_is_a_test_of_two_samples() {
+        let alike = Alike::of(&side(&[("a", 1.0), ("a", 1.2)]), &side(&[("a", 1.5), ("a", 1.9)])).unwrap();
+        // Means 1.1 and 1.7, pooled variance (0.02 + 0.08) / 2, over two runs each: t(2) is 4.303.
+        assert!((alike.change - 0.6).abs() < 1e-12);
+        let half = alike.half(Confidence::USUAL, 1.0).unwrap();
+        assert!((half - 4.303 * 0.05_f64.sqrt()).abs() < 1e-3, "{half}");
+        assert!(alike.is_told() && !alike.is_enough(1.0) && alike.is_enough(2.0));
+    }
+
+    #[test]
+    fn several_workloads_are_pairs() {
+        let base = side(&[("a", 1.0), ("b", 5.0), ("c", 3.0), ("d", 9.0)]);
+        let new = side(&[("c", 3.2), ("a", 1.1), ("d", 9.1), ("b", 5.2)]);
+        let alike = Alike::of(&base, &new).unwrap();
+        // Differences 0.1, 0.2, 0.2, 0.1: their deviation is 0.0577, over four pairs 0.0289; t(3) is 3.182.
+        assert!((alike.change - 0.15).abs() < 1e-12);
+        let half = alike.half(Confidence::USUAL, 1.0).unwrap();
+        assert!((half - 3.182 * 0.028_87).abs() < 1e-3, "{half}");
+        assert!(alike.is_enough(1.0));
+    }
+
+    #[test]
+    fn other_workloads_are_not_alike() {
+        assert!(Alike::of(&side(&[("a", 1.0)]), &side(&[("b", 1.0)])).is_none());
+        assert!(Alike::of(&side(&[("a", 1.0), ("b", 1.0)]), &side(&[("a", 1.0)])).is_none());
+        let untold = Side::known(vec![(None, 1.0)]);
+        assert!(Alike::of(&untold, &untold).is_none());
+        let single = Alike::of(&side(&[("a", 1.0)]), &side(&[("a", 2.0)])).unwrap();
+        assert_eq!((single.is_told(), single.half(Confidence::USUAL, 1.0)), (false, None));
+        assert!((single.assumed(0.01, Confidence::USUAL, 1.0) - 1.96 * 0.01 * 2.0_f64.sqrt()).abs() < 1e-4);
+        let equal = side(&[("a", 1.0), ("a", 1.0), ("a", 1.0)]);
+        assert!(!Alike::of(&equal, &equal).unwrap().is_told());
+    }
+}

@@ -1,0 +1,139 @@
+//! One side of a comparison: a number of one or more runs, how far it varies within each and from run to run.
+
+use tacho_metrics::interval::{Spread, student};
+use tacho_record::number::Known;
+use tacho_record::{Error, ResultKind, StoredRun};
+
+use super::Confidence;
+
+/// A number of a side.
+#[derive(Debug, Clone)]
+pub(super) struct Side {
+    /// The mean of its runs.
+    pub(super) value: f64,
+    /// Logarithms of the runs' numbers.
+    pub(super) logs: Vec<f64>,
+    /// What each run was asked to do; nothing where a file does not tell.
+    pub(super) workloads: Vec<Option<String>>,
+    /// How far each run's number varies by itself; nothing where a file does not tell.
+    spreads: Vec<Option<Spread>>,
+    /// Whether the spreads are those of iterations.
+    iterations: bool,
+}
+
+/// How far numbers vary from run to run, on both sides alike.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Runs {
+    variance: f64,
+    freedom: f64,
+}
+
+impl Runs {
+    /// From all sides with several runs; nothing where none has them.
+    pub(super) fn of(base: &Side, new: &Side) -> Option<Self> {
+        let squares = |side: &Side| {
+            let mean = side.logs.iter().sum::<f64>() / side.logs.len() as f64;
+            side.logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>()
+        };
+        let freedom = (base.runs() + new.runs() - 2) as f64;
+        (freedom > 0.0).then(|| Runs { variance: (squares(base) + squares(new)) / freedom, freedom })
+    }
+}
+
+impl Side {
+    /// The number of `runs`; nothing where no request of any run succeeded. Runs without a success say nothing of a
+    /// latency: their zeros are of an empty sample.
+    pub(super) fn of(key: &str, known: Known, runs: &[StoredRun]) -> Result<Option<Self>, Error> {
+        let foreign = |run: &&StoredRun| run.kind().is_some_and(|kind| kind != known.kind());
+        if let Some(kind) = runs.iter().find(foreign).and_then(StoredRun::kind) {
+            return Err(Error::Foreign { key: key.to_owned(), kind: kind.name() });
+        }
+        let runs = &StoredRun::once(runs.to_vec());
+        let counted: Vec<&StoredRun> =
+            runs.iter().filter(|run| !(matches!(known, Known::Timed(_)) && run.is_empty())).collect();
+        let spreads: Vec<Option<Spread>> = counted.iter().map(|run| run.spread(key)).collect();
+        let numbers: Vec<f64> = counted
+            .iter()
+            .zip(&spreads)
+            .map(|(run, spread)| {
+                let number = run.number(key).or_else(|| spread.as_ref().map(|spread| spread.value));
+                number.filter(|number| number.is_finite()).ok_or_else(|| Error::Missing { key: key.to_owned() })
+            })
+            .collect::<Result<_, _>>()?;
+        if numbers.is_empty() {
+            return Ok(None);
+        }
+        let value = tacho_metrics::statistics::mean(&numbers);
+        let iterations = known.kind() != ResultKind::Serving;
+        let workloads = counted.iter().map(|run| run.workload().map(str::to_owned)).collect();
+        let logs = numbers.iter().map(|number| number.ln()).collect();
+        Ok(Some(Side { value, logs, workloads, spreads, iterations }))
+    }
+
+    /// Whether it can be a ratio's part: a run with nothing but zeros has no logarithm.
+    pub(super) fn is_positive(&self) -> bool {
+        self.value > 0.0 && self.logs.iter().all(|log| log.is_finite())
+    }
+
+    pub(super) fn runs(&self) -> usize {
+        self.logs.len()
+    }
+
+    /// How many values there are in all, and whether they are iterations.
+    pub(super) fn requests(&self) -> (usize, bool) {
+        (self.spreads.iter().flatten().map(|spread| spread.count).sum(), self.iterations)
+    }
+
+    /// How far the true value may lie below and above, on logarithms.
+    pub(super) fn gaps(
+        &self,
+        between: Option<Runs>,
+        noise: Option<f64>,
+        confidence: Confidence,
+        data: f64,
+    ) -> Option<(f64, f64)> {
+        let count = self.runs() as f64 * data;
+        let own = self.variance_within();
+        if let Some(noise) = noise {
+            let half =
+                student(confidence.share(), f64::INFINITY) * (own.unwrap_or(0.0).max(noise * noise) / count).sqrt();
+            return Some((half, half));
+        }
+        let Some(between) = between else {
+            let spread = self.spreads[0].as_ref()?;
+            let (low, high) = spread.bounds(confidence.share(), data);
+            return Some(((spread.value / low).ln(), (high / spread.value).ln()));
+        };
+        let variance = own.unwrap_or(0.0).max(between.variance);
+        // Runs that agree in every digit are more likely one run than a certainty.
+        if variance <= 0.0 {
+            return None;
+        }
+        // What requests explain is known well; only what runs add to it rests on the few runs.
+        let added = 1.0 - own.unwrap_or(0.0) / variance;
+        let freedom = if data > 1.0 { between.freedom * data + 2.0 * (data - 1.0) } else { between.freedom };
+        let half = student(confidence.share(), freedom / added.max(1e-5)) * (variance / count).sqrt();
+        Some((half, half))
+    }
+
+    /// The variance of one run's logarithm by its own requests; nothing where a run does not tell.
+    fn variance_within(&self) -> Option<f64> {
+        const SURE: f64 = 0.95;
+        let each = self.spreads.iter().map(|spread| {
+            let (low, high) = spread.as_ref()?.bounds(SURE, 1.0);
+            let deviation = (high / low).ln() / 2.0 / student(SURE, f64::INFINITY);
+            deviation.is_finite().then_some(deviation * deviation)
+        });
+        let each: Vec<f64> = each.collect::<Option<_>>()?;
+        Some(each.iter().sum::<f64>() / each.len() as f64)
+    }
+}
+
+#[cfg(test)]
+impl Side {
+    /// Runs of which nothing is known but their workloads and the logarithms of their numbers.
+    pub(super) fn known(runs: Vec<(Option<String>, f64)>) -> Self {
+        let (workloads, logs): (Vec<_>, Vec<f64>) = runs.into_iter().unzip();
+        Side { value: 1.0, spreads: vec![None; logs.len()], logs, workloads, iterations: false }
+    }
+}

@@ -1,0 +1,154 @@
+use tacho_core::json::{Dict, Value};
+use tacho_pyrand::Generator;
+
+use super::*;
+
+const TERMS: Terms = Terms { confidence: Confidence::USUAL, noise: None };
+
+/// Latencies with memory: neighbours are alike, as under a queue.
+fn latencies(seed: u64, count: usize, factor: f64) -> Vec<f64> {
+    let mut random = Generator::new(seed);
+    let mut state = 0.0;
+    (0..count)
+        .map(|_| {
+            let noise: f64 = (0..12).map(|_| random.random()).sum::<f64>() - 6.0;
+            state = 0.6 * state + 0.8 * noise;
+            0.1 * factor * (0.3 * state).exp()
+        })
+        .collect()
+}
+
+pub(crate) fn run(seed: u64, count: usize, factor: f64) -> StoredRun {
+    let list = latencies(seed, count, factor).into_iter().map(Value::Float).collect();
+    let mut dict = Dict::new();
+    dict.set("latencies", Value::List(list));
+    StoredRun::from_dict(&dict).unwrap()
+}
+
+pub(crate) fn numbers_only(value: f64) -> StoredRun {
+    let mut dict = Dict::new();
+    dict.set("p99_ttft_ms", value);
+    dict.set("request_throughput", value);
+    StoredRun::from_dict(&dict).unwrap()
+}
+
+fn compared(key: &str, base: &[StoredRun], new: &[StoredRun]) -> Effect {
+    compare(key, base, new, TERMS).unwrap()
+}
+
+#[test]
+fn a_large_change_is_found_and_none_is_not() {
+    let (base, slow) = ([run(1, 2000, 1.0)], [run(2, 2000, 1.2)]);
+    let worse = compared("mean_e2el_ms", &base, &slow);
+    assert_eq!(worse.verdict(0.02), Verdict::Worse);
+    let (low, high) = worse.interval.unwrap();
+    assert!(low > 0.1 && high < 0.3 && low < worse.change && worse.change < high, "{worse:?}");
+    assert_eq!(compared("mean_e2el_ms", &slow, &base).verdict(0.02), Verdict::Better);
+    assert_eq!(compared("p99_e2el_ms", &base, &base).verdict(0.02), Verdict::Undecided);
+    assert_eq!(compared("p99_e2el_ms", &base, &slow).interval, compared("p99_e2el_ms", &base, &slow).interval);
+}
+
+#[test]
+fn equal_needs_an_interval_inside_the_margin() {
+    let effect = compared("mean_e2el_ms", &[run(3, 20_000, 1.0)], &[run(4, 20_000, 1.0)]);
+    assert_eq!(effect.verdict(0.03), Verdict::Equal, "{:?}", effect.interval);
+    assert_eq!(effect.verdict(0.001), Verdict::Undecided, "{:?}", effect.interval);
+}
+
+#[test]
+fn without_requests_repeated_runs_decide_or_nothing_does() {
+    let side = |values: [f64; 3]| values.map(numbers_only);
+    let effect = compared("request_throughput", &side([10.0, 10.1, 9.9]), &side([12.0, 12.1, 11.9]));
+    assert_eq!((effect.verdict(0.02), effect.basis), (Verdict::Better, Basis::Runs(3)));
+    let single = compared("p99_ttft_ms", &side([1.0; 3])[..1], &side([2.0; 3])[..1]);
+    assert_eq!((single.verdict(0.02), single.basis, single.change), (Verdict::Undecided, Basis::Single, 1.0));
+    let assumed = Terms { noise: Some(0.03), ..TERMS };
+    let assumed = compare("p99_ttft_ms", &side([1.0; 3])[..1], &side([2.0; 3])[..1], assumed).unwrap();
+    assert_eq!((assumed.verdict(0.02), assumed.basis), (Verdict::Worse, Basis::Assumed(0.03)));
+    let missing = compare("mean_itl_ms", &side([1.0; 3]), &side([1.0; 3]), TERMS).unwrap_err();
+    assert_eq!(missing, Error::Missing { key: "mean_itl_ms".into() });
+    assert_eq!(shared_keys(&side([1.0; 3]), &side([1.0; 3])), ["request_throughput", "p99_ttft_ms"]);
+}
+
+/// Per-request lists and repeats are used together: neither takes a verdict away that the other gives.
+#[test]
+fn more_data_never_gives_less() {
+    let width = |effect: &Effect| effect.interval.map_or(f64::INFINITY, |(low, high)| high - low);
+    let side = |seeds: [u64; 3], factor: f64| seeds.map(|seed| run(seed, 100, factor));
+    let (base, fast) = (side([1, 2, 3], 1.0), side([4, 5, 6], 0.25));
+    let effect = compared("p99_e2el_ms", &base, &fast);
+    assert_eq!((effect.verdict(0.02), effect.basis), (Verdict::Better, Basis::Runs(3)));
+    let one = compared("mean_e2el_ms", &base[..1], &fast[..1]);
+    assert!(width(&compared("mean_e2el_ms", &base, &fast)) < width(&one));
+}
+
+#[test]
+fn runs_that_differ_by_more_than_their_requests_widen_the_interval() {
+    let steady = [run(1, 3000, 1.0), run(2, 3000, 1.0), run(3, 3000, 1.0)];
+    let shaky = [run(4, 3000, 0.8), run(5, 3000, 1.0), run(6, 3000, 1.25)];
+    let one = compared("mean_e2el_ms", &steady[..1], &shaky[2..]);
+    assert_eq!(one.verdict(0.02), Verdict::Worse);
+    assert_eq!(compared("mean_e2el_ms", &steady, &shaky).verdict(0.02), Verdict::Undecided);
+}
+
+#[test]
+fn a_side_without_a_success_has_no_number() {
+    let failed = |completed: u64| {
+        let mut dict = Dict::new();
+        for (key, value) in [("completed", completed as f64), ("failed", 9.0), ("duration", 1.0), ("p99_ttft_ms", 0.0)]
+        {
+            dict.set(key, value);
+        }
+        StoredRun::from_dict(&dict).unwrap()
+    };
+    let effect = compared("p99_ttft_ms", &[numbers_only(5.0)], &[failed(0)]);
+    assert_eq!((effect.basis, effect.interval), (Basis::Empty, None));
+    assert!(effect.new.is_nan());
+}
+
+/// A run whose gaps were all zero, as where every token came with the one before, is far from all others and no proof.
+#[test]
+fn a_run_of_zero_gives_no_sure_answer() {
+    let (base, new) = ([numbers_only(1.0), numbers_only(1.1)], [numbers_only(0.0), numbers_only(0.7)]);
+    let effect = compared("p99_ttft_ms", &base, &new);
+    assert_eq!((effect.interval, effect.verdict(0.02), effect.basis), (None, Verdict::Undecided, Basis::Empty));
+}
+
+#[test]
+fn one_run_in_two_files_counts_once() {
+    let told = |value: f64, more: bool| {
+        let mut dict = Dict::new();
+        for (key, value) in [("duration", value), ("p99_ttft_ms", value), ("request_throughput", 1.0 / value)] {
+            dict.set(key, value);
+        }
+        if more {
+            dict.set("latencies", Value::List(vec![Value::Float(1.0); 3]));
+        }
+        StoredRun::from_dict(&dict).unwrap()
+    };
+    let (base, new) = ([told(1.0, true), told(1.0, false)], [told(2.0, false), told(2.0, true)]);
+    assert_eq!(StoredRun::once(base.to_vec()), [told(1.0, true)]);
+    let effect = compared("p99_ttft_ms", &base, &new);
+    assert_eq!((effect.interval, effect.basis), (None, Basis::Single));
+    assert_eq!(StoredRun::once(vec![told(1.0, true), told(1.5, true)]).len(), 2);
+}
+
+fn latency(values: &[f64]) -> StoredRun {
+    let mut dict = Dict::new();
+    dict.set("avg_latency", tacho_metrics::statistics::mean(values));
+    dict.set("latencies", Value::List(values.iter().copied().map(Value::Float).collect()));
+    dict.set("percentiles", Value::Dict([("50".to_owned(), Value::Float(values[0]))].into_iter().collect()));
+    StoredRun::from_dict(&dict).unwrap()
+}
+
+#[test]
+fn iterations_decide_where_there_is_one_run_a_side() {
+    let (base, new) = ([latency(&[1.0, 1.01, 0.99, 1.0, 1.01])], [latency(&[1.5, 1.52, 1.48, 1.5])]);
+    let effect = compared("avg_latency", &base, &new);
+    assert_eq!((effect.verdict(0.02), effect.basis), (Verdict::Worse, Basis::Iterations(4)));
+    assert_eq!(shared_keys(&base, &new), ["avg_latency", "p50_latency", "p90_latency", "p99_latency"]);
+    let runs = [latency(&[1.0, 1.0]), latency(&[1.1, 1.1])];
+    assert_eq!(compared("avg_latency", &runs, &runs).basis, Basis::Runs(2));
+    let foreign = compare("p99_ttft_ms", &base, &new, TERMS).unwrap_err();
+    assert_eq!(foreign.to_string(), "p99_ttft_ms is no number of a latency result");
+}

@@ -1,0 +1,7 @@
+//! Decisions about results: comparisons, regression gates, thresholds, and the search for the highest load that meets its
+//! objectives. Pure functions of records.
+
+pub mod compare;
+pub mod gate;
+pub mod search;
+pub mod threshold;

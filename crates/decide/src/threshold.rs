@@ -1,0 +1,208 @@
+//! Thresholds on one run: what must not be true of it. A number with an interval has three answers; a count is a fact.
+
+use tacho_metrics::interval::Interval;
+use tacho_record::number::Known;
+use tacho_record::{Error, Estimate, RunRecord, StoredRun};
+
+/// How a number is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    Above,
+    AtLeast,
+    Below,
+    AtMost,
+}
+
+/// The signs, in the order in which they are looked for.
+const SIGNS: [(&str, Sign); 4] = [(">=", Sign::AtLeast), ("<=", Sign::AtMost), (">", Sign::Above), ("<", Sign::Below)];
+
+/// A condition under which a run fails: `p99_ttft_ms>300`, `failed>1%`, `request_throughput<20`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Threshold {
+    /// As it was written.
+    pub text: String,
+    /// The key of the number.
+    pub key: String,
+    sign: Sign,
+    limit: f64,
+    /// Whether the limit is a share of all requests.
+    share: bool,
+}
+
+/// What a threshold says of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// The condition surely does not hold: the run passes.
+    Kept,
+    /// It surely holds: the run fails.
+    Broken,
+    /// The interval lies on both sides, or there is no number at all.
+    Undecided,
+}
+
+/// A threshold and what became of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The threshold.
+    pub threshold: Threshold,
+    /// The number; nothing where the run has none, as when no request succeeded.
+    pub value: Option<f64>,
+    /// Its interval, where it has one.
+    pub interval: Option<Interval>,
+    /// The answer.
+    pub standing: Standing,
+}
+
+impl Threshold {
+    /// Reads a condition; the number must exist.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let wrong = || Error::Threshold { text: text.to_owned() };
+        let place = text.find(['<', '>']).ok_or_else(wrong)?;
+        let (key, rest) = (text[..place].trim(), &text[place..]);
+        let (spelled, sign) = SIGNS.into_iter().find(|(spelled, _)| rest.starts_with(spelled)).ok_or_else(wrong)?;
+        let limit = rest[spelled.len()..].trim();
+        let (limit, share) = limit.strip_suffix('%').map_or((limit, false), |limit| (limit.trim(), true));
+        let limit: f64 = limit.parse().ok().filter(|limit: &f64| limit.is_finite()).ok_or_else(wrong)?;
+        if key.is_empty() {
+            return Err(wrong());
+        }
+        Known::require(key)?;
+        if share && !matches!(key, "failed" | "completed") {
+            return Err(Error::ShareOf { key: key.to_owned() });
+        }
+        Ok(Threshold { text: text.trim().to_owned(), key: key.to_owned(), sign, limit, share })
+    }
+
+    /// Holds a run to it.
+    pub fn on_record(&self, record: &RunRecord) -> Finding {
+        let all = (record.summary.completed + record.summary.failed) as f64;
+        let value = Known::find(&self.key).and_then(|known| known.read(record));
+        let estimate = || {
+            Estimate::from_samples(&self.key, &record.measured.samples, record.measured.duration)
+                .map(|estimate| estimate.interval)
+        };
+        let interval = record.intervals.get(&self.key).or_else(estimate);
+        // A percentile that was not asked for is computed from the requests all the same.
+        let value = value.or_else(|| {
+            Estimate::from_samples(&self.key, &record.measured.samples, record.measured.duration).map(|one| one.value)
+        });
+        self.find(value, interval, all)
+    }
+
+    /// Holds a stored run to it. A file without single requests has the intervals that the run wrote, or none.
+    pub fn on_stored(&self, run: &StoredRun) -> Result<Finding, Error> {
+        let known = Known::require(&self.key)?;
+        if run.kind().is_some_and(|kind| kind != known.kind()) {
+            let kind = run.kind().map_or("", |kind| kind.name());
+            return Err(Error::Foreign { key: self.key.clone(), kind });
+        }
+        let spread = run.spread(&self.key).map(|spread| Estimate::of(&spread));
+        let empty = matches!(known, Known::Timed(_)) && run.is_empty();
+        let value = run.number(&self.key).or_else(|| spread.map(|estimate| estimate.value));
+        if value.is_none() && !empty {
+            return Err(Error::Missing { key: self.key.clone() });
+        }
+        let interval = run.interval(&self.key).or_else(|| spread.map(|estimate| estimate.interval));
+        let all = run.failures().map_or(f64::NAN, |(_, all)| all as f64);
+        Ok(self.find(value.filter(|_| !empty), interval, all))
+    }
+
+    fn find(&self, value: Option<f64>, interval: Option<Interval>, all: f64) -> Finding {
+        let value = value.map(|value| if self.share { 100.0 * value / all } else { value });
+        let holds = |value: f64| match self.sign {
+            Sign::Above => value > self.limit,
+            Sign::AtLeast => value >= self.limit,
+            Sign::Below => value < self.limit,
+            Sign::AtMost => value <= self.limit,
+        };
+        let standing = match (value, interval) {
+            (Some(value), _) if value.is_nan() => Standing::Undecided,
+            (None, _) => Standing::Undecided,
+            (Some(_), Some(Interval { low, high })) => match (holds(low), holds(high)) {
+                (true, true) => Standing::Broken,
+                (false, false) => Standing::Kept,
+                _ => Standing::Undecided,
+            },
+            (Some(value), None) if holds(value) => Standing::Broken,
+            (Some(_), None) => Standing::Kept,
+        };
+        Finding { threshold: self.clone(), value, interval, standing }
+    }
+}
+
+impl Finding {
+    /// One line for a person.
+    pub fn text(&self) -> String {
+        let word = match self.standing {
+            Standing::Kept => "ok       ",
+            Standing::Broken => "FAILED   ",
+            Standing::Undecided => "undecided",
+        };
+        let unit = match (self.threshold.share, Known::find(&self.threshold.key)) {
+            (true, _) => "% of requests",
+            (false, known) => known.map_or("", |known| known.unit().text()),
+        };
+        let Threshold { text, key, .. } = &self.threshold;
+        let shown = |number: f64| if number.is_finite() { format!("{number:.2}") } else { "no upper bound".to_owned() };
+        let value =
+            self.value.map_or_else(|| "no successful request".to_owned(), |value| format!("{} {unit}", shown(value)));
+        let interval = self.interval.filter(|_| self.value.is_some());
+        let interval = interval
+            .map_or_else(String::new, |all| format!(", 95 % interval {} … {}", shown(all.low), shown(all.high)));
+        format!("{word} fail if {text}: {key} is {}{interval}", value.trim_end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::json::parse;
+
+    fn stored(text: &str) -> StoredRun {
+        StoredRun::from_dict(parse(text).unwrap().as_dict().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn conditions_are_a_number_a_sign_and_a_limit() {
+        let read = |text: &str| Threshold::parse(text).map(|one| (one.key, one.sign, one.limit, one.share));
+        assert_eq!(read("p99_ttft_ms>300"), Ok(("p99_ttft_ms".into(), Sign::Above, 300.0, false)));
+        assert_eq!(read(" failed >= 1 % "), Ok(("failed".into(), Sign::AtLeast, 1.0, true)));
+        assert_eq!(read("request_throughput<=2e1"), Ok(("request_throughput".into(), Sign::AtMost, 20.0, false)));
+        for text in ["p99_ttft_ms", "p99_ttft_ms=3", ">3", "failed>", "failed>x", "failed>nan"] {
+            assert!(matches!(Threshold::parse(text), Err(Error::Threshold { .. })), "{text}");
+        }
+        assert!(matches!(Threshold::parse("p99_tfft_ms>3"), Err(Error::Unknown { .. })));
+        assert!(matches!(Threshold::parse("p99_ttft_ms>3%"), Err(Error::ShareOf { .. })));
+    }
+
+    #[test]
+    fn an_interval_on_both_sides_is_undecided_and_a_count_is_a_fact() {
+        let run = stored(
+            r#"{"duration": 1.0, "completed": 98, "failed": 2, "request_throughput": 98.0, "p99_ttft_ms": 290.0,
+                "mean_ttft_ms": 100.0, "tacho": {"version": 1, "intervals": {"p99_ttft_ms": [280.0, 310.0]}}}"#,
+        );
+        let standing = |text: &str| Threshold::parse(text).unwrap().on_stored(&run).map(|finding| finding.standing);
+        assert_eq!(standing("p99_ttft_ms>300"), Ok(Standing::Undecided));
+        assert_eq!(standing("p99_ttft_ms>311"), Ok(Standing::Kept));
+        assert_eq!(standing("p99_ttft_ms>250"), Ok(Standing::Broken));
+        assert_eq!(standing("failed>1%"), Ok(Standing::Broken));
+        assert_eq!(standing("failed>2%"), Ok(Standing::Kept));
+        assert_eq!(standing("failed>1"), Ok(Standing::Broken));
+        assert_eq!(standing("mean_ttft_ms>99"), Ok(Standing::Broken));
+        assert!(matches!(standing("p50_itl_ms>1"), Err(Error::Missing { .. })));
+        assert!(matches!(standing("avg_latency>1"), Err(Error::Foreign { .. })));
+    }
+
+    #[test]
+    fn zeros_of_an_empty_sample_pass_nothing() {
+        let run =
+            stored(r#"{"duration": 1.0, "completed": 0, "failed": 9, "request_throughput": 0.0, "p99_ttft_ms": 0.0}"#);
+        let finding = Threshold::parse("p99_ttft_ms>300").unwrap().on_stored(&run).unwrap();
+        assert_eq!((finding.standing, finding.value), (Standing::Undecided, None));
+        assert!(finding.text().contains("no successful request"), "{}", finding.text());
+        assert_eq!(
+            Threshold::parse("request_throughput<1").unwrap().on_stored(&run).unwrap().standing,
+            Standing::Broken
+        );
+    }
+}

@@ -1,0 +1,304 @@
+//! One request as the metrics see it: times in seconds and counts, made from an observation.
+
+use std::ops::{Deref, DerefMut};
+
+use tacho_core::{FailureKind, Observation, Outcome};
+
+use crate::samples::per_token::tokens_of_events;
+use crate::{Gaps, PerToken, Rare, Rarely, Task, TokenSource};
+
+/// What the client knew of a request before it was sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Asked {
+    /// Tokens of the prompt by the client's tokenizer.
+    pub prompt_len: u64,
+    /// Texts in the request.
+    pub num_input_sequences: u64,
+    /// Seconds of audio in the request.
+    pub input_audio_duration: f64,
+}
+
+/// Counts the tokens of a WTF-8 text.
+pub type TokenCounter<'a> = &'a dyn Fn(&[u8]) -> u64;
+
+/// One request. Moments are seconds since the run's origin, the rest are spans in seconds. What few requests have is read
+/// and set as if it were here.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sample {
+    /// Which request of the workload it was.
+    pub index: usize,
+    /// When the schedule wanted it sent.
+    pub due: f64,
+    /// When the dispatcher let it go, before any wait for a slot.
+    pub released: f64,
+    /// When sending began; vLLM's `start_time`.
+    pub sent: f64,
+    /// When it was over.
+    pub done: f64,
+    /// From `sent` to the first token event; kept for a request that failed later.
+    pub ttft: f64,
+    /// Between token events.
+    pub itl: Gaps,
+    /// From `sent` to the last token event (pooling: to the end); 0 for a failed request.
+    pub latency: f64,
+    /// From `sent` to the first event that carried content.
+    pub first_content: Option<f64>,
+    /// From `sent` to the first token of the answer itself, after any reasoning.
+    pub first_answer: Option<f64>,
+    /// Whether the answer held words, rather than calls of tools alone.
+    pub said: bool,
+    /// How often it was sent anew; its times contain all attempts.
+    pub retries: u32,
+    /// Spent connecting; 0 on a connection that was open.
+    pub connect: f64,
+    /// Token events whose bytes came together with a later one's.
+    pub coalesced: u32,
+    /// Generated tokens as the server reported them.
+    pub output_tokens: Option<u64>,
+    /// Generated tokens as the metrics count them.
+    pub output_len: u64,
+    /// Tokens of the prompt, the server's count where it gave one.
+    pub prompt_len: u64,
+    /// Tokens of the prompt that the server says it had cached; not known is not none.
+    pub cached_tokens: Option<u64>,
+    /// Texts in the request.
+    pub num_input_sequences: u64,
+    /// Why it failed; nothing for a success.
+    pub failure: Option<FailureKind>,
+    /// What few requests have.
+    pub rare: Rarely,
+}
+
+impl Deref for Sample {
+    type Target = Rare;
+
+    fn deref(&self) -> &Rare {
+        &self.rare
+    }
+}
+
+impl DerefMut for Sample {
+    fn deref_mut(&mut self) -> &mut Rare {
+        &mut self.rare
+    }
+}
+
+impl Sample {
+    /// Reads a sample off an observation. `count` counts the tokens of a text where the server did not; without it
+    /// such an answer counts as one token.
+    pub fn from_observation(
+        observation: Observation,
+        asked: Asked,
+        task: Task,
+        count: Option<TokenCounter<'_>>,
+    ) -> Self {
+        let Observation { sent, done, outcome, usage, .. } = observation;
+        let (marks, source) = (observation.token_marks, observation.mark_source);
+        let (first, last) = (observation.chunks.first().copied(), observation.chunks.last().copied());
+        let (failure, error) = match outcome {
+            Outcome::Complete => (None, String::new()),
+            Outcome::Failed(failure) => (Some(failure.kind), failure.message),
+        };
+        // An answer without token events (pooling) is timed by its end.
+        let whole = if failure.is_none() { done.secs_since(sent) } else { 0.0 };
+        let unreported = if task == Task::Pooling { 0 } else { asked.prompt_len };
+        let mut sample = Sample {
+            index: observation.index,
+            due: observation.due.secs(),
+            released: observation.released.secs(),
+            sent: sent.secs(),
+            done: done.secs(),
+            ttft: first.map_or(whole, |first| first.secs_since(sent)),
+            itl: Gaps::between(&observation.chunks),
+            latency: if failure.is_none() { last.map_or(whole, |last| last.secs_since(sent)) } else { 0.0 },
+            first_content: observation.first_content.map(|moment| moment.secs_since(sent)),
+            first_answer: observation.first_answer.map(|moment| moment.secs_since(sent)),
+            said: !observation.text.is_empty() || observation.text_ends.last().is_some_and(|end| *end > 0),
+            retries: observation.retries,
+            connect: observation.connect_ns as f64 / 1e9,
+            coalesced: observation.coalesced,
+            output_tokens: usage.completion_tokens.filter(|&tokens| tokens > 0),
+            output_len: 0,
+            prompt_len: usage.prompt_tokens.unwrap_or(unreported),
+            cached_tokens: usage.cached_tokens,
+            num_input_sequences: asked.num_input_sequences,
+            rare: Rarely::from(Rare {
+                reasoning_tokens: observation.reasoning_tokens,
+                input_audio_duration: asked.input_audio_duration,
+                text: if failure.is_none() { observation.text } else { Vec::new() },
+                error,
+                ..Rare::default()
+            }),
+            failure,
+        };
+        if task == Task::Generation {
+            sample.output_len = sample.counted_output(count);
+            let tokens = match source {
+                Some(source) => Some((source.into(), tokens_of_events(&marks, sample.events()))),
+                None => sample.retokenised(&observation.text_ends, count),
+            };
+            if let Some(several) =
+                tokens.and_then(|(source, tokens)| PerToken::new(source, &sample.itl.to_vec(), &tokens))
+            {
+                sample.per_token = Some(several);
+            }
+        }
+        sample
+    }
+
+    /// Whether the answer arrived whole.
+    pub fn success(&self) -> bool {
+        self.failure.is_none()
+    }
+
+    /// Whether something went wrong: it failed, and nobody wanted that.
+    pub fn is_fault(&self) -> bool {
+        self.failure.is_some_and(|kind| kind != FailureKind::Cancelled)
+    }
+
+    /// About the bytes that it takes beside its own.
+    pub(crate) fn heap(&self) -> usize {
+        let rare = self.rare.get().map_or(0, |rare| {
+            let gaps = rare.per_token.as_ref().map_or(0, |own| own.gaps.len() * size_of::<f64>());
+            size_of::<Rare>() + rare.error.len() + rare.text.len() + gaps
+        });
+        self.itl.as_bytes().len() + rare
+    }
+
+    /// The wait for a concurrency slot.
+    pub fn queue_time(&self) -> f64 {
+        self.sent - self.released
+    }
+
+    /// How many token events a success had.
+    pub fn events(&self) -> usize {
+        if self.success() { self.itl.len() + 1 } else { 0 }
+    }
+
+    /// Tokens of each event by their texts, where the server reports more tokens than there were events.
+    fn retokenised(&self, ends: &[u32], count: Option<TokenCounter<'_>>) -> Option<(TokenSource, Vec<u32>)> {
+        let more = self.output_tokens.is_some_and(|tokens| tokens > self.events() as u64);
+        let count = count.filter(|_| self.success() && more && ends.len() == self.events())?;
+        let mut start = 0;
+        let tokens = ends.iter().map(|&end| {
+            let piece = self.text.get(start..end as usize).unwrap_or_default();
+            start = end as usize;
+            if piece.is_empty() { 0 } else { count(piece) as u32 }
+        });
+        Some((TokenSource::Retokenised, tokens.collect()))
+    }
+
+    /// The output length rule: nothing for a failure, the server's count, else the counter's, else one.
+    fn counted_output(&self, count: Option<TokenCounter<'_>>) -> u64 {
+        match (self.success(), self.output_tokens, count) {
+            (false, ..) => 0,
+            (true, Some(tokens), _) => tokens,
+            (true, None, Some(count)) => count(&self.text),
+            (true, None, None) => 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::{Stamp, Usage};
+
+    const ASKED: Asked = Asked { prompt_len: 16, num_input_sequences: 1, input_audio_duration: 0.0 };
+
+    fn answered() -> Observation {
+        Observation {
+            sent: Stamp(2_000_000_000),
+            connect_ns: 500_000,
+            first_content: Some(Stamp(2_250_000_000)),
+            chunks: vec![Stamp(2_125_000_000), Stamp(2_250_000_000), Stamp(2_750_000_000)],
+            done: Stamp(3_000_000_000),
+            text: b"one two".to_vec(),
+            ..Observation::released(0, Stamp(1_000_000_000), Stamp(1_500_000_000))
+        }
+    }
+
+    fn words(text: &[u8]) -> u64 {
+        text.split(|&byte| byte == b' ').count() as u64
+    }
+
+    #[test]
+    fn times_end_at_the_last_token_event() {
+        let sample = Sample::from_observation(answered(), ASKED, Task::Generation, None);
+        assert_eq!((sample.ttft, sample.itl.to_vec(), sample.latency), (0.125, vec![0.125, 0.5], 0.75));
+        assert_eq!((sample.queue_time(), sample.first_content, sample.connect), (0.5, Some(0.25), 0.0005));
+        assert_eq!((sample.due, sample.done, sample.events()), (1.0, 3.0, 3));
+    }
+
+    #[test]
+    fn output_length_prefers_the_server() {
+        let reported = |tokens| Observation {
+            usage: Usage { prompt_tokens: Some(11), completion_tokens: tokens, ..Usage::default() },
+            ..answered()
+        };
+        let length = |tokens, count: Option<TokenCounter<'_>>| {
+            Sample::from_observation(reported(tokens), ASKED, Task::Generation, count).output_len
+        };
+        assert_eq!(length(Some(7), Some(&words)), 7);
+        assert_eq!(length(Some(0), Some(&words)), 2);
+        assert_eq!(length(None, Some(&words)), 2);
+        assert_eq!(length(None, None), 1);
+    }
+
+    #[test]
+    fn failure_keeps_what_came_before_it_but_no_latency() {
+        let failed = Observation {
+            outcome: Outcome::failed(FailureKind::ConnectionLost, "broken"),
+            usage: Usage { completion_tokens: Some(3), ..Usage::default() },
+            ..answered()
+        };
+        let sample = Sample::from_observation(failed, ASKED, Task::Generation, Some(&words));
+        assert_eq!((sample.latency, sample.ttft, sample.itl.len()), (0.0, 0.125, 2));
+        assert_eq!((sample.output_len, sample.output_tokens, sample.prompt_len), (0, Some(3), 16));
+        assert_eq!((sample.error.as_str(), sample.text.len(), sample.success()), ("broken", 0, false));
+    }
+
+    #[test]
+    fn pooling_is_timed_by_its_end_and_trusts_only_the_servers_prompt_length() {
+        let sample = Sample::from_observation(
+            Observation { chunks: Vec::new(), ..answered() },
+            ASKED,
+            Task::Pooling,
+            Some(&words),
+        );
+        assert_eq!((sample.ttft, sample.latency, sample.prompt_len, sample.output_len), (1.0, 1.0, 0, 0));
+    }
+
+    #[test]
+    fn events_of_several_tokens_are_known_by_marks_or_by_their_text() {
+        let several = Observation {
+            text_ends: vec![1, 3, 7],
+            usage: Usage { completion_tokens: Some(4), ..Usage::default() },
+            text: b"a b c d".to_vec(),
+            ..answered()
+        };
+        let per_token = |row: Observation, count: Option<TokenCounter<'_>>| {
+            Sample::from_observation(row, ASKED, Task::Generation, count).per_token.clone()
+        };
+        let counted = per_token(several.clone(), Some(&words)).unwrap();
+        let third = 0.5 / 3.0;
+        assert_eq!(
+            (counted.source, counted.gaps),
+            (TokenSource::Retokenised, vec![0.0625, 0.0625, third, third, third])
+        );
+        let marked = Observation {
+            token_marks: vec![(0, 1), (1, 2), (2, 4)],
+            mark_source: Some(tacho_core::MarkSource::Usage),
+            ..several.clone()
+        };
+        let marked = per_token(marked, None).unwrap();
+        assert_eq!((marked.source, marked.gaps), (TokenSource::Usage, vec![0.125, 0.25, 0.25]));
+        assert_eq!(per_token(several, None), None);
+        assert_eq!(per_token(answered(), Some(&words)), None);
+    }
+
+    #[test]
+    fn most_samples_take_little_room() {
+        assert!(size_of::<Sample>() <= 200, "{}", size_of::<Sample>());
+    }
+}

@@ -1,0 +1,6 @@
+//! Statistics of lists of values: percentiles, moments, confidence intervals.
+
+pub mod interval;
+pub(crate) mod ordered;
+pub mod percentile;
+pub mod statistics;

@@ -1,0 +1,152 @@
+//! The distributions that intervals are read from: Student's and the beta distribution, by their incomplete integral.
+
+/// ln Γ(x) for x > 0: Lanczos's series.
+fn ln_gamma(x: f64) -> f64 {
+    const SERIES: [f64; 6] = [
+        76.180_091_729_471_46,
+        -86.505_320_329_416_77,
+        24.014_098_240_830_91,
+        -1.231_739_572_450_155,
+        0.120_865_097_386_617_9e-2,
+        -0.539_523_938_495_3e-5,
+    ];
+    let shifted = x + 5.5 - (x + 0.5) * (x + 5.5).ln();
+    let terms = SERIES.iter().enumerate().map(|(at, term)| term / (x + 1.0 + at as f64));
+    let sum = 1.000_000_000_190_015 + terms.sum::<f64>();
+    (2.506_628_274_631_000_5 * sum / x).ln() - shifted
+}
+
+/// ln of n over k.
+pub(crate) fn ln_choose(n: f64, k: f64) -> f64 {
+    ln_gamma(n + 1.0) - ln_gamma(k + 1.0) - ln_gamma(n - k + 1.0)
+}
+
+/// The share of a beta distribution below `x`.
+pub(crate) fn beta_share(x: f64, a: f64, b: f64) -> f64 {
+    if x <= 0.0 || x >= 1.0 {
+        return if x <= 0.0 { 0.0 } else { 1.0 };
+    }
+    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
+    // The fraction converges fast on this side of the mean only.
+    if x < (a + 1.0) / (a + b + 2.0) {
+        front * continued_fraction(x, a, b) / a
+    } else {
+        1.0 - front * continued_fraction(1.0 - x, b, a) / b
+    }
+}
+
+/// Lentz's evaluation of the incomplete beta integral's fraction.
+fn continued_fraction(x: f64, a: f64, b: f64) -> f64 {
+    let away_from_zero = |value: f64| if value.abs() < 1e-300 { 1e-300 } else { value };
+    let mut c = 1.0;
+    let mut d = 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0));
+    let mut fraction = d;
+    for m in 1..1000 {
+        let m = f64::from(m);
+        let even = m * (b - m) * x / ((a - 1.0 + 2.0 * m) * (a + 2.0 * m));
+        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 1.0 + 2.0 * m));
+        let mut change = 1.0;
+        for term in [even, odd] {
+            d = 1.0 / away_from_zero(1.0 + term * d);
+            c = away_from_zero(1.0 + term / c);
+            change = c * d;
+            fraction *= change;
+        }
+        if (change - 1.0).abs() < 1e-14 {
+            break;
+        }
+    }
+    fraction
+}
+
+/// The value below which a beta distribution has `share` of its mass.
+pub(crate) fn beta_quantile(share: f64, a: f64, b: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..64 {
+        let middle = 0.5 * (low + high);
+        if beta_share(middle, a, b) < share {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    0.5 * (low + high)
+}
+
+/// How many of `trials` succeed, each with `chance`, in all but `1 - share` of cases at most; as if they were no whole numbers.
+pub(crate) fn binomial_quantile(share: f64, trials: f64, chance: f64) -> f64 {
+    let at_most = |successes: f64| beta_share(1.0 - chance, trials - successes, successes + 1.0);
+    let (mut low, mut high) = (0.0, (trials - 1e-9).max(0.0));
+    for _ in 0..64 {
+        let middle = 0.5 * (low + high);
+        if at_most(middle) < share {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    0.5 * (low + high)
+}
+
+/// How many deviations on both sides hold `confidence` of Student's distribution; of the normal one for endless freedom.
+pub fn student(confidence: f64, freedom: f64) -> f64 {
+    // Beyond this the two cannot be told apart.
+    let freedom = freedom.clamp(1.0, 1e5);
+    let x = beta_quantile(1.0 - confidence, freedom / 2.0, 0.5);
+    (freedom * (1.0 / x - 1.0)).sqrt()
+}
+
+/// How likely at least `found` of `drawn` are marked, if `marked` of `all` are: Fisher's exact test of one side.
+pub fn at_least(found: u64, drawn: u64, marked: u64, all: u64) -> f64 {
+    let number = |count: u64| count as f64;
+    let whole = ln_choose(number(all), number(drawn));
+    let one = |count: u64| {
+        let (inside, outside) =
+            (ln_choose(number(marked), number(count)), ln_choose(number(all - marked), number(drawn - count)));
+        (inside + outside - whole).exp()
+    };
+    let most = drawn.min(marked);
+    let least = found.max((drawn + marked).saturating_sub(all));
+    (least..=most).map(one).sum::<f64>().min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn students_bounds_are_the_tabled_ones() {
+        for (freedom, bound) in [(1.0, 12.706), (2.0, 4.303), (4.0, 2.776), (10.0, 2.228), (30.0, 2.042), (1e9, 1.960)]
+        {
+            assert!((student(0.95, freedom) - bound).abs() < 0.002, "{freedom}: {}", student(0.95, freedom));
+        }
+        assert!((student(0.99, 5.0) - 4.032).abs() < 0.002);
+    }
+
+    #[test]
+    fn beta_quantiles_invert_its_shares() {
+        for (a, b) in [(1.0, 1.0), (2.5, 7.0), (300.0, 3.0), (0.5, 0.5)] {
+            for share in [0.025, 0.5, 0.975] {
+                let found = beta_share(beta_quantile(share, a, b), a, b);
+                assert!((found - share).abs() < 1e-9, "{a} {b} {share} {found}");
+            }
+        }
+        assert!((beta_quantile(0.975, 100.0, 1.0) - 0.975_f64.powf(0.01)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn binomial_quantiles_are_those_of_counts() {
+        // 590 trials that fail once in a hundred: at most 1 failure in 1.9 %, at most 10 in 95.8 %.
+        assert!((590.0 - binomial_quantile(0.981, 590.0, 0.99) - 1.95).abs() < 0.15);
+        assert!((590.0 - binomial_quantile(0.042, 590.0, 0.99) - 11.0).abs() < 0.15);
+        assert!((binomial_quantile(0.5, 1000.0, 0.5) - 499.5).abs() < 0.2);
+    }
+
+    #[test]
+    fn the_lady_tasting_tea() {
+        assert!((at_least(4, 4, 4, 8) - 1.0 / 70.0).abs() < 1e-12);
+        assert!((at_least(3, 4, 4, 8) - 17.0 / 70.0).abs() < 1e-9);
+        assert!(at_least(200, 200, 200, 400) < 1e-100);
+        assert!((at_least(0, 200, 0, 400) - 1.0).abs() < 1e-9);
+    }
+}

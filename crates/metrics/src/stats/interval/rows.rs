@@ -1,0 +1,375 @@
+//! The requests of a run as the source of intervals, whether they come from a record or from a result file.
+
+use std::borrow::Cow;
+
+use super::spread::{Spread, Values};
+use crate::latency::successes;
+use crate::samples::by_sent::BySent;
+use crate::{GoodputLimits, Sample, Samples};
+
+/// Gaps between tokens beyond this number are thinned by whole requests: they would narrow no interval that matters.
+const MOST_GAPS: usize = 1 << 18;
+/// Into how many spans of time a run is cut to see how a rate varies, at least and at most.
+const SPANS: (usize, usize) = (8, 40);
+
+/// The successful requests of a run in the order they were sent.
+pub trait Rows {
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// Whether a schedule said when each was to be sent.
+    fn paced(&self) -> bool;
+    /// Whether each is part of a session; those of one stand together, and are not independent of each other.
+    fn of_sessions(&self) -> bool;
+    /// Shows each with its place in the order; they come as their source has them.
+    fn each(&self, see: &mut dyn FnMut(usize, &dyn Row));
+}
+
+/// One of them. Nothing where the source does not tell.
+pub trait Row {
+    /// When it was sent, seconds.
+    fn start(&self) -> Option<f64>;
+    /// To its first token event.
+    fn ttft(&self) -> Option<f64>;
+    /// How many gaps there are between its token events.
+    fn gap_count(&self) -> Option<usize>;
+    /// The gaps.
+    fn gaps(&self) -> Option<Cow<'_, [f64]>>;
+    /// To its last token event.
+    fn latency(&self) -> Option<f64>;
+    /// From due to sent.
+    fn delay(&self) -> Option<f64>;
+    /// Its wait for a slot.
+    fn queued(&self) -> Option<f64>;
+    /// Tokens of its prompt.
+    fn input(&self) -> Option<f64>;
+    /// Tokens of its answer.
+    fn output(&self) -> Option<f64>;
+    /// Its session, where there are any.
+    fn session(&self) -> Option<u32>;
+    /// Whether it met the limits of goodput.
+    fn good(&self) -> Option<bool>;
+}
+
+/// Shows each to `see`, which says nothing where it misses something; whether it never did.
+fn all(rows: &impl Rows, mut see: impl FnMut(usize, &dyn Row) -> Option<()>) -> Option<()> {
+    let mut whole = Some(());
+    rows.each(&mut |place, row| whole = whole.and(see(place, row)));
+    whole
+}
+
+/// A number of each, in the order; nothing where one has none.
+fn column(rows: &impl Rows, of: &dyn Fn(&dyn Row) -> Option<f64>) -> Option<Vec<f64>> {
+    let mut values = vec![0.0; rows.count()];
+    all(rows, |place, row| {
+        values[place] = of(row)?;
+        Some(())
+    })?;
+    Some(values)
+}
+
+/// The sessions of the requests, numbered in the order in which they stand; nothing where one has none.
+fn sessions(rows: &impl Rows) -> Option<Vec<u32>> {
+    rows.of_sessions().then_some(())?;
+    let mut units = vec![0; rows.count()];
+    all(rows, |place, row| {
+        units[place] = row.session()?;
+        Some(())
+    })?;
+    let mut numbers = std::collections::HashMap::new();
+    for unit in &mut units {
+        let next = numbers.len() as u32;
+        *unit = *numbers.entry(*unit).or_insert(next);
+    }
+    Some(units)
+}
+
+/// The values of a family of times, request by request or token by token; nothing where the source does not tell them, or
+/// tells of one session alone: nothing says how another would have been.
+pub fn values(rows: &impl Rows, family: &str) -> Option<Values> {
+    let units = sessions(rows);
+    if units.as_ref().is_some_and(|units| units.last().is_some_and(|last| *last == 0)) {
+        return None;
+    }
+    let each = |of: &dyn Fn(&dyn Row) -> Option<f64>| Some(grouped(column(rows, of)?, units.as_deref()));
+    let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+    match family {
+        "ttft" => each(&|row| row.ttft()),
+        "e2el" => each(&|row| row.latency()),
+        "client_queue_time" => each(&|row| row.queued()),
+        "e2el_including_client_queue" => each(&|row| sum(row.latency(), row.queued())),
+        "ttft_including_client_queue" => each(&|row| sum(row.ttft(), row.queued())),
+        "ttft_from_due" => each(&|row| sum(row.ttft(), row.delay())),
+        "e2el_from_due" => each(&|row| sum(row.latency(), row.delay())),
+        "tpot" => each(&per_token),
+        "itl" => gaps(rows, units.as_deref()),
+        _ => None,
+    }
+}
+
+/// Values in units; those that are no number are of requests that have none.
+fn grouped(mut values: Vec<f64>, units: Option<&[u32]>) -> Values {
+    match units {
+        Some(units) => {
+            let pairs = values.into_iter().zip(units.iter().copied());
+            Values::grouped(pairs.filter(|(value, _)| !value.is_nan()))
+        }
+        None => {
+            values.retain(|value| !value.is_nan());
+            Values::single(values)
+        }
+    }
+}
+
+/// Time per token after the first; no number for answers of one token.
+fn per_token(row: &dyn Row) -> Option<f64> {
+    let (ttft, latency, tokens) = (row.ttft()?, row.latency()?, row.output()?);
+    Some(if tokens > 1.0 { (latency - ttft) / (tokens - 1.0) } else { f64::NAN })
+}
+
+/// The gaps of all requests by the moment they ended: what slows one token slows all that are under way.
+fn gaps(rows: &impl Rows, units: Option<&[u32]>) -> Option<Values> {
+    let mut total = 0;
+    all(rows, |_, row| {
+        total += row.start().and(row.ttft()).and(row.gap_count())?;
+        Some(())
+    })?;
+    let step = total.div_ceil(MOST_GAPS).max(1);
+    let mut found: Vec<(f64, f64)> = Vec::with_capacity(total / step);
+    all(rows, |place, row| {
+        if place % step != 0 {
+            return Some(());
+        }
+        let mut moment = row.start()? + row.ttft()?;
+        found.extend(row.gaps()?.iter().map(|gap| {
+            moment += gap;
+            (units.map_or(moment, |_| place as f64), *gap)
+        }));
+        Some(())
+    })?;
+    let Some(units) = units else { return Some(Values::timed(found)) };
+    // In the order of requests, those of each as they came.
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Some(Values::grouped(found.into_iter().map(|(place, gap)| (gap, units[place as usize]))))
+}
+
+/// The spread of a rate of a run that took `duration` seconds.
+pub fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread> {
+    if let Some(units) = sessions(rows) {
+        return rate_of_sessions(rows, &units, key, duration);
+    }
+    let count = rows.count();
+    let mut first = f64::INFINITY;
+    all(rows, |_, row| {
+        first = first.min(row.start()?);
+        Some(())
+    })?;
+    let spans = (count / 10).clamp(SPANS.0, SPANS.1);
+    let mut amounts = vec![0.0; spans];
+    let length = duration / spans as f64;
+    if count < 2 || length <= 0.0 {
+        return None;
+    }
+    let mut add =
+        |moment: f64, amount: f64| amounts[(((moment - first) / length).max(0.0) as usize).min(spans - 1)] += amount;
+    // The schedule decides the rate; what is left to chance is when the last of it is answered.
+    let scheduled = rows.paced() && key != "request_goodput";
+    let tokens = if scheduled { tokens_at_once } else { tokens };
+    all(rows, |_, row| {
+        let start = row.start()?;
+        match key {
+            "request_throughput" | "input_sequence_throughput" | "request_goodput" => {
+                add(start + row.latency()?, amount(row, key)?);
+            }
+            "output_throughput" => tokens(row, start, &mut add)?,
+            "total_token_throughput" => {
+                add(start + row.ttft().or_else(|| row.latency())?, row.input()?);
+                if row.gap_count().is_some() {
+                    tokens(row, start, &mut add)?;
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    })?;
+    if scheduled {
+        let latencies = column(rows, &|row| row.latency())?;
+        return Spread::scheduled(amounts.iter().sum(), &latencies, duration);
+    }
+    Spread::rate(&amounts, duration, count)
+}
+
+/// The spread of a rate of a run of sessions, each of which is one observation of it.
+fn rate_of_sessions(rows: &impl Rows, units: &[u32], key: &str, duration: f64) -> Option<Spread> {
+    let count = units.iter().max().map_or(0, |last| *last as usize + 1);
+    let mut amounts = vec![0.0; count];
+    let mut held = vec![(f64::INFINITY, 0.0_f64); count];
+    all(rows, |place, row| {
+        let (start, latency, unit) = (row.start()?, row.latency()?, units[place] as usize);
+        amounts[unit] += amount(row, key)?;
+        held[unit] = (held[unit].0.min(start), held[unit].1.max(start + latency));
+        Some(())
+    })?;
+    let held: Vec<f64> = held.iter().map(|(first, last)| last - first).collect();
+    Spread::rate_of_sessions(&amounts, &held, duration)
+}
+
+/// What a request adds to a rate.
+fn amount(row: &dyn Row, key: &str) -> Option<f64> {
+    match key {
+        "request_throughput" | "input_sequence_throughput" => Some(1.0),
+        "request_goodput" => row.good().map(|good| f64::from(u8::from(good))),
+        "output_throughput" => row.output(),
+        "total_token_throughput" => Some(row.input()? + row.output()?),
+        _ => None,
+    }
+}
+
+/// Tells of the output of a request, where it does not matter when its tokens came.
+fn tokens_at_once(row: &dyn Row, start: f64, add: &mut dyn FnMut(f64, f64)) -> Option<()> {
+    let (_, output) = (row.gap_count()?, row.output()?);
+    add(start + row.ttft()?, output);
+    Some(())
+}
+
+/// Tells of each token event of a request with its share of the output.
+fn tokens(row: &dyn Row, start: f64, add: &mut dyn FnMut(f64, f64)) -> Option<()> {
+    let (gaps, output) = (row.gaps()?, row.output()?);
+    let weight = output / (gaps.len() + 1) as f64;
+    let mut moment = start + row.ttft()?;
+    add(moment, weight);
+    for gap in gaps.iter() {
+        moment += gap;
+        add(moment, weight);
+    }
+    Some(())
+}
+
+/// The successes of a record.
+pub struct Recorded<'a> {
+    rows: BySent<'a>,
+    paced: bool,
+    limits: Option<GoodputLimits>,
+}
+
+impl<'a> Recorded<'a> {
+    /// Sorts them by when they were sent.
+    pub fn of(samples: &'a Samples) -> Self {
+        let first = successes(samples).next().map(|sample| sample.due);
+        let paced = successes(samples).any(|sample| Some(sample.due) != first);
+        Recorded { rows: BySent::and_session(samples), paced, limits: None }
+    }
+
+    /// The same, held to the limits of goodput.
+    pub fn within(self, limits: Option<GoodputLimits>) -> Self {
+        Recorded { limits, ..self }
+    }
+}
+
+impl Rows for Recorded<'_> {
+    fn count(&self) -> usize {
+        self.rows.len()
+    }
+    fn paced(&self) -> bool {
+        self.paced
+    }
+    fn of_sessions(&self) -> bool {
+        self.rows.sessions
+    }
+    fn each(&self, see: &mut dyn FnMut(usize, &dyn Row)) {
+        self.rows.each(|place, sample| see(place, &Held { sample, limits: self.limits }));
+    }
+}
+
+/// One of them.
+struct Held<'a> {
+    sample: &'a Sample,
+    limits: Option<GoodputLimits>,
+}
+
+impl Row for Held<'_> {
+    fn start(&self) -> Option<f64> {
+        Some(self.sample.sent)
+    }
+    fn ttft(&self) -> Option<f64> {
+        Some(self.sample.ttft)
+    }
+    fn gap_count(&self) -> Option<usize> {
+        Some(self.sample.itl.len())
+    }
+    fn gaps(&self) -> Option<Cow<'_, [f64]>> {
+        Some(self.sample.itl.to_vec().into())
+    }
+    fn latency(&self) -> Option<f64> {
+        Some(self.sample.latency)
+    }
+    fn delay(&self) -> Option<f64> {
+        Some(self.sample.sent - self.sample.due)
+    }
+    fn queued(&self) -> Option<f64> {
+        Some(self.sample.queue_time())
+    }
+    fn input(&self) -> Option<f64> {
+        Some(self.sample.prompt_len as f64)
+    }
+    fn output(&self) -> Option<f64> {
+        Some(self.sample.output_len as f64)
+    }
+    fn session(&self) -> Option<u32> {
+        self.sample.session.map(|(session, _)| session)
+    }
+    fn good(&self) -> Option<bool> {
+        Some(self.limits?.met(self.sample, 0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rare;
+
+    /// Conversations of five turns, two at a time, each as long as it is.
+    fn talks(lengths: &[f64]) -> Samples {
+        let mut free = [0.0, 0.0];
+        let mut samples = Vec::new();
+        for (session, &length) in lengths.iter().enumerate() {
+            let place = usize::from(free[1] < free[0]);
+            for turn in 0..5 {
+                let sent = free[place] + f64::from(turn) * length / 5.0;
+                let latency = length / 5.0;
+                let (due, done, ttft) = (sent, sent + latency, latency / 2.0);
+                let session = Some((session as u32, turn as u32));
+                let rare = Rare { session, ..Rare::default() }.into();
+                samples.push(Sample { rare, due, sent, done, ttft, latency, output_len: 10, ..Sample::default() });
+            }
+            free[place] += length;
+        }
+        samples.into()
+    }
+
+    fn bounds(samples: &Samples, key: &str) -> Option<(f64, f64, f64)> {
+        let duration = samples.iter().map(|sample| sample.done).fold(0.0, f64::max);
+        let limits = GoodputLimits { ttft_ms: Some(120.0), ..GoodputLimits::default() };
+        let spread = rate(&Recorded::of(samples).within(Some(limits)), key, duration)?;
+        let (low, high) = spread.bounds(0.95, 1.0);
+        Some((low, spread.value, high))
+    }
+
+    #[test]
+    fn a_session_is_one_observation_of_a_rate() {
+        let lengths: Vec<f64> = (0..40).map(|at| if at * 7 % 10 < 5 { 1.0 } else { 3.0 }).collect();
+        let (low, value, high) = bounds(&talks(&lengths), "request_throughput").unwrap();
+        assert!((value - 5.0).abs() < 0.3, "two at a time, of two seconds on average: {value}");
+        // Half the sessions take a second and half take three: 8 % of error from forty of them, whatever their turns.
+        let half = (high / low).ln() / 2.0;
+        assert!((0.10..0.25).contains(&half), "{low} {value} {high}");
+        let tokens = bounds(&talks(&lengths), "output_throughput").unwrap();
+        assert!((tokens.1 / value - 10.0).abs() < 1e-9 && (tokens.0 / low - 10.0).abs() < 1e-9);
+        let good = bounds(&talks(&lengths), "request_goodput").unwrap();
+        assert!((good.1 / value - 0.5).abs() < 1e-9 && good.0 < good.1, "only the short ones are in time: {good:?}");
+    }
+
+    #[test]
+    fn one_session_tells_nothing_of_another() {
+        assert_eq!(bounds(&talks(&[1.0]), "request_throughput"), None);
+    }
+}

@@ -1,0 +1,315 @@
+//! What a log keeps of a run beside its rows: the setup before the first row, and what is known only after the last.
+//! From these and the rows the record is computed anew.
+
+mod fields;
+mod measured;
+mod sessions;
+mod setup;
+
+use tacho_core::Observation;
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::sessions::Steps;
+use tacho_metrics::{Caveat, EndedBy, Setup};
+
+use self::fields::Fields;
+use crate::{Error, Measured, RunRecord};
+
+/// What is known of a run before its first row.
+pub fn plan(setup: &Setup) -> Dict {
+    let mut dict = Dict::new();
+    dict.set("setup", setup::write(setup));
+    dict
+}
+
+/// Adds the sessions of a run to what is known before its first row.
+pub fn plan_sessions(plan: &mut Dict, steps: &Steps) {
+    plan.set("sessions", sessions::write(steps));
+    plan.set("session_source", steps.source.clone());
+}
+
+/// The sessions that [`plan_sessions`] has written; nothing of a run without any.
+pub fn session_steps(logged: &Value) -> Result<Option<Steps>, Error> {
+    let fields = Fields::new(logged)?;
+    fields.maybe("sessions").map(|_| sessions::read(fields)).transpose()
+}
+
+/// What is known after the last row: all of the record that does not follow from rows.
+pub fn closing(record: &RunRecord) -> Dict {
+    let mut dict = plan(&record.setup);
+    dict.set("measured", measured::write(&record.measured));
+    dict.set("doubts", record.caveats.iter().filter_map(write_doubt).collect::<Vec<_>>());
+    dict
+}
+
+/// The setup that [`plan`] or [`closing`] has written.
+pub fn setup(logged: &Value) -> Result<Setup, Error> {
+    setup::read(Fields::of(logged, "setup")?)
+}
+
+/// The measurements that [`closing`] has written; the samples are to be made from the rows.
+pub fn measured(closing: &Value) -> Result<Measured, Error> {
+    measured::read(Fields::of(closing, "measured")?)
+}
+
+/// The reasons for doubt that [`closing`] has written and that do not follow from rows.
+pub fn doubts(closing: &Value) -> Result<Vec<Caveat>, Error> {
+    let doubts = closing.get("doubts").and_then(Value::as_list).unwrap_or_default();
+    doubts.iter().map(|doubt| read_doubt(Fields::new(doubt)?)).collect()
+}
+
+/// The names of the kinds of doubt that do not follow from rows, besides those of [`EndedBy`].
+const MISMATCH: &str = "tokenizer_mismatch";
+const RESUMED: &str = "resumed";
+
+fn write_doubt(caveat: &Caveat) -> Option<Value> {
+    let mut dict = Dict::new();
+    dict.set("kind", caveat.kind());
+    match caveat {
+        Caveat::TokenizerMismatch { prompts, ours, theirs } => {
+            dict.set("prompts", *prompts);
+            dict.set("ours", *ours);
+            dict.set("theirs", *theirs);
+        }
+        Caveat::Resumed { segments, gap_s, resent } => {
+            dict.set("segments", *segments);
+            dict.set("gap_s", *gap_s);
+            dict.set("resent", *resent);
+        }
+        Caveat::Ended { cut_off, .. } => dict.set("cut_off", *cut_off),
+        Caveat::Imprecise { metric, wanted, reached } => {
+            dict.set("metric", metric.as_str());
+            dict.set("wanted", *wanted);
+            dict.set("reached", *reached);
+        }
+        Caveat::ImpossibleUsage { answers, total } => {
+            dict.set("answers", *answers);
+            dict.set("total", *total);
+        }
+        Caveat::OddStamps { reads } => dict.set("reads", *reads),
+        Caveat::WarmCache { observed, expected } => {
+            dict.set("observed", *observed);
+            dict.set("expected", *expected);
+        }
+        Caveat::RankLost { rank, machine, reason, missing } => {
+            dict.set("rank", *rank);
+            dict.set("machine", machine.as_str());
+            dict.set("reason", reason.as_str());
+            dict.set("missing", *missing);
+        }
+        _ => return None,
+    }
+    Some(Value::Dict(dict))
+}
+
+fn read_doubt(fields: Fields<'_>) -> Result<Caveat, Error> {
+    let kind = fields.text("kind")?;
+    if let Some(by) = EndedBy::ALL.into_iter().find(|by| by.name() == kind) {
+        return Ok(Caveat::Ended { by, cut_off: fields.count("cut_off")? });
+    }
+    match kind.as_str() {
+        MISMATCH => Ok(Caveat::TokenizerMismatch {
+            prompts: fields.count("prompts")?,
+            ours: fields.count("ours")?,
+            theirs: fields.count("theirs")?,
+        }),
+        "impossible_usage" => {
+            Ok(Caveat::ImpossibleUsage { answers: fields.count("answers")?, total: fields.count("total")? })
+        }
+        "imprecise" => Ok(Caveat::Imprecise {
+            metric: fields.text("metric")?,
+            wanted: fields.float("wanted")?,
+            reached: fields.maybe_float("reached")?,
+        }),
+        "odd_stamps" => Ok(Caveat::OddStamps { reads: fields.count("reads")? }),
+        "warm_cache" => {
+            Ok(Caveat::WarmCache { observed: fields.float("observed")?, expected: fields.float("expected")? })
+        }
+        "rank_lost" => Ok(Caveat::RankLost {
+            rank: fields.count("rank")?,
+            machine: fields.text("machine")?,
+            reason: fields.text("reason")?,
+            missing: fields.count("missing")?,
+        }),
+        RESUMED => Ok(Caveat::Resumed {
+            segments: fields.count("segments")?,
+            gap_s: fields.float("gap_s")?,
+            resent: fields.count("resent")?,
+        }),
+        _ => Err(fields.wrong("kind", "a kind of doubt")),
+    }
+}
+
+/// Takes the text out of a row that no number needs, unless it is to be kept.
+pub fn shed(row: &mut Observation, keep_texts: bool) {
+    if !is_bundled(row) {
+        row.text_ends = Vec::new();
+    }
+    if !keep_texts && !needs_count(row) {
+        row.text = Vec::new();
+    }
+}
+
+/// Whether a tokenizer must count the tokens of a row: the server did not say how many there are, or said that events
+/// brought several and not which.
+pub fn needs_count(row: &Observation) -> bool {
+    row.outcome.is_complete() && (reported(row).is_none() || is_bundled(row))
+}
+
+fn reported(row: &Observation) -> Option<u64> {
+    row.usage.completion_tokens.filter(|&tokens| tokens > 0)
+}
+
+fn is_bundled(row: &Observation) -> bool {
+    row.mark_source.is_none() && reported(row).is_some_and(|tokens| tokens > row.chunks.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::json::{dumps, parse};
+    use tacho_core::{Stamp, Usage};
+    use tacho_metrics::{
+        DiffusionStatistics, GoodputLimits, ProbeStatistics, RampUp, RateChange, ServerMetrics, SpeculativeStatistics,
+        Task, WorkerUse,
+    };
+
+    /// Through the text, as through a file.
+    fn through_text(dict: Dict) -> Value {
+        parse(&dumps(&Value::Dict(dict))).unwrap()
+    }
+
+    fn full_setup() -> Setup {
+        Setup {
+            label: Some("α".into()),
+            metadata: vec![("k".into(), "v".into()), ("k".into(), "w".into())],
+            request_rate: 3.25,
+            burstiness: f64::INFINITY,
+            max_concurrency: Some(7),
+            ramp_up: Some(RampUp { strategy: "linear".into(), start_rps: 1, end_rps: 9 }),
+            rps_change_events: vec![RateChange { rps: 2, timestamp: "2026-01-02T03:04:05.000001".into() }],
+            self_timed: true,
+            task: Task::Pooling,
+            metric_percentiles: vec![50.0, 99.9],
+            goodput: Some(GoodputLimits { ttft_ms: Some(1.5), tpot_ms: None, e2el_ms: Some(1e300) }),
+            strict_parity: true,
+            interrupted: true,
+            workload: Some("0123abcd".into()),
+            ..Setup::example()
+        }
+    }
+
+    #[test]
+    fn setups_come_back() {
+        for setup in [Setup::example(), full_setup()] {
+            assert_eq!(super::setup(&through_text(plan(&setup))).unwrap(), setup);
+        }
+    }
+
+    #[test]
+    fn measurements_come_back() {
+        let mut server = ServerMetrics::default();
+        server.add(0.5, "# TYPE a gauge\na 1\n");
+        server.add(1.5, "# TYPE a gauge\na 2\n# TYPE b_total counter\nb_total 0.1\n");
+        let measured = Measured {
+            duration: 1.25,
+            speculative: Some(SpeculativeStatistics {
+                acceptance_rate: 61.5,
+                acceptance_length: 2.25,
+                drafts: 3,
+                draft_tokens: 9,
+                accepted_tokens: 6,
+                per_position: vec![0.5, 0.25],
+            }),
+            diffusion: Some(DiffusionStatistics {
+                committed_throughput: 0.1,
+                steps_per_canvas: 0.2,
+                committed_per_step: 0.3,
+                committed_tokens: 4,
+                denoising_steps: 5,
+                canvas_positions: 6,
+            }),
+            server,
+            probe: Some(ProbeStatistics { completed: 1, failed: 2, median_ms: 0.1, p99_ms: 0.2, max_ms: 0.3 }),
+            workers: vec![WorkerUse {
+                busy: 0.1,
+                wake_lags: vec![1e-6, 2e-6],
+                events: 5,
+                kernel_stamps: true,
+                ..WorkerUse::default()
+            }],
+            ..Measured::default()
+        };
+        let mut record = RunRecord::compute(Setup::example(), measured.clone());
+        let all = [
+            Caveat::TokenizerMismatch { prompts: 3, ours: 10, theirs: 12 },
+            Caveat::Resumed { segments: 2, gap_s: 1.5, resent: 4 },
+            Caveat::Ended { by: EndedBy::Overload, cut_off: 5 },
+            Caveat::Imprecise { metric: "p99_ttft_ms".into(), wanted: 0.05, reached: None },
+            Caveat::ImpossibleUsage { answers: 1, total: 2 },
+            Caveat::OddStamps { reads: 7 },
+            Caveat::WarmCache { observed: 0.5, expected: 0.25 },
+            Caveat::RankLost { rank: 1, machine: "b".into(), reason: "gone".into(), missing: 9 },
+        ];
+        all.iter().rev().for_each(|doubt| record.doubt(doubt.clone()));
+        let closing = through_text(closing(&record));
+        // A hole in a series is not equal to itself.
+        let text = |measured: &Measured| format!("{measured:?}");
+        assert_eq!(text(&super::measured(&closing).unwrap()), text(&measured));
+        assert_eq!(doubts(&closing).unwrap(), all);
+    }
+
+    #[test]
+    fn sessions_come_back_unless_their_places_make_no_sense() {
+        use tacho_metrics::sessions::SessionStep;
+        let step = |turn, parents: &[(usize, f64)]| SessionStep {
+            turn,
+            parents: parents.into(),
+            sends: true,
+            own: vec![(1 << 51, 512)],
+            ..SessionStep::default()
+        };
+        let second = SessionStep { before: vec![(0, 2)], ..step(1, &[(0, 1.5)]) };
+        let source: Dict = [("file".to_owned(), "trace.jsonl".into())].into_iter().collect();
+        let second = SessionStep { child: true, at: Some(2.5), ..second };
+        let steps = Steps { steps: vec![step(0, &[]), second], places: vec![4, 7], source };
+        let mut dict = plan(&Setup::example());
+        assert_eq!(session_steps(&through_text(dict.clone())).unwrap(), None);
+        plan_sessions(&mut dict, &steps);
+        assert_eq!(session_steps(&through_text(dict.clone())).unwrap(), Some(steps));
+        for wrong in [
+            step(0, &[(2, 0.0)]),
+            step(0, &[(0, 0.0)]),
+            step(7, &[]),
+            SessionStep { session: 2, ..step(0, &[]) },
+            SessionStep { before: vec![(3, 0)], ..step(0, &[]) },
+        ] {
+            plan_sessions(&mut dict, &Steps { steps: vec![wrong], places: vec![0], source: Dict::new() });
+            assert!(session_steps(&through_text(dict.clone())).is_err());
+        }
+    }
+
+    #[test]
+    fn texts_are_shed_unless_a_count_needs_them() {
+        let row = |tokens| Observation {
+            chunks: vec![Stamp(1), Stamp(2)],
+            text: b"abc".to_vec(),
+            text_ends: vec![1, 3],
+            usage: Usage { completion_tokens: tokens, ..Usage::default() },
+            ..Observation::released(0, Stamp(0), Stamp(0))
+        };
+        let left = |tokens, keep| {
+            let mut row = row(tokens);
+            shed(&mut row, keep);
+            (row.text.len(), row.text_ends.len())
+        };
+        assert_eq!([left(Some(2), false), left(Some(2), true)], [(0, 0), (3, 0)]);
+        assert_eq!([left(None, false), left(Some(0), false), left(Some(5), false)], [(3, 0), (3, 0), (3, 2)]);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let error = super::setup(&parse(r#"{"setup": {"date": 3}}"#).unwrap()).unwrap_err();
+        assert_eq!(error.to_string(), "date is not a text");
+        assert!(super::setup(&Value::Null).is_err());
+    }
+}

@@ -1,0 +1,163 @@
+//! Several runs of the same settings: what they have in common and how far they differ.
+
+use tacho_metrics::SteadyWindow;
+use tacho_metrics::interval::student;
+use tacho_metrics::statistics::mean;
+
+use crate::RunRecord;
+use crate::number::Known;
+
+/// The numbers that are summed up, by the keys of results, with the names that vLLM's Rust client gives them.
+pub const NUMBERS: [(&str, &str); 16] = [
+    ("request_throughput", "Request throughput (req/s)"),
+    ("output_throughput", "Output throughput (tok/s)"),
+    ("total_token_throughput", "Total throughput (tok/s)"),
+    ("max_output_tokens_per_s", "Peak output (tok/s)"),
+    ("mean_ttft_ms", "Mean TTFT (ms)"),
+    ("median_ttft_ms", "Median TTFT (ms)"),
+    ("p99_ttft_ms", "P99 TTFT (ms)"),
+    ("mean_tpot_ms", "Mean TPOT (ms)"),
+    ("median_tpot_ms", "Median TPOT (ms)"),
+    ("p99_tpot_ms", "P99 TPOT (ms)"),
+    ("mean_itl_ms", "Mean ITL (ms)"),
+    ("mean_e2el_ms", "Mean E2EL (ms)"),
+    ("p99_e2el_ms", "P99 E2EL (ms)"),
+    ("completed", "Completed"),
+    ("failed", "Failed"),
+    ("duration", "Duration (s)"),
+];
+
+/// The same of the steady windows.
+pub const STEADY: [(&str, &str); 6] = [
+    ("request_throughput", "Request throughput (req/s)"),
+    ("input_throughput", "Input throughput (tok/s)"),
+    ("output_throughput", "Output throughput (tok/s)"),
+    ("total_token_throughput", "Total throughput (tok/s)"),
+    ("mean_ttft_ms", "Mean TTFT (ms)"),
+    ("mean_tpot_ms", "Mean TPOT (ms)"),
+];
+
+/// One number over several runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation of the sample; nothing of one run.
+    pub std: Option<f64>,
+    /// The least.
+    pub min: f64,
+    /// The most.
+    pub max: f64,
+    /// The 95 % interval of the mean; nothing of one run.
+    pub interval: Option<(f64, f64)>,
+    /// How many runs have the number.
+    pub runs: usize,
+}
+
+impl Spread {
+    /// Of some values; nothing of none.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let count = values.len();
+        let mean = if count == 0 { return None } else { mean(values) };
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let std = (count > 1).then(|| (squares / (count - 1) as f64).sqrt());
+        let half = std.map(|std| student(0.95, (count - 1) as f64) * std / (count as f64).sqrt());
+        Some(Spread {
+            mean,
+            std,
+            min: values.iter().copied().fold(f64::INFINITY, f64::min),
+            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            interval: half.map(|half| (mean - half, mean + half)),
+            runs: count,
+        })
+    }
+
+    /// The standard deviation as a share of the mean.
+    pub fn variation(&self) -> Option<f64> {
+        self.std.filter(|_| self.mean != 0.0).map(|std| std / self.mean)
+    }
+}
+
+/// A number that was summed up: its key, its name, what became of it.
+pub type Row = (&'static str, &'static str, Spread);
+
+/// What several runs say together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MultiRun {
+    /// How many there were.
+    pub runs: usize,
+    /// The numbers that some run has. A run without a success says nothing of latencies.
+    pub rows: Vec<Row>,
+    /// The same of the steady windows.
+    pub steady: Vec<Row>,
+    /// How many runs had one.
+    pub windows: usize,
+}
+
+impl MultiRun {
+    /// Sums runs up.
+    pub fn of(records: &[RunRecord]) -> Self {
+        let windows: Vec<&SteadyWindow> = records.iter().filter_map(RunRecord::window).collect();
+        let rows = NUMBERS.into_iter().filter_map(|(key, name)| {
+            let known = Known::find(key)?;
+            let counted = records.iter().filter(|one| !matches!(known, Known::Timed(_)) || one.summary.completed > 0);
+            let values: Vec<f64> = counted.filter_map(|record| known.read(record)).collect();
+            Some((key, name, Spread::of(&values)?))
+        });
+        let steady = STEADY.into_iter().filter_map(|(key, name)| {
+            let values: Vec<f64> = windows.iter().filter_map(|window| in_window(window, key)).collect();
+            Some((key, name, Spread::of(&values)?))
+        });
+        MultiRun { runs: records.len(), rows: rows.collect(), steady: steady.collect(), windows: windows.len() }
+    }
+
+    /// What became of a number.
+    pub fn get(&self, key: &str) -> Option<Spread> {
+        self.rows.iter().find(|(name, _, _)| *name == key).map(|(_, _, spread)| *spread)
+    }
+}
+
+fn in_window(window: &SteadyWindow, key: &str) -> Option<f64> {
+    Some(match key {
+        "request_throughput" => window.request_throughput,
+        "input_throughput" => window.input_throughput,
+        "output_throughput" => window.output_throughput,
+        "total_token_throughput" => window.total_throughput(),
+        "mean_ttft_ms" => window.ttft.as_ref()?.mean_ms,
+        "mean_tpot_ms" => window.tpot.as_ref()?.mean_ms,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Measured;
+    use tacho_metrics::{Sample, Setup};
+
+    #[test]
+    fn a_spread_is_that_of_a_sample() {
+        let spread = Spread::of(&[1.0, 2.0, 3.0]).unwrap();
+        assert_eq!((spread.mean, spread.std, spread.min, spread.max), (2.0, Some(1.0), 1.0, 3.0));
+        let (low, high) = spread.interval.unwrap();
+        assert!((high - 2.0 - 4.303 / 3.0_f64.sqrt()).abs() < 1e-2 && (low + high - 4.0).abs() < 1e-9);
+        assert_eq!(Spread::of(&[5.0]).unwrap().interval, None);
+        assert_eq!(Spread::of(&[]), None);
+    }
+
+    #[test]
+    fn runs_without_a_success_are_no_zeros() {
+        let run = |latency: f64, failed: bool| {
+            let failure = failed.then_some(tacho_core::FailureKind::TimedOut);
+            let sample = Sample { latency, ttft: latency / 2.0, output_len: 1, failure, ..Sample::default() };
+            RunRecord::compute(
+                Setup::example(),
+                Measured { samples: [sample].into(), duration: 2.0, ..Measured::default() },
+            )
+        };
+        let runs = MultiRun::of(&[run(1.0, false), run(3.0, false), run(9.0, true)]);
+        assert_eq!((runs.get("mean_e2el_ms").unwrap().mean, runs.get("mean_e2el_ms").unwrap().runs), (2000.0, 2));
+        assert_eq!(runs.get("failed").unwrap().max, 1.0);
+        assert_eq!((runs.runs, runs.windows, runs.steady.len()), (3, 0, 0));
+    }
+}

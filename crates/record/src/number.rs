@@ -1,0 +1,261 @@
+//! The numbers of a result, one row each: its key, what vLLM's report and its tables call it, its unit, whether more of
+//! it is better, and how it is read off a record. Whoever lists numbers (console, files, tables, comparisons, gates,
+//! plots, the documentation) reads these rows; a new number is a row here and the code that computes it.
+
+mod known;
+mod timed;
+
+pub use self::known::{Known, names, unknown};
+pub use self::timed::{TIMES, Timed, Times};
+
+use tacho_metrics::{GenerationSummary, PoolingSummary, TaskSummary};
+
+use crate::{ResultKind, RunRecord};
+
+/// What a number is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Nothing: a ratio or a count of something else.
+    Plain,
+    /// Requests.
+    Requests,
+    /// Tokens.
+    Tokens,
+    /// Percent.
+    Percent,
+    /// Seconds.
+    Seconds,
+    /// Milliseconds.
+    Milliseconds,
+    /// Requests per second.
+    RequestsPerSecond,
+    /// Tokens per second.
+    TokensPerSecond,
+    /// Texts per second.
+    InputsPerSecond,
+}
+
+impl Unit {
+    /// Whether it counts something per second.
+    pub fn is_rate(self) -> bool {
+        matches!(self, Unit::RequestsPerSecond | Unit::TokensPerSecond | Unit::InputsPerSecond)
+    }
+
+    /// As it stands after a value; empty for a plain number.
+    pub fn text(self) -> &'static str {
+        match self {
+            Unit::Plain => "",
+            Unit::Requests => "requests",
+            Unit::Tokens => "tokens",
+            Unit::Percent => "%",
+            Unit::Seconds => "s",
+            Unit::Milliseconds => "ms",
+            Unit::RequestsPerSecond => "req/s",
+            Unit::TokensPerSecond => "tok/s",
+            Unit::InputsPerSecond => "inputs/s",
+        }
+    }
+}
+
+/// Which way a number should go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// Rates, successes.
+    More,
+    /// Times, failures.
+    Less,
+    /// It describes the load: neither way is good or bad.
+    Neither,
+}
+
+/// A value as it is written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Amount {
+    /// A whole number.
+    Count(u64),
+    /// A whole number that a broken counter may have made negative.
+    Difference(i64),
+    /// Any number.
+    Real(f64),
+    /// It was not asked for: `null`.
+    Unasked,
+}
+
+impl Amount {
+    /// As a float; nothing where it was not asked for.
+    pub fn as_f64(self) -> Option<f64> {
+        match self {
+            Amount::Count(count) => Some(count as f64),
+            Amount::Difference(count) => Some(count as f64),
+            Amount::Real(number) => Some(number),
+            Amount::Unasked => None,
+        }
+    }
+}
+
+/// Which part of a result a number belongs to; parts stand together in the file and in the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// What was moved in which time.
+    Totals,
+    /// The fullest moments, which vLLM writes after its lists.
+    Peaks,
+    /// Small requests beside the load.
+    Probes,
+    /// Speculative decoding.
+    Speculative,
+    /// Diffusion decoding.
+    Diffusion,
+    /// A result of an engine without a server; read from files alone.
+    Offline(ResultKind),
+}
+
+/// One number of a result.
+pub struct Number {
+    /// Its key in result files.
+    pub key: &'static str,
+    /// Its label in vLLM's report; empty where that has none.
+    pub line: &'static str,
+    /// Where in vLLM's report it stands among the numbers of its part.
+    pub rank: u8,
+    /// Its heading in tables.
+    pub heading: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// Whether more is better.
+    pub better: Better,
+    /// Where it belongs.
+    pub part: Part,
+    /// Its value in a record; nothing where such a run has none.
+    pub read: fn(&RunRecord) -> Option<Amount>,
+}
+
+use Better::{Less, More, Neither};
+use Part::{Diffusion, Offline, Peaks, Probes, Speculative, Totals};
+use Unit::{
+    InputsPerSecond, Milliseconds, Percent, Plain, Requests, RequestsPerSecond, Seconds, Tokens, TokensPerSecond,
+};
+
+/// All numbers but the statistics of times, in the order of result files.
+#[rustfmt::skip]
+pub static NUMBERS: &[Number] = &[
+    row("duration", "Benchmark duration (s):", 2, "Duration (s)", Seconds, Less, Totals, |r| real(r.measured.duration)),
+    row("completed", "Successful requests:", 0, "# of req.", Requests, More, Totals, |r| count(r.summary.completed)),
+    row("failed", "Failed requests:", 1, "Failed", Requests, Less, Totals, |r| count(r.summary.failed)),
+    row("total_input_tokens", "Total input tokens:", 3, "Input tokens", Tokens, Neither, Totals,
+        |r| count(r.summary.total_input)),
+    row("total_output_tokens", "Total generated tokens:", 4, "Output tokens", Tokens, Neither, Totals,
+        |r| generation(r).and_then(|g| count(g.total_output))),
+    row("total_input_sequences", "", 0, "Input sequences", Plain, Neither, Totals,
+        |r| pooling(r).and_then(|p| count(p.total_input_sequences))),
+    row("request_throughput", "Request throughput (req/s):", 5, "Tput (req/s)", RequestsPerSecond, More, Totals,
+        |r| real(r.summary.request_throughput)),
+    row("request_goodput", "Request goodput (req/s):", 7, "Goodput (req/s)", RequestsPerSecond, More, Totals,
+        |r| generation(r).map(|g| g.request_goodput.map_or(Amount::Unasked, Amount::Real))),
+    row("output_throughput", "Output token throughput (tok/s):", 8, "Output Tput (tok/s)", TokensPerSecond, More, Totals,
+        |r| generation(r).and_then(|g| real(g.output_throughput))),
+    row("input_sequence_throughput", "Input throughput (inputs/s):", 6, "Input Tput (inputs/s)", InputsPerSecond, More,
+        Totals, |r| pooling(r).and_then(|p| real(p.input_sequence_throughput))),
+    row("total_token_throughput", "Total token throughput (tok/s):", 12, "Total Token Tput (tok/s)", TokensPerSecond,
+        More, Totals, |r| real(r.summary.total_token_throughput)),
+    row("max_output_tokens_per_s", "Peak output token throughput (tok/s):", 9, "Peak Output Tput (tok/s)",
+        TokensPerSecond, More, Peaks, |r| generation(r).and_then(|g| real(g.max_output_tokens_per_s))),
+    row("max_concurrent_requests", "Peak concurrent requests:", 10, "Peak concurrency", Requests, Neither, Peaks,
+        |r| generation(r).and_then(|g| count(g.max_concurrent_requests))),
+    row("rtfx", "RTFx (Inverse Real-Time Factor):", 11, "RTFx", Plain, More, Peaks,
+        |r| generation(r).and_then(|g| real(g.rtfx))),
+    row("probe_completed", "Probe requests completed:", 0, "Probes", Requests, Neither, Probes,
+        |r| r.answered_probes().and_then(|p| count(p.completed))),
+    row("probe_failed", "Probe requests failed:", 1, "Failed probes", Requests, Less, Probes,
+        |r| r.answered_probes().and_then(|p| count(p.failed))),
+    row("probe_median_e2el_ms", "Median probe E2EL (ms):", 2, "Median probe E2EL (ms)", Milliseconds, Less, Probes,
+        |r| r.answered_probes().and_then(|p| real(p.median_ms))),
+    row("probe_p99_e2el_ms", "P99 probe E2EL (ms):", 3, "P99 probe E2EL (ms)", Milliseconds, Less, Probes,
+        |r| r.answered_probes().and_then(|p| real(p.p99_ms))),
+    row("probe_max_e2el_ms", "Max probe E2EL (ms):", 4, "Max probe E2EL (ms)", Milliseconds, Less, Probes,
+        |r| r.answered_probes().and_then(|p| real(p.max_ms))),
+    row("spec_decode_acceptance_rate", "Acceptance rate (%):", 0, "Acceptance (%)", Percent, More, Speculative,
+        |r| r.measured.speculative.as_ref().and_then(|s| real(s.acceptance_rate))),
+    row("spec_decode_acceptance_length", "Acceptance length:", 1, "Acceptance length", Plain, More, Speculative,
+        |r| r.measured.speculative.as_ref().and_then(|s| real(s.acceptance_length))),
+    row("spec_decode_num_drafts", "Drafts:", 2, "Drafts", Plain, Neither, Speculative,
+        |r| r.measured.speculative.as_ref().and_then(|s| difference(s.drafts))),
+    row("spec_decode_draft_tokens", "Draft tokens:", 3, "Draft tokens", Tokens, Neither, Speculative,
+        |r| r.measured.speculative.as_ref().and_then(|s| difference(s.draft_tokens))),
+    row("spec_decode_accepted_tokens", "Accepted tokens:", 4, "Accepted tokens", Tokens, Neither, Speculative,
+        |r| r.measured.speculative.as_ref().and_then(|s| difference(s.accepted_tokens))),
+    row("diffusion_committed_throughput", "Committed throughput (tok/s):", 0, "Committed Tput (tok/s)", TokensPerSecond,
+        More, Diffusion, |r| r.measured.diffusion.and_then(|d| real(d.committed_throughput))),
+    row("diffusion_steps_per_canvas", "Denoising steps per canvas:", 1, "Steps per canvas", Plain, Less, Diffusion,
+        |r| r.measured.diffusion.and_then(|d| real(d.steps_per_canvas))),
+    row("diffusion_committed_per_step", "Committed per denoising step:", 2, "Committed per step", Plain, More, Diffusion,
+        |r| r.measured.diffusion.and_then(|d| real(d.committed_per_step))),
+    row("diffusion_committed_tokens", "Committed tokens:", 3, "Committed tokens", Tokens, Neither, Diffusion,
+        |r| r.measured.diffusion.and_then(|d| difference(d.committed_tokens))),
+    row("diffusion_denoising_steps", "Denoising steps:", 4, "Denoising steps", Plain, Neither, Diffusion,
+        |r| r.measured.diffusion.and_then(|d| difference(d.denoising_steps))),
+    row("diffusion_canvas_positions", "Canvas positions evaluated:", 5, "Canvas positions", Plain, Neither, Diffusion,
+        |r| r.measured.diffusion.and_then(|d| difference(d.canvas_positions))),
+    row("avg_latency", "", 0, "Mean latency (ms)", Seconds, Less, Offline(ResultKind::Latency), |_| None),
+    row("num_requests", "", 0, "# of req.", Requests, Neither, Offline(ResultKind::Throughput), |_| None),
+    row("total_num_tokens", "", 0, "Total # of tokens", Tokens, Neither, Offline(ResultKind::Throughput), |_| None),
+    row("elapsed_time", "", 0, "Elapsed time (s)", Seconds, Less, Offline(ResultKind::Throughput), |_| None),
+    row("requests_per_second", "", 0, "Tput (req/s)", RequestsPerSecond, More, Offline(ResultKind::Throughput), |_| None),
+    row("tokens_per_second", "", 0, "Tput (tok/s)", TokensPerSecond, More, Offline(ResultKind::Throughput), |_| None),
+    row("avg_cold_startup_time", "", 0, "Mean cold startup (s)", Seconds, Less, Offline(ResultKind::Startup), |_| None),
+    row("avg_cold_compilation_time", "", 0, "Mean cold compilation (s)", Seconds, Less, Offline(ResultKind::Startup),
+        |_| None),
+    row("avg_warm_startup_time", "", 0, "Mean warm startup (s)", Seconds, Less, Offline(ResultKind::Startup), |_| None),
+    row("avg_warm_compilation_time", "", 0, "Mean warm compilation (s)", Seconds, Less, Offline(ResultKind::Startup),
+        |_| None),
+];
+
+/// The numbers of a part, in the order of result files.
+pub fn part(part: Part) -> impl Iterator<Item = &'static Number> {
+    NUMBERS.iter().filter(move |number| number.part == part)
+}
+
+/// The numbers of some parts that vLLM's report shows, in its order.
+pub fn lines(parts: &[Part]) -> Vec<&'static Number> {
+    let mut lines: Vec<&Number> =
+        NUMBERS.iter().filter(|number| !number.line.is_empty() && parts.contains(&number.part)).collect();
+    lines.sort_by_key(|number| number.rank);
+    lines
+}
+
+#[expect(clippy::too_many_arguments, reason = "a row of a table has as many cells as the table has columns")]
+const fn row(
+    key: &'static str,
+    line: &'static str,
+    rank: u8,
+    heading: &'static str,
+    unit: Unit,
+    better: Better,
+    part: Part,
+    read: fn(&RunRecord) -> Option<Amount>,
+) -> Number {
+    Number { key, line, rank, heading, unit, better, part, read }
+}
+
+fn real(number: f64) -> Option<Amount> {
+    Some(Amount::Real(number))
+}
+
+fn count(count: u64) -> Option<Amount> {
+    Some(Amount::Count(count))
+}
+
+fn difference(count: i64) -> Option<Amount> {
+    Some(Amount::Difference(count))
+}
+
+fn generation(record: &RunRecord) -> Option<&GenerationSummary> {
+    record.summary.generation()
+}
+
+fn pooling(record: &RunRecord) -> Option<&PoolingSummary> {
+    match &record.summary.task {
+        TaskSummary::Pooling(pooling) => Some(pooling),
+        TaskSummary::Generation(_) => None,
+    }
+}

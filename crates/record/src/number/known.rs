@@ -1,0 +1,178 @@
+//! A number by its key, whatever kind of row it comes from, and what to say of keys that no row has.
+
+use super::{Better, NUMBERS, Number, Part, TIMES, Timed, Unit};
+use crate::{Error, ResultKind, RunRecord};
+
+/// A number that a result can have.
+#[derive(Clone, Copy)]
+pub enum Known {
+    /// A row of its own.
+    Row(&'static Number),
+    /// A statistic of a family of times.
+    Timed(Timed),
+    /// A statistic of an offline latency run (`p99_latency`), in seconds.
+    Latency,
+    /// A phase of a start (`avg_…_time`), in seconds; engines report phases of their own.
+    Phase,
+}
+
+impl Known {
+    /// The number of that key.
+    pub fn find(key: &str) -> Option<Self> {
+        let row = NUMBERS.iter().find(|number| number.key == key).map(Known::Row);
+        row.or_else(|| Timed::find(key).map(Known::Timed)).or_else(|| {
+            let inside = |start: &str, end: &str| key.strip_prefix(start)?.strip_suffix(end);
+            let percent = inside("p", "_latency").and_then(|text| text.parse::<f64>().ok());
+            match percent {
+                Some(percent) if (0.0..=100.0).contains(&percent) => Some(Known::Latency),
+                _ => inside("avg_", "_time").filter(|phase| !phase.is_empty()).map(|_| Known::Phase),
+            }
+        })
+    }
+
+    /// The same, or an error that says which names there are.
+    pub fn require(key: &str) -> Result<Self, Error> {
+        Known::find(key).ok_or_else(|| unknown(key))
+    }
+
+    /// The same, of numbers that can get better or worse.
+    pub fn judged(key: &str) -> Result<(Self, Better), Error> {
+        let known = Known::require(key)?;
+        match known.better() {
+            Better::Neither => Err(Error::Neither { key: key.to_owned() }),
+            better => Ok((known, better)),
+        }
+    }
+
+    /// Whether more of it is better.
+    pub fn better(self) -> Better {
+        match self {
+            Known::Row(number) => number.better,
+            Known::Timed(_) | Known::Latency | Known::Phase => Better::Less,
+        }
+    }
+
+    /// Its unit.
+    pub fn unit(self) -> Unit {
+        match self {
+            Known::Row(number) => number.unit,
+            Known::Timed(_) => Unit::Milliseconds,
+            Known::Latency | Known::Phase => Unit::Seconds,
+        }
+    }
+
+    /// The kind of results that have it.
+    pub fn kind(self) -> ResultKind {
+        match self {
+            Known::Row(Number { part: Part::Offline(kind), .. }) => *kind,
+            Known::Row(_) | Known::Timed(_) => ResultKind::Serving,
+            Known::Latency => ResultKind::Latency,
+            Known::Phase => ResultKind::Startup,
+        }
+    }
+
+    /// As tables head it; keys of no heading of their own stay as they are.
+    pub fn heading(self, key: &str) -> String {
+        match self {
+            Known::Row(number) => number.heading.to_owned(),
+            Known::Timed(timed) => timed.heading(),
+            Known::Latency | Known::Phase => key.to_owned(),
+        }
+    }
+
+    /// Its value in a record; nothing where there is none, an empty sample included.
+    pub fn read(self, record: &RunRecord) -> Option<f64> {
+        match self {
+            Known::Row(number) => (number.read)(record).and_then(super::Amount::as_f64),
+            Known::Timed(timed) => timed.read(record),
+            Known::Latency | Known::Phase => None,
+        }
+    }
+}
+
+/// The names of numbers of serving results, for messages and help.
+pub fn names() -> String {
+    let rows = NUMBERS.iter().filter(|number| !matches!(number.part, Part::Offline(_))).map(|number| number.key);
+    let times: Vec<&str> = TIMES.iter().map(|times| times.name).collect();
+    format!(
+        "{}, and mean_X_ms, median_X_ms, std_X_ms, p99_X_ms (any percentile) with X one of {}",
+        rows.collect::<Vec<_>>().join(", "),
+        times.join(", ")
+    )
+}
+
+/// The error about a key that no row has: the closest name, where one is close, and all of them.
+pub fn unknown(key: &str) -> Error {
+    Error::Unknown { key: key.to_owned(), names: names(), close: close(key).map_or(String::new(), suggestion) }
+}
+
+fn suggestion(name: String) -> String {
+    format!("; did you mean {name}?")
+}
+
+/// The name that differs by the fewest letters, if by few.
+fn close(key: &str) -> Option<String> {
+    let word = key.split('_').next().unwrap_or("mean");
+    let words = [word, "mean", "median", "std", "p99"];
+    let times = TIMES.iter().flat_map(|times| words.map(|word| format!("{word}_{}_ms", times.name)));
+    let known =
+        NUMBERS.iter().map(|number| number.key.to_owned()).chain(times).filter(|name| Known::find(name).is_some());
+    let best = known.map(|name| (distance(key, &name), name)).min()?;
+    (best.0 <= 3 && best.0 * 3 <= key.len()).then_some(best.1)
+}
+
+/// Letters to insert, remove or replace to make one word of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (at, letter) in a.chars().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], at + 1);
+        for (column, other) in b.iter().enumerate() {
+            let kept = corner + usize::from(letter != *other);
+            corner = row[column + 1];
+            row[column + 1] = kept.min(corner + 1).min(row[column] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_metrics::statistics::Statistic;
+
+    #[test]
+    fn every_key_is_found_and_occurs_once() {
+        for (at, number) in NUMBERS.iter().enumerate() {
+            assert!(matches!(Known::find(number.key), Some(Known::Row(found)) if found.key == number.key));
+            assert!(NUMBERS[..at].iter().all(|other| other.key != number.key), "{}", number.key);
+        }
+        for times in TIMES {
+            assert!(matches!(Known::find(&format!("p99.9_{}_ms", times.name)), Some(Known::Timed(found))
+                if found.times.name == times.name && found.statistic == Statistic::Percentile(99.9)));
+        }
+    }
+
+    #[test]
+    fn directions_are_those_of_the_rows() {
+        let better = |key: &str| Known::find(key).unwrap().better();
+        assert_eq!(better("total_token_throughput"), Better::More);
+        assert_eq!(better("p99_ttft_ms"), Better::Less);
+        assert_eq!(better("failed"), Better::Less);
+        assert_eq!(better("spec_decode_num_drafts"), Better::Neither);
+        assert_eq!(better("total_input_tokens"), Better::Neither);
+        assert_eq!(better("max_concurrent_requests"), Better::Neither);
+        assert_eq!(better("avg_model_loading_time"), Better::Less);
+        assert!(matches!(Known::judged("total_output_tokens"), Err(Error::Neither { .. })));
+    }
+
+    #[test]
+    fn unknown_names_are_told_the_known_ones() {
+        for key in ["p101_ttft_ms", "p99_ttft", "thruput", "", "avg__tim"] {
+            assert!(Known::find(key).is_none(), "{key}");
+        }
+        let text = unknown("p99_tfft_ms").to_string();
+        assert!(text.contains("did you mean p99_ttft_ms?") && text.contains("request_throughput"), "{text}");
+        assert!(!unknown("nonsense_altogether").to_string().contains("did you mean"));
+    }
+}

@@ -1,0 +1,108 @@
+//! One load after another in one command: a row for each, as vLLM's Rust client sums such a series up.
+
+use tacho_metrics::latency::{collect_some, tpot};
+use tacho_metrics::{Sample, Statistics, SteadyWindow, Task};
+
+use crate::RunRecord;
+use crate::number::Known;
+
+/// Percentiles that every row has.
+const ALWAYS: [f64; 2] = [50.0, 90.0];
+
+/// A load that was run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// What it is called: `concurrency 8`.
+    pub name: String,
+    /// The load; infinite where everything was sent at once.
+    pub load: f64,
+    /// Its numbers by key, in the order of the table; nothing where such a run has none.
+    pub numbers: Vec<(String, Option<f64>)>,
+    /// Why there are none at all.
+    pub failure: Option<String>,
+}
+
+/// The percentiles of a series: those that every row has and those asked for.
+fn percentiles(asked: &[f64]) -> Vec<f64> {
+    let further = asked.iter().copied().filter(|percent| !ALWAYS.contains(percent));
+    ALWAYS.into_iter().chain(further).collect()
+}
+
+/// The keys of a row in the order of the table.
+pub fn keys(asked: &[f64]) -> Vec<String> {
+    let rates = ["request_throughput", "input_sequence_throughput", "output_throughput", "total_token_throughput"];
+    let steady = ["steady_request_throughput", "steady_output_throughput"];
+    let times =
+        percentiles(asked).into_iter().flat_map(|percent| ["ttft", "tpot"].map(|name| format!("p{percent}_{name}_ms")));
+    rates.into_iter().chain(steady).map(str::to_owned).chain(times).collect()
+}
+
+impl Point {
+    /// What a run says of its load.
+    pub fn of(name: String, load: f64, record: &RunRecord, asked: &[f64]) -> Self {
+        let percentiles = percentiles(asked);
+        let times = |of: fn(&Sample) -> Option<f64>| {
+            let values = collect_some(&record.measured.samples, of);
+            let told = !values.is_empty() && record.setup.task == Task::Generation;
+            told.then(|| Statistics::of(values, &percentiles))
+        };
+        let (ttft, tpot) = (times(|row| Some(row.ttft)), times(tpot));
+        let window = record.window();
+        let number = |key: &str| match key {
+            "steady_request_throughput" => window.map(|window| window.request_throughput),
+            "steady_output_throughput" => window.map(|window: &SteadyWindow| window.output_throughput),
+            _ => {
+                let family =
+                    if key.ends_with("_ttft_ms") { Some(&ttft) } else { key.ends_with("_tpot_ms").then_some(&tpot) };
+                let percent = key.strip_prefix('p').and_then(|rest| rest.split_once('_')?.0.parse().ok());
+                match (family, percent) {
+                    (Some(family), Some(percent)) => family.as_ref()?.percentile_ms(percent),
+                    _ => Known::find(key)?.read(record),
+                }
+            }
+        };
+        let numbers = keys(asked).into_iter().map(|key| {
+            let value = number(&key).filter(|_| record.summary.completed > 0);
+            (key, value)
+        });
+        Point { name, load, numbers: numbers.collect(), failure: None }
+    }
+
+    /// A load that could not be run to its end.
+    pub fn failed(name: String, load: f64, failure: String, asked: &[f64]) -> Self {
+        let numbers = keys(asked).into_iter().map(|key| (key, None)).collect();
+        Point { name, load, numbers, failure: Some(failure) }
+    }
+
+    /// A number of it.
+    pub fn get(&self, key: &str) -> Option<f64> {
+        self.numbers.iter().find(|(name, _)| name == key).and_then(|(_, value)| *value)
+    }
+}
+
+/// The load with the highest request throughput.
+pub fn best(points: &[Point]) -> Option<(&Point, f64)> {
+    let rates = points.iter().filter_map(|point| Some((point, point.get("request_throughput")?)));
+    rates.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Measured;
+    use tacho_metrics::Setup;
+
+    #[test]
+    fn a_row_has_the_percentiles_asked_for_and_no_zeros() {
+        let samples = (1..=10).map(|at| Sample { ttft: at as f64, latency: 20.0, output_len: 11, ..Sample::default() });
+        let measured = Measured { samples: samples.collect(), duration: 5.0, ..Measured::default() };
+        let point =
+            Point::of("concurrency 4".into(), 4.0, &RunRecord::compute(Setup::example(), measured), &[99.0, 90.0]);
+        assert_eq!((point.get("request_throughput"), point.get("p50_ttft_ms")), (Some(2.0), Some(5500.0)));
+        assert!((point.get("p99_tpot_ms").unwrap() - 1891.0).abs() < 1.0, "{point:?}");
+        assert_eq!(point.get("steady_request_throughput"), None);
+        let failed = Point::failed("concurrency 8".into(), 8.0, "no".into(), &[99.0]);
+        assert_eq!(failed.get("request_throughput"), None);
+        assert_eq!(best(&[failed, point.clone()]).map(|(point, _)| point.load), Some(4.0));
+    }
+}

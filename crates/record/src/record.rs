@@ -1,0 +1,141 @@
+//! The record of a run: what was asked, what was measured and what it means. All reports are made from it.
+
+use tacho_metrics::latency::successes;
+use tacho_metrics::ranks::clock_bound_ms;
+use tacho_metrics::sessions::SessionSummary;
+use tacho_metrics::{
+    Caveat, DiffusionStatistics, ProbeStatistics, RankUse, Samples, ServerMetrics, Setup, SpeculativeStatistics,
+    Steady, SteadyState, SteadyWindow, Summary, Telemetry, Trust, Truth, WindowRule, WorkerUse,
+};
+
+use crate::Intervals;
+
+/// What a run measured.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Measured {
+    /// The requests, in workload order.
+    pub samples: Samples,
+    /// Length of the run in seconds.
+    pub duration: f64,
+    /// What the server's counters say of speculative decoding.
+    pub speculative: Option<SpeculativeStatistics>,
+    /// What the server's counters say of diffusion decoding.
+    pub diffusion: Option<DiffusionStatistics>,
+    /// What the server said of itself during the run.
+    pub server: ServerMetrics,
+    /// What the machines did meanwhile.
+    pub telemetry: Telemetry,
+    /// What the probes saw, if there were any.
+    pub probe: Option<ProbeStatistics>,
+    /// How the client's workers kept up.
+    pub workers: Vec<WorkerUse>,
+    /// How each rank did, where there were several.
+    pub ranks: Vec<RankUse>,
+}
+
+impl Measured {
+    /// Share of the prompt tokens that the server found in its prefix cache: by its usage reports where every answer has
+    /// one, otherwise by its counters, which count what others sent too.
+    pub fn cache_hit_rate(&self) -> Option<f64> {
+        let mut answers = successes(&self.samples).peekable();
+        answers.peek()?;
+        let (tokens, cached) = answers.fold((0, Some(0)), |(tokens, cached), sample| {
+            (tokens + sample.prompt_len, cached.zip(sample.cached_tokens).map(|(sum, more): (u64, u64)| sum + more))
+        });
+        let told = cached.filter(|_| tokens > 0).map(|cached| cached as f64 / tokens as f64);
+        told.or_else(|| self.server.prefix_cache_hit_rate())
+    }
+}
+
+/// A run that is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRecord {
+    /// What was asked.
+    pub setup: Setup,
+    /// What was measured.
+    pub measured: Measured,
+    /// What it means in vLLM's definitions.
+    pub summary: Summary,
+    /// What it means in tacho's.
+    pub truth: Truth,
+    /// How far the client can be trusted; nothing when its workers are not known.
+    pub trust: Option<Trust>,
+    /// Its steady part; nothing of runs too short to look for one.
+    pub steady: Option<Steady>,
+    /// The time in which it was full, by the definition of vLLM's Rust client; nothing where that was not looked for.
+    pub steady_state: Option<SteadyState>,
+    /// Where the true values of its rates and latencies lie.
+    pub intervals: Intervals,
+    /// Why to doubt it.
+    pub caveats: Vec<Caveat>,
+    /// What the users of sessions felt, where there were sessions.
+    pub sessions: Option<SessionSummary>,
+}
+
+impl RunRecord {
+    /// The version of what is stored of a record.
+    pub const VERSION: u64 = 1;
+
+    /// Computes everything that follows from the measurements.
+    pub fn compute(setup: Setup, measured: Measured) -> Self {
+        let summary = Summary::of(&setup, &measured.samples, measured.duration);
+        let truth = Truth::of(&setup, &measured.samples, measured.duration);
+        let mut trust = Trust::of(&setup, &measured.samples, &truth, &measured.workers);
+        if let Some(trust) = &mut trust {
+            trust.clock_bound_ms = clock_bound_ms(&measured.ranks);
+        }
+        let caveats = Caveat::all(&setup, &measured.samples, &truth, trust.as_ref());
+        let steady = Steady::of(&setup, &measured.samples);
+        let caveats = [caveats, Caveat::of_steady(steady.as_ref())].concat();
+        let intervals = Intervals::default();
+        let sessions = None;
+        let steady_state = None;
+        let mut record =
+            RunRecord { setup, measured, summary, truth, trust, steady, steady_state, intervals, caveats, sessions };
+        record.intervals = Intervals::of(&record);
+        record
+    }
+
+    /// Looks for the window in which the run was at its concurrency limit, by `rule`; `asked` for by a flag or not.
+    pub fn find_window(&mut self, rule: WindowRule, asked: bool) {
+        if SteadyWindow::applies(&self.setup) {
+            let window = SteadyWindow::of(&self.setup, &self.measured.samples, self.measured.duration, rule);
+            self.steady_state = Some(SteadyState { asked, window });
+        }
+    }
+
+    /// The window in which it was full, where one was looked for and found.
+    pub fn window(&self) -> Option<&SteadyWindow> {
+        self.steady_state.as_ref()?.window.as_ref()
+    }
+
+    /// The probes, where any was answered: vLLM says nothing of them otherwise.
+    pub fn answered_probes(&self) -> Option<ProbeStatistics> {
+        self.measured.probe.filter(|probe| probe.completed > 0)
+    }
+
+    /// What it was asked to do, in short, where it did all of that at the moments planned.
+    pub fn workload(&self) -> Option<&str> {
+        self.setup.workload.as_deref().filter(|_| !self.caveats.iter().any(Caveat::leaves_out_requests))
+    }
+
+    /// Adds a grave reason to doubt the result that does not follow from the measurements.
+    pub fn doubt(&mut self, caveat: Caveat) {
+        self.caveats.insert(0, caveat);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_metrics::Sample;
+
+    #[test]
+    fn usage_tells_of_hits_before_counters_do() {
+        let sample = |prompt_len, cached_tokens| Sample { prompt_len, cached_tokens, ..Sample::default() };
+        let rate = |samples: Vec<Sample>| Measured { samples: samples.into(), ..Measured::default() }.cache_hit_rate();
+        assert_eq!(rate(vec![sample(100, Some(32)), sample(100, Some(0))]), Some(0.16));
+        assert_eq!(rate(vec![sample(100, Some(32)), sample(100, None)]), None);
+        assert_eq!(rate(Vec::new()), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! A detailed result read back as the record of its run: vLLM's file or ours, for reports that need single requests.
+
+use tacho_core::FailureKind;
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::server_metrics::Series;
+use tacho_metrics::statistics::Statistic;
+use tacho_metrics::{
+    MetricKind, Rare, Sample, Samples, SeriesKind, ServerMetrics, Setup, Task, TaskSummary, Telemetry,
+};
+
+use crate::number::Timed;
+use crate::{Error, Measured, RunRecord};
+
+/// A record, and what its file says of it in words.
+#[derive(Debug)]
+pub struct Restored {
+    /// The record.
+    pub record: RunRecord,
+    /// The client's verdict on itself.
+    pub client: Option<String>,
+    /// Reasons for doubt that the file tells.
+    pub told: Vec<String>,
+}
+
+/// The record of a detailed result; nothing where the file does not hold the times of its requests.
+pub fn restored(dict: &Dict, change: impl FnOnce(&mut Setup)) -> Result<Option<Restored>, Error> {
+    if ["latencies", "ttfts", "itls", "input_lens", "output_lens"].iter().any(|key| dict.get(key).is_none()) {
+        return Ok(None);
+    }
+    let mut setup = setup(dict);
+    change(&mut setup);
+    let own = dict.get("tacho");
+    let duration = dict.get("duration").and_then(Value::as_f64).unwrap_or(0.0);
+    let (server, telemetry) = (server(own).unwrap_or_default(), telemetry(own).unwrap_or_default());
+    let measured = Measured { samples: samples(dict)?, duration, server, telemetry, ..Measured::default() };
+    let mut record = RunRecord::compute(setup, measured);
+    if let (TaskSummary::Generation(generation), None) = (&mut record.summary.task, &record.setup.goodput) {
+        generation.request_goodput = dict.get("request_goodput").and_then(Value::as_f64);
+    }
+    let told = own.and_then(|own| own.get("caveats")).and_then(Value::as_list);
+    if told.is_some() {
+        // The run knew more of itself than its file does.
+        record.caveats.clear();
+    }
+    let text = |entry: &Value| entry.get("text")?.as_str().map(str::to_owned);
+    let told = told.unwrap_or_default().iter().filter_map(text).collect();
+    let client = own.and_then(|own| own.get("client")?.get("verdict")?.as_str().map(str::to_owned));
+    Ok(Some(Restored { record, client, told }))
+}
+
+/// What a result tells of its settings.
+pub fn setup(dict: &Dict) -> Setup {
+    let text = |key: &str| dict.get(key).and_then(Value::as_str).map(str::to_owned);
+    let number = |key: &str| dict.get(key).and_then(Value::as_f64);
+    let own = |key: &str| dict.get("tacho").and_then(|own| own.get(key));
+    let flag = |key: &str| own(key) == Some(&Value::Bool(true));
+    let reported = |kind: &MetricKind| dict.get(&format!("mean_{}_ms", kind.name())).is_some();
+    Setup {
+        date: text("date").unwrap_or_default(),
+        started: own("start").and_then(Value::as_str).map(str::to_owned).or_else(|| text("date")).unwrap_or_default(),
+        backend: text("backend").or_else(|| text("endpoint_type")).unwrap_or_default(),
+        label: text("label"),
+        model_id: text("model_id").unwrap_or_default(),
+        tokenizer_id: text("tokenizer_id"),
+        num_prompts: dict.get("num_prompts").and_then(Value::as_i64).unwrap_or(0),
+        metadata: metadata(dict),
+        request_rate: number("request_rate").unwrap_or(f64::INFINITY),
+        burstiness: number("burstiness").unwrap_or(1.0),
+        max_concurrency: dict.get("max_concurrency").and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok()),
+        ramp_up: None,
+        rps_change_events: Vec::new(),
+        self_timed: false,
+        task: Task::Generation,
+        percentile_metrics: MetricKind::ALL.into_iter().filter(reported).collect(),
+        metric_percentiles: percentiles(dict),
+        goodput: None,
+        strict_parity: flag("strict_parity"),
+        interrupted: flag("interrupted"),
+        workload: own("workload").and_then(Value::as_str).map(str::to_owned),
+    }
+}
+
+/// The user's own keys stand between these two.
+fn metadata(dict: &Dict) -> Vec<(String, String)> {
+    let between = dict.iter().skip_while(|(key, _)| *key != "num_prompts").skip(1);
+    let own = between.take_while(|(key, _)| *key != "request_rate");
+    own.filter_map(|(key, value)| Some((key.to_owned(), value.as_str()?.to_owned()))).collect()
+}
+
+fn percentiles(dict: &Dict) -> Vec<f64> {
+    let mut found: Vec<f64> = Vec::new();
+    for (key, _) in dict.iter().filter(|(key, _)| key.starts_with('p')) {
+        if let Some(Timed { statistic: Statistic::Percentile(percent), .. }) = Timed::find(key)
+            && !found.contains(&percent)
+        {
+            found.push(percent);
+        }
+    }
+    found.sort_by(f64::total_cmp);
+    found
+}
+
+fn samples(dict: &Dict) -> Result<Samples, Error> {
+    let own = dict.get("tacho").and_then(Value::as_dict);
+    let latencies = Column::of(Some(dict), "latencies")?;
+    let count = latencies.0.len();
+    let column = |dict: Option<&'_ Dict>, key: &str| Column::of(dict, key)?.checked(key, count);
+    let (ttfts, queue) = (column(Some(dict), "ttfts")?, column(Some(dict), "queue_times")?);
+    let (inputs, outputs) = (column(Some(dict), "input_lens")?, column(Some(dict), "output_lens")?);
+    let (starts, due, released) = (column(Some(dict), "start_times")?, column(own, "due")?, column(own, "released")?);
+    let (sent, done, retries) = (column(own, "sent")?, column(own, "done")?, column(own, "request_retries")?);
+    let texts = |value: Option<&'_ Value>| value.and_then(Value::as_list).unwrap_or_default().to_vec();
+    let (errors, outcomes) = (texts(dict.get("errors")), texts(own.and_then(|own| own.get("outcome"))));
+    let gaps = texts(dict.get("itls"));
+    // vLLM's moments count from nowhere in particular.
+    let origin = starts.0.iter().zip(queue.0.iter().chain(std::iter::repeat(&0.0))).map(|(start, wait)| start - wait);
+    let origin = if sent.0.is_empty() { origin.fold(f64::INFINITY, f64::min) } else { 0.0 };
+    let origin = if origin.is_finite() { origin } else { 0.0 };
+    let sample = |index: usize| {
+        let itl: Vec<f64> = gaps
+            .get(index)
+            .and_then(Value::as_list)
+            .unwrap_or_default()
+            .iter()
+            .map(|gap| gap.as_f64().ok_or(Error::Key { key: "itls".into(), expected: "a list of lists of numbers" }))
+            .collect::<Result<_, _>>()?;
+        let text = |list: &[Value]| list.get(index).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (error, outcome) = (text(&errors), text(&outcomes));
+        let sent = sent.at(index).or_else(|| Some(starts.at(index)? - origin)).unwrap_or(0.0);
+        let (latency, ttft) = (latencies.0[index], ttfts.at(index).unwrap_or(0.0));
+        let released = released.at(index).unwrap_or(sent - queue.at(index).unwrap_or(0.0));
+        let done = done.at(index).unwrap_or(sent + latency.max(ttft + itl.iter().sum::<f64>()));
+        let times = [sent, released, done, latency, ttft].into_iter().chain(itl.iter().copied());
+        if let Some(odd) = times.into_iter().find(|time| !(-1.0..=LONGEST).contains(time)) {
+            return Err(Error::Impossible { key: format!("a time of request {index}"), value: format!("{odd} s") });
+        }
+        Ok(Sample {
+            index,
+            due: due.at(index).unwrap_or(released),
+            released,
+            sent,
+            done,
+            ttft,
+            latency,
+            output_len: outputs.at(index).unwrap_or(0.0) as u64,
+            prompt_len: inputs.at(index).unwrap_or(0.0) as u64,
+            retries: retries.at(index).unwrap_or(0.0) as u32,
+            failure: failure(&outcome, &error),
+            itl: itl.into(),
+            rare: Rare { error, ..Rare::default() }.into(),
+            ..Sample::default()
+        })
+    };
+    (0..count).map(sample).collect()
+}
+
+/// No run is longer than this many seconds, about four months.
+const LONGEST: f64 = 1e7;
+
+/// vLLM's files say that a request failed, not how.
+fn failure(outcome: &str, error: &str) -> Option<FailureKind> {
+    match outcome {
+        "" => (!error.is_empty()).then_some(FailureKind::Http(0)),
+        "complete" => None,
+        other => Some(FailureKind::from_name(other, 0).unwrap_or(FailureKind::Malformed)),
+    }
+}
+
+/// A list of numbers over requests; empty where the file has none.
+struct Column(Vec<f64>);
+
+impl Column {
+    fn of(dict: Option<&Dict>, key: &str) -> Result<Self, Error> {
+        let wrong = || Error::Key { key: key.to_owned(), expected: "a list of numbers" };
+        let Some(value) = dict.and_then(|dict| dict.get(key)) else { return Ok(Column(Vec::new())) };
+        let numbers = value.as_list().ok_or_else(wrong)?.iter().map(|item| item.as_f64().ok_or_else(wrong));
+        Ok(Column(numbers.collect::<Result<_, _>>()?))
+    }
+
+    fn checked(self, key: &str, expected: usize) -> Result<Self, Error> {
+        match self.0.len() {
+            found if found == 0 || found == expected => Ok(self),
+            found => Err(Error::Length { key: key.to_owned(), found, expected }),
+        }
+    }
+
+    fn at(&self, index: usize) -> Option<f64> {
+        self.0.get(index).copied()
+    }
+}
+
+fn server(own: Option<&Value>) -> Option<ServerMetrics> {
+    let stored = own?.get("server_metrics")?;
+    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    let times: Vec<f64> = stored.get("times")?.as_list()?.iter().map(number).collect();
+    let series = stored.get("series")?.as_dict()?.iter().filter_map(|(name, values)| {
+        let grows = stored.get("summary")?.get(name)?.get("growth").is_some();
+        let kind = if grows { SeriesKind::Counter } else { SeriesKind::Gauge };
+        let values: Vec<f64> = values.as_list()?.iter().map(number).collect();
+        (values.len() == times.len()).then(|| Series { name: name.to_owned(), kind, values })
+    });
+    Some(ServerMetrics { series: series.collect(), times })
+}
+
+fn telemetry(own: Option<&Value>) -> Option<Telemetry> {
+    Telemetry::from_value(own?.get("telemetry")?.get("series")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::json::parse;
+
+    fn of(text: &str) -> Result<Option<Restored>, Error> {
+        restored(parse(text).unwrap().as_dict().unwrap(), |_| ())
+    }
+
+    const VLLM: &str = r#"{"date": "d", "backend": "vllm", "model_id": "m", "tokenizer_id": "m", "num_prompts": 2, "env": "a",
+        "request_rate": "inf", "max_concurrency": 4, "duration": 2.0, "mean_ttft_ms": 1, "p99_ttft_ms": 2, "p50_ttft_ms": 2,
+        "latencies": [0.5, 0.0], "ttfts": [0.25, 0.0], "itls": [[0.25], []], "start_times": [101.0, 100.5],
+        "queue_times": [0.5, 0.5], "errors": ["", "Bad Request"], "input_lens": [4, 5], "output_lens": [2, 0]}"#;
+
+    #[test]
+    fn a_detailed_result_is_a_record_again() {
+        let record = of(VLLM).unwrap().unwrap().record;
+        let samples: Vec<_> = record.measured.samples.iter().collect();
+        assert_eq!((samples[0].released, samples[0].sent, samples[0].done), (0.5, 1.0, 1.5));
+        assert_eq!((samples[1].released, samples[1].failure), (0.0, Some(FailureKind::Http(0))));
+        assert_eq!((record.summary.completed, record.summary.failed), (1, 1));
+        assert_eq!(record.setup.metadata, [("env".to_owned(), "a".to_owned())]);
+        assert_eq!(record.setup.metric_percentiles, [50.0, 99.0]);
+        assert!(record.setup.request_rate.is_infinite() && record.trust.is_none());
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_said() {
+        assert!(of(r#"{"latencies": [1.0], "duration": 1.0}"#).unwrap().is_none());
+        let short = of(&VLLM.replace("[0.25, 0.0]", "[0.25]")).unwrap_err().to_string();
+        assert_eq!(short, "ttfts has 1 entries where 2 requests are recorded");
+        let text = of(&VLLM.replace("[0.25, 0.0]", "[0.25, \"x\"]")).unwrap_err().to_string();
+        assert_eq!(text, "ttfts is not a list of numbers");
+        let endless = of(&VLLM.replace("[0.5, 0.0]", "[1e300, 0.0]")).unwrap_err().to_string();
+        assert!(endless.starts_with("a time of request 0 is "), "{endless}");
+    }
+}
