@@ -163,7 +163,7 @@ fn a_gate_fails_safe() {
         (output.status.code().unwrap(), stdout(&output) + &String::from_utf8_lossy(&output.stderr))
     };
     let (code, text) = gate(&["base0.json", "slow0.json", "--max-regression", "p99_ttft_ms:5%"]);
-    assert!(code == 3 && text.starts_with("undecided p99_ttft_ms"), "{text}");
+    assert!(code == 3 && text.starts_with("inconclusive p99_ttft_ms"), "{text}");
     let runs = |new: [&'static str; 3]| {
         let base = ["--base", "base0.json", "base1.json", "base2.json", "--new"];
         [&base[..], &new[..], &["--max-regression", "p99_ttft_ms:5%", "request_throughput:5%"]].concat()

@@ -61,7 +61,7 @@ pub enum Verdict {
     /// The change is surely smaller than the margin.
     Equal,
     /// It can be this or that.
-    Undecided,
+    Inconclusive,
 }
 
 impl Verdict {
@@ -71,7 +71,7 @@ impl Verdict {
             Verdict::Better => "better",
             Verdict::Worse => "worse",
             Verdict::Equal => "equal",
-            Verdict::Undecided => "undecided",
+            Verdict::Inconclusive => "inconclusive",
         }
     }
 }
@@ -137,11 +137,11 @@ impl Effect {
     pub fn verdict(&self, margin: f64) -> Verdict {
         let better = |up: bool| if up == (self.better == Better::More) { Verdict::Better } else { Verdict::Worse };
         match self.interval {
-            None => Verdict::Undecided,
+            None => Verdict::Inconclusive,
             Some((low, high)) if low >= -margin && high <= margin => Verdict::Equal,
             Some((low, _)) if low > 0.0 => better(true),
             Some((_, high)) if high < 0.0 => better(false),
-            Some(_) => Verdict::Undecided,
+            Some(_) => Verdict::Inconclusive,
         }
     }
 

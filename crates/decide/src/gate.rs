@@ -1,5 +1,5 @@
 //! A gate between two results: failures first, then rules that a new result must not break. Three answers: within the
-//! limit, beyond it, undecided.
+//! limit, beyond it, inconclusive.
 
 mod failures;
 
@@ -67,7 +67,7 @@ pub enum Judgement {
     /// Even the least change that is plausible is beyond the limit.
     Beyond,
     /// Neither is sure.
-    Undecided,
+    Inconclusive,
 }
 
 /// What would decide an open rule.
@@ -138,18 +138,21 @@ pub fn judge(
     let alone: Vec<bool> = (0..rules.len()).map(|at| open.contains(&at) && beyond(at, terms.confidence)).collect();
     let surer = terms.confidence.each_of(open.len().max(1) + usize::from(more_fail));
     let decisions = effects.into_iter().zip(rules).enumerate().map(|(at, (effect, rule))| {
-        let judgement =
-            if open.contains(&at) { undecided_or_within(rule, &effect, terms.confidence) } else { Judgement::Beyond };
-        let remedy = (judgement == Judgement::Undecided).then(|| remedy(rule, &effect, (terms.confidence, surer)));
+        let judgement = if open.contains(&at) {
+            inconclusive_or_within(rule, &effect, terms.confidence)
+        } else {
+            Judgement::Beyond
+        };
+        let remedy = (judgement == Judgement::Inconclusive).then(|| remedy(rule, &effect, (terms.confidence, surer)));
         Decision { rule: rule.clone(), effect, judgement, alone: alone[at], remedy }
     });
     Ok((failures, decisions.collect()))
 }
 
-fn undecided_or_within(rule: &Rule, effect: &Effect, confidence: Confidence) -> Judgement {
+fn inconclusive_or_within(rule: &Rule, effect: &Effect, confidence: Confidence) -> Judgement {
     match effect.harm_bounds(confidence, 1.0) {
         Some((_, most)) if most <= rule.share(effect.base) => Judgement::Within,
-        _ => Judgement::Undecided,
+        _ => Judgement::Inconclusive,
     }
 }
 

@@ -37,7 +37,7 @@ pub enum Standing {
     /// It surely holds: the run fails.
     Broken,
     /// The interval lies on both sides, or there is no number at all.
-    Undecided,
+    Inconclusive,
 }
 
 /// A threshold and what became of it.
@@ -116,12 +116,12 @@ impl Threshold {
             Sign::AtMost => value <= self.limit,
         };
         let standing = match (value, interval) {
-            (Some(value), _) if value.is_nan() => Standing::Undecided,
-            (None, _) => Standing::Undecided,
+            (Some(value), _) if value.is_nan() => Standing::Inconclusive,
+            (None, _) => Standing::Inconclusive,
             (Some(_), Some(Interval { low, high })) => match (holds(low), holds(high)) {
                 (true, true) => Standing::Broken,
                 (false, false) => Standing::Kept,
-                _ => Standing::Undecided,
+                _ => Standing::Inconclusive,
             },
             (Some(value), None) if holds(value) => Standing::Broken,
             (Some(_), None) => Standing::Kept,
@@ -136,7 +136,7 @@ impl Finding {
         let word = match self.standing {
             Standing::Kept => "ok       ",
             Standing::Broken => "FAILED   ",
-            Standing::Undecided => "undecided",
+            Standing::Inconclusive => "inconclusive",
         };
         let unit = match (self.threshold.share, Known::find(&self.threshold.key)) {
             (true, _) => "% of requests",
@@ -176,13 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_on_both_sides_is_undecided_and_a_count_is_a_fact() {
+    fn an_interval_on_both_sides_is_inconclusive_and_a_count_is_a_fact() {
         let run = stored(
             r#"{"duration": 1.0, "completed": 98, "failed": 2, "request_throughput": 98.0, "p99_ttft_ms": 290.0,
                 "mean_ttft_ms": 100.0, "tacho": {"version": 1, "intervals": {"p99_ttft_ms": [280.0, 310.0]}}}"#,
         );
         let standing = |text: &str| Threshold::parse(text).unwrap().on_stored(&run).map(|finding| finding.standing);
-        assert_eq!(standing("p99_ttft_ms>300"), Ok(Standing::Undecided));
+        assert_eq!(standing("p99_ttft_ms>300"), Ok(Standing::Inconclusive));
         assert_eq!(standing("p99_ttft_ms>311"), Ok(Standing::Kept));
         assert_eq!(standing("p99_ttft_ms>250"), Ok(Standing::Broken));
         assert_eq!(standing("failed>1%"), Ok(Standing::Broken));
@@ -198,7 +198,7 @@ mod tests {
         let run =
             stored(r#"{"duration": 1.0, "completed": 0, "failed": 9, "request_throughput": 0.0, "p99_ttft_ms": 0.0}"#);
         let finding = Threshold::parse("p99_ttft_ms>300").unwrap().on_stored(&run).unwrap();
-        assert_eq!((finding.standing, finding.value), (Standing::Undecided, None));
+        assert_eq!((finding.standing, finding.value), (Standing::Inconclusive, None));
         assert!(finding.text().contains("no successful request"), "{}", finding.text());
         assert_eq!(
             Threshold::parse("request_throughput<1").unwrap().on_stored(&run).unwrap().standing,

@@ -98,12 +98,12 @@ pub enum Caveat {
         total: u64,
     },
     /// The kernel's stamps contradict this process's clock.
-    OddStamps {
+    TimestampAnomaly {
         /// Of how many reads.
         reads: u64,
     },
     /// The log of the run could not be written to its end.
-    LogGivenUp {
+    LogIncomplete {
         /// Why.
         reason: String,
     },
@@ -120,7 +120,7 @@ pub enum Caveat {
         change: f64,
     },
     /// More requests came than were answered.
-    BacklogGrew {
+    QueueUnstable {
         /// Requests due in the second half of the schedule.
         due: usize,
         /// Requests that ended in that time.
@@ -138,7 +138,7 @@ pub enum Caveat {
         missing: u64,
     },
     /// The client distorted what it measured.
-    ClientInDoubt {
+    ClientUnreliable {
         /// Its own words.
         verdict: String,
     },
@@ -156,10 +156,11 @@ impl Caveat {
             interrupted(setup, samples),
             requests_failed(samples),
             tokens_estimated(setup, samples, truth),
-            client_in_doubt(trust),
+            client_unreliable(trust),
             rate_missed(setup, truth, trust),
             few_samples(setup, samples),
-            (truth.coalesced_share > COALESCED).then_some(Caveat::EventsCoalesced { share: truth.coalesced_share }),
+            (truth.coalesced_fraction > COALESCED)
+                .then_some(Caveat::EventsCoalesced { share: truth.coalesced_fraction }),
         ]
         .into_iter()
         .flatten()
@@ -169,7 +170,7 @@ impl Caveat {
     /// What the steady part says; a growing backlog is the reason of a drift and stands for it.
     pub fn of_steady(steady: Option<&Steady>) -> Vec<Caveat> {
         let Some(steady) = steady else { return Vec::new() };
-        let backlog = steady.backlog.map(|backlog| Caveat::BacklogGrew { due: backlog.due, ended: backlog.ended });
+        let backlog = steady.backlog.map(|backlog| Caveat::QueueUnstable { due: backlog.due, ended: backlog.ended });
         backlog.or_else(|| steady.drift.map(|change| Caveat::Drift { change })).into_iter().collect()
     }
 
@@ -195,13 +196,13 @@ impl Caveat {
             Caveat::FewSamples { .. } => "few_samples",
             Caveat::EventsCoalesced { .. } => "events_coalesced",
             Caveat::ImpossibleUsage { .. } => "impossible_usage",
-            Caveat::OddStamps { .. } => "odd_stamps",
-            Caveat::LogGivenUp { .. } => "log_given_up",
+            Caveat::TimestampAnomaly { .. } => "timestamp_anomaly",
+            Caveat::LogIncomplete { .. } => "log_incomplete",
             Caveat::WarmCache { .. } => "warm_cache",
             Caveat::Drift { .. } => "drift",
-            Caveat::BacklogGrew { .. } => "backlog_grew",
+            Caveat::QueueUnstable { .. } => "queue_unstable",
             Caveat::RankLost { .. } => "rank_lost",
-            Caveat::ClientInDoubt { .. } => "client_in_doubt",
+            Caveat::ClientUnreliable { .. } => "client_unreliable",
         }
     }
 
@@ -278,21 +279,21 @@ impl Caveat {
             Caveat::RankLost { rank, machine, reason, missing } => {
                 format!("rank {rank} on {machine} was lost ({reason}): {missing} requests of its share are missing")
             }
-            Caveat::OddStamps { reads } => format!(
+            Caveat::TimestampAnomaly { reads } => format!(
                 "the kernel's stamps of {reads} reads contradict this machine's clock (was it set or faked?); their own \
                  times are taken instead"
             ),
-            Caveat::LogGivenUp { reason } => format!("the log of this run is not whole: {reason}"),
+            Caveat::LogIncomplete { reason } => format!("the log of this run is not whole: {reason}"),
             Caveat::Drift { change } => format!(
                 "no steady state: the mean latency changed by {:+.0} % from the first half of the run to the second, so that a \
                  longer run gives other numbers",
                 change * 100.0
             ),
-            Caveat::BacklogGrew { due, ended } => format!(
+            Caveat::QueueUnstable { due, ended } => format!(
                 "no steady state: in the second half of the schedule {due} requests came and {ended} were answered; latencies \
                  grow for as long as the run goes on"
             ),
-            Caveat::ClientInDoubt { verdict } => verdict.clone(),
+            Caveat::ClientUnreliable { verdict } => verdict.clone(),
         }
     }
 }
@@ -361,9 +362,9 @@ fn tokens_estimated(setup: &Setup, samples: &Samples, truth: &Truth) -> Option<C
     })
 }
 
-fn client_in_doubt(trust: Option<&Trust>) -> Option<Caveat> {
+fn client_unreliable(trust: Option<&Trust>) -> Option<Caveat> {
     let trust = trust.filter(|trust| !trust.is_ok())?;
-    Some(Caveat::ClientInDoubt { verdict: trust.text() })
+    Some(Caveat::ClientUnreliable { verdict: trust.text() })
 }
 
 /// What the client's own verdict says already is not said again.
@@ -451,7 +452,7 @@ mod tests {
     fn slow_and_bundled_runs_are_told() {
         let said = caveats(&Setup::example(), &good(100), |truth| {
             truth.rates = Some(Rates { planned: 20.0, released: 20.0, delivered: 18.9 });
-            truth.coalesced_share = 0.25;
+            truth.coalesced_fraction = 0.25;
         });
         assert_eq!(
             said,

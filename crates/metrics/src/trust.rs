@@ -34,7 +34,7 @@ pub struct Trust {
     /// From the arrival of bytes to their reading; nothing where the system does not tell.
     pub wake_lag: Option<Statistics>,
     /// Share of token events whose own arrival is not known because the client read late.
-    pub blurred_share: f64,
+    pub late_coalesced_fraction: f64,
     /// Busy share of each worker.
     pub busy: Vec<f64>,
     /// Connections opened.
@@ -81,14 +81,14 @@ pub enum TrustVerdict {
     /// It could not read as fast as the server wrote.
     Saturated {
         /// Share of events whose arrival is not known.
-        blurred_share: f64,
+        late_coalesced_fraction: f64,
         /// Busy share of its busiest worker.
         busiest: f64,
     },
     /// It was kept from reading by other work on its cores.
     Starved {
         /// Share of events whose arrival is not known.
-        blurred_share: f64,
+        late_coalesced_fraction: f64,
         /// Busy share of its busiest worker.
         busiest: f64,
     },
@@ -139,7 +139,11 @@ impl Trust {
             stamps,
             lateness: setup.is_paced().then(|| truth.dispatch_lateness.clone()),
             wake_lag: (!lags.is_empty()).then(|| Statistics::of(lags, &PERCENTILES)),
-            blurred_share: if events == 0 { 0.0 } else { sum(|worker| worker.late_coalesced) as f64 / events as f64 },
+            late_coalesced_fraction: if events == 0 {
+                0.0
+            } else {
+                sum(|worker| worker.late_coalesced) as f64 / events as f64
+            },
             busy: workers.iter().map(|worker| worker.busy).collect(),
             connections: sum(|worker| worker.connections),
             connect_failures: sum(|worker| worker.connect_failures),
@@ -159,11 +163,13 @@ impl Trust {
     fn judge(&self, truth: &Truth, events: u64, requests: usize) -> TrustVerdict {
         let busiest = self.busy.iter().copied().fold(0.0, f64::max);
         let p99_ms = self.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0)).unwrap_or(0.0);
-        if events >= ENOUGH_EVENTS && (self.blurred_share > BLURRED || (busiest > BUSY && self.blurred_share > 0.0)) {
-            let blurred_share = self.blurred_share;
+        if events >= ENOUGH_EVENTS
+            && (self.late_coalesced_fraction > BLURRED || (busiest > BUSY && self.late_coalesced_fraction > 0.0))
+        {
+            let late_coalesced_fraction = self.late_coalesced_fraction;
             return match busiest < IDLE {
-                true => TrustVerdict::Starved { blurred_share, busiest },
-                false => TrustVerdict::Saturated { blurred_share, busiest },
+                true => TrustVerdict::Starved { late_coalesced_fraction, busiest },
+                false => TrustVerdict::Saturated { late_coalesced_fraction, busiest },
             };
         }
         if p99_ms > LATE_MS {
@@ -190,14 +196,14 @@ impl Trust {
         match &self.verdict {
             TrustVerdict::Ok => format!("client: ok, measurement error p99 {:.2} ms", self.error_p99_ms),
             TrustVerdict::Unknown => "client: unknown, no answer came that could be timed".to_owned(),
-            TrustVerdict::Saturated { blurred_share, busiest } => format!(
+            TrustVerdict::Saturated { late_coalesced_fraction, busiest } => format!(
                 "client: SATURATED, {:.0} % of events coalesced, busiest worker {:.0} %: use more workers or fewer streams",
-                percent(*blurred_share),
+                percent(*late_coalesced_fraction),
                 percent(*busiest)
             ),
-            TrustVerdict::Starved { blurred_share, busiest } => format!(
+            TrustVerdict::Starved { late_coalesced_fraction, busiest } => format!(
                 "client: STARVED, {:.0} % of events read late while its busiest worker was {:.0} % busy: other work holds its cores, free one",
-                percent(*blurred_share),
+                percent(*late_coalesced_fraction),
                 percent(*busiest)
             ),
             TrustVerdict::Late { p99_ms } => {

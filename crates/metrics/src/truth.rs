@@ -16,9 +16,9 @@ pub struct Truth {
     /// How many ended in which way; `complete` first, then the failures by name.
     pub outcomes: Vec<(&'static str, u64)>,
     /// From due to the first token event; nothing for pooling.
-    pub ttft_from_due: Option<Statistics>,
+    pub ttft_from_schedule: Option<Statistics>,
     /// From due to the end of the answer.
-    pub e2el_from_due: Statistics,
+    pub e2el_from_schedule: Statistics,
     /// From sent to the first token with content; only where that is not the first event of each request.
     pub ttft_first_content: Option<Statistics>,
     /// From sent to the first token of the answer itself; only where reasoning came before it.
@@ -36,7 +36,7 @@ pub struct Truth {
     /// Time spent connecting, of the requests that had to.
     pub connect: Statistics,
     /// Requests within their limits per second, timed from due; nothing when there were no limits.
-    pub goodput_from_due: Option<f64>,
+    pub goodput_from_schedule: Option<f64>,
     /// Requests per second by the due times, and as sent; nothing when all were due at once.
     pub rates: Option<Rates>,
     /// Most requests under way at one moment.
@@ -44,7 +44,7 @@ pub struct Truth {
     /// Tokens in the fullest second, each event weighing its tokens.
     pub peak_output_tokens_per_s: f64,
     /// Share of token events whose bytes came together with a later one's.
-    pub coalesced_share: f64,
+    pub coalesced_fraction: f64,
     /// Successes whose output length the server did not report.
     pub unreported_lengths: u64,
 }
@@ -72,8 +72,8 @@ impl Truth {
         Truth {
             requests: samples.len() as u64,
             outcomes: outcomes(samples),
-            ttft_from_due: tokens(|sample| sample.ttft + since_due(sample)),
-            e2el_from_due: statistics(|sample| sample.latency + since_due(sample)),
+            ttft_from_schedule: tokens(|sample| sample.ttft + since_due(sample)),
+            e2el_from_schedule: statistics(|sample| sample.latency + since_due(sample)),
             ttft_first_content: first_content(samples, percentiles),
             ttft_first_answer: first_answer(samples, percentiles),
             itl_per_token: per_token(samples, percentiles),
@@ -88,14 +88,14 @@ impl Truth {
                 samples.iter().map(|sample| sample.connect).filter(|&connect| connect > 0.0).collect(),
                 percentiles,
             ),
-            goodput_from_due: setup
+            goodput_from_schedule: setup
                 .goodput
                 .filter(|_| setup.task == Task::Generation)
                 .map(|limits| per_second(limits.count_delayed(samples, since_due) as f64, duration)),
             rates: setup.is_paced().then(|| rates(samples)).flatten(),
             peak_concurrency: exact_peak(samples),
             peak_output_tokens_per_s: PerSecond::of(samples).peak_tokens(),
-            coalesced_share: coalesced_share(samples),
+            coalesced_fraction: coalesced_fraction(samples),
             unreported_lengths: successes(samples).filter(|sample| sample.output_tokens.is_none()).count() as u64,
         }
     }
@@ -160,7 +160,7 @@ fn rates(samples: &Samples) -> Option<Rates> {
     Some(Rates { planned: planned?, released: released?, delivered: delivered? })
 }
 
-fn coalesced_share(samples: &Samples) -> f64 {
+fn coalesced_fraction(samples: &Samples) -> f64 {
     let counts = successes(samples).map(|sample| (sample.events(), u64::from(sample.coalesced)));
     let (events, coalesced) = counts.fold((0, 0), |sums, counts| (sums.0 + counts.0, sums.1 + counts.1));
     if events == 0 { 0.0 } else { coalesced as f64 / events as f64 }
@@ -181,8 +181,8 @@ mod tests {
     fn latencies_from_due_contain_every_delay_of_the_client() {
         let samples = [sample(0.0, 0.25, 0.75, 1.0)].into();
         let truth = Truth::of(&Setup::example(), &samples, 2.0);
-        assert_eq!(truth.e2el_from_due.mean_ms, 1750.0);
-        assert_eq!(truth.ttft_from_due.unwrap().mean_ms, 1250.0);
+        assert_eq!(truth.e2el_from_schedule.mean_ms, 1750.0);
+        assert_eq!(truth.ttft_from_schedule.unwrap().mean_ms, 1250.0);
         assert_eq!(truth.ttft_including_client_queue.unwrap().mean_ms, 1000.0);
         assert_eq!(truth.dispatch_lateness.max_ms, 250.0);
     }

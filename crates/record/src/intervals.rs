@@ -99,7 +99,7 @@ impl<R: Rows> Spreads<'_, R> {
 /// The latencies that a run reports: mean, median and the percentiles asked for, and from due where it is paced.
 fn headlines(setup: &Setup) -> Vec<String> {
     let reported = MetricKind::ALL.into_iter().filter(|metric| setup.reports(*metric)).map(MetricKind::name);
-    let due: &[&str] = if setup.is_paced() { &["ttft_from_due", "e2el_from_due"] } else { &[] };
+    let due: &[&str] = if setup.is_paced() { &["ttft_from_schedule", "e2el_from_schedule"] } else { &[] };
     let statistics = |name: &'static str| {
         let percentiles = setup.metric_percentiles.iter().filter(|percent| **percent != 50.0);
         let percentiles = percentiles.map(|percent| Statistic::Percentile(*percent));

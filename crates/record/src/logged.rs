@@ -85,7 +85,7 @@ fn write_doubt(caveat: &Caveat) -> Option<Value> {
             dict.set("answers", *answers);
             dict.set("total", *total);
         }
-        Caveat::OddStamps { reads } => dict.set("reads", *reads),
+        Caveat::TimestampAnomaly { reads } => dict.set("reads", *reads),
         Caveat::WarmCache { observed, expected } => {
             dict.set("observed", *observed);
             dict.set("expected", *expected);
@@ -120,7 +120,7 @@ fn read_doubt(fields: Fields<'_>) -> Result<Caveat, Error> {
             wanted: fields.float("wanted")?,
             reached: fields.maybe_float("reached")?,
         }),
-        "odd_stamps" => Ok(Caveat::OddStamps { reads: fields.count("reads")? }),
+        "timestamp_anomaly" => Ok(Caveat::TimestampAnomaly { reads: fields.count("reads")? }),
         "warm_cache" => {
             Ok(Caveat::WarmCache { observed: fields.float("observed")?, expected: fields.float("expected")? })
         }
@@ -246,7 +246,7 @@ mod tests {
             Caveat::Ended { by: EndedBy::Overload, cut_off: 5 },
             Caveat::Imprecise { metric: "p99_ttft_ms".into(), wanted: 0.05, reached: None },
             Caveat::ImpossibleUsage { answers: 1, total: 2 },
-            Caveat::OddStamps { reads: 7 },
+            Caveat::TimestampAnomaly { reads: 7 },
             Caveat::WarmCache { observed: 0.5, expected: 0.25 },
             Caveat::RankLost { rank: 1, machine: "b".into(), reason: "gone".into(), missing: 9 },
         ];

@@ -194,7 +194,7 @@ fn server(own: Option<&Value>) -> Option<ServerMetrics> {
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
     let times: Vec<f64> = stored.get("times")?.as_list()?.iter().map(number).collect();
     let series = stored.get("series")?.as_dict()?.iter().filter_map(|(name, values)| {
-        let grows = stored.get("summary")?.get(name)?.get("growth").is_some();
+        let grows = stored.get("summary")?.get(name)?.get("delta").is_some();
         let kind = if grows { SeriesKind::Counter } else { SeriesKind::Gauge };
         let values: Vec<f64> = values.as_list()?.iter().map(number).collect();
         (values.len() == times.len()).then(|| Series { name: name.to_owned(), kind, values })

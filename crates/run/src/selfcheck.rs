@@ -60,7 +60,7 @@ pub struct CheckPoint {
     /// Busy share of the busiest worker.
     pub busiest: f64,
     /// Share of events whose own arrival is not known.
-    pub blurred_share: f64,
+    pub late_coalesced_fraction: f64,
     /// Requests that failed or did not end in time.
     pub failed: usize,
     /// Requests in all.
@@ -153,7 +153,7 @@ pub fn check(
         server_delays: Vec::new(),
         claimed_ms: claimed_ms(&rows, &driven.workers),
         busiest: driven.workers.iter().map(|w| w.busy_ns as f64 / w.total_ns.max(1) as f64).fold(0.0, f64::max),
-        blurred_share: {
+        late_coalesced_fraction: {
             let events: u64 = driven.workers.iter().map(|worker| worker.events).sum();
             let blurred: u64 = driven.workers.iter().map(|worker| worker.late_coalesced).sum();
             blurred as f64 / events.max(1) as f64

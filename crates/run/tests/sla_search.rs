@@ -222,12 +222,12 @@ impl Bench for Queue {
         own.set("planned_request_rate", (last > first).then(|| (count - 1) as f64 / (last - first)));
         if let Some(steady) = steady {
             let mut fields = Dict::new();
-            fields.set("backlog_grew", steady.backlog.is_some());
+            fields.set("queue_unstable", steady.backlog.is_some());
             fields.set("drift", steady.drift);
             fields.set("request_throughput", steady.request_throughput);
             fields.set("reached", steady.reached);
             fields.set("p99_ttft_ms", steady.ttft.percentile_ms(99.0));
-            own.set("steady", fields);
+            own.set("steady_state", fields);
         }
         if let Some(estimate) = Estimate::from_samples("p99_ttft_ms", &samples, end) {
             let bound = |value: f64| Value::from(Some(value).filter(|value| value.is_finite()));

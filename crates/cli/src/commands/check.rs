@@ -39,7 +39,7 @@ pub(crate) fn code(findings: &[Finding], pass_undecided: bool) -> Exit {
     let fails = |finding: &Finding| match finding.standing {
         Standing::Kept => false,
         Standing::Broken => true,
-        Standing::Undecided => !pass_undecided,
+        Standing::Inconclusive => !pass_undecided,
     };
     if findings.iter().any(fails) { Exit::Gate } else { Exit::Done }
 }

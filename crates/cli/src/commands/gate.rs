@@ -42,7 +42,7 @@ pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
     }
     let judgements = || decisions.iter().map(|decision| decision.judgement);
     let beyond = failures.judgement == Judgement::Beyond || judgements().any(|one| one == Judgement::Beyond);
-    let open = judgements().any(|one| one == Judgement::Undecided);
+    let open = judgements().any(|one| one == Judgement::Inconclusive);
     Ok(if beyond || (open && !args.pass_undecided) { Exit::Gate } else { Exit::Done })
 }
 
@@ -80,7 +80,7 @@ fn word(judgement: Judgement) -> &'static str {
     match judgement {
         Judgement::Within => "ok       ",
         Judgement::Beyond => "REGRESSED",
-        Judgement::Undecided => "undecided",
+        Judgement::Inconclusive => "inconclusive",
     }
 }
 

@@ -247,7 +247,7 @@ fn json(rises: &[Rise], workers: usize) -> Value {
         dict.set("claimed_error_p99_ms", point.claimed_ms);
         dict.set("server_delay_p99_ms", point.server_delay_ms(99.0));
         dict.set("busiest_worker", point.busiest);
-        dict.set("blurred_share", point.blurred_share);
+        dict.set("late_coalesced_fraction", point.late_coalesced_fraction);
         dict.set("failed", point.failed);
         Value::Dict(dict)
     };

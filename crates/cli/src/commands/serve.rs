@@ -122,7 +122,7 @@ fn measure(
     otlp::send(args, &record);
     let path = destination.path(args, &record);
     if let Some(log) = log::settle(plan, args, path.as_deref()) {
-        let given_up = record.caveats.iter().any(|caveat| matches!(caveat, Caveat::LogGivenUp { .. }));
+        let given_up = record.caveats.iter().any(|caveat| matches!(caveat, Caveat::LogIncomplete { .. }));
         let what = if given_up { "requests until it could not be written" } else { "every request" };
         tell(args, &format!("saved: {0}   ({what}; anything anew: tacho report {0})", log.display()));
     }

@@ -388,7 +388,7 @@ fn the_servers_metrics_are_kept_as_series() {
     let running = metrics["series"]["vllm:num_requests_running"].as_array().unwrap();
     assert_eq!(running.len(), count);
     assert_eq!(metrics["summary"]["vllm:num_requests_running"]["max"], 8.0);
-    assert_eq!(metrics["summary"]["vllm:generation_tokens_total"]["growth"], 1600.0);
+    assert_eq!(metrics["summary"]["vllm:generation_tokens_total"]["delta"], 1600.0);
     let off = bench(&sim, folder.path(), &with(&["--metrics-interval", "0"]));
     assert_eq!(off.result["tacho"].get("server_metrics"), None);
 }

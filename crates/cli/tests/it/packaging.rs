@@ -65,7 +65,7 @@ fn the_action_benchmarks_compares_and_gates() {
     let (code, text) = judge("fast", "fast", "p99_ttft_ms:1%");
     assert_eq!(code, Some(3), "what cannot be told fails: {text}");
     let verdicts = fs::read_to_string(place.file("output.txt")).unwrap();
-    assert_eq!(verdicts, "verdict=passed\nverdict=regressed\nverdict=undecided\n");
+    assert_eq!(verdicts, "verdict=passed\nverdict=regressed\nverdict=inconclusive\n");
     assert_ne!(judge("none", "fast", "p99_ttft_ms:1%").0, Some(0), "a base that is not there");
     assert!(place.file("fast/report.html").is_file() && place.file("slow/gate.txt").is_file());
     let summary = fs::read_to_string(place.file("summary.md")).unwrap();

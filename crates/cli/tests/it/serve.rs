@@ -175,7 +175,7 @@ fn hostile_text_cannot_reach_the_terminal() {
 }
 
 #[test]
-fn a_queue_before_the_limit_is_part_of_the_time_from_due() {
+fn a_queue_before_the_limit_is_part_of_the_time_from_schedule() {
     let place = Place::new();
     let slow = json!({"gen": "completions", "delay_by_index": [60], "ttft_ms": 0});
     let server = Scripted::start(json!({"routes": {"POST /v1/completions": [slow]}}));
@@ -187,7 +187,7 @@ fn a_queue_before_the_limit_is_part_of_the_time_from_due() {
     let result = place.json("r.json");
     let mean = |key: &str| result["tacho"][key].as_f64().unwrap();
     // Twelve requests of 60 ms through two slots: the last pair waits for five others.
-    assert!(mean("mean_e2el_from_due_ms") > 150.0, "{result}");
+    assert!(mean("mean_e2el_from_schedule_ms") > 150.0, "{result}");
     assert!(mean("mean_client_queue_time_ms") > 80.0, "{result}");
 }
 

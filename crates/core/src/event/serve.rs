@@ -102,7 +102,7 @@ pub enum ServeNote {
         reason: String,
     },
     /// The rows of the run are no longer logged.
-    LogGivenUp {
+    LogIncomplete {
         /// Where they were.
         folder: PathBuf,
         /// Why.

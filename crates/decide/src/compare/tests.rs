@@ -44,7 +44,7 @@ fn a_large_change_is_found_and_none_is_not() {
     let (low, high) = worse.interval.unwrap();
     assert!(low > 0.1 && high < 0.3 && low < worse.change && worse.change < high, "{worse:?}");
     assert_eq!(compared("mean_e2el_ms", &slow, &base).verdict(0.02), Verdict::Better);
-    assert_eq!(compared("p99_e2el_ms", &base, &base).verdict(0.02), Verdict::Undecided);
+    assert_eq!(compared("p99_e2el_ms", &base, &base).verdict(0.02), Verdict::Inconclusive);
     assert_eq!(compared("p99_e2el_ms", &base, &slow).interval, compared("p99_e2el_ms", &base, &slow).interval);
 }
 
@@ -52,7 +52,7 @@ fn a_large_change_is_found_and_none_is_not() {
 fn equal_needs_an_interval_inside_the_margin() {
     let effect = compared("mean_e2el_ms", &[run(3, 20_000, 1.0)], &[run(4, 20_000, 1.0)]);
     assert_eq!(effect.verdict(0.03), Verdict::Equal, "{:?}", effect.interval);
-    assert_eq!(effect.verdict(0.001), Verdict::Undecided, "{:?}", effect.interval);
+    assert_eq!(effect.verdict(0.001), Verdict::Inconclusive, "{:?}", effect.interval);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn without_requests_repeated_runs_decide_or_nothing_does() {
     let effect = compared("request_throughput", &side([10.0, 10.1, 9.9]), &side([12.0, 12.1, 11.9]));
     assert_eq!((effect.verdict(0.02), effect.basis), (Verdict::Better, Basis::Runs(3)));
     let single = compared("p99_ttft_ms", &side([1.0; 3])[..1], &side([2.0; 3])[..1]);
-    assert_eq!((single.verdict(0.02), single.basis, single.change), (Verdict::Undecided, Basis::Single, 1.0));
+    assert_eq!((single.verdict(0.02), single.basis, single.change), (Verdict::Inconclusive, Basis::Single, 1.0));
     let assumed = Terms { noise: Some(0.03), ..TERMS };
     let assumed = compare("p99_ttft_ms", &side([1.0; 3])[..1], &side([2.0; 3])[..1], assumed).unwrap();
     assert_eq!((assumed.verdict(0.02), assumed.basis), (Verdict::Worse, Basis::Assumed(0.03)));
@@ -88,7 +88,7 @@ fn runs_that_differ_by_more_than_their_requests_widen_the_interval() {
     let shaky = [run(4, 3000, 0.8), run(5, 3000, 1.0), run(6, 3000, 1.25)];
     let one = compared("mean_e2el_ms", &steady[..1], &shaky[2..]);
     assert_eq!(one.verdict(0.02), Verdict::Worse);
-    assert_eq!(compared("mean_e2el_ms", &steady, &shaky).verdict(0.02), Verdict::Undecided);
+    assert_eq!(compared("mean_e2el_ms", &steady, &shaky).verdict(0.02), Verdict::Inconclusive);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_side_without_a_success_has_no_number() {
 fn a_run_of_zero_gives_no_sure_answer() {
     let (base, new) = ([numbers_only(1.0), numbers_only(1.1)], [numbers_only(0.0), numbers_only(0.7)]);
     let effect = compared("p99_ttft_ms", &base, &new);
-    assert_eq!((effect.interval, effect.verdict(0.02), effect.basis), (None, Verdict::Undecided, Basis::Empty));
+    assert_eq!((effect.interval, effect.verdict(0.02), effect.basis), (None, Verdict::Inconclusive, Basis::Empty));
 }
 
 #[test]

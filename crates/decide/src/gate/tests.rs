@@ -31,7 +31,7 @@ fn rules_are_a_key_and_a_limit() {
 fn the_whole_interval_decides() {
     let (base, slow) = ([run(1, 3000, 1.0)], [run(2, 3000, 1.2)]);
     assert_eq!(judged("mean_e2el_ms:5%", &base, &slow), Judgement::Beyond);
-    assert_eq!(judged("mean_e2el_ms:20%", &base, &slow), Judgement::Undecided);
+    assert_eq!(judged("mean_e2el_ms:20%", &base, &slow), Judgement::Inconclusive);
     assert_eq!(judged("mean_e2el_ms:40%", &base, &slow), Judgement::Within);
     assert_eq!(judged("mean_e2el_ms:5", &base, &slow), Judgement::Beyond);
     assert_eq!(judged("mean_e2el_ms:50", &base, &slow), Judgement::Within);
@@ -49,7 +49,7 @@ fn what_is_open_says_what_would_decide() {
     let (base, slow) = ([run(1, enough, 1.0)], [run(2, enough, 1.1)]);
     assert_eq!(judged("mean_e2el_ms:5%", &base, &slow), Judgement::Beyond);
     let single = ([numbers_only(10.0)], [numbers_only(900.0)]);
-    assert_eq!(judged("p99_ttft_ms:5%", &single.0, &single.1), Judgement::Undecided);
+    assert_eq!(judged("p99_ttft_ms:5%", &single.0, &single.1), Judgement::Inconclusive);
     assert_eq!(remedy("p99_ttft_ms:5%", &single.0, &single.1), Some(Remedy::Spread));
     let runs = |values: [f64; 3]| values.map(numbers_only);
     let open = remedy("request_throughput:5%", &runs([10.0, 10.4, 9.6]), &runs([9.3, 9.7, 8.9]));
@@ -63,7 +63,7 @@ fn what_is_beyond_alone_is_told_where_others_are_judged_with_it() {
     let rule = format!("mean_e2el_ms:{}%", low * 100.0 - 0.1);
     assert_eq!(judged(&rule, &base, &slow), Judgement::Beyond);
     let (_, all) = decided(&[&rule, "mean_e2el_ms:500%", "mean_e2el_ms:600%"], &base, &slow);
-    assert_eq!((all[0].judgement, all[0].alone), (Judgement::Undecided, true));
+    assert_eq!((all[0].judgement, all[0].alone), (Judgement::Inconclusive, true));
     assert!(matches!(all[0].remedy, Some(Remedy::Requests(1..))), "{:?}", all[0].remedy);
     assert!(all[1..].iter().all(|other| other.judgement == Judgement::Within && !other.alone));
 }
@@ -91,7 +91,7 @@ fn failures_come_first() {
     assert_eq!(failures(&good, &[counted(196, 4)], Some(0.01)), Judgement::Beyond);
     assert_eq!(failures(&good, &[counted(199, 1)], Some(0.01)), Judgement::Within);
     let (all, decisions) = decided(&["p99_ttft_ms:5%"], &good, &[counted(0, 200)]);
-    assert_eq!((all.judgement, decisions[0].judgement), (Judgement::Beyond, Judgement::Undecided));
+    assert_eq!((all.judgement, decisions[0].judgement), (Judgement::Beyond, Judgement::Inconclusive));
     assert_eq!(decisions[0].remedy, Some(Remedy::Answers));
 }
 
@@ -218,7 +218,7 @@ fn the_same_requests_on_both_sides_decide_near_saturation() {
     assert_eq!(paired, Judgement::Beyond, "pair by pair");
     let other = |at: u64| 10 + at;
     let (_, apart) = decided(&["p99_e2el_ms:5%"], &side(0, &own, 1.0), &side(4, &other, 1.02));
-    assert_eq!((apart[0].judgement, apart[0].effect.basis), (Judgement::Undecided, Basis::Runs(4)));
+    assert_eq!((apart[0].judgement, apart[0].effect.basis), (Judgement::Inconclusive, Basis::Runs(4)));
     assert_eq!(judged("p99_e2el_ms:25%", &base, &side(8, &one, 1.0)), Judgement::Within);
 }
 

@@ -17,7 +17,7 @@ pub struct TurnSummary {
     /// Time to first token, ms.
     pub ttft_ms: Option<Spread>,
     /// The same counted from when the request was due, ms.
-    pub ttft_from_due_ms: Option<Spread>,
+    pub ttft_from_schedule_ms: Option<Spread>,
     /// End-to-end latency, ms.
     pub e2el_ms: Option<Spread>,
     /// Tokens of the prompt on the wire.
@@ -73,7 +73,7 @@ impl TurnSummary {
         TurnSummary {
             turn,
             ttft_ms: spread(|sample| sample.ttft * 1000.0),
-            ttft_from_due_ms: spread(|sample| (sample.ttft + sample.sent - sample.due) * 1000.0),
+            ttft_from_schedule_ms: spread(|sample| (sample.ttft + sample.sent - sample.due) * 1000.0),
             e2el_ms: spread(|sample| sample.latency * 1000.0),
             input_tokens: spread(|sample| sample.prompt_len as f64),
             cached_tokens: Spread::of(good().filter_map(|sample| Some(sample.cached_tokens? as f64)).collect()),
@@ -91,7 +91,7 @@ impl TurnSummary {
         dict.set("turn_index", self.turn);
         dict.set("failed", self.failed);
         dict.set("ttft_ms", spread(self.ttft_ms));
-        dict.set("ttft_from_due_ms", spread(self.ttft_from_due_ms));
+        dict.set("ttft_from_schedule_ms", spread(self.ttft_from_schedule_ms));
         dict.set("e2el_ms", spread(self.e2el_ms));
         dict.set("input_tokens", spread(self.input_tokens));
         dict.set("cached_tokens", spread(self.cached_tokens));

@@ -69,7 +69,7 @@ fn number(result: &Dict, key: &str) -> Option<f64> {
 }
 
 fn window(result: &Dict) -> Option<&Dict> {
-    let own = || result.get("tacho").and_then(|own| own.get("steady_state"));
+    let own = || result.get("tacho").and_then(|own| own.get("full_concurrency"));
     result.get("steady_state").or_else(own).and_then(Value::as_dict)
 }
 

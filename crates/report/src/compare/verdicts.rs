@@ -44,10 +44,10 @@ impl Verdicts {
             self.effects.iter().filter(|effect| effect.verdict(spec.margin) == verdict).collect()
         };
         let (better, worse) = (of(Verdict::Better), of(Verdict::Worse));
-        let (equal, open) = (of(Verdict::Equal).len(), of(Verdict::Undecided).len());
+        let (equal, open) = (of(Verdict::Equal).len(), of(Verdict::Inconclusive).len());
         let mut parts = Vec::new();
         if better.is_empty() && worse.is_empty() && equal > 0 && open > 0 {
-            parts.push("undecided on the whole".to_owned());
+            parts.push("inconclusive on the whole".to_owned());
         }
         for (verdict, effects) in [("better", &better), ("worse", &worse)] {
             parts.extend(most(effects).map(|effect| {
@@ -57,7 +57,7 @@ impl Verdicts {
         }
         let margin = spec.margin * 100.0;
         parts.extend((equal > 0).then(|| format!("{equal} equal within {margin} %")));
-        parts.extend((open > 0).then(|| format!("{open} undecided")));
+        parts.extend((open > 0).then(|| format!("{open} inconclusive")));
         format!("{}: {}; each interval is {} % sure.", self.title, parts.join("; "), spec.confidence.percent())
     }
 }

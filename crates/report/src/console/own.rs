@@ -46,7 +46,7 @@ fn times(record: &RunRecord) -> Vec<String> {
     }
     for times in TIMES.iter().filter(|times| SHOWN.contains(&times.name)) {
         // Where all requests are due at once, a time from due says only how long the queue was.
-        if setup.is_paced() || !times.name.ends_with("_from_due") {
+        if setup.is_paced() || !times.name.ends_with("_from_schedule") {
             lines.extend(time_lines(times.label, (times.read)(record)));
         }
     }
@@ -57,7 +57,8 @@ fn times(record: &RunRecord) -> Vec<String> {
 }
 
 /// The times of our own that the block shows.
-const SHOWN: [&str; 5] = ["ttft_from_due", "e2el_from_due", "ttft_first_content", "ttft_first_answer", "itl_per_token"];
+const SHOWN: [&str; 5] =
+    ["ttft_from_schedule", "e2el_from_schedule", "ttft_first_content", "ttft_first_answer", "itl_per_token"];
 
 fn time_lines(name: &str, statistics: Option<&Statistics>) -> Vec<String> {
     let Some(statistics) = statistics.filter(|statistics| statistics.count > 0) else { return Vec::new() };
@@ -146,7 +147,7 @@ fn load(record: &RunRecord) -> Vec<String> {
     let truth = &record.truth;
     let mut lines = Vec::new();
     if record.setup.is_paced() {
-        lines.extend(truth.goodput_from_due.map(|rate| value_line("Within limits from due (req/s):", two(rate))));
+        lines.extend(truth.goodput_from_schedule.map(|rate| value_line("Within limits from due (req/s):", two(rate))));
     }
     if let Some(rates) = truth.rates {
         lines.push(value_line("Planned rate (requests/s):", two(rates.planned)));

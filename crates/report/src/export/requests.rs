@@ -43,8 +43,8 @@ pub static COLUMNS: &[Column] = &[
     column("index", Of::Int(|s| i64::try_from(s.index).ok()), "Number of the request in the workload, from 0."),
     column("outcome", Of::Text(|s| Some(s.failure.map_or("complete", |kind| kind.name()).to_owned())), "complete, or the kind of failure."),
     column("error", Of::Text(|s| (!s.success()).then(|| s.error.clone())), "The failure in words."),
-    column("due_s", Of::Moment(|s| Some(s.due)), "When the schedule wanted it sent."),
-    column("released_s", Of::Moment(|s| Some(s.released)), "When the dispatcher let it go, before any wait for a slot."),
+    column("scheduled_s", Of::Moment(|s| Some(s.due)), "When the schedule wanted it sent."),
+    column("dispatched_s", Of::Moment(|s| Some(s.released)), "When the dispatcher let it go, before any wait for a slot."),
     column("sent_s", Of::Moment(|s| Some(s.sent)), "When sending began."),
     column("done_s", Of::Moment(|s| Some(s.done)), "When it was over."),
     column("queue_ms", Of::Float(|s| Some(s.queue_time() * 1e3)), "Wait for a concurrency slot."),
@@ -237,7 +237,7 @@ mod tests {
         );
         assert_eq!((number(0, "tpot_ms"), number(0, "index")), (Some(500.0), Some(4.0)));
         assert_eq!(rows[0].get("itl_ms"), Some(&Value::List(vec![Value::Float(250.0), Value::Float(750.0)])));
-        assert_eq!((number(1, "ttft_ms"), number(1, "e2el_ms"), number(1, "due_s")), (None, None, Some(1.0)));
+        assert_eq!((number(1, "ttft_ms"), number(1, "e2el_ms"), number(1, "scheduled_s")), (None, None, Some(1.0)));
         assert_eq!(rows[1].get("outcome").and_then(Value::as_str), Some("timed_out"));
     }
 

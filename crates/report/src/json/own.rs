@@ -103,7 +103,7 @@ fn peaks_and_rates(record: &RunRecord, fields: &mut Fields) {
     let truth = &record.truth;
     fields.set("peak_concurrency", truth.peak_concurrency);
     fields.set("peak_output_tokens_per_s", truth.peak_output_tokens_per_s);
-    fields.set("goodput_from_due", truth.goodput_from_due);
+    fields.set("goodput_from_schedule", truth.goodput_from_schedule);
     fields.set("planned_request_rate", truth.rates.map(|rates| rates.planned));
     fields.set("delivered_request_rate", truth.rates.map(|rates| rates.delivered));
     fields.set("coalesced_share", truth.coalesced_share);

@@ -28,7 +28,7 @@ fn summary(metrics: &ServerMetrics) -> Dict {
                 entry.set("mean", series.mean());
                 entry.set("max", series.max());
             }
-            SeriesKind::Counter => entry.set("growth", series.growth()),
+            SeriesKind::Counter => entry.set("delta", series.growth()),
         }
         (series.name.clone(), Value::Dict(entry))
     };

@@ -10,7 +10,7 @@ use super::Detail;
 pub(super) fn telemetry(record: &RunRecord, detail: Detail) -> Dict {
     let telemetry = &record.measured.telemetry;
     let mut dict = Dict::new();
-    dict.set("looks", telemetry.times.len());
+    dict.set("samples", telemetry.times.len());
     dict.set("gpus", telemetry.gpus.iter().map(|name| Value::from(name.as_str())).collect::<Vec<_>>());
     if let Some(Energy { joules, mean_watts }) = telemetry.energy(0.0, record.measured.duration) {
         dict.set("energy_j", joules);

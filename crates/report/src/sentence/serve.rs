@@ -41,7 +41,7 @@ pub(super) fn of(note: &ServeNote) -> String {
         ServeNote::NoMoreRequests { reason } => {
             format!("the run had time for more requests than could be made: {reason}")
         }
-        ServeNote::LogGivenUp { folder, reason } => {
+        ServeNote::LogIncomplete { folder, reason } => {
             format!("the run goes on without its log in {}: {reason}", folder.display())
         }
         ServeNote::Resumed { answered, left } => {

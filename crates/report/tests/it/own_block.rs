@@ -40,7 +40,7 @@ fn trimmed(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn paced_run_is_timed_from_due() {
+fn paced_run_is_timed_from_schedule() {
     let setup = Setup { request_rate: 4.0, ..plain_setup() };
     let block = own_report(&record(setup, samples(100)));
     assert_eq!(
@@ -65,7 +65,7 @@ fn paced_run_is_timed_from_due() {
     assert!(bounds[1].starts_with("request_throughput:                      3."), "{bounds:?}");
     assert!(block.contains("There: to first token, mean/p99 (ms):    250.00 / 250.00"), "{block}");
     assert!(bounds.contains(&"p99_ttft_ms:                             250.00 … 250.00"), "{bounds:?}");
-    assert!(bounds.contains(&"p99_e2el_from_due_ms:                    875.00 … 875.00"), "{bounds:?}");
+    assert!(bounds.contains(&"p99_e2el_from_schedule_ms:                    875.00 … 875.00"), "{bounds:?}");
     let widths: Vec<usize> = block.lines().map(str::len).collect();
     assert!(widths.iter().all(|&width| width >= 50), "{widths:?}");
 }

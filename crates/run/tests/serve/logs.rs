@@ -111,8 +111,8 @@ fn a_log_that_was_asked_for_and_cannot_be_begun_is_an_error_before_anything_is_s
     plan.log = log(folder.path().join("file"), LogStart::AtOnce, false);
     let (record, told) = record(&plan);
     assert_eq!(record.summary.completed, 3, "without being asked for it is only missed");
-    assert!(told.notes().iter().any(|note| matches!(note, Note::Serve(ServeNote::LogGivenUp { .. }))));
-    assert!(record.caveats.iter().any(|caveat| matches!(caveat, Caveat::LogGivenUp { .. })), "{:?}", record.caveats);
+    assert!(told.notes().iter().any(|note| matches!(note, Note::Serve(ServeNote::LogIncomplete { .. }))));
+    assert!(record.caveats.iter().any(|caveat| matches!(caveat, Caveat::LogIncomplete { .. })), "{:?}", record.caveats);
 }
 
 #[test]

@@ -161,12 +161,12 @@ impl Pair<'_> {
         let number = |value: Option<&Value>| value.and_then(Value::as_f64);
         let answered = number(result.get("request_throughput")).is_none_or(|rate| rate >= DELIVERED * level as f64);
         let sent = number(own("delivered_request_rate")).is_none_or(|rate| rate >= DELIVERED * level as f64);
-        let steady = own("steady").is_none_or(|steady| {
-            let grew = steady.get("backlog_grew").is_some_and(|grew| *grew == Value::Bool(true));
+        let steady = own("steady_state").is_none_or(|steady| {
+            let grew = steady.get("queue_unstable").is_some_and(|grew| *grew == Value::Bool(true));
             !grew && number(steady.get("drift")).is_none_or(|drift| drift < 0.0)
         });
         // Where the backlog is known, the time that the last answers took is no sign of overload.
-        !(sent && steady && (answered || own("steady").is_some() && level < UNLIMITED))
+        !(sent && steady && (answered || own("steady_state").is_some() && level < UNLIMITED))
     }
 }
 
@@ -199,7 +199,7 @@ pub(super) fn values<'r>(
 ) -> Result<Vec<Vec<f64>>, Failure> {
     let of = |criterion: &Criterion| {
         let steady = |result: &Dict| {
-            let steady = result.get("tacho")?.get("steady")?;
+            let steady = result.get("tacho")?.get("steady_state")?;
             let reached = steady.get("reached") == Some(&Value::Bool(true));
             steady.get(&criterion.metric)?.as_f64().filter(|_| reached && by == LoadVariable::MaxConcurrency)
         };

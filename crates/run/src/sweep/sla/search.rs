@@ -242,7 +242,7 @@ impl Pair<'_> {
 
 /// How many requests a second were answered in the steady part of a level's runs.
 fn saturated(level: &Level) -> Option<f64> {
-    let rate = |result: &Dict| result.get("tacho")?.get("steady")?.get("request_throughput")?.as_f64();
+    let rate = |result: &Dict| result.get("tacho")?.get("steady_state")?.get("request_throughput")?.as_f64();
     level.results.iter().filter_map(rate).reduce(f64::max)
 }
 

@@ -152,7 +152,7 @@ impl Pair<'_> {
                 let worst = ratios.max_by(|a, b| a.1.total_cmp(&b.1));
                 let number = |value: Option<&Value>| value.and_then(Value::as_f64);
                 let own = result.get("tacho");
-                let steady = own.and_then(|own| own.get("steady")?.get("request_throughput"));
+                let steady = own.and_then(|own| own.get("steady_state")?.get("request_throughput"));
                 let planned = own.filter(|_| self.plan.variable == LoadVariable::RequestRate);
                 let planned = planned.and_then(|own| own.get("planned_request_rate"));
                 held.extend(worst.map(|(criterion, ratio)| Held {
