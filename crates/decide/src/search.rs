@@ -13,7 +13,7 @@ pub use boundary::{Boundary, boundary};
 pub use criterion::{BadCriterion, Criterion};
 pub use likely::{Held, Likely, likely};
 pub use runs::{Growth, Next, Terms, borne_out, next_run};
-pub use verdict::{Verdict, half_width};
+pub use verdict::Verdict;
 
 /// More runs of a level than this are not asked for to be sure of it.
 const MOST_RUNS: usize = 3;

@@ -1,12 +1,12 @@
 //! Records of the offline commands: what was measured, and the numbers that follow from it in vLLM's definitions.
 
-mod interval;
+mod drift;
 mod latency;
 mod mm_processor;
 mod startup;
 mod throughput;
 
-pub use interval::{Drift, Interval};
+pub use drift::Drift;
 pub use latency::LatencyRecord;
 pub use mm_processor::{MmProcessorRecord, StageStatistics, encoder_calls, stage_statistics};
 pub use startup::{Phase, Start, StartupRecord};

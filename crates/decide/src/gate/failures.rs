@@ -1,6 +1,6 @@
 //! Failed requests, judged before any latency: a server that answers fast because it refuses is no better one.
 
-use tacho_metrics::interval::at_least;
+use tacho_metrics::interval::fisher_at_least;
 use tacho_record::StoredRun;
 
 use super::Judgement;
@@ -37,7 +37,7 @@ impl FailureRule {
         let (base, new) = (count(base), count(new));
         let chance = match (base, new) {
             (Some((before, all_before)), Some((after, all_after))) => {
-                at_least(after, all_after, before + after, all_before + all_after)
+                fisher_at_least(after, all_after, before + after, all_before + all_after)
             }
             _ => 1.0,
         };

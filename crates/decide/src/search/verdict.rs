@@ -1,12 +1,9 @@
 //! What was found at a level: how far it is from its target, how sure that is, and whether more runs would tell.
 
+use tacho_metrics::interval::half_width;
 use tacho_metrics::statistics::mean;
 
 use super::Criterion;
-
-/// Two-sided 95% quantiles of Student's t for 1, 2, … degrees of freedom.
-const T95: [f64; 15] =
-    [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131];
 
 /// Margins closer to the target than this share of it are near the boundary, however small the spread of a run seems.
 const NEAR: f64 = 0.05;
@@ -62,7 +59,7 @@ impl Verdict {
             let typical = typical(values);
             Verdict {
                 margin: criterion.margin(typical),
-                half_width: half_width(&margins),
+                half_width: half_width(&margins).unwrap_or(f64::INFINITY),
                 runs: values.len(),
                 swamped: 0,
                 brief: false,
@@ -167,18 +164,6 @@ fn middle(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     tacho_metrics::percentile::median(&sorted)
-}
-
-/// Half the width of the 95% interval of the mean.
-pub fn half_width(values: &[f64]) -> f64 {
-    let count = values.len();
-    if count < 2 {
-        return f64::INFINITY;
-    }
-    let mean = mean(values);
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1) as f64;
-    let t = T95.get(count - 2).copied().unwrap_or(1.96);
-    t * (variance / count as f64).sqrt()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! One batch, repeated.
 
-use super::{Drift, EngineNote, Interval, percentiles};
+use super::{Drift, EngineNote, percentiles};
+use crate::Interval;
 use crate::statistics::mean;
 
 /// A run of `tacho latency`.
@@ -29,7 +30,7 @@ impl LatencyRecord {
 
     /// How well the mean is known.
     pub fn interval(&self) -> Option<Interval> {
-        Interval::of_amounts(&self.latencies)
+        Interval::of_mean(&self.latencies)
     }
 
     /// Whether iterations became slower or faster.

@@ -1,6 +1,7 @@
 //! A batch, run once or several times.
 
-use super::{EngineNote, Interval};
+use super::EngineNote;
+use crate::Interval;
 use crate::statistics::mean;
 
 /// A run of `tacho throughput`.
@@ -40,7 +41,7 @@ impl ThroughputRecord {
     /// How well a rate is known, from the rates of the runs. `amount` is what each run gives.
     pub fn rate_interval(&self, amount: u64) -> Option<Interval> {
         let rates: Vec<f64> = self.times.iter().map(|seconds| amount as f64 / seconds).collect();
-        Interval::of_amounts(&rates)
+        Interval::of_mean(&rates)
     }
 
     /// Requests per second.

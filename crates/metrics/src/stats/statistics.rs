@@ -112,6 +112,13 @@ pub fn standard_deviation(values: &[f64]) -> f64 {
     (squares / values.len() as f64).sqrt()
 }
 
+/// The unbiased variance of a sample; nothing of fewer than two values.
+pub fn sample_variance(values: &[f64]) -> Option<f64> {
+    let mean = mean(values);
+    let squares = sum(values.len(), values.iter().map(|value| (value - mean) * (value - mean)));
+    (values.len() > 1).then(|| squares / (values.len() - 1) as f64)
+}
+
 /// Lists up to this long are summed in eight lanes, longer ones are halved first, as numpy does.
 const BLOCK: usize = 128;
 

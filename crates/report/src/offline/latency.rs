@@ -19,8 +19,8 @@ pub fn text(record: &LatencyRecord) -> String {
         lines.push(format!("95% interval of the mean: {low} to {high} seconds"));
     }
     if let Some(drift) = record.drift() {
-        let direction = if drift.share > 0.0 { "slower" } else { "faster" };
-        let percent = drift.share.abs() * 100.0;
+        let direction = if drift.fraction > 0.0 { "slower" } else { "faster" };
+        let percent = drift.fraction.abs() * 100.0;
         lines.push(format!(
             "Note: iterations became {direction} by {percent:.0} % from first to last; raise --num-iters-warmup, or \
              look for a machine that is heating up or shared."
@@ -47,7 +47,7 @@ pub fn json(record: &LatencyRecord) -> Value {
         own.set("avg_latency_ci95", vec![Value::Float(interval.low), Value::Float(interval.high)]);
     }
     if let Some(drift) = record.drift() {
-        own.set("drift", drift.share);
+        own.set("drift", drift.fraction);
     }
     engine_keys(&mut own, &record.engine);
     dict.set("tacho", own);

@@ -2,7 +2,7 @@
 //! line per combination.
 
 use tacho_core::json::{Dict, Value, float_repr, python_str};
-use tacho_decide::search::half_width;
+use tacho_metrics::interval::half_width;
 use tacho_metrics::statistics::mean;
 
 /// `summary.csv`: all keys of all runs, in order of first appearance.
@@ -53,7 +53,7 @@ pub fn stats_csv(rows: &[Dict]) -> String {
 
 /// Mean, sample deviation and half width; the latter two are empty for a single run.
 fn statistics(values: &[f64]) -> [String; 3] {
-    let half = half_width(values);
+    let half = half_width(values).unwrap_or(f64::INFINITY);
     let mean = mean(values);
     if !half.is_finite() {
         return [number(mean), String::new(), String::new()];

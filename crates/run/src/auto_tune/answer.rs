@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use tacho_core::json::{Dict, Value};
-use tacho_decide::search::{Criterion, UNLIMITED, boundary, half_width};
+use tacho_decide::search::{Criterion, UNLIMITED, boundary};
+use tacho_metrics::interval::half_width;
 use tacho_metrics::statistics::mean;
 
 use super::level::{Found, Level, number};
@@ -156,7 +157,7 @@ fn accepted_line(candidate: &Candidate, level: &Level) -> String {
 fn spread(results: &[Dict]) -> (f64, f64) {
     let values: Vec<f64> =
         results.iter().filter_map(|result| result.get("request_throughput").and_then(Value::as_f64)).collect();
-    if values.is_empty() { (0.0, f64::INFINITY) } else { (mean(&values), half_width(&values)) }
+    if values.is_empty() { (0.0, f64::INFINITY) } else { (mean(&values), half_width(&values).unwrap_or(f64::INFINITY)) }
 }
 
 fn set_throughput(entry: &mut Dict, (value, half): (f64, f64)) {

@@ -1,4 +1,4 @@
-//! The distributions that intervals are read from: Student's and the beta distribution, by their incomplete integral.
+//! Quantiles of Student's t, the beta and the binomial distribution, and Fisher's exact test.
 
 /// ln Γ(x) for x > 0: Lanczos's series.
 fn ln_gamma(x: f64) -> f64 {
@@ -16,18 +16,18 @@ fn ln_gamma(x: f64) -> f64 {
     (2.506_628_274_631_000_5 * sum / x).ln() - shifted
 }
 
-/// ln of n over k.
+/// The logarithm of a binomial coefficient.
 pub(crate) fn ln_choose(n: f64, k: f64) -> f64 {
     ln_gamma(n + 1.0) - ln_gamma(k + 1.0) - ln_gamma(n - k + 1.0)
 }
 
-/// The share of a beta distribution below `x`.
-pub(crate) fn beta_share(x: f64, a: f64, b: f64) -> f64 {
+/// The cumulative distribution function of a beta distribution: the regularized incomplete beta function.
+pub(crate) fn beta_cdf(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return if x <= 0.0 { 0.0 } else { 1.0 };
     }
     let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
-    // The fraction converges fast on this side of the mean only.
+    // The continued fraction converges fast only on this side of the mean.
     if x < (a + 1.0) / (a + b + 2.0) {
         front * continued_fraction(x, a, b) / a
     } else {
@@ -35,7 +35,7 @@ pub(crate) fn beta_share(x: f64, a: f64, b: f64) -> f64 {
     }
 }
 
-/// Lentz's evaluation of the incomplete beta integral's fraction.
+/// The continued fraction of the incomplete beta function, by Lentz's method.
 fn continued_fraction(x: f64, a: f64, b: f64) -> f64 {
     let away_from_zero = |value: f64| if value.abs() < 1e-300 { 1e-300 } else { value };
     let mut c = 1.0;
@@ -59,12 +59,12 @@ fn continued_fraction(x: f64, a: f64, b: f64) -> f64 {
     fraction
 }
 
-/// The value below which a beta distribution has `share` of its mass.
-pub(crate) fn beta_quantile(share: f64, a: f64, b: f64) -> f64 {
+/// The quantile of a beta distribution, by bisection.
+pub(crate) fn beta_quantile(probability: f64, a: f64, b: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..64 {
         let middle = 0.5 * (low + high);
-        if beta_share(middle, a, b) < share {
+        if beta_cdf(middle, a, b) < probability {
             low = middle;
         } else {
             high = middle;
@@ -73,13 +73,13 @@ pub(crate) fn beta_quantile(share: f64, a: f64, b: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// How many of `trials` succeed, each with `chance`, in all but `1 - share` of cases at most; as if they were no whole numbers.
-pub(crate) fn binomial_quantile(share: f64, trials: f64, chance: f64) -> f64 {
-    let at_most = |successes: f64| beta_share(1.0 - chance, trials - successes, successes + 1.0);
+/// The quantile of the binomial distribution of `trials` with success probability `chance`, continued between integers.
+pub(crate) fn binomial_quantile(probability: f64, trials: f64, chance: f64) -> f64 {
+    let at_most = |successes: f64| beta_cdf(1.0 - chance, trials - successes, successes + 1.0);
     let (mut low, mut high) = (0.0, (trials - 1e-9).max(0.0));
     for _ in 0..64 {
         let middle = 0.5 * (low + high);
-        if at_most(middle) < share {
+        if at_most(middle) < probability {
             low = middle;
         } else {
             high = middle;
@@ -88,16 +88,16 @@ pub(crate) fn binomial_quantile(share: f64, trials: f64, chance: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// How many deviations on both sides hold `confidence` of Student's distribution; of the normal one for endless freedom.
+/// The two-sided quantile of Student's t distribution; that of the normal one for infinitely many degrees of freedom.
 pub fn student(confidence: f64, freedom: f64) -> f64 {
-    // Beyond this the two cannot be told apart.
+    // With more degrees of freedom the two agree to five digits.
     let freedom = freedom.clamp(1.0, 1e5);
     let x = beta_quantile(1.0 - confidence, freedom / 2.0, 0.5);
     (freedom * (1.0 / x - 1.0)).sqrt()
 }
 
-/// How likely at least `found` of `drawn` are marked, if `marked` of `all` are: Fisher's exact test of one side.
-pub fn at_least(found: u64, drawn: u64, marked: u64, all: u64) -> f64 {
+/// The probability that at least `found` of `drawn` are marked if `marked` of `all` are: Fisher's one-sided exact test.
+pub fn fisher_at_least(found: u64, drawn: u64, marked: u64, all: u64) -> f64 {
     let number = |count: u64| count as f64;
     let whole = ln_choose(number(all), number(drawn));
     let one = |count: u64| {
@@ -124,11 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn beta_quantiles_invert_its_shares() {
+    fn beta_quantiles_invert_its_probabilitys() {
         for (a, b) in [(1.0, 1.0), (2.5, 7.0), (300.0, 3.0), (0.5, 0.5)] {
-            for share in [0.025, 0.5, 0.975] {
-                let found = beta_share(beta_quantile(share, a, b), a, b);
-                assert!((found - share).abs() < 1e-9, "{a} {b} {share} {found}");
+            for probability in [0.025, 0.5, 0.975] {
+                let found = beta_cdf(beta_quantile(probability, a, b), a, b);
+                assert!((found - probability).abs() < 1e-9, "{a} {b} {probability} {found}");
             }
         }
         assert!((beta_quantile(0.975, 100.0, 1.0) - 0.975_f64.powf(0.01)).abs() < 1e-9);
@@ -144,9 +144,9 @@ mod tests {
 
     #[test]
     fn the_lady_tasting_tea() {
-        assert!((at_least(4, 4, 4, 8) - 1.0 / 70.0).abs() < 1e-12);
-        assert!((at_least(3, 4, 4, 8) - 17.0 / 70.0).abs() < 1e-9);
-        assert!(at_least(200, 200, 200, 400) < 1e-100);
-        assert!((at_least(0, 200, 0, 400) - 1.0).abs() < 1e-9);
+        assert!((fisher_at_least(4, 4, 4, 8) - 1.0 / 70.0).abs() < 1e-12);
+        assert!((fisher_at_least(3, 4, 4, 8) - 17.0 / 70.0).abs() < 1e-9);
+        assert!(fisher_at_least(200, 200, 200, 400) < 1e-100);
+        assert!((fisher_at_least(0, 200, 0, 400) - 1.0).abs() < 1e-9);
     }
 }
