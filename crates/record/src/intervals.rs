@@ -54,7 +54,8 @@ impl Estimate {
         spread(key, &Recorded::of(samples), duration).map(|spread| Estimate::of(&spread))
     }
 
-    pub(crate) fn of(spread: &Spread) -> Self {
+    /// The value and the interval of a spread.
+    pub fn of(spread: &Spread) -> Self {
         let (low, high) = spread.bounds(CONFIDENCE, 1.0);
         Estimate { value: spread.value, interval: Interval { low, high } }
     }

@@ -4,7 +4,7 @@
 //! as many independent values as the memory leaves.
 
 use super::distribution::{beta_quantile, binomial_quantile, student};
-use super::long_run_variance::long_run_variance;
+use super::long_run_variance::memory;
 use crate::percentile::percentile;
 use crate::statistics::Statistic;
 

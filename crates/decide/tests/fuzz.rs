@@ -1,10 +1,10 @@
 //! Broken pages of servers and broken terms of users: an error or a value, never a panic or memory without end.
-//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-metrics --test fuzz -- --nocapture --test-threads=1` tries a
+//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-decide --test fuzz -- --nocapture --test-threads=1` tries a
 //! million of each kind on all cores.
 
-use tacho_metrics::gate::Rule;
-use tacho_metrics::search::Criterion;
-use tacho_metrics::threshold::Threshold;
+use tacho_decide::gate::Rule;
+use tacho_decide::search::Criterion;
+use tacho_decide::threshold::Threshold;
 use tacho_metrics::{DiffusionCounters, MetricKind, ServerMetrics, SpeculativeCounters, dcgm};
 use tacho_testkit::{Counted, fuzz};
 
