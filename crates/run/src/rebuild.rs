@@ -7,7 +7,9 @@ use std::path::Path;
 use jiff::{Timestamp, tz::TimeZone};
 use tacho_core::json::Value;
 use tacho_core::{EventSink, Stamp};
-use tacho_metrics::{Asked, Caveat, Gather, GoodputLimits, MetricKind, Sample, Samples, Setup, Steady, Task, TokenCounter, WorkerUse};
+use tacho_metrics::{
+    Asked, Caveat, Gather, GoodputLimits, MetricKind, Sample, Samples, Setup, Steady, Task, TokenCounter, WorkerUse,
+};
 use tacho_record::{Measured, RunRecord, logged};
 use tacho_rowlog::{Joined, Manifest, Row, Stored};
 use tacho_text::{Tokenizer, TokenizerMode};

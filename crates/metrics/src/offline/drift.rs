@@ -28,7 +28,8 @@ impl Drift {
         let residual: f64 = places.zip(values).map(|(place, value)| (value - middle - slope * place).powi(2)).sum();
         let error = (residual / (count - 2) as f64 / spread).sqrt();
         let fraction = slope * (count - 1) as f64 / middle;
-        (slope.abs() > student(CONFIDENCE, (count - 2) as f64) * error && fraction.abs() > MIN_FRACTION).then_some(Drift { fraction })
+        (slope.abs() > student(CONFIDENCE, (count - 2) as f64) * error && fraction.abs() > MIN_FRACTION)
+            .then_some(Drift { fraction })
     }
 }
 

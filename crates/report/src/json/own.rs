@@ -29,10 +29,10 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
     }
     fields.set("connections_opened", record.truth.connect.count);
     if let Some(steady) = &record.steady {
-        fields.set("steady", steady_fields(steady));
+        fields.set("steady_state", steady_fields(steady));
     }
     if let Some(state) = record.steady_state.as_ref().filter(|state| !state.asked) {
-        fields.set("steady_state", crate::json::full_concurrency::json(state));
+        fields.set("full_concurrency", crate::json::full_concurrency::json(state));
     }
     fields.set("confidence", tacho_metrics::interval::CONFIDENCE);
     fields.set("intervals", intervals(record));
@@ -82,7 +82,7 @@ fn steady_fields(steady: &Steady) -> Fields {
     statistics_fields(&mut fields, "ttft", &steady.ttft);
     statistics_fields(&mut fields, "e2el", &steady.e2el);
     fields.set("drift", steady.drift);
-    fields.set("backlog_grew", steady.backlog.is_some());
+    fields.set("queue_unstable", steady.backlog.is_some());
     fields
 }
 
@@ -106,7 +106,7 @@ fn peaks_and_rates(record: &RunRecord, fields: &mut Fields) {
     fields.set("goodput_from_schedule", truth.goodput_from_schedule);
     fields.set("planned_request_rate", truth.rates.map(|rates| rates.planned));
     fields.set("delivered_request_rate", truth.rates.map(|rates| rates.delivered));
-    fields.set("coalesced_share", truth.coalesced_share);
+    fields.set("coalesced_fraction", truth.coalesced_fraction);
     fields.set("unreported_lengths", truth.unreported_lengths);
     fields.set("retried_requests", truth.retried.0);
     fields.set("retries", truth.retried.1);
@@ -146,7 +146,7 @@ fn client(trust: &Trust) -> Dict {
         client.set(format!("p99_{name}_ms"), percentile(99.0));
         client.set(format!("max_{name}_ms"), statistics.as_ref().map(|statistics| statistics.max_ms));
     }
-    client.set("blurred_share", trust.blurred_share);
+    client.set("late_coalesced_fraction", trust.late_coalesced_fraction);
     client.set("busy", trust.busy.iter().map(|&busy| Value::from(busy)).collect::<Vec<_>>());
     client.set("connections", trust.connections);
     client.set("connect_failures", trust.connect_failures);

@@ -1,7 +1,10 @@
 //! `report/`: fixed outcomes, the printed lines and the dict that follow from them.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::{DiffusionCounters, DiffusionStatistics, GoodputLimits, MetricKind, Setup, SpeculativeCounters, SpeculativeStatistics, Task};
+use tacho_metrics::{
+    DiffusionCounters, DiffusionStatistics, GoodputLimits, MetricKind, Setup, SpeculativeCounters,
+    SpeculativeStatistics, Task,
+};
 use tacho_record::{Measured, RunRecord};
 use tacho_report::console::vllm_report;
 use tacho_report::json::{Detail, ResultFile};

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use tacho_core::FailureKind;
 use tacho_core::json::Value;
-use tacho_metrics::{DiffusionCounters, DiffusionStatistics, ProbeStatistics, Rare, Sample, Setup, SpeculativeCounters, SpeculativeStatistics};
+use tacho_metrics::{
+    DiffusionCounters, DiffusionStatistics, ProbeStatistics, Rare, Sample, Setup, SpeculativeCounters,
+    SpeculativeStatistics,
+};
 use tacho_record::{Measured, RunRecord};
 use tacho_report::console::vllm_report;
 use tacho_report::json::{Detail, ResultFile};

@@ -4,7 +4,10 @@ use jiff::{Timestamp, Zoned, tz::TimeZone};
 use tacho_client::{BackendKind, Rules};
 use tacho_core::{Clock, Stamp, SystemClock};
 use tacho_loadgen::{Driven, WorkerStats};
-use tacho_metrics::{DiffusionStatistics, ProbeStatistics, RampUp, RankUse, RateChange, Samples, ServerMetrics, Setup, SpeculativeStatistics, Task, Telemetry, WorkerUse};
+use tacho_metrics::{
+    DiffusionStatistics, ProbeStatistics, RampUp, RankUse, RateChange, Samples, ServerMetrics, Setup,
+    SpeculativeStatistics, Task, Telemetry, WorkerUse,
+};
 use tacho_record::{Measured, RunRecord};
 use tacho_rowlog::Asked;
 

@@ -130,7 +130,7 @@ impl<'a> RowLog<'a> {
 
     /// What there is to say of a log that had to be given up.
     pub(crate) fn caveat(&self) -> Option<Caveat> {
-        self.fault.clone().map(|reason| Caveat::LogGivenUp { reason })
+        self.fault.clone().map(|reason| Caveat::LogIncomplete { reason })
     }
 
     /// Ends it with what is known only now.
@@ -155,6 +155,6 @@ impl<'a> RowLog<'a> {
         let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
         let reason = format!("{error}{cause}");
         self.fault = Some(reason.clone());
-        self.sink.event(RunEvent::warning(ServeNote::LogGivenUp { folder: self.plan.folder.clone(), reason }));
+        self.sink.event(RunEvent::warning(ServeNote::LogIncomplete { folder: self.plan.folder.clone(), reason }));
     }
 }
