@@ -43,7 +43,7 @@ impl Interrupt {
         if !self.measuring.load(Ordering::Relaxed) || self.stop.immediate() {
             self.leave();
         }
-        self.stop.ask();
+        self.stop.request_stop();
     }
 
     /// From now on there is something to lose.

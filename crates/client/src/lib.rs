@@ -4,20 +4,21 @@
 //! into tokens and know no sockets; `control` makes the calls around a run, which nobody times.
 
 pub mod backends;
+mod client;
 pub mod control;
 mod endpoint;
 mod error;
 #[cfg(test)]
 mod fuzz;
 mod idna;
-mod target;
 pub mod transport;
 mod url;
 pub mod watch;
+mod worker;
 
 pub use backends::{BackendKind, PayloadSpec, Rules, Task};
+pub use client::{Client, ClientPlan, Source, connection_limit};
 pub use endpoint::{EndpointSpec, Headers, StampSource, proxy_for};
 pub use error::Error;
-pub use target::{Client, ClientPlan, Source, connection_limit};
 pub use transport::sys::return_memory;
 pub use url::{Url, host_and_port};

@@ -34,7 +34,7 @@ pub struct Counters {
     /// Requests under way.
     pub in_flight: AtomicU64,
     /// What is finished so far; filled from rows, not by the workers.
-    pub board: crate::board::Board,
+    pub live: crate::live::LiveBoard,
 }
 
 impl Counters {

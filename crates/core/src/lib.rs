@@ -1,9 +1,10 @@
 //! The nouns all of tacho's crates share. No I/O, no async, no clock reads but [`Clock`]'s.
 
-pub mod board;
+pub mod bounded;
 pub mod clock;
 pub mod event;
 pub mod json;
+pub mod live;
 pub mod observation;
 pub mod outcome;
 pub mod packed;
@@ -14,7 +15,7 @@ pub mod secret;
 
 pub use clock::{Clock, ManualClock, Stamp, SystemClock};
 pub use event::{Counters, EventSink, Note, RunEvent, Work};
-pub use observation::{MarkSource, Observation, Usage};
+pub use observation::{Observation, TokenCountSource, Usage};
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use reply::{Reply, ToolCall};
 pub use request::{Content, Request};

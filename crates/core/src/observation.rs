@@ -3,7 +3,7 @@
 use crate::{FailureKind, Outcome, Reply, Stamp};
 
 /// To what the moments of a row are kept: about a microsecond. A power of two, so that its multiples pack well.
-pub const STEP_NS: u64 = 1024;
+pub const RESOLUTION_NS: u64 = 1024;
 
 /// Token counts as the server reported them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -20,7 +20,7 @@ pub struct Usage {
 
 /// Who said how many tokens an event brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MarkSource {
+pub enum TokenCountSource {
     /// Usage that the server reports with every event.
     Usage,
     /// The log-probabilities, one per token.
@@ -33,9 +33,9 @@ pub struct Observation {
     /// Which request of the workload this was.
     pub index: usize,
     /// When the schedule wanted it sent.
-    pub due: Stamp,
-    /// When the dispatcher let it go, before any wait for a concurrency slot.
-    pub released: Stamp,
+    pub scheduled: Stamp,
+    /// When the event loop dispatched it, before any wait for a concurrency slot.
+    pub dispatched: Stamp,
     /// When it had its slot and sending began; vLLM's `start_time`.
     pub sent: Stamp,
     /// Time spent connecting (TCP, TLS) inside `sent`..first byte; zero on a connection that was open.
@@ -50,9 +50,9 @@ pub struct Observation {
     pub text_ends: Vec<u32>,
     /// Tokens known by events: the event's place in `chunks`, and all tokens up to it. Events that bring one token
     /// each, as nearly all do, are not here.
-    pub token_marks: Vec<(u32, u32)>,
+    pub token_counts: Vec<(u32, u32)>,
     /// Where the marks come from, if there are any.
-    pub mark_source: Option<MarkSource>,
+    pub token_count_source: Option<TokenCountSource>,
     /// When the first token of the answer itself, after any reasoning, arrived.
     pub first_answer: Option<Stamp>,
     /// Tokens of reasoning among those generated, where the server says.
@@ -76,38 +76,38 @@ pub struct Observation {
 impl Observation {
     /// Puts all its moments on another clock.
     pub fn shift(&mut self, to: impl Fn(Stamp) -> Stamp) {
-        let moments = [&mut self.due, &mut self.released, &mut self.sent, &mut self.done].into_iter();
+        let moments = [&mut self.scheduled, &mut self.dispatched, &mut self.sent, &mut self.done].into_iter();
         let maybe = [&mut self.first_byte, &mut self.first_content, &mut self.first_answer].into_iter().flatten();
         moments.chain(maybe).chain(&mut self.chunks).for_each(|stamp| *stamp = to(*stamp));
     }
 
-    /// Rounds its moments up to the next step of [`STEP_NS`] from `origin`: what is below is noise of clocks and reads, and
+    /// Rounds its moments up to the next step of [`RESOLUTION_NS`] from `origin`: what is below is noise of clocks and reads, and
     /// takes more room in a log than all the rest. When it was due is no measurement, but what the others count from: the
     /// noise would be in the first span after it.
     pub fn round(&mut self, origin: Stamp) {
-        let up = |nanos: u64| nanos.wrapping_add(STEP_NS - 1) & !(STEP_NS - 1);
+        let up = |nanos: u64| nanos.wrapping_add(RESOLUTION_NS - 1) & !(RESOLUTION_NS - 1);
         self.shift(|stamp| Stamp(origin.0.wrapping_add(up(stamp.0.wrapping_sub(origin.0)))));
     }
 
-    /// A row for a request that was let go but has not been sent.
-    pub fn released(index: usize, due: Stamp, released: Stamp) -> Self {
+    /// A row for a request that was dispatched but has not been sent.
+    pub fn dispatched(index: usize, scheduled: Stamp, dispatched: Stamp) -> Self {
         Observation {
             index,
-            due,
-            released,
-            sent: released,
+            scheduled,
+            dispatched,
+            sent: dispatched,
             connect_ns: 0,
             first_byte: None,
             first_content: None,
             chunks: Vec::new(),
             text_ends: Vec::new(),
-            token_marks: Vec::new(),
-            mark_source: None,
+            token_counts: Vec::new(),
+            token_count_source: None,
             first_answer: None,
             reasoning_tokens: None,
             retries: 0,
             coalesced: 0,
-            done: released,
+            done: dispatched,
             outcome: Outcome::Complete,
             text: Vec::new(),
             usage: Usage::default(),
@@ -116,14 +116,14 @@ impl Observation {
     }
 
     /// Whether the end of the run cut it off.
-    pub fn is_cut_off(&self) -> bool {
+    pub fn is_aborted(&self) -> bool {
         self.outcome.failure().is_some_and(|failure| failure.kind == FailureKind::Aborted)
     }
 
     /// Moves all stamps so that the moment `from` becomes `to`.
     pub fn move_clock(&mut self, from: Stamp, to: Stamp) {
         let moved = |stamp: &mut Stamp| *stamp = Stamp(stamp.0.saturating_sub(from.0).saturating_add(to.0));
-        let always = [&mut self.due, &mut self.released, &mut self.sent, &mut self.done];
+        let always = [&mut self.scheduled, &mut self.dispatched, &mut self.sent, &mut self.done];
         let maybe = [&mut self.first_byte, &mut self.first_content, &mut self.first_answer];
         always.into_iter().chain(maybe.into_iter().flatten()).chain(&mut self.chunks).for_each(moved);
     }
@@ -142,18 +142,18 @@ mod tests {
             first_byte: Some(at(1024)),
             chunks: vec![at(1025), at(2048), at(9_000_000)],
             done: at(9_000_001),
-            ..Observation::released(0, at(5), at(6))
+            ..Observation::dispatched(0, at(5), at(6))
         };
         row.round(origin);
-        assert_eq!((row.due, row.released, row.sent), (at(1024), at(1024), at(1024)));
+        assert_eq!((row.scheduled, row.dispatched, row.sent), (at(1024), at(1024), at(1024)));
         assert_eq!((row.first_byte, row.done), (Some(at(1024)), at(9_000_960)));
         assert_eq!(row.chunks, [at(2048), at(2048), at(9_000_960)]);
         let once = row.clone();
         row.round(origin);
         assert_eq!(row, once);
-        let mut before = Observation::released(0, Stamp(3), Stamp(3));
+        let mut before = Observation::dispatched(0, Stamp(3), Stamp(3));
         before.round(origin);
-        assert_eq!((before.due, before.released), (origin, origin));
+        assert_eq!((before.scheduled, before.dispatched), (origin, origin));
     }
 
     #[test]
@@ -166,10 +166,13 @@ mod tests {
             chunks: vec![Stamp(16), Stamp(20)],
             done: Stamp(21),
             connect_ns: 2,
-            ..Observation::released(3, Stamp(10), Stamp(11))
+            ..Observation::dispatched(3, Stamp(10), Stamp(11))
         };
         row.move_clock(Stamp(10), Stamp(110));
-        assert_eq!((row.due, row.released, row.sent, row.done), (Stamp(110), Stamp(111), Stamp(112), Stamp(121)));
+        assert_eq!(
+            (row.scheduled, row.dispatched, row.sent, row.done),
+            (Stamp(110), Stamp(111), Stamp(112), Stamp(121))
+        );
         assert_eq!(
             (row.first_byte, row.first_content, row.first_answer),
             (Some(Stamp(115)), Some(Stamp(116)), Some(Stamp(117)))

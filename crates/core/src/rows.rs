@@ -111,7 +111,7 @@ mod tests {
     }
 
     fn row(index: usize) -> Observation {
-        Observation::released(index, Stamp::ZERO, Stamp::ZERO)
+        Observation::dispatched(index, Stamp::ZERO, Stamp::ZERO)
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-core --test fuzz -- --nocapture --test-threads=1` tries a
 //! million of each kind on all cores.
 
-use tacho_core::json::{dumps, parse, parse_prefix};
+use tacho_core::bounded::{Pause, RequestCount, TokenCount};
+use tacho_core::json::{Value, dumps, parse, parse_prefix};
 use tacho_core::secret::{
     Secret, redact_header_text, redact_json_text, redact_text, redact_url, redact_words, secrets_of,
 };
@@ -48,5 +49,39 @@ fn fuzz_secrets() {
         let _ = (redact_url(&text), redact_header_text(&text), redact_json_text(&text));
         let _ = (redact_words(&words), secrets_of(&words).len());
         assert!(!redact_text(&text, &key).contains("hunter2"));
+    });
+}
+
+#[test]
+fn fuzz_numbers() {
+    let good = [
+        &b"0"[..],
+        b"-1",
+        b"1000000000000",
+        b"1e300",
+        b"-1e-300",
+        b"18446744073709551616",
+        b"NaN",
+        b"Infinity",
+        b"9007199254740993.5",
+    ];
+    fuzz("numbers", &good.map(<[u8]>::to_vec), FEW, |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        let value = parse(&text).unwrap_or(Value::Null);
+        let count = TokenCount::from_json("n", &value);
+        assert!(count.is_err() || count.is_ok_and(|count| count.get() <= TokenCount::MAX));
+        let number: f64 = text.trim().parse().unwrap_or(f64::NAN);
+        let mut bits = [0; 8];
+        bits.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        for number in [number, f64::from_le_bytes(bits)] {
+            if let Ok(count) = RequestCount::from_f64("n", number) {
+                assert!(count.get() <= RequestCount::MAX && count.get() as f64 <= number);
+            }
+            if let Ok(pause) = Pause::from_millis("t", number) {
+                // A bounded pause can be added to any time of a run.
+                let _ = std::time::Instant::now() + pause.get();
+            }
+        }
+        let _ = RequestCount::new("n", u64::from_le_bytes(bits)).and_then(|count| count.checked_add("n", count));
     });
 }

@@ -92,13 +92,13 @@ impl ClockFit {
 
     /// Puts a row of this rank on rank 0's clock: all its moments by as much, so that its own times stay as they are.
     pub fn place(&self, row: &mut Observation) {
-        let offset = self.offset_at(row.released);
+        let offset = self.offset_at(row.dispatched);
         row.shift(|stamp| Stamp(stamp.0.saturating_add_signed(offset)));
     }
 
     /// The same with a row that was put there by what was known before the run.
     pub fn place_again(&self, before: &ClockFit, row: &mut Observation) {
-        let own = Stamp(row.released.0.saturating_add_signed(before.offset.saturating_neg()));
+        let own = Stamp(row.dispatched.0.saturating_add_signed(before.offset.saturating_neg()));
         let shift = self.offset_at(own).saturating_sub(before.offset);
         row.shift(|stamp| Stamp(stamp.0.saturating_add_signed(shift)));
     }
@@ -267,14 +267,14 @@ mod tests {
         let (before, after) = (ClockFit::through(&looks[..5]).unwrap(), ClockFit::through(&looks).unwrap());
         let row = Observation {
             chunks: vec![Stamp(20_000_000_123), Stamp(20_100_000_456)],
-            ..Observation::released(0, Stamp(19_000_000_000), Stamp(19_000_000_001))
+            ..Observation::dispatched(0, Stamp(19_000_000_000), Stamp(19_000_000_001))
         };
         let (mut once, mut twice) = (row.clone(), row.clone());
         after.place(&mut once);
         before.place(&mut twice);
         after.place_again(&before, &mut twice);
         assert_eq!(once, twice);
-        assert_eq!(once.chunks[1].0 - once.released.0, row.chunks[1].0 - row.released.0);
+        assert_eq!(once.chunks[1].0 - once.dispatched.0, row.chunks[1].0 - row.dispatched.0);
     }
 
     #[test]

@@ -40,7 +40,7 @@ fn fuzz_what_ranks_say() {
     let asked = Asked { rank: Some(0), ranks: Some(3), rendezvous, ..Asked::default() };
     let place = Place::find(&asked, &|_| None, 1).unwrap().unwrap();
     let clock = SystemClock::start();
-    let row = Observation::released(1, clock.now(), Stamp(5));
+    let row = Observation::dispatched(1, clock.now(), Stamp(5));
     let good = [
         br#"{"rank": 1, "ranks": 3, "hash": "h", "version": "v", "machine": "m"}"#.to_vec(),
         br#"{"clock": [5, -7, 1.000001, 100, 9], "calendar": [5, 1800000000000000000, 50], "stopping": true}"#.to_vec(),

@@ -58,7 +58,7 @@ fn attend(place: &Place, ends_well: bool) -> Result<(), Error> {
     while clock.now() < start.stamp {
         std::thread::yield_now();
     }
-    let row = Observation { done: start.stamp, ..Observation::released(place.rank, start.stamp, start.stamp) };
+    let row = Observation { done: start.stamp, ..Observation::dispatched(place.rank, start.stamp, start.stamp) };
     assert_eq!(guest.send(&[row], [1, 0, 5, 2], false)?, Reply::GoOn);
     let fit = guest.clock()?;
     if ends_well { guest.done(fit, Dict::new()) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! What a drive is given.
+//! The settings of one run of the event loop.
 
 use std::time::Duration;
 
@@ -6,50 +6,49 @@ use tacho_core::{Clock, Counters, Stamp};
 
 use crate::{StopReason, StopSignal, Supply, Timeline};
 
-/// Everything the loop needs besides the target.
+/// Everything the event loop needs except the target.
 pub struct Drive<'a> {
-    /// When requests are due.
+    /// When requests are scheduled.
     pub timeline: &'a Timeline,
-    /// At most this many requests under way.
+    /// The limit on requests in flight.
     pub max_concurrency: Option<usize>,
-    /// At most this many that wait for their first token.
+    /// The limit on requests that wait for their first token.
     pub max_prefills: Option<usize>,
     /// Threads to use; fewer are used when there is less to do.
     pub workers: usize,
-    /// Requests that come after the timeline's, if there are any.
-    pub more: Option<&'a Supply>,
-    /// How long after the beginning requests are sent at most.
-    pub until: Option<Duration>,
-    /// How long requests under way may go on after somebody asked the run to end.
+    /// Requests that follow those of the timeline.
+    pub supply: Option<&'a Supply>,
+    /// Requests are sent for at most this long.
+    pub duration: Option<Duration>,
+    /// How long requests in flight may continue after an interrupt.
     pub grace: Duration,
-    /// How long they may go on after the run's own end, by time or by a rule.
-    pub drain: Duration,
-    /// The same where the server did not keep up: what is under way waits behind more than it answers.
-    pub hopeless: Duration,
-    /// Asked for the moment of the start once all workers are ready; otherwise it is then.
+    /// How long requests in flight may continue after the end of the run, by time or by a stop rule.
+    pub drain_timeout: Duration,
+    /// The drain timeout after a stop because of overload: requests in flight then wait behind a growing queue.
+    pub overload_drain_timeout: Duration,
+    /// Called for the start time once all workers are ready; without it the run starts at once.
     pub start: Option<&'a (dyn Fn() -> Stamp + Sync)>,
     /// The run's clock.
     pub clock: &'a dyn Clock,
-    /// Told when to stop.
+    /// Stop requests from outside.
     pub stop: &'a StopSignal,
-    /// Progress, for whoever watches.
+    /// Progress.
     pub counters: &'a Counters,
 }
 
 impl<'a> Drive<'a> {
-    /// All requests of a timeline on one worker, without a limit; a stop ends it at once.
+    /// All requests of a timeline on one worker, without limits; a stop request ends it at once.
     pub fn of(timeline: &'a Timeline, clock: &'a dyn Clock, stop: &'a StopSignal, counters: &'a Counters) -> Self {
-        let (grace, drain, hopeless) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
         Drive {
             timeline,
             max_concurrency: None,
             max_prefills: None,
             workers: 1,
-            more: None,
-            until: None,
-            grace,
-            drain,
-            hopeless,
+            supply: None,
+            duration: None,
+            grace: Duration::ZERO,
+            drain_timeout: Duration::ZERO,
+            overload_drain_timeout: Duration::ZERO,
             start: None,
             clock,
             stop,
@@ -57,22 +56,22 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// How long requests under way may go on from here.
-    pub(crate) fn patience(&self) -> Duration {
+    /// The drain timeout that applies to the present stop reason.
+    pub(crate) fn current_drain_timeout(&self) -> Duration {
         match self.stop.reason() {
-            Some(StopReason::Asked) => self.grace,
-            Some(StopReason::Overload) => self.hopeless,
-            _ => self.drain,
+            Some(StopReason::Interrupted) => self.grace,
+            Some(StopReason::Overload) => self.overload_drain_timeout,
+            _ => self.drain_timeout,
         }
     }
 
-    /// Why the run ended before its requests did, if it was not asked to.
-    pub(crate) fn ended(&self) -> Option<StopReason> {
-        self.stop.reason().or(self.until.map(|_| StopReason::Duration))
+    /// Why the run would have ended early.
+    pub(crate) fn stop_reason(&self) -> Option<StopReason> {
+        self.stop.reason().or(self.duration.map(|_| StopReason::Duration))
     }
 }
 
-/// The part of a limit that worker `id` of `of` has.
+/// The part of a limit that worker `id` of `of` gets.
 pub(crate) fn share(limit: usize, id: usize, of: usize) -> usize {
     limit / of + usize::from(id < limit % of)
 }

@@ -1,47 +1,29 @@
-//! What can be wrong with a schedule.
+//! Errors of schedules and workers.
 
-/// Why no schedule could be made or driven.
+/// Why a schedule cannot be planned or run.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum Error {
     /// The rate is not a positive number.
-    #[error("request rate {rate} is not positive: give requests per second above 0, or inf")]
-    BadRate {
-        /// The rate in force for the request.
-        rate: f64,
-    },
+    #[error("request rate {rate} is not positive: use a rate above 0 requests/s, or inf")]
+    BadRate { rate: f64 },
     /// The burstiness is not a positive number.
     #[error("burstiness {burstiness} is not positive: 1 is a Poisson process, less is burstier, inf is constant")]
-    BadBurstiness {
-        /// The value given.
-        burstiness: f64,
-    },
-    /// A ramp that starts at no requests at all.
-    #[error("a ramp-up cannot start at 0 requests/s: the first request would never be due")]
+    BadBurstiness { burstiness: f64 },
+    /// A ramp that starts at 0 requests/s.
+    #[error("a ramp-up cannot start at 0 requests/s: the first request would never be sent")]
     RampFromZero,
-    /// A due time that is not a finite number.
-    #[error("request {index} is due at {seconds} s, which is not a time")]
-    BadTime {
-        /// Which request.
-        index: usize,
-        /// Its planned time.
-        seconds: f64,
-    },
-    /// A due time that nobody will live to see.
-    #[error("request {index} would be due {seconds:.3e} s after the start: raise the request rate, or check the times")]
-    TooFar {
-        /// Which request.
-        index: usize,
-        /// Its planned time.
-        seconds: f64,
-    },
+    /// A scheduled time that is not finite.
+    #[error("request {index} is scheduled at {seconds} s, which is not a valid time")]
+    BadTime { index: usize, seconds: f64 },
+    /// A scheduled time decades ahead.
+    #[error("request {index} is scheduled {seconds:.3e} s after the start: raise the request rate, or check the times")]
+    TooFar { index: usize, seconds: f64 },
     /// A worker could not be started.
     #[error("worker {id} of {of} cannot be started: use fewer --workers, or raise the system's limits")]
     Worker {
-        /// Which one.
         id: usize,
-        /// How many were wanted.
         of: usize,
-        /// What the system said.
         #[source]
         source: std::io::Error,
     },

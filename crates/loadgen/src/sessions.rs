@@ -1,10 +1,10 @@
-//! The second source of releases: a request goes when its own time has come and the requests it waits for have ended. A
-//! session stays on one worker, and what follows from an answer is made ready before its pause is over.
+//! Requests that depend on one another: a request is eligible at its own time and once its predecessors have ended. A
+//! session stays on one worker, and the request that follows a completion is built before its pause is over.
 
+mod active;
 mod graph;
 mod plan;
-mod under_way;
 
+pub(crate) use active::Sessions;
 pub use graph::{Graph, Node};
-pub use plan::{Answers, OnFailure, Said, Script, SessionPlan};
-pub(crate) use under_way::Sessions;
+pub use plan::{Completion, Completions, OnFailure, Script, SessionPlan};

@@ -1,4 +1,4 @@
-//! How a run is told to end early, and why.
+//! Requests to end a run early, and their reason.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// Why a run ended before its workload did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// A signal, or whoever called.
-    Asked,
-    /// Its time was over.
+    /// A signal or the caller.
+    Interrupted,
+    /// The time limit was reached.
     Duration,
-    /// Its answer was precise enough.
+    /// The result was precise enough.
     Precise,
     /// Too many requests failed.
     Failures,
@@ -22,7 +22,7 @@ pub enum StopReason {
 
 impl StopReason {
     const ALL: [StopReason; 6] = [
-        StopReason::Asked,
+        StopReason::Interrupted,
         StopReason::Duration,
         StopReason::Precise,
         StopReason::Failures,
@@ -31,66 +31,66 @@ impl StopReason {
     ];
 }
 
-/// Shared by whoever catches signals, the rules that end a run, and the workers; each asking asks for more.
+/// Shared by the signal handler, the stop rules and the workers. A second request escalates the first.
 #[derive(Debug, Clone, Default)]
 pub struct StopSignal {
     own: Arc<State>,
-    /// That of whoever runs several runs.
+    /// The signal of the series that this run is part of.
     outer: Option<Arc<State>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    asked: AtomicU8,
+    requests: AtomicU8,
     reason: AtomicU8,
 }
 
 impl State {
-    fn asked(&self) -> u8 {
-        self.asked.load(Ordering::Relaxed)
+    fn requests(&self) -> u8 {
+        self.requests.load(Ordering::Relaxed)
     }
 }
 
 impl StopSignal {
-    /// A signal of one run among several: it stops with this one, and its own end stops nobody else.
+    /// The signal of one run in a series: it stops with the series, but does not stop the series.
     pub fn inner(&self) -> StopSignal {
         StopSignal { own: Arc::default(), outer: Some(self.own.clone()) }
     }
 
-    /// Once: send nothing more and finish what is under way. Twice: end now.
-    pub fn ask(&self) {
-        let more = |asked: u8| Some(asked.saturating_add(1));
-        let _ = self.own.asked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    /// Once: send nothing more and finish what is in flight. Twice: end now.
+    pub fn request_stop(&self) {
+        let more = |requests: u8| Some(requests.saturating_add(1));
+        let _ = self.own.requests.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
-    /// Send nothing more, for this reason. Said again it changes nothing.
-    pub fn ask_because(&self, reason: StopReason) {
+    /// Send nothing more, for this reason. Completion again it changes nothing.
+    pub fn stop_because(&self, reason: StopReason) {
         if !self.draining() {
             let code = StopReason::ALL.iter().position(|one| *one == reason).unwrap_or(0) as u8;
             self.own.reason.store(code, Ordering::Relaxed);
-            self.ask();
+            self.request_stop();
         }
     }
 
-    fn asked(&self) -> u8 {
-        self.own.asked().saturating_add(self.outer.as_ref().map_or(0, |outer| outer.asked()))
+    fn requests(&self) -> u8 {
+        self.own.requests().saturating_add(self.outer.as_ref().map_or(0, |outer| outer.requests()))
     }
 
     /// Whether to send nothing more.
     pub fn draining(&self) -> bool {
-        self.asked() >= 1
+        self.requests() >= 1
     }
 
     /// Whether to end now.
     pub fn immediate(&self) -> bool {
-        self.asked() >= 2
+        self.requests() >= 2
     }
 
-    /// Why, if it was asked.
+    /// The reason of the first request.
     pub fn reason(&self) -> Option<StopReason> {
         let own = || StopReason::ALL.get(usize::from(self.own.reason.load(Ordering::Relaxed))).copied();
-        match self.own.asked() {
-            0 => self.draining().then_some(StopReason::Asked),
+        match self.own.requests() {
+            0 => self.draining().then_some(StopReason::Interrupted),
             _ => own(),
         }
     }
@@ -104,19 +104,19 @@ mod tests {
     fn an_inner_signal_stops_with_the_outer_one_and_not_the_other_way_round() {
         let outer = StopSignal::default();
         let (one, two) = (outer.inner(), outer.inner());
-        one.ask_because(StopReason::Duration);
+        one.stop_because(StopReason::Duration);
         assert_eq!((one.reason(), two.reason(), outer.reason()), (Some(StopReason::Duration), None, None));
         assert!(one.draining() && !one.immediate());
-        outer.ask();
+        outer.request_stop();
         assert!(one.immediate() && two.draining() && !two.immediate());
-        assert_eq!((one.reason(), two.reason()), (Some(StopReason::Duration), Some(StopReason::Asked)));
+        assert_eq!((one.reason(), two.reason()), (Some(StopReason::Duration), Some(StopReason::Interrupted)));
     }
 
     #[test]
     fn the_first_reason_stays() {
         let stop = StopSignal::default();
-        stop.ask_because(StopReason::Failures);
-        stop.ask_because(StopReason::Overload);
+        stop.stop_because(StopReason::Failures);
+        stop.stop_because(StopReason::Overload);
         assert_eq!(stop.reason(), Some(StopReason::Failures));
         assert!(!stop.immediate());
     }

@@ -1,8 +1,8 @@
-//! A workload that goes on: requests that are made while the run is under way, each batch published once it is ready.
+//! Requests that are generated during the run; each batch is published once it is ready.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How many requests there are by now, shared by whoever makes them and the workers.
+/// How many requests are ready, shared by the generator and the workers.
 #[derive(Debug, Default)]
 pub struct Supply {
     ready: AtomicUsize,
@@ -11,17 +11,17 @@ pub struct Supply {
 }
 
 impl Supply {
-    /// A supply that begins with so many.
+    /// A supply with `ready` requests.
     pub fn new(ready: usize) -> Self {
         Supply { ready: AtomicUsize::new(ready), ..Supply::default() }
     }
 
-    /// Publishes more of them: whatever is sent for an index below `ready` must be there by now.
+    /// Publishes all requests with an index below `ready`; the caller has made them available.
     pub fn publish(&self, ready: usize) {
         self.ready.store(ready, Ordering::Release);
     }
 
-    /// There will be no more.
+    /// Ends the supply: no more will be published.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -39,7 +39,7 @@ impl Supply {
         self.closed.load(Ordering::Acquire)
     }
 
-    pub(crate) fn took(&self, index: usize) {
+    pub(crate) fn mark_taken(&self, index: usize) {
         self.taken.fetch_max(index + 1, Ordering::Relaxed);
     }
 }

@@ -49,7 +49,7 @@ fn due_times_equal_the_recorded_ones() {
             let expected: Vec<f64> =
                 recorded["send_times"].as_array().unwrap().iter().map(|time| time.as_f64().unwrap()).collect();
             assert_eq!(timeline.len(), expected.len(), "{}", recorded["name"]);
-            for (index, (&ours, &theirs)) in timeline.due().iter().zip(&expected).enumerate() {
+            for (index, (&ours, &theirs)) in timeline.scheduled().iter().zip(&expected).enumerate() {
                 let close = (ours - theirs).abs() <= 1e-14 * theirs.abs();
                 assert!(close, "{} request {index}: {ours} is not {theirs}", recorded["name"]);
             }

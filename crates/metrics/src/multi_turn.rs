@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     fn row(pieces: &[(&str, u64)], done_ms: u64) -> Observation {
-        let mut row = Observation::released(0, Stamp::ZERO, Stamp::ZERO);
+        let mut row = Observation::dispatched(0, Stamp::ZERO, Stamp::ZERO);
         for (text, at_ms) in pieces {
             row.text.extend(text.bytes());
             row.text_ends.push(row.text.len() as u32);

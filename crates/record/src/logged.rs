@@ -160,7 +160,7 @@ fn reported(row: &Observation) -> Option<u64> {
 }
 
 fn is_bundled(row: &Observation) -> bool {
-    row.mark_source.is_none() && reported(row).is_some_and(|tokens| tokens > row.chunks.len() as u64)
+    row.token_count_source.is_none() && reported(row).is_some_and(|tokens| tokens > row.chunks.len() as u64)
 }
 
 #[cfg(test)]
@@ -295,7 +295,7 @@ mod tests {
             text: b"abc".to_vec(),
             text_ends: vec![1, 3],
             usage: Usage { completion_tokens: tokens, ..Usage::default() },
-            ..Observation::released(0, Stamp(0), Stamp(0))
+            ..Observation::dispatched(0, Stamp(0), Stamp(0))
         };
         let left = |tokens, keep| {
             let mut row = row(tokens);

@@ -34,7 +34,7 @@ fn told(note: &Note, command: &dyn Fn(&[String]) -> String) -> String {
         Note::Suite(note) => suite::of(note),
         Note::Tune(note) => tune::of(note, command),
         Note::Talk(note) => talk::of(note),
-        Note::Told(text) => text.clone(),
+        Note::Text(text) => text.clone(),
     }
 }
 

@@ -108,7 +108,7 @@ impl Log {
 fn fitting(rows: &[(&Asked, &Observation)]) -> usize {
     let mut values = 0;
     let fits = |(_, row): &&(&Asked, &Observation)| {
-        values += 32 + row.chunks.len() + row.token_marks.len() + row.text.len() / 8;
+        values += 32 + row.chunks.len() + row.token_counts.len() + row.text.len() / 8;
         values <= BATCH_VALUES
     };
     rows.iter().take_while(fits).count().max(1)

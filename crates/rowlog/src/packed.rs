@@ -50,7 +50,7 @@ mod tests {
             .map(|index| Observation {
                 chunks: vec![Stamp(5), Stamp(9)],
                 text: b"a\xed\xa0\xbd".to_vec(),
-                ..Observation::released(index, Stamp(1), Stamp(u64::from(u32::MAX) * 9))
+                ..Observation::dispatched(index, Stamp(1), Stamp(u64::from(u32::MAX) * 9))
             })
             .collect();
         assert_eq!(unpack(pack(&rows).unwrap()).unwrap(), rows);

@@ -166,7 +166,7 @@ impl Iterator for Batches {
 
 /// Whether all moments of a row can be of one run.
 fn is_near(row: &Observation, origin: Stamp) -> bool {
-    let moments = [row.due, row.released, row.sent, row.done];
+    let moments = [row.scheduled, row.dispatched, row.sent, row.done];
     let others = [row.first_byte, row.first_content, row.first_answer].into_iter().flatten();
     let mut moments = moments.into_iter().chain(others).chain(row.chunks.iter().copied());
     moments.all(|moment| u128::from(moment.0.abs_diff(origin.0)) <= LONGEST.as_nanos())
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_row_of_another_year_is_no_row() {
         let origin = Stamp(LONGEST.as_nanos() as u64 * 3);
-        let row = |done| Observation { done, ..Observation::released(0, origin, origin) };
+        let row = |done| Observation { done, ..Observation::dispatched(0, origin, origin) };
         let sent = |done| Observation { sent: origin, ..row(done) };
         assert!(is_near(&sent(origin + LONGEST), origin) && !is_near(&sent(origin + LONGEST * 2), origin));
         assert!(!is_near(&Observation { chunks: vec![origin - LONGEST * 2], ..sent(origin) }, origin));

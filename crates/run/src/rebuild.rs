@@ -194,7 +194,7 @@ struct Reading<F> {
 impl<F: Fn() -> Result<Option<Tokenizer>, Error>> Reading<F> {
     fn take(&mut self, row: Row) {
         self.rows += 1;
-        if self.leaves_cut_off && row.observation.is_cut_off() {
+        if self.leaves_cut_off && row.observation.is_aborted() {
             return;
         }
         let counts = self.task == Task::Generation && logged::needs_count(&row.observation);

@@ -174,7 +174,7 @@ pub fn check(
 impl CheckPoint {
     fn compare(&mut self, row: &Observation, sent: &[Stamp]) {
         let error = |ours: &Stamp, theirs: &Stamp| ours.secs_since(*theirs).abs();
-        let (late, gap) = (row.released.secs_since(row.due), self.load.gap().as_secs_f64());
+        let (late, gap) = (row.dispatched.secs_since(row.scheduled), self.load.gap().as_secs_f64());
         self.own_errors.extend(row.chunks.iter().zip(sent).map(|(ours, theirs)| error(ours, theirs) + late));
         if let Some(first) = sent.first() {
             let planned = sent.iter().enumerate().map(|(at, sent)| sent.secs_since(*first) - gap * at as f64);
@@ -190,7 +190,7 @@ impl CheckPoint {
 
 /// What the client says of its own error.
 fn claimed_ms(rows: &[Observation], workers: &[WorkerStats]) -> f64 {
-    let late = rows.iter().map(|row| row.released.secs_since(row.due)).collect();
+    let late = rows.iter().map(|row| row.dispatched.secs_since(row.scheduled)).collect();
     let workers: Vec<WorkerUse> = workers.iter().map(worker_use).collect();
     own_error_ms(&workers, Some(&Statistics::of(late, &[99.0])))
 }

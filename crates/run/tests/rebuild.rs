@@ -53,7 +53,7 @@ fn row(index: usize) -> Observation {
         done: at(120_000_000),
         outcome: if failed { Outcome::failed(FailureKind::Http(503), "busy") } else { Outcome::Complete },
         usage: Usage { prompt_tokens: Some(9), completion_tokens: Some(5), ..Usage::default() },
-        ..Observation::released(index, due, at(1_000))
+        ..Observation::dispatched(index, due, at(1_000))
     }
 }
 

@@ -13,7 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("text", &["core"]),
     ("workload", &["core", "pyrand", "text"]),
     ("loadgen", &["core", "pyrand"]),
-    ("client", &["core", "loadgen", "text"]),
+    ("client", &["core", "loadgen"]),
     ("metrics", &["core", "pyrand"]),
     ("record", &["core", "metrics", "rowlog"]),
     ("decide", &["core", "metrics", "pyrand", "record"]),

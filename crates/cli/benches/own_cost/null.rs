@@ -30,7 +30,7 @@ impl Worker for NullWorker {
         self.done.push(row);
     }
 
-    fn turn(&mut self, _until: Stamp, done: &mut Vec<Observation>) {
+    fn poll(&mut self, _until: Stamp, done: &mut Vec<Observation>) {
         done.append(&mut self.done);
     }
 

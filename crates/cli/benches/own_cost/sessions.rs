@@ -5,7 +5,8 @@ use std::time::Duration;
 use tacho_client::{Client, ClientPlan, PayloadSpec};
 use tacho_core::{Counters, Kept, Observation, Request, SystemClock};
 use tacho_loadgen::{
-    Answers, Drive, Graph, Node, OnFailure, Said, ScheduleSpec, Script, SessionPlan, StopSignal, drive_sessions,
+    Completion, Completions, Drive, Graph, Node, OnFailure, ScheduleSpec, Script, SessionPlan, StopSignal,
+    drive_sessions,
 };
 use tacho_pyrand::RandomState;
 use tacho_sim::metronome::send_times;
@@ -29,12 +30,12 @@ impl Script for Talk {
         self.0.keeps(index)
     }
 
-    fn request(&self, index: usize, answers: &Answers) -> Option<Request> {
+    fn request(&self, index: usize, answers: &Completions) -> Option<Request> {
         self.0.request(index, &|place| answers.get(&place).map(heard))
     }
 }
 
-fn heard(said: &Said) -> Heard<'_> {
+fn heard(said: &Completion) -> Heard<'_> {
     Heard { text: &said.text, reply: said.reply.as_deref() }
 }
 
@@ -80,7 +81,7 @@ fn tell(seen: &mut Seen, row: &Observation, turn: usize) {
     seen.tokens += row.chunks.len();
     seen.gaps.extend(row.chunks.windows(2).map(|pair| pair[1].0 - pair[0].0));
     seen.truth.extend(send_times(&row.text).windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].0)));
-    seen.late[turn.min(1)].push(row.sent.0.saturating_sub(row.due.0));
+    seen.late[turn.min(1)].push(row.sent.0.saturating_sub(row.scheduled.0));
 }
 
 fn spec(load: Load) -> MadeSpec {

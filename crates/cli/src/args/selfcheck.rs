@@ -1,7 +1,7 @@
 //! What was typed after `tacho selfcheck`.
 
 use tacho_client::StampSource;
-use tacho_loadgen::MOST_WORKERS;
+use tacho_loadgen::MAX_WORKERS;
 
 use super::error::Refusal;
 use super::flag::{Flag, Group, Kind, Preset, Table, own};
@@ -34,7 +34,7 @@ static FLAGS: &[Flag] = &[
     own(&["--most-seconds"], Kind::Seconds, "SEC", Preset::Float(120.0), &OPTIONS,
         "Begin no further load after this time.").between(0.001, 1e6),
     own(&["--workers"], Kind::Int, "N", Preset::Unset, &OPTIONS,
-        "Threads that receive. Default: all cores but one.").between(1.0, MOST_WORKERS as f64),
+        "Threads that receive. Default: all cores but one.").between(1.0, MAX_WORKERS as f64),
     own(&["--timestamps"], Kind::Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &OPTIONS,
         "Where arriving bytes get their time: kernel, or user to see what the kernel's stamps are worth."),
     own(&["--json"], Kind::Str, "FILE", Preset::Unset, &OPTIONS, "Write the numbers to this file as well."),

@@ -351,7 +351,7 @@ mod tests {
     }
 
     fn read(events: &[&str]) -> (Observation, Outcome) {
-        let mut row = Observation::released(0, Stamp::ZERO, Stamp::ZERO);
+        let mut row = Observation::dispatched(0, Stamp::ZERO, Stamp::ZERO);
         let mut decoder = MessagesDecoder::default();
         for (at, event) in events.iter().enumerate() {
             if let Err(failure) = decoder.event(event.as_bytes(), Stamp(at as u64), &mut row) {

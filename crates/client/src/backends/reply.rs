@@ -117,7 +117,7 @@ mod tests {
     use tacho_core::Stamp;
 
     fn read(each: impl Fn(&[u8], &mut Observation), pieces: &[&str]) -> Reply {
-        let mut row = Observation::released(0, Stamp::ZERO, Stamp::ZERO);
+        let mut row = Observation::dispatched(0, Stamp::ZERO, Stamp::ZERO);
         pieces.iter().for_each(|piece| each(piece.as_bytes(), &mut row));
         *row.reply.unwrap_or_default()
     }

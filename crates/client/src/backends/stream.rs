@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tacho_core::{Failure, FailureKind, MarkSource, Observation, Outcome, Stamp};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Stamp, TokenCountSource};
 
 use super::answers::Answers;
 use super::event::{Choices, Event, Shape, TextField, UsageField};
@@ -179,11 +179,11 @@ impl StreamDecoder {
         self.ranked += logprobs;
         let reported = usage.and_then(|usage| usage.completion_tokens);
         if let Some(tokens) = reported {
-            row.mark_source = Some(MarkSource::Usage);
-            row.token_marks.push((place, u32::try_from(tokens).unwrap_or(u32::MAX)));
-        } else if logprobs > 1 && row.mark_source != Some(MarkSource::Usage) {
-            row.mark_source = Some(MarkSource::Logprobs);
-            row.token_marks.push((place, self.ranked));
+            row.token_count_source = Some(TokenCountSource::Usage);
+            row.token_counts.push((place, u32::try_from(tokens).unwrap_or(u32::MAX)));
+        } else if logprobs > 1 && row.token_count_source != Some(TokenCountSource::Usage) {
+            row.token_count_source = Some(TokenCountSource::Logprobs);
+            row.token_counts.push((place, self.ranked));
         }
     }
 

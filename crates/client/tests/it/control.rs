@@ -60,7 +60,7 @@ fn a_stop_ends_a_call_at_once() {
         std::thread::scope(|scope| {
             let call = scope.spawn(|| first_model(&caller));
             std::thread::sleep(Duration::from_millis(50));
-            stop.ask();
+            stop.request_stop();
             assert!(matches!(call.join().unwrap(), Err(Error::Stopped)));
         });
         assert!(began.elapsed() < Duration::from_secs(5));

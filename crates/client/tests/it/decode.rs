@@ -28,7 +28,7 @@ pub(crate) fn expected(backend: BackendKind, extra_body: &str) -> Expected {
 pub(crate) fn read(backend: BackendKind, rules: Rules, expected: &Expected, pieces: &[&[u8]]) -> Observation {
     let mut decoder = AnswerDecoder::new(backend, rules, expected);
     decoder.head(Some("application/json"), Some(r#"{"usage": {"prompt_tokens": 6}}"#));
-    let mut row = Observation::released(0, Stamp::ZERO, Stamp::ZERO);
+    let mut row = Observation::dispatched(0, Stamp::ZERO, Stamp::ZERO);
     for (at, piece) in pieces.iter().enumerate() {
         if decoder.feed(piece, Stamp(at as u64), &mut row) == Flow::Stop {
             row.outcome = decoder.verdict(&mut row);

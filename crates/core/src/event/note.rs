@@ -24,7 +24,7 @@ pub enum Note {
     /// Of conversations with a server.
     Talk(TalkNote),
     /// Words of somebody else: of a dataset about its data, or of a command that shows what it was asked.
-    Told(String),
+    Text(String),
 }
 
 macro_rules! is_a_note {
@@ -38,11 +38,11 @@ macro_rules! is_a_note {
 }
 
 is_a_note!(ServeNote => Serve, OfflineNote => Offline, SweepNote => Sweep, SuiteNote => Suite, TuneNote => Tune,
-    TalkNote => Talk, String => Told);
+    TalkNote => Talk, String => Text);
 
 impl From<&str> for Note {
     fn from(text: &str) -> Note {
-        Note::Told(text.to_owned())
+        Note::Text(text.to_owned())
     }
 }
 

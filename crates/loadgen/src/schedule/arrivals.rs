@@ -32,7 +32,7 @@ fn gap(rate: f64, burstiness: f64, np: &mut RandomState) -> Result<f64, Error> {
     })
 }
 
-/// Scales the times so that the last request is due at exactly `count / rate`.
+/// Scales the times so that the last request is scheduled at exactly `count / rate`.
 pub(super) fn stretch_to_rate(times: &mut [f64], rate: f64) {
     let Some(&last) = times.last() else { return };
     if last != 0.0 {

@@ -2,7 +2,7 @@
 
 use crate::Error;
 
-/// Along which curve the rate grows.
+/// The curve of a growing rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RampUpStrategy {
     /// By equal steps.
@@ -32,12 +32,12 @@ pub struct RampUp {
     pub end_rps: u32,
 }
 
-/// The moment the integer part of the rate first reached a value.
+/// The request at which the integer part of the rate first reached a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RpsChange {
     /// Requests per second.
     pub rps: i64,
-    /// The request at whose release it was noted; none for the start of the run.
+    /// The request that reached it; none for the start of the run.
     pub index: Option<usize>,
 }
 
@@ -58,7 +58,7 @@ impl RampUp {
         }
     }
 
-    /// vLLM's change events: one per integer step of the rate, noted at the request that reached it.
+    /// vLLM's change events: one per integer step of the rate, with the request that reached it.
     pub fn changes(&self, rates: &[f64]) -> Vec<RpsChange> {
         let mut last = i64::from(self.start_rps);
         let mut changes = vec![RpsChange { rps: last, index: None }];

@@ -1,68 +1,69 @@
-//! The plan of a run: when each request is due, as seconds after the start, and how that came about.
+//! The schedule of a run: when each request is due, in seconds after the start, and the arrival process it came from.
 
 use std::sync::Arc;
 
 use super::RampUp;
 use crate::Error;
 
-/// A due time beyond this is a mistake: some thirty years.
-const FARTHEST: f64 = 1e9;
+/// The latest scheduled time that is not taken for a mistake: about 30 years.
+const MAX_SECONDS: f64 = 1e9;
 
-/// How the requests of a timeline are paced, as it is told; the times themselves are the timeline's.
+/// The arrival process of a timeline, as reports state it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pace {
-    /// Requests per second that were asked for; infinite where no one rate was.
+pub struct ArrivalProcess {
+    /// Requested requests per second; infinite where there is no single rate.
     pub rate: f64,
-    /// Shape of the gaps' distribution.
+    /// Shape of the gamma distribution of the gaps.
     pub burstiness: f64,
-    /// From where to where the rate grows, where it does.
+    /// The ramp of a growing rate.
     pub ramp: Option<RampUp>,
-    /// Whether the times were given, as those of a trace.
-    pub given: bool,
+    /// Whether the times are recorded ones, as in a trace.
+    pub replayed: bool,
 }
 
-impl Pace {
-    pub(super) const AT_ONCE: Pace = Pace { rate: f64::INFINITY, burstiness: 1.0, ramp: None, given: false };
+impl ArrivalProcess {
+    pub(super) const ALL_AT_ONCE: ArrivalProcess =
+        ArrivalProcess { rate: f64::INFINITY, burstiness: 1.0, ramp: None, replayed: false };
 }
 
-/// Due times of all requests, in request order.
+/// Scheduled times of all requests, in request order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {
-    // Shared, since a run and its rules look at the same times.
-    due: Arc<[f64]>,
+    // Shared, since a run and its stop rules read the same times.
+    scheduled: Arc<[f64]>,
     rates: Arc<[f64]>,
-    pace: Pace,
+    arrivals: ArrivalProcess,
 }
 
 impl Timeline {
-    pub(super) fn new(due: Vec<f64>, rates: Vec<f64>, pace: Pace) -> Result<Self, Error> {
-        if let Some(index) = due.iter().position(|seconds| !seconds.is_finite()) {
-            return Err(Error::BadTime { index, seconds: due[index] });
+    pub(super) fn new(scheduled: Vec<f64>, rates: Vec<f64>, arrivals: ArrivalProcess) -> Result<Self, Error> {
+        if let Some(index) = scheduled.iter().position(|seconds| !seconds.is_finite()) {
+            return Err(Error::BadTime { index, seconds: scheduled[index] });
         }
-        if let Some(index) = due.iter().position(|&seconds| seconds > FARTHEST) {
-            return Err(Error::TooFar { index, seconds: due[index] });
+        if let Some(index) = scheduled.iter().position(|&seconds| seconds > MAX_SECONDS) {
+            return Err(Error::TooFar { index, seconds: scheduled[index] });
         }
-        Ok(Timeline { due: due.into(), rates: rates.into(), pace })
+        Ok(Timeline { scheduled: scheduled.into(), rates: rates.into(), arrivals })
     }
 
-    /// How the requests are paced.
-    pub fn pace(&self) -> &Pace {
-        &self.pace
+    /// The arrival process.
+    pub fn arrivals(&self) -> &ArrivalProcess {
+        &self.arrivals
     }
 
-    /// Whether all requests are due at the start, whoever said so.
+    /// Whether all requests are scheduled at the start, by an infinite rate or by recorded times.
     pub fn is_at_once(&self) -> bool {
-        self.due.iter().all(|&due| due <= 0.0)
+        self.scheduled.iter().all(|&seconds| seconds <= 0.0)
     }
 
-    /// When each request is due, in seconds after the start; not necessarily ascending.
-    pub fn due(&self) -> &[f64] {
-        &self.due
+    /// When each request is scheduled, in seconds after the start; not necessarily ascending.
+    pub fn scheduled(&self) -> &[f64] {
+        &self.scheduled
     }
 
-    /// The same to be kept.
-    pub fn shared_due(&self) -> Arc<[f64]> {
-        self.due.clone()
+    /// The scheduled times as a shared slice.
+    pub fn shared_schedule(&self) -> Arc<[f64]> {
+        self.scheduled.clone()
     }
 
     /// The rate in force for each request; empty where it never changes, or times were given rather than drawn.
@@ -70,40 +71,40 @@ impl Timeline {
         &self.rates
     }
 
-    /// How many requests there are.
+    /// The number of requests.
     pub fn len(&self) -> usize {
-        self.due.len()
+        self.scheduled.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no requests.
     pub fn is_empty(&self) -> bool {
-        self.due.is_empty()
+        self.scheduled.is_empty()
     }
 
     /// The timeline of some of the requests, in ascending order, at their own times.
     pub fn some(&self, places: &[usize]) -> Timeline {
         let pick = |from: &[f64]| places.iter().filter_map(|&place| from.get(place).copied()).collect::<Arc<[_]>>();
-        Timeline { due: pick(&self.due), rates: pick(&self.rates), pace: self.pace }
+        Timeline { scheduled: pick(&self.scheduled), rates: pick(&self.rates), arrivals: self.arrivals }
     }
 
-    /// The timeline of some of the requests, in ascending order; the first of them is due at once.
+    /// The timeline of some of the requests, in ascending order; the first of them is scheduled at 0.
     pub fn part(&self, places: &[usize]) -> Timeline {
         let mut part = self.some(places);
-        let first = part.due.iter().copied().reduce(f64::min).unwrap_or(0.0).max(0.0);
-        part.due = part.due.iter().map(|due| due - first).collect();
+        let first = part.scheduled.iter().copied().reduce(f64::min).unwrap_or(0.0).max(0.0);
+        part.scheduled = part.scheduled.iter().map(|seconds| seconds - first).collect();
         part
     }
 
-    /// When each request is let go: in order, so never before the ones in front of it.
-    pub fn releases(&self) -> Arc<[f64]> {
+    /// When each request becomes eligible: requests go in order, so never before its predecessors.
+    pub fn eligible(&self) -> Arc<[f64]> {
         let mut latest = 0.0_f64;
-        if self.due.is_sorted() && self.due.first().is_none_or(|first| *first >= 0.0) {
-            return self.shared_due();
+        if self.scheduled.is_sorted() && self.scheduled.first().is_none_or(|first| *first >= 0.0) {
+            return self.shared_schedule();
         }
-        self.due
+        self.scheduled
             .iter()
-            .map(|&due| {
-                latest = latest.max(due);
+            .map(|&seconds| {
+                latest = latest.max(seconds);
                 latest
             })
             .collect()
@@ -114,17 +115,17 @@ impl Timeline {
 mod tests {
     use tacho_pyrand::randomstate::RandomState;
 
-    use crate::{Error, Pace, ScheduleSpec};
+    use crate::{ArrivalProcess, Error, ScheduleSpec};
 
     #[test]
-    fn a_timeline_knows_its_pace() {
+    fn a_timeline_states_its_arrival_process() {
         let plan = |spec: ScheduleSpec, count| spec.plan(count, &mut RandomState::new(0)).unwrap();
         let at_once = plan(ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 }, 3);
-        assert!(at_once.is_at_once() && *at_once.pace() == Pace::AT_ONCE);
+        assert!(at_once.is_at_once() && *at_once.arrivals() == ArrivalProcess::ALL_AT_ONCE);
         let paced = plan(ScheduleSpec::Rate { rate: 2.0, burstiness: 1.0 }, 3);
-        assert!(!paced.is_at_once() && paced.pace().rate == 2.0);
+        assert!(!paced.is_at_once() && paced.arrivals().rate == 2.0);
         let given = plan(ScheduleSpec::Replay(vec![0.0, 0.5]), 2);
-        assert!(!given.is_at_once() && given.pace().given);
+        assert!(!given.is_at_once() && given.arrivals().replayed);
         // A workload saved by a run at infinite rate.
         assert!(plan(ScheduleSpec::Replay(vec![0.0, 0.0]), 2).is_at_once());
     }
@@ -133,7 +134,7 @@ mod tests {
     fn a_part_begins_at_once_and_keeps_its_gaps() {
         let whole = ScheduleSpec::Replay(vec![0.0, 1.0, 2.5, 4.0]).plan(4, &mut RandomState::new(0)).unwrap();
         let part = whole.part(&[1, 2, 3]);
-        assert_eq!((part.due(), part.pace()), (&[0.0, 1.5, 3.0][..], whole.pace()));
+        assert_eq!((part.scheduled(), part.arrivals()), (&[0.0, 1.5, 3.0][..], whole.arrivals()));
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! Who waits for whom, and what a session is to the load generator.
+//! The dependency graph of the requests of all sessions.
 
 use std::time::Duration;
 
-/// Who waits for whom.
+/// The dependency graph of all sessions.
 #[derive(Debug, Clone, Default)]
 pub struct Graph {
     pub(super) steps: Vec<Node>,
-    /// Who waits for each step, and the pause.
+    /// The steps that wait for each step, and the pause.
     pub(super) children: Vec<Vec<(usize, Duration)>>,
     /// Steps of each session.
     pub(super) sessions: Vec<Vec<usize>>,
@@ -21,14 +21,14 @@ pub struct Node {
     pub at: Duration,
     /// Steps that must have ended, and the pause after each.
     pub parents: Vec<(usize, Duration)>,
-    /// Not before this long after each of them was due.
+    /// Not before this long after each of them was scheduled.
     pub gap: Duration,
-    /// Whether anything is sent; a gate only lets others go.
+    /// Whether a request is sent; a join only releases its successors.
     pub sends: bool,
 }
 
 impl Graph {
-    /// A graph of these steps; sessions are numbered from 0 without gaps, and nobody waits for itself.
+    /// A graph of these steps; sessions are numbered from 0 without gaps, and no step waits for itself.
     pub fn new(steps: Vec<Node>) -> Self {
         let count = steps.iter().map(|step| step.session + 1).max().unwrap_or(0);
         let mut sessions = vec![Vec::new(); count];
@@ -40,7 +40,7 @@ impl Graph {
         Graph { steps, children, sessions }
     }
 
-    /// How many sessions there are.
+    /// The number of sessions.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }

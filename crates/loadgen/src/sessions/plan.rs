@@ -1,4 +1,4 @@
-//! What a run with sessions is told, and who makes its requests of answers.
+//! The settings of a run with sessions, and the trait that builds requests from completions.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,63 +8,62 @@ use tacho_core::{Reply, Request, Stamp};
 
 use super::graph::Graph;
 
-/// What a run with sessions does beside its timeline.
+/// The settings of a run with sessions.
 pub struct SessionPlan<'a> {
-    /// Who waits for whom.
+    /// The dependency graph.
     pub graph: &'a Graph,
     /// Which of its sessions.
     pub range: Range<usize>,
-    /// Every n-th of them; the others are somebody else's.
+    /// Every n-th of them; the others belong to other ranks.
     pub stride: usize,
     /// When each session may start, in seconds; ascending.
     pub starts: &'a [f64],
-    /// What is taken off these: when what came before the range is over, nobody waits for its time.
+    /// Subtracted from the starts, so that a range in the middle starts at once.
     pub from: f64,
     /// At most this many sessions at once, each from its first request to its last.
     pub max_sessions: Option<usize>,
-    /// How long it takes until there may be so many; there may be one from the beginning.
+    /// Over this time the limit rises from one session to all of them.
     pub ramp: Duration,
     /// What a failed request does to its session.
     pub on_failure: OnFailure,
-    /// Makes the requests that depend on answers.
+    /// Builds the requests that depend on completions.
     pub script: &'a dyn Script,
 }
 
 /// What a failed request does to its session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Nothing more of it is sent.
+    /// The session ends.
     #[default]
     End,
-    /// It goes on without the answer.
+    /// The session continues without the completion.
     Continue,
 }
 
-/// What was answered.
+/// The completion of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct Completion {
     /// The text.
     pub text: Vec<u8>,
-    /// What else a later request needs of it.
+    /// Further parts that a later request refers to.
     pub reply: Option<Box<Reply>>,
-    /// When it was whole.
+    /// When it was complete.
     pub ended: Stamp,
 }
 
-/// Answers by the place of their request.
-pub type Answers = HashMap<usize, Said>;
+/// Completions by the index of their request.
+pub type Completions = HashMap<usize, Completion>;
 
-/// Makes requests of answers.
+/// Builds requests from completions.
 pub trait Script: Sync {
-    /// Whether the answer of this request is part of a later one.
+    /// Whether the completion of this request is part of a later request.
     fn keeps(&self, index: usize) -> bool;
 
-    /// The request, given the answers so far; none where the one made before the run stands.
-    fn request(&self, index: usize, answers: &Answers) -> Option<Request>;
+    /// The request, built from the completions so far; none to keep the request built before the run.
+    fn request(&self, index: usize, answers: &Completions) -> Option<Request>;
 
-    /// The answer that calls the tools whose results this request brings, and how long they take. Only the answers so far
-    /// tell of them.
-    fn tools(&self, _index: usize, _answers: &Answers) -> Option<(usize, Duration)> {
+    /// The completion that calls the tools whose results this request carries, and how long the tools take.
+    fn tools(&self, _index: usize, _answers: &Completions) -> Option<(usize, Duration)> {
         None
     }
 }

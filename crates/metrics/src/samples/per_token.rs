@@ -1,6 +1,6 @@
 //! Inter-token latency by tokens where events bring several: a gap is shared by the tokens that ended it.
 
-use tacho_core::MarkSource;
+use tacho_core::TokenCountSource;
 
 /// Who said how many tokens each event brought, the surest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,11 +27,11 @@ impl TokenSource {
     }
 }
 
-impl From<MarkSource> for TokenSource {
-    fn from(source: MarkSource) -> Self {
+impl From<TokenCountSource> for TokenSource {
+    fn from(source: TokenCountSource) -> Self {
         match source {
-            MarkSource::Usage => TokenSource::Usage,
-            MarkSource::Logprobs => TokenSource::Logprobs,
+            TokenCountSource::Usage => TokenSource::Usage,
+            TokenCountSource::Logprobs => TokenSource::Logprobs,
         }
     }
 }

@@ -93,7 +93,7 @@ impl Sample {
         count: Option<TokenCounter<'_>>,
     ) -> Self {
         let Observation { sent, done, outcome, usage, .. } = observation;
-        let (marks, source) = (observation.token_marks, observation.mark_source);
+        let (marks, source) = (observation.token_counts, observation.token_count_source);
         let (first, last) = (observation.chunks.first().copied(), observation.chunks.last().copied());
         let (failure, error) = match outcome {
             Outcome::Complete => (None, String::new()),
@@ -104,8 +104,8 @@ impl Sample {
         let unreported = if task == Task::Pooling { 0 } else { asked.prompt_len };
         let mut sample = Sample {
             index: observation.index,
-            due: observation.due.secs(),
-            released: observation.released.secs(),
+            due: observation.scheduled.secs(),
+            released: observation.dispatched.secs(),
             sent: sent.secs(),
             done: done.secs(),
             ttft: first.map_or(whole, |first| first.secs_since(sent)),
@@ -214,7 +214,7 @@ mod tests {
             chunks: vec![Stamp(2_125_000_000), Stamp(2_250_000_000), Stamp(2_750_000_000)],
             done: Stamp(3_000_000_000),
             text: b"one two".to_vec(),
-            ..Observation::released(0, Stamp(1_000_000_000), Stamp(1_500_000_000))
+            ..Observation::dispatched(0, Stamp(1_000_000_000), Stamp(1_500_000_000))
         }
     }
 
@@ -287,8 +287,8 @@ mod tests {
             (TokenSource::Retokenised, vec![0.0625, 0.0625, third, third, third])
         );
         let marked = Observation {
-            token_marks: vec![(0, 1), (1, 2), (2, 4)],
-            mark_source: Some(tacho_core::MarkSource::Usage),
+            token_counts: vec![(0, 1), (1, 2), (2, 4)],
+            token_count_source: Some(tacho_core::TokenCountSource::Usage),
             ..several.clone()
         };
         let marked = per_token(marked, None).unwrap();

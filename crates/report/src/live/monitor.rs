@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tacho_core::board::Buckets;
+use tacho_core::live::Histogram;
 use tacho_core::{Counters, EventSink, RunEvent, Work};
 
 use crate::sentence;
@@ -228,7 +228,7 @@ impl Watched {
         let elapsed = self.elapsed();
         let left =
             (finished > 0 && total > 0).then(|| elapsed * total.saturating_sub(finished) as f64 / finished as f64);
-        let board = self.counters.board.look();
+        let board = self.counters.live.lock();
         let (ttft, itl, e2el) = (percentiles(&board.ttft), percentiles(&board.itl), percentiles(&board.e2el));
         let (history, failures, server) = (self.history.clone(), board.failures.clone(), board.server.clone());
         let waiting = board.waiting(elapsed, finished + in_flight).filter(|_| self.ended.is_none());
@@ -259,7 +259,7 @@ impl Watched {
     }
 }
 
-fn percentiles(times: &Buckets) -> Option<Percentiles> {
+fn percentiles(times: &Histogram) -> Option<Percentiles> {
     let of = |quantile| times.quantile(quantile).map(|seconds| seconds * 1e3);
     Some([of(0.5)?, of(0.9)?, of(0.99)?])
 }
@@ -275,14 +275,14 @@ mod tests {
         let counters = Arc::new(Counters::default());
         monitor.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters: counters.clone() });
         counters.finished.store(3, Ordering::Relaxed);
-        counters.board.look().ttft.add(0.1);
+        counters.live.lock().ttft.add(0.1);
         monitor.event(RunEvent::warning("a\x1b[2J\nb"));
         let snapshot = monitor.snapshot();
         assert_eq!((snapshot.finished, snapshot.total, snapshot.over), (3, 4, false));
         assert!(snapshot.left.is_some() && (snapshot.ttft.unwrap()[0] / 100.0 - 1.0).abs() < 0.03);
         assert_eq!(snapshot.lines, ["warning: a\\x1b[2J", "b"]);
         assert_eq!((snapshot.waiting, snapshot.verdict()), (None, None));
-        counters.board.look().lateness.add(0.0001);
+        counters.live.lock().lateness.add(0.0001);
         assert!(monitor.snapshot().verdict().unwrap().starts_with("client keeps up: p99 0.10 ms"));
         monitor.event(RunEvent::Finished);
         assert!(monitor.snapshot().over);

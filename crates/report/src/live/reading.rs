@@ -23,7 +23,7 @@ impl Reading {
     pub(super) fn of(counters: &Counters, total: u64, unit: (&'static str, u64), elapsed: Duration) -> Self {
         let (finished, failed, tokens, in_flight) = counters.read();
         let (unit, size) = unit;
-        let state = counters.board.look();
+        let state = counters.live.lock();
         let ttft_ms = state.ttft.quantile(0.5).zip(state.ttft.quantile(0.99)).map(|(p50, p99)| (p50 * 1e3, p99 * 1e3));
         Reading { finished: finished / size, failed, tokens, in_flight, total: total / size, unit, elapsed, ttft_ms }
     }

@@ -68,15 +68,15 @@ impl<'a> Cells<'a> {
         let first_event = chunks.first().copied().unwrap_or(sent);
         let observation = Observation {
             index: usize::try_from(self.int("index")).map_err(|_| "an index is negative")?,
-            due,
-            released,
+            scheduled: due,
+            dispatched: released,
             sent,
             connect_ns: self.int("connect_ns") as u64,
             first_byte: self.maybe_after(sent, "first_byte_ns"),
             first_content: self.maybe_after(first_event, "content_lag_ns"),
             text_ends: self.sums("event_bytes"),
-            token_marks: self.marks()?,
-            mark_source: self.mark_source()?,
+            token_counts: self.marks()?,
+            token_count_source: self.token_count_source()?,
             first_answer: self.maybe_after(first_event, "answer_lag_ns"),
             reasoning_tokens: self.maybe_int("reasoning_tokens").map(|tokens| tokens as u64),
             retries: self.int("retries") as u32,
@@ -173,7 +173,7 @@ impl<'a> Cells<'a> {
         Ok(events.into_iter().zip(tokens).collect())
     }
 
-    fn mark_source(&self) -> Result<Option<tacho_core::MarkSource>, String> {
+    fn token_count_source(&self) -> Result<Option<tacho_core::TokenCountSource>, String> {
         let named = |name| source_of(name).ok_or_else(|| format!("mark_source {name:?} is not known"));
         self.text("mark_source").map(named).transpose()
     }

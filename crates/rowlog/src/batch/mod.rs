@@ -6,17 +6,17 @@ mod encode;
 pub(crate) use decode::rows;
 pub(crate) use encode::batch;
 
-use tacho_core::MarkSource;
+use tacho_core::TokenCountSource;
 
-fn source_name(source: MarkSource) -> &'static str {
+fn source_name(source: TokenCountSource) -> &'static str {
     match source {
-        MarkSource::Usage => "usage",
-        MarkSource::Logprobs => "logprobs",
+        TokenCountSource::Usage => "usage",
+        TokenCountSource::Logprobs => "logprobs",
     }
 }
 
-fn source_of(name: &str) -> Option<MarkSource> {
-    [MarkSource::Usage, MarkSource::Logprobs].into_iter().find(|&source| source_name(source) == name)
+fn source_of(name: &str) -> Option<TokenCountSource> {
+    [TokenCountSource::Usage, TokenCountSource::Logprobs].into_iter().find(|&source| source_name(source) == name)
 }
 
 /// Whether an id is what precedes all ids and the number of its request.

@@ -158,6 +158,6 @@ fn segments_are_joined_without_the_time_between_them() {
     assert_eq!(second.gap_ns, 60_000_000_000 - (first.end.0 - first.start.0) as i64);
     let (moved, stored) = (&joined.rows[2].observation, plausible(2, 4).observation);
     let shift = second.start.0 - later.stamp.0;
-    assert_eq!((moved.due.0, moved.done.0), (stored.due.0 + shift, stored.done.0 + shift));
+    assert_eq!((moved.scheduled.0, moved.done.0), (stored.scheduled.0 + shift, stored.done.0 + shift));
     assert_eq!(moved.chunks[3].0, stored.chunks[3].0 + shift);
 }

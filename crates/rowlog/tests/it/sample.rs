@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 use tacho_core::json::Value;
-use tacho_core::{FailureKind, MarkSource, Observation, Outcome, Stamp, Usage};
+use tacho_core::{FailureKind, Observation, Outcome, Stamp, TokenCountSource, Usage};
 use tacho_rowlog::{Asked, Host, Log, Manifest, Origin, Row, Stored};
 
 pub(crate) const ORIGIN: Origin = Origin { stamp: Stamp(5_000_000), unix_ns: 1_800_000_000_000_000_000 };
@@ -38,10 +38,11 @@ pub(crate) fn any_row() -> impl Strategy<Value = Row> {
     let asked = (any::<u64>(), any::<i64>(), any::<u64>(), any::<f64>(), of(".{0,9}"), of(".{0,9}"));
     (moments, lists, counts, said, asked.prop_map(asked_of)).prop_map(|(moments, lists, counts, said, asked)| {
         let (due, released, sent, done, first_byte, first_content, first_answer) = moments;
-        let (chunks, text_ends, token_marks, source) = lists;
+        let (chunks, text_ends, token_counts, source) = lists;
         let (index, connect_ns, reasoning_tokens, retries, coalesced) = counts;
         let (outcome, text, prompt_tokens, completion_tokens) = said;
-        let mark_source = source.map(|usage| if usage { MarkSource::Usage } else { MarkSource::Logprobs });
+        let token_count_source =
+            source.map(|usage| if usage { TokenCountSource::Usage } else { TokenCountSource::Logprobs });
         let usage =
             Usage { prompt_tokens, completion_tokens, cached_tokens: prompt_tokens, impossible: index % 2 == 1 };
         let observation = Observation {
@@ -52,8 +53,8 @@ pub(crate) fn any_row() -> impl Strategy<Value = Row> {
             first_answer,
             chunks,
             text_ends,
-            token_marks,
-            mark_source,
+            token_counts,
+            token_count_source,
             connect_ns,
             reasoning_tokens,
             retries,
@@ -61,7 +62,7 @@ pub(crate) fn any_row() -> impl Strategy<Value = Row> {
             outcome,
             text,
             usage,
-            ..Observation::released(index, due, released)
+            ..Observation::dispatched(index, due, released)
         };
         Row { asked, observation }
     })
@@ -116,7 +117,7 @@ pub(crate) fn plausible(index: usize, tokens: usize) -> Row {
         chunks,
         done: Stamp(now + noise(300_000)),
         usage: Usage { prompt_tokens: Some(512), completion_tokens: Some(tokens as u64), ..Usage::default() },
-        ..Observation::released(index, due, sent)
+        ..Observation::dispatched(index, due, sent)
     };
     let asked = Asked { prompt_len: 512, output_len: tokens as i64, input_sequences: 1, ..Asked::default() };
     Row { asked, observation }

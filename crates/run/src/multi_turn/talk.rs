@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tacho_client::Client as HttpClient;
-use tacho_core::board::Scribe;
+use tacho_core::live::LiveRecorder;
 use tacho_core::rows::Watcher;
 use tacho_core::{Clock, Counters, EventSink, FailureKind, Observation, Outcome, RunEvent, Stamp, SystemClock, Work};
 use tacho_loadgen::{StopSignal, Target, Worker};
@@ -117,7 +117,7 @@ impl<'p> Talk<'p> {
                 State::Waiting | State::Ended => Stamp::NEVER,
             };
             let next = self.states.iter().map(wake).min().unwrap_or(Stamp::NEVER);
-            worker.turn(next.min(self.clock.now() + NAP), &mut rows);
+            worker.poll(next.min(self.clock.now() + NAP), &mut rows);
             for row in rows.drain(..) {
                 first_ended |= self.heard(&row);
             }
@@ -150,7 +150,7 @@ impl<'p> Talk<'p> {
         if !matches!(then, Then::Again(_)) {
             add(&self.counters.finished, 1);
             add(&self.counters.failed, u64::from(row.outcome.failure().is_some()));
-            Scribe::new(&self.counters).rows(std::slice::from_ref(row));
+            LiveRecorder::new(&self.counters).rows(std::slice::from_ref(row));
         }
     }
 
@@ -191,7 +191,7 @@ impl<'p> Talk<'p> {
         let session = self.plan.send_conversation_id.then_some(("X-Session-ID", name.as_str()));
         let now = self.clock.now();
         worker.supply_body(id, &text, session, max_tokens.unwrap_or(0) as usize, !self.plan.stream);
-        worker.issue(Observation::released(id, now, now));
+        worker.issue(Observation::dispatched(id, now, now));
         self.counters.in_flight.fetch_add(1, Ordering::Relaxed);
         self.states[id] = State::Waiting;
     }

@@ -12,7 +12,7 @@ const OTHERWISE: [&str; 3] = ["content-after-done", "zero-latency", "done-twice"
 /// The row of a streamed answer whose lines came at these times.
 fn row(case: &Value) -> Observation {
     let start = Stamp(case["start_ns"].as_u64().unwrap());
-    let mut row = Observation { sent: start, ..Observation::released(0, start, start) };
+    let mut row = Observation { sent: start, ..Observation::dispatched(0, start, start) };
     row.done = Stamp(case["end_of_body_ns"].as_u64().unwrap());
     for line in case["lines"].as_array().unwrap() {
         let text = line["text"].as_str().unwrap().trim();

@@ -40,7 +40,7 @@ impl<'a> Notebook<'a> {
         let took = (seconds * 1e9).round().max(0.0) as u64;
         let done = self.clock.now().max(Stamp(self.origin.0 + took));
         let sent = Stamp(done.0 - took);
-        let row = what(Observation { done, ..Observation::released(self.rows, sent, sent) });
+        let row = what(Observation { done, ..Observation::dispatched(self.rows, sent, sent) });
         let written = log.append([(asked, &row)]);
         self.rows += 1;
         self.noticed(written);

@@ -57,7 +57,7 @@ impl<'a> Stops<'a> {
         let seconds = self.clock.now().secs_since(self.origin);
         for (reason, rule) in &mut self.rules {
             if rule.is_broken(seconds) {
-                self.stop.ask_because(*reason);
+                self.stop.stop_because(*reason);
             }
         }
     }

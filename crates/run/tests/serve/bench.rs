@@ -175,7 +175,7 @@ pub(crate) fn ask_after(server: &Scripted, requests: usize, stop: &StopSignal, t
     let (calls, stop) = (server.watch(), stop.clone());
     std::thread::spawn(move || {
         wait_for("the requests", || calls.count("/v1/completions") >= requests);
-        (0..times).for_each(|_| stop.ask());
+        (0..times).for_each(|_| stop.request_stop());
     });
 }
 

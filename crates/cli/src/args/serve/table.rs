@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use tacho_client::BackendKind;
 use tacho_core::json::{Dict, Value};
-use tacho_loadgen::MOST_WORKERS;
+use tacho_loadgen::MAX_WORKERS;
 use tacho_workload::SERVE_NAMES;
 
 use super::{multi_turn, points, repeats, sessions};
@@ -538,7 +538,7 @@ static FLAGS: &[Flag] = &[
         "Order of streamed rows. That of a release of the `datasets` library: 5.1 and later, 5.0, or 4 and before."),
     own(&["--workers"], Int, "N", Unset, &MEASURE,
         "Threads that send and receive, at most: one for each 256 slots of a limit that sessions or prefills share. \
-         Without it, as many as the machine and the load call for.").between(1.0, MOST_WORKERS as f64),
+         Without it, as many as the machine and the load call for.").between(1.0, MAX_WORKERS as f64),
     own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &MEASURE,
         "Where arriving bytes get their time. kernel: when they reached the socket, where the system tells; user: \
          when tacho read them."),

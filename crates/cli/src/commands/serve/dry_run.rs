@@ -21,7 +21,7 @@ pub(in crate::commands) fn print(prepared: &Prepared) -> anyhow::Result<Exit> {
     lines.push(value_line("Total input tokens:", stats.total_prompt_tokens));
     lines.push(value_line("Total output tokens asked for:", stats.total_output_tokens));
     lines.extend(sharing(prepared, &requests));
-    lines.push(value_line("Last request due (s):", two(prepared.timeline.due().last().copied().unwrap_or(0.0))));
+    lines.push(value_line("Last request due (s):", two(prepared.timeline.scheduled().last().copied().unwrap_or(0.0))));
     lines.extend(lengths("Input tokens", stats.prompt_len.as_ref()));
     lines.extend(lengths("Output tokens", stats.output_len.as_ref()));
     lines.push(title("", '='));

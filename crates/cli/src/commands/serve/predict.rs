@@ -118,7 +118,7 @@ impl Workload {
             output: usize::try_from(length(request)).unwrap_or(1).max(1),
             priority: tacho_workload::scenarios::priority_of(request).unwrap_or(0),
         };
-        requests.zip(self.prepared.timeline.due()).map(one).collect()
+        requests.zip(self.prepared.timeline.scheduled()).map(one).collect()
     }
 
     /// Plays requests to their end, whatever the workload's own limits are.

@@ -50,10 +50,10 @@ impl Probe {
                 continue;
             }
             next = now + gap;
-            worker.issue(Observation::released(0, now, now));
+            worker.issue(Observation::dispatched(0, now, now));
             let before = rows.len();
             while rows.len() == before && !over.load(Ordering::Relaxed) {
-                worker.turn(self.clock.now() + Duration::from_millis(20), &mut rows);
+                worker.poll(self.clock.now() + Duration::from_millis(20), &mut rows);
             }
         }
         Ok(statistics(&rows))

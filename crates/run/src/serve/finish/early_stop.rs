@@ -9,7 +9,7 @@ use crate::plan::Precision;
 /// The rule that ended it. The requests that such an end cut off say nothing about the server.
 pub(crate) fn rule(driven: &Driven) -> Option<EndedBy> {
     match driven.ended? {
-        StopReason::Asked => None,
+        StopReason::Interrupted => None,
         StopReason::Duration => Some(EndedBy::Duration),
         StopReason::Precise => Some(EndedBy::Precision),
         StopReason::Failures => Some(EndedBy::Failures),

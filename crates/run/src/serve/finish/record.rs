@@ -127,8 +127,8 @@ pub(crate) fn worker_use(stats: &WorkerStats) -> WorkerUse {
 /// The settings of a run as far as they are known before it; `requests` is how many the whole workload has.
 pub(crate) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> Setup {
     // What was asked for, which upstream reports even where the data brings times of its own.
-    let asked = plan.traffic.schedule.pace();
-    let pace = prepared.timeline.pace();
+    let asked = plan.traffic.schedule.arrivals();
+    let pace = prepared.timeline.arrivals();
     Setup {
         date: String::new(),
         started: String::new(),
@@ -154,7 +154,7 @@ pub(crate) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> S
             end_rps: i64::from(ramp.end_rps),
         }),
         rps_change_events: Vec::new(),
-        self_timed: pace.given && !prepared.timeline.is_at_once(),
+        self_timed: pace.replayed && !prepared.timeline.is_at_once(),
         task: task(plan.endpoint.backend),
         percentile_metrics: plan.report.percentile_metrics.clone(),
         metric_percentiles: plan.report.metric_percentiles.clone(),

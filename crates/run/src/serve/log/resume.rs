@@ -54,7 +54,7 @@ impl Earlier {
         let mut known = vec![Known::Nothing; requests];
         let joined = stored.each(|Row { observation: row, .. }| {
             if let Some(known) = known.get_mut(row.index) {
-                *known = if row.is_cut_off() { Known::CutOff } else { Known::Answered };
+                *known = if row.is_aborted() { Known::CutOff } else { Known::Answered };
             }
         })?;
         let count = |wanted: Known| known.iter().filter(|known| **known == wanted).count();

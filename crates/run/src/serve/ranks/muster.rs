@@ -49,7 +49,7 @@ pub(in crate::serve) struct Seen {
 
 /// By how much a request was late, in seconds.
 pub(in crate::serve) fn late(row: &Observation) -> f64 {
-    row.released.secs_since(row.due).max(0.0)
+    row.dispatched.secs_since(row.scheduled).max(0.0)
 }
 
 impl<'a> Others<'a> {
@@ -90,14 +90,14 @@ impl<'a> Others<'a> {
 
     fn exchange(&self) {
         if self.place.is_orphaned() && !self.asked.draining() {
-            self.asked.ask();
+            self.asked.request_stop();
         }
         let asked = self.asked.draining();
         if self.host.exchange_stop(self.stop.draining(), asked) && !asked {
-            self.asked.ask();
+            self.asked.request_stop();
         }
         if self.host.is_given_up() {
-            self.stop.ask_because(StopReason::Ranks);
+            self.stop.stop_because(StopReason::Ranks);
         }
     }
 

@@ -25,7 +25,7 @@ fn worker_json(stats: &WorkerStats) -> Dict {
     out.set("connect_failures", stats.connect_failures);
     out.set("connections", stats.connections);
     out.set("kernel_stamps", stats.kernel_stamps);
-    out.set("odd_stamps", stats.odd_stamps);
+    out.set("timestamp_anomalies", stats.timestamp_anomalies);
     out
 }
 
@@ -49,7 +49,7 @@ fn worker_of(value: &Value) -> WorkerStats {
         connect_failures: number("connect_failures"),
         connections: number("connections"),
         kernel_stamps: value.get("kernel_stamps") == Some(&Value::Bool(true)),
-        odd_stamps: number("odd_stamps"),
+        timestamp_anomalies: number("timestamp_anomalies"),
     }
 }
 
@@ -65,7 +65,7 @@ mod tests {
             total_ns: 5,
             events: 6,
             kernel_stamps: true,
-            odd_stamps: 7,
+            timestamp_anomalies: 7,
             ..WorkerStats::default()
         };
         let understood = workers(&of_workers(&[stats.clone(), WorkerStats::default()]).into());

@@ -119,7 +119,7 @@ impl Line<'_> {
     fn lose(&self, error: FleetError) {
         *locked(&self.lost) = Some(error);
         if self.place.terms.on_lost == OnLost::Stop {
-            self.stop.ask_because(StopReason::Ranks);
+            self.stop.stop_because(StopReason::Ranks);
         }
     }
 
@@ -129,7 +129,7 @@ impl Line<'_> {
 
     fn is_stopping(&self) -> bool {
         if self.place.is_orphaned() && !self.asked.draining() {
-            self.asked.ask();
+            self.asked.request_stop();
         }
         self.asked.draining()
     }
@@ -141,11 +141,11 @@ impl Line<'_> {
                 *locked(&self.start) = Some(start);
                 return start.stamp;
             }
-            Ok(None) if !self.asked.draining() => self.asked.ask(),
+            Ok(None) if !self.asked.draining() => self.asked.request_stop(),
             Ok(None) => {}
             Err(error) => {
                 self.lose(error);
-                self.stop.ask_because(StopReason::Ranks);
+                self.stop.stop_because(StopReason::Ranks);
             }
         }
         self.clock.now()
@@ -160,9 +160,9 @@ impl Line<'_> {
         let (finished, failed, tokens, in_flight) = self.counters.read();
         match locked(&self.guest).send(rows, [finished, failed, tokens, in_flight], stopping) {
             Ok(Reply::GoOn) => {}
-            Ok(Reply::Asked) if !stopping => self.asked.ask(),
+            Ok(Reply::Asked) if !stopping => self.asked.request_stop(),
             Ok(Reply::Asked) => {}
-            Ok(Reply::Ended) => self.stop.ask_because(StopReason::Ranks),
+            Ok(Reply::Ended) => self.stop.stop_because(StopReason::Ranks),
             Err(error) => self.lose(error),
         }
     }

@@ -8,7 +8,7 @@ use tacho_core::Request;
 use tacho_core::event::ServeNote;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_fleet::Place;
-use tacho_loadgen::{Answers, Graph, Node, OnFailure, Said, Script, SessionPlan};
+use tacho_loadgen::{Completion, Completions, Graph, Node, OnFailure, Script, SessionPlan};
 use tacho_metrics::sessions::{SessionStep, Steps};
 use tacho_pyrand::RandomState;
 use tacho_pyrand::cpython::Random;
@@ -257,11 +257,11 @@ impl Script for Dialogue {
         self.replay.keeps(index)
     }
 
-    fn request(&self, index: usize, answers: &Answers) -> Option<Request> {
+    fn request(&self, index: usize, answers: &Completions) -> Option<Request> {
         self.replay.request(index, &|place| answers.get(&place).map(heard))
     }
 
-    fn tools(&self, index: usize, answers: &Answers) -> Option<(usize, Duration)> {
+    fn tools(&self, index: usize, answers: &Completions) -> Option<(usize, Duration)> {
         let latency = self.tools[index];
         if latency.is_zero() {
             return None;
@@ -270,7 +270,7 @@ impl Script for Dialogue {
     }
 }
 
-fn heard(said: &Said) -> Heard<'_> {
+fn heard(said: &Completion) -> Heard<'_> {
     Heard { text: &said.text, reply: said.reply.as_deref() }
 }
 

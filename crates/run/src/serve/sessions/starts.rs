@@ -52,7 +52,7 @@ impl SessionStart {
             SessionStart::Rate { rate, burstiness } => {
                 let spec = ScheduleSpec::Rate { rate: *rate, burstiness: *burstiness };
                 let plan = spec.plan(recorded.len(), random)?;
-                Ok(plan.due().iter().map(|&start| ramped(start, ramp.as_secs_f64())).collect())
+                Ok(plan.scheduled().iter().map(|&start| ramped(start, ramp.as_secs_f64())).collect())
             }
             SessionStart::Users { users, rate } => Ok(places(turns, *users, *rate)),
         }

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     fn broken(limit: FailureLimit, good: usize, bad: usize) -> bool {
-        let row = Observation::released(0, Stamp::ZERO, Stamp::ZERO);
+        let row = Observation::dispatched(0, Stamp::ZERO, Stamp::ZERO);
         let outcome = Outcome::failed(FailureKind::Http(500), "no");
         let mut rows = vec![row.clone(); good];
         rows.extend(vec![Observation { outcome, ..row }; bad]);

@@ -46,7 +46,7 @@ pub(super) struct Overload {
 impl Overload {
     pub(super) fn new(timeline: &Timeline) -> Self {
         // Requests that are all due at once are a queue from the start, not an overload.
-        let releases = if timeline.is_at_once() { [].into() } else { timeline.releases() };
+        let releases = if timeline.is_at_once() { [].into() } else { timeline.eligible() };
         Overload {
             releases,
             finished: 0,
@@ -126,7 +126,7 @@ mod tests {
         let mut rule = Overload::new(&timeline);
         let mut free = 0.0_f64;
         let mut ends: VecDeque<(f64, f64)> = VecDeque::new();
-        for &due in &*timeline.releases() {
+        for &due in &*timeline.eligible() {
             free = free.max(due) + 1.0 / capacity;
             ends.push_back((due, free + latency));
         }
@@ -137,7 +137,7 @@ mod tests {
                 let (due, end) = ends.pop_front().unwrap();
                 let sent = Stamp::from_secs(due);
                 let done = sent + Duration::from_secs_f64(end - due);
-                rows.push(Observation { sent, done, ..Observation::released(0, sent, sent) });
+                rows.push(Observation { sent, done, ..Observation::dispatched(0, sent, sent) });
             }
             rule.rows(&rows);
             if rule.is_broken(seconds) {
@@ -172,14 +172,14 @@ mod tests {
         // Each fails or is answered at once: nothing waits.
         let watched = |failing: usize| {
             let mut rule = Overload::new(&timeline);
-            let releases = timeline.releases();
+            let releases = timeline.eligible();
             let mut releases = releases.iter().copied().enumerate().peekable();
             (1..200).map(|tick| f64::from(tick) * 0.25).any(|seconds| {
                 let mut rows = Vec::new();
                 while let Some((at, due)) = releases.next_if(|(_, due)| *due <= seconds) {
                     let sent = Stamp::from_secs(due);
                     let outcome = Outcome::failed(FailureKind::Http(503), "busy");
-                    let row = Observation { sent, done: sent, ..Observation::released(0, sent, sent) };
+                    let row = Observation { sent, done: sent, ..Observation::dispatched(0, sent, sent) };
                     rows.push(if at % 100 < failing { Observation { outcome, ..row } } else { row });
                 }
                 rule.rows(&rows);

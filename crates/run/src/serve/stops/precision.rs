@@ -84,7 +84,7 @@ mod tests {
                 let sent = Stamp::from_secs(second as f64) + Duration::from_millis(at * 20);
                 noise = noise.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 let first = sent + Duration::from_micros(10_000 + (noise >> 33) % (spread_ms * 1000).max(1));
-                let row = Observation::released((second * 50 + at) as usize, sent, sent);
+                let row = Observation::dispatched((second * 50 + at) as usize, sent, sent);
                 Observation { sent, chunks: vec![first], done: first, ..row }
             };
             let rows: Vec<Observation> = (0..50).map(row).collect();

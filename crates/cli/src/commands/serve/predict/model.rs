@@ -220,7 +220,7 @@ impl Worker for Answering<'_, '_> {
         self.model.world().watch_tokens();
     }
 
-    fn turn(&mut self, until: Stamp, done: &mut Vec<Observation>) {
+    fn poll(&mut self, until: Stamp, done: &mut Vec<Observation>) {
         let until = until.max(self.model.clock.now() + TICK);
         let before = (done.len(), self.tokens);
         while done.len() == before.0 && self.model.clock.now() < until && !(self.watches && self.tokens > before.1) {

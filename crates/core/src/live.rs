@@ -12,19 +12,19 @@ const GAPS: usize = 64;
 
 /// Times by their size: a bucket is about two percent wide.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Buckets {
+pub struct Histogram {
     counts: Vec<u64>,
     total: u64,
 }
 
-/// Buckets to a doubling of time, as a power of two.
+/// Histogram to a doubling of time, as a power of two.
 const FINE: u32 = 5;
 /// The bits of the shortest time that is told apart: about a microsecond.
 const LEAST: u64 = 0x3EB0_0000_0000_0000;
-/// Buckets in all: up to about four hours.
+/// Histogram in all: up to about four hours.
 const BUCKETS: usize = 34 << FINE;
 
-impl Buckets {
+impl Histogram {
     /// Counts a time in seconds. The place is read off the float's own exponent and first digits.
     pub fn add(&mut self, seconds: f64) {
         if self.counts.is_empty() {
@@ -55,24 +55,24 @@ impl Buckets {
 
 /// What is finished so far, and what is known of the rest.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct SoFar {
+pub struct LiveMetrics {
     /// From sending to the first token event.
-    pub ttft: Buckets,
+    pub ttft: Histogram,
     /// Between token events.
-    pub itl: Buckets,
+    pub itl: Histogram,
     /// From sending to the last token event.
-    pub e2el: Buckets,
+    pub e2el: Histogram,
     /// Failures by kind.
     pub failures: BTreeMap<&'static str, u64>,
     /// From due to release: how late the client was.
-    pub lateness: Buckets,
+    pub lateness: Histogram,
     /// When requests are due, in seconds from the start and in order, where they may have to wait for a slot.
     pub due: Arc<[f64]>,
     /// What the server says of itself: names and values.
     pub server: Vec<(&'static str, f64)>,
 }
 
-impl SoFar {
+impl LiveMetrics {
     /// Requests that are due after so many seconds but neither under way nor over; nothing where none has to wait.
     pub fn waiting(&self, elapsed: f64, begun: u64) -> Option<u64> {
         let due = self.due.partition_point(|due| *due <= elapsed) as u64;
@@ -80,7 +80,7 @@ impl SoFar {
     }
 
     fn add(&mut self, row: &Observation) {
-        self.lateness.add(row.released.secs_since(row.due));
+        self.lateness.add(row.dispatched.secs_since(row.scheduled));
         if let Some(failure) = row.outcome.failure() {
             *self.failures.entry(failure.kind.name()).or_default() += 1;
             return;
@@ -98,32 +98,32 @@ impl SoFar {
 
 /// Where the state of a run is written and read.
 #[derive(Debug, Default)]
-pub struct Board {
-    state: Mutex<SoFar>,
+pub struct LiveBoard {
+    state: Mutex<LiveMetrics>,
 }
 
-impl Board {
+impl LiveBoard {
     /// The state, for a short look.
-    pub fn look(&self) -> MutexGuard<'_, SoFar> {
+    pub fn lock(&self) -> MutexGuard<'_, LiveMetrics> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Writes what it sees to the board of the run's counters.
-pub struct Scribe<'a> {
+pub struct LiveRecorder<'a> {
     counters: &'a Counters,
 }
 
-impl<'a> Scribe<'a> {
+impl<'a> LiveRecorder<'a> {
     /// One that writes to these.
     pub fn new(counters: &'a Counters) -> Self {
-        Scribe { counters }
+        LiveRecorder { counters }
     }
 }
 
-impl Watcher for Scribe<'_> {
+impl Watcher for LiveRecorder<'_> {
     fn rows(&mut self, rows: &[Observation]) {
-        let mut state = self.counters.board.look();
+        let mut state = self.counters.live.lock();
         rows.iter().for_each(|row| state.add(row));
     }
 }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_within_three_percent() {
-        let mut buckets = Buckets::default();
+        let mut buckets = Histogram::default();
         assert_eq!(buckets.quantile(0.5), None);
         (1..=10_000).for_each(|at| buckets.add(f64::from(at) * 1e-4));
         for quantile in [0.01, 0.5, 0.9, 0.99, 1.0] {
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn every_time_has_a_bucket() {
-        let mut buckets = Buckets::default();
+        let mut buckets = Histogram::default();
         for odd in [0.0, -1.0, 1e-12, 1e9, f64::INFINITY, f64::NAN] {
             buckets.add(odd);
         }
@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn who_is_due_and_has_not_begun_waits() {
-        let state = SoFar { due: [0.0, 0.0, 1.0, 5.0].into(), ..SoFar::default() };
+        let state = LiveMetrics { due: [0.0, 0.0, 1.0, 5.0].into(), ..LiveMetrics::default() };
         assert_eq!([state.waiting(0.5, 1), state.waiting(2.0, 1), state.waiting(9.0, 9)], [Some(1), Some(2), Some(0)]);
-        assert_eq!(SoFar::default().waiting(1.0, 0), None);
+        assert_eq!(LiveMetrics::default().waiting(1.0, 0), None);
     }
 
     #[test]
@@ -168,11 +168,11 @@ mod tests {
         let good = Observation {
             chunks: vec![at(100), at(110), at(130)],
             done: at(140),
-            ..Observation::released(0, at(0), at(0))
+            ..Observation::dispatched(0, at(0), at(0))
         };
         let bad = Observation { outcome: Outcome::failed(FailureKind::TimedOut, ""), ..good.clone() };
-        Scribe::new(&counters).rows(&[good, bad]);
-        let state = counters.board.look();
+        LiveRecorder::new(&counters).rows(&[good, bad]);
+        let state = counters.live.lock();
         let near = |found: Option<f64>, wanted: f64| (found.unwrap() / wanted - 1.0).abs() < 0.03;
         assert!(near(state.ttft.quantile(0.5), 0.1) && near(state.e2el.quantile(0.5), 0.13));
         assert_eq!((state.itl.count(), state.failures.get("timed_out")), (2, Some(&1)));

@@ -8,7 +8,7 @@ use tacho_core::{Clock, Observation, Request, SystemClock};
 use tacho_loadgen::{Target, Worker};
 
 use super::ClientWorker;
-use crate::target::{Client, ClientPlan};
+use crate::client::{Client, ClientPlan};
 use crate::{BackendKind, EndpointSpec, PayloadSpec, Url};
 
 const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 65\r\n\r\n\
@@ -67,14 +67,14 @@ fn connections_that_are_being_opened_are_counted_whatever_becomes_of_them() {
     let mut worker = client.worker(0, 1).unwrap();
     let mut rows = Vec::new();
     for index in 0..requests.len() {
-        worker.issue(Observation::released(index, clock.now(), clock.now()));
+        worker.issue(Observation::dispatched(index, clock.now(), clock.now()));
         assert_eq!(worker.opening, opening(&worker), "after request {index}");
-        worker.turn(clock.now() + Duration::from_millis(1), &mut rows);
+        worker.poll(clock.now() + Duration::from_millis(1), &mut rows);
         assert_eq!(worker.opening, opening(&worker), "after request {index} and a turn");
     }
     let deadline = clock.now() + Duration::from_secs(30);
     while rows.len() < requests.len() && clock.now() < deadline {
-        worker.turn(clock.now() + Duration::from_millis(5), &mut rows);
+        worker.poll(clock.now() + Duration::from_millis(5), &mut rows);
         assert_eq!(worker.opening, opening(&worker));
     }
     assert_eq!(rows.len(), requests.len());

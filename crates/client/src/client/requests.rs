@@ -34,7 +34,7 @@ pub trait Source: Send + Sync + fmt::Debug {
 
 /// All requests of a run.
 #[derive(Debug)]
-pub(super) struct Requests {
+pub(crate) struct Requests {
     /// Those that are there all the time.
     first: Vec<Prepared>,
     /// Where those behind them are.
@@ -47,45 +47,45 @@ pub(super) struct Requests {
 
 /// Some requests that follow each other.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     /// The index of the first.
     start: usize,
     requests: Vec<Prepared>,
 }
 
 impl Batch {
-    pub(super) fn get(&self, index: usize) -> Option<&Prepared> {
+    pub(crate) fn get(&self, index: usize) -> Option<&Prepared> {
         self.requests.get(index.checked_sub(self.start)?)
     }
 }
 
 /// Writes out the requests from an index on.
-pub(super) type Write<'w> = &'w dyn Fn(usize, &[Request]) -> io::Result<Vec<Prepared>>;
+pub(crate) type Write<'w> = &'w dyn Fn(usize, &[Request]) -> io::Result<Vec<Prepared>>;
 
 impl Requests {
     /// The first ones.
-    pub(super) fn new(first: Vec<Prepared>) -> Self {
+    pub(crate) fn new(first: Vec<Prepared>) -> Self {
         Requests { first, source: None, ahead: Mutex::default(), latest: AtomicUsize::new(0) }
     }
 
     /// Puts those in `source` behind them.
-    pub(super) fn follow(&mut self, source: Arc<dyn Source>) {
+    pub(crate) fn follow(&mut self, source: Arc<dyn Source>) {
         self.source = Some(source);
     }
 
     /// The request of an index, if it is among the first.
-    pub(super) fn get(&self, index: usize) -> Option<&Prepared> {
+    pub(crate) fn get(&self, index: usize) -> Option<&Prepared> {
         self.first.get(index)
     }
 
     /// How many are there all the time.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.first.len()
     }
 
     /// The part with the request of an index, which is not among the first; written out now, if it is not yet.
     #[cold]
-    pub(super) fn batch(&self, index: usize, write: Write<'_>) -> io::Result<Arc<Batch>> {
+    pub(crate) fn batch(&self, index: usize, write: Write<'_>) -> io::Result<Arc<Batch>> {
         let source = self.source.as_deref().ok_or(io::ErrorKind::NotFound)?;
         let part = source.find(index - self.first.len()).ok_or(io::ErrorKind::NotFound)?;
         self.latest.fetch_max(part, Ordering::Relaxed);
@@ -102,7 +102,7 @@ impl Requests {
     }
 
     /// Writes out the parts that come next, and forgets those that have had their turn.
-    pub(super) fn look_ahead(&self, write: Write<'_>) -> io::Result<()> {
+    pub(crate) fn look_ahead(&self, write: Write<'_>) -> io::Result<()> {
         let Some(source) = self.source.as_deref() else { return Ok(()) };
         let window = self.window(source);
         let missing: Vec<usize> = {

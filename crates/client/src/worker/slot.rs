@@ -4,7 +4,7 @@ use std::io;
 
 use tacho_core::Stamp;
 
-use crate::target::exchange::Exchange;
+use super::exchange::Exchange;
 use crate::transport::http2::Http2;
 use crate::transport::link::Link;
 use crate::transport::sys::Interest;

@@ -1,5 +1,5 @@
-//! The hot loop: one, for all schedules and limits. It waits for due times, hands requests to the target and collects
-//! rows on the thread they were made on; a few times a second they are handed over by moving the buffer they are in.
+//! The hot loop: one for all schedules and limits. It waits for scheduled times, hands requests to the target and collects
+//! rows on the thread they were made on. Four times a second it passes on its rows by moving the buffer they are in.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -8,122 +8,123 @@ use std::time::Duration;
 use tacho_core::{Observation, Stamp};
 
 use crate::drive::Drive;
-use crate::feed::{Due, Feed, Releases};
+use crate::feed::{EligibleTimes, Feed, Schedule};
 use crate::{Worker, WorkerStats};
 
-/// A wait is cut short by this much and the rest is spun, because a timer wakes late and never early.
+/// A wait is shortened by this much and the rest is spun, because a timer wakes late and never early.
 const SPIN: Duration = Duration::from_micros(40);
-/// The longest wait, so that a stop is noticed.
-const NAP: Duration = Duration::from_millis(20);
+/// The longest wait, so that a stop request is noticed.
+const MAX_WAIT: Duration = Duration::from_millis(20);
 /// Between two batches of rows.
-const BATCH: Duration = Duration::from_millis(250);
+const BATCH_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A worker's turn at the loop.
-pub(crate) struct Turn<'a, W> {
+/// The event loop of one worker.
+pub(crate) struct EventLoop<'a, W> {
     plan: &'a Drive<'a>,
     feed: Feed<'a>,
     worker: W,
     rows: Vec<Observation>,
     batches: Sender<Vec<Observation>>,
     in_flight: usize,
-    /// Requests that may wait for their first token at once, where that is limited.
-    prefills: Option<usize>,
+    /// The limit on requests that wait for their first token.
+    max_prefills: Option<usize>,
 }
 
-impl<'a, W: Worker> Turn<'a, W> {
-    /// The turn of a worker whose rows go to `batches`.
+impl<'a, W: Worker> EventLoop<'a, W> {
+    /// An event loop whose rows go to `batches`.
     pub(crate) fn new(
         plan: &'a Drive<'a>,
         feed: Feed<'a>,
-        prefills: Option<usize>,
+        max_prefills: Option<usize>,
         mut worker: W,
         batches: Sender<Vec<Observation>>,
     ) -> Self {
-        if prefills.is_some() {
+        if max_prefills.is_some() {
             worker.watch_tokens();
         }
-        Turn { plan, feed, worker, rows: Vec::new(), batches, in_flight: 0, prefills }
+        EventLoop { plan, feed, worker, rows: Vec::new(), batches, in_flight: 0, max_prefills }
     }
 
     /// Sends this worker's requests from `origin` on and waits for all of them.
-    pub(crate) fn run(mut self, releases: &Releases<'_>, origin: Stamp) -> WorkerStats {
-        let due = releases.since(origin);
-        let end = self.plan.until.map_or(Stamp::NEVER, |until| origin + until);
+    pub(crate) fn run(mut self, schedule: &Schedule<'_>, origin: Stamp) -> WorkerStats {
+        let times = schedule.since(origin);
+        let end = self.plan.duration.map_or(Stamp::NEVER, |duration| origin + duration);
         if let Feed::Sessions(sessions) = &mut self.feed {
             sessions.begin(origin);
         }
-        let (mut deadline, mut next_batch) = (Stamp::NEVER, origin + BATCH);
+        let (mut deadline, mut next_batch) = (Stamp::NEVER, origin + BATCH_INTERVAL);
         let mut free = self.feed.free_slots(0);
         loop {
             let mut now = self.plan.clock.now();
             let draining = now >= end || self.plan.stop.draining();
             if draining {
-                deadline = deadline.min(now + self.plan.patience());
+                deadline = deadline.min(now + self.plan.current_drain_timeout());
                 if self.plan.stop.immediate() || now >= deadline {
-                    self.give_up();
+                    self.abort_in_flight();
                     break;
                 }
             } else {
-                now = self.release_ripe(due, free, now);
+                now = self.dispatch_due(times, free, now);
             }
-            if self.in_flight == 0 && (draining || self.feed.exhausted(due)) {
+            if self.in_flight == 0 && (draining || self.feed.exhausted(times)) {
                 break;
             }
             if now >= next_batch {
-                self.hand_over();
-                next_batch = now + BATCH;
+                self.flush();
+                next_batch = now + BATCH_INTERVAL;
             }
             let full = self.prefills_full();
             let next = match draining {
                 true => deadline,
-                // A first token comes as an event; there is no moment to wait for.
+                // A first token arrives as an event; there is no time to wait for.
                 false if full => end,
-                false => self.feed.next_release(due, self.in_flight).min(end),
+                false => self.feed.next_eligible(times, self.in_flight).min(end),
             };
             free = if full { 0 } else { self.feed.free_slots(self.in_flight) };
-            self.wait(next.min(now + NAP), now);
+            self.wait(next.min(now + MAX_WAIT), now);
         }
-        self.hand_over();
+        self.flush();
         self.worker.stats()
     }
 
-    /// Lets all requests go whose time has come; `free` slots were there before the wait.
-    fn release_ripe(&mut self, due: Due<'_>, mut free: usize, mut now: Stamp) -> Stamp {
+    /// Dispatches all requests that are due; `free` slots were there before the wait.
+    fn dispatch_due(&mut self, times: EligibleTimes<'_>, mut free: usize, mut now: Stamp) -> Stamp {
         while !self.prefills_full()
-            && let Some((index, release)) = self.feed.take(due, self.in_flight, now)
+            && let Some((index, eligible)) = self.feed.take(times, self.in_flight, now)
         {
-            // A slot that was free before the wait means the request was not due before it; with a slot that has just
-            // become free, it was let go when it was due and stood in the queue since.
-            let released = if free > 0 { now } else { release };
+            // A slot that was free before the wait means that the request was not due before it. With a slot that has
+            // just become free, the request was dispatched when it was due and has queued since.
+            let dispatched = if free > 0 { now } else { eligible };
             free = free.saturating_sub(1);
             self.in_flight += 1;
             self.plan.counters.in_flight.fetch_add(1, Ordering::Relaxed);
-            self.worker.issue(Observation::released(index, release, released));
+            self.worker.issue(Observation::dispatched(index, eligible, dispatched));
             now = self.plan.clock.now();
         }
         now
     }
 
-    /// Whether no more requests may wait for their first token.
+    /// Whether the limit on requests without a first token is reached.
     fn prefills_full(&self) -> bool {
-        self.prefills.is_some_and(|limit| self.worker.prefilling() >= limit)
+        self.max_prefills.is_some_and(|limit| self.worker.prefilling() >= limit)
     }
 
     fn wait(&mut self, next: Stamp, now: Stamp) {
         let before = self.rows.len();
         // Within the spin window the target only polls; the loop itself is then the spin.
         let until = if next.since(now) > SPIN { next - SPIN } else { now };
-        self.worker.turn(until, &mut self.rows);
+        self.worker.poll(until, &mut self.rows);
         self.count(before);
     }
 
-    fn give_up(&mut self) {
+    fn abort_in_flight(&mut self) {
         let before = self.rows.len();
         self.worker.abort(&mut self.rows);
         self.count(before);
     }
 
-    fn hand_over(&mut self) {
+    /// Passes on the finished rows.
+    fn flush(&mut self) {
         if !self.rows.is_empty() {
             // The receiver outlives the workers.
             let _ = self.batches.send(std::mem::take(&mut self.rows));

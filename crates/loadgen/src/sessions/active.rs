@@ -1,4 +1,4 @@
-//! The sessions of one worker: which may start, which requests are ripe, what follows from an answer.
+//! The sessions of one worker: which may start, which requests are ready, and which follow from a completion.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use tacho_core::{Observation, Stamp};
 
-use super::plan::{Answers, OnFailure, Said, SessionPlan};
+use super::plan::{Completion, Completions, OnFailure, SessionPlan};
 use crate::Worker;
 use crate::drive::share;
 
-/// Which sessions a worker may start.
+/// The sessions that a worker may start.
 #[derive(Debug)]
 enum Supply<'a> {
     /// Every `step`-th from `next` on.
     Own { next: usize, step: usize },
-    /// Whatever is next for all workers, while there are slots.
+    /// The next session of all workers, while there are slots.
     Shared { cursor: &'a AtomicUsize, slots: Slots },
 }
 
@@ -41,23 +41,22 @@ impl Slots {
 pub(crate) struct Sessions<'a> {
     plan: &'a SessionPlan<'a>,
     supply: Supply<'a>,
-    /// Requests that may be under way at once.
+    /// The limit on requests in flight.
     slots: usize,
     origin: Stamp,
-    /// Steps whose parents have ended, by when they are due.
-    ripe: BinaryHeap<Reverse<(Stamp, usize)>>,
-    /// For steps of sessions under way: parents not ended yet, and the time that those that have ended allow.
+    /// Steps whose predecessors have ended, by when they become eligible.
+    ready: BinaryHeap<Reverse<(Stamp, usize)>>,
+    /// For steps of active sessions: predecessors that have not ended, and the earliest time so far.
     waits: HashMap<usize, (usize, Stamp)>,
-    /// Sessions under way.
-    alive: HashMap<usize, Alive>,
-    answers: Answers,
+    active: HashMap<usize, Active>,
+    completions: Completions,
 }
 
 #[derive(Debug)]
-struct Alive {
+struct Active {
     start: Stamp,
     left: usize,
-    under_way: usize,
+    in_flight: usize,
     ended: bool,
 }
 
@@ -81,78 +80,78 @@ impl<'a> Sessions<'a> {
             supply,
             slots: limit.map_or(usize::MAX, |limit| share(limit, id, of)),
             origin: Stamp::ZERO,
-            ripe: BinaryHeap::new(),
+            ready: BinaryHeap::new(),
             waits: HashMap::new(),
-            alive: HashMap::new(),
-            answers: Answers::new(),
+            active: HashMap::new(),
+            completions: Completions::new(),
         }
     }
 
-    /// The moment that starts count from.
+    /// Sets the origin that starts count from.
     pub(crate) fn begin(&mut self, origin: Stamp) {
         self.origin = origin;
     }
 
-    /// How many more requests this worker could have under way.
+    /// How many more requests this worker could have in flight.
     pub(crate) fn free_slots(&self, in_flight: usize) -> usize {
         self.slots.saturating_sub(in_flight)
     }
 
-    /// When something can be done next, unless an answer comes before.
-    pub(crate) fn next_release(&self, in_flight: usize) -> Stamp {
-        let ripe = self.ripe.peek().map(|Reverse((due, _))| *due);
-        let ripe = ripe.filter(|_| in_flight < self.slots);
-        ripe.unwrap_or(Stamp::NEVER).min(self.next_start().map_or(Stamp::NEVER, |(_, start)| start))
+    /// When the next step becomes eligible, unless a completion comes before.
+    pub(crate) fn next_eligible(&self, in_flight: usize) -> Stamp {
+        let ready = self.ready.peek().map(|Reverse((due, _))| *due);
+        let ready = ready.filter(|_| in_flight < self.slots);
+        ready.unwrap_or(Stamp::NEVER).min(self.next_start().map_or(Stamp::NEVER, |(_, start)| start))
     }
 
-    /// Whether nothing is left that could be sent.
+    /// Whether nothing is left to send.
     pub(crate) fn exhausted(&self) -> bool {
-        self.alive.is_empty() && self.next_start().is_none()
+        self.active.is_empty() && self.next_start().is_none()
     }
 
-    /// Takes the next request if its time has come.
+    /// Takes the next request if it is eligible.
     pub(crate) fn take(&mut self, in_flight: usize, now: Stamp) -> Option<(usize, Stamp)> {
         self.start_sessions(now);
-        while let Some(&Reverse((due, index))) = self.ripe.peek() {
+        while let Some(&Reverse((due, index))) = self.ready.peek() {
             if due > now || in_flight >= self.slots {
                 return None;
             }
-            self.ripe.pop();
+            self.ready.pop();
             let step = &self.plan.graph.steps[index];
-            let Some(alive) = self.alive.get_mut(&step.session).filter(|alive| !alive.ended) else { continue };
+            let Some(active) = self.active.get_mut(&step.session).filter(|active| !active.ended) else { continue };
             if step.sends {
-                alive.under_way += 1;
+                active.in_flight += 1;
                 return Some((index, due));
             }
-            // A gate that a session begins with: no answer can be part of what waits behind it.
+            // A join at the start of a session: no completion can be part of its successors.
             self.step_over(index, due, due, &mut None::<&mut NoWorker>);
             self.start_sessions(now);
         }
         None
     }
 
-    /// A request is over: what waited for it alone is made ready, with the worker that will send it.
+    /// A request has ended: successors that waited for it alone are built, with the worker that will send them.
     pub(crate) fn ended<W: Worker>(&mut self, row: &mut Observation, worker: &mut W) {
         let session = self.plan.graph.steps[row.index].session;
-        let Some(alive) = self.alive.get_mut(&session) else { return };
-        alive.under_way -= 1;
+        let Some(active) = self.active.get_mut(&session) else { return };
+        active.in_flight -= 1;
         if !row.outcome.is_complete() && self.plan.on_failure == OnFailure::End {
-            alive.ended = true;
+            active.ended = true;
         }
         let reply = row.reply.take();
         if row.outcome.is_complete() && self.plan.script.keeps(row.index) {
-            self.answers.insert(row.index, Said { text: row.text.clone(), reply, ended: row.done });
+            self.completions.insert(row.index, Completion { text: row.text.clone(), reply, ended: row.done });
         }
-        self.step_over(row.index, row.due, row.done, &mut Some(worker));
+        self.step_over(row.index, row.scheduled, row.done, &mut Some(worker));
     }
 
     fn step_over<W: Worker>(&mut self, index: usize, due: Stamp, end: Stamp, worker: &mut Option<&mut W>) {
         let graph = self.plan.graph;
         let session = graph.steps[index].session;
-        let Some(alive) = self.alive.get_mut(&session) else { return };
-        alive.left -= 1;
-        let (start, ended) = (alive.start, alive.ended);
-        if alive.left == 0 || (ended && alive.under_way == 0) {
+        let Some(active) = self.active.get_mut(&session) else { return };
+        active.left -= 1;
+        let (start, ended) = (active.start, active.ended);
+        if active.left == 0 || (ended && active.in_flight == 0) {
             self.forget(session);
             return;
         }
@@ -167,30 +166,30 @@ impl<'a> Sessions<'a> {
             if *left == 0 {
                 let due = (*latest).max(start + node.at);
                 self.waits.remove(&child);
-                self.ready(child, due, worker);
+                self.make_ready(child, due, worker);
             }
         }
     }
 
-    fn ready<W: Worker>(&mut self, index: usize, due: Stamp, worker: &mut Option<&mut W>) {
+    fn make_ready<W: Worker>(&mut self, index: usize, due: Stamp, worker: &mut Option<&mut W>) {
         if !self.plan.graph.steps[index].sends {
-            // When a gate opens is known as soon as it may: what waits behind it is made ready with the worker at hand.
+            // The time of a join is known now: its successors are built with this worker.
             return self.step_over(index, due, due, worker);
         }
         let script = self.plan.script;
-        if let (Some(worker), Some(request)) = (worker, script.request(index, &self.answers)) {
+        if let (Some(worker), Some(request)) = (worker, script.request(index, &self.completions)) {
             worker.supply(index, &request);
         }
-        self.ripe.push(Reverse((due.max(self.tools_done(index)), index)));
+        self.ready.push(Reverse((due.max(self.tools_done(index)), index)));
     }
 
-    /// When the tools are through whose results a step brings: they run from the answer that calls them, beside all else
-    /// that the step waits for.
+    /// When the tools finish whose results a step carries: they run from the completion that calls them, concurrently
+    /// with everything else that the step waits for.
     fn tools_done(&self, index: usize) -> Stamp {
-        let Some((caller, time)) = self.plan.script.tools(index, &self.answers) else { return Stamp::ZERO };
+        let Some((caller, time)) = self.plan.script.tools(index, &self.completions) else { return Stamp::ZERO };
         let edge = self.plan.graph.steps[index].parents.iter().find(|(parent, _)| *parent == caller);
         let pause = edge.map_or(Duration::ZERO, |(_, pause)| *pause);
-        self.answers.get(&caller).map_or(Stamp::ZERO, |said| said.ended + pause + time)
+        self.completions.get(&caller).map_or(Stamp::ZERO, |completion| completion.ended + pause + time)
     }
 
     fn start_sessions(&mut self, now: Stamp) {
@@ -205,7 +204,7 @@ impl<'a> Sessions<'a> {
                     let next = |at: usize| (at < end).then_some(at + stride);
                     let taken = cursor.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
                     let Ok(session) = taken else { return };
-                    // With a limit on sessions the start is when a slot was free; without one it is as planned.
+                    // With a limit on sessions the start is when a slot became free; without one it is as scheduled.
                     (session, now)
                 }
             };
@@ -216,9 +215,9 @@ impl<'a> Sessions<'a> {
     fn start(&mut self, session: usize, start: Stamp) {
         let graph = self.plan.graph;
         let steps = &graph.sessions[session];
-        self.alive.insert(session, Alive { start, left: steps.len(), under_way: 0, ended: false });
+        self.active.insert(session, Active { start, left: steps.len(), in_flight: 0, ended: false });
         for &step in steps.iter().filter(|&&step| graph.steps[step].parents.is_empty()) {
-            self.ripe.push(Reverse((start + graph.steps[step].at, step)));
+            self.ready.push(Reverse((start + graph.steps[step].at, step)));
         }
     }
 
@@ -227,7 +226,7 @@ impl<'a> Sessions<'a> {
         let (session, opens) = match &self.supply {
             Supply::Own { next, .. } => (*next, Duration::ZERO),
             Supply::Shared { cursor, slots } => {
-                (cursor.load(Ordering::Relaxed), slots.opens(self.alive.len(), self.plan.ramp)?)
+                (cursor.load(Ordering::Relaxed), slots.opens(self.active.len(), self.plan.ramp)?)
             }
         };
         let start = self.plan.starts.get(session).filter(|_| session < self.plan.range.end)?;
@@ -235,15 +234,15 @@ impl<'a> Sessions<'a> {
     }
 
     fn forget(&mut self, session: usize) {
-        self.alive.remove(&session);
+        self.active.remove(&session);
         for step in &self.plan.graph.sessions[session] {
-            self.answers.remove(step);
+            self.completions.remove(step);
             self.waits.remove(step);
         }
     }
 }
 
-/// Stands for the worker where none is at hand.
+/// The worker type where there is no worker.
 enum NoWorker {}
 
 impl Worker for NoWorker {
@@ -251,7 +250,7 @@ impl Worker for NoWorker {
         match *self {}
     }
 
-    fn turn(&mut self, _: Stamp, _: &mut Vec<Observation>) {
+    fn poll(&mut self, _: Stamp, _: &mut Vec<Observation>) {
         match *self {}
     }
 

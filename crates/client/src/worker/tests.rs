@@ -7,7 +7,8 @@ use std::time::Duration;
 use tacho_core::{Clock, Observation, Request, SystemClock};
 use tacho_loadgen::{Target, Worker, WorkerStats};
 
-use super::{Client, ClientPlan};
+use super::{Exchange, Slot};
+use crate::client::{Client, ClientPlan};
 use crate::transport::addresses::{Address, Addresses};
 use crate::{BackendKind, EndpointSpec, PayloadSpec, Url};
 
@@ -72,9 +73,9 @@ fn send(addresses: &[SocketAddr], count: usize, at_once: bool) -> (Vec<Observati
     let mut worker = client.worker(0, 1).unwrap();
     let mut rows = Vec::new();
     for index in 0..count {
-        worker.issue(Observation::released(index, clock.now(), clock.now()));
+        worker.issue(Observation::dispatched(index, clock.now(), clock.now()));
         while rows.len() <= index && (!at_once || index + 1 == count) {
-            worker.turn(clock.now() + Duration::from_secs(30), &mut rows);
+            worker.poll(clock.now() + Duration::from_secs(30), &mut rows);
         }
     }
     (rows, worker.stats())
@@ -117,4 +118,11 @@ fn a_silent_address_costs_a_quarter_of_a_second_once() {
             assert!(waited < Duration::from_millis(240), "{at}: {waited:?}");
         }
     }
+}
+
+/// With 10,000 streams, every sweep over the slots reads this much and the run keeps it in memory.
+#[test]
+fn a_waiting_stream_is_small() {
+    assert!(size_of::<Option<Slot>>() <= 64, "{}", size_of::<Option<Slot>>());
+    assert!(size_of::<Exchange>() <= 1024, "{}", size_of::<Exchange>());
 }

@@ -18,21 +18,21 @@ struct Echo {
 
 struct EchoWorker<'a> {
     target: &'a Echo,
-    under_way: Vec<Observation>,
+    in_flight: Vec<Observation>,
 }
 
 impl Target for Echo {
     type Worker<'t> = EchoWorker<'t>;
 
     fn worker(&self, _: usize, _: usize) -> io::Result<EchoWorker<'_>> {
-        Ok(EchoWorker { target: self, under_way: Vec::new() })
+        Ok(EchoWorker { target: self, in_flight: Vec::new() })
     }
 }
 
 impl Worker for EchoWorker<'_> {
     fn issue(&mut self, mut row: Observation) {
         row.sent = self.target.clock.now();
-        self.under_way.push(row);
+        self.in_flight.push(row);
     }
 
     fn supply(&mut self, index: usize, request: &Request) {
@@ -40,13 +40,13 @@ impl Worker for EchoWorker<'_> {
         self.target.supplied.lock().unwrap().push((index, text.clone()));
     }
 
-    fn turn(&mut self, until: Stamp, done: &mut Vec<Observation>) {
+    fn poll(&mut self, until: Stamp, done: &mut Vec<Observation>) {
         let Echo { clock, time, failing, .. } = self.target;
-        let first = self.under_way.iter().map(|row| row.sent + *time).min().unwrap_or(Stamp::NEVER);
+        let first = self.in_flight.iter().map(|row| row.sent + *time).min().unwrap_or(Stamp::NEVER);
         clock.set(until.min(first).max(clock.now() + Duration::from_micros(1)));
         let now = clock.now();
-        let (over, rest) = self.under_way.drain(..).partition(|row| row.sent + *time <= now);
-        self.under_way = rest;
+        let (over, rest) = self.in_flight.drain(..).partition(|row| row.sent + *time <= now);
+        self.in_flight = rest;
         let over: Vec<Observation> = over;
         done.extend(over.into_iter().map(|mut row| {
             row.done = row.sent + *time;
@@ -77,7 +77,7 @@ impl Script for Joined {
         true
     }
 
-    fn request(&self, _: usize, answers: &Answers) -> Option<Request> {
+    fn request(&self, _: usize, answers: &Completions) -> Option<Request> {
         let mut known: Vec<&usize> = answers.keys().collect();
         known.sort();
         let text: Vec<String> =
@@ -117,7 +117,7 @@ fn run_plan(plan: &SessionPlan<'_>, failing: &[usize]) -> Ran {
     run_on(plan, failing, (1, None))
 }
 
-/// On so many workers, and with a limit on requests.
+/// On several workers, with a limit on requests.
 fn run_on(plan: &SessionPlan<'_>, failing: &[usize], (workers, max_concurrency): (usize, Option<usize>)) -> Ran {
     let target = Echo {
         clock: ManualClock::default(),
@@ -132,12 +132,12 @@ fn run_on(plan: &SessionPlan<'_>, failing: &[usize], (workers, max_concurrency):
     let mut kept = Kept::default();
     let driven = drive_sessions(&target, &drive, plan, &mut kept).unwrap();
     let since = |stamp: Stamp| (stamp.since(driven.origin).as_micros() as u64 + 500) / 1000;
-    let rows = kept.into_rows().iter().map(|row| (row.index, since(row.due), since(row.sent))).collect();
+    let rows = kept.into_rows().iter().map(|row| (row.index, since(row.scheduled), since(row.sent))).collect();
     Ran { rows, supplied: target.supplied.into_inner().unwrap() }
 }
 
 #[test]
-fn a_turn_is_due_after_the_answer_and_its_pause() {
+fn a_turn_is_scheduled_after_the_completion_and_its_pause() {
     let nodes = vec![node(0, 0, &[]), node(0, 0, &[(0, 250)]), node(0, 1000, &[(1, 10)])];
     let ran = run(nodes, &[0.0], None, &[], OnFailure::End);
     assert_eq!(ran.rows, [(0, 0, 0), (1, 350, 350), (2, 1000, 1000)], "the latest of its own time and its parents'");
@@ -154,7 +154,7 @@ fn a_join_waits_for_all_and_for_each_pause() {
 }
 
 #[test]
-fn a_gate_sends_nothing_and_lets_others_go() {
+fn a_join_sends_nothing_and_releases_its_successors() {
     let mut nodes =
         vec![node(0, 40, &[]), node(0, 0, &[(0, 0)]), node(0, 0, &[(0, 0), (1, 60)]), node(0, 0, &[(2, 0)])];
     nodes[0].sends = false;
@@ -223,7 +223,7 @@ fn a_part_of_the_sessions_starts_at_once_and_leaves_those_of_others() {
 }
 
 #[test]
-fn a_turn_keeps_its_distance_from_when_the_one_before_was_due() {
+fn a_turn_keeps_its_gap_from_the_scheduled_time_before_it() {
     let gap = |index, parents: &[(usize, u64)], gap| Node { gap: ms(gap), ..node(index, 0, parents) };
     let nodes = vec![node(0, 0, &[]), gap(0, &[(0, 0)], 300), gap(0, &[(1, 0)], 30)];
     let ran = run(nodes, &[0.0], None, &[], OnFailure::End);
@@ -239,17 +239,17 @@ impl Script for Calls {
         true
     }
 
-    fn request(&self, index: usize, answers: &Answers) -> Option<Request> {
+    fn request(&self, index: usize, answers: &Completions) -> Option<Request> {
         Joined.request(index, answers)
     }
 
-    fn tools(&self, index: usize, _: &Answers) -> Option<(usize, Duration)> {
+    fn tools(&self, index: usize, _: &Completions) -> Option<(usize, Duration)> {
         (index == 2).then_some((0, ms(400)))
     }
 }
 
 #[test]
-fn tools_run_beside_the_agents_that_a_step_waits_for() {
+fn tools_run_concurrently_with_the_agents_that_a_step_waits_for() {
     // 0 ends at 100, its tools at 100 + 30 + 400; the agent runs from 100 to 200, or from 700 to 800.
     for (pause, due) in [(0, 530), (600, 800)] {
         let graph = Graph::new(vec![node(0, 0, &[]), node(0, 0, &[(0, pause)]), node(0, 0, &[(0, 30), (1, 0)])]);

@@ -17,7 +17,7 @@ struct Served {
 
 struct ServedWorker<'a> {
     target: &'a Served,
-    under_way: VecDeque<Observation>,
+    in_flight: VecDeque<Observation>,
     finished: usize,
 }
 
@@ -25,38 +25,38 @@ impl Target for Served {
     type Worker<'t> = ServedWorker<'t>;
 
     fn worker(&self, _id: usize, _of: usize) -> io::Result<ServedWorker<'_>> {
-        Ok(ServedWorker { target: self, under_way: VecDeque::new(), finished: 0 })
+        Ok(ServedWorker { target: self, in_flight: VecDeque::new(), finished: 0 })
     }
 }
 
 impl Worker for ServedWorker<'_> {
     fn issue(&mut self, mut row: Observation) {
         row.sent = self.target.clock.now();
-        self.under_way.push_back(row);
+        self.in_flight.push_back(row);
     }
 
-    fn turn(&mut self, until: Stamp, done: &mut Vec<Observation>) {
+    fn poll(&mut self, until: Stamp, done: &mut Vec<Observation>) {
         // Time creeps so that a spinning loop ends, and jumps to whatever comes first otherwise.
         let now = self.target.clock.now();
         let soon = now + Duration::from_micros(1);
-        let first_end = self.under_way.front().map_or(Stamp::NEVER, |row| row.sent + self.target.time);
+        let first_end = self.in_flight.front().map_or(Stamp::NEVER, |row| row.sent + self.target.time);
         self.target.clock.set(until.min(first_end).max(soon));
         let now = self.target.clock.now();
-        while self.under_way.front().is_some_and(|row| row.sent + self.target.time <= now) {
-            let mut row = self.under_way.pop_front().expect("there is a front");
+        while self.in_flight.front().is_some_and(|row| row.sent + self.target.time <= now) {
+            let mut row = self.in_flight.pop_front().expect("there is a front");
             row.done = row.sent + self.target.time;
             done.push(row);
             self.finished += 1;
             if let Some((after, stop)) = &self.target.stop_after
                 && self.finished == *after
             {
-                stop.ask();
+                stop.request_stop();
             }
         }
     }
 
     fn abort(&mut self, done: &mut Vec<Observation>) {
-        for mut row in self.under_way.drain(..) {
+        for mut row in self.in_flight.drain(..) {
             row.outcome = Outcome::failed(tacho_core::FailureKind::Aborted, "stopped");
             done.push(row);
         }
@@ -104,7 +104,7 @@ fn sends_each_request_when_it_is_due() {
     assert_eq!(driven.rows.len(), 50);
     for (index, row) in driven.rows.iter().enumerate() {
         assert_eq!(row.index, index);
-        assert!(row.sent >= row.due && row.sent.since(row.due) <= Duration::from_micros(2), "{row:?}");
+        assert!(row.sent >= row.scheduled && row.sent.since(row.scheduled) <= Duration::from_micros(2), "{row:?}");
     }
     assert!(!driven.interrupted);
 }
@@ -116,21 +116,21 @@ fn a_limit_queues_in_order_and_the_wait_is_kept() {
     let mut sent: Vec<_> = driven.rows.iter().map(|row| row.sent).collect();
     assert!(sent.is_sorted());
     for (index, row) in driven.rows.iter().enumerate() {
-        assert!(row.released.since(row.due) <= Duration::from_micros(2), "{row:?}");
+        assert!(row.dispatched.since(row.scheduled) <= Duration::from_micros(2), "{row:?}");
         let overlapping = driven.rows.iter().filter(|other| other.sent <= row.sent && row.sent < other.done).count();
         assert!(overlapping <= 4, "request {index} made {overlapping}");
     }
-    let mean_from_schedule = driven.rows.iter().map(|row| row.done.secs_since(row.due)).sum::<f64>() / 40.0;
+    let mean_from_schedule = driven.rows.iter().map(|row| row.done.secs_since(row.scheduled)).sum::<f64>() / 40.0;
     assert!((0.55..0.70).contains(&mean_from_schedule), "{mean_from_schedule}");
     sent.dedup();
     assert!(sent.len() > 4);
 }
 
 #[test]
-fn an_infinite_rate_lets_everything_go_at_once() {
+fn an_infinite_rate_dispatches_everything_at_once() {
     let driven =
         run(ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 }, 10, None, Duration::from_secs(1), None);
-    assert!(driven.rows.iter().all(|row| row.due == driven.origin));
+    assert!(driven.rows.iter().all(|row| row.scheduled == driven.origin));
     assert!(driven.end.since(driven.origin) < Duration::from_millis(1_001));
 }
 
@@ -142,7 +142,7 @@ fn times_out_of_order_go_out_in_order() {
 }
 
 #[test]
-fn a_stop_sends_nothing_more_and_finishes_what_is_under_way() {
+fn a_stop_sends_nothing_more_and_finishes_what_is_in_flight() {
     let driven = run(constant(10.0), 100, None, Duration::from_millis(250), Some(5));
     assert!(driven.interrupted);
     assert!((7..=9).contains(&driven.rows.len()), "{}", driven.rows.len());
@@ -181,7 +181,7 @@ fn plan_for<'a>(timeline: &'a Timeline, clock: &'a ManualClock, stop: &'a StopSi
 }
 
 #[test]
-fn every_row_is_handed_over_once_the_origin_is_known() {
+fn every_row_is_passed_on_once_the_origin_is_known() {
     let clock = Arc::new(ManualClock::default());
     let (stop, counters) = (StopSignal::default(), Counters::default());
     let timeline = constant(100.0).plan(200, &mut RandomState::new(0)).unwrap();
@@ -211,7 +211,7 @@ impl Worker for Idle {
         panic!("nothing may be sent: {row:?}");
     }
 
-    fn turn(&mut self, _until: Stamp, _done: &mut Vec<Observation>) {}
+    fn poll(&mut self, _until: Stamp, _done: &mut Vec<Observation>) {}
 
     fn abort(&mut self, _done: &mut Vec<Observation>) {}
 
@@ -233,18 +233,21 @@ fn a_worker_that_cannot_start_is_an_error_and_nothing_is_sent() {
 }
 
 #[test]
-fn slots_that_are_dealt_out_are_dealt_to_few() {
+fn sharded_slots_go_to_few_workers() {
     let (clock, stop, counters) = (ManualClock::default(), StopSignal::default(), Counters::default());
     let timeline = constant(10.0).plan(1000, &mut RandomState::new(0)).unwrap();
     let plan = || plan_for(&timeline, &clock, &stop, &counters);
     let limited = |limit: usize| Drive { max_concurrency: Some(limit), ..plan() };
-    assert_eq!([10, 256, 257, 1000].map(|limit| poolable(&limited(limit), true)), [1, 1, 2, 4]);
-    // Requests in order are drawn from one counter by as many as there are; without a limit nobody waits.
-    assert_eq!((poolable(&limited(10), false), poolable(&plan(), true)), (usize::MAX, usize::MAX));
-    assert_eq!(poolable(&Drive { max_prefills: Some(4), ..plan() }, false), 1);
+    assert_eq!([10, 256, 257, 1000].map(|limit| max_sharded_workers(&limited(limit), true)), [1, 1, 2, 4]);
+    // Independent requests are drawn from one counter by any number of workers; without a limit none waits.
+    assert_eq!(
+        (max_sharded_workers(&limited(10), false), max_sharded_workers(&plan(), true)),
+        (usize::MAX, usize::MAX)
+    );
+    assert_eq!(max_sharded_workers(&Drive { max_prefills: Some(4), ..plan() }, false), 1);
 }
 
-/// Answers its second request only once somebody has seen the first one's row.
+/// Answers its second request only once the first one's row has been seen.
 struct Gated {
     clock: SystemClock,
     seen: AtomicBool,
@@ -252,33 +255,33 @@ struct Gated {
 
 struct GatedWorker<'a> {
     target: &'a Gated,
-    under_way: Vec<Observation>,
+    in_flight: Vec<Observation>,
 }
 
 impl Target for Gated {
     type Worker<'t> = GatedWorker<'t>;
 
     fn worker(&self, _id: usize, _of: usize) -> io::Result<GatedWorker<'_>> {
-        Ok(GatedWorker { target: self, under_way: Vec::new() })
+        Ok(GatedWorker { target: self, in_flight: Vec::new() })
     }
 }
 
 impl Worker for GatedWorker<'_> {
     fn issue(&mut self, row: Observation) {
-        self.under_way.push(row);
+        self.in_flight.push(row);
     }
 
-    fn turn(&mut self, until: Stamp, done: &mut Vec<Observation>) {
+    fn poll(&mut self, until: Stamp, done: &mut Vec<Observation>) {
         let now = self.target.clock.now();
         std::thread::sleep(until.since(now).min(Duration::from_millis(5)));
         let open = self.target.seen.load(Ordering::Relaxed) || now > Stamp::from_secs(20.0);
-        while let Some(at) = self.under_way.iter().position(|row| row.index == 0 || open) {
-            done.push(Observation { done: now, ..self.under_way.remove(at) });
+        while let Some(at) = self.in_flight.iter().position(|row| row.index == 0 || open) {
+            done.push(Observation { done: now, ..self.in_flight.remove(at) });
         }
     }
 
     fn abort(&mut self, done: &mut Vec<Observation>) {
-        done.append(&mut self.under_way);
+        done.append(&mut self.in_flight);
     }
 
     fn take_tokens(&mut self) -> u64 {
@@ -299,13 +302,13 @@ impl RowSink for Seer<'_> {
 }
 
 #[test]
-fn rows_are_handed_over_while_the_run_goes_on() {
+fn rows_are_passed_on_during_the_run() {
     let target = Gated { clock: SystemClock::start(), seen: AtomicBool::new(false) };
     let timeline = ScheduleSpec::Replay(vec![0.0, 0.0]).plan(2, &mut RandomState::new(0)).unwrap();
     let (stop, counters) = (StopSignal::default(), Counters::default());
     let plan = Drive::of(&timeline, &target.clock, &stop, &counters);
     let driven = drive(&target, &plan, &mut Seer(&target.seen)).unwrap();
-    assert!(driven.end < Stamp::from_secs(15.0), "the second request was never let go: {:?}", driven.end);
+    assert!(driven.end < Stamp::from_secs(15.0), "the second request was never answered: {:?}", driven.end);
 }
 
 #[test]
@@ -314,8 +317,8 @@ fn the_end_of_time_sends_nothing_more_and_lets_requests_finish() {
     let (stop, counters, mut kept) = (StopSignal::default(), Counters::default(), Kept::default());
     let timeline = constant(10.0).plan(100, &mut RandomState::new(0)).unwrap();
     let target = Served { clock: clock.clone(), time: Duration::from_millis(950), stop_after: None };
-    let (until, drain) = (Some(Duration::from_secs(2)), Duration::from_secs(5));
-    let plan = Drive { until, drain, ..Drive::of(&timeline, &*clock, &stop, &counters) };
+    let (duration, drain_timeout) = (Some(Duration::from_secs(2)), Duration::from_secs(5));
+    let plan = Drive { duration, drain_timeout, ..Drive::of(&timeline, &*clock, &stop, &counters) };
     let driven = drive(&target, &plan, &mut kept).unwrap();
     let rows = kept.into_rows();
     assert_eq!(driven.ended, Some(StopReason::Duration));
@@ -329,8 +332,8 @@ fn a_run_that_ends_in_time_was_not_ended() {
     let (stop, counters) = (StopSignal::default(), Counters::default());
     let timeline = constant(10.0).plan(5, &mut RandomState::new(0)).unwrap();
     let target = Served { clock: clock.clone(), time: Duration::from_millis(5), stop_after: None };
-    let until = Some(Duration::from_secs(2));
-    let plan = Drive { until, ..Drive::of(&timeline, &*clock, &stop, &counters) };
+    let duration = Some(Duration::from_secs(2));
+    let plan = Drive { duration, ..Drive::of(&timeline, &*clock, &stop, &counters) };
     assert_eq!(drive(&target, &plan, &mut Kept::default()).unwrap().ended, None);
 }
 
@@ -344,7 +347,7 @@ fn a_supply_goes_on_after_the_timeline() {
     supply.publish(10);
     supply.close();
     let plan =
-        Drive { more: Some(&supply), max_concurrency: Some(2), ..Drive::of(&timeline, &*clock, &stop, &counters) };
+        Drive { supply: Some(&supply), max_concurrency: Some(2), ..Drive::of(&timeline, &*clock, &stop, &counters) };
     drive(&target, &plan, &mut kept).unwrap();
     let rows = kept.into_rows();
     assert_eq!(rows.iter().map(|row| row.index).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());

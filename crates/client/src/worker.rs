@@ -2,10 +2,14 @@
 
 #[cfg(test)]
 mod counting;
+mod exchange;
 mod limits;
 mod receive;
 mod settle;
 mod slot;
+#[cfg(test)]
+mod tests;
+mod wall_clock;
 
 use std::collections::HashMap;
 use std::io;
@@ -13,20 +17,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tacho_core::{Clock, FailureKind, Observation, Outcome, Request, Stamp};
-use tacho_loadgen::{Worker, WorkerStats};
+use tacho_loadgen::{Target, Worker, WorkerStats};
 
-use super::exchange::Exchange;
-use super::requests::Batch;
-use super::wall::WallClock;
-use super::{Client, Prepared, prepare};
 use crate::StampSource;
 use crate::backends::Expected;
+use crate::client::requests::Batch;
+use crate::client::{Client, Prepared};
 use crate::transport::addresses::Turn;
 use crate::transport::http2::Http2;
 use crate::transport::link::{Advance, Link, SILENCE};
 use crate::transport::sys::{self, Interest, Poller, Ready};
+use exchange::Exchange;
 use limits::Timers;
 use slot::Slot;
+use wall_clock::WallClock;
 
 /// One read takes at most this much; far more than a stream has waiting.
 const BUFFER: usize = 256 << 10;
@@ -69,7 +73,7 @@ pub struct ClientWorker<'c> {
 
 impl<'c> ClientWorker<'c> {
     /// Opens this worker's share of the connections and waits until they are open.
-    pub(super) fn new(client: &'c Client, id: usize, of: usize) -> io::Result<Self> {
+    fn new(client: &'c Client, id: usize, of: usize) -> io::Result<Self> {
         sys::sharpen_timers();
         let now = client.clock.now();
         let mut worker = ClientWorker {
@@ -115,7 +119,7 @@ impl<'c> ClientWorker<'c> {
                     return;
                 }
             }
-            self.poll(Duration::from_millis(10));
+            self.poll_sockets(Duration::from_millis(10));
             if self.idle.is_empty() && self.opening == 0 {
                 // The first ones failed, so will the rest: the requests will tell.
                 return;
@@ -234,7 +238,7 @@ impl<'c> ClientWorker<'c> {
     }
 
     /// Waits for sockets and deals with those that are ready.
-    fn poll(&mut self, timeout: Duration) {
+    fn poll_sockets(&mut self, timeout: Duration) {
         let mut ready = std::mem::take(&mut self.ready);
         let before = self.client.clock.now();
         let waited = self.poller.wait(timeout.min(self.timers.next().since(before)), &mut ready);
@@ -332,6 +336,14 @@ impl<'c> ClientWorker<'c> {
     }
 }
 
+impl Target for Client {
+    type Worker<'t> = ClientWorker<'t>;
+
+    fn worker(&self, id: usize, of: usize) -> io::Result<ClientWorker<'_>> {
+        ClientWorker::new(self, id, of)
+    }
+}
+
 impl Worker for ClientWorker<'_> {
     fn issue(&mut self, mut row: Observation) {
         let client = self.client;
@@ -351,9 +363,8 @@ impl Worker for ClientWorker<'_> {
     }
 
     fn supply(&mut self, index: usize, request: &Request) {
-        let Client { endpoint, route, payload, .. } = self.client;
         // What cannot be sent is what could not be before the run, and was refused then.
-        if let Ok(prepared) = prepare(endpoint, route, payload, index, request) {
+        if let Ok(prepared) = self.client.prepare(index, request) {
             self.made.insert(index, prepared);
         }
     }
@@ -367,11 +378,11 @@ impl Worker for ClientWorker<'_> {
         self.watches_tokens = true;
     }
 
-    fn turn(&mut self, until: Stamp, done: &mut Vec<Observation>) {
+    fn poll(&mut self, until: Stamp, done: &mut Vec<Observation>) {
         loop {
             let now = self.client.clock.now();
             let timeout = if self.finished.is_empty() { until.since(now) } else { Duration::ZERO };
-            self.poll(timeout);
+            self.poll_sockets(timeout);
             let told = self.watches_tokens && self.tokens > 0;
             if told || !self.finished.is_empty() || self.client.clock.now() >= until {
                 done.append(&mut self.finished);
@@ -399,17 +410,5 @@ impl Worker for ClientWorker<'_> {
     fn stats(&self) -> WorkerStats {
         let total_ns = self.client.clock.now().0 - self.started.0;
         WorkerStats { total_ns, busy_ns: total_ns.saturating_sub(self.waited_ns), ..self.stats.clone() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// With 10,000 streams, what each of them takes is read through on every sweep and kept for the whole run.
-    #[test]
-    fn a_waiting_stream_is_small() {
-        assert!(size_of::<Option<Slot>>() <= 64, "{}", size_of::<Option<Slot>>());
-        assert!(size_of::<Exchange>() <= 1024, "{}", size_of::<Exchange>());
     }
 }

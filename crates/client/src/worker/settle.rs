@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tacho_core::{Clock, Failure, FailureKind, Observation, Outcome};
 
 use super::ClientWorker;
+use super::exchange::{Exchange, Progress};
 use crate::Url;
-use crate::target::exchange::{Exchange, Progress};
 
 impl ClientWorker<'_> {
     pub(super) fn finish(&mut self, exchange: Box<Exchange>, outcome: Outcome) {
@@ -51,7 +51,7 @@ impl ClientWorker<'_> {
             sent: old.sent,
             connect_ns: old.connect_ns,
             retries: old.retries + 1,
-            ..Observation::released(old.index, old.due, old.released)
+            ..Observation::dispatched(old.index, old.scheduled, old.dispatched)
         };
         let client = self.client;
         let exchange = match self.fetch(row.index) {

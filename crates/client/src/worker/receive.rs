@@ -2,9 +2,9 @@
 
 use tacho_core::{Clock, Stamp};
 
+use super::exchange::Progress;
 use super::{ClientWorker, LATE, Slot};
 use crate::StampSource;
-use crate::target::exchange::Progress;
 use crate::transport::http1::{Head, Reader, Sink};
 use crate::transport::link::Received;
 
@@ -103,7 +103,7 @@ impl ClientWorker<'_> {
     fn stamp(&mut self, received: &Received, after: Stamp, now: Stamp) -> Stamp {
         let Some(kernel) = received.kernel else { return now };
         let Some(arrival) = self.wall.stamp_between(kernel, after, now) else {
-            self.stats.odd_stamps += 1;
+            self.stats.timestamp_anomalies += 1;
             return now;
         };
         self.lag_count += 1;

@@ -327,7 +327,7 @@ mod tests {
             retries: 0,
             stamps: StampSource::User,
         };
-        let row = Observation::released(0, Stamp::ZERO, Stamp::ZERO);
+        let row = Observation::dispatched(0, Stamp::ZERO, Stamp::ZERO);
         Exchange::new(row, Arc::from(&b""[..]), &Expected::default(), &endpoint)
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tacho_core::{Clock, FailureKind, Outcome, Stamp};
 
 use super::ClientWorker;
+use super::exchange::Exchange;
 use crate::EndpointSpec;
-use crate::target::exchange::Exchange;
 use crate::transport::link::SILENCE;
 use crate::transport::sys::Interest;
 

@@ -1,9 +1,6 @@
-//! The client as a target of the load generator: all requests written out beforehand, one worker per thread.
+//! The client of a run: where it sends to, and all its requests, encoded before the run.
 
-mod exchange;
-mod requests;
-mod wall;
-mod worker;
+pub(crate) mod requests;
 
 use std::io;
 use std::sync::Arc;
@@ -11,14 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tacho_core::{Request, SystemClock};
-use tacho_loadgen::Target;
 
 use crate::backends::{Encoded, Expected};
 use crate::transport::connect::{Route, route_headers};
 use crate::transport::{http1, sys};
 use crate::{EndpointSpec, Error, PayloadSpec};
 use requests::{Batch, Requests};
-use worker::ClientWorker;
 
 pub use requests::Source;
 
@@ -46,9 +41,9 @@ pub fn connection_limit() -> u64 {
 
 /// A request as it goes over the wire.
 #[derive(Clone)]
-struct Prepared {
-    bytes: Arc<[u8]>,
-    expected: Expected,
+pub(crate) struct Prepared {
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) expected: Expected,
 }
 
 impl std::fmt::Debug for Prepared {
@@ -61,12 +56,12 @@ impl std::fmt::Debug for Prepared {
 /// Sends the requests of one run.
 #[derive(Debug)]
 pub struct Client {
-    endpoint: EndpointSpec,
-    route: Route,
-    plan: ClientPlan,
+    pub(crate) endpoint: EndpointSpec,
+    pub(crate) route: Route,
+    pub(crate) plan: ClientPlan,
     payload: PayloadSpec,
-    requests: Requests,
-    clock: SystemClock,
+    pub(crate) requests: Requests,
+    pub(crate) clock: SystemClock,
 }
 
 impl Client {
@@ -125,7 +120,7 @@ impl Client {
     }
 
     /// The batch that the request of an index is in, which is not one of the first.
-    fn batch(&self, index: usize) -> io::Result<Arc<Batch>> {
+    pub(crate) fn batch(&self, index: usize) -> io::Result<Arc<Batch>> {
         self.requests.batch(index, &|start, requests| self.written(start, requests))
     }
 
@@ -134,12 +129,12 @@ impl Client {
         written.collect::<Result<_, _>>().map_err(io::Error::other)
     }
 
-    fn prepare(&self, index: usize, request: &Request) -> Result<Prepared, Error> {
+    pub(crate) fn prepare(&self, index: usize, request: &Request) -> Result<Prepared, Error> {
         prepare(&self.endpoint, &self.route, &self.payload, index, request)
     }
 
     /// A request with a body that was written elsewhere, and a header of its own.
-    fn with_body(&self, body: &[u8], header: Option<(&str, &str)>, expected: Expected) -> Prepared {
+    pub(crate) fn with_body(&self, body: &[u8], header: Option<(&str, &str)>, expected: Expected) -> Prepared {
         let mut headers = self.endpoint.request_headers(None);
         if let Some((name, value)) = header {
             headers.set_default(name, value);
@@ -178,14 +173,3 @@ fn header_text(name: &str) -> String {
     let written = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     name.trim().bytes().map(written).collect()
 }
-
-impl Target for Client {
-    type Worker<'t> = ClientWorker<'t>;
-
-    fn worker(&self, id: usize, of: usize) -> io::Result<ClientWorker<'_>> {
-        ClientWorker::new(self, id, of)
-    }
-}
-
-#[cfg(test)]
-mod tests;
