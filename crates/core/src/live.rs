@@ -1,5 +1,5 @@
-//! What a run looks like so far: percentiles of what is finished and failures by kind, for whoever watches it live.
-//! Filled from finished rows, a few times a second, on the thread that takes them; the workers never see it.
+//! Live metrics of a run: latency histograms and failures by kind, for progress views. Updated from finished rows, a few
+//! times a second, on the thread that receives them; the workers never touch them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,40 +7,40 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::rows::Watcher;
 use crate::{Counters, Observation};
 
-/// Gaps of one answer that are counted; more would cost without telling more.
-const GAPS: usize = 64;
+/// Inter-token gaps sampled per response; more would cost time without changing the percentiles.
+const MAX_GAPS: usize = 64;
 
-/// Times by their size: a bucket is about two percent wide.
+/// A histogram of times in log-scaled buckets, each about 2% wide.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u64>,
     total: u64,
 }
 
-/// Histogram to a doubling of time, as a power of two.
-const FINE: u32 = 5;
-/// The bits of the shortest time that is told apart: about a microsecond.
-const LEAST: u64 = 0x3EB0_0000_0000_0000;
-/// Histogram in all: up to about four hours.
-const BUCKETS: usize = 34 << FINE;
+/// Buckets per doubling of time, as a power of two.
+const BUCKET_BITS: u32 = 5;
+/// The bits of the upper edge of the first bucket: about a microsecond.
+const MIN_BITS: u64 = 0x3EB0_0000_0000_0000;
+/// The number of buckets: up to about four hours.
+const BUCKETS: usize = 34 << BUCKET_BITS;
 
 impl Histogram {
-    /// Counts a time in seconds. The place is read off the float's own exponent and first digits.
+    /// Counts a time in seconds. The bucket follows from the float's exponent and leading mantissa bits.
     pub fn add(&mut self, seconds: f64) {
         if self.counts.is_empty() {
             self.counts = vec![0; BUCKETS];
         }
-        let above = seconds.max(0.0).to_bits().saturating_sub(LEAST) >> (52 - FINE);
+        let above = seconds.max(0.0).to_bits().saturating_sub(MIN_BITS) >> (52 - BUCKET_BITS);
         self.counts[(above as usize).min(BUCKETS - 1)] += 1;
         self.total += 1;
     }
 
-    /// How many were counted.
+    /// How many times were counted.
     pub fn count(&self) -> u64 {
         self.total
     }
 
-    /// About the time that the share `quantile` of all is below; nothing where nothing was counted.
+    /// The approximate quantile; none where nothing was counted.
     pub fn quantile(&self, quantile: f64) -> Option<f64> {
         let wanted = (quantile * self.total as f64).ceil().max(1.0) as u64;
         let mut sum = 0;
@@ -48,12 +48,12 @@ impl Histogram {
             sum += count;
             sum >= wanted
         })?;
-        let edge = |at: usize| f64::from_bits(LEAST + ((at as u64) << (52 - FINE)));
+        let edge = |at: usize| f64::from_bits(MIN_BITS + ((at as u64) << (52 - BUCKET_BITS)));
         Some((edge(at) + edge(at + 1)) / 2.0)
     }
 }
 
-/// What is finished so far, and what is known of the rest.
+/// Metrics of the requests that have finished.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LiveMetrics {
     /// From sending to the first token event.
@@ -64,19 +64,19 @@ pub struct LiveMetrics {
     pub e2el: Histogram,
     /// Failures by kind.
     pub failures: BTreeMap<&'static str, u64>,
-    /// From due to release: how late the client was.
+    /// From scheduled to dispatched: how late the client was.
     pub lateness: Histogram,
-    /// When requests are due, in seconds from the start and in order, where they may have to wait for a slot.
-    pub due: Arc<[f64]>,
-    /// What the server says of itself: names and values.
+    /// Scheduled times in seconds from the start, in order, where requests may have to wait for a slot.
+    pub scheduled: Arc<[f64]>,
+    /// The server's own metrics: names and values.
     pub server: Vec<(&'static str, f64)>,
 }
 
 impl LiveMetrics {
-    /// Requests that are due after so many seconds but neither under way nor over; nothing where none has to wait.
+    /// Requests that are scheduled by `elapsed` but have not begun; none where requests never wait.
     pub fn waiting(&self, elapsed: f64, begun: u64) -> Option<u64> {
-        let due = self.due.partition_point(|due| *due <= elapsed) as u64;
-        (!self.due.is_empty()).then(|| due.saturating_sub(begun))
+        let due = self.scheduled.partition_point(|seconds| *seconds <= elapsed) as u64;
+        (!self.scheduled.is_empty()).then(|| due.saturating_sub(begun))
     }
 
     fn add(&mut self, row: &Observation) {
@@ -89,33 +89,33 @@ impl LiveMetrics {
             self.ttft.add(first.secs_since(row.sent));
         }
         self.e2el.add(row.chunks.last().unwrap_or(&row.done).secs_since(row.sent));
-        let stride = row.chunks.len().div_ceil(GAPS).max(1);
+        let stride = row.chunks.len().div_ceil(MAX_GAPS).max(1);
         for pair in row.chunks.windows(2).step_by(stride) {
             self.itl.add(pair[1].secs_since(pair[0]));
         }
     }
 }
 
-/// Where the state of a run is written and read.
+/// The live metrics of a run, shared by the recorder and the views.
 #[derive(Debug, Default)]
 pub struct LiveBoard {
     state: Mutex<LiveMetrics>,
 }
 
 impl LiveBoard {
-    /// The state, for a short look.
+    /// Locks the metrics; hold the guard only briefly.
     pub fn lock(&self) -> MutexGuard<'_, LiveMetrics> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Writes what it sees to the board of the run's counters.
+/// Records finished rows in the live metrics of the run's counters.
 pub struct LiveRecorder<'a> {
     counters: &'a Counters,
 }
 
 impl<'a> LiveRecorder<'a> {
-    /// One that writes to these.
+    /// A recorder for the live metrics of `counters`.
     pub fn new(counters: &'a Counters) -> Self {
         LiveRecorder { counters }
     }
@@ -155,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn who_is_due_and_has_not_begun_waits() {
-        let state = LiveMetrics { due: [0.0, 0.0, 1.0, 5.0].into(), ..LiveMetrics::default() };
+    fn scheduled_requests_that_have_not_begun_wait() {
+        let state = LiveMetrics { scheduled: [0.0, 0.0, 1.0, 5.0].into(), ..LiveMetrics::default() };
         assert_eq!([state.waiting(0.5, 1), state.waiting(2.0, 1), state.waiting(9.0, 9)], [Some(1), Some(2), Some(0)]);
         assert_eq!(LiveMetrics::default().waiting(1.0, 0), None);
     }
 
     #[test]
-    fn rows_are_summed_up() {
+    fn rows_are_aggregated() {
         let counters = Counters::default();
         let at = |ms: u64| Stamp(ms * 1_000_000);
         let good = Observation {

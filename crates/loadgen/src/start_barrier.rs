@@ -82,7 +82,7 @@ mod tests {
         let barrier = StartBarrier::new(2);
         barrier.fail();
         assert_eq!(barrier.wait(), None);
-        [(), ()].map(|()| barrier.ready(&ManualClock::default(), None));
+        (0..2).for_each(|_| barrier.ready(&ManualClock::default(), None));
         assert_eq!(barrier.wait(), None, "also when the failure came before the last worker was ready");
     }
 }

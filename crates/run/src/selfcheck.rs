@@ -138,9 +138,9 @@ pub fn check(
     let timeline = ScheduleSpec::Replay(starts).plan(load.streams, &mut RandomState::new(0))?;
     let (stop, counters) = (StopSignal::default(), Counters::default());
     // A server that cannot keep up would be waited for without end.
-    let drain = Duration::from_secs_f64(load.seconds + LONGEST_WAIT);
-    let until = Some(Duration::from_secs_f64(0.1 * load.seconds + LONGEST_WAIT));
-    let drive_plan = Drive { workers, until, drain, ..Drive::of(&timeline, &clock, &stop, &counters) };
+    let drain_timeout = Duration::from_secs_f64(load.seconds + LONGEST_WAIT);
+    let duration = Some(Duration::from_secs_f64(0.1 * load.seconds + LONGEST_WAIT));
+    let drive_plan = Drive { workers, duration, drain_timeout, ..Drive::of(&timeline, &clock, &stop, &counters) };
     let mut kept = Kept::default();
     let driven = drive(&client, &drive_plan, &mut kept)?;
     let rows = kept.into_rows();
