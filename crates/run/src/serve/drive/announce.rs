@@ -2,12 +2,12 @@
 
 use tacho_core::event::ServeNote;
 use tacho_core::{EventSink, RunEvent};
-use tacho_loadgen::Pace;
+use tacho_loadgen::ArrivalProcess;
 
 /// Tells the pace and the limit.
-pub(crate) fn traffic(pace: &Pace, max_concurrency: Option<usize>, sink: &dyn EventSink) {
+pub(crate) fn traffic(pace: &ArrivalProcess, max_concurrency: Option<usize>, sink: &dyn EventSink) {
     let say = |note: ServeNote| sink.event(RunEvent::status(note));
-    if pace.given {
+    if pace.replayed {
         return say(ServeNote::SelfTimed);
     }
     say(match pace.ramp {

@@ -1,6 +1,6 @@
 //! The measured part of a run: rows from all ranks go to the stop rules, the live display and the store.
 
-use tacho_core::board::Scribe;
+use tacho_core::live::LiveRecorder;
 use tacho_core::{EventSink, Fan, Stamp};
 use tacho_fleet::Host;
 use tacho_loadgen::{StopSignal, Timeline};
@@ -56,7 +56,7 @@ impl Measurement<'_> {
         let end = self.stop.inner();
         let mut store = RowStore::new(clock, wall, log, plan.report.keep_texts);
         let mut stops = Stops::new(&plan.traffic.stops, self.schedule, identity, &end, clock);
-        let mut scribe = Scribe::new(&components.counters);
+        let mut scribe = LiveRecorder::new(&components.counters);
         let mut rate_changes = RateChanges::of(self.schedule);
         let others = host.as_ref().zip(plan.ranks.as_ref());
         let grace = self.own.traffic.grace;

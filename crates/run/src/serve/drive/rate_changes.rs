@@ -16,7 +16,7 @@ pub(crate) struct RateChanges {
 impl RateChanges {
     /// The steps of a timeline that has a ramp; none of any other.
     pub(crate) fn of(timeline: &Timeline) -> Self {
-        let Some(ramp) = timeline.pace().ramp else { return RateChanges::default() };
+        let Some(ramp) = timeline.arrivals().ramp else { return RateChanges::default() };
         RateChanges { steps: ramp.changes(timeline.rates()).into_iter().map(|step| (step, None)).collect() }
     }
 
@@ -39,7 +39,7 @@ impl Watcher for RateChanges {
         for row in rows {
             let first = self.steps.partition_point(|(step, _)| step.index < Some(row.index));
             let reached = self.steps[first..].iter_mut().take_while(|(step, _)| step.index == Some(row.index));
-            reached.for_each(|(_, released)| *released = Some(row.released));
+            reached.for_each(|(_, released)| *released = Some(row.dispatched));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tacho_client::control::{Caller, metrics_page};
-use tacho_core::board::Board;
+use tacho_core::live::LiveBoard;
 use tacho_core::event::ServeNote;
 use tacho_core::{Clock, EventSink, RunEvent, SystemClock};
 use tacho_loadgen::StopSignal;
@@ -69,7 +69,7 @@ impl Scraper {
     }
 
     /// Scrapes every interval until `over` is set, and puts the latest values on the board.
-    pub(crate) fn run(&self, over: &AtomicBool, board: &Board) -> ServerMetrics {
+    pub(crate) fn run(&self, over: &AtomicBool, board: &LiveBoard) -> ServerMetrics {
         let mut metrics = ServerMetrics::default();
         let mut next = self.clock.now() + self.interval;
         while !over.load(Ordering::Relaxed) {
@@ -81,7 +81,7 @@ impl Scraper {
             next = now + self.interval;
             if let Ok(Some(text)) = metrics_page(&self.caller) {
                 metrics.add(now.secs(), &text);
-                board.look().server = metrics.now();
+                board.lock().server = metrics.now();
             }
         }
         metrics

@@ -37,7 +37,7 @@ impl<'a> Server<'a> {
         // Writing out a profile may take minutes, longer than other calls.
         let profiles = traffic.profile && components.profiler.is_none();
         let profiling = profiles.then(|| Profiling::start(caller.with_timeout(plan.endpoint.timeout), sink));
-        announce::traffic(prepared.timeline.pace(), traffic.max_concurrency, sink);
+        announce::traffic(prepared.timeline.arrivals(), traffic.max_concurrency, sink);
         Server { before: Scrape::take(&caller, components.clock, sink), caller, profiling }
     }
 

@@ -49,8 +49,8 @@ impl<'s> Tasks<'s> {
         over: &'s AtomicBool,
     ) -> Result<Self, Error> {
         let MainRun { plan, prepared, components, requests, places, .. } = *run;
-        let board = &components.counters.board;
-        board.look().due = prepared.queue_display(plan.traffic.max_concurrency);
+        let board = &components.counters.live;
+        board.lock().scheduled = prepared.queue_display(plan.traffic.max_concurrency);
         if let Some(probe) = &components.probe {
             run.sink.event(RunEvent::status(ServeNote::ProbeRate(probe.rate())));
         }

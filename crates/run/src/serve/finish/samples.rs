@@ -60,7 +60,7 @@ impl SampledRows {
     /// Reasons to doubt that only the rows and workers themselves show.
     pub(crate) fn doubts(&self, workers: &[WorkerStats]) -> Vec<Caveat> {
         let (answers, total) = (self.impossible, self.samples.len() as u64);
-        let reads = workers.iter().map(|stats| stats.odd_stamps).sum();
+        let reads = workers.iter().map(|stats| stats.timestamp_anomalies).sum();
         let usage = (answers > 0).then_some(Caveat::ImpossibleUsage { answers, total });
         let stamps = (reads > 0).then_some(Caveat::TimestampAnomaly { reads });
         usage.into_iter().chain(stamps).collect()
@@ -76,7 +76,7 @@ struct SampleBuilder {
 
 impl SampleBuilder {
     fn take(&mut self, row: Observation, reading: &SampleSpec<'_>, count: Option<TokenCounter<'_>>) {
-        if reading.leaves_cut_off && row.is_cut_off() {
+        if reading.leaves_cut_off && row.is_aborted() {
             self.cut_off += 1;
             return;
         }

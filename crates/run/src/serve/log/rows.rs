@@ -45,7 +45,7 @@ impl Rows {
             moved = Some((from, to));
             stored.each(|row| {
                 // What its end cut off was sent again.
-                if !row.observation.is_cut_off() {
+                if !row.observation.is_aborted() {
                     take(row.observation);
                 }
             })?;
@@ -72,6 +72,6 @@ impl From<Vec<Observation>> for Rows {
 
 /// About the memory that a row takes.
 pub(crate) fn size(row: &Observation) -> usize {
-    let lists = 8 * (row.chunks.capacity() + row.token_marks.capacity()) + 4 * row.text_ends.capacity();
+    let lists = 8 * (row.chunks.capacity() + row.token_counts.capacity()) + 4 * row.text_ends.capacity();
     size_of::<Observation>() + lists + row.text.capacity()
 }

@@ -40,7 +40,7 @@ impl RunIdentity {
 /// Hash of the requests and their scheduled times as they would be saved, without ids, which differ from run to run.
 fn workload_hash(prepared: &Prepared) -> Result<String, Error> {
     let mut hash = Hash(Sha256::new());
-    let due = prepared.timeline.due();
+    let due = prepared.timeline.scheduled();
     prepared.requests.each(|place, request| {
         let unnamed = Request { id: None, ..request.clone() };
         Ok::<_, Error>(write_jsonl(&mut hash, 0, &[unnamed], &due[place..=place])?)

@@ -96,7 +96,7 @@ impl Prepared {
     /// Scheduled times for the display of the client's queue, which exists under a concurrency limit.
     pub(crate) fn queue_display(&self, max_concurrency: Option<usize>) -> std::sync::Arc<[f64]> {
         let queues = max_concurrency.is_some() && self.dialogue.is_none();
-        if queues { self.timeline.shared_due() } else { [].into() }
+        if queues { self.timeline.shared_schedule() } else { [].into() }
     }
 
     /// The steps of the measured sessions.

@@ -19,7 +19,7 @@ pub fn save_workload(prepared: &Prepared, path: &Path) -> Result<(), Error> {
         std::fs::write(&partial, dialogue.saved().written_as(Format::Model)?).map_err(failed)?;
         return std::fs::rename(&partial, path).map_err(failed);
     }
-    let due = prepared.timeline.due();
+    let due = prepared.timeline.scheduled();
     save(path, |out| {
         prepared.requests.each(|place, request| {
             let due = due.get(place..).unwrap_or_default();
