@@ -100,11 +100,11 @@ impl MainRun<'_> {
             max_concurrency: traffic.max_concurrency,
             max_prefills: traffic.max_prefills,
             workers: traffic.workers.unwrap_or_else(default_workers),
-            more: supply,
-            until: traffic.stops.duration,
+            supply,
+            duration: traffic.stops.duration,
             grace: traffic.grace,
-            drain: traffic.stops.drain,
-            hopeless: traffic.stops.hopeless,
+            drain_timeout: traffic.stops.drain,
+            overload_drain_timeout: traffic.stops.hopeless,
             start: self.start,
             ..Drive::of(&self.prepared.timeline, &self.components.clock, self.stop, &self.components.counters)
         }
