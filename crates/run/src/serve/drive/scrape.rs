@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tacho_client::control::{Caller, metrics_page};
-use tacho_core::live::LiveBoard;
 use tacho_core::event::ServeNote;
+use tacho_core::live::LiveBoard;
 use tacho_core::{Clock, EventSink, RunEvent, SystemClock};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::{DiffusionCounters, ServerMetrics, SpeculativeCounters};
