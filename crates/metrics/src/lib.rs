@@ -3,7 +3,6 @@
 
 pub mod caveat;
 pub mod concurrency;
-pub mod fit;
 pub mod goodput;
 pub mod latency;
 pub mod metric;

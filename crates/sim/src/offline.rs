@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tacho_core::json::Value;
 use tacho_core::{Content, Request, Stamp};
-use tacho_text::Tokenizer;
+use tacho_engine::{CostModel, Engine, EngineSpec, Finish, Job, Refusal, SeqId};
+use tacho_text::{Tokenizer, prompt_ids};
 
-use crate::engine::{Engine, EngineSpec, Finish, Job, Refusal, SeqId};
-use crate::{CostModel, Error};
+use crate::Error;
 
 /// Reading weights from storage takes this many times as long as reading them from the device's memory.
 const STORAGE_FACTOR: f64 = 500.0;
@@ -172,32 +172,6 @@ impl Offline {
     }
 }
 
-/// The prompt of a request in token ids; of messages their texts.
-pub fn prompt_ids(request: &Request, tokenizer: &Tokenizer) -> Arc<[u32]> {
-    if let Some(messages) = &request.chat_messages {
-        return tokenizer.encode(&texts(messages), true).into();
-    }
-    match &request.content {
-        Content::Ids(ids) => ids.clone().into(),
-        Content::Text(text) => tokenizer.encode(text, true).into(),
-        other => tokenizer.encode(&texts(&other.to_json()), true).into(),
-    }
-}
-
-/// All texts inside chat messages.
-fn texts(value: &Value) -> String {
-    match value {
-        Value::Str(text) => text.clone(),
-        Value::List(items) => items.iter().map(texts).collect::<Vec<_>>().join(" "),
-        Value::Dict(dict) => match (dict.get("content"), dict.get("text")) {
-            (Some(content), _) => texts(content),
-            (None, Some(text)) => texts(text),
-            (None, None) => String::new(),
-        },
-        _ => String::new(),
-    }
-}
-
 /// Content parts that are no text.
 fn media_items(request: &Request) -> u64 {
     fn count(value: &Value) -> u64 {
@@ -215,8 +189,7 @@ fn media_items(request: &Request) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Profile;
-    use crate::engine::Policy;
+    use tacho_engine::{Policy, Profile};
 
     fn offline(spec: EngineSpec) -> Offline {
         Offline::new(spec, Profile::Tiny.cost(), Arc::new(Tokenizer::builtin())).unwrap()

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tacho_text::Tokenizer;
 
-use crate::engine::{EngineSpec, Profile};
 use crate::faults::FaultSpec;
-use crate::machine::Machine;
+use tacho_engine::Machine;
+use tacho_engine::{EngineSpec, Profile};
 
 /// A simulator's settings.
 #[derive(Debug, Clone)]

@@ -20,7 +20,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("rowlog", &["core"]),
     ("fleet", &["core", "rowlog"]),
     ("report", &["core", "decide", "metrics", "record", "rowlog"]),
-    ("sim", &["core", "pyrand", "text"]),
+    ("engine", &["core", "pyrand"]),
+    ("sim", &["core", "engine", "pyrand", "text"]),
+    ("forecast", &["core", "decide", "engine", "loadgen", "metrics", "record", "text", "workload"]),
     (
         "run",
         &["client", "core", "decide", "fleet", "loadgen", "metrics", "pyrand", "record", "rowlog", "text", "workload"],

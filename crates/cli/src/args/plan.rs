@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use tacho_decide::search::Criterion;
 use tacho_record::number::Known;
+use tacho_forecast::plan::RATES;
 
 use super::compare::missing;
 use super::error::{ArgError, Refusal};
@@ -35,7 +36,6 @@ static FLAGS: &[Flag] = &[
     own(&["--rate"], Float, "RATE", Unset, &PLAN, "Requests per second to be served."),
     own(&["--sla"], Repeated, "KEY<=LIMIT", Unset, &PLAN,
         "What must hold, such as p99_ttft_ms<=500; of ttft, tpot and e2el the mean, the median and any percentile."),
-    own(&["--fail"], Repeated, "KEY>LIMIT", Unset, &PLAN, "What must not be, such as p99_tpot_ms>50."),
     own(&["--router"], Choice(&["round-robin", "least-loaded", "prefix-aware"]), "NAME", Preset::Str("least-loaded"), &PLAN,
         "Who of several servers gets a request."),
     own(&["--max-replicas"], Int, "N", Preset::Int(1024), &PLAN, "Where to give up."),
@@ -53,8 +53,6 @@ pub(crate) struct PlanArgs {
     pub(crate) sim_profile: String,
     pub(crate) rate: f64,
     pub(crate) sla: Vec<Criterion>,
-    /// Those that must not be met.
-    pub(crate) fail: Vec<Criterion>,
     pub(crate) router: String,
     pub(crate) max_replicas: usize,
     pub(crate) bench_cmd: String,
@@ -65,15 +63,17 @@ pub(crate) struct PlanArgs {
 impl PlanArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let rate = v.maybe_float("--rate").ok_or_else(|| missing(&TABLE, "--rate"))?;
-        if !(rate.is_finite() && rate > 0.0) {
-            let (flag, value, allowed) = ("--rate", rate.to_string(), "a number above 0");
+        if !RATES.contains(&rate) {
+            let (flag, value, allowed) = ("--rate", rate.to_string(), "0.0001 to 1000000");
             return Err(Refusal::OutOfRange { flag, value, allowed }.into());
         }
-        let criteria = |flag: &'static str| -> Result<Vec<Criterion>, ArgError> {
-            v.list(flag).unwrap_or_default().iter().map(|text| criterion(flag, text)).collect()
-        };
-        let (sla, fail) = (criteria("--sla")?, criteria("--fail")?);
-        if sla.is_empty() && fail.is_empty() {
+        let sla: Vec<Criterion> = v
+            .list("--sla")
+            .unwrap_or_default()
+            .iter()
+            .map(|text| criterion("--sla", text))
+            .collect::<Result<_, _>>()?;
+        if sla.is_empty() {
             return Err(missing(&TABLE, "--sla"));
         }
         let bench_cmd = v.text("--bench-cmd");
@@ -87,7 +87,6 @@ impl PlanArgs {
             sim_profile: v.maybe_text("--sim-profile").ok_or_else(|| missing(&TABLE, "--sim-profile"))?,
             rate,
             sla,
-            fail,
             router: v.text("--router"),
             max_replicas: usize::try_from(replicas).ok().filter(|count| *count > 0).ok_or_else(out)?,
             bench_cmd,

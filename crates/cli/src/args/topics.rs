@@ -2,7 +2,7 @@
 //! are paragraphs.
 
 use tacho_client::BackendKind;
-use tacho_sim::Profile;
+use tacho_engine::Profile;
 
 use super::help::{columns, example, paragraph};
 use super::moving;

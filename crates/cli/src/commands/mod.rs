@@ -6,7 +6,6 @@ mod compare;
 mod convert;
 mod dataset;
 mod fit;
-mod foreseen;
 mod gate;
 mod latency;
 mod mm_processor;
@@ -142,4 +141,10 @@ pub(crate) fn values_for(table: &'static Table, words: &[String]) -> Result<Opti
         },
         _ => Ok(None),
     }
+}
+
+/// Prints lines to standard output.
+fn say(lines: &[String]) -> anyhow::Result<()> {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    Ok(crate::exit::show(&crate::secrets::hidden(&text))?)
 }

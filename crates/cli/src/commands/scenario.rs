@@ -15,6 +15,7 @@ use anyhow::bail;
 use tacho_core::event::{Note, ServeNote};
 use tacho_core::json::{Dict, Value, dumps_indented};
 use tacho_core::{EventSink, Request, RunEvent};
+use tacho_engine::EngineSpec;
 use tacho_loadgen::StopSignal;
 use tacho_metrics::Statistics;
 use tacho_record::RunRecord;
@@ -24,7 +25,7 @@ use tacho_run::offline::PythonEngine;
 use tacho_run::scenarios::batch::Maker;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve};
 use tacho_run::{ServePlan, WorkloadPlan};
-use tacho_sim::{EngineSpec, Server};
+use tacho_sim::Server;
 use tacho_workload::WorkloadSpec;
 
 use super::offline;

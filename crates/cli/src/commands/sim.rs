@@ -8,9 +8,10 @@ use std::time::Duration;
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use tacho_engine::{EngineSpec, Machine, Profile};
+use tacho_engine::{Policy, Transfer};
 use tacho_report::{Live, Progress};
-use tacho_sim::engine::{Policy, Transfer};
-use tacho_sim::{EngineSpec, FaultSpec, Machine, Profile, Proxy, ProxySpec, Server, SimSpec};
+use tacho_sim::{FaultSpec, Proxy, ProxySpec, Server, SimSpec};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 

@@ -8,8 +8,6 @@ mod docs;
 #[path = "../../../workload/tests/fake_hub/mod.rs"]
 mod fake_hub;
 mod fit;
-mod fit_ahead;
-mod fit_caches;
 mod hints;
 mod hosts;
 mod http2;

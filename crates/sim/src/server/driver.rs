@@ -10,7 +10,7 @@ use tacho_core::{Clock, Stamp, SystemClock};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-use crate::engine::{Engine, Finish, Job, SeqId, Stats, TokenEvent};
+use tacho_engine::{Engine, Finish, Job, SeqId, Stats, TokenEvent};
 
 /// Timers of the kernel come up to this late; the rest of a wait is spun.
 const SPIN: Duration = Duration::from_micros(120);
@@ -25,13 +25,13 @@ const GLANCE: Duration = Duration::from_micros(200);
 
 /// A token of one of the answers that a connection waits for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Signal {
+pub(crate) struct Signal {
     /// Which answer.
-    pub(super) choice: usize,
+    pub(crate) choice: usize,
     /// Why the token is its last, if it is.
-    pub(super) finish: Option<Finish>,
+    pub(crate) finish: Option<Finish>,
     /// Tokens of its prompt that did not have to be computed.
-    pub(super) cached: usize,
+    pub(crate) cached: usize,
 }
 
 enum Command {
@@ -43,37 +43,37 @@ enum Command {
 
 /// The way to the engine's thread.
 #[derive(Debug, Clone)]
-pub(super) struct EngineHandle {
+pub(crate) struct EngineHandle {
     commands: Sender<Command>,
     stats: Arc<Mutex<Stats>>,
     clock: SystemClock,
 }
 
 impl EngineHandle {
-    /// Queues a job that [`crate::engine::EngineSpec::check`] has passed.
-    pub(super) fn submit(&self, id: SeqId, job: Job, choice: usize, to: UnboundedSender<Signal>) {
+    /// Queues a job that [`tacho_engine::EngineSpec::check`] has passed.
+    pub(crate) fn submit(&self, id: SeqId, job: Job, choice: usize, to: UnboundedSender<Signal>) {
         // When the thread is gone the sender is dropped here, which the connection sees as the end of its signals.
         let _ = self.commands.send(Command::Submit { id, job, arrived: self.clock.now(), choice, to });
     }
 
     /// Withdraws jobs, done or not.
-    pub(super) fn cancel(&self, ids: Vec<SeqId>) {
+    pub(crate) fn cancel(&self, ids: Vec<SeqId>) {
         if !ids.is_empty() {
             let _ = self.commands.send(Command::Cancel(ids));
         }
     }
 
-    pub(super) async fn reset_prefix_cache(&self) -> bool {
+    pub(crate) async fn reset_prefix_cache(&self) -> bool {
         let (reply, answer) = oneshot::channel();
         let _ = self.commands.send(Command::ResetPrefixCache(reply));
         answer.await.unwrap_or(false)
     }
 
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         let _ = self.commands.send(Command::Stop);
     }
 
-    pub(super) fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> Stats {
         lock(&self.stats).clone()
     }
 }
@@ -83,7 +83,7 @@ fn lock(stats: &Mutex<Stats>) -> MutexGuard<'_, Stats> {
 }
 
 /// Starts the thread.
-pub(super) fn start(engine: Engine) -> std::io::Result<(EngineHandle, JoinHandle<()>)> {
+pub(crate) fn start(engine: Engine) -> std::io::Result<(EngineHandle, JoinHandle<()>)> {
     let (commands, inbox) = channel();
     let handle = EngineHandle { commands, stats: Arc::default(), clock: SystemClock::start() };
     let driver = Driver {

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::driver::{EngineHandle, Signal};
-use crate::engine::{Job, SeqId, Stats};
+use tacho_engine::{Job, SeqId, Stats};
 
 /// The engines. A job's number says which of them has it.
-pub(super) struct Engines {
+pub(crate) struct Engines {
     all: Vec<EngineHandle>,
     turn: AtomicUsize,
     sequences: AtomicU64,
@@ -18,12 +18,12 @@ pub(super) struct Engines {
 
 impl Engines {
     /// At least one engine.
-    pub(super) fn new(all: Vec<EngineHandle>) -> Self {
+    pub(crate) fn new(all: Vec<EngineHandle>) -> Self {
         Engines { all, turn: AtomicUsize::new(0), sequences: AtomicU64::new(0) }
     }
 
     /// The engine for a request, of a session or of none.
-    pub(super) fn rank(&self, session: Option<&str>) -> usize {
+    pub(crate) fn rank(&self, session: Option<&str>) -> usize {
         let Some(session) = session.filter(|_| self.all.len() > 1) else {
             return self.turn.fetch_add(1, Ordering::Relaxed) % self.all.len();
         };
@@ -33,7 +33,7 @@ impl Engines {
     }
 
     /// A number for a job of that engine.
-    pub(super) fn next_sequence(&self, rank: usize) -> SeqId {
+    pub(crate) fn next_sequence(&self, rank: usize) -> SeqId {
         let number = self.sequences.fetch_add(1, Ordering::Relaxed);
         SeqId(number * self.all.len() as u64 + rank as u64)
     }
@@ -42,17 +42,17 @@ impl Engines {
         (id.0 % self.all.len() as u64) as usize
     }
 
-    pub(super) fn submit(&self, id: SeqId, job: Job, choice: usize, to: UnboundedSender<Signal>) {
+    pub(crate) fn submit(&self, id: SeqId, job: Job, choice: usize, to: UnboundedSender<Signal>) {
         self.all[self.of(id)].submit(id, job, choice, to);
     }
 
-    pub(super) fn cancel(&self, ids: Vec<SeqId>) {
+    pub(crate) fn cancel(&self, ids: Vec<SeqId>) {
         for (rank, engine) in self.all.iter().enumerate() {
             engine.cancel(ids.iter().copied().filter(|id| self.of(*id) == rank).collect());
         }
     }
 
-    pub(super) async fn reset_prefix_cache(&self) -> bool {
+    pub(crate) async fn reset_prefix_cache(&self) -> bool {
         let mut all = true;
         for engine in &self.all {
             all &= engine.reset_prefix_cache().await;
@@ -60,12 +60,12 @@ impl Engines {
         all
     }
 
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.all.iter().for_each(EngineHandle::stop);
     }
 
     /// The counters of all of them together.
-    pub(super) fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> Stats {
         let mut stats = self.all.iter().map(EngineHandle::stats);
         let first = stats.next().unwrap_or_default();
         let mut joined = stats.fold(first, Stats::joined);

@@ -9,9 +9,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-use crate::crowd::Crowd;
-use crate::machine::Front;
-use crate::reader::Reader;
+use tacho_engine::FifoServer;
+use tacho_engine::Front;
+use tacho_engine::ProcessorSharing;
 
 /// Slept at a time while somebody is worked on, so that those who leave are noticed.
 const NAP: Duration = Duration::from_millis(20);
@@ -21,29 +21,29 @@ type Waiting = oneshot::Sender<Stamp>;
 
 /// The way through the front end.
 #[derive(Debug)]
-pub(super) struct FrontEnd {
+pub(crate) struct FrontEnd {
     front: Front,
     clock: SystemClock,
     /// To the core that all requests share, where there is one.
     core: Option<UnboundedSender<Waiting>>,
     /// Reads their prompts then.
-    reader: Mutex<Reader>,
+    reader: Mutex<FifoServer>,
 }
 
 impl FrontEnd {
     /// An idle front end, whose core is a task of the runtime.
-    pub(super) fn new(front: Front, runtime: &Runtime) -> Self {
-        let (clock, shared) = (SystemClock::start(), front.together());
+    pub(crate) fn new(front: Front, runtime: &Runtime) -> Self {
+        let (clock, shared) = (SystemClock::start(), front.shared_cpu());
         let core = (!shared.is_zero()).then(|| {
             let (core, coming) = unbounded_channel();
-            runtime.spawn(work(Crowd::new(shared, 1), coming, clock));
+            runtime.spawn(work(ProcessorSharing::new(shared, 1), coming, clock));
             core
         });
-        FrontEnd { front, clock, core, reader: Mutex::new(Reader::new(1)) }
+        FrontEnd { front, clock, core, reader: Mutex::new(FifoServer::new(1)) }
     }
 
     /// Waits as long as a request of so many prompt tokens takes.
-    pub(super) async fn pass(&self, tokens: usize) {
+    pub(crate) async fn pass(&self, tokens: usize) {
         let mut since = self.clock.now();
         if let Some(core) = &self.core {
             let (over, heard) = oneshot::channel();
@@ -52,8 +52,9 @@ impl FrontEnd {
             since = heard.await.unwrap_or(since);
         }
         // From when it was over, not from when that was heard: timers are late.
-        let read = self.reader.lock().unwrap_or_else(PoisonError::into_inner).read(since, self.front.reads(tokens));
-        let left = (read + self.front.rest()).since(self.clock.now());
+        let read =
+            self.reader.lock().unwrap_or_else(PoisonError::into_inner).serve(since, self.front.tokenization(tokens));
+        let left = (read + self.front.unshared()).since(self.clock.now());
         if !left.is_zero() {
             tokio::time::sleep(left).await;
         }
@@ -61,7 +62,7 @@ impl FrontEnd {
 }
 
 /// Works on all who come until nobody can come any more.
-async fn work(mut crowd: Crowd<Waiting>, mut coming: UnboundedReceiver<Waiting>, clock: SystemClock) {
+async fn work(mut crowd: ProcessorSharing<Waiting>, mut coming: UnboundedReceiver<Waiting>, clock: SystemClock) {
     loop {
         let left = crowd.next().map(|next| next.since(clock.now()).min(NAP));
         tokio::select! {
@@ -77,7 +78,7 @@ async fn work(mut crowd: Crowd<Waiting>, mut coming: UnboundedReceiver<Waiting>,
 }
 
 /// Tells those that are through, and forgets those whose clients have left.
-fn settle(crowd: &mut Crowd<Waiting>, now: Stamp) {
+fn settle(crowd: &mut ProcessorSharing<Waiting>, now: Stamp) {
     while let Some((one, when)) = crowd.leave(now) {
         // Who does not hear it has left.
         let _ = one.send(when);
@@ -121,21 +122,21 @@ mod tests {
 
     #[test]
     fn a_crowd_waits_for_all_of_it_and_one_alone_for_itself() {
-        let front = Front { per_request_ns: 3e7, together_ns: 1e7, ..Front::default() };
+        let front = Front { per_request_ns: 3e7, shared_cpu_ns: 1e7, ..Front::default() };
         let alone = taken(front, 1)[0];
         assert!(alone >= 30.0, "{alone}");
         let last = |took: Vec<f64>| took.into_iter().fold(0.0, f64::max);
         // However far apart they are begun, the core works forty times ten; twenty follow.
         let crowd = last(taken(front, 40));
         assert!(crowd >= 419.0, "{crowd}");
-        let apart = last(taken(Front { together_ns: 0.0, ..front }, 40));
+        let apart = last(taken(Front { shared_cpu_ns: 0.0, ..front }, 40));
         assert!((30.0..crowd).contains(&apart), "{apart} {crowd}");
     }
 
     #[test]
     fn who_leaves_is_not_worked_on() {
         let runtime = runtime();
-        let front = Arc::new(FrontEnd::new(Front { together_ns: 2e8, ..Front::default() }, &runtime));
+        let front = Arc::new(FrontEnd::new(Front { shared_cpu_ns: 2e8, ..Front::default() }, &runtime));
         let clock = SystemClock::start();
         let leaver = |front: Arc<FrontEnd>| runtime.spawn(async move { front.pass(1).await });
         let gone: Vec<_> = (0..50).map(|_| leaver(Arc::clone(&front))).collect();

@@ -6,12 +6,13 @@ use tacho_core::json;
 use tacho_testkit::{Counted, fuzz, golden_json};
 
 use super::Server;
-use super::ask::Endpoint;
-use super::fields::Fields;
-use super::form::Form;
 use super::guide::{Dice, Guide};
-use super::read::ask;
-use crate::{Machine, SimSpec};
+use super::request::ask::Endpoint;
+use super::request::fields::Fields;
+use super::request::form::Form;
+use super::request::read::ask;
+use crate::SimSpec;
+use tacho_engine::Machine;
 
 #[global_allocator]
 static COUNTED: Counted = Counted;

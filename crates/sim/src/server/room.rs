@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::problem::Problem;
+use super::request::problem::Problem;
 
 /// Bytes that all requests together may hold.
 const LIMIT: usize = 2 << 30;
@@ -12,18 +12,18 @@ const PER_ANSWER: usize = 1024;
 
 /// The memory of all requests.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Room(Arc<AtomicUsize>);
+pub(crate) struct Room(Arc<AtomicUsize>);
 
 /// One request's share; given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(crate) struct Share {
     room: Room,
     bytes: usize,
 }
 
 impl Room {
     /// Sets memory aside for `answers` to prompts of `bytes` in all.
-    pub(super) fn take(&self, bytes: usize, answers: usize) -> Result<Share, Problem> {
+    pub(crate) fn take(&self, bytes: usize, answers: usize) -> Result<Share, Problem> {
         let bytes = bytes.saturating_add(answers.saturating_mul(PER_ANSWER));
         let share = Share { room: self.clone(), bytes };
         let before = self.0.fetch_add(bytes, Ordering::Relaxed);

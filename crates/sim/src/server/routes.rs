@@ -11,22 +11,24 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
 use tacho_core::json::Value;
 
+use super::answer::generation::Generation;
+use super::answer::script::Script;
+use super::answer::stream::EventStream;
+use super::answer::whole;
 use super::app::App;
-use super::ask::Endpoint;
-use super::fields::Fields;
-use super::form::Form;
-use super::generation::Generation;
-use super::pooling::{self, Pooling};
-use super::problem::{ON_PURPOSE, Problem};
-use super::prompt::{Prompt, Source};
-use super::script::Script;
-use super::stream::EventStream;
+use super::protocol::pooling::{self, Pooling};
+use super::protocol::{anthropic, audio, info, listing, metrics, sglang, tokenize};
+use super::request::ask::Endpoint;
+use super::request::fields::Fields;
+use super::request::form::Form;
+use super::request::problem::{ON_PURPOSE, Problem};
+use super::request::prompt::{Prompt, Source};
+use super::request::read;
 use super::wire::ResetSwitch;
-use super::{anthropic, audio, info, listing, metrics, read, sglang, tokenize, whole};
 use crate::faults::Fault;
 
 /// The vLLM whose wire is imitated.
-pub(super) const VERSION: &str = "0.32.0";
+pub(crate) const VERSION: &str = "0.32.0";
 /// Largest body that is read: room for pictures and sounds.
 const MOST_BYTES: usize = 64 << 20;
 /// Longer texts are tokenised off the threads that write streams.
@@ -34,7 +36,7 @@ const LONG_TEXT: usize = 8192;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// An answer's body.
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Whole(Full<Bytes>),
     Stream(Box<EventStream>),
 }
@@ -107,7 +109,7 @@ fn stored(path: &str) -> Option<&str> {
 }
 
 /// Answers a request. An I/O error means that the connection is to be cut.
-pub(super) async fn answer(
+pub(crate) async fn answer(
     app: Arc<App>,
     request: Request<Incoming>,
     reset: ResetSwitch,

@@ -12,23 +12,23 @@ use tokio::net::TcpStream;
 
 /// Tells a connection's socket to end with a reset instead of a close.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ResetSwitch(Arc<AtomicBool>);
+pub(crate) struct ResetSwitch(Arc<AtomicBool>);
 
 impl ResetSwitch {
-    pub(super) fn pull(&self) {
+    pub(crate) fn pull(&self) {
         self.0.store(true, Ordering::Release);
     }
 }
 
 /// The socket under hyper.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     socket: TokioIo<TcpStream>,
     reset: ResetSwitch,
 }
 
 impl Wire {
-    pub(super) fn new(socket: TcpStream, reset: ResetSwitch) -> Self {
+    pub(crate) fn new(socket: TcpStream, reset: ResetSwitch) -> Self {
         Wire { socket: TokioIo::new(socket), reset }
     }
 }

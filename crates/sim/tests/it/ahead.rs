@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use tacho_sim::{CostModel, EngineSpec, Front, Profile, Server, SimSpec};
+use tacho_engine::{CostModel, EngineSpec, Front, Profile};
+use tacho_sim::{Server, SimSpec};
 
 use crate::client::{Client, get, post, spec};
 
@@ -33,7 +34,7 @@ fn burst(server: &Server, count: usize, tokens: usize) -> (Vec<usize>, Duration)
 
 #[test]
 fn all_tokens_come_from_an_engine_that_prepares_ahead() {
-    let cost = CostModel { prepare_ns: 3e6, prepare_noise: 0.2, drain_ns: 1e5, ..Profile::Tiny.cost() };
+    let cost = CostModel { schedule_ns: 3e6, schedule_noise: 0.2, drain_ns: 1e5, ..Profile::Tiny.cost() };
     let server = server(cost, Front::default());
     let (events, _) = burst(&server, 60, 30);
     assert_eq!(events, [31; 60], "tokens and the end");
@@ -46,7 +47,7 @@ fn all_tokens_come_from_an_engine_that_prepares_ahead() {
 
 #[test]
 fn a_prompt_is_prepared_before_its_first_token() {
-    let server = server(CostModel { prepare_ns: 4e7, ..Profile::Tiny.cost() }, Front::default());
+    let server = server(CostModel { schedule_ns: 4e7, ..Profile::Tiny.cost() }, Front::default());
     let sent = Instant::now();
     assert_eq!(post(&server, "/v1/completions", &body(1, 3)).events().len(), 4);
     assert!(sent.elapsed() >= Duration::from_millis(42), "{:?}", sent.elapsed());
@@ -57,7 +58,7 @@ fn a_prompt_is_prepared_before_its_first_token() {
 
 #[test]
 fn a_burst_waits_in_the_front_end() {
-    let front = Front { together_ns: 1e7, ..Front::default() };
+    let front = Front { shared_cpu_ns: 1e7, ..Front::default() };
     let server = server(CostModel::FREE, front);
     let (events, took) = burst(&server, 20, 2);
     assert_eq!(events, [3; 20]);

@@ -5,7 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
-use tacho_sim::{EngineSpec, Profile, Server, SimSpec};
+use tacho_engine::{EngineSpec, Profile};
+use tacho_sim::{Server, SimSpec};
 use tacho_text::Tokenizer;
 
 static TOKENIZER: LazyLock<Arc<Tokenizer>> = LazyLock::new(|| Arc::new(Tokenizer::builtin()));

@@ -1,7 +1,8 @@
 //! Every endpoint's answer, and that answers are a function of seed and prompt.
 
 use serde_json::{Value, json};
-use tacho_sim::{EngineSpec, Profile, Server, SimSpec};
+use tacho_engine::{EngineSpec, Profile};
+use tacho_sim::{Server, SimSpec};
 
 use crate::client::{Client, get, post, spec, start};
 

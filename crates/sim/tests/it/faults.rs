@@ -3,7 +3,8 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use tacho_sim::{FaultSpec, Profile, Server, SimSpec};
+use tacho_engine::Profile;
+use tacho_sim::{FaultSpec, Server, SimSpec};
 
 use crate::client::{Client, get, post, spec};
 

@@ -1,8 +1,9 @@
 //! Output under constraints and calls of tools, in every protocol that has them, whole and streamed.
 
 use serde_json::{Value, json};
-use tacho_sim::engine::{Policy, Transfer};
-use tacho_sim::{EngineSpec, Profile, Proxy, ProxySpec, Server, SimSpec};
+use tacho_engine::{EngineSpec, Profile};
+use tacho_engine::{Policy, Transfer};
+use tacho_sim::{Proxy, ProxySpec, Server, SimSpec};
 
 use crate::client::{Client, Reply, get, post, spec, start};
 

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use tacho_sim::{Profile, Server};
+use tacho_engine::Profile;
+use tacho_sim::Server;
 
 use crate::client::{Client, post, spec, start};
 

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use tacho_sim::engine::BatchShape;
-use tacho_sim::{EngineSpec, Profile, Server, SimSpec};
+use tacho_engine::BatchShape;
+use tacho_engine::{EngineSpec, Profile};
+use tacho_sim::{Server, SimSpec};
 
 use crate::client::{Client, post, spec, start};
 

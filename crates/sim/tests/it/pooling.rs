@@ -3,7 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use tacho_sim::{FaultSpec, Profile, Server, SimSpec};
+use tacho_engine::Profile;
+use tacho_sim::{FaultSpec, Server, SimSpec};
 
 use crate::client::{Client, post, spec, start};
 

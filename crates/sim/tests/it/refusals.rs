@@ -1,7 +1,8 @@
 //! What a real vLLM refused and what it took, asked of the simulator.
 
 use serde_json::Value;
-use tacho_sim::{Profile, Server};
+use tacho_engine::Profile;
+use tacho_sim::Server;
 use tacho_testkit::golden_json;
 
 use crate::client::{Client, Reply, spec};

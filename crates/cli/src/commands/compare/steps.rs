@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Value, parse};
-use tacho_metrics::fit::{Against, against};
+use tacho_forecast::fit::{Against, against};
 
 use crate::commands::fit::read;
 
@@ -48,13 +48,13 @@ fn table(steps: &Against) -> String {
     text += &format!(
         "\n{real} steps were measured and {model} predicted, of {wide:.1} and {wide_model:.1} sequences in the mean.\n"
     );
-    text + &match (steps.off(), steps.holds()) {
+    text + &match (steps.off(), steps.is_good()) {
         (Some(off), Some(true)) => {
-            format!("The steps are off by {:.1} % of their time: the fit holds here.\n\n", off * 100.0)
+            format!("The steps are off by {:.1} % of their time: good fit here.\n\n", off * 100.0)
         }
         (Some(off), _) => {
-            format!("The steps are off by {:.1} % of their time: the fit does not hold here.\n\n", off * 100.0)
+            format!("The steps are off by {:.1} % of their time: poor fit here.\n\n", off * 100.0)
         }
-        (None, _) => "Too few steps are alike to say whether the fit holds here.\n\n".to_owned(),
+        (None, _) => "Too few steps are alike to say whether good fit here.\n\n".to_owned(),
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use tacho_core::json::{Dict, Value};
+use tacho_engine::{CostModel, EngineSpec, Machine};
 use tacho_metrics::offline::Phase;
 use tacho_run::offline::{Batch, EngineError, Generated, Loaded, OfflineEngine, Slot, StageTimes, Step};
-use tacho_sim::{CostModel, EngineSpec, Machine, MediaTimes, Offline, StartUp};
+use tacho_sim::{MediaTimes, Offline, StartUp};
 use tacho_text::Tokenizer;
 
 use crate::args::number::{Sized, sized_integer};

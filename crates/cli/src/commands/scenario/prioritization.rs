@@ -8,11 +8,11 @@ use tacho_core::json::{self, Dict, Value};
 use tacho_core::{EventSink, Request, RunEvent};
 use tacho_metrics::{Sample, Samples, Statistics};
 use tacho_record::RunRecord;
+use tacho_engine::Policy;
 use tacho_report::style::{title, two, value_line};
 use tacho_run::ServePlan;
 use tacho_run::offline::{Sampling, Slot};
 use tacho_run::scenarios::batch;
-use tacho_sim::engine::Policy;
 use tacho_workload::WorkloadSpec;
 use tacho_workload::scenarios::priority_of;
 

@@ -1,6 +1,4 @@
-//! `tacho predict`: the benchmark that `serve` would run, played by the engine's model on a clock of its own.
-
-mod model;
+//! `tacho predict`: the benchmark that `serve` would run, simulated in virtual time.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,44 +6,35 @@ use std::time::Instant;
 use tacho_client::Task;
 use tacho_core::{ManualClock, Request, Stamp};
 use tacho_record::RunRecord;
+use tacho_engine::Machine;
+use tacho_engine::simulation::Arrival;
+use tacho_forecast::EngineTarget;
+use tacho_forecast::predict::Prediction;
 use tacho_report::html::run::About;
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, predicted, prepare};
-use tacho_sim::foresight::{Coming, Gone, Sending, foresee};
-use tacho_sim::{Machine, Server, prompt_ids};
-use tacho_text::Tokenizer;
+use tacho_sim::Server;
+use tacho_text::{Tokenizer, prompt_ids};
 
 use super::destination::Destination;
 use super::{findings, pictures, plan, simulator, tell};
 use crate::args::serve::ServeArgs;
 use crate::commands::check::code;
-use crate::commands::foreseen;
+use crate::commands::say;
 use crate::commands::sim::profile;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use model::Model;
 
-/// Rounds of plays are made until so many tokens of answers were played,
-const TOKENS: i64 = 1_000_000;
-/// and no more than these: runs of few tokens are ruled by chance, and quick to play.
-const ROUNDS: i64 = 5;
-
-/// Predicts the benchmark that the arguments ask for.
+/// Predicts the benchmark of the arguments.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
     let destination = Destination::open(args)?;
     args.outputs.check()?;
     let workload = Workload::of(args)?;
     let before = Instant::now();
-    let plays = workload.plays()?;
-    let numbers = foreseen::numbers(&plays);
-    // A pace that changes makes plays too unlike for one of them to stand for all.
-    let steady = match workload.machine.pace.is_some() || plays.is_empty() {
-        true => Some(workload.record(&workload.machine.steady(), 1)?),
-        false => None,
-    };
-    let took = before.elapsed().as_secs_f64() / (plays.len() + usize::from(steady.is_some())) as f64;
-    let record = steady.as_ref().unwrap_or_else(|| &plays[foreseen::middle(&numbers)]);
+    let prediction = workload.predict()?;
+    let took = before.elapsed().as_secs_f64() / prediction.runs as f64;
+    let record = &prediction.record;
     let saved = destination.save(args, record)?;
     args.outputs.print(record)?;
     args.outputs.write(record, &About::default())?;
@@ -56,30 +45,38 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         pictures::draw(args, record, &pictures::dataset_note(args, &workload.prepared)?, &path, &())?;
     }
     let findings = findings(args, record)?;
-    let machine = &workload.machine;
-    let times = record.measured.duration / took.max(1e-9);
-    let mut lines = vec![format!(
-        "predicted by {}, not measured: {:.1} s played in {took:.3} s, {times:.0} times as fast",
-        machine.name, record.measured.duration
-    )];
-    lines.extend(foreseen::ranges(&numbers, steady.as_ref()));
     // A script that takes the numbers from standard output takes nothing else.
     if !args.outputs.owns_stdout() {
-        foreseen::say(&lines)?;
+        say(&lines(&workload.machine.name, &prediction, took))?;
     }
     Ok(code(&findings, args.own.pass_undecided))
 }
 
-/// Requests with all that is needed to play them.
+fn lines(machine: &str, prediction: &Prediction, took: f64) -> Vec<String> {
+    let duration = prediction.record.measured.duration;
+    let mut lines = vec![format!(
+        "predicted with profile {machine}, not measured: {duration:.1} s simulated in {took:.3} s, {:.0}x real time",
+        duration / took.max(1e-9)
+    )];
+    if !prediction.intervals.is_empty() {
+        lines.push(format!("expected value and 95% prediction interval ({} simulations):", prediction.simulations));
+    }
+    lines.extend(prediction.intervals.iter().map(|(metric, interval)| {
+        format!("  {metric:<20} {:>12.2} {:>12.2} to {:>10.2}", interval.expected, interval.low, interval.high)
+    }));
+    lines
+}
+
+/// A workload with everything that its simulation needs.
 pub(crate) struct Workload {
     pub(crate) machine: Machine,
     plan: ServePlan,
     prepared: Prepared,
-    /// Counts where the workload needs no tokenizer.
+    /// Counts tokens where the workload needs no tokenizer.
     builtin: Tokenizer,
     requests: Vec<Request>,
     prompts: Vec<Arc<[u32]>>,
-    /// Names the model and counts prompts while the workload is made.
+    /// Names the model and counts prompts while the workload is generated.
     _server: Server,
 }
 
@@ -98,21 +95,20 @@ impl Workload {
         Ok(Workload { machine, plan, prepared, builtin, requests, prompts, _server: server })
     }
 
-    /// Whether its requests wait for one another.
+    /// Whether its requests depend on one another.
     pub(crate) fn is_sessions(&self) -> bool {
         self.prepared.dialogue.is_some()
     }
 
-    /// Whether answers come whole.
     fn is_pooling(&self) -> bool {
         self.plan.endpoint.backend.task() == Task::Pooling
     }
 
-    /// The requests with when they are due.
-    pub(crate) fn coming(&self) -> Vec<Coming> {
+    /// The requests with their scheduled times.
+    pub(crate) fn arrivals(&self) -> Vec<Arrival> {
         let requests = self.requests.iter().zip(&self.prompts);
         let length = |request: &Request| if self.is_pooling() { 1 } else { request.output_len };
-        let one = |((request, prompt), due): ((&Request, &Arc<[u32]>), &f64)| Coming {
+        let one = |((request, prompt), due): ((&Request, &Arc<[u32]>), &f64)| Arrival {
             due: Stamp::from_secs(*due),
             prompt: Arc::clone(prompt),
             output: usize::try_from(length(request)).unwrap_or(1).max(1),
@@ -121,46 +117,19 @@ impl Workload {
         requests.zip(self.prepared.timeline.scheduled()).map(one).collect()
     }
 
-    /// Plays requests to their end, whatever the workload's own limits are.
-    pub(crate) fn play(&self, coming: &[Coming], sending: &Sending) -> anyhow::Result<Vec<Gone>> {
-        Ok(foresee(&self.machine, coming, sending)?)
+    fn predict(&self) -> anyhow::Result<Prediction> {
+        let tokens = self.requests.iter().map(|request| request.output_len.max(1)).sum();
+        Prediction::of(&self.machine, tokens, |machine, seed| self.record(machine, seed))
     }
 
-    /// Plays that differ in their noise and in what is not known for certain of the machine; none where nothing is noisy.
-    fn plays(&self) -> anyhow::Result<Vec<RunRecord>> {
-        let versions: Vec<Machine> =
-            if self.machine.is_noisy() { self.machine.versions().collect() } else { Vec::new() };
-        let tokens: i64 = self.requests.iter().map(|request| request.output_len.max(1)).sum();
-        let rounds = (TOKENS / (tokens * versions.len() as i64).max(1)).clamp(1, ROUNDS);
-        let plays = (0..rounds).flat_map(|_| &versions).zip(1..);
-        plays.map(|(machine, seed)| self.record(machine, seed)).collect()
-    }
-
-    /// The record of the workload as it would be sent, with the noise of a seed.
+    /// The record of one simulation.
     fn record(&self, machine: &Machine, seed: u64) -> anyhow::Result<RunRecord> {
         let clock = ManualClock::default();
         let asked = (self.requests.as_slice(), self.prompts.as_slice());
         let tokenizer = self.prepared.tokenizer.as_ref().unwrap_or(&self.builtin);
-        let model = Model::new(machine, seed, &clock, asked, (tokenizer, self.is_pooling()))?;
-        Ok(predicted(&self.plan, &self.prepared, &model, &clock)?)
+        let target = EngineTarget::new(machine, seed, &clock, asked, (tokenizer, self.is_pooling()))?;
+        Ok(predicted(&self.plan, &self.prepared, &target, &clock)?)
     }
-}
-
-/// Requests again and again, none sharing a prefix with those of another round.
-pub(crate) fn repeated(coming: &[Coming], rounds: usize) -> Vec<Coming> {
-    let last = coming.iter().map(|one| one.due.0).max().unwrap_or(0);
-    let period = last + last / coming.len().max(1) as u64 + 1;
-    let round = |number: usize| {
-        coming.iter().map(move |one| Coming {
-            due: Stamp(one.due.0 + period * number as u64),
-            prompt: match number {
-                0 => Arc::clone(&one.prompt),
-                _ => one.prompt.iter().map(|id| id.wrapping_add(1_000_003 * number as u32)).collect(),
-            },
-            ..one.clone()
-        })
-    };
-    (0..rounds.max(1)).flat_map(round).collect()
 }
 
 #[cfg(test)]

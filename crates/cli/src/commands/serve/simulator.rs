@@ -1,7 +1,8 @@
 //! The embedded simulator as the server under test.
 
+use tacho_engine::EngineSpec;
 use tacho_run::experiment::{option, split};
-use tacho_sim::{EngineSpec, Server, SimSpec};
+use tacho_sim::{Server, SimSpec};
 
 use crate::args::ArgError;
 use crate::args::command::read;

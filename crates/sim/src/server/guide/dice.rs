@@ -3,7 +3,7 @@
 use tacho_pyrand::Generator;
 
 /// Parts and bytes that a text may be made of: more than anybody waits for, and parts that are empty must end too.
-pub(super) const MOST_PARTS: usize = 1 << 18;
+pub(crate) const MOST_PARTS: usize = 1 << 18;
 
 /// Draws with a bent: the smaller the size, the shorter what comes out.
 #[derive(Debug)]

@@ -1,0 +1,193 @@
+//! `tacho fit`: maps flags to `tacho_forecast::fit` and prints the result.
+
+mod limits;
+mod server;
+
+use std::path::Path;
+
+use anyhow::{Context, anyhow, ensure};
+use tacho_client::EndpointSpec;
+use tacho_core::json;
+use tacho_forecast::fit::{
+    self, Estimate, Experiment, Fitted, KnownLimits, LEVELS, MAX_ROUNDS, Profile, Slowdown, Traced,
+};
+use tacho_rowlog::Stored;
+
+use super::outputs::check_writable;
+use super::{say, serve, values_for};
+use crate::args;
+use crate::args::fit::FitArgs;
+use crate::args::serve::ServeArgs;
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+use server::MeasuredServer;
+
+/// Fits and writes the profile.
+pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Exit> {
+    let _interrupt = Interrupt::catch()?;
+    check_writable(Path::new(&args.output))?;
+    let endpoint = args.base_url.as_deref().map(|url| endpoint(args, url)).transpose()?;
+    let mut known = limits::stated(args, endpoint.as_ref())?;
+    let experiment = match &args.base_url {
+        Some(url) if args.results.is_empty() => measure(args, url, known.limits.max_model_len)?,
+        _ => {
+            let runs = args.results.iter().map(|path| read(Path::new(path))).collect::<anyhow::Result<_>>()?;
+            Experiment { runs, ..Experiment::default() }
+        }
+    };
+    experiment.learn_limits(&mut known);
+    let fitted = fit::fit(&experiment.runs, &known.limits)?;
+    let caches = experiment.prefix_caching(&fitted);
+    caches.into_iter().for_each(|on| known.learn("enable_prefix_caching", usize::from(on), "measured"));
+    let lines = report(&fitted, &known, args);
+    let is_good = fitted.is_good();
+    let profile = Profile { name: name(args), limits: known.limits, fitted, sources: known.sources };
+    std::fs::write(&args.output, json::dumps_indented(&profile.to_json(), 2) + "\n")
+        .with_context(|| format!("the profile cannot be written to {}", args.output))?;
+    say(&lines)?;
+    Ok(if is_good { Exit::Done } else { Exit::Gate })
+}
+
+fn measure(args: &FitArgs, url: &str, max_model_len: usize) -> anyhow::Result<Experiment> {
+    let levels = LEVELS.map(|(concurrency, ..)| concurrency);
+    say(&[format!(
+        "measuring {url} for about {:.0} s: concurrencies {levels:?} in up to {MAX_ROUNDS} rounds, then a burst",
+        args.seconds
+    )])?;
+    let experiment = Experiment::measure(&mut MeasuredServer::new(args, url), args.seconds, max_model_len)?;
+    let experiment = experiment.context("the server returned no response that could be timed")?;
+    ensure!(!experiment.runs.is_empty(), "nothing was measured");
+    Ok(experiment)
+}
+
+fn name(args: &FitArgs) -> String {
+    let stem = || Path::new(&args.output).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    args.name.clone().or_else(stem).unwrap_or_else(|| "fitted".to_owned())
+}
+
+/// The server whose pages are asked.
+fn endpoint(args: &FitArgs, url: &str) -> anyhow::Result<EndpointSpec> {
+    let mut words = vec!["serve".to_owned(), "--base-url".to_owned(), url.to_owned()];
+    words.extend(args.model.iter().flat_map(|model| ["--model".to_owned(), model.clone()]));
+    let values = values_for(&args::serve::TABLE, &words)?.context("the experiment's own command line")?;
+    Ok(serve::plan::of(&ServeArgs::read(values)?, None)?.endpoint)
+}
+
+/// The requests of a result or a log.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Traced>> {
+    let shown = path.display();
+    let nothing = || format!("{shown} cannot be fitted");
+    if Stored::is_log(path) {
+        let joined = Stored::open(path)?.joined().with_context(|| format!("the log {shown} cannot be read"))?;
+        let rows = joined.rows.iter().map(|row| (row.asked.prompt_len, &row.observation));
+        return fit::of_rows(rows).with_context(nothing);
+    }
+    if path.is_dir() {
+        anyhow::bail!("{shown} is a directory without a log; pass a result, or a directory that --log wrote");
+    }
+    let text = std::fs::read_to_string(path).with_context(|| format!("the result {shown} cannot be read"))?;
+    let result = json::parse(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
+    fit::of_result(&result).with_context(nothing)
+}
+
+/// A cost with its 95% confidence interval.
+fn micros(name: &str, estimate: &Estimate) -> String {
+    let (low, high) = estimate.interval();
+    match estimate.value {
+        0.0 => format!("  {name}: not significant"),
+        value => format!("  {name}: {:.4} us ({:.4} to {:.4})", value * 1e6, low * 1e6, high * 1e6),
+    }
+}
+
+fn report(fitted: &Fitted, known: &KnownLimits, args: &FitArgs) -> Vec<String> {
+    let (costs, front) = (&fitted.costs, &fitted.front);
+    let mut lines = vec![
+        format!("{} steps fitted, {} ambiguous, {} outliers", fitted.steps, fitted.unclear, fitted.outliers),
+        micros("per step", &costs.fixed),
+        micros("per prompt token", &costs.prefill),
+        micros("per sequence", &costs.sequence),
+        micros("per token of context", &costs.kv),
+        micros("per prompt token and token of context (attention)", &costs.attention),
+    ];
+    if costs.back_to_back_prefill.value > 0.0 {
+        lines.push(micros("extra per back-to-back prefill step", &costs.back_to_back_prefill));
+    }
+    if fitted.single.value > 0.0 {
+        lines.push(micros("saved by a batch of one", &fitted.single));
+    }
+    if fitted.memory_bound > 0 {
+        lines.push(format!("  memory-bound up to {} tokens per prefill step", fitted.memory_bound));
+    }
+    if fitted.padded_up_to > 0 {
+        lines.push(format!("  decode batches are padded to CUDA-graph capture sizes up to {}", fitted.padded_up_to));
+    }
+    lines.extend(scheduling(fitted).iter().map(|(name, estimate)| micros(name, estimate)));
+    match front.from {
+        0 => lines.push("  front end: unknown, because no request arrived at an idle server".to_owned()),
+        _ => {
+            lines.push(micros("front end, per request", &front.request));
+            lines.push(micros("front end, per prompt token", &front.prompt_token));
+        }
+    }
+    if front.shared.value > 0.0 {
+        lines.push(micros("front end, CPU time shared by concurrent requests", &front.shared));
+    }
+    lines.push(micros("front end, between tokens of a step", &front.token));
+    lines.extend(known.rows().map(|(name, value, source)| format!("  {name}: {value} ({source})")));
+    lines.extend(quality(fitted, known));
+    lines.push(format!("profile written to {}", args.output));
+    lines
+}
+
+/// Host-side scheduling times, if scheduling is asynchronous.
+fn scheduling(fitted: &Fitted) -> Vec<(String, Estimate)> {
+    let Some(scheduling) = fitted.async_scheduling else { return Vec::new() };
+    let name = "asynchronous scheduling, per prefill step";
+    if scheduling.schedule.value == 0.0 {
+        return vec![(name.to_owned(), scheduling.schedule)];
+    }
+    let mut rows = vec![(name.to_owned(), scheduling.schedule)];
+    if scheduling.cudagraph_max_tokens > 0 {
+        rows.push((format!("{name} of up to {} tokens", scheduling.cudagraph_max_tokens), scheduling.cudagraph));
+    }
+    rows.push(("minimum time from launch to token output".to_owned(), scheduling.drain));
+    rows
+}
+
+/// How good the fit is, and what is wrong with it.
+fn quality(fitted: &Fitted, known: &KnownLimits) -> Vec<String> {
+    let (median, p90) = fitted.held_out;
+    let mut lines = vec![format!(
+        "held-out error: median {:.1}%, p90 {:.1}%; noise {:.1}%",
+        median * 100.0,
+        p90 * 100.0,
+        fitted.noise * 100.0
+    )];
+    let (fraction, slowdown) = fitted.interference;
+    if fraction > 0.01 {
+        lines.push(format!(
+            "interference: {:.0}% of the steps were slower by a factor of {slowdown:.2}; the costs are those without it",
+            fraction * 100.0
+        ));
+    }
+    if let Some(Slowdown { factors, seconds }) = &fitted.slowdown {
+        lines.push(format!(
+            "the speed changed about every {seconds:.1} s: slowdown {:.2} to {:.2}, mean {:.2}; predictions include it",
+            factors.iter().copied().fold(f64::INFINITY, f64::min),
+            factors.iter().copied().fold(0.0, f64::max),
+            factors.iter().sum::<f64>() / factors.len() as f64,
+        ));
+    }
+    if !fitted.is_good() {
+        lines.push(
+            "warning: poor fit (median held-out error above 10%, or interference in most steps); predictions will be off \
+             by as much. Fit again on an idle machine or raise --seconds."
+                .to_owned(),
+        );
+    }
+    if fitted.widest > known.limits.max_num_seqs {
+        let (widest, limit) = (fitted.widest, known.limits.max_num_seqs);
+        lines.push(format!("warning: {widest} sequences had tokens at once, more than max_num_seqs {limit}"));
+    }
+    lines
+}

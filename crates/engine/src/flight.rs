@@ -1,0 +1,122 @@
+//! Steps in flight: one, or two with asynchronous scheduling.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tacho_core::Stamp;
+
+use crate::BatchShape;
+
+/// A scheduled step whose tokens are not out yet.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) batch: BatchShape,
+    /// Marks the sequences that get a token from this step.
+    pub(super) mark: u8,
+    /// When its computation ends.
+    done: Stamp,
+}
+
+/// Durations of a step: host-side scheduling, computation, and the minimum from scheduled to done.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Takes {
+    pub(super) schedule: Duration,
+    pub(super) compute: Duration,
+    pub(super) drain: Duration,
+}
+
+/// One iteration of the scheduler loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) ends: Stamp,
+    /// Whether the tokens of the oldest step are out at its end.
+    pub(super) lands: bool,
+}
+
+/// The steps in flight, oldest first.
+#[derive(Debug)]
+pub(super) struct Flights {
+    asynchronous: bool,
+    steps: VecDeque<Flight>,
+    mark: u8,
+}
+
+impl Flights {
+    pub(super) fn new(asynchronous: bool) -> Self {
+        Flights { asynchronous, steps: VecDeque::with_capacity(2), mark: 1 }
+    }
+
+    /// The mark of the next step. Two alternate: no more than two steps are in flight.
+    pub(super) fn mark(&self) -> u8 {
+        self.mark
+    }
+
+    /// Starts a step at `now`. With asynchronous scheduling the tokens of a step are read after the next one is scheduled,
+    /// and an idle engine schedules two steps before it reads any.
+    pub(super) fn launch(&mut self, batch: BatchShape, takes: Takes, now: Stamp) -> Turn {
+        let scheduled = now + takes.schedule;
+        let before = self.steps.back().map(|flight| flight.done);
+        let free = before.unwrap_or(now).max(now);
+        let done = (free + takes.compute).max(scheduled + takes.drain);
+        self.steps.push_back(Flight { batch, mark: self.mark, done });
+        self.mark ^= 0b11;
+        match before {
+            _ if !self.asynchronous => Turn { ends: done, lands: true },
+            None => Turn { ends: scheduled, lands: false },
+            Some(before) => Turn { ends: before.max(scheduled), lands: true },
+        }
+    }
+
+    /// The batch of the newest step.
+    pub(super) fn last(&self) -> Option<&BatchShape> {
+        self.steps.back().map(|flight| &flight.batch)
+    }
+
+    /// An iteration with nothing to schedule: it lasts until the oldest step is done.
+    pub(super) fn wait(&self) -> Option<Turn> {
+        self.steps.front().map(|flight| Turn { ends: flight.done, lands: true })
+    }
+
+    /// Removes the oldest step, whose tokens are out.
+    pub(super) fn land(&mut self) -> Option<Flight> {
+        self.steps.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn takes(schedule: u64, compute: u64, drain: u64) -> Takes {
+        let [schedule, compute, drain] = [schedule, compute, drain].map(Duration::from_millis);
+        Takes { schedule, compute, drain }
+    }
+
+    fn ms(at: u64) -> Stamp {
+        Stamp(at * 1_000_000)
+    }
+
+    #[test]
+    fn an_idle_engine_schedules_two_steps_then_one_per_finished_step() {
+        let mut flights = Flights::new(true);
+        let mut launch = |takes, now| flights.launch(BatchShape::default(), takes, ms(now));
+        // Done at 32: scheduled at 30, and 2 ms to drain.
+        assert_eq!(launch(takes(30, 12, 2), 0), Turn { ends: ms(30), lands: false });
+        // Scheduled at once and done at 44, after the first.
+        assert_eq!(launch(takes(0, 12, 2), 30), Turn { ends: ms(32), lands: true });
+        flights.land().unwrap();
+        assert_eq!(flights.wait(), Some(Turn { ends: ms(44), lands: true }));
+        // The second is done at 44 but read when the third is scheduled.
+        let third = flights.launch(BatchShape::default(), takes(30, 12, 2), ms(32));
+        assert_eq!(third, Turn { ends: ms(62), lands: true });
+        let marks = [flights.land().unwrap().mark, flights.land().unwrap().mark, flights.mark()];
+        assert_eq!((marks, flights.wait()), ([2, 1, 2], None));
+    }
+
+    #[test]
+    fn synchronous_steps_end_when_they_are_done() {
+        let mut flights = Flights::new(false);
+        let turn = flights.launch(BatchShape::default(), takes(0, 12, 0), ms(5));
+        assert_eq!(turn, Turn { ends: ms(17), lands: true });
+    }
+}

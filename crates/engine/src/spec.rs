@@ -1,0 +1,167 @@
+//! The engine's limits, under the names vLLM gives them.
+
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::job::{Job, Refusal};
+
+/// Most KV blocks: each takes memory from the start.
+const MOST_BLOCKS: usize = 1 << 24;
+
+/// What bounds a batch and the KV cache.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EngineSpec {
+    /// Most sequences in one step.
+    pub max_num_seqs: usize,
+    /// Most tokens in one step; longer prompts are prefilled in chunks.
+    pub max_num_batched_tokens: usize,
+    /// Tokens per KV block.
+    pub block_size: usize,
+    /// KV blocks in all.
+    pub num_blocks: usize,
+    /// Longest sequence, prompt and output together.
+    pub max_model_len: usize,
+    /// Whether full blocks are kept and reused by sequences that start with the same tokens.
+    pub enable_prefix_caching: bool,
+    /// Whether prompts may be split to fill a step; without it only those are that no step holds.
+    pub enable_chunked_prefill: bool,
+    /// Mean of the geometric distribution of natural output lengths, for requests that do not ignore EOS.
+    pub mean_output_len: f64,
+    /// Whether the next step is composed and prepared while one runs, before its tokens are known.
+    pub async_scheduling: bool,
+    /// Who is served first.
+    pub policy: Policy,
+    /// Whether the KV of prompts is made up, all but the last token's: decoding alone, as vLLM's DecodeBenchConnector.
+    pub decode_bench: bool,
+    /// What it costs to fetch the KV of a prompt that another engine has computed.
+    pub transfer: Transfer,
+}
+
+/// Who is served first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// In order of arrival.
+    #[default]
+    Fcfs,
+    /// By priority, the least first; then in order of arrival. Out of blocks, the greatest is put back.
+    Priority,
+}
+
+impl Policy {
+    /// The names that [`Policy::parse`] reads.
+    pub const NAMES: [&str; 2] = ["fcfs", "priority"];
+
+    /// The policy of that name.
+    pub fn parse(name: &str) -> Option<Policy> {
+        match name {
+            "fcfs" => Some(Policy::Fcfs),
+            "priority" => Some(Policy::Priority),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Policy::NAMES[usize::from(self == Policy::Priority)]
+    }
+}
+
+/// The way that KV takes from one engine to another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Transfer {
+    /// Nanoseconds of any transfer.
+    pub fixed_ns: f64,
+    /// Nanoseconds per token.
+    pub per_token_ns: f64,
+}
+
+impl Transfer {
+    /// How long `tokens` take.
+    pub fn takes(&self, tokens: usize) -> Duration {
+        Duration::from_nanos((self.fixed_ns + self.per_token_ns * tokens as f64).round() as u64)
+    }
+}
+
+impl Default for Transfer {
+    /// 131 kB per token over 25 GB/s, and two milliseconds to agree on it.
+    fn default() -> Self {
+        Transfer { fixed_ns: 2e6, per_token_ns: 5_240.0 }
+    }
+}
+
+impl Default for EngineSpec {
+    fn default() -> Self {
+        EngineSpec {
+            max_num_seqs: 256,
+            max_num_batched_tokens: 8192,
+            block_size: 16,
+            num_blocks: 16_384,
+            max_model_len: 32_768,
+            enable_prefix_caching: true,
+            enable_chunked_prefill: true,
+            mean_output_len: 256.0,
+            async_scheduling: false,
+            policy: Policy::default(),
+            decode_bench: false,
+            transfer: Transfer::default(),
+        }
+    }
+}
+
+impl EngineSpec {
+    /// Tokens the KV cache holds.
+    pub fn kv_tokens(&self) -> usize {
+        self.block_size.saturating_mul(self.num_blocks)
+    }
+
+    /// How many of the longest sequences the KV cache holds at once.
+    pub fn max_concurrency(&self) -> f64 {
+        self.num_blocks as f64 / self.max_model_len.div_ceil(self.block_size).max(1) as f64
+    }
+
+    /// Checks the limits against each other.
+    pub fn validate(&self) -> Result<(), Error> {
+        let positive = [
+            ("max_num_seqs", self.max_num_seqs),
+            ("max_num_batched_tokens", self.max_num_batched_tokens),
+            ("block_size", self.block_size),
+            ("num_blocks", self.num_blocks),
+            ("max_model_len", self.max_model_len),
+        ];
+        if let Some((name, _)) = positive.into_iter().find(|(_, value)| *value == 0) {
+            return Err(Error::ZeroLimit { name });
+        }
+        if self.num_blocks > MOST_BLOCKS {
+            return Err(Error::TooManyBlocks { blocks: self.num_blocks, limit: MOST_BLOCKS });
+        }
+        if self.max_num_batched_tokens < self.max_num_seqs {
+            return Err(Error::BudgetBelowSeqs {
+                max_num_batched_tokens: self.max_num_batched_tokens,
+                max_num_seqs: self.max_num_seqs,
+            });
+        }
+        if !(self.mean_output_len.is_finite() && self.mean_output_len >= 1.0) {
+            return Err(Error::MeanOutputLen { value: self.mean_output_len });
+        }
+        Ok(())
+    }
+
+    /// Whether a job could ever run under these limits.
+    pub fn check(&self, job: &Job) -> Result<(), Refusal> {
+        if job.prompt.is_empty() {
+            return Err(Refusal::EmptyPrompt);
+        }
+        if job.output.is_empty() {
+            return Err(Refusal::EmptyOutput);
+        }
+        let tokens = job.tokens();
+        if tokens > self.max_model_len {
+            return Err(Refusal::TooLong { tokens, limit: self.max_model_len });
+        }
+        let needed = job.kv_tokens().div_ceil(self.block_size);
+        if needed > self.num_blocks {
+            return Err(Refusal::NeverFits { needed, blocks: self.num_blocks });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+//! Output tokens as events, and the statistics they update.
+
+use std::time::Duration;
+
+use tacho_core::Stamp;
+
+use crate::Stats;
+use crate::job::{Finish, Work};
+use crate::sequence::{SeqId, Sequence};
+
+/// A token that came out at the end of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenEvent {
+    /// Whose token.
+    pub id: SeqId,
+    /// Which of its output tokens, from zero.
+    pub position: usize,
+    /// Why it was the last, if it was.
+    pub finish: Option<Finish>,
+    /// Tokens of its prompt that did not have to be computed.
+    pub cached: usize,
+}
+
+/// Times between tokens that are alike, and so counted together: those of a step mostly are.
+#[derive(Default)]
+pub(super) struct Gaps {
+    long: Duration,
+    times: u64,
+}
+
+impl Gaps {
+    fn add(&mut self, long: Duration, stats: &mut Stats) {
+        if long != self.long {
+            self.count(stats);
+            *self = Gaps { long, times: 0 };
+        }
+        self.times += 1;
+    }
+
+    pub(super) fn count(&self, stats: &mut Stats) {
+        if self.times > 0 {
+            stats.inter_token_latency.observe_times(self.long.as_secs_f64(), self.times);
+        }
+    }
+}
+
+/// Emits the sequence's next token and updates the statistics.
+pub(super) fn emit(sequence: &mut Sequence, now: Stamp, gaps: &mut Gaps, stats: &mut Stats) -> TokenEvent {
+    let position = sequence.emitted;
+    sequence.emitted += 1;
+    if position == 0 {
+        stats.prompt_tokens += sequence.job.prompt.len() as u64;
+        stats.prompt_tokens_cached += sequence.cached as u64;
+        sequence.first_token = Some(now);
+    }
+    if sequence.job.work == Work::Generate {
+        stats.generation_tokens += 1;
+        match sequence.last_token.replace(now) {
+            Some(before) => gaps.add(now.since(before), stats),
+            None => stats.time_to_first_token.observe(now.since(sequence.arrived).as_secs_f64()),
+        }
+    }
+    let finish = sequence.is_emitted().then_some(sequence.job.finish);
+    if let Some(reason) = finish {
+        stats.e2e_request_latency.observe(now.since(sequence.arrived).as_secs_f64());
+        if sequence.job.work == Work::Generate {
+            count_phases(sequence, now, stats);
+        }
+        match reason {
+            Finish::Stop => stats.finished_stop += 1,
+            Finish::Length => stats.finished_length += 1,
+        }
+    }
+    TokenEvent { id: sequence.id, position, finish, cached: sequence.cached }
+}
+
+/// Counts where the time of a finished sequence went, and its lengths.
+fn count_phases(sequence: &Sequence, now: Stamp, stats: &mut Stats) {
+    let admitted = sequence.admitted.unwrap_or(sequence.arrived);
+    let first = sequence.first_token.unwrap_or(now);
+    let decode = now.since(first).as_secs_f64();
+    stats.prefill_time.observe(first.since(admitted).as_secs_f64());
+    stats.decode_time.observe(decode);
+    stats.inference_time.observe(now.since(admitted).as_secs_f64());
+    stats.request_prompt_tokens.observe(sequence.job.prompt.len() as f64);
+    stats.request_generation_tokens.observe(sequence.emitted as f64);
+    if sequence.emitted > 1 {
+        stats.time_per_output_token.observe(decode / (sequence.emitted - 1) as f64);
+    }
+}

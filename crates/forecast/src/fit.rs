@@ -1,0 +1,328 @@
+//! What a server's steps cost, learned from outside: steps are found in the arrival times of tokens, and their length is
+//! fitted by what was in them. Pure functions of samples.
+
+mod against;
+mod async_scheduling;
+mod async_steps;
+mod batch_of_one;
+mod experiment;
+mod front;
+mod interference;
+pub mod limits;
+mod memory_bound;
+mod padding;
+mod prefix_caching;
+mod profile;
+mod regress;
+mod slowdown;
+mod steps;
+mod trace;
+
+pub use against::{Against, against};
+pub use async_scheduling::AsyncScheduling;
+pub use experiment::{Experiment, LEVELS, Length, Load, MAX_ROUNDS, Server};
+pub use front::Front;
+pub use limits::KnownLimits;
+pub use memory_bound::Beyond;
+pub use padding::padded;
+pub use prefix_caching::caches;
+pub use profile::{Limits, Profile};
+pub use regress::Estimate;
+pub use steps::{Alone, Found, Step, find};
+pub use trace::{Traced, of_result, of_rows};
+
+pub use tacho_engine::Slowdown;
+
+use std::collections::{BTreeMap, HashSet};
+
+use front::Idle;
+use interference::disturbed;
+use regress::Data;
+
+/// Fewer steps than this say nothing.
+const FEWEST_STEPS: usize = 50;
+/// Steps this many robust deviations off are left out of the fit and counted.
+const OUTLIER: f64 = 6.0;
+/// Every so many steps one is held out.
+const HELD_OUT: usize = 5;
+/// A fit whose held-out steps are further off than this in the median does not hold.
+pub const MAX_HELD_OUT_ERROR: f64 = 0.1;
+
+/// Why nothing could be fitted.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum FitError {
+    /// A result without lists.
+    #[error("the result has no list {name:?}; save it with --save-result --save-detailed")]
+    NoList {
+        /// The list.
+        name: &'static str,
+    },
+    /// Events with several tokens.
+    #[error(
+        "an event carries {per_event:.1} tokens on average, so that steps cannot be told apart; \
+         restart the server with --stream-interval 1 and without speculative decoding"
+    )]
+    Bundled {
+        /// Tokens per event.
+        per_event: f64,
+    },
+    /// Too little was seen.
+    #[error(
+        "{steps} whole steps were found, at least {FEWEST_STEPS} are needed; measure longer, or at more concurrencies"
+    )]
+    TooFew {
+        /// Steps found.
+        steps: usize,
+    },
+    /// The steps were all alike.
+    #[error("the steps are too alike to tell what they cost; measure at several concurrencies and prompt lengths")]
+    Alike,
+}
+
+/// What steps cost, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Costs {
+    /// Any step.
+    pub fixed: Estimate,
+    /// A prompt token.
+    pub prefill: Estimate,
+    /// A sequence.
+    pub sequence: Estimate,
+    /// A token of context.
+    pub kv: Estimate,
+    /// A prompt token, times a token of context that it looks at.
+    pub attention: Estimate,
+    /// A step with prompts right after another, in an engine that prepares ahead.
+    pub back_to_back_prefill: Estimate,
+}
+
+impl Costs {
+    /// How long a step takes.
+    pub fn seconds(&self, step: &Step) -> f64 {
+        self.fixed.value * step.count
+            + self.prefill.value * step.computed
+            + self.sequence.value * step.sequences
+            + self.kv.value * step.kv
+            + self.attention.value * step.attention
+            + self.back_to_back_prefill.value * step.back_to_back_prefill
+    }
+}
+
+/// A fitted server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fitted {
+    /// What steps cost.
+    pub costs: Costs,
+    /// Batches of single tokens are padded to an engine's own sizes up to this one; 0 where they are not.
+    pub padded_up_to: usize,
+    /// Tokens that a step takes along for nothing.
+    pub memory_bound: usize,
+    /// By how much a step of a single token is quicker than its costs say.
+    pub single: Estimate,
+    /// What a request takes outside of steps.
+    pub front: Front,
+    /// How steps are prepared, where that is done while the one before runs.
+    pub async_scheduling: Option<AsyncScheduling>,
+    /// Relative spread of steps of one moment about the model.
+    pub noise: f64,
+    /// How many times as slow as its costs say the server was from one moment to the next, where that changed.
+    pub slowdown: Option<Slowdown>,
+    /// Steps it was fitted on.
+    pub steps: usize,
+    /// Steps left out as unclear.
+    pub unclear: usize,
+    /// Steps left out as too far off.
+    pub outliers: usize,
+    /// The share of steps that fell into disturbed moments and were left out, and how many times as slow those were.
+    pub interference: (f64, f64),
+    /// Relative error of held-out steps: the median, and nine in ten.
+    pub held_out: (f64, f64),
+    /// The most sequences seen at once.
+    pub widest: usize,
+}
+
+impl Fitted {
+    /// Whether steps that it has not seen are as it says.
+    pub fn is_good(&self) -> bool {
+        self.held_out.0 <= MAX_HELD_OUT_ERROR && self.interference.0 <= 0.5
+    }
+
+    /// Seconds to the first token of a prompt of which so many tokens are computed in one step of an idle engine.
+    pub fn first_token(&self, prompt: f64, computed: f64) -> f64 {
+        let mut step = Step { sequences: 1.0, prefill: computed, kv: prompt, ..Step::one() };
+        step.attention = computed * (prompt - computed / 2.0);
+        step.computed = memory_bound::beyond(computed, 0.0, self.memory_bound as f64);
+        let least = self.async_scheduling.map_or(0.0, |ahead| ahead.least(computed));
+        self.costs.seconds(&step).max(least) + self.front.request.value + self.front.prompt_token.value * prompt
+    }
+}
+
+/// Fits a server of these limits by several runs against it.
+///
+/// # Errors
+/// When the runs do not tell enough.
+pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
+    let (mut found, ahead) = read(runs, limits);
+    slowdown::mark(&mut found);
+    let count = found.iter().map(|run| run.steps.len()).sum();
+    if count < FEWEST_STEPS {
+        return Err(FitError::TooFew { steps: count });
+    }
+    let padded_up_to = padding::detect(&mut found);
+    let single = batch_of_one::detect(&mut found);
+    let free = memory_bound::detect(&mut found);
+    let (kept, disturbed) = undisturbed(&found)?;
+    let alone = calm(&found, &kept);
+    let rough = robust(&kept).ok_or(FitError::Alike)?;
+    let (kept, outliers) = without_outliers(&kept, &rough);
+    let held_out = held_out_error(&kept).ok_or(FitError::Alike)?;
+    let costs = exact(&kept).ok_or(FitError::Alike)?;
+    let idle = Idle { limits, free, ahead: ahead.as_ref() };
+    let (costs, front) = Front::with_costs(&found, &alone, &kept, costs, &idle);
+    let ahead = ahead.map(|first| async_steps::again(runs, limits, &costs, free, &first));
+    let noise = slowdown::noise(&kept, &costs);
+    Ok(Fitted {
+        front,
+        memory_bound: free,
+        single,
+        async_scheduling: ahead,
+        costs,
+        padded_up_to,
+        noise,
+        slowdown: slowdown::estimate(&found, &costs, noise),
+        steps: kept.len(),
+        unclear: found.iter().map(|run| run.unclear).sum(),
+        outliers,
+        interference: disturbed,
+        held_out,
+        widest: found.iter().map(|run| run.widest).max().unwrap_or(0),
+    })
+}
+
+/// The runs as those of an engine that prepares a step while the one before runs, where they are that.
+fn read(runs: &[Vec<Traced>], limits: &Limits) -> (Vec<Found>, Option<AsyncScheduling>) {
+    let found: Vec<Found> = runs.iter().map(|run| find(run, limits)).collect();
+    let is_ahead = async_steps::holds_back(runs, limits) || comes_late(runs, &found, limits);
+    match is_ahead.then(|| async_steps::find(runs, limits)).flatten() {
+        Some((found, ahead)) => (found, Some(ahead)),
+        None => (found, None),
+    }
+}
+
+/// Whether first tokens come a step later than they would if steps were chosen when they begin.
+fn comes_late(runs: &[Vec<Traced>], found: &[Found], limits: &Limits) -> bool {
+    let steps: Vec<Step> = found.iter().flat_map(|run| run.steps.iter().copied()).collect();
+    let alone: Vec<Alone> = found.iter().flat_map(|run| run.alone.iter().copied()).collect();
+    let Some(rough) = robust(&steps).filter(|_| steps.len() >= FEWEST_STEPS && !alone.is_empty()) else { return false };
+    let (_, front) = Front::with_costs(&[], &alone, &steps, rough, &Idle { limits, free: 0, ahead: None });
+    let to_engine = |prompt: f64| front.request.value + front.prompt_token.value * prompt;
+    // Two where a step is chosen when the one before has ended, three where it is one ahead of that.
+    async_steps::steps_to_first(runs, limits, to_engine).is_some_and(|steps| steps > 2.5)
+}
+
+/// The steps of all runs but those of disturbed moments; the share of those, and how many times as slow they were.
+fn undisturbed(found: &[Found]) -> Result<(Vec<Step>, (f64, f64)), FitError> {
+    let loads = loads(found);
+    let all = || loads.iter().flatten().copied();
+    let mut kept: Vec<Step> = all().collect();
+    let mut slow = Vec::new();
+    for _ in 0..3 {
+        let rough = robust(&kept).ok_or(FitError::Alike)?;
+        let marks: Vec<bool> = loads.iter().flat_map(|steps| disturbed(steps, &rough)).collect();
+        kept = all().zip(&marks).filter(|(_, slow)| !**slow).map(|(step, _)| step).collect();
+        slow =
+            all().zip(&marks).filter(|(_, slow)| **slow).map(|(step, _)| step.seconds / rough.seconds(&step)).collect();
+    }
+    let share = slow.len() as f64 / (kept.len() + slow.len()).max(1) as f64;
+    Ok((kept, (share, if slow.is_empty() { 1.0 } else { median(slow.into_iter()) })))
+}
+
+/// The first tokens at an idle server whose next step was not disturbed: what slows steps slows all else.
+fn calm(found: &[Found], kept: &[Step]) -> Vec<Alone> {
+    let name = |step: &Step| (step.at.to_bits(), step.seconds.to_bits());
+    let kept: HashSet<(u64, u64)> = kept.iter().map(name).collect();
+    let next = |run: &Found, one: &Alone| run.steps.iter().find(|step| step.at > one.at).map(name);
+    let is_calm = |run: &Found, one: &&Alone| next(run, one).is_none_or(|next| kept.contains(&next));
+    found.iter().flat_map(|run| run.alone.iter().filter(|one| is_calm(run, one)).copied()).collect()
+}
+
+/// The steps of runs under like loads together: a short run may be disturbed from its beginning to its end.
+fn loads(found: &[Found]) -> Vec<Vec<Step>> {
+    let mut loads: BTreeMap<i64, Vec<Step>> = BTreeMap::new();
+    for run in found {
+        let time: f64 = run.steps.iter().map(|step| step.seconds).sum();
+        let mean =
+            run.steps.iter().map(|step| step.sequences * step.seconds).sum::<f64>() / time.max(f64::MIN_POSITIVE);
+        loads.entry((mean.max(1.0).log2() * 1.5).round() as i64).or_default().extend(&run.steps);
+    }
+    loads.into_values().collect()
+}
+
+fn data(steps: &[Step], moments: Option<Vec<usize>>) -> Data<6> {
+    Data {
+        rows: steps.iter().map(Step::row).collect(),
+        targets: steps.iter().map(|step| step.seconds).collect(),
+        moments,
+    }
+}
+
+fn named([fixed, prefill, sequence, kv, attention, back_to_back_prefill]: [Estimate; 6]) -> Costs {
+    Costs { fixed, prefill, sequence, kv, attention, back_to_back_prefill }
+}
+
+/// The costs by steps of moments that are slow or quick as a whole.
+fn exact(steps: &[Step]) -> Option<Costs> {
+    let moments = steps.iter().map(|step| step.moment).collect();
+    regress::fit(&data(steps, Some(moments))).map(named)
+}
+
+/// Rough costs, whatever moments steps fell into.
+fn costs(steps: &[Step]) -> Option<Costs> {
+    regress::fit(&data(steps, None)).map(named)
+}
+
+/// The same without much regard for steps that are far off.
+fn robust(steps: &[Step]) -> Option<Costs> {
+    let mut near = costs(steps)?;
+    for _ in 0..4 {
+        let off = |step: &Step| (step.seconds / near.seconds(step)).ln();
+        let (middle, limit) = (median(steps.iter().map(off)), 2.5 * spread(steps.iter().map(off)).max(1e-3));
+        let kept: Vec<Step> = steps.iter().copied().filter(|step| (off(step) - middle).abs() <= limit).collect();
+        near = costs(&kept)?;
+    }
+    Some(near)
+}
+
+fn without_outliers(steps: &[Step], rough: &Costs) -> (Vec<Step>, usize) {
+    let off = |step: &Step| (step.seconds / rough.seconds(step)).ln();
+    let (middle, limit) = (median(steps.iter().map(off)), OUTLIER * spread(steps.iter().map(off)).max(1e-3));
+    let kept: Vec<Step> = steps.iter().copied().filter(|step| (off(step) - middle).abs() <= limit).collect();
+    let outliers = steps.len() - kept.len();
+    (kept, outliers)
+}
+
+/// The error of steps that the fit has not seen.
+fn held_out_error(steps: &[Step]) -> Option<(f64, f64)> {
+    let numbered = || steps.iter().enumerate();
+    let seen: Vec<Step> = numbered().filter(|(at, _)| at % HELD_OUT != 0).map(|(_, step)| *step).collect();
+    let costs = costs(&seen)?;
+    let mut errors: Vec<f64> = numbered()
+        .filter(|(at, _)| at % HELD_OUT == 0)
+        .map(|(_, step)| (costs.seconds(step) / step.seconds - 1.0).abs())
+        .collect();
+    errors.sort_by(f64::total_cmp);
+    Some((*errors.get(errors.len() / 2)?, *errors.get(errors.len() * 9 / 10)?))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+    values.sort_by(f64::total_cmp);
+    if values.is_empty() { 0.0 } else { values[values.len() / 2] }
+}
+
+/// The deviation that a normal distribution with the same middle half would have.
+fn spread(values: impl Iterator<Item = f64>) -> f64 {
+    let values: Vec<f64> = values.collect();
+    let middle = median(values.iter().copied());
+    1.4826 * median(values.iter().map(|value| (value - middle).abs()))
+}

@@ -1,0 +1,191 @@
+//! The measurements of `tacho fit --base-url`: runs at several concurrencies, in rounds so that a slow period of the machine
+//! is not mistaken for a cost, then a burst that reaches the scheduler's limits, then requests with a shared prefix.
+
+use super::limits::known_limits::KnownLimits;
+use super::limits::reached::{Held, KnownBefore, reached};
+use super::trace::Traced;
+use super::{Fitted, caches};
+
+/// Concurrency, median prompt length and median output length of the runs of a round. Prompts of single requests have all
+/// lengths, which separates quadratic from linear costs; outputs are short, so that many steps have a prefill.
+pub const LEVELS: [(usize, usize, usize); 4] = [(1, 510, 8), (4, 450, 16), (12, 250, 20), (40, 160, 24)];
+/// Most rounds.
+pub const MAX_ROUNDS: usize = 3;
+/// Steps per run: shorter ones end before their first requests do.
+const MIN_STEPS: f64 = 150.0;
+/// The fraction of the time for the burst.
+const BURST: f64 = 0.12;
+/// Prompt tokens of the shared prefix: as many as take this many seconds to the first token, within these bounds.
+const SHARED: (f64, usize, usize) = (0.15, 480, 4000);
+/// Tokens of the model length that are left for outputs.
+const OUTPUT_ROOM: usize = 40;
+
+/// A server to measure.
+pub trait Server {
+    /// Why a run failed.
+    type Error;
+
+    /// Runs a load and returns its successful requests.
+    ///
+    /// # Errors
+    /// When the server cannot be measured.
+    fn run(&mut self, load: &Load) -> Result<Vec<Traced>, Self::Error>;
+
+    /// Seconds since the experiment started.
+    fn elapsed(&self) -> f64;
+}
+
+/// The length of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Length {
+    /// A number of requests.
+    Requests(usize),
+    /// A duration in seconds.
+    Seconds(f64),
+}
+
+/// The load of one run: random prompts without common prefixes but for `prefix`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Load {
+    /// Requests in flight.
+    pub concurrency: usize,
+    /// How long it runs.
+    pub length: Length,
+    /// Tokens of a prefix that all prompts share.
+    pub prefix: usize,
+    /// Mean prompt tokens after the prefix.
+    pub input: usize,
+    /// Mean output tokens.
+    pub output: usize,
+    /// Lengths are uniform within this fraction of the mean.
+    pub range: f64,
+    /// Seed of the prompts; different for each run.
+    pub seed: usize,
+    /// Whether it is the first run, before which the server may not be ready.
+    pub is_first: bool,
+}
+
+impl Load {
+    fn new(concurrency: usize, (input, output): (usize, usize), length: Length, seed: usize) -> Self {
+        Load { concurrency, length, prefix: 0, input, output, range: 0.9, seed, is_first: false }
+    }
+
+    /// Whether it is fitted, not only used to test for prefix caching.
+    pub fn is_fitted(&self) -> bool {
+        self.range > 0.0
+    }
+
+    /// Limits its prompts to `longest` tokens; lengths are drawn up to twice the mean.
+    fn within(self, longest: usize) -> Self {
+        let prefix = self.prefix.min(longest / 2);
+        Load { prefix, input: self.input.min((longest - prefix) / 2).max(1), ..self }
+    }
+}
+
+/// What was measured.
+#[derive(Debug, Default)]
+pub struct Experiment {
+    /// Runs of prompts without common prefixes.
+    pub runs: Vec<Vec<Traced>>,
+    /// Sequential requests without a common prefix.
+    pub unlike: Vec<Traced>,
+    /// Sequential requests of the same length with a common prefix.
+    pub alike: Vec<Traced>,
+}
+
+impl Experiment {
+    /// Measures a server for about `seconds`, with prompts and outputs within `max_model_len`. `None` if it returned nothing
+    /// that could be timed.
+    ///
+    /// # Errors
+    /// When a run fails.
+    pub fn measure<S: Server>(server: &mut S, seconds: f64, max_model_len: usize) -> Result<Option<Self>, S::Error> {
+        let longest = max_model_len.saturating_sub(OUTPUT_ROOM).max(16);
+        let probe = Load { is_first: true, ..Load::new(1, (330, 12), Length::Requests(3), 99) };
+        let first = server.run(&probe.within(longest))?;
+        if first.is_empty() {
+            return Ok(None);
+        }
+        // Half of the longest, since prompts that share nothing are drawn up to twice as long.
+        let shared = shared_tokens(&first).min((longest / 2).saturating_sub(16));
+        let until = seconds * (1.0 - BURST);
+        let mut runs = vec![first];
+        let fastest = rounds(server, until, longest, &mut runs)?;
+        let many = ((fastest * 1.6 * seconds * BURST) as usize).clamp(24, 4000);
+        let burst = Load { range: 0.3, ..Load::new(many, (120, 24), Length::Requests(many), 50) };
+        runs.push(server.run(&burst.within(longest))?);
+        let sequential =
+            |prompt: usize, seed: usize| Load { range: 0.0, ..Load::new(1, (prompt, 2), Length::Requests(6), seed) };
+        let unlike = server.run(&sequential(shared + 16, 52).within(longest))?;
+        let alike = server.run(&Load { prefix: shared, ..sequential(16, 51) }.within(longest))?;
+        Ok(Some(Experiment { runs, unlike, alike }))
+    }
+
+    /// Whether the server caches prefixes, by the first tokens of prompts that share one; `None` if unclear.
+    pub fn prefix_caching(&self, fitted: &Fitted) -> Option<bool> {
+        let ttfts = |run: &[Traced]| -> Vec<f64> {
+            run.iter().filter_map(|one| Some(one.tokens.first()? - one.sent)).collect()
+        };
+        let (first, later) = self.alike.split_at_checked(1)?;
+        let fresh = [ttfts(&self.unlike), ttfts(first)].concat();
+        let prompt = first[0].prompt as f64;
+        caches(&fresh, &ttfts(later), |share| fitted.first_token(prompt, share * prompt))
+    }
+
+    /// Adds the limits that the runs reached, and bounds of those that they did not.
+    pub fn learn_limits(&self, known: &mut KnownLimits) {
+        let limits = known.limits;
+        let before = KnownBefore {
+            sequences: known.is_known("max_num_seqs").then_some(limits.max_num_seqs),
+            splits: known.is_known("enable_chunked_prefill").then_some(limits.chunked_prefill),
+        };
+        let reached = reached(&self.runs, before);
+        reached.sequences.into_iter().for_each(|count| known.learn("max_num_seqs", count, "reached"));
+        // A step has a token for every sequence, so that the token budget is no smaller.
+        let least = if known.is_known("max_num_seqs") { known.limits.max_num_seqs } else { reached.widest };
+        if let Some(Held { limit, between: (low, high) }) = reached.tokens.filter(|held| held.limit >= least) {
+            known.learn("max_num_batched_tokens", limit, &format!("reached: from {low} to {high}"));
+            reached.splits.into_iter().for_each(|on| known.learn("enable_chunked_prefill", usize::from(on), "reached"));
+        }
+        known.assume("max_num_seqs", reached.widest);
+        known.assume("max_num_batched_tokens", reached.fullest);
+    }
+}
+
+/// Runs all levels in rounds until the given time; returns the highest throughput, requests per second.
+fn rounds<S: Server>(server: &mut S, until: f64, longest: usize, runs: &mut Vec<Vec<Traced>>) -> Result<f64, S::Error> {
+    let parts = LEVELS.len() * round_count(&runs[0], until - server.elapsed());
+    let (mut fastest, mut excess) = (0.0_f64, 0.0);
+    for part in 0..parts {
+        let (level, prompt, output) = LEVELS[part % LEVELS.len()];
+        let left = (until - server.elapsed()) / (parts - part) as f64;
+        let length = (left - excess).max(left * 0.3).max(0.5);
+        let before = server.elapsed();
+        let load = Load::new(level, (prompt, output), Length::Seconds(length), part + 1);
+        let range = if level == 1 { 0.96 } else { load.range };
+        let run = server.run(&Load { range, ..load }.within(longest))?;
+        let took = server.elapsed() - before;
+        // Requests in flight at the end take time to finish; those of the next level take longer.
+        excess = if part % LEVELS.len() == LEVELS.len() - 1 { 0.0 } else { (took - length) * 1.3 };
+        fastest = fastest.max(run.len() as f64 / took);
+        runs.push(run);
+    }
+    Ok(fastest)
+}
+
+/// As many rounds as leave each run its steps, whose length is known from the first requests.
+fn round_count(first: &[Traced], seconds: f64) -> usize {
+    let gaps = first.iter().flat_map(|one| one.tokens.windows(2)).map(|pair| pair[1] - pair[0]);
+    let (sum, count) = gaps.fold((0.0, 0.0), |(sum, count), gap| (sum + gap, count + 1.0));
+    let step: f64 = if count > 0.0 { sum / count } else { 0.0 };
+    let each = (MIN_STEPS * step).max(1.0);
+    ((seconds / LEVELS.len() as f64 / each) as usize).clamp(1, MAX_ROUNDS)
+}
+
+/// Prompt tokens whose prefill is clearly visible in the time to first token.
+fn shared_tokens(first: &[Traced]) -> usize {
+    let (seconds, least, most) = SHARED;
+    let prefill = |one: &Traced| one.tokens.first().map(|token| (one.prompt as f64, token - one.sent));
+    let (tokens, took) = first.iter().filter_map(prefill).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    ((seconds * tokens / took.max(1e-6)) as usize).clamp(least, most)
+}

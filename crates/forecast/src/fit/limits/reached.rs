@@ -1,0 +1,122 @@
+//! The scheduler's limits, where runs have reached them. What a disturbed machine makes of a run must not pass for a
+//! limit: it is told only where many steps are full at the very same number while others wait, else only what was seen.
+
+use super::budget::Budget;
+pub use super::budget::Held;
+use super::queue::{Queue, Run};
+use crate::fit::steps::Cluster;
+use crate::fit::trace::Traced;
+
+/// Ends of sequences after which the batch must have been as wide as before.
+const REFILLS: usize = 5;
+
+/// What runs tell of limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reached {
+    /// Most sequences in a step.
+    pub sequences: Option<usize>,
+    /// Most tokens in a step.
+    pub tokens: Option<Held>,
+    /// Whether prompts are split to fill a step.
+    pub splits: Option<bool>,
+    /// The most sequences that had a token at once: no limit is below.
+    pub widest: usize,
+    /// The most tokens that a step held for certain: no limit is below.
+    pub fullest: usize,
+}
+
+/// What is known without looking at runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KnownBefore {
+    /// Most sequences in a step.
+    pub sequences: Option<usize>,
+    /// Whether prompts are split to fill a step.
+    pub splits: Option<bool>,
+}
+
+/// What several runs against one server tell together.
+pub fn reached(runs: &[Vec<Traced>], told: KnownBefore) -> Reached {
+    let runs: Vec<Run> = runs.iter().map(|traced| Run::of(traced)).collect();
+    let widest = runs.iter().map(Run::widest).max().unwrap_or(0);
+    let sequences = sequences(&runs, widest);
+    let limit = told.sequences.or(sequences).unwrap_or(usize::MAX);
+    let mut all = Budget::default();
+    runs.iter().for_each(|run| all.look(run, limit));
+    let (tokens, splits) = match all.told(told.splits) {
+        (None, _) => agreed(&runs, limit, &all, told),
+        found => found,
+    };
+    Reached { sequences, tokens, splits, widest, fullest: all.fullest() }
+}
+
+/// What the runs that tell a limit each for itself agree on: a disturbed one among them contradicts all together.
+fn agreed(runs: &[Run], limit: usize, all: &Budget, told: KnownBefore) -> (Option<Held>, Option<bool>) {
+    let alone = |run: &Run| {
+        let mut budget = Budget::default();
+        budget.look(run, limit);
+        let (held, splits) = budget.told(told.splits);
+        held.map(|held| (held, splits))
+    };
+    let found: Vec<(Held, Option<bool>)> = runs.iter().filter_map(alone).collect();
+    let same = |(held, _): &(Held, Option<bool>)| held.limit == found[0].0.limit && held.limit >= all.fullest();
+    match found.first() {
+        Some((held, splits)) if found.iter().all(same) => (Some(*held), *splits),
+        _ => (None, None),
+    }
+}
+
+/// The most sequences of any step, where that is a limit: while others wait a batch is mostly as wide, and when some of it
+/// end it is as wide again. A front end that hands requests over slowly does neither.
+fn sequences(runs: &[Run], widest: usize) -> Option<usize> {
+    let (mut waited, mut full, mut ends, mut refills) = (0, 0, 0, 0);
+    for run in runs.iter().filter(|run| run.widest() == widest) {
+        let mut queue = Queue::new(run.traced);
+        for steps in run.clusters.windows(3) {
+            let [end, next, later] = steps else { continue };
+            if queue.first(end.at - run.lead, later.until).is_none() {
+                continue;
+            }
+            waited += 1;
+            if end.tokens.len() < widest {
+                continue;
+            }
+            full += 1;
+            if run.ended(end) == 0 {
+                continue;
+            }
+            ends += 1;
+            // An engine that schedules ahead fills a place one step later.
+            let refilled = |cluster: &Cluster| cluster.tokens.len() == widest && cluster.began().next().is_some();
+            refills += usize::from(refilled(next) || refilled(later));
+        }
+    }
+    (widest > 1 && refills >= REFILLS && 3 * refills >= 2 * ends && 2 * full >= waited).then_some(widest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Prompts that are sent at once, of which so many come through each step of 10 ms.
+    fn rush(sent: f64, prompts: &[u64], per_step: &[usize]) -> Vec<Traced> {
+        let steps = per_step.iter().enumerate().flat_map(|(step, count)| std::iter::repeat_n(step, *count));
+        let one = |(step, prompt): (usize, &u64)| {
+            let first = sent + 0.02 + 0.01 * step as f64;
+            Traced { sent, prompt: *prompt, tokens: (0..40).map(|place| first + 0.01 * f64::from(place)).collect() }
+        };
+        steps.zip(prompts.iter().cycle()).map(one).collect()
+    }
+
+    #[test]
+    fn what_few_steps_or_wide_bounds_say_is_no_limit() {
+        let told = |run: Vec<Traced>| reached(&[run], KnownBefore::default());
+        // Four prompts to a step: it may hold four, or all but the whole of a fifth.
+        let alike = told(rush(0.0, &[100], &[4; 12]));
+        assert_eq!((alike.tokens, alike.splits), (None, None));
+        assert!(alike.fullest >= 300, "{alike:?}");
+        // One to a step is what a slow front end looks like.
+        assert_eq!(told(rush(0.0, &[90, 100, 105, 98], &[1; 30])).tokens, None);
+        // As many as had come by then.
+        assert_eq!(told(rush(0.0, &[80, 150, 110], &[6, 9, 7, 5, 8, 10, 6, 7])).tokens, None);
+    }
+}

@@ -1,0 +1,155 @@
+//! A fitted server as a file: what the simulator needs to play it, and how well it is known.
+
+use tacho_core::json::{Dict, Value};
+use tacho_engine::PROFILE_VERSION;
+
+use super::{Estimate, Fitted};
+
+/// The scheduler's limits: given, read from the server, or found by reaching them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most sequences in a step.
+    pub max_num_seqs: usize,
+    /// Most tokens in a step.
+    pub max_num_batched_tokens: usize,
+    /// Tokens per KV block.
+    pub block_size: usize,
+    /// KV blocks.
+    pub num_blocks: usize,
+    /// Longest sequence.
+    pub max_model_len: usize,
+    /// Whether prefixes are cached.
+    pub prefix_caching: bool,
+    /// Whether prompts may be split to fill a step.
+    pub chunked_prefill: bool,
+}
+
+impl Default for Limits {
+    /// What an engine has that nobody told anything.
+    fn default() -> Self {
+        Limits {
+            max_num_seqs: 256,
+            max_num_batched_tokens: 8192,
+            block_size: 16,
+            num_blocks: 16_384,
+            max_model_len: 32_768,
+            prefix_caching: true,
+            chunked_prefill: true,
+        }
+    }
+}
+
+/// A fitted server with its name and limits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    /// What it is called.
+    pub name: String,
+    /// What was fitted.
+    pub fitted: Fitted,
+    /// Its scheduler's limits.
+    pub limits: Limits,
+    /// Where each limit comes from, by its name in the file.
+    pub sources: Vec<(&'static str, String)>,
+}
+
+impl Profile {
+    /// The file's contents.
+    pub fn to_json(&self) -> Value {
+        let mut file = Dict::new();
+        file.set("tacho_profile", PROFILE_VERSION);
+        file.set("name", self.name.as_str());
+        let (costs, front) = (&self.fitted.costs, &self.fitted.front);
+        let rows = [
+            ("fixed_us", &costs.fixed),
+            ("per_prefill_token_us", &costs.prefill),
+            ("per_sequence_us", &costs.sequence),
+            ("per_kv_token_us", &costs.kv),
+            ("per_attention_us", &costs.attention),
+            ("back_to_back_prefill_us", &costs.back_to_back_prefill),
+            ("single_token_saves_us", &self.fitted.single),
+        ];
+        let mut cost = values(&rows);
+        cost.set("padded_up_to", number(self.fitted.padded_up_to));
+        cost.set("memory_bound_tokens", number(self.fitted.memory_bound));
+        let ahead = self.fitted.async_scheduling.as_ref();
+        let prepared: Vec<(&str, &Estimate)> = ahead.map_or_else(Vec::new, |ahead| {
+            vec![
+                ("schedule_us", &ahead.schedule),
+                ("schedule_cudagraph_us", &ahead.cudagraph),
+                ("drain_us", &ahead.drain),
+            ]
+        });
+        prepared.iter().for_each(|(name, estimate)| cost.set(*name, estimate.value * 1e6));
+        if let Some(ahead) = ahead {
+            cost.set("cudagraph_max_tokens", number(ahead.cudagraph_max_tokens));
+            cost.set("schedule_noise", ahead.noise);
+            cost.set("schedule_drift", ahead.drift);
+        }
+        file.set("cost", cost);
+        let front = [
+            ("per_request_us", &front.request),
+            ("per_prompt_token_us", &front.prompt_token),
+            ("per_token_us", &front.token),
+            ("per_request_shared_us", &front.shared),
+        ];
+        file.set("frontend", values(&front));
+        file.set("noise", self.fitted.noise);
+        if let Some(slowdown) = &self.fitted.slowdown {
+            let mut fields = Dict::new();
+            fields.set("factors", Value::List(slowdown.factors.iter().copied().map(Value::Float).collect()));
+            fields.set("seconds", slowdown.seconds);
+            file.set("slowdown", fields);
+        }
+        file.set("engine", self.engine());
+        let all: Vec<(&str, &Estimate)> = rows.into_iter().chain(front).chain(prepared).collect();
+        file.set("intervals", intervals(&all));
+        file.set("fit", self.quality());
+        let sources = self.sources.iter().map(|(name, from)| ((*name).to_owned(), Value::from(from.as_str())));
+        file.set("limits_from", sources.collect::<Dict>());
+        Value::Dict(file)
+    }
+
+    fn engine(&self) -> Dict {
+        let mut engine = Dict::new();
+        let limits = &self.limits;
+        engine.set("max_num_seqs", number(limits.max_num_seqs));
+        engine.set("max_num_batched_tokens", number(limits.max_num_batched_tokens));
+        engine.set("block_size", number(limits.block_size));
+        engine.set("num_gpu_blocks", number(limits.num_blocks));
+        engine.set("max_model_len", number(limits.max_model_len));
+        engine.set("enable_prefix_caching", limits.prefix_caching);
+        engine.set("enable_chunked_prefill", limits.chunked_prefill);
+        engine.set("async_scheduling", self.fitted.async_scheduling.is_some());
+        engine
+    }
+
+    fn quality(&self) -> Dict {
+        let mut fit = Dict::new();
+        fit.set("steps", number(self.fitted.steps));
+        fit.set("unclear_steps", number(self.fitted.unclear));
+        fit.set("outlying_steps", number(self.fitted.outliers));
+        fit.set("first_tokens_alone", number(self.fitted.front.from));
+        fit.set("widest_batch", number(self.fitted.widest));
+        fit.set("interference_fraction", self.fitted.interference.0);
+        fit.set("interference_slowdown", self.fitted.interference.1);
+        fit.set("held_out_median_error", self.fitted.held_out.0);
+        fit.set("held_out_p90_error", self.fitted.held_out.1);
+        fit
+    }
+}
+
+fn number(value: usize) -> Value {
+    Value::Int(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn values(rows: &[(&str, &Estimate)]) -> Dict {
+    rows.iter().map(|(name, estimate)| ((*name).to_owned(), Value::Float(estimate.value * 1e6))).collect()
+}
+
+fn intervals(rows: &[(&str, &Estimate)]) -> Dict {
+    let pair = |estimate: &Estimate| {
+        let (low, high) = estimate.interval();
+        Value::List(vec![Value::Float(low * 1e6), Value::Float(high * 1e6)])
+    };
+    rows.iter().map(|(name, estimate)| ((*name).to_owned(), pair(estimate))).collect()
+}

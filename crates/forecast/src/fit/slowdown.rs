@@ -1,0 +1,153 @@
+//! How fast a machine was from one moment to the next: what makes one step slow makes those beside it slow, and a run as
+//! long as a few such moments is off by them as a whole.
+
+use std::collections::BTreeMap;
+
+use tacho_engine::Slowdown;
+
+use super::{Costs, Found, Step, spread};
+
+/// Steps of a moment.
+const STEPS: usize = 16;
+/// Values that stand for how slow moments were.
+const VALUES: usize = 10;
+/// Moments that differ by less than this are alike.
+const ALIKE: f64 = 0.02;
+/// Fewer moments tell nothing.
+const FEWEST: usize = 20;
+/// The longest time that is told for a change, in seconds: no fit sees more.
+const LONGEST: f64 = 30.0;
+
+/// Gives steps that follow one another, and the first tokens before them, their moments.
+pub(super) fn mark(found: &mut [Found]) {
+    let mut first = 0;
+    for run in found {
+        run.steps.iter_mut().enumerate().for_each(|(at, step)| step.moment = first + at / STEPS);
+        let last = first + run.steps.len().div_ceil(STEPS);
+        for one in &mut run.alone {
+            let next = run.steps.partition_point(|step| step.at <= one.at);
+            one.moment = run.steps.get(next).map_or(last, |step| step.moment);
+        }
+        first = last + 1;
+    }
+}
+
+/// The relative spread of steps within their moments.
+pub(super) fn noise(steps: &[Step], costs: &Costs) -> f64 {
+    let means: BTreeMap<usize, Moment> = moments(steps, costs);
+    let beside_others = |step: &&Step| means[&step.moment].steps > 1.0;
+    let off = |step: &Step| {
+        let moment = &means[&step.moment];
+        // A moment's mean has the step in it.
+        let own = (moment.steps / (moment.steps - 1.0)).sqrt();
+        (step.seconds / costs.seconds(step) / moment.times()).ln() * own
+    };
+    spread(steps.iter().filter(beside_others).map(off))
+}
+
+/// Steps of one moment together.
+#[derive(Clone, Copy, Default)]
+struct Moment {
+    steps: f64,
+    took: f64,
+    expected: f64,
+}
+
+impl Moment {
+    fn times(&self) -> f64 {
+        self.took / self.expected.max(f64::MIN_POSITIVE)
+    }
+}
+
+fn moments(steps: &[Step], costs: &Costs) -> BTreeMap<usize, Moment> {
+    let mut moments: BTreeMap<usize, Moment> = BTreeMap::new();
+    for step in steps {
+        let moment = moments.entry(step.moment).or_default();
+        moment.steps += 1.0;
+        moment.took += step.seconds;
+        moment.expected += costs.seconds(step);
+    }
+    moments
+}
+
+/// The slowdown over time from all steps; `None` if windows differ by no more than their noise.
+pub(super) fn estimate(found: &[Found], costs: &Costs, noise: f64) -> Option<Slowdown> {
+    let runs: Vec<Vec<Moment>> = found.iter().map(|run| moments(&run.steps, costs).into_values().collect()).collect();
+    let all: Vec<Moment> = runs.iter().flatten().copied().filter(|moment| moment.steps > 4.0).collect();
+    let time: f64 = all.iter().map(|moment| moment.took).sum();
+    let over = |value: &dyn Fn(&Moment) -> f64| all.iter().map(|one| one.took * value(one)).sum::<f64>() / time;
+    let mean = over(&Moment::times);
+    let seen = over(&|moment| (moment.times() - mean).powi(2));
+    let own = over(&|moment| (noise * mean).powi(2) / moment.steps);
+    let true_share = ((seen - own) / seen).max(0.0);
+    if all.len() < FEWEST || seen * true_share < (ALIKE * mean).powi(2) || true_share < 0.5 {
+        return None;
+    }
+    let seconds = lasting(&runs, mean, time / all.len() as f64, seen * true_share);
+    // What moments are off by their own noise is taken off them again.
+    let shrunk = |times: f64| mean + (times - mean) * true_share.sqrt();
+    Some(Slowdown { factors: values(&all).map(shrunk).collect(), seconds })
+}
+
+/// The mean of each tenth of the time, from the quickest on.
+fn values(moments: &[Moment]) -> impl Iterator<Item = f64> {
+    let mut sorted = moments.to_vec();
+    sorted.sort_by(|one, other| one.times().total_cmp(&other.times()));
+    let all: f64 = sorted.iter().map(|moment| moment.took).sum();
+    let (mut sums, mut before) = ([0.0; VALUES], 0.0);
+    for moment in &sorted {
+        let (from, to) = (before / all * VALUES as f64, (before + moment.took) / all * VALUES as f64);
+        for (at, sum) in sums.iter_mut().enumerate() {
+            let within = (to.min(at as f64 + 1.0) - from.max(at as f64)).max(0.0);
+            *sum += within * moment.times();
+        }
+        before += moment.took;
+    }
+    sums.into_iter()
+}
+
+/// After how many seconds a pace is another, by how alike moments are that follow one another.
+fn lasting(runs: &[Vec<Moment>], mean: f64, length: f64, variance: f64) -> f64 {
+    let pairs = runs.iter().flat_map(|run| run.windows(2)).map(|pair| [pair[0].times() - mean, pair[1].times() - mean]);
+    let products: Vec<f64> = pairs.map(|[one, other]| one * other).collect();
+    let alike = products.iter().sum::<f64>() / products.len().max(1) as f64 / variance;
+    let most = (-length / LONGEST).exp();
+    (-length / alike.clamp(0.05, most).ln()).clamp(0.05, LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fit::Estimate;
+
+    /// Runs of 200 steps each, so many times as slow at each step.
+    fn runs(times: impl Fn(usize) -> f64) -> Vec<Found> {
+        let step = |at: usize| {
+            let noise = 1.0 + 0.05 * ((at * 37 % 11) as f64 - 5.0) / 5.0;
+            Step { at: at as f64 * 0.01, seconds: 0.01 * noise * times(at), ..Step::one() }
+        };
+        let mut found: Vec<Found> = (0..8)
+            .map(|run| Found { steps: (200 * run..200 * run + 200).map(step).collect(), ..Found::default() })
+            .collect();
+        mark(&mut found);
+        found
+    }
+
+    #[test]
+    fn slow_moments_are_a_pace_and_noise_is_none() {
+        let costs = Costs { fixed: Estimate { value: 0.01, half: 0.0 }, ..Costs::default() };
+        let of = |found: &[Found]| {
+            let steps: Vec<Step> = found.iter().flat_map(|run| run.steps.iter().copied()).collect();
+            let noise = noise(&steps, &costs);
+            assert!((0.02..0.06).contains(&noise), "{noise}");
+            estimate(found, &costs, noise)
+        };
+        assert_eq!(of(&runs(|_| 1.0)), None);
+        // A quarter of the steps, in stretches of a hundred, that is of a second or more.
+        let slowdown = of(&runs(|at| if at / 100 % 4 == 3 { 1.6 } else { 1.0 })).unwrap();
+        let mean = slowdown.factors.iter().sum::<f64>() / slowdown.factors.len() as f64;
+        // Those take a third of the time.
+        assert!((mean - 1.21).abs() < 0.03 && slowdown.factors[9] > 1.4 && slowdown.factors[4] < 1.1, "{slowdown:?}");
+        assert!((0.3..4.0).contains(&slowdown.seconds), "{slowdown:?}");
+    }
+}

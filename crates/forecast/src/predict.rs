@@ -1,0 +1,132 @@
+//! A workload predicted by simulating it several times.
+
+use tacho_engine::Machine;
+use tacho_record::RunRecord;
+
+use crate::PredictionInterval;
+use crate::simulated_run::SimulatedRun;
+
+/// Rounds of simulations are added up to this many output tokens,
+const MAX_TOKENS: i64 = 1_000_000;
+/// and up to this many rounds: short runs vary more and are cheap to simulate.
+const MAX_ROUNDS: i64 = 5;
+
+/// The metrics with a prediction interval.
+pub const METRICS: [&str; 11] = [
+    "request_throughput",
+    "output_throughput",
+    "mean_ttft_ms",
+    "median_ttft_ms",
+    "p99_ttft_ms",
+    "mean_tpot_ms",
+    "median_tpot_ms",
+    "p99_tpot_ms",
+    "mean_e2el_ms",
+    "median_e2el_ms",
+    "p99_e2el_ms",
+];
+
+/// A predicted run.
+#[derive(Debug)]
+pub struct Prediction {
+    /// A typical run: the simulation nearest to the expected values, or one at constant speed if the speed varies.
+    pub record: RunRecord,
+    /// Metrics with their prediction intervals; empty if nothing is random.
+    pub intervals: Vec<(&'static str, PredictionInterval)>,
+    /// Number of simulations behind the intervals.
+    pub simulations: usize,
+    /// All simulations, those without an interval included.
+    pub runs: usize,
+}
+
+impl Prediction {
+    /// Predicts a workload with `output_tokens` tokens of output. `simulate` runs it on a machine with a seed: the
+    /// simulations differ in noise and in the fitted parameters, within their uncertainty.
+    ///
+    /// # Errors
+    /// Those of `simulate`.
+    pub fn of<E>(
+        machine: &Machine,
+        output_tokens: i64,
+        mut simulate: impl FnMut(&Machine, u64) -> Result<RunRecord, E>,
+    ) -> Result<Self, E> {
+        let versions: Vec<Machine> = if machine.is_noisy() { machine.versions().collect() } else { Vec::new() };
+        let rounds = (MAX_TOKENS / (output_tokens * versions.len() as i64).max(1)).clamp(1, MAX_ROUNDS);
+        let runs = (0..rounds).flat_map(|_| &versions).zip(1..);
+        let mut records: Vec<RunRecord> =
+            runs.map(|(version, seed)| simulate(version, seed)).collect::<Result<_, E>>()?;
+        // Runs at a varying speed differ too much for one of them to be typical.
+        let steady = match machine.slowdown.is_some() || records.is_empty() {
+            true => Some(simulate(&machine.steady(), 1)?),
+            false => None,
+        };
+        let values = values(&records);
+        let simulations = records.len();
+        Ok(Prediction {
+            intervals: intervals(&values, steady.as_ref()),
+            simulations,
+            runs: simulations + usize::from(steady.is_some()),
+            record: match steady {
+                Some(steady) => steady,
+                None => records.swap_remove(typical(&values)),
+            },
+        })
+    }
+}
+
+/// The values of a metric over simulations; `None` if one of them does not have it.
+type Values = Option<Vec<f64>>;
+
+fn values(records: &[RunRecord]) -> [Values; METRICS.len()] {
+    let runs: Vec<SimulatedRun> = records.iter().map(SimulatedRun::of_record).collect();
+    METRICS.map(|metric| runs.iter().map(|run| run.value(metric)).collect())
+}
+
+/// Prediction intervals; the expected value is that of the run at constant speed, if there is one.
+fn intervals(values: &[Values], steady: Option<&RunRecord>) -> Vec<(&'static str, PredictionInterval)> {
+    let steady = steady.map(SimulatedRun::of_record);
+    let interval = |(metric, values): (&&'static str, &Values)| {
+        let mut interval = PredictionInterval::of(values.as_ref()?)?;
+        if let Some(steady) = &steady {
+            interval.expected = steady.value(metric)?;
+        }
+        Some((*metric, interval))
+    };
+    METRICS.iter().zip(values).filter_map(interval).collect()
+}
+
+/// The simulation nearest to the means of all metrics, each in units of its standard deviation.
+fn typical(values: &[Values]) -> usize {
+    let mut distance = vec![0.0; values.iter().flatten().map(Vec::len).max().unwrap_or(0)];
+    for values in values.iter().flatten() {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        for (distance, value) in distance.iter_mut().zip(values).filter(|_| squares > 0.0) {
+            *distance += (value - mean).powi(2) / squares;
+        }
+    }
+    (0..distance.len()).min_by(|one, other| distance[*one].total_cmp(&distance[*other])).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_typical_simulation_is_the_nearest_to_all_means() {
+        let values = [Some(vec![1.0, 2.0, 3.0]), Some(vec![10.0, 19.0, 30.0]), None];
+        assert_eq!(typical(&values), 1);
+        assert_eq!(typical(&[None]), 0);
+    }
+
+    #[test]
+    fn intervals_leave_out_metrics_that_a_simulation_lacks() {
+        let mut values: [Values; METRICS.len()] = std::array::from_fn(|_| None);
+        values[2] = Some(vec![10.0, 11.0, 12.0]);
+        let found = intervals(&values, None);
+        assert_eq!(found.len(), 1);
+        let (metric, interval) = found[0];
+        assert_eq!(metric, "mean_ttft_ms");
+        assert!(interval.low < 10.0 && (10.9..11.1).contains(&interval.expected) && interval.high > 12.0);
+    }
+}

@@ -1,0 +1,140 @@
+//! Metrics of a simulated run.
+
+use tacho_core::Stamp;
+use tacho_engine::simulation::{Arrival, Completion};
+use tacho_record::RunRecord;
+use tacho_metrics::percentile::percentile;
+
+/// Times of one request, milliseconds.
+#[derive(Debug, Clone, Copy)]
+struct RequestTimes {
+    ttft: f64,
+    tpot: Option<f64>,
+    e2el: f64,
+    tokens: usize,
+}
+
+impl RequestTimes {
+    fn new(ttft: f64, latency: f64, tokens: usize) -> Self {
+        let tpot = (tokens > 1).then(|| (latency - ttft) / (tokens - 1) as f64 * 1e3);
+        RequestTimes { ttft: ttft * 1e3, tpot, e2el: latency * 1e3, tokens }
+    }
+}
+
+/// The requests of a simulated run.
+#[derive(Debug, Clone)]
+pub(crate) struct SimulatedRun {
+    times: Vec<RequestTimes>,
+    /// Duration in seconds.
+    seconds: f64,
+    /// Requests that can never run.
+    pub(crate) rejected: usize,
+    /// Increase of in-flight requests in the second half, as a fraction of its arrivals: above zero the queue grows.
+    pub(crate) queue_growth: f64,
+}
+
+impl SimulatedRun {
+    /// A run of `predict`.
+    pub(crate) fn of_record(record: &RunRecord) -> Self {
+        let samples = record.measured.samples.iter().filter(|sample| sample.success());
+        let times =
+            samples.map(|sample| RequestTimes::new(sample.ttft, sample.latency, sample.output_len as usize)).collect();
+        SimulatedRun { times, seconds: record.measured.duration, rejected: 0, queue_growth: 0.0 }
+    }
+
+    /// A run of `plan`, without the first `warmup` fraction of its requests, which fill an empty engine. Latencies count
+    /// from the scheduled send time.
+    pub(crate) fn of_completions(arrivals: &[Arrival], completions: &[Completion], warmup: f64) -> Self {
+        let first = (arrivals.len() as f64 * warmup) as usize;
+        let kept = || arrivals.iter().zip(completions).skip(first);
+        let times = kept()
+            .filter_map(|(arrival, completion)| {
+                let (start, last) = (arrival.due, *completion.tokens.last()?);
+                let tokens = &completion.tokens;
+                Some(RequestTimes::new(tokens[0].secs_since(start), last.secs_since(start), tokens.len()))
+            })
+            .collect();
+        let begin = kept().map(|(arrival, _)| arrival.due).min().unwrap_or_default();
+        let end = kept().filter_map(|(_, completion)| completion.tokens.last()).max().copied().unwrap_or_default();
+        SimulatedRun {
+            times,
+            seconds: end.secs_since(begin),
+            rejected: completions.iter().filter(|completion| completion.rejected.is_some()).count(),
+            queue_growth: queue_growth(arrivals, completions),
+        }
+    }
+
+    /// The value of a metric such as `p99_ttft_ms` or `request_throughput`; `None` if the run does not have it.
+    pub(crate) fn value(&self, metric: &str) -> Option<f64> {
+        match metric {
+            "request_throughput" => return Some(self.times.len() as f64 / self.seconds),
+            "output_throughput" => {
+                return Some(self.times.iter().map(|one| one.tokens as f64).sum::<f64>() / self.seconds);
+            }
+            _ => {}
+        }
+        let (statistic, family) = metric.strip_suffix("_ms")?.rsplit_once('_')?;
+        let time = |one: &RequestTimes| match family {
+            "ttft" => Some(one.ttft),
+            "tpot" => one.tpot,
+            "e2el" => Some(one.e2el),
+            _ => None,
+        };
+        let mut values: Vec<f64> = self.times.iter().filter_map(time).collect();
+        if values.is_empty() {
+            return None;
+        }
+        let percent = match statistic {
+            "mean" => return Some(values.iter().sum::<f64>() / values.len() as f64),
+            "median" => 50.0,
+            other => other.strip_prefix('p')?.parse().ok().filter(|percent| (0.0..=100.0).contains(percent))?,
+        };
+        values.sort_by(f64::total_cmp);
+        Some(percentile(&values, percent))
+    }
+}
+
+fn queue_growth(arrivals: &[Arrival], completions: &[Completion]) -> f64 {
+    let mut due: Vec<Stamp> = arrivals.iter().map(|arrival| arrival.due).collect();
+    due.sort();
+    let (Some(&middle), Some(&last)) = (due.get(due.len() / 2), due.last()) else { return 0.0 };
+    let in_flight = |now: Stamp| {
+        let is_open = |(arrival, completion): &(&Arrival, &Completion)| {
+            arrival.due <= now && completion.tokens.last().is_some_and(|end| *end > now)
+        };
+        arrivals.iter().zip(completions).filter(is_open).count() as f64
+    };
+    (in_flight(last) - in_flight(middle)) / (due.len() / 2).max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(latencies_ms: &[u64]) -> SimulatedRun {
+        let arrival =
+            |at: usize| Arrival { due: Stamp(at as u64 * 1_000_000), prompt: [1].into(), output: 3, priority: 0 };
+        let arrivals: Vec<Arrival> = (0..latencies_ms.len()).map(arrival).collect();
+        let completion = |(arrival, latency): (&Arrival, &u64)| Completion {
+            sent: arrival.due,
+            tokens: [latency / 2, latency * 3 / 4, *latency].map(|ms| Stamp(arrival.due.0 + ms * 1_000_000)).into(),
+            rejected: None,
+        };
+        let completions: Vec<Completion> = arrivals.iter().zip(latencies_ms).map(completion).collect();
+        SimulatedRun::of_completions(&arrivals, &completions, 0.0)
+    }
+
+    #[test]
+    fn metrics_count_from_the_scheduled_time() {
+        let run = run(&[40, 40, 40, 80]);
+        assert_eq!((run.value("mean_ttft_ms"), run.value("p100_e2el_ms")), (Some(25.0), Some(80.0)));
+        assert_eq!((run.value("median_tpot_ms"), run.value("p99_itl_ms")), (Some(10.0), None));
+        assert!((run.value("output_throughput").unwrap() - 12.0 / 0.083).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_growing_queue_is_seen() {
+        assert!(run(&(0..100).map(|at| 2 * at).collect::<Vec<_>>()).queue_growth > 0.5);
+        assert!(run(&[4; 100]).queue_growth.abs() < 0.02);
+    }
+}

@@ -1,0 +1,7 @@
+//! Fits of simulated engines with known parameters.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod async_scheduling;
+mod fit;
+mod planted;
+mod prefix_caching;

@@ -1,0 +1,43 @@
+//! Whether a server caches prefixes, found by trying: prompts that begin alike beside others as long.
+
+use tacho_core::Stamp;
+use tacho_engine::Machine;
+use tacho_engine::simulation::Arrival;
+use tacho_forecast::fit::{self, Traced};
+
+use crate::async_scheduling::{asynchronous, runs};
+use crate::planted::{limits, planted, sent, traced};
+
+/// Seconds to the first tokens of six prompts of 1,000 tokens, one after the other, that begin alike or do not.
+fn first_tokens(machine: &Machine, alike: bool, seed: u64) -> Vec<f64> {
+    let prompt = |at: u32| -> Vec<u32> {
+        let begins = if alike { 7 } else { 100 + at };
+        (0..984_u32).map(|id| id ^ (begins << 12)).chain((0..16).map(|id| id ^ (at << 20))).collect()
+    };
+    let one = |at: u32| Arrival { due: Stamp::ZERO, prompt: prompt(at).into(), output: 2, priority: 0 };
+    let arrivals: Vec<Arrival> = (0..6).map(one).collect();
+    let run: Vec<Traced> = sent(machine, &arrivals, Some(1), seed);
+    run.iter().map(|one| one.tokens[0] - one.sent).collect()
+}
+
+#[test]
+fn what_a_server_caches_is_found_by_trying() {
+    for (name, machine, loads) in [
+        ("plain", planted(), (0..4).map(|at| traced(&planted(), 1 + 5 * at, 80, at as u64)).collect::<Vec<_>>()),
+        ("prepares ahead", asynchronous(33.0), runs(&asynchronous(33.0), 1)),
+    ] {
+        let fitted = fit::fit(&loads, &limits(&machine)).unwrap();
+        let mut told = 0;
+        for (caches, seed) in [true, false].into_iter().flat_map(|on| (0..8).map(move |seed| (on, seed))) {
+            let mut machine = machine.clone();
+            machine.engine.enable_prefix_caching = caches;
+            let (unlike, alike) = (first_tokens(&machine, false, seed), first_tokens(&machine, true, 100 + seed));
+            let (first, later) = alike.split_at(1);
+            let fresh = [unlike.as_slice(), first].concat();
+            let found = fit::caches(&fresh, later, |share| fitted.first_token(1000.0, share * 1000.0));
+            assert!(found.is_none_or(|found| found == caches), "{name}: {found:?} for {caches}: {fresh:?} {later:?}");
+            told += usize::from(found.is_some());
+        }
+        assert!(told >= 14, "{name}: told in {told} of 16");
+    }
+}

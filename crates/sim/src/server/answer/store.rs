@@ -1,0 +1,68 @@
+//! Responses that later ones may go on from: kept for a while, the oldest forgotten first.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tacho_core::json::{Value, dumps};
+
+/// Bytes that all of them together may take.
+const MOST_BYTES: usize = 64 << 20;
+
+/// A response that was given.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    /// The conversation with its answer.
+    pub(crate) messages: Vec<Value>,
+    /// The response object.
+    pub(crate) body: String,
+}
+
+/// The responses.
+#[derive(Debug, Default)]
+pub(crate) struct Store(Mutex<Shelf>);
+
+#[derive(Debug, Default)]
+struct Shelf {
+    by_id: HashMap<String, (Kept, usize)>,
+    order: VecDeque<String>,
+    bytes: usize,
+}
+
+impl Store {
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<Kept> {
+        self.shelf().by_id.get(id).map(|(kept, _)| kept.clone())
+    }
+
+    pub(crate) fn keep(&self, id: &str, kept: Kept) {
+        let bytes =
+            id.len() + kept.body.len() + kept.messages.iter().map(|message| dumps(message).len()).sum::<usize>();
+        let mut shelf = self.shelf();
+        shelf.bytes += bytes;
+        shelf.order.push_back(id.to_owned());
+        shelf.by_id.insert(id.to_owned(), (kept, bytes));
+        while shelf.bytes > MOST_BYTES {
+            let Some(oldest) = shelf.order.pop_front() else { return };
+            if let Some((_, bytes)) = shelf.by_id.remove(&oldest) {
+                shelf.bytes -= bytes;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_are_forgotten_when_there_are_too_many() {
+        let store = Store::default();
+        let kept = || Kept { messages: Vec::new(), body: "x".repeat(MOST_BYTES / 4) };
+        (0..6).for_each(|at| store.keep(&format!("r{at}"), kept()));
+        assert!(store.get("r0").is_none() && store.get("r5").is_some());
+        assert!(store.shelf().bytes <= MOST_BYTES);
+    }
+}

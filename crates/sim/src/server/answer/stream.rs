@@ -1,0 +1,137 @@
+//! A streamed answer: one event per token (or per few), as soon as the engine signals it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use hyper::body::{Body, Bytes, Frame};
+use tokio::time::Sleep;
+
+use super::choice::Piece;
+use super::generation::Generation;
+use super::repeated::Repeated;
+use super::script::Script;
+use crate::faults::Fault;
+use crate::server::driver::Signal;
+use crate::server::request::problem::Problem;
+use crate::server::wire::ResetSwitch;
+
+/// The body of a streamed answer.
+pub(crate) struct EventStream {
+    generation: Generation,
+    script: Script,
+    reset: ResetSwitch,
+    ready: VecDeque<Bytes>,
+    opened: bool,
+    /// Per answer: what waits to be told together with later tokens.
+    held: Vec<Option<(Piece, Option<Repeated>)>>,
+    end: Option<End>,
+    /// Tokens told together.
+    interval: usize,
+    /// A signal that waits for a stall to pass.
+    stalled: Option<(Pin<Box<Sleep>>, Signal)>,
+}
+
+#[derive(Clone, Copy)]
+enum End {
+    Clean,
+    Cut,
+}
+
+impl EventStream {
+    pub(crate) fn new(generation: Generation, reset: ResetSwitch) -> Self {
+        let script = Script::new(&generation);
+        let held = generation.choices.iter().map(|_| None).collect();
+        let interval = generation.app.spec.stream_interval.max(generation.ask.interval);
+        let (ready, end) = (VecDeque::new(), None);
+        EventStream { generation, script, reset, ready, opened: false, held, end, interval, stalled: None }
+    }
+
+    fn take(&mut self, signal: Signal) {
+        if self.generation.fault_is_due(&signal) && self.strike(signal) {
+            return;
+        }
+        self.tell(signal);
+    }
+
+    /// Does what the fault says; whether it took the signal's place.
+    fn strike(&mut self, signal: Signal) -> bool {
+        match std::mem::replace(&mut self.generation.fault, Fault::None) {
+            Fault::None | Fault::Error => return false,
+            Fault::StreamError(_) => {
+                let problem = Problem::internal("the simulator failed this stream on purpose");
+                self.script.fail(&problem, &mut self.ready);
+                self.end = Some(End::Clean);
+            }
+            Fault::Disconnect(_) => {
+                self.reset.pull();
+                self.end = Some(End::Cut);
+            }
+            Fault::Truncate(_) => self.end = Some(End::Clean),
+            Fault::Stall(_, pause) => self.stalled = Some((Box::pin(tokio::time::sleep(pause)), signal)),
+        }
+        true
+    }
+
+    fn tell(&mut self, signal: Signal) {
+        if !self.opened {
+            self.script.open(&self.generation, &mut self.ready);
+            self.opened = true;
+        }
+        let repeated = self.generation.repeated(signal.choice);
+        let piece = self.generation.advance(&signal);
+        let (piece, repeated) = match self.held[signal.choice].take() {
+            Some((before, repeated)) => (before.then(piece), repeated),
+            None => (piece, repeated),
+        };
+        if self.is_due(signal.choice, &piece) {
+            self.script.token(&self.generation, signal.choice, &piece, repeated.as_ref(), &mut self.ready);
+        } else {
+            self.held[signal.choice] = Some((piece, repeated));
+        }
+        if self.generation.is_done() {
+            self.script.close(&self.generation, &mut self.ready);
+            self.end = Some(End::Clean);
+        }
+    }
+
+    /// Whether a piece is told now: the first token at once, then so many together, and the rest at the end.
+    fn is_due(&self, choice: usize, piece: &Piece) -> bool {
+        let produced = self.generation.choices[choice].produced;
+        // Reasoning and answer are not told together.
+        let turns = produced == self.generation.reasoning();
+        produced == 1 || turns || piece.last || piece.tokens().count() >= self.interval
+    }
+}
+
+impl Body for EventStream {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let this = &mut *self;
+        loop {
+            if let Some(event) = this.ready.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(event))));
+            }
+            match this.end {
+                Some(End::Clean) => return Poll::Ready(None),
+                Some(End::Cut) => return Poll::Ready(Some(Err(io::ErrorKind::ConnectionReset.into()))),
+                None => {}
+            }
+            if let Some((sleep, signal)) = &mut this.stalled {
+                ready!(sleep.as_mut().poll(cx));
+                let signal = *signal;
+                this.stalled = None;
+                this.tell(signal);
+                continue;
+            }
+            match ready!(this.generation.signals.poll_recv(cx)) {
+                Some(signal) => this.take(signal),
+                // The engine went away: the stream must not look complete.
+                None => this.end = Some(End::Cut),
+            }
+        }
+    }
+}

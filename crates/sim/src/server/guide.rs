@@ -1,0 +1,111 @@
+//! Output under a constraint: a text that satisfies a schema, a pattern, a grammar or a choice, drawn by the same seed
+//! as any other output.
+
+mod dice;
+mod grammar;
+mod lark;
+mod pattern;
+mod schema;
+mod syntax;
+
+pub(crate) use dice::Dice;
+pub(crate) use pattern::Pattern;
+pub(crate) use schema::Schema;
+
+use grammar::Grammar;
+use tacho_core::json::Value;
+
+/// What an output must be.
+#[derive(Debug)]
+pub(crate) enum Guide {
+    /// JSON by a schema.
+    Schema(Schema),
+    /// A text that a pattern matches as a whole.
+    Pattern(Pattern),
+    /// A sentence of a grammar.
+    Grammar(Grammar),
+    /// One of these.
+    Choice(Vec<String>),
+    /// One of these beginnings, JSON by its schema, and its end.
+    Tags(Vec<(String, Schema, String)>),
+}
+
+impl Guide {
+    /// The guide of a pattern.
+    ///
+    /// # Errors
+    /// When it is none, in words.
+    pub(crate) fn pattern(text: &str) -> Result<Guide, String> {
+        Ok(Guide::Pattern(Pattern::parse(text)?))
+    }
+
+    /// The guide of a grammar: Lark's notation, or the one with `::=`.
+    ///
+    /// # Errors
+    /// When it is neither, in words.
+    pub(crate) fn grammar(text: &str) -> Result<Guide, String> {
+        let rules = if text.contains("::=") { syntax::parse(text)? } else { lark::parse(text)? };
+        Ok(Guide::Grammar(rules))
+    }
+
+    /// The guide of a JSON schema.
+    ///
+    /// # Errors
+    /// When nothing could satisfy it, in words.
+    pub(crate) fn schema(schema: &Value) -> Result<Guide, String> {
+        Ok(Guide::Schema(Schema::new(schema)?))
+    }
+
+    /// Draws a text.
+    pub(crate) fn text(&self, dice: &mut Dice) -> String {
+        match self {
+            Guide::Schema(schema) => schema.text(dice),
+            Guide::Pattern(pattern) => pattern.text(dice),
+            Guide::Grammar(grammar) => grammar.text(dice),
+            Guide::Choice(texts) => dice.pick(texts).cloned().unwrap_or_default(),
+            Guide::Tags(tags) => dice
+                .pick(tags)
+                .map_or_else(String::new, |(begin, schema, end)| format!("{begin}{}{end}", schema.text(dice))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use tacho_core::json;
+
+    use super::*;
+
+    /// What a client asks for may not hold the simulator up, nor fill its memory.
+    #[test]
+    fn texts_that_would_never_end_are_ended() {
+        let begun = Instant::now();
+        let nested = format!("{}x?{}", "(".repeat(60), ")+".repeat(60));
+        let counted = format!("{}x?{}", "(".repeat(8), "){1000}".repeat(8));
+        let mut rules: String =
+            (0..40).map(|rule| format!("r{rule} ::= r{next}* r{next}*\n", next = rule + 1)).collect();
+        rules += "r40 ::= \"\"\nroot ::= r0\n";
+        let list = |inner: &str| format!(r#"{{"type": "array", "minItems": 65000, "items": {inner}}}"#);
+        let lists = (0..6).fold(r#"{"type": "string", "minLength": 1000000}"#.to_owned(), |inner, _| list(&inner));
+        let schema = json::parse(&lists).unwrap();
+        let long = format!(r#"{{"minItems": 65000, "items": {{"const": "{}"}}}}"#, "x".repeat(100_000));
+        let guides = [
+            Guide::pattern(&nested),
+            Guide::pattern(&counted),
+            Guide::pattern("(x?){4000000000}"),
+            Guide::grammar(&rules),
+            Guide::grammar("root ::= (((\"\"{200000}){200000}){200000}){200000}"),
+            Guide::schema(&schema),
+            Guide::schema(&json::parse(&long).unwrap()),
+        ];
+        for guide in guides {
+            for size in [0, 2, 64] {
+                let text = guide.as_ref().unwrap().text(&mut Dice::new(1, size));
+                assert!(text.len() < 8 << 20, "{} bytes", text.len());
+            }
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    }
+}

@@ -1,0 +1,45 @@
+//! `/generate` of vLLM's demonstration server: sampling parameters in, lines of prompt and output so far out.
+
+use hyper::body::Bytes;
+
+use super::openai;
+use crate::server::answer::choice::Piece;
+use crate::server::answer::escape::{list, quote};
+use crate::server::answer::generation::Generation;
+use crate::server::request::ask::{Ask, Endpoint};
+use crate::server::request::fields::Fields;
+use crate::server::request::problem::Problem;
+use crate::server::request::prompt::Source;
+
+/// Reads the members of a request; they are those of a completion but for the defaults.
+pub(crate) fn read(fields: &Fields, full_vocab_size: usize) -> Result<(Ask, Vec<Source>), Problem> {
+    let (ask, sources) = openai::completion(fields, full_vocab_size)?;
+    Ok((Ask { endpoint: Endpoint::Demo, echo: false, include_usage: false, ..ask }, sources))
+}
+
+/// Writes the lines of one answer.
+pub(crate) struct DemoScript {
+    texts: Vec<String>,
+}
+
+impl DemoScript {
+    pub(crate) fn new(generation: &Generation) -> Self {
+        let text = |choice: &crate::server::answer::choice::Choice| choice.prompt.text(&generation.app.spec.tokenizer);
+        DemoScript { texts: generation.choices.iter().map(text).collect() }
+    }
+
+    pub(crate) fn token(&mut self, index: usize, piece: &Piece) -> Bytes {
+        self.texts[index].push_str(&piece.text);
+        let mut out = whole(&self.texts);
+        out.push(b'\n');
+        out.into()
+    }
+}
+
+/// The object that holds all texts.
+pub(crate) fn whole<T: AsRef<str>>(texts: &[T]) -> Vec<u8> {
+    let mut out = br#"{"text": "#.to_vec();
+    list(&mut out, texts, |out, text| quote(out, text.as_ref()));
+    out.push(b'}');
+    out
+}

@@ -1,0 +1,56 @@
+//! What a server tells about itself: its settings, its load, whether it sleeps.
+
+use std::sync::atomic::Ordering;
+
+use crate::server::answer::escape::quoted;
+use crate::server::app::App;
+
+/// `/server_info`: the settings, as one object or as one text.
+pub(crate) fn server_info(app: &App, query: Option<&str>) -> String {
+    let spec = &app.spec;
+    let engine = &spec.engine;
+    let caching = engine.enable_prefix_caching;
+    let policy = engine.policy.name();
+    let config = if query.is_some_and(|query| query.split('&').any(|pair| pair == "config_format=json")) {
+        format!(
+            concat!(
+                r#"{{"model_config":{{"model":{},"max_model_len":{},"seed":{}}},"#,
+                r#""cache_config":{{"block_size":{},"enable_prefix_caching":{},"num_gpu_blocks":{},"kv_cache_size_tokens":{},"#,
+                r#""kv_cache_max_concurrency":{:.2}}},"#,
+                r#""scheduler_config":{{"max_num_batched_tokens":{},"max_num_seqs":{},"enable_chunked_prefill":true,"#,
+                r#""policy":"{}","async_scheduling":{},"stream_interval":{}}}}}"#
+            ),
+            quoted(&spec.model),
+            engine.max_model_len,
+            spec.seed,
+            engine.block_size,
+            caching,
+            engine.num_blocks,
+            engine.kv_tokens(),
+            engine.max_concurrency(),
+            engine.max_num_batched_tokens,
+            engine.max_num_seqs,
+            policy,
+            engine.async_scheduling,
+            spec.stream_interval
+        )
+    } else {
+        let caching = if caching { "True" } else { "False" };
+        quoted(&format!(
+            "model='{}', max_seq_len={}, seed={}, served_model_name={}, enable_prefix_caching={caching}, \
+             enable_chunked_prefill=True, scheduling_policy={policy}",
+            spec.model, engine.max_model_len, spec.seed, app.names[0]
+        ))
+    };
+    format!(r#"{{"vllm_config":{config},"vllm_env":{{}},"system_env":{{}}}}"#)
+}
+
+/// `/load`: requests that are being served.
+pub(crate) fn load(app: &App) -> String {
+    format!(r#"{{"server_load":{}}}"#, app.serving.load(Ordering::Relaxed))
+}
+
+/// `/is_sleeping`: never.
+pub(crate) fn is_sleeping() -> String {
+    r#"{"is_sleeping":false}"#.to_owned()
+}

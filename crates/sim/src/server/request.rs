@@ -1,0 +1,15 @@
+//! Request bodies: their fields, the rules for them, and prompts.
+
+pub(super) mod ask;
+pub(super) mod fields;
+pub(super) mod form;
+pub(super) mod format;
+pub(super) mod members;
+pub(super) mod messages;
+pub(super) mod problem;
+pub(super) mod prompt;
+pub(super) mod read;
+pub(super) mod rules;
+pub(super) mod sampling;
+pub(super) mod tables;
+pub(super) mod tools;

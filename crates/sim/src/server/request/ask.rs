@@ -1,0 +1,244 @@
+//! A generation request after validation: what all endpoints ask of the engine.
+
+use std::sync::Arc;
+
+use tacho_core::json::{Dict, Value};
+
+use super::problem::Problem;
+use super::prompt::Prompt;
+use super::tools::Calls;
+use crate::server::guide::Guide;
+use crate::spec::SimSpec;
+use tacho_engine::{EngineSpec, Limits};
+
+/// Who was asked, which decides how the answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    /// `/v1/completions`.
+    Completions,
+    /// `/v1/chat/completions`.
+    Chat,
+    /// `/v1/responses`.
+    Responses,
+    /// `/v1/audio/transcriptions`.
+    Transcription,
+    /// `/v1/audio/translations`.
+    Translation,
+    /// `/generate_stream` of Text Generation Inference.
+    Tgi,
+    /// `generate_stream` of a Triton model.
+    Triton,
+    /// `/v1/messages`, Anthropic's protocol.
+    Messages,
+    /// `/` and `/generate` of Text Generation Inference, not streamed.
+    TgiWhole,
+    /// `/generate` of SGLang.
+    Sglang,
+    /// `/generate` of vLLM's demonstration server.
+    Demo,
+}
+
+impl Endpoint {
+    /// What request ids begin with.
+    pub(crate) fn id_prefix(self) -> &'static str {
+        match self {
+            Endpoint::Completions => "cmpl-",
+            Endpoint::Chat => "chatcmpl-",
+            Endpoint::Responses => "resp_",
+            Endpoint::Transcription => "transcribe-",
+            Endpoint::Translation => "translate-",
+            Endpoint::Messages => "chatcmpl-",
+            Endpoint::Tgi | Endpoint::TgiWhole | Endpoint::Triton | Endpoint::Sglang | Endpoint::Demo => "",
+        }
+    }
+}
+
+/// What an output is made of.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Form {
+    /// Any tokens.
+    #[default]
+    Free,
+    /// A text under a constraint.
+    Guided(Arc<Guide>),
+    /// A call of a tool.
+    Called(Arc<Calls>),
+}
+
+/// What a request asks for, prompts aside.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) model: Option<String>,
+    pub(crate) n: usize,
+    pub(crate) max_tokens: Option<i64>,
+    /// The member that gave it.
+    pub(crate) limit_name: &'static str,
+    pub(crate) min_tokens: usize,
+    pub(crate) ignore_eos: bool,
+    pub(crate) stop: Vec<String>,
+    pub(crate) keep_stop: bool,
+    pub(crate) stream: bool,
+    /// Tokens per event, where more than the server's own are wanted.
+    pub(crate) interval: usize,
+    pub(crate) include_usage: bool,
+    pub(crate) continuous_usage: bool,
+    pub(crate) echo: bool,
+    /// Alternatives per token, when log-probabilities are wanted at all.
+    pub(crate) logprobs: Option<usize>,
+    /// The same of the prompt's tokens.
+    pub(crate) prompt_logprobs: Option<usize>,
+    pub(crate) return_token_ids: bool,
+    /// Whether tokens are named by their ids among log-probabilities.
+    pub(crate) name_by_id: bool,
+    pub(crate) seed: Option<u64>,
+    pub(crate) form: Form,
+    pub(crate) priority: i64,
+    /// Separates prefix caches.
+    pub(crate) cache_salt: Option<String>,
+    /// Whether the prompt is only computed for another engine, or fetched from one.
+    pub(crate) transfer: Transfer,
+    /// Tokens to which the prompt is cut, and whether its end is kept.
+    pub(crate) truncate: Option<(usize, bool)>,
+    /// Tokens of reasoning that the request allows.
+    pub(crate) budget: Option<usize>,
+    /// Repeated in answers of `/v1/responses`.
+    pub(crate) temperature: Option<f64>,
+    /// Likewise.
+    pub(crate) top_p: Option<f64>,
+    /// Likewise, the members of the request as they are shown.
+    pub(crate) shown: Dict,
+    /// The conversation, where it is kept for a later one to go on from.
+    pub(crate) history: Option<Vec<Value>>,
+    /// How long the sound plays that was sent.
+    pub(crate) audio_seconds: f64,
+}
+
+/// The part of a request in a deployment of two engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Transfer {
+    /// None.
+    #[default]
+    None,
+    /// Its KV is to be fetched by another engine.
+    Offered,
+    /// Its KV is fetched from another engine.
+    Fetched,
+}
+
+impl Ask {
+    /// One answer of at most `max_tokens`, with nothing special about it.
+    pub(crate) fn plain(endpoint: Endpoint, max_tokens: Option<i64>) -> Ask {
+        Ask {
+            endpoint,
+            model: None,
+            n: 1,
+            max_tokens,
+            limit_name: "max_tokens",
+            min_tokens: 0,
+            ignore_eos: false,
+            stop: Vec::new(),
+            keep_stop: false,
+            stream: true,
+            interval: 1,
+            include_usage: false,
+            continuous_usage: false,
+            echo: false,
+            logprobs: None,
+            prompt_logprobs: None,
+            return_token_ids: false,
+            name_by_id: false,
+            seed: None,
+            form: Form::Free,
+            priority: 0,
+            cache_salt: None,
+            transfer: Transfer::None,
+            truncate: None,
+            budget: None,
+            temperature: None,
+            top_p: None,
+            shown: Dict::new(),
+            history: None,
+            audio_seconds: 0.0,
+        }
+    }
+
+    /// Tokens at the beginning of an answer that are reasoning.
+    pub(crate) fn thoughts(&self, spec: &SimSpec) -> usize {
+        match self.endpoint {
+            Endpoint::Chat | Endpoint::Responses | Endpoint::Messages => {
+                spec.reasoning_tokens.min(self.budget.unwrap_or(usize::MAX))
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether a prompt is only to be repeated: one token is computed all the same, and not shown.
+    pub(crate) fn only_repeats(&self) -> bool {
+        self.echo && self.max_tokens == Some(0)
+    }
+
+    /// Refuses more output than the model has room for, before anything is counted.
+    pub(crate) fn check_limits(&self, spec: &SimSpec) -> Result<(), Problem> {
+        if self.budget.is_some() && spec.reasoning_tokens == 0 {
+            return Err(Problem::bad_request(
+                "thinking_token_budget is set but reasoning_config is not configured. Please set --reasoning-parser \
+                 and/or --reasoning-config to use thinking_token_budget.",
+            ));
+        }
+        let limit = spec.engine.max_model_len;
+        if let Some(asked) = self.max_tokens.filter(|asked| *asked > limit as i64) {
+            let name = self.limit_name;
+            let message = format!(
+                "{name}={asked} cannot be greater than max_model_len={limit}. Please request fewer output tokens."
+            );
+            return Err(Problem::parameter(&message, name, Some(&asked.to_string())));
+        }
+        match self.truncate {
+            Some((tokens, _)) if tokens != usize::MAX && tokens > limit => {
+                let message = format!(
+                    "truncate_prompt_tokens={tokens} cannot be greater than max_model_len = {limit}. Please request a \
+                     smaller truncation size."
+                );
+                Err(Problem::parameter(&message, "truncate_prompt_tokens", Some(&tokens.to_string())))
+            }
+            Some((0, _)) => Err(Problem::bad_request("The decoder prompt cannot be empty")),
+            _ => Ok(()),
+        }
+    }
+
+    /// What bounds the answers to `prompt`.
+    pub(crate) fn limits(&self, prompt: &Prompt, engine: &EngineSpec) -> Result<Limits, Problem> {
+        let limit = engine.max_model_len;
+        let mut tokens = prompt.ids.len();
+        if tokens > limit {
+            // vLLM stops counting text one token beyond the limit.
+            tokens = if prompt.was_text() { limit + 1 } else { tokens };
+            return Err(too_long(tokens, limit));
+        }
+        let room = (limit - tokens) as i64;
+        let asked = if self.only_repeats() { 1 } else { self.max_tokens.unwrap_or(room) };
+        let max_tokens = asked.min(room);
+        if max_tokens < 1 {
+            let message = format!("max_tokens must be at least 1, got {max_tokens}.");
+            return Err(Problem::parameter(&message, "max_tokens", Some(&max_tokens.to_string())));
+        }
+        let (max_tokens, min_tokens) = (max_tokens as usize, self.min_tokens);
+        if min_tokens > max_tokens {
+            let message =
+                format!("min_tokens must be less than or equal to max_tokens={max_tokens}, got {min_tokens}.");
+            return Err(Problem::bad_request(&message));
+        }
+        let mean_output_len = engine.mean_output_len;
+        Ok(Limits { max_tokens, min_tokens, ignore_eos: self.ignore_eos, mean_output_len })
+    }
+}
+
+pub(crate) fn too_long(tokens: usize, limit: usize) -> Problem {
+    let least = if tokens == limit + 1 { "at least " } else { "" };
+    let message = format!(
+        "This model's maximum context length is {limit} tokens. However, your prompt contains {least}{tokens} input \
+         tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt."
+    );
+    Problem::parameter(&message, "input_tokens", Some(&tokens.to_string()))
+}
