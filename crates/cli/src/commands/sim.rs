@@ -148,7 +148,7 @@ pub(crate) fn profile(name: Option<&str>) -> anyhow::Result<Machine> {
         let text = std::fs::read_to_string(name).with_context(|| format!("the profile {name} cannot be read"))?;
         return Ok(Machine::parse(&text, name)?);
     }
-    let unknown = |error: tacho_sim::Error| {
+    let unknown = |error: tacho_engine::Error| {
         let meant =
             nearest(name, Profile::names()).map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
         Misused(format!("{error}{meant}"))
