@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use tacho_core::Stamp;
+use tacho_decide::search::Criterion;
 use tacho_engine::Machine;
 use tacho_engine::simulation::{Arrival, Router, SendPolicy, simulate};
-use tacho_decide::search::Criterion;
 
 use crate::simulated_run::SimulatedRun;
 

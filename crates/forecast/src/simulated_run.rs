@@ -2,8 +2,8 @@
 
 use tacho_core::Stamp;
 use tacho_engine::simulation::{Arrival, Completion};
-use tacho_record::RunRecord;
 use tacho_metrics::percentile::percentile;
+use tacho_record::RunRecord;
 
 /// Times of one request, milliseconds.
 #[derive(Debug, Clone, Copy)]

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use tacho_decide::search::Criterion;
-use tacho_record::number::Known;
 use tacho_forecast::plan::RATES;
+use tacho_record::number::Known;
 
 use super::compare::missing;
 use super::error::{ArgError, Refusal};

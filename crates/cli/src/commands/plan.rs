@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::Context;
 use tacho_core::json::Value;
-use tacho_record::StoredRun;
-use tacho_record::number::Known;
 use tacho_engine::simulation::Router;
 use tacho_forecast::plan::{Level, Plan, PlanSpec, Planner, Violation};
+use tacho_record::StoredRun;
+use tacho_record::number::Known;
 use tacho_report::compare::load;
 use tacho_report::html::picture_page;
 use tacho_report::plots::load::{LoadCurve, picture};

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use tacho_client::Task;
 use tacho_core::{ManualClock, Request, Stamp};
-use tacho_record::RunRecord;
 use tacho_engine::Machine;
 use tacho_engine::simulation::Arrival;
 use tacho_forecast::EngineTarget;
 use tacho_forecast::predict::Prediction;
+use tacho_record::RunRecord;
 use tacho_report::html::run::About;
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, predicted, prepare};
