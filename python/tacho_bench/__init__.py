@@ -1,0 +1,84 @@
+"""Run tacho from Python and read its results. Needs nothing but the standard library.
+
+    import tacho_bench
+    result = tacho_bench.run(["serve", "--sim", "--num-prompts", "100"])
+    result["p99_ttft_ms"]
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+
+__all__ = ["TachoError", "executable", "requests", "run"]
+
+
+class TachoError(RuntimeError):
+    """tacho ended with an exit code other than 0. `result` is what it measured until then, or None."""
+
+    def __init__(self, returncode, message, result=None):
+        super().__init__(message or f"tacho ended with exit code {returncode}")
+        self.returncode = returncode
+        self.result = result
+
+
+def executable():
+    """The path of the tacho command: the one installed with this package, else the one on the PATH."""
+    name = "tacho.exe" if os.name == "nt" else "tacho"
+    schemes = [None, "posix_user"] if os.name == "posix" else [None]
+    for scheme in schemes:
+        directory = sysconfig.get_path("scripts", scheme) if scheme else sysconfig.get_path("scripts")
+        path = os.path.join(directory, name)
+        if os.access(path, os.X_OK):
+            return path
+    path = shutil.which("tacho")
+    if path is None:
+        raise FileNotFoundError("the tacho command is not installed: pip install tacho-bench")
+    return path
+
+
+def run(args, *, check=True, **options):
+    """Runs `tacho serve …` (or another command with --save-result) and returns its result as a dict.
+
+    `options` go to subprocess.run, e.g. env= or cwd=. The report is not printed: standard output is captured, and so is
+    standard error unless stderr= is passed. A non-zero exit code raises TachoError, or with check=False is ignored where
+    there is a result.
+    """
+    args = [os.fspath(arg) for arg in args]
+    options.setdefault("stderr", subprocess.PIPE)
+    with tempfile.TemporaryDirectory(prefix="tacho-") as directory:
+        flags = ["--save-result", "--result-dir", directory, "--result-filename", "result.json"]
+        ended = subprocess.run([executable(), *args, *flags], stdout=subprocess.PIPE, text=True, **options)
+        result = None
+        path = os.path.join(directory, "result.json")
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                result = json.load(file)
+    if ended.returncode != 0 and (check or result is None):
+        errors = [line for line in (ended.stderr or "").splitlines() if line.startswith("error")]
+        raise TachoError(ended.returncode, errors[0] if errors else (ended.stderr or "").strip(), result)
+    return result
+
+
+def requests(log, format="pandas"):
+    """The requests of a log (a directory written by --log), one row each.
+
+    format: "pandas" (a DataFrame, needs pandas and pyarrow), "arrow" (a Table, needs pyarrow) or "dicts" (a list).
+    """
+    if format not in ("pandas", "arrow", "dicts"):
+        raise ValueError(f'format is "pandas", "arrow" or "dicts", not {format!r}')
+    with tempfile.TemporaryDirectory(prefix="tacho-") as directory:
+        path = os.path.join(directory, "requests.jsonl" if format == "dicts" else "requests.parquet")
+        command = [executable(), "report", os.fspath(log), "--save-requests", path]
+        ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if ended.returncode != 0:
+            raise TachoError(ended.returncode, ended.stderr.strip())
+        if format == "dicts":
+            with open(path, encoding="utf-8") as file:
+                return [json.loads(line) for line in file]
+        import pyarrow.parquet
+
+        table = pyarrow.parquet.read_table(path)
+        return table.to_pandas() if format == "pandas" else table
