@@ -147,14 +147,11 @@ fn packaging_files_name_what_is_there() {
         assert!(project.contains(&format!("{key} = \"{value}\"")), "{key}");
     }
     assert!(root().join("crates/cli/Cargo.toml").is_file() && root().join("LICENSE").is_file());
-    let release = read(".github/workflows/release.yml");
-    for named in ["ci/Dockerfile", "README.md", "LICENSE"] {
+    let (workflow, release) = (read(".github/workflows/release.yml"), read("ci/release"));
+    assert!(workflow.contains("run: ci/release"));
+    for named in ["README.md", "LICENSE", "CHANGELOG.md", "ci/sbom.py", ".ci/run"] {
         assert!(release.contains(named) && root().join(named).is_file(), "{named}");
     }
     let packed = read("crates/cli/Cargo.toml");
-    let archive = "tacho-v{ version }-{ target }";
-    assert!(
-        packed.contains(&format!("{archive}.tar.gz"))
-            && release.contains("folder=tacho-${{ github.ref_name }}-${{ matrix.target }}")
-    );
+    assert!(packed.contains("tacho-v{ version }-{ target }.tar.gz") && release.contains("name=tacho-v$version-$target"));
 }
