@@ -153,5 +153,7 @@ fn packaging_files_name_what_is_there() {
         assert!(release.contains(named) && root().join(named).is_file(), "{named}");
     }
     let packed = read("crates/cli/Cargo.toml");
-    assert!(packed.contains("tacho-v{ version }-{ target }.tar.gz") && release.contains("name=tacho-v$version-$target"));
+    assert!(
+        packed.contains("tacho-v{ version }-{ target }.tar.gz") && release.contains("name=tacho-v$version-$target")
+    );
 }
