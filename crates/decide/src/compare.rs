@@ -60,8 +60,10 @@ pub enum Verdict {
     Worse,
     /// The change is surely smaller than the margin.
     Equal,
-    /// It can be this or that.
+    /// The interval allows either.
     Inconclusive,
+    /// The schedule fixed it: it says nothing about the server.
+    Scheduled,
 }
 
 impl Verdict {
@@ -72,6 +74,7 @@ impl Verdict {
             Verdict::Worse => "worse",
             Verdict::Equal => "equal",
             Verdict::Inconclusive => "inconclusive",
+            Verdict::Scheduled => "set by schedule",
         }
     }
 }
@@ -117,13 +120,14 @@ pub struct Effect {
     pub key: String,
     /// Which way it should go.
     pub better: Better,
-    /// Its value on the base side: the mean of its runs; not a number where no request succeeded.
+    /// Its value on the base side: the geometric mean of its runs; NaN where no request succeeded.
     pub base: f64,
     /// Its value on the new side.
     pub new: f64,
-    /// The change as a share of the base: 0.05 is five percent more. Where both sides had the same workloads it is that of
-    /// runs of one workload, on average.
+    /// The change as a fraction of the base: 0.05 is 5% more.
     pub change: f64,
+    /// The offered rate, where a schedule fixed the throughput of both sides and both kept up with it.
+    pub offered: Option<f64>,
     /// Where the true change lies, as far as can be told.
     pub interval: Option<(f64, f64)>,
     /// What the interval rests on.
@@ -137,6 +141,7 @@ impl Effect {
     pub fn verdict(&self, margin: f64) -> Verdict {
         let better = |up: bool| if up == (self.better == Better::More) { Verdict::Better } else { Verdict::Worse };
         match self.interval {
+            _ if self.offered.is_some() => Verdict::Scheduled,
             None => Verdict::Inconclusive,
             Some((low, high)) if low >= -margin && high <= margin => Verdict::Equal,
             Some((low, _)) if low > 0.0 => better(true),
@@ -154,6 +159,17 @@ impl Effect {
     pub(crate) fn harm_bounds(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
         let (low, high) = self.bounds(confidence, data)?;
         Some(if self.better == Better::More { (-high, -low) } else { (low, high) })
+    }
+
+    /// What the interval rests on, or what was delivered of an offered rate, in words.
+    pub fn basis_text(&self) -> String {
+        match self.offered {
+            Some(offered) if self.key == "request_throughput" => {
+                format!("delivered {:.2} and {:.2} of {offered:.2} requests/s", self.base, self.new)
+            }
+            Some(offered) => format!("offered {offered:.2} requests/s"),
+            None => self.basis.text(),
+        }
     }
 
     /// Whether several runs a side of the same workloads show what runs differ by.
@@ -207,6 +223,7 @@ pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -
         base: value(&before),
         new: value(&after),
         change: change(value(&before), value(&after)),
+        offered: offered_rate(known, base, new),
         interval: None,
         basis: Basis::Empty,
         sides: before.zip(after).filter(|(before, after)| before.is_positive() && after.is_positive()),
@@ -214,12 +231,27 @@ pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -
     };
     if let Some((before, after)) = &effect.sides {
         let alike = Alike::of(before, after);
-        effect.change = alike.map_or(effect.change, |alike| alike.change.exp() - 1.0);
+        if let Some(alike) = alike {
+            // The values of both sides are weighted alike, so that the change is their ratio.
+            effect.change = alike.change.exp() - 1.0;
+            (effect.base, effect.new) = (alike.base.exp(), (alike.base + alike.change).exp());
+        }
         effect.interval = effect.bounds(terms.confidence, 1.0);
         let same = alike.is_some_and(|alike| alike.is_told());
         effect.basis = basis(before, after, (effect.interval.is_some(), same), terms.noise);
     }
     Ok(effect)
+}
+
+/// The request rate that both sides were sent, where that decided a throughput: all runs were scheduled at one rate and
+/// completed nearly all of it. Its differences are those of the last response.
+fn offered_rate(known: Known, base: &[StoredRun], new: &[StoredRun]) -> Option<f64> {
+    if !known.unit().is_rate() || known.kind() != ResultKind::Serving {
+        return None;
+    }
+    let offered = base.first()?.offered_rate()?;
+    let kept_up = |run: &StoredRun| run.offered_rate() == Some(offered) && run.kept_up();
+    (base.iter().chain(new).all(kept_up)).then_some(offered)
 }
 
 fn basis(base: &Side, new: &Side, (told, same): (bool, bool), noise: Option<f64>) -> Basis {

@@ -5,7 +5,7 @@ mod failures;
 
 pub use self::failures::{FailureRule, Failures};
 
-use tacho_record::number::Known;
+use tacho_record::number::{Known, Unit};
 use tacho_record::{Error, StoredRun};
 
 use crate::compare::{Basis, Confidence, Effect, Terms, compare};
@@ -29,7 +29,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Reads `KEY:5%` or `KEY:20`.
+    /// Reads `KEY:5%` or, in the metric's own unit, `KEY:20ms`. A limit without a unit is refused: 5 may mean either.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = || Error::Rule { rule: text.to_owned() };
         let (key, limit) = text.rsplit_once(':').ok_or_else(wrong)?;
@@ -38,7 +38,14 @@ impl Rule {
         };
         let limit = match limit.trim().strip_suffix('%') {
             Some(percent) => Limit::Share(number(percent)? / 100.0),
-            None => Limit::Amount(number(limit)?),
+            None => match limit.trim().strip_suffix(unit(key.trim())) {
+                Some(amount) => Limit::Amount(number(amount)?),
+                None => {
+                    number(limit)?;
+                    let (key, limit) = (key.trim().to_owned(), limit.trim().to_owned());
+                    return Err(Error::LimitUnit { unit: unit(&key), key, limit });
+                }
+            },
         };
         let key = key.trim();
         match key {
@@ -50,12 +57,29 @@ impl Rule {
         Ok(Rule { key: key.to_owned(), limit })
     }
 
+    /// The limit with its unit.
+    pub fn limit_text(&self) -> String {
+        match self.limit {
+            Limit::Share(share) => format!("{}%", share * 100.0),
+            Limit::Amount(amount) => format!("{amount}{}", unit(&self.key)),
+        }
+    }
+
     /// The limit as a share of `base`.
     fn share(&self, base: f64) -> f64 {
         match self.limit {
             Limit::Share(share) => share,
             Limit::Amount(amount) => amount / base.abs(),
         }
+    }
+}
+
+/// The unit of a limit in the metric's own unit.
+fn unit(key: &str) -> &'static str {
+    match Known::find(key).map(Known::unit) {
+        Some(Unit::Percent) => "pp",
+        Some(unit) => unit.text(),
+        None => "",
     }
 }
 

@@ -1,7 +1,7 @@
 //! How far the client itself can be trusted: how late it sent, how late it read, how busy it was, and a verdict.
 
 use crate::percentile::percentile;
-use crate::{Sample, Samples, Setup, Statistics, Truth};
+use crate::{MetricKind, Sample, Samples, Setup, Statistics, Summary, Truth};
 
 /// How one worker thread of the client kept up.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -45,6 +45,8 @@ pub struct Trust {
     pub arrival_distance: Option<f64>,
     /// The client's own share in a measured time, 99th percentile, ms.
     pub error_p99_ms: f64,
+    /// The metric that this error matters most for, and the error of timestamps as a fraction of its 99th percentile.
+    pub error_fraction: Option<(&'static str, f64)>,
     /// By how much moments of different ranks may be off from one another, ms; nothing with one rank, or where it is not
     /// known.
     pub clock_bound_ms: Option<f64>,
@@ -92,6 +94,15 @@ pub enum TrustVerdict {
         /// Busy share of its busiest worker.
         busiest: f64,
     },
+    /// Its measurement error is a large part of what it measured.
+    Imprecise {
+        /// 99th percentile of the error of a timestamp, ms.
+        error_ms: f64,
+        /// The metric with the largest relative error.
+        metric: &'static str,
+        /// Its 99th percentile, ms.
+        value_ms: f64,
+    },
     /// It sent requests late.
     Late {
         /// 99th percentile of the delay, ms.
@@ -117,6 +128,8 @@ const BLURRED: f64 = 0.05;
 const BUSY: f64 = 0.95;
 /// Busy share under which a late reader was not at its limit but off its core.
 const IDLE: f64 = 0.5;
+/// Largest acceptable measurement error, as a fraction of a metric; errors up to [`LATE_MS`] are always accepted.
+const MAX_ERROR_FRACTION: f64 = 0.25;
 /// Lateness of dispatch that makes a client late, ms.
 const LATE_MS: f64 = 1.0;
 /// Share of the planned rate that must be delivered.
@@ -149,6 +162,7 @@ impl Trust {
             connect_failures: sum(|worker| worker.connect_failures),
             arrival_distance: setup.is_paced().then(|| arrival_distance(samples)).flatten(),
             error_p99_ms: 0.0,
+            error_fraction: None,
             clock_bound_ms: None,
             verdict: TrustVerdict::Ok,
         };
@@ -185,6 +199,24 @@ impl Trust {
         }
     }
 
+    /// Weighs the error of timestamps against the metrics that were measured with them. Dispatch lateness is not part of it:
+    /// these times start when a request was sent.
+    pub fn weigh(&mut self, summary: &Summary) {
+        let late = self.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0)).unwrap_or(0.0);
+        let error_ms = (self.error_p99_ms - late).max(0.0);
+        let metrics = [("TTFT", MetricKind::Ttft), ("ITL", MetricKind::Itl), ("E2EL", MetricKind::E2el)];
+        let measured = metrics.into_iter().filter_map(|(name, metric)| {
+            let statistics = summary.statistics(metric).filter(|statistics| statistics.count > 0)?;
+            let value_ms = statistics.percentile_ms(99.0).unwrap_or(statistics.median_ms);
+            (value_ms > 0.0).then_some((name, value_ms))
+        });
+        let Some((metric, value_ms)) = measured.min_by(|a, b| a.1.total_cmp(&b.1)) else { return };
+        self.error_fraction = Some((metric, error_ms / value_ms));
+        if self.is_ok() && error_ms > LATE_MS && error_ms > MAX_ERROR_FRACTION * value_ms {
+            self.verdict = TrustVerdict::Imprecise { error_ms, metric, value_ms };
+        }
+    }
+
     /// Whether nothing speaks against the client.
     pub fn is_ok(&self) -> bool {
         self.verdict == TrustVerdict::Ok
@@ -194,7 +226,19 @@ impl Trust {
     pub fn text(&self) -> String {
         let percent = |share: f64| share * 100.0;
         match &self.verdict {
-            TrustVerdict::Ok => format!("client: ok, measurement error p99 {:.2} ms", self.error_p99_ms),
+            TrustVerdict::Ok => match self.error_fraction {
+                Some((metric, fraction)) => format!(
+                    "client: ok, measurement error p99 {:.2} ms ({:.1}% of p99 {metric})",
+                    self.error_p99_ms,
+                    percent(fraction)
+                ),
+                None => format!("client: ok, measurement error p99 {:.2} ms", self.error_p99_ms),
+            },
+            TrustVerdict::Imprecise { error_ms, metric, value_ms } => format!(
+                "client: IMPRECISE, measurement error p99 {error_ms:.2} ms is {:.0}% of p99 {metric} ({value_ms:.2} ms): \
+                 use more workers or fewer streams",
+                percent(error_ms / value_ms)
+            ),
             TrustVerdict::Unknown => "client: unknown, no answer came that could be timed".to_owned(),
             TrustVerdict::Saturated { late_coalesced_fraction, busiest } => format!(
                 "client: SATURATED, {:.0} % of events coalesced, busiest worker {:.0} %: use more workers or fewer streams",
@@ -311,6 +355,29 @@ mod tests {
         let trust = trust(&samples(5e-5), worker);
         assert!(trust.is_ok(), "{}", trust.text());
         assert_eq!(trust.text(), "client: ok, measurement error p99 0.05 ms");
+    }
+
+    #[test]
+    fn an_error_as_large_as_the_metric_is_imprecise() {
+        let weighed = |itl: f64, lag: f64| {
+            let mut timed = samples(0.0);
+            for sample in &mut timed {
+                (sample.ttft, sample.latency, sample.output_len) = (0.5, 0.5 + itl, 2);
+                sample.itl = vec![itl].into();
+            }
+            let worker = WorkerUse { busy: 0.5, events: 5000, wake_lags: vec![lag; 100], ..WorkerUse::default() };
+            let setup = Setup { request_rate: 100.0, ..Setup::example() };
+            let mut trust = trust(&timed, worker);
+            trust.weigh(&Summary::of(&setup, &timed.into(), 2.0));
+            trust
+        };
+        // Without kernel timestamps the error is the p99 and the median of the lag.
+        let bad = weighed(0.020, 0.010);
+        assert!(matches!(bad.verdict, TrustVerdict::Imprecise { metric: "ITL", .. }), "{}", bad.text());
+        assert!(bad.text().contains("20.00 ms is 100% of p99 ITL"), "{}", bad.text());
+        let good = weighed(0.020, 0.0001);
+        assert!(good.is_ok() && good.text().ends_with("0.20 ms (1.0% of p99 ITL)"), "{}", good.text());
+        assert!(weighed(0.001, 0.0004).is_ok(), "errors below a millisecond are accepted");
     }
 
     #[test]

@@ -87,8 +87,20 @@ pub enum Error {
         /// The key.
         key: String,
     },
+    /// A limit of a gate has no unit.
+    #[error(
+        "{key}:{limit} has no unit: write {key}:{limit}% for a relative limit or {key}:{limit}{unit} for an absolute one"
+    )]
+    LimitUnit {
+        /// The key.
+        key: String,
+        /// The limit.
+        limit: String,
+        /// The metric's own unit.
+        unit: &'static str,
+    },
     /// A rule of a gate cannot be read.
-    #[error("the rule {rule:?} is not KEY:LIMIT, such as p99_ttft_ms:5% or mean_e2el_ms:20")]
+    #[error("the rule {rule:?} is not KEY:LIMIT, such as p99_ttft_ms:5% or mean_e2el_ms:20ms")]
     Rule {
         /// The rule.
         rule: String,

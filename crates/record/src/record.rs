@@ -83,6 +83,7 @@ impl RunRecord {
         let mut trust = Trust::of(&setup, &measured.samples, &truth, &measured.workers);
         if let Some(trust) = &mut trust {
             trust.clock_bound_ms = clock_bound_ms(&measured.ranks);
+            trust.weigh(&summary);
         }
         let caveats = Caveat::all(&setup, &measured.samples, &truth, trust.as_ref());
         let steady = Steady::of(&setup, &measured.samples);

@@ -193,6 +193,25 @@ impl StoredRun {
     }
 
     /// How far a number varies within the run, from its requests or iterations; nothing where the file has neither.
+    /// The request rate of its schedule; nothing of a run without one.
+    pub fn offered_rate(&self) -> Option<f64> {
+        self.fields.get("request_rate")?.as_f64().filter(|rate| rate.is_finite() && *rate > 0.0)
+    }
+
+    /// Whether the server kept up with the schedule: its queue was stable, or, where that is not recorded, nine of ten
+    /// requests per second that were offered were completed.
+    pub fn kept_up(&self) -> bool {
+        let own = self.fields.get("tacho").and_then(|own| own.get("steady_state")?.get("queue_unstable").cloned());
+        match own {
+            Some(unstable) => unstable == Value::Bool(false),
+            None => self
+                .offered_rate()
+                .zip(self.number("request_throughput"))
+                .is_some_and(|(offered, delivered)| delivered >= 0.9 * offered),
+        }
+    }
+
+    /// The sampling distribution of a metric by the requests of the run.
     pub fn spread(&self, key: &str) -> Option<Spread> {
         let duration = self.number("duration").unwrap_or(0.0);
         if self.requests.count() > 0 {

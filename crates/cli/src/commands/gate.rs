@@ -106,10 +106,7 @@ fn failure_line(failures: &Failures) -> Option<String> {
 
 fn line(decision: &Decision, args: &GateArgs) -> String {
     let effect = &decision.effect;
-    let limit = match decision.rule.limit {
-        Limit::Share(share) => format!("{} %", significant(share * 100.0)),
-        Limit::Amount(amount) => significant(amount),
-    };
+    let limit = decision.rule.limit_text();
     let number = |value: f64| if value.is_nan() { "none".to_owned() } else { significant(value) };
     let percent =
         |share: f64| if share.is_finite() { format!("{:+.2} %", share * 100.0) } else { "no upper bound".into() };

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use tacho_metrics::interval::student;
+use tacho_metrics::statistics::mean;
 
 use super::Confidence;
 use super::side::Side;
@@ -15,6 +16,8 @@ use super::side::Side;
 pub(super) struct Alike {
     /// The change of the logarithm.
     pub(super) change: f64,
+    /// The weighted mean logarithm of the base side; that of the new side is higher by the change.
+    pub(super) base: f64,
     /// The variance of one run divided by this is that of the change.
     weight: f64,
     /// The sum of squares of what is left to chance.
@@ -33,13 +36,14 @@ impl Alike {
         if !base.keys().eq(new.keys()) {
             return None;
         }
-        let (mut weight, mut weighed) = (0.0, 0.0);
+        let (mut weight, mut weighed, mut level) = (0.0, 0.0, 0.0);
         let pairs = || base.values().zip(new.values());
         for (before, after) in pairs() {
             let (first, second) = (before.len() as f64, after.len() as f64);
             let own = first * second / (first + second);
             weight += own;
             weighed += own * (mean(after) - mean(before));
+            level += own * mean(before);
         }
         let change = weighed / weight;
         let left = |(before, after): (&Vec<f64>, &Vec<f64>)| {
@@ -48,7 +52,14 @@ impl Alike {
             moved.iter().map(|log| (log - middle).powi(2)).sum::<f64>()
         };
         let runs = pairs().map(|(before, after)| before.len() + after.len()).sum::<usize>() as f64;
-        Some(Alike { change, weight, squares: pairs().map(left).sum(), runs, workloads: base.len() as f64 })
+        Some(Alike {
+            change,
+            base: level / weight,
+            weight,
+            squares: pairs().map(left).sum(),
+            runs,
+            workloads: base.len() as f64,
+        })
     }
 
     /// How many runs more there are, in `data` times as many, than what is to be known of them; new workloads come where
@@ -88,10 +99,6 @@ fn by_workload(side: &Side) -> Option<BTreeMap<&str, Vec<f64>>> {
         all.entry(workload.as_deref()?).or_default().push(*log);
     }
     Some(all)
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! One side of a comparison: a number of one or more runs, how far it varies within each and from run to run.
 
 use tacho_metrics::interval::{Spread, student};
+use tacho_metrics::statistics::mean;
 use tacho_record::number::Known;
 use tacho_record::{Error, ResultKind, StoredRun};
 
@@ -9,7 +10,7 @@ use super::Confidence;
 /// A number of a side.
 #[derive(Debug, Clone)]
 pub(super) struct Side {
-    /// The mean of its runs.
+    /// The geometric mean of its runs, so that a change is the ratio of two of them; the arithmetic one where one is 0.
     pub(super) value: f64,
     /// Logarithms of the runs' numbers.
     pub(super) logs: Vec<f64>,
@@ -32,7 +33,7 @@ impl Runs {
     /// From all sides with several runs; nothing where none has them.
     pub(super) fn of(base: &Side, new: &Side) -> Option<Self> {
         let squares = |side: &Side| {
-            let mean = side.logs.iter().sum::<f64>() / side.logs.len() as f64;
+            let mean = mean(&side.logs);
             side.logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>()
         };
         let freedom = (base.runs() + new.runs() - 2) as f64;
@@ -63,10 +64,10 @@ impl Side {
         if numbers.is_empty() {
             return Ok(None);
         }
-        let value = tacho_metrics::statistics::mean(&numbers);
+        let logs: Vec<f64> = numbers.iter().map(|number| number.ln()).collect();
+        let value = if logs.iter().all(|log| log.is_finite()) { mean(&logs).exp() } else { mean(&numbers) };
         let iterations = known.kind() != ResultKind::Serving;
         let workloads = counted.iter().map(|run| run.workload().map(str::to_owned)).collect();
-        let logs = numbers.iter().map(|number| number.ln()).collect();
         Ok(Some(Side { value, logs, workloads, spreads, iterations }))
     }
 

@@ -152,3 +152,55 @@ fn iterations_decide_where_there_is_one_run_a_side() {
     let foreign = compare("p99_ttft_ms", &base, &new, TERMS).unwrap_err();
     assert_eq!(foreign.to_string(), "p99_ttft_ms is no number of a latency result");
 }
+
+fn paced(throughput: f64, unstable: Option<bool>) -> StoredRun {
+    let mut dict = Dict::new();
+    for (key, value) in [("duration", 10.0), ("completed", 400.0), ("request_rate", 40.0)] {
+        dict.set(key, value);
+    }
+    dict.set("request_throughput", throughput);
+    if let Some(unstable) = unstable {
+        let mut steady = Dict::new();
+        steady.set("queue_unstable", unstable);
+        let mut own = Dict::new();
+        own.set("version", 1);
+        own.set("steady_state", steady);
+        dict.set("tacho", own);
+    }
+    StoredRun::from_dict(&dict).unwrap()
+}
+
+#[test]
+fn throughput_at_a_fixed_rate_has_no_verdict_unless_the_server_fell_behind() {
+    let side = |values: [f64; 3], unstable: Option<bool>| values.map(|value| paced(value, unstable));
+    for unstable in [None, Some(false)] {
+        let effect =
+            compared("request_throughput", &side([38.0, 38.1, 38.2], unstable), &side([39.0, 39.1, 39.2], unstable));
+        assert_eq!((effect.verdict(0.02), effect.offered), (Verdict::Scheduled, Some(40.0)));
+        assert!(effect.basis_text().starts_with("delivered 38.10 and 39.10 of 40.00"), "{}", effect.basis_text());
+    }
+    let behind = |unstable| {
+        compared("request_throughput", &side([20.0, 20.1, 20.2], unstable), &side([30.0, 30.1, 30.2], unstable))
+    };
+    assert_eq!([behind(None), behind(Some(true))].map(|effect| effect.verdict(0.02)), [Verdict::Better; 2]);
+}
+
+#[test]
+fn the_change_is_the_ratio_of_the_values_shown() {
+    let side = |values: &[f64]| values.iter().map(|value| numbers_only(*value)).collect::<Vec<_>>();
+    let apart = compared("p99_ttft_ms", &side(&[10.0, 90.0]), &side(&[20.0, 40.0, 160.0]));
+    assert!((apart.new / apart.base - 1.0 - apart.change).abs() < 1e-12);
+    let of = |workload: &str, value: f64| {
+        let mut dict = Dict::new();
+        dict.set("p99_ttft_ms", value);
+        let mut own = Dict::new();
+        own.set("version", 1);
+        own.set("workload", workload);
+        dict.set("tacho", own);
+        StoredRun::from_dict(&dict).unwrap()
+    };
+    let base = [of("a", 10.0), of("a", 12.0), of("b", 90.0)];
+    let new = [of("a", 12.0), of("b", 100.0), of("b", 120.0)];
+    let paired = compared("p99_ttft_ms", &base, &new);
+    assert!((paired.new / paired.base - 1.0 - paired.change).abs() < 1e-12, "{paired:?}");
+}

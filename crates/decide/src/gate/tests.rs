@@ -18,10 +18,14 @@ fn judged(rule: &str, base: &[StoredRun], new: &[StoredRun]) -> Judgement {
 #[test]
 fn rules_are_a_key_and_a_limit() {
     assert_eq!(Rule::parse("p99_ttft_ms:5%"), Ok(Rule { key: "p99_ttft_ms".into(), limit: Limit::Share(0.05) }));
-    assert_eq!(Rule::parse("mean_e2el_ms: 20"), Ok(Rule { key: "mean_e2el_ms".into(), limit: Limit::Amount(20.0) }));
+    assert_eq!(Rule::parse("mean_e2el_ms: 20 ms"), Ok(Rule { key: "mean_e2el_ms".into(), limit: Limit::Amount(20.0) }));
     for text in ["p99_ttft_ms", ":5%", "x:", "x:-1%", "x:nan", "x:5%%"] {
         assert!(matches!(Rule::parse(text), Err(Error::Rule { .. })), "{text}");
     }
+    let refused = Rule::parse("p99_ttft_ms:5").unwrap_err();
+    assert!(matches!(&refused, Error::LimitUnit { unit: "ms", .. }), "{refused}");
+    assert!(refused.to_string().contains("p99_ttft_ms:5%") && refused.to_string().contains("p99_ttft_ms:5ms"));
+    assert_eq!(Rule::parse("request_throughput:2req/s").map(|rule| rule.limit_text()), Ok("2req/s".to_owned()));
     assert!(matches!(Rule::parse("x:5%"), Err(Error::Unknown { .. })));
     assert!(matches!(Rule::parse("total_input_tokens:5%"), Err(Error::Neither { .. })));
     assert!(matches!(Rule::parse("failed:5%"), Err(Error::Failures { .. })));
@@ -33,8 +37,8 @@ fn the_whole_interval_decides() {
     assert_eq!(judged("mean_e2el_ms:5%", &base, &slow), Judgement::Beyond);
     assert_eq!(judged("mean_e2el_ms:20%", &base, &slow), Judgement::Inconclusive);
     assert_eq!(judged("mean_e2el_ms:40%", &base, &slow), Judgement::Within);
-    assert_eq!(judged("mean_e2el_ms:5", &base, &slow), Judgement::Beyond);
-    assert_eq!(judged("mean_e2el_ms:50", &base, &slow), Judgement::Within);
+    assert_eq!(judged("mean_e2el_ms:5ms", &base, &slow), Judgement::Beyond);
+    assert_eq!(judged("mean_e2el_ms:50ms", &base, &slow), Judgement::Within);
     assert_eq!(judged("mean_e2el_ms:0%", &slow, &base), Judgement::Within);
 }
 

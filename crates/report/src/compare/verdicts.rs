@@ -30,7 +30,7 @@ impl Verdicts {
         let headings = ["metric", "base", "new", "change", &interval, "verdict", "basis"].map(str::to_owned).to_vec();
         let rows = self.effects.iter().map(|effect| {
             let verdict = effect.verdict(spec.margin).text();
-            let cells = [percent(effect.change), bounds(effect), verdict.to_owned(), effect.basis.text()];
+            let cells = [percent(effect.change), bounds(effect), verdict.to_owned(), effect.basis_text()];
             let number = |value: f64| if value.is_nan() { Value::from("none") } else { Value::Float(value) };
             let first = Value::from(effect.key.as_str());
             [first, number(effect.base), number(effect.new)].into_iter().chain(cells.map(Value::from)).collect()

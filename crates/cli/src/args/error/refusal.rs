@@ -114,7 +114,7 @@ pub(crate) enum Refusal {
         text: String,
     },
     /// A rule of a gate is not KEY:LIMIT.
-    #[error("--max-regression {}: write KEY:LIMIT, such as p99_ttft_ms:5% or mean_e2el_ms:20", quoted(text))]
+    #[error("--max-regression {}: write KEY:LIMIT, such as p99_ttft_ms:5% or mean_e2el_ms:20ms", quoted(text))]
     Rule {
         /// The rule.
         text: String,

@@ -146,6 +146,111 @@ fn coverage_of_intervals() {
     assert!(off.is_empty(), "{off:?}");
 }
 
+/// One run of a batching server under Poisson arrivals that a plan has stretched to last exactly `count / rate` seconds:
+/// scheduled times, TTFT and TPOT of each request. An iteration takes 4 ms, 0.4 ms a sequence and 2 ms a prompt.
+fn planned_run(rate: f64, count: usize, random: &mut Generator) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+    let gaps: Vec<f64> = (0..count).map(|_| exponential(random)).collect();
+    let total: f64 = gaps.iter().sum();
+    let mut time = 0.0;
+    let scheduled: Vec<f64> = gaps
+        .iter()
+        .map(|gap| {
+            time += gap * count as f64 / rate / total;
+            time
+        })
+        .collect();
+    let (mut first, mut tpot) = (vec![0.0; count], vec![0.0; count]);
+    let mut active: Vec<(usize, u32, u32)> = Vec::new();
+    let (mut now, mut next) = (0.0_f64, 0);
+    while next < count || !active.is_empty() {
+        if active.is_empty() {
+            now = now.max(scheduled[next]);
+        }
+        let old = active.len();
+        while next < count && scheduled[next] <= now && active.len() < 64 {
+            let tokens = 20 + (random.random() * 41.0) as u32;
+            active.push((next, tokens, tokens));
+            next += 1;
+        }
+        now += 0.004 + 0.0004 * active.len() as f64 + 0.002 * (active.len() - old) as f64;
+        for (request, left, tokens) in &mut active {
+            if left == tokens {
+                first[*request] = now;
+            }
+            *left -= 1;
+            if *left == 0 {
+                tpot[*request] = (now - first[*request]) / f64::from(*tokens - 1);
+            }
+        }
+        active.retain(|(_, left, _)| *left > 0);
+    }
+    let ttft = first.iter().zip(&scheduled).map(|(first, scheduled)| first - scheduled).collect();
+    (scheduled, ttft, tpot)
+}
+
+/// Coverage and width of intervals of planned runs: `cargo test -p tacho-metrics planned_runs -- --ignored --nocapture`.
+/// The width is the half-width over 1.96 standard deviations between runs; the truth is the mean of all runs.
+#[test]
+#[ignore = "half a minute; prints the table"]
+fn planned_runs() {
+    const RUNS: u64 = 100;
+    println!("{:>6} {:12} {:>9} {:>7} {:>11}", "rate", "metric", "coverage", "width", "no bound");
+    for rate in [10.0, 30.0, 40.0, 43.0] {
+        let runs: Vec<_> = (0..RUNS).map(|run| planned_run(rate, 1500, &mut Generator::new(run * 7919 + 3))).collect();
+        for (name, statistic, tokens) in [
+            ("mean TTFT", Statistic::Mean, false),
+            ("mean TPOT", Statistic::Mean, true),
+            ("median TTFT", Statistic::Percentile(50.0), false),
+            ("p99 TTFT", Statistic::Percentile(99.0), false),
+        ] {
+            let found: Vec<(f64, f64, f64)> = runs
+                .iter()
+                .map(|(scheduled, ttft, tpot)| {
+                    let gaps = std::iter::once(1.0 / rate).chain(scheduled.windows(2).map(|pair| pair[1] - pair[0]));
+                    let values = Values::single(if tokens { tpot.clone() } else { ttft.clone() });
+                    let spread = Spread::of(&values.with_control(gaps.collect()), statistic).unwrap();
+                    let (low, high) = spread.bounds(0.95, 1.0);
+                    (spread.value, low, high)
+                })
+                .collect();
+            let values: Vec<f64> = found.iter().map(|run| run.0).collect();
+            let truth = crate::statistics::mean(&values);
+            let between = crate::statistics::sample_variance(&values).unwrap().sqrt();
+            let covered = found.iter().filter(|(_, low, high)| *low <= truth && truth <= *high).count();
+            let bounded: Vec<f64> =
+                found.iter().filter(|run| run.2.is_finite()).map(|run| (run.2 - run.1) / 2.0).collect();
+            println!(
+                "{rate:>6} {name:12} {:>8.1}% {:>7.2} {:>10}%",
+                covered as f64 * 100.0 / RUNS as f64,
+                crate::statistics::mean(&bounded) / 1.96 / between,
+                (found.len() - bounded.len()) as u64 * 100 / RUNS
+            );
+        }
+    }
+}
+
+#[test]
+fn planned_arrivals_narrow_the_interval_of_a_mean() {
+    let (scheduled, _, tpot) = planned_run(40.0, 1500, &mut Generator::new(5));
+    let gaps = std::iter::once(0.025).chain(scheduled.windows(2).map(|pair| pair[1] - pair[0])).collect();
+    let width = |values: &Values| {
+        let (low, high) = Spread::of(values, Statistic::Mean).unwrap().bounds(0.95, 1.0);
+        high - low
+    };
+    let plain = Values::single(tpot);
+    assert!(width(&plain.clone().with_control(gaps)) < 0.7 * width(&plain));
+}
+
+#[test]
+fn strongly_correlated_values_have_no_upper_bound() {
+    let series = |load| Process::Queue(load).series(1000, &mut Generator::new(4));
+    let median = |load| Spread::of(&Values::single(series(load)), Statistic::Percentile(50.0)).unwrap();
+    assert!(median(0.3).too_correlated().is_none() && median(0.3).bounds(0.95, 1.0).1.is_finite());
+    let saturated = median(0.98);
+    assert!(saturated.too_correlated().is_some_and(|effective| effective < 15.0));
+    assert!(saturated.bounds(0.95, 1.0).1.is_infinite());
+}
+
 #[test]
 fn intervals_of_a_short_series_with_memory_hold_the_truth() {
     for (_, statistic) in STATISTICS {

@@ -1,38 +1,69 @@
-//! How far a sum over a series with memory varies. Neighbouring requests share queues and batches, so that a thousand of
-//! them may say no more than fifty independent ones. The long-run variance is read off an autoregressive model (Burg's
-//! method, order by the corrected AIC; Fishman 1971 for the degrees of freedom), which is accurate for short series, and
-//! off twenty batches, which see memory that is too long for the model; the batches count where they say clearly more.
-
-use std::f64;
+//! The long-run variance of an autocorrelated series. Neighbouring requests share queues and batches, so that a thousand
+//! of them may hold no more information than fifty independent ones. Two estimators: the spectral density at frequency 0 of
+//! an autoregressive model (Burg's method, order by the corrected AIC, degrees of freedom by Fishman 1971), which is accurate
+//! for short series, and twenty batch means, which see correlation that is too long for the model.
 
 /// The long-run variance of a series around its mean.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Memory {
+pub(crate) struct LongRunVariance {
     /// Variance of the sum divided by the length.
     pub(crate) variance: f64,
-    /// How many independent observations it rests on.
+    /// Degrees of freedom of the estimate.
     pub(crate) freedom: f64,
 }
 
-/// Into how many batches a series is cut.
+/// Number of batches, the usual choice for batch means (Schmeiser 1982: 10 to 30).
 const BATCHES: usize = 20;
-/// How much more than the model batches must say to be believed: chance alone does so in a fifth of all series.
-const CLEARLY: f64 = 1.2;
+/// Fewer and longer batches for strongly correlated series.
+const LONG_BATCHES: usize = 10;
+/// Batch means replace the model where they exceed it by this factor; independent series do so in one of five cases.
+const BATCH_MARGIN: f64 = 1.2;
 
 /// The long-run variance of `series`, whose mean must be 0.
-pub(crate) fn memory(series: &[f64]) -> Memory {
+pub(crate) fn long_run_variance(series: &[f64]) -> LongRunVariance {
     let count = series.len() as f64;
     let variance = series.iter().map(|value| value * value).sum::<f64>() / count.max(1.0);
     if series.len() < 2 || variance <= 0.0 {
-        return Memory { variance: 0.0, freedom: (count - 1.0).max(1.0) };
+        return LongRunVariance { variance: 0.0, freedom: (count - 1.0).max(1.0) };
     }
     let model = autoregressive(series, variance);
-    let batches = batched(series);
-    if series.len() >= 5 * BATCHES && batches.variance > CLEARLY * model.variance { batches } else { model }
+    let batches = batch_means(series, BATCHES);
+    if series.len() >= 5 * BATCHES && batches.variance > BATCH_MARGIN * model.variance { batches } else { model }
 }
 
-/// The long-run variance by an autoregressive model of the series.
-fn autoregressive(series: &[f64], variance: f64) -> Memory {
+/// A cautious estimate for strongly correlated series: the largest of the model and of batch means of two lengths. Each of
+/// them alone is too low near saturation, because a run that missed the long queues also missed their correlation.
+pub(crate) fn cautious_long_run_variance(series: &[f64]) -> LongRunVariance {
+    let least = long_run_variance(series);
+    let variance = [BATCHES, LONG_BATCHES]
+        .into_iter()
+        .filter(|batches| series.len() >= 5 * batches)
+        .map(|batches| batch_means(series, batches).variance)
+        .fold(least.variance, f64::max);
+    LongRunVariance { variance, freedom: least.freedom.min((LONG_BATCHES - 1) as f64) }
+}
+
+/// Subtracts from `series` what its regression on `control` explains. Both have the mean 0. The coefficient comes from
+/// batch means, so that it counts delayed effects too. Nothing is subtracted where the series is too short.
+pub(crate) fn remove_control(series: &mut [f64], control: &[f64]) -> bool {
+    if series.len() < 5 * BATCHES || series.len() != control.len() {
+        return false;
+    }
+    let (ours, theirs) = (batch_sums(series, BATCHES), batch_sums(control, BATCHES));
+    let squares: f64 = theirs.iter().map(|sum| sum * sum).sum();
+    if squares <= 0.0 {
+        return false;
+    }
+    let coefficient = ours.iter().zip(&theirs).map(|(a, b)| a * b).sum::<f64>() / squares;
+    series.iter_mut().zip(control).for_each(|(value, control)| *value -= coefficient * control);
+    true
+}
+
+/// The factor by which a regression of [`BATCHES`] points makes the residual variance too small.
+pub(crate) const REGRESSION_BIAS: f64 = (BATCHES - 1) as f64 / (BATCHES - 2) as f64;
+
+/// The spectral estimate by an autoregressive model.
+fn autoregressive(series: &[f64], variance: f64) -> LongRunVariance {
     let count = series.len() as f64;
     let (weights, residual) = burg(series, variance);
     let order = weights.len() as f64;
@@ -43,12 +74,12 @@ fn autoregressive(series: &[f64], variance: f64) -> Memory {
     let lags = weights.iter().enumerate().map(|(at, weight)| (order - 2.0 * (at as f64 + 1.0)) * weight);
     let tilt = order - lags.sum::<f64>();
     let freedom = if weights.is_empty() { count - 1.0 } else { (count * left / (2.0 * tilt)).abs() };
-    // The mean was subtracted, and took its share of the variance with it.
+    // Subtracting the sample mean took some of the variance away.
     let long_run = long_run * (1.0 + 1.0 / independent);
-    Memory { variance: long_run, freedom: freedom.min(independent - 1.0).clamp(2.0, count) }
+    LongRunVariance { variance: long_run, freedom: freedom.min(independent - 1.0).clamp(2.0, count) }
 }
 
-/// The weights of the model of best order, and the variance it leaves.
+/// The coefficients of the model of best order, and its residual variance.
 fn burg(series: &[f64], variance: f64) -> (Vec<f64>, f64) {
     let count = series.len();
     let n = count as f64;
@@ -89,15 +120,17 @@ fn burg(series: &[f64], variance: f64) -> (Vec<f64>, f64) {
     (best.1, best.2)
 }
 
-/// The long-run variance by the sums of equal parts.
-fn batched(series: &[f64]) -> Memory {
+/// The estimate by the means of equal, consecutive batches.
+fn batch_means(series: &[f64], batches: usize) -> LongRunVariance {
+    let length = series.len() as f64 / batches as f64;
+    let squares = batch_sums(series, batches).into_iter().map(|sum| sum * sum / length.max(1.0));
+    let freedom = (batches - 1) as f64;
+    LongRunVariance { variance: squares.sum::<f64>() / freedom, freedom }
+}
+
+fn batch_sums(series: &[f64], batches: usize) -> Vec<f64> {
     let count = series.len();
-    let squares = (0..BATCHES).map(|at| {
-        let part = &series[at * count / BATCHES..(at + 1) * count / BATCHES];
-        let sum: f64 = part.iter().sum();
-        sum * sum / part.len().max(1) as f64
-    });
-    Memory { variance: squares.sum::<f64>() / (BATCHES - 1) as f64, freedom: (BATCHES - 1) as f64 }
+    (0..batches).map(|at| series[at * count / batches..(at + 1) * count / batches].iter().sum()).collect()
 }
 
 #[cfg(test)]
@@ -119,17 +152,34 @@ mod tests {
     }
 
     #[test]
-    fn memory_multiplies_the_variance() {
+    fn autocorrelation_multiplies_the_variance() {
         for (weight, truth) in [(0.0, 1.0), (0.5, 4.0), (0.9, 100.0), (-0.5, 1.0 / 2.25)] {
-            let found = memory(&red(weight, 20_000)).variance;
+            let found = long_run_variance(&red(weight, 20_000)).variance;
             assert!((found / truth - 1.0).abs() < 0.35, "{weight}: {found} for {truth}");
         }
     }
 
     #[test]
-    fn a_constant_has_none() {
-        assert_eq!(memory(&[0.0; 50]).variance, 0.0);
-        assert_eq!(memory(&[]).variance, 0.0);
-        assert!(memory(&[1.0, -1.0]).variance.is_finite());
+    fn a_constant_series_has_none() {
+        assert_eq!(long_run_variance(&[0.0; 50]).variance, 0.0);
+        assert_eq!(long_run_variance(&[]).variance, 0.0);
+        assert!(long_run_variance(&[1.0, -1.0]).variance.is_finite());
+    }
+
+    #[test]
+    fn a_control_takes_its_part_of_the_variance() {
+        let (noise, control) = (red(0.0, 4000), red(0.5, 4000).into_iter().rev().collect::<Vec<f64>>());
+        let mut mixed: Vec<f64> = noise.iter().zip(&control).map(|(a, b)| a + 3.0 * b).collect();
+        assert!(long_run_variance(&mixed).variance > 20.0);
+        assert!(remove_control(&mut mixed, &control));
+        assert!((long_run_variance(&mixed).variance - 1.0).abs() < 0.5);
+        assert!(!remove_control(&mut mixed[..50], &control[..50]), "too short");
+    }
+
+    #[test]
+    fn a_cautious_estimate_is_never_lower() {
+        let series = red(0.9, 1000);
+        let (plain, cautious) = (long_run_variance(&series), cautious_long_run_variance(&series));
+        assert!(cautious.variance >= plain.variance && cautious.freedom <= 9.0);
     }
 }

@@ -90,7 +90,9 @@ pub fn values(rows: &impl Rows, family: &str) -> Option<Values> {
     if units.as_ref().is_some_and(|units| units.last().is_some_and(|last| *last == 0)) {
         return None;
     }
-    let each = |of: &dyn Fn(&dyn Row) -> Option<f64>| Some(grouped(column(rows, of)?, units.as_deref()));
+    let scheduled = planned_arrivals(rows).filter(|_| units.is_none());
+    let each =
+        |of: &dyn Fn(&dyn Row) -> Option<f64>| Some(grouped(column(rows, of)?, units.as_deref(), scheduled.as_deref()));
     let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
     match family {
         "ttft" => each(&|row| row.ttft()),
@@ -101,23 +103,39 @@ pub fn values(rows: &impl Rows, family: &str) -> Option<Values> {
         "ttft_from_schedule" => each(&|row| sum(row.ttft(), row.delay())),
         "e2el_from_schedule" => each(&|row| sum(row.latency(), row.delay())),
         "tpot" => each(&per_token),
-        "itl" => gaps(rows, units.as_deref()),
+        "itl" => gaps(rows, units.as_deref(), scheduled.as_deref()),
         _ => None,
     }
 }
 
-/// Values in units; those that are no number are of requests that have none.
-fn grouped(mut values: Vec<f64>, units: Option<&[u32]>) -> Values {
+/// When each request was scheduled, where a plan fixed the arrivals; nothing where the source does not have it.
+fn planned_arrivals(rows: &impl Rows) -> Option<Vec<f64>> {
+    rows.paced().then(|| column(rows, &|row| Some(row.start()? - row.delay()?)))?
+}
+
+/// Values in units; NaN is that of requests without a value. The gaps between scheduled arrivals are their control variate.
+fn grouped(mut values: Vec<f64>, units: Option<&[u32]>, scheduled: Option<&[f64]>) -> Values {
     match units {
         Some(units) => {
             let pairs = values.into_iter().zip(units.iter().copied());
             Values::grouped(pairs.filter(|(value, _)| !value.is_nan()))
         }
         None => {
+            let kept = scheduled.map(|times| {
+                let kept = times.iter().zip(&values).filter(|(_, value)| !value.is_nan());
+                arrival_gaps(&kept.map(|(time, _)| *time).collect::<Vec<f64>>())
+            });
             values.retain(|value| !value.is_nan());
-            Values::single(values)
+            Values::single(values).with_control(kept.unwrap_or_default())
         }
     }
+}
+
+/// The time since the arrival before; the first has the mean.
+fn arrival_gaps(times: &[f64]) -> Vec<f64> {
+    let (Some(first), Some(last)) = (times.first(), times.last()) else { return Vec::new() };
+    let mean = (last - first) / (times.len() as f64 - 1.0).max(1.0);
+    std::iter::once(mean).chain(times.windows(2).map(|pair| pair[1] - pair[0])).collect()
 }
 
 /// Time per token after the first; no number for answers of one token.
@@ -126,8 +144,8 @@ fn per_token(row: &dyn Row) -> Option<f64> {
     Some(if tokens > 1.0 { (latency - ttft) / (tokens - 1.0) } else { f64::NAN })
 }
 
-/// The gaps of all requests by the moment they ended: what slows one token slows all that are under way.
-fn gaps(rows: &impl Rows, units: Option<&[u32]>) -> Option<Values> {
+/// The gaps of all requests in the order they ended: one stall delays all streams in flight.
+fn gaps(rows: &impl Rows, units: Option<&[u32]>, scheduled: Option<&[f64]>) -> Option<Values> {
     let mut total = 0;
     all(rows, |_, row| {
         total += row.start().and(row.ttft()).and(row.gap_count())?;
@@ -146,7 +164,7 @@ fn gaps(rows: &impl Rows, units: Option<&[u32]>) -> Option<Values> {
         }));
         Some(())
     })?;
-    let Some(units) = units else { return Some(Values::timed(found)) };
+    let Some(units) = units else { return Some(Values::timed(found, scheduled.unwrap_or_default())) };
     // In the order of requests, those of each as they came.
     found.sort_by(|a, b| a.0.total_cmp(&b.0));
     Some(Values::grouped(found.into_iter().map(|(place, gap)| (gap, units[place as usize]))))
@@ -171,7 +189,7 @@ pub fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread> {
     }
     let mut add =
         |moment: f64, amount: f64| amounts[(((moment - first) / length).max(0.0) as usize).min(spans - 1)] += amount;
-    // The schedule decides the rate; what is left to chance is when the last of it is answered.
+    // The schedule fixes the rate; only the end of the last response is random.
     let scheduled = rows.paced() && key != "request_goodput";
     let tokens = if scheduled { tokens_at_once } else { tokens };
     all(rows, |_, row| {
@@ -192,8 +210,10 @@ pub fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread> {
         Some(())
     })?;
     if scheduled {
-        let latencies = column(rows, &|row| row.latency())?;
-        return Spread::scheduled(amounts.iter().sum(), &latencies, duration);
+        let done = column(rows, &|row| Some(row.start()? + row.latency()?))?;
+        let times = planned_arrivals(rows).or_else(|| column(rows, &|row| row.start()))?;
+        let ends: Vec<(f64, f64)> = times.into_iter().zip(done).collect();
+        return Spread::scheduled(amounts.iter().sum(), &ends, duration);
     }
     Spread::rate(&amounts, duration, count)
 }
