@@ -163,7 +163,7 @@ fn paced(throughput: f64, unstable: Option<bool>) -> StoredRun {
         let mut steady = Dict::new();
         steady.set("queue_unstable", unstable);
         let mut own = Dict::new();
-        own.set("version", 1);
+        own.set("version", 1_i64);
         own.set("steady_state", steady);
         dict.set("tacho", own);
     }
@@ -194,7 +194,7 @@ fn the_change_is_the_ratio_of_the_values_shown() {
         let mut dict = Dict::new();
         dict.set("p99_ttft_ms", value);
         let mut own = Dict::new();
-        own.set("version", 1);
+        own.set("version", 1_i64);
         own.set("workload", workload);
         dict.set("tacho", own);
         StoredRun::from_dict(&dict).unwrap()
