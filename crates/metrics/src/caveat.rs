@@ -119,6 +119,13 @@ pub enum Caveat {
         /// From the first half of the steady part to the second, as a share.
         change: f64,
     },
+    /// Latencies were too strongly autocorrelated to bound a percentile from above.
+    Autocorrelated {
+        /// The metric with the smallest effective sample size.
+        metric: String,
+        /// That size.
+        effective: f64,
+    },
     /// More requests came than were answered.
     QueueUnstable {
         /// Requests due in the second half of the schedule.
@@ -200,6 +207,7 @@ impl Caveat {
             Caveat::LogIncomplete { .. } => "log_incomplete",
             Caveat::WarmCache { .. } => "warm_cache",
             Caveat::Drift { .. } => "drift",
+            Caveat::Autocorrelated { .. } => "autocorrelated",
             Caveat::QueueUnstable { .. } => "queue_unstable",
             Caveat::RankLost { .. } => "rank_lost",
             Caveat::ClientUnreliable { .. } => "client_unreliable",
@@ -288,6 +296,10 @@ impl Caveat {
                 "no steady state: the mean latency changed by {:+.0} % from the first half of the run to the second, so that a \
                  longer run gives other numbers",
                 change * 100.0
+            ),
+            Caveat::Autocorrelated { metric, effective } => format!(
+                "latencies are strongly autocorrelated: {metric} has an effective sample size of {effective:.0}, too few for an \
+                 upper confidence bound; run longer or repeat with --num-runs"
             ),
             Caveat::QueueUnstable { due, ended } => format!(
                 "no steady state: in the second half of the schedule {due} requests came and {ended} were answered; latencies \

@@ -2,15 +2,16 @@
 
 use tacho_metrics::interval::{CONFIDENCE, Interval, Recorded, Rows, Spread, Values, rate, values};
 use tacho_metrics::statistics::Statistic;
-use tacho_metrics::{MetricKind, Samples, Setup};
+use tacho_metrics::{Caveat, MetricKind, Samples, Setup};
 
 use crate::RunRecord;
 use crate::number::{self, Known, Part, Timed};
 
-/// The numbers of a run that have intervals, with them.
+/// The confidence intervals of a run, by key.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Intervals {
     list: Vec<(String, Interval)>,
+    unbounded: Option<(String, f64)>,
 }
 
 impl Intervals {
@@ -21,11 +22,24 @@ impl Intervals {
             number::part(Part::Totals).filter(|number| number.unit.is_rate() && (number.read)(record).is_some());
         let keys = rates.map(|number| number.key.to_owned()).chain(headlines(&record.setup));
         let mut spreads = Spreads { rows: &rows, duration: record.measured.duration, last: None };
+        let mut unbounded: Option<(String, f64)> = None;
         let found = keys.filter_map(|key| {
             let spread = spreads.get(&key)?;
+            let effective = spread.too_correlated();
+            if let Some(effective) = effective.filter(|size| unbounded.as_ref().is_none_or(|(_, least)| size < least)) {
+                unbounded = Some((key.clone(), effective));
+            }
             Some((key, Estimate::of(&spread).interval))
         });
-        Intervals { list: found.collect() }
+        let list = found.collect();
+        Intervals { list, unbounded }
+    }
+
+    /// The metric with the smallest effective sample size and that size, where autocorrelation left one without an upper
+    /// bound.
+    pub fn unbounded(&self) -> Option<Caveat> {
+        let (metric, effective) = self.unbounded.clone()?;
+        Some(Caveat::Autocorrelated { metric, effective })
     }
 
     /// The interval of a number.

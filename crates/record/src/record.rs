@@ -94,6 +94,7 @@ impl RunRecord {
         let mut record =
             RunRecord { setup, measured, summary, truth, trust, steady, steady_state, intervals, caveats, sessions };
         record.intervals = Intervals::of(&record);
+        record.caveats.extend(record.intervals.unbounded());
         record
     }
 
