@@ -4,11 +4,10 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use tacho_core::Request;
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::{Dict, Value, python_str};
 
 use super::PayloadSpec;
 use super::form::Form;
-use super::python_text::python_str;
 use super::sound::{Sound, file_seconds};
 
 /// Content types by file extension, as Python's `mimetypes` knows them.

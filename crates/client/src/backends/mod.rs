@@ -16,7 +16,6 @@ mod infinity;
 mod kind;
 mod messages;
 mod pooling;
-mod python_text;
 mod reply;
 mod responses;
 mod scan;

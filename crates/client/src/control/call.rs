@@ -60,7 +60,17 @@ impl Caller {
         Ok(Caller { endpoint, route, base_path: base_path.to_owned(), limits, stop: None })
     }
 
-    /// The same with another patience.
+    /// A caller that connects directly, as vLLM does for `/tokenize`. A server whose name only the proxy can resolve is
+    /// still called through it.
+    pub fn without_proxy(&self) -> Caller {
+        let endpoint = EndpointSpec { proxy: None, ..self.endpoint.clone() };
+        match Route::find(&endpoint) {
+            Ok(route) => Caller { route, endpoint, ..self.clone() },
+            Err(_) => self.clone(),
+        }
+    }
+
+    /// A caller with another timeout.
     pub fn with_timeout(&self, timeout: Duration) -> Caller {
         let mut caller = self.clone();
         caller.limits.time = timeout;

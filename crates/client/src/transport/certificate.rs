@@ -1,13 +1,13 @@
-//! The dates and names of a certificate that somebody has vouched for, so that no chain has to be built for it.
+//! Checks the dates and names of a certificate that the user trusts directly, so that it needs no chain.
 
 use rustls::CertificateError;
 use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 
-/// Where a certificate keeps further names, as the bytes of an object identifier.
-const ALTERNATIVE_NAMES: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x11];
-/// What marks the common name in its subject.
+/// The object identifier of the extension with subject alternative names (2.5.29.17).
+const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
+/// The object identifier of the common name in a subject (2.5.4.3).
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
 /// Whether the certificate is valid now and for that name.
@@ -19,8 +19,8 @@ pub(super) fn check(der: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTi
     if now.as_secs() > fields.not_after {
         return Err(CertificateError::Expired.into());
     }
-    // A certificate made by hand often has a common name alone, which is believed where there is nothing else.
-    if memchr::memmem::find(der, ALTERNATIVE_NAMES).is_none() {
+    // A certificate made by hand often has only a common name, which counts where there are no alternative names.
+    if !fields.has_alternative_names {
         let wanted = name.to_str();
         let matches = fields.common_name.is_some_and(|own| own.eq_ignore_ascii_case(wanted.as_bytes()));
         return if matches { Ok(()) } else { Err(CertificateError::NotValidForName.into()) };
@@ -28,33 +28,39 @@ pub(super) fn check(der: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTi
     verify_server_name(&ParsedCertificate::try_from(der)?, name)
 }
 
-/// What is read of a certificate.
+/// The fields of a certificate that are checked.
 #[derive(Debug, PartialEq, Eq)]
 struct Fields<'a> {
     not_before: u64,
     not_after: u64,
     common_name: Option<&'a [u8]>,
+    has_alternative_names: bool,
 }
 
 impl<'a> Fields<'a> {
     fn read(der: &'a [u8]) -> Option<Fields<'a>> {
         let (_, certificate, _) = element(der)?;
         let (_, mut body, _) = element(certificate)?;
-        // The version, if it is said, then serial number, algorithm and issuer.
-        let said = element(body)?.0 == 0xa0;
-        for _ in 0..if said { 4 } else { 3 } {
+        // The optional version, then serial number, algorithm and issuer.
+        let has_version = element(body)?.0 == 0xa0;
+        for _ in 0..if has_version { 4 } else { 3 } {
             body = element(body)?.2;
         }
         let (_, validity, rest) = element(body)?;
         let (kind, not_before, times) = element(validity)?;
         let not_before = time(kind, not_before)?;
         let (kind, not_after, _) = element(times)?;
-        let (_, subject, _) = element(rest)?;
-        Some(Fields { not_before, not_after: time(kind, not_after)?, common_name: common_name(subject) })
+        let (_, subject, rest) = element(rest)?;
+        Some(Fields {
+            not_before,
+            not_after: time(kind, not_after)?,
+            common_name: common_name(subject),
+            has_alternative_names: has_alternative_names(rest)?,
+        })
     }
 }
 
-/// The element that stands first: its tag, its content, and what follows it.
+/// The first element: its tag, its content, and what follows it.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = der.split_first()?;
     let (&first, mut rest) = rest.split_first()?;
@@ -66,6 +72,26 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     }
     let (content, rest) = rest.split_at_checked(length)?;
     Some((tag, content, rest))
+}
+
+/// Whether the extensions (tag 0xa3) among the fields behind the subject hold alternative names.
+fn has_alternative_names(mut fields: &[u8]) -> Option<bool> {
+    while !fields.is_empty() {
+        let (tag, content, rest) = element(fields)?;
+        fields = rest;
+        if tag != 0xa3 {
+            continue;
+        }
+        let (_, mut extensions, _) = element(content)?;
+        while !extensions.is_empty() {
+            let (_, extension, rest) = element(extensions)?;
+            extensions = rest;
+            if element(extension)?.1 == ALTERNATIVE_NAMES {
+                return Some(true);
+            }
+        }
+    }
+    Some(false)
 }
 
 /// The last common name of a subject.
@@ -124,6 +150,8 @@ mod tests {
             let mut params =
                 rcgen::CertificateParams::new(names.iter().map(|&name| name.into()).collect::<Vec<String>>()).unwrap();
             params.distinguished_name.push(rcgen::DnType::CommonName, "common.example");
+            // The bytes of the extension's identifier, where they mean nothing.
+            params.distinguished_name.push(rcgen::DnType::OrganizationName, "\u{6}\u{3}U\u{1d}\u{11}");
             params.not_before = rcgen::date_time_ymd(2020, 1, 1);
             params.not_after = rcgen::date_time_ymd(2030, 1, 1);
             params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);

@@ -1,5 +1,5 @@
-//! The system calls about waiting, limits and memory that the standard library does not offer. Sockets have their own file;
-//! there is no unsafe code besides in these two.
+//! System calls for waiting, limits and memory that the standard library does not offer. Those for sockets are in
+//! `socket.rs`.
 #![expect(unsafe_code, reason = "system calls")]
 
 use std::io;
@@ -8,14 +8,14 @@ use std::os::fd::RawFd;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// What a socket is waited for.
+/// The events that a socket is polled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interest {
     Read,
     ReadWrite,
 }
 
-/// A socket that has something to say.
+/// A socket with an event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ready {
     pub(crate) token: usize,
@@ -105,10 +105,11 @@ mod poller {
                     return Ok(result as usize);
                 }
                 let error = io::Error::last_os_error();
-                if error.raw_os_error() != Some(libc::ENOSYS) {
+                if error.kind() == io::ErrorKind::Interrupted {
                     return Err(error);
                 }
-                // A kernel before 5.11: milliseconds, rounded down so that the caller's spin covers the rest.
+                // A kernel before 5.11 (ENOSYS) or a sandbox (EPERM and others): milliseconds, rounded down so that the
+                // caller's spin covers the rest. A fault of another kind is one of `epoll_wait` too.
                 self.precise = false;
             }
             let millis = libc::c_int::try_from(timeout.as_millis()).unwrap_or(libc::c_int::MAX);
@@ -185,7 +186,7 @@ mod poller {
 
 pub(crate) use poller::Poller;
 
-/// Raises the limit of open files as far as the system lets us, and tells what it is.
+/// Raises the limit of open files as far as the system allows, and returns it.
 pub(crate) fn raise_open_file_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` lives through both calls.
@@ -203,7 +204,7 @@ pub(crate) fn raise_open_file_limit() -> u64 {
     limit.rlim_cur
 }
 
-/// Makes timers of this thread as exact as the system can; it would otherwise round them by 50 µs.
+/// Sets the timer slack of this thread to the minimum; the default delays timers by up to 50 µs.
 pub(crate) fn sharpen_timers() {
     #[cfg(target_os = "linux")]
     // SAFETY: no pointers.
@@ -212,12 +213,47 @@ pub(crate) fn sharpen_timers() {
     }
 }
 
-/// Hands memory that nobody uses any more back to the system. What threads that have ended leave behind would otherwise be
-/// kept for threads like them.
+/// Returns free memory to the system. The allocator would otherwise keep what ended threads leave behind.
 pub fn return_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: no pointers.
     unsafe {
         libc::malloc_trim(0);
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Makes `epoll_pwait2` fail with `errno` on this thread, as sandboxes do; false where filters are not allowed.
+    fn deny_epoll_pwait2(errno: libc::c_int) -> bool {
+        let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+        let mut steps = [
+            step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+            step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_epoll_pwait2 as u32),
+            step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
+            step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+        // SAFETY: the program and its steps live through both calls.
+        unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1_usize, 0_usize, 0_usize, 0_usize) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER as usize, &raw const program) == 0
+        }
+    }
+
+    #[test]
+    fn a_sandbox_without_epoll_pwait2_waits_in_milliseconds() {
+        for errno in [libc::EPERM, libc::EACCES, libc::ENOSYS] {
+            let wait = move || {
+                if !deny_epoll_pwait2(errno) {
+                    return;
+                }
+                let mut poller = Poller::new().unwrap();
+                (0..2).for_each(|_| poller.wait(Duration::from_millis(1), &mut Vec::new()).unwrap());
+            };
+            std::thread::spawn(wait).join().unwrap();
+        }
     }
 }

@@ -101,3 +101,15 @@ fn a_refusal_is_a_connect_failure_that_names_it() {
     assert!(failure.message.contains("the proxy refused: HTTP/1.1 407 Proxy Auth"), "{}", failure.message);
     assert!(failure.message.contains(&address.to_string()), "{}", failure.message);
 }
+
+#[test]
+fn a_direct_caller_goes_past_the_proxy() {
+    let server = https_server();
+    let (address, seen) = proxy("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", b"", server.address);
+    let caller = Caller::new(&through(address, &server.url()), "", Duration::from_secs(5)).unwrap();
+    assert!(caller.get("/tokenize", caller.user_headers()).is_err());
+    assert!(seen.recv_timeout(Duration::from_secs(5)).is_ok());
+    let direct = caller.without_proxy();
+    assert_eq!(direct.get("/tokenize", direct.user_headers()).unwrap().status, 200);
+    assert!(seen.try_recv().is_err());
+}

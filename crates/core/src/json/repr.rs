@@ -14,14 +14,26 @@ pub fn quoted(text: &str) -> String {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             c if c == quote => out.extend(['\\', c]),
-            c if (c as u32) < 0x100 && c.is_control() || c == '\u{a0}' || c == '\u{ad}' => {
-                out.push_str(&format!("\\x{:02x}", c as u32));
-            }
-            c => out.push(c),
+            c if is_printable(c) => out.push(c),
+            c => out.push_str(&match u32::from(c) {
+                code @ ..0x100 => format!("\\x{code:02x}"),
+                code @ ..0x1_0000 => format!("\\u{code:04x}"),
+                code => format!("\\U{code:08x}"),
+            }),
         }
     }
     out.push(quote);
     out
+}
+
+/// Python's `str.isprintable`: all but the Unicode categories Cc, Cf, Cs, Co, Cn, Zl, Zp and Zs, except the space. Rust's
+/// `escape_debug` leaves the same characters alone; after a letter it also leaves combining marks alone.
+fn is_printable(c: char) -> bool {
+    let mut buffer = [b'a', 0, 0, 0, 0];
+    let len = c.encode_utf8(&mut buffer[1..]).len();
+    c.is_ascii_graphic()
+        || c == ' '
+        || std::str::from_utf8(&buffer[..=len]).is_ok_and(|text| text.escape_debug().nth(1) == Some(c))
 }
 
 /// `repr` of any value.
@@ -63,6 +75,10 @@ mod tests {
             ("it's", "\"it's\""),
             ("both ' and \"", "'both \\' and \"'"),
             ("a\\b\n\u{1}\u{7f}é\u{a0}", "'a\\\\b\\n\\x01\\x7fé\\xa0'"),
+            // Zero-width and ideographic spaces, a byte order mark, unassigned, private and tag characters.
+            ("\u{200b}\u{3000}\u{feff}\u{378}\u{e000}\u{e0041}", "'\\u200b\\u3000\\ufeff\\u0378\\ue000\\U000e0041'"),
+            ("\u{2028}\u{85}\u{ad}", "'\\u2028\\x85\\xad'"),
+            ("e\u{301} 大🙂\u{e0100}", "'e\u{301} 大🙂\u{e0100}'"),
         ];
         for (text, expected) in cases {
             assert_eq!(quoted(text), expected);

@@ -238,14 +238,15 @@ impl Running {
 /// Does something again and again on a thread of its own.
 struct Ticker {
     over: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    /// None where the system has no thread left: the run goes on without progress.
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Ticker {
     fn start(first: Duration, period: Duration, beat: impl Fn() + Send + 'static) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&over);
-        let thread = thread::spawn(move || {
+        let tick = move || {
             let mut next = Instant::now() + first;
             while !told.load(Ordering::Acquire) {
                 let now = Instant::now();
@@ -255,15 +256,17 @@ impl Ticker {
                 }
                 thread::park_timeout(next.saturating_duration_since(Instant::now()));
             }
-        });
+        };
+        let thread = thread::Builder::new().name("progress".into()).spawn(tick).ok();
         Ticker { over, thread }
     }
 
     fn finish(self) {
         self.over.store(true, Ordering::Release);
-        self.thread.thread().unpark();
-        // A panic of the ticker has already been told and must not end the run.
-        let _ = self.thread.join();
+        let Some(thread) = self.thread else { return };
+        thread.thread().unpark();
+        // A panic of the ticker has been reported and must not end the run.
+        let _ = thread.join();
     }
 }
 

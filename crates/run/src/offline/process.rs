@@ -66,10 +66,11 @@ impl Process {
         let stdout = child.stdout.take().expect("it was asked for as a pipe");
         let stderr = child.stderr.take().expect("it was asked for as a pipe");
         let (sender, frames) = mpsc::channel();
-        std::thread::spawn(move || listen(stdout, &sender));
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        thread("worker-frames").spawn(move || listen(stdout, &sender)).map_err(failed)?;
         let log = Arc::new(Mutex::new(VecDeque::new()));
         let (kept, tap) = (Arc::clone(&log), spec.log.clone());
-        let logger = std::thread::spawn(move || copy_log(stderr, &kept, &tap));
+        let logger = thread("worker-log").spawn(move || copy_log(stderr, &kept, &tap)).map_err(failed)?;
         Ok(Process { child, stdin, frames, log, logger: Some(logger) })
     }
 

@@ -102,9 +102,10 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
         return Err(Error::EmptyWorkload);
     }
     if let (WorkloadPlan::Sample { align: true, .. }, Contact::Server) = (&plan.workload, contact) {
+        let direct = caller.without_proxy();
         let server = match plan.endpoint.rules {
-            Rules::Standard => TokenizeServer { caller: &caller, model: &model_name, signed: true },
-            Rules::Vllm => TokenizeServer { caller: &caller, model: &model_id, signed: false },
+            Rules::Standard => TokenizeServer { caller: &direct, model: &model_name, signed: true },
+            Rules::Vllm => TokenizeServer { caller: &direct, model: &model_id, signed: false },
         };
         align::with_server(&server, &mut requests, sink)?;
     }

@@ -38,9 +38,13 @@ fn align_all(server: &TokenizeServer<'_>, requests: &mut [Request]) {
     let next = AtomicUsize::new(0);
     let jobs: &[Request] = requests;
     let cut: Vec<(usize, String)> = std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..WIDTH.min(jobs.len())).map(|_| scope.spawn(|| align_some(server, jobs, &next))).collect();
-        threads.into_iter().flat_map(|thread| thread.join().expect("a tokenize call does not panic")).collect()
+        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, || align_some(server, jobs, &next)).ok();
+        // This thread helps too, so that a system without threads to spare only takes longer.
+        let threads: Vec<_> = (1..WIDTH.min(jobs.len())).filter_map(spawn).collect();
+        let own = align_some(server, jobs, &next);
+        own.into_iter()
+            .chain(threads.into_iter().flat_map(|thread| thread.join().expect("a tokenize call does not panic")))
+            .collect()
     });
     for (index, text) in cut {
         replace_prompt(&mut requests[index], text);
