@@ -15,3 +15,31 @@ pub(crate) enum Exit {
     /// Stopped by the user; what was measured has been saved.
     Interrupted = 130,
 }
+
+impl Exit {
+    /// The worse of two codes: an interruption, then a failed run, then a failed gate.
+    pub(crate) fn or_worse(self, other: Exit) -> Exit {
+        let severity = |exit: Exit| match exit {
+            Exit::Done => 0,
+            Exit::Gate => 1,
+            Exit::Usage => 2,
+            Exit::Failed => 3,
+            Exit::Interrupted => 4,
+        };
+        if severity(other) > severity(self) { other } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_of_several_runs_decides() {
+        let worst = |exits: &[Exit]| exits.iter().fold(Exit::Done, |worst, exit| worst.or_worse(*exit));
+        assert_eq!(worst(&[Exit::Failed, Exit::Gate, Exit::Done]), Exit::Failed);
+        assert_eq!(worst(&[Exit::Gate, Exit::Done]), Exit::Gate);
+        assert_eq!(worst(&[Exit::Gate, Exit::Interrupted]), Exit::Interrupted);
+        assert_eq!(worst(&[]), Exit::Done);
+    }
+}

@@ -102,6 +102,8 @@ struct Queue {
     seed: u64,
     runs: Cell<u64>,
     seconds: Cell<f64>,
+    /// Whether the client keeps up.
+    reliable: bool,
 }
 
 const BASE: f64 = 0.02;
@@ -236,6 +238,9 @@ impl Bench for Queue {
             intervals.set("p99_ttft_ms", Value::List(bounds));
             own.set("intervals", intervals);
         }
+        let mut client = Dict::new();
+        client.set("trustworthy", self.reliable);
+        own.set("client", client);
         let mut result = Dict::new();
         result.set("duration", end);
         result.set("request_throughput", count as f64 / end);
@@ -320,14 +325,26 @@ fn search(server: Server, target: &str, longest: f64, seed: u64) -> Dict {
 }
 
 fn search_by(variable: LoadVariable, server: Server, target: &str, longest: f64, seed: u64) -> Dict {
+    searched(variable, server, target, longest, seed, true).0
+}
+
+/// The entry, and how many searches did not find an answer, which decides the exit code.
+fn searched(
+    variable: LoadVariable,
+    server: Server,
+    target: &str,
+    longest: f64,
+    seed: u64,
+    reliable: bool,
+) -> (Dict, usize) {
     let memory = Memory::default();
-    let bench = Queue { memory: memory.clone(), server, seed, runs: Cell::new(0), seconds: Cell::new(0.0) };
+    let bench = Queue { memory: memory.clone(), server, seed, runs: Cell::new(0), seconds: Cell::new(0.0), reliable };
     let plan = SlaPlan { longest, ..plan(target, variable, 200) };
-    sla(&plan, &memory, &bench, &NoHost, &()).expect("the search ends");
+    let report = sla(&plan, &memory, &bench, &NoHost, &()).expect("the search ends");
     let answers = memory.list(Path::new("exp/sla_summary.json")).expect("an answer");
     let mut entry = answers[0].as_dict().expect("an entry").clone();
     entry.set("seconds", bench.seconds.get());
-    entry
+    (entry, report.unmet)
 }
 
 /// The largest rate whose p99 stays below `limit_ms` for ever: in closed form where there is one, else by exhaustion.
@@ -353,11 +370,40 @@ fn truth(server: Server, limit_ms: f64) -> f64 {
 #[test]
 fn a_burst_is_not_taken_for_capacity() {
     let entry = search(Server::Even(245.0), "<=200", USUAL, 1);
-    let value = entry.get("value").and_then(Value::as_f64).unwrap();
+    let value = entry.get("estimate").and_then(Value::as_f64).unwrap();
     assert!((215.0..=252.0).contains(&value), "{value}: a server that does 245 a second");
     let loose = search(Server::Even(60.0), "<=100000", USUAL, 2);
-    let value = loose.get("value").and_then(Value::as_f64).unwrap();
+    let value = loose.get("estimate").and_then(Value::as_f64).unwrap();
     assert!((54.0..=66.0).contains(&value), "{value}: no latency limit lets it do more than 60 a second");
+}
+
+#[test]
+fn the_answer_is_a_load_that_was_measured_and_met() {
+    let entry = search(Server::Random(150.0), "<=150", 900.0, 3);
+    let curve = entry.get("curve").and_then(Value::as_list).unwrap();
+    let met = |level: &&Value| level.get("met") == Some(&Value::Bool(true));
+    let most = curve.iter().filter(met).filter_map(|level| level.get("level")?.as_f64()).reduce(f64::max);
+    assert_eq!(entry.get("max_measured").and_then(Value::as_f64), most);
+    let achieved = entry.get("achieved").and_then(|achieved| achieved.get("p99_ttft_ms")?.as_f64()).unwrap();
+    assert!(achieved <= 150.0, "{achieved}");
+}
+
+#[test]
+fn a_range_that_misses_the_tolerance_widely_is_inconclusive() {
+    // Queues of a slow server vary for minutes; fifteen seconds say little of them.
+    let (entry, unmet) = searched(LoadVariable::RequestRate, Server::Random(20.0), "<=1000", 15.0, 2, true);
+    assert_eq!(entry.get("verdict").and_then(Value::as_str), Some("inconclusive"), "{entry:?}");
+    assert_eq!((entry.get("stopped").and_then(Value::as_str), unmet), (Some("budget"), 1));
+}
+
+#[test]
+fn an_unreliable_client_decides_nothing() {
+    let verdict = |reliable: bool| {
+        let (entry, unmet) = searched(LoadVariable::RequestRate, Server::Even(245.0), "<=200", USUAL, 1, reliable);
+        (entry.get("verdict").and_then(Value::as_str).map(str::to_owned), unmet)
+    };
+    assert_eq!(verdict(true), (Some("found".into()), 0));
+    assert_eq!(verdict(false), (Some("inconclusive".into()), 1));
 }
 
 /// The servers that searches are tried on, each with its limit in milliseconds and the time a search may take: the more
@@ -393,8 +439,8 @@ impl Tally {
         let number = |key: &str| entry.get(key).and_then(Value::as_f64);
         self.runs += number("runs").unwrap_or(0.0);
         self.seconds += number("seconds").unwrap_or(0.0);
-        let Some(value) = number("boundary") else { return };
-        let (low, high) = (number("boundary_low").unwrap_or(0.0), number("boundary_high"));
+        let Some(value) = number("estimate") else { return };
+        let (low, high) = (number("ci_low").unwrap_or(0.0), number("ci_high"));
         self.close += u64::from((value / truth - 1.0).abs() <= 0.05);
         self.covered += u64::from(low <= truth && high.is_none_or(|high| truth <= high));
         self.open += u64::from(high.is_none());
@@ -477,11 +523,11 @@ fn searches_find_the_concurrency() {
             let entry = search_by(LoadVariable::MaxConcurrency, server, &format!("<={limit}"), longest, seed);
             let number = |key: &str| entry.get(key).and_then(Value::as_f64);
             (runs, seconds) = (runs + number("runs").unwrap_or(0.0), seconds + number("seconds").unwrap_or(0.0));
-            let (value, truth) = (number("value").unwrap_or(0.0), truth as f64);
+            let (value, truth) = (number("estimate").unwrap_or(0.0).floor(), truth as f64);
             close += u64::from((value - truth).abs() <= (0.05 * truth).max(1.0));
             off += value / truth - 1.0;
             // The target is missed somewhere between the truth and one more.
-            let (low, high) = (number("boundary_low").unwrap_or(0.0), number("boundary_high"));
+            let (low, high) = (number("ci_low").unwrap_or(0.0), number("ci_high"));
             held += u64::from(low < truth + 1.0 && high.is_none_or(|high| high >= truth));
         }
         let all = searches as f64;

@@ -284,7 +284,7 @@ fn an_sla_search_finds_the_level_and_shares_its_runs() {
         "Initial request_rate to search: 20 req/s.",
         "Validating SLA: p99_ttft_ms = 20.00<=13.00 | FAILED",
         "Maximum request_rate for SLA: 13 req/s.",
-        "13.0 requests/s (13.0–13.0) meets p99 TTFT ≤ 13 ms",
+        "Estimate: 13.0 requests/s (95% CI 13.0–13.0) for p99 TTFT ≤ 13 ms",
         "Maximum request_rate for SLA: 5 req/s.",
         "Maximum request_rate for SLA: no feasible value.",
         "Nearest is request_rate 1 req/s: p99_ttft_ms = 1.00<1.00.",
@@ -298,7 +298,7 @@ fn an_sla_search_finds_the_level_and_shares_its_runs() {
     assert_eq!(runs, after, "a finished search runs nothing again");
     let summary = fs::read_to_string(place.path("results/exp/sla_summary.json")).unwrap();
     let summary: Value = serde_json::from_str(&summary).unwrap();
-    let values: Vec<&Value> = summary.as_array().unwrap().iter().map(|entry| &entry["value"]).collect();
+    let values: Vec<&Value> = summary.as_array().unwrap().iter().map(|entry| &entry["max_measured"]).collect();
     assert_eq!(values, [&Value::from(13), &Value::from(5), &Value::Null]);
     assert!(place.path("results/exp/SLA--p99_ttft_ms<=13.00.json").exists());
     // Levels of the first target close to it were repeated.

@@ -94,18 +94,25 @@ pub enum SearchNote {
         /// Whether the server kept up.
         sustained: bool,
     },
-    /// The answer with how sure it is.
-    Sure {
+    /// The estimate of the largest load that meets the criteria, with its 95% range.
+    Estimate {
         /// What is varied.
         load: Load,
-        /// The likely value.
+        /// The point estimate.
         value: f64,
-        /// From here on it may be.
+        /// Lower end of the range.
         low: f64,
-        /// Up to here; nothing where no level surely fails.
+        /// Upper end; nothing where no level fails for certain.
         high: Option<f64>,
-        /// What it meets, in words.
+        /// The criteria, in words.
         spoken: String,
+        /// Why the search made no further run.
+        stopped: &'static str,
+    },
+    /// The search decides nothing.
+    Inconclusive {
+        /// Why.
+        why: String,
     },
     /// A level passed although a lower one failed.
     NotMonotone {

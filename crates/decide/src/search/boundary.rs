@@ -16,6 +16,13 @@ pub struct Boundary {
     pub high: Option<f64>,
 }
 
+impl Boundary {
+    /// How far the range reaches from the value, as a fraction of it; nothing without an upper end.
+    pub fn reach(&self) -> Option<f64> {
+        self.high.map(|high| (high - self.value).max(self.value - self.low) / self.value)
+    }
+}
+
 /// The boundary between passing and failing; nothing when no level passes or none but unlimited load fails. Its range is
 /// where the least and the most that the distances from the target may truly be reach nothing.
 pub fn boundary(tried: &[Tried]) -> Option<Boundary> {

@@ -39,7 +39,10 @@ pub(super) fn of(note: &SearchNote) -> String {
             let kept_up = if *sustained { "" } else { ", and the server did not keep up with it" };
             format!("Nearest is {key} {level} {unit}: {}{kept_up}.", found.join(", "))
         }
-        SearchNote::Sure { load, value, low, high, spoken } => sure(*load, (*value, *low, *high), spoken),
+        SearchNote::Estimate { load, value, low, high, spoken, stopped } => {
+            format!("{}. The search stopped: {stopped}.", estimate(*load, (*value, *low, *high), spoken))
+        }
+        SearchNote::Inconclusive { why } => format!("Inconclusive: {why}"),
         SearchNote::NotMonotone { load: Load { key, .. } } => {
             format!("{key}: a level passed although a lower one failed; the answer is the lower one")
         }
@@ -65,11 +68,11 @@ fn answer(Load { key, unit }: Load, most: Most) -> String {
     }
 }
 
-fn sure(Load { key, unit }: Load, (value, low, high): (f64, f64, Option<f64>), spoken: &str) -> String {
+fn estimate(Load { key, unit }: Load, (value, low, high): (f64, f64, Option<f64>), spoken: &str) -> String {
     let unit = if key == "request_rate" { "requests/s" } else { unit };
     match high {
-        Some(high) => format!("{value:.1} {unit} ({low:.1}–{high:.1}) meets {spoken}"),
-        None => format!("at least {low:.1} {unit}, perhaps {value:.1}, meets {spoken}: no level surely fails"),
+        Some(high) => format!("Estimate: {value:.1} {unit} (95% CI {low:.1}–{high:.1}) for {spoken}"),
+        None => format!("Estimate: at least {low:.1} {unit}, likely {value:.1}, for {spoken}"),
     }
 }
 

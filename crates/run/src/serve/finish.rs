@@ -7,7 +7,7 @@ pub(crate) mod samples;
 mod tokenizer_check;
 
 use tacho_core::json::Value;
-use tacho_metrics::{Caveat, EndedBy};
+use tacho_metrics::{Caveat, EndedBy, Setup};
 use tacho_record::{RunRecord, logged};
 
 use crate::plan::ServePlan;
@@ -53,6 +53,7 @@ pub(crate) fn finish(
         SampledRows::of(rows, &spec)?
     };
     let (doubts, cut_off) = (sampled.doubts(&driven.workers), sampled.cut_off);
+    let setup = Setup { num_prompts: early_stop::requests(setup.num_prompts, ended, sampled.samples.len() as u64 + cut_off), ..setup };
     let observed = Observed { before, after, server, telemetry, probes, ranks: ranks.ranks };
     let mut record = record::compute(prepared, setup, &driven, sampled.samples, observed);
     drop(profiling);

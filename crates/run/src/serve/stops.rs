@@ -4,6 +4,7 @@
 mod failures;
 mod overload;
 mod precision;
+mod unreachable;
 
 use tacho_core::{Clock, Observation, Stamp, SystemClock, Watcher};
 use tacho_loadgen::{StopReason, StopSignal, Timeline};
@@ -13,6 +14,7 @@ use crate::serve::prepare::identity::RunIdentity;
 use failures::Failures;
 use overload::Overload;
 use precision::Precise;
+use unreachable::Unreachable;
 
 /// A rule's view of a run.
 trait Rule {
@@ -49,6 +51,10 @@ impl<'a> Stops<'a> {
         }
         if let Some(wanted) = &plan.precision {
             rules.push((StopReason::Precise, Box::new(Precise::new(wanted, &identity.requests, identity.setup.task))));
+        }
+        // Upstream sends its whole schedule to a server that is not there.
+        if !timeline.is_at_once() && !identity.setup.strict_parity {
+            rules.push((StopReason::Failures, Box::new(Unreachable::default())));
         }
         Stops { rules, stop, clock, origin: Stamp::ZERO }
     }

@@ -3,10 +3,11 @@
 //! than luck.
 
 mod answers;
+mod interval_search;
 mod level;
 mod pair;
+mod result;
 mod search;
-mod told;
 
 use std::path::{Path, PathBuf};
 

@@ -29,7 +29,7 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
             once(&own, simulator, interrupt).with_context(|| format!("run {number} of {}", args.repeats.runs))?;
         files.extend(result_path(&own, &record));
         records.push(record);
-        worst = if exit == Exit::Done { worst } else { exit };
+        worst = worst.or_worse(exit);
         if exit == Exit::Interrupted {
             break;
         }

@@ -1,4 +1,4 @@
-//! A run that ended by a rule of its own.
+//! A run that a stop rule ended.
 
 use tacho_loadgen::{Driven, StopReason};
 use tacho_metrics::{Caveat, EndedBy};
@@ -18,6 +18,12 @@ pub(crate) fn rule(driven: &Driven) -> Option<EndedBy> {
     }
 }
 
+/// How many requests the run was to send. A run by time sends what its duration allows: requests scheduled after its end
+/// were never part of it.
+pub(crate) fn requests(planned: i64, ended: Option<EndedBy>, sent: u64) -> i64 {
+    if ended == Some(EndedBy::Duration) { i64::try_from(sent).unwrap_or(i64::MAX) } else { planned }
+}
+
 /// What there is to say about it. That the time was over is what was asked for.
 pub(crate) fn caveat(by: EndedBy, cut_off: u64) -> Option<Caveat> {
     (by != EndedBy::Duration || cut_off > 0).then_some(Caveat::Ended { by, cut_off })
@@ -30,4 +36,16 @@ pub(crate) fn imprecise(wanted: Option<&Precision>, record: &RunRecord) -> Optio
     let reached = estimate.map(|estimate| estimate.precision()).filter(|reached| reached.is_finite());
     let short = reached.is_none_or(|reached| reached > *share);
     short.then(|| Caveat::Imprecise { metric: metric.clone(), wanted: *share, reached })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_by_time_has_as_many_requests_as_it_sent() {
+        assert_eq!(requests(481, Some(EndedBy::Duration), 478), 478);
+        assert_eq!(requests(481, Some(EndedBy::Failures), 20), 481);
+        assert_eq!(requests(481, None, 478), 481);
+    }
 }

@@ -21,10 +21,18 @@ use crate::Error;
 use crate::plan::LoraPlan;
 use crate::serve::prepare::lora;
 
-/// Seeds of draws of their own, so that none changes the others.
+/// Seed offset of tool latencies, so that they change no other draw.
 const TOOL_SEED: u32 = 0x7001;
 
-/// Sessions that are ready to be held.
+/// The longest pause: 100 years, so that sums of pauses stay within the range of a timestamp.
+const MAX_PAUSE: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// A pause of a trace, which may be any number.
+fn pause(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(MAX_PAUSE).min(MAX_PAUSE)
+}
+
+/// Sessions that are ready to run.
 #[derive(Debug)]
 pub struct Dialogue {
     /// What the file says.
@@ -91,7 +99,7 @@ impl Dialogue {
         let latency = |_: &sessions::Step| plan.tool_latency.map_or(0.0, |time| time.draw(&mut tools));
         Ok(Dialogue {
             source: described(plan, &trace)?,
-            tools: trace.steps.iter().map(latency).map(Duration::from_secs_f64).collect(),
+            tools: trace.steps.iter().map(latency).map(pause).collect(),
             starts: order.iter().map(|&tree| starts[tree]).collect(),
             trace,
             replay,
@@ -325,7 +333,7 @@ fn keep_distance(trace: &mut Trace, gap_ms: f64) {
 
 /// The steps, their times counted from their session's start.
 fn graph(trace: &Trace, trees: &[usize], begins: &[f64], rank: &[usize]) -> Graph {
-    let ms = |ms: f64| Duration::from_secs_f64((ms / 1000.0).max(0.0));
+    let ms = |ms: f64| pause(ms / 1000.0);
     let node = |(step, &tree): (&sessions::Step, &usize)| Node {
         session: rank[tree],
         at: ms(step.at_ms.map_or(0.0, |at| at - begins[tree]) + step.start_delay_ms.unwrap_or(0.0)),
@@ -334,4 +342,16 @@ fn graph(trace: &Trace, trees: &[usize], begins: &[f64], rank: &[usize]) -> Grap
         sends: step.sends(),
     };
     Graph::new(trace.steps.iter().zip(trees).map(node).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_of_any_length_is_a_duration() {
+        assert_eq!(pause(0.25), Duration::from_millis(250));
+        assert_eq!([1e300, f64::INFINITY, 1e12].map(pause), [MAX_PAUSE; 3]);
+        assert_eq!([-1.0, f64::NAN].map(pause), [Duration::ZERO; 2]);
+    }
 }

@@ -1,11 +1,11 @@
 //! One level of load: how long it is held, what its runs say, and whether they say enough. Its first run is brief; while
 //! its verdict could be luck, ever longer ones follow.
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::Dict;
 use tacho_decide::search::{Criterion, Tried, UNLIMITED, Verdict};
-use tacho_metrics::EndedBy;
 
 use super::pair::Pair;
+use super::result::{SteadyState, has_failures, interval, mean_latency, number, own_number, run_number};
 use super::{FEWEST, LONGEST_RUN, PARTS, level_folder};
 use crate::experiment::{Failure, ParamSet, Slot, run_file};
 use crate::sweep::combination::Combination;
@@ -16,11 +16,6 @@ use crate::sweep::workload::LoadVariable;
 const DELIVERED: f64 = 0.9;
 /// How often each place of a concurrency is taken at least: the first requests find an empty server.
 pub(super) const WAVES: f64 = 4.0;
-
-/// Share of requests that may fail.
-const FAILED: f64 = 0.01;
-/// Caveats of a run that a rule ended.
-const BAD_ENDS: [&str; 2] = [EndedBy::Failures.name(), EndedBy::Overload.name()];
 
 /// A level and its results.
 pub(super) struct Level {
@@ -68,7 +63,7 @@ impl Pair<'_> {
             }
         }
         let Some(verdict) = self.verdict(level, target, &results)? else { return Ok(None) };
-        let seconds = results.iter().filter_map(|result| result.get("duration")?.as_f64()).sum();
+        let seconds = results.iter().filter_map(|result| number(result, "duration")).sum();
         let runs = results.len();
         let results = self.counted(level, &results).into_iter().cloned().collect();
         Ok(Some(Level { tried: Tried { level, verdict }, results, runs, seconds }))
@@ -134,7 +129,7 @@ impl Pair<'_> {
     /// and a thousand prompts one after the other take an hour. The runs before it tell how long an answer takes.
     pub(super) fn set(&self, level: u64, number: usize, before: &[Dict]) -> ParamSet {
         let set = self.bench.with(self.plan.variable.key(), level);
-        let needed = self.needed(level, self.part(level, number), answer_seconds(before));
+        let needed = self.needed(level, self.part(level, number), mean_latency(before));
         if needed == self.prompts() { set } else { set.with("num_prompts", needed) }
     }
 
@@ -157,28 +152,19 @@ impl Pair<'_> {
         if self.plan.variable == LoadVariable::MaxConcurrency {
             return false;
         }
-        let own = |key: &str| result.get("tacho").and_then(|own| own.get(key));
-        let number = |value: Option<&Value>| value.and_then(Value::as_f64);
-        let answered = number(result.get("request_throughput")).is_none_or(|rate| rate >= DELIVERED * level as f64);
-        let sent = number(own("delivered_request_rate")).is_none_or(|rate| rate >= DELIVERED * level as f64);
-        let steady = own("steady_state").is_none_or(|steady| {
-            let grew = steady.get("queue_unstable").is_some_and(|grew| *grew == Value::Bool(true));
-            !grew && number(steady.get("drift")).is_none_or(|drift| drift < 0.0)
-        });
-        // Where the backlog is known, the time that the last answers took is no sign of overload.
-        !(sent && steady && (answered || own("steady_state").is_some() && level < UNLIMITED))
+        let delivers = |rate: f64| rate >= DELIVERED * level as f64;
+        let answered = number(result, "request_throughput").map(delivers);
+        let sent = own_number(result, "delivered_request_rate").map(delivers);
+        let stable = SteadyState::of(result).map(|steady| steady.is_stable());
+        let kept_up = match stable {
+            // Where the backlog is known, the drain of the last requests is not a sign of overload.
+            Some(Some(stable)) => stable && (answered == Some(true) || level < UNLIMITED),
+            // A steady state that does not say whether the backlog grew says nothing.
+            Some(None) => false,
+            None => answered == Some(true),
+        };
+        !kept_up || sent == Some(false)
     }
-}
-
-/// Whether more requests failed than a level may have, or a rule ended the run because the server did badly: latencies of
-/// those that were answered say nothing then.
-fn has_failures(result: &Dict) -> bool {
-    let count = |key: &str| result.get(key).and_then(Value::as_f64).unwrap_or(0.0);
-    let (failed, all) = (count("failed"), count("failed") + count("completed"));
-    let caveats = result.get("tacho").and_then(|own| own.get("caveats")).and_then(Value::as_list).unwrap_or_default();
-    let ended =
-        |caveat: &Value| caveat.get("kind").and_then(Value::as_str).is_some_and(|kind| BAD_ENDS.contains(&kind));
-    failed > FAILED * all || caveats.iter().any(ended)
 }
 
 /// The level that is least beyond its target; those that were sustained come first.
@@ -198,12 +184,9 @@ pub(super) fn values<'r>(
     results: impl Iterator<Item = &'r Dict> + Clone,
 ) -> Result<Vec<Vec<f64>>, Failure> {
     let of = |criterion: &Criterion| {
-        let steady = |result: &Dict| {
-            let steady = result.get("tacho")?.get("steady_state")?;
-            let reached = steady.get("reached") == Some(&Value::Bool(true));
-            steady.get(&criterion.metric)?.as_f64().filter(|_| reached && by == LoadVariable::MaxConcurrency)
-        };
-        let whole = |result: &Dict| result.get(&criterion.metric).and_then(Value::as_f64);
+        let steady = |result: &Dict| SteadyState::of(result)?.reached(&criterion.metric);
+        let steady = |result: &Dict| steady(result).filter(|_| by == LoadVariable::MaxConcurrency);
+        let whole = |result: &Dict| number(result, &criterion.metric);
         let value = |result: &Dict| steady(result).or_else(|| whole(result));
         results.clone().map(value).collect::<Option<Vec<f64>>>().ok_or_else(|| {
             let text = format!("the results have no number {:?}: check --sla-params", criterion.metric);
@@ -213,24 +196,13 @@ pub(super) fn values<'r>(
     target.iter().map(of).collect()
 }
 
-/// How long an answer took in the first of these runs, if there is one.
-pub(super) fn answer_seconds(results: &[Dict]) -> f64 {
-    let first = results.first().and_then(|result| result.get("mean_e2el_ms")?.as_f64());
-    first.filter(|mean| mean.is_finite()).map_or(0.0, |mean| mean / 1000.0)
-}
-
-fn run_number(result: &Dict) -> usize {
-    result.get("run_number").and_then(Value::as_i64).and_then(|number| usize::try_from(number).ok()).unwrap_or(0)
-}
-
 /// How far runs of these lengths together may be off by their own intervals, on the side of the target: that of the widest
 /// criterion, as a share of the target. Nothing where results have no intervals.
 fn own_width(target: &[Criterion], results: &[&Dict], lengths: &[f64]) -> Option<f64> {
     let width = |criterion: &Criterion, result: &Dict| {
-        let bounds = result.get("tacho")?.get("intervals")?.get(&criterion.metric)?.as_list()?;
-        let bound = |at: usize| bounds.get(at).and_then(Value::as_f64);
-        let margin = criterion.margin(result.get(&criterion.metric)?.as_f64()?);
-        let ends = [bound(0)?, bound(1).unwrap_or(f64::INFINITY)].map(|value| criterion.margin(value));
+        let (low, high) = interval(result, &criterion.metric)?;
+        let margin = criterion.margin(number(result, &criterion.metric)?);
+        let ends = [low, high.unwrap_or(f64::INFINITY)].map(|value| criterion.margin(value));
         let nearest = if margin > 0.0 { ends[0].min(ends[1]) } else { ends[0].max(ends[1]) };
         Some((nearest - margin).abs())
     };

@@ -5,10 +5,10 @@ use tacho_core::json::{Dict, Value};
 use tacho_decide::search::{Answer, Criterion, Step, Tried, UNLIMITED, boundary, bracket, is_monotone, next, refine};
 use tacho_metrics::statistics::mean;
 
-use super::answers::{Answers, Outcome};
-use super::level::{Level, WAVES, answer_seconds, nearest, values};
+use super::answers::{Answers, Outcome, StopReason, Verdict};
+use super::level::{Level, WAVES, nearest, values};
 use super::pair::Pair;
-use super::told::tell;
+use super::result::{SteadyState, mean_latency, number, unreliable_client};
 use super::{level_folder, marker};
 use crate::experiment::{Failure, Slot, Style};
 use crate::sweep::combination::Combination;
@@ -52,8 +52,8 @@ impl Pair<'_> {
         if let Some(top) = &top {
             self.tell(session, top, target);
         }
-        if let Some(top) = top.filter(|top| self.is_told(target, &top.results)) {
-            let (levels, outcome) = self.search_told(session, slot, target, top)?;
+        if let Some(top) = top.filter(|top| self.has_intervals(target, &top.results)) {
+            let (levels, outcome) = self.interval_search(session, slot, target, top)?;
             return self.conclude(session, target, &levels, outcome, answers);
         }
         let mut levels: Vec<Level> = Vec::new();
@@ -101,20 +101,24 @@ impl Pair<'_> {
         let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
         let (left, right) = bracket(&tried);
         let (found, range) = (boundary(&tried), (left, right.min(self.top())));
-        // All levels together know more than the largest one that passed.
-        let told = levels.iter().all(|level| tell(target, &level.results));
-        let answer = match (answer, found) {
-            (Answer::Level(_), Some(found)) if told => Answer::Level((found.value as u64).max(left)),
-            _ => answer,
+        let stopped = match answer {
+            Answer::Infeasible => StopReason::Infeasible,
+            Answer::Unbounded => StopReason::Unlimited,
+            Answer::Level(_) if self.spent(&levels) => StopReason::Budget,
+            Answer::Level(_) => StopReason::Precise,
         };
-        let outcome = Outcome { answer, found, range, monotone: is_monotone(&tried) };
+        let outcome = Outcome { answer, found, range, monotone: is_monotone(&tried), stopped };
         self.conclude(session, target, &levels, outcome, answers)
     }
 
     /// What to measure beyond the answer, while there is time and its range is wide.
     fn narrower(&self, levels: &[Level], tried: &[Tried]) -> Option<Step> {
-        let spent: f64 = levels.iter().map(|level| level.seconds).sum();
-        refine(tried, PRECISE).filter(|_| spent < self.plan.longest)
+        refine(tried, PRECISE).filter(|_| !self.spent(levels))
+    }
+
+    /// Whether the time budget of the search is spent.
+    fn spent(&self, levels: &[Level]) -> bool {
+        levels.iter().map(|level| level.seconds).sum::<f64>() >= self.plan.longest
     }
 
     /// The verdicts. What the server did not answer under a little more load it does not answer under this one either: a
@@ -152,7 +156,7 @@ impl Pair<'_> {
     /// Says how long the search will take, by what the largest load showed.
     fn foretell(&self, session: &Session<'_>, levels: &[Level], start: u64) {
         let answer =
-            levels.iter().find(|level| level.tried.level == self.top()).map(|top| answer_seconds(&top.results));
+            levels.iter().find(|level| level.tried.level == self.top()).map(|top| mean_latency(&top.results));
         let level_seconds = match self.plan.variable {
             LoadVariable::RequestRate => self.plan.seconds(start, 0.0),
             LoadVariable::MaxConcurrency => WAVES * answer.unwrap_or(0.0),
@@ -190,7 +194,7 @@ impl Pair<'_> {
         outcome: Outcome,
         answers: &mut Answers,
     ) -> Result<(), Stop> {
-        let Outcome { answer, found, range: (left, right), monotone } = outcome;
+        let Outcome { answer, found, range: (left, right), monotone, stopped } = outcome;
         let load = self.load();
         let (metrics, rows) =
             (target.iter().map(|one| one.metric.clone()).collect(), table(self.plan.variable, target, levels));
@@ -205,7 +209,8 @@ impl Pair<'_> {
         session.say(SearchNote::Most { load, most });
         if let (Answer::Level(_), Some(found)) = (answer, found) {
             let spoken = target.iter().map(Criterion::spoken).collect::<Vec<_>>().join(" and ");
-            session.say(SearchNote::Sure { load, value: found.value, low: found.low, high: found.high, spoken });
+            let (value, low, high, stopped) = (found.value, found.low, found.high, stopped.text());
+            session.say(SearchNote::Estimate { load, value, low, high, spoken, stopped });
         }
         if let Some(nearest) = nearest(levels).filter(|_| answer == Answer::Infeasible) {
             let (level, sustained) = (nearest.tried.level, nearest.tried.verdict.is_sustained());
@@ -216,7 +221,12 @@ impl Pair<'_> {
                 .map(|(one, values)| format!("{} = {:.2}{}", one.metric, mean(values), one.condition()));
             session.say(SearchNote::Nearest { load, level, found: found.collect(), sustained });
         }
-        self.doubt_the_client(session, levels, right);
+        if let Some((level, verdict)) = unreliable(levels) {
+            session.warn(SearchNote::ClientDoubted { load, level, verdict });
+        }
+        if let Verdict::Inconclusive(why) = Verdict::of(&outcome, levels, self.plan.tolerance) {
+            session.warn(SearchNote::Inconclusive { why });
+        }
         if !monotone {
             session.warn(SearchNote::NotMonotone { load });
         }
@@ -226,23 +236,18 @@ impl Pair<'_> {
         session.archive.keep(&marker(&self.base, target), &Value::List(all), Style::Result).map_err(Stop::Sweep)?;
         answers.store(session.archive).map_err(Stop::Sweep)
     }
+}
 
-    /// Says so where the client and not the server may be what broke.
-    fn doubt_the_client(&self, session: &Session<'_>, levels: &[Level], broke: u64) {
-        let client = |result: &Dict| result.get("tacho")?.get("client").cloned();
-        let doubts = levels.iter().filter(|level| level.tried.level == broke).flat_map(|level| &level.results);
-        let verdict = doubts.filter_map(client).find(|client| client.get("trustworthy") == Some(&Value::Bool(false)));
-        if let Some(text) =
-            verdict.as_ref().and_then(|client| client.get("verdict")?.as_str()).filter(|_| broke < UNLIMITED)
-        {
-            session.warn(SearchNote::ClientDoubted { load: self.load(), level: broke, verdict: text.to_owned() });
-        }
-    }
+/// The largest limited level with a run whose client was not reliable, and the verdict on that client.
+pub(super) fn unreliable(levels: &[Level]) -> Option<(u64, String)> {
+    let limited = levels.iter().filter(|level| level.tried.level < UNLIMITED);
+    let doubted = limited.filter_map(|level| Some((level.tried.level, level.results.iter().find_map(unreliable_client)?)));
+    doubted.max_by_key(|(level, _)| *level).map(|(level, verdict)| (level, verdict.to_owned()))
 }
 
 /// How many requests a second were answered in the steady part of a level's runs.
 fn saturated(level: &Level) -> Option<f64> {
-    let rate = |result: &Dict| result.get("tacho")?.get("steady_state")?.get("request_throughput")?.as_f64();
+    let rate = |result: &Dict| SteadyState::of(result)?.request_throughput();
     level.results.iter().filter_map(rate).reduce(f64::max)
 }
 
@@ -250,7 +255,7 @@ fn saturated(level: &Level) -> Option<f64> {
 fn table(by: LoadVariable, target: &[Criterion], levels: &[Level]) -> Vec<SearchRow> {
     let row = |level: &Level| {
         let means = values(by, target, level.results.iter()).unwrap_or_default();
-        let rates: Vec<f64> = level.results.iter().filter_map(|one| one.get("request_throughput")?.as_f64()).collect();
+        let rates: Vec<f64> = level.results.iter().filter_map(|one| number(one, "request_throughput")).collect();
         let verdict = &level.tried.verdict;
         SearchRow {
             level: level.tried.level,

@@ -1,39 +1,40 @@
-//! The search for a load whose runs tell how far they may be off: each run is made where it says most of the answer, and the
-//! answer rests on all of them.
+//! The search where results have confidence intervals: each run is made where it says most about the answer, and the
+//! estimate rests on all runs.
 
 use std::collections::BTreeMap;
 
 use tacho_core::event::SearchNote;
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::Dict;
 use tacho_decide::search::{
-    Answer, Criterion, Growth, Held, Next, Terms, Tried, Verdict, borne_out, is_monotone, next_run,
+    Answer, Boundary, Criterion, Growth, Held, Next, Terms, Tried, Verdict, borne_out, is_monotone, next_run,
 };
 
-use super::answers::Outcome;
-use super::level::{Level, WAVES, answer_seconds, values};
+use super::answers::{Outcome, StopReason};
+use super::level::{Level, WAVES, values};
 use super::level_folder;
 use super::pair::Pair;
+use super::result::{SteadyState, interval, mean_latency, number, own_number};
 use crate::experiment::{Failure, Slot, run_file};
 use crate::sweep::combination::Combination;
 use crate::sweep::session::{Session, Stop};
 use crate::sweep::workload::LoadVariable;
 
-/// A range that reaches no further than so many times the tolerance either way is narrow enough.
-const PRECISE: f64 = 2.25;
-/// No run has fewer requests, if so many were asked for.
-const FEWEST: u64 = 50;
+/// The search ends when the 95% range reaches no further than this many times the tolerance either way.
+pub(super) const PRECISE: f64 = 2.25;
+/// Fewest requests of a run, where the plan has that many.
+const MIN_REQUESTS: u64 = 50;
 
 /// The results of each level.
 type Known = BTreeMap<u64, Vec<Dict>>;
 
 impl Pair<'_> {
-    /// Whether a target is one of latencies, and results tell how far they may be off.
-    pub(super) fn is_told(&self, target: &[Criterion], results: &[Dict]) -> bool {
-        self.top() > 1 && tell(target, results) && limit(target).is_some()
+    /// Whether a target is on latencies, and results have their confidence intervals.
+    pub(super) fn has_intervals(&self, target: &[Criterion], results: &[Dict]) -> bool {
+        self.top() > 1 && have_intervals(target, results) && limit(target).is_some()
     }
 
-    /// Searches, after the largest load, and says what was found.
-    pub(super) fn search_told(
+    /// Searches, after the largest load, and returns the levels and the outcome.
+    pub(super) fn interval_search(
         &self,
         session: &mut Session<'_>,
         slot: &mut Slot,
@@ -41,7 +42,8 @@ impl Pair<'_> {
         top: Level,
     ) -> Result<(Vec<Level>, Outcome), Stop> {
         if top.tried.verdict.passes() {
-            let outcome = Outcome { answer: Answer::Unbounded, found: None, range: (0, self.top()), monotone: true };
+            let (answer, stopped) = (Answer::Unbounded, StopReason::Unlimited);
+            let outcome = Outcome { answer, found: None, range: (0, self.top()), monotone: true, stopped };
             return Ok((vec![top], outcome));
         }
         let limit = limit(target).unwrap_or(1.0);
@@ -61,14 +63,16 @@ impl Pair<'_> {
                 budget: self.plan.longest - top.seconds,
                 precise: PRECISE * self.plan.tolerance,
             };
-            let Some(next) = next_run(&held, &terms) else { break };
+            let Some(next) = next_run(&held, &terms) else {
+                let spent = held.iter().map(|run| run.seconds).sum::<f64>();
+                return self.found(target, &known, top, growth, spent + 1.0 >= terms.budget);
+            };
             session.say(SearchNote::Testing { load, level: next.level });
             let prompts = self.lasting(next, &known, &top, first);
             let results = known.entry(next.level).or_default();
             self.hold(session, slot, (next.level, prompts), results)?;
             self.tell(session, &self.summed(next.level, target, results)?, target);
         }
-        self.found(target, &known, top, growth)
     }
 
     /// How its latencies grow with the load.
@@ -96,7 +100,7 @@ impl Pair<'_> {
     fn lasting(&self, next: Next, known: &Known, top: &Level, first: u64) -> u64 {
         let level = next.level as f64;
         if self.plan.variable == LoadVariable::RequestRate {
-            return ((level * next.seconds).ceil() as u64).max(self.prompts().min(FEWEST));
+            return ((level * next.seconds).ceil() as u64).max(self.prompts().min(MIN_REQUESTS));
         }
         let seen = known.iter().filter_map(|(&users, results)| Some((users, answered(results)?)));
         let nearest = seen.min_by_key(|(users, _)| users.abs_diff(next.level));
@@ -150,19 +154,17 @@ impl Pair<'_> {
                 let values = values(self.plan.variable, target, std::iter::once(result)).map_err(Stop::Sweep)?;
                 let ratios = target.iter().zip(&values).map(|(one, value)| (one, value[0] / one.target()));
                 let worst = ratios.max_by(|a, b| a.1.total_cmp(&b.1));
-                let number = |value: Option<&Value>| value.and_then(Value::as_f64);
-                let own = result.get("tacho");
-                let steady = own.and_then(|own| own.get("steady_state")?.get("request_throughput"));
-                let planned = own.filter(|_| self.plan.variable == LoadVariable::RequestRate);
-                let planned = planned.and_then(|own| own.get("planned_request_rate"));
+                let steady = SteadyState::of(result).and_then(SteadyState::request_throughput);
+                let planned = own_number(result, "planned_request_rate");
+                let planned = planned.filter(|_| self.plan.variable == LoadVariable::RequestRate);
                 held.extend(worst.map(|(criterion, ratio)| Held {
                     level,
-                    came: number(planned).unwrap_or(level as f64),
-                    seconds: number(result.get("duration")).unwrap_or(0.0).max(0.001),
+                    came: planned.unwrap_or(level as f64),
+                    seconds: number(result, "duration").unwrap_or(0.0).max(0.001),
                     ratio,
                     error: error(criterion, result).filter(|error| error.is_finite()),
                     kept_up: !self.is_swamped(level, result),
-                    answered: number(steady).or(number(result.get("request_throughput"))).unwrap_or(0.0),
+                    answered: steady.or(number(result, "request_throughput")).unwrap_or(0.0),
                 }));
             }
         }
@@ -171,13 +173,24 @@ impl Pair<'_> {
 
     /// A level by its own runs.
     fn summed(&self, level: u64, target: &[Criterion], results: &[Dict]) -> Result<Level, Stop> {
-        let seconds = |result: &Dict| result.get("duration").and_then(Value::as_f64).unwrap_or(0.0);
+        let seconds = |result: &Dict| number(result, "duration").unwrap_or(0.0);
         let lengths: Vec<f64> = results.iter().map(seconds).collect();
         let values = values(self.plan.variable, target, results.iter()).map_err(Stop::Sweep)?;
         let swamped = results.iter().filter(|result| self.is_swamped(level, result)).count();
         let verdict = Verdict { half_width: 0.0, ..Verdict::weighted(target, &values, &lengths) }.with_swamped(swamped);
         let (runs, seconds, results) = (results.len(), lengths.iter().sum(), results.to_vec());
         Ok(Level { tried: Tried { level, verdict }, results, runs, seconds })
+    }
+
+    /// Why no further run is made.
+    fn stop_reason(&self, found: Option<Boundary>, spent: bool) -> StopReason {
+        let wanted = PRECISE * self.plan.tolerance;
+        match found {
+            Some(found) if found.reach().is_some_and(|reach| reach <= wanted) => StopReason::Precise,
+            _ if spent => StopReason::Budget,
+            None => StopReason::Infeasible,
+            Some(_) => StopReason::Runs,
+        }
     }
 
     /// The answer, and the levels in order.
@@ -187,10 +200,10 @@ impl Pair<'_> {
         known: &Known,
         top: Level,
         growth: Growth,
+        spent: bool,
     ) -> Result<(Vec<Level>, Outcome), Stop> {
         let held = self.held(target, known)?;
         let found = borne_out(&held, growth);
-        let answer = found.map_or(Answer::Infeasible, |found| Answer::Level(found.value as u64));
         let summed = known.iter().map(|(&level, results)| self.summed(level, target, results));
         let mut levels = summed.collect::<Result<Vec<Level>, Stop>>()?;
         let monotone = is_monotone(&levels.iter().map(|level| level.tried).collect::<Vec<Tried>>());
@@ -199,22 +212,26 @@ impl Pair<'_> {
                 level.tried.verdict = level.tried.verdict.beyond_the_answer();
             }
         }
+        // The answer is a load that was measured and met; the estimate of all runs may lie above it.
+        let met = levels.iter().filter(|level| level.tried.verdict.passes()).map(|level| level.tried.level).max();
+        let answer = met.map_or(Answer::Infeasible, Answer::Level);
+        let stopped = self.stop_reason(found, spent);
         levels.push(top);
         let above = |high: Option<f64>| high.map_or(self.top(), |high| high.ceil() as u64);
         let range = found.map_or((0, 1), |found| (found.low as u64, above(found.high)));
-        Ok((levels, Outcome { answer, found, range, monotone }))
+        Ok((levels, Outcome { answer, found, range, monotone, stopped }))
     }
 }
 
 /// How many requests a second were answered, in the first of these runs.
 fn answered(results: &[Dict]) -> Option<f64> {
-    results.first()?.get("request_throughput")?.as_f64().filter(|rate| *rate > 0.0)
+    number(results.first()?, "request_throughput").filter(|rate| *rate > 0.0)
 }
 
-/// Whether results tell how far what a target asks for may be off.
-pub(super) fn tell(target: &[Criterion], results: &[Dict]) -> bool {
-    let tells = |result: &Dict| target.iter().all(|criterion| error(criterion, result).is_some());
-    !results.is_empty() && results.iter().all(tells)
+/// Whether results have the confidence intervals of all criteria.
+pub(super) fn have_intervals(target: &[Criterion], results: &[Dict]) -> bool {
+    let has = |result: &Dict| target.iter().all(|criterion| error(criterion, result).is_some());
+    !results.is_empty() && results.iter().all(has)
 }
 
 /// The largest latency that a target allows, in seconds; nothing where one of its conditions is on something else.
@@ -225,15 +242,15 @@ fn limit(target: &[Criterion]) -> Option<f64> {
         .try_fold(0.0, |most, limit| Some(limit?.max(most)))
 }
 
-/// How far a run's number may be too low, as a share of it: one standard deviation. Endless where it cannot be told.
+/// Relative standard error of a run's metric, on the lower side; infinite where it is unknown.
 fn error(criterion: &Criterion, result: &Dict) -> Option<f64> {
-    let low = result.get("tacho")?.get("intervals")?.get(&criterion.metric)?.as_list()?.first()?.as_f64()?;
-    let value = result.get(&criterion.metric)?.as_f64()?;
+    let (low, _) = interval(result, &criterion.metric)?;
+    let value = number(result, &criterion.metric)?;
     Some(if low > 0.0 { (value / low).ln().max(0.0) / 1.96 } else { f64::INFINITY })
 }
 
 /// How long an answer takes where it takes least.
 fn fastest(known: &Known) -> f64 {
-    let each = known.values().map(|results| answer_seconds(results)).filter(|seconds| *seconds > 0.0);
+    let each = known.values().map(|results| mean_latency(results)).filter(|seconds| *seconds > 0.0);
     each.reduce(f64::min).unwrap_or(0.0)
 }
