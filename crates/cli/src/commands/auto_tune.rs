@@ -170,7 +170,7 @@ fn client_words(
 
 /// What is wrong with some command, before any is run.
 fn check(plan: &TunePlan, bench: &Commands<'_>, simulators: Option<&Simulators>) -> anyhow::Result<()> {
-    bench.check(&plan.bench_command(1)?)?;
+    bench.check(&plan.bench_command(1.0)?)?;
     for candidate in plan.candidates() {
         let command = plan.server_command(&candidate, None)?;
         if let Some(simulators) = simulators {

@@ -12,7 +12,7 @@ pub enum SearchNote {
         /// What is varied.
         load: Load,
         /// The level.
-        level: u64,
+        level: f64,
     },
     /// How long it will take.
     Takes {
@@ -31,7 +31,7 @@ pub enum SearchNote {
         /// What is varied.
         load: Load,
         /// The level.
-        level: u64,
+        level: f64,
     },
     /// A criterion at a level.
     Criterion {
@@ -72,9 +72,9 @@ pub enum SearchNote {
         /// What is varied.
         load: Load,
         /// From here.
-        left: u64,
+        left: f64,
         /// To here.
-        right: u64,
+        right: f64,
     },
     /// The answer, as upstream gives it.
     Most {
@@ -88,7 +88,7 @@ pub enum SearchNote {
         /// What is varied.
         load: Load,
         /// The level.
-        level: u64,
+        level: f64,
         /// Its numbers and what they should be, as `p99_ttft_ms = 350.20<=200.00`.
         found: Vec<String>,
         /// Whether the server kept up.
@@ -124,7 +124,7 @@ pub enum SearchNote {
         /// What is varied.
         load: Load,
         /// The level that broke.
-        level: u64,
+        level: f64,
         /// The verdict on the client.
         verdict: String,
     },
@@ -142,23 +142,23 @@ pub struct Load {
 }
 
 /// The largest load within the criteria.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Most {
     /// None.
     Nothing,
     /// Any rate, up to the one that stands for no limit.
-    Unbounded(u64),
+    Unbounded(f64),
     /// All prompts at a time.
-    AllPrompts(u64),
+    AllPrompts(f64),
     /// This level.
-    Level(u64),
+    Level(f64),
 }
 
 /// A level of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchRow {
     /// The level.
-    pub level: u64,
+    pub level: f64,
     /// How often it was run.
     pub runs: usize,
     /// The criteria's numbers, on average.

@@ -27,21 +27,21 @@ impl Boundary {
 /// where the least and the most that the distances from the target may truly be reach nothing.
 pub fn boundary(tried: &[Tried]) -> Option<Boundary> {
     let mut points: Vec<&Tried> = tried.iter().filter(|tried| tried.level < UNLIMITED).collect();
-    points.sort_by_key(|tried| tried.level);
+    points.sort_by(|one, other| one.level.total_cmp(&other.level));
     let (left, right) = bracket(tried);
-    if left == 0 || right >= UNLIMITED {
+    if left == 0.0 || right >= UNLIMITED {
         return None;
     }
     if let Some(found) = super::line::crossing(tried) {
         return Some(found);
     }
     let line = |distance: &dyn Fn(&Tried) -> f64| -> Vec<(f64, f64)> {
-        points.iter().map(|tried| (tried.level as f64, distance(tried))).collect()
+        points.iter().map(|tried| (tried.level, distance(tried))).collect()
     };
     // Latencies of a load that was not sustained draw no line.
     let likely = line(&|tried| if tried.verdict.is_sustained() { tried.verdict.likely() } else { f64::INFINITY });
     let at = likely.iter().position(|&(_, margin)| margin > 0.0).unwrap_or(likely.len());
-    let value = crossing(&likely, at).clamp(left as f64, right as f64);
+    let value = crossing(&likely, at).clamp(left, right);
     let most = line(&|tried| tried.verdict.bounds().1);
     let least = line(&|tried| tried.verdict.bounds().0);
     // What passes surely at some load does so at all lower ones, and what fails surely at all higher ones.
@@ -70,7 +70,8 @@ mod tests {
     use super::super::Verdict;
     use super::*;
 
-    fn spread(level: u64, margin: f64, half_width: f64) -> Tried {
+    fn spread(level: impl Into<f64>, margin: f64, half_width: f64) -> Tried {
+        let level = level.into();
         Tried { level, verdict: Verdict { margin, half_width, runs: 3, swamped: 0, brief: false, length: 1.0 } }
     }
 

@@ -8,7 +8,7 @@
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Held {
     /// The load.
-    pub level: u64,
+    pub level: f64,
     /// How many requests a second came in this run: by chance more or less than the load.
     pub came: f64,
     /// How long it took.
@@ -74,8 +74,8 @@ const ROUNDS: usize = 3;
 pub fn likely(runs: &[Held], limit: f64) -> Option<Likely> {
     let capacities = capacities(runs)?;
     let evidence = evidence(runs, limit);
-    let most = runs.iter().map(|run| run.level).max()? as f64;
-    let least = runs.iter().map(|run| run.level).min()? as f64;
+    let most = runs.iter().map(|run| run.level).reduce(f64::max)?;
+    let least = runs.iter().map(|run| run.level).reduce(f64::min)?;
     let largest = capacities.iter().map(|capacity| capacity.0).fold(0.0, f64::max);
     quantiles(0.3 * least, largest.min(2.0 * most), |load| together(load, &capacities, &evidence))
 }
@@ -98,7 +98,7 @@ pub(super) fn quantiles(mut from: f64, mut to: f64, likely: impl Fn(f64) -> f64)
 
 /// The most that the server can do, as it may be, and how likely that is: what it answered of loads that were too large.
 fn capacities(runs: &[Held]) -> Option<Vec<(f64, f64)>> {
-    let most = runs.iter().map(|run| run.level).max()? as f64;
+    let most = runs.iter().map(|run| run.level).reduce(f64::max)?;
     Some(match capacity(runs) {
         Some((mean, error)) => BESIDE.iter().map(|off| (mean + off * error, -0.5 * off * off)).collect(),
         None => BEYOND.iter().map(|times| (most * times, 0.0)).collect(),
@@ -267,11 +267,12 @@ mod tests {
     use super::*;
 
     /// A server of a hundred requests a second that meets its target at eighty.
-    fn held(level: u64, seconds: f64) -> Held {
-        let left = 100.0 - level as f64;
+    fn held(level: i32, seconds: f64) -> Held {
+        let level = f64::from(level);
+        let left = 100.0 - level;
         let ratio = if left > 0.0 { 0.1 + 0.9 * 20.0 / left } else { 20.0 };
-        let answered = (level as f64).min(100.0);
-        let (came, kept_up) = (level as f64, left > 0.0);
+        let answered = level.min(100.0);
+        let (came, kept_up) = (level, left > 0.0);
         Held { level, came, seconds, ratio, error: Some(0.1), kept_up, answered }
     }
 

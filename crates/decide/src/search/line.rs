@@ -66,7 +66,7 @@ fn point(tried: &Tried) -> Option<Point> {
     let told = verdict.half_width.is_finite() && verdict.half_width > 0.0;
     let near = ratio > NEAR && ratio < 1.0 / NEAR;
     (tried.level < UNLIMITED && told && near && verdict.is_sustained()).then(|| Point {
-        load: tried.level as f64,
+        load: tried.level,
         // The reciprocal of what varies is too large on average.
         reciprocal: 1.0 / ratio / (1.0 + (verdict.half_width / 1.96 / ratio).powi(2).min(MOST_EXCESS)),
         error: verdict.half_width / 1.96 / (ratio * ratio),
@@ -79,9 +79,10 @@ mod tests {
     use super::super::Verdict;
     use super::*;
 
-    fn queue(level: u64, half_width: f64) -> Tried {
+    fn queue(level: i32, half_width: f64) -> Tried {
         // A server of a hundred requests a second whose latency meets the target at eighty.
-        let margin = 20.0 / (100.0 - level as f64) - 1.0;
+        let level = f64::from(level);
+        let margin = 20.0 / (100.0 - level) - 1.0;
         Tried { level, verdict: Verdict { margin, half_width, runs: 2, swamped: 0, brief: false, length: 1.0 } }
     }
 
@@ -99,7 +100,7 @@ mod tests {
         assert_eq!(crossing(&[queue(70, 0.1), queue(76, 0.1)]), None, "two points say nothing of their line");
         assert_eq!(crossing(&[queue(70, 0.0), queue(76, 0.0), queue(83, 0.0)]), None, "nor what does not vary");
         let upward = [(70, 0.2), (76, 0.1), (83, -0.2)].map(|(level, margin)| Tried {
-            level,
+            level: f64::from(level),
             verdict: Verdict { margin, half_width: 0.1, runs: 2, swamped: 0, brief: false, length: 1.0 },
         });
         assert_eq!(crossing(&upward), None, "nor a latency that falls");

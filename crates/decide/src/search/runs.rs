@@ -8,7 +8,7 @@ use super::users::likely_users;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Next {
     /// The load.
-    pub level: u64,
+    pub level: f64,
     /// For how long it is held.
     pub seconds: f64,
 }
@@ -35,16 +35,42 @@ impl Growth {
     }
 }
 
+impl Terms<'_> {
+    /// The smallest load worth a run: a fiftieth of what the server manages is zero load, where nothing waits.
+    fn least(&self) -> f64 {
+        match self.growth {
+            Growth::Rate { .. } => rate_step(ZERO_LOAD * self.first).min(1.0),
+            Growth::Users => 1.0,
+        }
+    }
+
+    /// The load nearest to one that is wanted: whole users, and rates of two digits below 10 requests per second.
+    fn level(&self, load: f64) -> f64 {
+        let load = if self.growth == Growth::Users { load.round() } else { rate_step(load) };
+        load.clamp(self.least(), self.top - 1.0)
+    }
+}
+
+/// The fraction of the capacity at which nothing waits.
+const ZERO_LOAD: f64 = 0.02;
+
+/// A rate with two significant digits below 10 requests per second, and a whole number above.
+fn rate_step(rate: f64) -> f64 {
+    let digits = (1.0 - rate.log10().floor()).clamp(0.0, 6.0);
+    let parts = if rate < 10.0 { 10_f64.powf(digits) } else { 1.0 };
+    (rate * parts).round() / parts
+}
+
 /// What a search may take.
 pub struct Terms<'t> {
     /// What the server managed of unlimited load.
     pub first: f64,
     /// The largest load.
-    pub top: u64,
+    pub top: f64,
     /// How a latency grows with the load.
     pub growth: Growth,
     /// How long a load must be held to say something.
-    pub unit: &'t dyn Fn(u64) -> f64,
+    pub unit: &'t dyn Fn(f64) -> f64,
     /// For how long all runs together may be held.
     pub budget: f64,
     /// A range that reaches no further either way, as a share of the answer, is narrow enough.
@@ -72,21 +98,21 @@ const MOST_RUNS: usize = 60;
 pub fn next_run(runs: &[Held], terms: &Terms<'_>) -> Option<Next> {
     let seconds: f64 = runs.iter().map(|run| run.seconds).sum();
     let (made, runs) = (runs.len(), &believed(runs)[..]);
-    let level = |load: f64| (load.round() as u64).clamp(1, terms.top - 1);
+    let level = |load: f64| terms.level(load);
     let brief = |load: f64| Some(Next { level: level(load), seconds: BRIEF * (terms.unit)(level(load)) });
-    let Some(most) = runs.iter().map(|run| run.level).max() else { return brief(0.9 * terms.first) };
+    let Some(most) = runs.iter().map(|run| run.level).reduce(f64::max) else { return brief(0.9 * terms.first) };
     let rest = terms.budget - seconds;
-    if rest <= 0.0 || made >= MOST_RUNS || is_hopeless(runs) {
+    if rest <= 0.0 || made >= MOST_RUNS || is_hopeless(runs, terms.least()) {
         return None;
     }
     if !runs.iter().any(fails) {
-        return if most + 1 < terms.top { brief(most as f64 * LONGER) } else { None };
+        return if most + 1.0 < terms.top { brief(most * LONGER) } else { None };
     }
     if terms.growth != Growth::Users && runs.len() < FIRST - 1 && capacity(runs).is_none() {
-        return brief(1.3 * terms.first.max(most as f64));
+        return brief(1.3 * terms.first.max(most));
     }
-    if let Some(least) = runs.iter().map(|run| run.level).min().filter(|_| runs.iter().all(fails)) {
-        return brief(least as f64 / 2.0);
+    if let Some(least) = runs.iter().map(|run| run.level).reduce(f64::min).filter(|_| runs.iter().all(fails)) {
+        return brief(least / 2.0);
     }
     let found = terms.growth.likely(runs)?;
     let half = (found.high - found.low) / 2.0 / found.value;
@@ -94,7 +120,7 @@ pub fn next_run(runs: &[Held], terms: &Terms<'_>) -> Option<Next> {
         return brief(if runs.len().is_multiple_of(2) { found.value } else { found.below });
     }
     let unit = (terms.unit)(level(found.value));
-    let near = |run: &&Held| (run.level as f64 / found.value - 1.0).abs() < NEAR;
+    let near = |run: &&Held| (run.level / found.value - 1.0).abs() < NEAR;
     let full = runs.iter().filter(near).filter(|run| run.seconds >= 0.7 * unit).count();
     if rest < BRIEF * unit {
         return None;
@@ -103,7 +129,7 @@ pub fn next_run(runs: &[Held], terms: &Terms<'_>) -> Option<Next> {
         return only_failure(runs).map(|level| Next { level, seconds: unit.min(rest) });
     }
     let held = |below: bool| {
-        let side = runs.iter().filter(near).filter(|run| (run.level as f64 <= found.value) == below);
+        let side = runs.iter().filter(near).filter(|run| (run.level <= found.value) == below);
         side.map(|run| run.seconds).sum::<f64>()
     };
     let load = if held(true) <= held(false) { found.below } else { found.above };
@@ -123,15 +149,15 @@ fn fails_clearly(run: &Held) -> bool {
 
 /// The runs without those that met the target at a larger load than one that failed clearly every time: they were lucky.
 fn believed(runs: &[Held]) -> Vec<Held> {
-    let at = |level: u64| runs.iter().filter(move |run| run.level == level);
+    let at = |level: f64| runs.iter().filter(move |run| run.level == level);
     let beyond = |run: &&Held| at(run.level).count() > 1 && at(run.level).all(fails_clearly);
-    let broken = runs.iter().filter(beyond).map(|run| run.level).min().unwrap_or(u64::MAX);
+    let broken = runs.iter().filter(beyond).map(|run| run.level).fold(f64::INFINITY, f64::min);
     runs.iter().filter(|run| run.level < broken || fails(run)).copied().collect()
 }
 
 /// The lowest level that failed, if it was run but once: that may have been a hiccup, and it bounds the answer.
-fn only_failure(runs: &[Held]) -> Option<u64> {
-    let lowest = runs.iter().filter(|run| fails(run)).map(|run| run.level).min()?;
+fn only_failure(runs: &[Held]) -> Option<f64> {
+    let lowest = runs.iter().filter(|run| fails(run)).map(|run| run.level).reduce(f64::min)?;
     (runs.iter().filter(|run| run.level == lowest).count() == 1).then_some(lowest)
 }
 
@@ -139,18 +165,18 @@ fn only_failure(runs: &[Held]) -> Option<u64> {
 /// no upper end where none missed it.
 pub fn borne_out(runs: &[Held], growth: Growth) -> Option<Boundary> {
     let runs = &believed(runs)[..];
-    let met = || runs.iter().filter(|run| !fails(run)).map(|run| run.level as f64);
+    let met = || runs.iter().filter(|run| !fails(run)).map(|run| run.level);
     let (least, most) = (met().reduce(f64::min)?, met().reduce(f64::max)?);
     if !runs.iter().any(fails) {
         return Some(Boundary { value: most, low: most, high: None });
     }
-    let found = growth.likely(runs).filter(|found| found.value >= 1.0 && least <= found.high && !is_hopeless(runs))?;
+    let found = growth.likely(runs).filter(|found| least <= found.high)?;
     Some(Boundary { value: found.value, low: found.low, high: Some(found.high) })
 }
 
-/// Whether even the lowest level fails, and by no hiccup.
-fn is_hopeless(runs: &[Held]) -> bool {
-    let lowest = || runs.iter().filter(|run| run.level == 1);
+/// Whether even the smallest load fails more than once.
+fn is_hopeless(runs: &[Held], least: f64) -> bool {
+    let lowest = || runs.iter().filter(|run| run.level <= least);
     lowest().count() > 1 && lowest().all(fails)
 }
 
@@ -160,25 +186,24 @@ mod tests {
 
     const RATE: Growth = Growth::Rate { limit: 0.2 };
 
-    fn terms(unit: &dyn Fn(u64) -> f64) -> Terms<'_> {
-        Terms { first: 100.0, top: 65536, growth: RATE, unit, budget: 600.0, precise: 0.05 }
+    fn terms(unit: &dyn Fn(f64) -> f64) -> Terms<'_> {
+        Terms { first: 100.0, top: 65536.0, growth: RATE, unit, budget: 600.0, precise: 0.05 }
     }
 
     /// Runs until the search ends, on a server whose latencies are what the closure says.
-    fn search(server: impl Fn(u64, usize) -> (f64, bool)) -> Vec<Held> {
-        let unit = |_: u64| 10.0;
+    fn search(server: impl Fn(f64, usize) -> (f64, bool)) -> Vec<Held> {
+        let unit = |_: f64| 10.0;
         let mut runs: Vec<Held> = Vec::new();
         while let Some(Next { level, seconds }) = next_run(&runs, &terms(&unit)) {
             let (ratio, kept_up) = server(level, runs.len());
-            let answered = (level as f64).min(100.0);
-            let came = level as f64;
+            let (answered, came) = (level.min(100.0), level);
             runs.push(Held { level, came, seconds, ratio, error: Some(0.05), kept_up, answered });
         }
         runs
     }
 
-    fn queue(level: u64) -> (f64, bool) {
-        if level < 100 { (0.1 + 0.9 * 20.0 / (100.0 - level as f64), true) } else { (20.0, false) }
+    fn queue(level: f64) -> (f64, bool) {
+        if level < 100.0 { (0.1 + 0.9 * 20.0 / (100.0 - level), true) } else { (20.0, false) }
     }
 
     #[test]
@@ -191,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_single_failure_is_run_again() {
-        let hiccup = |level: u64, number: usize| if number == 0 { (30.0, true) } else { queue(level) };
+        let hiccup = |level: f64, number: usize| if number == 0 { (30.0, true) } else { queue(level) };
         let found = likely(&search(hiccup), 0.2).unwrap();
         assert!((found.value - 80.0).abs() < 6.0, "{found:?}");
     }
@@ -199,11 +224,11 @@ mod tests {
     #[test]
     fn what_fails_at_one_is_hopeless_and_costs_little() {
         let runs = search(|_, _| (5.0, true));
-        assert!(is_hopeless(&runs) && runs.len() < 20, "{}", runs.len());
+        assert!(is_hopeless(&runs, 1.0) && runs.len() < 20, "{}", runs.len());
     }
 
-    fn run(level: u64, ratio: f64) -> Held {
-        let came = level as f64;
+    fn run(level: i32, ratio: f64) -> Held {
+        let (level, came) = (f64::from(level), f64::from(level));
         Held { level, came, seconds: 10.0, ratio, error: Some(0.05), kept_up: true, answered: came }
     }
 
@@ -223,5 +248,33 @@ mod tests {
     fn what_no_run_missed_has_no_upper_end() {
         let met = [90, 135].map(|level| run(level, 0.2));
         assert_eq!(borne_out(&met, RATE), Some(Boundary { value: 135.0, low: 135.0, high: None }));
+    }
+
+    #[test]
+    fn rates_below_ten_have_fractions() {
+        assert_eq!([0.0123, 0.7049, 7.34, 9.99, 10.4, 104.6].map(rate_step), [0.012, 0.7, 7.3, 10.0, 10.0, 105.0]);
+    }
+
+    #[test]
+    fn a_server_below_one_request_a_second_has_an_answer() {
+        // It saturates at 1 request per second and meets the target up to 0.8.
+        let latency = |level: f64| if level < 1.0 { (0.1 + 0.9 * 0.2 / (1.0 - level), true) } else { (20.0, false) };
+        let (growth, unit) = (Growth::Rate { limit: 20.0 }, |_: f64| 600.0);
+        let terms = Terms { first: 1.0, top: 65536.0, growth, unit: &unit, budget: 36_000.0, precise: 0.05 };
+        let mut runs: Vec<Held> = Vec::new();
+        while let Some(Next { level, seconds }) = next_run(&runs, &terms) {
+            let (ratio, kept_up) = latency(level);
+            runs.push(Held {
+                level,
+                came: level,
+                seconds,
+                ratio,
+                error: Some(0.05),
+                kept_up,
+                answered: level.min(1.0),
+            });
+        }
+        let found = borne_out(&runs, growth).unwrap();
+        assert!((found.value - 0.8).abs() < 0.05, "{found:?} {runs:?}");
     }
 }

@@ -15,7 +15,7 @@ const LEAST: f64 = 0.01;
 
 /// Where the target is met; nothing without a run.
 pub(super) fn likely_users(runs: &[Held]) -> Option<Likely> {
-    let levels = || runs.iter().map(|run| run.level as f64);
+    let levels = || runs.iter().map(|run| run.level);
     let (least, most) = (levels().reduce(f64::min)?, levels().reduce(f64::max)?);
     // That of a single run is the smaller the luckier it was.
     let told = runs.iter().filter(|run| near(run)).filter_map(|run| Some(run.error? * run.seconds.sqrt()));
@@ -34,7 +34,7 @@ fn together(users: f64, runs: &[Held], error: &dyn Fn(&Held) -> f64) -> f64 {
     for power in POWERS {
         for (scale, by_scale) in SCALES {
             let explains = |run: &Held| {
-                let expected = power * (run.level as f64 / users).ln();
+                let expected = power * (run.level / users).ln();
                 let deviation = (error(run) * scale).hypot(BENT * expected);
                 let off = (run.ratio.max(1e-6).ln() - expected) / deviation;
                 -0.5 * (FREEDOM + 1.0) * (1.0 + off * off / FREEDOM).ln() - deviation.ln()
@@ -49,15 +49,16 @@ fn together(users: f64, runs: &[Held], error: &dyn Fn(&Held) -> f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn held(level: u64, ratio: f64) -> Held {
-        let (came, answered) = (level as f64, 50.0);
+    fn held(level: i32, ratio: f64) -> Held {
+        let level = f64::from(level);
+        let (came, answered) = (level, 50.0);
         Held { level, came, seconds: 20.0, ratio, error: Some(0.03), kept_up: true, answered }
     }
 
     #[test]
     fn users_whose_latency_grows_with_them_are_found() {
         for power in [0.3, 1.0, 1.8] {
-            let runs = [20, 35, 38, 42, 60].map(|level| held(level, (level as f64 / 40.0).powf(power)));
+            let runs = [20, 35, 38, 42, 60].map(|level| held(level, (f64::from(level) / 40.0).powf(power)));
             let found = likely_users(&runs).unwrap();
             assert!((found.value - 40.0).abs() < 1.5 && found.low < 40.0 && found.high > 40.0, "{power}: {found:?}");
         }
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn one_hiccup_among_users_does_not_decide() {
-        let mut runs = [20, 30, 35, 38, 42, 45, 60].map(|level| held(level, level as f64 / 40.0));
+        let mut runs = [20, 30, 35, 38, 42, 45, 60].map(|level| held(level, f64::from(level) / 40.0));
         runs[1].ratio *= 8.0;
         let found = likely_users(&runs).unwrap();
         assert!((found.value / 40.0 - 1.0).abs() < 0.05, "{found:?}");

@@ -76,6 +76,11 @@ fn estimate(Load { key, unit }: Load, (value, low, high): (f64, f64, Option<f64>
     }
 }
 
+/// A load, without a fraction where it has none.
+fn number(load: f64) -> Value {
+    if load.fract() == 0.0 { Value::Int(load as i64) } else { Value::Float(load) }
+}
+
 /// What was measured at each level, where it broke and why.
 fn table(load: Load, metrics: &[String], rows: &[SearchRow]) -> String {
     let first = [load.key, "runs"].into_iter().chain(metrics.iter().map(String::as_str));
@@ -88,7 +93,7 @@ fn table(load: Load, metrics: &[String], rows: &[SearchRow]) -> String {
             (false, true) => "not met",
             (false, false) => "not sustained",
         };
-        let level = [Value::from(row.level as usize), Value::from(row.runs)].into_iter();
+        let level = [number(row.level), Value::from(row.runs)].into_iter();
         let numbers =
             row.means.iter().chain([&row.answered]).map(|number| Value::Float((number * 100.0).round() / 100.0));
         level.chain(numbers).chain([Value::from(word)]).collect()

@@ -17,7 +17,7 @@ pub struct Accepted {
     /// The settings.
     pub candidate: Candidate,
     /// The request rate, as a level.
-    pub(super) level: u64,
+    pub(super) level: f64,
     /// Requests per second: mean, and half the width of its 95% interval.
     pub throughput: (f64, f64),
 }

@@ -16,7 +16,7 @@ pub(super) struct Level {
 pub(super) struct Found {
     pub(super) levels: Vec<Level>,
     /// The level that is accepted.
-    pub(super) accepted: Option<u64>,
+    pub(super) accepted: Option<f64>,
 }
 
 /// The mean of a number over results that all have it.

@@ -6,7 +6,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_words;
 use tacho_decide::search::{Criterion, UNLIMITED};
 
-use crate::experiment::{AfterBench, Error, ParamSet, Supervised, apply};
+use crate::experiment::{AfterBench, Error, ParamSet, Supervised, apply, load_value};
 
 /// How the best settings are profiled at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,13 +121,13 @@ impl TunePlan {
     }
 
     /// The client at a level.
-    pub fn bench_command(&self, level: u64) -> Result<Vec<String>, Error> {
+    pub fn bench_command(&self, level: f64) -> Result<Vec<String>, Error> {
         let set = ParamSet::default().with("request_rate", rate(level)).with("num_prompts", self.num_prompts);
         apply("--bench-cmd", &self.bench_cmd, &set)
     }
 
     /// The files of a run; `what` is the candidate's name.
-    pub(super) fn run_file(&self, what: &str, level: u64, number: usize) -> PathBuf {
+    pub(super) fn run_file(&self, what: &str, level: f64, number: usize) -> PathBuf {
         let again = if number == 0 { String::new() } else { format!(".run{number}") };
         self.folder.join(format!("bm_log_{what}_requestrate_{}{again}.json", rate_text(level)))
     }
@@ -145,11 +145,11 @@ impl TunePlan {
 }
 
 /// The request rate of a level.
-pub(super) fn rate(level: u64) -> Value {
-    if level == UNLIMITED { Value::from("inf") } else { Value::from(level) }
+pub(super) fn rate(level: f64) -> Value {
+    if level == UNLIMITED { Value::from("inf") } else { load_value(level) }
 }
 
 /// The same as text.
-pub(super) fn rate_text(level: u64) -> String {
+pub(super) fn rate_text(level: f64) -> String {
     tacho_core::json::python_str(&rate(level))
 }

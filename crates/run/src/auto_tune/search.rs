@@ -20,7 +20,7 @@ impl Tuner<'_> {
     /// Searches the largest load of a candidate.
     pub(super) fn search(&self, candidate: &Candidate, slot: &mut Slot) -> Result<Found, Failure> {
         let mut levels: Vec<Level> = Vec::new();
-        let mut first = 1;
+        let mut first = 1.0;
         let answer = loop {
             let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
             match next(&tried, first, UNLIMITED, self.plan.tolerance, None) {
@@ -36,7 +36,7 @@ impl Tuner<'_> {
                     let level = self.level(candidate, slot, load)?;
                     if load == UNLIMITED {
                         // What the server managed is where a limit on the rate begins to matter.
-                        first = number(&level.results, "request_throughput").map_or(1, |rate| rate as u64 + 1);
+                        first = number(&level.results, "request_throughput").map_or(1.0, |rate| rate.floor() + 1.0);
                     }
                     self.tell(&level);
                     levels.push(level);
@@ -56,7 +56,7 @@ impl Tuner<'_> {
         Ok(Found { levels, accepted })
     }
 
-    fn level(&self, candidate: &Candidate, slot: &mut Slot, load: u64) -> Result<Level, Failure> {
+    fn level(&self, candidate: &Candidate, slot: &mut Slot, load: f64) -> Result<Level, Failure> {
         let mut results = Vec::new();
         loop {
             let level = self.once_more(candidate, slot, load, results)?;
@@ -73,7 +73,7 @@ impl Tuner<'_> {
         &self,
         candidate: &Candidate,
         slot: &mut Slot,
-        load: u64,
+        load: f64,
         mut results: Vec<Dict>,
     ) -> Result<Level, Failure> {
         results.push(self.run_once(candidate, slot, load, results.len())?);
@@ -82,7 +82,7 @@ impl Tuner<'_> {
     }
 
     /// One run; a stored one is taken as it is.
-    fn run_once(&self, candidate: &Candidate, slot: &mut Slot, load: u64, number: usize) -> Result<Dict, Failure> {
+    fn run_once(&self, candidate: &Candidate, slot: &mut Slot, load: f64, number: usize) -> Result<Dict, Failure> {
         let output = self.plan.run_file(&candidate.name(), load, number);
         if let Some(found) = self.archive.result(&output) {
             return Ok(found);

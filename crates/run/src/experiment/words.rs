@@ -5,6 +5,11 @@ use tacho_core::json::{Value, dumps, python_str};
 use super::error::Error;
 use super::grid::ParamSet;
 
+/// A load as a parameter: an integer where it is whole, as commands and file names have it.
+pub(crate) fn load_value(load: f64) -> Value {
+    if load.fract() == 0.0 && load.abs() < 1e15 { Value::Int(load as i64) } else { Value::Float(load) }
+}
+
 /// The words of a command, by the quoting rules of a POSIX shell. `flag` is named in errors.
 pub fn split(flag: &'static str, text: &str) -> Result<Vec<String>, Error> {
     let unbalanced = |what| Error::Quoting { flag, what };

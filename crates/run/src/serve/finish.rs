@@ -53,7 +53,10 @@ pub(crate) fn finish(
         SampledRows::of(rows, &spec)?
     };
     let (doubts, cut_off) = (sampled.doubts(&driven.workers), sampled.cut_off);
-    let setup = Setup { num_prompts: early_stop::requests(setup.num_prompts, ended, sampled.samples.len() as u64 + cut_off), ..setup };
+    let setup = Setup {
+        num_prompts: early_stop::requests(setup.num_prompts, ended, sampled.samples.len() as u64 + cut_off),
+        ..setup
+    };
     let observed = Observed { before, after, server, telemetry, probes, ranks: ranks.ranks };
     let mut record = record::compute(prepared, setup, &driven, sampled.samples, observed);
     drop(profiling);

@@ -58,10 +58,10 @@ const LONGEST_RUN: f64 = 0.25;
 
 impl SlaPlan {
     /// How long a level of a rate must last to show whether it is sustained, where an answer takes so many seconds.
-    fn seconds(&self, rate: u64, answer: f64) -> f64 {
+    fn seconds(&self, rate: f64, answer: f64) -> f64 {
         let limits = self.targets.iter().flatten().filter_map(Criterion::limit_seconds);
         let queued = LATENCIES * limits.fold(0.0, f64::max);
-        let needed = queued.min(REQUESTS / rate as f64).clamp(SECONDS.0, SECONDS.1);
+        let needed = queued.min(REQUESTS / rate).clamp(SECONDS.0, SECONDS.1);
         self.seconds.unwrap_or(needed.max(ANSWERS * answer))
     }
 }
@@ -137,7 +137,7 @@ fn base(experiment: &Path, serve: &ParamSet, bench: &ParamSet) -> PathBuf {
     experiment.join(clean(&words.join("-")))
 }
 
-fn level_folder(plan: &SlaPlan, base: &Path, level: u64) -> PathBuf {
+fn level_folder(plan: &SlaPlan, base: &Path, level: f64) -> PathBuf {
     base.join(format!("{}={level}", plan.variable.key()))
 }
 

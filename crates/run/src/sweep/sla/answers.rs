@@ -11,7 +11,7 @@ use super::level::{Level, nearest, values};
 use super::marker;
 use super::pair::Pair;
 use super::result::unreliable_client;
-use crate::experiment::{Archive, Failure, Style};
+use crate::experiment::{Archive, Failure, Style, load_value};
 use crate::sweep::workload::LoadVariable;
 
 /// What a search found.
@@ -22,7 +22,7 @@ pub(super) struct Outcome {
     /// The estimate of the load at which they are just met, with its 95% range.
     pub(super) found: Option<Boundary>,
     /// The loads that are left.
-    pub(super) range: (u64, u64),
+    pub(super) range: (f64, f64),
     /// Whether no level passed although a lower one failed.
     pub(super) monotone: bool,
     pub(super) stopped: StopReason,
@@ -82,14 +82,25 @@ impl Verdict {
     pub(super) fn of(outcome: &Outcome, levels: &[Level], tolerance: f64) -> Self {
         let level = match (outcome.answer, outcome.found) {
             (Answer::Unbounded, _) => return Verdict::Unbounded,
+            (Answer::Infeasible, None) if outcome.stopped == StopReason::Budget => {
+                return Verdict::Inconclusive(
+                    "no load met the criteria within the time budget: raise --sla-budget".into(),
+                );
+            }
             (Answer::Infeasible, None) => return Verdict::Infeasible,
             (Answer::Infeasible, Some(_)) => {
-                return Verdict::Inconclusive("runs of one load disagree, and no load met the criteria on average".into());
+                return Verdict::Inconclusive(
+                    "runs of one load disagree, and no load met the criteria on average".into(),
+                );
             }
             (Answer::Level(level), _) => level,
         };
         // The client decides where the answer was measured and where the first larger load failed.
-        let above = levels.iter().map(|level| level.tried.level).filter(|&other| other > level && other < UNLIMITED).min();
+        let above = levels
+            .iter()
+            .map(|level| level.tried.level)
+            .filter(|&other| other > level && other < UNLIMITED)
+            .reduce(f64::min);
         let decides = |one: &&Level| one.tried.level == level || Some(one.tried.level) == above;
         let decided: Vec<&Level> = levels.iter().filter(decides).collect();
         if decided.iter().any(|level| level.results.iter().any(|result| unreliable_client(result).is_some())) {
@@ -97,7 +108,9 @@ impl Verdict {
         }
         let most = INCONCLUSIVE * PRECISE * tolerance;
         match outcome.found.map(|found| found.reach()) {
-            Some(None) => Verdict::Inconclusive("no load that was measured fails for certain: raise --sla-budget".into()),
+            Some(None) => {
+                Verdict::Inconclusive("no load that was measured fails for certain: raise --sla-budget".into())
+            }
             Some(Some(reach)) if reach > most => Verdict::Inconclusive(format!(
                 "the 95% range reaches {:.0}% away from the estimate, more than {:.0}%: raise --sla-budget",
                 reach * 100.0,
@@ -159,9 +172,9 @@ impl Answers {
             entry.set("reason", why.as_str());
         }
         entry.set("stopped", outcome.stopped.name());
-        entry.set("max_measured", Value::from(measured));
+        entry.set("max_measured", measured.map_or(Value::Null, load_value));
         let found = outcome.found.filter(|_| answer != Answer::Unbounded);
-        let estimate = found.map(|found| found.value).or(measured.map(|level| level as f64));
+        let estimate = found.map(|found| found.value).or(measured);
         entry.set("estimate", Value::from(estimate));
         entry.set("ci_low", Value::from(found.map(|found| found.low)));
         // Without an upper end no level fails for certain.
@@ -178,7 +191,7 @@ impl Answers {
         }
         entry.set("achieved", achieved);
         if let Some(nearest) = nearest(levels).filter(|_| answer == Answer::Infeasible) {
-            entry.set("best_attempt", nearest.tried.level);
+            entry.set("best_attempt", load_value(nearest.tried.level));
         }
         entry.set("levels", levels.len());
         entry.set("curve", curve(by, target, levels));
@@ -195,7 +208,7 @@ impl Answers {
 fn curve(by: LoadVariable, target: &[Criterion], levels: &[Level]) -> Vec<Value> {
     let entry = |level: &Level| {
         let mut entry = Dict::new();
-        entry.set("level", level.tried.level);
+        entry.set("level", load_value(level.tried.level));
         entry.set("runs", level.results.len());
         entry.set("met", level.tried.verdict.passes());
         entry.set("sustained", level.tried.verdict.is_sustained());

@@ -1,20 +1,18 @@
 //! The search where results have confidence intervals: each run is made where it says most about the answer, and the
 //! estimate rests on all runs.
 
-use std::collections::BTreeMap;
-
 use tacho_core::event::SearchNote;
 use tacho_core::json::Dict;
 use tacho_decide::search::{
-    Answer, Boundary, Criterion, Growth, Held, Next, Terms, Tried, Verdict, borne_out, is_monotone, next_run,
+    Answer, Boundary, Criterion, Growth, Held, Next, Terms, Tried, UNLIMITED, Verdict, borne_out, is_monotone, next_run,
 };
 
 use super::answers::{Outcome, StopReason};
 use super::level::{Level, WAVES, values};
-use super::level_folder;
 use super::pair::Pair;
 use super::result::{SteadyState, interval, mean_latency, number, own_number};
-use crate::experiment::{Failure, Slot, run_file};
+use super::{LONGEST_RUN, level_folder};
+use crate::experiment::{Failure, Slot, load_value, run_file};
 use crate::sweep::combination::Combination;
 use crate::sweep::session::{Session, Stop};
 use crate::sweep::workload::LoadVariable;
@@ -23,14 +21,25 @@ use crate::sweep::workload::LoadVariable;
 pub(super) const PRECISE: f64 = 2.25;
 /// Fewest requests of a run, where the plan has that many.
 const MIN_REQUESTS: u64 = 50;
+/// The same where that many would take too long.
+const MIN_SLOW_REQUESTS: u64 = 10;
 
-/// The results of each level.
-type Known = BTreeMap<u64, Vec<Dict>>;
+/// The results of each level, in order of the levels.
+type Known = Vec<(f64, Vec<Dict>)>;
+
+/// The results of a level, which is added where it is new.
+fn results_of(known: &mut Known, level: f64) -> &mut Vec<Dict> {
+    let at = known.partition_point(|(other, _)| *other < level);
+    if known.get(at).is_none_or(|(other, _)| *other != level) {
+        known.insert(at, (level, Vec::new()));
+    }
+    &mut known[at].1
+}
 
 impl Pair<'_> {
     /// Whether a target is on latencies, and results have their confidence intervals.
     pub(super) fn has_intervals(&self, target: &[Criterion], results: &[Dict]) -> bool {
-        self.top() > 1 && have_intervals(target, results) && limit(target).is_some()
+        self.top() > 1.0 && have_intervals(target, results) && limit(target).is_some()
     }
 
     /// Searches, after the largest load, and returns the levels and the outcome.
@@ -43,7 +52,7 @@ impl Pair<'_> {
     ) -> Result<(Vec<Level>, Outcome), Stop> {
         if top.tried.verdict.passes() {
             let (answer, stopped) = (Answer::Unbounded, StopReason::Unlimited);
-            let outcome = Outcome { answer, found: None, range: (0, self.top()), monotone: true, stopped };
+            let outcome = Outcome { answer, found: None, range: (0.0, self.top()), monotone: true, stopped };
             return Ok((vec![top], outcome));
         }
         let limit = limit(target).unwrap_or(1.0);
@@ -56,7 +65,7 @@ impl Pair<'_> {
             let held = self.held(target, &known)?;
             let answer = fastest(&known);
             let terms = Terms {
-                first: first as f64,
+                first,
                 top: self.top(),
                 growth,
                 unit: &|level| self.plan.seconds(level, answer),
@@ -69,7 +78,7 @@ impl Pair<'_> {
             };
             session.say(SearchNote::Testing { load, level: next.level });
             let prompts = self.lasting(next, &known, &top, first);
-            let results = known.entry(next.level).or_default();
+            let results = results_of(&mut known, next.level);
             self.hold(session, slot, (next.level, prompts), results)?;
             self.tell(session, &self.summed(next.level, target, results)?, target);
         }
@@ -85,33 +94,37 @@ impl Pair<'_> {
 
     /// Where to begin: the rate that was answered of the largest load, or so many users as wait for as long as is allowed
     /// where so many are answered (Little's law).
-    fn begin(&self, top: &Level, limit: f64) -> u64 {
-        let rate = self.first(std::slice::from_ref(top));
+    fn begin(&self, top: &Level, limit: f64) -> f64 {
         match self.plan.variable {
-            LoadVariable::RequestRate => rate,
+            LoadVariable::RequestRate => {
+                let rate = self.plan.variable.estimate(&top.results).filter(|rate| *rate > 0.0).unwrap_or(1.0);
+                if rate < 10.0 { rate } else { rate.ceil().min(UNLIMITED - 1.0) }
+            }
             LoadVariable::MaxConcurrency => {
                 let users = answered(&top.results).unwrap_or(1.0) * limit;
-                (users.ceil() as u64).clamp(1, self.top() - 1)
+                users.ceil().clamp(1.0, self.top() - 1.0)
             }
         }
     }
 
     /// How many prompts a run takes. Fewer users get fewer answers than were seen, and more of them no more.
-    fn lasting(&self, next: Next, known: &Known, top: &Level, first: u64) -> u64 {
-        let level = next.level as f64;
+    fn lasting(&self, next: Next, known: &Known, top: &Level, first: f64) -> u64 {
+        let level = next.level;
         if self.plan.variable == LoadVariable::RequestRate {
-            return ((level * next.seconds).ceil() as u64).max(self.prompts().min(MIN_REQUESTS));
+            // Of a slow server, as many as a run may take of the budget.
+            let fewest = MIN_REQUESTS.min((LONGEST_RUN * self.plan.longest * level) as u64).max(MIN_SLOW_REQUESTS);
+            return ((level * next.seconds).ceil() as u64).max(self.prompts().min(fewest));
         }
-        let seen = known.iter().filter_map(|(&users, results)| Some((users, answered(results)?)));
-        let nearest = seen.min_by_key(|(users, _)| users.abs_diff(next.level));
+        let seen = known.iter().filter_map(|(users, results)| Some((*users, answered(results)?)));
+        let nearest = seen.min_by(|one, other| (one.0 - level).abs().total_cmp(&(other.0 - level).abs()));
         let (users, rate) = nearest.unwrap_or((first, answered(&top.results).unwrap_or(1.0)));
-        let rate = rate * (level / users as f64).min(1.0);
+        let rate = rate * (level / users).min(1.0);
         (rate * next.seconds).max(WAVES * level).ceil() as u64
     }
 
     /// What is stored of limited loads.
     fn known(&self, session: &Session<'_>) -> Known {
-        let results = |level: u64| {
+        let results = |level: f64| {
             let folder = level_folder(self.plan, &self.base, level);
             (0..).map_while(|number| session.archive.result(&run_file(&folder, number))).collect()
         };
@@ -124,11 +137,11 @@ impl Pair<'_> {
         &self,
         session: &mut Session<'_>,
         slot: &mut Slot,
-        (level, prompts): (u64, u64),
+        (level, prompts): (f64, u64),
         results: &mut Vec<Dict>,
     ) -> Result<(), Stop> {
         let key = self.plan.variable.key();
-        let bench = self.bench.with(key, level).with("num_prompts", prompts);
+        let bench = self.bench.with(key, load_value(level)).with("num_prompts", prompts);
         let folder = level_folder(self.plan, &self.base, level);
         for _ in 0..self.plan.sweep.num_runs {
             let (what, before) = (Combination { serve: self.serve, bench: &bench, folder: &folder }, results.len());
@@ -149,7 +162,8 @@ impl Pair<'_> {
     /// All runs as the search sees them: by the criterion that is furthest beyond its limit.
     fn held(&self, target: &[Criterion], known: &Known) -> Result<Vec<Held>, Stop> {
         let mut held = Vec::new();
-        for (&level, results) in known {
+        for (level, results) in known {
+            let level = *level;
             for result in results {
                 let values = values(self.plan.variable, target, std::iter::once(result)).map_err(Stop::Sweep)?;
                 let ratios = target.iter().zip(&values).map(|(one, value)| (one, value[0] / one.target()));
@@ -159,7 +173,7 @@ impl Pair<'_> {
                 let planned = planned.filter(|_| self.plan.variable == LoadVariable::RequestRate);
                 held.extend(worst.map(|(criterion, ratio)| Held {
                     level,
-                    came: planned.unwrap_or(level as f64),
+                    came: planned.unwrap_or(level),
                     seconds: number(result, "duration").unwrap_or(0.0).max(0.001),
                     ratio,
                     error: error(criterion, result).filter(|error| error.is_finite()),
@@ -172,7 +186,7 @@ impl Pair<'_> {
     }
 
     /// A level by its own runs.
-    fn summed(&self, level: u64, target: &[Criterion], results: &[Dict]) -> Result<Level, Stop> {
+    fn summed(&self, level: f64, target: &[Criterion], results: &[Dict]) -> Result<Level, Stop> {
         let seconds = |result: &Dict| number(result, "duration").unwrap_or(0.0);
         let lengths: Vec<f64> = results.iter().map(seconds).collect();
         let values = values(self.plan.variable, target, results.iter()).map_err(Stop::Sweep)?;
@@ -204,21 +218,21 @@ impl Pair<'_> {
     ) -> Result<(Vec<Level>, Outcome), Stop> {
         let held = self.held(target, known)?;
         let found = borne_out(&held, growth);
-        let summed = known.iter().map(|(&level, results)| self.summed(level, target, results));
+        let summed = known.iter().map(|(level, results)| self.summed(*level, target, results));
         let mut levels = summed.collect::<Result<Vec<Level>, Stop>>()?;
         let monotone = is_monotone(&levels.iter().map(|level| level.tried).collect::<Vec<Tried>>());
         for level in &mut levels {
-            if found.is_none_or(|found| level.tried.level as f64 > found.value) {
+            if found.is_none_or(|found| level.tried.level > found.value) {
                 level.tried.verdict = level.tried.verdict.beyond_the_answer();
             }
         }
         // The answer is a load that was measured and met; the estimate of all runs may lie above it.
-        let met = levels.iter().filter(|level| level.tried.verdict.passes()).map(|level| level.tried.level).max();
+        let met =
+            levels.iter().filter(|level| level.tried.verdict.passes()).map(|level| level.tried.level).reduce(f64::max);
         let answer = met.map_or(Answer::Infeasible, Answer::Level);
         let stopped = self.stop_reason(found, spent);
         levels.push(top);
-        let above = |high: Option<f64>| high.map_or(self.top(), |high| high.ceil() as u64);
-        let range = found.map_or((0, 1), |found| (found.low as u64, above(found.high)));
+        let range = found.map_or((0.0, 1.0), |found| (found.low.floor(), found.high.map_or(self.top(), f64::ceil)));
         Ok((levels, Outcome { answer, found, range, monotone, stopped }))
     }
 }
@@ -251,6 +265,6 @@ fn error(criterion: &Criterion, result: &Dict) -> Option<f64> {
 
 /// How long an answer takes where it takes least.
 fn fastest(known: &Known) -> f64 {
-    let each = known.values().map(|results| mean_latency(results)).filter(|seconds| *seconds > 0.0);
+    let each = known.iter().map(|(_, results)| mean_latency(results)).filter(|seconds| *seconds > 0.0);
     each.reduce(f64::min).unwrap_or(0.0)
 }

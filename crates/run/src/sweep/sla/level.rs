@@ -7,7 +7,7 @@ use tacho_decide::search::{Criterion, Tried, UNLIMITED, Verdict};
 use super::pair::Pair;
 use super::result::{SteadyState, has_failures, interval, mean_latency, number, own_number, run_number};
 use super::{FEWEST, LONGEST_RUN, PARTS, level_folder};
-use crate::experiment::{Failure, ParamSet, Slot, run_file};
+use crate::experiment::{Failure, ParamSet, Slot, load_value, run_file};
 use crate::sweep::combination::Combination;
 use crate::sweep::session::{Session, Stop};
 use crate::sweep::workload::LoadVariable;
@@ -35,7 +35,7 @@ impl Pair<'_> {
         &self,
         session: &mut Session<'_>,
         slot: &mut Slot,
-        level: u64,
+        level: f64,
         target: &[Criterion],
         confirm: bool,
     ) -> Result<Option<Level>, Stop> {
@@ -70,7 +70,7 @@ impl Pair<'_> {
     }
 
     /// Whether no further run is needed after `number` of them; `told` where they tell themselves how far they may be off.
-    fn is_enough(&self, level: u64, verdict: Option<Verdict>, number: usize, told: bool) -> bool {
+    fn is_enough(&self, level: f64, verdict: Option<Verdict>, number: usize, told: bool) -> bool {
         let asked = self.plan.sweep.num_runs;
         match verdict {
             None => number > 0,
@@ -92,7 +92,7 @@ impl Pair<'_> {
     }
 
     /// The verdict on a level from its results; nothing without any.
-    fn verdict(&self, level: u64, target: &[Criterion], results: &[Dict]) -> Result<Option<Verdict>, Stop> {
+    fn verdict(&self, level: f64, target: &[Criterion], results: &[Dict]) -> Result<Option<Verdict>, Stop> {
         let counted = self.counted(level, results);
         if counted.is_empty() {
             return Ok(None);
@@ -109,50 +109,50 @@ impl Pair<'_> {
     }
 
     /// The results that count: those of full length where there are any.
-    fn counted<'r>(&self, level: u64, results: &'r [Dict]) -> Vec<&'r Dict> {
+    fn counted<'r>(&self, level: f64, results: &'r [Dict]) -> Vec<&'r Dict> {
         let full: Vec<&Dict> = results.iter().filter(|result| !self.is_brief(level, result)).collect();
         if full.is_empty() { results.iter().collect() } else { full }
     }
 
-    fn is_brief(&self, level: u64, result: &Dict) -> bool {
+    fn is_brief(&self, level: f64, result: &Dict) -> bool {
         // Where as many prompts are needed for a part as for the whole, no run is brief.
         run_number(result) == 0 && self.needed(level, PARTS[0], 0.0) < self.needed(level, 1.0, 0.0)
     }
 
     /// How long a run is held, in parts of what a level needs.
-    fn part(&self, level: u64, number: usize) -> f64 {
+    fn part(&self, level: f64, number: usize) -> f64 {
         let most = LONGEST_RUN * self.plan.longest / self.plan.seconds(level, 0.0);
         PARTS[number.min(PARTS.len() - 1)].min(most.max(1.0))
     }
 
     /// The client's set for a run of a level, with as many prompts as it takes to last: a burst of a moment shows nothing,
     /// and a thousand prompts one after the other take an hour. The runs before it tell how long an answer takes.
-    pub(super) fn set(&self, level: u64, number: usize, before: &[Dict]) -> ParamSet {
-        let set = self.bench.with(self.plan.variable.key(), level);
+    pub(super) fn set(&self, level: f64, number: usize, before: &[Dict]) -> ParamSet {
+        let set = self.bench.with(self.plan.variable.key(), load_value(level));
         let needed = self.needed(level, self.part(level, number), mean_latency(before));
         if needed == self.prompts() { set } else { set.with("num_prompts", needed) }
     }
 
     /// How many prompts a level takes for a part of the time it needs.
-    fn needed(&self, level: u64, part: f64, answer: f64) -> u64 {
+    fn needed(&self, level: f64, part: f64, answer: f64) -> u64 {
         let fewest = self.prompts().min(FEWEST) as f64 * part;
         let lasting = match self.plan.variable {
             _ if level == self.top() => return self.prompts(),
-            LoadVariable::RequestRate => level as f64 * self.plan.seconds(level, answer) * part,
-            LoadVariable::MaxConcurrency => WAVES * level as f64 * part,
+            LoadVariable::RequestRate => level * self.plan.seconds(level, answer) * part,
+            LoadVariable::MaxConcurrency => WAVES * level * part,
         };
         lasting.max(fewest).ceil() as u64
     }
 
     /// Whether a run did not keep up with its load: requests failed, or its latencies are those of its length.
-    pub(super) fn is_swamped(&self, level: u64, result: &Dict) -> bool {
+    pub(super) fn is_swamped(&self, level: f64, result: &Dict) -> bool {
         if has_failures(result) {
             return true;
         }
         if self.plan.variable == LoadVariable::MaxConcurrency {
             return false;
         }
-        let delivers = |rate: f64| rate >= DELIVERED * level as f64;
+        let delivers = |rate: f64| rate >= DELIVERED * level;
         let answered = number(result, "request_throughput").map(delivers);
         let sent = own_number(result, "delivered_request_rate").map(delivers);
         let stable = SteadyState::of(result).map(|steady| steady.is_stable());

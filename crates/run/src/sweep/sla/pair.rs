@@ -20,10 +20,10 @@ pub(super) struct Pair<'a> {
 
 impl Pair<'_> {
     /// The largest load: no limit on the rate, or all prompts at a time.
-    pub(super) fn top(&self) -> u64 {
+    pub(super) fn top(&self) -> f64 {
         match self.plan.variable {
             LoadVariable::RequestRate => UNLIMITED,
-            LoadVariable::MaxConcurrency => self.prompts(),
+            LoadVariable::MaxConcurrency => self.prompts() as f64,
         }
     }
 
@@ -37,15 +37,15 @@ impl Pair<'_> {
     }
 
     /// Levels with results on disk, in order.
-    pub(super) fn stored(&self, archive: &dyn Archive) -> Vec<u64> {
+    pub(super) fn stored(&self, archive: &dyn Archive) -> Vec<f64> {
         let prefix = format!("{}=", self.plan.variable.key());
-        let mut levels: Vec<u64> = archive
+        let mut levels: Vec<f64> = archive
             .folders(&self.base)
             .iter()
             .filter_map(|name| name.strip_prefix(&prefix)?.parse().ok())
             .filter(|level| archive.result(&run_file(&level_folder(self.plan, &self.base, *level), 0)).is_some())
             .collect();
-        levels.sort_unstable();
+        levels.sort_by(f64::total_cmp);
         levels
     }
 

@@ -69,7 +69,7 @@ impl Pair<'_> {
                 self.foretell(session, &levels, start);
                 first = Some(start);
             }
-            let step = next(&tried, first.unwrap_or(1), top, self.plan.tolerance, self.guess(&levels));
+            let step = next(&tried, first.unwrap_or(1.0), top, self.plan.tolerance, self.guess(&levels));
             let step = match step {
                 Step::Done(answer) => self.narrower(&levels, &tried).unwrap_or(Step::Done(answer)),
                 step => step,
@@ -95,7 +95,7 @@ impl Pair<'_> {
             levels.push(level);
         };
         // A search taken up again knows its levels in another order; what it leaves must be the same.
-        levels.sort_by_key(|level| level.tried.level);
+        levels.sort_by(|one, other| one.tried.level.total_cmp(&other.tried.level));
         let judged = self.tried(&levels);
         levels.iter_mut().zip(judged).for_each(|(level, judged)| level.tried = judged);
         let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
@@ -125,9 +125,9 @@ impl Pair<'_> {
     /// run may be too short for such a backlog to show.
     fn tried(&self, levels: &[Level]) -> Vec<Tried> {
         let judged = |level: &Level| {
-            let load = level.tried.level as f64;
+            let load = level.tried.level;
             let little_more = |other: &&Level| {
-                let (more, verdict) = (other.tried.level as f64, other.tried.verdict);
+                let (more, verdict) = (other.tried.level, other.tried.verdict);
                 // A brief run may have met a hiccup.
                 more > load && more <= LITTLE_MORE * load && !verdict.is_sustained() && !verdict.brief
             };
@@ -139,24 +139,23 @@ impl Pair<'_> {
     }
 
     /// A load that is likely a little too large: what the server answered of more than it could.
-    fn guess(&self, levels: &[Level]) -> Option<u64> {
+    fn guess(&self, levels: &[Level]) -> Option<f64> {
         let limited = levels.iter().filter(|level| level.tried.level < UNLIMITED);
         let most =
             limited.filter(|level| !level.tried.verdict.is_sustained()).filter_map(saturated).reduce(f64::max)?;
-        Some((most * (1.0 + LITTLE_MORE) / 2.0).ceil() as u64)
+        Some((most * (1.0 + LITTLE_MORE) / 2.0).ceil())
     }
 
-    /// Where to begin: what the server managed under the largest load.
-    pub(super) fn first(&self, levels: &[Level]) -> u64 {
+    /// Where to begin: what the server managed under the largest load, a whole number.
+    fn first(&self, levels: &[Level]) -> f64 {
         let top = levels.iter().find(|level| level.tried.level == self.top());
         let estimate = top.and_then(|level| self.plan.variable.estimate(&level.results)).unwrap_or(1.0);
-        (estimate.ceil() as u64).clamp(1, UNLIMITED - 1)
+        estimate.ceil().clamp(1.0, UNLIMITED - 1.0)
     }
 
     /// Says how long the search will take, by what the largest load showed.
-    fn foretell(&self, session: &Session<'_>, levels: &[Level], start: u64) {
-        let answer =
-            levels.iter().find(|level| level.tried.level == self.top()).map(|top| mean_latency(&top.results));
+    fn foretell(&self, session: &Session<'_>, levels: &[Level], start: f64) {
+        let answer = levels.iter().find(|level| level.tried.level == self.top()).map(|top| mean_latency(&top.results));
         let level_seconds = match self.plan.variable {
             LoadVariable::RequestRate => self.plan.seconds(start, 0.0),
             LoadVariable::MaxConcurrency => WAVES * answer.unwrap_or(0.0),
@@ -239,10 +238,11 @@ impl Pair<'_> {
 }
 
 /// The largest limited level with a run whose client was not reliable, and the verdict on that client.
-pub(super) fn unreliable(levels: &[Level]) -> Option<(u64, String)> {
+pub(super) fn unreliable(levels: &[Level]) -> Option<(f64, String)> {
     let limited = levels.iter().filter(|level| level.tried.level < UNLIMITED);
-    let doubted = limited.filter_map(|level| Some((level.tried.level, level.results.iter().find_map(unreliable_client)?)));
-    doubted.max_by_key(|(level, _)| *level).map(|(level, verdict)| (level, verdict.to_owned()))
+    let doubted =
+        limited.filter_map(|level| Some((level.tried.level, level.results.iter().find_map(unreliable_client)?)));
+    doubted.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(level, verdict)| (level, verdict.to_owned()))
 }
 
 /// How many requests a second were answered in the steady part of a level's runs.
