@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     fn broken(refused: usize, answered: usize) -> bool {
-        let row = Observation::released(0, Stamp::ZERO, Stamp::ZERO);
+        let row = Observation::dispatched(0, Stamp::ZERO, Stamp::ZERO);
         let outcome = Outcome::failed(FailureKind::Connect, "refused");
         let mut rows = vec![row.clone(); answered];
         rows.extend(vec![Observation { outcome, ..row }; refused]);
