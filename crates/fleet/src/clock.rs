@@ -1,56 +1,61 @@
-//! Whose clock counts: rank 0's. Another rank's offset from it is measured by round trips before the run, during it and
-//! after it; of those close to one another the quickest knows best, and a line through these is how the clock runs.
+//! Clock synchronization: all timestamps are converted to rank 0's clock. Round trips before, during and after the run
+//! sample another rank's offset; of each time span the sample with the shortest round trip counts, and a line through
+//! these is offset and drift.
 
 use tacho_core::json::Value;
+use tacho_core::observation::STEP_NS;
 use tacho_core::{Clock, Observation, Stamp, SystemClock};
 
-/// Spans of the run of which the quickest look each counts.
+/// Time spans of the run; the best sample of each counts.
 const SPANS: u64 = 16;
-/// A shorter time than this, in nanoseconds, tells nothing of how fast a clock runs.
-const LEAST: u64 = 1_000_000_000;
+/// No drift is estimated from samples of a shorter time, in nanoseconds.
+const MIN_DRIFT_SPAN: u64 = 1_000_000_000;
+/// Standard deviation of the drift between two machines' clocks that is assumed before it is measured: that of quartz
+/// oscillators under NTP. It keeps one slow round trip early in a run from sampleing like drift.
+const PRIOR_DRIFT: f64 = 50e-6;
 
-/// One look at the other clock.
+/// One sample of the offset to the other clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
-    /// When, by this rank's clock: the middle of the round trip.
+pub(crate) struct ClockSample {
+    /// The middle of the round trip, by this rank's clock.
     pub(crate) at: u64,
     /// What to add to this rank's clock to get rank 0's.
     pub(crate) offset: i64,
-    /// How long the round trip took.
+    /// The round-trip time.
     pub(crate) round_trip: u64,
 }
 
-impl Look {
-    /// Of a question that was asked and answered at these moments here, and answered at `theirs` there.
-    pub(crate) fn new(asked: Stamp, theirs: u64, answered: Stamp) -> Look {
+impl ClockSample {
+    /// A sample of a call that was made and returned at these local times, and read `theirs` from the other clock.
+    pub(crate) fn new(asked: Stamp, theirs: u64, answered: Stamp) -> ClockSample {
         let at = asked.0 + answered.since(asked).as_nanos() as u64 / 2;
-        Look { at, offset: theirs.wrapping_sub(at) as i64, round_trip: answered.0.saturating_sub(asked.0) }
+        ClockSample { at, offset: theirs.wrapping_sub(at) as i64, round_trip: answered.0.saturating_sub(asked.0) }
     }
 }
 
-/// How one rank's clock runs by rank 0's: a line.
+/// Offset and drift of a rank's clock from rank 0's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockFit {
-    /// A moment of this rank's clock.
+    /// A time of this rank's clock.
     at: u64,
-    /// What to add then to get rank 0's.
+    /// The offset at that time.
     offset: i64,
-    /// How much more to add for each nanosecond since.
+    /// The drift: how much the offset grows per nanosecond.
     rate: f64,
-    /// By how much that may be wrong.
+    /// Bound of the error.
     bound: u64,
-    /// From the first look to the last.
+    /// Time from the first sample to the last.
     span: u64,
 }
 
 impl ClockFit {
-    /// The line through the best of some looks; none without any.
-    pub(crate) fn through(looks: &[Look]) -> Option<ClockFit> {
-        let first = looks.iter().map(|look| look.at).min()?;
-        let span = looks.iter().map(|look| look.at).max()? - first;
-        let best = best(looks, first, span);
-        let quickest = best.iter().min_by_key(|look| look.round_trip)?;
-        let rate = if span < LEAST { 0.0 } else { slope(&best) };
+    /// The line through the best samples; none without any.
+    pub(crate) fn through(samples: &[ClockSample]) -> Option<ClockFit> {
+        let first = samples.iter().map(|sample| sample.at).min()?;
+        let span = samples.iter().map(|sample| sample.at).max()? - first;
+        let best = best(samples, first, span);
+        let quickest = best.iter().min_by_key(|sample| sample.round_trip)?;
+        let rate = if span < MIN_DRIFT_SPAN { 0.0 } else { slope(&best) };
         let mut fit = ClockFit { at: quickest.at, offset: quickest.offset, rate, bound: 0, span };
         if rate != 0.0 {
             fit.offset += mean_distance(&best, &fit);
@@ -59,67 +64,86 @@ impl ClockFit {
         Some(fit)
     }
 
-    /// A look says that the offset is within half its round trip. The line may be as wrong as the good ones allow, and
-    /// must be as wrong as any proves it.
-    fn bound_by(&self, looks: &[Look], quickest: u64) -> u64 {
-        let bound = |look: &Look| {
-            let (off, half) = (self.distance(look).unsigned_abs(), look.round_trip.div_ceil(2));
-            if look.round_trip <= quickest + quickest / 4 { off + half } else { off.saturating_sub(half) }
+    /// A sample bounds the offset by half its round trip. The error of the line is at most what the good samples allow, and
+    /// at least what any sample proves.
+    fn bound_by(&self, samples: &[ClockSample], quickest: u64) -> u64 {
+        let bound = |sample: &ClockSample| {
+            let (off, half) = (self.distance(sample).unsigned_abs(), sample.round_trip.div_ceil(2));
+            if sample.round_trip <= quickest + quickest / 4 { off + half } else { off.saturating_sub(half) }
         };
-        looks.iter().map(bound).max().unwrap_or(0)
+        samples.iter().map(bound).max().unwrap_or(0)
     }
 
-    /// How far a look is from the line.
-    fn distance(&self, look: &Look) -> i64 {
-        look.offset - self.offset_at(Stamp(look.at))
+    /// The distance of a sample from the line.
+    fn distance(&self, sample: &ClockSample) -> i64 {
+        sample.offset - self.offset_at(Stamp(sample.at))
     }
 
-    /// What to add to this rank's clock at this moment to get rank 0's.
+    /// What to add to this rank's clock at this time to get rank 0's.
     fn offset_at(&self, stamp: Stamp) -> i64 {
         let since = stamp.0 as f64 - self.at as f64;
         self.offset.saturating_add((self.rate * since).round() as i64)
     }
 
-    /// Rank 0's time of a moment of this rank.
-    pub fn to_host(&self, stamp: Stamp) -> Stamp {
+    /// Converts a timestamp of this rank to rank 0's clock.
+    pub fn to_coordinator(&self, stamp: Stamp) -> Stamp {
         Stamp(stamp.0.saturating_add_signed(self.offset_at(stamp)))
     }
 
-    /// This rank's time of a moment of rank 0, where the clock was seen only before the run.
+    /// Converts a timestamp of rank 0 to this rank's clock, before the run.
     pub(crate) fn to_own(self, stamp: Stamp) -> Stamp {
         Stamp(stamp.0.saturating_add_signed(-self.offset))
     }
 
-    /// Puts a row of this rank on rank 0's clock: all its moments by as much, so that its own times stay as they are.
+    /// Converts a row of this rank to rank 0's clock. All its timestamps move by the same amount, so its latencies stay
+    /// exact.
     pub fn place(&self, row: &mut Observation) {
         let offset = self.offset_at(row.dispatched);
         row.shift(|stamp| Stamp(stamp.0.saturating_add_signed(offset)));
     }
 
-    /// The same with a row that was put there by what was known before the run.
-    pub fn place_again(&self, before: &ClockFit, row: &mut Observation) {
-        let own = Stamp(row.dispatched.0.saturating_add_signed(before.offset.saturating_neg()));
-        let shift = self.offset_at(own).saturating_sub(before.offset);
-        row.shift(|stamp| Stamp(stamp.0.saturating_add_signed(shift)));
+    /// Converts a row whose timestamps are rounded to [`STEP_NS`] from a start that is `base` apart on the two clocks. It
+    /// stays on that grid.
+    pub fn place_on_grid(&self, base: i64, row: &mut Observation) {
+        let drifted = self.offset_at(row.dispatched).saturating_sub(base);
+        let step = STEP_NS as i64;
+        let steps = (drifted as f64 / step as f64).round() as i64;
+        let offset = base.saturating_add(steps.saturating_mul(step));
+        row.shift(|stamp| Stamp(stamp.0.saturating_add_signed(offset)));
     }
 
-    /// By how much a converted moment may be off, in nanoseconds.
+    /// The offset, as it was before the run.
+    pub(crate) fn offset(&self) -> i64 {
+        self.offset
+    }
+
+    /// How far another estimate is from this one at a time of this rank's clock, in nanoseconds.
+    pub(crate) fn distance_to(&self, other: &ClockFit, at: Stamp) -> u64 {
+        self.offset_at(at).abs_diff(other.offset_at(at))
+    }
+
+    /// The same with a larger error bound.
+    pub(crate) fn widened(self, by: u64) -> ClockFit {
+        ClockFit { bound: self.bound.saturating_add(by), ..self }
+    }
+
+    /// Error bound of a converted timestamp, in nanoseconds.
     pub fn bound_ns(&self) -> u64 {
         self.bound
     }
 
-    /// How much the offset changed while it was watched, in nanoseconds.
+    /// Change of the offset over the samples, in nanoseconds.
     pub fn drift_ns(&self) -> f64 {
         self.rate * self.span as f64
     }
 
-    /// For a file or a message.
+    /// As JSON.
     pub fn to_json(self) -> Value {
         let numbers = vec![self.at.into(), self.offset.into(), self.rate.into(), self.bound.into(), self.span.into()];
         Value::List(numbers)
     }
 
-    /// What [`ClockFit::to_json`] made.
+    /// Reads what [`ClockFit::to_json`] wrote.
     pub fn from_json(value: &Value) -> Option<ClockFit> {
         let whole = |value: &Value| u64::try_from(value.as_i64()?).ok();
         match value.as_list()? {
@@ -135,75 +159,78 @@ impl ClockFit {
     }
 }
 
-/// The quickest look of each span.
-fn best(looks: &[Look], first: u64, span: u64) -> Vec<Look> {
-    let mut best: Vec<Option<Look>> = vec![None; SPANS as usize];
-    // Before a second has passed there is nothing to tell apart.
-    let width = (span / SPANS + 1).max(LEAST / SPANS);
-    for look in looks {
-        let slot = &mut best[((look.at - first) / width).min(SPANS - 1) as usize];
-        if slot.is_none_or(|kept| look.round_trip < kept.round_trip) {
-            *slot = Some(*look);
+/// The sample with the shortest round trip of each span.
+fn best(samples: &[ClockSample], first: u64, span: u64) -> Vec<ClockSample> {
+    let mut best: Vec<Option<ClockSample>> = vec![None; SPANS as usize];
+    // Shorter spans do not separate samples.
+    let width = (span / SPANS + 1).max(MIN_DRIFT_SPAN / SPANS);
+    for sample in samples {
+        let slot = &mut best[((sample.at - first) / width).min(SPANS - 1) as usize];
+        if slot.is_none_or(|kept| sample.round_trip < kept.round_trip) {
+            *slot = Some(*sample);
         }
     }
     best.into_iter().flatten().collect()
 }
 
-/// A look counts by how quick it was.
-fn weight(look: &Look) -> f64 {
-    1.0 / (look.round_trip.max(1) as f64).powi(2)
+/// Samples are weighted by the inverse square of their round trip.
+fn weight(sample: &ClockSample) -> f64 {
+    1.0 / (sample.round_trip.max(1) as f64).powi(2)
 }
 
-/// How fast the offset changes, by weighted least squares.
-fn slope(looks: &[Look]) -> f64 {
-    let Some(base) = looks.first() else { return 0.0 };
-    let at = |look: &Look| look.at as f64 - base.at as f64;
-    let off = |look: &Look| (look.offset - base.offset) as f64;
-    let sum = |of: &dyn Fn(&Look) -> f64| looks.iter().map(|look| weight(look) * of(look)).sum::<f64>();
+/// The drift, by weighted least squares with a normal prior around 0 (ridge regression). A sample's standard error is
+/// taken as a quarter of its round trip.
+fn slope(samples: &[ClockSample]) -> f64 {
+    let Some(base) = samples.first() else { return 0.0 };
+    let at = |sample: &ClockSample| sample.at as f64 - base.at as f64;
+    let off = |sample: &ClockSample| (sample.offset - base.offset) as f64;
+    let sum = |of: &dyn Fn(&ClockSample) -> f64| samples.iter().map(|sample| weight(sample) * of(sample)).sum::<f64>();
     let total = sum(&|_| 1.0);
     let (mean_at, mean_off) = (sum(&at) / total, sum(&off) / total);
-    let spread = sum(&|look| (at(look) - mean_at).powi(2));
-    let slope = sum(&|look| (at(look) - mean_at) * (off(look) - mean_off)) / spread;
+    let spread = sum(&|sample| (at(sample) - mean_at).powi(2));
+    // Weights are inverse squares of round trips, 16 times smaller than inverse variances.
+    let prior = 1.0 / (16.0 * PRIOR_DRIFT.powi(2));
+    let slope = sum(&|sample| (at(sample) - mean_at) * (off(sample) - mean_off)) / (spread + prior);
     if slope.is_finite() { slope } else { 0.0 }
 }
 
-fn mean_distance(looks: &[Look], fit: &ClockFit) -> i64 {
-    let total: f64 = looks.iter().map(weight).sum();
-    let off: f64 = looks.iter().map(|look| weight(look) * fit.distance(look) as f64).sum();
+fn mean_distance(samples: &[ClockSample], fit: &ClockFit) -> i64 {
+    let total: f64 = samples.iter().map(weight).sum();
+    let off: f64 = samples.iter().map(|sample| weight(sample) * fit.distance(sample) as f64).sum();
     (off / total).round() as i64
 }
 
-/// The calendar of a machine by its run's clock.
+/// A machine's wall clock, read against the run's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Calendar {
+pub struct WallClock {
     stamp: u64,
     unix_ns: i64,
-    /// Between these two readings at most.
+    /// Time that the reading took.
     within: u64,
 }
 
-impl Calendar {
-    /// As it is now: of several readings the one that took least.
-    pub fn now(clock: SystemClock) -> Calendar {
+impl WallClock {
+    /// Reads it several times; the quickest reading counts.
+    pub fn now(clock: SystemClock) -> WallClock {
         let read = |_| {
             let before = clock.now();
             let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
             let within = clock.now().0 - before.0;
-            Calendar { stamp: before.0 + within / 2, unix_ns: wall.as_nanos() as i64, within }
+            WallClock { stamp: before.0 + within / 2, unix_ns: wall.as_nanos() as i64, within }
         };
         let first = read(0);
         (1..16).map(read).fold(first, |best, next| if next.within < best.within { next } else { best })
     }
 
-    /// Nanoseconds since 1970 at a moment of the run.
+    /// Nanoseconds since 1970 at a time of the run.
     pub fn unix_ns(&self, stamp: Stamp) -> i64 {
         self.unix_ns.saturating_add((i128::from(stamp.0) - i128::from(self.stamp)) as i64)
     }
 
-    /// By how much another machine's calendar is ahead of this one, given how its clock runs by this one's; and how well
-    /// that is known, in nanoseconds.
-    pub(crate) fn ahead(&self, other: &Calendar, fit: &ClockFit) -> (i64, u64) {
-        let ours = self.unix_ns(fit.to_host(Stamp(other.stamp)));
+    /// The offset of another machine's wall clock from this one, given the fit of its run clock; and the error bound, in
+    /// nanoseconds.
+    pub(crate) fn offset_of(&self, other: &WallClock, fit: &ClockFit) -> (i64, u64) {
+        let ours = self.unix_ns(fit.to_coordinator(Stamp(other.stamp)));
         (other.unix_ns.saturating_sub(ours), fit.bound.saturating_add(self.within).saturating_add(other.within))
     }
 
@@ -211,11 +238,11 @@ impl Calendar {
         Value::List(vec![self.stamp.into(), self.unix_ns.into(), self.within.into()])
     }
 
-    pub(crate) fn from_json(value: &Value) -> Option<Calendar> {
+    pub(crate) fn from_json(value: &Value) -> Option<WallClock> {
         let whole = |value: &Value| u64::try_from(value.as_i64()?).ok();
         match value.as_list()? {
             [stamp, unix_ns, within] => {
-                Some(Calendar { stamp: whole(stamp)?, unix_ns: unix_ns.as_i64()?, within: whole(within)? })
+                Some(WallClock { stamp: whole(stamp)?, unix_ns: unix_ns.as_i64()?, within: whole(within)? })
             }
             _ => None,
         }
@@ -228,31 +255,31 @@ mod tests {
 
     #[test]
     fn the_quickest_round_trip_knows_best() {
-        let looks = [Look::new(Stamp(1_000), 51_500, Stamp(1_100)), Look::new(Stamp(2_000), 52_010, Stamp(2_020))];
-        let fit = ClockFit::through(&looks).unwrap();
-        assert_eq!(fit.to_host(Stamp(3_000)), Stamp(53_000));
+        let samples = [ClockSample::new(Stamp(1_000), 51_500, Stamp(1_100)), ClockSample::new(Stamp(2_000), 52_010, Stamp(2_020))];
+        let fit = ClockFit::through(&samples).unwrap();
+        assert_eq!(fit.to_coordinator(Stamp(3_000)), Stamp(53_000));
         assert_eq!(fit.to_own(Stamp(53_000)), Stamp(3_000));
         assert_eq!((fit.bound_ns(), fit.drift_ns()), (10, 0.0));
         assert_eq!(ClockFit::through(&[]), None);
     }
 
-    /// Looks at a clock that is ahead by `offset` and loses `ppm`; some of them are slow on the way there.
-    fn looks(offset: i64, ppm: f64) -> (Vec<Look>, impl Fn(u64) -> i64) {
+    /// Samples of a clock that is ahead by `offset` and loses `ppm`; some of them are slow on the way there.
+    fn samples(offset: i64, ppm: f64) -> (Vec<ClockSample>, impl Fn(u64) -> i64) {
         let truth = move |at: u64| offset - (at as f64 * ppm / 1e6).round() as i64;
-        let look = |step: u64| {
+        let sample = |step: u64| {
             let at = 1_000_000_000 + step * 100_000_000;
             let (there, back) = if step.is_multiple_of(3) { (20_000, 20_000) } else { (900_000, 30_000) };
             let asked = at - there;
-            Look::new(Stamp(asked), at.saturating_add_signed(truth(at)), Stamp(at + back))
+            ClockSample::new(Stamp(asked), at.saturating_add_signed(truth(at)), Stamp(at + back))
         };
-        ((0..300).map(look).collect(), truth)
+        ((0..300).map(sample).collect(), truth)
     }
 
     #[test]
     fn a_clock_that_drifts_is_known_everywhere_within_the_bound() {
         for (offset, ppm) in [(-500_000_000, 40.0), (7_000_000_000, -80.0), (0, 0.0)] {
-            let (looks, truth) = looks(offset, ppm);
-            let fit = ClockFit::through(&looks).unwrap();
+            let (samples, truth) = samples(offset, ppm);
+            let fit = ClockFit::through(&samples).unwrap();
             for at in (1_000_000_000..31_000_000_000).step_by(499_999_999) {
                 let off = (fit.offset_at(Stamp(at)) - truth(at)).unsigned_abs();
                 assert!(off <= fit.bound_ns() && fit.bound_ns() < 30_000, "{off} ns off, bound {}", fit.bound_ns());
@@ -262,30 +289,48 @@ mod tests {
     }
 
     #[test]
-    fn rows_keep_their_own_times_however_often_they_are_placed() {
-        let (looks, _) = looks(-3_000_000, 55.0);
-        let (before, after) = (ClockFit::through(&looks[..5]).unwrap(), ClockFit::through(&looks).unwrap());
+    fn rows_keep_their_latencies_and_their_grid() {
+        let (samples, truth) = samples(-3_000_000, 55.0);
+        let (before, after) = (ClockFit::through(&samples[..5]).unwrap(), ClockFit::through(&samples).unwrap());
+        let start = Stamp(1_000_000_000);
+        let at = |steps: u64| start + std::time::Duration::from_nanos(steps * STEP_NS);
         let row = Observation {
-            chunks: vec![Stamp(20_000_000_123), Stamp(20_100_000_456)],
-            ..Observation::dispatched(0, Stamp(19_000_000_000), Stamp(19_000_000_001))
+            chunks: vec![at(18_000_001), at(18_100_000)],
+            ..Observation::dispatched(0, at(17_000_000), at(17_000_001))
         };
-        let (mut once, mut twice) = (row.clone(), row.clone());
-        after.place(&mut once);
-        before.place(&mut twice);
-        after.place_again(&before, &mut twice);
-        assert_eq!(once, twice);
-        assert_eq!(once.chunks[1].0 - once.dispatched.0, row.chunks[1].0 - row.dispatched.0);
+        let (mut exact, mut placed) = (row.clone(), row.clone());
+        after.place(&mut exact);
+        after.place_on_grid(before.offset(), &mut placed);
+        for placed in [&exact, &placed] {
+            assert_eq!(placed.chunks[1].0 - placed.dispatched.0, row.chunks[1].0 - row.dispatched.0);
+        }
+        let moved = placed.dispatched.0 as i64 - row.dispatched.0 as i64;
+        assert!(moved.abs_diff(truth(row.dispatched.0)) <= after.bound_ns() + STEP_NS / 2);
+        let mut rounded = placed.clone();
+        rounded.round(Stamp(start.0.saturating_add_signed(before.offset())));
+        assert_eq!(rounded, placed);
     }
 
     #[test]
-    fn a_calendar_that_is_off_is_found() {
-        let fit = ClockFit::through(&[Look { at: 5_000, offset: 1_000_000, round_trip: 200 }]).unwrap();
-        let ours = Calendar { stamp: 1_000_000, unix_ns: 1_700_000_000_000_000_000, within: 30 };
-        let theirs = Calendar { stamp: 10_000, unix_ns: 1_700_000_000_050_010_000, within: 40 };
-        assert_eq!(ours.ahead(&theirs, &fit), (50_000_000, 170));
-        assert_eq!(Calendar::from_json(&theirs.to_json()), Some(theirs));
+    fn one_slow_round_trip_early_in_a_run_is_not_drift() {
+        let quick = |at: u64| ClockSample { at, offset: 0, round_trip: 30_000 };
+        // A second later: 300 microseconds, most of them on the way there.
+        let slow = ClockSample { at: 1_100_000_000, offset: 135_000, round_trip: 300_000 };
+        let samples: Vec<_> = (0..64).map(|step| quick(step * 40_000)).chain([slow]).collect();
+        let fit = ClockFit::through(&samples).unwrap();
+        let off = fit.offset_at(Stamp(slow.at)).unsigned_abs();
+        assert!(off < 60_000 && off <= fit.bound_ns(), "{off} ns off, bound {}", fit.bound_ns());
+    }
+
+    #[test]
+    fn the_offset_of_a_wall_clock_is_found() {
+        let fit = ClockFit::through(&[ClockSample { at: 5_000, offset: 1_000_000, round_trip: 200 }]).unwrap();
+        let ours = WallClock { stamp: 1_000_000, unix_ns: 1_700_000_000_000_000_000, within: 30 };
+        let theirs = WallClock { stamp: 10_000, unix_ns: 1_700_000_000_050_010_000, within: 40 };
+        assert_eq!(ours.offset_of(&theirs, &fit), (50_000_000, 170));
+        assert_eq!(WallClock::from_json(&theirs.to_json()), Some(theirs));
         let clock = SystemClock::start();
-        let (one, two) = (Calendar::now(clock), Calendar::now(clock));
+        let (one, two) = (WallClock::now(clock), WallClock::now(clock));
         assert!(one.unix_ns(Stamp(two.stamp)).abs_diff(two.unix_ns) < 5_000_000);
     }
 }

@@ -5,158 +5,74 @@ use std::path::PathBuf;
 
 /// Why ranks cannot work together.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says it")]
 pub enum Error {
-    /// A rank without a size, or beyond it.
     #[error("--rank {rank} and --ranks {ranks} do not fit together: ranks count from 0")]
-    BadRank {
-        /// What was given.
-        rank: usize,
-        /// Of how many.
-        ranks: usize,
-    },
-    /// Only one of the two flags.
-    #[error("{given} needs {missing} beside it")]
-    HalfGiven {
-        /// The flag that is there.
-        given: &'static str,
-        /// The flag that is not.
-        missing: &'static str,
-    },
-    /// A launcher's variable is no number.
-    #[error("{launcher} set {name} to {value:?}, which is no number: pass --rank and --ranks")]
-    BadVariable {
-        /// Who set it.
-        launcher: &'static str,
-        /// The variable.
-        name: String,
-        /// Its value.
-        value: String,
-    },
-    /// The launcher does not say how many there are.
+    BadRank { rank: usize, ranks: usize },
+    #[error("{given} needs {missing}")]
+    MissingFlag { given: &'static str, missing: &'static str },
+    #[error("{launcher} set {name} to {value:?}, which is not a number: pass --rank and --ranks")]
+    BadVariable { launcher: &'static str, name: String, value: String },
     #[error("{launcher} says that this is rank {rank} but not of how many: pass --ranks")]
-    NoSize {
-        /// Who started this.
-        launcher: &'static str,
-        /// The rank.
-        rank: usize,
-    },
-    /// Nobody says where rank 0 is.
+    NoSize { launcher: &'static str, rank: usize },
     #[error("{launcher} does not say where rank 0 runs: pass --rendezvous HOST:PORT to all {ranks} ranks")]
-    NoMeeting {
-        /// Who started this.
-        launcher: &'static str,
-        /// How many there are.
-        ranks: usize,
-    },
-    /// Not an address.
+    NoRendezvous { launcher: &'static str, ranks: usize },
     #[error("--rendezvous {text:?} is not HOST:PORT")]
-    BadMeeting {
-        /// What was given.
-        text: String,
-    },
-    /// Ranks on several machines need a secret.
+    BadRendezvous { text: String },
     #[error(
-        "ranks on several machines need a secret that all of them know: set TACHO_RENDEZVOUS_TOKEN, or \
-         TACHO_RENDEZVOUS_TOKEN_FILE to the name of a file that holds it"
+        "ranks on several machines need a shared secret: set TACHO_RENDEZVOUS_TOKEN, or TACHO_RENDEZVOUS_TOKEN_FILE to \
+         the name of a file that holds it"
     )]
     NoToken,
-    /// The file of the token cannot be read.
-    #[error("cannot read the token from {path:?}")]
+    #[error("the rendezvous token file {path:?} is empty: write the shared secret into it")]
+    EmptyToken { path: String },
+    #[error("cannot read the rendezvous token from {path:?}")]
     TokenFile {
-        /// The file.
         path: String,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
-    /// A certificate or its key cannot be used.
+    #[error(
+        "ranks on several machines need encryption: pass --rendezvous-cert and --rendezvous-key, or \
+         --rendezvous-plaintext to send the token and all rows in the clear"
+    )]
+    Plaintext,
     #[error("{}: {reason}", path.display())]
-    Certificate {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A certificate without its key, or the other way round.
-    #[error("--rendezvous-cert and --rendezvous-key go together: rank 0 needs both, the others know it by the first")]
+    Certificate { path: PathBuf, reason: String },
+    #[error("--rendezvous-cert and --rendezvous-key go together: rank 0 reads both, the others pin the certificate")]
     HalfCertificate,
-    /// Rank 0 cannot listen.
     #[error("rank 0 cannot listen on {address}: pass another --rendezvous")]
     Listen {
-        /// Where.
         address: String,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
-    /// Rank 0 was not found in time.
     #[error("rank {rank} found no rank 0 at {address} within {seconds} s: {reason}")]
-    NoHost {
-        /// This rank.
-        rank: usize,
-        /// Where it looked.
-        address: String,
-        /// For how long.
-        seconds: u64,
-        /// What happened last.
-        reason: String,
-    },
-    /// Rank 0 does not take this rank.
+    Unreachable { rank: usize, address: String, seconds: u64, reason: String },
     #[error("rank 0 refuses rank {rank}: {reason}")]
-    Refused {
-        /// This rank.
-        rank: usize,
-        /// Why.
-        reason: String,
-    },
-    /// Rank 0 is gone.
+    Refused { rank: usize, reason: String },
     #[error("rank {rank} has lost rank 0: {reason}")]
-    HostLost {
-        /// This rank.
-        rank: usize,
-        /// What happened.
-        reason: String,
-    },
-    /// Ranks never came.
-    #[error("{} of {of} ranks came within {seconds} s; missing: {missing}", of - count)]
-    Missing {
-        /// How many are missing.
-        count: usize,
-        /// Of how many.
-        of: usize,
-        /// After how long.
-        seconds: u64,
-        /// Which.
-        missing: String,
-    },
-    /// A rank with other data, flags or version.
+    CoordinatorLost { rank: usize, reason: String },
+    #[error("{} of {of} ranks joined within {seconds} s; missing: {missing}", of - count)]
+    MissingRanks { count: usize, of: usize, seconds: u64, missing: String },
     #[error("{who}: {reason}")]
-    Mismatch {
-        /// The rank and its machine.
-        who: String,
-        /// In what it differs.
-        reason: String,
-    },
-    /// A stop was asked for.
+    Mismatch { who: String, reason: String },
     #[error("stopped")]
     Stopped,
 }
 
 impl Error {
-    /// Whether the command line or the environment is at fault, rather than what happened.
+    /// Whether the command line or the environment is at fault.
     pub fn is_usage(&self) -> bool {
-        matches!(
+        !matches!(
             self,
-            Error::BadRank { .. }
-                | Error::HalfGiven { .. }
-                | Error::BadVariable { .. }
-                | Error::NoSize { .. }
-                | Error::NoMeeting { .. }
-                | Error::BadMeeting { .. }
-                | Error::NoToken
-                | Error::TokenFile { .. }
-                | Error::Certificate { .. }
-                | Error::HalfCertificate
+            Error::Listen { .. }
+                | Error::Unreachable { .. }
+                | Error::Refused { .. }
+                | Error::CoordinatorLost { .. }
+                | Error::MissingRanks { .. }
+                | Error::Mismatch { .. }
+                | Error::Stopped
         )
     }
 }

@@ -1,5 +1,5 @@
-//! Broken messages between ranks and broken settings of launchers: an error or a value, never a panic, an abort or memory
-//! without end.
+//! Malformed messages between ranks and malformed launcher settings: an error or a value, never a panic, an abort or
+//! unbounded memory.
 //! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-fleet --lib fuzz -- --nocapture --test-threads=1` tries a
 //! million of each kind on all cores.
 
@@ -8,22 +8,22 @@ use tacho_core::{Clock, Observation, Secret, Stamp, SystemClock};
 use tacho_testkit::{Counted, fuzz};
 
 use crate::clock::ClockFit;
-use crate::host::Shared;
+use crate::coordinator::Shared;
 use crate::http::{read_request, read_response, write_request, write_response};
-use crate::{Asked, Place, hostlist};
+use crate::{Membership, RankOptions, hostlist};
 
 #[global_allocator]
 static COUNTED: Counted = Counted;
 
-/// Inputs of each kind in an ordinary run.
-const FEW: u64 = 400;
+/// Inputs of each kind in an ordinary test run.
+const CASES: u64 = 400;
 
 #[test]
 fn fuzz_http() {
     let (mut request, mut answer) = (Vec::new(), Vec::new());
     write_request(&mut request, "h", "/v1/rows?first=3", &Secret::new("t"), b"body").unwrap();
     write_response(&mut answer, 200, b"{\"now\": 1}").unwrap();
-    fuzz("messages of ranks", &[request, answer], FEW, |bytes| {
+    fuzz("messages of ranks", &[request, answer], CASES, |bytes| {
         let (mut stream, mut buffer) = (bytes, Vec::new());
         while let Ok(Some(head)) = read_request(&mut stream, &mut buffer) {
             if head.read_body(&mut stream, &mut buffer).is_err() {
@@ -35,29 +35,29 @@ fn fuzz_http() {
 }
 
 #[test]
-fn fuzz_what_ranks_say() {
+fn fuzz_messages() {
     let rendezvous = Some("127.0.0.1:9".to_owned());
-    let asked = Asked { rank: Some(0), ranks: Some(3), rendezvous, ..Asked::default() };
-    let place = Place::find(&asked, &|_| None, 1).unwrap().unwrap();
+    let options = RankOptions { rank: Some(0), ranks: Some(3), rendezvous, ..RankOptions::default() };
+    let member = Membership::find(&options, &|_| None, 1).unwrap().unwrap();
     let clock = SystemClock::start();
     let row = Observation::dispatched(1, clock.now(), Stamp(5));
     let good = [
         br#"{"rank": 1, "ranks": 3, "hash": "h", "version": "v", "machine": "m"}"#.to_vec(),
-        br#"{"clock": [5, -7, 1.000001, 100, 9], "calendar": [5, 1800000000000000000, 50], "stopping": true}"#.to_vec(),
+        br#"{"clock": [5, -7, 1.000001, 100, 9], "wall_clock": [5, 1800000000000000000, 50], "stopping": true}"#.to_vec(),
         tacho_rowlog::pack(std::slice::from_ref(&row)).unwrap(),
     ];
-    fuzz("what ranks say", &good, FEW, |bytes| {
-        let shared = Shared::new(&place, clock, "h", "v", None);
+    fuzz("messages to rank 0", &good, CASES, |bytes| {
+        let shared = Shared::new(&member, clock, "h", "v", None);
         if let Ok(said) = parse(&String::from_utf8_lossy(bytes)) {
             let _ = shared.join(&said).is_ok();
             if let Some(fit) = said.get("clock").and_then(ClockFit::from_json) {
                 let mut row = row.clone();
                 fit.place(&mut row);
-                fit.place_again(&fit, &mut row);
+                fit.place_on_grid(7, &mut row);
             }
         }
-        for path in ["/v1/ready", "/v1/rows", "/v1/done"] {
-            let _ = shared.answer(path, "0,1,2,3,4", bytes, 1).is_ok();
+        for path in ["/v1/clock", "/v1/ready", "/v1/rows", "/v1/done"] {
+            let _ = shared.respond(path, "0,1,2,3,4", bytes, 1).is_ok();
         }
     });
 }
@@ -65,5 +65,5 @@ fn fuzz_what_ranks_say() {
 #[test]
 fn fuzz_hostlists() {
     let good = [&b"node[01-03,7],gpu5"[..], b"a,b,c", b"n[1-2]x[3-4]"];
-    fuzz("hostlists", &good.map(<[u8]>::to_vec), FEW, |bytes| drop(hostlist::first(&String::from_utf8_lossy(bytes))));
+    fuzz("hostlists", &good.map(<[u8]>::to_vec), CASES, |bytes| drop(hostlist::first(&String::from_utf8_lossy(bytes))));
 }

@@ -1,16 +1,16 @@
-//! As much of HTTP/1.1 as ranks need among themselves: requests and answers with a length, on connections that are kept.
+//! The subset of HTTP/1.1 that ranks use: requests and responses with a length, on persistent connections.
 
 use std::io::{self, Read, Write};
 
 use tacho_core::Secret;
 
 const MAX_HEAD: usize = 16 << 10;
-/// More than the rows of a quarter of a second take.
+/// More than the rows of 250 ms take.
 const MAX_BODY: usize = 512 << 20;
-/// How much is made room for before it has come.
+/// Bytes to reserve before they have arrived.
 const PIECE: usize = 1 << 20;
 
-/// The head of a request as rank 0 reads it. Its body is read once its sender is known.
+/// The head of a request. Its body is read once the sender is authenticated.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) path: String,
@@ -19,7 +19,7 @@ pub(crate) struct Head {
     length: usize,
 }
 
-/// The head of the next request of a connection; none when it has ended between two.
+/// The head of the next request on a connection; none when it closed between two requests.
 pub(crate) fn read_request(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Option<Head>> {
     let Some(size) = read_head(stream, buffer)? else { return Ok(None) };
     let mut slots = [httparse::EMPTY_HEADER; 32];
@@ -32,13 +32,13 @@ pub(crate) fn read_request(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::
 }
 
 impl Head {
-    /// The body that belongs to it.
+    /// Reads the body.
     pub(crate) fn read_body(&self, stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Vec<u8>> {
         read_body(stream, buffer, self.size, self.length)
     }
 }
 
-/// Answers a request.
+/// Writes a response.
 pub(crate) fn write_response(stream: &mut impl Write, status: u16, body: &[u8]) -> io::Result<()> {
     let reason = if status == 200 { "OK" } else { "Refused" };
     let head = format!("HTTP/1.1 {status} {reason}\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -46,7 +46,7 @@ pub(crate) fn write_response(stream: &mut impl Write, status: u16, body: &[u8]) 
     stream.flush()
 }
 
-/// Sends a request.
+/// Writes a request.
 pub(crate) fn write_request(
     stream: &mut impl Write,
     host: &str,
@@ -63,7 +63,7 @@ pub(crate) fn write_request(
     stream.flush()
 }
 
-/// Reads the answer to it.
+/// Reads a response.
 pub(crate) fn read_response(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<(u16, Vec<u8>)> {
     let gone = || io::Error::new(io::ErrorKind::UnexpectedEof, "the connection ended");
     let head_len = read_head(stream, buffer)?.ok_or_else(gone)?;
@@ -74,7 +74,7 @@ pub(crate) fn read_response(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io:
     Ok((status, read_body(stream, buffer, head_len, length)?))
 }
 
-/// Reads on until the head is there; tells its length.
+/// Reads until the head is complete; its length.
 fn read_head(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
     let mut piece = [0; 16 << 10];
     loop {
@@ -92,7 +92,7 @@ fn read_head(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Option<
     }
 }
 
-/// Reads on until the body is there, and leaves in the buffer what follows it.
+/// Reads until the body is complete, and leaves what follows it in the buffer.
 fn read_body(stream: &mut impl Read, buffer: &mut Vec<u8>, head: usize, length: usize) -> io::Result<Vec<u8>> {
     let have = buffer.len().min(head + length);
     let mut body = Vec::with_capacity(length.min(PIECE));
@@ -110,7 +110,7 @@ fn header<'h>(headers: &[httparse::Header<'h>], name: &str) -> Option<&'h str> {
 
 fn content_length(headers: &[httparse::Header<'_>]) -> io::Result<usize> {
     let length = header(headers, "content-length").unwrap_or("0").parse().ok();
-    length.filter(|&length| length <= MAX_BODY).ok_or_else(|| io::Error::other("the body is too long, or of no length"))
+    length.filter(|&length| length <= MAX_BODY).ok_or_else(|| io::Error::other("the body is too long, or has no valid length"))
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_and_answers_follow_one_another() {
+    fn requests_and_responses_share_a_connection() {
         let mut wire = Vec::new();
         write_request(&mut wire, "h:1", "/a", &Secret::new("t"), b"one").unwrap();
         write_request(&mut wire, "h:1", "/b", &Secret::new("t"), b"").unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_or_cut_off_is_an_error() {
+    fn oversized_and_truncated_messages_are_errors() {
         let mut long = &b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n"[..];
         assert!(next(&mut long, &mut Vec::new()).is_err());
         let mut cut = &b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc"[..];

@@ -9,7 +9,7 @@ pub(crate) type Get<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// What a launcher says of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ranked {
+pub struct LauncherInfo {
     /// Who started it.
     pub launcher: &'static str,
     /// The rank.
@@ -109,12 +109,12 @@ static LAUNCHERS: [Row; 5] = [
 ];
 
 /// What the launchers say that can be seen in the environment, the innermost first.
-pub(crate) fn seen(get: Get<'_>) -> Result<Vec<Ranked>, Error> {
+pub(crate) fn seen(get: Get<'_>) -> Result<Vec<LauncherInfo>, Error> {
     LAUNCHERS.iter().filter(|row| row.marks.iter().all(|mark| get(mark).is_some())).map(|row| row.read(get)).collect()
 }
 
 impl Row {
-    fn read(&self, get: Get<'_>) -> Result<Ranked, Error> {
+    fn read(&self, get: Get<'_>) -> Result<LauncherInfo, Error> {
         let number = |name: &str| -> Result<Option<usize>, Error> {
             let Some(value) = get(name) else { return Ok(None) };
             let bad = || Error::BadVariable { launcher: self.name, name: name.to_owned(), value: value.clone() };
@@ -126,7 +126,7 @@ impl Row {
             Local::Machines(name) => number(name)? == Some(1),
             Local::Unknown => false,
         };
-        Ok(Ranked {
+        Ok(LauncherInfo {
             launcher: self.name,
             rank: number(self.rank)?.unwrap_or(0),
             ranks,
@@ -142,7 +142,7 @@ impl Row {
 mod tests {
     use super::*;
 
-    fn found(pairs: &[(&str, &str)]) -> Vec<Ranked> {
+    fn found(pairs: &[(&str, &str)]) -> Vec<LauncherInfo> {
         seen(&|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())).unwrap()
     }
 

@@ -1,30 +1,30 @@
-//! Several processes as one run: the same command started N times, by whatever starts processes anyway.
+//! Distributed load generation: the same command, started N times by any launcher, is one run.
 //!
-//! Rank 0 listens; the others join it, agree on the plan and the clock, send their share and hand it their rows. With
-//! one rank nothing here is touched.
+//! Rank 0 is the coordinator: it listens, and the other ranks (workers) join it, agree on the plan and the clock, send
+//! their share of the requests and stream their rows to it. A single process uses none of this.
 
-mod call;
+mod client;
 mod clock;
+mod connection;
+mod coordinator;
 mod error;
-mod follower;
 #[cfg(test)]
 mod fuzz;
-mod guest;
-mod host;
 mod hostlist;
 mod http;
 mod launcher;
-mod line;
-mod meeting;
-mod place;
+mod membership;
+mod rendezvous;
+mod sweep;
 mod token;
+mod worker;
 
-pub use clock::{Calendar, ClockFit};
+pub use clock::{ClockFit, WallClock};
+pub use connection::Certificate;
+pub use coordinator::{Coordinator, Progress, RankReport};
 pub use error::Error;
-pub use follower::{Follower, Order};
-pub use guest::{Guest, Reply, Start};
-pub use host::{Host, Progress, Share};
-pub use launcher::Ranked;
-pub use line::Certificate;
-pub use meeting::Meeting;
-pub use place::{Asked, Gather, OnLost, Place, Terms};
+pub use launcher::LauncherInfo;
+pub use membership::{Gather, Membership, OnLost, Policy, RankOptions};
+pub use rendezvous::Rendezvous;
+pub use sweep::{Assignment, SweepWorker};
+pub use worker::{Directive, Start, Worker};

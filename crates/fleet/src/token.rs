@@ -5,19 +5,25 @@ use tacho_core::Secret;
 use crate::Error;
 use crate::launcher::Get;
 
-/// The token that the environment names.
+/// The token that the environment names; an empty one is none, and an empty file is an error.
 pub(crate) fn find(get: Get<'_>) -> Result<Option<Secret>, Error> {
-    if let Some(token) = get("TACHO_RENDEZVOUS_TOKEN").filter(|token| !token.trim().is_empty()) {
-        return Ok(Some(Secret::new(token.trim())));
+    if let Some(token) = get("TACHO_RENDEZVOUS_TOKEN").and_then(|text| secret(&text)) {
+        return Ok(Some(token));
     }
     let Some(path) = get("TACHO_RENDEZVOUS_TOKEN_FILE").filter(|path| !path.is_empty()) else { return Ok(None) };
     match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(Some(Secret::new(text.trim()))),
+        Ok(text) => secret(&text).map(Some).ok_or(Error::EmptyToken { path }),
         Err(source) => Err(Error::TokenFile { path, source }),
     }
 }
 
-/// Whether two secrets are the same, in a time that does not tell where they differ.
+fn secret(text: &str) -> Option<Secret> {
+    let invisible = |letter: char| letter.is_whitespace() || letter.is_control() || letter == '\u{feff}';
+    let text = text.trim_matches(invisible);
+    (!text.is_empty()).then(|| Secret::new(text))
+}
+
+/// Whether two secrets are equal, in a time that does not depend on where they differ.
 pub(crate) fn same(ours: &Secret, theirs: &str) -> bool {
     let (ours, theirs) = (ours.expose().as_bytes(), theirs.as_bytes());
     let differing = (0..ours.len().max(theirs.len()))
@@ -31,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_same_is_the_same() {
+    fn only_equal_secrets_are_equal() {
         let secret = Secret::new("abc");
         assert!(same(&secret, "abc"));
         for other in ["", "ab", "abd", "abcd", "abc\u{ff}"] {
@@ -41,11 +47,25 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_as_good_as_a_variable() {
+    fn the_token_comes_from_the_variable_or_the_file() {
         let missing = |name: &str| (name == "TACHO_RENDEZVOUS_TOKEN_FILE").then(|| "/nowhere/token".to_owned());
         assert!(matches!(find(&missing), Err(Error::TokenFile { .. })));
         assert_eq!(find(&|_| None).unwrap(), None);
         let set = |name: &str| (name == "TACHO_RENDEZVOUS_TOKEN").then(|| " t\n".to_owned());
         assert_eq!(find(&set).unwrap(), Some(Secret::new("t")));
+    }
+
+    #[test]
+    fn an_empty_token_is_never_a_token() {
+        let file = std::env::temp_dir().join(format!("tacho-empty-token-{}", std::process::id()));
+        for text in ["", "\n", " \t\r\n", "\u{feff}\n", "\0"] {
+            std::fs::write(&file, text).unwrap();
+            let from_file =
+                |name: &str| (name == "TACHO_RENDEZVOUS_TOKEN_FILE").then(|| file.to_str().unwrap().to_owned());
+            assert!(matches!(find(&from_file), Err(Error::EmptyToken { .. })), "{text:?}");
+            let from_variable = |name: &str| (name == "TACHO_RENDEZVOUS_TOKEN").then(|| text.to_owned());
+            assert_eq!(find(&from_variable).unwrap(), None, "{text:?}");
+        }
+        std::fs::remove_file(&file).unwrap();
     }
 }

@@ -1,5 +1,5 @@
-//! A connection between two ranks: as it is, or within TLS where a certificate was given. All ranks know the
-//! certificate, so that the one of rank 0 is compared with it, and neither names nor authorities matter.
+//! A connection between two ranks: plain, or TLS where a certificate was passed. All ranks pin that certificate, so
+//! neither host names nor authorities matter.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ use rustls::{
 
 use crate::Error;
 
-/// The files that make the connections secret.
+/// The files that encrypt the connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     /// The certificate, in PEM form; all ranks read it.
@@ -29,49 +29,49 @@ pub struct Certificate {
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) enum Line {
+pub(crate) enum Connection {
     Plain(TcpStream),
     Client(Box<StreamOwned<ClientConnection, TcpStream>>),
     Server(Box<StreamOwned<ServerConnection, TcpStream>>),
 }
 
-impl Line {
-    /// Limits how long reads and writes may wait.
+impl Connection {
+    /// Sets the timeout of each read and write.
     pub(crate) fn limit(&self, limit: Option<Duration>) -> io::Result<()> {
         let socket = match self {
-            Line::Plain(stream) => stream,
-            Line::Client(stream) => &stream.sock,
-            Line::Server(stream) => &stream.sock,
+            Connection::Plain(stream) => stream,
+            Connection::Client(stream) => &stream.sock,
+            Connection::Server(stream) => &stream.sock,
         };
         socket.set_read_timeout(limit)?;
         socket.set_write_timeout(limit)
     }
 }
 
-impl Read for Line {
+impl Read for Connection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Line::Plain(stream) => stream.read(buffer),
-            Line::Client(stream) => stream.read(buffer),
-            Line::Server(stream) => stream.read(buffer),
+            Connection::Plain(stream) => stream.read(buffer),
+            Connection::Client(stream) => stream.read(buffer),
+            Connection::Server(stream) => stream.read(buffer),
         }
     }
 }
 
-impl Write for Line {
+impl Write for Connection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Line::Plain(stream) => stream.write(bytes),
-            Line::Client(stream) => stream.write(bytes),
-            Line::Server(stream) => stream.write(bytes),
+            Connection::Plain(stream) => stream.write(bytes),
+            Connection::Client(stream) => stream.write(bytes),
+            Connection::Server(stream) => stream.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Line::Plain(stream) => stream.flush(),
-            Line::Client(stream) => stream.flush(),
-            Line::Server(stream) => stream.flush(),
+            Connection::Plain(stream) => stream.flush(),
+            Connection::Client(stream) => stream.flush(),
+            Connection::Server(stream) => stream.flush(),
         }
     }
 }
@@ -80,51 +80,51 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-fn unfit(path: &Path) -> impl Fn(String) -> Error + '_ {
+fn unusable(path: &Path) -> impl Fn(String) -> Error + '_ {
     move |reason| Error::Certificate { path: path.to_owned(), reason }
 }
 
 fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let chain = read.map_err(|error| unfit(path)(error.to_string()))?;
-    if chain.is_empty() { Err(unfit(path)("it holds no certificate in PEM form".to_owned())) } else { Ok(chain) }
+    let chain = read.map_err(|error| unusable(path)(error.to_string()))?;
+    if chain.is_empty() { Err(unusable(path)("it does not hold a certificate in PEM form".to_owned())) } else { Ok(chain) }
 }
 
-/// Rank 0's side of TLS.
+/// TLS settings of rank 0.
 pub(crate) fn server(certificate: &Certificate) -> Result<Arc<ServerConfig>, Error> {
     let chain = read_chain(&certificate.file)?;
     let key =
-        PrivateKeyDer::from_pem_file(&certificate.key).map_err(|error| unfit(&certificate.key)(error.to_string()))?;
+        PrivateKeyDer::from_pem_file(&certificate.key).map_err(|error| unusable(&certificate.key)(error.to_string()))?;
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let built = builder.and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key));
-    built.map(Arc::new).map_err(|error| unfit(&certificate.key)(error.to_string()))
+    built.map(Arc::new).map_err(|error| unusable(&certificate.key)(error.to_string()))
 }
 
-/// Another rank's side.
+/// TLS settings of the other ranks.
 pub(crate) fn client(certificate: &Certificate) -> Result<Arc<ClientConfig>, Error> {
     let pinned = Pinned { certificate: read_chain(&certificate.file)?.swap_remove(0), provider: provider() };
     let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| unfit(&certificate.file)(error.to_string()))?;
+    let builder = builder.map_err(|error| unusable(&certificate.file)(error.to_string()))?;
     let verified = builder.dangerous().with_custom_certificate_verifier(Arc::new(pinned));
     Ok(Arc::new(verified.with_no_client_auth()))
 }
 
-/// Takes a connection that was made to rank 0.
-pub(crate) fn accepted(stream: TcpStream, tls: Option<&Arc<ServerConfig>>) -> io::Result<Line> {
-    let Some(config) = tls else { return Ok(Line::Plain(stream)) };
+/// Wraps a connection that rank 0 accepted.
+pub(crate) fn accepted(stream: TcpStream, tls: Option<&Arc<ServerConfig>>) -> io::Result<Connection> {
+    let Some(config) = tls else { return Ok(Connection::Plain(stream)) };
     let connection = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
-    Ok(Line::Server(Box::new(StreamOwned::new(connection, stream))))
+    Ok(Connection::Server(Box::new(StreamOwned::new(connection, stream))))
 }
 
-/// Takes a connection that was made by another rank.
-pub(crate) fn connected(stream: TcpStream, tls: Option<&Arc<ClientConfig>>) -> io::Result<Line> {
-    let Some(config) = tls else { return Ok(Line::Plain(stream)) };
+/// Wraps a connection that another rank opened.
+pub(crate) fn connected(stream: TcpStream, tls: Option<&Arc<ClientConfig>>) -> io::Result<Connection> {
+    let Some(config) = tls else { return Ok(Connection::Plain(stream)) };
     let name = ServerName::try_from("rank-0").map_err(io::Error::other)?;
     let connection = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
-    Ok(Line::Client(Box::new(StreamOwned::new(connection, stream))))
+    Ok(Connection::Client(Box::new(StreamOwned::new(connection, stream))))
 }
 
-/// Accepts one certificate.
+/// Accepts one certificate only.
 #[derive(Debug)]
 struct Pinned {
     certificate: CertificateDer<'static>,

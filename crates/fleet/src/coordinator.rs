@@ -1,0 +1,201 @@
+//! Rank 0's side of a run: admits the workers, sets the start, and takes their rows.
+
+mod state;
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use tacho_core::json::Value;
+use tacho_core::{Clock, Observation, Stamp, SystemClock};
+
+use crate::clock::ClockFit;
+use crate::{Error, Membership, OnLost, Rendezvous};
+pub(crate) use state::Shared;
+use state::{Peer, State};
+
+/// A rank that is silent for this long is lost; it sends something several times a second.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
+/// From the decision to start to the start: several round trips of any network.
+const START_LEAD: Duration = Duration::from_millis(300);
+/// Between two checks of a wait.
+const POLL: Duration = Duration::from_millis(25);
+
+/// Rank 0's side of a run.
+#[derive(Debug)]
+pub struct Coordinator {
+    shared: Arc<Shared>,
+    rendezvous: Arc<Rendezvous>,
+    timeout: Duration,
+    on_lost: OnLost,
+}
+
+/// What became of another rank.
+#[derive(Debug)]
+pub struct RankReport {
+    /// The rank.
+    pub rank: usize,
+    /// Its host name.
+    pub machine: String,
+    /// How many rows it sent.
+    pub rows: usize,
+    /// Its clock, with the error of every conversion in the bound; none when it never reported it.
+    pub clock: Option<ClockFit>,
+    /// The offset of its wall clock from rank 0's, and the error bound, in nanoseconds.
+    pub wall_offset: Option<(i64, u64)>,
+    /// Its closing message.
+    pub closing: Value,
+    /// Why it was lost, if it was.
+    pub lost: Option<String>,
+}
+
+/// Progress of other ranks: requests finished, failed, tokens, requests in flight.
+pub type Progress = [u64; 4];
+
+impl Coordinator {
+    /// Lets ranks join a run, on the listener of the membership or on a new one. `log` is the name of rank 0's log.
+    pub fn open(
+        member: &Membership,
+        clock: SystemClock,
+        hash: &str,
+        version: &str,
+        log: Option<&str>,
+    ) -> Result<Coordinator, Error> {
+        let rendezvous = match &member.rendezvous {
+            Some(rendezvous) => rendezvous.clone(),
+            None => Arc::new(Rendezvous::open(member)?),
+        };
+        let shared = Arc::new(Shared::new(member, clock, hash, version, log));
+        rendezvous.set_run(shared.clone());
+        Ok(Coordinator { shared, rendezvous, timeout: member.policy.timeout, on_lost: member.policy.on_lost })
+    }
+
+    /// Waits until all ranks have joined. A rank that does not join in time is lost, which may be an error. `notice` gets
+    /// what the user should know meanwhile.
+    ///
+    /// # Errors
+    /// When a rank differs from rank 0, or is missing where that ends the run.
+    pub fn wait_for_all(&self, stopped: &dyn Fn() -> bool, notice: &dyn Fn(String)) -> Result<(), Error> {
+        let settled = |peer: &Peer| peer.joined || peer.is_over() || (self.shared.authenticates && peer.refused());
+        let joined = self.wait(stopped, notice, |state| state.others().all(settled))?;
+        let seconds = self.timeout.as_secs();
+        let mut state = self.shared.state();
+        if let Some((who, reason)) = state.mismatch() {
+            return Err(Error::Mismatch { who, reason });
+        }
+        if joined {
+            return Ok(());
+        }
+        let of = state.peers.len();
+        let missing: Vec<String> =
+            state.missing(|peer| !peer.joined).map(|(rank, _)| format!("rank {rank}")).collect();
+        if self.on_lost == OnLost::Stop || missing.len() + 1 == of {
+            let mut names = missing.join(", ");
+            if let Some(rejected) = self.rendezvous.rejected() {
+                names += &format!(" ({rejected})");
+            }
+            return Err(Error::MissingRanks { count: missing.len(), of, seconds, missing: names });
+        }
+        state
+            .missing(|peer| !peer.joined)
+            .for_each(|(_, peer)| peer.lost = Some(format!("it did not join within {seconds} s")));
+        Ok(())
+    }
+
+    /// Waits until all ranks are ready or lost, and sets the start; `unix_ns` converts it to the wall clock.
+    pub fn start(&self, stopped: &dyn Fn() -> bool, unix_ns: &dyn Fn(Stamp) -> i64) -> Stamp {
+        let ready = |state: &State| state.others().all(|peer| peer.ready || peer.is_over());
+        let all = self.wait(stopped, &|_| {}, ready).unwrap_or(false);
+        let start = self.shared.clock.now() + START_LEAD;
+        let mut state = self.shared.state();
+        if !all {
+            let late = state.missing(|peer| !peer.ready);
+            late.for_each(|(_, peer)| peer.lost = Some("it was not ready in time".to_owned()));
+        }
+        state.start = Some((start, unix_ns(start)));
+        drop(state);
+        self.shared.changed.notify_all();
+        start
+    }
+
+    /// Passes an end of the run on to the others; whether one of them was interrupted.
+    pub fn exchange_stop(&self, ended: bool, interrupted: bool) -> bool {
+        let mut state = self.shared.state();
+        state.stop.ended |= ended;
+        state.stop.coordinator |= interrupted;
+        state.stop.worker
+    }
+
+    /// Whether a lost rank ends the run.
+    pub fn is_given_up(&self) -> bool {
+        let mut state = self.shared.state();
+        state.check_heartbeats();
+        self.on_lost == OnLost::Stop && state.others().any(|peer| peer.lost.is_some())
+    }
+
+    /// The rows that have arrived since the last call, by rank, on rank 0's clock.
+    pub fn fresh(&self) -> Vec<(usize, Vec<Observation>)> {
+        let mut state = self.shared.state();
+        let taken = state.peers.iter_mut().enumerate().filter(|(_, peer)| !peer.rows.is_empty());
+        taken.map(|(rank, peer)| (rank, std::mem::take(&mut peer.rows))).collect()
+    }
+
+    /// The progress of all other ranks together.
+    pub fn progress(&self) -> Progress {
+        let state = self.shared.state();
+        let mut sum = Progress::default();
+        for peer in state.others() {
+            sum.iter_mut().zip(peer.progress).for_each(|(sum, part)| *sum = sum.saturating_add(part));
+            if peer.is_over() {
+                // Nothing is in flight at a rank that has left.
+                sum[3] = sum[3].saturating_sub(peer.progress[3]);
+            }
+        }
+        sum
+    }
+
+    /// Whether all other ranks are done or lost. Their requests have timeouts and silence is noticed: this comes true.
+    pub fn is_over(&self) -> bool {
+        let mut state = self.shared.state();
+        state.check_heartbeats();
+        state.others().all(Peer::is_over)
+    }
+
+    /// What became of all other ranks; those that are not done are lost. Take [`Coordinator::fresh`] first.
+    pub fn finish(self) -> Vec<RankReport> {
+        let mut state = self.shared.state();
+        let peers = std::mem::take(&mut state.peers);
+        peers.into_iter().enumerate().skip(1).map(|(rank, peer)| peer.report(rank)).collect()
+    }
+
+    /// Waits for something; false when it took too long.
+    fn wait(
+        &self,
+        stopped: &dyn Fn() -> bool,
+        notice: &dyn Fn(String),
+        reached: impl Fn(&State) -> bool,
+    ) -> Result<bool, Error> {
+        let began = Instant::now();
+        let mut state = self.shared.state();
+        loop {
+            state.notices.drain(..).for_each(notice);
+            state.check_heartbeats();
+            if reached(&state) {
+                return Ok(true);
+            }
+            if stopped() || state.stop.worker {
+                return Err(Error::Stopped);
+            }
+            if began.elapsed() >= self.timeout {
+                return Ok(false);
+            }
+            state = self.shared.changed.wait_timeout(state, POLL).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Drop for Coordinator {
+    fn drop(&mut self) {
+        self.shared.end();
+        self.rendezvous.clear_run();
+    }
+}

@@ -1,0 +1,385 @@
+//! What rank 0 knows of the other ranks, and how it responds to them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tacho_core::json::{Dict, Value, parse};
+use tacho_core::{Clock, Observation, Stamp, SystemClock};
+use tacho_rowlog::unpack;
+
+use super::{HEARTBEAT_TIMEOUT, Progress, RankReport};
+use crate::Membership;
+use crate::clock::{ClockFit, WallClock};
+
+/// Refused joins that are reported; more come from a program that is not a rank.
+const MAX_NOTICES: usize = 8;
+
+/// What rank 0 and the threads of its connections share of a run.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// The number of the run in a sweep.
+    pub(crate) run: u64,
+    /// Whether every rank has shown a token. Otherwise any process of the machine may call itself a rank.
+    pub(super) authenticates: bool,
+    ranks: usize,
+    hash: String,
+    version: String,
+    log: Option<String>,
+    pub(super) clock: SystemClock,
+    state: Mutex<State>,
+    pub(super) changed: Condvar,
+    over: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) peers: Vec<Peer>,
+    /// The start, by rank 0's clock and by its wall clock.
+    pub(super) start: Option<(Stamp, i64)>,
+    pub(super) stop: Stop,
+    /// What the user should know while ranks join.
+    pub(super) notices: Vec<String>,
+    noticed: usize,
+}
+
+/// Whether the run is to end, and why.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Stop {
+    /// A stop rule.
+    pub(super) ended: bool,
+    /// A signal at rank 0.
+    pub(super) coordinator: bool,
+    /// A signal at another rank.
+    pub(super) worker: bool,
+}
+
+/// Another rank.
+#[derive(Debug, Default)]
+pub(super) struct Peer {
+    machine: String,
+    pub(super) joined: bool,
+    pub(super) ready: bool,
+    last_heard: Option<Instant>,
+    /// Rows that have not been taken, on rank 0's clock.
+    pub(super) rows: Vec<Observation>,
+    received: usize,
+    pub(super) progress: Progress,
+    clock: PeerClock,
+    done: Option<Done>,
+    pub(super) lost: Option<String>,
+    /// Whether it is lost only by its silence: a message brings it back.
+    silent: bool,
+    /// Why a process that called itself this rank was refused.
+    refusal: Option<String>,
+}
+
+/// The clock of another rank, as it is known while rows arrive.
+#[derive(Debug, Default)]
+struct PeerClock {
+    /// Before the run: both sides agree on the start by it.
+    first: Option<ClockFit>,
+    latest: Option<ClockFit>,
+    /// The estimates that rows were converted by, and since when.
+    used: Vec<(Stamp, ClockFit)>,
+}
+
+/// The closing message of a rank.
+#[derive(Debug)]
+struct Done {
+    fit: ClockFit,
+    wall_offset: Option<(i64, u64)>,
+    closing: Value,
+}
+
+impl PeerClock {
+    fn update(&mut self, fit: ClockFit) {
+        self.first.get_or_insert(fit);
+        self.latest = Some(fit);
+    }
+
+    /// Converts rows to rank 0's clock by the latest estimate; without one they have no place there.
+    fn place(&mut self, rows: &mut Vec<Observation>) {
+        let (Some(first), Some(latest)) = (self.first, self.latest) else {
+            rows.clear();
+            return;
+        };
+        if let Some(row) = rows.last()
+            && self.used.last().is_none_or(|(_, used)| *used != latest)
+        {
+            self.used.push((row.done, latest));
+        }
+        rows.iter_mut().for_each(|row| latest.place_on_grid(first.offset(), row));
+    }
+
+    /// The final estimate; its bound has room for every conversion that was made by an earlier one.
+    fn settled(&self, last: Option<ClockFit>) -> Option<ClockFit> {
+        let last = last.or(self.latest)?;
+        let off = self.used.iter().map(|(at, used)| last.distance_to(used, *at)).max();
+        Some(last.widened(off.unwrap_or(0)))
+    }
+}
+
+impl Peer {
+    pub(super) fn is_over(&self) -> bool {
+        self.done.is_some() || self.lost.is_some()
+    }
+
+    pub(super) fn refused(&self) -> bool {
+        self.refusal.is_some()
+    }
+
+    fn heard(&mut self) {
+        self.last_heard = Some(Instant::now());
+        if std::mem::take(&mut self.silent) {
+            self.lost = None;
+        }
+    }
+
+    pub(super) fn report(self, rank: usize) -> RankReport {
+        let lost = self.lost.or_else(|| self.done.is_none().then(|| "it was not done in time".to_owned()));
+        let clock = self.clock.settled(self.done.as_ref().map(|done| done.fit));
+        let (wall_offset, closing) = self.done.map_or((None, Value::Null), |done| (done.wall_offset, done.closing));
+        RankReport { rank, machine: self.machine, rows: self.received, clock, wall_offset, closing, lost }
+    }
+}
+
+impl State {
+    pub(super) fn others(&self) -> impl Iterator<Item = &Peer> {
+        self.peers.iter().skip(1)
+    }
+
+    /// The ranks that a condition holds for and that are not over.
+    pub(super) fn missing(&mut self, wanted: impl Fn(&Peer) -> bool) -> impl Iterator<Item = (usize, &mut Peer)> {
+        self.peers.iter_mut().enumerate().skip(1).filter(move |(_, peer)| wanted(peer) && !peer.is_over())
+    }
+
+    /// A rank whose machine went away silently is noticed by its missing heartbeat.
+    pub(super) fn check_heartbeats(&mut self) {
+        for peer in self.peers.iter_mut().filter(|peer| peer.ready && !peer.is_over()) {
+            if peer.last_heard.is_some_and(|heard| heard.elapsed() > HEARTBEAT_TIMEOUT) {
+                peer.lost = Some(format!("it was silent for {} s", HEARTBEAT_TIMEOUT.as_secs()));
+                peer.silent = true;
+            }
+        }
+    }
+
+    /// A rank that was refused because it differs, and has not joined since.
+    pub(super) fn mismatch(&self) -> Option<(String, String)> {
+        let refused = |(rank, peer): (usize, &Peer)| {
+            let reason = peer.refusal.clone().filter(|_| !peer.joined)?;
+            Some((format!("rank {rank}{}", on(&peer.machine)), reason))
+        };
+        self.peers.iter().enumerate().find_map(refused)
+    }
+
+    fn refuse(&mut self, rank: usize, machine: &str, reason: &str) {
+        if let Some(peer) = self.peers.get_mut(rank).filter(|peer| rank > 0 && !peer.joined) {
+            (peer.machine, peer.refusal) = (machine.to_owned(), Some(reason.to_owned()));
+        }
+        self.noticed += 1;
+        if self.noticed <= MAX_NOTICES {
+            let who = format!("rank {rank}{}", on(machine));
+            self.notices.push(format!("a process that calls itself {who} was refused: {reason}"));
+        }
+    }
+}
+
+/// The host of a rank, where it is known.
+fn on(machine: &str) -> String {
+    if machine.is_empty() { String::new() } else { format!(" on {machine}") }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        member: &Membership,
+        clock: SystemClock,
+        hash: &str,
+        version: &str,
+        log: Option<&str>,
+    ) -> Shared {
+        let peers = (0..member.ranks).map(|_| Peer::default()).collect();
+        Shared {
+            run: member.run,
+            authenticates: !member.token.is_empty(),
+            ranks: member.ranks,
+            hash: hash.to_owned(),
+            version: version.to_owned(),
+            log: log.map(str::to_owned),
+            clock,
+            state: Mutex::new(State { peers, ..State::default() }),
+            changed: Condvar::new(),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The run is over.
+    pub(super) fn end(&self) {
+        self.over.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    /// A rank's connection is closed.
+    pub(crate) fn left(&self, rank: usize, reason: String) {
+        if let Some(peer) = self.state().peers.get_mut(rank).filter(|peer| peer.done.is_none()) {
+            (peer.lost, peer.silent) = (Some(reason), false);
+        }
+        self.changed.notify_all();
+    }
+
+    /// The response to a rank that has joined.
+    pub(crate) fn welcome(&self) -> Dict {
+        let mut response = self.now();
+        response.set("log", self.log.as_deref());
+        response
+    }
+
+    pub(crate) fn respond(&self, path: &str, query: &str, body: &[u8], rank: usize) -> Result<Dict, String> {
+        match path {
+            "/v1/clock" => Ok(self.clock(rank, body)),
+            "/v1/ready" => self.ready(rank, &message(body)?),
+            "/v1/rows" => self.rows(rank, query, body),
+            "/v1/done" => self.done(rank, message(body)?),
+            path => Err(format!("unknown path {path}")),
+        }
+    }
+
+    fn now(&self) -> Dict {
+        let mut response = Dict::new();
+        response.set("now", self.clock.now().0);
+        response
+    }
+
+    /// The time; the body may hold what the rank has learned of its own clock.
+    fn clock(&self, rank: usize, body: &[u8]) -> Dict {
+        let response = self.now();
+        let fit = message(body).ok().as_ref().and_then(ClockFit::from_json);
+        if let Some(fit) = fit
+            && let Some(peer) = self.state().peers.get_mut(rank)
+        {
+            peer.clock.update(fit);
+        }
+        response
+    }
+
+    /// Admits a rank that has the same plan.
+    pub(crate) fn join(&self, hello: &Value) -> Result<usize, String> {
+        let rank = hello.get("rank").and_then(Value::as_i64).and_then(|rank| usize::try_from(rank).ok());
+        let rank = rank.ok_or("the message does not name a rank")?;
+        let machine = printable(hello.get("machine").and_then(Value::as_str).unwrap_or(""));
+        let mut state = self.state();
+        if let Err(reason) = self.admits(&state, rank, hello) {
+            state.refuse(rank, &machine, &reason);
+            self.changed.notify_all();
+            return Err(reason);
+        }
+        state.peers[rank] = Peer { machine, joined: true, ..Peer::default() };
+        state.peers[rank].heard();
+        self.changed.notify_all();
+        Ok(rank)
+    }
+
+    /// Why a rank cannot join.
+    fn admits(&self, state: &State, rank: usize, hello: &Value) -> Result<(), String> {
+        let text = |name: &str| printable(hello.get(name).and_then(Value::as_str).unwrap_or(""));
+        let ranks = hello.get("ranks").and_then(Value::as_i64).unwrap_or(0);
+        if i64::try_from(self.ranks) != Ok(ranks) {
+            return Err(format!("it counts {ranks} ranks where rank 0 has {}", self.ranks));
+        }
+        if rank == 0 || rank >= state.peers.len() {
+            return Err("there is no such rank".to_owned());
+        }
+        if text("version") != self.version {
+            return Err(format!("it is tacho {} where rank 0 has {}", text("version"), self.version));
+        }
+        if text("hash") != self.hash {
+            return Err("its requests or their times differ from rank 0's: do all ranks see the same files and flags?"
+                .to_owned());
+        }
+        if state.start.is_some() {
+            return Err("it is too late: the run has begun".to_owned());
+        }
+        match state.peers[rank].joined {
+            true => Err("another process has its rank already".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// The start, once it is known.
+    fn ready(&self, rank: usize, said: &Value) -> Result<Dict, String> {
+        let mut state = self.state();
+        let (start, stop) = (state.start, state.stop);
+        let peer = state.peers.get_mut(rank).ok_or("the run is over")?;
+        peer.ready = true;
+        if let Some(fit) = said.get("clock").and_then(ClockFit::from_json) {
+            peer.clock.update(fit);
+        }
+        peer.heard();
+        state.stop.worker |= said.get("stopping") == Some(&Value::Bool(true));
+        self.changed.notify_all();
+        if self.over.load(Ordering::Acquire) {
+            return Err("rank 0 has given the run up".to_owned());
+        }
+        let mut response = self.now();
+        response.set("start", start.map(|(Stamp(start), _)| start));
+        response.set("unix_ns", start.map(|(_, unix_ns)| unix_ns));
+        response.set("stop", stop.directive());
+        Ok(response)
+    }
+
+    /// Takes rows, or none as a heartbeat. The query says whether the rank was interrupted, and its progress.
+    fn rows(&self, rank: usize, query: &str, body: &[u8]) -> Result<Dict, String> {
+        let mut rows =
+            if body.is_empty() { Vec::new() } else { unpack(body.to_vec()).map_err(|error| error.to_string())? };
+        let numbers: Vec<u64> = query.split(',').filter_map(|number| number.parse().ok()).collect();
+        let [stopping, progress @ ..] = &numbers[..] else { return Err("the progress is missing".to_owned()) };
+        let mut response = self.now();
+        let mut state = self.state();
+        state.stop.worker |= *stopping != 0;
+        response.set("stop", state.stop.directive());
+        let peer = state.peers.get_mut(rank).ok_or("the run is over")?;
+        peer.heard();
+        peer.progress = Progress::try_from(progress).map_err(|_| "the progress is incomplete")?;
+        peer.clock.place(&mut rows);
+        peer.received += rows.len();
+        peer.rows.append(&mut rows);
+        Ok(response)
+    }
+
+    fn done(&self, rank: usize, closing: Value) -> Result<Dict, String> {
+        let fit = closing.get("clock").and_then(ClockFit::from_json).ok_or("the clock is missing")?;
+        let theirs = closing.get("wall_clock").and_then(WallClock::from_json);
+        let wall_offset = theirs.map(|theirs| WallClock::now(self.clock).offset_of(&theirs, &fit));
+        if let Some(peer) = self.state().peers.get_mut(rank) {
+            peer.heard();
+            peer.done = Some(Done { fit, wall_offset, closing });
+        }
+        self.changed.notify_all();
+        Ok(Dict::new())
+    }
+}
+
+impl Stop {
+    /// What the other ranks are to do.
+    fn directive(self) -> Option<&'static str> {
+        match self {
+            Stop { coordinator: true, .. } | Stop { worker: true, .. } => Some("interrupted"),
+            Stop { ended: true, .. } => Some("ended"),
+            _ => None,
+        }
+    }
+}
+
+fn message(body: &[u8]) -> Result<Value, String> {
+    let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
+    parse(text).map_err(|error| error.to_string())
+}
+
+/// A text from another machine, safe for a terminal.
+fn printable(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(100).collect()
+}

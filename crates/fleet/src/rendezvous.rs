@@ -1,0 +1,77 @@
+//! Rank 0's listener, for one run or for all runs of a sweep, whose commands it hands to the other ranks.
+
+mod server;
+mod visitors;
+
+use std::net::{TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::coordinator::Shared;
+use crate::{Error, Membership, connection};
+pub(crate) use server::Server;
+
+/// Rank 0's open listener. The other ranks stay until it is closed.
+#[derive(Debug)]
+pub struct Rendezvous {
+    server: Arc<Server>,
+}
+
+impl Rendezvous {
+    /// Listens on the address of the membership.
+    ///
+    /// # Errors
+    /// When it cannot, or when others than this machine could connect without a token.
+    pub fn open(member: &Membership) -> Result<Rendezvous, Error> {
+        let tls = member.certificate.as_ref().map(connection::server).transpose()?;
+        let address = format!("{}:{}", member.host, member.port);
+        let failed = |source| Error::Listen { address: address.clone(), source };
+        let resolved: Vec<_> = (member.host.as_str(), member.port).to_socket_addrs().map_err(failed)?.collect();
+        if member.token.is_empty() && !resolved.iter().all(|address| address.ip().is_loopback()) {
+            return Err(Error::NoToken);
+        }
+        // The name may be that of a service in front of this machine: then all addresses are listened on.
+        let listener = TcpListener::bind(&resolved[..])
+            .or_else(|error| match member.token.is_empty() {
+                true => Err(error),
+                false => TcpListener::bind(("0.0.0.0", member.port)),
+            })
+            .map_err(failed)?;
+        let server = Arc::new(Server::new(member, tls));
+        server::start(listener, server.clone()).map_err(failed)?;
+        Ok(Rendezvous { server })
+    }
+
+    /// Hands the other ranks the command of the next run; its number.
+    pub fn assign(&self, command: &[String]) -> u64 {
+        self.server.assign(command)
+    }
+
+    /// Lets ranks join a run.
+    pub(crate) fn set_run(&self, run: Arc<Shared>) {
+        *self.server.run() = Some(run);
+    }
+
+    /// Lets no more ranks join.
+    pub(crate) fn clear_run(&self) {
+        self.server.run().take();
+    }
+
+    /// How many connections were turned away, in words.
+    pub(crate) fn rejected(&self) -> Option<String> {
+        let count = self.server.rejected.load(Ordering::Relaxed);
+        let plural = if count == 1 { " was" } else { "s were" };
+        (count > 0).then(|| format!("{count} connection{plural} rejected for another token"))
+    }
+
+    /// Tells the other ranks that they may exit, and waits briefly until they have heard it.
+    pub fn close(&self) {
+        self.server.dismiss();
+    }
+}
+
+impl Drop for Rendezvous {
+    fn drop(&mut self) {
+        self.server.shut();
+    }
+}

@@ -1,0 +1,240 @@
+//! The connections to rank 0: one thread each.
+
+use std::collections::HashSet;
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustls::ServerConfig;
+use tacho_core::Secret;
+use tacho_core::json::{Dict, Value, dumps, parse};
+
+use super::visitors::Visitors;
+use crate::connection::{Connection, accepted};
+use crate::coordinator::Shared;
+use crate::http::{read_request, write_response};
+use crate::{Membership, token};
+
+/// Timeout of a read or write before a connection belongs to a rank.
+const VISITOR_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long rank 0 waits until the others have heard that they may exit.
+const DISMISS_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What the threads share.
+#[derive(Debug)]
+pub(crate) struct Server {
+    token: Secret,
+    ranks: usize,
+    tls: Option<Arc<ServerConfig>>,
+    run: Mutex<Option<Arc<Shared>>>,
+    commands: Mutex<Commands>,
+    visitors: Visitors,
+    /// Connections with another token.
+    pub(super) rejected: AtomicU64,
+    over: AtomicBool,
+}
+
+/// What the other ranks are to do.
+#[derive(Debug, Default)]
+struct Commands {
+    /// The number of the latest command; 0 before the first.
+    number: u64,
+    words: Vec<String>,
+    closed: bool,
+    /// Ranks that wait for a command or for the end, and those that know of the end.
+    waiting: HashSet<usize>,
+    dismissed: HashSet<usize>,
+}
+
+/// A response, or a status with the reason.
+type Response = Result<Dict, (u16, String)>;
+
+/// The run that a connection belongs to, and its rank there.
+type Joined = Option<(Arc<Shared>, usize)>;
+
+/// Accepts connections until the listener is closed.
+pub(super) fn start(listener: TcpListener, server: Arc<Server>) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let accept = move || {
+        while !server.over.load(Ordering::Acquire) {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    let server = server.clone();
+                    let _ = std::thread::Builder::new().name("tacho-rank".into()).spawn(move || server.serve(stream));
+                }
+                Err(_) => {
+                    server.visitors.expire();
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+        }
+    };
+    std::thread::Builder::new().name("tacho-ranks".into()).spawn(accept).map(drop)
+}
+
+impl Server {
+    pub(super) fn new(member: &Membership, tls: Option<Arc<ServerConfig>>) -> Server {
+        Server {
+            token: member.token.clone(),
+            ranks: member.ranks,
+            tls,
+            run: Mutex::default(),
+            commands: Mutex::default(),
+            visitors: Visitors::new(member.ranks),
+            rejected: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn run(&self) -> MutexGuard<'_, Option<Arc<Shared>>> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn commands(&self) -> MutexGuard<'_, Commands> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn assign(&self, words: &[String]) -> u64 {
+        let mut commands = self.commands();
+        commands.number += 1;
+        commands.words = words.to_vec();
+        commands.number
+    }
+
+    /// Tells the other ranks that they may exit, and waits until those that wait for it have heard it.
+    pub(super) fn dismiss(&self) {
+        self.commands().closed = true;
+        let began = Instant::now();
+        let unaware = || {
+            let commands = self.commands();
+            commands.waiting.len() > commands.dismissed.len()
+        };
+        while unaware() && began.elapsed() < DISMISS_TIMEOUT {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Accepts no more connections; whoever still asks may exit.
+    pub(super) fn shut(&self) {
+        self.commands().closed = true;
+        self.over.store(true, Ordering::Release);
+    }
+
+    /// Serves one connection until it closes. A rank that leaves its run before it is done is lost.
+    fn serve(&self, stream: TcpStream) {
+        let Ok(number) = self.visitors.enter(&stream) else { return };
+        let mut joined = None;
+        let ended = self.respond_to_all(stream, number, &mut joined);
+        self.visitors.leave(number);
+        if let Some((run, rank)) = joined {
+            let broke = |error: io::Error| format!("its connection broke: {error}");
+            run.left(rank, ended.err().map_or_else(|| "it exited".to_owned(), broke));
+        }
+    }
+
+    fn respond_to_all(&self, stream: TcpStream, number: u64, joined: &mut Joined) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        let mut connection = accepted(stream, self.tls.as_ref())?;
+        connection.limit(Some(VISITOR_TIMEOUT))?;
+        let mut buffer = Vec::new();
+        let mut identified = false;
+        while let Some(head) = read_request(&mut connection, &mut buffer)? {
+            if !token::same(&self.token, &head.token) {
+                self.rejected.fetch_add(1, Ordering::Relaxed);
+                return write_response(&mut connection, 403, b"the token differs from rank 0's");
+            }
+            let body = head.read_body(&mut connection, &mut buffer)?;
+            let response = self.respond(&head.path, &body, joined);
+            // One that waits for its run to begin has shown who it is, too.
+            if !identified && response.as_ref().map_or_else(|(status, _)| *status == 503, |_| true) {
+                identified = true;
+                self.visitors.leave(number);
+                connection.limit(None)?;
+            }
+            write(&mut connection, response)?;
+        }
+        Ok(())
+    }
+
+    fn respond(&self, path: &str, body: &[u8], joined: &mut Joined) -> Response {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        match (path, &joined) {
+            ("/v1/next", _) => self.next(query),
+            ("/v1/end", Some((run, rank))) => Ok(self.end(run.run, *rank)),
+            ("/v1/join", None) => {
+                let hello = message(body)?;
+                let number = hello.get("run").and_then(Value::as_i64).unwrap_or(0);
+                let run = self.run().clone().filter(|run| i64::try_from(run.run) == Ok(number));
+                let run = run.ok_or_else(|| self.no_run(number))?;
+                let rank = run.join(&hello).map_err(|reason| (409, reason))?;
+                let response = run.welcome();
+                *joined = Some((run, rank));
+                Ok(response)
+            }
+            ("/v1/join", Some(_)) => Err((409, "it has joined already".to_owned())),
+            (path, Some((run, rank))) => run.respond(path, query, body, *rank).map_err(|reason| (409, reason)),
+            (_, None) => Err((409, "it has not joined".to_owned())),
+        }
+    }
+
+    /// Why there is no run to join: not yet, or not any more.
+    fn no_run(&self, number: i64) -> (u16, String) {
+        let commands = self.commands();
+        match commands.closed || i64::try_from(commands.number).is_ok_and(|latest| latest > number) {
+            true => (410, "rank 0 has given this run up".to_owned()),
+            false => (503, "the run has not begun".to_owned()),
+        }
+    }
+
+    /// What a rank of a sweep is to do next: nothing yet, a command, or exit.
+    fn next(&self, query: &str) -> Response {
+        let numbers: Vec<u64> = query.split(',').filter_map(|number| number.parse().ok()).collect();
+        let unknown = || (409, "the query does not name a rank and a command".to_owned());
+        let [rank, after] = numbers[..] else { return Err(unknown()) };
+        let rank = usize::try_from(rank).ok().filter(|rank| (1..self.ranks).contains(rank)).ok_or_else(unknown)?;
+        let mut commands = self.commands();
+        let mut response = Dict::new();
+        if commands.is_dismissed(rank) {
+            response.set("over", true);
+        } else if commands.number > after {
+            response.set("number", commands.number);
+            response.set("words", commands.words.iter().map(|word| Value::from(word.as_str())).collect::<Vec<_>>());
+        }
+        Ok(response)
+    }
+
+    /// Whether a rank that is done with a run may go on: rank 0 has saved the result.
+    fn end(&self, run: u64, rank: usize) -> Dict {
+        let mut commands = self.commands();
+        let mut response = Dict::new();
+        response.set("over", commands.number > run || commands.is_dismissed(rank));
+        response
+    }
+}
+
+impl Commands {
+    /// Whether there is nothing more to do, which this rank then knows.
+    fn is_dismissed(&mut self, rank: usize) -> bool {
+        self.waiting.insert(rank);
+        if self.closed {
+            self.dismissed.insert(rank);
+        }
+        self.closed
+    }
+}
+
+fn write(connection: &mut Connection, response: Response) -> io::Result<()> {
+    match response {
+        Ok(response) => write_response(connection, 200, dumps(&Value::Dict(response)).as_bytes()),
+        Err((status, reason)) => write_response(connection, status, reason.as_bytes()),
+    }
+}
+
+fn message(body: &[u8]) -> Result<Value, (u16, String)> {
+    let bad = |reason: String| (409, reason);
+    let text = std::str::from_utf8(body).map_err(|error| bad(error.to_string()))?;
+    parse(text).map_err(|error| bad(error.to_string()))
+}

@@ -1,0 +1,92 @@
+//! Connections whose rank is not known yet: few at a time, and for a short time only.
+
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A connection must belong to a rank after this time, however it spends it.
+const IDENTIFY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections that may be unidentified at once, in addition to two for each rank.
+const SPARE: usize = 32;
+
+/// The unidentified connections, oldest first.
+#[derive(Debug)]
+pub(super) struct Visitors {
+    limit: usize,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    next: u64,
+    streams: Vec<(u64, Instant, TcpStream)>,
+}
+
+impl Visitors {
+    pub(super) fn new(ranks: usize) -> Self {
+        Visitors { limit: 2 * ranks + SPARE, waiting: Mutex::default() }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a connection in; where there are too many, the oldest has to go. Its number.
+    pub(super) fn enter(&self, stream: &TcpStream) -> std::io::Result<u64> {
+        let stream = stream.try_clone()?;
+        let mut waiting = self.waiting();
+        if waiting.streams.len() >= self.limit {
+            close(&waiting.streams.remove(0).2);
+        }
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.streams.push((number, Instant::now(), stream));
+        Ok(number)
+    }
+
+    /// A connection is identified, or has ended.
+    pub(super) fn leave(&self, number: u64) {
+        self.waiting().streams.retain(|(other, _, _)| *other != number);
+    }
+
+    /// Closes those that have had their time.
+    pub(super) fn expire(&self) {
+        self.waiting().streams.retain(|(_, since, stream)| {
+            let keep = since.elapsed() < IDENTIFY_TIMEOUT;
+            if !keep {
+                close(stream);
+            }
+            keep
+        });
+    }
+}
+
+/// Ends whatever read or write its thread is in.
+fn close(stream: &TcpStream) {
+    let _ = stream.shutdown(Shutdown::Both);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn the_oldest_visitor_makes_room() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let visitors = Visitors::new(0);
+        let mut clients = Vec::new();
+        for _ in 0..=SPARE {
+            clients.push(TcpStream::connect(address).unwrap());
+            visitors.enter(&listener.accept().unwrap().0).unwrap();
+        }
+        assert_eq!(visitors.waiting().streams.len(), SPARE);
+        assert_eq!(clients[0].read(&mut [0]).unwrap(), 0, "closed");
+        visitors.leave(5);
+        visitors.expire();
+        assert_eq!(visitors.waiting().streams.len(), SPARE - 1);
+    }
+}

@@ -1,0 +1,65 @@
+//! A rank that takes part in the runs of a sweep, one after the other. Rank 0 chooses them.
+
+use std::time::Duration;
+
+use tacho_core::json::Value;
+
+use crate::client::Client;
+use crate::{Error, Membership};
+
+/// Between two polls.
+const POLL: Duration = Duration::from_millis(100);
+
+/// A rank other than 0 in a sweep.
+#[derive(Debug)]
+pub struct SweepWorker {
+    client: Client,
+    rank: usize,
+    number: u64,
+}
+
+/// A run to take part in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// The number of the run.
+    pub number: u64,
+    /// Its command, with secrets redacted: each rank has its own copy of them.
+    pub words: Vec<String>,
+}
+
+impl SweepWorker {
+    /// Connects to rank 0.
+    pub fn join(member: &Membership, stopped: &dyn Fn() -> bool) -> Result<SweepWorker, Error> {
+        Ok(SweepWorker { client: Client::connect(member, stopped)?, rank: member.rank, number: 0 })
+    }
+
+    /// The next run, once it is known; none when the sweep is over.
+    pub fn next(&mut self, stopped: &dyn Fn() -> bool) -> Result<Option<Assignment>, Error> {
+        loop {
+            let response = self.poll()?;
+            if response.get("over").is_some() {
+                return Ok(None);
+            }
+            if let Some(words) = response.get("words").and_then(Value::as_list) {
+                let number = response.get("number").and_then(Value::as_i64).unwrap_or(0);
+                self.number = u64::try_from(number).unwrap_or(0);
+                let words = words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect();
+                return Ok(Some(Assignment { number: self.number, words }));
+            }
+            if stopped() {
+                return Err(Error::Stopped);
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Whether rank 0 has gone on to another run, or has ended the sweep.
+    pub fn is_superseded(&mut self) -> bool {
+        let response = self.poll();
+        response.map_or(true, |response| response.get("over").is_some() || response.get("words").is_some())
+    }
+
+    fn poll(&mut self) -> Result<Value, Error> {
+        self.client.call(&format!("/v1/next?{},{}", self.rank, self.number), b"")
+    }
+}

@@ -1,0 +1,174 @@
+//! The side of the ranks other than 0: connects to rank 0, agrees with it, and sends it rows.
+
+use std::time::{Duration, Instant};
+
+use tacho_core::json::{Dict, Value, dumps};
+use tacho_core::{Clock, Observation, Stamp, SystemClock};
+use tacho_rowlog::pack;
+
+use crate::client::Client;
+use crate::clock::{ClockFit, ClockSample, WallClock};
+use crate::{Error, Membership, Progress};
+
+/// Clock samples before and after the run.
+const CLOCK_SAMPLES: usize = 64;
+/// Clock samples at a time during the run: the shortest of several round trips is near the best.
+const SAMPLES_DURING: usize = 4;
+/// Between two groups of them.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+/// Between two polls.
+const POLL: Duration = Duration::from_millis(20);
+/// A start that is further away than this is not one that rank 0 sets.
+const MAX_START_LEAD: Duration = Duration::from_secs(60);
+
+/// A rank other than 0 in a run.
+#[derive(Debug)]
+pub struct Worker {
+    client: Client,
+    clock: SystemClock,
+    samples: Vec<ClockSample>,
+    sampled: Instant,
+    log: Option<String>,
+}
+
+/// When a run starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// By this rank's clock.
+    pub stamp: Stamp,
+    /// By rank 0's wall clock, in nanoseconds since 1970.
+    pub unix_ns: i64,
+}
+
+/// What rank 0 wants a rank to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Directive {
+    /// Continue.
+    Continue,
+    /// A stop rule has ended the run.
+    Ended,
+    /// A signal has interrupted the run.
+    Interrupted,
+}
+
+impl Worker {
+    /// Joins rank 0, once it listens.
+    pub fn join(
+        member: &Membership,
+        clock: SystemClock,
+        hash: &str,
+        version: &str,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Worker, Error> {
+        let mut client = Client::connect(member, stopped)?;
+        let mut hello = Dict::new();
+        hello.set("rank", member.rank);
+        hello.set("ranks", member.ranks);
+        hello.set("run", member.run);
+        hello.set("hash", hash);
+        hello.set("version", version);
+        hello.set("machine", tacho_rowlog::Host::here().name);
+        let welcome = client.call_until("/v1/join", dumps(&hello.into()).as_bytes(), stopped)?;
+        let log = welcome.get("log").and_then(Value::as_str).map(str::to_owned);
+        let mut worker = Worker { client, clock, samples: Vec::new(), sampled: Instant::now(), log };
+        worker.sample_clock(CLOCK_SAMPLES)?;
+        Ok(worker)
+    }
+
+    /// The name of rank 0's log.
+    pub fn log(&self) -> Option<&str> {
+        self.log.as_deref()
+    }
+
+    /// Reports that this rank is ready, and waits for the start. None when the run ends before it; `stopped` is whether this
+    /// rank was interrupted.
+    pub fn ready(&mut self, stopped: &dyn Fn() -> bool) -> Result<Option<Start>, Error> {
+        let fit = self.fit()?;
+        loop {
+            let mut message = Dict::new();
+            message.set("clock", fit.to_json());
+            let stopping = stopped();
+            message.set("stopping", stopping);
+            let response = self.client.call("/v1/ready", dumps(&message.into()).as_bytes())?;
+            let number = |name: &str| response.get(name).and_then(Value::as_i64);
+            if let (Some(start), Some(unix_ns)) = (number("start"), number("unix_ns")) {
+                let start = u64::try_from(start).map_err(|_| self.client.lost("its start is not a time"))?;
+                let stamp = fit.to_own(Stamp(start));
+                if stamp > self.clock.now() + MAX_START_LEAD {
+                    return Err(self.client.lost("its start is far in the future"));
+                }
+                return Ok(Some(Start { stamp, unix_ns }));
+            }
+            if stopping || directive(&response) == Directive::Interrupted {
+                return Ok(None);
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Sends rows, or none as a heartbeat, with the progress of this rank and whether it was interrupted.
+    pub fn send(&mut self, rows: &[Observation], progress: Progress, stopping: bool) -> Result<Directive, Error> {
+        // Rank 0 converts rows by the latest estimate of this clock.
+        if self.sampled.elapsed() >= SAMPLE_INTERVAL {
+            self.sample_clock(SAMPLES_DURING)?;
+            let fit = self.fit()?;
+            self.client.call("/v1/clock", dumps(&fit.to_json()).as_bytes())?;
+        }
+        let body = if rows.is_empty() { Ok(Vec::new()) } else { pack(rows) };
+        let body = body.map_err(|error| self.client.lost(&error.to_string()))?;
+        let [finished, failed, tokens, in_flight] = progress;
+        let path = format!("/v1/rows?{},{finished},{failed},{tokens},{in_flight}", u8::from(stopping));
+        let response = self.client.call(&path, &body)?;
+        Ok(directive(&response))
+    }
+
+    /// The final estimate of this rank's clock.
+    pub fn clock(&mut self) -> Result<ClockFit, Error> {
+        self.sample_clock(CLOCK_SAMPLES)?;
+        self.fit()
+    }
+
+    /// Reports that all rows have been sent, with a closing message.
+    pub fn done(&mut self, fit: ClockFit, mut closing: Dict) -> Result<(), Error> {
+        closing.set("clock", fit.to_json());
+        closing.set("wall_clock", WallClock::now(self.clock).to_json());
+        self.client.call("/v1/done", dumps(&closing.into()).as_bytes()).map(drop)
+    }
+
+    /// Waits until rank 0 has saved the result: some launchers kill all ranks as soon as the first one exits.
+    pub fn wait_for_release(&mut self, impatient: &dyn Fn() -> bool) -> Result<(), Error> {
+        while !impatient() {
+            let response = self.client.call("/v1/end", b"")?;
+            if response.get("over") == Some(&Value::Bool(true)) {
+                break;
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    fn fit(&self) -> Result<ClockFit, Error> {
+        ClockFit::through(&self.samples).ok_or_else(|| self.client.lost("its clock could not be read"))
+    }
+
+    fn sample_clock(&mut self, count: usize) -> Result<(), Error> {
+        for _ in 0..count {
+            let asked = self.clock.now();
+            let response = self.client.call("/v1/clock", b"")?;
+            let answered = self.clock.now();
+            let now = response.get("now").and_then(Value::as_i64).and_then(|nanos| u64::try_from(nanos).ok());
+            let now = now.ok_or_else(|| self.client.lost("it did not report its clock"))?;
+            self.samples.push(ClockSample::new(asked, now, answered));
+        }
+        self.sampled = Instant::now();
+        Ok(())
+    }
+}
+
+fn directive(response: &Value) -> Directive {
+    match response.get("stop").and_then(Value::as_str) {
+        Some("interrupted") => Directive::Interrupted,
+        Some(_) => Directive::Ended,
+        None => Directive::Continue,
+    }
+}
