@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rustls::ClientConfig;
 use tacho_core::json::{Value, parse};
 
-use crate::http::{read_response, write_request};
 use crate::connection::{self, Connection};
+use crate::http::{read_response, write_request};
 use crate::{Error, Membership};
 
 /// Between two attempts.

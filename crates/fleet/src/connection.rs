@@ -87,14 +87,18 @@ fn unusable(path: &Path) -> impl Fn(String) -> Error + '_ {
 fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let chain = read.map_err(|error| unusable(path)(error.to_string()))?;
-    if chain.is_empty() { Err(unusable(path)("it does not hold a certificate in PEM form".to_owned())) } else { Ok(chain) }
+    if chain.is_empty() {
+        Err(unusable(path)("it does not hold a certificate in PEM form".to_owned()))
+    } else {
+        Ok(chain)
+    }
 }
 
 /// TLS settings of rank 0.
 pub(crate) fn server(certificate: &Certificate) -> Result<Arc<ServerConfig>, Error> {
     let chain = read_chain(&certificate.file)?;
-    let key =
-        PrivateKeyDer::from_pem_file(&certificate.key).map_err(|error| unusable(&certificate.key)(error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_file(&certificate.key)
+        .map_err(|error| unusable(&certificate.key)(error.to_string()))?;
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let built = builder.and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key));
     built.map(Arc::new).map_err(|error| unusable(&certificate.key)(error.to_string()))

@@ -86,8 +86,7 @@ impl Coordinator {
             return Ok(());
         }
         let of = state.peers.len();
-        let missing: Vec<String> =
-            state.missing(|peer| !peer.joined).map(|(rank, _)| format!("rank {rank}")).collect();
+        let missing: Vec<String> = state.missing(|peer| !peer.joined).map(|(rank, _)| format!("rank {rank}")).collect();
         if self.on_lost == OnLost::Stop || missing.len() + 1 == of {
             let mut names = missing.join(", ");
             if let Some(rejected) = self.rendezvous.rejected() {

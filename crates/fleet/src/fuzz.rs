@@ -43,7 +43,8 @@ fn fuzz_messages() {
     let row = Observation::dispatched(1, clock.now(), Stamp(5));
     let good = [
         br#"{"rank": 1, "ranks": 3, "hash": "h", "version": "v", "machine": "m"}"#.to_vec(),
-        br#"{"clock": [5, -7, 1.000001, 100, 9], "wall_clock": [5, 1800000000000000000, 50], "stopping": true}"#.to_vec(),
+        br#"{"clock": [5, -7, 1.000001, 100, 9], "wall_clock": [5, 1800000000000000000, 50], "stopping": true}"#
+            .to_vec(),
         tacho_rowlog::pack(std::slice::from_ref(&row)).unwrap(),
     ];
     fuzz("messages to rank 0", &good, CASES, |bytes| {

@@ -110,7 +110,9 @@ fn header<'h>(headers: &[httparse::Header<'h>], name: &str) -> Option<&'h str> {
 
 fn content_length(headers: &[httparse::Header<'_>]) -> io::Result<usize> {
     let length = header(headers, "content-length").unwrap_or("0").parse().ok();
-    length.filter(|&length| length <= MAX_BODY).ok_or_else(|| io::Error::other("the body is too long, or has no valid length"))
+    length
+        .filter(|&length| length <= MAX_BODY)
+        .ok_or_else(|| io::Error::other("the body is too long, or has no valid length"))
 }
 
 #[cfg(test)]

@@ -298,7 +298,12 @@ mod tests {
 
     #[test]
     fn flags_win_over_launchers_and_go_together() {
-        let options = RankOptions { rank: Some(1), ranks: Some(2), rendezvous: Some("[::1]:7000".into()), ..RankOptions::default() };
+        let options = RankOptions {
+            rank: Some(1),
+            ranks: Some(2),
+            rendezvous: Some("[::1]:7000".into()),
+            ..RankOptions::default()
+        };
         let member = find(&options, &LOCAL).unwrap().unwrap();
         assert_eq!((member.rank, member.ranks, member.host.as_str()), (1, 2, "::1"));
         let half = RankOptions { rank: Some(1), ..RankOptions::default() };
@@ -319,7 +324,11 @@ mod tests {
     #[test]
     fn shares_add_up_to_the_whole() {
         let members = |ranks| {
-            (0..ranks).map(move |rank| Membership { rank, ranks, ..find(&RankOptions::default(), &LOCAL).unwrap().unwrap() })
+            (0..ranks).map(move |rank| Membership {
+                rank,
+                ranks,
+                ..find(&RankOptions::default(), &LOCAL).unwrap().unwrap()
+            })
         };
         for (ranks, count, limit) in [(2, 5, None), (3, 10, Some(8)), (4, 3, Some(2)), (7, 0, None)] {
             let mut all: Vec<usize> = members(ranks).flat_map(|member| member.share(count, limit)).collect();

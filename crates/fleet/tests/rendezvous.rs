@@ -6,21 +6,23 @@ use std::time::{Duration, Instant};
 
 use tacho_core::json::Dict;
 use tacho_core::{Clock, Observation, SystemClock};
-use tacho_fleet::{Asked, Error, Follower, Guest, Host, Meeting, OnLost, Place, Reply, Share, Terms};
+use tacho_fleet::{
+    Coordinator, Directive, Error, Membership, OnLost, Policy, RankOptions, RankReport, Rendezvous, SweepWorker, Worker,
+};
 
 const VERSION: &str = "1";
 
-fn asked(rank: usize, ranks: usize, port: u16) -> Asked {
+fn asked(rank: usize, ranks: usize, port: u16) -> RankOptions {
     let rendezvous = Some(format!("127.0.0.1:{port}"));
-    Asked { rank: Some(rank), ranks: Some(ranks), rendezvous, ..Asked::default() }
+    RankOptions { rank: Some(rank), ranks: Some(ranks), rendezvous, ..RankOptions::default() }
 }
 
-fn found(asked: &Asked, token: &str) -> Place {
+fn found(asked: &RankOptions, token: &str) -> Membership {
     let get = |name: &str| (name == "TACHO_RENDEZVOUS_TOKEN" && !token.is_empty()).then(|| token.to_owned());
-    Place::find(asked, &get, 1).unwrap().unwrap()
+    Membership::find(asked, &get, 1).unwrap().unwrap()
 }
 
-fn place(rank: usize, ranks: usize, port: u16) -> Place {
+fn place(rank: usize, ranks: usize, port: u16) -> Membership {
     found(&asked(rank, ranks, port), "")
 }
 
@@ -28,28 +30,31 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+fn ignore(_: String) {}
+
 fn never() -> bool {
     false
 }
 
-fn open(place: &Place, clock: SystemClock) -> Host {
-    Host::open(place, clock, "hash", VERSION, Some("run")).unwrap()
+fn open(place: &Membership, clock: SystemClock) -> Coordinator {
+    Coordinator::open(place, clock, "hash", VERSION, Some("run")).unwrap()
 }
 
-fn join(place: &Place, clock: SystemClock) -> Result<Guest, Error> {
-    Guest::join(place, clock, "hash", VERSION, &never)
+fn join(place: &Membership, clock: SystemClock) -> Result<Worker, Error> {
+    Worker::join(place, clock, "hash", VERSION, &never)
 }
 
-/// All that others have done, once they have.
-fn gather(host: Host) -> Vec<Share> {
+/// The reports of the other ranks, and their rows, once they are done.
+fn gather(host: Coordinator) -> (Vec<RankReport>, Vec<(usize, Vec<Observation>)>) {
     while !host.is_over() {
         std::thread::sleep(Duration::from_millis(5));
     }
-    host.finish()
+    let rows = host.fresh();
+    (host.finish(), rows)
 }
 
 /// A rank that sends one row stamped now, and ends well or not at all.
-fn attend(place: &Place, ends_well: bool) -> Result<(), Error> {
+fn attend(place: &Membership, ends_well: bool) -> Result<(), Error> {
     let clock = SystemClock::start();
     let mut guest = join(place, clock)?;
     assert_eq!(guest.log(), Some("run"));
@@ -59,7 +64,7 @@ fn attend(place: &Place, ends_well: bool) -> Result<(), Error> {
         std::thread::yield_now();
     }
     let row = Observation { done: start.stamp, ..Observation::dispatched(place.rank, start.stamp, start.stamp) };
-    assert_eq!(guest.send(&[row], [1, 0, 5, 2], false)?, Reply::GoOn);
+    assert_eq!(guest.send(&[row], [1, 0, 5, 2], false)?, Directive::Continue);
     let fit = guest.clock()?;
     if ends_well { guest.done(fit, Dict::new()) } else { Ok(()) }
 }
@@ -75,7 +80,7 @@ fn all_start_at_once_and_their_rows_are_on_one_clock() {
         let others: Vec<_> =
             ranks[1..].iter().map(|place| scope.spawn(move || attend(place, place.rank == 1))).collect();
         let host = open(&ranks[0], clock);
-        host.wait_for_all(&never).unwrap();
+        host.wait_for_all(&never, &ignore).unwrap();
         let start = host.start(&never, &|_| 77);
         assert!(start > clock.now());
         others.into_iter().for_each(|other| other.join().unwrap().unwrap());
@@ -83,17 +88,19 @@ fn all_start_at_once_and_their_rows_are_on_one_clock() {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(host.progress(), [2, 0, 10, 0], "nothing is under way at ranks that are not there");
-        let shares = host.finish();
+        let (shares, rows) = gather(host);
         assert_eq!(shares.len(), 2);
         for share in &shares {
-            // One of them left without a word: what it had handed over is there all the same.
+            // One of them left before it was done: the rows it had sent are there all the same.
             assert_eq!(share.lost.is_some(), share.rank == 2, "{share:?}");
-            let off = share.rows[0].done.0.abs_diff(start.0);
-            let bound = share.before.unwrap().bound_ns();
-            assert!(off <= 2 * bound + 1000, "{off} ns off, {bound} known");
+            assert_eq!(share.rows, 1);
+            let row = &rows.iter().find(|(rank, _)| *rank == share.rank).unwrap().1[0];
+            let off = row.done.0.abs_diff(start.0);
+            let bound = share.clock.unwrap().bound_ns();
+            assert!(off <= 2 * bound + 2000, "{off} ns off, {bound} known");
         }
-        // Both calendars are this machine's.
-        let (ahead, bound) = shares[0].ahead.unwrap();
+        // Both wall clocks are this machine's.
+        let (ahead, bound) = shares[0].wall_offset.unwrap();
         assert!(ahead.unsigned_abs() <= bound + 1_000_000, "{ahead} ns ahead, known to {bound}");
     });
 }
@@ -102,10 +109,11 @@ fn all_start_at_once_and_their_rows_are_on_one_clock() {
 fn who_differs_is_refused_by_name() {
     for (hash, version, says) in [("other", VERSION, "requests"), ("hash", "2", "tacho 2 where rank 0 has 1")] {
         let port = free_port();
-        let host = open(&place(0, 2, port), SystemClock::start());
-        let joined = Guest::join(&place(1, 2, port), SystemClock::start(), hash, version, &never);
+        let host = open(&found(&asked(0, 2, port), "secret"), SystemClock::start());
+        let other = found(&asked(1, 2, port), "secret");
+        let joined = Worker::join(&other, SystemClock::start(), hash, version, &never);
         assert!(joined.unwrap_err().to_string().contains(says));
-        let error = host.wait_for_all(&never).unwrap_err().to_string();
+        let error = host.wait_for_all(&never, &ignore).unwrap_err().to_string();
         assert!(error.starts_with("rank 1 on ") && error.contains(says), "{error}");
     }
 }
@@ -122,17 +130,17 @@ fn a_stranger_is_not_let_in() {
 fn a_stop_reaches_everybody_and_ends_a_wait() {
     let port = free_port();
     let host = open(&place(0, 2, port), SystemClock::start());
-    assert!(matches!(host.wait_for_all(&|| true), Err(Error::Stopped)));
+    assert!(matches!(host.wait_for_all(&|| true, &ignore), Err(Error::Stopped)));
     let mut guest = join(&place(1, 2, port), SystemClock::start()).unwrap();
     assert!(!host.exchange_stop(false, false));
-    assert_eq!(guest.send(&[], [0; 4], false).unwrap(), Reply::GoOn);
+    assert_eq!(guest.send(&[], [0; 4], false).unwrap(), Directive::Continue);
     assert!(!host.exchange_stop(true, false));
-    assert_eq!(guest.send(&[], [0; 4], false).unwrap(), Reply::Ended);
-    assert_eq!(guest.send(&[], [0; 4], true).unwrap(), Reply::Asked);
+    assert_eq!(guest.send(&[], [0; 4], false).unwrap(), Directive::Ended);
+    assert_eq!(guest.send(&[], [0; 4], true).unwrap(), Directive::Interrupted);
     assert!(host.exchange_stop(false, false));
     let began = Instant::now();
     let soon = || began.elapsed() > Duration::from_millis(50);
-    let joined = Guest::join(&place(1, 2, free_port()), SystemClock::start(), "hash", VERSION, &soon);
+    let joined = Worker::join(&place(1, 2, free_port()), SystemClock::start(), "hash", VERSION, &soon);
     assert!(matches!(joined, Err(Error::Stopped)));
 }
 
@@ -140,15 +148,15 @@ fn a_stop_reaches_everybody_and_ends_a_wait() {
 fn who_never_comes_is_lost_or_ends_the_run() {
     let wait = |on_lost| {
         let port = free_port();
-        let terms = Terms { patience: Duration::from_millis(200), on_lost, ..Terms::default() };
-        let host = open(&found(&Asked { terms, ..asked(0, 3, port) }, ""), SystemClock::start());
+        let policy = Policy { timeout: Duration::from_millis(200), on_lost, ..Policy::default() };
+        let host = open(&found(&RankOptions { policy, ..asked(0, 3, port) }, ""), SystemClock::start());
         let _guest = join(&place(1, 3, port), SystemClock::start()).unwrap();
-        let waited = host.wait_for_all(&never);
+        let waited = host.wait_for_all(&never, &ignore);
         (waited, host.finish())
     };
     let (waited, shares) = wait(OnLost::Finish);
     waited.unwrap();
-    assert!(shares[1].lost.as_ref().unwrap().contains("did not come"), "{shares:?}");
+    assert!(shares[1].lost.as_ref().unwrap().contains("did not join"), "{shares:?}");
     let error = wait(OnLost::Stop).0.unwrap_err().to_string();
     assert!(error.contains("2 of 3 ranks") && error.contains("missing: rank 2"), "{error}");
 }
@@ -156,10 +164,10 @@ fn who_never_comes_is_lost_or_ends_the_run() {
 #[test]
 fn who_comes_after_the_start_is_told_so() {
     let port = free_port();
-    let terms = Terms { patience: Duration::from_millis(100), ..Terms::default() };
-    let host = open(&found(&Asked { terms, ..asked(0, 3, port) }, ""), SystemClock::start());
+    let policy = Policy { timeout: Duration::from_millis(100), ..Policy::default() };
+    let host = open(&found(&RankOptions { policy, ..asked(0, 3, port) }, ""), SystemClock::start());
     let _guest = join(&place(1, 3, port), SystemClock::start()).unwrap();
-    host.wait_for_all(&never).unwrap();
+    host.wait_for_all(&never, &ignore).unwrap();
     host.start(&never, &|_| 0);
     let error = join(&place(2, 3, port), SystemClock::start()).unwrap_err().to_string();
     assert!(error.contains("too late"), "{error}");
@@ -168,10 +176,10 @@ fn who_comes_after_the_start_is_told_so() {
 #[test]
 fn those_that_follow_hear_of_each_run_and_of_the_end() {
     let port = free_port();
-    let meeting = Arc::new(Meeting::open(&place(0, 2, port)).unwrap());
+    let meeting = Arc::new(Rendezvous::open(&place(0, 2, port)).unwrap());
     std::thread::scope(|scope| {
         let follower = scope.spawn(move || {
-            let mut follower = Follower::join(&place(1, 2, port), &never).unwrap();
+            let mut follower = SweepWorker::join(&place(1, 2, port), &never).unwrap();
             let mut seen = Vec::new();
             while let Some(order) = follower.next(&never).unwrap() {
                 attend(&place(1, 2, port).in_run(order.number, None), true).unwrap();
@@ -180,11 +188,11 @@ fn those_that_follow_hear_of_each_run_and_of_the_end() {
             seen
         });
         for words in ["one", "two"] {
-            let order = meeting.order(&[words.to_owned()]);
+            let order = meeting.assign(&[words.to_owned()]);
             let host = open(&place(0, 2, port).in_run(order, Some(meeting.clone())), SystemClock::start());
-            host.wait_for_all(&never).unwrap();
+            host.wait_for_all(&never, &ignore).unwrap();
             host.start(&never, &|_| 77);
-            assert_eq!(gather(host)[0].lost, None);
+            assert_eq!(gather(host).0[0].lost, None);
         }
         meeting.close();
         assert_eq!(follower.join().unwrap(), [["one"], ["two"]]);
@@ -207,7 +215,7 @@ fn a_certificate_is_the_one_or_nothing_is_said() {
     let port = free_port();
     let with = |rank, certificate: &std::path::Path| {
         let (certificate, key) = (Some(certificate.to_owned()), Some(key.clone()));
-        found(&Asked { certificate, key, ..asked(rank, 2, port) }, "secret")
+        found(&RankOptions { certificate, key, ..asked(rank, 2, port) }, "secret")
     };
     let host = open(&with(0, &certificate), SystemClock::start());
     let plain = join(&found(&asked(1, 2, port), "secret"), SystemClock::start());
@@ -215,12 +223,90 @@ fn a_certificate_is_the_one_or_nothing_is_said() {
     assert!(join(&with(1, &other), SystemClock::start()).is_err(), "another certificate is another machine");
     std::thread::scope(|scope| {
         let guest = scope.spawn(|| attend(&with(1, &certificate), true));
-        host.wait_for_all(&never).unwrap();
+        host.wait_for_all(&never, &ignore).unwrap();
         host.start(&never, &|_| 77);
         guest.join().unwrap().unwrap();
     });
-    assert_eq!(gather(host)[0].rows.len(), 1);
+    assert_eq!(gather(host).0[0].rows, 1);
     let broken = with(0, &folder.join("none.pem"));
-    assert!(Meeting::open(&broken).unwrap_err().to_string().contains("none.pem"));
+    assert!(Rendezvous::open(&broken).unwrap_err().to_string().contains("none.pem"));
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_bad_join_does_not_end_a_run() {
+    let port = free_port();
+    let host = open(&place(0, 2, port), SystemClock::start());
+    let bad = Worker::join(&place(1, 2, port), SystemClock::start(), "other", VERSION, &never);
+    assert!(matches!(bad, Err(Error::Refused { .. })));
+    let _good = join(&place(1, 2, port), SystemClock::start()).unwrap();
+    let notices = std::cell::RefCell::new(Vec::new());
+    host.wait_for_all(&never, &|text| notices.borrow_mut().push(text)).unwrap();
+    assert_eq!(notices.borrow().len(), 1, "{notices:?}");
+}
+
+#[test]
+fn no_rank_exits_before_rank_0_has_saved() {
+    let port = free_port();
+    let member = place(0, 2, port).listening().unwrap();
+    std::thread::scope(|scope| {
+        let (sender, released) = std::sync::mpsc::channel();
+        let worker = scope.spawn(move || {
+            let mut worker = join(&place(1, 2, port), SystemClock::start()).unwrap();
+            worker.ready(&never).unwrap();
+            let fit = worker.clock().unwrap();
+            worker.done(fit, Dict::new()).unwrap();
+            worker.wait_for_release(&never).unwrap();
+            sender.send(()).unwrap();
+        });
+        let host = open(&member, SystemClock::start());
+        host.wait_for_all(&never, &ignore).unwrap();
+        host.start(&never, &|_| 77);
+        assert_eq!(gather(host).0[0].lost, None);
+        assert!(released.try_recv().is_err(), "the result is not saved yet");
+        member.release();
+        worker.join().unwrap();
+        released.try_recv().unwrap();
+    });
+}
+
+#[test]
+fn a_start_in_the_far_future_is_refused() {
+    let port = free_port();
+    let listener = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            use std::io::{Read, Write};
+            let mut stream = listener.accept().unwrap().0;
+            let mut buffer = vec![0; 1 << 16];
+            // Whatever is asked, the start is centuries away.
+            let body = r#"{"now": 5, "start": 9000000000000000000, "unix_ns": 1}"#;
+            while let Ok(1..) = stream.read(&mut buffer) {
+                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+            }
+        });
+        let mut worker = join(&place(1, 2, port), SystemClock::start()).unwrap();
+        assert!(matches!(worker.ready(&never), Err(Error::CoordinatorLost { .. })));
+        drop(worker);
+    });
+}
+
+#[test]
+fn connections_that_never_identify_themselves_keep_nobody_out() {
+    let port = free_port();
+    let host = open(&found(&asked(0, 2, port), "secret"), SystemClock::start());
+    let idle: Vec<_> = (0..200).map(|_| std::net::TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    let _worker = join(&found(&asked(1, 2, port), "secret"), SystemClock::start()).unwrap();
+    host.wait_for_all(&never, &ignore).unwrap();
+    drop(idle);
+}
+
+#[test]
+fn a_wrong_token_is_named_at_rank_0() {
+    let port = free_port();
+    let policy = Policy { timeout: Duration::from_millis(300), ..Policy::default() };
+    let host = open(&found(&RankOptions { policy, ..asked(0, 2, port) }, "secret"), SystemClock::start());
+    assert!(join(&found(&asked(1, 2, port), "guess"), SystemClock::start()).is_err());
+    let error = host.wait_for_all(&never, &ignore).unwrap_err();
+    assert!(matches!(&error, Error::MissingRanks { missing, .. } if missing.contains("another token")), "{error}");
 }

@@ -68,7 +68,10 @@ pub fn files_below(folder: &Path, name: &str) -> Result<Vec<PathBuf>, Error> {
         let entry = entry.map_err(failed)?;
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            files.extend(files_below(&path, name)?);
+            // A request log has files of the same names.
+            if !tacho_rowlog::Stored::is_log(&path) {
+                files.extend(files_below(&path, name)?);
+            }
         } else if path.file_name().is_some_and(|found| found == name) {
             files.push(path);
         }

@@ -62,9 +62,9 @@ const fn maybe(name: &'static str, kind: Kind, about: &'static str) -> Column {
 #[rustfmt::skip]
 pub static COLUMNS: &[Column] = &[
     always("index", Kind::Int, "Which request of the workload this was, from 0."),
-    always("due_ns", Kind::Int, "When the schedule wanted it sent, from the segment's origin. All other times are spans."),
-    always("release_lag_ns", Kind::Int, "From then until the dispatcher let it go."),
-    always("slot_wait_ns", Kind::Int, "From then until sending began: the wait for a concurrency slot."),
+    always("scheduled_ns", Kind::Int, "Scheduled send time, from the segment's origin. All other times are durations."),
+    always("dispatch_lag_ns", Kind::Int, "From the scheduled time until it was dispatched."),
+    always("slot_wait_ns", Kind::Int, "From dispatch until sending began: the wait for a concurrency slot."),
     always("connect_ns", Kind::Int, "Time spent connecting; 0 on a connection that was open."),
     maybe("first_byte_ns", Kind::Int, "From the sending to the first byte of the answer."),
     always("token_gaps_ns", Kind::Ints, "Token events: the first is the time from the sending to the first event (TTFT), each other the time since the event before (ITL)."),
@@ -95,9 +95,6 @@ pub static COLUMNS: &[Column] = &[
     maybe("request_id", Kind::Text, "What was sent as x-request-id; absent where it is the batch's request_id_prefix and the index."),
     maybe("request_id_prefix", Kind::Text, "In the first row of a batch: how the ids begin that are not told."),
 ];
-
-/// What format 2 had where `failure` is now: `complete`, or the kind of failure.
-pub(crate) const OUTCOME: &str = "outcome";
 
 /// The fields of the schema.
 pub(crate) fn fields() -> Vec<Field> {

@@ -9,13 +9,13 @@ use arrow_schema::ArrowError;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A new log must not be mixed with an old one.
-    #[error("{path} already holds the log of a run: choose another folder, or resume it")]
+    #[error("{path} already holds the log of a run: choose another directory, or resume it")]
     Exists {
         /// The folder.
         path: PathBuf,
     },
     /// There is no log.
-    #[error("{path} holds no log of a run: there is no manifest.tacho in it")]
+    #[error("{path} does not hold the log of a run: it has no manifest.json")]
     Missing {
         /// The folder.
         path: PathBuf,
@@ -35,7 +35,7 @@ pub enum Error {
         reason: String,
     },
     /// A newer tacho has written it.
-    #[error("{path} has format {found} of the log, and this tacho reads up to {known}: use a newer one")]
+    #[error("{path} has log format {found}, and this tacho reads {known}: use a newer tacho")]
     Newer {
         /// The file.
         path: PathBuf,
@@ -45,9 +45,7 @@ pub enum Error {
         known: i64,
     },
     /// A tacho before the first release has written it.
-    #[error(
-        "{path} has format {found} of the log, and this tacho reads from {known} on: report it with the tacho that made it"
-    )]
+    #[error("{path} has log format {found}, and this tacho reads {known}: use the tacho that wrote it")]
     Older {
         /// The file.
         path: PathBuf,

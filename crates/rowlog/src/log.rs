@@ -16,7 +16,7 @@ use crate::compact::compact;
 use crate::files::{sync_folder, write_whole};
 use crate::manifest::{self, Manifest};
 use crate::packing::packing;
-use crate::stored::{CLOSING, Stored};
+use crate::stored::{SUMMARY, Stored};
 use crate::stream::Tail;
 use crate::sync::Syncer;
 use crate::written::Written;
@@ -45,28 +45,23 @@ impl Log {
         Ok(Log { folder: folder.to_owned(), _lock: lock(folder)?, next: 0, writer: None })
     }
 
-    /// Goes on with the log of a run that ended early: torn tails are cut, and rows go to a new segment. What is
-    /// stored is handed back.
+    /// Opens the log of a run that ended early. Nothing of it changes before [`Log::begin`]; what is stored is handed back.
     pub fn resume(folder: &Path) -> Result<(Self, Stored), Error> {
         Stored::open(folder)?;
         let lock = lock(folder)?;
         let stored = Stored::open(folder)?;
-        for (number, stored) in stored.segments().iter().enumerate() {
-            cut(&segment::file(folder, number), stored.tail()?)?;
-        }
-        match fs::remove_file(folder.join(CLOSING)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::write(&folder.join(CLOSING))(error));
-            }
-            _ => {}
-        }
-        let next = stored.next_number();
-        Ok((Log { folder: folder.to_owned(), _lock: lock, next, writer: None }, Stored::open(folder)?))
+        Ok((Log { folder: folder.to_owned(), _lock: lock, next: stored.next_number(), writer: None }, stored))
+    }
+
+    /// Cuts torn tails of earlier segments, so that other programs can read them.
+    pub fn cut_tails(&self, stored: &Stored) -> Result<(), Error> {
+        stored.segments().iter().try_for_each(|segment| cut(segment.path(), segment.tail()?))
     }
 
     /// Begins a segment whose moments count from `origin`. Rows go to it from here on.
     pub fn begin(&mut self, origin: Origin) -> Result<(), Error> {
         self.close()?;
+        remove(&self.folder.join(SUMMARY))?;
         self.writer = Some(Writer::create(&self.folder, self.next, origin)?);
         self.next += 1;
         Ok(())
@@ -96,7 +91,7 @@ impl Log {
     /// Ends the log with what is known only at the end of a run. Small batches are merged.
     pub fn finish(mut self, closing: &Value) -> Result<(), Error> {
         self.close()?;
-        write_whole(&self.folder.join(CLOSING), dumps(closing).as_bytes())
+        write_whole(&self.folder.join(SUMMARY), dumps(closing).as_bytes())
     }
 
     fn close(&mut self) -> Result<(), Error> {
@@ -122,6 +117,14 @@ fn lock(folder: &Path) -> Result<File, Error> {
         Err(TryLockError::WouldBlock) => Err(Error::Busy { path: folder.to_owned() }),
         // A file system without locks is no reason not to write.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+    }
+}
+
+/// Deletes a file that may not exist.
+fn remove(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::write(path)(error)),
+        _ => Ok(()),
     }
 }
 

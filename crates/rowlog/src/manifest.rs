@@ -8,9 +8,10 @@ use crate::Error;
 use crate::files::{read_json, write_whole};
 use crate::segment::{FORMAT, known};
 
-/// The manifest's name in the folder. It holds JSON, but is not named so: whoever looks for results by `*.json` beside a
-/// log must not find it.
-pub(crate) const NAME: &str = "manifest.tacho";
+/// The manifest's name in the directory of the log.
+pub(crate) const NAME: &str = "manifest.json";
+/// Its name up to format 3.
+const OLD_NAME: &str = "manifest.tacho";
 /// More than any manifest has.
 const LIMIT: u64 = 64 << 20;
 
@@ -69,6 +70,11 @@ impl Manifest {
     pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(NAME);
         if !path.is_file() {
+            let old = folder.join(OLD_NAME);
+            if old.is_file() {
+                let found = read_json(&old, LIMIT)?.get("format").and_then(Value::as_i64).unwrap_or(0);
+                return Err(Error::Older { path: folder.to_owned(), found, known: FORMAT });
+            }
             return Err(Error::Missing { path: folder.to_owned() });
         }
         Self::from_value(&path, &read_json(&path, LIMIT)?)

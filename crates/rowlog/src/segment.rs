@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use arrow_ipc::writer::StreamWriter;
 use arrow_schema::Schema;
 use tacho_core::Stamp;
 
 use crate::Error;
 use crate::columns::fields;
+use crate::packing::packing;
 
 /// The format of the files that is written here.
-pub(crate) const FORMAT: i64 = 3;
-/// The oldest that is read.
-const OLDEST: i64 = 2;
+pub(crate) const FORMAT: i64 = 4;
 
 const FORMAT_KEY: &str = "tacho.format";
 const SEGMENT_KEY: &str = "tacho.segment";
@@ -45,6 +45,13 @@ pub(crate) fn schema(number: usize, origin: Origin) -> Schema {
     Schema::new(fields()).with_metadata(HashMap::from(metadata))
 }
 
+/// Bytes of the shortest schema that a segment begins with.
+pub(crate) fn schema_size() -> Result<u64, Error> {
+    let schema = schema(0, Origin { stamp: Stamp::ZERO, unix_ns: 0 });
+    let stream = StreamWriter::try_new_with_options(Vec::new(), &schema, packing()?)?;
+    Ok(stream.get_ref().len() as u64)
+}
+
 /// The origin that a schema tells of.
 pub(crate) fn origin(path: &Path, schema: &Schema) -> Result<Origin, Error> {
     let found = number(path, schema, FORMAT_KEY)?;
@@ -55,8 +62,8 @@ pub(crate) fn origin(path: &Path, schema: &Schema) -> Result<Origin, Error> {
 /// Whether files of this format can be read.
 pub(crate) fn known(path: &Path, found: i64) -> Result<(), Error> {
     match found {
-        OLDEST..=FORMAT => Ok(()),
-        ..OLDEST => Err(Error::Older { path: path.to_owned(), found, known: OLDEST }),
+        FORMAT => Ok(()),
+        ..FORMAT => Err(Error::Older { path: path.to_owned(), found, known: FORMAT }),
         _ => Err(Error::Newer { path: path.to_owned(), found, known: FORMAT }),
     }
 }

@@ -14,10 +14,10 @@ use crate::segment::{self, Origin};
 use crate::stream::{Stream, Tail};
 use crate::{Error, Manifest, Row};
 
-/// The closing record's name in the folder.
-pub(crate) const CLOSING: &str = "closing.tacho";
-/// More than any closing record has.
-const CLOSING_LIMIT: u64 = 1 << 30;
+/// The name of the summary, which is written when a run is over.
+pub(crate) const SUMMARY: &str = "summary.json";
+/// More than any summary has.
+const SUMMARY_LIMIT: u64 = 1 << 30;
 /// Longer than any run. What counts seconds would take memory for all of a time that is a broken one.
 const LONGEST: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
@@ -42,13 +42,15 @@ impl Stored {
                 break;
             }
             next += 1;
-            // A segment that has not even its schema was cut off before its first row.
-            if let Some(batches) = Batches::open(&path)? {
-                segments.push(Segment { origin: batches.origin(), path });
+            match Batches::open(&path)? {
+                Some(batches) => segments.push(Segment { origin: batches.origin(), path }),
+                // The writer was killed before the first row.
+                None if is_shorter_than_a_schema(&path)? => {}
+                None => return Err(Error::malformed(&path, "its schema is damaged: its rows cannot be read")),
             }
         }
-        let closing = folder.join(CLOSING);
-        let closing = closing.exists().then(|| read_json(&closing, CLOSING_LIMIT)).transpose()?;
+        let closing = folder.join(SUMMARY);
+        let closing = closing.exists().then(|| read_json(&closing, SUMMARY_LIMIT)).transpose()?;
         Ok(Stored { manifest, segments, closing, next })
     }
 
@@ -75,6 +77,12 @@ impl Stored {
     pub(crate) fn next_number(&self) -> usize {
         self.next
     }
+}
+
+/// Whether a segment ends before its schema does; one that is longer has rows.
+fn is_shorter_than_a_schema(path: &Path) -> Result<bool, Error> {
+    let size = std::fs::metadata(path).map_err(Error::read(path))?.len();
+    Ok(size < segment::schema_size()?)
 }
 
 /// One segment.

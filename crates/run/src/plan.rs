@@ -42,7 +42,7 @@ pub struct ServePlan {
     /// Where its rows are logged, if anywhere.
     pub log: Option<LogPlan>,
     /// This process's place among several ranks, if it is one.
-    pub ranks: Option<tacho_fleet::Place>,
+    pub ranks: Option<tacho_fleet::Membership>,
 }
 
 /// Which model to ask for.

@@ -245,7 +245,7 @@ fn the_result_of_a_long_run_takes_little_more_memory_than_that_of_a_short_one() 
 
 #[test]
 fn fuzz_logs() {
-    for name in ["rows-0.arrows", "manifest.tacho", "closing.tacho"] {
+    for name in ["rows-0.arrows", "manifest.json", "summary.json"] {
         let prepare = |folder: &Path| {
             let rows: Vec<Observation> = (0..3).map(row).collect();
             log(folder, ORIGIN, &rows, &setup(), Some(logged::closing(&record(&rows, setup())).into()));

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tacho_fleet::{Asked, Gather, OnLost, Terms};
+use tacho_fleet::{Gather, OnLost, Policy, RankOptions};
 
 use super::flag::{Flag, Group, Kind, Preset, own};
 use super::typed::typed;
 
-use Kind::{Choice, Int, Seconds, Str};
+use Kind::{Choice, Int, Seconds, Str, Switch};
 use Preset::Unset;
 
 pub(crate) static GROUP: Group = Group {
@@ -53,6 +53,15 @@ pub(crate) const CERTIFICATE: Flag = own(
 );
 pub(crate) const KEY: Flag =
     own(&["--rendezvous-key"], Str, "FILE", Unset, &GROUP, "Its key in PEM form, which rank 0 reads.");
+pub(crate) const PLAINTEXT: Flag = own(
+    &["--rendezvous-plaintext"],
+    Switch,
+    "",
+    Preset::Off,
+    &GROUP,
+    "Allow unencrypted connections between machines. The token and all rows then cross the network in the clear; prefer \
+     --rendezvous-cert and --rendezvous-key.",
+);
 pub(crate) const TIMEOUT: Flag = own(
     &["--rendezvous-timeout"],
     Seconds,
@@ -89,6 +98,7 @@ typed! {
         pub(crate) rendezvous: Option<String>,
         pub(crate) rendezvous_cert: Option<String>,
         pub(crate) rendezvous_key: Option<String>,
+        pub(crate) rendezvous_plaintext: bool,
         /// Seconds.
         pub(crate) rendezvous_timeout: f64,
         pub(crate) on_lost_rank: String,
@@ -98,16 +108,17 @@ typed! {
 
 impl RankArgs {
     /// The same for the part that makes ranks of processes; a number below 0 is one that no rank has.
-    pub(crate) fn asked(&self) -> Asked {
+    pub(crate) fn options(&self) -> RankOptions {
         let number = |value: Option<i64>| value.map(|value| usize::try_from(value).unwrap_or(usize::MAX));
-        Asked {
+        RankOptions {
             rank: number(self.rank),
             ranks: number(self.ranks),
             rendezvous: self.rendezvous.clone(),
             certificate: self.rendezvous_cert.as_ref().map(PathBuf::from),
             key: self.rendezvous_key.as_ref().map(PathBuf::from),
-            terms: Terms {
-                patience: Duration::from_secs_f64(self.rendezvous_timeout),
+            plaintext: self.rendezvous_plaintext,
+            policy: Policy {
+                timeout: Duration::from_secs_f64(self.rendezvous_timeout),
                 on_lost: if self.on_lost_rank == "stop" { OnLost::Stop } else { OnLost::Finish },
                 gather: if self.gather == "files" { Gather::Files } else { Gather::Stream },
             },

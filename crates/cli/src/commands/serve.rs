@@ -22,7 +22,7 @@ use std::path::Path;
 use anyhow::anyhow;
 use tacho_core::{EventSink, RunEvent};
 use tacho_decide::threshold::Finding;
-use tacho_fleet::Place;
+use tacho_fleet::Membership;
 use tacho_loadgen::StopSignal;
 use tacho_metrics::{Caveat, EndedBy, Trust};
 use tacho_record::RunRecord;
@@ -53,6 +53,8 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     if let Some(place) = place.as_ref().filter(|place| place.rank > 0) {
         return ranks::share(args, place, &std::env::args().collect::<Vec<_>>(), &interrupt);
     }
+    // The listener lives until everything is saved: then the other ranks may exit.
+    let place = place.map(Membership::listening).transpose()?;
     let dealt = ranks::dealt(args, place.as_ref())?;
     let args = dealt.as_ref().unwrap_or(args);
     let screen = screen(args)?;
@@ -129,6 +131,9 @@ fn measure(
     if let Some(path) = &path {
         pictures::draw(args, &record, &note, path, screen)?;
     }
+    if let Some(member) = &plan.ranks {
+        member.release();
+    }
     let exit = held(args, &record)?;
     Ok((record, exit))
 }
@@ -156,7 +161,7 @@ pub(crate) fn run_inside(
     args: &ServeArgs,
     command: &[String],
     simulator: Option<&Server>,
-    place: Option<Place>,
+    place: Option<Membership>,
     sink: &dyn EventSink,
 ) -> anyhow::Result<(RunRecord, Exit)> {
     let dealt = ranks::dealt(args, place.as_ref())?;

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let place = ranks::place(args)?;
     if let Some(place) = place.as_ref().filter(|place| place.rank > 0) {
-        return ranks::follow(place, &interrupt);
+        return ranks::follow(place, &split("--bench-cmd", &args.bench_cmd)?, &interrupt);
     }
     let experiment = Experiment::locate(&args.place)?;
     let plan = plan(args, &experiment)?;

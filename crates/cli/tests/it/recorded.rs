@@ -68,7 +68,7 @@ fn results(place: &Place) -> Vec<String> {
 
 /// Makes report and result file anew from the log of a run; they are the same in every number. False when there is none.
 fn check_log(name: &str, place: &Place, words: &[&str], printed: &str) -> bool {
-    if !place.file("kept/closing.tacho").exists() {
+    if !place.file("kept/summary.json").exists() {
         return false;
     }
     let before = results(place);

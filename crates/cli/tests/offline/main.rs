@@ -302,7 +302,7 @@ fn a_log_gives_what_the_run_gave() {
         assert!(text(&output.stdout).contains(text(&again.stdout).trim()), "{line}: {}", text(&again.stdout));
         assert_eq!(json(&folder.path().join("again.json")), json(&folder.path().join(&result)), "{line}");
         // Without its last word it is the log of a run that was killed: the same measurements, to the nanosecond.
-        std::fs::remove_file(folder.path().join(&log).join("closing.tacho")).unwrap();
+        std::fs::remove_file(folder.path().join(&log).join("summary.json")).unwrap();
         let killed = tacho(folder.path(), &["report", &log, "--save-result", "killed.json"]);
         assert!(killed.status.success(), "{}", text(&killed.stderr));
         assert!(text(&killed.stderr).contains("did not come to its end"), "{}", text(&killed.stderr));

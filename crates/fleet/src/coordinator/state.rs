@@ -191,13 +191,7 @@ fn on(machine: &str) -> String {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        member: &Membership,
-        clock: SystemClock,
-        hash: &str,
-        version: &str,
-        log: Option<&str>,
-    ) -> Shared {
+    pub(crate) fn new(member: &Membership, clock: SystemClock, hash: &str, version: &str, log: Option<&str>) -> Shared {
         let peers = (0..member.ranks).map(|_| Peer::default()).collect();
         Shared {
             run: member.run,

@@ -1,4 +1,4 @@
-//! Columns to rows. Columns are found by name; one that a row can do without may be missing from an older file.
+//! Columns to rows. Columns are found by name; nullable ones may be missing.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use tacho_core::{FailureKind, Observation, Outcome, Stamp, Usage};
 
 use super::source_of;
-use crate::columns::{COLUMNS, Kind, OUTCOME};
+use crate::columns::COLUMNS;
 use crate::{Asked, Origin, Row};
 
 /// The rows of a batch; what is wrong with it where it is not one of ours.
@@ -39,10 +39,7 @@ impl Columns<'_> {
                 Some(_) => {}
             }
         }
-        match self.get(OUTCOME).map(|found| found.data_type()).filter(|found| **found != Kind::Text.data_type()) {
-            Some(found) => Err(format!("column {OUTCOME} has type {found}")),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     fn get(&self, name: &str) -> Option<&ArrayRef> {
@@ -61,8 +58,8 @@ struct Cells<'a> {
 
 impl<'a> Cells<'a> {
     fn row(&self) -> Result<Row, String> {
-        let due = self.after(self.origin.stamp, "due_ns");
-        let released = self.after(due, "release_lag_ns");
+        let due = self.after(self.origin.stamp, "scheduled_ns");
+        let released = self.after(due, "dispatch_lag_ns");
         let sent = self.after(released, "slot_wait_ns");
         let chunks = self.stamps(sent);
         let first_event = chunks.first().copied().unwrap_or(sent);
@@ -179,8 +176,7 @@ impl<'a> Cells<'a> {
     }
 
     fn outcome(&self) -> Result<Outcome, String> {
-        let name = self.text("failure").or_else(|| self.text(OUTCOME).filter(|name| *name != "complete"));
-        let Some(name) = name else { return Ok(Outcome::Complete) };
+        let Some(name) = self.text("failure") else { return Ok(Outcome::Complete) };
         let status = self.int("http_status") as u16;
         let kind = FailureKind::from_name(name, status).ok_or_else(|| format!("failure {name:?} is not known"))?;
         Ok(Outcome::failed(kind, self.text("error").unwrap_or_default()))

@@ -125,9 +125,23 @@ fn bytes_that_are_no_log_are_no_log() {
 }
 
 #[test]
+fn a_damaged_schema_is_reported() {
+    let Sound { folder, content, ends } = sound();
+    let mut silent = 0;
+    for place in (0..ends[0]).step_by(7) {
+        let mut damaged = content.clone();
+        damaged[place] ^= 0x40;
+        fs::write(folder.path().join("rows-0.arrows"), &damaged).unwrap();
+        // It is an error, or the segment is there; it is never dropped without a word.
+        silent += usize::from(Stored::open(folder.path()).is_ok_and(|stored| stored.segments().is_empty()));
+    }
+    assert_eq!(silent, 0);
+}
+
+#[test]
 fn a_manifest_of_other_bytes_is_refused() {
     for_many(500, prop::collection::vec(any::<u8>(), 0..200), |sound, content| {
-        fs::write(sound.folder.path().join("manifest.tacho"), &content).unwrap();
+        fs::write(sound.folder.path().join("manifest.json"), &content).unwrap();
         assert!(Stored::open(sound.folder.path()).is_err());
     });
 }

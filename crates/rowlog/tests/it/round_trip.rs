@@ -5,7 +5,7 @@ use std::fs;
 use proptest::prelude::*;
 use tacho_core::Stamp;
 use tacho_core::json::Value;
-use tacho_rowlog::{Error, Log, Origin, Row, Stored, Tail};
+use tacho_rowlog::{Error, Log, Origin, Stored, Tail};
 
 use crate::sample::{ORIGIN, any_row, log, manifest, measured, parts, plausible, read};
 
@@ -80,21 +80,23 @@ fn ids_come_back_whether_they_follow_or_not() {
     }
 }
 
-/// A log written when the kind of an outcome stood in every row, and every id in its own.
 #[test]
-fn a_log_of_format_2_is_read() {
+fn a_log_of_an_older_format_is_refused() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/log/format-2");
-    let rows = read(folder.as_ref());
-    let stored = Stored::open(folder.as_ref()).unwrap();
-    assert_eq!(stored.segments()[0].tail().unwrap(), Tail::Closed);
-    assert_eq!(rows.len(), 6);
-    for row in &rows {
-        let Row { asked, observation } = row;
-        assert!(asked.request_id.as_ref().unwrap().ends_with(&format!("-{}", observation.index)));
-        let failed = observation.outcome.failure().map(|failure| failure.kind.name());
-        let expected = if observation.index == 1 { (Some("http_error"), 0) } else { (None, 3) };
-        assert_eq!((failed, observation.chunks.len()), expected);
-    }
+    assert!(matches!(Stored::open(folder.as_ref()), Err(Error::Older { found: 2, known: 4, .. })));
+}
+
+#[test]
+fn resuming_changes_nothing_before_a_segment_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    log(folder.path(), &[vec![plausible(0, 3)]]).finish(&Value::Int(7)).unwrap();
+    let (resumed, stored) = Log::resume(folder.path()).unwrap();
+    assert_eq!(stored.closing(), Some(&Value::Int(7)));
+    drop(resumed);
+    assert_eq!(Stored::open(folder.path()).unwrap().closing(), Some(&Value::Int(7)), "looking is not changing");
+    let (mut resumed, _) = Log::resume(folder.path()).unwrap();
+    resumed.begin(ORIGIN).unwrap();
+    assert_eq!(Stored::open(folder.path()).unwrap().closing(), None);
 }
 
 #[test]
@@ -105,6 +107,8 @@ fn resuming_cuts_the_torn_tail_and_goes_on_in_a_second_segment() {
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() - 5]).unwrap();
     let (mut log, stored) = Log::resume(folder.path()).unwrap();
+    assert!(matches!(stored.segments()[0].tail().unwrap(), Tail::Torn { .. }));
+    log.cut_tails(&stored).unwrap();
     assert_eq!(stored.segments()[0].tail().unwrap(), Tail::Open);
     let origin = Origin { stamp: Stamp(1), unix_ns: 9 };
     log.begin(origin).unwrap();
@@ -127,14 +131,14 @@ fn a_log_is_neither_overwritten_nor_written_by_two() {
 }
 
 #[test]
-fn a_newer_format_is_told_apart_from_a_broken_one() {
+fn a_newer_format_is_distinguished_from_a_broken_one() {
     let folder = tempfile::tempdir().unwrap();
     drop(log(folder.path(), &[]));
-    let path = folder.path().join("manifest.tacho");
+    let path = folder.path().join("manifest.json");
     let text = fs::read_to_string(&path).unwrap();
-    fs::write(&path, text.replace("\"format\": 3", "\"format\": 9")).unwrap();
+    fs::write(&path, text.replace("\"format\": 4", "\"format\": 9")).unwrap();
     assert!(matches!(Stored::open(folder.path()), Err(Error::Newer { found: 9, .. })));
-    fs::write(&path, text.replace("\"format\": 3", "\"format\": 1")).unwrap();
+    fs::write(&path, text.replace("\"format\": 4", "\"format\": 1")).unwrap();
     assert!(matches!(Stored::open(folder.path()), Err(Error::Older { found: 1, .. })));
     fs::write(&path, "{").unwrap();
     assert!(matches!(Stored::open(folder.path()), Err(Error::Malformed { .. })));

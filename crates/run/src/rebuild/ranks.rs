@@ -106,7 +106,8 @@ fn pooled(logs: &mut [RankLog]) -> (Vec<Row>, Option<Span>) {
     // Where rank 0's log is missing its clock is known by what the others said of it.
     let start = logs.iter().find_map(|log| {
         let origin = log.span()?.origin;
-        let stamp = if log.rank == 0 { Some(origin.stamp) } else { log.fit().map(|fit| fit.to_host(origin.stamp)) };
+        let stamp =
+            if log.rank == 0 { Some(origin.stamp) } else { log.fit().map(|fit| fit.to_coordinator(origin.stamp)) };
         Some((stamp.unwrap_or(origin.stamp), origin))
     });
     let Some((start, origin)) = start else { return (Vec::new(), None) };

@@ -25,7 +25,7 @@ use crate::serve::drive::supply::is_endless;
 use crate::serve::drive::tasks::Tasks;
 use crate::serve::drive::workers::default_workers;
 use crate::serve::prepare::Prepared;
-use crate::serve::ranks::Places;
+use crate::serve::ranks::Shard;
 use crate::serve::request_table::RequestTable;
 
 /// What the main run needs.
@@ -37,7 +37,7 @@ pub(crate) struct MainRun<'a> {
     /// All requests, including those generated during the run.
     pub(crate) requests: &'a RequestTable,
     /// Which requests this rank sends.
-    pub(crate) places: &'a Places,
+    pub(crate) shard: &'a Shard,
     /// Sets the start time, where several ranks start together.
     pub(crate) start: Option<&'a (dyn Fn() -> Stamp + Sync)>,
     /// Number of requests of all ranks, for the progress display.

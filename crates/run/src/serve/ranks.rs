@@ -1,67 +1,67 @@
-//! A run among several ranks: which part of the plan is this one's.
+//! Distributed load generation: the part of the plan that is this rank's.
 
-mod gather;
-mod muster;
-mod said;
-mod share;
+mod aggregator;
+mod merge;
+mod worker;
+mod worker_stats;
 
-use tacho_core::SystemClock;
-use tacho_fleet::{Host, Place};
+use tacho_core::{EventSink, RunEvent, SystemClock};
+use tacho_fleet::{Coordinator, Membership};
 use tacho_loadgen::StopSignal;
 
 use crate::Error;
 use crate::plan::ServePlan;
 use crate::serve::prepare::Prepared;
 
-pub(super) use gather::{Gathered, Shares, gather};
-pub(super) use muster::{Muster, Others};
-pub(crate) use said::workers;
-pub use share::run_share;
+pub(super) use aggregator::{Aggregator, Peers};
+pub(super) use merge::{Merge, Merged};
+pub use worker::run_share;
+pub(crate) use worker_stats::read as rank_workers;
 
-/// What part of the time that a launcher leaves to a rank its requests may take.
-const GRACE: f64 = 0.3;
+/// The fraction of the launcher's time between SIGTERM and SIGKILL that in-flight requests may take.
+const GRACE_FRACTION: f64 = 0.3;
 
-/// The place in the whole workload of each request that is sent here.
+/// The requests of the workload that this rank sends.
 #[derive(Debug)]
-pub(super) enum Places {
-    /// All of them are.
+pub(super) enum Shard {
+    /// All of them.
     Whole,
-    /// These are.
+    /// Those with these indices.
     Listed(Vec<usize>),
-    /// Each `step`-th is, from `first` on, beyond the first requests too.
-    Dealt { first: usize, step: usize },
+    /// Every `step`-th from `first` on, also of those that are generated during the run.
+    Strided { first: usize, step: usize },
 }
 
-impl Places {
-    /// The place of a request.
-    pub(super) fn of(&self, index: usize) -> usize {
+impl Shard {
+    /// The index in the whole workload of a request of this rank.
+    pub(super) fn global_index(&self, index: usize) -> usize {
         match self {
-            Places::Whole => index,
-            Places::Listed(places) => places.get(index).copied().unwrap_or(index),
-            Places::Dealt { first, step } => first + index * step,
+            Shard::Whole => index,
+            Shard::Listed(indices) => indices.get(index).copied().unwrap_or(index),
+            Shard::Strided { first, step } => first + index * step,
         }
     }
 
-    /// Whether the request in a place is sent here, of those that are made while the run goes on.
-    pub(super) fn has(&self, place: usize) -> bool {
+    /// Whether this rank sends a request that was generated during the run.
+    pub(super) fn has(&self, index: usize) -> bool {
         match self {
-            Places::Whole | Places::Listed(_) => true,
-            Places::Dealt { first, step } => place % step == *first,
+            Shard::Whole | Shard::Listed(_) => true,
+            Shard::Strided { first, step } => index % step == *first,
         }
     }
 }
 
-/// The plan as far as this rank is concerned: its part of the limits.
+/// The plan of this rank: its part of the limits.
 pub(super) fn own_part(plan: &ServePlan) -> ServePlan {
     let mut own = plan.clone();
-    if let Some(place) = &plan.ranks {
-        own.traffic.max_concurrency = plan.traffic.max_concurrency.map(|limit| place.limit(limit));
-        own.traffic.max_prefills = plan.traffic.max_prefills.map(|limit| place.limit(limit));
-        if let Some(grace) = place.grace {
-            own.traffic.grace = own.traffic.grace.min(grace.mul_f64(GRACE));
+    if let Some(member) = &plan.ranks {
+        own.traffic.max_concurrency = plan.traffic.max_concurrency.map(|limit| member.limit(limit));
+        own.traffic.max_prefills = plan.traffic.max_prefills.map(|limit| member.limit(limit));
+        if let Some(grace) = member.grace {
+            own.traffic.grace = own.traffic.grace.min(grace.mul_f64(GRACE_FRACTION));
         }
-        if place.rank > 0 {
-            // Looks at the server and probes are rank 0's.
+        if member.rank > 0 {
+            // Only rank 0 scrapes and probes the server.
             own.traffic.probe_rate = 0.0;
             own.traffic.metrics_interval = std::time::Duration::ZERO;
             own.traffic.telemetry = None;
@@ -70,26 +70,26 @@ pub(super) fn own_part(plan: &ServePlan) -> ServePlan {
     own
 }
 
-/// Keeps this rank's share of the requests, or of the sessions; their places in the whole.
-pub(super) fn take_share(plan: &ServePlan, prepared: &mut Prepared, left: Option<Vec<usize>>) -> Result<Places, Error> {
-    let (place, left) = match (&plan.ranks, left) {
-        (None, None) => return Ok(Places::Whole),
-        (None, Some(left)) => return Ok(Places::Listed(left)),
+/// Keeps this rank's share of the requests or sessions.
+pub(super) fn take_share(plan: &ServePlan, prepared: &mut Prepared, left: Option<Vec<usize>>) -> Result<Shard, Error> {
+    let (member, left) = match (&plan.ranks, left) {
+        (None, None) => return Ok(Shard::Whole),
+        (None, Some(left)) => return Ok(Shard::Listed(left)),
         (Some(_), Some(_)) => return Err(Error::ResumedRanks),
-        (Some(place), None) => (place, prepared.requests.len()),
+        (Some(member), None) => (member, prepared.requests.len()),
     };
-    let limit = dealt_by(plan);
+    let limit = concurrency(plan);
     if let Some(dialogue) = &mut prepared.dialogue {
-        // A session is held by one rank; its requests keep their places.
-        dialogue.take_share(place, plan.traffic.max_concurrency);
-        return Ok(Places::Whole);
+        // A session belongs to one rank; its requests keep their indices.
+        dialogue.take_share(member, plan.traffic.max_concurrency);
+        return Ok(Shard::Whole);
     }
-    prepared.share(&place.share(left, limit))?;
-    Ok(Places::Dealt { first: place.rank, step: place.active(limit) })
+    prepared.share(&member.share(left, limit))?;
+    Ok(Shard::Strided { first: member.rank, step: member.active(limit) })
 }
 
-/// How many requests, or sessions, may be under way at once: fewer ranks than that take part.
-fn dealt_by(plan: &ServePlan) -> Option<usize> {
+/// How many requests or sessions may be in flight at once; at most as many ranks are active.
+fn concurrency(plan: &ServePlan) -> Option<usize> {
     let sessions = match &plan.workload {
         crate::plan::WorkloadPlan::Sessions(sessions) => sessions.max_sessions,
         _ => None,
@@ -98,25 +98,27 @@ fn dealt_by(plan: &ServePlan) -> Option<usize> {
 }
 
 /// How many requests a rank is to send.
-fn planned(plan: &ServePlan, prepared: &Prepared, place: &Place, asked: usize) -> usize {
+fn planned(plan: &ServePlan, prepared: &Prepared, member: &Membership, asked: usize) -> usize {
     match &prepared.dialogue {
-        Some(dialogue) => dialogue.requests_of(place.rank, place.active(dealt_by(plan))),
-        None => place.share(asked, dealt_by(plan)).len(),
+        Some(dialogue) => dialogue.requests_of(member.rank, member.active(concurrency(plan))),
+        None => member.share(asked, concurrency(plan)).len(),
     }
 }
 
-/// At rank 0: listens, and waits until all have come.
-pub(super) fn meet(
+/// At rank 0: listens, and waits until all ranks have joined.
+pub(super) fn coordinate(
     plan: &ServePlan,
     workload: &str,
     clock: SystemClock,
     stop: &StopSignal,
-) -> Result<Option<Host>, Error> {
-    let Some(place) = &plan.ranks else { return Ok(None) };
+    sink: &dyn EventSink,
+) -> Result<Option<Coordinator>, Error> {
+    let Some(member) = &plan.ranks else { return Ok(None) };
     let log = plan.log.as_ref().and_then(|log| log.folder.file_name()).and_then(|name| name.to_str());
-    let host = Host::open(place, clock, workload, env!("CARGO_PKG_VERSION"), log)?;
-    host.wait_for_all(&|| stop.draining() || place.is_orphaned())?;
-    Ok(Some(host))
+    let coordinator = Coordinator::open(member, clock, workload, env!("CARGO_PKG_VERSION"), log)?;
+    let notice = |text: String| sink.event(RunEvent::warning(text));
+    coordinator.wait_for_all(&|| stop.draining() || member.is_orphaned(), &notice)?;
+    Ok(Some(coordinator))
 }
 
 #[cfg(test)]
@@ -124,11 +126,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_go_on_beyond_the_first_requests() {
-        let dealt = Places::Dealt { first: 1, step: 3 };
-        assert_eq!((0..4).map(|index| dealt.of(index)).collect::<Vec<_>>(), [1, 4, 7, 10]);
-        assert_eq!((0..12).filter(|&place| dealt.has(place)).collect::<Vec<_>>(), [1, 4, 7, 10]);
-        assert_eq!(Places::Listed(vec![5, 9]).of(1), 9);
-        assert_eq!(Places::Whole.of(3), 3);
+    fn shards_continue_beyond_the_first_requests() {
+        let strided = Shard::Strided { first: 1, step: 3 };
+        assert_eq!((0..4).map(|index| strided.global_index(index)).collect::<Vec<_>>(), [1, 4, 7, 10]);
+        assert_eq!((0..12).filter(|&index| strided.has(index)).collect::<Vec<_>>(), [1, 4, 7, 10]);
+        assert_eq!(Shard::Listed(vec![5, 9]).global_index(1), 9);
+        assert_eq!(Shard::Whole.global_index(3), 3);
     }
 }

@@ -28,9 +28,9 @@ pub fn run(
     let OpenedLog { log, earlier, places } = OpenedLog::open(plan, &mut prepared, &identity, sink)?;
     let schedule = prepared.timeline.clone();
     let own = ranks::own_part(plan);
-    let places = ranks::take_share(plan, &mut prepared, places)?;
+    let shard = ranks::take_share(plan, &mut prepared, places)?;
     let components = Components::new(&own, &prepared, stop)?;
-    let host = ranks::meet(plan, &identity.workload, components.clock, stop)?;
+    let coordinator = ranks::coordinate(plan, &identity.workload, components.clock, stop, sink)?;
     warm_up(plan, &prepared, &components.payload, stop, sink)?;
     warm_up_sessions(plan, &prepared, &components, stop, sink)?;
     sink.event(RunEvent::status(ServeNote::MainRun));
@@ -41,13 +41,13 @@ pub fn run(
         prepared: &prepared,
         identity: &identity,
         components: &components,
-        places: &places,
+        shard: &shard,
         schedule: &schedule,
         scrapes: server.before.is_there(),
         stop,
         sink,
     };
-    let output = measurement.run(host, log)?;
+    let output = measurement.run(coordinator, log)?;
     let after = server.scrape_after(&components, stop, sink);
     // The encoded requests and the buffers of their responses are as large as all that follows.
     drop(components);

@@ -547,6 +547,7 @@ static FLAGS: &[Flag] = &[
     ranks::RENDEZVOUS,
     ranks::CERTIFICATE,
     ranks::KEY,
+    ranks::PLAINTEXT,
     ranks::TIMEOUT,
     ranks::ON_LOST,
     ranks::GATHER,

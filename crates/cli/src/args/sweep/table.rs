@@ -62,6 +62,7 @@ macro_rules! client_sweep {
             ranks::RENDEZVOUS,
             ranks::CERTIFICATE,
             ranks::KEY,
+            ranks::PLAINTEXT,
             ranks::TIMEOUT,
             ranks::ON_LOST,
             ranks::GATHER,

@@ -1,6 +1,6 @@
 //! A process that is one of several ranks: which, which server is its own, and what those other than 0 do.
 
-use tacho_fleet::{Gather, Place};
+use tacho_fleet::{Gather, Membership};
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, LogStart, prepare, run_share};
 
@@ -11,7 +11,7 @@ use crate::exit::{Exit, Misused};
 use crate::interrupt::Interrupt;
 
 /// This process's place among several ranks, if it is one of them.
-pub(super) fn place(args: &ServeArgs) -> anyhow::Result<Option<Place>> {
+pub(super) fn place(args: &ServeArgs) -> anyhow::Result<Option<Membership>> {
     if args.own.dry_run {
         return Ok(None);
     }
@@ -23,9 +23,9 @@ pub(super) fn place(args: &ServeArgs) -> anyhow::Result<Option<Place>> {
 }
 
 /// The same from what is said of ranks alone.
-pub(in crate::commands) fn found(args: &RankArgs) -> anyhow::Result<Option<Place>> {
+pub(in crate::commands) fn found(args: &RankArgs) -> anyhow::Result<Option<Membership>> {
     let get = |name: &str| std::env::var(name).ok();
-    Ok(Place::find(&args.asked(), &get, std::os::unix::process::parent_id())?)
+    Ok(Membership::find(&args.options(), &get, std::os::unix::process::parent_id())?)
 }
 
 /// What ranks cannot do, or not like this.
@@ -60,7 +60,7 @@ fn misused<T>(text: impl Into<String>) -> anyhow::Result<T> {
 }
 
 /// The arguments of one rank where several servers were named, which are dealt out to ranks in turn.
-pub(super) fn dealt(args: &ServeArgs, place: Option<&Place>) -> anyhow::Result<Option<ServeArgs>> {
+pub(super) fn dealt(args: &ServeArgs, place: Option<&Membership>) -> anyhow::Result<Option<ServeArgs>> {
     let urls = args.target.base_url.as_deref().map(several).unwrap_or_default();
     if urls.len() < 2 || args.own.strict_parity {
         return Ok(None);
@@ -95,7 +95,7 @@ fn several(text: &str) -> Vec<&str> {
 /// The run of a rank other than 0: silent, since rank 0 speaks for all.
 pub(in crate::commands) fn share(
     args: &ServeArgs,
-    place: &Place,
+    place: &Membership,
     command: &[String],
     interrupt: &Interrupt,
 ) -> anyhow::Result<Exit> {
@@ -104,7 +104,7 @@ pub(in crate::commands) fn share(
     let args = dealt.as_ref().unwrap_or(args);
     let simulator = simulator::start(args)?;
     let mut log = log::plan(args, command);
-    if let Some(log) = log.as_mut().filter(|_| place.terms.gather == Gather::Files) {
+    if let Some(log) = log.as_mut().filter(|_| place.policy.gather == Gather::Files) {
         (log.start, log.required) = (LogStart::AtOnce, true);
     }
     let mut plan = ServePlan { log, ranks: Some(place.clone()), ..plan::of(args, simulator.as_ref())? };

@@ -1,10 +1,11 @@
-//! A sweep on several ranks. Rank 0 sweeps: it has the servers, chooses the points and keeps the results. The others take
-//! part in each of its runs, whose commands they are given.
+//! A sweep on several ranks. Rank 0 owns the servers, chooses the points and keeps the results. The others take part in
+//! each run; rank 0 sends them its command without secrets, of which each rank has a copy on its own command line.
 
 use std::sync::Arc;
 
 use anyhow::bail;
-use tacho_fleet::{Follower, Meeting, Place};
+use tacho_core::secret::{REDACTED, redact_words};
+use tacho_fleet::{Membership, Rendezvous, SweepWorker};
 use tacho_run::sweep::SweepPlan;
 use tacho_sim::Server;
 
@@ -15,31 +16,30 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
 /// This process's place among several ranks, if it is one of them.
-pub(super) fn place(args: &SweepArgs) -> anyhow::Result<Option<Place>> {
+pub(super) fn place(args: &SweepArgs) -> anyhow::Result<Option<Membership>> {
     if args.place.dry_run { Ok(None) } else { found(&args.ranks) }
 }
 
 /// Rank 0's side.
 pub(crate) struct Conductor {
-    place: Place,
-    meeting: Arc<Meeting>,
+    member: Membership,
+    rendezvous: Arc<Rendezvous>,
 }
 
 /// Listens, where there are several ranks.
-pub(super) fn conduct(place: Option<Place>, plan: &SweepPlan) -> anyhow::Result<Option<Conductor>> {
-    let Some(place) = place else { return Ok(None) };
+pub(super) fn conduct(place: Option<Membership>, plan: &SweepPlan) -> anyhow::Result<Option<Conductor>> {
+    let Some(member) = place else { return Ok(None) };
     if !is_tacho(&plan.bench_cmd) {
         bail!("--bench-cmd {:?}: on several ranks only tacho serve can be swept", plan.bench_cmd.join(" "));
     }
     check(&serve_args(&plan.bench_cmd)?)?;
-    let meeting = Arc::new(Meeting::open(&place)?);
-    Ok(Some(Conductor { place, meeting }))
+    let rendezvous = Arc::new(Rendezvous::open(&member)?);
+    Ok(Some(Conductor { member, rendezvous }))
 }
 
 impl Conductor {
-    /// Calls all ranks to a run; rank 0's place in it. Where the server is a simulator of rank 0's, the others are told its
-    /// address.
-    pub(super) fn next(&self, command: &[String], simulator: Option<&Server>) -> Place {
+    /// Assigns a run to all ranks; rank 0's membership in it. The address of a simulator of rank 0 goes with it.
+    pub(super) fn next(&self, command: &[String], simulator: Option<&Server>) -> Membership {
         let mut words = command.to_vec();
         if let Some(server) = simulator {
             words.extend(["--base-url".to_owned(), format!("http://{}", server.addr())]);
@@ -47,29 +47,65 @@ impl Conductor {
                 words.extend(["--tokenizer".to_owned(), "gpt2".to_owned()]);
             }
         }
-        self.place.in_run(self.meeting.order(&words), Some(self.meeting.clone()))
+        let run = self.rendezvous.assign(&redact_words(&words));
+        self.member.in_run(run, Some(self.rendezvous.clone()))
     }
 }
 
 impl Drop for Conductor {
     fn drop(&mut self) {
-        self.meeting.close();
+        self.rendezvous.close();
     }
 }
 
 /// The sweep of a rank other than 0: run after run, until rank 0 has no more. A run that fails here has failed there.
-pub(super) fn follow(place: &Place, interrupt: &Interrupt) -> anyhow::Result<Exit> {
-    let gone = || interrupt.stop.draining() || place.is_orphaned();
-    let mut follower = Follower::join(place, &gone)?;
-    while let Some(order) = follower.next(&gone)? {
-        let args = serve_args(&order.words)?;
-        let place = place.in_run(order.number, None);
-        match share(&args, &place, &order.words, interrupt) {
+pub(super) fn follow(member: &Membership, bench_cmd: &[String], interrupt: &Interrupt) -> anyhow::Result<Exit> {
+    let gone = || interrupt.stop.draining() || member.is_orphaned();
+    let mut worker = SweepWorker::join(member, &gone)?;
+    while let Some(assignment) = worker.next(&gone)? {
+        let words = with_secrets(assignment.words, bench_cmd)?;
+        let args = serve_args(&words)?;
+        let member = member.in_run(assignment.number, None);
+        match share(&args, &member, &words, interrupt) {
             Ok(Exit::Interrupted) => return Ok(Exit::Interrupted),
             Ok(_) => {}
-            Err(error) if follower.is_superseded() => tracing::warn!("rank {}: {error:#}", place.rank),
+            Err(error) if worker.is_superseded() => tracing::warn!("rank {}: {error:#}", member.rank),
             Err(error) => return Err(error),
         }
     }
     Ok(Exit::Done)
+}
+
+/// Fills in the secrets of a command from this rank's own.
+fn with_secrets(words: Vec<String>, own: &[String]) -> anyhow::Result<Vec<String>> {
+    let redacted = redact_words(own);
+    let fill = |(at, word): (usize, String)| match redacted.get(at) {
+        Some(hidden) if *hidden == word => Ok(own[at].clone()),
+        _ if word.contains(REDACTED) => {
+            bail!(
+                "rank 0 sends no secrets, and this rank's --bench-cmd has none for {word:?}: pass all ranks the same one"
+            )
+        }
+        _ => Ok(word),
+    };
+    words.into_iter().enumerate().map(fill).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn secrets_come_from_the_ranks_own_command() {
+        let own = words("tacho serve --header Authorization=sk-1 --model m");
+        let sent = redact_words(&[own.clone(), words("--request-rate 4")].concat());
+        assert!(!sent.join(" ").contains("sk-1"), "{sent:?}");
+        let filled = with_secrets(sent.clone(), &own).unwrap();
+        assert_eq!(filled, [own, words("--request-rate 4")].concat());
+        assert!(with_secrets(sent, &words("tacho serve --model m")).is_err());
+    }
 }

@@ -1,8 +1,8 @@
 //! The measured part of a run: rows from all ranks go to the stop rules, the live display and the store.
 
 use tacho_core::live::LiveRecorder;
-use tacho_core::{EventSink, Fan, Stamp};
-use tacho_fleet::Host;
+use tacho_core::{EventSink, Fan, RowSink, Stamp};
+use tacho_fleet::Coordinator;
 use tacho_loadgen::{StopSignal, Timeline};
 use tacho_metrics::RateChange;
 
@@ -10,14 +10,14 @@ use crate::Error;
 use crate::plan::ServePlan;
 use crate::serve::drive::components::Components;
 use crate::serve::drive::rate_changes::RateChanges;
-use crate::serve::drive::{DriveOutput, MainRun, supply};
+use crate::serve::drive::{DriveOutput, MainRun};
 use crate::serve::finish::record::WallClock;
 use crate::serve::log::RowLog;
 use crate::serve::log::rows::Rows;
 use crate::serve::log::store::RowStore;
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::RunIdentity;
-use crate::serve::ranks::{Gathered, Muster, Others, Places, Shares, gather};
+use crate::serve::ranks::{Aggregator, Merge, Merged, Peers, Shard};
 use crate::serve::stops::Stops;
 
 /// A run that is warmed up.
@@ -28,7 +28,7 @@ pub(crate) struct Measurement<'a> {
     pub(crate) prepared: &'a Prepared,
     pub(crate) identity: &'a RunIdentity,
     pub(crate) components: &'a Components,
-    pub(crate) places: &'a Places,
+    pub(crate) shard: &'a Shard,
     /// The schedule of all ranks.
     pub(crate) schedule: &'a Timeline,
     pub(crate) scrapes: bool,
@@ -41,15 +41,18 @@ pub(crate) struct RunOutput<'a> {
     pub(crate) output: DriveOutput,
     pub(crate) rows: Rows,
     pub(crate) log: Option<RowLog<'a>>,
-    /// Results of the other ranks; their rows have moved to `rows`.
-    pub(crate) ranks: Gathered,
+    pub(crate) ranks: Merged,
     pub(crate) rate_changes: Vec<RateChange>,
     pub(crate) wall: WallClock,
 }
 
 impl Measurement<'_> {
     /// Sends the requests and collects the rows of all ranks.
-    pub(crate) fn run<'l>(&self, host: Option<Host>, log: Option<RowLog<'l>>) -> Result<RunOutput<'l>, Error> {
+    pub(crate) fn run<'l>(
+        &self,
+        coordinator: Option<Coordinator>,
+        log: Option<RowLog<'l>>,
+    ) -> Result<RunOutput<'l>, Error> {
         let Measurement { plan, identity, components, .. } = *self;
         let clock = components.clock;
         let wall = WallClock::now(clock);
@@ -58,30 +61,33 @@ impl Measurement<'_> {
         let mut stops = Stops::new(&plan.traffic.stops, self.schedule, identity, &end, clock);
         let mut scribe = LiveRecorder::new(&components.counters);
         let mut rate_changes = RateChanges::of(self.schedule);
-        let others = host.as_ref().zip(plan.ranks.as_ref());
+        let peers = coordinator.as_ref().zip(plan.ranks.as_ref());
         let grace = self.own.traffic.grace;
-        let mut rows = Muster {
+        let mut rows = Aggregator {
             fan: Fan::new(vec![&mut stops, &mut scribe, &mut rate_changes], &mut store),
-            places: self.places,
-            others: others.map(|met| Others::new(met, (self.stop, &end), grace, &components.counters)),
+            shard: self.shard,
+            peers: peers
+                .map(|peers| Peers::new(peers, (self.stop, &end), grace, &components.counters, &identity.requests)),
         };
         let start = || {
             let unix_ns = |stamp| wall.unix_ns(stamp);
-            host.as_ref().map_or(Stamp::ZERO, |host| host.start(&|| self.stop.draining(), &unix_ns))
+            coordinator
+                .as_ref()
+                .map_or(Stamp::ZERO, |coordinator| coordinator.start(&|| self.stop.draining(), &unix_ns))
         };
-        let start = host.is_some().then_some(&start as &(dyn Fn() -> Stamp + Sync));
+        let start = coordinator.is_some().then_some(&start as &(dyn Fn() -> Stamp + Sync));
         let mut output = self.main_run(start, &end).drive(&mut rows)?;
-        let others = rows.others.map(Others::into_seen);
+        let received = rows.peers.map(Peers::into_received).unwrap_or_default();
         output.telemetry.shift(output.driven.origin.secs());
         let rate_changes = rate_changes.reached(output.driven.origin, &wall);
-        let (mut log, mut rows) = store.into_parts();
-        let shares = Shares { host, others, asked: identity.requests.len() };
-        let mut ranks = gather(shares, plan, self.prepared, &identity.setup, &mut output.driven);
-        supply::extend_table(plan, self.prepared, &identity.requests, ranks.most())?;
-        if let Some(log) = &mut log {
-            log.rows(&ranks.rows);
-        }
-        rows.kept.append(&mut ranks.rows);
+        let ranks = match coordinator {
+            Some(coordinator) => {
+                let merge = Merge { plan, prepared: self.prepared, identity, received };
+                merge.finish(coordinator, &mut output.driven, &mut |rows| store.rows(rows))?
+            }
+            None => Merged::default(),
+        };
+        let (log, rows) = store.into_parts();
         Ok(RunOutput { output, rows, log, ranks, rate_changes, wall })
     }
 
@@ -91,7 +97,7 @@ impl Measurement<'_> {
             prepared: self.prepared,
             components: self.components,
             requests: &self.identity.requests,
-            places: self.places,
+            shard: self.shard,
             start,
             total: self.prepared.measured_requests(self.plan, &self.identity.requests),
             scrapes: self.scrapes,

@@ -17,7 +17,7 @@ use crate::serve::drive::components::Components;
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::cancel::Cancellations;
 use crate::serve::prepare::lora;
-use crate::serve::ranks::Places;
+use crate::serve::ranks::Shard;
 use crate::serve::request_table::RequestTable;
 
 /// Between two checks of how many are left.
@@ -37,7 +37,7 @@ pub(crate) struct Supplier<'a> {
     pub(crate) requests: &'a RequestTable,
     pub(crate) supply: &'a Supply,
     /// Which requests this rank sends.
-    pub(crate) places: &'a Places,
+    pub(crate) shard: &'a Shard,
 }
 
 impl Supplier<'_> {
@@ -61,7 +61,7 @@ impl Supplier<'_> {
         let before = self.requests.len();
         let requests = generate(self.plan, self.prepared, spec, round, before)?;
         self.requests.extend(self.plan.endpoint.backend, &requests)?;
-        let own = requests.into_iter().enumerate().filter(|(at, _)| self.places.has(before + at));
+        let own = requests.into_iter().enumerate().filter(|(at, _)| self.shard.has(before + at));
         let own: Vec<Request> = own.map(|(_, request)| request).collect();
         let all = &self.prepared.requests;
         self.components.client.check(all.len(), &own)?;

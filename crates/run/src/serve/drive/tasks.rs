@@ -48,13 +48,13 @@ impl<'s> Tasks<'s> {
         supply: Option<&'s Supply>,
         over: &'s AtomicBool,
     ) -> Result<Self, Error> {
-        let MainRun { plan, prepared, components, requests, places, .. } = *run;
+        let MainRun { plan, prepared, components, requests, shard, .. } = *run;
         let board = &components.counters.live;
         board.lock().scheduled = prepared.queue_display(plan.traffic.max_concurrency);
         if let Some(probe) = &components.probe {
             run.sink.event(RunEvent::status(ServeNote::ProbeRate(probe.rate())));
         }
-        let supplier = supply.map(|supply| Supplier { plan, prepared, components, requests, supply, places });
+        let supplier = supply.map(|supply| Supplier { plan, prepared, components, requests, supply, shard });
         // Short runs need no writer: all their requests are encoded by now.
         let writes = supply.is_some() || !prepared.requests.shelf().is_empty();
         spawn(scope, "encode", writes.then_some(|| components.client.write_ahead(over)))?;

@@ -19,9 +19,9 @@ pub(crate) struct Earlier {
     segments: Vec<Span>,
     /// What became of each request.
     known: Vec<Known>,
-    /// Requests that were answered.
+    /// Requests that were answered in full.
     pub(crate) answered: usize,
-    /// Requests that were under way when it ended, and are sent again.
+    /// Requests that failed or were in flight when it ended, and are sent again.
     cut_off: u64,
 }
 
@@ -30,6 +30,7 @@ pub(crate) struct Earlier {
 enum Known {
     Nothing,
     CutOff,
+    Failed,
     Answered,
 }
 
@@ -43,10 +44,11 @@ pub(crate) fn take_up(folder: &Path, workload: &str, requests: usize) -> Result<
         return Err(Error::OtherWorkload { folder: folder.to_owned() });
     }
     let earlier = Earlier::of(stored, requests)?;
-    match earlier.answered >= requests {
-        true => Err(Error::NothingLeft { folder: folder.to_owned() }),
-        false => Ok((log, earlier)),
+    if earlier.answered >= requests {
+        return Err(Error::NothingLeft { folder: folder.to_owned() });
     }
+    log.cut_tails(&earlier.stored)?;
+    Ok((log, earlier))
 }
 
 impl Earlier {
@@ -54,11 +56,15 @@ impl Earlier {
         let mut known = vec![Known::Nothing; requests];
         let joined = stored.each(|Row { observation: row, .. }| {
             if let Some(known) = known.get_mut(row.index) {
-                *known = if row.is_aborted() { Known::CutOff } else { Known::Answered };
+                *known = match row.outcome.failure() {
+                    None => Known::Answered,
+                    Some(_) if row.is_aborted() => Known::CutOff,
+                    Some(_) => Known::Failed,
+                };
             }
         })?;
         let count = |wanted: Known| known.iter().filter(|known| **known == wanted).count();
-        let (answered, cut_off) = (count(Known::Answered), count(Known::CutOff) as u64);
+        let (answered, cut_off) = (count(Known::Answered), (count(Known::CutOff) + count(Known::Failed)) as u64);
         Ok(Earlier { stored, segments: joined.segments, known, answered, cut_off })
     }
 

@@ -7,7 +7,7 @@ use tacho_client::{BackendKind, ClientPlan};
 use tacho_core::Request;
 use tacho_core::event::ServeNote;
 use tacho_core::json::{Dict, Value, dumps};
-use tacho_fleet::Place;
+use tacho_fleet::Membership;
 use tacho_loadgen::{Completion, Completions, Graph, Node, OnFailure, Script, SessionPlan};
 use tacho_metrics::sessions::{SessionStep, Steps};
 use tacho_pyrand::RandomState;
@@ -227,7 +227,7 @@ impl Dialogue {
     }
 
     /// Keeps the share of one of several ranks: every n-th session, and a part of the limit on them.
-    pub(in crate::serve) fn take_share(&mut self, place: &Place, max_concurrency: Option<usize>) {
+    pub(in crate::serve) fn take_share(&mut self, place: &Membership, max_concurrency: Option<usize>) {
         let most = self.max_sessions.unwrap_or(usize::MAX).min(max_concurrency.unwrap_or(usize::MAX));
         let active = place.ranks.min(most).max(1);
         self.share = (place.rank < active).then_some((place.rank, active));

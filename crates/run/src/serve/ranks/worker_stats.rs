@@ -1,20 +1,20 @@
-//! What a rank says at its end of how its workers kept up, as JSON, and back.
+//! Worker statistics of a rank as JSON, and back.
 
 use tacho_core::json::{Dict, Value};
 use tacho_loadgen::WorkerStats;
 
-/// Lags of a worker that are handed over.
-const LAGS: usize = 2048;
+/// Wake-up lags of a worker that are passed on.
+const MAX_LAGS: usize = 2048;
 
-/// How workers kept up.
-pub(super) fn of_workers(workers: &[WorkerStats]) -> Dict {
-    let mut said = Dict::new();
-    said.set("workers", workers.iter().map(|stats| worker_json(stats).into()).collect::<Vec<Value>>());
-    said
+/// Writes the statistics of workers.
+pub(super) fn write(workers: &[WorkerStats]) -> Dict {
+    let mut closing = Dict::new();
+    closing.set("workers", workers.iter().map(|stats| worker_json(stats).into()).collect::<Vec<Value>>());
+    closing
 }
 
 fn worker_json(stats: &WorkerStats) -> Dict {
-    let step = (stats.wake_lags_ns.len() / LAGS).max(1);
+    let step = (stats.wake_lags_ns.len() / MAX_LAGS).max(1);
     let mut out = Dict::new();
     out.set("wake_lags_ns", stats.wake_lags_ns.iter().step_by(step).map(|&lag| lag.into()).collect::<Vec<Value>>());
     out.set("busy_ns", stats.busy_ns);
@@ -29,9 +29,9 @@ fn worker_json(stats: &WorkerStats) -> Dict {
     out
 }
 
-/// What [`of_workers`] said.
-pub(crate) fn workers(said: &Value) -> Vec<WorkerStats> {
-    let workers = said.get("workers").and_then(Value::as_list).unwrap_or_default();
+/// Reads what [`write`] wrote.
+pub(crate) fn read(closing: &Value) -> Vec<WorkerStats> {
+    let workers = closing.get("workers").and_then(Value::as_list).unwrap_or_default();
     workers.iter().map(worker_of).collect()
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_of_workers_is_understood() {
+    fn worker_statistics_round_trip() {
         let stats = WorkerStats {
             wake_lags_ns: vec![1, 2, 3],
             busy_ns: 4,
@@ -68,7 +68,7 @@ mod tests {
             timestamp_anomalies: 7,
             ..WorkerStats::default()
         };
-        let understood = workers(&of_workers(&[stats.clone(), WorkerStats::default()]).into());
+        let understood = read(&write(&[stats.clone(), WorkerStats::default()]).into());
         assert_eq!(format!("{understood:?}"), format!("{:?}", [stats, WorkerStats::default()]));
     }
 }

@@ -1,0 +1,177 @@
+//! The reports of all ranks, once they are done: how each did, and what is missing.
+
+use std::path::Path;
+
+use tacho_core::json::Value;
+use tacho_core::{Observation, Stamp};
+use tacho_fleet::{Coordinator, Gather, Membership, RankReport};
+use tacho_loadgen::{Driven, WorkerStats};
+use tacho_metrics::{Caveat, RankClock, RankUse};
+use tacho_rowlog::{Host as Machine, Stored};
+
+use super::aggregator::Received;
+use super::{planned, worker_stats};
+use crate::Error;
+use crate::plan::ServePlan;
+use crate::serve::drive::supply::{extend_table, is_endless};
+use crate::serve::prepare::Prepared;
+use crate::serve::prepare::identity::RunIdentity;
+
+/// Rows of a log that are read at once.
+const BATCH: usize = 1024;
+/// Requests that another rank may be ahead of rank 0; an index beyond that is a broken one.
+const MAX_AHEAD: usize = 10_000_000;
+
+/// How the ranks did.
+#[derive(Debug, Default)]
+pub(in crate::serve) struct Merged {
+    pub(in crate::serve) ranks: Vec<RankUse>,
+    pub(in crate::serve) lost: Vec<Caveat>,
+}
+
+/// What the ranks were to do, and what has arrived of it.
+pub(in crate::serve) struct Merge<'a> {
+    pub(in crate::serve) plan: &'a ServePlan,
+    pub(in crate::serve) prepared: &'a Prepared,
+    pub(in crate::serve) identity: &'a RunIdentity,
+    pub(in crate::serve) received: Received,
+}
+
+impl Merge<'_> {
+    /// Merges the reports of all ranks. Rows that have not been stored go to `store`.
+    ///
+    /// # Errors
+    /// When the requests of rows that are ahead cannot be generated.
+    pub(in crate::serve) fn finish(
+        mut self,
+        coordinator: Coordinator,
+        driven: &mut Driven,
+        store: &mut dyn FnMut(Vec<Observation>),
+    ) -> Result<Merged, Error> {
+        let Some(member) = self.plan.ranks.as_ref() else { return Ok(Merged::default()) };
+        let ahead = std::mem::take(&mut self.received.ahead);
+        self.store(ahead, store)?;
+        let mut merged = Merged::default();
+        let here = Machine::here().name;
+        merged.ranks.push(RankUse { machine: here, ..self.used(member, &driven.workers) });
+        for mut report in coordinator.finish() {
+            if member.policy.gather == Gather::Files {
+                self.read_log(&mut report, driven.origin, store)?;
+            }
+            let member = member.of_rank(report.rank);
+            let delays = self.received.delays.get(&report.rank).map_or(0, Vec::len);
+            // A rank without requests has idle workers, whose load is undefined.
+            let workers = if delays == 0 { Vec::new() } else { worker_stats::read(&report.closing) };
+            let rank = self.used(&member, &workers);
+            let lost = report.lost.take().or_else(|| self.missing(&report, &rank));
+            let rank = RankUse { machine: report.machine.clone(), clock: clock(&report), lost, ..rank };
+            merged.lost.extend(lost_caveat(&rank));
+            merged.ranks.push(rank);
+            driven.workers.extend(workers);
+        }
+        driven.end = driven.end.max(self.received.end);
+        Ok(merged)
+    }
+
+    /// Stores rows of requests that rank 0 may not have generated.
+    fn store(&self, mut rows: Vec<Observation>, store: &mut dyn FnMut(Vec<Observation>)) -> Result<(), Error> {
+        let table = &self.identity.requests;
+        let most = if is_endless(self.plan, self.prepared) { table.len() + MAX_AHEAD } else { table.len() };
+        rows.retain(|row| row.index < most);
+        if let Some(last) = rows.iter().map(|row| row.index).max() {
+            extend_table(self.plan, self.prepared, table, last + 1)?;
+            store(rows);
+        }
+        Ok(())
+    }
+
+    /// Reads the rows of a rank from its log, which must be in a directory that this rank sees.
+    fn read_log(
+        &mut self,
+        report: &mut RankReport,
+        start: Stamp,
+        store: &mut dyn FnMut(Vec<Observation>),
+    ) -> Result<(), Error> {
+        let path = report.closing.get("log").and_then(Value::as_str).map(str::to_owned);
+        let Some((fit, path)) = report.clock.zip(path) else { return Ok(()) };
+        let (mut batch, mut result) = (Vec::new(), Ok(()));
+        let read = Stored::open(Path::new(&path)).and_then(|stored| {
+            let origin = stored.segments().first().map_or(start, |segment| segment.origin().stamp);
+            let base = start.0.wrapping_sub(origin.0) as i64;
+            stored.each(|row| {
+                let mut row = row.observation;
+                fit.place_on_grid(base, &mut row);
+                batch.push(row);
+                if batch.len() >= BATCH && result.is_ok() {
+                    result = self.take(report, std::mem::take(&mut batch), store);
+                }
+            })
+        });
+        result?;
+        self.take(report, batch, store)?;
+        if let Err(error) = read {
+            let path: String = path.chars().filter(|letter| !letter.is_control()).collect();
+            report.lost = Some(format!("its log {path} cannot be read here: {error}; is the directory shared?"));
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        report: &mut RankReport,
+        rows: Vec<Observation>,
+        store: &mut dyn FnMut(Vec<Observation>),
+    ) -> Result<(), Error> {
+        self.received.count(report.rank, &rows);
+        report.rows += rows.len();
+        self.store(rows, store)
+    }
+
+    /// What a rank that says it is done still owes.
+    fn missing(&self, report: &RankReport, rank: &RankUse) -> Option<String> {
+        let sent = report.closing.get("rows").and_then(Value::as_i64).and_then(|rows| u64::try_from(rows).ok());
+        let (have, planned) = (report.rows as u64, rank.planned);
+        let Some(sent) = sent else { return Some("it did not report how many rows it sent".to_owned()) };
+        if sent != have {
+            return Some(format!("{have} of its {sent} rows arrived"));
+        }
+        // A rank that ended early, or whose sessions failed, has fewer.
+        let complete = report.closing.get("ended") == Some(&Value::Bool(false)) && self.prepared.dialogue.is_none();
+        (complete && have < planned).then(|| format!("it reported {have} of {planned} requests"))
+    }
+
+    fn used(&self, member: &Membership, workers: &[WorkerStats]) -> RankUse {
+        let delays = self.received.delays.get(&member.rank).cloned().unwrap_or_default();
+        let requests = delays.len() as u64;
+        let planned = planned(self.plan, self.prepared, member, self.identity.requests.len()) as u64;
+        let lateness = self.identity.setup.is_paced().then(|| RankUse::lateness(delays));
+        let busy = workers.iter().map(|stats| stats.busy_ns as f64 / stats.total_ns.max(1) as f64);
+        RankUse {
+            rank: member.rank as u64,
+            requests,
+            planned: planned.max(requests),
+            lateness_ms: lateness.flatten(),
+            busy: busy.reduce(f64::max),
+            ..RankUse::default()
+        }
+    }
+}
+
+fn clock(report: &RankReport) -> Option<RankClock> {
+    let ms = |nanos: f64| nanos / 1e6;
+    let fit = report.clock?;
+    Some(RankClock {
+        bound_ms: ms(fit.bound_ns() as f64),
+        drift_ms: ms(fit.drift_ns()),
+        calendar_ms: report.wall_offset.map(|(offset, bound)| (ms(offset as f64), ms(bound as f64))),
+    })
+}
+
+fn lost_caveat(rank: &RankUse) -> Option<Caveat> {
+    Some(Caveat::RankLost {
+        rank: rank.rank,
+        machine: rank.machine.clone(),
+        reason: rank.lost.clone()?,
+        missing: rank.planned.saturating_sub(rank.requests),
+    })
+}
