@@ -1,9 +1,9 @@
 #!/bin/bash
 # Ranks of Open MPI or MPICH as one run: serve.sh RANKS http://server:8000 MODEL [FIRST_HOST:PORT]
 # On one machine nothing more is needed. On several, name where rank 0 listens, and set TACHO_RENDEZVOUS_TOKEN; Open MPI
-# hands it to other machines with -x. Give ranks time to end: --mca odls_base_sigkill_timeout 30.
+# hands it to other machines with -x. Outside a trusted network replace --rendezvous-plaintext by a certificate. Give ranks time to end: --mca odls_base_sigkill_timeout 30.
 
 set -euo pipefail
 ranks=$1 url=$2 model=$3 meet=${4:-}
 mpirun -n "$ranks" tacho serve --base-url "$url" --model "$model" --num-prompts 4000 --request-rate 200 \
-    ${meet:+--rendezvous "$meet"} --save-result
+    ${meet:+--rendezvous "$meet" --rendezvous-plaintext} --save-result

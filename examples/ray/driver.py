@@ -47,7 +47,7 @@ def main():
     token = secrets.token_hex(32)
     runs = []
     for rank, actor in enumerate(actors):
-        place = ["--rank", str(rank), "--ranks", str(ranks), "--rendezvous", meet]
+        place = ["--rank", str(rank), "--ranks", str(ranks), "--rendezvous", meet, "--rendezvous-plaintext"]
         runs.append(actor.run.remote([TACHO, "serve", *arguments, *place], token))
     try:
         codes = ray.get(runs)

@@ -3,7 +3,7 @@
 //! these is offset and drift.
 
 use tacho_core::json::Value;
-use tacho_core::observation::STEP_NS;
+use tacho_core::observation::RESOLUTION_NS;
 use tacho_core::{Clock, Observation, Stamp, SystemClock};
 
 /// Time spans of the run; the best sample of each counts.
@@ -102,11 +102,11 @@ impl ClockFit {
         row.shift(|stamp| Stamp(stamp.0.saturating_add_signed(offset)));
     }
 
-    /// Converts a row whose timestamps are rounded to [`STEP_NS`] from a start that is `base` apart on the two clocks. It
+    /// Converts a row whose timestamps are rounded to [`RESOLUTION_NS`] from a start that is `base` apart on the two clocks. It
     /// stays on that grid.
     pub fn place_on_grid(&self, base: i64, row: &mut Observation) {
         let drifted = self.offset_at(row.dispatched).saturating_sub(base);
-        let step = STEP_NS as i64;
+        let step = RESOLUTION_NS as i64;
         let steps = (drifted as f64 / step as f64).round() as i64;
         let offset = base.saturating_add(steps.saturating_mul(step));
         row.shift(|stamp| Stamp(stamp.0.saturating_add_signed(offset)));
@@ -296,7 +296,7 @@ mod tests {
         let (samples, truth) = samples(-3_000_000, 55.0);
         let (before, after) = (ClockFit::through(&samples[..5]).unwrap(), ClockFit::through(&samples).unwrap());
         let start = Stamp(1_000_000_000);
-        let at = |steps: u64| start + std::time::Duration::from_nanos(steps * STEP_NS);
+        let at = |steps: u64| start + std::time::Duration::from_nanos(steps * RESOLUTION_NS);
         let row = Observation {
             chunks: vec![at(18_000_001), at(18_100_000)],
             ..Observation::dispatched(0, at(17_000_000), at(17_000_001))
@@ -308,7 +308,7 @@ mod tests {
             assert_eq!(placed.chunks[1].0 - placed.dispatched.0, row.chunks[1].0 - row.dispatched.0);
         }
         let moved = placed.dispatched.0 as i64 - row.dispatched.0 as i64;
-        assert!(moved.abs_diff(truth(row.dispatched.0)) <= after.bound_ns() + STEP_NS / 2);
+        assert!(moved.abs_diff(truth(row.dispatched.0)) <= after.bound_ns() + RESOLUTION_NS / 2);
         let mut rounded = placed.clone();
         rounded.round(Stamp(start.0.saturating_add_signed(before.offset())));
         assert_eq!(rounded, placed);
