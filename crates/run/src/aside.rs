@@ -35,7 +35,7 @@ pub(crate) fn check(folder: Option<&Path>, samples: &Samples) -> Result<(), Erro
 
 impl Beside {
     fn file(&self) -> io::Result<&File> {
-        let file = self.file.get_or_init(|| tacho_workload::nameless(&self.folder).ok());
+        let file = self.file.get_or_init(|| tacho_workload::anonymous_file(&self.folder).ok());
         file.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }

@@ -1,6 +1,6 @@
 //! Work on what strangers wrote, within a budget of memory, stack and time. A template may ask for more than there is, and memory or
 //! stack that cannot be had ends the process: a thread that asks for more than its budget is put to sleep for good instead,
-//! before it gets it, and whoever waits for its work is told.
+//! before it gets it, and the caller gets an error.
 
 mod allocator;
 mod overflow;
@@ -23,7 +23,7 @@ pub(crate) struct Budget {
     pub(crate) time: Duration,
 }
 
-/// Why there is no result.
+/// Why the work has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spent {
     /// Of the heap or the stack.
@@ -46,7 +46,7 @@ const LOOK: Duration = Duration::from_millis(5);
 const STACK: usize = 8 << 20;
 
 impl Budget {
-    /// Does the work on a thread of its own.
+    /// Does the work on its own thread.
     pub(crate) fn spend<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Spent> {
         let spent = Arc::new(AtomicBool::new(false));
         let (give, take) = sync_channel(1);

@@ -29,7 +29,7 @@ pub(crate) struct Parts {
     pub(crate) merges: Vec<(u32, u32, u32)>,
     /// Whether a word that is a token is taken whole even if its merges lead elsewhere.
     pub(crate) ignore_merges: bool,
-    /// Tokens recognised in the text before it is split.
+    /// Tokens recognized in the text before it is split.
     pub(crate) added: Vec<Added>,
     /// Ids put before and after a text when special tokens are wanted.
     pub(crate) frame: (Vec<u32>, Vec<u32>),
@@ -140,7 +140,7 @@ impl ByteLevel {
         added.or_else(|| self.vocabulary.find(&alphabet::bytes_of_token(token)))
     }
 
-    /// The tokens recognised in the text.
+    /// The tokens recognized in the text.
     pub(crate) fn added(&self) -> &[Added] {
         self.added.tokens()
     }

@@ -1,4 +1,4 @@
-//! Rules of SentencePiece that normalise text, looked through before the library reads them: it trusts every number.
+//! Rules of SentencePiece that normalize text, looked through before the library reads them: it trusts every number.
 //!
 //! Four bytes say how long the trie is, then come its units of four bytes each, then the replacements. A unit leads to
 //! a block of 256 others, of which the text's next byte chooses one, and may have a value: where its replacement begins.
@@ -28,7 +28,7 @@ fn check_rules(bytes: &[u8]) -> Result<(), &'static str> {
     let (size, rest) = bytes.split_first_chunk().ok_or("precompiled_charsmap is empty")?;
     let size = u32::from_le_bytes(*size) as usize / 4 * 4;
     let (trie, texts) = rest.split_at_checked(size).ok_or("precompiled_charsmap is shorter than it says")?;
-    let texts = std::str::from_utf8(texts).map_err(|_| "precompiled_charsmap holds replacements that are no text")?;
+    let texts = std::str::from_utf8(texts).map_err(|_| "precompiled_charsmap holds replacements that are not UTF-8")?;
     let (units, _) = trie.as_chunks();
     let units: Vec<u32> = units.iter().map(|unit| u32::from_le_bytes(*unit)).collect();
     let sound = !units.is_empty() && (0..units.len()).all(|at| is_sound(&units, at, texts));

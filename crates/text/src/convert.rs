@@ -40,9 +40,9 @@ impl Converted {
 /// Files of SentencePiece's form, in the order they are looked for.
 const SENTENCEPIECE: [&str; 4] = ["tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model"];
 
-/// The vocabulary of a folder without `tokenizer.json`; nothing when there is none.
-pub(crate) fn vocabulary(folder: &Path, settings: &Settings) -> Result<Option<Converted>, Error> {
-    let file = |name: &str| Some(folder.join(name)).filter(|path| path.is_file());
+/// The vocabulary of a directory without `tokenizer.json`; nothing when there is none.
+pub(crate) fn vocabulary(directory: &Path, settings: &Settings) -> Result<Option<Converted>, Error> {
+    let file = |name: &str| Some(directory.join(name)).filter(|path| path.is_file());
     if let Some(path) = SENTENCEPIECE.into_iter().find_map(file) {
         let bytes = read(&path)?;
         return match proto::Model::parse(&bytes) {
@@ -50,7 +50,7 @@ pub(crate) fn vocabulary(folder: &Path, settings: &Settings) -> Result<Option<Co
             None => tiktoken::convert(&bytes, &path, settings).map(Some),
         };
     }
-    if let Some(path) = file("tiktoken.model").or_else(|| ending(folder, ".tiktoken")) {
+    if let Some(path) = file("tiktoken.model").or_else(|| ending(directory, ".tiktoken")) {
         return tiktoken::convert(&read(&path)?, &path, settings).map(Some);
     }
     if let (Some(vocab), Some(merges)) = (file("vocab.json"), file("merges.txt")) {
@@ -65,13 +65,13 @@ pub(crate) fn vocabulary(folder: &Path, settings: &Settings) -> Result<Option<Co
     }
 }
 
-/// Mistral's own vocabulary in a folder, the newest if there are several.
-pub(crate) fn mistral(folder: &Path) -> Result<Option<Converted>, Error> {
-    let tekken = folder.join("tekken.json");
+/// Mistral's own vocabulary in a directory, the newest if there are several.
+pub(crate) fn mistral(directory: &Path) -> Result<Option<Converted>, Error> {
+    let tekken = directory.join("tekken.json");
     if tekken.is_file() {
-        return tekken::convert(&tekken, tekken::Specials::Apart).map(Some);
+        return tekken::convert(&tekken, tekken::Specials::NotInText).map(Some);
     }
-    let Some(path) = numbered(folder).or_else(|| Some(folder.join("tokenizer.model")).filter(|path| path.is_file()))
+    let Some(path) = numbered(directory).or_else(|| Some(directory.join("tokenizer.model")).filter(|path| path.is_file()))
     else {
         return Ok(None);
     };
@@ -81,24 +81,24 @@ pub(crate) fn mistral(folder: &Path) -> Result<Option<Converted>, Error> {
     }
 }
 
-/// Whether a folder is of Mistral's form, in which its own vocabulary is the first choice.
-pub(crate) fn is_mistral(folder: &Path) -> bool {
-    let weights = names(folder).any(|name| name.starts_with("consolidated") && name.ends_with(".safetensors"));
-    (weights || folder.join("params.json").is_file())
-        && (folder.join("tekken.json").is_file() || numbered(folder).is_some())
+/// Whether a directory is of Mistral's form, in which its own vocabulary is the first choice.
+pub(crate) fn is_mistral(directory: &Path) -> bool {
+    let weights = names(directory).any(|name| name.starts_with("consolidated") && name.ends_with(".safetensors"));
+    (weights || directory.join("params.json").is_file())
+        && (directory.join("tekken.json").is_file() || numbered(directory).is_some())
 }
 
 /// `tokenizer.model.v7` and its like, the last of them.
-fn numbered(folder: &Path) -> Option<PathBuf> {
-    names(folder).filter(|name| name.starts_with("tokenizer.model.v")).max().map(|name| folder.join(name))
+fn numbered(directory: &Path) -> Option<PathBuf> {
+    names(directory).filter(|name| name.starts_with("tokenizer.model.v")).max().map(|name| directory.join(name))
 }
 
-fn ending(folder: &Path, suffix: &str) -> Option<PathBuf> {
-    names(folder).filter(|name| name.ends_with(suffix)).min().map(|name| folder.join(name))
+fn ending(directory: &Path, suffix: &str) -> Option<PathBuf> {
+    names(directory).filter(|name| name.ends_with(suffix)).min().map(|name| directory.join(name))
 }
 
-fn names(folder: &Path) -> impl Iterator<Item = String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten();
+fn names(directory: &Path) -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
     entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
 }
 

@@ -8,9 +8,9 @@ use crate::tokenizer::Engine;
 pub struct Decoder {
     /// Byte-level: bytes that do not yet make a character.
     pending: Vec<u8>,
-    /// Other engines: the ids that the text still depends on, and how many of them have been told.
+    /// Other engines: the ids that the text still depends on, and how many of them have been emitted.
     window: Vec<u32>,
-    told: usize,
+    emitted: usize,
 }
 
 impl Decoder {
@@ -39,7 +39,7 @@ impl Decoder {
     }
 
     /// Tokens change with their neighbours (a leading space, split bytes), so the text is decoded with the tokens
-    /// before it and only the difference is told, once it ends in a whole character.
+    /// before it and only the difference is emitted, once it ends in a complete character.
     fn push_to_window(&mut self, tokenizer: &Tokenizer, id: u32) -> String {
         self.window.push(id);
         let text = tokenizer.decode(&self.window);
@@ -48,14 +48,14 @@ impl Decoder {
         }
         let new = self.text_beyond(tokenizer, &text);
         if !new.is_empty() {
-            self.window.drain(..self.told);
-            self.told = self.window.len();
+            self.window.drain(..self.emitted);
+            self.emitted = self.window.len();
         }
         new
     }
 
     fn text_beyond(&self, tokenizer: &Tokenizer, text: &str) -> String {
-        let known = tokenizer.decode(&self.window[..self.told]);
+        let known = tokenizer.decode(&self.window[..self.emitted]);
         text.strip_prefix(known.as_str()).unwrap_or_default().to_owned()
     }
 }

@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-/// Why there is no tokenizer.
+/// Why a tokenizer cannot be loaded or used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The place that was named holds no tokenizer.
     #[error(
-        "no tokenizer in {}: looked for {looked_for}; pass --tokenizer with a folder that holds one",
+        "no tokenizer in {}: looked for {looked_for}; pass --tokenizer with a directory that holds one",
         path.display()
     )]
     Missing {
-        /// The folder or file that was looked at.
+        /// The directory or file that was looked at.
         path: PathBuf,
         /// What would have done.
         looked_for: &'static str,
@@ -26,12 +26,12 @@ pub enum Error {
     },
     /// The tokenizer is a program of the model's repository.
     #[error(
-        "the tokenizer in {} is a Python program ({class}) that tacho does not run: pass --tokenizer with a folder \
+        "the tokenizer in {} is a Python program ({class}) that tacho does not run: pass --tokenizer with a directory \
          that holds its tokenizer.json",
         path.display()
     )]
     RemoteCode {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// The program's class.
         class: String,

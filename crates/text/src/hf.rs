@@ -49,7 +49,7 @@ impl General {
         }
     }
 
-    /// The library panics where a pattern backtracks without end. A text without a count is no text of no tokens.
+    /// The library panics where a pattern backtracks without end. A text that cannot be counted must not count as empty.
     fn give_up(&self, text: &str) -> ! {
         let (path, length) = (self.path.display(), text.chars().count());
         let text =

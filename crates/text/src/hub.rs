@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-/// The folder of downloaded repositories.
+/// The directory of downloaded repositories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HubCache {
-    /// The folder that holds `models--org--name` and `datasets--org--name`.
+    /// The directory that holds `models--org--name` and `datasets--org--name`.
     pub root: PathBuf,
 }
 

@@ -1,9 +1,9 @@
-//! Which of a folder's files make the tokenizer, under vLLM's names.
+//! Which of a directory's files make the tokenizer, under vLLM's names.
 
 /// How a tokenizer is loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TokenizerMode {
-    /// Mistral's own files where the folder is of Mistral's form, otherwise Hugging Face's.
+    /// Mistral's own files where the directory is of Mistral's form, otherwise Hugging Face's.
     #[default]
     Auto,
     /// Hugging Face's files.

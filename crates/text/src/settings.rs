@@ -1,4 +1,4 @@
-//! What lies beside `tokenizer.json`: the named special tokens and how decoded text is tidied.
+//! The files next to `tokenizer.json`: the named special tokens and how decoded text is tidied.
 
 use std::path::Path;
 
@@ -87,15 +87,15 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads what is there of `tokenizer_config.json`, `special_tokens_map.json` and `config.json` in `folder`.
-    pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
-        let mut config = read_object(&folder.join("tokenizer_config.json"))?;
-        for (key, value) in read_object(&folder.join("special_tokens_map.json"))? {
+    /// Reads what is there of `tokenizer_config.json`, `special_tokens_map.json` and `config.json` in `directory`.
+    pub(crate) fn read(directory: &Path) -> Result<Self, Error> {
+        let mut config = read_object(&directory.join("tokenizer_config.json"))?;
+        for (key, value) in read_object(&directory.join("special_tokens_map.json"))? {
             config.entry(key).or_insert(value);
         }
-        let model = read_object(&folder.join("config.json"))?;
+        let model = read_object(&directory.join("config.json"))?;
         let mut settings = Settings::new(&config, model.get("model_type").and_then(Value::as_str));
-        settings.read_template_files(folder)?;
+        settings.read_template_files(directory)?;
         Ok(settings)
     }
 
@@ -122,12 +122,12 @@ impl Settings {
     }
 
     /// Templates in files of their own win over those of the settings.
-    fn read_template_files(&mut self, folder: &Path) -> Result<(), Error> {
-        let main = folder.join("chat_template.jinja");
+    fn read_template_files(&mut self, directory: &Path) -> Result<(), Error> {
+        let main = directory.join("chat_template.jinja");
         if main.is_file() {
             self.templates.add("default", read_text(&main)?);
         }
-        let Ok(entries) = std::fs::read_dir(folder.join("additional_chat_templates")) else { return Ok(()) };
+        let Ok(entries) = std::fs::read_dir(directory.join("additional_chat_templates")) else { return Ok(()) };
         for path in entries.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
             let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
             if let (Some(name), true) = (name, path.extension().is_some_and(|extension| extension == "jinja")) {

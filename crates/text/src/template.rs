@@ -1,5 +1,5 @@
 //! Chat templates, rendered as Hugging Face's library renders them: Jinja with trimmed blocks, Python's methods on
-//! texts and objects, Python's JSON. Knows no clock: the moment a template may print is handed in.
+//! texts and objects, Python's JSON. Knows no clock: the caller passes the time that a template may print.
 
 mod filters;
 mod globals;
@@ -165,7 +165,7 @@ impl std::fmt::Debug for ChatTemplate {
     }
 }
 
-/// Marks of what the assistant wrote change nothing in the text, and are no part of Jinja itself.
+/// Marks of what the assistant wrote change nothing in the text and are not part of Jinja itself.
 fn without_generation_marks(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;

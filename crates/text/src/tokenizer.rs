@@ -50,7 +50,7 @@ pub(crate) enum Engine {
 }
 
 impl Tokenizer {
-    /// Loads a tokenizer from a folder that holds `tokenizer.json` or a vocabulary of another kind, or from
+    /// Loads a tokenizer from a directory that holds `tokenizer.json` or a vocabulary of another kind, or from
     /// `tokenizer.json` itself.
     ///
     /// # Errors
@@ -59,12 +59,12 @@ impl Tokenizer {
         Tokenizer::load_as(path, TokenizerMode::Auto)
     }
 
-    /// Loads a tokenizer, `mode` choosing among the files of a folder.
+    /// Loads a tokenizer, `mode` choosing among the files of a directory.
     ///
     /// # Errors
     /// When there is none of that kind, or when it cannot be read.
     pub fn load_as(path: &Path, mode: TokenizerMode) -> Result<Tokenizer, Error> {
-        let loaded = if path.is_dir() { load_folder(path, mode)? } else { load_file(path)? };
+        let loaded = if path.is_dir() { load_directory(path, mode)? } else { load_file(path)? };
         Ok(Tokenizer { name: path.to_string_lossy().into_owned(), ..loaded })
     }
 
@@ -82,7 +82,7 @@ impl Tokenizer {
         Tokenizer { name, engine, special_ids, all_special: false, raw_pieces: false, encoder: None, settings }
     }
 
-    /// The ids of a text. Special tokens written in the text are recognised either way; `add_special` says whether
+    /// The ids of a text. Special tokens written in the text are recognized either way; `add_special` says whether
     /// those that frame a text (BOS, EOS) are added.
     pub fn encode(&self, text: &str, add_special: bool) -> Vec<u32> {
         if let Some(encoder) = &self.encoder {
@@ -180,7 +180,7 @@ impl Tokenizer {
     /// Its chat template, for requests with or without tools.
     ///
     /// # Errors
-    /// When it has none, or the template is no Jinja.
+    /// When it has none, or the template is not valid Jinja.
     pub fn chat_template(&self, with_tools: bool) -> Result<ChatTemplate, Error> {
         self.settings.templates.compile(with_tools, &self.settings.named)
     }
@@ -225,33 +225,33 @@ impl Engine {
 const LOOKED_FOR: &str = "tokenizer.json, a SentencePiece model (tokenizer.model), tiktoken ranks (*.tiktoken), tekken.json, \
                           vocab.json with merges.txt, vocab.txt";
 
-fn load_folder(folder: &Path, mode: TokenizerMode) -> Result<Tokenizer, Error> {
-    if mode == TokenizerMode::Mistral || (mode == TokenizerMode::Auto && convert::is_mistral(folder)) {
+fn load_directory(directory: &Path, mode: TokenizerMode) -> Result<Tokenizer, Error> {
+    if mode == TokenizerMode::Mistral || (mode == TokenizerMode::Auto && convert::is_mistral(directory)) {
         let looked_for = "tekken.json or tokenizer.model.v*";
-        let mut found = convert::mistral(folder)?.ok_or(Error::Missing { path: folder.to_path_buf(), looked_for })?;
+        let mut found = convert::mistral(directory)?.ok_or(Error::Missing { path: directory.to_path_buf(), looked_for })?;
         let (raw_pieces, encoder) = (found.raw_pieces, found.encoder.take());
-        let mut tokenizer = converted(folder, found, Settings::default())?;
+        let mut tokenizer = converted(directory, found, Settings::default())?;
         (tokenizer.all_special, tokenizer.raw_pieces, tokenizer.encoder) = (true, raw_pieces, encoder);
         return Ok(tokenizer);
     }
-    let mut tokenizer = load_hf(folder)?;
+    let mut tokenizer = load_hf(directory)?;
     if mode == TokenizerMode::CodedChat {
         tokenizer.settings.templates = crate::template::Templates::default();
     }
     Ok(tokenizer)
 }
 
-fn load_hf(folder: &Path) -> Result<Tokenizer, Error> {
-    let file = folder.join("tokenizer.json");
+fn load_hf(directory: &Path) -> Result<Tokenizer, Error> {
+    let file = directory.join("tokenizer.json");
     if file.is_file() {
         return load_file(&file);
     }
-    let settings = Settings::read(folder)?;
-    match convert::vocabulary(folder, &settings)? {
-        Some(found) => converted(folder, found, settings),
+    let settings = Settings::read(directory)?;
+    match convert::vocabulary(directory, &settings)? {
+        Some(found) => converted(directory, found, settings),
         None => match settings.remote_class() {
-            Some(class) => Err(Error::RemoteCode { path: folder.to_path_buf(), class }),
-            None => Err(Error::Missing { path: folder.to_path_buf(), looked_for: LOOKED_FOR }),
+            Some(class) => Err(Error::RemoteCode { path: directory.to_path_buf(), class }),
+            None => Err(Error::Missing { path: directory.to_path_buf(), looked_for: LOOKED_FOR }),
         },
     }
 }
@@ -261,18 +261,18 @@ fn load_file(file: &Path) -> Result<Tokenizer, Error> {
         return Err(Error::Missing { path: file.to_path_buf(), looked_for: LOOKED_FOR });
     }
     let bytes = std::fs::read(file).map_err(|source| Error::Read { path: file.to_path_buf(), source })?;
-    let folder = file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
-    let settings = Settings::read(&folder)?;
+    let directory = file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    let settings = Settings::read(&directory)?;
     let json = serde_json::from_slice(&bytes).map_err(|source| Error::NotJson { path: file.to_path_buf(), source })?;
     let engine = engine(json, &bytes, file, &settings)?;
     Ok(Tokenizer::new(String::new(), engine, settings))
 }
 
 /// A tokenizer from a vocabulary of another kind.
-fn converted(folder: &Path, found: convert::Converted, mut settings: Settings) -> Result<Tokenizer, Error> {
+fn converted(directory: &Path, found: convert::Converted, mut settings: Settings) -> Result<Tokenizer, Error> {
     settings.named.extend(found.named);
     let bytes = serde_json::to_vec(&found.json).expect("a JSON value can be written");
-    let engine = engine_of(&found.json, &bytes, folder)?;
+    let engine = engine_of(&found.json, &bytes, directory)?;
     Ok(Tokenizer::new(String::new(), engine, settings))
 }
 

@@ -20,14 +20,14 @@ fn small(name: &str) -> Vec<u8> {
 
 /// Loads broken forms of a vocabulary and uses those that load.
 fn vocabularies(name: &str, source: &str, beside: &[(&str, Vec<u8>)], mode: TokenizerMode) {
-    let prepare = |folder: &Path| {
+    let prepare = |directory: &Path| {
         for (name, bytes) in beside {
-            std::fs::write(folder.join(name), bytes).expect("the file can be written");
+            std::fs::write(directory.join(name), bytes).expect("the file can be written");
         }
     };
-    fuzz_files(&format!("{name} ({source})"), &[small(source)], FEW, prepare, |folder, bytes| {
-        std::fs::write(folder.join(name), bytes).expect("the file can be written");
-        let Ok(tokenizer) = Tokenizer::load_as(folder, mode) else { return };
+    fuzz_files(&format!("{name} ({source})"), &[small(source)], FEW, prepare, |directory, bytes| {
+        std::fs::write(directory.join(name), bytes).expect("the file can be written");
+        let Ok(tokenizer) = Tokenizer::load_as(directory, mode) else { return };
         let ids = tokenizer.encode("Hello, wörld <s> 1234", true);
         let _ = (tokenizer.decode(&ids), tokenizer.decode(&[0, 7, u32::MAX]), tokenizer.special_ids());
     });
@@ -60,21 +60,21 @@ fn fuzz_settings() {
     let settings = br#"{"tokenizer_class": "LlamaTokenizer", "bos_token": {"content": "<s>"}, "add_bos_token": true,
         "added_tokens_decoder": {"1": {"content": "<s>", "special": true}}, "clean_up_tokenization_spaces": true,
         "chat_template": [{"name": "default", "template": "{{ messages }}"}], "additional_special_tokens": ["<x>"]}"#;
-    let prepare = |folder: &Path| std::fs::write(folder.join("tokenizer.json"), &llama).expect("it can be written");
-    fuzz_files("tokenizer_config.json", &[settings.to_vec()], FEW, prepare, |folder, bytes| {
-        std::fs::write(folder.join("tokenizer_config.json"), bytes).expect("the file can be written");
-        let Ok(tokenizer) = Tokenizer::load(folder) else { return };
+    let prepare = |directory: &Path| std::fs::write(directory.join("tokenizer.json"), &llama).expect("it can be written");
+    fuzz_files("tokenizer_config.json", &[settings.to_vec()], FEW, prepare, |directory, bytes| {
+        std::fs::write(directory.join("tokenizer_config.json"), bytes).expect("the file can be written");
+        let Ok(tokenizer) = Tokenizer::load(directory) else { return };
         let _ = (tokenizer.encode("a <s> b", true), tokenizer.eos_id(), tokenizer.chat_template(true).is_ok());
     });
 }
 
 #[test]
 fn a_template_that_never_ends_is_stopped() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    std::fs::copy(golden_path("tokenizers/small/llama.json"), folder.path().join("tokenizer.json")).expect("copied");
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    std::fs::copy(golden_path("tokenizers/small/llama.json"), directory.path().join("tokenizer.json")).expect("copied");
     let endless = "{% for a in range(99999) %}{% for b in range(99999) %}{% set c = a %}{% endfor %}{% endfor %}";
-    std::fs::write(folder.path().join("chat_template.jinja"), endless).expect("the file can be written");
-    let tokenizer = Tokenizer::load(folder.path()).expect("it loads");
+    std::fs::write(directory.path().join("chat_template.jinja"), endless).expect("the file can be written");
+    let tokenizer = Tokenizer::load(directory.path()).expect("it loads");
     let messages = json::parse("[]").expect("JSON");
     let now = jiff::civil::date(2024, 7, 26).at(9, 5, 0, 0);
     let input = ChatInput { messages: &messages, tools: None, variables: None, now };
@@ -87,10 +87,10 @@ fn a_file_that_the_library_panics_on_is_refused() {
     let piece = serde_json::json!([{"SpecialToken": {"id": "<nowhere>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]);
     file["post_processor"] =
         serde_json::json!({"type": "TemplateProcessing", "single": piece, "pair": piece, "special_tokens": {}});
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let path = folder.path().join("tokenizer.json");
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let path = directory.path().join("tokenizer.json");
     std::fs::write(&path, file.to_string()).expect("the file can be written");
-    let refused = Tokenizer::load(folder.path()).expect_err("it cannot be used").to_string();
+    let refused = Tokenizer::load(directory.path()).expect_err("it cannot be used").to_string();
     assert!(refused.contains("tokenizer.json"), "{refused}");
 }
 
@@ -101,9 +101,9 @@ fn normalising_rules_that_lie_are_refused() {
     let rules: String = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, rules);
     let mut file: serde_json::Value = serde_json::from_slice(&small("llama.json")).expect("JSON");
     file["normalizer"] = serde_json::json!({"type": "Precompiled", "precompiled_charsmap": rules});
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    std::fs::write(folder.path().join("tokenizer.json"), file.to_string()).expect("the file can be written");
-    let refused = Tokenizer::load(folder.path()).expect_err("it cannot be used");
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    std::fs::write(directory.path().join("tokenizer.json"), file.to_string()).expect("the file can be written");
+    let refused = Tokenizer::load(directory.path()).expect_err("it cannot be used");
     let why = std::error::Error::source(&refused).expect("a reason").to_string();
     assert!(why.contains("precompiled_charsmap"), "{why}");
 }
@@ -114,9 +114,9 @@ fn what_takes_a_tokenizer_without_end_is_told() {
     let with = |part: &str, value: serde_json::Value| {
         let mut file: serde_json::Value = serde_json::from_slice(&small("llama.json")).expect("JSON");
         file[part] = value;
-        let folder = tempfile::tempdir().expect("a folder can be made");
-        std::fs::write(folder.path().join("tokenizer.json"), file.to_string()).expect("the file can be written");
-        (Tokenizer::load(folder.path()), folder)
+        let directory = tempfile::tempdir().expect("a directory can be made");
+        std::fs::write(directory.path().join("tokenizer.json"), file.to_string()).expect("the file can be written");
+        (Tokenizer::load(directory.path()), directory)
     };
     let twice = serde_json::json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"});
     let (doubled, _folder) =

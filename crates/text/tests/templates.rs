@@ -5,14 +5,14 @@ use tacho_core::json;
 use tacho_text::{ChatInput, Error, Tokenizer};
 
 fn tokenizer(template: &str) -> (tempfile::TempDir, Tokenizer) {
-    let folder = tempfile::tempdir().expect("a folder can be made");
+    let directory = tempfile::tempdir().expect("a directory can be made");
     let gpt2 = tacho_testkit::golden_path("tokenizers/gpt2/tokenizer.json");
-    std::fs::copy(gpt2, folder.path().join("tokenizer.json")).expect("the file can be copied");
-    std::fs::write(folder.path().join("tokenizer_config.json"), r#"{"bos_token": "<s>", "eos_token": "</s>"}"#)
+    std::fs::copy(gpt2, directory.path().join("tokenizer.json")).expect("the file can be copied");
+    std::fs::write(directory.path().join("tokenizer_config.json"), r#"{"bos_token": "<s>", "eos_token": "</s>"}"#)
         .expect("the file can be written");
-    std::fs::write(folder.path().join("chat_template.jinja"), template).expect("the file can be written");
-    let tokenizer = Tokenizer::load(folder.path()).expect("the tokenizer loads");
-    (folder, tokenizer)
+    std::fs::write(directory.path().join("chat_template.jinja"), template).expect("the file can be written");
+    let tokenizer = Tokenizer::load(directory.path()).expect("the tokenizer loads");
+    (directory, tokenizer)
 }
 
 fn render(template: &str, messages: &str, variables: &str) -> Result<String, Error> {

@@ -56,16 +56,16 @@ fn streams_of_other_engines_come_out_whole() {
 
 #[test]
 fn missing_tokenizer_says_what_was_looked_for() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let error = Tokenizer::load(folder.path()).expect_err("the folder is empty");
-    assert!(matches!(&error, Error::Missing { path, .. } if path == folder.path()));
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let error = Tokenizer::load(directory.path()).expect_err("the directory is empty");
+    assert!(matches!(&error, Error::Missing { path, .. } if path == directory.path()));
     assert!(error.to_string().contains("tokenizer.json") && error.to_string().contains("--tokenizer"));
 }
 
 #[test]
 fn broken_files_are_named() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let file = folder.path().join("tokenizer.json");
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    let file = directory.path().join("tokenizer.json");
     std::fs::write(&file, "{").expect("the file can be written");
     assert!(matches!(Tokenizer::load(&file), Err(Error::NotJson { path, .. }) if path == file));
     std::fs::write(&file, "{}").expect("the file can be written");

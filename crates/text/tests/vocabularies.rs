@@ -6,23 +6,23 @@ use serde_json::Value;
 use tacho_testkit::{golden_json, golden_path};
 use tacho_text::{Error, Tokenizer, TokenizerMode};
 
-/// A folder with the files of a case under their names.
-fn folder(case: &Value) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder can be made");
+/// A directory with the files of a case under their names.
+fn directory(case: &Value) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory can be made");
     for (name, source) in case["files"].as_object().expect("a case has files") {
         let source = golden_path(&format!("tokenizers/small/{}", source.as_str().expect("a name")));
-        std::fs::copy(source, folder.path().join(name)).expect("the file can be copied");
+        std::fs::copy(source, directory.path().join(name)).expect("the file can be copied");
     }
     for name in ["config", "tokenizer_config"] {
         if !case[name].is_null() {
-            write(folder.path(), &format!("{name}.json"), &case[name].to_string());
+            write(directory.path(), &format!("{name}.json"), &case[name].to_string());
         }
     }
-    folder
+    directory
 }
 
-fn write(folder: &Path, name: &str, text: &str) {
-    std::fs::write(folder.join(name), text).expect("the file can be written");
+fn write(directory: &Path, name: &str, text: &str) {
+    std::fs::write(directory.join(name), text).expect("the file can be written");
 }
 
 fn ids(value: &Value) -> Vec<u32> {
@@ -35,9 +35,9 @@ fn vocabularies_are_read_as_in_python() {
     let texts: Vec<&str> = golden["texts"].as_array().expect("texts").iter().filter_map(Value::as_str).collect();
     for case in golden["cases"].as_array().expect("cases") {
         let name = case["name"].as_str().expect("a name");
-        let folder = folder(case);
+        let directory = directory(case);
         let mode = TokenizerMode::parse(case["mode"].as_str().expect("a mode")).expect("a known mode");
-        let tokenizer = Tokenizer::load_as(folder.path(), mode).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let tokenizer = Tokenizer::load_as(directory.path(), mode).unwrap_or_else(|error| panic!("{name}: {error}"));
         for (text, expected) in texts.iter().zip(case["ids"].as_array().expect("ids")) {
             assert_eq!(tokenizer.encode(text, true), ids(expected), "{name}: {text:?}");
         }
@@ -55,17 +55,17 @@ fn vocabularies_are_read_as_in_python() {
 
 #[test]
 fn mistral_folders_are_known_by_their_weights() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
+    let directory = tempfile::tempdir().expect("a directory can be made");
     for name in ["tekken.json", "tokenizer.model.v3"] {
         let source = if name == "tekken.json" { "tekken.json" } else { "bpe.model" };
-        std::fs::copy(golden_path(&format!("tokenizers/small/{source}")), folder.path().join(name)).expect("copied");
+        std::fs::copy(golden_path(&format!("tokenizers/small/{source}")), directory.path().join(name)).expect("copied");
     }
-    let plain = Tokenizer::load(folder.path()).expect("it loads");
+    let plain = Tokenizer::load(directory.path()).expect("it loads");
     assert_eq!(plain.num_special(), 0, "without weights it is Hugging Face's");
-    write(folder.path(), "consolidated.safetensors", "");
-    assert_eq!(Tokenizer::load(folder.path()).expect("it loads").num_special(), 1);
-    std::fs::remove_file(folder.path().join("tekken.json")).expect("it can be removed");
-    let old = Tokenizer::load(folder.path()).expect("it loads");
+    write(directory.path(), "consolidated.safetensors", "");
+    assert_eq!(Tokenizer::load(directory.path()).expect("it loads").num_special(), 1);
+    std::fs::remove_file(directory.path().join("tekken.json")).expect("it can be removed");
+    let old = Tokenizer::load(directory.path()).expect("it loads");
     assert_eq!(old.encode("</s>", true).first(), Some(&1));
     assert!(!old.encode("</s>", true).contains(&2), "special tokens are never found in text");
     // Mistral's library joins the pieces as they are where special tokens are kept, bytes included.
@@ -74,24 +74,24 @@ fn mistral_folders_are_known_by_their_weights() {
 
 #[test]
 fn what_cannot_be_read_is_named() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    write(folder.path(), "tokenizer.model", "neither this nor that");
-    let error = Tokenizer::load(folder.path()).expect_err("it is no vocabulary");
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    write(directory.path(), "tokenizer.model", "neither this nor that");
+    let error = Tokenizer::load(directory.path()).expect_err("it is no vocabulary");
     assert!(matches!(&error, Error::NotVocabulary { path, .. } if path.ends_with("tokenizer.model")), "{error}");
-    std::fs::remove_file(folder.path().join("tokenizer.model")).expect("it can be removed");
-    write(folder.path(), "tokenizer_config.json", r#"{"auto_map": {"AutoTokenizer": ["own.Slow", null]}}"#);
-    let error = Tokenizer::load(folder.path()).expect_err("it is a program");
+    std::fs::remove_file(directory.path().join("tokenizer.model")).expect("it can be removed");
+    write(directory.path(), "tokenizer_config.json", r#"{"auto_map": {"AutoTokenizer": ["own.Slow", null]}}"#);
+    let error = Tokenizer::load(directory.path()).expect_err("it is a program");
     assert!(matches!(&error, Error::RemoteCode { class, .. } if class == "own.Slow"), "{error}");
-    let error = Tokenizer::load_as(folder.path(), TokenizerMode::Mistral).expect_err("there is none");
+    let error = Tokenizer::load_as(directory.path(), TokenizerMode::Mistral).expect_err("there is none");
     assert!(error.to_string().contains("tekken.json"), "{error}");
 }
 
 #[test]
 fn chats_that_are_coded_have_no_template() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    std::fs::copy(golden_path("tokenizers/gpt2/tokenizer.json"), folder.path().join("tokenizer.json")).expect("copied");
-    write(folder.path(), "chat_template.jinja", "{{ messages }}");
-    assert!(Tokenizer::load(folder.path()).expect("it loads").has_chat_template());
-    let coded = Tokenizer::load_as(folder.path(), TokenizerMode::CodedChat).expect("it loads");
+    let directory = tempfile::tempdir().expect("a directory can be made");
+    std::fs::copy(golden_path("tokenizers/gpt2/tokenizer.json"), directory.path().join("tokenizer.json")).expect("copied");
+    write(directory.path(), "chat_template.jinja", "{{ messages }}");
+    assert!(Tokenizer::load(directory.path()).expect("it loads").has_chat_template());
+    let coded = Tokenizer::load_as(directory.path(), TokenizerMode::CodedChat).expect("it loads");
     assert!(!coded.has_chat_template());
 }

@@ -1,4 +1,4 @@
-//! Re-alignment with the server's tokenizer, as pure steps: whoever talks to the server asks here what to do next.
+//! Re-alignment with the server's tokenizer as a pure state machine: the caller talks to the server and asks here for the next step.
 //! Only the datasets marked in the table are aligned, and only plain text prompts.
 
 use tacho_core::{Content, Request};

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use tacho_core::json::ParseError;
 
-/// Why there is no workload.
+/// Why a workload cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The dataset makes text of tokens, and there is no tokenizer.
+    /// The dataset makes text of tokens and has no tokenizer.
     #[error("the dataset {dataset:?} needs a tokenizer: pass --tokenizer, and leave out --skip-tokenizer-init")]
     NoTokenizer {
         /// The dataset's name.
@@ -92,7 +92,7 @@ pub enum Error {
         /// The value.
         value: f64,
     },
-    /// A range ratio that is no finite number.
+    /// A range ratio that is not a finite number.
     #[error("--random-range-ratio is {value}: cannot convert it to a length")]
     RatioNotFinite {
         /// The value.
@@ -103,7 +103,7 @@ pub enum Error {
     RatioNotJson {
         /// What was given.
         text: String,
-        /// Why it is no JSON.
+        /// Why it is not JSON.
         #[source]
         source: ParseError,
     },
@@ -113,7 +113,7 @@ pub enum Error {
         /// The keys it has.
         found: Vec<String>,
     },
-    /// A range ratio of a kind that is no number.
+    /// A range ratio that is not a number.
     #[error("--random-range-ratio must be numbers, got {found}")]
     RatioKind {
         /// The value as JSON.
@@ -134,8 +134,8 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// Requests that were put aside could not be read.
-    #[error("cannot read back the requests that were put aside beside the log; --no-log keeps them in memory")]
+    /// Requests spilled to disk could not be read.
+    #[error("cannot read back the requests spilled to disk next to the log; --no-log keeps them in memory")]
     ReadBack {
         /// Why.
         #[source]
@@ -223,9 +223,9 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// SPEED-Bench is a folder with a file per subset.
+    /// SPEED-Bench is a directory with a file per subset.
     #[error(
-        "{} is not a directory: pass the folder that the prepare.py of nvidia/SPEED-Bench writes, with a .jsonl file \
+        "{} is not a directory: pass the directory that the prepare.py of nvidia/SPEED-Bench writes, with a .jsonl file \
          for each subset",
         path.display()
     )]
@@ -379,7 +379,7 @@ pub enum Error {
         value: f64,
     },
     /// A request has no time, and all are to be sent at theirs.
-    #[error("request {index} has no time of its own: leave out --self-timed, or give all rows one")]
+    #[error("request {index} has no timestamp: omit --self-timed, or add a timestamp to all rows")]
     Untimed {
         /// The request, from 0.
         index: usize,
@@ -460,8 +460,8 @@ pub enum Error {
     },
     /// A dataset is neither local nor downloaded.
     #[error(
-        "no dataset {id:?}: it is no local path, and {} is not there; \
-         pass --dataset-path with its folder and --hf-name with its id",
+        "no dataset {id:?}: it is not a local path, and {} does not exist; \
+         pass --dataset-path with its directory and --hf-name with its id",
         looked_for.display()
     )]
     DatasetNotCached {
@@ -482,10 +482,10 @@ pub enum Error {
         /// What there is.
         known: Vec<&'static str>,
     },
-    /// A folder has no rows of the split.
+    /// A directory has no rows of the split.
     #[error("{} has no data files of the split {split:?}: pass --hf-split with one that it has", path.display())]
     NoDataFiles {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// The split.
         split: String,
@@ -502,14 +502,14 @@ pub enum Error {
         }
     )]
     Subset {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// What was asked for.
         subset: Option<String>,
         /// What there is.
         known: Vec<String>,
     },
-    /// The dataset has no split of its own choice.
+    /// The dataset has no default split.
     #[error("this dataset needs --hf-split")]
     NoSplit,
     /// The protocol cannot carry media.
@@ -557,7 +557,7 @@ pub enum Error {
         high: i64,
     },
     /// Sizes that cannot be read.
-    #[error("--random-mm-bucket-config {text:?} is no dict of (height, width, frames) and numbers")]
+    #[error("--random-mm-bucket-config {text:?} is not a dict of (height, width, frames) and numbers")]
     Buckets {
         /// What was given.
         text: String,
@@ -604,9 +604,9 @@ pub enum Error {
         #[source]
         source: Box<Error>,
     },
-    /// A sound that cannot be read.
-    #[error("{} is no sound file that can be read: WAV, FLAC, Ogg Vorbis and MP3 of at most 134217728 samples are known", path.display())]
-    NotSound {
+    /// An audio file that cannot be read.
+    #[error("{} is not a readable audio file: WAV, FLAC, Ogg Vorbis and MP3 of at most 134217728 samples are known", path.display())]
+    NotAudio {
         /// The file.
         path: PathBuf,
     },
@@ -618,7 +618,7 @@ impl Error {
     }
 }
 
-/// Why there is no image.
+/// Why an image cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageProblem {
     /// The file is not to be read.
@@ -627,7 +627,7 @@ pub enum ImageProblem {
         /// What the system says.
         reason: String,
     },
-    /// The bytes are no image.
+    /// The bytes are not an image.
     #[error(
         "it is broken, of no known kind or has more than 178956970 pixels: PNG, JPEG, GIF, WebP and BMP can be sent as client-side data"
     )]

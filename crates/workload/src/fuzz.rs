@@ -7,8 +7,8 @@ use std::path::Path;
 
 use tacho_testkit::{Counted, fuzz, fuzz_files, golden_path};
 
-use crate::literal;
-use crate::media::audio::Sound;
+use crate::sampling::literal;
+use crate::media::audio::Audio;
 use crate::media::image::Rgb;
 use crate::sources::card::configurations;
 use crate::sources::table::Table;
@@ -28,8 +28,8 @@ fn golden(names: &[&str]) -> Vec<Vec<u8>> {
 }
 
 /// Reads the rows of a file of that name.
-fn read_table(folder: &Path, name: &str, bytes: &[u8]) {
-    let path = folder.join(name);
+fn read_table(directory: &Path, name: &str, bytes: &[u8]) {
+    let path = directory.join(name);
     std::fs::write(&path, bytes).unwrap();
     let Ok(mut table) = Table::open(vec![path]) else { return };
     for row in 0..table.lens()[0].min(LOOKED_AT) {
@@ -39,7 +39,7 @@ fn read_table(folder: &Path, name: &str, bytes: &[u8]) {
 }
 
 fn tables(target: &str, name: &str, good: &[Vec<u8>]) {
-    fuzz_files(target, good, FEW, |_| {}, |folder, bytes| read_table(folder, name, bytes));
+    fuzz_files(target, good, FEW, |_| {}, |directory, bytes| read_table(directory, name, bytes));
 }
 
 const ROWS: &[u8] =
@@ -72,7 +72,7 @@ fn fuzz_archives() {
 /// Sums at their ends hide what is broken inside from a reader that checks them: these have the right ones.
 #[test]
 fn fuzz_rows_in_archives() {
-    let packed = |folder: &Path, bytes: &[u8]| read_table(folder, "t.jsonl.gz", &gzip(bytes));
+    let packed = |directory: &Path, bytes: &[u8]| read_table(directory, "t.jsonl.gz", &gzip(bytes));
     fuzz_files("rows in gzip", &[ROWS.to_vec()], FEW, |_| {}, packed);
 }
 
@@ -153,12 +153,12 @@ fn with_right_sums(png: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn fuzz_sounds() {
+fn fuzz_audio() {
     let names = ["audio/float.wav", "audio/pcm24.wav", "audio/stereo16k.wav", "audio/tone8k.wav", "audio/tone.flac"];
     fuzz("sounds", &golden(&names), FEW, |bytes| {
-        if let Some(sound) = Sound::decode(bytes) {
-            assert!(sound.rate > 0 && sound.channels > 0);
-            let _ = (sound.to_media(), sound.to_chat_part());
+        if let Some(audio) = Audio::decode(bytes) {
+            assert!(audio.rate > 0 && audio.channels > 0);
+            let _ = (audio.to_media(), audio.to_chat_part());
         }
     });
 }
@@ -169,10 +169,10 @@ fn a_header_that_lies_is_no_sound() {
     let with = |at: usize, bytes: &[u8]| {
         let mut file = good.clone();
         file[at..at + bytes.len()].copy_from_slice(bytes);
-        Sound::decode(&file)
+        Audio::decode(&file)
     };
     let whole = with(40, &[0xff; 4]).expect("a length of the writer's own invention is the rest of the file");
-    assert_eq!(Some(whole), Sound::decode(&good));
+    assert_eq!(Some(whole), Audio::decode(&good));
     assert_eq!(with(22, &[0, 0]), None, "no channels");
     assert_eq!(with(22, &[2, 0xff]), None, "more channels than there are ears");
     assert_eq!(with(24, &[0; 4]), None, "no rate");
@@ -212,8 +212,8 @@ fn fuzz_saved() {
         &[row.to_vec(), ROWS.to_vec()],
         FEW,
         |_| {},
-        |folder, bytes| {
-            let path = folder.join("w.jsonl");
+        |directory, bytes| {
+            let path = directory.join("w.jsonl");
             std::fs::write(&path, bytes).unwrap();
             let _ = (read_jsonl(&path).is_ok(), read_rows(&path).is_ok());
         },
@@ -224,9 +224,9 @@ fn fuzz_saved() {
         &[state],
         FEW,
         |_| {},
-        |folder, bytes| {
-            std::fs::write(folder.join("state.json"), bytes).unwrap();
-            let _ = saved::files(folder, "train").is_ok();
+        |directory, bytes| {
+            std::fs::write(directory.join("state.json"), bytes).unwrap();
+            let _ = saved::files(directory, "train").is_ok();
         },
     );
 }
@@ -242,8 +242,8 @@ fn fuzz_traces() {
             &good,
             FEW,
             |_| {},
-            |folder, bytes| {
-                let path = folder.join(format!("t.{ending}"));
+            |directory, bytes| {
+                let path = directory.join(format!("t.{ending}"));
                 std::fs::write(&path, bytes).unwrap();
                 let _ = read(&path, None, &Options::default()).is_ok();
             },
@@ -272,8 +272,8 @@ fn fuzz_conversations() {
         &[talk.to_vec(), dump.to_vec()],
         FEW,
         |_| {},
-        |folder, bytes| {
-            let path = folder.join("c.json");
+        |directory, bytes| {
+            let path = directory.join("c.json");
             std::fs::write(&path, bytes).unwrap();
             let _ = (read_conversations(&path).is_ok(), convert_dump(&path, &DumpSpec::default()).is_ok());
         },

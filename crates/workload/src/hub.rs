@@ -1,8 +1,9 @@
-//! The Hugging Face Hub: ids to local folders. Downloads what is missing into the cache that the Python library keeps,
+//! The Hugging Face Hub: ids to local directories. Downloads what is missing into the cache that the Python library keeps,
 //! in its layout, so that either finds what the other has fetched.
 
 mod error;
 mod fetch;
+pub(crate) mod http;
 mod modelscope;
 mod settings;
 mod store;
@@ -55,7 +56,7 @@ pub(crate) enum Needed {
 }
 
 impl Hub {
-    /// The folder of a tokenizer: a local path, or the model's files in the cache, fetched if need be.
+    /// The directory of a tokenizer: a local path, or the model's files in the cache, fetched if need be.
     ///
     /// # Errors
     /// When it is neither a path nor an id, when the Hub refuses, or when it cannot be reached and the cache has nothing.
@@ -64,12 +65,12 @@ impl Hub {
             return Ok(snapshot(Path::new(name)).unwrap_or_else(|| PathBuf::from(name)));
         }
         if let Some(modelscope) = &self.modelscope {
-            return modelscope.folder(name);
+            return modelscope.directory(name);
         }
         let repo = Repo { kind: Kind::Model, id: name, revision: revision.unwrap_or(MAIN) };
-        let folder = self.folder(&repo, sink, &|_, names| Ok(tokenizer_files::of(names)))?;
-        if tokenizer_files::any_vocabulary(&folder) {
-            Ok(folder)
+        let directory = self.directory(&repo, sink, &|_, names| Ok(tokenizer_files::of(names)))?;
+        if tokenizer_files::any_vocabulary(&directory) {
+            Ok(directory)
         } else {
             Err(HubError::NoTokenizer { id: name.to_owned() })
         }
@@ -82,15 +83,15 @@ impl Hub {
         BUILTIN.contains(&name) && !Path::new(name).exists() && Store::new(&self.cache, &repo).cached().is_none()
     }
 
-    /// Puts the files of a dataset into the cache; does nothing where it is a local folder or nothing is needed.
+    /// Puts the files of a dataset into the cache; does nothing where it is a local directory or nothing is needed.
     pub(crate) fn fetch_dataset(&self, id: &str, needed: Option<Needed>, sink: &dyn EventSink) -> Result<(), HubError> {
         let Some(needed) = needed.filter(|_| !Path::new(id).exists()) else { return Ok(()) };
         let repo = Repo { kind: Kind::Dataset, id, revision: MAIN };
-        self.folder(&repo, sink, &|card, names| dataset_files(&needed, Path::new(id), card, names)).map(|_| ())
+        self.directory(&repo, sink, &|card, names| dataset_files(&needed, Path::new(id), card, names)).map(|_| ())
     }
 
-    /// A repository's folder in the cache, with the files in it that are chosen from the listing.
-    fn folder(&self, repo: &Repo<'_>, sink: &dyn EventSink, files: &Chooser<'_>) -> Result<PathBuf, HubError> {
+    /// A repository's directory in the cache, with the files in it that are chosen from the listing.
+    fn directory(&self, repo: &Repo<'_>, sink: &dyn EventSink, files: &Chooser<'_>) -> Result<PathBuf, HubError> {
         if !is_id(repo.id) {
             return Err(HubError::NeitherPathNorId { name: repo.id.to_owned(), what: repo.kind.flag() });
         }
@@ -102,9 +103,9 @@ impl Hub {
         }
         match self.download(repo, &store, sink, files) {
             Err(error) if error.may_use_cache() => match store.cached() {
-                Some(folder) => {
+                Some(directory) => {
                     sink.event(RunEvent::warning(ServeNote::CacheUsed { reason: one_line(&error) }));
-                    Ok(folder)
+                    Ok(directory)
                 }
                 None => Err(error),
             },
@@ -139,7 +140,7 @@ fn dataset_files(needed: &Needed, place: &Path, card: &str, names: &[String]) ->
 const CARD: &str = "README.md";
 
 impl Kind {
-    /// In addresses of the interface, and in names of folders.
+    /// In addresses of the interface, and in names of directories.
     fn plural(self) -> &'static str {
         match self {
             Kind::Model => "models",

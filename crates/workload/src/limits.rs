@@ -13,13 +13,13 @@ pub(crate) const MOST_ROWS: usize = 100_000_000;
 pub(crate) const MOST_GROUP_ROWS: usize = 10_000_000;
 /// Most bytes that the columns of a Parquet file's group may have when they are unpacked.
 pub(crate) const MOST_GROUP_BYTES: u64 = 1 << 31;
-/// Most bytes of one text, image or sound in a table.
+/// Most bytes of one text, image or audio file in a table.
 pub(crate) const MOST_CELL_BYTES: u64 = 1 << 28;
 /// Most pixels of an image. Pillow refuses more of them too, as a decompression bomb.
 pub(crate) const MOST_PIXELS: usize = 178_956_970;
-/// Most samples of a sound, all channels together: three quarters of an hour at 48 kHz.
+/// Most samples of an audio file over all channels: 45 minutes at 48 kHz.
 pub(crate) const MOST_SAMPLES: usize = 1 << 27;
-/// Most channels of a sound, as in libsndfile.
+/// Most audio channels, as in libsndfile.
 pub(crate) const MOST_CHANNELS: usize = 1024;
 /// Latest time of a request, in seconds: ten years.
 pub(crate) const LATEST: f64 = 315_360_000.0;

@@ -1,4 +1,4 @@
-//! Images, sounds and films: made, read, written.
+//! Images, audio and video: generating, decoding, encoding.
 
 pub(crate) mod audio;
 pub(crate) mod bmp;
@@ -8,7 +8,7 @@ pub(crate) mod image;
 pub(crate) mod jpeg;
 mod jpeg_reader;
 pub(crate) mod links;
+mod pcm;
 pub(crate) mod reference;
 mod rgb;
-mod sound;
 pub(crate) mod video;

@@ -1,8 +1,12 @@
-//! The requests of a run, in their order: the first ones in memory, and where there are many and a folder for them, the
+//! The requests of a run, in their order: the first ones in memory, and where there are many and a directory for them, the
 //! others in a file. So a run of a million takes no more memory than one of ten thousand.
 
+pub(crate) mod carrier;
+pub(crate) mod file;
 mod packed;
-mod shelf;
+pub(crate) mod prefix_sharing;
+mod spill;
+pub(crate) mod stats;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -12,7 +16,7 @@ use tacho_core::Request;
 
 use crate::Error;
 
-pub use shelf::{Shelf, nameless};
+pub use spill::{RequestSpill, anonymous_file};
 
 /// All requests of a run.
 #[derive(Debug, Default)]
@@ -21,24 +25,24 @@ pub struct Requests {
     /// About the memory that those take.
     bytes: usize,
     beyond: Option<Beyond>,
-    shelf: Arc<Shelf>,
+    spill: Arc<RequestSpill>,
 }
 
 /// Where requests go that are too many to keep.
 #[derive(Debug, Clone)]
 struct Beyond {
     room: usize,
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Requests {
     /// Bytes of requests that stay in memory where nothing else is said.
     pub const ROOM: usize = 16 << 20;
 
-    /// None so far. Beyond `room` bytes of them the others go to a file in `folder`, which nobody else sees and which is
+    /// None so far. Beyond `room` bytes of them the others go to a file in `directory`, which no other process sees and which is
     /// gone with this process.
-    pub fn with_folder(folder: &Path, room: usize) -> Self {
-        Requests { beyond: Some(Beyond { room, folder: folder.to_owned() }), ..Requests::default() }
+    pub fn with_directory(directory: &Path, room: usize) -> Self {
+        Requests { beyond: Some(Beyond { room, directory: directory.to_owned() }), ..Requests::default() }
     }
 
     /// Adds requests behind those that are there.
@@ -53,21 +57,21 @@ impl Requests {
         if requests.peek().is_none() {
             return;
         }
-        if let Some(Beyond { folder, .. }) = self.beyond.as_ref().filter(|_| self.shelf.is_empty()) {
-            self.shelf = Arc::new(Shelf::in_folder(folder));
+        if let Some(Beyond { directory, .. }) = self.beyond.as_ref().filter(|_| self.spill.is_empty()) {
+            self.spill = Arc::new(RequestSpill::in_directory(directory));
         }
-        self.shelf.add(requests);
+        self.spill.add(requests);
     }
 
     /// Whether what is added stays in memory. The first does: it is sent as a test as well.
     fn has_room(&self) -> bool {
         let fits = |beyond: &Beyond| self.kept.is_empty() || self.bytes < beyond.room;
-        self.shelf.is_empty() && self.beyond.as_ref().is_none_or(fits)
+        self.spill.is_empty() && self.beyond.as_ref().is_none_or(fits)
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.kept.len() + self.shelf.len()
+        self.kept.len() + self.spill.len()
     }
 
     /// Whether there is none.
@@ -81,8 +85,8 @@ impl Requests {
     }
 
     /// Those behind the ones in memory.
-    pub fn shelf(&self) -> &Arc<Shelf> {
-        &self.shelf
+    pub fn shelf(&self) -> &Arc<RequestSpill> {
+        &self.spill
     }
 
     /// The request in a place.
@@ -92,7 +96,7 @@ impl Requests {
     pub fn get(&self, place: usize) -> Result<Option<Request>, Error> {
         match self.kept.get(place) {
             Some(request) => Ok(Some(request.clone())),
-            None => Ok(self.shelf.get(place - self.kept.len()).map_err(Error::reading_back)?),
+            None => Ok(self.spill.get(place - self.kept.len()).map_err(Error::reading_back)?),
         }
     }
 
@@ -109,7 +113,7 @@ impl Requests {
             })
         };
         show(&self.kept)?;
-        (0..self.shelf.chunks()).try_for_each(|chunk| show(&self.shelf.read(chunk).map_err(Error::reading_back)?))
+        (0..self.spill.chunks()).try_for_each(|chunk| show(&self.spill.read(chunk).map_err(Error::reading_back)?))
     }
 
     /// All of them in memory.
@@ -117,7 +121,7 @@ impl Requests {
     /// # Errors
     /// When some cannot be read back.
     pub fn all(&self) -> Result<Cow<'_, [Request]>, Error> {
-        if self.shelf.is_empty() {
+        if self.spill.is_empty() {
             return Ok(Cow::Borrowed(&self.kept));
         }
         let mut all = Vec::with_capacity(self.len());
@@ -128,13 +132,13 @@ impl Requests {
         Ok(Cow::Owned(all))
     }
 
-    /// Lets `change` do as it likes with all of them, some at a time; it is told the place of the first of each part.
+    /// Lets `change` edit all requests, a part at a time; it gets the index of the first request of each part.
     ///
     /// # Errors
     /// When some cannot be read back.
     pub fn alter(&mut self, mut change: impl FnMut(usize, &mut Vec<Request>)) -> Result<(), Error> {
         let empty = Requests { beyond: self.beyond.clone(), ..Requests::default() };
-        let Requests { mut kept, shelf, .. } = std::mem::replace(self, empty);
+        let Requests { mut kept, spill, .. } = std::mem::replace(self, empty);
         let mut place = kept.len();
         change(0, &mut kept);
         self.add(kept);
@@ -164,17 +168,17 @@ mod tests {
         (0..count).map(|at| Request { id: id(at), ..Request::text("p".repeat(at % 700), at as u64, 4) }).collect()
     }
 
-    fn stored(folder: &Path, pieces: usize) -> Requests {
-        let mut requests = Requests::with_folder(folder, 100_000);
+    fn stored(directory: &Path, pieces: usize) -> Requests {
+        let mut requests = Requests::with_directory(directory, 100_000);
         many(5_000).chunks(5_000 / pieces).for_each(|piece| requests.add(piece.to_vec()));
         requests
     }
 
     #[test]
     fn what_is_on_the_shelf_comes_back_in_its_place() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         for pieces in [1, 3, 50] {
-            let requests = stored(folder.path(), pieces);
+            let requests = stored(directory.path(), pieces);
             assert!(requests.kept().len() < 1_000 && requests.shelf().chunks() > 3);
             assert_eq!((requests.len(), requests.all().unwrap().into_owned() == many(5_000)), (5_000, true));
             for place in [0, 999, 1_000, 4_999] {
@@ -182,14 +186,14 @@ mod tests {
             }
             assert_eq!(requests.get(5_000).unwrap(), None);
         }
-        // Nobody finds the file.
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        // The file has no name.
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[test]
     fn changes_reach_all_and_some_may_go() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut requests = stored(folder.path(), 2);
+        let directory = tempfile::tempdir().unwrap();
+        let mut requests = stored(directory.path(), 2);
         let mut places = Vec::new();
         requests
             .alter(|start, part| {
@@ -203,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_folder_that_can_be_written_they_stay_in_memory() {
+    fn without_a_directory_that_can_be_written_they_stay_in_memory() {
         let requests = stored(Path::new("/nowhere/at/all"), 2);
         assert_eq!((requests.len(), requests.all().unwrap().into_owned() == many(5_000)), (5_000, true));
         assert!(Requests::from(many(3)).shelf().is_empty());

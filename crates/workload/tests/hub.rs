@@ -60,16 +60,16 @@ fn tokenizers_are_put_where_the_python_library_puts_them() {
     let home = tempfile::tempdir().unwrap();
     let hub = hub(home.path(), &[("HF_ENDPOINT", &fake.endpoint)]);
     let told = Told::default();
-    let folder = hub.tokenizer("org/name", None, &told).unwrap();
+    let directory = hub.tokenizer("org/name", None, &told).unwrap();
     let repo = home.path().join("hub/models--org--name");
-    assert_eq!(folder, repo.join("snapshots").join(COMMIT));
+    assert_eq!(directory, repo.join("snapshots").join(COMMIT));
     assert_eq!(std::fs::read(repo.join("refs/main")).unwrap(), COMMIT.as_bytes());
-    let link = |name: &str| std::fs::read_link(folder.join(name)).unwrap();
+    let link = |name: &str| std::fs::read_link(directory.join(name)).unwrap();
     assert_eq!(link("tokenizer.json"), PathBuf::from(format!("../../blobs/{}", sha256(&bytes))));
     assert!(link("additional_chat_templates/tool_use.jinja").starts_with("../../../blobs"));
-    assert_eq!(std::fs::read(folder.join("tokenizer.json")).unwrap(), bytes);
-    assert_eq!(std::fs::read(folder.join("tokenizer_config.json")).unwrap(), CONFIG);
-    assert!(!folder.join("model.safetensors").exists(), "weights are not needed");
+    assert_eq!(std::fs::read(directory.join("tokenizer.json")).unwrap(), bytes);
+    assert_eq!(std::fs::read(directory.join("tokenizer_config.json")).unwrap(), CONFIG);
+    assert!(!directory.join("model.safetensors").exists(), "weights are not needed");
     let left: Vec<_> = std::fs::read_dir(repo.join("blobs")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().ends_with("incomplete")), "{left:?}");
     assert_eq!(*told.0.lock().unwrap(), [format!("Downloading {}", bytes.len() + CONFIG.len() + 14)]);
@@ -97,8 +97,8 @@ fn a_download_that_breaks_off_is_continued() {
     let home = tempfile::tempdir().unwrap();
     let hub = hub(home.path(), &[("HF_ENDPOINT", &fake.endpoint)]);
     fake.state.lock().unwrap().cut = Some(300_000);
-    let folder = hub.tokenizer("org/name", None, &()).unwrap();
-    assert_eq!(std::fs::read(folder.join("tokenizer.json")).unwrap(), bytes);
+    let directory = hub.tokenizer("org/name", None, &()).unwrap();
+    assert_eq!(std::fs::read(directory.join("tokenizer.json")).unwrap(), bytes);
     let ranges: Vec<_> = fake.state.lock().unwrap().fetched.iter().map(|(_, _, range)| range.clone()).collect();
     assert_eq!(ranges, [None, Some("bytes=300000-".to_owned())]);
 }
@@ -116,8 +116,8 @@ fn bytes_of_an_earlier_process_are_used_and_checked() {
     assert!(matches!(&error, HubError::Damaged { file, .. } if file == "tokenizer.json"), "{error}");
     assert!(!incomplete.exists(), "bytes that are wrong are not kept");
     std::fs::write(&incomplete, &bytes[..1000]).unwrap();
-    let folder = hub.tokenizer("org/name", None, &()).unwrap();
-    assert_eq!(std::fs::read(folder.join("tokenizer.json")).unwrap(), bytes);
+    let directory = hub.tokenizer("org/name", None, &()).unwrap();
+    assert_eq!(std::fs::read(directory.join("tokenizer.json")).unwrap(), bytes);
     let last = fake.state.lock().unwrap().fetched.last().cloned().unwrap();
     assert_eq!(last.2.as_deref(), Some("bytes=1000-"));
 }
@@ -152,13 +152,13 @@ fn the_cache_serves_when_the_hub_does_not() {
     let error = offline.tokenizer("org/name", None, &()).unwrap_err();
     assert!(matches!(error, HubError::Offline { .. }) && text(&error).contains("HF_HUB_OFFLINE"), "{error}");
     assert!(fake.state.lock().unwrap().asked.is_empty());
-    let folder = online.tokenizer("org/name", None, &()).unwrap();
+    let directory = online.tokenizer("org/name", None, &()).unwrap();
     let told = Told::default();
-    assert_eq!(away.tokenizer("org/name", None, &told).unwrap(), folder);
+    assert_eq!(away.tokenizer("org/name", None, &told).unwrap(), directory);
     assert!(told.0.lock().unwrap()[0].contains("cannot be reached"), "{told:?}", told = told.0);
-    assert_eq!(offline.tokenizer("org/name", None, &()).unwrap(), folder);
+    assert_eq!(offline.tokenizer("org/name", None, &()).unwrap(), directory);
     fake.state.lock().unwrap().status = Some(503);
-    assert_eq!(online.tokenizer("org/name", None, &()).unwrap(), folder);
+    assert_eq!(online.tokenizer("org/name", None, &()).unwrap(), directory);
     assert!(matches!(online.tokenizer("org/other", None, &()), Err(HubError::Status { status: 503, .. })));
 }
 
@@ -174,7 +174,7 @@ fn what_cannot_be_is_said() {
     assert!(matches!(ask("org/none"), HubError::NotFound { .. }));
     assert!(matches!(ask("org/bare"), HubError::NoTokenizer { .. }));
     assert!(matches!(ask("org/evil"), HubError::NoTokenizer { .. }));
-    assert!(matches!(ask("/no/such/folder"), HubError::NeitherPathNorId { .. }));
+    assert!(matches!(ask("/no/such/directory"), HubError::NeitherPathNorId { .. }));
     assert!(!home.path().parent().unwrap().join("tokenizer.json").exists());
     assert_eq!(hub.tokenizer(home.path().to_str().unwrap(), None, &()).unwrap(), home.path());
 }

@@ -42,8 +42,8 @@ fn all_rows() -> Selection {
 }
 
 fn requests(lines: &str) -> Result<(PathBuf, Vec<Request>), (PathBuf, Error)> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("rows.jsonl");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rows.jsonl");
     std::fs::write(&path, lines).unwrap();
     let spec = WorkloadSpec::CustomImage(CustomImageSpec {
         path: path.clone(),
@@ -90,10 +90,10 @@ fn bad_links_are_named_with_file_and_line() {
 
 #[test]
 fn sounds_that_cannot_be_read_are_named_with_file_and_line() {
-    let folder = tempfile::tempdir().unwrap();
-    let (path, noise) = (folder.path().join("rows.jsonl"), folder.path().join("noise.mp3"));
+    let directory = tempfile::tempdir().unwrap();
+    let (path, noise) = (directory.path().join("rows.jsonl"), directory.path().join("noise.mp3"));
     std::fs::write(&noise, "no sound").unwrap();
-    for (sound, why) in [(noise.as_path(), "is no sound file"), (folder.path(), "cannot read")] {
+    for (sound, why) in [(noise.as_path(), "is no sound file"), (directory.path(), "cannot read")] {
         std::fs::write(&path, format!("{{\"prompt\": \"p\", \"audio\": \"{}\"}}\n", sound.display())).unwrap();
         let spec =
             CustomAudioSpec { path: path.clone(), selection: all_rows(), output_len: Some(8), multimodal_chat: true };

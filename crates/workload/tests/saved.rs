@@ -9,10 +9,10 @@ use tacho_core::{Content, Request};
 use tacho_workload::{Error, read_jsonl, write_jsonl};
 
 fn saved(text: &str) -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("w.jsonl");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("w.jsonl");
     std::fs::write(&path, text).unwrap();
-    (folder, path)
+    (directory, path)
 }
 
 fn full_request() -> Request {

@@ -20,10 +20,10 @@ fn printed(trace: &Trace) -> Value {
 }
 
 fn text(name: &str, text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(name);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(name);
     std::fs::write(&path, text).unwrap();
-    (folder, path)
+    (directory, path)
 }
 
 /// Compares with all differences named; numbers may differ by `within`.

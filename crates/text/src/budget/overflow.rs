@@ -15,7 +15,7 @@ type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void);
 /// What was done before, in the order of the signals.
 static BEFORE: OnceLock<[libc::sigaction; 2]> = OnceLock::new();
 
-/// Looks out for it from now on. Every thread of the standard library has a second stack for its handlers.
+/// Installs the handler. Every thread of the standard library has a second stack for its handlers.
 pub(super) fn watch() {
     BEFORE.get_or_init(|| SIGNALS.map(replace));
 }

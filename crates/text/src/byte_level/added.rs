@@ -11,7 +11,7 @@ pub(crate) struct Added {
     pub(crate) content: String,
     /// Whether it is marked special.
     pub(crate) special: bool,
-    /// Whether it is looked for after normalisation, and so after the tokens that are not.
+    /// Whether it is looked for after normalization, and so after the tokens that are not.
     pub(crate) normalized: bool,
 }
 

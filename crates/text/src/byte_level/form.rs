@@ -1,4 +1,4 @@
-//! Tells whether a `tokenizer.json` is exactly of GPT-2's form, and takes it apart if so. Anything unusual means no:
+//! Recognizes a `tokenizer.json` of exactly GPT-2's form and splits it into its parts. Anything unusual means no:
 //! the general library then does the work.
 
 use std::collections::HashMap;
@@ -54,7 +54,7 @@ fn byte_ids(vocab: &HashMap<&str, u32>) -> Option<[u32; 256]> {
     Some(ids)
 }
 
-/// Every token's bytes by id; a token that is no byte string, or ids far beyond the vocabulary's size, are unusual.
+/// Every token's bytes by id; a token that is not a byte string, or ids far beyond the vocabulary's size, are unusual.
 fn tokens(vocab: &HashMap<&str, u32>) -> Option<Vec<Option<Vec<u8>>>> {
     let highest = *vocab.values().max()? as usize;
     if highest > vocab.len() * 4 {

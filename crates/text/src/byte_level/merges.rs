@@ -20,7 +20,7 @@ struct Slot {
     id: u32,
 }
 
-/// One symbol of a word under way: its id, and how the pair it begins would merge.
+/// One symbol of a partly merged word: its id, and how the pair it begins would merge.
 #[derive(Clone, Copy)]
 struct Symbol {
     id: u32,

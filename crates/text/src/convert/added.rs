@@ -1,4 +1,4 @@
-//! Tokens beside the vocabulary, and those that frame a text.
+//! Tokens added to the vocabulary, and those that frame a text.
 
 use std::collections::HashMap;
 

@@ -150,7 +150,7 @@ struct Fields<'b> {
 }
 
 impl<'b> Fields<'b> {
-    /// The next field; `Some(None)` at the end, `None` where the bytes are no message.
+    /// The next field; `Some(None)` at the end, `None` if the bytes are not a message.
     fn field(&mut self) -> Option<Option<(u64, Field<'b>)>> {
         if self.bytes.is_empty() {
             return Some(None);

@@ -1,4 +1,4 @@
-//! A `tokenizer.json` whose class has a pipeline of its own: the library takes the vocabulary, the added tokens and the
+//! A `tokenizer.json` whose class has its own pipeline: the library takes the vocabulary, the added tokens and the
 //! frame from the file, and the rest from the class.
 
 use serde_json::{Value, json};
@@ -53,8 +53,8 @@ fn same(old: &Value, new: &Value) -> bool {
 }
 
 fn insert(file: &mut Value, place: &str, value: Value) -> bool {
-    let Some((folder, name)) = place.rsplit_once('/') else { return false };
-    match file.pointer_mut(folder).and_then(Value::as_object_mut) {
+    let Some((directory, name)) = place.rsplit_once('/') else { return false };
+    match file.pointer_mut(directory).and_then(Value::as_object_mut) {
         Some(object) => object.insert(name.to_owned(), value).is_none(),
         None => false,
     }

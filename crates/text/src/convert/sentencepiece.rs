@@ -201,7 +201,7 @@ fn xlm_roberta(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Co
     }))
 }
 
-/// Without a class of its own: as the model itself says.
+/// Without a specific class: as the model itself says.
 fn generic(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
     let said = [("bos_token", &model.bos), ("eos_token", &model.eos), ("unk_token", &model.unk)];
     let said = said.into_iter().filter(|(attribute, (_, id))| *id >= 0 && !settings.config.contains_key(*attribute));

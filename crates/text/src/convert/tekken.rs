@@ -18,7 +18,7 @@ pub(super) enum Specials {
     /// Yes, as Hugging Face's library has it; nothing frames a text.
     InText,
     /// No, as in Mistral's own; a text begins with BOS.
-    Apart,
+    NotInText,
 }
 
 /// The special tokens of files that do not list them.
@@ -74,12 +74,12 @@ fn parts(file: &Value, specials: Specials) -> Option<Converted> {
         "version": "1.0",
         "normalizer": null,
         "pre_tokenizer": cut(config["pattern"].as_str()?),
-        "post_processor": if specials == Specials::Apart { frame(bos, None) } else { Value::Null },
+        "post_processor": if specials == Specials::NotInText { frame(bos, None) } else { Value::Null },
         "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
         "added_tokens": added.into_json(),
         "model": model(&ranks, &vocab),
     });
-    let named = if specials == Specials::Apart { named(&tokens) } else { Vec::new() };
+    let named = if specials == Specials::NotInText { named(&tokens) } else { Vec::new() };
     Some(Converted { json, named, raw_pieces: false, encoder: None })
 }
 

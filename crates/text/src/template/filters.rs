@@ -59,7 +59,7 @@ fn items(value: Value) -> Result<Value, Error> {
     if value.is_undefined() { Ok(Value::from(Vec::<Value>::new())) } else { filters::items(&value) }
 }
 
-/// What is no number is the default, 0.
+/// Anything but a number becomes the default, 0.
 fn int(
     state: &State<'_, '_>,
     value: Value,

@@ -93,8 +93,8 @@ fn justified(text: &str, method: &str, width: usize, fill: char) -> String {
         // CPython's choice of the side that gets the odd one.
         _ => missing / 2 + (missing & width & 1),
     };
-    let blanks = |count: usize| fill.to_string().repeat(count);
-    format!("{}{text}{}", blanks(left), blanks(missing - left))
+    let padding = |count: usize| fill.to_string().repeat(count);
+    format!("{}{text}{}", padding(left), padding(missing - left))
 }
 
 fn swapped(c: char) -> String {

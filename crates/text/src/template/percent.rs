@@ -67,7 +67,7 @@ fn literal_end(text: &str) -> usize {
     end.map_or(text.len(), |end| end + 2)
 }
 
-/// Where a name, literal or bracket with all that hangs on it ends; none when there is no such thing.
+/// Where a name, literal or bracket with all that hangs on it ends; `None` if there is none.
 fn operand_end(text: &str) -> Option<usize> {
     let mut at = 0;
     loop {

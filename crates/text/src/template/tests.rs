@@ -64,7 +64,7 @@ fn what_would_become_too_long_is_refused() {
     }
 }
 
-/// A list in a list in a list: whatever looks at it goes down as far as it does.
+/// A deeply nested list: every traversal recurses as deep.
 #[test]
 fn what_is_nested_without_end_does_not_take_the_stack() {
     for end in ["", "{{ ns.x }}", "{{ ns.x | tojson }}", "{{ ns.x == ns.y }}", "{{ ns.x ~ 'a' }}"] {

@@ -1,4 +1,4 @@
-//! `burstgpt`: the lengths of recorded GPT-4 requests, with made-up text.
+//! `burstgpt`: the lengths of recorded GPT-4 requests, with synthetic text.
 
 use std::path::PathBuf;
 
@@ -8,12 +8,12 @@ use tacho_pyrand::RandomState;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::lengths::python_float;
+use crate::sampling::lengths::python_float;
 use crate::limits::{LENGTH, is_length};
-use crate::sampled::Sampled;
-use crate::selection::Selection;
+use crate::sampling::sampled::Sampled;
+use crate::sampling::selection::Selection;
 use crate::sources::csv::Records;
-use crate::timing;
+use crate::sampling::timing;
 
 /// Settings of the dataset. Rows are drawn, so shuffling and repeating do not apply.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +29,7 @@ pub struct BurstGptSpec {
 pub struct BurstReplaySpec {
     /// The file and how many of its rows.
     pub burst: BurstGptSpec,
-    /// How many times as far apart as recorded.
+    /// Factor by which recorded gaps are stretched.
     pub time_scale: f64,
 }
 

@@ -1,4 +1,4 @@
-//! `custom`: prompts of one's own, a JSON object a line. `spec_bench` and `speed_bench` sample the same way.
+//! `custom`: user-supplied prompts, one JSON object per line. `spec_bench` and `speed_bench` sample the same way.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -10,15 +10,15 @@ use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::chat::Chat;
-use crate::lengths::python_float;
+use crate::sampling::chat::Chat;
+use crate::sampling::lengths::python_float;
 use crate::limits::{LENGTH, is_length};
-use crate::sampled::Sampled;
+use crate::sampling::sampled::Sampled;
 use crate::scenarios::with_priority;
-use crate::selection::Selection;
+use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
 use crate::sources::layout::unpacked;
-use crate::timing;
+use crate::sampling::timing;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +40,7 @@ pub struct CustomSpec {
 pub struct CustomReplaySpec {
     /// The file and what is made of its rows.
     pub custom: CustomSpec,
-    /// How many times as far apart as recorded.
+    /// Factor by which recorded gaps are stretched.
     pub time_scale: f64,
 }
 
@@ -192,7 +192,7 @@ impl Sampler<'_> {
 pub(crate) enum OutputLengths {
     /// The flag.
     Fixed(i64),
-    /// The column `output_tokens`. pandas reads a column in which everything looks like a number as numbers, so that
+    /// The column `output_tokens`. pandas reads a column as numbers if every cell parses as one, so that
     /// `"6.2"` is one; in any other column texts stay texts, and only whole numbers among them count.
     Column { numeric: bool },
     /// The column, which is not there.
@@ -247,8 +247,8 @@ mod tests {
 
     #[test]
     fn a_replay_keeps_the_rows_times() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("c.jsonl");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("c.jsonl");
         let replayed = |lines: &str| {
             std::fs::write(&path, lines).unwrap();
             let selection = Selection {

@@ -1,4 +1,4 @@
-//! `custom_audio`: prompts of one's own with sounds, a JSON object a line.
+//! `custom_audio`: user-supplied prompts with audio, one JSON object per line.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -11,10 +11,10 @@ use tacho_text::Tokenizer;
 
 use super::custom::{OutputLengths, load};
 use crate::Error;
-use crate::chat::Chat;
-use crate::media::audio::Sound;
-use crate::sampled::Sampled;
-use crate::selection::Selection;
+use crate::sampling::chat::Chat;
+use crate::media::audio::Audio;
+use crate::sampling::sampled::Sampled;
+use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
 
 /// Tokens to generate where neither flag nor rows are asked.
@@ -29,7 +29,7 @@ pub struct CustomAudioSpec {
     pub selection: Selection,
     /// Tokens to generate; none, or -1, takes each row's `output_tokens`.
     pub output_len: Option<i64>,
-    /// Whether sounds become parts of chat messages.
+    /// Whether audio becomes part of chat messages.
     pub multimodal_chat: bool,
 }
 
@@ -60,8 +60,8 @@ pub(crate) fn sample(
             }
             Some(tokenizer) => {
                 let output_len = lengths.of(&lines, row)?;
-                let sound = read_sound(&lines, row)?;
-                let media = if spec.multimodal_chat { sound.to_chat_part() } else { sound.to_media() };
+                let audio = read_audio(&lines, row)?;
+                let media = if spec.multimodal_chat { audio.to_chat_part() } else { audio.to_media() };
                 let prompt = chat.as_ref().map_or(Ok(prompt.to_owned()), |chat| chat.user(prompt))?;
                 let len = tokenizer.count(&prompt, true) as u64;
                 Request { media: Some(media), ..Request::text(prompt, len, output_len) }
@@ -75,12 +75,12 @@ pub(crate) fn sample(
     Ok(Sampled { requests, notices: Vec::new() })
 }
 
-fn read_sound(lines: &Lines, row: &Line) -> Result<Sound, Error> {
+fn read_audio(lines: &Lines, row: &Line) -> Result<Audio, Error> {
     let path = row.object.get("audio").and_then(Value::as_str);
-    let path = PathBuf::from(path.ok_or_else(|| lines.wrong(row, "audio", "the path of a sound file"))?);
-    let sound = match std::fs::read(&path) {
-        Ok(file) => Sound::decode(&file).ok_or(Error::NotSound { path }),
+    let path = PathBuf::from(path.ok_or_else(|| lines.wrong(row, "audio", "the path of an audio file"))?);
+    let audio = match std::fs::read(&path) {
+        Ok(file) => Audio::decode(&file).ok_or(Error::NotAudio { path }),
         Err(source) => Err(Error::Read { path, source }),
     };
-    sound.map_err(|error| lines.bad_file(row, "audio", error))
+    audio.map_err(|error| lines.bad_file(row, "audio", error))
 }

@@ -22,11 +22,11 @@ use tacho_pyrand::Globals;
 use tacho_text::{HubCache, Tokenizer};
 
 use crate::Error;
-use crate::carrier::Carrier;
-use crate::chat::Chat;
-use crate::sampled::Sampled;
-use crate::selection::Selection;
-use crate::sources::hub::dataset_folder;
+use crate::requests::carrier::Carrier;
+use crate::sampling::chat::Chat;
+use crate::sampling::sampled::Sampled;
+use crate::sampling::selection::Selection;
+use crate::sources::hub::dataset_directory;
 use crate::sources::layout::{Wanted, data_files};
 use crate::sources::order::{Order, StreamOrder, places};
 use crate::sources::table::{Row, Table};
@@ -35,9 +35,9 @@ use loader::Loader;
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HfSpec {
-    /// The Hub's id, or a local folder.
+    /// The Hub's id, or a local directory.
     pub path: String,
-    /// The Hub's id of a local folder.
+    /// The Hub's id of a local directory.
     pub name: Option<String>,
     /// The configuration.
     pub subset: Option<String>,
@@ -59,7 +59,7 @@ pub struct HfSpec {
     pub carrier: Carrier,
     /// Least and greatest edit distance of Blazedit.
     pub blazedit_distance: (f64, f64),
-    /// Shortest and longest sound, in seconds.
+    /// Minimum and maximum audio duration, in seconds.
     pub audio_seconds: (f64, f64),
     /// Categories of BFCL; its own when there is none.
     pub bfcl_categories: Option<String>,
@@ -85,7 +85,7 @@ struct Context<'c> {
     /// The Hub's id.
     name: &'c str,
     /// The dataset's files.
-    folder: PathBuf,
+    directory: PathBuf,
     /// The chat template, where one is applied.
     chat: Option<Chat<'c>>,
 }
@@ -137,10 +137,10 @@ fn load(
     let name = spec.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&spec.path);
     loader.check(name, &spec.carrier)?;
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "hf" })?;
-    let folder = dataset_folder(&spec.path, &spec.cache)?;
+    let directory = dataset_directory(&spec.path, &spec.cache)?;
     let split = spec.split.as_deref().filter(|split| !split.is_empty()).or(loader.split());
     let split = split.ok_or(Error::NoSplit)?;
-    let files = data_files(&folder, &Wanted { subset: loader.subset(spec), split })?;
+    let files = data_files(&directory, &Wanted { subset: loader.subset(spec), split })?;
     let mut table = Table::open(files)?;
     let seed = u64::try_from(spec.selection.seed).map_err(|_| Error::NegativeSeed { seed: spec.selection.seed })?;
     let order = match (spec.selection.shuffle, spec.stream && name != asr::WITHOUT_STREAM) {
@@ -156,7 +156,7 @@ fn load(
         loader if loader.templated() && spec.chat_template => Some(Chat::new(tokenizer, None)?),
         _ => None,
     };
-    let context = Context { spec, column, tokenizer, name, folder, chat };
+    let context = Context { spec, column, tokenizer, name, directory, chat };
     let wanted = loader.wanted(&spec.selection);
     let mut requests: Vec<Request> = Vec::new();
     let (mut rest, mut skipped) = (places.as_slice(), 0);
@@ -185,7 +185,7 @@ fn load(
     let found = requests.len();
     spec.selection.oversample(&mut requests, spec.selection.wanted().max(found), globals)?;
     let notices = match loader {
-        Loader::Asr if skipped > 0 => vec![format!("{skipped} sounds were left out: too short or too long")],
+        Loader::Asr if skipped > 0 => vec![format!("{skipped} audio files were skipped: too short or too long")],
         _ => Vec::new(),
     };
     Ok(Sampled { requests, notices })

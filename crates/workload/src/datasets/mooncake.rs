@@ -8,15 +8,15 @@ use tacho_text::Tokenizer;
 
 use super::timed_trace::{self, TimedTraceSpec};
 use crate::Error;
-use crate::sampled::Sampled;
-use crate::timing;
+use crate::sampling::sampled::Sampled;
+use crate::sampling::timing;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MooncakeSpec {
-    /// How its lines are read. The path may be a folder of traces.
+    /// How its lines are read. The path may be a directory of traces.
     pub trace: TimedTraceSpec,
-    /// Which trace of a folder: `conversation`, `toolagent`, `synthetic` or `mooncake`.
+    /// Which trace of a directory: `conversation`, `toolagent`, `synthetic` or `mooncake`.
     pub workload: String,
 }
 
@@ -60,18 +60,18 @@ mod tests {
     use tacho_core::Content;
 
     use super::*;
-    use crate::selection::Selection;
+    use crate::sampling::selection::Selection;
 
     #[test]
     fn traces_come_in_order_at_exact_lengths() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let lines = r#"{"timestamp": 3000, "input_length": 10, "output_length": 5, "hash_ids": [0, 1, 2]}
 {"timestamp": 1000, "input_length": 6, "output_length": 2, "hash_ids": [0]}
 {"timestamp": 9000, "input_length": 1, "output_length": 1, "hash_ids": [7]}
 "#;
-        std::fs::write(folder.path().join("toolagent_trace.jsonl"), lines).unwrap();
+        std::fs::write(directory.path().join("toolagent_trace.jsonl"), lines).unwrap();
         let trace = TimedTraceSpec {
-            path: folder.path().to_path_buf(),
+            path: directory.path().to_path_buf(),
             selection: Selection {
                 seed: 0,
                 num_prompts: 2,

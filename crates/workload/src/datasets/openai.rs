@@ -10,12 +10,12 @@ use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::chat::Chat;
+use crate::sampling::chat::Chat;
 use crate::limits::{LENGTH, is_length};
-use crate::sampled::Sampled;
-use crate::selection::Selection;
+use crate::sampling::sampled::Sampled;
+use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
-use crate::timing;
+use crate::sampling::timing;
 
 /// Tokens to generate where neither the row nor a flag says.
 const OUTPUT_LEN: i64 = 256;
@@ -95,7 +95,7 @@ impl OpenAiSpec {
     }
 }
 
-/// The messages through the template, and the tools as text beside them.
+/// The messages through the template, and the tools as text.
 fn prompt_len(tokenizer: &Tokenizer, chat: Option<&Chat<'_>>, messages: &Value, tools: Option<&Value>) -> u64 {
     let rendered = chat.and_then(|chat| chat.messages(messages, None).ok());
     let text = rendered.unwrap_or_else(|| {

@@ -5,8 +5,8 @@ use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::fit::{Fitted, LegacyDraw, fit_drawn};
-use crate::sampled::Sampled;
+use crate::sampling::fit_length::{Fitted, LegacyDraw, fit_drawn};
+use crate::sampling::sampled::Sampled;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]

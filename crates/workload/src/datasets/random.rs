@@ -7,9 +7,9 @@ use tacho_pyrand::{Generator, Random};
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::fit::{FittedText, GeneratorDraw, fit, fit_all, mismatch_notice};
-use crate::lengths::{LengthRange, Lengths, RangeRatio};
-use crate::sampled::Sampled;
+use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit, fit_all, mismatch_notice};
+use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio};
+use crate::sampling::sampled::Sampled;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,7 +111,7 @@ fn as_ids(request: &mut Request, tokenizer: &Tokenizer) {
 }
 
 impl CachedShare {
-    /// Puts the common tokens into the chosen requests, drawn apart from everything that vLLM draws. The first block of
+    /// Puts the common tokens into the chosen requests, drawn separately from everything that vLLM draws. The first block of
     /// the others is their own, so that they find nothing.
     fn apply(&self, requests: &mut [Request], seed: u64, allowed: &[u32]) {
         let mut random = Random::new(seed ^ 0x6361_6368_6500);

@@ -1,4 +1,4 @@
-//! `random-mm`: random text with random images and films. Text and media take turns drawing from one generator.
+//! `random-mm`: random text with random images and videos. Text and media take turns drawing from one generator.
 
 use std::sync::atomic::Ordering;
 
@@ -10,14 +10,14 @@ use tacho_text::Tokenizer;
 
 use super::random::{allowed_tokens, prefix, run_of};
 use crate::Error;
-use crate::buckets::{Bucket, Buckets, Modality};
-use crate::chat::multimodal_chat;
-use crate::fit::{FittedText, GeneratorDraw, fit, mismatch_notice};
-use crate::lengths::{LengthRange, Lengths, RangeRatio};
+use crate::sampling::buckets::{Bucket, Buckets, Modality};
+use crate::sampling::chat::multimodal_chat;
+use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit, mismatch_notice};
+use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio};
 use crate::media::image::Rgb;
 use crate::media::reference::{data_url, image_part, video_part};
 use crate::media::video;
-use crate::sampled::Sampled;
+use crate::sampling::sampled::Sampled;
 
 /// Bytes of pixels that are held before they are encoded.
 const HELD: usize = 256 << 20;
@@ -41,7 +41,7 @@ pub struct RandomMmSpec {
     pub base_items: i64,
     /// How far their number varies.
     pub items_range_ratio: f64,
-    /// Most images and most films of a request, by modality.
+    /// Maximum images and videos of a request, by modality.
     pub limits: Vec<(String, i64)>,
     /// Sizes and how likely each is.
     pub buckets: Buckets,

@@ -6,9 +6,9 @@ use tacho_text::Tokenizer;
 
 use super::random::{allowed_tokens, run_of};
 use crate::Error;
-use crate::fit::{FittedText, GeneratorDraw, fit_all};
-use crate::lengths::{LengthRange, Lengths, RangeRatio};
-use crate::sampled::Sampled;
+use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit_all};
+use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio};
+use crate::sampling::sampled::Sampled;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,7 +8,7 @@ use tacho_pyrand::{Generator, Globals};
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::sampled::Sampled;
+use crate::sampling::sampled::Sampled;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,7 +119,7 @@ impl SharedPrefixSpec {
         Ok(globals.np.randint_vec(shortest, longest + 1, count))
     }
 
-    /// The group of each question. Zipf's law has a generator of its own, so that texts do not depend on it.
+    /// The group of each question. Zipf's law uses a separate generator, so that texts do not depend on it.
     fn chosen_groups(&self, groups: usize, total: usize) -> Vec<usize> {
         let Some(alpha) = self.zipf else {
             return (0..total).map(|index| index / (total / groups)).collect();

@@ -12,10 +12,10 @@ use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::chat::{LengthFilter, multimodal_chat};
+use crate::sampling::chat::{LengthFilter, multimodal_chat};
 use crate::media::reference::{image_reference, video_reference};
-use crate::sampled::Sampled;
-use crate::selection::Selection;
+use crate::sampling::sampled::Sampled;
+use crate::sampling::selection::Selection;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +59,7 @@ pub(crate) fn sample(
     let mut requests: Vec<Request> = Vec::new();
     let mut rest = entries.as_slice();
     while requests.len() < wanted && !rest.is_empty() {
-        // Some rows are left out, so a few more than are missing are read at once.
+        // Some rows are skipped, so a few more than are missing are read at once.
         let missing = wanted - requests.len();
         let (batch, after) = rest.split_at(rest.len().min(missing + missing / 2 + 16));
         rest = after;

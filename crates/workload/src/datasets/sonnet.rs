@@ -10,8 +10,8 @@ use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::chat::Chat;
-use crate::sampled::Sampled;
+use crate::sampling::chat::Chat;
+use crate::sampling::sampled::Sampled;
 use crate::sources::read_text;
 
 const BASE: &str = "Pick as many lines as you can from these poem lines:\n";

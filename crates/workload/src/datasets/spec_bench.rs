@@ -9,8 +9,8 @@ use tacho_text::Tokenizer;
 
 use super::custom::{OutputLengths, Row, Sampler};
 use crate::Error;
-use crate::sampled::Sampled;
-use crate::selection::Selection;
+use crate::sampling::sampled::Sampled;
+use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
 
 /// Settings of the dataset.

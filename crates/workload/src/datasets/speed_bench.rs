@@ -10,22 +10,22 @@ use tacho_text::Tokenizer;
 use super::custom::{OutputLengths, Sampler};
 use super::spec_bench::rows_of_category;
 use crate::Error;
-use crate::sampled::Sampled;
-use crate::selection::Selection;
+use crate::sampling::sampled::Sampled;
+use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpeedBenchSpec {
-    /// The folder of the subsets.
-    pub folder: PathBuf,
+    /// The directory of the subsets.
+    pub directory: PathBuf,
     /// The subset: the file's name without its ending.
     pub subset: String,
     /// Which rows; the seed is not used.
     pub selection: Selection,
     /// Tokens to generate.
     pub output_len: i64,
-    /// Prompts are cut to so many tokens.
+    /// Maximum prompt tokens; longer prompts are truncated.
     pub max_input_len: Option<usize>,
     /// The category, or all.
     pub category: Option<String>,
@@ -35,7 +35,7 @@ pub struct SpeedBenchSpec {
     pub template_variables: Option<Dict>,
 }
 
-/// A text of at most so many tokens.
+/// The text truncated to a maximum number of tokens.
 fn cut(content: &Value, most: Option<usize>, tokenizer: &Tokenizer) -> Value {
     let (Some(most), Some(text)) = (most, content.as_str()) else { return content.clone() };
     let ids = tokenizer.encode(text, false);
@@ -50,10 +50,10 @@ pub(crate) fn sample(
     counters: &Counters,
 ) -> Result<Sampled, Error> {
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "speed_bench" })?;
-    if !spec.folder.is_dir() {
-        return Err(Error::NotFolder { path: spec.folder.clone() });
+    if !spec.directory.is_dir() {
+        return Err(Error::NotFolder { path: spec.directory.clone() });
     }
-    let lines = Lines::read(&spec.folder.join(format!("{}.jsonl", spec.subset)))?;
+    let lines = Lines::read(&spec.directory.join(format!("{}.jsonl", spec.subset)))?;
     if !lines.has_field("messages") {
         return Err(lines.no_column("messages"));
     }

@@ -1,4 +1,4 @@
-//! `timed_trace`: recorded lengths, times and shared blocks, with tokens made up for each block.
+//! `timed_trace`: recorded lengths, times and shared blocks, with tokens synthetic for each block.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use tacho_pyrand::{Globals, HashKey, Random};
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::lengths::python_float;
+use crate::sampling::lengths::python_float;
 use crate::limits::{LATEST, LENGTH, is_length};
-use crate::sampled::Sampled;
-use crate::selection::Selection;
+use crate::sampling::sampled::Sampled;
+use crate::sampling::selection::Selection;
 use crate::sources::cell::Cell;
 use crate::sources::jsonl::{Line, parse_object};
 use crate::sources::read_rows;
@@ -76,7 +76,7 @@ impl TimedTraceSpec {
         )
     }
 
-    /// The lines of a trace. A last line end is no line of its own.
+    /// The lines of a trace. A trailing line end does not start another line.
     pub(crate) fn rows<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Result<Line, Error>> + 't {
         let lines =
             text.strip_suffix('\n').unwrap_or(text).split('\n').take(if text.is_empty() { 0 } else { usize::MAX });

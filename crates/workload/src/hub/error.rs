@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-/// Why there is no folder for an id.
+/// Why there is no directory for an id.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
-    /// A name that is no path here and cannot be an id.
+    /// A name that is neither a local path nor a Hub id.
     #[error(
         "no {what} at {name:?}: there is no such path, and a Hub id looks like owner/name; give either with --{what}"
     )]
@@ -80,7 +80,7 @@ pub enum HubError {
         /// The code.
         status: u16,
     },
-    /// Something answered that is no Hub.
+    /// The server is not a Hub.
     #[error("{url} does not answer like the Hub ({reason}): check HF_ENDPOINT and the proxy")]
     NotAHub {
         /// The address.
@@ -109,7 +109,7 @@ pub enum HubError {
         id: String,
     },
     /// The cache cannot be written.
-    #[error("cannot write {} into the Hub's cache: set HF_HOME to a folder that can be written", path.display())]
+    #[error("cannot write {} into the Hub's cache: set HF_HOME to a directory that can be written", path.display())]
     Cache {
         /// The file.
         path: PathBuf,
@@ -118,7 +118,7 @@ pub enum HubError {
         source: std::io::Error,
     },
     /// A model without any kind of tokenizer.
-    #[error("there is no tokenizer among the files of {id:?}: pass --tokenizer with a model or folder that has one")]
+    #[error("there is no tokenizer among the files of {id:?}: pass --tokenizer with a model or directory that has one")]
     NoTokenizer {
         /// The repository.
         id: String,
@@ -126,7 +126,7 @@ pub enum HubError {
     /// ModelScope is asked for, and its tool has not downloaded the model.
     #[error(
         "VLLM_USE_MODELSCOPE is set, and {} has no {id:?}: tacho does not download from ModelScope; run \
-         `modelscope download --model {id}` first, pass --tokenizer with a folder, or unset the variable",
+         `modelscope download --model {id}` first, pass --tokenizer with a directory, or unset the variable",
         looked_in.display()
     )]
     ModelScope {

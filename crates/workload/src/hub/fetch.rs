@@ -14,13 +14,13 @@ use super::store::Store;
 use super::wire::{Meta, Wire};
 use super::{CARD, Chooser, Hub, HubError, Kind, Repo};
 
-/// Files under way at once.
+/// Concurrent downloads.
 const WIDTH: usize = 8;
 /// How often a download is continued without getting any further.
 const TRIES: u32 = 4;
 
 impl Hub {
-    /// Fetches the chosen files that are not there yet, and returns their folder.
+    /// Fetches the chosen files that are not there yet, and returns their directory.
     pub(super) fn download(
         &self,
         repo: &Repo<'_>,
@@ -30,16 +30,16 @@ impl Hub {
     ) -> Result<PathBuf, HubError> {
         let wire = Wire::new(self);
         let listing = wire.listing(repo)?;
-        let folder = store.snapshot(&listing.commit);
+        let directory = store.snapshot(&listing.commit);
         let job = Job { wire: &wire, repo, store, commit: &listing.commit };
         let mut card = String::new();
         if repo.kind == Kind::Dataset && listing.files.iter().any(|name| name == CARD) {
             job.bring(&[CARD.to_owned()], &())?;
-            card = fs::read_to_string(folder.join(CARD)).unwrap_or_default();
+            card = fs::read_to_string(directory.join(CARD)).unwrap_or_default();
         }
         job.bring(&files(&card, &listing.files)?, sink)?;
         store.point(&listing.commit)?;
-        Ok(folder)
+        Ok(directory)
     }
 }
 
@@ -54,8 +54,8 @@ struct Job<'j> {
 impl Job<'_> {
     /// Fetches those of the files that are not there.
     fn bring(&self, names: &[String], sink: &dyn EventSink) -> Result<(), HubError> {
-        let folder = self.store.snapshot(self.commit);
-        let missing: Vec<&String> = names.iter().filter(|name| !folder.join(name).exists()).collect();
+        let directory = self.store.snapshot(self.commit);
+        let missing: Vec<&String> = names.iter().filter(|name| !directory.join(name).exists()).collect();
         if missing.is_empty() {
             return Ok(());
         }

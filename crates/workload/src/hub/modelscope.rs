@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::HubError;
 
-/// Its folders of models, in the order they are looked in.
+/// Its directories of models, in the order they are looked in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ModelScope {
     roots: Vec<PathBuf>,
@@ -21,12 +21,12 @@ impl ModelScope {
         on.then(|| ModelScope { roots: vec![cache.join("models"), cache.join("hub/models"), cache] })
     }
 
-    /// The folder of a model. Its tool writes a dot of a name as three underscores.
-    pub(super) fn folder(&self, id: &str) -> Result<PathBuf, HubError> {
+    /// The directory of a model. Its tool writes a dot of a name as three underscores.
+    pub(super) fn directory(&self, id: &str) -> Result<PathBuf, HubError> {
         let written = id.replace('.', "___");
         let mut places = self.roots.iter().flat_map(|root| [root.join(&written), root.join(id)]);
         let missing = || HubError::ModelScope { id: id.to_owned(), looked_in: self.roots[0].clone() };
-        places.find(|folder| folder.is_dir()).ok_or_else(missing)
+        places.find(|directory| directory.is_dir()).ok_or_else(missing)
     }
 }
 
@@ -42,11 +42,11 @@ mod tests {
             "MODELSCOPE_CACHE" => Some(cache.path().to_string_lossy().into_owned()),
             _ => None,
         };
-        let folder = cache.path().join("models/Qwen/Qwen2___5-7B");
-        std::fs::create_dir_all(&folder).unwrap();
+        let directory = cache.path().join("models/Qwen/Qwen2___5-7B");
+        std::fs::create_dir_all(&directory).unwrap();
         let modelscope = ModelScope::from_variables(&set).unwrap();
-        assert_eq!(modelscope.folder("Qwen/Qwen2.5-7B").unwrap(), folder);
-        let refused = modelscope.folder("Qwen/Other").unwrap_err().to_string();
+        assert_eq!(modelscope.directory("Qwen/Qwen2.5-7B").unwrap(), directory);
+        let refused = modelscope.directory("Qwen/Other").unwrap_err().to_string();
         assert!(refused.contains("VLLM_USE_MODELSCOPE") && refused.contains("modelscope download"), "{refused}");
         assert!(ModelScope::from_variables(&|_: &str| None).is_none());
     }

@@ -104,15 +104,15 @@ mod tests {
 
     #[test]
     fn token_comes_from_the_variable_or_the_file_and_is_never_shown() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = folder.path().to_str().unwrap();
-        std::fs::write(folder.path().join("token"), "hf_file\n").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().to_str().unwrap();
+        std::fs::write(directory.path().join("token"), "hf_file\n").unwrap();
         let bearer = |hub: &Hub| hub.token.as_ref().map(Token::bearer);
         assert_eq!(bearer(&hub(&[("HF_HOME", home)])).as_deref(), Some("Bearer hf_file"));
         let named = hub(&[("HF_HOME", home), ("HF_TOKEN", " hf_var\n")]);
         assert_eq!(bearer(&named).as_deref(), Some("Bearer hf_var"));
         assert!(!format!("{named:?}").contains("hf_var"));
-        let path = folder.path().join("token");
+        let path = directory.path().join("token");
         assert!(hub(&[("HF_TOKEN_PATH", path.to_str().unwrap())]).token.is_some());
         assert_eq!(hub(&[("HF_HOME", home), ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")]).token, None);
     }

@@ -10,7 +10,7 @@ use super::{HubError, Repo};
 
 /// The place of one repository in the cache.
 pub(super) struct Store {
-    folder: PathBuf,
+    directory: PathBuf,
     locks: PathBuf,
     revision: String,
 }
@@ -20,7 +20,7 @@ impl Store {
     pub(super) fn new(cache: &HubCache, repo: &Repo<'_>) -> Self {
         let name = format!("{}--{}", repo.kind.plural(), repo.id.replace('/', "--"));
         Store {
-            folder: cache.root.join(&name),
+            directory: cache.root.join(&name),
             locks: cache.root.join(".locks").join(name),
             revision: repo.revision.to_owned(),
         }
@@ -28,36 +28,36 @@ impl Store {
 
     /// The file that names the snapshot of the revision.
     pub(super) fn reference(&self) -> PathBuf {
-        self.folder.join("refs").join(&self.revision)
+        self.directory.join("refs").join(&self.revision)
     }
 
     /// The snapshot of the revision, if there is one.
     pub(super) fn cached(&self) -> Option<PathBuf> {
         let commit = fs::read_to_string(self.reference()).ok();
         let commit = commit.as_deref().map_or(self.revision.as_str(), str::trim);
-        Some(self.snapshot(commit)).filter(|folder| !commit.is_empty() && folder.is_dir())
+        Some(self.snapshot(commit)).filter(|directory| !commit.is_empty() && directory.is_dir())
     }
 
-    /// The folder of a commit.
+    /// The directory of a commit.
     pub(super) fn snapshot(&self, commit: &str) -> PathBuf {
-        self.folder.join("snapshots").join(commit)
+        self.directory.join("snapshots").join(commit)
     }
 
     /// Where the content of an etag is kept.
     pub(super) fn blob(&self, etag: &str) -> PathBuf {
-        self.folder.join("blobs").join(etag)
+        self.directory.join("blobs").join(etag)
     }
 
     /// Where it is kept while it comes.
     pub(super) fn incomplete(&self, etag: &str) -> PathBuf {
-        self.folder.join("blobs").join(format!("{etag}.incomplete"))
+        self.directory.join("blobs").join(format!("{etag}.incomplete"))
     }
 
     /// Keeps other processes from fetching the same content, until it is dropped.
     pub(super) fn lock(&self, etag: &str) -> Result<File, HubError> {
         let path = self.locks.join(format!("{etag}.lock"));
-        make_folder(&self.locks)?;
-        make_folder(&self.folder.join("blobs"))?;
+        make_directory(&self.locks)?;
+        make_directory(&self.directory.join("blobs"))?;
         let open = File::options().create(true).write(true).truncate(false).open(&path);
         let file = open.and_then(|file| file.lock().map(|()| file));
         file.map_err(|source| HubError::Cache { path, source })
@@ -67,7 +67,7 @@ impl Store {
     pub(super) fn link(&self, commit: &str, name: &str, etag: &str) -> Result<(), HubError> {
         let path = self.snapshot(commit).join(name);
         let failed = |source| HubError::Cache { path: path.clone(), source };
-        make_folder(path.parent().unwrap_or(&self.folder))?;
+        make_directory(path.parent().unwrap_or(&self.directory))?;
         let target = "../".repeat(name.split('/').count() + 1) + "blobs/" + etag;
         match std::os::unix::fs::symlink(target, &path) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(failed(error)),
@@ -81,8 +81,8 @@ impl Store {
         if self.revision == commit || fs::read_to_string(&path).is_ok_and(|known| known == commit) {
             return Ok(());
         }
-        make_folder(path.parent().unwrap_or(&self.folder))?;
-        // A name of its own for each writer: processes and threads alike.
+        make_directory(path.parent().unwrap_or(&self.directory))?;
+        // A unique name for each writer, process or thread.
         static WRITERS: AtomicU64 = AtomicU64::new(0);
         let writer = WRITERS.fetch_add(1, Ordering::Relaxed);
         let partial = path.with_extension(format!("{}-{writer}.tmp", std::process::id()));
@@ -91,11 +91,11 @@ impl Store {
     }
 }
 
-fn make_folder(path: &Path) -> Result<(), HubError> {
+fn make_directory(path: &Path) -> Result<(), HubError> {
     fs::create_dir_all(path).map_err(|source| HubError::Cache { path: path.to_path_buf(), source })
 }
 
-/// Whether a name from the Hub stays inside the folder it is put into.
+/// Whether a name from the Hub stays inside the directory it is put into.
 pub(crate) fn safe_name(name: &str) -> bool {
     !name.is_empty()
         && !name.contains(['\\', '\0'])

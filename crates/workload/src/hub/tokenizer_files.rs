@@ -30,7 +30,7 @@ fn is_setting(name: &str) -> bool {
     SETTINGS.contains(&name) || (name.starts_with("additional_chat_templates/") && name.ends_with(".jinja"))
 }
 
-/// Mistral's own vocabularies stand beside a converted one; all others are replaced by it.
+/// Mistral's own vocabularies are kept next to a converted one; all others are replaced by it.
 fn is_vocabulary(name: &str, converted: bool) -> bool {
     let mistral = name == "tekken.json" || name.starts_with("tokenizer.model.v");
     let slow = VOCABULARIES.contains(&name)
@@ -39,9 +39,9 @@ fn is_vocabulary(name: &str, converted: bool) -> bool {
     name == "tokenizer.json" || mistral || (slow && !converted)
 }
 
-/// Whether a folder holds any vocabulary.
-pub(super) fn any_vocabulary(folder: &Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+/// Whether a directory holds any vocabulary.
+pub(super) fn any_vocabulary(directory: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(directory) else { return false };
     entries.filter_map(Result::ok).any(|entry| is_vocabulary(&entry.file_name().to_string_lossy(), false))
 }
 

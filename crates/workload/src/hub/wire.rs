@@ -10,7 +10,7 @@ use ureq::{Agent, Body};
 
 use super::store::safe_name;
 use super::{Hub, HubError, Repo};
-use crate::http;
+use crate::hub::http;
 
 /// How long to wait for a connection, and for an answer to begin.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,7 +39,7 @@ pub(super) struct Listing {
 pub(super) struct Meta {
     /// Names its content.
     pub(super) etag: String,
-    /// Its bytes, if told.
+    /// Its size in bytes, if known.
     pub(super) size: Option<u64>,
     /// Where it comes from.
     url: String,
@@ -88,7 +88,7 @@ impl<'h> Wire<'h> {
         let etag = text("x-linked-etag").or_else(|| text("etag")).ok_or_else(|| odd("no ETag"))?;
         let etag = etag.strip_prefix("W/").unwrap_or(etag).trim_matches('"').to_owned();
         if !safe_name(&etag) || etag.contains('/') || etag.starts_with('.') {
-            return Err(odd("an ETag that is no name"));
+            return Err(odd("an ETag that is not a file name"));
         }
         let own = text("content-length").filter(|_| !response.status().is_redirection());
         let size = text("x-linked-size").or(own).and_then(|size| size.parse().ok());
@@ -122,8 +122,8 @@ impl<'h> Wire<'h> {
                 return Ok((response, url));
             };
             let next = joined(&url, next);
-            let told = response.headers().contains_key("x-linked-etag") || !self.is_hub(&next);
-            if method == Method::Head && told {
+            let answered = response.headers().contains_key("x-linked-etag") || !self.is_hub(&next);
+            if method == Method::Head && answered {
                 return Ok((response, url));
             }
             url = next;
@@ -192,7 +192,7 @@ enum Method {
     Head,
 }
 
-/// Everything but plain characters as `%XX`; slashes stay where they part folders.
+/// Everything but plain characters as `%XX`; slashes stay where they part directories.
 fn encoded(text: &str, keep_slashes: bool) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || (keep_slashes && byte == b'/');
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()

@@ -1,4 +1,4 @@
-//! Sounds: read from WAV and FLAC files as libsndfile reads them, from Ogg Vorbis and MP3 files nearly so, written as
+//! Audio: read from WAV and FLAC files as libsndfile reads them, from Ogg Vorbis and MP3 files nearly so, written as
 //! 16-bit WAV.
 
 use std::io::Cursor;
@@ -6,12 +6,12 @@ use std::io::Cursor;
 use tacho_text::guarded;
 
 use super::compressed;
-pub(crate) use super::sound::Sound;
+pub(crate) use super::audio::Audio;
 use crate::limits::{MOST_CHANNELS, MOST_SAMPLES};
 
-impl Sound {
-    /// Reads a sound file; none when it is of no known kind, or broken.
-    pub(crate) fn decode(file: &[u8]) -> Option<Sound> {
+impl Audio {
+    /// Decodes an audio file; `None` if the format is unknown or the file is broken.
+    pub(crate) fn decode(file: &[u8]) -> Option<Audio> {
         match file.get(..4)? {
             b"RIFF" => decode_wav(file),
             b"fLaC" => guarded(|| decode_flac(file)).flatten(),
@@ -80,7 +80,7 @@ impl Layout {
     }
 }
 
-fn decode_wav(file: &[u8]) -> Option<Sound> {
+fn decode_wav(file: &[u8]) -> Option<Audio> {
     let word = |at: usize| Some(u16::from_le_bytes(file.get(at..at + 2)?.try_into().ok()?));
     let long = |at: usize| Some(u32::from_le_bytes(file.get(at..at + 4)?.try_into().ok()?));
     let (mut format, mut at) = (None, 12);
@@ -101,14 +101,14 @@ fn decode_wav(file: &[u8]) -> Option<Sound> {
             b"data" => {
                 let (layout, channels, rate) =
                     format.filter(|(_, channels, rate)| (1..=MOST_CHANNELS).contains(channels) && *rate > 0)?;
-                // A writer that could not go back leaves a length of its own invention.
+                // A writer that could not go back leaves a placeholder length.
                 let data = &file[start..file.len().min(start.saturating_add(length))];
                 let whole = data.len() / (layout.bytes * channels) * channels * layout.bytes;
                 if whole / layout.bytes > MOST_SAMPLES {
                     return None;
                 }
                 let samples = data[..whole].chunks_exact(layout.bytes).map(|bytes| layout.sample(bytes));
-                return Some(Sound { samples: samples.collect::<Option<_>>()?, channels, rate });
+                return Some(Audio { samples: samples.collect::<Option<_>>()?, channels, rate });
             }
             _ => {}
         }
@@ -116,26 +116,26 @@ fn decode_wav(file: &[u8]) -> Option<Sound> {
     }
 }
 
-fn decode_flac(file: &[u8]) -> Option<Sound> {
+fn decode_flac(file: &[u8]) -> Option<Audio> {
     let mut reader = claxon::FlacReader::new(Cursor::new(file)).ok()?;
     let info = reader.streaminfo();
     let scale = f64::from(1_u32 << (info.bits_per_sample - 1));
     // A few bytes can stand for any number of equal samples.
     let read = reader.samples().take(MOST_SAMPLES + 1).map(|sample| Some(f64::from(sample.ok()?) / scale));
     let samples = read.collect::<Option<Vec<f64>>>().filter(|samples| samples.len() <= MOST_SAMPLES)?;
-    Some(Sound { samples, channels: info.channels as usize, rate: info.sample_rate })
+    Some(Audio { samples, channels: info.channels as usize, rate: info.sample_rate })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sound::sixteen_bits;
+    use super::super::audio::sixteen_bits;
     use super::*;
 
     #[test]
     fn sixteen_bit_files_round_trip() {
-        let sound = Sound { samples: vec![0.0, -1.0, 0.5, 32_767.0 / 32_768.0], channels: 2, rate: 8000 };
-        assert_eq!(Sound::decode(&sound.to_wav()), Some(sound.clone()));
-        assert_eq!(sound.frames(), 2);
+        let audio = Audio { samples: vec![0.0, -1.0, 0.5, 32_767.0 / 32_768.0], channels: 2, rate: 8000 };
+        assert_eq!(Audio::decode(&audio.to_wav()), Some(audio.clone()));
+        assert_eq!(audio.frames(), 2);
         assert_eq!(sixteen_bits(1.0), i16::MAX);
     }
 
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn broken_files_are_no_sound() {
-        assert_eq!(Sound::decode(b"RIFF"), None);
-        assert_eq!(Sound::decode(b"fLaC...."), None);
-        assert_eq!(Sound::decode(b"OggS...."), None);
+        assert_eq!(Audio::decode(b"RIFF"), None);
+        assert_eq!(Audio::decode(b"fLaC...."), None);
+        assert_eq!(Audio::decode(b"OggS...."), None);
     }
 }

@@ -9,12 +9,12 @@ use symphonia::core::formats::{FormatOptions, TrackType};
 use symphonia::core::io::MediaSourceStream;
 use symphonia::core::meta::MetadataOptions;
 
-use super::sound::Sound;
+use super::audio::Audio;
 use crate::limits::MOST_SAMPLES;
 
-/// Reads a sound file; none when it is of no known kind, or broken.
-pub(super) fn decode(file: &[u8]) -> Option<Sound> {
-    // The library looks for a beginning anywhere in the file, and complains on its own when there is none.
+/// Decodes an audio file; `None` if the format is unknown or the file is broken.
+pub(super) fn decode(file: &[u8]) -> Option<Audio> {
+    // The library searches for a start anywhere in the file and prints its own warning if there is none.
     if !matches!(file, [b'O', b'g', b'g', b'S', ..] | [b'I', b'D', b'3', ..] | [0xff, 0xe0..=0xff, ..]) {
         return None;
     }
@@ -25,7 +25,7 @@ pub(super) fn decode(file: &[u8]) -> Option<Sound> {
     let (id, parameters) = (track.id, track.codec_params.as_ref()?.audio()?.clone());
     let mut decoder =
         symphonia::default::get_codecs().make_audio_decoder(&parameters, &AudioDecoderOptions::default()).ok()?;
-    let mut sound = Sound { samples: Vec::new(), channels: 0, rate: parameters.sample_rate? };
+    let mut audio = Audio { samples: Vec::new(), channels: 0, rate: parameters.sample_rate? };
     let mut block: Vec<f32> = Vec::new();
     while let Some(packet) = format.next_packet().ok()? {
         if packet.track_id != id {
@@ -33,17 +33,17 @@ pub(super) fn decode(file: &[u8]) -> Option<Sound> {
         }
         match decoder.decode(&packet) {
             Ok(decoded) => {
-                sound.channels = decoded.spec().channels().count();
+                audio.channels = decoded.spec().channels().count();
                 decoded.copy_to_vec_interleaved(&mut block);
-                sound.samples.extend(block.iter().map(|&sample| f64::from(sample)));
-                if sound.samples.len() > MOST_SAMPLES {
+                audio.samples.extend(block.iter().map(|&sample| f64::from(sample)));
+                if audio.samples.len() > MOST_SAMPLES {
                     return None;
                 }
             }
-            // A frame that cannot be read is left out, as players do.
+            // A frame that cannot be read is skipped, as players do.
             Err(Error::DecodeError(_)) => {}
             Err(_) => return None,
         }
     }
-    (sound.channels > 0).then_some(sound)
+    (audio.channels > 0).then_some(audio)
 }

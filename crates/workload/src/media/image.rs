@@ -57,7 +57,7 @@ fn decode_png(file: &[u8]) -> Option<Rgb> {
     if !is_image(header.width as usize, header.height as usize) {
         return None;
     }
-    // Pillow keeps 16 bits of grey, and cuts off what is brighter than 255 when it makes colours of them.
+    // Pillow keeps 16 bits of grey, and cuts off what is brighter than 255 when it makes colors of them.
     let deep_grey = header.color_type == png::ColorType::Grayscale && header.bit_depth == png::BitDepth::Sixteen;
     if !deep_grey {
         decoder.set_transformations(png::Transformations::normalize_to_color8());
@@ -134,7 +134,7 @@ fn flattened(mut samples: Vec<u8>) -> Vec<u8> {
     samples
 }
 
-/// A colour with its opacity on a white ground, rounded as Pillow rounds it.
+/// A color with its opacity on a white ground, rounded as Pillow rounds it.
 pub(super) fn over_white(colour: u8, opacity: u8) -> u8 {
     let (colour, opacity) = (u32::from(colour), u32::from(opacity));
     let sum = 255 * (255 - opacity) + colour * opacity + 128;

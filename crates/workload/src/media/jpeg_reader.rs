@@ -1,4 +1,4 @@
-//! A JPEG reader that gives libjpeg-turbo's pixels: the slow integer transform, smooth upsampling, fixed-point colours.
+//! A JPEG reader that gives libjpeg-turbo's pixels: the slow integer transform, smooth upsampling, fixed-point colors.
 //! Baseline and progressive files of one, three or four components.
 
 mod entropy;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ureq::{Agent, Error};
 
 use crate::error::ImageProblem;
-use crate::http;
+use crate::hub::http;
 
 /// Links that are fetched at a time.
 const WIDTH: usize = 16;

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tacho_core::json::Value;
 
-use crate::chat::object;
+use crate::sampling::chat::object;
 
 /// Texts that are sent as they are.
 const URLS: [&str; 3] = ["http://", "https://", "file://"];

@@ -1,4 +1,4 @@
-//! Films: MP4 files of synthetic frames, 30 a second. Every frame is a whole JPEG (the MP4 registration `mp4v` with
+//! Video: MP4 files of synthetic frames, 30 a second. Every frame is a whole JPEG (the MP4 registration `mp4v` with
 //! object type 0x6C), so any player reads them; the bytes are not those of another encoder.
 
 use super::jpeg;

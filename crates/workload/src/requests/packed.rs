@@ -138,7 +138,7 @@ mod tests {
         requests().iter().for_each(|request| pack(&mut packed, request));
         let mut from = packed.as_slice();
         for request in requests() {
-            // NaN is no equal of itself.
+            // NaN is not equal to itself.
             assert_eq!(format!("{:?}", unpack(&mut from).unwrap()), format!("{request:?}"));
         }
         assert!(from.is_empty() && unpack(&mut from).is_none());

@@ -2,7 +2,7 @@
 
 use tacho_core::json::{self, Dict, Value};
 
-use crate::chat::object;
+use crate::sampling::chat::object;
 
 /// What kind of constraint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl ConstraintKind {
 /// Which member, by the names of the flag.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ConstraintField {
-    /// vLLM's `structured_outputs`, with further members beside the constraint.
+    /// vLLM's `structured_outputs`, with further members next to the constraint.
     StructuredOutputs(Dict),
     /// OpenAI's `response_format` with a schema.
     JsonSchema,
@@ -49,7 +49,7 @@ impl Default for ConstraintField {
 impl ConstraintField {
     /// The names.
     pub const NAMES: [&str; 3] = ["structured_outputs", "json_schema", "json_object"];
-    /// What may stand beside a constraint in `structured_outputs`.
+    /// Members allowed next to a constraint in `structured_outputs`.
     pub const OPTIONS: [&str; 3] = ["disable_any_whitespace", "disable_additional_properties", "whitespace_pattern"];
 
     /// The member of a name.

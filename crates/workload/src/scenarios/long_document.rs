@@ -5,7 +5,7 @@ use tacho_pyrand::{Globals, Random};
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::sampled::Sampled;
+use crate::sampling::sampled::Sampled;
 
 /// In which order documents come again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum RepeatMode {
     Interleave,
     /// So many of them again and again, then the next so many: from one sight of a document to the next there are always
     /// as many requests.
-    Apart(usize),
+    Spaced(usize),
 }
 
 impl RepeatMode {
@@ -80,7 +80,7 @@ impl LongDocumentSpec {
             RepeatMode::Interleave => {
                 (0..self.documents).flat_map(|at| std::iter::repeat_n(at, self.repeat_count)).collect()
             }
-            RepeatMode::Apart(distance) => {
+            RepeatMode::Spaced(distance) => {
                 let all: Vec<usize> = (0..self.documents).collect();
                 all.chunks(distance.max(1)).flat_map(|some| some.repeat(self.repeat_count)).collect()
             }
@@ -124,7 +124,7 @@ mod tests {
             tokens: None,
             output_len: 1,
             repeat_count: 2,
-            mode: RepeatMode::Apart(2),
+            mode: RepeatMode::Spaced(2),
             shuffle_seed: 0,
             warm_up: false,
         };

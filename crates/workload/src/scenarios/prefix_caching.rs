@@ -8,7 +8,7 @@ use tacho_text::Tokenizer;
 
 use super::pairs;
 use crate::Error;
-use crate::sampled::Sampled;
+use crate::sampling::sampled::Sampled;
 
 /// Shortest and longest prompt, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use tacho_text::Tokenizer;
 
 use super::pairs;
 use crate::Error;
-use crate::chat::LengthFilter;
-use crate::sampled::Sampled;
+use crate::sampling::chat::LengthFilter;
+use crate::sampling::sampled::Sampled;
 
 /// Where prompts come from.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,10 +11,10 @@ use super::constraint::{ConstraintField, ConstraintKind};
 use super::schema_filter::is_unsupported;
 use super::unique::Identifiers;
 use crate::Error;
-use crate::chat::{Chat, object};
+use crate::sampling::chat::{Chat, object};
 use crate::hub::Needed;
-use crate::sampled::Sampled;
-use crate::sources::hub::dataset_folder;
+use crate::sampling::sampled::Sampled;
+use crate::sources::hub::dataset_directory;
 use crate::sources::layout::{Wanted, data_files};
 use crate::sources::read_text;
 use crate::sources::table::Table;
@@ -46,7 +46,7 @@ const RULES: [&str; 6] = [
 pub enum StructuredDataset {
     /// One schema for all.
     Json,
-    /// A schema of its own for each, so that none is cached.
+    /// A different schema for each request, so that none is cached.
     JsonUnique,
     /// A grammar.
     Grammar,
@@ -253,7 +253,7 @@ impl StructuredSpec {
         Ok(places.into_iter().map(|place| allowed[place as usize]).collect())
     }
 
-    /// The prompts, and how many entries of the Hub's dataset were kept and left out.
+    /// The prompts, and how many entries of the Hub's dataset were kept and skipped.
     fn prompts(&self) -> Result<(Vec<Prompt>, (usize, usize)), Error> {
         let same = |text: &str, constraint: Value| {
             let prompt =
@@ -283,7 +283,7 @@ impl StructuredSpec {
         json::parse(&read_text(path)?).map_err(|source| Error::FileNotJson { path: path.clone(), source })
     }
 
-    /// The schema with a field of its own for each request.
+    /// The schema with one unique field per request.
     fn unique(&self, schema: &Value) -> Vec<Prompt> {
         let mut drawn = Identifiers::new(self.seed);
         let mut names = self.unique_names.iter().cloned();
@@ -305,8 +305,8 @@ impl StructuredSpec {
 
     /// Questions of the Hub's dataset, from the beginning again where they are too few.
     fn questions(&self) -> Result<(Vec<Prompt>, (usize, usize)), Error> {
-        let folder = dataset_folder(XGRAMMAR, &self.cache)?;
-        let files = data_files(&folder, &Wanted { subset: None, split: XGRAMMAR_SPLIT })?;
+        let directory = dataset_directory(XGRAMMAR, &self.cache)?;
+        let files = data_files(&directory, &Wanted { subset: None, split: XGRAMMAR_SPLIT })?;
         let mut table = Table::open(files)?;
         let (mut kept, mut dropped) = (Vec::new(), 0);
         for (file, rows) in table.lens().into_iter().enumerate() {

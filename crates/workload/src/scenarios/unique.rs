@@ -8,7 +8,7 @@ pub(super) struct Identifiers {
 }
 
 impl Identifiers {
-    /// Those of a seed; apart from the generators that sampling leaves behind.
+    /// Seeded separately from the generators of sampling.
     pub(super) fn new(seed: u64) -> Self {
         Identifiers { random: Random::new(seed ^ 0x7461_6368_6f00) }
     }

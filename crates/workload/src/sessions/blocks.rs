@@ -8,7 +8,7 @@ use super::model::{Blocks, Trace};
 use super::order::earliest;
 use super::row::Row;
 
-/// Names of blocks are numbers that nobody chose to collide: one multiplication mixes them, where the map's own hash takes
+/// Names of blocks are not chosen to collide: one multiplication mixes them, where the map's own hash takes
 /// most of the time that a long trace is read in.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mixed(u64);
@@ -51,7 +51,7 @@ impl Layout {
         Layout { block, sizes: HashMap::default() }
     }
 
-    /// The blocks of a prompt: all full but perhaps the last; what they do not cover is nobody else's.
+    /// The blocks of a prompt: all full but perhaps the last; tokens beyond them are unshared.
     pub(crate) fn lay(&mut self, row: &Row<'_>, field: &str, ids: &[i64], tokens: u64) -> Result<Blocks, TraceError> {
         let full = self.block * (ids.len() as u64).saturating_sub(1);
         if !ids.is_empty() && tokens == 0 {

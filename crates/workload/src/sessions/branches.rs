@@ -158,7 +158,7 @@ mod tests {
         let trace = branched(vec![turn("s", 0, &[], 2), turn("s", 1, &[0], 2), turn("s", 2, &[1], 2)]);
         assert_eq!(trace.steps.len(), 1 + 2 + 4, "the last answers are followed by nothing");
         let ids: BTreeSet<String> = trace.steps.iter().map(Step::id).collect();
-        assert_eq!(ids.len(), trace.steps.len(), "each has a name of its own");
+        assert_eq!(ids.len(), trace.steps.len(), "names are unique");
         let mut endless = Trace::new("t".into(), Format::Model);
         endless.steps =
             (0..40).map(|at| turn("s", at, &at.checked_sub(1).into_iter().collect::<Vec<_>>(), 2)).collect();

@@ -1,4 +1,4 @@
-//! Which format a file has, told by the fields of all its rows. A row's own `type` wins where it names a format.
+//! Detects the format of a file from the fields of all its rows. A row's own `type` wins where it names a format.
 
 use std::collections::HashSet;
 
@@ -62,7 +62,7 @@ pub(crate) fn detect(source: &Source) -> Result<Format, TraceError> {
     }
 }
 
-/// Documents that are told by their shape rather than by the fields of rows.
+/// Documents recognized by their shape rather than by the fields of rows.
 fn of_document(whole: &Value) -> Option<Format> {
     let first = |name: &str| whole.as_list()?.first()?.get(name);
     match whole {

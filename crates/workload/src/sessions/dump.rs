@@ -22,9 +22,9 @@ pub struct DumpSpec {
     pub min_turns: Option<usize>,
     /// Messages after which a conversation is cut.
     pub max_turns: Option<usize>,
-    /// Fewest characters of a message; 0 is no limit.
+    /// Minimum characters of a message; 0 means no limit.
     pub min_content_len: Option<usize>,
-    /// Most characters of a message; 0 is no limit.
+    /// Maximum characters of a message; 0 means no limit.
     pub max_content_len: Option<usize>,
     /// Which messages a conversation may have.
     pub language: Language,
@@ -133,7 +133,7 @@ fn part<'d>(row: &Row<'d>) -> Result<Part<'d>, TraceError> {
     Ok(Part { conversation: conversation.to_owned(), number: number.to_owned(), messages })
 }
 
-/// The parts as one; a part that begins with whoever spoke last loses its first message.
+/// The parts as one; a part that begins with the last speaker loses its first message.
 fn merged<'d>(parts: &[Part<'d>]) -> Vec<(&'d str, &'d str)> {
     let mut all: Vec<(&str, &str)> = Vec::new();
     for part in parts {
@@ -158,7 +158,7 @@ impl DumpSpec {
             if self.max_turns.is_some_and(|most| index >= most) {
                 break;
             }
-            let role = role(from).ok_or_else(|| format!("{from:?} is no known role"))?;
+            let role = role(from).ok_or_else(|| format!("{from:?} is not a known role"))?;
             if index == 0 && role != "user" {
                 continue;
             }

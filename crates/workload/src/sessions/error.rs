@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tacho_core::json::ParseError;
 
-/// Why there are no sessions.
+/// Why a file of sessions cannot be read or replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file cannot be read.
@@ -76,7 +76,7 @@ pub enum TraceError {
         known: String,
     },
     /// A format that there is not.
-    #[error("{name:?} is no known format: there are {known}")]
+    #[error("{name:?} is not a known format: use one of {known}")]
     NoFormat {
         /// What was given.
         name: String,

@@ -55,7 +55,7 @@ impl Format {
         self.entry().label
     }
 
-    /// The format of a name. Case does not count, nor what stands between words; the tool's name may be left out.
+    /// The format of a name. Case does not count, nor what stands between words; the tool's name may be skipped.
     ///
     /// # Errors
     /// When there is none of this name.

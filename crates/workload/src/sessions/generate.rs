@@ -43,7 +43,7 @@ impl Conversation {
     }
 }
 
-/// Makes the conversations of a configuration. Text files are found from the folder the program runs in.
+/// Makes the conversations of a configuration. Text files are found from the directory the program runs in.
 ///
 /// # Errors
 /// When a file cannot be read, or the texts are too short.

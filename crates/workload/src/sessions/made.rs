@@ -1,4 +1,4 @@
-//! Conversations that are made up: so many turns of so many tokens, with as much in common as is asked for.
+//! Synthetic conversations: numbers of turns and tokens, and how much of them is shared.
 
 use tacho_core::json::Dict;
 use tacho_pyrand::{Globals, RandomState};
@@ -9,7 +9,7 @@ use super::kind::Format;
 use super::model::{Edge, History, Prompt, Step, Trace};
 use crate::datasets::shared_prefix::{SharedPrefixSpec, talks};
 
-/// How often a text is made anew because it does not have the length that its tokens had.
+/// Attempts to make a text whose length equals that of its tokens.
 const ROUNDS: usize = 20;
 
 /// What to make.
@@ -164,7 +164,7 @@ impl<'t> Maker<'t> {
         prefix + &self.text(far, all) + &self.text(2 * far + conversation * 7, own) + &self.text(start, unique)
     }
 
-    /// A run of tokens from `start` on as a text of so many tokens.
+    /// A run of tokens from `start` on as a text of `count` tokens.
     fn text(&self, start: usize, len: u64) -> String {
         let target = len as usize;
         let mut count = target;

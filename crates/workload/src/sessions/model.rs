@@ -11,7 +11,7 @@ use super::kind::Format;
 /// What a file of sessions says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
-    /// The file's name, without its folder.
+    /// The file's name, without its directory.
     pub file: String,
     /// What it was read as.
     pub format: Format,
@@ -19,7 +19,7 @@ pub struct Trace {
     pub options: Dict,
     /// The steps, session by session in the order of the file.
     pub steps: Vec<Step>,
-    /// Entries to draw from, by pool, where the file is no list of sessions.
+    /// Entries to draw from, by pool, if the file is not a list of sessions.
     pub pools: Vec<Pool>,
     /// What a user should know about the reading.
     pub notices: Vec<String>,
@@ -37,7 +37,7 @@ pub struct Pool {
 /// One step of a session: a request, or a gate that sends nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// The session it belongs to. A sub-agent has a session of its own in the tree of its root.
+    /// The session it belongs to. A sub-agent has its own session in the tree of its root.
     pub session: String,
     /// Its place in the session.
     pub turn: Turn,
@@ -133,7 +133,7 @@ pub enum Prompt {
 pub struct Blocks {
     /// Name and tokens of each.
     pub named: Vec<(i64, u64)>,
-    /// Tokens after them that nobody shares.
+    /// Unshared tokens after them.
     pub tail: u64,
     /// Tokens of the leading blocks that were sent before, if nothing is ever forgotten.
     pub cached_ideal: u64,
@@ -174,7 +174,7 @@ impl Notes {
     };
 }
 
-/// Notes that most steps have none of, kept apart so that a step of a long trace is small.
+/// Notes that most steps have none of, boxed so that a step of a long trace is small.
 #[derive(Debug, Clone, Default)]
 pub struct Seldom(Option<Box<Notes>>);
 

@@ -40,7 +40,7 @@ impl Options {
         number.ok_or_else(|| wrong(name, format!("must be a whole number of at least 1, not {text:?}")))
     }
 
-    /// One of some words, or the default. A blank and an underscore are the same.
+    /// One of some words, or the default. A space and an underscore are the same.
     pub(crate) fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)], default: T) -> Result<T, TraceError> {
         let Some(text) = self.get(name) else { return Ok(default) };
         let same = |word: &str| word.eq_ignore_ascii_case(&text.replace('_', " "));

@@ -28,7 +28,7 @@ pub(crate) fn earliest(trace: &Trace) -> Vec<f64> {
     times.into_iter().map(|time| time.unwrap_or(0.0)).collect()
 }
 
-/// Steps with parents before children. Those on a cycle are left out.
+/// Steps with parents before children. Those on a cycle are skipped.
 pub(crate) fn in_order(trace: &Trace) -> Vec<usize> {
     let before = |place: usize| {
         let step: &Step = &trace.steps[place];

@@ -6,7 +6,7 @@ use tacho_pyrand::Random;
 use super::model::{Pool, Prompt, Step, Trace};
 
 impl Trace {
-    /// Draws so many requests from the pools, each a session of its own.
+    /// Draws `count` requests from the pools, each in its own session.
     pub fn draw(&mut self, count: usize, seed: u32) {
         let mut random = Random::new(u64::from(seed));
         let pools = std::mem::take(&mut self.pools);

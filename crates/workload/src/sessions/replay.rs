@@ -48,7 +48,7 @@ pub struct Heard<'a> {
 pub type Find<'a> = &'a dyn Fn(usize) -> Option<Heard<'a>>;
 
 impl Trace {
-    /// Leaves out calls that had failed, which nobody can answer again; tells how many.
+    /// Drops calls that had failed and returns their number.
     pub fn drop_failed(&mut self) -> usize {
         let waited: std::collections::HashSet<usize> =
             self.steps.iter().flat_map(|step| step.parents.iter().map(|edge| edge.parent)).collect();

@@ -158,7 +158,7 @@ impl<'d> Row<'d> {
     }
 }
 
-/// A whole number that is not negative, also one written with a fraction of zero. `true` is no number.
+/// A whole number that is not negative, also one written with a fraction of zero. `true` is not a number.
 fn whole(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),

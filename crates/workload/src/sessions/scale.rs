@@ -16,17 +16,17 @@ pub struct Scaling {
     pub idle_gap_cap_ms: Option<f64>,
     /// Only sessions that begin within these milliseconds, both ends included.
     pub window_ms: (Option<f64>, Option<f64>),
-    /// Only so many sessions, drawn with a seed.
+    /// Number of sessions to sample, and the seed.
     pub sample: Option<(usize, u64)>,
-    /// Only the first so many sessions.
+    /// Number of sessions to keep from the start.
     pub first: Option<usize>,
-    /// As many sessions as this: those that there are, over and over.
+    /// Number of sessions to reach by repeating those of the file.
     pub repeat_to: Option<usize>,
-    /// Only sessions of so many requests or more.
+    /// Minimum requests of a session.
     pub min_turns: Option<usize>,
-    /// Only so many requests of each line of turns.
+    /// Maximum requests of each line of turns.
     pub max_turns: Option<usize>,
-    /// How often the request of a session is asked, in one conversation.
+    /// How often the request of a session is repeated in one conversation.
     pub rounds: Option<usize>,
     /// Whether sessions go on from each of several answers, in branches, rather than from the first.
     pub branches: bool,
@@ -138,7 +138,7 @@ impl Trace {
         }
     }
 
-    /// Leaves out turns beyond so many, and all that waits for them.
+    /// Drops turns beyond the limit, and all that wait for them.
     fn cut(&mut self, turns: usize) -> Result<(), TraceError> {
         if turns == 0 {
             return Err(TraceError::Setting { flag: "--sessions-max-turns", problem: "0 leaves nothing".into() });
@@ -153,7 +153,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Asks the request of each session so many times, with the server's answers in between.
+    /// Repeats the request of each session, with the server's responses in between.
     fn ask_again(&mut self, rounds: usize) -> Result<(), TraceError> {
         let (trees, there) = self.trees();
         if there < trees.len() {
@@ -176,7 +176,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Sessions over and over until there are so many; each copy has a name of its own and begins when the one before is
+    /// Repeats sessions until there are `count`; each copy has its own name and begins when the one before is
     /// over by the file.
     fn repeat(&mut self, count: usize) -> Result<(), TraceError> {
         let (trees, there) = self.trees();

@@ -1,4 +1,4 @@
-//! A file or a folder of sessions, as rows: objects of JSON lines, of one JSON document, or of a table with a header.
+//! A file or a directory of sessions, as rows: objects of JSON lines, of one JSON document, or of a table with a header.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub(crate) struct Document {
 }
 
 impl Source {
-    /// Reads a file, or all files of a folder in the order of their names.
+    /// Reads a file, or all files of a directory in the order of their names.
     pub(crate) fn read(path: &Path) -> Result<Self, TraceError> {
         let documents = if path.is_dir() {
             files(path)?.iter().map(|file| Document::read(file)).collect::<Result<Vec<_>, _>>()?
@@ -47,7 +47,7 @@ impl Source {
         match &self.documents[..] {
             [document] => Ok(document),
             [] => Err(self.empty()),
-            _ => Err(self.graph("a folder of files, where one file was expected")),
+            _ => Err(self.graph("a directory of files, where one file was expected")),
         }
     }
 
@@ -100,7 +100,7 @@ impl Document {
             Some(Value::Dict(dict)) => Ok((Some(index + 1), dict)),
             _ => {
                 let place = Place { path: path.to_path_buf(), line: Some(index + 1) };
-                Err(TraceError::Graph { place, problem: "has a column that is no text, number or list".into() })
+                Err(TraceError::Graph { place, problem: "has a column that is not a text, number or list".into() })
             }
         };
         let rows = cells.into_iter().enumerate().map(row).collect::<Result<Vec<_>, _>>()?;
@@ -168,15 +168,15 @@ impl Document {
     }
 }
 
-/// Whether the first line is a JSON value of its own.
+/// Whether the first line alone is a JSON value.
 fn looks_like_lines(text: &str) -> bool {
     text.lines().find(|line| !line.trim().is_empty()).is_some_and(|line| json::parse(line).is_ok())
 }
 
-fn files(folder: &Path) -> Result<Vec<PathBuf>, TraceError> {
-    let failed = |source| TraceError::Read { path: folder.to_path_buf(), source };
+fn files(directory: &Path) -> Result<Vec<PathBuf>, TraceError> {
+    let failed = |source| TraceError::Read { path: directory.to_path_buf(), source };
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         if path.is_file() && !hidden {

@@ -71,7 +71,7 @@ impl Trace {
         Ok(row)
     }
 
-    /// What somebody who reads the file must be told, as `--option` takes it; the file has no place for it.
+    /// Options that a reader of the file must pass, as `--option` takes them; the file cannot hold them.
     pub fn reading(&self, format: Format) -> Vec<String> {
         if format != Format::Mooncake {
             return Vec::new();
@@ -152,7 +152,7 @@ impl Trace {
         Ok(dumps_indented(&list.into(), 4))
     }
 
-    /// A step that is no more than a turn after the one before.
+    /// A step that is just a turn after the one before.
     fn plain(&self, format: Format, place: usize) -> Result<&Step, TraceError> {
         let step = &self.steps[place];
         let own = |parent: usize| self.steps[parent].session == step.session && parent + 1 == place;
@@ -185,7 +185,7 @@ impl Trace {
     }
 }
 
-/// Tokens of a block where a Mooncake file's reader is not told otherwise.
+/// Tokens of a block unless the reader of a Mooncake file passes another size.
 const MOONCAKE_BLOCK: u64 = 512;
 
 /// Names of blocks by the tree that they belong to; as they are where all trees share them.

@@ -140,12 +140,12 @@ mod tests {
 
     #[test]
     fn lengths_beyond_the_file_are_refused_before_memory_is_taken() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let mut writer = StreamWriter::try_new(Vec::new(), batch().schema_ref()).unwrap();
         writer.write(&batch()).unwrap();
         let good = writer.into_inner().unwrap();
         let schema = 8 + u32::from_le_bytes(good[4..8].try_into().unwrap()) as usize;
-        let path = folder.path().join("t.arrow");
+        let path = directory.path().join("t.arrow");
         for at in [4, schema + 4] {
             let mut bad = good.clone();
             bad[at..at + 4].copy_from_slice(&0x7fff_fff0_u32.to_le_bytes());
@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn both_forms_give_rows() {
-        let folder = tempfile::tempdir().unwrap();
-        let (stream, file) = (folder.path().join("s.arrow"), folder.path().join("f.arrow"));
+        let directory = tempfile::tempdir().unwrap();
+        let (stream, file) = (directory.path().join("s.arrow"), directory.path().join("f.arrow"));
         let mut writer = StreamWriter::try_new(File::create(&stream).unwrap(), batch().schema_ref()).unwrap();
         writer.write(&batch()).unwrap();
         writer.finish().unwrap();

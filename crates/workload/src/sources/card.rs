@@ -12,7 +12,7 @@ pub(crate) struct Configuration {
     pub(crate) splits: Vec<(String, Vec<String>)>,
 }
 
-/// The configurations that the card's front matter names; none when there is no such part, or it is no YAML.
+/// The configurations that the card's front matter names; empty without front matter, or if it is not YAML.
 pub(crate) fn configurations(card: &str) -> Vec<Configuration> {
     let Some(rest) = card.strip_prefix("---\n") else { return Vec::new() };
     let Some((front, _)) = rest.split_once("\n---") else { return Vec::new() };
@@ -21,11 +21,11 @@ pub(crate) fn configurations(card: &str) -> Vec<Configuration> {
 }
 
 fn configuration(config: &Value) -> Option<Configuration> {
-    let folder = config.get("data_dir").and_then(Value::as_str).map(|folder| format!("{}/", folder.trim_matches('/')));
+    let directory = config.get("data_dir").and_then(Value::as_str).map(|directory| format!("{}/", directory.trim_matches('/')));
     let patterns = |paths: &Value| -> Vec<String> {
         let one = std::slice::from_ref(paths);
         let texts = paths.as_list().unwrap_or(one).iter().filter_map(Value::as_str);
-        texts.map(|path| format!("{}{path}", folder.as_deref().unwrap_or_default())).collect()
+        texts.map(|path| format!("{}{path}", directory.as_deref().unwrap_or_default())).collect()
     };
     let files = config.get("data_files");
     let entries =

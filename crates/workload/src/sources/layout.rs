@@ -1,4 +1,4 @@
-//! Which files of a dataset's folder are the rows of a split, by its card or by the names of the files.
+//! Which files of a dataset's directory are the rows of a split, by its card or by the names of the files.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use super::card::{Configuration, configurations};
 use super::saved;
 use crate::Error;
 
-/// Splits and the words that stand for them in names of files and folders.
+/// Splits and the words that stand for them in names of files and directories.
 const SPLITS: [(&str, &[&str]); 3] = [
     ("train", &["train", "training"]),
     ("validation", &["validation", "valid", "dev", "val"]),
@@ -21,7 +21,7 @@ const KINDS: [(&str, &[&str]); 4] = [
     ("parquet", &["parquet"]),
 ];
 
-/// What is asked of a folder.
+/// What is asked of a directory.
 pub(crate) struct Wanted<'w> {
     /// The configuration, if one was named.
     pub(crate) subset: Option<&'w str>,
@@ -29,18 +29,18 @@ pub(crate) struct Wanted<'w> {
 }
 
 /// The files of a split, sorted as the library sorts them.
-pub(crate) fn data_files(folder: &Path, wanted: &Wanted<'_>) -> Result<Vec<PathBuf>, Error> {
-    if folder.is_file() {
-        return Ok(vec![folder.to_path_buf()]);
+pub(crate) fn data_files(directory: &Path, wanted: &Wanted<'_>) -> Result<Vec<PathBuf>, Error> {
+    if directory.is_file() {
+        return Ok(vec![directory.to_path_buf()]);
     }
-    if let Some(files) = saved::files(folder, wanted.split)? {
+    if let Some(files) = saved::files(directory, wanted.split)? {
         return Ok(files);
     }
     let mut names = Vec::new();
-    collect(folder, "", &mut names)?;
-    let card = std::fs::read_to_string(folder.join("README.md")).unwrap_or_default();
-    let chosen = choose(folder, &card, &names, wanted)?;
-    Ok(chosen.into_iter().map(|name| folder.join(name)).collect())
+    collect(directory, "", &mut names)?;
+    let card = std::fs::read_to_string(directory.join("README.md")).unwrap_or_default();
+    let chosen = choose(directory, &card, &names, wanted)?;
+    Ok(chosen.into_iter().map(|name| directory.join(name)).collect())
 }
 
 /// Those of all names in a dataset that are the files of a split. Fewer names give the same as long as these are among
@@ -67,10 +67,10 @@ fn is_hidden(name: &str) -> bool {
     name.split('/').any(|part| part.starts_with(['.', '_']))
 }
 
-/// All files below a folder by their names from there.
-fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<(), Error> {
-    let failed = |source| Error::Read { path: folder.to_path_buf(), source };
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
+/// All files below a directory by their names from there.
+fn collect(directory: &Path, prefix: &str, names: &mut Vec<String>) -> Result<(), Error> {
+    let failed = |source| Error::Read { path: directory.to_path_buf(), source };
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if path.is_dir() {
@@ -86,7 +86,7 @@ fn by_card(
     names: &[String],
     configurations: &[Configuration],
     wanted: &Wanted<'_>,
-    folder: &Path,
+    directory: &Path,
 ) -> Result<Vec<String>, Error> {
     let known = || configurations.iter().map(|found| found.name.clone()).collect::<Vec<_>>();
     let found = match wanted.subset {
@@ -95,7 +95,7 @@ fn by_card(
         None => configurations.iter().find(|found| found.default),
     };
     let found = found.ok_or_else(|| Error::Subset {
-        path: folder.to_path_buf(),
+        path: directory.to_path_buf(),
         subset: wanted.subset.map(str::to_owned),
         known: known(),
     })?;
@@ -105,25 +105,25 @@ fn by_card(
     Ok(files.cloned().collect())
 }
 
-/// Words of a name between anything that is no letter.
+/// Words of a name, split at anything but letters.
 fn words(name: &str) -> impl Iterator<Item = &str> {
     name.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty())
 }
 
-fn by_name(names: &[String], wanted: &Wanted<'_>, folder: &Path) -> Result<Vec<String>, Error> {
+fn by_name(names: &[String], wanted: &Wanted<'_>, directory: &Path) -> Result<Vec<String>, Error> {
     let below = |name: &str| wanted.subset.is_none_or(|subset| name.starts_with(&format!("{subset}/")));
     let rows: Vec<&String> = names.iter().filter(|name| kind_of(name).is_some() && below(name)).collect();
     if let (Some(subset), true) = (wanted.subset, rows.is_empty()) {
         let mut known: Vec<String> = names.iter().filter_map(|name| Some(name.split_once('/')?.0.to_owned())).collect();
         known.dedup();
-        return Err(Error::Subset { path: folder.to_path_buf(), subset: Some(subset.to_owned()), known });
+        return Err(Error::Subset { path: directory.to_path_buf(), subset: Some(subset.to_owned()), known });
     }
     let file = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
-    let folders = |name: &str| name.rsplit_once('/').map_or("", |(folders, _)| folders).to_owned();
+    let directories = |name: &str| name.rsplit_once('/').map_or("", |(directories, _)| directories).to_owned();
     let split_of = |part: &str| {
         SPLITS.iter().find(|(_, keywords)| words(part).any(|word| keywords.contains(&word))).map(|(split, _)| *split)
     };
-    for part in [&file as &dyn Fn(&str) -> String, &folders] {
+    for part in [&file as &dyn Fn(&str) -> String, &directories] {
         if rows.iter().any(|name| split_of(&part(name)).is_some()) {
             let wanted = |name: &&&String| split_of(&part(name)) == Some(wanted.split);
             return Ok(rows.iter().filter(wanted).map(|name| (*name).clone()).collect());
@@ -149,7 +149,7 @@ fn most_common_kind(names: Vec<String>) -> Vec<String> {
     names.into_iter().filter(|name| kind_of(name) == Some(most)).collect()
 }
 
-/// Whether a name fits a pattern: `*` within a folder, `**` across folders, `?`, and `[…]` sets.
+/// Whether a name fits a pattern: `*` within a directory, `**` across directories, `?`, and `[…]` sets.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut chars = pattern.chars();
     match chars.next() {
@@ -190,12 +190,12 @@ mod tests {
     #[test]
     fn splits_are_found_by_words_in_names() {
         let names: Vec<String> = ["data/train-0.parquet", "data/val_1.parquet", "notes.txt"].map(str::to_owned).into();
-        let folder = Path::new("d");
-        let files = |split| by_name(&names, &Wanted { subset: None, split }, folder).unwrap();
+        let directory = Path::new("d");
+        let files = |split| by_name(&names, &Wanted { subset: None, split }, directory).unwrap();
         assert_eq!(files("train"), ["data/train-0.parquet"]);
         assert_eq!(files("validation"), ["data/val_1.parquet"]);
         let names: Vec<String> = ["b.jsonl".to_owned(), "a.jsonl".to_owned()].into();
-        let files = |subset, split| by_name(&names, &Wanted { subset, split }, folder);
+        let files = |subset, split| by_name(&names, &Wanted { subset, split }, directory);
         assert_eq!(files(None, "train").unwrap().len(), 2);
         assert!(files(None, "test").unwrap().is_empty());
         assert!(matches!(files(Some("main"), "train"), Err(Error::Subset { .. })));

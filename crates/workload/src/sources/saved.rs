@@ -1,4 +1,4 @@
-//! Folders that the `datasets` library wrote with `save_to_disk`: one of a dataset, or one of folders for its splits.
+//! Folders that the `datasets` library wrote with `save_to_disk`: one of a dataset, or one of directories for its splits.
 
 use std::path::{Path, PathBuf};
 
@@ -7,27 +7,27 @@ use tacho_core::json::{self, Value};
 use super::read_text;
 use crate::Error;
 
-/// The files of a split; none when the folder was not saved that way.
-pub(crate) fn files(folder: &Path, split: &str) -> Result<Option<Vec<PathBuf>>, Error> {
-    let splits = folder.join("dataset_dict.json");
+/// The files of a split; none when the directory was not saved that way.
+pub(crate) fn files(directory: &Path, split: &str) -> Result<Option<Vec<PathBuf>>, Error> {
+    let splits = directory.join("dataset_dict.json");
     if !splits.is_file() {
-        let state = folder.join("state.json");
-        return state.is_file().then(|| listed(folder, &state)).transpose();
+        let state = directory.join("state.json");
+        return state.is_file().then(|| listed(directory, &state)).transpose();
     }
-    let below = folder.join(split);
+    let below = directory.join(split);
     let state = below.join("state.json");
     if !state.is_file() {
-        return Err(Error::NoDataFiles { path: folder.to_path_buf(), split: split.to_owned() });
+        return Err(Error::NoDataFiles { path: directory.to_path_buf(), split: split.to_owned() });
     }
     listed(&below, &state).map(Some)
 }
 
-fn listed(folder: &Path, state: &Path) -> Result<Vec<PathBuf>, Error> {
+fn listed(directory: &Path, state: &Path) -> Result<Vec<PathBuf>, Error> {
     let value = json::parse(&read_text(state)?);
     let value = value.map_err(|source| Error::FileNotJson { path: state.to_path_buf(), source })?;
     let files = value.get("_data_files").and_then(Value::as_list).unwrap_or_default();
     let names = files.iter().filter_map(|file| file.get("filename").and_then(Value::as_str));
-    Ok(names.map(|name| folder.join(name)).collect())
+    Ok(names.map(|name| directory.join(name)).collect())
 }
 
 #[cfg(test)]
@@ -36,13 +36,13 @@ mod tests {
 
     #[test]
     fn splits_list_their_files() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        assert!(files(folder.path(), "train").unwrap().is_none());
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        assert!(files(directory.path(), "train").unwrap().is_none());
         std::fs::create_dir(at("train")).unwrap();
         std::fs::write(at("dataset_dict.json"), r#"{"splits": ["train"]}"#).unwrap();
         std::fs::write(at("train/state.json"), r#"{"_data_files": [{"filename": "data-0.arrow"}]}"#).unwrap();
-        assert_eq!(files(folder.path(), "train").unwrap(), Some(vec![at("train/data-0.arrow")]));
-        assert!(files(folder.path(), "test").is_err());
+        assert_eq!(files(directory.path(), "train").unwrap(), Some(vec![at("train/data-0.arrow")]));
+        assert!(files(directory.path(), "test").is_err());
     }
 }

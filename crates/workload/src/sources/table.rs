@@ -246,7 +246,7 @@ impl Row {
         self.get(column).and_then(Cell::number).ok_or_else(|| self.wrong(column, "a number"))
     }
 
-    /// The complaint that a column, or what lies in it, is no text.
+    /// The error that a column or its value is not a text.
     pub(crate) fn no_text(&self, column: &str) -> Error {
         let columns = match &self.cells {
             Cell::Struct(members) => members.iter().map(|(name, cell)| format!("{name} ({})", cell.kind())).collect(),
@@ -268,8 +268,8 @@ mod tests {
     use super::*;
 
     fn table(name: &str, bytes: &[u8]) -> Result<Vec<Cell>, Error> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(name);
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(name);
         std::fs::write(&path, bytes).unwrap();
         let mut table = Table::open(vec![path])?;
         (0..table.lens()[0]).map(|row| table.row((0, row)).map(|row| row.cells)).collect()

@@ -64,7 +64,7 @@ impl LongDocumentArgs {
         let (mode, order) = match v.is_given("--reuse-distance") {
             true => {
                 let apart = at_least(&v, "--reuse-distance", 1)?;
-                (format!("again after {apart}"), RepeatMode::Apart(apart))
+                (format!("again after {apart}"), RepeatMode::Spaced(apart))
             }
             false => {
                 let mode = v.text("--repeat-mode");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tacho_client::{Client, PayloadSpec, Source};
 use tacho_core::{Counters, Request, SystemClock};
 use tacho_loadgen::StopSignal;
-use tacho_workload::Shelf;
+use tacho_workload::RequestSpill;
 
 use crate::Error;
 use crate::plan::ServePlan;
@@ -70,7 +70,7 @@ impl Components {
 
 /// Requests that were spilled to disk.
 #[derive(Debug)]
-struct SpilledRequests(Arc<Shelf>);
+struct SpilledRequests(Arc<RequestSpill>);
 
 impl Source for SpilledRequests {
     fn find(&self, place: usize) -> Option<usize> {

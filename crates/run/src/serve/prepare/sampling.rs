@@ -75,5 +75,5 @@ fn store(plan: &ServePlan, contact: Contact) -> Requests {
         Some(parent) => parent.to_owned(),
         None => folder.to_owned(),
     };
-    log.map_or_else(Requests::default, |log| Requests::with_folder(&beside(&log.folder), log.room))
+    log.map_or_else(Requests::default, |log| Requests::with_directory(&beside(&log.folder), log.room))
 }

@@ -5,8 +5,8 @@ use tacho_core::json::Value;
 
 use super::Context;
 use crate::Error;
-use crate::chat::object;
-use crate::media::audio::Sound;
+use crate::sampling::chat::object;
+use crate::media::audio::Audio;
 use crate::sources::cell::Cell;
 use crate::sources::table::Row;
 
@@ -22,12 +22,12 @@ pub(super) const IDS: &[&str] = &[
     "D4nt3/esb-datasets-earnings22-validation-tiny-filtered",
 ];
 
-/// The one that is never streamed, and whose rows only name their sound.
+/// The one that is never streamed, and whose rows only name their audio file.
 pub(super) const WITHOUT_STREAM: &str = "ArtificialAnalysis/Earnings22-Cleaned-AA";
 
-/// The request of a row, if its sound is neither too short nor too long.
+/// The request of a row, if its audio is neither too short nor too long.
 pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Option<Request>, Error> {
-    let (media, seconds) = sound(context, row)?;
+    let (media, seconds) = audio(context, row)?;
     let (shortest, longest) = context.spec.audio_seconds;
     let longest = if longest == 0.0 { f64::INFINITY } else { longest };
     let limited = shortest > 0.0 || longest.is_finite();
@@ -43,7 +43,7 @@ pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Option<Request
     Ok(Some(Request { media: Some(media), ..Request::text(prompt, len, context.output_len(1024)) }))
 }
 
-/// What the model family expects before a transcription, told by the tokenizer's name.
+/// What the model family expects before a transcription, inferred from the tokenizer's name.
 fn prompt(context: &Context<'_>) -> &'static str {
     let name = context.tokenizer.name();
     if name.contains("openai") {
@@ -56,16 +56,16 @@ fn prompt(context: &Context<'_>) -> &'static str {
     }
 }
 
-/// A sound as a request carries it, and how long it plays, where that is known.
+/// Audio as a request carries it, and its duration if known.
 type Media = (Value, Option<f64>);
 
-fn sound(context: &Context<'_>, row: &Row) -> Result<Media, Error> {
+fn audio(context: &Context<'_>, row: &Row) -> Result<Media, Error> {
     if context.name == WITHOUT_STREAM {
-        let path = context.folder.join(row.text("url")?);
+        let path = context.directory.join(row.text("url")?);
         return named(&path.to_string_lossy());
     }
     let wrong = || {
-        row.wrong("audio", "a sound of at most 134217728 samples: a WAV, FLAC, Ogg Vorbis or MP3 file, samples with their rate, or a path")
+        row.wrong("audio", "audio of at most 134217728 samples: a WAV, FLAC, Ogg Vorbis or MP3 file, samples with their rate, or a path")
     };
     let audio = row.get("audio").ok_or_else(wrong)?;
     match audio {
@@ -76,8 +76,8 @@ fn sound(context: &Context<'_>, row: &Row) -> Result<Media, Error> {
     if let (Some(Cell::List(samples)), Some(rate)) = (audio.get("array"), audio.get("sampling_rate")) {
         let samples = samples.iter().map(Cell::number).collect::<Option<Vec<f64>>>().ok_or_else(wrong)?;
         let rate = rate.number().filter(|rate| *rate >= 1.0).ok_or_else(wrong)? as u32;
-        let sound = Sound { samples, channels: 1, rate };
-        return Ok((sound.to_media(), Some(sound.frames() as f64 / f64::from(rate))));
+        let audio = Audio { samples, channels: 1, rate };
+        return Ok((audio.to_media(), Some(audio.frames() as f64 / f64::from(rate))));
     }
     match (audio.get("bytes"), audio.get("path")) {
         (Some(Cell::Bytes(file)), _) => held(file).ok_or_else(wrong),
@@ -88,14 +88,14 @@ fn sound(context: &Context<'_>, row: &Row) -> Result<Media, Error> {
 
 /// A file inside the row. Of several channels, their number is taken for the length, as in vLLM.
 fn held(file: &[u8]) -> Option<Media> {
-    let sound = Sound::decode(file)?.into_single();
-    let length = if sound.channels == 1 { sound.frames() } else { sound.channels };
-    Some((sound.to_media(), Some(length as f64 / f64::from(sound.rate))))
+    let audio = Audio::decode(file)?.into_single();
+    let length = if audio.channels == 1 { audio.frames() } else { audio.channels };
+    Some((audio.to_media(), Some(length as f64 / f64::from(audio.rate))))
 }
 
 /// A file that is only named: it is sent as it is, so it need not be of a kind that can be read here.
 fn named(path: &str) -> Result<Media, Error> {
     let file = std::fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?;
-    let seconds = Sound::decode(&file).map(|sound| sound.frames() as f64 / f64::from(sound.rate));
+    let seconds = Audio::decode(&file).map(|audio| audio.frames() as f64 / f64::from(audio.rate));
     Ok((object([("audio_path", Value::from(path))]), seconds))
 }

@@ -10,10 +10,10 @@ use tacho_text::Tokenizer;
 
 use super::HfSpec;
 use crate::Error;
-use crate::carrier::Need;
-use crate::chat::{Chat, object};
-use crate::sampled::Sampled;
-use crate::sources::hub::dataset_folder;
+use crate::requests::carrier::Need;
+use crate::sampling::chat::{Chat, object};
+use crate::sampling::sampled::Sampled;
+use crate::sources::hub::dataset_directory;
 use crate::sources::jsonl::Lines;
 
 const CATEGORIES: &str = "simple,live_simple,multiple";
@@ -85,10 +85,10 @@ pub(super) fn file_name(category: &str) -> String {
 
 /// The rows of the categories in turns.
 fn rows(spec: &HfSpec) -> Result<Vec<Dict>, Error> {
-    let folder = dataset_folder(&spec.path, &spec.cache)?;
+    let directory = dataset_directory(&spec.path, &spec.cache)?;
     let mut categories = Vec::new();
     for category in self::categories(spec) {
-        let file = folder.join(file_name(category));
+        let file = directory.join(file_name(category));
         if !file.is_file() {
             return Err(Error::BfclCategory { category: category.to_owned(), path: spec.path.clone() });
         }
@@ -100,7 +100,7 @@ fn rows(spec: &HfSpec) -> Result<Vec<Dict>, Error> {
     Ok((0..longest).flat_map(turn).cloned().collect())
 }
 
-/// The first turn of a row; a row that lacks something is left out.
+/// The first turn of a row; a row that lacks something is skipped.
 fn question(row: &Dict) -> Option<Question> {
     let given = |field: &str| row.get(field).filter(|value| value.truthy());
     let messages = given("question")?.as_list()?.first()?;

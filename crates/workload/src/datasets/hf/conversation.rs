@@ -5,7 +5,7 @@ use tacho_core::{Content, Request};
 use super::Context;
 use super::vision::image;
 use crate::Error;
-use crate::chat::{LengthFilter, multimodal_chat};
+use crate::sampling::chat::{LengthFilter, multimodal_chat};
 use crate::sources::cell::Cell;
 use crate::sources::table::Row;
 

@@ -4,8 +4,8 @@ use tacho_core::Request;
 
 use super::{Context, HfSpec, asr, blazedit, conversation, mlperf, question, text, vision, zeta};
 use crate::Error;
-use crate::carrier::Carrier;
-use crate::selection::Selection;
+use crate::requests::carrier::Carrier;
+use crate::sampling::selection::Selection;
 use crate::sources::table::Row;
 
 /// How rows become requests.
@@ -97,7 +97,7 @@ impl Loader {
         matches!(self, InstructCoder | MtBench | HumanEval | Gsm8k | Blazedit | Text)
     }
 
-    /// How many requests are made; zeta looks only after the first.
+    /// How many requests are made; zeta checks only after the first.
     pub(super) fn wanted(self, selection: &Selection) -> usize {
         if self == Loader::Zeta { selection.wanted().max(1) } else { selection.wanted() }
     }

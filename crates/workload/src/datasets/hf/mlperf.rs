@@ -5,7 +5,7 @@ use tacho_core::json::Value;
 
 use super::Context;
 use crate::Error;
-use crate::chat::{LengthFilter, message};
+use crate::sampling::chat::{LengthFilter, message};
 use crate::sources::table::Row;
 
 /// The request of a row, if its lengths are in range.

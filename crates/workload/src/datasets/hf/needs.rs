@@ -14,7 +14,7 @@ impl HfSpec {
         let name = self.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&self.path);
         match loader {
             Loader::Bfcl => Some(Needed::Named(bfcl::categories(self).map(bfcl::file_name).collect())),
-            // Its rows name sounds that lie beside them.
+            // Its rows name audio files in the same directory.
             Loader::Asr if name == asr::WITHOUT_STREAM => Some(Needed::Everything),
             _ => {
                 let split = self.split.as_deref().filter(|split| !split.is_empty()).or(loader.split())?;

@@ -33,18 +33,18 @@ mod tests {
 
     use super::super::{HfSpec, HfTextSpec, sample_text};
     use super::*;
-    use crate::carrier::Carrier;
-    use crate::selection::Selection;
+    use crate::requests::carrier::Carrier;
+    use crate::sampling::selection::Selection;
     use crate::sources::order::StreamOrder;
 
     fn made(column: &str) -> Result<Vec<Request>, Error> {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let lines = "{\"q\": \"one\", \"chat\": [{\"value\": \"two\"}], \"n\": 1}\n";
-        std::fs::write(folder.path().join("train.jsonl"), lines).unwrap();
+        std::fs::write(directory.path().join("train.jsonl"), lines).unwrap();
         let selection =
             Selection { seed: 0, num_prompts: 1, shuffle: true, oversample: true, request_id_prefix: String::new() };
         let hf = HfSpec {
-            path: folder.path().to_string_lossy().into_owned(),
+            path: directory.path().to_string_lossy().into_owned(),
             name: None,
             subset: None,
             split: None,

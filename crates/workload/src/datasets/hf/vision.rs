@@ -1,11 +1,11 @@
-//! Questions about pictures and films: VisionArena, MMStar, MMVU.
+//! Questions about images and videos: VisionArena, MMStar, MMVU.
 
 use tacho_core::json::Value;
 use tacho_core::{Content, Request};
 
 use super::Context;
 use crate::Error;
-use crate::chat::multimodal_chat;
+use crate::sampling::chat::multimodal_chat;
 use crate::media::image::Rgb;
 use crate::media::reference::{image_part, image_reference, video_reference};
 use crate::sources::cell::Cell;
@@ -17,9 +17,9 @@ pub(super) fn arena(context: &Context<'_>, row: &Row) -> Result<Request, Error> 
     let first = row.get(column).and_then(|turns| turns.item(0)).and_then(|turn| turn.item(0));
     let prompt = first.and_then(|message| message.get("content")).and_then(Cell::text);
     let prompt = prompt.ok_or_else(|| row.wrong(column, "turns of messages with a text 'content'"))?;
-    let picture = row.get("images").and_then(|images| images.item(0));
-    let picture = picture.ok_or_else(|| row.wrong("images", "a list with an image"))?;
-    let media = image(row, "images", picture)?;
+    let picked = row.get("images").and_then(|images| images.item(0));
+    let picked = picked.ok_or_else(|| row.wrong("images", "a list with an image"))?;
+    let media = image(row, "images", picked)?;
     asked(context, prompt, media, Keep::Both)
 }
 
@@ -27,14 +27,14 @@ pub(super) fn arena(context: &Context<'_>, row: &Row) -> Result<Request, Error> 
 pub(super) fn mm_star(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
     let question = row.text("question")?;
     // Python takes four separators of files and records for white space.
-    let blank = |c: char| c.is_whitespace() || ('\x1c'..='\x1f').contains(&c);
-    let prompt = question.split("Options:").next().unwrap_or_default().trim_matches(blank);
-    let picture = row.get("image").ok_or_else(|| row.wrong("image", "an image"))?;
-    let media = image(row, "image", picture)?;
+    let is_space = |c: char| c.is_whitespace() || ('\x1c'..='\x1f').contains(&c);
+    let prompt = question.split("Options:").next().unwrap_or_default().trim_matches(is_space);
+    let picked = row.get("image").ok_or_else(|| row.wrong("image", "an image"))?;
+    let media = image(row, "image", picked)?;
     asked(context, prompt, media, Keep::One)
 }
 
-/// MMVU: the question with its choices, and a film of the dataset's repository.
+/// MMVU: the question with its choices, and a video of the dataset's repository.
 pub(super) fn mmvu(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
     let Some(Cell::Struct(choices)) = row.get("choices") else {
         return Err(row.wrong("choices", "an object"));
@@ -46,12 +46,12 @@ pub(super) fn mmvu(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
         .ok_or_else(|| row.wrong("choices", "an object of texts"))?;
     let prompt = format!("{} {}", row.text("question")?, choices.join(" "));
     let remote = format!("https://huggingface.co/datasets/{}/resolve/main", context.name);
-    let film = row.text("video")?.replace(&remote, &context.folder.to_string_lossy());
-    let media = video_reference(&Value::Str(film)).ok_or_else(|| row.wrong("video", "a path or a URL"))?;
+    let video = row.text("video")?.replace(&remote, &context.directory.to_string_lossy());
+    let media = video_reference(&Value::Str(video)).ok_or_else(|| row.wrong("video", "a path or a URL"))?;
     asked(context, &prompt, media, Keep::Both)
 }
 
-/// Whether media inside a chat message are kept beside it as well.
+/// Whether media of a chat message are also kept as a separate field.
 #[derive(PartialEq)]
 enum Keep {
     Both,

@@ -19,7 +19,7 @@ pub(super) fn upsample(
     let mut out = Vec::with_capacity(width * height);
     for y in 0..height {
         let near = y / down;
-        // The filter looks at the nearest other row; beyond the edge the last one stands for it.
+        // The filter reads the nearest other row; at the edge the last row is repeated.
         let other = if y % 2 == 0 { near.saturating_sub(1) } else { (near + 1).min(component.height - 1) };
         let line = match (across, down) {
             (1, 1) => row(near).to_vec(),

@@ -54,7 +54,7 @@ impl Drawn {
 }
 
 impl Distribution {
-    /// So many draws.
+    /// Draws `count` values.
     pub fn sample(&self, random: &mut RandomState, count: usize) -> Drawn {
         match self {
             Distribution::Constant(Number::Whole(value)) => Drawn::Whole(vec![*value; count]),

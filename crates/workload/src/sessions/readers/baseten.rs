@@ -42,7 +42,7 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     Ok(trace)
 }
 
-/// The session that the caller named, or else the one that somebody guessed.
+/// The session that the caller named, or else the inferred one.
 fn session(row: &Row<'_>) -> Result<Option<String>, TraceError> {
     Ok(match row.name("provided_session_id")? {
         None => row.name("poor_man_session_id")?,
@@ -50,7 +50,7 @@ fn session(row: &Row<'_>) -> Result<Option<String>, TraceError> {
     })
 }
 
-/// The prompt, with an answer of exactly the recorded length; made up where the table has only lengths.
+/// The prompt, with an answer of exactly the recorded length; synthetic where the table has only lengths.
 fn prompt(row: &Row<'_>, step: &mut Step) -> Result<Prompt, TraceError> {
     if row.text("prompt")?.is_none() {
         row.need("input_tokens", step.input_tokens)?;

@@ -11,7 +11,7 @@ use crate::sessions::model::{History, Step, Trace, clean, from_s};
 use crate::sessions::options::Options;
 use crate::sessions::source::Source;
 
-/// Reads the trace. Rows of which the numbers are none are counted and left out, as the published files have some.
+/// Reads the trace. Rows of which the numbers are none are counted and skipped, as the published files have some.
 pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
     let unit = options.choice("timestamp_unit", &[("ms", 1.0), ("s", 1000.0)], 1000.0)?;
     let table = Columns::of(source.single()?)?;
@@ -59,7 +59,7 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
         trace.notices.push("rows are sent at their recorded times; --sessions-option sessions=true makes conversations of rows with the same Session ID".to_owned());
     }
     if let Some(first) = skipped.first() {
-        trace.notices.push(format!("{} rows are no numbers and left out, the first on line {first}", skipped.len()));
+        trace.notices.push(format!("{} rows without numbers are skipped, the first on line {first}", skipped.len()));
     }
     if trace.steps.is_empty() {
         return Err(source.empty());

@@ -119,7 +119,7 @@ impl Building<'_> {
         step.parents.push(Edge { parent, after_ms });
     }
 
-    /// The first step of a child. A template that is started again is a session of its own, with a number.
+    /// The first step of a child. A template that is started again is another session, with a number.
     fn start(&mut self, trace: &mut Trace, name: &str) -> usize {
         let place = self.shape.place(name);
         let copies = self.copies.entry(place).or_insert(0);

@@ -62,7 +62,7 @@ fn as_text(value: &Value) -> String {
     value.as_str().map_or_else(|| dumps(value), str::to_owned)
 }
 
-/// What tells an assistant's message in a later prompt: its text, and the names of its tool calls.
+/// What identifies an assistant's message in a later prompt: its text, and the names of its tool calls.
 pub(crate) fn marks(message: &Value) -> Vec<String> {
     if message.get("role").and_then(Value::as_str) != Some("assistant") {
         return Vec::new();

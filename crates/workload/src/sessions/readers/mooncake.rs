@@ -1,5 +1,5 @@
 //! Mooncake's traces (a request a row, times in milliseconds, prompts as blocks of 512 tokens), with AIPerf's additions:
-//! sessions, pauses, and prompts that are given instead of made up.
+//! sessions, pauses, and prompts that are given instead of synthetic.
 
 use tacho_core::json::Value;
 
@@ -130,7 +130,7 @@ fn history(row: &Row<'_>, lengths: Option<Lengths>) -> History {
     if complete { History::Recorded } else { History::Live }
 }
 
-/// Refuses a session of which some prompts are made up and some complete.
+/// Refuses a session of which some prompts are synthetic and some complete.
 fn one_kind(rows: &[&Row<'_>]) -> Result<(), TraceError> {
     let kind = |row: &Row<'_>| ["messages", "payload"].into_iter().find(|field| row.has(field));
     let first = kind(rows[0]);
@@ -143,8 +143,8 @@ fn one_kind(rows: &[&Row<'_>]) -> Result<(), TraceError> {
     }
 }
 
-/// What lengths count, told by the blocks: a later prompt that begins with the blocks of the one before is a whole one.
-/// Without a session of several made-up prompts there is nothing to tell.
+/// What lengths count, inferred from the blocks: a later prompt that begins with the blocks of the one before is a whole one.
+/// Without a session of several synthetic prompts nothing can be inferred.
 fn lengths(sessions: &[(String, Vec<&Row<'_>>)]) -> Result<Option<Lengths>, TraceError> {
     let (mut whole, mut bare, mut broken) = (None, None, None);
     let mut several = false;

@@ -35,7 +35,7 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
         }
     }
     if others > 0 {
-        trace.notices.push(format!("{others} spans are no calls of a model and are left out"));
+        trace.notices.push(format!("{others} spans are not model calls and are skipped"));
     }
     // Nanoseconds since 1970 do not fit a float: count from the first call before making one.
     let starts = sessions.iter().flat_map(|(_, calls)| calls.iter().map(|call| call.start));
@@ -52,7 +52,7 @@ struct Call {
     start: i128,
     end: i128,
     step: Step,
-    /// What tells its answer in a later prompt: texts and the names of tool calls.
+    /// What identifies its response in a later prompt: texts and the names of tool calls.
     said: Vec<String>,
     heard: Vec<String>,
 }
@@ -89,7 +89,7 @@ fn parents(earlier: &[Call], call: &Call, first: usize) -> Vec<Edge> {
     order.chain((0..earlier.len()).filter(quoted).map(edge)).collect()
 }
 
-/// The spans of a row, with the session each belongs to; what is no call of a model is none.
+/// The spans of a row, with the session each belongs to; spans that are not model calls are skipped.
 fn calls(row: &Row<'_>) -> Result<Vec<(String, Option<Call>)>, TraceError> {
     let owner = row.name("session_id")?.or(row.name("trace_id")?);
     if row.has("resourceSpans") {
@@ -200,8 +200,8 @@ fn time(span: &Row<'_>, name: &str) -> Result<i128, TraceError> {
 /// Nanoseconds since 1970 of a text. A time without a zone is UTC.
 pub(crate) fn nanoseconds(text: &str) -> Option<i128> {
     let text = text.trim();
-    if let Ok(stamp) = text.parse::<jiff::Timestamp>() {
-        return Some(stamp.as_nanosecond());
+    if let Ok(timestamp) = text.parse::<jiff::Timestamp>() {
+        return Some(timestamp.as_nanosecond());
     }
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().ok();

@@ -10,16 +10,16 @@ use crate::sessions::options::Options;
 use crate::sessions::row::Row;
 use crate::sessions::source::Source;
 
-/// A body a row. The files of a folder are sessions.
+/// A body a row. The files of a directory are sessions.
 pub(crate) fn raw_payload(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let mut trace = Trace::new(source.name(), Format::RawPayload);
-    let folder = source.path.is_dir();
+    let directory = source.path.is_dir();
     for document in &source.documents {
         let stem = document.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut last = None;
         for (turn, row) in document.rows().enumerate() {
             row.need("messages", row.list("messages")?)?;
-            let step = if folder { later(&stem, turn, last) } else { Step::new(format!("row{turn}"), 0) };
+            let step = if directory { later(&stem, turn, last) } else { Step::new(format!("row{turn}"), 0) };
             last = Some(trace.push(Step { prompt: payload(row.dict.clone().into()), ..step }));
         }
     }

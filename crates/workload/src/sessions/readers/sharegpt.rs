@@ -1,4 +1,4 @@
-//! ShareGPT's conversations: pairs of a question and the answer right after it; anything else is left out.
+//! ShareGPT's conversations: pairs of a question and the answer right after it; anything else is skipped.
 
 use tacho_core::json::Dict;
 

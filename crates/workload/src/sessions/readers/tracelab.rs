@@ -30,7 +30,7 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
             step.output_tokens = Some(lengths.output);
             let mut named = beginning(&said, lengths.before);
             let known: u64 = named.iter().map(|(_, tokens)| tokens).sum();
-            // What stood there before and is no part of this session, such as instructions, and what is new.
+            // What came before and is not part of this session, such as instructions, and what is new.
             for tokens in [lengths.before - known, lengths.new] {
                 named.extend(names.next().filter(|_| tokens > 0).map(|name| (name, tokens)));
             }
@@ -67,7 +67,7 @@ impl Lengths {
     }
 }
 
-/// The first so many tokens of what was said.
+/// The first `count` tokens of the transcript.
 fn beginning(said: &[(i64, u64)], tokens: u64) -> Vec<(i64, u64)> {
     let mut left = tokens;
     let piece = |&(name, tokens): &(i64, u64)| {

@@ -1,4 +1,4 @@
-//! Traces of coding agents: whole prompts as blocks, times in seconds, sub-agents that run beside their parent and are
+//! Traces of coding agents: whole prompts as blocks, times in seconds, sub-agents that run in parallel with their parent and are
 //! joined by its first request after their end.
 
 mod agents;
@@ -13,7 +13,7 @@ use crate::sessions::row::Row;
 use crate::sessions::source::Source;
 use record::{Agent, Call, Record};
 
-/// Reads the traces, each an object: of a file, of its lines, or of the files of a folder.
+/// Reads the traces, each an object: of a file, of its lines, or of the files of a directory.
 pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
     let infer = options.switch("infer_flat_agents", false)?;
     let mut trace = Trace::new(source.name(), Format::Weka);

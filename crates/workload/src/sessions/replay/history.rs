@@ -1,5 +1,5 @@
 //! What stands before a step's own messages: earlier questions, the server's answers, and results of the tools that it
-//! wanted called. A call that nobody recorded a result of gets one that says no more than that it went well.
+//! wanted called. A call without a recorded result gets a generic success.
 
 use tacho_core::json::{Dict, Value, parse};
 use tacho_core::{Content, Request, ToolCall};
@@ -45,7 +45,7 @@ impl Replay {
         Some(Request { chat_messages: Some(Value::List(line.messages)), ..own.clone() })
     }
 
-    /// The step whose answer calls tools of which this one sends results that were not recorded, so that somebody has to
+    /// The step whose answer calls tools of which this one sends results that were not recorded, so that the caller has to
     /// wait for them.
     pub fn simulated_tools(&self, index: usize, find: Find<'_>) -> Option<usize> {
         let (caller, choice) = *self.before[index].last()?;
@@ -113,7 +113,7 @@ fn spoken(heard: &Heard<'_>) -> String {
     String::from_utf8_lossy(heard.text).into_owned()
 }
 
-/// A call as a message has it. Arguments that are no JSON object would make the server refuse all that follows.
+/// A call as a message has it. Arguments that are not a JSON object would make the server refuse all that follows.
 fn written(call: &ToolCall) -> Value {
     let good = matches!(parse(&call.arguments), Ok(Value::Dict(_)));
     let mut function = Dict::new();

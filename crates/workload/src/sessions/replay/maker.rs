@@ -1,4 +1,4 @@
-//! Makes the request of each step: texts made up where the file has lengths alone, and given ones as they are.
+//! Makes the request of each step: texts synthetic where the file has lengths alone, and given ones as they are.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -43,7 +43,7 @@ impl<'t> Maker<'t> {
         Ok(Maker { trace, spec, tokenizer, blocks, trees, names })
     }
 
-    /// The request of a step, and the pieces of its own part.
+    /// The request of a step, and the pieces of its new part.
     pub(super) fn request(&mut self, place: usize) -> Result<(Request, Pieces), TraceError> {
         let step = &self.trace.steps[place];
         let output = step.output_tokens.unwrap_or_else(|| self.recorded_tokens(step).unwrap_or(self.spec.output_len));
@@ -129,7 +129,7 @@ impl<'t> Maker<'t> {
         request.prompt_len = counted.unwrap_or(request.prompt_len);
         match (sent.get("messages"), sent.get("prompt")) {
             (Some(messages @ Value::List(_)), _) if self.spec.chat => request.chat_messages = Some(messages.clone()),
-            // A body that was given whole may have no messages of its own.
+            // A body that was given whole may have no messages.
             (None, Some(prompt)) if !self.spec.chat || prompt.as_str().is_some() => {
                 request.content = prompt_content(prompt);
             }
@@ -234,7 +234,7 @@ impl<'t> Maker<'t> {
         messages
     }
 
-    /// The messages of a request as pieces; none where nobody counts tokens.
+    /// The messages of a request as pieces; empty without a tokenizer.
     fn said_pieces(&self, request: &Request) -> Pieces {
         let Some(tokenizer) = self.tokenizer else { return Vec::new() };
         own_messages(request).iter().map(|own| (hash(&dumps(own)), tokens(own, tokenizer))).collect()

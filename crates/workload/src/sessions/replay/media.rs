@@ -1,4 +1,4 @@
-//! Images, sounds and films of a file as parts of a chat message.
+//! Images, audio and videos of a file as parts of a chat message.
 
 use tacho_core::json::{Dict, Value};
 

@@ -1,4 +1,4 @@
-//! Messages of a chat, and those that a request has of its own.
+//! Chat messages, and the new messages of a request.
 
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Content, Request};

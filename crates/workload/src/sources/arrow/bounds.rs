@@ -22,7 +22,7 @@ fn stream_within(file: &mut (impl Read + Seek), len: u64) -> io::Result<bool> {
     while at < len {
         match message(file, at, len)? {
             Found::Next(next) => at = next,
-            // What is cut off is told by the reader, with its row.
+            // The reader reports truncated data, with its row.
             Found::End | Found::Cut => return Ok(true),
             Found::Wrong => return Ok(false),
         }
@@ -65,7 +65,7 @@ enum Found {
     /// Where the next one begins.
     Next(u64),
     End,
-    /// It goes on beyond the file, or is no message.
+    /// It extends beyond the file, or is not a message.
     Cut,
     /// It unpacks to more than memory holds.
     Wrong,

@@ -1,8 +1,8 @@
-//! Agents that a trace does not name, told by prompts that go on from one another: AIPerf's rule, without its labels.
+//! Agents that a trace does not name, inferred from prompts that continue one another: AIPerf's rule, without its labels.
 
 use super::record::{Agent, Call, Record};
 
-/// A longer pause than this is no compaction of the same agent's context, unless half of it is kept.
+/// A pause longer than this is not a compaction of the same agent's context, unless half of it is kept.
 const LONGEST_GAP_MS: f64 = 3_600_000.0;
 
 /// The same trace with calls that belong to another line of prompts made agents of their own.
@@ -19,7 +19,7 @@ pub(crate) fn infer(record: Record) -> Record {
     splice(&mut chains);
     let mut chains = chains.into_iter();
     let mut record = Record { calls: chains.next().unwrap_or_default(), ..record };
-    // Agents that the trace names were counted from the calls of all lines; count anew from the main one.
+    // Agents that the trace names were counted from the calls of all lines; count again from the main one.
     for agent in &mut record.agents {
         agent.after = before(&record.calls, agent.calls[0].start_ms);
     }

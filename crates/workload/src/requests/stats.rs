@@ -1,4 +1,4 @@
-//! What a workload looks like: how many requests, and how long.
+//! Statistics of a workload: the number of requests and their lengths.
 
 use tacho_core::{Content, Request};
 
@@ -48,7 +48,7 @@ pub struct Histogram {
 }
 
 impl WorkloadStats {
-    /// Looks at all requests.
+    /// Of all requests.
     pub fn new(requests: &[Request]) -> Self {
         let prompts: Vec<u64> = requests.iter().map(|request| request.prompt_len).collect();
         let outputs: Vec<u64> = requests.iter().map(|request| request.output_len.max(0).unsigned_abs()).collect();

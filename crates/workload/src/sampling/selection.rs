@@ -46,7 +46,7 @@ impl Selection {
         if self.num_prompts <= 0 { rows } else { self.wanted() }
     }
 
-    /// Repeats requests until there are `wanted`. The generator is seeded anew, and only the original requests are
+    /// Repeats requests until there are `wanted`. The generator is seeded again, and only the original requests are
     /// drawn from.
     pub(crate) fn oversample(
         &self,
@@ -70,7 +70,7 @@ impl Selection {
     }
 }
 
-/// Ids can collide where they count rows that were left out.
+/// Ids can collide where they count rows that were skipped.
 fn distinct_ids(requests: &[Request]) -> Result<(), Error> {
     let mut seen = HashSet::with_capacity(requests.len());
     for id in requests.iter().filter_map(|request| request.id.as_deref()) {

@@ -102,7 +102,7 @@ fn ratio_of(value: &Value) -> Result<f64, Error> {
     number.ok_or_else(|| Error::RatioKind { found: json::dumps(value) })
 }
 
-/// Python's `float(text)`: blanks around it and single underscores between digits are allowed.
+/// Python's `float(text)`: spaces around it and single underscores between digits are allowed.
 pub(crate) fn python_float(text: &str) -> Option<f64> {
     let text = text.trim();
     let bytes = text.as_bytes();

@@ -36,7 +36,7 @@ pub use replay::{Find, Heard, Replay, ReplaySpec, Said};
 pub use scale::Scaling;
 pub use think::ThinkTime;
 
-/// Reads a file or folder of sessions, as `format` or as what its rows look like.
+/// Reads a file or directory of sessions, as `format` or as what its rows look like.
 ///
 /// # Errors
 /// Names the file, the line and the field that is wrong. All rows are checked.
@@ -50,7 +50,7 @@ pub fn read(path: &Path, format: Option<Format>, options: &Options) -> Result<Tr
 }
 
 /// The conversations of a file as vLLM's multi-turn benchmark takes them, and how many of them ended with a question that
-/// has no answer, which is left out. A conversation of which nothing is left is left out too.
+/// has no answer, which is skipped. A conversation of which nothing is left is skipped too.
 ///
 /// # Errors
 /// Names the conversation and the field that is wrong.

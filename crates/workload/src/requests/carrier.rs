@@ -7,7 +7,7 @@ pub enum Need {
     TokenIds,
     /// Conversations.
     Chat,
-    /// Images, films and sounds, with text as the answer.
+    /// Images, videos and audio, with text as the response.
     Media,
     /// Media of which vectors are made.
     EmbeddedMedia,
@@ -20,7 +20,7 @@ pub enum Need {
 pub struct Carrier {
     /// Its name, for messages.
     pub name: &'static str,
-    /// What it can carry beside texts.
+    /// What it can carry in addition to text.
     pub carries: &'static [Need],
 }
 

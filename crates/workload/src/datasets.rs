@@ -6,7 +6,9 @@ mod custom;
 mod custom_audio;
 mod custom_image;
 mod hf;
+pub(crate) mod kind;
 mod mooncake;
+pub(crate) mod names;
 mod openai;
 mod prefix_repetition;
 mod random;
@@ -14,6 +16,7 @@ mod random_mm;
 mod random_rerank;
 pub(crate) mod shared_prefix;
 mod sharegpt;
+pub(crate) mod slices;
 mod sonnet;
 mod spec_bench;
 mod speed_bench;
@@ -42,13 +45,13 @@ use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::carrier::Need::{Chat, Media, TokenIds};
+use crate::requests::carrier::Need::{Chat, Media, TokenIds};
 use crate::hub::{Hub, HubError};
-use crate::kind::DatasetKind;
-use crate::kind::Offline::{Listed, WithFile};
-use crate::kind::Rows::{MadeUp, ReadWhole};
-use crate::kind::Times;
-use crate::sampled::Sampled;
+use crate::datasets::kind::DatasetKind;
+use crate::datasets::kind::Offline::{Listed, WithFile};
+use crate::datasets::kind::Rows::{MadeUp, ReadWhole};
+use crate::datasets::kind::Times;
+use crate::sampling::sampled::Sampled;
 use crate::scenarios::{self, LongDocumentSpec, PrefixCachingSpec, PrioritizationSpec, StructuredSpec};
 
 /// The datasets: vLLM's in its order, then those that it does not have.
@@ -78,7 +81,7 @@ pub const DATASETS: &[DatasetKind] = &[
 pub enum WorkloadSpec {
     /// Random tokens.
     Random(RandomSpec),
-    /// Random tokens with random images and films.
+    /// Random tokens with random images and videos.
     RandomMm(RandomMmSpec),
     /// A random query with random documents.
     RandomRerank(RandomRerankSpec),
@@ -86,7 +89,7 @@ pub enum WorkloadSpec {
     PrefixRepetition(PrefixRepetitionSpec),
     /// The first questions of recorded conversations.
     ShareGpt(ShareGptSpec),
-    /// Recorded lengths with made-up text.
+    /// Recorded lengths with synthetic text.
     BurstGpt(BurstGptSpec),
     /// Recorded lengths at recorded times.
     BurstReplay(BurstReplaySpec),
@@ -96,7 +99,7 @@ pub enum WorkloadSpec {
     CustomReplay(CustomReplaySpec),
     /// Prompts of one's own with images.
     CustomImage(CustomImageSpec),
-    /// Prompts of one's own with sounds.
+    /// User-supplied prompts with audio.
     CustomAudio(CustomAudioSpec),
     /// A dataset of the Hugging Face Hub.
     Hf(HfSpec),
@@ -142,7 +145,7 @@ pub fn sample(
     Ok(sampled)
 }
 
-/// The same, handed to `take` some at a time where the dataset can be made so; tells what a user should know about them.
+/// The same, handed to `take` some at a time where the dataset can be made so; returns notices for the user.
 ///
 /// # Errors
 /// As above.

@@ -4,25 +4,25 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tacho_core::json::Value;
 
-use crate::chat::object;
+use crate::sampling::chat::object;
 
 /// Samples as shares of full scale.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sound {
+pub(crate) struct Audio {
     /// Interleaved.
     pub(crate) samples: Vec<f64>,
     pub(crate) channels: usize,
     pub(crate) rate: u32,
 }
 
-impl Sound {
+impl Audio {
     /// Samples of one channel.
     pub(crate) fn frames(&self) -> usize {
         self.samples.len() / self.channels.max(1)
     }
 
     /// Rounded to single precision, as a decoder asked for 32-bit floats gives it.
-    pub(crate) fn into_single(mut self) -> Sound {
+    pub(crate) fn into_single(mut self) -> Audio {
         for sample in &mut self.samples {
             *sample = f64::from(*sample as f32);
         }
@@ -42,8 +42,8 @@ impl Sound {
 
     /// The content part of a chat message.
     pub(crate) fn to_chat_part(&self) -> Value {
-        let sound = object([("data", Value::from(STANDARD.encode(self.to_wav()))), ("format", Value::from("wav"))]);
-        object([("type", Value::from("input_audio")), ("input_audio", sound)])
+        let audio = object([("data", Value::from(STANDARD.encode(self.to_wav()))), ("format", Value::from("wav"))]);
+        object([("type", Value::from("input_audio")), ("input_audio", audio)])
     }
 
     /// A WAV file of 16 bits a sample, with the plainest header.

@@ -1,8 +1,8 @@
 //! Sizes of synthetic media and how likely each is: a Python dict literal on the command line.
 
 use crate::Error;
-use crate::lengths::python_float;
-use crate::literal::{Literal, parse};
+use crate::sampling::lengths::python_float;
+use crate::sampling::literal::{Literal, parse};
 
 /// One size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct Buckets {
 }
 
 impl Default for Buckets {
-    /// Small images and large ones alike, and no films.
+    /// Small and large images, and no videos.
     fn default() -> Self {
         let bucket = |height, width, frames| Bucket { height, width, frames };
         Buckets { entries: vec![(bucket(256, 256, 1), 0.5), (bucket(720, 1280, 1), 0.5), (bucket(720, 1280, 16), 0.0)] }
@@ -60,7 +60,7 @@ impl Buckets {
     /// and takes the last value.
     ///
     /// # Errors
-    /// When it is no such dict.
+    /// When it is not such a dict.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = || Error::Buckets { text: text.to_owned() };
         let Some(Literal::Dict(pairs)) = parse(text) else { return Err(wrong()) };

@@ -25,7 +25,7 @@ pub struct PrefixSharing {
 }
 
 impl PrefixSharing {
-    /// Looks at the prompts in sending order. Texts are encoded as the server would encode them.
+    /// Counts the prompts in sending order. Texts are encoded as the server would encode them.
     pub fn new(requests: &[Request], tokenizer: &Tokenizer) -> Self {
         let mut prompts: Vec<Vec<u32>> = requests.par_iter().map(|request| ids(&request.content, tokenizer)).collect();
         let (mut known, mut firsts, mut cached) = (HashSet::new(), HashSet::new(), 0);

@@ -1,4 +1,4 @@
-//! Requests out of the way: in a file without a name, some of them at a time. What cannot be written stays in memory.
+//! Requests spilled to an anonymous temporary file, in chunks. Chunks that cannot be written stay in memory.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,19 +10,19 @@ use tacho_core::Request;
 
 use super::packed;
 
-/// About so many bytes are written and read at a time.
+/// Bytes that are written and read at a time, about.
 const CHUNK: usize = 128 << 10;
 
 /// Requests that are read back when they are needed. More may be added while some are read.
 #[derive(Debug, Default)]
-pub struct Shelf {
+pub struct RequestSpill {
     file: Option<File>,
     chunks: RwLock<Vec<Chunk>>,
 }
 
 #[derive(Debug)]
 struct Chunk {
-    /// The place of its first request on the shelf.
+    /// Index of its first request.
     start: usize,
     count: usize,
     bytes: usize,
@@ -36,10 +36,10 @@ enum Held {
     Memory(Vec<u8>),
 }
 
-impl Shelf {
-    /// A shelf whose file is in `folder`, where one can be made there.
-    pub(super) fn in_folder(folder: &Path) -> Self {
-        Shelf { file: nameless(folder).ok(), ..Shelf::default() }
+impl RequestSpill {
+    /// Spills to a file in `directory`, or keeps all in memory if none can be made there.
+    pub(super) fn in_directory(directory: &Path) -> Self {
+        RequestSpill { file: anonymous_file(directory).ok(), ..RequestSpill::default() }
     }
 
     /// Adds requests behind those that are there. One thread adds.
@@ -88,24 +88,24 @@ impl Shelf {
         self.look().is_empty()
     }
 
-    /// How many parts they are read in.
+    /// Number of chunks.
     pub fn chunks(&self) -> usize {
         self.look().len()
     }
 
-    /// The part that a place on the shelf is in.
+    /// The chunk that holds an index.
     pub fn find(&self, place: usize) -> Option<usize> {
         let chunks = self.look();
         let chunk = chunks.partition_point(|chunk| chunk.start + chunk.count <= place);
         (chunk < chunks.len()).then_some(chunk)
     }
 
-    /// Where a part begins, and its bytes; none where there is no such part.
+    /// Index of a chunk's first request, and its bytes.
     pub fn part(&self, chunk: usize) -> Option<(usize, usize)> {
         self.look().get(chunk).map(|chunk| (chunk.start, chunk.bytes))
     }
 
-    /// Reads a part.
+    /// Reads a chunk.
     ///
     /// # Errors
     /// When the file cannot be read, or does not hold what was written.
@@ -133,12 +133,12 @@ fn unpacked(mut packed: &[u8], count: usize) -> io::Result<Vec<Request>> {
     (0..count).map(|_| packed::unpack(&mut packed).ok_or(io::ErrorKind::InvalidData.into())).collect()
 }
 
-/// A file in `folder` that has no name any more: it is gone when this process is, however that ends.
+/// An anonymous temporary file in `directory`: it disappears with this process, however that ends.
 ///
 /// # Errors
 /// When none can be made there.
-pub fn nameless(folder: &Path) -> io::Result<File> {
-    let path = folder.join(format!(".tacho-aside-{}", std::process::id()));
+pub fn anonymous_file(directory: &Path) -> io::Result<File> {
+    let path = directory.join(format!(".tacho-aside-{}", std::process::id()));
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
     std::fs::remove_file(&path)?;
     Ok(file)

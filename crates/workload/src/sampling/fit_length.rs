@@ -147,7 +147,7 @@ fn finish(mut step: Step, tokenizer: &Tokenizer, draw: &mut impl Draw) -> Fitted
 ///
 /// The first rounds need no randomness and run in parallel. Then the starved ones are fed in order. How much each
 /// takes at first is known, so several are fed ahead from a copy of the generator and run in parallel; as soon as one
-/// turns out to draw again, those after it were fed wrongly and are fed anew.
+/// turns out to draw again, those after it were fed wrongly and are fed again.
 pub(crate) fn fit_all<D: Draw>(
     count: usize,
     sequence: impl Fn(usize) -> (Vec<u32>, usize) + Sync,

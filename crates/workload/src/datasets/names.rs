@@ -1,7 +1,7 @@
 //! Lists of names, made of the table of datasets.
 
 use crate::datasets::DATASETS;
-use crate::kind::{DatasetKind, Offline};
+use crate::datasets::kind::{DatasetKind, Offline};
 
 /// The datasets of `serve`, vLLM's first.
 pub const SERVE_NAMES: &[&str] = &names::<{ DATASETS.len() }>();

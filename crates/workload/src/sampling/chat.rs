@@ -32,7 +32,7 @@ impl LengthFilter {
     }
 }
 
-/// The tokenizer's chat template, with the moment it may print.
+/// The tokenizer's chat template, with the time it may print.
 pub(crate) struct Chat<'c> {
     template: ChatTemplate,
     variables: Option<&'c Dict>,

@@ -1,6 +1,6 @@
 //! What is known of a dataset before any of its settings.
 
-use crate::carrier::Need;
+use crate::requests::carrier::Need;
 
 /// A dataset. The rows stand in [`DATASETS`](crate::DATASETS).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct DatasetKind {
     pub times: Times,
     /// Whether it can do without a tokenizer.
     pub works_without_tokenizer: bool,
-    /// Whether a generation server is told to ignore end-of-text, since the prompts are not meant to be answered.
+    /// Whether requests ask the server to ignore end-of-text, since the prompts are not meant to be answered.
     pub ignores_eos: bool,
     /// Whether prompts are re-aligned with the server's tokenizer ([`crate::align`]).
     pub aligns_with_server: bool,
@@ -39,7 +39,7 @@ pub enum Offline {
 /// Where rows come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
-    /// They are made up, so that `--dataset-path` contradicts them.
+    /// They are synthetic, so that `--dataset-path` contradicts them.
     MadeUp,
     /// From a file or the Hub.
     Read,
@@ -54,7 +54,7 @@ pub enum Times {
     None,
     /// Some files have them; requests go out at them when asked to.
     Some,
-    /// Always; requests go out at them unless told otherwise.
+    /// Always; requests are sent at them by default.
     All,
 }
 

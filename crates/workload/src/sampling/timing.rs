@@ -4,7 +4,7 @@ use tacho_core::Request;
 
 use crate::Error;
 
-/// Sorts requests by their times, which then count from the first and are `scale` times as far apart.
+/// Sorts requests by their times, which then count from the first, with gaps `scale` times as long.
 pub(crate) fn from_the_first(requests: &mut [Request], scale: f64) -> Result<(), Error> {
     let timed = |request: &Request| request.timestamp.filter(|seconds| seconds.is_finite());
     if let Some(index) = requests.iter().position(|request| timed(request).is_none()) {

@@ -7,7 +7,7 @@ use tacho_pyrand::{Generator, Random};
 use tacho_text::{Tokenizer, unicode_text};
 
 use crate::Error;
-use crate::lengths::{LengthRange, RangeRatio};
+use crate::sampling::lengths::{LengthRange, RangeRatio};
 
 /// Settings of the conversion.
 #[derive(Debug, Clone, PartialEq)]

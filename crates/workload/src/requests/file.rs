@@ -130,7 +130,7 @@ fn present(dict: &mut Dict, field: &str) -> Option<Value> {
     dict.remove(field).filter(|value| !matches!(value, Value::Null))
 }
 
-/// A list of token ids is content of its own; [`Content::from_json`] knows the other forms.
+/// A list of token ids is a separate kind of content; [`Content::from_json`] knows the other forms.
 fn content(value: Value) -> Content {
     let id = |item: &Value| item.as_i64().and_then(|id| u32::try_from(id).ok());
     let ids = value.as_list().filter(|items| !items.is_empty());
