@@ -71,7 +71,8 @@ pub(crate) fn mistral(directory: &Path) -> Result<Option<Converted>, Error> {
     if tekken.is_file() {
         return tekken::convert(&tekken, tekken::Specials::NotInText).map(Some);
     }
-    let Some(path) = numbered(directory).or_else(|| Some(directory.join("tokenizer.model")).filter(|path| path.is_file()))
+    let Some(path) =
+        numbered(directory).or_else(|| Some(directory.join("tokenizer.model")).filter(|path| path.is_file()))
     else {
         return Ok(None);
     };

@@ -228,7 +228,8 @@ const LOOKED_FOR: &str = "tokenizer.json, a SentencePiece model (tokenizer.model
 fn load_directory(directory: &Path, mode: TokenizerMode) -> Result<Tokenizer, Error> {
     if mode == TokenizerMode::Mistral || (mode == TokenizerMode::Auto && convert::is_mistral(directory)) {
         let looked_for = "tekken.json or tokenizer.model.v*";
-        let mut found = convert::mistral(directory)?.ok_or(Error::Missing { path: directory.to_path_buf(), looked_for })?;
+        let mut found =
+            convert::mistral(directory)?.ok_or(Error::Missing { path: directory.to_path_buf(), looked_for })?;
         let (raw_pieces, encoder) = (found.raw_pieces, found.encoder.take());
         let mut tokenizer = converted(directory, found, Settings::default())?;
         (tokenizer.all_special, tokenizer.raw_pieces, tokenizer.encoder) = (true, raw_pieces, encoder);

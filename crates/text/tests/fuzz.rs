@@ -60,7 +60,8 @@ fn fuzz_settings() {
     let settings = br#"{"tokenizer_class": "LlamaTokenizer", "bos_token": {"content": "<s>"}, "add_bos_token": true,
         "added_tokens_decoder": {"1": {"content": "<s>", "special": true}}, "clean_up_tokenization_spaces": true,
         "chat_template": [{"name": "default", "template": "{{ messages }}"}], "additional_special_tokens": ["<x>"]}"#;
-    let prepare = |directory: &Path| std::fs::write(directory.join("tokenizer.json"), &llama).expect("it can be written");
+    let prepare =
+        |directory: &Path| std::fs::write(directory.join("tokenizer.json"), &llama).expect("it can be written");
     fuzz_files("tokenizer_config.json", &[settings.to_vec()], FEW, prepare, |directory, bytes| {
         std::fs::write(directory.join("tokenizer_config.json"), bytes).expect("the file can be written");
         let Ok(tokenizer) = Tokenizer::load(directory) else { return };

@@ -89,7 +89,8 @@ fn what_cannot_be_read_is_named() {
 #[test]
 fn chats_that_are_coded_have_no_template() {
     let directory = tempfile::tempdir().expect("a directory can be made");
-    std::fs::copy(golden_path("tokenizers/gpt2/tokenizer.json"), directory.path().join("tokenizer.json")).expect("copied");
+    std::fs::copy(golden_path("tokenizers/gpt2/tokenizer.json"), directory.path().join("tokenizer.json"))
+        .expect("copied");
     write(directory.path(), "chat_template.jinja", "{{ messages }}");
     assert!(Tokenizer::load(directory.path()).expect("it loads").has_chat_template());
     let coded = Tokenizer::load_as(directory.path(), TokenizerMode::CodedChat).expect("it loads");

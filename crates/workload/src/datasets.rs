@@ -45,12 +45,12 @@ use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::requests::carrier::Need::{Chat, Media, TokenIds};
-use crate::hub::{Hub, HubError};
 use crate::datasets::kind::DatasetKind;
 use crate::datasets::kind::Offline::{Listed, WithFile};
 use crate::datasets::kind::Rows::{MadeUp, ReadWhole};
 use crate::datasets::kind::Times;
+use crate::hub::{Hub, HubError};
+use crate::requests::carrier::Need::{Chat, Media, TokenIds};
 use crate::sampling::sampled::Sampled;
 use crate::scenarios::{self, LongDocumentSpec, PrefixCachingSpec, PrioritizationSpec, StructuredSpec};
 

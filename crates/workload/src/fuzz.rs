@@ -7,9 +7,9 @@ use std::path::Path;
 
 use tacho_testkit::{Counted, fuzz, fuzz_files, golden_path};
 
-use crate::sampling::literal;
 use crate::media::audio::Audio;
 use crate::media::image::Rgb;
+use crate::sampling::literal;
 use crate::sources::card::configurations;
 use crate::sources::table::Table;
 use crate::sources::{read_rows, saved};

@@ -8,12 +8,12 @@ use tacho_pyrand::RandomState;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::sampling::lengths::python_float;
 use crate::limits::{LENGTH, is_length};
+use crate::sampling::lengths::python_float;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
-use crate::sources::csv::Records;
 use crate::sampling::timing;
+use crate::sources::csv::Records;
 
 /// Settings of the dataset. Rows are drawn, so shuffling and repeating do not apply.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,15 +10,15 @@ use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
+use crate::limits::{LENGTH, is_length};
 use crate::sampling::chat::Chat;
 use crate::sampling::lengths::python_float;
-use crate::limits::{LENGTH, is_length};
 use crate::sampling::sampled::Sampled;
-use crate::scenarios::with_priority;
 use crate::sampling::selection::Selection;
+use crate::sampling::timing;
+use crate::scenarios::with_priority;
 use crate::sources::jsonl::{Line, Lines};
 use crate::sources::layout::unpacked;
-use crate::sampling::timing;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]

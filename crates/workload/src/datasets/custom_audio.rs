@@ -11,8 +11,8 @@ use tacho_text::Tokenizer;
 
 use super::custom::{OutputLengths, load};
 use crate::Error;
-use crate::sampling::chat::Chat;
 use crate::media::audio::Audio;
+use crate::sampling::chat::Chat;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};

@@ -10,11 +10,11 @@ use tacho_core::{Content, Counters, Request};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
-use crate::sampling::chat::{message, multimodal_chat, object};
 use crate::error::{Error, ImageProblem};
 use crate::media::image::Rgb;
 use crate::media::links::{Links, is_link};
 use crate::media::reference::{image_part, image_url};
+use crate::sampling::chat::{message, multimodal_chat, object};
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};

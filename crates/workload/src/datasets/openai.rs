@@ -10,12 +10,12 @@ use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::sampling::chat::Chat;
 use crate::limits::{LENGTH, is_length};
+use crate::sampling::chat::Chat;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
-use crate::sources::jsonl::{Line, Lines};
 use crate::sampling::timing;
+use crate::sources::jsonl::{Line, Lines};
 
 /// Tokens to generate where neither the row nor a flag says.
 const OUTPUT_LEN: i64 = 256;

@@ -10,13 +10,13 @@ use tacho_text::Tokenizer;
 
 use super::random::{allowed_tokens, prefix, run_of};
 use crate::Error;
+use crate::media::image::Rgb;
+use crate::media::reference::{data_url, image_part, video_part};
+use crate::media::video;
 use crate::sampling::buckets::{Bucket, Buckets, Modality};
 use crate::sampling::chat::multimodal_chat;
 use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit, mismatch_notice};
 use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio};
-use crate::media::image::Rgb;
-use crate::media::reference::{data_url, image_part, video_part};
-use crate::media::video;
 use crate::sampling::sampled::Sampled;
 
 /// Bytes of pixels that are held before they are encoded.

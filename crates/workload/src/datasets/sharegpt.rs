@@ -12,8 +12,8 @@ use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::sampling::chat::{LengthFilter, multimodal_chat};
 use crate::media::reference::{image_reference, video_reference};
+use crate::sampling::chat::{LengthFilter, multimodal_chat};
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 

@@ -10,8 +10,8 @@ use tacho_pyrand::{Globals, HashKey, Random};
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::sampling::lengths::python_float;
 use crate::limits::{LATEST, LENGTH, is_length};
+use crate::sampling::lengths::python_float;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sources::cell::Cell;

@@ -5,8 +5,8 @@ use std::io::Cursor;
 
 use tacho_text::guarded;
 
-use super::compressed;
 pub(crate) use super::audio::Audio;
+use super::compressed;
 use crate::limits::{MOST_CHANNELS, MOST_SAMPLES};
 
 impl Audio {

@@ -21,7 +21,8 @@ pub(crate) fn configurations(card: &str) -> Vec<Configuration> {
 }
 
 fn configuration(config: &Value) -> Option<Configuration> {
-    let directory = config.get("data_dir").and_then(Value::as_str).map(|directory| format!("{}/", directory.trim_matches('/')));
+    let directory =
+        config.get("data_dir").and_then(Value::as_str).map(|directory| format!("{}/", directory.trim_matches('/')));
     let patterns = |paths: &Value| -> Vec<String> {
         let one = std::slice::from_ref(paths);
         let texts = paths.as_list().unwrap_or(one).iter().filter_map(Value::as_str);

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_of_the_cache_stands_for_its_snapshot() {
+    fn a_directory_of_the_cache_stands_for_its_snapshot() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("datasets--org--name");
         std::fs::create_dir_all(directory.join("refs")).unwrap();

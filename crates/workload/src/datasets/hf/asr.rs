@@ -5,8 +5,8 @@ use tacho_core::json::Value;
 
 use super::Context;
 use crate::Error;
-use crate::sampling::chat::object;
 use crate::media::audio::Audio;
+use crate::sampling::chat::object;
 use crate::sources::cell::Cell;
 use crate::sources::table::Row;
 

@@ -5,9 +5,9 @@ use tacho_core::{Content, Request};
 
 use super::Context;
 use crate::Error;
-use crate::sampling::chat::multimodal_chat;
 use crate::media::image::Rgb;
 use crate::media::reference::{image_part, image_reference, video_reference};
+use crate::sampling::chat::multimodal_chat;
 use crate::sources::cell::Cell;
 use crate::sources::table::Row;
 
