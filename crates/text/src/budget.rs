@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -45,13 +45,46 @@ const LOOK: Duration = Duration::from_millis(5);
 /// As large as that of the main thread.
 const STACK: usize = 8 << 20;
 
+/// A thread that works within budgets.
+struct Helper {
+    work: Sender<Box<dyn FnOnce() + Send>>,
+}
+
+thread_local! {
+    /// The helper of this thread, unless it is busy.
+    static HELPER: Cell<Option<Helper>> = const { Cell::new(None) };
+}
+
+impl Helper {
+    fn start() -> Result<Helper, Spent> {
+        overflow::watch();
+        let (work, waiting) = channel::<Box<dyn FnOnce() + Send>>();
+        let serve = move || waiting.into_iter().for_each(|work| work());
+        thread::Builder::new().stack_size(STACK).spawn(serve).map_err(|_| Spent::Memory)?;
+        Ok(Helper { work })
+    }
+}
+
 impl Budget {
-    /// Does the work on its own thread.
+    /// Does the work on a helper thread, which the next work of the same caller reuses.
     pub(crate) fn spend<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Spent> {
+        let helper = HELPER.take().map_or_else(Helper::start, Ok)?;
+        let made = self.spend_on(&helper, work);
+        // A thread that exceeded its budget sleeps, or is still busy: it is abandoned.
+        if matches!(made, Ok(_) | Err(Spent::Broken)) {
+            HELPER.set(Some(helper));
+        }
+        made
+    }
+
+    fn spend_on<T: Send + 'static>(
+        self,
+        helper: &Helper,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Spent> {
         let spent = Arc::new(AtomicBool::new(false));
         let (give, take) = sync_channel(1);
         let seen = spent.clone();
-        overflow::watch();
         let limited = move || {
             SPENT.set(Arc::as_ptr(&seen));
             LEFT.set(Some(self.bytes as isize));
@@ -60,7 +93,7 @@ impl Budget {
             SPENT.set(ptr::null());
             let _ = give.send(made);
         };
-        thread::Builder::new().stack_size(STACK).spawn(limited).map_err(|_| Spent::Memory)?;
+        helper.work.send(Box::new(limited)).map_err(|_| Spent::Broken)?;
         for _ in 0..self.time.div_duration_f64(LOOK) as u64 {
             match take.recv_timeout(LOOK) {
                 Ok(made) => return made.ok_or(Spent::Broken),

@@ -84,7 +84,7 @@ impl Templates {
 /// The engine as Hugging Face's library sets it up, with one template.
 fn environment(source: String) -> Result<Environment<'static>, JinjaError> {
     let mut environment = Environment::new();
-    environment.set_fuel(Some(MOST_STEPS));
+    environment.set_fuel(Some(MAX_STEPS));
     let mut syntax = SyntaxConfig::builder();
     syntax.trim_blocks(true).lstrip_blocks(true);
     environment.set_syntax(syntax.build()?);
@@ -123,7 +123,7 @@ fn within<T: Send + 'static>(
 }
 
 /// Steps that one rendering may take: far more than any conversation needs, and less than a minute.
-const MOST_STEPS: u64 = 50_000_000;
+const MAX_STEPS: u64 = 50_000_000;
 
 /// A template ready to be rendered many times, from any thread.
 pub struct ChatTemplate {

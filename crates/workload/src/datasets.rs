@@ -47,7 +47,7 @@ use tacho_text::Tokenizer;
 use crate::Error;
 use crate::datasets::kind::DatasetKind;
 use crate::datasets::kind::Offline::{Listed, WithFile};
-use crate::datasets::kind::Rows::{MadeUp, ReadWhole};
+use crate::datasets::kind::Rows::{Generated, ReadWhole};
 use crate::datasets::kind::Times;
 use crate::hub::{Hub, HubError};
 use crate::requests::carrier::Need::{Chat, Media, TokenIds};
@@ -59,18 +59,18 @@ use crate::scenarios::{self, LongDocumentSpec, PrefixCachingSpec, Prioritization
 pub const DATASETS: &[DatasetKind] = &[
     DatasetKind { offline: Listed(0), ..DatasetKind::vllm("sharegpt") },
     DatasetKind { offline: Listed(2), times: Times::Some, ..DatasetKind::vllm("burstgpt") },
-    DatasetKind { offline: Listed(1), rows: MadeUp, ignores_eos: true, aligns_with_server: true, ..DatasetKind::vllm("random") },
-    DatasetKind { offline: Listed(5), rows: MadeUp, ignores_eos: true, needs: Some(Media), ..DatasetKind::vllm("random-mm") },
-    DatasetKind { offline: Listed(6), rows: MadeUp, ..DatasetKind::vllm("random-rerank") },
+    DatasetKind { offline: Listed(1), rows: Generated, ignores_eos: true, aligns_with_server: true, ..DatasetKind::vllm("random") },
+    DatasetKind { offline: Listed(5), rows: Generated, ignores_eos: true, needs: Some(Media), ..DatasetKind::vllm("random-mm") },
+    DatasetKind { offline: Listed(6), rows: Generated, ..DatasetKind::vllm("random-rerank") },
     DatasetKind { offline: Listed(3), ..DatasetKind::vllm("hf") },
     DatasetKind { offline: WithFile, rows: ReadWhole, times: Times::Some, works_without_tokenizer: true, ..DatasetKind::vllm("custom") },
     DatasetKind { offline: Listed(7), rows: ReadWhole, works_without_tokenizer: true, ..DatasetKind::vllm("custom_audio") },
     DatasetKind { offline: WithFile, rows: ReadWhole, works_without_tokenizer: true, ..DatasetKind::vllm("custom_image") },
-    DatasetKind { offline: Listed(4), rows: MadeUp, aligns_with_server: true, ..DatasetKind::vllm("prefix_repetition") },
+    DatasetKind { offline: Listed(4), rows: Generated, aligns_with_server: true, ..DatasetKind::vllm("prefix_repetition") },
     DatasetKind { offline: WithFile, rows: ReadWhole, ..DatasetKind::vllm("spec_bench") },
     DatasetKind { offline: WithFile, rows: ReadWhole, ..DatasetKind::vllm("speed_bench") },
     DatasetKind { offline: WithFile, times: Times::All, needs: Some(TokenIds), ignores_eos: true, ..DatasetKind::vllm("timed_trace") },
-    DatasetKind { rows: MadeUp, ignores_eos: true, ..DatasetKind::named("generated-shared-prefix") },
+    DatasetKind { rows: Generated, ignores_eos: true, ..DatasetKind::named("generated-shared-prefix") },
     DatasetKind { times: Times::All, needs: Some(TokenIds), ignores_eos: true, ..DatasetKind::named("mooncake") },
     DatasetKind { rows: ReadWhole, times: Times::Some, needs: Some(Chat), works_without_tokenizer: true, ..DatasetKind::named("openai") },
     DatasetKind { offline: Listed(8), ..DatasetKind::named("sonnet") },

@@ -2,31 +2,31 @@
 //! would go first. Errors name the limit.
 
 /// Most tokens of a prompt, or of an answer.
-pub const MOST_TOKENS: i64 = 1 << 24;
+pub const MAX_TOKENS: i64 = 1 << 24;
 /// Most bytes that a packed text file may have when it is unpacked.
-pub(crate) const MOST_UNPACKED: u64 = 1 << 31;
+pub(crate) const MAX_UNPACKED: u64 = 1 << 31;
 /// Most bytes of one line of a packed file.
-pub(crate) const MOST_LINE_BYTES: usize = 1 << 28;
+pub(crate) const MAX_LINE_BYTES: usize = 1 << 28;
 /// Most rows of the files of one dataset.
-pub(crate) const MOST_ROWS: usize = 100_000_000;
+pub(crate) const MAX_ROWS: usize = 100_000_000;
 /// Most rows of a Parquet file's group, which is read at once.
-pub(crate) const MOST_GROUP_ROWS: usize = 10_000_000;
+pub(crate) const MAX_GROUP_ROWS: usize = 10_000_000;
 /// Most bytes that the columns of a Parquet file's group may have when they are unpacked.
-pub(crate) const MOST_GROUP_BYTES: u64 = 1 << 31;
+pub(crate) const MAX_GROUP_BYTES: u64 = 1 << 31;
 /// Most bytes of one text, image or audio file in a table.
-pub(crate) const MOST_CELL_BYTES: u64 = 1 << 28;
+pub(crate) const MAX_CELL_BYTES: u64 = 1 << 28;
 /// Most pixels of an image. Pillow refuses more of them too, as a decompression bomb.
-pub(crate) const MOST_PIXELS: usize = 178_956_970;
+pub(crate) const MAX_PIXELS: usize = 178_956_970;
 /// Most samples of an audio file over all channels: 45 minutes at 48 kHz.
-pub(crate) const MOST_SAMPLES: usize = 1 << 27;
+pub(crate) const MAX_SAMPLES: usize = 1 << 27;
 /// Most audio channels, as in libsndfile.
-pub(crate) const MOST_CHANNELS: usize = 1024;
+pub(crate) const MAX_CHANNELS: usize = 1024;
 /// Latest time of a request, in seconds: ten years.
 pub(crate) const LATEST: f64 = 315_360_000.0;
 
 /// Whether a number of tokens can be asked for.
 pub(crate) fn is_length(tokens: i64) -> bool {
-    (0..=MOST_TOKENS).contains(&tokens)
+    (0..=MAX_TOKENS).contains(&tokens)
 }
 
 /// What a length in a file must be.
@@ -34,7 +34,7 @@ pub(crate) const LENGTH: &str = "a whole number of tokens from 0 to 16777216";
 
 /// Whether an image of these sides is taken.
 pub(crate) fn is_image(width: usize, height: usize) -> bool {
-    width.checked_mul(height).is_some_and(|pixels| (1..=MOST_PIXELS).contains(&pixels))
+    width.checked_mul(height).is_some_and(|pixels| (1..=MAX_PIXELS).contains(&pixels))
 }
 
 #[cfg(test)]
@@ -43,8 +43,8 @@ mod tests {
 
     #[test]
     fn texts_name_the_numbers() {
-        assert!(LENGTH.ends_with(&MOST_TOKENS.to_string()));
-        assert!(is_length(0) && is_length(MOST_TOKENS) && !is_length(-1) && !is_length(MOST_TOKENS + 1));
+        assert!(LENGTH.ends_with(&MAX_TOKENS.to_string()));
+        assert!(is_length(0) && is_length(MAX_TOKENS) && !is_length(-1) && !is_length(MAX_TOKENS + 1));
         assert!(is_image(1, 1) && !is_image(0, 9) && !is_image(60_000, 60_000) && !is_image(usize::MAX, 2));
     }
 }

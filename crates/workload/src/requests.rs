@@ -85,7 +85,7 @@ impl Requests {
     }
 
     /// Those behind the ones in memory.
-    pub fn shelf(&self) -> &Arc<RequestSpill> {
+    pub fn spill(&self) -> &Arc<RequestSpill> {
         &self.spill
     }
 
@@ -142,8 +142,8 @@ impl Requests {
         let mut place = kept.len();
         change(0, &mut kept);
         self.add(kept);
-        for chunk in 0..shelf.chunks() {
-            let mut part = shelf.read(chunk).map_err(Error::reading_back)?;
+        for chunk in 0..spill.chunks() {
+            let mut part = spill.read(chunk).map_err(Error::reading_back)?;
             let start = place;
             place += part.len();
             change(start, &mut part);
@@ -179,7 +179,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         for pieces in [1, 3, 50] {
             let requests = stored(directory.path(), pieces);
-            assert!(requests.kept().len() < 1_000 && requests.shelf().chunks() > 3);
+            assert!(requests.kept().len() < 1_000 && requests.spill().chunks() > 3);
             assert_eq!((requests.len(), requests.all().unwrap().into_owned() == many(5_000)), (5_000, true));
             for place in [0, 999, 1_000, 4_999] {
                 assert_eq!(requests.get(place).unwrap().unwrap(), many(5_000)[place]);
@@ -210,6 +210,6 @@ mod tests {
     fn without_a_directory_that_can_be_written_they_stay_in_memory() {
         let requests = stored(Path::new("/nowhere/at/all"), 2);
         assert_eq!((requests.len(), requests.all().unwrap().into_owned() == many(5_000)), (5_000, true));
-        assert!(Requests::from(many(3)).shelf().is_empty());
+        assert!(Requests::from(many(3)).spill().is_empty());
     }
 }

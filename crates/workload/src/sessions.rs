@@ -9,7 +9,7 @@ mod format;
 mod generate;
 mod kind;
 mod limits;
-mod made;
+
 mod model;
 mod options;
 mod order;
@@ -20,6 +20,7 @@ mod row;
 mod scale;
 mod source;
 mod stored;
+mod synthetic;
 mod think;
 mod write;
 
@@ -29,11 +30,11 @@ pub use dump::{Converted, DumpSpec, Language, conversations_text, convert_dump};
 pub use error::{Place, TraceError};
 pub use generate::{Conversation, Distribution, GeneratorConfig, generate};
 pub use kind::Format;
-pub use made::MadeSpec;
-pub use model::{Blocks, Edge, History, Notes, Pool, Prompt, Seldom, Step, Take, Trace, Turn};
+pub use model::{Blocks, Edge, History, Notes, Pool, Prompt, RareNotes, Step, Take, Trace, Turn};
 pub use options::Options;
-pub use replay::{Find, Heard, Replay, ReplaySpec, Said};
+pub use replay::{Find, HistoryEntry, ReceivedResponse, Replay, ReplaySpec};
 pub use scale::Scaling;
+pub use synthetic::SyntheticSpec;
 pub use think::ThinkTime;
 
 /// Reads a file or directory of sessions, as `format` or as what its rows look like.

@@ -18,7 +18,7 @@ use std::string::FromUtf8Error;
 
 use self::layout::unpacked;
 use crate::Error;
-use crate::limits::{MOST_LINE_BYTES, MOST_UNPACKED};
+use crate::limits::{MAX_LINE_BYTES, MAX_UNPACKED};
 
 /// A text file as Python's text mode reads it: UTF-8, every kind of line end a `\n`. Files packed with gzip or zstd are
 /// known by their first bytes, and so are UTF-16 and the mark that some editors put before UTF-8.
@@ -43,7 +43,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
 /// in any other file a line is a row.
 fn unpack(path: &Path, packed: impl Read) -> Result<Vec<u8>, Error> {
     let is_document = unpacked(&path.to_string_lossy()).ends_with(".json");
-    unpack_within(path, packed, MOST_UNPACKED, if is_document { usize::MAX } else { MOST_LINE_BYTES })
+    unpack_within(path, packed, MAX_UNPACKED, if is_document { usize::MAX } else { MAX_LINE_BYTES })
 }
 
 fn unpack_within(path: &Path, packed: impl Read, limit: u64, line_limit: usize) -> Result<Vec<u8>, Error> {
@@ -114,10 +114,10 @@ mod tests {
     #[test]
     fn a_packed_line_without_end_is_refused_before_it_is_read() {
         let endless = || (&b"{}\n"[..]).chain(std::io::repeat(b'a'));
-        let refused = unpack_within(Path::new("t.jsonl.gz"), endless(), MOST_UNPACKED, 3 << 20).unwrap_err();
+        let refused = unpack_within(Path::new("t.jsonl.gz"), endless(), MAX_UNPACKED, 3 << 20).unwrap_err();
         assert!(matches!(refused, Error::LongLine { line: 2, limit: 3_145_728, .. }), "{refused}");
         let rows = "a line\n".repeat(1 << 19);
-        let read = unpack_within(Path::new("t.jsonl.gz"), rows.as_bytes(), MOST_UNPACKED, 8).unwrap();
+        let read = unpack_within(Path::new("t.jsonl.gz"), rows.as_bytes(), MAX_UNPACKED, 8).unwrap();
         assert_eq!(read, rows.as_bytes());
     }
 

@@ -11,7 +11,7 @@ use tacho_loadgen::{
 use tacho_pyrand::RandomState;
 use tacho_sim::metronome::send_times;
 use tacho_text::Tokenizer;
-use tacho_workload::sessions::{Heard, MadeSpec, Replay, ReplaySpec, Trace};
+use tacho_workload::sessions::{ReceivedResponse, Replay, ReplaySpec, SyntheticSpec, Trace};
 
 use crate::server::Server;
 use crate::tacho::endpoint;
@@ -35,8 +35,8 @@ impl Script for Talk {
     }
 }
 
-fn heard(said: &Completion) -> Heard<'_> {
-    Heard { text: &said.text, reply: said.reply.as_deref() }
+fn heard(said: &Completion) -> ReceivedResponse<'_> {
+    ReceivedResponse { text: &said.text, reply: said.reply.as_deref() }
 }
 
 pub(crate) fn run(load: Load) -> Seen {
@@ -84,8 +84,8 @@ fn tell(seen: &mut Seen, row: &Observation, turn: usize) {
     seen.late[turn.min(1)].push(row.sent.0.saturating_sub(row.scheduled.0));
 }
 
-fn spec(load: Load) -> MadeSpec {
-    MadeSpec {
+fn spec(load: Load) -> SyntheticSpec {
+    SyntheticSpec {
         conversations: load.streams,
         turns: (load.turns, load.turns),
         input_len: 32,

@@ -123,7 +123,7 @@ pub(crate) fn at_least(values: &Values, flag: &'static str, least: i64) -> Resul
 /// A number of tokens.
 pub(crate) fn tokens(values: &Values, flag: &'static str) -> Result<i64, Refusal> {
     let value = values.maybe_int(flag).unwrap_or(0);
-    if (0..=tacho_workload::MOST_TOKENS).contains(&value) {
+    if (0..=tacho_workload::MAX_TOKENS).contains(&value) {
         return Ok(value);
     }
     Err(Refusal::OutOfRange { flag, value: value.to_string(), allowed: "0 to 16777216 tokens" })

@@ -1,5 +1,7 @@
 //! Did you mean: what a mistyped flag, command or value was probably meant to be.
 
+use tacho_workload::sessions::Format;
+
 use super::command::{Command, HELP};
 use super::error::{ArgError, ConfigError, Refusal, UsageError};
 use super::flag::{Kind, Table};
@@ -37,6 +39,7 @@ pub(crate) fn hints(commands: &'static [Command], error: &ArgError) -> Vec<Strin
         (UsageError::BadChoice { value, choices, .. }, _) if command == HELP => meant_topic(commands, value, choices),
         (UsageError::BadChoice { flag, value, choices }, Some(table)) => {
             elsewhere(table, || moving::value(flag, value))
+                .or_else(|| trace_format(flag, value))
                 .or_else(|| nearest(value, choices.iter().copied()).map(|meant| format!("did you mean {meant}?")))
         }
         (UsageError::BadChoice { value, .. }, None) => meant_command(commands, command, value),
@@ -49,6 +52,12 @@ pub(crate) fn hints(commands: &'static [Command], error: &ArgError) -> Vec<Strin
         _ => None,
     };
     hint.into_iter().collect()
+}
+
+/// A trace format that was passed as a dataset.
+fn trace_format(flag: &str, value: &str) -> Option<String> {
+    let format = Format::named(value).ok().filter(|_| flag == "--dataset-name")?;
+    Some(format!("traces are read with --sessions FILE --sessions-format {:?}", format.label()))
 }
 
 /// What other tools call it: they do what `tacho serve` does.

@@ -10,7 +10,7 @@ use tacho_core::json::{Dict, Value, dumps, float_repr};
 use tacho_text::HubCache;
 use tacho_workload::{
     Buckets, BurstGptSpec, BurstReplaySpec, CachedShare, Carrier, CustomAudioSpec, CustomImageSpec, CustomReplaySpec,
-    CustomSpec, HfSpec, HfTextSpec, MOST_TOKENS, MooncakeSpec, OpenAiSpec, PrefixRepetitionSpec, RandomMmSpec,
+    CustomSpec, HfSpec, HfTextSpec, MAX_TOKENS, MooncakeSpec, OpenAiSpec, PrefixRepetitionSpec, RandomMmSpec,
     RandomRerankSpec, RandomSpec, RangeRatio, Selection, ShareGptSpec, SharedPrefixSpec, SonnetSpec, SpecBenchSpec,
     SpeedBenchSpec, StreamOrder, TimedTraceSpec, WorkloadSpec,
 };
@@ -90,7 +90,7 @@ impl Source<'_> {
     /// Lengths that no memory holds.
     fn check_lengths(&self) -> Result<(), Refusal> {
         let mut lengths = self.values.iter().filter(|(flag, _)| flag.metavar == "TOKENS");
-        let too_long = lengths.find(|(_, value)| value.as_i64().is_some_and(|tokens| tokens > MOST_TOKENS));
+        let too_long = lengths.find(|(_, value)| value.as_i64().is_some_and(|tokens| tokens > MAX_TOKENS));
         too_long.map_or(Ok(()), |(flag, value)| {
             let (flag, value, allowed) = (flag.names[0], dumps(value), "at most 16777216 tokens");
             Err(Refusal::OutOfRange { flag, value, allowed })

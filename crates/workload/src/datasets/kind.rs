@@ -40,7 +40,7 @@ pub enum Offline {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
     /// They are synthetic, so that `--dataset-path` contradicts them.
-    MadeUp,
+    Generated,
     /// From a file or the Hub.
     Read,
     /// From a file, all of it where the number of prompts is not positive.
@@ -81,6 +81,6 @@ impl DatasetKind {
 
     /// Whether it makes its own rows.
     pub fn is_made_up(&self) -> bool {
-        self.rows == Rows::MadeUp
+        self.rows == Rows::Generated
     }
 }

@@ -5,9 +5,9 @@ use std::io::Cursor;
 
 use tacho_text::guarded;
 
-pub(crate) use super::audio::Audio;
 use super::compressed;
-use crate::limits::{MOST_CHANNELS, MOST_SAMPLES};
+pub(crate) use super::pcm::Audio;
+use crate::limits::{MAX_CHANNELS, MAX_SAMPLES};
 
 impl Audio {
     /// Decodes an audio file; `None` if the format is unknown or the file is broken.
@@ -100,11 +100,11 @@ fn decode_wav(file: &[u8]) -> Option<Audio> {
             }
             b"data" => {
                 let (layout, channels, rate) =
-                    format.filter(|(_, channels, rate)| (1..=MOST_CHANNELS).contains(channels) && *rate > 0)?;
+                    format.filter(|(_, channels, rate)| (1..=MAX_CHANNELS).contains(channels) && *rate > 0)?;
                 // A writer that could not go back leaves a placeholder length.
                 let data = &file[start..file.len().min(start.saturating_add(length))];
                 let whole = data.len() / (layout.bytes * channels) * channels * layout.bytes;
-                if whole / layout.bytes > MOST_SAMPLES {
+                if whole / layout.bytes > MAX_SAMPLES {
                     return None;
                 }
                 let samples = data[..whole].chunks_exact(layout.bytes).map(|bytes| layout.sample(bytes));
@@ -121,14 +121,14 @@ fn decode_flac(file: &[u8]) -> Option<Audio> {
     let info = reader.streaminfo();
     let scale = f64::from(1_u32 << (info.bits_per_sample - 1));
     // A few bytes can stand for any number of equal samples.
-    let read = reader.samples().take(MOST_SAMPLES + 1).map(|sample| Some(f64::from(sample.ok()?) / scale));
-    let samples = read.collect::<Option<Vec<f64>>>().filter(|samples| samples.len() <= MOST_SAMPLES)?;
+    let read = reader.samples().take(MAX_SAMPLES + 1).map(|sample| Some(f64::from(sample.ok()?) / scale));
+    let samples = read.collect::<Option<Vec<f64>>>().filter(|samples| samples.len() <= MAX_SAMPLES)?;
     Some(Audio { samples, channels: info.channels as usize, rate: info.sample_rate })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::audio::sixteen_bits;
+    use super::super::pcm::sixteen_bits;
     use super::*;
 
     #[test]

@@ -9,8 +9,8 @@ use symphonia::core::formats::{FormatOptions, TrackType};
 use symphonia::core::io::MediaSourceStream;
 use symphonia::core::meta::MetadataOptions;
 
-use super::audio::Audio;
-use crate::limits::MOST_SAMPLES;
+use super::pcm::Audio;
+use crate::limits::MAX_SAMPLES;
 
 /// Decodes an audio file; `None` if the format is unknown or the file is broken.
 pub(super) fn decode(file: &[u8]) -> Option<Audio> {
@@ -36,7 +36,7 @@ pub(super) fn decode(file: &[u8]) -> Option<Audio> {
                 audio.channels = decoded.spec().channels().count();
                 decoded.copy_to_vec_interleaved(&mut block);
                 audio.samples.extend(block.iter().map(|&sample| f64::from(sample)));
-                if audio.samples.len() > MOST_SAMPLES {
+                if audio.samples.len() > MAX_SAMPLES {
                     return None;
                 }
             }

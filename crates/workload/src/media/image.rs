@@ -11,7 +11,7 @@ use super::jpeg;
 use super::jpeg_reader;
 use super::reference::data_url;
 pub(crate) use super::rgb::Rgb;
-use crate::limits::{MOST_PIXELS, is_image};
+use crate::limits::{MAX_PIXELS, is_image};
 
 impl Rgb {
     /// Reads an image file and turns it as it is meant to be seen; none when it is of no known kind, broken or too
@@ -114,7 +114,7 @@ fn decode_webp(file: &[u8]) -> Option<Rgb> {
     if !is_image(width, height) {
         return None;
     }
-    decoder.set_memory_limit(MOST_PIXELS * 8);
+    decoder.set_memory_limit(MAX_PIXELS * 8);
     let mut samples = vec![0; decoder.output_buffer_size()?];
     decoder.read_image(&mut samples).ok()?;
     let pixels = if decoder.has_alpha() { flattened(samples) } else { samples };

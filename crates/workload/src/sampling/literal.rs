@@ -30,7 +30,7 @@ pub(crate) fn parse(text: &str) -> Option<Literal> {
 }
 
 /// How deep literals lie in one another before a text is refused.
-const MOST_DEEP: usize = 64;
+const MAX_DEEP: usize = 64;
 
 struct Reader<'t> {
     rest: &'t str,
@@ -57,7 +57,7 @@ impl Reader<'_> {
         self.skip_blanks();
         self.depth += 1;
         let literal = match self.rest.chars().next()? {
-            _ if self.depth > MOST_DEEP => None,
+            _ if self.depth > MAX_DEEP => None,
             '{' => self.dict(),
             '(' => self.tuple(')'),
             '[' => self.tuple(']'),

@@ -24,7 +24,7 @@ impl PrefixLengths {
     pub fn parse(text: &str) -> Option<Self> {
         let (least, most) = text.split_once(':')?;
         let lengths = PrefixLengths { least: least.trim().parse().ok()?, most: most.trim().parse().ok()? };
-        (0 <= lengths.least && lengths.least <= lengths.most && lengths.most <= crate::MOST_TOKENS).then_some(lengths)
+        (0 <= lengths.least && lengths.least <= lengths.most && lengths.most <= crate::MAX_TOKENS).then_some(lengths)
     }
 }
 

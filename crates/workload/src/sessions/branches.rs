@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::error::TraceError;
-use super::limits::MOST_STEPS;
+use super::limits::MAX_STEPS;
 use super::model::{History, Step, Take, Trace};
 use super::order::in_order;
 
@@ -14,7 +14,7 @@ impl Trace {
     /// # Errors
     /// When that makes more requests than anybody can send.
     pub(crate) fn branch(&mut self) -> Result<(), TraceError> {
-        self.branch_up_to(MOST_STEPS)
+        self.branch_up_to(MAX_STEPS)
     }
 
     fn branch_up_to(&mut self, most: usize) -> Result<(), TraceError> {

@@ -6,99 +6,43 @@ use std::path::{Path, PathBuf};
 use tacho_core::json::ParseError;
 
 /// Why a file of sessions cannot be read or replayed.
+#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// The file has another reader's trouble: packed, or a table.
     #[error(transparent)]
     Source(#[from] Box<crate::Error>),
-    /// There is nothing in it.
     #[error("{place}: no sessions: there is no row to make a request of")]
-    Empty {
-        /// The file.
-        place: Place,
-    },
-    /// A line, or the file, is not JSON.
+    Empty { place: Place },
     #[error("{place}: not JSON")]
     NotJson {
-        /// Where.
         place: Place,
-        /// Why.
         #[source]
         source: ParseError,
     },
-    /// A field is not as the format has it.
     #[error("{place}: {field}: {problem}")]
-    Field {
-        /// Where.
-        place: Place,
-        /// The field, with the way to it.
-        field: String,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// The rows as a whole cannot be.
+    Field { place: Place, field: String, problem: String },
     #[error("{place}: {problem}")]
-    Graph {
-        /// The file.
-        place: Place,
-        /// What is wrong.
-        problem: String,
-    },
-    /// Rows that several formats have.
+    Graph { place: Place, problem: String },
     #[error(
         "{place}: these rows can be read as {candidates}: name one with --sessions-format, or --format of tacho convert"
     )]
-    Ambiguous {
-        /// The file.
-        place: Place,
-        /// The formats, with "or" between.
-        candidates: String,
-    },
-    /// Rows that no format has.
+    Ambiguous { place: Place, candidates: String },
     #[error(
         "{place}: no known format has rows with the fields {found}: name one with --sessions-format, or --format of tacho convert ({known})"
     )]
-    Unknown {
-        /// The file.
-        place: Place,
-        /// Fields of the first row.
-        found: String,
-        /// The formats there are.
-        known: String,
-    },
-    /// A format that there is not.
+    Unknown { place: Place, found: String, known: String },
     #[error("{name:?} is not a known format: use one of {known}")]
-    NoFormat {
-        /// What was given.
-        name: String,
-        /// The formats there are.
-        known: String,
-    },
-    /// An option that the format does not have, or a value it does not take.
+    NoFormat { name: String, known: String },
     #[error("--option {name} (of a run --sessions-option): {problem}")]
-    Option {
-        /// What was given.
-        name: String,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// Something asked of sessions that they cannot give.
+    Option { name: String, problem: String },
     #[error("{flag}: {problem}")]
-    Setting {
-        /// The flag.
-        flag: &'static str,
-        /// What is wrong.
-        problem: String,
-    },
+    Setting { flag: &'static str, problem: String },
 }
 
 impl TraceError {

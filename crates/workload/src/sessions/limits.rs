@@ -3,16 +3,16 @@
 
 use super::error::TraceError;
 use super::model::{Step, Trace, Turn};
-use crate::limits::MOST_TOKENS;
+use crate::limits::MAX_TOKENS;
 
 /// Most steps of a trace after its sessions are repeated or branched.
-pub(super) const MOST_STEPS: usize = 1_000_000;
+pub(super) const MAX_STEPS: usize = 1_000_000;
 /// Highest number of a turn.
-const MOST_TURNS: usize = 1_000_000;
+const MAX_TURNS: usize = 1_000_000;
 /// Most earlier steps whose messages are sent before a step's own.
-pub(super) const MOST_HISTORY: usize = 100_000;
+pub(super) const MAX_HISTORY: usize = 100_000;
 /// The same, all steps of a trace together.
-pub(super) const MOST_HISTORY_IN_ALL: usize = 50_000_000;
+pub(super) const MAX_HISTORY_IN_ALL: usize = 50_000_000;
 
 impl Trace {
     /// Refuses a step that is larger than any server takes.
@@ -27,14 +27,14 @@ impl Step {
             let fits = size <= limit;
             fits.then_some(()).ok_or_else(|| format!("request {:?}: {what} {size}: at most {limit}", self.id()))
         };
-        let tokens = MOST_TOKENS as u64;
+        let tokens = MAX_TOKENS as u64;
         within("input tokens", self.input_tokens.unwrap_or(0), tokens)?;
         within("output tokens", self.output_tokens.unwrap_or(0), tokens)?;
         let named = self.blocks.iter().flat_map(|blocks| &blocks.named);
         let in_blocks = named.fold(0, |sum: u64, (_, size)| sum.saturating_add(*size));
         within("tokens in blocks", in_blocks, tokens)?;
         match self.turn {
-            Turn::Number(turn) => within("turn", turn as u64, MOST_TURNS as u64),
+            Turn::Number(turn) => within("turn", turn as u64, MAX_TURNS as u64),
             Turn::Name(_) => Ok(()),
         }
     }
@@ -42,10 +42,10 @@ impl Step {
 
 /// Refuses a flag that multiplies steps beyond the limit.
 pub(super) fn check_steps(flag: &'static str, steps: usize, times: usize) -> Result<(), TraceError> {
-    if steps.saturating_mul(times) <= MOST_STEPS {
+    if steps.saturating_mul(times) <= MAX_STEPS {
         return Ok(());
     }
-    Err(TraceError::Setting { flag, problem: format!("makes more than {MOST_STEPS} requests") })
+    Err(TraceError::Setting { flag, problem: format!("makes more than {MAX_STEPS} requests") })
 }
 
 #[cfg(test)]

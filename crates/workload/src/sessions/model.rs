@@ -70,7 +70,7 @@ pub struct Step {
     /// Whether the load model starts its session, where the format says.
     pub root: Option<bool>,
     /// What is carried along.
-    pub notes: Seldom,
+    pub notes: RareNotes,
 }
 
 /// A place in a session.
@@ -176,21 +176,21 @@ impl Notes {
 
 /// Notes that most steps have none of, boxed so that a step of a long trace is small.
 #[derive(Debug, Clone, Default)]
-pub struct Seldom(Option<Box<Notes>>);
+pub struct RareNotes(Option<Box<Notes>>);
 
-impl PartialEq for Seldom {
+impl PartialEq for RareNotes {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl From<Notes> for Seldom {
+impl From<Notes> for RareNotes {
     fn from(notes: Notes) -> Self {
-        Seldom((notes != Notes::NONE).then(|| Box::new(notes)))
+        RareNotes((notes != Notes::NONE).then(|| Box::new(notes)))
     }
 }
 
-impl Deref for Seldom {
+impl Deref for RareNotes {
     type Target = Notes;
 
     fn deref(&self) -> &Notes {
@@ -199,7 +199,7 @@ impl Deref for Seldom {
     }
 }
 
-impl DerefMut for Seldom {
+impl DerefMut for RareNotes {
     fn deref_mut(&mut self) -> &mut Notes {
         self.0.get_or_insert_with(Box::default)
     }
@@ -225,7 +225,7 @@ impl Step {
             blocks: None,
             sent: None,
             root: None,
-            notes: Seldom::default(),
+            notes: RareNotes::default(),
         }
     }
 

@@ -11,7 +11,7 @@ use tacho_core::{Reply, Request};
 use tacho_text::Tokenizer;
 
 use super::error::TraceError;
-use super::limits::{MOST_HISTORY, MOST_HISTORY_IN_ALL};
+use super::limits::{MAX_HISTORY, MAX_HISTORY_IN_ALL};
 use super::model::{History, Step, Take, Trace};
 use super::order::in_order;
 use maker::Maker;
@@ -23,7 +23,7 @@ pub struct Replay {
     /// One per step, with its own messages alone where the rest depends on answers.
     pub requests: Vec<Request>,
     /// For each step the earlier ones whose messages and answers stand before its own, and which answer of each.
-    before: Vec<Vec<Said>>,
+    before: Vec<Vec<HistoryEntry>>,
     /// Whether a later step wants the answer.
     keeps: Vec<bool>,
     /// What of each step's own part others may have sent before: names of pieces and their tokens.
@@ -33,11 +33,11 @@ pub struct Replay {
 }
 
 /// A step, and which of its answers; 0 is the first.
-pub type Said = (usize, usize);
+pub type HistoryEntry = (usize, usize);
 
 /// What was answered.
 #[derive(Debug, Clone, Copy)]
-pub struct Heard<'a> {
+pub struct ReceivedResponse<'a> {
     /// The text.
     pub text: &'a [u8],
     /// What else it said.
@@ -45,7 +45,7 @@ pub struct Heard<'a> {
 }
 
 /// Finds the answer to a step, if there is one.
-pub type Find<'a> = &'a dyn Fn(usize) -> Option<Heard<'a>>;
+pub type Find<'a> = &'a dyn Fn(usize) -> Option<ReceivedResponse<'a>>;
 
 impl Trace {
     /// Drops calls that had failed and returns their number.
@@ -82,8 +82,8 @@ impl Trace {
     }
 
     /// For each step, the earlier ones whose messages and live answers stand before its own.
-    pub(super) fn before(&self) -> Result<Vec<Vec<Said>>, TraceError> {
-        let mut before: Vec<Vec<Said>> = vec![Vec::new(); self.steps.len()];
+    pub(super) fn before(&self) -> Result<Vec<Vec<HistoryEntry>>, TraceError> {
+        let mut before: Vec<Vec<HistoryEntry>> = vec![Vec::new(); self.steps.len()];
         let mut in_all = 0;
         for place in in_order(self) {
             let step = &self.steps[place];
@@ -97,9 +97,9 @@ impl Trace {
                 History::Live => self.previous(step).map(full).unwrap_or_default(),
                 History::Fork => step.parents.first().map(|edge| full(edge.parent)).unwrap_or_default(),
                 History::Edges(takes) => {
-                    let mut line: Vec<Said> = Vec::new();
+                    let mut line: Vec<HistoryEntry> = Vec::new();
                     for (parent, take) in takes {
-                        if line.len() > MOST_HISTORY {
+                        if line.len() > MAX_HISTORY {
                             break;
                         }
                         match take {
@@ -112,8 +112,8 @@ impl Trace {
                 }
             };
             in_all += before[place].len();
-            if before[place].len() > MOST_HISTORY || in_all > MOST_HISTORY_IN_ALL {
-                let problem = format!("request {:?} sends more than {MOST_HISTORY} earlier ones again", step.id());
+            if before[place].len() > MAX_HISTORY || in_all > MAX_HISTORY_IN_ALL {
+                let problem = format!("request {:?} sends more than {MAX_HISTORY} earlier ones again", step.id());
                 return Err(TraceError::Setting { flag: "--sessions", problem });
             }
         }
@@ -149,7 +149,7 @@ impl Replay {
     }
 
     /// The steps whose messages and answers stand before a step's own.
-    pub fn before(&self, index: usize) -> &[Said] {
+    pub fn before(&self, index: usize) -> &[HistoryEntry] {
         &self.before[index]
     }
 

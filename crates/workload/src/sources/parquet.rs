@@ -12,7 +12,7 @@ use tacho_text::guarded;
 
 use super::cell::Cell;
 use crate::Error;
-use crate::limits::{MOST_CELL_BYTES, MOST_GROUP_BYTES, MOST_GROUP_ROWS};
+use crate::limits::{MAX_CELL_BYTES, MAX_GROUP_BYTES, MAX_GROUP_ROWS};
 
 /// An open file.
 pub(crate) struct ParquetFile {
@@ -48,7 +48,7 @@ impl ParquetFile {
         let read = || {
             let group = self.reader.get_row_group(group).map_err(|source| broken(path, first, source))?;
             let rows = group.get_row_iter(None).map_err(|source| broken(path, first, source))?;
-            let mut room = MOST_GROUP_BYTES;
+            let mut room = MAX_GROUP_BYTES;
             let cell = |(index, row): (usize, Result<Row, ParquetError>)| {
                 let cell = row.map(cell_of_row).map_err(|source| broken(path, first + index, source))?;
                 room = fitting(&cell, room, first + index, path)?;
@@ -66,12 +66,12 @@ impl ParquetFile {
 fn fitting(cell: &Cell, room: u64, row: usize, path: &Path) -> Result<u64, Error> {
     let too_large = |what: String, limit: u64| Err(Error::TooLarge { path: path.to_path_buf(), what, limit });
     let largest = cell.largest();
-    if largest > MOST_CELL_BYTES {
-        return too_large(format!("row {row} has a value of {largest} bytes"), MOST_CELL_BYTES);
+    if largest > MAX_CELL_BYTES {
+        return too_large(format!("row {row} has a value of {largest} bytes"), MAX_CELL_BYTES);
     }
     match room.checked_sub(cell.bytes()) {
         Some(left) => Ok(left),
-        None => too_large(format!("the rows up to {row} take more bytes than a group may have"), MOST_GROUP_BYTES),
+        None => too_large(format!("the rows up to {row} take more bytes than a group may have"), MAX_GROUP_BYTES),
     }
 }
 
@@ -79,13 +79,13 @@ fn fitting(cell: &Cell, room: u64, row: usize, path: &Path) -> Result<u64, Error
 fn check_group(group: &RowGroupMetaData, path: &Path) -> Result<(), Error> {
     let too_large = |what: String, limit: u64| Err(Error::TooLarge { path: path.to_path_buf(), what, limit });
     let rows = group.num_rows();
-    if !usize::try_from(rows).is_ok_and(|rows| rows <= MOST_GROUP_ROWS) {
-        return too_large(format!("a group says it has {rows} rows"), MOST_GROUP_ROWS as u64);
+    if !usize::try_from(rows).is_ok_and(|rows| rows <= MAX_GROUP_ROWS) {
+        return too_large(format!("a group says it has {rows} rows"), MAX_GROUP_ROWS as u64);
     }
     let sizes = group.columns().iter().map(|column| column.uncompressed_size());
     let bytes = sizes.fold(0_i64, |sum, size| sum.saturating_add(if size < 0 { i64::MAX } else { size }));
-    if bytes as u64 > MOST_GROUP_BYTES {
-        return too_large(format!("a group says it has {bytes} bytes unpacked"), MOST_GROUP_BYTES);
+    if bytes as u64 > MAX_GROUP_BYTES {
+        return too_large(format!("a group says it has {bytes} bytes unpacked"), MAX_GROUP_BYTES);
     }
     Ok(())
 }
@@ -140,7 +140,7 @@ mod tests {
             full.starts_with("bomb.parquet: the rows up to 7 take more bytes") && full.contains("2147483648"),
             "{full}"
         );
-        let nested = Cell::List(vec![Cell::Null, Cell::Bytes(vec![0; MOST_CELL_BYTES as usize + 1])]);
+        let nested = Cell::List(vec![Cell::Null, Cell::Bytes(vec![0; MAX_CELL_BYTES as usize + 1])]);
         let large = fitting(&nested, u64::MAX, 2, path).unwrap_err().to_string();
         assert!(large.contains("row 2 has a value of 268435457 bytes; at most 268435456 are read"), "{large}");
     }

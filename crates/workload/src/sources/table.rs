@@ -18,7 +18,7 @@ use super::order::Place;
 use super::parquet::ParquetFile;
 use super::read_text;
 use crate::Error;
-use crate::limits::MOST_ROWS;
+use crate::limits::MAX_ROWS;
 
 /// Rows of files of one kind.
 pub(crate) struct Table {
@@ -55,9 +55,9 @@ impl Table {
         let mut rows = 0_usize;
         for file in &files {
             rows = rows.saturating_add(file.len());
-            if rows > MOST_ROWS {
+            if rows > MAX_ROWS {
                 let (path, what) = (file.path.clone(), format!("the dataset says it has {rows} rows"));
-                return Err(Error::TooLarge { path, what, limit: MOST_ROWS as u64 });
+                return Err(Error::TooLarge { path, what, limit: MAX_ROWS as u64 });
             }
         }
         Ok(Table { files })

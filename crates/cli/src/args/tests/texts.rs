@@ -168,6 +168,10 @@ fn mistyped_words_are_answered_with_what_was_meant() {
         (&["serve", "--sim-p=x"], Some("did you mean --sim-profile?")),
         (&["serve", "--dataset-name", "sharegptt"], Some("did you mean sharegpt?")),
         (&["serve", "--dataset-name", "mooncak"], Some("did you mean mooncake?")),
+        (
+            &["serve", "--dataset-name", "azure"],
+            Some("traces are read with --sessions FILE --sessions-format \"azure\""),
+        ),
         (&["serve", "--backend", "openai_chat"], Some("did you mean openai-chat?")),
         (&["srve"], Some("did you mean tacho serve?")),
         (&["serve-sla"], Some("did you mean tacho sweep serve_sla?")),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tacho_client::BackendKind;
 use tacho_run::serve::{SessionSource, SessionStart, SessionsPlan};
-use tacho_workload::sessions::{Format, MadeSpec, Options, ThinkTime};
+use tacho_workload::sessions::{Format, Options, SyntheticSpec, ThinkTime};
 
 use super::dataset::source;
 use crate::args::serve::{MultiTurnFlags, ServeArgs};
@@ -75,7 +75,7 @@ fn multi_turn(args: &ServeArgs, made: &MultiTurnFlags) -> anyhow::Result<Session
     }
     let tokens = |count: i64| u64::try_from(count);
     let input_len = tokens(args.dataset.input_len())?;
-    Ok(SessionSource::Made(MadeSpec {
+    Ok(SessionSource::Made(SyntheticSpec {
         conversations: usize::try_from(args.load.num_prompts)?,
         turns: (usize::try_from(made.turns.0)?, usize::try_from(made.turns.1)?),
         input_len,

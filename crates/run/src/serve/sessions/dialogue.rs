@@ -13,7 +13,7 @@ use tacho_metrics::sessions::{SessionStep, Steps};
 use tacho_pyrand::RandomState;
 use tacho_pyrand::cpython::Random;
 use tacho_text::Tokenizer;
-use tacho_workload::sessions::{self, Heard, Replay, ReplaySpec, Trace};
+use tacho_workload::sessions::{self, ReceivedResponse, Replay, ReplaySpec, Trace};
 
 use super::plan::{SessionsPlan, setting};
 use super::source::described;
@@ -278,8 +278,8 @@ impl Script for Dialogue {
     }
 }
 
-fn heard(said: &Completion) -> Heard<'_> {
-    Heard { text: &said.text, reply: said.reply.as_deref() }
+fn heard(said: &Completion) -> ReceivedResponse<'_> {
+    ReceivedResponse { text: &said.text, reply: said.reply.as_deref() }
 }
 
 /// The turn of each step: its number, or how many of its own line came before it.

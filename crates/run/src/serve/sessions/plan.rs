@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tacho_loadgen::OnFailure;
 use tacho_workload::SharedPrefixSpec;
-use tacho_workload::sessions::{Format, MadeSpec, Options, Scaling, ThinkTime, TraceError};
+use tacho_workload::sessions::{Format, Options, Scaling, SyntheticSpec, ThinkTime, TraceError};
 
 use super::starts::SessionStart;
 
@@ -49,7 +49,7 @@ pub enum SessionSource {
         options: Options,
     },
     /// None: they are made up.
-    Made(MadeSpec),
+    Made(SyntheticSpec),
     /// The same behind system prompts that groups of them share.
     SharedPrefix(SharedPrefixSpec),
 }

@@ -7,7 +7,7 @@ mod record;
 use crate::sessions::blocks::{self, Layout, Scope};
 use crate::sessions::error::TraceError;
 use crate::sessions::kind::Format;
-use crate::sessions::model::{Edge, History, Notes, Seldom, Step, Trace, clean, from_s};
+use crate::sessions::model::{Edge, History, Notes, RareNotes, Step, Trace, clean, from_s};
 use crate::sessions::options::Options;
 use crate::sessions::row::Row;
 use crate::sessions::source::Source;
@@ -89,7 +89,7 @@ impl Writer<'_> {
             // Nothing can be asked of a server with no token.
             step.output_tokens = Some(call.output.max(1));
             step.blocks = Some(self.layout.lay(row, &call.field("hash_ids"), &call.ids, call.input)?);
-            step.notes = Seldom::from(Notes {
+            step.notes = RareNotes::from(Notes {
                 model: call.model.clone(),
                 recorded_start_ms: Some(call.start_ms),
                 recorded_ms: call.api_s.map(from_s),

@@ -5,7 +5,7 @@ use tacho_core::json::{Dict, Value, parse};
 use tacho_core::{Content, Request, ToolCall};
 
 use super::messages::{content_text, own_messages, said};
-use super::{Find, Heard, Replay};
+use super::{Find, ReceivedResponse, Replay};
 
 /// The result of a tool that was not recorded.
 const SIMULATED: &str = r#"{"status": "ok"}"#;
@@ -55,11 +55,11 @@ impl Replay {
     }
 }
 
-impl<'a> Heard<'a> {
+impl<'a> ReceivedResponse<'a> {
     /// One of several answers. Where the server gave fewer than were asked for, it is the first.
-    fn choice(self, choice: usize) -> Heard<'a> {
+    fn choice(self, choice: usize) -> ReceivedResponse<'a> {
         let other = choice.checked_sub(1).and_then(|at| self.reply?.others.get(at));
-        other.map_or(self, |text| Heard { text: text.as_bytes(), reply: None })
+        other.map_or(self, |text| ReceivedResponse { text: text.as_bytes(), reply: None })
     }
 }
 
@@ -73,7 +73,7 @@ struct Line {
 
 impl Line {
     /// Appends what was answered.
-    fn answer(&mut self, heard: &Heard<'_>) {
+    fn answer(&mut self, heard: &ReceivedResponse<'_>) {
         let calls = calls(heard);
         let text = spoken(heard);
         let mut message = Dict::new();
@@ -105,11 +105,11 @@ impl Line {
     }
 }
 
-fn calls<'a>(heard: &Heard<'a>) -> &'a [ToolCall] {
+fn calls<'a>(heard: &ReceivedResponse<'a>) -> &'a [ToolCall] {
     heard.reply.map_or(&[], |reply| &reply.calls)
 }
 
-fn spoken(heard: &Heard<'_>) -> String {
+fn spoken(heard: &ReceivedResponse<'_>) -> String {
     String::from_utf8_lossy(heard.text).into_owned()
 }
 
@@ -164,7 +164,7 @@ mod tests {
     fn recorded_results_go_back_under_the_names_of_live_calls() {
         let own = [USER, r#"[{"role": "tool", "tool_call_id": "old", "content": "42"}]"#];
         let reply = called(r#"{"x": 1}"#);
-        let find = |_| Some(Heard { text: b"", reply: Some(&reply) });
+        let find = |_| Some(ReceivedResponse { text: b"", reply: Some(&reply) });
         let request = replay(&own, false).request(1, &find).unwrap();
         let expected = concat!(
             r#"[{"role": "user", "content": "q"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "#,
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn calls_without_a_recorded_result_get_one_and_bad_arguments_are_mended() {
         let reply = called("{not json");
-        let find = |_| Some(Heard { text: b"hm", reply: Some(&reply) });
+        let find = |_| Some(ReceivedResponse { text: b"hm", reply: Some(&reply) });
         let replay = replay(&[USER, USER], false);
         let text = dumps(&replay.request(1, &find).unwrap().chat_messages.unwrap());
         assert!(
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_branch_goes_on_from_its_own_answer() {
         let reply = Reply { others: vec!["second".into()], ..Reply::default() };
-        let find = |_| Some(Heard { text: b"first", reply: Some(&reply) });
+        let find = |_| Some(ReceivedResponse { text: b"first", reply: Some(&reply) });
         for (choice, answer) in [(0, "first"), (1, "second"), (2, "first")] {
             let replay = Replay { before: vec![Vec::new(), vec![(0, choice)]], ..replay(&[USER, USER], false) };
             let text = dumps(&replay.request(1, &find).unwrap().chat_messages.unwrap());
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_result_of_nothing_is_said_by_the_user() {
         let own = [USER, r#"[{"role": "tool", "tool_call_id": "old", "content": "42"}]"#];
-        let find = |_| Some(Heard { text: b"no call", reply: None });
+        let find = |_| Some(ReceivedResponse { text: b"no call", reply: None });
         let text = dumps(&replay(&own, false).request(1, &find).unwrap().chat_messages.unwrap());
         assert!(text.ends_with(r#"{"role": "assistant", "content": "no call"}, {"role": "user", "content": "42"}]"#));
     }
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_server_that_keeps_history_hears_only_what_is_new() {
         let reply = Reply { id: Some("resp_1".into()), ..Reply::default() };
-        let find = |_| Some(Heard { text: b"a", reply: Some(&reply) });
+        let find = |_| Some(ReceivedResponse { text: b"a", reply: Some(&reply) });
         let request = replay(&[USER, USER], true).request(1, &find).unwrap();
         assert_eq!(dumps(&request.chat_messages.unwrap()), USER);
         assert_eq!(dumps(&request.overrides.unwrap()), r#"{"previous_response_id": "resp_1"}"#);

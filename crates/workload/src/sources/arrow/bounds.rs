@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use arrow_ipc::{Message, root_as_footer, root_as_message};
 
 use super::MAGIC;
-use crate::limits::MOST_GROUP_BYTES;
+use crate::limits::MAX_GROUP_BYTES;
 
 /// Marks a message of the present format; before it, the length came first.
 const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -94,7 +94,7 @@ fn message(file: &mut (impl Read + Seek), at: u64, len: u64) -> io::Result<Found
     file.read_exact(&mut head)?;
     let Ok(message) = root_as_message(&head) else { return Ok(Found::Cut) };
     match u64::try_from(message.bodyLength()).ok().and_then(|length| body.checked_add(length)) {
-        Some(end) if end <= len && unpacked(file, &message, body, end)? <= MOST_GROUP_BYTES => Ok(Found::Next(end)),
+        Some(end) if end <= len && unpacked(file, &message, body, end)? <= MAX_GROUP_BYTES => Ok(Found::Next(end)),
         Some(end) if end <= len => Ok(Found::Wrong),
         _ => Ok(Found::Cut),
     }

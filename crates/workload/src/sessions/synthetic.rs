@@ -14,7 +14,7 @@ const ROUNDS: usize = 20;
 
 /// What to make.
 #[derive(Debug, Clone, PartialEq)]
-pub struct MadeSpec {
+pub struct SyntheticSpec {
     /// Conversations.
     pub conversations: usize,
     /// Fewest and most turns of each, drawn evenly.
@@ -43,7 +43,7 @@ impl Trace {
     ///
     /// # Errors
     /// When nothing is left within the length that is allowed, or there are no tokens to make texts of.
-    pub fn made(spec: &MadeSpec, tokenizer: &Tokenizer) -> Result<Trace, TraceError> {
+    pub fn made(spec: &SyntheticSpec, tokenizer: &Tokenizer) -> Result<Trace, TraceError> {
         let maker = Maker::new(spec, tokenizer)?;
         let mut random = RandomState::new(spec.seed);
         let offset = random.randint_vec(0, maker.allowed.len() as i64, 1)[0] as usize;
@@ -97,13 +97,13 @@ impl Trace {
 }
 
 struct Maker<'t> {
-    spec: &'t MadeSpec,
+    spec: &'t SyntheticSpec,
     tokenizer: &'t Tokenizer,
     allowed: Vec<u32>,
 }
 
 impl<'t> Maker<'t> {
-    fn new(spec: &'t MadeSpec, tokenizer: &'t Tokenizer) -> Result<Self, TraceError> {
+    fn new(spec: &'t SyntheticSpec, tokenizer: &'t Tokenizer) -> Result<Self, TraceError> {
         let special = tokenizer.special_ids();
         let allowed: Vec<u32> = tokenizer.all_ids().into_iter().filter(|id| !special.contains(id)).collect();
         if allowed.is_empty() {
@@ -190,8 +190,8 @@ impl<'t> Maker<'t> {
 mod tests {
     use super::*;
 
-    fn spec() -> MadeSpec {
-        MadeSpec {
+    fn spec() -> SyntheticSpec {
+        SyntheticSpec {
             conversations: 6,
             turns: (2, 4),
             input_len: 40,
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn shared_parts_are_the_same_letters_and_there_is_no_history() {
-        let spec = MadeSpec { shared: (0.5, 0.25), later_len: 40, ..spec() };
+        let spec = SyntheticSpec { shared: (0.5, 0.25), later_len: 40, ..spec() };
         let trace = Trace::made(&spec, &Tokenizer::builtin()).unwrap();
         let texts = texts(&trace);
         let common = texts[0].chars().zip(texts[1].chars()).take_while(|(a, b)| a == b).count();
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_left_out() {
-        let fits = |max_len| Trace::made(&MadeSpec { max_len: Some(max_len), ..spec() }, &Tokenizer::builtin());
+        let fits = |max_len| Trace::made(&SyntheticSpec { max_len: Some(max_len), ..spec() }, &Tokenizer::builtin());
         // Two turns take 40 + 8 + 12 + 8.
         assert!(fits(68).unwrap().steps.iter().all(|step| step.id().ends_with("/0") || step.id().ends_with("/1")));
         assert!(fits(67).is_err());
