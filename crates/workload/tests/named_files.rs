@@ -89,12 +89,12 @@ fn bad_links_are_named_with_file_and_line() {
 }
 
 #[test]
-fn sounds_that_cannot_be_read_are_named_with_file_and_line() {
+fn audio_that_cannot_be_read_are_named_with_file_and_line() {
     let directory = tempfile::tempdir().unwrap();
     let (path, noise) = (directory.path().join("rows.jsonl"), directory.path().join("noise.mp3"));
-    std::fs::write(&noise, "no sound").unwrap();
-    for (sound, why) in [(noise.as_path(), "is no sound file"), (directory.path(), "cannot read")] {
-        std::fs::write(&path, format!("{{\"prompt\": \"p\", \"audio\": \"{}\"}}\n", sound.display())).unwrap();
+    std::fs::write(&noise, "no audio").unwrap();
+    for (audio, why) in [(noise.as_path(), "is not a readable audio file"), (directory.path(), "cannot read")] {
+        std::fs::write(&path, format!("{{\"prompt\": \"p\", \"audio\": \"{}\"}}\n", audio.display())).unwrap();
         let spec =
             CustomAudioSpec { path: path.clone(), selection: all_rows(), output_len: Some(8), multimodal_chat: true };
         let tokenizer = tacho_text::Tokenizer::builtin();
@@ -103,6 +103,6 @@ fn sounds_that_cannot_be_read_are_named_with_file_and_line() {
         let expected = format!("{}, line 1: field \"audio\" names a file that cannot be used", path.display());
         assert_eq!(error.to_string(), expected);
         let cause = error.source().unwrap().to_string();
-        assert!(cause.contains(why) && cause.contains(&sound.display().to_string()), "{cause}");
+        assert!(cause.contains(why) && cause.contains(&audio.display().to_string()), "{cause}");
     }
 }
