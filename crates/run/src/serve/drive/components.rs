@@ -56,7 +56,7 @@ impl Components {
             clock,
             counters: Arc::default(),
             client: Client::new(endpoint.clone(), &payload, requests.kept(), connections, clock)?
-                .followed_by(Arc::new(SpilledRequests(requests.shelf().clone())))?,
+                .followed_by(Arc::new(SpilledRequests(requests.spill().clone())))?,
             probe: wants_probe
                 .then(|| Probe::new(endpoint, &payload, prepared.first_request(), traffic.probe_rate))
                 .transpose()?,

@@ -56,7 +56,7 @@ impl<'s> Tasks<'s> {
         }
         let supplier = supply.map(|supply| Supplier { plan, prepared, components, requests, supply, shard });
         // Short runs need no writer: all their requests are encoded by now.
-        let writes = supply.is_some() || !prepared.requests.shelf().is_empty();
+        let writes = supply.is_some() || !prepared.requests.spill().is_empty();
         spawn(scope, "encode", writes.then_some(|| components.client.write_ahead(over)))?;
         let scraper = components.scraper.as_ref().filter(|_| run.scrapes);
         Ok(Tasks {

@@ -48,7 +48,7 @@ pub(crate) fn caveat(plan: &ServePlan, prepared: &Prepared, record: &RunRecord) 
 /// nothing to the others.
 fn observed(prepared: &Prepared, record: &RunRecord) -> Option<f64> {
     let (measured, known) = (&record.measured, prepared.requests.kept().len());
-    if prepared.requests.shelf().is_empty() {
+    if prepared.requests.spill().is_empty() {
         return measured.cache_hit_rate();
     }
     // Of a run that goes on with another, the places are those of the whole.
