@@ -245,7 +245,7 @@ impl Source<'_> {
 
     fn speed_bench(&self) -> SpeedBenchSpec {
         SpeedBenchSpec {
-            folder: self.path(),
+            directory: self.path(),
             subset: self
                 .maybe_text("--speed-bench-config")
                 .unwrap_or_else(|| self.text("--speed-bench-dataset-subset")),
