@@ -51,7 +51,7 @@ fn a_simulated_server_is_fitted_predicted_and_planned_for() {
     let said = stdout(&output).contains("warning: poor fit");
     assert_eq!(output.status.code(), Some(if said { 3 } else { 0 }), "{}", stderr(&output));
     assert!(stdout(&output).contains("profile written to mine.json"), "{}", stdout(&output));
-    assert_eq!(place.json("mine.json")["tacho_profile"], 1);
+    assert_eq!(place.json("mine.json")["tacho_profile"], 2);
     let predict = place.run(&[
         "predict",
         "--sim-profile",
