@@ -13,8 +13,14 @@ pub const LEVELS: [(usize, usize, usize); 4] = [(1, 510, 8), (4, 450, 16), (12, 
 pub const MAX_ROUNDS: usize = 3;
 /// Steps per run: shorter ones end before their first requests do.
 const MIN_STEPS: f64 = 150.0;
-/// The fraction of the time for the burst.
-const BURST: f64 = 0.12;
+/// The fraction of the time for the burst of short prompts, which reaches `max_num_seqs`,
+const BURST: f64 = 0.1;
+/// and for the burst of long prompts, which reaches `max_num_batched_tokens` and shows chunked prefill.
+const PREFILL_BURST: f64 = 0.1;
+/// Prompt tokens of the burst of long prompts: 16 full steps of vLLM's default budget of 8,192.
+const PREFILL_TOKENS: (f64, f64) = (24_576.0, 131_072.0);
+/// Mean prompt length of that burst: short enough for several prompts per step of a common budget.
+const PREFILL_PROMPT: usize = 700;
 /// Prompt tokens of the shared prefix: as many as take this many seconds to the first token, within these bounds.
 const SHARED: (f64, usize, usize) = (0.15, 480, 4000);
 /// Tokens of the model length that are left for outputs.
@@ -108,12 +114,14 @@ impl Experiment {
         }
         // Half of the longest, since prompts that share nothing are drawn up to twice as long.
         let shared = shared_tokens(&first).min((longest / 2).saturating_sub(16));
-        let until = seconds * (1.0 - BURST);
+        let until = seconds * (1.0 - BURST - PREFILL_BURST);
+        let prefill = prefill_burst(&first, seconds, longest);
         let mut runs = vec![first];
         let fastest = rounds(server, until, longest, &mut runs)?;
         let many = ((fastest * 1.6 * seconds * BURST) as usize).clamp(24, 4000);
         let burst = Load { range: 0.3, ..Load::new(many, (120, 24), Length::Requests(many), 50) };
         runs.push(server.run(&burst.within(longest))?);
+        runs.push(server.run(&prefill.within(longest))?);
         let sequential =
             |prompt: usize, seed: usize| Load { range: 0.0, ..Load::new(1, (prompt, 2), Length::Requests(6), seed) };
         let unlike = server.run(&sequential(shared + 16, 52).within(longest))?;
@@ -173,6 +181,16 @@ fn rounds<S: Server>(server: &mut S, until: f64, longest: usize, runs: &mut Vec<
     Ok(fastest)
 }
 
+/// Long prompts all at once: as many as fill many steps, within their part of the time. Outputs are short, so that sequences
+/// make room and steps stay full of prompts.
+fn prefill_burst(first: &[Traced], seconds: f64, longest: usize) -> Load {
+    let (least, most) = PREFILL_TOKENS;
+    let tokens = (prefill_rate(first) * seconds * PREFILL_BURST).clamp(least, most);
+    let prompt = PREFILL_PROMPT.min(longest / 2);
+    let count = ((tokens / prompt as f64) as usize).max(24);
+    Load { range: 0.9, ..Load::new(count, (prompt, 4), Length::Requests(count), 49) }
+}
+
 /// As many rounds as leave each run its steps, whose length is known from the first requests.
 fn round_count(first: &[Traced], seconds: f64) -> usize {
     let gaps = first.iter().flat_map(|one| one.tokens.windows(2)).map(|pair| pair[1] - pair[0]);
@@ -185,7 +203,12 @@ fn round_count(first: &[Traced], seconds: f64) -> usize {
 /// Prompt tokens whose prefill is clearly visible in the time to first token.
 fn shared_tokens(first: &[Traced]) -> usize {
     let (seconds, least, most) = SHARED;
+    ((seconds * prefill_rate(first)) as usize).clamp(least, most)
+}
+
+/// Prompt tokens per second to the first token, of single requests.
+fn prefill_rate(first: &[Traced]) -> f64 {
     let prefill = |one: &Traced| one.tokens.first().map(|token| (one.prompt as f64, token - one.sent));
     let (tokens, took) = first.iter().filter_map(prefill).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    ((seconds * tokens / took.max(1e-6)) as usize).clamp(least, most)
+    tokens / took.max(1e-6)
 }

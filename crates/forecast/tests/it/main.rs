@@ -3,5 +3,6 @@
 
 mod async_scheduling;
 mod fit;
+mod limits;
 mod planted;
 mod prefix_caching;

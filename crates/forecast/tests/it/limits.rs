@@ -1,0 +1,107 @@
+//! Scheduler limits that the experiment of a fit finds, on engines with known limits in virtual time.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use tacho_core::Stamp;
+use tacho_engine::Machine;
+use tacho_engine::simulation::Arrival;
+use tacho_forecast::fit::{Experiment, KnownLimits, Length, Load, Server, Traced};
+
+use crate::async_scheduling::asynchronous;
+use crate::planted::{others, planted, sent};
+
+/// A simulated server.
+struct Planted {
+    machine: Machine,
+    elapsed: f64,
+}
+
+impl Planted {
+    fn arrivals(load: &Load, count: usize) -> Vec<Arrival> {
+        let mut state = (load.seed as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut draw = |mean: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let uniform = (state >> 11) as f64 / (1_u64 << 53) as f64 * 2.0 - 1.0;
+            (mean as f64 * (1.0 + load.range * uniform)).round().max(1.0) as u32
+        };
+        let mut one = |at: u32| {
+            let (prompt, output) = (draw(load.input), draw(load.output) as usize);
+            let own = (0..prompt).map(|id| id.wrapping_mul(31) ^ (at << 14) ^ ((load.seed as u32) << 25));
+            let ids: Arc<[u32]> = (0..load.prefix as u32).chain(own).collect();
+            Arrival { due: Stamp::ZERO, prompt: ids, output, priority: 0 }
+        };
+        (0..count as u32).map(&mut one).collect()
+    }
+}
+
+impl Server for Planted {
+    type Error = Infallible;
+
+    fn run(&mut self, load: &Load) -> Result<Vec<Traced>, Infallible> {
+        let (count, until) = match load.length {
+            Length::Requests(count) => (count, f64::INFINITY),
+            Length::Seconds(seconds) => (load.concurrency * 8 + (seconds * 30.0) as usize, seconds),
+        };
+        let run = sent(&self.machine, &Self::arrivals(load, count), Some(load.concurrency), load.seed as u64);
+        let run: Vec<Traced> = run.into_iter().filter(|one| one.sent < until).collect();
+        self.elapsed += run.iter().filter_map(|one| one.tokens.last()).copied().fold(0.0, f64::max);
+        Ok(run)
+    }
+
+    fn elapsed(&self) -> f64 {
+        self.elapsed
+    }
+}
+
+/// Twenty engines: five token budgets, with and without chunked prefill, synchronous and asynchronous.
+fn engines() -> Vec<Machine> {
+    let [slow, padded, noisy] = others();
+    let kinds = [(planted(), 256), (slow, 128), (padded, 64), (noisy, 48), (asynchronous(5.0), 96)];
+    let budgets = [512, 1024, 2048, 4096, 8192];
+    let engine = |number: usize| {
+        let (mut machine, seqs) = kinds[number % 5].clone();
+        machine.engine.max_num_seqs = seqs;
+        machine.engine.max_num_batched_tokens = budgets[(number / 5 + number) % 5];
+        // An engine without chunked prefill has a budget of at least its model length.
+        machine.engine.enable_chunked_prefill = number % 4 != 3;
+        machine.engine.max_model_len = if number % 4 == 3 { machine.engine.max_num_batched_tokens } else { 32_768 };
+        machine
+    };
+    (0..20).map(engine).collect()
+}
+
+#[test]
+fn the_token_budget_is_found_or_bounded_within_the_minute() {
+    let mut found = 0;
+    for (number, machine) in engines().into_iter().enumerate() {
+        let truth = machine.engine.clone();
+        let mut server = Planted { machine, elapsed: 0.0 };
+        let experiment = Experiment::measure(&mut server, 60.0, truth.max_model_len).unwrap().unwrap();
+        let mut known = KnownLimits::default();
+        experiment.learn_limits(&mut known);
+        let (budget, source) = (known.limits.max_num_batched_tokens, source(&known, "max_num_batched_tokens"));
+        println!(
+            "{number}: {} of {} {} in {:.0} s: {budget} ({source}), {:?}",
+            server.machine.name,
+            truth.max_num_batched_tokens,
+            truth.enable_chunked_prefill,
+            server.elapsed,
+            known.limits.chunked_prefill
+        );
+        let is_found = source.starts_with("reached");
+        found += usize::from(is_found);
+        assert!(!is_found || budget == truth.max_num_batched_tokens, "{number}: {budget} {source}");
+        // What is not found is bounded from below by half of the truth, so that no prediction splits prompts that fit.
+        let bound: usize = source.rsplit(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0);
+        assert!(is_found || 2 * bound >= truth.max_num_batched_tokens, "{number}: {source}");
+        assert!(server.elapsed < 90.0, "{number}: {} s", server.elapsed);
+    }
+    assert!(found >= 16, "{found} of 20");
+}
+
+fn source(known: &KnownLimits, name: &str) -> String {
+    known.rows().find(|row| row.0 == name).map(|row| row.2).unwrap_or_default()
+}
