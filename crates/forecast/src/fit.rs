@@ -1,5 +1,5 @@
-//! What a server's steps cost, learned from outside: steps are found in the arrival times of tokens, and their length is
-//! fitted by what was in them. Pure functions of samples.
+//! Cost model of a server from client-side measurements: engine steps are reconstructed from token arrival times, and their
+//! durations are regressed on the contents of the batch. Pure functions of samples.
 
 mod against;
 mod async_scheduling;
@@ -39,16 +39,16 @@ use front::Idle;
 use interference::disturbed;
 use regress::Data;
 
-/// Fewer steps than this say nothing.
+/// Fewest steps for a fit.
 const FEWEST_STEPS: usize = 50;
-/// Steps this many robust deviations off are left out of the fit and counted.
+/// Steps further off than this many robust standard deviations are outliers.
 const OUTLIER: f64 = 6.0;
-/// Every so many steps one is held out.
+/// One of this many steps is held out.
 const HELD_OUT: usize = 5;
-/// A fit whose held-out steps are further off than this in the median does not hold.
+/// Largest median relative error of held-out steps of a good fit.
 pub const MAX_HELD_OUT_ERROR: f64 = 0.1;
 
-/// Why nothing could be fitted.
+/// Why a fit failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum FitError {
     /// A result without lists.
@@ -59,7 +59,7 @@ pub enum FitError {
     },
     /// Events with several tokens.
     #[error(
-        "an event carries {per_event:.1} tokens on average, so that steps cannot be told apart; \
+        "an event carries {per_event:.1} tokens on average, so that steps cannot be separated; \
          restart the server with --stream-interval 1 and without speculative decoding"
     )]
     Bundled {
@@ -68,36 +68,36 @@ pub enum FitError {
     },
     /// Too little was seen.
     #[error(
-        "{steps} whole steps were found, at least {FEWEST_STEPS} are needed; measure longer, or at more concurrencies"
+        "{steps} complete steps were found, at least {FEWEST_STEPS} are needed; measure longer, or at more concurrencies"
     )]
     TooFew {
         /// Steps found.
         steps: usize,
     },
     /// The steps were all alike.
-    #[error("the steps are too alike to tell what they cost; measure at several concurrencies and prompt lengths")]
+    #[error("the steps are too similar to separate their costs; measure at several concurrencies and prompt lengths")]
     Alike,
 }
 
-/// What steps cost, in seconds.
+/// Step costs, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Costs {
-    /// Any step.
+    /// Per step.
     pub fixed: Estimate,
-    /// A prompt token.
+    /// Per prompt token.
     pub prefill: Estimate,
-    /// A sequence.
+    /// Per sequence.
     pub sequence: Estimate,
-    /// A token of context.
+    /// Per token of context.
     pub kv: Estimate,
-    /// A prompt token, times a token of context that it looks at.
+    /// Per prompt token and token of context it attends to.
     pub attention: Estimate,
-    /// A step with prompts right after another, in an engine that prepares ahead.
+    /// Extra per back-to-back prefill step under asynchronous scheduling.
     pub back_to_back_prefill: Estimate,
 }
 
 impl Costs {
-    /// How long a step takes.
+    /// Duration of a step.
     pub fn seconds(&self, step: &Step) -> f64 {
         self.fixed.value * step.count
             + self.prefill.value * step.computed
@@ -111,43 +111,43 @@ impl Costs {
 /// A fitted server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
-    /// What steps cost.
+    /// Step costs.
     pub costs: Costs,
-    /// Batches of single tokens are padded to an engine's own sizes up to this one; 0 where they are not.
+    /// Decode batches are padded to CUDA-graph capture sizes up to this one; 0 if they are not.
     pub padded_up_to: usize,
-    /// Tokens that a step takes along for nothing.
+    /// Tokens of a prefill step at the roofline ridge point; below it the step is memory-bound.
     pub memory_bound: usize,
-    /// By how much a step of a single token is quicker than its costs say.
+    /// By how much a batch-1 decode step is faster than its costs.
     pub single: Estimate,
-    /// What a request takes outside of steps.
+    /// Costs of a request outside of steps.
     pub front: Front,
-    /// How steps are prepared, where that is done while the one before runs.
+    /// Host-side scheduling times, if scheduling is asynchronous.
     pub async_scheduling: Option<AsyncScheduling>,
-    /// Relative spread of steps of one moment about the model.
+    /// Relative standard deviation of steps within a window.
     pub noise: f64,
-    /// How many times as slow as its costs say the server was from one moment to the next, where that changed.
+    /// Slowdown over time, if it changed.
     pub slowdown: Option<Slowdown>,
-    /// Steps it was fitted on.
+    /// Fitted steps.
     pub steps: usize,
-    /// Steps left out as unclear.
+    /// Ambiguous steps, excluded.
     pub unclear: usize,
-    /// Steps left out as too far off.
+    /// Outliers, excluded.
     pub outliers: usize,
-    /// The share of steps that fell into disturbed moments and were left out, and how many times as slow those were.
+    /// Fraction of steps excluded because of interference, and their slowdown.
     pub interference: (f64, f64),
-    /// Relative error of held-out steps: the median, and nine in ten.
+    /// Relative error of held-out steps: median and p90.
     pub held_out: (f64, f64),
-    /// The most sequences seen at once.
+    /// Most sequences in a step.
     pub widest: usize,
 }
 
 impl Fitted {
-    /// Whether steps that it has not seen are as it says.
+    /// Whether held-out steps are predicted well and most steps are free of interference.
     pub fn is_good(&self) -> bool {
         self.held_out.0 <= MAX_HELD_OUT_ERROR && self.interference.0 <= 0.5
     }
 
-    /// Seconds to the first token of a prompt of which so many tokens are computed in one step of an idle engine.
+    /// Time to first token of a prompt on an idle engine that computes `computed` of its tokens in one step.
     pub fn first_token(&self, prompt: f64, computed: f64) -> f64 {
         let mut step = Step { sequences: 1.0, prefill: computed, kv: prompt, ..Step::one() };
         step.attention = computed * (prompt - computed / 2.0);
@@ -157,10 +157,10 @@ impl Fitted {
     }
 }
 
-/// Fits a server of these limits by several runs against it.
+/// Fits the cost model of a server with these limits to several runs.
 ///
 /// # Errors
-/// When the runs do not tell enough.
+/// When the runs do not identify the costs.
 pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
     let (mut found, ahead) = read(runs, limits);
     slowdown::mark(&mut found);
@@ -199,7 +199,7 @@ pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
     })
 }
 
-/// The runs as those of an engine that prepares a step while the one before runs, where they are that.
+/// Reads runs as steps, of an engine with asynchronous scheduling if they show it.
 fn read(runs: &[Vec<Traced>], limits: &Limits) -> (Vec<Found>, Option<AsyncScheduling>) {
     let found: Vec<Found> = runs.iter().map(|run| find(run, limits)).collect();
     let is_ahead = async_steps::holds_back(runs, limits) || comes_late(runs, &found, limits);
@@ -209,18 +209,18 @@ fn read(runs: &[Vec<Traced>], limits: &Limits) -> (Vec<Found>, Option<AsyncSched
     }
 }
 
-/// Whether first tokens come a step later than they would if steps were chosen when they begin.
+/// Whether first tokens come one step later than with synchronous scheduling.
 fn comes_late(runs: &[Vec<Traced>], found: &[Found], limits: &Limits) -> bool {
     let steps: Vec<Step> = found.iter().flat_map(|run| run.steps.iter().copied()).collect();
     let alone: Vec<Alone> = found.iter().flat_map(|run| run.alone.iter().copied()).collect();
     let Some(rough) = robust(&steps).filter(|_| steps.len() >= FEWEST_STEPS && !alone.is_empty()) else { return false };
     let (_, front) = Front::with_costs(&[], &alone, &steps, rough, &Idle { limits, free: 0, ahead: None });
     let to_engine = |prompt: f64| front.request.value + front.prompt_token.value * prompt;
-    // Two where a step is chosen when the one before has ended, three where it is one ahead of that.
+    // Two steps with synchronous scheduling, three with asynchronous.
     async_steps::steps_to_first(runs, limits, to_engine).is_some_and(|steps| steps > 2.5)
 }
 
-/// The steps of all runs but those of disturbed moments; the share of those, and how many times as slow they were.
+/// The steps without interference; the fraction of the others, and their slowdown.
 fn undisturbed(found: &[Found]) -> Result<(Vec<Step>, (f64, f64)), FitError> {
     let loads = loads(found);
     let all = || loads.iter().flatten().copied();
@@ -237,7 +237,7 @@ fn undisturbed(found: &[Found]) -> Result<(Vec<Step>, (f64, f64)), FitError> {
     Ok((kept, (share, if slow.is_empty() { 1.0 } else { median(slow.into_iter()) })))
 }
 
-/// The first tokens at an idle server whose next step was not disturbed: what slows steps slows all else.
+/// First tokens at an idle server whose next step is without interference.
 fn calm(found: &[Found], kept: &[Step]) -> Vec<Alone> {
     let name = |step: &Step| (step.at.to_bits(), step.seconds.to_bits());
     let kept: HashSet<(u64, u64)> = kept.iter().map(name).collect();
@@ -246,7 +246,7 @@ fn calm(found: &[Found], kept: &[Step]) -> Vec<Alone> {
     found.iter().flat_map(|run| run.alone.iter().filter(|one| is_calm(run, one)).copied()).collect()
 }
 
-/// The steps of runs under like loads together: a short run may be disturbed from its beginning to its end.
+/// Steps grouped by load: a short run may have interference throughout.
 fn loads(found: &[Found]) -> Vec<Vec<Step>> {
     let mut loads: BTreeMap<i64, Vec<Step>> = BTreeMap::new();
     for run in found {
@@ -270,18 +270,18 @@ fn named([fixed, prefill, sequence, kv, attention, back_to_back_prefill]: [Estim
     Costs { fixed, prefill, sequence, kv, attention, back_to_back_prefill }
 }
 
-/// The costs by steps of moments that are slow or quick as a whole.
+/// Costs by generalized least squares, with errors correlated within windows.
 fn exact(steps: &[Step]) -> Option<Costs> {
     let moments = steps.iter().map(|step| step.moment).collect();
     regress::fit(&data(steps, Some(moments))).map(named)
 }
 
-/// Rough costs, whatever moments steps fell into.
+/// Costs by least squares with independent errors.
 fn costs(steps: &[Step]) -> Option<Costs> {
     regress::fit(&data(steps, None)).map(named)
 }
 
-/// The same without much regard for steps that are far off.
+/// The same, with iterative trimming of outliers.
 fn robust(steps: &[Step]) -> Option<Costs> {
     let mut near = costs(steps)?;
     for _ in 0..4 {
@@ -301,7 +301,7 @@ fn without_outliers(steps: &[Step], rough: &Costs) -> (Vec<Step>, usize) {
     (kept, outliers)
 }
 
-/// The error of steps that the fit has not seen.
+/// Relative errors of held-out steps: median and p90.
 fn held_out_error(steps: &[Step]) -> Option<(f64, f64)> {
     let numbered = || steps.iter().enumerate();
     let seen: Vec<Step> = numbered().filter(|(at, _)| at % HELD_OUT != 0).map(|(_, step)| *step).collect();
@@ -320,7 +320,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     if values.is_empty() { 0.0 } else { values[values.len() / 2] }
 }
 
-/// The deviation that a normal distribution with the same middle half would have.
+/// Robust standard deviation: 1.4826 times the median absolute deviation.
 fn spread(values: impl Iterator<Item = f64>) -> f64 {
     let values: Vec<f64> = values.collect();
     let middle = median(values.iter().copied());

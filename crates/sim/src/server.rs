@@ -15,7 +15,7 @@ mod routes;
 mod wire;
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -85,6 +85,7 @@ impl Server {
             requests: AtomicU64::new(0),
             ids: AtomicU64::new(0),
             serving: AtomicU64::new(0),
+            sleeping: AtomicBool::new(false),
             room: Room::default(),
             responses: Store::default(),
             characters: OnceLock::new(),

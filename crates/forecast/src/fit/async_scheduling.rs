@@ -1,65 +1,65 @@
-//! What an engine takes to prepare its steps, where it does that while the one before runs: the tokens of that one come so
-//! much later.
+//! Host-side scheduling times of an engine with asynchronous scheduling: a prefill step that is slow to schedule delays the
+//! tokens of the step before.
 
 use super::Estimate;
 use super::steps::{Reading, Step};
 
-/// Fewer steps than this tell nothing of how they are prepared.
+/// Fewest prefill steps for an estimate.
 pub(super) const FEWEST: usize = 8;
-/// A step is held back when it comes this much later than it should.
+/// A step is delayed if it takes this many times its expected duration.
 pub(super) const HELD_BACK: f64 = 1.2;
-/// Less than this share of a step after the end of a preparation, the engine had waited for it.
+/// If the next step ends within this fraction of a step, the engine was waiting for the scheduler.
 const SOON: f64 = 0.5;
-/// A step is over before the next is prepared when it takes less than this share of that.
+/// A step ends before the next is scheduled if it takes less than this fraction of the scheduling time.
 const SHORT: f64 = 0.75;
-/// The sizes that engines record kernels up to.
+/// Sizes up to which engines capture full CUDA graphs.
 const RECORDED: [f64; 8] = [8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
-/// What an engine takes to prepare steps.
+/// Scheduling times.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct AsyncScheduling {
-    /// A step with prompts; nothing where it takes less than the step before.
+    /// Of a prefill step; zero if it is hidden by the step before.
     pub schedule: Estimate,
-    /// The same where the step has no more than so many tokens, for which kernels are recorded.
+    /// Of a prefill step that runs as a full CUDA graph.
     pub cudagraph: Estimate,
-    /// So many; 0 where all steps with prompts are prepared alike.
+    /// Most tokens of such a step; 0 if all prefill steps are alike.
     pub cudagraph_max_tokens: usize,
-    /// Relative spread of preparations within a run,
+    /// Relative standard deviation within a run.
     pub noise: f64,
-    /// and of what they take in the mean from one run to another.
+    /// Relative standard deviation of the mean between runs.
     pub drift: f64,
-    /// What a step takes at least after it is prepared.
+    /// Minimum time from launch to token output.
     pub drain: Estimate,
 }
 
 impl AsyncScheduling {
-    /// What a step of so many tokens, prompts among them, takes to be prepared.
+    /// Scheduling time of a prefill step with `tokens` tokens.
     pub fn prepares(&self, tokens: f64) -> f64 {
         let recorded = tokens <= self.cudagraph_max_tokens as f64;
         if recorded { self.cudagraph.value } else { self.schedule.value }
     }
 
-    /// What such a step takes at least when it comes to an idle engine.
+    /// Minimum duration of such a step on an idle engine.
     pub fn least(&self, tokens: f64) -> f64 {
         let prepares = self.prepares(tokens);
         if prepares > 0.0 { prepares + self.drain.value } else { 0.0 }
     }
 }
 
-/// A step with prompts that was prepared: its tokens of any kind, and what that took.
+/// Tokens and scheduling time of a prefill step.
 #[derive(Debug, Clone, Copy)]
 struct Prepared {
     tokens: f64,
     took: f64,
 }
 
-/// What runs tell of preparations.
+/// Observed scheduling times.
 #[derive(Debug, Default)]
 struct Seen {
     runs: Vec<Vec<Prepared>>,
-    /// What the steps that were held back would have taken, in all.
+    /// Total expected duration of the delayed steps.
     expected: f64,
-    /// From the end of a preparation that the engine had waited for to its tokens.
+    /// Times from the end of scheduling to the tokens, where the engine was waiting.
     drained: Vec<f64>,
 }
 

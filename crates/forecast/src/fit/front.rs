@@ -1,4 +1,4 @@
-//! What a request takes outside of steps: before the engine, and from the engine to the client.
+//! Front-end costs: before the engine, and from the engine to the client.
 
 use super::async_scheduling::AsyncScheduling;
 use super::memory_bound::beyond;
@@ -6,25 +6,25 @@ use super::regress::{self, Data};
 use super::steps::Burst;
 use super::{Alone, Costs, Estimate, Found, Limits, Step, median, named, spread};
 
-/// Requests to an idle server that tell a cost per prompt token from one per request.
+/// Fewest requests to an idle server that separate costs per prompt token and per request.
 const FEWEST: usize = 8;
 /// A first token is that of the engine's work when this takes so many times as long as preparing it.
 const LONGER: f64 = 1.25;
-/// Fewer bursts do not tell how requests that come together are worked on.
+/// Fewest bursts for the shared CPU time.
 const FEWEST_BURSTS: usize = 3;
 
 /// Seconds outside of steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Front {
-    /// Of any request.
+    /// Per request.
     pub request: Estimate,
-    /// Of a token of its prompt.
+    /// Per prompt token.
     pub prompt_token: Estimate,
-    /// Between two tokens of a step on their way out.
+    /// Between two tokens of a step as they are sent.
     pub token: Estimate,
-    /// By which each request delays those that it comes together with.
+    /// CPU time by which concurrent requests delay each other.
     pub shared: Estimate,
-    /// How many first tokens the first two are from; with none they are unknown, not free.
+    /// First tokens behind the first two; with none they are unknown, not zero.
     pub from: usize,
 }
 

@@ -1,5 +1,4 @@
-//! How fast a machine was from one moment to the next: what makes one step slow makes those beside it slow, and a run as
-//! long as a few such moments is off by them as a whole.
+//! Slowdown over time: step times are autocorrelated, so that each window of steps has a factor of its own.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +6,18 @@ use tacho_engine::Slowdown;
 
 use super::{Costs, Found, Step, spread};
 
-/// Steps of a moment.
+/// Steps of a window.
 const STEPS: usize = 16;
-/// Values that stand for how slow moments were.
+/// Number of slowdown factors (deciles).
 const VALUES: usize = 10;
-/// Moments that differ by less than this are alike.
+/// Smallest relative standard deviation of windows that counts as a slowdown.
 const ALIKE: f64 = 0.02;
-/// Fewer moments tell nothing.
+/// Fewest windows.
 const FEWEST: usize = 20;
-/// The longest time that is told for a change, in seconds: no fit sees more.
+/// Longest duration of a factor, seconds; a fit does not see longer ones.
 const LONGEST: f64 = 30.0;
 
-/// Gives steps that follow one another, and the first tokens before them, their moments.
+/// Assigns windows to steps and to the first tokens before them.
 pub(super) fn mark(found: &mut [Found]) {
     let mut first = 0;
     for run in found {
@@ -32,20 +31,20 @@ pub(super) fn mark(found: &mut [Found]) {
     }
 }
 
-/// The relative spread of steps within their moments.
+/// Relative standard deviation of steps within their windows.
 pub(super) fn noise(steps: &[Step], costs: &Costs) -> f64 {
     let means: BTreeMap<usize, Moment> = moments(steps, costs);
     let beside_others = |step: &&Step| means[&step.moment].steps > 1.0;
     let off = |step: &Step| {
         let moment = &means[&step.moment];
-        // A moment's mean has the step in it.
+        // The mean of the window includes the step itself.
         let own = (moment.steps / (moment.steps - 1.0)).sqrt();
         (step.seconds / costs.seconds(step) / moment.times()).ln() * own
     };
     spread(steps.iter().filter(beside_others).map(off))
 }
 
-/// Steps of one moment together.
+/// Sums over the steps of a window.
 #[derive(Clone, Copy, Default)]
 struct Moment {
     steps: f64,
@@ -84,12 +83,12 @@ pub(super) fn estimate(found: &[Found], costs: &Costs, noise: f64) -> Option<Slo
         return None;
     }
     let seconds = lasting(&runs, mean, time / all.len() as f64, seen * true_share);
-    // What moments are off by their own noise is taken off them again.
+    // Shrunk by the variance that is noise.
     let shrunk = |times: f64| mean + (times - mean) * true_share.sqrt();
     Some(Slowdown { factors: values(&all).map(shrunk).collect(), seconds })
 }
 
-/// The mean of each tenth of the time, from the quickest on.
+/// Means of the deciles of time, fastest first.
 fn values(moments: &[Moment]) -> impl Iterator<Item = f64> {
     let mut sorted = moments.to_vec();
     sorted.sort_by(|one, other| one.times().total_cmp(&other.times()));
@@ -106,7 +105,7 @@ fn values(moments: &[Moment]) -> impl Iterator<Item = f64> {
     sums.into_iter()
 }
 
-/// After how many seconds a pace is another, by how alike moments are that follow one another.
+/// Mean duration of a factor, from the lag-1 autocorrelation of windows.
 fn lasting(runs: &[Vec<Moment>], mean: f64, length: f64, variance: f64) -> f64 {
     let pairs = runs.iter().flat_map(|run| run.windows(2)).map(|pair| [pair[0].times() - mean, pair[1].times() - mean]);
     let products: Vec<f64> = pairs.map(|[one, other]| one * other).collect();
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
     use crate::fit::Estimate;
 
-    /// Runs of 200 steps each, so many times as slow at each step.
+    /// Runs of 200 steps each, with a slowdown per step.
     fn runs(times: impl Fn(usize) -> f64) -> Vec<Found> {
         let step = |at: usize| {
             let noise = 1.0 + 0.05 * ((at * 37 % 11) as f64 - 5.0) / 5.0;
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_moments_are_a_pace_and_noise_is_none() {
+    fn slow_windows_are_a_slowdown_and_noise_is_not() {
         let costs = Costs { fixed: Estimate { value: 0.01, half: 0.0 }, ..Costs::default() };
         let of = |found: &[Found]| {
             let steps: Vec<Step> = found.iter().flat_map(|run| run.steps.iter().copied()).collect();

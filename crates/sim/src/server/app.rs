@@ -1,7 +1,7 @@
 //! What all connections share.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tacho_pyrand::{Generator, SeedSequence};
@@ -27,6 +27,8 @@ pub(crate) struct App {
     pub(crate) requests: AtomicU64,
     pub(crate) ids: AtomicU64,
     pub(crate) serving: AtomicU64,
+    /// Set by `/sleep`, cleared by `/wake_up`.
+    pub(crate) sleeping: AtomicBool,
     pub(crate) room: Room,
     pub(crate) responses: Store,
     pub(crate) characters: OnceLock<usize>,

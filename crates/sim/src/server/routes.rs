@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -63,7 +64,8 @@ impl Body for Answer {
 /// The methods of a path; `None` when there is no such path.
 fn methods(path: &str) -> Option<&'static str> {
     Some(match path {
-        "/v1/models" | "/health" | "/version" | "/metrics" | "/load" | "/is_sleeping" | "/server_info" => "GET",
+        "/v1/models" | "/health" | "/version" | "/metrics" | "/metrics/" | "/load" | "/is_sleeping" | "/server_info"
+        | "/docs" | "/openapi.json" => "GET",
         "/ping" => "GET, POST",
         "/v1/completions"
         | "/v1/chat/completions"
@@ -88,6 +90,8 @@ fn methods(path: &str) -> Option<&'static str> {
         | "/reset_prefix_cache"
         | "/reset_mm_cache"
         | "/reset_encoder_cache"
+        | "/sleep"
+        | "/wake_up"
         | "/start_profile"
         | "/stop_profile" => "POST",
         _ if is_triton(path) => "POST",
@@ -157,7 +161,13 @@ async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) 
             fields(request).await?.and_then(|fields| anthropic::count(app, &fields)).map(json)
         }
         "/load" => Ok(json(info::load(app).into_bytes())),
-        "/is_sleeping" => Ok(json(info::is_sleeping().into_bytes())),
+        "/is_sleeping" => Ok(json(info::is_sleeping(app).into_bytes())),
+        "/sleep" | "/wake_up" => {
+            app.sleeping.store(path == "/sleep", Ordering::Relaxed);
+            Ok(Response::new(Answer::Whole(Full::default())))
+        }
+        "/docs" => Ok(html(info::DOCS)),
+        "/openapi.json" => Ok(json(info::openapi().into_bytes())),
         "/server_info" => Ok(json(info::server_info(app, request.uri().query()).into_bytes())),
         path if path.starts_with("/v1/responses/") => {
             let id = stored(path.strip_suffix("/cancel").unwrap_or(path)).unwrap_or_default();
@@ -168,7 +178,7 @@ async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) 
         "/detokenize" => fields(request).await?.and_then(|fields| tokenize::detokenize(app, &fields)).map(json),
         "/v1/models" => Ok(json(listing::render(app))),
         "/version" => Ok(json(format!(r#"{{"version":"{VERSION}"}}"#).into_bytes())),
-        "/metrics" => Ok(metrics_page(app)),
+        "/metrics" | "/metrics/" => Ok(metrics_page(app)),
         "/reset_prefix_cache" => {
             let success = app.engine.reset_prefix_cache().await;
             Ok(json(format!(r#"{{"success":{success}}}"#).into_bytes()))
@@ -177,6 +187,12 @@ async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) 
         _ => Ok(Response::new(Answer::Whole(Full::default()))),
     };
     Ok(answer)
+}
+
+fn html(body: &'static str) -> Response<Answer> {
+    let mut response = Response::new(Answer::Whole(Full::from(body)));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    response
 }
 
 async fn fields(request: Request<Incoming>) -> io::Result<Result<Fields, Problem>> {

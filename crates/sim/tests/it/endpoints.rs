@@ -221,3 +221,14 @@ fn request_ids_follow_the_header() {
         assert_eq!(client.reply().unwrap().json()["id"], "cmpl-mine-1", "on one connection");
     }
 }
+
+#[test]
+fn a_sleeping_server_says_so_and_trailing_paths_exist() {
+    let server = start();
+    let sleeps = || get(&server, "/is_sleeping").json()["is_sleeping"] == true;
+    assert_eq!((post(&server, "/sleep?level=1", "").status, sleeps()), (200, true));
+    assert_eq!((post(&server, "/wake_up", "").status, sleeps()), (200, false));
+    for path in ["/metrics/", "/docs", "/openapi.json"] {
+        assert_eq!(get(&server, path).status, 200, "{path}");
+    }
+}

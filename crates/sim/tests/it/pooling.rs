@@ -137,3 +137,16 @@ fn every_fault_strikes_pooling_too() {
     client.send("POST", "/v1/embeddings", "Content-Type: application/json\r\n", body);
     assert!(client.reply().is_err());
 }
+
+#[test]
+fn inputs_and_parameters_of_pooling_requests_are_bounded() {
+    let server = start();
+    let many = format!(r#"{{"model": "tiny", "input": [{}]}}"#, vec![r#""a""#; 2_049].join(","));
+    assert_eq!(post(&server, "/v1/embeddings", &many).status, 400);
+    for bad in [r#""dimensions": 0"#, r#""truncate_prompt_tokens": -2"#] {
+        let body = format!(r#"{{"model": "tiny", "input": "a", {bad}}}"#);
+        assert_eq!(post(&server, "/v1/embeddings", &body).status, 400, "{bad}");
+    }
+    let rerank = r#"{"model": "tiny", "query": "a", "documents": ["b"], "top_n": -1}"#;
+    assert_eq!(post(&server, "/rerank", rerank).status, 400);
+}

@@ -1,9 +1,10 @@
-//! What a server tells about itself: its settings, its load, whether it sleeps.
+//! Information about the server: its settings, its load, whether it sleeps.
 
 use std::sync::atomic::Ordering;
 
 use crate::server::answer::escape::quoted;
 use crate::server::app::App;
+use crate::server::routes;
 
 /// `/server_info`: the settings, as one object or as one text.
 pub(crate) fn server_info(app: &App, query: Option<&str>) -> String {
@@ -50,7 +51,15 @@ pub(crate) fn load(app: &App) -> String {
     format!(r#"{{"server_load":{}}}"#, app.serving.load(Ordering::Relaxed))
 }
 
-/// `/is_sleeping`: never.
-pub(crate) fn is_sleeping() -> String {
-    r#"{"is_sleeping":false}"#.to_owned()
+/// `/is_sleeping`: set by `/sleep` and `/wake_up`; requests are served either way.
+pub(crate) fn is_sleeping(app: &App) -> String {
+    format!(r#"{{"is_sleeping":{}}}"#, app.sleeping.load(Ordering::Relaxed))
+}
+
+/// `/docs`: a placeholder for the page that FastAPI generates.
+pub(crate) const DOCS: &str = "<!DOCTYPE html><title>vLLM simulator</title><p>See /openapi.json.";
+
+/// `/openapi.json`: the title and version, without paths.
+pub(crate) fn openapi() -> String {
+    format!(r#"{{"openapi":"3.1.0","info":{{"title":"FastAPI","version":"{}"}},"paths":{{}}}}"#, routes::VERSION)
 }

@@ -19,6 +19,8 @@ use crate::server::room::Share;
 use crate::server::wire::ResetSwitch;
 use tacho_engine::{Job, SeqId};
 
+/// Most inputs of a request, as OpenAI's service allows: a request of many more would block others for minutes.
+const MAX_INPUTS: usize = 2_048;
 /// Numbers that a vector may have.
 const MOST_DIMENSIONS: i64 = 65_536;
 
@@ -85,13 +87,17 @@ impl Ask {
             }
             Pooling::Score => score_pairs(fields)?,
         };
+        if sources.len() > MAX_INPUTS {
+            let message = format!("{} inputs exceed the maximum of {MAX_INPUTS} per request.", sources.len());
+            return Err(Problem::bad_request(&message));
+        }
         let ask = Ask {
             pooling,
             model: fields.text("model")?.filter(|model| !model.is_empty()).map(str::to_owned),
             encoding: encoding(fields)?,
             size: dimensions(fields)?,
-            truncate: fields.int("truncate_prompt_tokens")?,
-            top_n: usize::try_from(fields.int("top_n")?.unwrap_or(0)).unwrap_or(0),
+            truncate: at_least(fields, "truncate_prompt_tokens", -1)?,
+            top_n: at_least(fields, "top_n", 0)?.and_then(|count| usize::try_from(count).ok()).unwrap_or(0),
             documents,
         };
         Ok((ask, sources))
@@ -234,14 +240,25 @@ fn places(rows: &[Vec<f32>]) -> String {
     places.collect::<Vec<_>>().join(", ")
 }
 
+/// An integer with a lower bound.
+fn at_least(fields: &Fields, name: &str, least: i64) -> Result<Option<i64>, Problem> {
+    match fields.int(name)? {
+        Some(value) if value < least => {
+            let message = format!("{name} must be at least {least}, got {value}.");
+            Err(Problem::parameter(&message, name, Some(&value.to_string())))
+        }
+        value => Ok(value),
+    }
+}
+
 /// Numbers per vector that are asked for.
 fn dimensions(fields: &Fields) -> Result<Option<usize>, Problem> {
-    match fields.int("dimensions")? {
+    match at_least(fields, "dimensions", 1)? {
         Some(size) if size > MOST_DIMENSIONS => {
             let message = format!("dimensions must be at most {MOST_DIMENSIONS}, got {size}.");
             Err(Problem::parameter(&message, "dimensions", Some(&size.to_string())))
         }
-        size => Ok(size.and_then(|size| usize::try_from(size).ok()).filter(|&size| size > 0)),
+        size => Ok(size.and_then(|size| usize::try_from(size).ok())),
     }
 }
 

@@ -10,6 +10,8 @@ const TYPES: [&str; 7] = ["object", "array", "string", "integer", "number", "boo
 const UNKNOWN: [&str; 4] = ["uniqueItems", "contains", "minContains", "maxContains"];
 /// Nesting of objects and lists that a schema may have.
 const DEEPEST: usize = 64;
+/// Most properties of an object: the time to follow a schema grows with their square.
+const MAX_PROPERTIES: usize = 1_000;
 
 impl Schema {
     /// Goes through a schema and all its parts.
@@ -44,6 +46,9 @@ impl Schema {
     fn check_parts(&self, schema: &Value, depth: usize) -> Result<(), String> {
         for name in ["properties", "patternProperties", "$defs", "definitions"] {
             let parts = schema.get(name).and_then(Value::as_dict);
+            if let Some(parts) = parts.filter(|parts| parts.len() > MAX_PROPERTIES) {
+                return Err(format!("The JSON schema has {} {name}, more than {MAX_PROPERTIES}", parts.len()));
+            }
             parts.into_iter().flat_map(|parts| parts.iter()).try_for_each(|(_, part)| self.check(part, depth + 2))?;
         }
         for name in ["items", "additionalProperties"] {

@@ -68,6 +68,9 @@ fn what_cannot_be_followed_is_refused() {
     }
     let deep = format!("{}{}{}", r#"{"items": "#.repeat(70), "true", "}".repeat(70));
     assert!(Guide::schema(&json::parse(&deep).unwrap()).unwrap_err().contains("nested too deeply"));
+    let properties: Vec<String> = (0..1_001).map(|at| format!(r#""p{at}": true"#)).collect();
+    let wide = format!(r#"{{"properties": {{{}}}}}"#, properties.join(","));
+    assert!(Guide::schema(&json::parse(&wide).unwrap()).unwrap_err().contains("1001 properties"));
 }
 
 #[test]
