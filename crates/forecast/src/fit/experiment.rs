@@ -15,9 +15,9 @@ pub const MAX_ROUNDS: usize = 3;
 const MIN_STEPS: f64 = 150.0;
 /// The fraction of the time for the burst of short prompts, which reaches `max_num_seqs`,
 const BURST: f64 = 0.1;
-/// and for the burst of long prompts, which reaches `max_num_batched_tokens` and shows chunked prefill.
+/// and for the burst of prompts with short outputs, which reaches `max_num_batched_tokens` and shows chunked prefill.
 const PREFILL_BURST: f64 = 0.1;
-/// Prompt tokens of the burst of long prompts: 16 full steps of vLLM's default budget of 8,192.
+/// Fewest and most prompt tokens of that burst: 3 to 16 full steps of a budget of 8,192.
 const PREFILL_TOKENS: (f64, f64) = (24_576.0, 131_072.0);
 /// Mean prompt length of that burst: short enough for several prompts per step of a common budget.
 const PREFILL_PROMPT: usize = 700;
@@ -181,7 +181,7 @@ fn rounds<S: Server>(server: &mut S, until: f64, longest: usize, runs: &mut Vec<
     Ok(fastest)
 }
 
-/// Long prompts all at once: as many as fill many steps, within their part of the time. Outputs are short, so that sequences
+/// Prompts all at once: as many as fill many steps, within their part of the time. Outputs are short, so that sequences
 /// make room and steps stay full of prompts.
 fn prefill_burst(first: &[Traced], seconds: f64, longest: usize) -> Load {
     let (least, most) = PREFILL_TOKENS;

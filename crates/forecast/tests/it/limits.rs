@@ -99,7 +99,7 @@ fn the_token_budget_is_found_or_bounded_within_the_minute() {
         assert!(is_found || 2 * bound >= truth.max_num_batched_tokens, "{number}: {source}");
         assert!(server.elapsed < 90.0, "{number}: {} s", server.elapsed);
     }
-    assert!(found >= 16, "{found} of 20");
+    assert!(found >= 15, "{found} of 20");
 }
 
 fn source(known: &KnownLimits, name: &str) -> String {
