@@ -64,8 +64,8 @@ impl Body for Answer {
 /// The methods of a path; `None` when there is no such path.
 fn methods(path: &str) -> Option<&'static str> {
     Some(match path {
-        "/v1/models" | "/health" | "/version" | "/metrics" | "/metrics/" | "/load" | "/is_sleeping" | "/server_info"
-        | "/docs" | "/openapi.json" => "GET",
+        "/v1/models" | "/health" | "/version" | "/metrics" | "/metrics/" | "/load" | "/is_sleeping"
+        | "/server_info" | "/docs" | "/openapi.json" => "GET",
         "/ping" => "GET, POST",
         "/v1/completions"
         | "/v1/chat/completions"
