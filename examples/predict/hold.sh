@@ -92,7 +92,7 @@ predict() {
 rounds() {
     for round in $(seq "$rounds"); do
         mkdir -p "$folder/fit-$round"
-        $tacho fit --base-url "$url" "$@" ${LIMITS:-} --seconds "$seconds" --keep "$folder/fit-$round" \
+        $tacho fit --base-url "$url" "$@" ${LIMITS:-} --seconds "$seconds" --save-runs "$folder/fit-$round" \
             --output "$folder/fit-$round/profile.json" > "$folder/fit-$round.txt" 2>&1 || [ $? = 3 ]
         [ "$round" != 1 ] ||
             predict "$folder/fit-1/profile.json" "$folder/bears" "$@" --num-prompts 1000 --random-input-len 200 --random-output-len 60

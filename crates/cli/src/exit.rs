@@ -8,9 +8,10 @@ use tacho_report::live::Aside;
 use tacho_text::GaveUp;
 use tacho_workload::sessions::TraceError;
 
-use crate::args::command::Command;
+use crate::args::ArgError;
 use crate::args::error::Refusal;
-use crate::args::{ArgError, suggest};
+use crate::args::machinery::command::Command;
+use crate::args::machinery::suggest;
 pub(crate) use crate::code::Exit;
 use crate::{secrets, terminal};
 

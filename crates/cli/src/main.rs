@@ -11,8 +11,8 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use args::command::{Invocation, parse};
-use args::variables;
+use args::machinery::command::{Invocation, parse};
+use args::machinery::variables;
 use commands::COMMANDS;
 use exit::Exit;
 

@@ -131,8 +131,7 @@ fn a_gate_tells_by_its_code() {
     let undecided = ["base.json", "slow.json", "--max-regression", "output_throughput:1%"];
     let (code, text) = gate(&undecided);
     assert!(code == 3 && text.contains("has no spread") && text.contains("--assume-noise"), "{text}");
-    assert_eq!(gate(&[&undecided[..], &["--fail-undecided"]].concat()).0, 3);
-    assert_eq!(gate(&[&undecided[..], &["--pass-undecided"]].concat()).0, 0);
+    assert_eq!(gate(&[&undecided[..], &["--allow-inconclusive"]].concat()).0, 0);
     assert_eq!(gate(&[&undecided[..], &["--assume-noise", "0.1%"]].concat()).0, 0);
     let (code, text) = gate(&["base.json", "slow.json", "--max-regression", "nope_ms:1%"]);
     assert!(code == 2 && text.starts_with("error: --max-regression: there is no number \"nope_ms\""), "{text}");
@@ -170,7 +169,7 @@ fn a_gate_fails_safe() {
     };
     let (code, text) = gate(&runs(["slow0.json", "slow1.json", "slow2.json"]));
     assert!(code == 3 && text.starts_with("REGRESSED p99_ttft_ms"), "{text}");
-    let dead = [&runs(["dead0.json", "dead1.json", "dead2.json"])[..], &["--pass-undecided"]].concat();
+    let dead = [&runs(["dead0.json", "dead1.json", "dead2.json"])[..], &["--allow-inconclusive"]].concat();
     let (code, text) = gate(&dead);
     assert!(code == 3 && text.starts_with("REGRESSED failed requests: 0 of 600 (0 %) -> 600 of 600 (100 %)"), "{text}");
     assert!(text.contains("p99_ttft_ms: 25.9518 -> none"), "an empty sample is no zero: {text}");

@@ -5,25 +5,22 @@ use std::path::PathBuf;
 use tacho_decide::search::Criterion;
 
 use super::error::{ArgError, Refusal, UsageError};
-use super::flag::{Flag, Group, Kind, Preset, Table, own};
-use super::grammar::Values;
 use super::live::{self, LiveArgs};
+use super::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own};
+use super::machinery::grammar::Values;
 use super::offline::rows::LIVE;
 
-use Kind::{Float, Help, Int, OneOrMore, OptionalStr, Repeated, Rest, Str, Switch};
+use Kind::{Float, Int, OneOrMore, OptionalStr, Repeated, Rest, Str, Switch};
 use Preset::{Off, Unset};
 
-static LOAD: Group =
-    Group { title: "load options", vllm_title: "load options", about: "What is sent, and what must hold." };
-static TUNING: Group = Group {
-    title: "tuning options",
-    vllm_title: "tuning options",
-    about: "What is tuned, and within which limits. Each is also read from the environment variable in its help.",
-};
-static SEARCH: Group =
-    Group { title: "search options", vllm_title: "search options", about: "How settings are measured." };
-static COMMANDS: Group =
-    Group { title: "command options", vllm_title: "command options", about: "Which server and client are run." };
+static LOAD: Group = group("load options", "load options", "What is sent, and what must hold.");
+static TUNING: Group = group(
+    "tuning options",
+    "tuning options",
+    "What is tuned, and within which limits. Each is also read from the environment variable in its help.",
+);
+static SEARCH: Group = group("search options", "search options", "How settings are measured.");
+static COMMANDS: Group = group("command options", "command options", "Which server and client are run.");
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -35,12 +32,13 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[&TUNING, &LOAD, &SEARCH, &COMMANDS, &LIVE],
     flags: FLAGS,
+    ..Table::PLAIN
 };
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    own(&["-h", "--help"], Help, "TOPIC", Unset, &TUNING, "Show this help. --help=all explains every option."),
-    own(&["FILE"], Rest, "[FILE [GCS_PATH]]", Unset, &TUNING,
+    HELP,
+    own(&["FILE"], Rest(usize::MAX), "[FILE [GCS_PATH]]", Unset, &TUNING,
         "JSON list of tunings to run one after another. Results are written back into it, and uploaded to GCS_PATH."),
     own(&["--base"], Str, "DIR", Preset::Str("."), &TUNING, "Results go into DIR/auto-benchmark (BASE)."),
     own(&["--model"], Str, "NAME", Preset::Str("meta-llama/Llama-3.1-8B-Instruct"), &TUNING, "The model (MODEL)."),
@@ -89,8 +87,8 @@ static FLAGS: &[Flag] = &[
     own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(600), &COMMANDS,
         "Seconds that a server may take until it is ready.").between(0.0, 1e9),
     own(&["--show-stdout"], Switch, "", Off, &COMMANDS, "Show what the clients print."),
-    live::screen(&LIVE),
-    live::http(&LIVE),
+    live::SCREEN,
+    live::HTTP,
 ];
 
 /// Variables of the script and the flags of the same meaning.
@@ -204,7 +202,7 @@ impl AutoTuneArgs {
             load_format: v.text("--load-format"),
             server_ready_timeout: least(&v, "--server-ready-timeout", 0, "0 seconds or more")?,
             show_stdout: v.switch("--show-stdout"),
-            live: LiveArgs::read_beside_others(&v)?,
+            live: LiveArgs::with_output(&v)?,
             values: v,
         };
         if args.sim && args.serve_cmd.is_some() {

@@ -1,62 +1,64 @@
-//! What was typed after `tacho check`.
+//! Flags of `tacho check`.
 
 use std::path::PathBuf;
 
 use tacho_decide::threshold::Threshold;
 
-use super::compare::missing;
 use super::error::{ArgError, Refusal};
-use super::flag::{Flag, Group, Kind, Preset, Table, own};
-use super::grammar::Values;
+use super::machinery::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
+use super::machinery::grammar::Values;
+use super::machinery::typed::flags;
 
-use Kind::{Help, Repeated, Rest, Switch};
-use Preset::{Off, Unset};
+use Kind::{Repeated, Rest};
+use Preset::Unset;
 
-static CHECK: Group = Group { title: "check options", vllm_title: "check options", about: "What must not be true." };
+static CHECK: Group = group("check options", "check options", "Results and the conditions on them.");
 
-/// The table.
+/// `tacho check`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho check",
-    about: "Hold a result to limits: exit with code 3 unless it surely keeps them.",
+    about: "Check results against limits: exit code 3 unless they are met with 95% confidence.",
     examples: &[(
         "tacho check result.json --fail-if 'p99_ttft_ms>300' --fail-if 'failed>1%'",
-        "a line per condition, with the interval of its number",
+        "a line per condition, with the metric's confidence interval",
     )],
     groups: &[&CHECK],
-    flags: FLAGS,
+    flags: rows!(&[HELP], FLAGS),
+    ..Table::PLAIN
 };
 
-#[rustfmt::skip]
-static FLAGS: &[Flag] = &[
-    own(&["-h", "--help"], Help, "TOPIC", Unset, &CHECK, "Show this help. --help=all explains every option."),
-    own(&["RESULT"], Rest, "RESULT [RESULT ...]", Unset, &CHECK, "Results, or folders of them. Each is held to all conditions."),
-    own(&["--fail-if"], Repeated, "CONDITION", Unset, &CHECK,
-        "What must not be true: a number, <, <=, > or >=, and a limit, such as p99_ttft_ms>300 or failed>1%. It is \
-         undecided when the number's 95 % interval holds the limit."),
-    own(&["--pass-undecided"], Switch, "", Off, &CHECK, "Exit with 0 when a condition is undecided and none is true."),
-];
+flags! {
+    /// The flags of `tacho check`.
+    CheckFlags {
+        FLAGS [
+            results: Vec<PathBuf> = own(&["RESULT"], Rest(usize::MAX), "RESULT [RESULT ...]", Unset, &CHECK,
+                "Results, or directories of them. Each is checked against all conditions.").required();
+            fail_if: Vec<String> = own(&["--fail-if"], Repeated, "CONDITION", Unset, &CHECK,
+                "Condition that must not hold: a metric, <, <=, > or >=, and a limit, such as p99_ttft_ms>300 or failed>1%. \
+                 Inconclusive if the metric's 95% confidence interval contains the limit.").required();
+            allow_inconclusive: bool = switch(&["--allow-inconclusive"], &CHECK,
+                "Exit with 0 if a condition is inconclusive and none holds.");
+        ]
+    }
+}
 
-/// All flags of `tacho check`.
+/// What to check.
 #[derive(Debug, Clone)]
 pub(crate) struct CheckArgs {
     pub(crate) results: Vec<PathBuf>,
     pub(crate) thresholds: Vec<Threshold>,
-    pub(crate) pass_undecided: bool,
+    pub(crate) allow_inconclusive: bool,
 }
 
 impl CheckArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let results: Vec<PathBuf> = v.list("RESULT").unwrap_or_default().into_iter().map(PathBuf::from).collect();
-        if results.is_empty() {
-            return Err(missing(&TABLE, "RESULT"));
-        }
-        let texts = v.list("--fail-if").ok_or_else(|| missing(&TABLE, "--fail-if"))?;
-        Ok(CheckArgs { results, thresholds: thresholds(&texts)?, pass_undecided: v.switch("--pass-undecided") })
+        let CheckFlags { results, fail_if, allow_inconclusive } = v.into();
+        Ok(CheckArgs { results, thresholds: thresholds(&fail_if)?, allow_inconclusive })
     }
 }
 
 /// The conditions of `--fail-if`.
 pub(super) fn thresholds(texts: &[String]) -> Result<Vec<Threshold>, Refusal> {
-    let read = |text: &String| Threshold::parse(text).map_err(|error| Refusal::Number { flag: "--fail-if", error });
+    let read = |text: &String| Threshold::parse(text).map_err(|error| Refusal::metric("--fail-if", error));
     texts.iter().map(read).collect()
 }

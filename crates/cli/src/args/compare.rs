@@ -1,4 +1,4 @@
-//! What was typed after `tacho compare`. Where vLLM's comparison script has the same setting, the flag has its name.
+//! Flags of `tacho compare`. A setting that vLLM's comparison script has too keeps its name.
 
 use std::path::PathBuf;
 
@@ -7,63 +7,63 @@ use tacho_record::number::Known;
 use tacho_report::compare::{CompareSpec, Latency};
 
 use super::error::{ArgError, Refusal, UsageError};
-use super::flag::{Flag, Group, Kind, Preset, Table, own};
-use super::grammar::Values;
+use super::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own};
+use super::machinery::grammar::Values;
 
-use Kind::{Float, Help, Int, Repeated, Rest, Str, Switch, TriState};
+use Kind::{Float, Int, Repeated, Rest, Str, Switch, TriState};
 use Preset::{Off, Unset};
 
-static INPUT: Group = Group { title: "input options", vllm_title: "input options", about: "What is compared." };
-static LIMITS: Group =
-    Group { title: "limit options", vllm_title: "limit options", about: "Latencies that a load level must keep." };
-static OUTPUT: Group = Group { title: "output options", vllm_title: "output options", about: "What is written." };
+static INPUT: Group = group("input options", "input options", "Results, metrics and confidence.");
+static LIMITS: Group = group("limit options", "limit options", "Latency limits of a load level.");
+static OUTPUT: Group = group("output options", "output options", "Files to write.");
 
-/// The table.
+/// `tacho compare`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho compare",
-    about: "Compare results: ratios per load level, the largest load within limits, and whether differences are real.",
+    about: "Compare results: ratios per load level, the maximum load within limits, and which differences are significant.",
     examples: &[
         ("tacho compare before.json after.json", "two runs, best saved with --save-detailed"),
-        ("tacho compare results_a results_b --html compare.html", "two folders of results, with charts"),
-        ("tacho compare latency_a.json latency_b.json", "runs without a server: latency, throughput, startup"),
+        ("tacho compare results_a results_b --html compare.html", "two directories of results, with charts"),
+        ("tacho compare latency_a.json latency_b.json", "offline runs: latency, throughput, startup"),
     ],
     groups: &[&INPUT, &LIMITS, &OUTPUT],
     flags: FLAGS,
+    ..Table::PLAIN
 };
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    own(&["-h", "--help"], Help, "TOPIC", Unset, &INPUT, "Show this help. --help=all explains every option."),
-    own(&["FILE"], Rest, "FILE [FILE ...]", Unset, &INPUT,
-        "Results, the first one is the base. Files of vLLM or tacho, benchmark_results.json tables, or folders of them."),
-    own(&["--file", "-f"], Repeated, "FILE", Unset, &INPUT,
-        "More results, after those above. Given alone it does what vLLM's script does: perf_comparison.html, a page \
-         per group and the workbook are written too."),
-    own(&["--base"], Int, "N", Preset::Int(1), &INPUT, "Which of the results is the base of ratios and verdicts."),
-    own(&["--debug"], Switch, "", Off, &INPUT, "Name the test behind each value in the tables."),
+    HELP,
+    own(&["FILE"], Rest(usize::MAX), "FILE [FILE ...]", Unset, &INPUT,
+        "Results; the first one is the baseline. Files of vLLM or tacho, benchmark_results.json tables, or directories of them."),
+    own(&["--base"], Int, "N", Preset::Int(1), &INPUT, "Number of the result that is the baseline."),
     own(&["--metrics"], Str, "KEYS", Unset, &INPUT,
-        "Numbers to judge, with commas between, such as p99_ttft_ms,output_throughput. All that both sides have \
-         without it."),
-    own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &INPUT, "How sure an interval shall be, 80 to 99."),
+        "Metrics to compare, separated by commas, such as p99_ttft_ms,output_throughput (default: all that both sides have)."),
+    own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &INPUT, "Confidence level of the intervals, 80 to 99.")
+        .between(80.0, 99.0),
     own(&["--margin"], Str, "PERCENT", Preset::Str("2%"), &INPUT,
-        "Change that does not matter. Two numbers are equal when the whole interval of their change is inside it."),
+        "Change that is negligible. Two metrics are equal if the whole confidence interval of their change is within it."),
     own(&["--assume-noise"], Str, "PERCENT", Unset, &INPUT,
-        "Deviation of a number from run to run, for files that do not tell: one run a side without single requests."),
+        "Assumed standard deviation between runs, for single results without per-request values."),
+    own(&["--file", "-f"], Repeated, "FILE", Unset, &INPUT,
+        "Further results. Without FILE it behaves like vLLM's script: writes perf_comparison.html, a page per group and the \
+         workbook."),
+    own(&["--debug"], Switch, "", Off, &INPUT, "Name the test of each value in the tables."),
     own(&["--xaxis", "-x"], Str, "COLUMN", Preset::Str("# of max concurrency."), &INPUT,
-        "Column that says the load level. The request rate (qps) where no result has a concurrency limit."),
+        "Column of the load level. The request rate (qps) if no result has a concurrency limit."),
     own(&["--latency", "-l"], Str, "WHICH", Preset::Str("p99"), &INPUT,
-        "Latencies in the tables. median takes the medians, anything else the 99th percentiles."),
-    own(&["--ttft-max-ms"], Float, "MS", Preset::Float(3000.0), &LIMITS, "Largest time to first token."),
-    own(&["--tpot-max-ms"], Float, "MS", Preset::Float(100.0), &LIMITS, "Largest time per output token."),
-    own(&["--ttft-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "How far TTFT may pass its limit."),
-    own(&["--tpot-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "How far TPOT may pass its limit."),
+        "Latencies in the tables: median, or the 99th percentiles for anything else."),
+    own(&["--ttft-max-ms"], Float, "MS", Preset::Float(3000.0), &LIMITS, "Maximum TTFT."),
+    own(&["--tpot-max-ms"], Float, "MS", Preset::Float(100.0), &LIMITS, "Maximum TPOT."),
+    own(&["--ttft-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "Tolerance above the TTFT limit."),
+    own(&["--tpot-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "Tolerance above the TPOT limit."),
     own(&["--html"], Str, "FILE", Unset, &OUTPUT,
-        "Write a page with tables and charts. It needs no network. With several groups each gets a page beside it too."),
-    own(&["--plot", "--no-plot"], TriState, "", Unset, &OUTPUT, "Draw charts in the pages, or do not; on by default."),
+        "Write a self-contained HTML report with tables and charts. With several groups each gets its own page too."),
+    own(&["--plot", "--no-plot"], TriState, "", Unset, &OUTPUT, "Draw charts in the pages, or not (default: on)."),
     own(&["--excel-out"], Str, "FILE", Unset, &OUTPUT,
-        "Write a workbook with a sheet per group. VLLM_COMPARE_DISABLE_EXCEL=1 leaves it out."),
-    own(&["--markdown"], Str, "FILE", Unset, &OUTPUT, "Write what is printed to a file too."),
-    own(&["--csv-out-dir"], Str, "DIR", Unset, &OUTPUT, "Write each table as CSV into this folder."),
+        "Write a workbook with a sheet per group. VLLM_COMPARE_DISABLE_EXCEL=1 disables it."),
+    own(&["--markdown"], Str, "FILE", Unset, &OUTPUT, "Write the printed report to a file too."),
+    own(&["--csv-out-dir"], Str, "DIR", Unset, &OUTPUT, "Write each table as CSV into this directory."),
 ];
 
 /// All flags of `tacho compare`.
@@ -102,7 +102,7 @@ impl CompareArgs {
             latency,
             ttft: (v.float("--ttft-max-ms"), v.float("--ttft-slack-pct")),
             tpot: (v.float("--tpot-max-ms"), v.float("--tpot-slack-pct")),
-            confidence: confidence(v)?,
+            confidence: confidence(v.int("--confidence")),
             margin: share("--margin", &v.text("--margin"))?,
             noise: v.maybe_text("--assume-noise").map(|text| share("--assume-noise", &text)).transpose()?,
             debug: v.switch("--debug"),
@@ -126,19 +126,17 @@ impl CompareArgs {
 fn numbers(list: &str) -> Result<Vec<String>, Refusal> {
     let judged = |key: &str| match Known::judged(key) {
         Ok(_) => Ok(key.to_owned()),
-        Err(error) => Err(Refusal::Number { flag: "--metrics", error }),
+        Err(error) => Err(Refusal::metric("--metrics", error)),
     };
     list.split(',').map(|key| judged(key.trim())).collect()
 }
 
 pub(super) fn missing(table: &Table, what: &'static str) -> ArgError {
-    ArgError::Usage { command: table.command, error: UsageError::Missing { what } }
+    ArgError::Usage { command: table.command, error: UsageError::Missing { what: what.to_owned() } }
 }
 
-pub(super) fn confidence(v: &Values) -> Result<Confidence, Refusal> {
-    let percent = v.int("--confidence");
-    let refusal = Refusal::OutOfRange { flag: "--confidence", value: percent.to_string(), allowed: "80 to 99" };
-    Confidence::from_percent(percent as f64).filter(|_| percent >= 80).ok_or(refusal)
+pub(super) fn confidence(percent: i64) -> Confidence {
+    Confidence::from_percent(percent as f64).expect("the rows keep it between 80 and 99")
 }
 
 /// A share, which is written in percent.

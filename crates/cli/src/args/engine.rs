@@ -1,22 +1,19 @@
 //! The engine's own flags, as vLLM 0.32.0 has them. tacho hands them on as they were typed, and the engine's parser
 //! judges them; the rows are here for abbreviations, for the argument dump, and for the few values tacho reads itself.
 
-use super::flag::{Flag, Group, Kind, Origin, Preset, vllm};
+use super::machinery::flag::{Flag, Group, Kind, Origin, Preset, group, vllm};
 
 use Kind::{Float, Int, OneOrMore, Str, Switch, TriState};
 use Preset::{Json, Off, Unset};
 
-pub(crate) static ENGINE: Group = Group {
-    title: "engine options",
-    vllm_title: "engine options",
-    about: "Every engine flag of vLLM is handed on as typed; these tacho reads as well.",
-};
+pub(crate) static ENGINE: Group = group(
+    "engine options",
+    "engine options",
+    "Every engine flag of vLLM is handed on as typed; these tacho reads as well.",
+);
 
-pub(crate) static CAPACITY: Group = Group {
-    title: "engine capacity options",
-    vllm_title: "engine options",
-    about: "How many devices, requests, tokens and blocks.",
-};
+pub(crate) static CAPACITY: Group =
+    group("engine capacity options", "engine options", "How many devices, requests, tokens and blocks.");
 
 /// A flag that only the engine reads.
 pub(crate) const fn passed(names: &'static [&'static str], kind: Kind, preset: Preset) -> Flag {
@@ -31,18 +28,6 @@ const fn read(names: &'static [&'static str], kind: Kind, preset: Preset, help: 
 /// The same about how much the engine can hold.
 const fn capacity(names: &'static [&'static str], kind: Kind, preset: Preset, help: &'static str) -> Flag {
     Flag { group: &CAPACITY, ..read(names, kind, preset, help) }
-}
-
-/// One list of two: a table has all its rows in one place.
-pub(crate) const fn joined<const N: usize>(first: &[Flag], second: &[Flag]) -> [Flag; N] {
-    assert!(first.len() + second.len() == N, "N is the sum of both lengths");
-    let mut rows = [first[0]; N];
-    let mut at = 0;
-    while at < N {
-        rows[at] = if at < first.len() { first[at] } else { second[at - first.len()] };
-        at += 1;
-    }
-    rows
 }
 
 /// The flags of the synchronous engine; the asynchronous one adds `--enable-log-requests`.

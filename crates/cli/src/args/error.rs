@@ -5,9 +5,10 @@ mod refusal;
 
 use std::path::PathBuf;
 
-use tacho_core::secret::{redact_json_text, redact_url, redact_words};
+use tacho_core::secret::{REDACTED, redact_json_text, redact_url, redact_words};
 
-use super::repr::{joined, quoted};
+use super::machinery::near::nearest;
+use super::machinery::repr::{joined, quoted};
 pub(crate) use refusal::Refusal;
 
 /// A command line that cannot be run.
@@ -41,6 +42,27 @@ impl ArgError {
             other => format!("error: {other}"),
         }
     }
+}
+
+/// Flags whose values are secrets.
+const SECRETS: [&str; 6] = ["--api-key", "--apikey", "--hf-token", "--token", "--password", "--header"];
+
+/// Words without the values of flags that are, or resemble, those of secrets.
+fn without_keys(tokens: &[String]) -> Vec<String> {
+    let is_secret = |flag: &str| flag.starts_with('-') && nearest(flag, SECRETS).is_some();
+    let mut hides = false;
+    let shown = redact_words(tokens).into_iter().map(|token| {
+        let value = !token.starts_with('-');
+        match token.split_once('=').filter(|(flag, _)| is_secret(flag)) {
+            Some((flag, _)) => format!("{flag}={REDACTED}"),
+            None if value && hides => REDACTED.to_owned(),
+            None => {
+                hides = is_secret(&token);
+                token
+            }
+        }
+    });
+    shown.collect()
 }
 
 /// A break of the grammar, in argparse's words.
@@ -111,7 +133,7 @@ pub(crate) enum UsageError {
         matches: Vec<&'static str>,
     },
     /// Words that belong to nothing.
-    #[error("unrecognized arguments: {}", redact_words(tokens).join(" "))]
+    #[error("unrecognized arguments: {}", without_keys(tokens).join(" "))]
     Unrecognized {
         /// The words.
         tokens: Vec<String>,
@@ -120,7 +142,7 @@ pub(crate) enum UsageError {
     #[error("the following arguments are required: {what}")]
     Missing {
         /// What the word stands for.
-        what: &'static str,
+        what: String,
     },
     /// An argument is not Unicode.
     #[error("argument {} is not valid UTF-8", quoted(shown))]

@@ -1,60 +1,72 @@
-//! What was typed after `tacho fit`.
+//! Flags of `tacho fit`.
 
 use super::compare::missing;
-use super::error::{ArgError, Refusal};
-use super::flag::{Flag, Group, Kind, Preset, Table, own};
-use super::grammar::Values;
+use super::error::ArgError;
+use super::machinery::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
+use super::machinery::grammar::Values;
+use super::machinery::typed::flags;
 
-use Kind::{Float, Help, Int, Rest, Str, TriState};
+use Kind::{Float, Int, Rest, Str, TriState};
 use Preset::Unset;
 
-static FIT: Group =
-    Group { title: "fit options", vllm_title: "fit options", about: "What is learned from, and to where." };
-static LIMITS: Group = Group {
-    title: "engine limits",
-    vllm_title: "engine limits",
-    about: "The scheduler's limits. What is not given is read from the server, or found where a run reaches it.",
-};
+static FIT: Group = group("fit options", "fit options", "Measurements and the profile to write.");
+static LIMITS: Group = group(
+    "engine limits",
+    "engine limits",
+    "Scheduler limits. Unset ones are read from the server, or inferred from runs that reach them.",
+);
 
-/// The table.
+/// `tacho fit`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho fit",
-    about: "Learn what a server's steps cost from when its tokens come, and write a profile that the simulator plays.",
+    about: "Estimate a server's per-step costs from token arrival times; write a profile for predict, plan and sim.",
     examples: &[
+        ("tacho fit --base-url http://127.0.0.1:8000 --output mine.json", "measures the server for a minute"),
         (
             "tacho fit r1.json r8.json r24.json --output mine.json",
-            "results saved with --save-result --save-detailed, or folders of --log",
+            "from results with --save-result --save-detailed, or logs of --log",
         ),
-        ("tacho fit --base-url http://127.0.0.1:8000 --output mine.json", "measures for a minute itself"),
     ],
     groups: &[&FIT, &LIMITS],
-    flags: FLAGS,
+    flags: rows!(&[HELP], FLAGS, ENGINE_FLAGS),
+    ..Table::PLAIN
 };
 
+flags! {
+    /// The flags of `tacho fit`.
+    FitFlags {
+        FLAGS [
+            results: Vec<String> = own(&["RESULT"], Rest(usize::MAX), "RESULT", Unset, &FIT,
+                "Detailed results or logs of the server at several concurrencies.");
+            base_url: Option<String> = own(&["--base-url"], Str, "URL", Unset, &FIT,
+                "Measure this server; with RESULT, only read its limits.");
+            output: String = own(&["--output"], Str, "FILE", Preset::Str("profile.json"), &FIT, "File of the profile.");
+            name: Option<String> = own(&["--name"], Str, "NAME", Unset, &FIT, "Name of the profile (default: the file's name).");
+            model: Option<String> = own(&["--model"], Str, "NAME", Unset, &FIT, "Model to request, with --base-url.");
+            tokenizer: Option<String> = own(&["--tokenizer"], Str, "NAME", Unset, &FIT, "Tokenizer of the prompts, with --base-url.");
+            seconds: f64 = own(&["--seconds"], Float, "SEC", Preset::Float(60.0), &FIT,
+                "Duration of the measurement, with --base-url.").between(5.0, 86_400.0);
+            save_runs: Option<String> = own(&["--save-runs"], Str, "DIR", Unset, &FIT,
+                "Directory for the runs of --base-url, to fit them again.");
+        ]
+    }
+}
+
 #[rustfmt::skip]
-static FLAGS: &[Flag] = &[
-    own(&["-h", "--help"], Help, "TOPIC", Unset, &FIT, "Show this help. --help=all explains every option."),
-    own(&["RESULT"], Rest, "RESULT", Unset, &FIT, "Detailed results or logs of the server at several concurrencies."),
-    own(&["--output"], Str, "FILE", Preset::Str("profile.json"), &FIT, "Where the profile is written."),
-    own(&["--name"], Str, "NAME", Unset, &FIT, "What the profile is called; without it the file's name."),
-    own(&["--base-url"], Str, "URL", Unset, &FIT, "Measure this server; beside results, only ask it for its limits."),
-    own(&["--model"], Str, "NAME", Unset, &FIT, "The model to ask for, with --base-url."),
-    own(&["--tokenizer"], Str, "NAME", Unset, &FIT, "The tokenizer of prompts, with --base-url."),
-    own(&["--seconds"], Float, "SEC", Preset::Float(60.0), &FIT, "How long to measure, with --base-url."),
-    own(&["--keep"], Str, "DIR", Unset, &FIT, "Save the runs of --base-url here, from which it can be fitted again."),
-    own(&["--max-num-seqs"], Int, "N", Unset, &LIMITS, "Most requests in one batch."),
-    own(&["--max-num-batched-tokens"], Int, "TOKENS", Unset, &LIMITS, "Most tokens in one step."),
-    own(&["--block-size"], Int, "TOKENS", Unset, &LIMITS, "Tokens per block of the KV cache."),
-    own(&["--num-gpu-blocks"], Int, "N", Unset, &LIMITS, "Blocks in the KV cache."),
-    own(&["--max-model-len"], Int, "TOKENS", Unset, &LIMITS, "Longest prompt and answer together."),
+const ENGINE_FLAGS: &[super::machinery::flag::Flag] = &[
+    own(&["--max-num-seqs"], Int, "N", Unset, &LIMITS, "Maximum requests in a batch.").at_least(1),
+    own(&["--max-num-batched-tokens"], Int, "TOKENS", Unset, &LIMITS, "Maximum tokens in an engine step.").at_least(1),
+    own(&["--block-size"], Int, "TOKENS", Unset, &LIMITS, "Tokens per KV-cache block.").at_least(1),
+    own(&["--num-gpu-blocks"], Int, "N", Unset, &LIMITS, "Number of KV-cache blocks.").at_least(1),
+    own(&["--max-model-len"], Int, "TOKENS", Unset, &LIMITS, "Maximum tokens of prompt and output.").at_least(1),
     own(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, "", Unset, &LIMITS,
-        "Whether the server keeps the blocks of shared prefixes."),
+        "Whether the server has prefix caching."),
     own(&["--enable-chunked-prefill", "--no-enable-chunked-prefill"], TriState, "", Unset, &LIMITS,
-        "Whether the server splits prompts to fill its steps."),
-    own(&["--server-log"], Str, "FILE", Unset, &LIMITS, "The server's log, whose start tells its limits."),
+        "Whether the server has chunked prefill."),
+    own(&["--server-log"], Str, "FILE", Unset, &LIMITS, "Log of the server, whose first lines state its limits."),
 ];
 
-/// All flags of `tacho fit`.
+/// What to fit.
 #[derive(Debug, Clone)]
 pub(crate) struct FitArgs {
     pub(crate) results: Vec<String>,
@@ -65,7 +77,7 @@ pub(crate) struct FitArgs {
     pub(crate) tokenizer: Option<String>,
     pub(crate) seconds: f64,
     pub(crate) keep: Option<String>,
-    /// Limits that were given, by their names in a profile; switches are 0 and 1.
+    /// Limits that were set, by their names in a profile; switches are 0 and 1.
     pub(crate) given: Vec<(&'static str, usize)>,
     pub(crate) server_log: Option<String>,
 }
@@ -83,34 +95,15 @@ const SWITCHES: [(&str, &str); 2] =
 
 impl FitArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let results = v.list("RESULT").unwrap_or_default();
-        let base_url = v.maybe_text("--base-url");
+        let FitFlags { results, base_url, output, name, model, tokenizer, seconds, save_runs: keep } = v.into();
         if results.is_empty() && base_url.is_none() {
             return Err(missing(&TABLE, "RESULT or --base-url"));
         }
-        let seconds = v.float("--seconds");
-        if !(5.0..=86_400.0).contains(&seconds) {
-            let (flag, value, allowed) = ("--seconds", seconds.to_string(), "5 to 86400");
-            return Err(Refusal::OutOfRange { flag, value, allowed }.into());
-        }
-        let mut given = Vec::new();
-        for (flag, name) in NUMBERS {
-            let Some(number) = v.maybe_int(flag) else { continue };
-            let out = || Refusal::OutOfRange { flag, value: number.to_string(), allowed: "1 or more" };
-            given.push((name, usize::try_from(number).ok().filter(|number| *number > 0).ok_or_else(out)?));
-        }
+        let count = |number: i64| usize::try_from(number).unwrap_or_default();
+        let mut given: Vec<(&'static str, usize)> =
+            NUMBERS.iter().filter_map(|(flag, name)| Some((*name, count(v.maybe_int(flag)?)))).collect();
         given.extend(SWITCHES.iter().filter_map(|(flag, name)| Some((*name, usize::from(v.tri_state(flag)?)))));
-        Ok(FitArgs {
-            results,
-            output: v.text("--output"),
-            name: v.maybe_text("--name"),
-            base_url,
-            model: v.maybe_text("--model"),
-            tokenizer: v.maybe_text("--tokenizer"),
-            seconds,
-            keep: v.maybe_text("--keep"),
-            given,
-            server_log: v.maybe_text("--server-log"),
-        })
+        let server_log = v.maybe_text("--server-log");
+        Ok(FitArgs { results, output, name, base_url, model, tokenizer, seconds, keep, given, server_log })
     }
 }

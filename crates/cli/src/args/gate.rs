@@ -1,4 +1,4 @@
-//! What was typed after `tacho gate`.
+//! Flags of `tacho gate`.
 
 use std::path::PathBuf;
 
@@ -6,53 +6,57 @@ use tacho_decide::compare::Confidence;
 use tacho_decide::gate::Rule;
 
 use super::compare::{confidence, missing, share};
-use super::error::{ArgError, Refusal};
-use super::flag::{Flag, Group, Kind, Preset, Table, own};
-use super::grammar::Values;
+use super::error::{ArgError, Refusal, UsageError};
+use super::machinery::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
+use super::machinery::grammar::Values;
+use super::machinery::typed::flags;
 
-use Kind::{Help, Int, OneOrMore, Repeated, Rest, Str, Switch};
-use Preset::{Off, Unset};
+use Kind::{Int, OneOrMore, Repeated, Rest, Str};
+use Preset::Unset;
 
-static GATE: Group = Group { title: "gate options", vllm_title: "gate options", about: "What may not get worse." };
+static GATE: Group = group("gate options", "gate options", "Baseline, candidate and the regressions allowed.");
 
-/// The table.
+/// `tacho gate`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho gate",
-    about: "Exit with code 3 unless a new result is surely no worse than a base.",
+    about: "Compare a candidate with a baseline: exit code 3 unless it shows no regression at 95% confidence.",
     examples: &[
         (
-            "tacho gate base.json new.json --max-regression p99_ttft_ms:5% output_throughput:3%",
-            "a line per rule; both saved with --save-detailed",
+            "tacho gate base_runs new_runs --max-regression mean_tpot_ms:5% output_throughput:3%",
+            "two directories of repeated runs with the same --seed; a line per rule",
         ),
-        (
-            "tacho gate base_runs new_runs --max-regression p99_ttft_ms:5% --max-failures 1%",
-            "two folders of repeated runs",
-        ),
+        ("tacho gate base.json new.json --max-regression mean_ttft_ms:10% --max-failures 1%", "two detailed results"),
     ],
     groups: &[&GATE],
-    flags: FLAGS,
+    flags: rows!(&[HELP], FLAGS),
+    ..Table::PLAIN
 };
 
-#[rustfmt::skip]
-static FLAGS: &[Flag] = &[
-    own(&["-h", "--help"], Help, "TOPIC", Unset, &GATE, "Show this help. --help=all explains every option."),
-    own(&["BASE NEW"], Rest, "BASE NEW", Unset, &GATE, "The two results, or folders of repeated runs."),
-    own(&["--base"], OneOrMore, "FILE", Unset, &GATE, "Results of the base, in place of the first word."),
-    own(&["--new"], OneOrMore, "FILE", Unset, &GATE, "New results, in place of the second word."),
-    own(&["--max-regression"], Repeated, "KEY:LIMIT", Unset, &GATE,
-        "How much worse a number may get. In percent of the base (p99_ttft_ms:5%) or in its own unit \
-         (mean_e2el_ms:20). Within when the whole interval of the change is, beyond when the whole interval is."),
-    own(&["--max-failures"], Str, "PERCENT", Unset, &GATE,
-        "Share of the new requests that may fail. Without it, no more than on the base side but for chance."),
-    own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &GATE,
-        "How sure an interval shall be, 80 to 99. All rules together alarm on equal builds no more often than it says."),
-    own(&["--assume-noise"], Str, "PERCENT", Unset, &GATE,
-        "Deviation of a number from run to run, for files that do not tell: one run a side without single requests."),
-    own(&["--pass-undecided"], Switch, "", Off, &GATE, "Exit with code 0 when nothing is beyond its limit but something is undecided."),
-    own(&["--fail-undecided"], Switch, "", Off, &GATE, "Exit with code 3 when a rule is undecided, which is so anyway. Not with --pass-undecided."),
-];
+flags! {
+    /// The flags of `tacho gate`.
+    GateFlags {
+        FLAGS [
+            sides: Vec<PathBuf> = own(&["BASE NEW"], Rest(2), "BASE NEW", Unset, &GATE,
+                "Baseline and candidate: results, or directories of repeated runs.");
+            max_regression: Vec<String> = own(&["--max-regression"], Repeated, "METRIC:LIMIT", Unset, &GATE,
+                "Largest regression allowed: in percent of the baseline (p99_ttft_ms:5%) or in the metric's unit (mean_e2el_ms:20ms). \
+                 Passes if the whole confidence interval of the change is within the limit, fails if the whole interval is beyond.")
+                .required();
+            max_failures: Option<String> = own(&["--max-failures"], Str, "PERCENT", Unset, &GATE,
+                "Percentage of the candidate's requests that may fail (default: no significant increase over the baseline).");
+            confidence: i64 = own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &GATE,
+                "Confidence level, 80 to 99. 100 minus it bounds the false-positive rate of all rules together.").between(80.0, 99.0);
+            allow_inconclusive: bool = switch(&["--allow-inconclusive"], &GATE,
+                "Exit with 0 if no rule fails but some are inconclusive.");
+            assume_noise: Option<String> = own(&["--assume-noise"], Str, "PERCENT", Unset, &GATE,
+                "Assumed standard deviation between runs, for single results without per-request values.");
+            base: Vec<PathBuf> = own(&["--base"], OneOrMore, "FILE", Unset, &GATE, "Baseline results, instead of BASE.");
+            new: Vec<PathBuf> = own(&["--new"], OneOrMore, "FILE", Unset, &GATE, "Candidate results, instead of NEW.");
+        ]
+    }
+}
 
-/// All flags of `tacho gate`.
+/// What to compare, and by which rules.
 #[derive(Debug, Clone)]
 pub(crate) struct GateArgs {
     pub(crate) base: Vec<PathBuf>,
@@ -61,43 +65,38 @@ pub(crate) struct GateArgs {
     pub(crate) max_failures: Option<f64>,
     pub(crate) confidence: Confidence,
     pub(crate) noise: Option<f64>,
-    pub(crate) pass_undecided: bool,
+    pub(crate) allow_inconclusive: bool,
 }
 
 impl GateArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let list = |name| v.list(name).unwrap_or_default().into_iter().map(PathBuf::from).collect::<Vec<_>>();
-        let (mut base, mut new) = (list("--base"), list("--new"));
-        let mut words = list("BASE NEW").into_iter();
+        let flags = GateFlags::from(v);
+        let (mut base, mut new) = (flags.base, flags.new);
+        let mut words = flags.sides.into_iter();
         for (side, what) in [(&mut base, "BASE"), (&mut new, "NEW")] {
             if side.is_empty() {
                 side.push(words.next().ok_or_else(|| missing(&TABLE, what))?);
             }
         }
-        let left: Vec<String> = words.map(|path| path.display().to_string()).collect();
-        if !left.is_empty() {
-            let error = super::error::UsageError::Unrecognized { tokens: left };
-            return Err(ArgError::Usage { command: TABLE.command, error });
+        let tokens: Vec<String> = words.map(|path| path.display().to_string()).collect();
+        if !tokens.is_empty() {
+            return Err(ArgError::Usage { command: TABLE.command, error: UsageError::Unrecognized { tokens } });
         }
-        if v.switch("--pass-undecided") && v.switch("--fail-undecided") {
-            let error = super::error::UsageError::Unrecognized { tokens: vec!["--fail-undecided".to_owned()] };
-            return Err(ArgError::Usage { command: TABLE.command, error });
-        }
-        let texts = v.list("--max-regression").ok_or_else(|| missing(&TABLE, "--max-regression"))?;
         let rule = |text: &String| {
             Rule::parse(text).map_err(|error| match error {
                 tacho_record::Error::Rule { .. } => Refusal::Rule { text: text.clone() },
-                error => Refusal::Number { flag: "--max-regression", error },
+                error => Refusal::metric("--max-regression", error),
             })
         };
+        let percentage = |flag, text: Option<String>| text.map(|text| share(flag, &text)).transpose();
         Ok(GateArgs {
             base,
             new,
-            rules: texts.iter().map(rule).collect::<Result<_, _>>()?,
-            confidence: confidence(v)?,
-            max_failures: v.maybe_text("--max-failures").map(|text| share("--max-failures", &text)).transpose()?,
-            noise: v.maybe_text("--assume-noise").map(|text| share("--assume-noise", &text)).transpose()?,
-            pass_undecided: v.switch("--pass-undecided"),
+            rules: flags.max_regression.iter().map(rule).collect::<Result<_, _>>()?,
+            confidence: confidence(flags.confidence),
+            max_failures: percentage("--max-failures", flags.max_failures)?,
+            noise: percentage("--assume-noise", flags.assume_noise)?,
+            allow_inconclusive: flags.allow_inconclusive,
         })
     }
 }

@@ -5,19 +5,18 @@ use std::path::PathBuf;
 use tacho_client::Headers;
 
 use crate::args::error::{ArgError, Refusal, UsageError};
-use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
-use crate::args::grammar::Values;
 use crate::args::live::{self, LiveArgs};
+use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, vllm};
+use crate::args::machinery::grammar::Values;
 use crate::args::offline::rows::LIVE;
 
-use Kind::{Choice, Float, Help, Int, Repeated, Str, Switch};
+use Kind::{Choice, Float, Int, Repeated, Str, Switch};
 use Preset::{Off, Unset};
 
-static INPUT: Group = Group { title: "conversation options", vllm_title: "options", about: "What is talked about." };
-static SERVER: Group = Group { title: "server options", vllm_title: "options", about: "Whom to ask." };
-static LOAD: Group =
-    Group { title: "load options", vllm_title: "options", about: "How many at once, and for how long." };
-static OUTPUT: Group = Group { title: "output options", vllm_title: "options", about: "What is printed and written." };
+static INPUT: Group = group("conversation options", "options", "What is talked about.");
+static SERVER: Group = group("server options", "options", "Whom to ask.");
+static LOAD: Group = group("load options", "options", "How many at once, and for how long.");
+static OUTPUT: Group = group("output options", "options", "What is printed and written.");
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -29,11 +28,12 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[&INPUT, &SERVER, &LOAD, &OUTPUT, &LIVE],
     flags: FLAGS,
+    ..Table::PLAIN
 };
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    vllm(&["-h", "--help"], Help, "TOPIC", Unset, &INPUT, "Show this help. --help=all explains every option."),
+    HELP,
     vllm(&["--input-file", "-i"], Str, "FILE", Unset, &INPUT,
         "Conversations (a list), or how to make them (an object with filetype generate_conversations)."),
     vllm(&["--output-file", "-o"], Str, "FILE", Unset, &OUTPUT, "Write finished conversations with the server's answers."),
@@ -74,8 +74,8 @@ static FLAGS: &[Flag] = &[
         "Ask for answers of exactly the tokens that they are limited to (min_tokens, ignore_eos)."),
     own(&["--dry-run"], Switch, "", Off, &INPUT, "Make the conversations and send nothing."),
     own(&["--save-workload"], Str, "FILE", Unset, &OUTPUT, "Write the conversations before they are held."),
-    live::screen(&LIVE),
-    live::http(&LIVE),
+    live::SCREEN,
+    live::HTTP,
 ];
 
 /// All flags of `tacho multi-turn`.
@@ -119,7 +119,8 @@ pub(crate) struct MultiTurnArgs {
 impl MultiTurnArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let required = |name: &'static str, what: &'static str| {
-            v.maybe_text(name).ok_or(ArgError::Usage { command: TABLE.command, error: UsageError::Missing { what } })
+            v.maybe_text(name)
+                .ok_or(ArgError::Usage { command: TABLE.command, error: UsageError::Missing { what: what.to_owned() } })
         };
         let path = |name| v.maybe_text(name).map(PathBuf::from);
         let mut headers = Vec::new();
@@ -161,7 +162,7 @@ impl MultiTurnArgs {
             exact_lengths: v.switch("--exact-lengths"),
             dry_run: v.switch("--dry-run"),
             save_workload: path("--save-workload"),
-            live: LiveArgs::read(v)?,
+            live: LiveArgs::from(v),
         };
         args.check()?;
         Ok(args)

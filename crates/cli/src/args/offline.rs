@@ -13,12 +13,14 @@ mod throughput_check;
 
 pub(crate) use namespace::namespace;
 pub(crate) use refusal::OfflineRefusal;
+pub(crate) use rows::WorkerArgs;
 
 use tacho_text::TokenizerMode;
 
 use super::error::UsageError;
-use super::flag::Origin;
-use super::grammar::Values;
+use super::live::LiveArgs;
+use super::machinery::flag::Origin;
+use super::machinery::grammar::Values;
 
 /// What decides which engine runs, and with which settings.
 #[derive(Debug, Clone)]
@@ -55,17 +57,19 @@ pub(crate) struct EngineArgs {
     pub(crate) duplicates: Vec<String>,
 }
 
-/// tacho's own flags of all four commands.
+/// What the offline commands have in common.
 #[derive(Debug, Clone)]
-pub(crate) struct WorkerArgs {
-    pub(crate) python: Option<String>,
-    pub(crate) worker_script: Option<String>,
-    /// Seconds.
-    pub(crate) worker_timeout: Option<f64>,
-    pub(crate) engine_log: Option<String>,
-    pub(crate) decode_bench: bool,
-    pub(crate) sim_profile: Option<String>,
-    pub(crate) quiet: bool,
+pub(crate) struct OfflineArgs {
+    pub(crate) engine: EngineArgs,
+    pub(crate) worker: WorkerArgs,
+    pub(crate) live: LiveArgs,
+    pub(crate) values: Values,
+}
+
+impl From<&Values> for OfflineArgs {
+    fn from(v: &Values) -> Self {
+        OfflineArgs { engine: v.into(), worker: v.into(), live: v.into(), values: v.clone() }
+    }
 }
 
 impl From<&Values> for EngineArgs {
@@ -98,20 +102,6 @@ impl From<&Values> for EngineArgs {
             words: v.engine_words.clone(),
             unknown: v.unknown.clone(),
             duplicates: v.duplicates.clone(),
-        }
-    }
-}
-
-impl From<&Values> for WorkerArgs {
-    fn from(v: &Values) -> Self {
-        WorkerArgs {
-            python: v.maybe_text("--python"),
-            worker_script: v.maybe_text("--worker-script"),
-            worker_timeout: v.maybe_float("--worker-timeout"),
-            engine_log: v.maybe_text("--engine-log"),
-            decode_bench: v.switch("--decode-bench"),
-            sim_profile: v.maybe_text("--sim-profile"),
-            quiet: v.switch("--quiet"),
         }
     }
 }

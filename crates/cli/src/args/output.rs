@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::grammar::Values;
+use super::machinery::grammar::Values;
 
 /// What is wanted, and where.
 #[derive(Debug, Clone, Default)]

@@ -1,114 +1,55 @@
-//! Flags of a process that is one of several ranks, for all commands that can be one.
+//! Flags of distributed load generation, for all commands that can run on several ranks.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tacho_fleet::{Gather, OnLost, Policy, RankOptions};
 
-use super::flag::{Flag, Group, Kind, Preset, own};
-use super::typed::typed;
+use super::machinery::flag::{Group, Kind, Preset, group, own, switch};
+use super::machinery::typed::flags;
 
-use Kind::{Choice, Int, Seconds, Str, Switch};
+use Kind::{Choice, Int, Seconds, Str};
 use Preset::Unset;
 
-pub(crate) static GROUP: Group = Group {
-    title: "rank options",
-    vllm_title: "rank options",
-    about: "The same command, started several times as one run.",
-};
-
-pub(crate) const RANK: Flag = own(
-    &["--rank"],
-    Int,
-    "N",
-    Unset,
-    &GROUP,
-    "Which of several ranks this process is, from 0. Without it, what the launcher says: srun, mpirun, torchrun or an \
-     indexed Job of Kubernetes. All ranks run the same command; each sends its share, and rank 0 reports on all.",
-);
-pub(crate) const RANKS: Flag = own(
-    &["--ranks"],
-    Int,
-    "N",
-    Unset,
-    &GROUP,
-    "How many ranks there are; 1 makes this a run of its own whatever started it.",
-);
-pub(crate) const RENDEZVOUS: Flag = own(
-    &["--rendezvous"],
-    Str,
-    "HOST:PORT",
-    Unset,
-    &GROUP,
-    "Where rank 0 listens and the others find it. Known without it to srun, torchrun and ranks on one machine. \
-     Ranks on several machines need a secret in TACHO_RENDEZVOUS_TOKEN or the file TACHO_RENDEZVOUS_TOKEN_FILE.",
-);
-pub(crate) const CERTIFICATE: Flag = own(
-    &["--rendezvous-cert"],
-    Str,
-    "FILE",
-    Unset,
-    &GROUP,
-    "Certificate in PEM form that makes the lines between ranks secret. All ranks read it and accept no other.",
-);
-pub(crate) const KEY: Flag =
-    own(&["--rendezvous-key"], Str, "FILE", Unset, &GROUP, "Its key in PEM form, which rank 0 reads.");
-pub(crate) const PLAINTEXT: Flag = own(
-    &["--rendezvous-plaintext"],
-    Switch,
-    "",
-    Preset::Off,
-    &GROUP,
-    "Allow unencrypted connections between machines. The token and all rows then cross the network in the clear; prefer \
-     --rendezvous-cert and --rendezvous-key.",
-);
-pub(crate) const TIMEOUT: Flag = own(
-    &["--rendezvous-timeout"],
-    Seconds,
-    "SEC",
-    Preset::Float(300.0),
-    &GROUP,
-    "Seconds that ranks wait for one another before the run.",
-)
-.positive();
-pub(crate) const ON_LOST: Flag = own(
-    &["--on-lost-rank"],
-    Choice(&["finish", "stop"]),
-    "WHAT",
-    Preset::Str("finish"),
-    &GROUP,
-    "What the others do when a rank is lost. The result is saved either way, says who was lost and what is missing, and \
-     the exit code is 1.",
-);
-pub(crate) const GATHER: Flag = own(
-    &["--gather"],
-    Choice(&["stream", "files"]),
-    "HOW",
-    Preset::Str("stream"),
-    &GROUP,
-    "How rows come together. stream: to rank 0 as they come; files: they stay in each rank's log, in a folder that rank 0 \
-     sees, and are read at the end.",
+pub(crate) static GROUP: Group = group(
+    "rank options",
+    "rank options",
+    "Distributed load generation: the same command, started several times as one run.",
 );
 
-typed! {
-    /// What is said of ranks.
-    pub(crate) struct RankArgs {
-        pub(crate) rank: Option<i64>,
-        pub(crate) ranks: Option<i64>,
-        pub(crate) rendezvous: Option<String>,
-        pub(crate) rendezvous_cert: Option<String>,
-        pub(crate) rendezvous_key: Option<String>,
-        pub(crate) rendezvous_plaintext: bool,
-        /// Seconds.
-        pub(crate) rendezvous_timeout: f64,
-        pub(crate) on_lost_rank: String,
-        pub(crate) gather: String,
+flags! {
+    /// The flags of ranks.
+    RankArgs {
+        FLAGS [
+            rank: Option<i64> = own(&["--rank"], Int, "N", Unset, &GROUP,
+                "Rank of this process, from 0 (default: from srun, mpirun, torchrun or an indexed Kubernetes Job). All ranks run \
+                 the same command; each sends its part of the requests, and rank 0 reports on all.");
+            ranks: Option<i64> = own(&["--ranks"], Int, "N", Unset, &GROUP,
+                "Number of ranks. 1 makes an independent run, whatever started it.");
+            rendezvous: Option<String> = own(&["--rendezvous"], Str, "HOST:PORT", Unset, &GROUP,
+                "Address of rank 0. Not needed with srun, torchrun or on one machine. Ranks on several machines need a secret in \
+                 TACHO_RENDEZVOUS_TOKEN or in the file TACHO_RENDEZVOUS_TOKEN_FILE.");
+            rendezvous_cert: Option<String> = own(&["--rendezvous-cert"], Str, "FILE", Unset, &GROUP,
+                "TLS certificate (PEM) for the connections between ranks. All ranks read it and accept no other.");
+            rendezvous_key: Option<String> = own(&["--rendezvous-key"], Str, "FILE", Unset, &GROUP,
+                "Private key (PEM) of the certificate, read by rank 0.");
+            rendezvous_plaintext: bool = switch(&["--rendezvous-plaintext"], &GROUP,
+                "Allow unencrypted connections between machines. The token and all rows then cross the network in the clear; prefer \
+                 --rendezvous-cert and --rendezvous-key.");
+            /// Seconds.
+            rendezvous_timeout: f64 = own(&["--rendezvous-timeout"], Seconds, "SEC", Preset::Float(300.0), &GROUP,
+                "Seconds that ranks wait for each other before the run.").positive();
+            on_lost_rank: String = own(&["--on-lost-rank"], Choice(&["finish", "stop"]), "WHAT", Preset::Str("finish"), &GROUP,
+                "What the others do if a rank is lost. The result is saved either way and names what is missing; exit code 1.");
+            gather: String = own(&["--gather"], Choice(&["stream", "files"]), "HOW", Preset::Str("stream"), &GROUP,
+                "How rows reach rank 0. stream: during the run; files: at the end, from each rank's log in a shared directory.");
+        ]
     }
 }
 
 impl RankArgs {
-    /// The same for the part that makes ranks of processes; a number below 0 is one that no rank has.
-    pub(crate) fn options(&self) -> RankOptions {
+    /// The same for the part that joins ranks; a negative number becomes one that no rank has.
+    pub(crate) fn asked(&self) -> Asked {
         let number = |value: Option<i64>| value.map(|value| usize::try_from(value).unwrap_or(usize::MAX));
         RankOptions {
             rank: number(self.rank),

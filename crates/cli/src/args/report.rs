@@ -7,24 +7,23 @@ use tacho_run::rebuild::{Changes, Window};
 
 use super::compare::missing;
 use super::error::{ArgError, Refusal};
-use super::flag::{Flag, Group, Kind, Preset, Table, own};
-use super::grammar::Values;
-use super::number::python_float;
+use super::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own};
+use super::machinery::grammar::Values;
+use super::machinery::number::python_float;
 use super::output::Outputs;
 use super::serve::{gap_thresholds, objectives, percentiles};
 
-use Kind::{Help, OneOrMore, Rest, Str, Switch};
+use Kind::{OneOrMore, Rest, Str, Switch};
 use Preset::{Off, Unset};
 
-static REPORT: Group = Group { title: "report options", vllm_title: "report options", about: "What is shown." };
-static LOG: Group = Group {
-    title: "options for logs",
-    vllm_title: "options for logs",
-    about: "What is made anew of a run's log, or of its result where that keeps the times of requests.",
-};
+static REPORT: Group = group("report options", "report options", "What is shown.");
+static LOG: Group = group(
+    "options for logs",
+    "options for logs",
+    "What is made anew of a run's log, or of its result where that keeps the times of requests.",
+);
 
-static LOG_FILES: Group =
-    Group { title: "files of logs", vllm_title: "options for logs", about: "What is written of a run's log." };
+static LOG_FILES: Group = group("files of logs", "options for logs", "What is written of a run's log.");
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -39,12 +38,13 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[&REPORT, &LOG, &LOG_FILES],
     flags: FLAGS,
+    ..Table::PLAIN
 };
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    own(&["-h", "--help"], Help, "TOPIC", Unset, &REPORT, "Show this help. --help=all explains every option."),
-    own(&["DIR"], Rest, "DIR", Unset, &REPORT,
+    HELP,
+    own(&["DIR"], Rest(usize::MAX), "DIR", Unset, &REPORT,
         "The logs of runs (--log), result files, or one folder of results. Several logs are reported as one run: requests \
          sent by several machines. Several result files are runs of their own, for one page with --html. Commands recorded beside results add columns."),
     own(&["--result", "-r"], Str, "DIR", Unset, &REPORT, "The folder, as vLLM's script names it."),

@@ -8,18 +8,15 @@ pub(crate) mod structured;
 pub(crate) use super::offline::rows::{LIVE, OWN};
 
 use super::error::{ArgError, Refusal};
-use super::flag::{Flag, Group, Kind, Preset, own};
-use super::grammar::Values;
-use super::live;
+use super::machinery::flag::{Flag, Group, Kind, Preset, group, own};
+use super::machinery::grammar::Values;
 use super::serve::{self, ServeArgs};
 
 use Kind::{AnyNumber, Choice, Int, Str, Switch};
 use Preset::{Off, Unset};
 
-pub(crate) static SCENARIO: Group =
-    Group { title: "benchmark options", vllm_title: "options", about: "What is asked, how much and how often." };
-pub(crate) static SERVER: Group =
-    Group { title: "server options", vllm_title: "options", about: "Which server to ask, in place of an engine." };
+pub(crate) static SCENARIO: Group = group("benchmark options", "options", "What is asked, how much and how often.");
+pub(crate) static SERVER: Group = group("server options", "options", "Which server to ask, in place of an engine.");
 /// What runs the batch: vLLM's engine in a worker, the simulator, or a running server.
 pub(crate) const BACKENDS: &[&str] = &["vllm", "sim", "openai"];
 
@@ -51,8 +48,6 @@ pub(crate) const SERVER_ROWS: &[Flag] = &[
     own(&["--sim"], Switch, "", Off, &OWN, "The same as --backend sim."),
     own(&["--dry-run"], Switch, "", Off, &OWN, "Make the workload and show it, but send none of it."),
     own(&["--save-workload"], Str, "FILE", Unset, &OWN, "Write the requests, one a line."),
-    live::screen(&LIVE),
-    live::http(&LIVE),
 ];
 
 /// Those of them that an engine in a worker cannot honour: its batch is one call.

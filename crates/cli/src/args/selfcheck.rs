@@ -1,56 +1,63 @@
-//! What was typed after `tacho selfcheck`.
+//! Flags of `tacho selfcheck`.
 
 use tacho_client::StampSource;
 use tacho_loadgen::MAX_WORKERS;
 
 use super::error::Refusal;
-use super::flag::{Flag, Group, Kind, Preset, Table, own};
-use super::grammar::Values;
+use super::machinery::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
+use super::machinery::grammar::Values;
+use super::machinery::typed::flags;
 
-static OPTIONS: Group = Group { title: "options", vllm_title: "options", about: "How hard to look." };
+static OPTIONS: Group = group("options", "options", "Load levels, duration and client threads.");
 
-/// The table.
+/// `tacho selfcheck`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho selfcheck",
-    about: "Measure this machine's client against a server that tells the truth.",
+    about: "Measure the client's own timing error and capacity on this machine, against a server with known timings.",
     examples: &[(
         "tacho selfcheck",
-        "up to how many streams and tokens/s the client's error stays under 0.1, 1, 10 ms",
+        "up to how many streams and tokens/s the client's error stays under 0.1, 1 and 10 ms",
     )],
     groups: &[&OPTIONS],
-    flags: FLAGS,
+    flags: rows!(&[HELP], FLAGS),
+    ..Table::PLAIN
 };
 
-#[rustfmt::skip]
-static FLAGS: &[Flag] = &[
-    own(&["-h", "--help"], Kind::Help, "TOPIC", Preset::Unset, &OPTIONS, "Show this help. --help=all explains every option."),
-    own(&["--streams"], Kind::OneOrMore, "N", Preset::Unset, &OPTIONS,
-        "Numbers of streams to try, rising. Default: 1 10 100 300 1000 3000, and then ever twice as many until the client or \
-         the server gives way."),
-    own(&["--rates"], Kind::OneOrMore, "TOKENS/S", Preset::Unset, &OPTIONS,
-        "Tokens per second of each stream to try. Default: 20 100."),
-    own(&["--seconds"], Kind::Seconds, "SEC", Preset::Float(1.0), &OPTIONS, "Seconds that each stream lasts.")
-        .between(0.001, 600.0),
-    own(&["--most-seconds"], Kind::Seconds, "SEC", Preset::Float(120.0), &OPTIONS,
-        "Begin no further load after this time.").between(0.001, 1e6),
-    own(&["--workers"], Kind::Int, "N", Preset::Unset, &OPTIONS,
-        "Threads that receive. Default: all cores but one.").between(1.0, MAX_WORKERS as f64),
-    own(&["--timestamps"], Kind::Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &OPTIONS,
-        "Where arriving bytes get their time: kernel, or user to see what the kernel's stamps are worth."),
-    own(&["--json"], Kind::Str, "FILE", Preset::Unset, &OPTIONS, "Write the numbers to this file as well."),
-];
+flags! {
+    /// The flags of `tacho selfcheck`.
+    SelfcheckFlags {
+        FLAGS [
+            streams: Vec<String> = own(&["--streams"], Kind::OneOrMore, "N", Preset::Unset, &OPTIONS,
+                "Numbers of streams to try, in ascending order. Default: 1 10 100 300 1000 3000, then doubled until the client or the \
+                 server fails.");
+            rates: Vec<String> = own(&["--rates"], Kind::OneOrMore, "TOKENS/S", Preset::Unset, &OPTIONS,
+                "Tokens per second of each stream. Default: 20 100.");
+            /// Seconds.
+            seconds: f64 = own(&["--seconds"], Kind::Seconds, "SEC", Preset::Float(1.0), &OPTIONS, "Duration of each stream.")
+                .between(0.001, 600.0);
+            /// Seconds.
+            max_seconds: f64 = own(&["--max-seconds"], Kind::Seconds, "SEC", Preset::Float(120.0), &OPTIONS,
+                "Start no further load level after this time.").between(0.001, 1e6);
+            workers: Option<usize> = own(&["--workers"], Kind::Int, "N", Preset::Unset, &OPTIONS,
+                "Client threads (default: all cores but one).").between(1.0, MAX_WORKERS as f64);
+            timestamps: StampSource = own(&["--timestamps"], Kind::Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &OPTIONS,
+                "Source of receive timestamps: kernel, or user for comparison.");
+            json: Option<String> = own(&["--json"], Kind::Str, "FILE", Preset::Unset, &OPTIONS, "Write the results to this file too.");
+        ]
+    }
+}
 
-/// All flags of `tacho selfcheck`.
+/// What to measure.
 #[derive(Debug, Clone)]
 pub(crate) struct SelfcheckArgs {
     pub(crate) streams: Vec<usize>,
     pub(crate) rates: Vec<f64>,
     /// Seconds.
     pub(crate) seconds: f64,
-    /// Whether streams are doubled beyond those numbers until something gives way.
+    /// Whether streams are doubled beyond those numbers until something fails.
     pub(crate) goes_on: bool,
     /// Seconds.
-    pub(crate) most_seconds: f64,
+    pub(crate) max_seconds: f64,
     pub(crate) workers: Option<usize>,
     pub(crate) timestamps: StampSource,
     pub(crate) json: Option<String>,
@@ -59,27 +66,21 @@ pub(crate) struct SelfcheckArgs {
 impl SelfcheckArgs {
     /// Reads and checks the values.
     pub(crate) fn read(values: &Values) -> Result<Self, Refusal> {
-        Ok(SelfcheckArgs {
-            streams: numbers(values, "--streams", &[1, 10, 100, 300, 1000, 3000], (1, 1_000_000))?,
-            rates: numbers(values, "--rates", &[20.0, 100.0], (0.01, 1e6))?,
-            seconds: values.float("--seconds"),
-            goes_on: values.list("--streams").is_none(),
-            most_seconds: values.float("--most-seconds"),
-            workers: values.maybe_int("--workers").map(|workers| workers.unsigned_abs() as usize),
-            timestamps: match values.text("--timestamps").as_str() {
-                "user" => StampSource::User,
-                _ => StampSource::Kernel,
-            },
-            json: values.maybe_text("--json"),
-        })
+        let SelfcheckFlags { streams, rates, seconds, max_seconds, workers, timestamps, json } = values.into();
+        let goes_on = streams.is_empty();
+        let streams = numbers(streams, "--streams", &[1, 10, 100, 300, 1000, 3000], (1, 1_000_000))?;
+        let rates = numbers(rates, "--rates", &[20.0, 100.0], (0.01, 1e6))?;
+        Ok(SelfcheckArgs { streams, rates, seconds, goes_on, max_seconds, workers, timestamps, json })
     }
 }
 
-fn numbers<T>(values: &Values, flag: &'static str, preset: &[T], (least, most): (T, T)) -> Result<Vec<T>, Refusal>
+fn numbers<T>(given: Vec<String>, flag: &'static str, preset: &[T], (least, most): (T, T)) -> Result<Vec<T>, Refusal>
 where
     T: std::str::FromStr + PartialOrd + Copy,
 {
-    let Some(given) = values.list(flag) else { return Ok(preset.to_vec()) };
+    if given.is_empty() {
+        return Ok(preset.to_vec());
+    }
     let number = |text: String| match text.parse::<T>() {
         Ok(number) if number >= least && number <= most => Ok(number),
         _ => Err(Refusal::OutOfRange { flag, value: text, allowed: "numbers above 0, up to a million" }),

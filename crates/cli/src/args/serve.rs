@@ -29,14 +29,14 @@ use tacho_run::LoraAssignment;
 use self::stops::StopArgs;
 use super::ArgError;
 use super::error::Refusal;
-use super::grammar::Values;
 use super::live::{LiveArgs, TelemetryArgs};
+use super::machinery::grammar::Values;
+use super::machinery::typed::{FromFlag, typed};
 use super::output::Outputs;
 use super::ranks::RankArgs;
-use super::typed::{FromFlag, typed};
 
-/// Flags about a server or the time that a run takes: a prediction has neither.
-const NEEDS_A_SERVER: &[&str] = &[
+/// Flags about a server or the duration of a run: a prediction has neither.
+pub(super) const NEEDS_A_SERVER: &[&str] = &[
     "--base-url",
     "--host",
     "--port",
@@ -230,7 +230,7 @@ typed! {
         /// Seconds.
         pub(crate) timeout: f64,
         pub(crate) fail_if: Vec<String>,
-        pub(crate) pass_undecided: bool,
+        pub(crate) allow_inconclusive: bool,
         pub(crate) require_trustworthy: bool,
         /// Seconds.
         pub(crate) first_token_timeout: Option<f64>,
@@ -264,7 +264,7 @@ impl From<Values> for ServeArgs {
             repeats: repeats::RepeatArgs::read(&values),
             points: points::PointArgs::read(&values),
             name: None,
-            live: LiveArgs::default(),
+            live: LiveArgs::from(&values),
             telemetry: TelemetryArgs::default(),
             values,
         };
@@ -278,13 +278,13 @@ impl ServeArgs {
     pub(crate) fn read(values: Values) -> Result<Self, ArgError> {
         // Commands that stand for a benchmark make its words themselves.
         values.check()?;
-        let (live, telemetry) = (LiveArgs::read(&values)?, TelemetryArgs::read(&values)?);
-        let args = ServeArgs { live, telemetry, ..Self::from(values) };
+        let telemetry = TelemetryArgs::read(&values)?;
+        let args = ServeArgs { telemetry, ..Self::from(values) };
         check::check(&args)?;
         Ok(args)
     }
 
-    /// `--log 5` is upstream's abbreviation of `--logprobs 5`; a folder for the log is no number.
+    /// `--log 5` is upstream's abbreviation of `--logprobs 5`; a directory is not a number.
     fn unabbreviate(&mut self) {
         if let Some(count) = self.own.log.as_deref().and_then(|text| text.trim().parse().ok()) {
             self.content.logprobs = self.content.logprobs.or(Some(count));
@@ -292,7 +292,7 @@ impl ServeArgs {
         }
     }
 
-    /// The same for a run that is only played by the simulator's model.
+    /// The same for a run that is only simulated.
     pub(crate) fn read_simulated(values: Values) -> Result<Self, ArgError> {
         values.check()?;
         if let Some(&flag) = NEEDS_A_SERVER.iter().find(|flag| values.is_given(flag)) {

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use super::compare::missing;
 use super::error::{ArgError, UsageError};
-use super::flag::{Flag, Group, Kind, Preset, Table, own};
-use super::grammar::Values;
+use super::machinery::flag::{Flag, Group, Kind, Preset, Table, group, own};
+use super::machinery::grammar::Values;
 
-static OPTIONS: Group = Group { title: "options", vllm_title: "options", about: "What is written, and where." };
+static OPTIONS: Group = group("options", "options", "What is written, and where.");
 
 const HELP: Flag = own(
     &["-h", "--help"],
@@ -30,8 +30,9 @@ pub(crate) static COMPLETIONS: Table = Table {
     groups: &[&OPTIONS],
     flags: &[
         HELP,
-        own(&["SHELL"], Kind::Rest, "bash | zsh | fish", Preset::Unset, &OPTIONS, "The shell: bash, zsh or fish."),
+        own(&["SHELL"], Kind::Rest(1), "bash | zsh | fish", Preset::Unset, &OPTIONS, "The shell: bash, zsh or fish."),
     ],
+    ..Table::PLAIN
 };
 
 /// `tacho man`.
@@ -47,7 +48,7 @@ pub(crate) static MAN: Table = Table {
         HELP,
         own(
             &["COMMAND"],
-            Kind::Rest,
+            Kind::Rest(usize::MAX),
             "[COMMAND]",
             Preset::Unset,
             &OPTIONS,
@@ -63,6 +64,7 @@ pub(crate) static MAN: Table = Table {
             "Print the reference of all commands as Markdown.",
         ),
     ],
+    ..Table::PLAIN
 };
 
 /// `tacho init`.
@@ -75,13 +77,14 @@ pub(crate) static INIT: Table = Table {
         HELP,
         own(
             &["FILE"],
-            Kind::Rest,
+            Kind::Rest(usize::MAX),
             "[FILE]",
             Preset::Unset,
             &OPTIONS,
             "The file to write: run.yaml when none is named. One that is there is left alone.",
         ),
     ],
+    ..Table::PLAIN
 };
 
 /// A shell that can be served.

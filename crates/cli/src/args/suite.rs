@@ -3,25 +3,21 @@
 use std::path::PathBuf;
 
 use super::error::{ArgError, Refusal};
-use super::flag::{Flag, Group, Kind, Preset, Table, own};
-use super::grammar::Values;
 use super::live::{self, LiveArgs};
+use super::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own};
+use super::machinery::grammar::Values;
 use super::offline::rows::LIVE;
 
-use Kind::{Help, Int, Rest, Str, Switch};
+use Kind::{Int, Rest, Str, Switch};
 use Preset::{Off, Unset};
 
-static TESTS: Group = Group {
-    title: "test options",
-    vllm_title: "test options",
-    about: "Which tests are run. Those with a name in brackets are also read from that environment variable.",
-};
-static RUNS: Group = Group { title: "run options", vllm_title: "run options", about: "How they are run." };
-static LEVELS: Group = Group {
-    title: "level options",
-    vllm_title: "level options",
-    about: "Prompts per level, and levels beyond the listed.",
-};
+static TESTS: Group = group(
+    "test options",
+    "test options",
+    "Which tests are run. Those with a name in brackets are also read from that environment variable.",
+);
+static RUNS: Group = group("run options", "run options", "How they are run.");
+static LEVELS: Group = group("level options", "level options", "Prompts per level, and levels beyond the listed.");
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -33,12 +29,13 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[&TESTS, &RUNS, &LEVELS, &LIVE],
     flags: FLAGS,
+    ..Table::PLAIN
 };
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    own(&["-h", "--help"], Help, "TOPIC", Unset, &TESTS, "Show this help. --help=all explains every option."),
-    own(&["PATH"], Rest, "DIR | FILE [FILE ...]", Unset, &TESTS,
+    HELP,
+    own(&["PATH"], Rest(usize::MAX), "DIR | FILE [FILE ...]", Unset, &TESTS,
         "Test files, or the folder of them. In a folder those for this machine are taken, such as \
          serving-tests-cpu.json; SERVING_JSON, LATENCY_JSON, STARTUP_JSON and THROUGHPUT_JSON name others."),
     own(&["--test-selector"], Str, "REGEX", Preset::Str(""), &TESTS, "Only tests whose name matches [TEST_SELECTOR]."),
@@ -61,8 +58,8 @@ static FLAGS: &[Flag] = &[
     own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(1200), &RUNS,
         "Seconds that a server may take until it is ready.").between(0.0, 1e9),
     own(&["--show-stdout"], Switch, "", Off, &RUNS, "Show what the clients print."),
-    live::screen(&LIVE),
-    live::http(&LIVE),
+    live::SCREEN,
+    live::HTTP,
     own(&["--prompts-per-concurrency"], Str, "N", Preset::Str(""), &LEVELS,
         "Prompts per concurrent request instead of what a test says [PROMPTS_PER_CONCURRENCY]."),
     own(&["--min-num-prompts"], Str, "N", Preset::Str("1"), &LEVELS, "Fewest prompts then [MIN_NUM_PROMPTS]."),
@@ -147,7 +144,7 @@ impl SuiteArgs {
             reset_caches: v.switch("--reset-caches"),
             server_ready_timeout: number("--server-ready-timeout", &v.int("--server-ready-timeout").to_string())?,
             show_stdout: v.switch("--show-stdout"),
-            live: LiveArgs::read_beside_others(v)?,
+            live: LiveArgs::with_output(v)?,
             prompts_per_concurrency: match prompts.is_empty() {
                 true => None,
                 false => Some(number("--prompts-per-concurrency", &prompts)?),

@@ -1,4 +1,4 @@
-//! What was typed after `tacho sweep serve`, `serve_workload`, `serve_sla` and `startup`, typed.
+//! Flags of `tacho sweep serve`, `serve_workload`, `serve_sla` and `startup`.
 
 pub(crate) mod plot;
 pub(crate) mod plot_pareto;
@@ -9,9 +9,9 @@ pub(crate) use table::{SERVE, SERVE_SLA, SERVE_WORKLOAD, STARTUP};
 use tacho_run::sweep::LoadVariable;
 
 use super::error::{ArgError, Refusal, UsageError};
-use super::flag::Table;
-use super::grammar::Values;
 use super::live::LiveArgs;
+use super::machinery::flag::Table;
+use super::machinery::grammar::Values;
 use super::ranks::RankArgs;
 
 /// A sweep over servers and clients.
@@ -68,13 +68,9 @@ pub(crate) struct StartupSweepArgs {
     pub(crate) place: PlaceArgs,
 }
 
-fn at_least(v: &Values, flag: &'static str, least: i64, allowed: &'static str) -> Result<usize, Refusal> {
-    let value = v.int(flag);
-    usize::try_from(value).ok().filter(|_| value >= least).ok_or_else(|| Refusal::OutOfRange {
-        flag,
-        value: value.to_string(),
-        allowed,
-    })
+/// A number that its row keeps from being negative.
+fn count(v: &Values, flag: &str) -> usize {
+    usize::try_from(v.int(flag)).unwrap_or_default()
 }
 
 impl TryFrom<&Values> for PlaceArgs {
@@ -88,12 +84,12 @@ impl TryFrom<&Values> for PlaceArgs {
         {
             return Err(Refusal::Together { flag: "--experiment-name", other: "--resume NAME" });
         }
-        let live = LiveArgs::read_beside_others(v)?;
+        let live = LiveArgs::with_output(v)?;
         Ok(PlaceArgs {
             live,
             output_dir: v.text("-o"),
             experiment_name: named.or_else(|| resume.as_str().map(str::to_owned)),
-            num_runs: at_least(v, "--num-runs", 1, "1 or more")?,
+            num_runs: count(v, "--num-runs"),
             show_stdout: v.switch("--show-stdout"),
             dry_run: v.switch("--dry-run"),
             resume: resume.truthy(),
@@ -113,13 +109,8 @@ impl SweepArgs {
 
     /// `tacho sweep serve_workload`.
     pub(crate) fn serve_workload(v: &Values) -> Result<Self, ArgError> {
-        let iterations = at_least(v, "--workload-iters", 2, "2 or more");
-        let kind =
-            |iterations| SweepKind::Workload { variable: variable(v, "--workload-var"), iterations, label: "WL" };
-        Self::new(v, &SERVE_WORKLOAD, kind(*iterations.as_ref().unwrap_or(&2))).and_then(|args| {
-            iterations?;
-            Ok(args)
-        })
+        let (variable, iterations) = (variable(v, "--workload-var"), count(v, "--workload-iters"));
+        Self::new(v, &SERVE_WORKLOAD, SweepKind::Workload { variable, iterations, label: "WL" })
     }
 
     /// `tacho sweep serve_sla`, in its searching form or the one that explores levels.
@@ -127,22 +118,12 @@ impl SweepArgs {
         let variable = variable(v, "--sla-variable");
         let kind = match v.maybe_text("--sla-params") {
             Some(params) => {
-                let tolerance = v.float("--sla-tolerance");
-                if !(0.0..1.0).contains(&tolerance) {
-                    let (flag, value, allowed) = ("--sla-tolerance", tolerance.to_string(), "a share from 0 to 1");
-                    return Err(Refusal::OutOfRange { flag, value, allowed }.into());
-                }
-                let seconds = v.maybe_float("--sla-seconds");
-                if let Some(seconds) = seconds.filter(|seconds| !(*seconds > 0.0 && seconds.is_finite())) {
-                    let (flag, value, allowed) = ("--sla-seconds", seconds.to_string(), "more than 0");
-                    return Err(Refusal::OutOfRange { flag, value, allowed }.into());
-                }
+                let (tolerance, seconds) = (v.float("--sla-tolerance"), v.maybe_float("--sla-seconds"));
                 let longest = v.float("--sla-budget");
                 SweepKind::Sla { variable, params, tolerance, seconds, longest }
             }
             None if v.is_given("--sla-iters") => {
-                let iterations = at_least(v, "--sla-iters", 2, "2 or more")?;
-                SweepKind::Workload { variable, iterations, label: "SLA" }
+                SweepKind::Workload { variable, iterations: count(v, "--sla-iters"), label: "SLA" }
             }
             None => return Err(missing(&SERVE_SLA, "--sla-params")),
         };
@@ -163,17 +144,16 @@ impl SweepArgs {
             (None, _) if !sim => return Err(missing(table, "--serve-cmd")),
             (_, Some(bench_cmd)) => bench_cmd,
         };
-        let timeout = at_least(v, "--server-ready-timeout", 0, "0 seconds or more")?;
         Ok(SweepArgs {
             kind,
             serve_cmd,
             bench_cmd,
             after_bench_cmd: v.maybe_text("--after-bench-cmd"),
-            server_ready_timeout: timeout as u64,
+            server_ready_timeout: count(v, "--server-ready-timeout") as u64,
             serve_params: v.maybe_text("--serve-params"),
             bench_params: v.maybe_text("--bench-params"),
             link_vars: v.text("--link-vars"),
-            warmup_num_prompts: at_least(v, "--warmup-num-prompts", 0, "0 or more")?,
+            warmup_num_prompts: count(v, "--warmup-num-prompts"),
             continue_on_error: v.switch("--continue-on-error"),
             sim,
             place: PlaceArgs::try_from(v)?,
@@ -196,5 +176,5 @@ impl StartupSweepArgs {
 }
 
 fn missing(table: &Table, what: &'static str) -> ArgError {
-    ArgError::Usage { command: table.command, error: UsageError::Missing { what } }
+    ArgError::Usage { command: table.command, error: UsageError::Missing { what: what.to_owned() } }
 }

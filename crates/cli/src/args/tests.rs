@@ -8,15 +8,15 @@ mod plots;
 mod refusals;
 mod texts;
 
-use super::command::{Invocation, find};
 use super::error::ArgError;
-use super::grammar::Values;
+use super::machinery::command::{Invocation, find};
+use super::machinery::grammar::Values;
 use super::serve::ServeArgs;
 use super::sim::SimArgs;
 use crate::commands::{COMMANDS, values_for};
 
 fn parse(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Invocation, ArgError> {
-    super::command::parse(COMMANDS, words)
+    super::machinery::command::parse(COMMANDS, words)
 }
 
 fn parse_words(words: &[&str]) -> Result<Invocation, ArgError> {
@@ -35,7 +35,7 @@ fn serve(words: &[&str]) -> Result<ServeArgs, ArgError> {
 }
 
 fn sim(words: &[&str]) -> Result<SimArgs, ArgError> {
-    SimArgs::read(values(&[&["sim"], words].concat())?)
+    values(&[&["sim"], words].concat()).map(|values| SimArgs::from(&values))
 }
 
 fn printed(words: &[&str]) -> String {

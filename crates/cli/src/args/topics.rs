@@ -4,8 +4,8 @@
 use tacho_client::BackendKind;
 use tacho_engine::Profile;
 
-use super::help::{columns, example, paragraph};
-use super::moving;
+use super::machinery::help::{columns, example, paragraph};
+use super::machinery::migrating;
 
 /// Something to read about.
 pub(crate) struct Topic {
@@ -104,7 +104,7 @@ due, too. Latencies are those of requests that succeeded. --percentile-metrics a
 how far the numbers can be trusted.",
     },
     Topic {
-        name: "keys",
+        name: "auth",
         about: "API keys, certificates, proxies, and what is never printed.",
         text: "\
 A key comes from --api-key or OPENAI_API_KEY and is sent as Authorization: Bearer KEY with every call. Other headers: \
@@ -152,14 +152,16 @@ modelled, so compare them with nothing real. Faults on demand: tacho sim --help=
     },
     Topic {
         name: "exit-codes",
-        about: "What a script can tell from the end.",
-        text: "  0    done
-  1    the run could not be completed, or no request succeeded
-  2    the command line is wrong: nothing was sent
-  3    a gate, a latency target or a comparison failed, or --require-trustworthy did
+        about: "Exit codes.",
+        text: "  0    success; compare always ends with it
+  1    the run failed, no request succeeded, or a rank was lost
+  2    the command line is wrong; nothing was sent
+  3    a check failed or was inconclusive: gate, check, --fail-if, --require-trustworthy, serve_sla, auto-tune, plan, \
+a poor fit; or --stop-on-failures or --stop-on-overload ended the run
   130  interrupted; what was measured has been saved
 
-Some failed requests are 0, as in vLLM: they are counted in the report.",
+--allow-inconclusive turns inconclusive into 0. Some failed requests are 0, as in vLLM: the report counts them. With \
+--strict-parity, values that vLLM only finds wrong during a run end with its code 1.",
     },
     Topic {
         name: "backends",
@@ -168,7 +170,7 @@ Some failed requests are 0, as in vLLM: they are counted in the report.",
 --backend chooses the protocol, and with it the path: --endpoint is only for servers that have theirs elsewhere.",
     },
     Topic {
-        name: "moving",
+        name: "migrating",
         about: "What flags of AIPerf, GuideLLM, SGLang and others are here.",
         text: "\
 From vLLM: write tacho for vllm bench; flags, report and files are the same. From other tools, theirs and ours:",
@@ -198,8 +200,8 @@ pub(crate) fn text(topic: &Topic, width: usize) -> String {
             paragraph(&format!("Profiles: {names}; or a file of tacho fit. Without one: tiny."), width)
         );
     }
-    if topic.name == "moving" {
-        out += &moving::listing(width);
+    if topic.name == "migrating" {
+        out += &migrating::listing(width);
     }
     if topic.name == "backends" {
         out += "\n";

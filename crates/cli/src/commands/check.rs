@@ -31,15 +31,15 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
             }
         }
     }
-    Ok(code(&findings, args.pass_undecided))
+    Ok(code(&findings, args.allow_inconclusive))
 }
 
 /// Code 3 where a condition is true, or not surely false.
-pub(crate) fn code(findings: &[Finding], pass_undecided: bool) -> Exit {
+pub(crate) fn code(findings: &[Finding], allow_inconclusive: bool) -> Exit {
     let fails = |finding: &Finding| match finding.standing {
         Standing::Kept => false,
         Standing::Broken => true,
-        Standing::Inconclusive => !pass_undecided,
+        Standing::Inconclusive => !allow_inconclusive,
     };
     if findings.iter().any(fails) { Exit::Gate } else { Exit::Done }
 }

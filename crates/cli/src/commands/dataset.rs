@@ -16,7 +16,7 @@ use tacho_workload::{
 };
 
 use crate::args::error::Refusal;
-use crate::args::grammar::Values;
+use crate::args::machinery::grammar::Values;
 use crate::args::serve::TABLE;
 
 /// What the datasets of a command are made from.

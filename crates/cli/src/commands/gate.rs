@@ -43,7 +43,7 @@ pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
     let judgements = || decisions.iter().map(|decision| decision.judgement);
     let beyond = failures.judgement == Judgement::Beyond || judgements().any(|one| one == Judgement::Beyond);
     let open = judgements().any(|one| one == Judgement::Inconclusive);
-    Ok(if beyond || (open && !args.pass_undecided) { Exit::Gate } else { Exit::Done })
+    Ok(if beyond || (open && !args.allow_inconclusive) { Exit::Gate } else { Exit::Done })
 }
 
 fn runs(paths: &[PathBuf]) -> anyhow::Result<Vec<StoredRun>> {

@@ -1,6 +1,10 @@
 //! What the four offline commands share: the engine, the screen, and the result file.
 
+pub(super) mod latency;
+pub(super) mod mm_processor;
 pub(crate) mod simulated;
+pub(super) mod startup;
+pub(super) mod throughput;
 pub(super) mod workload;
 
 pub(super) use simulated::SimulatedEngine;

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &SelfcheckArgs) -> anyhow::Result<Exit> {
     let mut rises = Vec::new();
     for (at, &rate) in args.rates.iter().enumerate() {
         // What the first rates leave of the time is for the others.
-        let share = args.most_seconds * (at + 1) as f64 / args.rates.len() as f64;
+        let share = args.max_seconds * (at + 1) as f64 / args.rates.len() as f64;
         let until = began + Duration::from_secs_f64(share);
         rises.push(rise(args, rate, workers, until, &counters)?);
     }
@@ -132,7 +132,7 @@ impl Rise {
                 self.next.unwrap_or_default(),
                 connection_limit()
             ),
-            End::Time => format!("nothing broke up to {load}: the time was over (--most-seconds)"),
+            End::Time => format!("nothing broke up to {load}: the time was over (--max-seconds)"),
             End::Asked => format!("nothing broke up to {load}"),
         }
     }
@@ -289,7 +289,7 @@ mod tests {
 
     fn args(streams: Vec<usize>, rates: Vec<f64>, seconds: f64) -> SelfcheckArgs {
         let (workers, timestamps, json) = (Some(1), StampSource::Kernel, None);
-        SelfcheckArgs { streams, rates, seconds, workers, timestamps, json, goes_on: false, most_seconds: 60.0 }
+        SelfcheckArgs { streams, rates, seconds, workers, timestamps, json, goes_on: false, max_seconds: 60.0 }
     }
 
     /// How often the claim held, of how many runs of a load, and its middle share of the truth. No more runs are begun after

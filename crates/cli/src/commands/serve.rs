@@ -187,7 +187,7 @@ pub(crate) fn run_inside(
 fn held(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
     let findings = findings(args, record)?;
     let exit = verdict(args, record)?;
-    Ok(if exit == Exit::Done { code(&findings, args.own.pass_undecided) } else { exit })
+    Ok(if exit == Exit::Done { code(&findings, args.own.allow_inconclusive) } else { exit })
 }
 
 fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {

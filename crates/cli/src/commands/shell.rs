@@ -10,10 +10,10 @@ use std::io::{self, Write};
 use anyhow::Context;
 
 use super::COMMANDS;
-use crate::args::command::find;
-use crate::args::flag::Kind;
-use crate::args::help::{flags_of, sentence};
-use crate::args::near::nearest;
+use crate::args::machinery::command::find;
+use crate::args::machinery::flag::Kind;
+use crate::args::machinery::help::{flags_of, sentence};
+use crate::args::machinery::near::nearest;
 use crate::args::serve::TABLE;
 use crate::args::shell::{CompletionsArgs, InitArgs, ManArgs, Shell};
 use crate::exit::{Exit, Misused};
@@ -102,7 +102,7 @@ fn settings() -> String {
 }
 
 /// A value in YAML: the default, or what one looks like.
-fn sample(flag: &crate::args::flag::Flag) -> String {
+fn sample(flag: &crate::args::machinery::flag::Flag) -> String {
     let preset = flag.preset.value();
     match flag.kind {
         Kind::Switch | Kind::TriState => "true".to_owned(),

@@ -15,15 +15,15 @@ use tacho_sim::{FaultSpec, Proxy, ProxySpec, Server, SimSpec};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 
-use crate::args::near::nearest;
+use crate::args::machinery::near::nearest;
 use crate::args::sim::SimArgs;
 use crate::exit::{Exit, Misused};
 
 /// Serves until Ctrl-C.
 pub(crate) fn run(args: &SimArgs) -> anyhow::Result<Exit> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    if !args.duplicates.is_empty() {
-        tracing::warn!("Found duplicate keys {}", args.duplicates.join(", "));
+    if !args.values.duplicates.is_empty() {
+        tracing::warn!("Found duplicate keys {}", args.values.duplicates.join(", "));
     }
     if let Some((prefill, decode)) = engines(args)? {
         return proxy(args, prefill, decode, &mut signals);

@@ -16,7 +16,7 @@ use tacho_run::suite::{AdaptiveSpec, PromptRule, Remote, ServerKind, SuitePlan, 
 
 use super::platform;
 use super::sweep::{Commands, Files, Simulators, is_tacho, make_folder, screen, supervised};
-use crate::args::command::parse;
+use crate::args::machinery::command::parse;
 use crate::args::sim;
 use crate::args::suite::SuiteArgs;
 use crate::commands::COMMANDS;

@@ -69,7 +69,7 @@ fn each_label_of_vllms_report_occurs_once_in_every_mode() {
         &["--probe-request-rate", "20", "--request-rate", "30"],
         &["--multi-turn", "--multi-turn-num-turns", "2"],
         &["--ramp-up-strategy", "linear", "--ramp-up-start-rps", "20", "--ramp-up-end-rps", "80"],
-        &["--fail-if", "p99_ttft_ms>10000", "--pass-undecided"],
+        &["--fail-if", "p99_ttft_ms>10000", "--allow-inconclusive"],
         &["--reset-prefix-cache", "--random-prefix-len", "16", "--num-warmups", "2"],
         &["--strict-parity"],
     ];

@@ -90,13 +90,13 @@ fn flags_that_one_moves_over_to_are_there() {
     let commands = commands();
     let all: BTreeSet<&String> = commands.values().flatten().collect();
     let rows: Vec<(usize, String)> =
-        prose("docs/moving.md").into_iter().filter(|(_, line)| line.starts_with("| ")).collect();
+        prose("docs/migrating.md").into_iter().filter(|(_, line)| line.starts_with("| ")).collect();
     assert!(rows.len() > 60, "{}", rows.len());
     for (at, row) in rows {
         let last = row.trim_end_matches(['|', ' ']).rsplit(" | ").next().unwrap().to_owned();
         for span in spans(&last).into_iter().filter(|span| span.starts_with("--")) {
             for flag in dashed(span) {
-                assert!(all.contains(&flag), "docs/moving.md:{at}: {flag}");
+                assert!(all.contains(&flag), "docs/migrating.md:{at}: {flag}");
             }
         }
     }

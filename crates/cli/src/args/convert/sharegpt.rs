@@ -5,15 +5,14 @@ use std::path::PathBuf;
 use tacho_workload::sessions::{DumpSpec, Language};
 
 use crate::args::error::{ArgError, Refusal, UsageError};
-use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
-use crate::args::grammar::Values;
+use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, vllm};
+use crate::args::machinery::grammar::Values;
 
-use Kind::{Choice, Help, Int, Rest, Str, Switch};
+use Kind::{Choice, Int, Rest, Str, Switch};
 use Preset::{Off, Unset};
 
-static FILES: Group = Group { title: "file options", vllm_title: "options", about: "What is read and written." };
-static TESTS: Group =
-    Group { title: "selection options", vllm_title: "options", about: "Which conversations are kept." };
+static FILES: Group = group("file options", "options", "What is read and written.");
+static TESTS: Group = group("selection options", "options", "Which conversations are kept.");
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -25,12 +24,13 @@ pub(crate) static TABLE: Table = Table {
     )],
     groups: &[&FILES, &TESTS],
     flags: FLAGS,
+    ..Table::PLAIN
 };
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    vllm(&["-h", "--help"], Help, "TOPIC", Unset, &FILES, "Show this help. --help=all explains every option."),
-    vllm(&["FILE"], Rest, "INPUT OUTPUT", Unset, &FILES, "The dump, and the file to write."),
+    HELP,
+    vllm(&["FILE"], Rest(usize::MAX), "INPUT OUTPUT", Unset, &FILES, "The dump, and the file to write."),
     vllm(&["--seed"], Int, "SEED", Preset::Int(0), &TESTS, "Seed of order and sample."),
     vllm(&["--max-items"], Int, "N", Unset, &TESTS, "How many conversations at most."),
     vllm(&["--min-turns"], Int, "N", Unset, &TESTS, "Fewest messages of a conversation."),
@@ -60,8 +60,8 @@ impl SharegptArgs {
         let files = v.list("FILE").unwrap_or_default();
         let (input, output) = match &files[..] {
             [input, output] => (PathBuf::from(input), PathBuf::from(output)),
-            [] => return Err(usage(UsageError::Missing { what: "INPUT OUTPUT" })),
-            [_] => return Err(usage(UsageError::Missing { what: "OUTPUT" })),
+            [] => return Err(usage(UsageError::Missing { what: "INPUT OUTPUT".to_owned() })),
+            [_] => return Err(usage(UsageError::Missing { what: "OUTPUT".to_owned() })),
             more => return Err(usage(UsageError::Unrecognized { tokens: more[2..].to_vec() })),
         };
         let count = |flag: &'static str| match v.maybe_int(flag) {

@@ -1,14 +1,14 @@
 //! What was typed after `tacho convert txt-slices`: vLLM's script of that purpose, flag for flag.
 
 use crate::args::error::{ArgError, UsageError};
-use crate::args::flag::{Flag, Group, Kind, Preset, Table, vllm};
-use crate::args::grammar::Values;
+use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, vllm};
+use crate::args::machinery::grammar::Values;
 
-use Kind::{Help, Int, Str, Switch};
+use Kind::{Int, Str, Switch};
 use Preset::{Off, Unset};
 
-static FILES: Group = Group { title: "file options", vllm_title: "options", about: "What is read and written." };
-static SLICES: Group = Group { title: "slice options", vllm_title: "options", about: "How many slices, and how long." };
+static FILES: Group = group("file options", "options", "What is read and written.");
+static SLICES: Group = group("slice options", "options", "How many slices, and how long.");
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -20,11 +20,12 @@ pub(crate) static TABLE: Table = Table {
     )],
     groups: &[&FILES, &SLICES],
     flags: FLAGS,
+    ..Table::PLAIN
 };
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    vllm(&["-h", "--help"], Help, "TOPIC", Unset, &FILES, "Show this help. --help=all explains every option."),
+    HELP,
     vllm(&["--input"], Str, "FILE", Unset, &FILES, "The text to cut up."),
     vllm(&["--output"], Str, "FILE", Unset, &FILES, "The file to write, a JSON object a line."),
     vllm(&["--tokenizer"], Str, "NAME", Unset, &FILES, "Tokenizer that counts, as a Hub id or a folder."),
@@ -54,7 +55,8 @@ impl SlicesArgs {
     /// Reads the values; three of them have no default.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let required = |name: &'static str, what: &'static str| {
-            v.maybe_text(name).ok_or(ArgError::Usage { command: TABLE.command, error: UsageError::Missing { what } })
+            v.maybe_text(name)
+                .ok_or(ArgError::Usage { command: TABLE.command, error: UsageError::Missing { what: what.to_owned() } })
         };
         Ok(SlicesArgs {
             input: required("--input", "--input")?,

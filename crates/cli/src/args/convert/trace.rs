@@ -5,15 +5,14 @@ use std::path::PathBuf;
 use tacho_workload::sessions::Scaling;
 
 use crate::args::error::{ArgError, UsageError};
-use crate::args::flag::{Flag, Group, Kind, Preset, Table, own};
-use crate::args::grammar::Values;
+use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own};
+use crate::args::machinery::grammar::Values;
 
-use Kind::{Choice, Float, Help, Int, Repeated, Rest, Str};
+use Kind::{Choice, Float, Int, Repeated, Rest, Str};
 use Preset::Unset;
 
-static FILES: Group = Group { title: "file options", vllm_title: "options", about: "What is read and written." };
-static PART: Group =
-    Group { title: "scaling options", vllm_title: "options", about: "Which sessions, and how fast. None is ever cut." };
+static FILES: Group = group("file options", "options", "What is read and written.");
+static PART: Group = group("scaling options", "options", "Which sessions, and how fast. None is ever cut.");
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -25,12 +24,13 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[&FILES, &PART],
     flags: FLAGS,
+    ..Table::PLAIN
 };
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    own(&["-h", "--help"], Help, "TOPIC", Unset, &FILES, "Show this help. --help=all explains every option."),
-    own(&["FILE"], Rest, "FILE", Unset, &FILES, "The file, or a folder of files where the format has them."),
+    HELP,
+    own(&["FILE"], Rest(usize::MAX), "FILE", Unset, &FILES, "The file, or a folder of files where the format has them."),
     own(&["--format"], Str, "NAME", Unset, &FILES,
         "What the file is. Told by its rows without it: mooncake, single_turn, multi_turn, random_pool, raw_payload, \
          inputs_json, dag_jsonl, sagemaker_data_capture, baseten_trace, tracelab, weka, bailian, azure, burstgpt, guidellm columns, \
@@ -72,7 +72,7 @@ impl TraceArgs {
         let files = v.list("FILE").unwrap_or_default();
         let input = match &files[..] {
             [file] => PathBuf::from(file),
-            [] => return Err(usage(UsageError::Missing { what: "FILE" })),
+            [] => return Err(usage(UsageError::Missing { what: "FILE".to_owned() })),
             more => return Err(usage(UsageError::Unrecognized { tokens: more[1..].to_vec() })),
         };
         let ms = |name| v.maybe_float(name).map(|seconds| seconds * 1000.0);

@@ -2,8 +2,9 @@
 
 use tacho_core::secret::{redact_json_text, redact_url};
 
-use crate::args::flag::Bounds;
-use crate::args::repr::quoted;
+use crate::args::machinery::flag::Bounds;
+use crate::args::machinery::near::nearest;
+use crate::args::machinery::repr::quoted;
 
 /// Values that parse but cannot work.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -119,7 +120,17 @@ pub(crate) enum Refusal {
         /// The rule.
         text: String,
     },
-    /// A number that cannot be judged.
+    /// A metric that does not exist.
+    #[error("{flag}: unknown metric {}{}; tacho help metrics lists them", quoted(name), meant.as_ref().map_or_else(String::new, |meant| format!(": did you mean {meant}?")))]
+    UnknownMetric {
+        /// The flag.
+        flag: &'static str,
+        /// The name.
+        name: String,
+        /// A metric with a similar name.
+        meant: Option<String>,
+    },
+    /// A metric that cannot be judged.
     #[error("{flag}: {error}")]
     Number {
         /// The flag.
@@ -344,4 +355,35 @@ pub(crate) enum Refusal {
         /// The other.
         other: &'static str,
     },
+}
+
+/// Latencies and rates that a mistyped name is compared with.
+const TIMES: [&str; 4] = ["ttft", "tpot", "itl", "e2el"];
+const STATISTICS: [&str; 7] = ["mean", "median", "std", "p50", "p90", "p95", "p99"];
+const RATES: [&str; 5] =
+    ["request_throughput", "output_throughput", "total_token_throughput", "request_goodput", "failed"];
+
+impl Refusal {
+    /// What is wrong with a metric, and which one may have been meant.
+    pub(crate) fn metric(flag: &'static str, error: tacho_record::Error) -> Self {
+        match error {
+            tacho_record::Error::Unknown { key, .. } => {
+                let meant = meant(&key);
+                Refusal::UnknownMetric { flag, name: key, meant }
+            }
+            error => Refusal::Number { flag, error },
+        }
+    }
+}
+
+/// The metric that a name was probably meant to be; a missing unit is the usual mistake.
+fn meant(name: &str) -> Option<String> {
+    let with_unit = format!("{name}_ms");
+    if tacho_record::number::Known::find(&with_unit).is_some() {
+        return Some(with_unit);
+    }
+    let named = STATISTICS.iter().flat_map(|statistic| TIMES.map(|time| format!("{statistic}_{time}_ms")));
+    let known: Vec<String> = named.chain(RATES.map(str::to_owned)).collect();
+    let nearest = |name: &str| nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
+    nearest(name).or_else(|| nearest(&with_unit))
 }

@@ -2,9 +2,9 @@
 
 use tacho_core::json::dumps;
 
-use super::{EngineArgs, OfflineRefusal, WorkerArgs};
+use super::{OfflineArgs, OfflineRefusal, WorkerArgs};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::grammar::Values;
+use crate::args::machinery::grammar::Values;
 
 pub(super) fn refuse_if(holds: bool, refusal: OfflineRefusal) -> Result<(), Refusal> {
     if holds { Err(Refusal::Offline(refusal)) } else { Ok(()) }
@@ -34,12 +34,12 @@ pub(super) fn nsys(report: Option<&str>, profile: bool) -> Result<(), Refusal> {
 }
 
 /// The checks of the commands that have no backends.
-pub(super) fn engine(engine: &EngineArgs, own: &WorkerArgs, sim: bool, command: &'static str) -> Result<(), ArgError> {
+pub(super) fn engine(args: &OfflineArgs, sim: bool, command: &'static str) -> Result<(), ArgError> {
     if sim {
-        engine.refuse_unknown().map_err(|error| ArgError::Usage { command, error })?;
+        args.engine.refuse_unknown().map_err(|error| ArgError::Usage { command, error })?;
     }
-    worker(own, sim)?;
-    Ok(seed(engine.seed)?)
+    worker(&args.worker, sim)?;
+    Ok(seed(args.engine.seed)?)
 }
 
 /// Limits of media are numbers by modality.

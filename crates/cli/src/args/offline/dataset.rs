@@ -3,22 +3,19 @@
 use tacho_workload::{OFFLINE_NAMES, OFFLINE_NAMES_OF_VLLM};
 
 use super::rows::{DATASET, HUB};
-use crate::args::flag::{Flag, Group, Kind, Preset, own};
+use crate::args::machinery::flag::{Flag, Group, Kind, Preset, group, own};
 use crate::args::serve::SPEED_BENCH_SUBSETS;
 
 use Kind::{Choice, Float, Int, Json, Str, Switch};
 use Preset::{Off, Unset};
 
-pub(crate) static QUESTIONS: Group = Group {
-    title: "question dataset options",
-    vllm_title: "tacho options",
-    about: "The question sets spec_bench and speed_bench.",
-};
-pub(crate) static TIMED_TRACE: Group = Group {
-    title: "timed trace dataset options",
-    vllm_title: "tacho options",
-    about: "Recorded lengths and shared blocks, by the names of their fields.",
-};
+pub(crate) static QUESTIONS: Group =
+    group("question dataset options", "tacho options", "The question sets spec_bench and speed_bench.");
+pub(crate) static TIMED_TRACE: Group = group(
+    "timed trace dataset options",
+    "tacho options",
+    "Recorded lengths and shared blocks, by the names of their fields.",
+);
 
 /// The datasets that may be named without a file: vLLM's, of now or of before, have something to fall back to. The
 /// others are a choice only with `--dataset-path`; vLLM's command does not know them at all.

@@ -1,14 +1,15 @@
-//! What was typed after `tacho mm-processor`.
+//! Flags of `tacho mm-processor`.
 
 use super::dataset::SOURCE_ROWS;
-use super::rows::{DATASET, HELP, HUB, LIVE, LIVE_ROWS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};
-use super::{EngineArgs, OfflineRefusal, WorkerArgs, check};
-use crate::args::engine::{self, CAPACITY, ENGINE, joined};
+use super::rows::{DATASET, HELP, HUB, LIVE, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};
+use super::{OfflineArgs, OfflineRefusal, check};
+use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
-use crate::args::grammar::Values;
-use crate::args::live::LiveArgs;
-use crate::args::number::python_float;
+use crate::args::live;
+use crate::args::machinery::flag::{Flag, Kind, Preset, Table, own, rows, switch, vllm};
+use crate::args::machinery::grammar::Values;
+use crate::args::machinery::number::python_float;
+use crate::args::machinery::typed::flags;
 
 use Kind::{Choice, Int, Str, Switch};
 use Preset::{Off, Unset};
@@ -17,7 +18,7 @@ use Preset::{Off, Unset};
 pub(crate) const MULTIMODAL: &[&str] =
     &["lmarena-ai/VisionArena-Chat", "lmarena-ai/vision-arena-bench-v0.1", "lmms-lab/LLaVA-OneVision-Data"];
 
-/// The table.
+/// `tacho mm-processor`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho mm-processor",
     about: "Benchmark the multimodal input processor, stage by stage.",
@@ -26,120 +27,82 @@ pub(crate) static TABLE: Table = Table {
         ("tacho mm-processor --sim --num-prompts 5", "no engine needed: simulated"),
     ],
     groups: &[&RUN, &DATASET, &RANDOM, &HUB, &OWN, &LIVE, &ENGINE, &CAPACITY],
-    flags: &joined::<{ VLLM.len() + engine::FLAGS.len() + OURS.len() }>(
-        &joined::<{ VLLM.len() + engine::FLAGS.len() }>(VLLM, engine::FLAGS),
+    flags: rows!(
+        &[HELP],
+        FIRST,
+        RANDOM_ROWS,
+        PATH,
+        HUB_ROWS,
+        LAST,
+        engine::FLAGS,
         OURS,
+        live::FLAGS,
+        SOURCE_ROWS,
+        WORKER_ROWS
     ),
+    ..Table::PLAIN
 };
 
+/// Flags that are read where they become a workload.
 #[rustfmt::skip]
-const FIRST: &[Flag] = &[
-    HELP,
-    vllm(&["--dataset-name"], Choice(&["random-mm", "hf"]), "NAME", Preset::Str("random-mm"), &DATASET,
-        "Random images and videos, or a Hub dataset that has some."),
-    vllm(&["--num-prompts"], Int, "N", Preset::Int(10), &RUN, "Requests measured."),
-    vllm(&["--num-warmups"], Int, "N", Preset::Int(1), &RUN, "Requests before them."),
-];
-
-#[rustfmt::skip]
-const LAST: &[Flag] = &[
-    vllm(&["--dataset-path"], Str, "ID", Unset, &DATASET, "Hub id of the dataset. Needed by --dataset-name hf."),
+const HUB_ROWS: &[Flag] = &[
     vllm(&["--hf-subset"], Str, "NAME", Unset, &HUB, "Subset of a Hub dataset."),
     vllm(&["--hf-split"], Str, "NAME", Unset, &HUB, "Split of a Hub dataset."),
-    vllm(&["--output-len"], Int, "TOKENS", Unset, &DATASET, "Tokens to generate for a Hub dataset."),
-    OUTPUT_JSON,
-    vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &RUN, "Percentiles to report, with commas."),
-    vllm(&["--disable-tqdm"], Switch, "", Off, &RUN, "Draw no progress bar."),
+    vllm(&["--output-len"], Int, "TOKENS", Unset, &DATASET, "Output length for a Hub dataset."),
 ];
 
-const VLLM: &[Flag] = &joined::<{ FIRST.len() + RANDOM_ROWS.len() + LAST.len() }>(
-    &joined::<{ FIRST.len() + RANDOM_ROWS.len() }>(FIRST, RANDOM_ROWS),
-    LAST,
-);
-
-#[rustfmt::skip]
-const ALONE: &[Flag] = &[
-    SIM,
-    own(&["--hf-name"], Str, "ID", Unset, &HUB, "Hub id of a dataset whose --dataset-path is a local copy."),
-    own(&["--ignore-eos"], Switch, "", Off, &OWN, "Generate the full length even past the end of text."),
-    LIVE_ROWS[0],
-    LIVE_ROWS[1],
-];
-
-const OURS: &[Flag] = &joined::<{ ALONE.len() + SOURCE_ROWS.len() + WORKER_ROWS.len() }>(
-    &joined::<{ ALONE.len() + SOURCE_ROWS.len() }>(ALONE, SOURCE_ROWS),
-    WORKER_ROWS,
-);
-
-/// All flags of `tacho mm-processor`.
-#[derive(Debug, Clone)]
-pub(crate) struct MmProcessorArgs {
-    pub(crate) dataset_name: String,
-    pub(crate) dataset_path: Option<String>,
-    pub(crate) hf_name: Option<String>,
-    pub(crate) num_prompts: i64,
-    pub(crate) num_warmups: i64,
-    pub(crate) output_json: Option<String>,
-    pub(crate) metric_percentiles: String,
-    pub(crate) disable_tqdm: bool,
-    pub(crate) workload: Option<String>,
-    pub(crate) save_workload: Option<String>,
-    pub(crate) ignore_eos: bool,
-    pub(crate) random_input_len: i64,
-    pub(crate) random_output_len: i64,
-    pub(crate) sim: bool,
-    pub(crate) engine: EngineArgs,
-    pub(crate) worker: WorkerArgs,
-    /// What is shown meanwhile.
-    pub(crate) live: LiveArgs,
-    pub(crate) values: Values,
-}
-
-impl From<Values> for MmProcessorArgs {
-    fn from(v: Values) -> Self {
-        MmProcessorArgs {
-            dataset_name: v.text("--dataset-name"),
-            dataset_path: v.maybe_text("--dataset-path"),
-            hf_name: v.maybe_text("--hf-name"),
-            num_prompts: v.int("--num-prompts"),
-            num_warmups: v.int("--num-warmups"),
-            output_json: v.maybe_text("--output-json"),
-            metric_percentiles: v.text("--metric-percentiles"),
-            disable_tqdm: v.switch("--disable-tqdm"),
-            workload: v.maybe_text("--workload"),
-            save_workload: v.maybe_text("--save-workload"),
-            ignore_eos: v.switch("--ignore-eos"),
-            random_input_len: v.int("--random-input-len"),
-            random_output_len: v.int("--random-output-len"),
-            sim: v.switch("--sim"),
-            engine: EngineArgs::from(&v),
-            worker: WorkerArgs::from(&v),
-            live: LiveArgs::default(),
-            values: v,
-        }
+flags! {
+    /// The flags of `tacho mm-processor`; those of random data and of files are read where they are used.
+    MmProcessorArgs {
+        FIRST [
+            dataset_name: String = vllm(&["--dataset-name"], Choice(&["random-mm", "hf"]), "NAME", Preset::Str("random-mm"), &DATASET,
+                "Random images and videos, or a Hub dataset that has some.");
+            num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(10), &RUN, "Measured requests.").at_least(1);
+            num_warmups: i64 = vllm(&["--num-warmups"], Int, "N", Preset::Int(1), &RUN, "Warm-up requests.").at_least(0);
+        ]
+        PATH [
+            dataset_path: Option<String> = vllm(&["--dataset-path"], Str, "ID", Unset, &DATASET,
+                "Hub id of the dataset, for --dataset-name hf.");
+        ]
+        LAST [
+            output_json: Option<String> = OUTPUT_JSON;
+            metric_percentiles: String = vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &RUN,
+                "Percentiles to report, separated by commas.");
+            disable_tqdm: bool = vllm(&["--disable-tqdm"], Switch, "", Off, &RUN, "Show no progress bars.");
+        ]
+        OURS [
+            sim: bool = SIM;
+            hf_name: Option<String> = own(&["--hf-name"], Str, "ID", Unset, &HUB,
+                "Hub id of the dataset if --dataset-path is a local copy.");
+            ignore_eos: bool = switch(&["--ignore-eos"], &OWN, "Generate the full output length, past the end of text.");
+        ]
+        ..common: OfflineArgs;
     }
 }
 
 impl MmProcessorArgs {
     /// Reads and checks the values.
-    pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
-        let live = LiveArgs::read(&v)?;
-        let args = Self { live, ..Self::from(v) };
+    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
+        let args = Self::from(v);
         args.check()?;
         Ok(args)
     }
 
+    /// The file of `--workload` or `--save-workload`.
+    pub(crate) fn file(&self, flag: &str) -> Option<String> {
+        self.common.values.maybe_text(flag)
+    }
+
     /// Refuses what cannot work.
     fn check(&self) -> Result<(), ArgError> {
-        check::engine(&self.engine, &self.worker, self.sim, TABLE.command)?;
-        check::at_least("--num-prompts", self.num_prompts, 1)?;
-        check::at_least("--num-warmups", self.num_warmups, 0)?;
+        check::engine(&self.common, self.sim, TABLE.command)?;
         self.percentiles()?;
-        check::mm_limits(&self.values)?;
-        if self.workload.is_some() && self.save_workload.is_some() {
+        check::mm_limits(&self.common.values)?;
+        let workload = self.file("--workload").is_some();
+        if workload && self.file("--save-workload").is_some() {
             return Err(Refusal::Together { flag: "--workload", other: "--save-workload" }.into());
         }
-        if self.dataset_name != "hf" || self.workload.is_some() {
+        if self.dataset_name != "hf" || workload {
             return Ok(());
         }
         let Some(path) = &self.dataset_path else {

@@ -3,9 +3,9 @@
 use tacho_core::json::{Dict, Value, parse};
 use tacho_core::secret::redact_json;
 
-use crate::args::flag::{Flag, Origin};
-use crate::args::grammar::Values;
-use crate::args::shown::shown;
+use crate::args::machinery::flag::{Flag, Origin};
+use crate::args::machinery::grammar::Values;
+use crate::args::machinery::shown::shown;
 
 /// The dump. `engine` are the values that an engine's own parser found, where there was one: they win.
 pub(crate) fn namespace(values: &Values, bench_type: &str, engine: Option<&Dict>) -> Dict {

@@ -1,38 +1,21 @@
 //! Rows that several of the offline commands share.
 
-use crate::args::flag::{Flag, Group, Kind, Preset, own, vllm};
-use crate::args::live;
+pub(crate) use crate::args::live::LIVE;
+pub(crate) use crate::args::machinery::flag::HELP;
+use crate::args::machinery::flag::{Flag, Group, Kind, Preset, group, own, switch, vllm};
+use crate::args::machinery::typed::flags;
 
 use Kind::{Buckets, Float, Int, Json, Seconds, Str, Switch};
 use Preset::{Off, Unset};
 
-pub(crate) static RUN: Group =
-    Group { title: "run options", vllm_title: "options", about: "What is run, how often, and where results go." };
-pub(crate) static DATASET: Group =
-    Group { title: "dataset options", vllm_title: "options", about: "Where the prompts come from." };
-pub(crate) static RANDOM: Group = Group {
-    title: "random dataset options",
-    vllm_title: "options",
-    about: "Prompts of random tokens, the same for the same --seed and tokenizer.",
-};
-pub(crate) static HUB: Group = Group {
-    title: "hub dataset options",
-    vllm_title: "options",
-    about: "Which rows of a dataset of the Hub, and in which order.",
-};
-pub(crate) static LIVE: Group =
-    Group { title: "live options", vllm_title: "live options", about: "What is shown while it runs." };
-pub(crate) static OWN: Group =
-    Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
+pub(crate) static RUN: Group = group("run options", "options", "What is run, how often, and where results go.");
+pub(crate) static DATASET: Group = group("dataset options", "options", "Where the prompts come from.");
+pub(crate) static RANDOM: Group =
+    group("random dataset options", "options", "Prompts of random tokens, the same for the same --seed and tokenizer.");
+pub(crate) static HUB: Group =
+    group("hub dataset options", "options", "Which rows of a dataset of the Hub, and in which order.");
+pub(crate) static OWN: Group = group("tacho options", "tacho options", "What vLLM's command does not have.");
 
-pub(crate) const HELP: Flag = vllm(
-    &["-h", "--help"],
-    Kind::Help,
-    "TOPIC",
-    Unset,
-    &RUN,
-    "Show this help. --help=all explains every option, --help=TOPIC those of one section or with TOPIC in their name.",
-);
 pub(crate) const OUTPUT_JSON: Flag = vllm(
     &["--output-json"],
     Str,
@@ -71,24 +54,27 @@ pub(crate) const RANDOM_ROWS: &[Flag] = &[
         "Shares of item sizes, as a Python dict of (height, width, frames)."),
 ];
 
-/// The flags of [`super::WorkerArgs`].
-#[rustfmt::skip]
-pub(crate) const WORKER_ROWS: &[Flag] = &[
-    own(&["--python"], Str, "FILE", Unset, &OWN,
-        "Python that has the engine. Without it that of $VIRTUAL_ENV, or python3 on the PATH."),
-    own(&["--worker-script"], Str, "FILE", Unset, &OWN,
-        "Worker to run instead of the built-in one. It speaks the protocol of docs/guides/offline.md."),
-    own(&["--worker-timeout"], Seconds, "SEC", Unset, &OWN,
-        "Longest time one step of the engine (start, warm-up, run) may take. After it the engine is killed.").positive(),
-    own(&["--engine-log"], Str, "FILE", Unset, &OWN, "Write the engine's log to a file instead of standard error."),
-    own(&["--decode-bench"], Switch, "", Off, &OWN,
-        "Measure decoding alone. Starts the engine with the DecodeBenchConnector, which makes up the prompts' KV cache."),
-    own(&["--sim-profile"], Str, "NAME", Unset, &OWN, "Speed of the simulated engine, such as h100-8b or tiny."),
-    own(&["--quiet"], Switch, "", Off, &OWN, "Print results and errors only."),
-];
-
-/// The flags of [`LiveArgs`](crate::args::live::LiveArgs).
-pub(crate) const LIVE_ROWS: [Flag; 2] = [live::screen(&LIVE), live::http(&LIVE)];
+flags! {
+    /// The worker process and the simulated engine.
+    WorkerArgs {
+        WORKER_ROWS [
+            python: Option<String> = own(&["--python"], Str, "FILE", Unset, &OWN,
+                "Python interpreter that has the engine (default: $VIRTUAL_ENV, then python3).");
+            worker_script: Option<String> = own(&["--worker-script"], Str, "FILE", Unset, &OWN,
+                "Worker to run instead of the built-in one. It speaks the protocol of docs/guides/offline.md.");
+            /// Seconds.
+            worker_timeout: Option<f64> = own(&["--worker-timeout"], Seconds, "SEC", Unset, &OWN,
+                "Maximum seconds of an engine operation (start, warm-up, run). Then the engine is killed.").positive();
+            engine_log: Option<String> = own(&["--engine-log"], Str, "FILE", Unset, &OWN,
+                "Write the engine's log to a file instead of standard error.");
+            decode_bench: bool = switch(&["--decode-bench"], &OWN,
+                "Measure decoding alone: the DecodeBenchConnector fills the prompts' KV cache.");
+            sim_profile: Option<String> = own(&["--sim-profile"], Str, "NAME", Unset, &OWN,
+                "Speed of the simulated engine, such as h100-8b or tiny.");
+            quiet: bool = switch(&["--quiet"], &OWN, "Print only results and errors.");
+        ]
+    }
+}
 
 /// For the commands that have `--profile`.
 pub(crate) const NSYS: Flag = own(

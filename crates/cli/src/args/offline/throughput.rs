@@ -2,17 +2,17 @@
 
 use tacho_workload::{DatasetKind, OFFLINE_NAMES};
 
+use super::OfflineArgs;
 use super::dataset::{QUESTIONS, SOURCE_ROWS, THROUGHPUT_ROWS, TIMED_TRACE, without_file};
 use super::rows::{
-    DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE, LIVE_ROWS, LOG, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN,
-    SIM, WORKER_ROWS,
+    DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE, LOG, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM,
+    WORKER_ROWS,
 };
-use super::{EngineArgs, WorkerArgs};
-use crate::args::engine::{self, CAPACITY, ENGINE, joined, passed};
+use crate::args::engine::{self, CAPACITY, ENGINE, passed};
 use crate::args::error::{ArgError, Refusal, UsageError};
-use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
-use crate::args::grammar::Values;
-use crate::args::live::LiveArgs;
+use crate::args::live;
+use crate::args::machinery::flag::{Flag, Group, Kind, Preset, Table, group, own, rows, vllm};
+use crate::args::machinery::grammar::Values;
 
 use Kind::{Choice, Float, Int, Str, Switch, TriState};
 use Preset::{Off, Unset};
@@ -56,16 +56,9 @@ impl Backend {
 /// vLLM's four, then ours.
 const BACKENDS: &[&str] = &["vllm", "hf", "mii", "vllm-chat", "vllm-async", "sim", "openai", "openai-chat"];
 
-static PREFIX: Group = Group {
-    title: "prefix repetition dataset options",
-    vllm_title: "options",
-    about: "A few prefixes that many prompts share.",
-};
-static SERVER: Group = Group {
-    title: "server options",
-    vllm_title: "tacho options",
-    about: "The running server of --backend openai and openai-chat.",
-};
+static PREFIX: Group = group("prefix repetition dataset options", "options", "A few prefixes that many prompts share.");
+static SERVER: Group =
+    group("server options", "tacho options", "The running server of --backend openai and openai-chat.");
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -93,15 +86,23 @@ pub(crate) static TABLE: Table = Table {
         &ENGINE,
         &CAPACITY,
     ],
-    flags: &joined::<{ VLLM.len() + OURS.len() + engine::FLAGS.len() }>(
-        &joined::<{ VLLM.len() + engine::FLAGS.len() }>(VLLM, engine::FLAGS),
-        OURS,
+    flags: rows!(
+        &[HELP],
+        FIRST,
+        RANDOM_ROWS,
+        LAST,
+        engine::FLAGS,
+        ALONE,
+        live::FLAGS,
+        SOURCE_ROWS,
+        THROUGHPUT_ROWS,
+        WORKER_ROWS
     ),
+    ..Table::PLAIN
 };
 
 #[rustfmt::skip]
 const FIRST: &[Flag] = &[
-    HELP,
     vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("vllm"), &RUN,
         "What runs the batch. vllm, vllm-chat and vllm-async are vLLM's engine, hf is transformers, sim is simulated, \
          openai and openai-chat are a running server."),
@@ -146,11 +147,6 @@ const LAST: &[Flag] = &[
     vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &HUB, "Longest recording used."),
 ];
 
-const VLLM: &[Flag] = &joined::<{ FIRST.len() + RANDOM_ROWS.len() + LAST.len() }>(
-    &joined::<{ FIRST.len() + RANDOM_ROWS.len() }>(FIRST, RANDOM_ROWS),
-    LAST,
-);
-
 #[rustfmt::skip]
 const ALONE: &[Flag] = &[
     passed(&["--enable-log-requests", "--no-enable-log-requests"], TriState, Off),
@@ -164,15 +160,7 @@ const ALONE: &[Flag] = &[
         "Run the batch this often, caches dropped in between. Rates are then those of the mean time, with an interval."),
     own(&["--dataset"], Str, "PATH", Unset, &OWN, "Old name of --dataset-path."),
     own(&["--disable-frontend-multiprocessing"], Switch, "", Off, &OWN, "Accepted for old scripts. Has no effect."),
-    LIVE_ROWS[0],
-    LIVE_ROWS[1],
 ];
-
-const DATA: &[Flag] = &joined::<{ SOURCE_ROWS.len() + THROUGHPUT_ROWS.len() }>(SOURCE_ROWS, THROUGHPUT_ROWS);
-const OURS: &[Flag] = &joined::<{ ALONE.len() + DATA.len() + WORKER_ROWS.len() }>(
-    &joined::<{ ALONE.len() + DATA.len() }>(ALONE, DATA),
-    WORKER_ROWS,
-);
 
 /// All flags of `tacho throughput`.
 #[derive(Debug, Clone)]
@@ -200,15 +188,11 @@ pub(crate) struct ThroughputArgs {
     pub(crate) port: i64,
     pub(crate) workload: Option<String>,
     pub(crate) save_workload: Option<String>,
-    pub(crate) engine: EngineArgs,
-    pub(crate) worker: WorkerArgs,
-    /// What is shown meanwhile.
-    pub(crate) live: LiveArgs,
-    pub(crate) values: Values,
+    pub(crate) common: OfflineArgs,
 }
 
-impl From<Values> for ThroughputArgs {
-    fn from(v: Values) -> Self {
+impl From<&Values> for ThroughputArgs {
+    fn from(v: &Values) -> Self {
         let backend = match v.text("--backend").as_str() {
             _ if v.switch("--sim") => Backend::Sim,
             "vllm" if v.switch("--async-engine") => Backend::VllmAsync,
@@ -246,32 +230,31 @@ impl From<Values> for ThroughputArgs {
             port: v.int("--port"),
             workload: v.maybe_text("--workload"),
             save_workload: v.maybe_text("--save-workload"),
-            engine: EngineArgs::from(&v),
-            worker: WorkerArgs::from(&v),
-            live: LiveArgs::default(),
-            values: v,
+            common: v.into(),
         }
     }
 }
 
 impl ThroughputArgs {
     /// Reads and checks the values.
-    pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
-        let live = LiveArgs::read(&v)?;
-        let args = Self { live, ..Self::from(v) };
+    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
+        let args = Self::from(v);
         args.check()?;
         Ok(args)
     }
 
     /// Refuses what cannot work.
     fn check(&self) -> Result<(), ArgError> {
-        if self.values.switch("--sim") && self.values.is_given("--backend") && self.values.text("--backend") != "sim" {
+        if self.common.values.switch("--sim")
+            && self.common.values.is_given("--backend")
+            && self.common.values.text("--backend") != "sim"
+        {
             return Err(Refusal::Together { flag: "--sim", other: "--backend" }.into());
         }
         self.choice().map_err(|error| ArgError::Usage { command: TABLE.command, error })?;
         if !matches!(self.backend, Backend::Vllm | Backend::VllmAsync | Backend::VllmChat) {
             let command = TABLE.command;
-            self.engine.refuse_unknown().map_err(|error| ArgError::Usage { command, error })?;
+            self.common.engine.refuse_unknown().map_err(|error| ArgError::Usage { command, error })?;
         }
         Ok(self.rules()?)
     }
@@ -299,14 +282,14 @@ impl ThroughputArgs {
     pub(crate) fn has_legacy_lengths(&self) -> bool {
         !["--random-input-len", "--random-output-len", "--random-prefix-len"]
             .iter()
-            .any(|flag| self.values.is_given(flag))
+            .any(|flag| self.common.values.is_given(flag))
     }
 
     /// A length of random prompts: `input`, `output` or `prefix`.
     pub(crate) fn random_len(&self, part: &str) -> i64 {
         let legacy = format!("--{part}-len");
-        let given = self.has_legacy_lengths() && self.values.is_given(&legacy);
-        let older = given.then(|| self.values.maybe_int(&legacy)).flatten();
-        older.unwrap_or_else(|| self.values.int(&format!("--random-{part}-len")))
+        let given = self.has_legacy_lengths() && self.common.values.is_given(&legacy);
+        let older = given.then(|| self.common.values.maybe_int(&legacy)).flatten();
+        older.unwrap_or_else(|| self.common.values.int(&format!("--random-{part}-len")))
     }
 }

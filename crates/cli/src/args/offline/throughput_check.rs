@@ -16,24 +16,24 @@ impl ThroughputArgs {
         refuse_if(self.prequeue_requests && backend == Backend::VllmAsync, OfflineRefusal::PrequeueAsync)?;
         dataset(self)?;
         let lora_backend = matches!(backend, Backend::Vllm | Backend::VllmAsync);
-        refuse_if(self.engine.enable_lora && !lora_backend, OfflineRefusal::LoraBackend)?;
-        refuse_if(self.engine.enable_lora && self.lora_path.is_none(), OfflineRefusal::LoraPath)?;
+        refuse_if(self.common.engine.enable_lora && !lora_backend, OfflineRefusal::LoraBackend)?;
+        refuse_if(self.common.engine.enable_lora && self.lora_path.is_none(), OfflineRefusal::LoraPath)?;
         refuse_if(backend == Backend::Hf && self.hf_max_batch_size.is_none(), OfflineRefusal::HfBatchMissing)?;
         refuse_if(backend != Backend::Hf && self.hf_max_batch_size.is_some(), OfflineRefusal::HfBatchUnused)?;
         let plain = matches!(backend, Backend::Hf | Backend::Mii);
-        refuse_if(plain && self.engine.quantization.is_some(), OfflineRefusal::Quantization)?;
+        refuse_if(plain && self.common.engine.quantization.is_some(), OfflineRefusal::Quantization)?;
         mii(self)?;
-        let parallel = self.engine.data_parallel_size > 1;
-        let launched = self.engine.distributed_executor_backend.as_deref() == Some("external_launcher");
+        let parallel = self.common.engine.data_parallel_size > 1;
+        let launched = self.common.engine.distributed_executor_backend.as_deref() == Some("external_launcher");
         refuse_if(parallel && (!launched || backend == Backend::VllmAsync), OfflineRefusal::DataParallel)?;
         hf(self)?;
         engine_flags(self)?;
         refuse_if(self.profile && !vllm, OfflineRefusal::ProfileBackend { backend: backend.name() })?;
         own(self)?;
         counts(self)?;
-        worker(&self.worker, backend == Backend::Sim)?;
+        worker(&self.common.worker, backend == Backend::Sim)?;
         nsys(self.nsys.as_deref(), self.profile)?;
-        seed(self.engine.seed)
+        seed(self.common.engine.seed)
     }
 }
 
@@ -42,9 +42,9 @@ fn own(args: &ThroughputArgs) -> Result<(), Refusal> {
     let backend = args.backend;
     let plain = matches!(backend, Backend::Hf | Backend::Mii);
     let served = matches!(backend, Backend::OpenAi | Backend::OpenAiChat);
-    refuse_if(served && args.worker.decode_bench, OfflineRefusal::ServerCannot { flag: "--decode-bench" })?;
+    refuse_if(served && args.common.worker.decode_bench, OfflineRefusal::ServerCannot { flag: "--decode-bench" })?;
     refuse_if(
-        plain && args.worker.decode_bench,
+        plain && args.common.worker.decode_bench,
         OfflineRefusal::EngineFlag { backend: backend.name(), flag: "--decode-bench" },
     )?;
     for (given, flag) in [(args.n != 1, "--n"), (args.disable_detokenize, "--disable-detokenize")] {
@@ -57,7 +57,7 @@ fn own(args: &ThroughputArgs) -> Result<(), Refusal> {
     if let Some((_, flag, other)) = pairs.into_iter().find(|(both, ..)| *both) {
         return Err(Refusal::Together { flag, other });
     }
-    let mode = &args.engine.tokenizer_mode;
+    let mode = &args.common.engine.tokenizer_mode;
     match TokenizerMode::parse(mode) {
         Some(_) => Ok(()),
         None => Err(Refusal::TokenizerMode { mode: mode.clone() }),
@@ -83,7 +83,7 @@ fn dataset(args: &ThroughputArgs) -> Result<(), Refusal> {
             let chat = matches!(args.backend, Backend::VllmChat | Backend::OpenAiChat | Backend::Sim);
             let (dataset, backend) = (name.to_owned(), args.backend.name());
             refuse_if(!chat, OfflineRefusal::MediaNeedsChat { dataset, backend })?;
-            mm_limits(&args.values)
+            mm_limits(&args.common.values)
         }
         "prefix_repetition" => {
             let flags = [
@@ -120,7 +120,7 @@ fn engine_flags(args: &ThroughputArgs) -> Result<(), Refusal> {
         Backend::OpenAi | Backend::OpenAiChat => &["--trust-remote-code"],
     };
     let known = |flag: &&&str| NAMED.contains(*flag) || CHECKED.contains(*flag) || own.contains(*flag);
-    let Some(flag) = args.engine.given.iter().find(|flag| !known(flag)) else { return Ok(()) };
+    let Some(flag) = args.common.engine.given.iter().find(|flag| !known(flag)) else { return Ok(()) };
     let served = matches!(args.backend, Backend::OpenAi | Backend::OpenAiChat);
     refuse_if(served, OfflineRefusal::ServerCannot { flag })?;
     refuse_if(true, OfflineRefusal::EngineFlag { backend, flag })
@@ -130,17 +130,17 @@ fn hf(args: &ThroughputArgs) -> Result<(), Refusal> {
     if args.backend != Backend::Hf {
         return Ok(());
     }
-    refuse_if(args.engine.tensor_parallel_size != 1, OfflineRefusal::HfTensorParallel)?;
-    let format = args.engine.load_format.clone();
+    refuse_if(args.common.engine.tensor_parallel_size != 1, OfflineRefusal::HfTensorParallel)?;
+    let format = args.common.engine.load_format.clone();
     refuse_if(!["auto", "dummy"].contains(&format.as_str()), OfflineRefusal::HfLoadFormat { format })?;
-    refuse_if(args.engine.enforce_eager && args.hf_enable_torch_compile, OfflineRefusal::EagerCompiled)
+    refuse_if(args.common.engine.enforce_eager && args.hf_enable_torch_compile, OfflineRefusal::EagerCompiled)
 }
 
 fn mii(args: &ThroughputArgs) -> Result<(), Refusal> {
     if args.backend != Backend::Mii {
         return Ok(());
     }
-    refuse_if(args.engine.dtype != "auto", OfflineRefusal::MiiDtype)?;
+    refuse_if(args.common.engine.dtype != "auto", OfflineRefusal::MiiDtype)?;
     refuse_if(args.n != 1, OfflineRefusal::MiiN)?;
-    refuse_if(args.engine.tokenizer_name() != args.engine.model, OfflineRefusal::MiiTokenizer)
+    refuse_if(args.common.engine.tokenizer_name() != args.common.engine.model, OfflineRefusal::MiiTokenizer)
 }

@@ -3,10 +3,11 @@
 use tacho_workload::scenarios::{LongDocumentSpec, RepeatMode};
 
 use super::{BACKEND, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
-use crate::args::engine::{self, CAPACITY, ENGINE, joined};
+use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
-use crate::args::grammar::Values;
+use crate::args::live;
+use crate::args::machinery::flag::{Flag, Kind, Preset, Table, own, rows, vllm};
+use crate::args::machinery::grammar::Values;
 use crate::args::offline::rows::{HELP, RUN, WORKER_ROWS};
 use crate::args::offline::{EngineArgs, WorkerArgs};
 
@@ -22,7 +23,8 @@ pub(crate) static TABLE: Table = Table {
         ("tacho long-doc-qa --backend sim --num-documents 4 --document-length 500", "simulated"),
     ],
     groups: &[&SCENARIO, &SERVER, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
-    flags: &joined::<{ ROWS.len() + engine::FLAGS.len() }>(ROWS, engine::FLAGS),
+    flags: rows!(FIRST, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
+    ..Table::PLAIN
 };
 
 #[rustfmt::skip]
@@ -40,9 +42,6 @@ const FIRST: &[Flag] = &[
     own(&["--reuse-distance"], Int, "N", Unset, &OWN,
         "Requests from one sight of a document to its next, in place of --repeat-mode. Needs --max-concurrency to mean something."),
 ];
-
-const MIDDLE: &[Flag] = &joined::<{ FIRST.len() + SERVER_ROWS.len() }>(FIRST, SERVER_ROWS);
-const ROWS: &[Flag] = &joined::<{ MIDDLE.len() + WORKER_ROWS.len() }>(MIDDLE, WORKER_ROWS);
 
 /// All flags of `tacho long-doc-qa`.
 #[derive(Debug, Clone)]

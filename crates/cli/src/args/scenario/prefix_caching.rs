@@ -3,10 +3,11 @@
 use tacho_workload::scenarios::{PrefixCachingSpec, PrefixLengths};
 
 use super::{BACKEND, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, engine_alone, seed, tokens};
-use crate::args::engine::{self, CAPACITY, ENGINE, joined};
+use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal, UsageError};
-use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
-use crate::args::grammar::Values;
+use crate::args::live;
+use crate::args::machinery::flag::{Flag, Kind, Preset, Table, own, rows, vllm};
+use crate::args::machinery::grammar::Values;
 use crate::args::offline::rows::{DISABLE_DETOKENIZE, HELP, RUN, WORKER_ROWS};
 use crate::args::offline::{EngineArgs, WorkerArgs};
 
@@ -25,7 +26,8 @@ pub(crate) static TABLE: Table = Table {
         ("tacho prefix-caching --backend sim --num-prompts 4 --input-length-range 64:128", "the same, simulated"),
     ],
     groups: &[&SCENARIO, &SERVER, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
-    flags: &joined::<{ ROWS.len() + engine::FLAGS.len() }>(ROWS, engine::FLAGS),
+    flags: rows!(FIRST, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
+    ..Table::PLAIN
 };
 
 #[rustfmt::skip]
@@ -43,9 +45,6 @@ const FIRST: &[Flag] = &[
     own(&["--prompt-token-ids"], Switch, "", Off, &OWN, "Send token ids in place of text, so that nothing is tokenized again."),
 ];
 
-const MIDDLE: &[Flag] = &joined::<{ FIRST.len() + SERVER_ROWS.len() }>(FIRST, SERVER_ROWS);
-const ROWS: &[Flag] = &joined::<{ MIDDLE.len() + WORKER_ROWS.len() }>(MIDDLE, WORKER_ROWS);
-
 /// All flags of `tacho prefix-caching`.
 #[derive(Debug, Clone)]
 pub(crate) struct PrefixCachingArgs {
@@ -60,8 +59,10 @@ pub(crate) struct PrefixCachingArgs {
 impl PrefixCachingArgs {
     /// Reads and checks the values.
     pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
-        let needed =
-            |flag: &'static str| ArgError::Usage { command: TABLE.command, error: UsageError::Missing { what: flag } };
+        let needed = |flag: &'static str| ArgError::Usage {
+            command: TABLE.command,
+            error: UsageError::Missing { what: flag.to_owned() },
+        };
         if !v.is_given("--num-prompts") {
             return Err(needed("--num-prompts"));
         }

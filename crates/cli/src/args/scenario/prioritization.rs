@@ -4,10 +4,11 @@ use tacho_workload::scenarios::{PrioritizationSpec, PrioritySource};
 
 use super::{LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, engine_alone, seed, tokens};
 use crate::args::compare::missing;
-use crate::args::engine::{self, CAPACITY, ENGINE, joined};
+use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::flag::{Flag, Kind, Preset, Table, own, vllm};
-use crate::args::grammar::Values;
+use crate::args::live;
+use crate::args::machinery::flag::{Flag, Kind, Preset, Table, own, rows, vllm};
+use crate::args::machinery::grammar::Values;
 use crate::args::offline::rows::{DISABLE_DETOKENIZE, HELP, RUN, WORKER_ROWS};
 use crate::args::offline::{EngineArgs, WorkerArgs};
 
@@ -26,7 +27,8 @@ pub(crate) static TABLE: Table = Table {
         ("tacho prioritization --backend sim --input-len 32 --output-len 16", "simulated"),
     ],
     groups: &[&SCENARIO, &SERVER, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
-    flags: &joined::<{ ROWS.len() + engine::FLAGS.len() }>(ROWS, engine::FLAGS),
+    flags: rows!(FIRST, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
+    ..Table::PLAIN
 };
 
 #[rustfmt::skip]
@@ -44,9 +46,6 @@ const FIRST: &[Flag] = &[
         "Shares of the priorities 0, 1 and so on, with commas. Two halves are vLLM's."),
     own(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &OWN, "Requests per second to a server; inf sends all at once."),
 ];
-
-const MIDDLE: &[Flag] = &joined::<{ FIRST.len() + SERVER_ROWS.len() }>(FIRST, SERVER_ROWS);
-const ROWS: &[Flag] = &joined::<{ MIDDLE.len() + WORKER_ROWS.len() }>(MIDDLE, WORKER_ROWS);
 
 /// All flags of `tacho prioritization`.
 #[derive(Debug, Clone)]

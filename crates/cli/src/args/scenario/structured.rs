@@ -5,13 +5,13 @@ use tacho_workload::scenarios::{ConstraintField, ConstraintKind, StructuredDatas
 
 use super::{OWN, SCENARIO, SERVER, as_serve, at_least, seed, tokens};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
-use crate::args::grammar::Values;
 use crate::args::live;
+use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, vllm};
+use crate::args::machinery::grammar::Values;
 use crate::args::offline::rows::LIVE;
 use crate::args::serve::ServeArgs;
 
-use Kind::{AnyNumber, Choice, Float, Help, Int, Json, OneOrMore, Seconds, Str, Switch};
+use Kind::{AnyNumber, Choice, Float, Int, Json, OneOrMore, Seconds, Str, Switch};
 use Preset::{Off, Unset};
 
 const BACKENDS: &[&str] = &[
@@ -28,13 +28,8 @@ const BACKENDS: &[&str] = &[
     "llama.cpp",
 ];
 
-static CONSTRAINT: Group = Group {
-    title: "constraint options",
-    vllm_title: "options",
-    about: "How requests say what their answers must be like.",
-};
-static RESULT: Group =
-    Group { title: "result options", vllm_title: "options", about: "What is computed, printed and written." };
+static CONSTRAINT: Group = group("constraint options", "options", "How requests say what their answers must be like.");
+static RESULT: Group = group("result options", "options", "What is computed, printed and written.");
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -49,11 +44,12 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[&SERVER, &SCENARIO, &CONSTRAINT, &RESULT, &OWN, &LIVE],
     flags: FLAGS,
+    ..Table::PLAIN
 };
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    vllm(&["-h", "--help"], Help, "TOPIC", Unset, &SERVER, "Show this help. --help=all explains every option."),
+    HELP,
     vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("vllm"), &SERVER, "Protocol spoken to the server."),
     vllm(&["--base-url"], Str, "URL", Unset, &SERVER, "Server address with scheme, in place of --host and --port."),
     vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server name or address."),
@@ -102,8 +98,8 @@ static FLAGS: &[Flag] = &[
     own(&["--save-workload"], Str, "FILE", Unset, &OWN,
         "Write the requests as JSON lines: index, prompt, prompt_len, output_len, extra_body."),
     own(&["--quiet"], Switch, "", Off, &OWN, "Print the report and nothing else."),
-    live::screen(&LIVE),
-    live::http(&LIVE),
+    live::SCREEN,
+    live::HTTP,
     own(&["--sweep-request-rates"], Str, "LIST", Unset, &OWN,
         "Run once for each of these rates, as vLLM's companion script does with 25,20,15,10,5,1. A result file each in \
          --result-dir, structured_output_benchmark_results without it."),

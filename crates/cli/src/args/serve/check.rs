@@ -10,7 +10,7 @@ use tacho_workload::{Need, Rows};
 
 use super::{ContentArgs, LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
-use crate::args::grammar::Values;
+use crate::args::machinery::grammar::Values;
 
 /// A probe in eleven days.
 const SLOWEST_PROBE: f64 = 1e-6;
@@ -246,15 +246,10 @@ fn check_shared_prefix(values: &Values) -> Result<(), Refusal> {
 fn check_requests(values: &Values) -> Result<(), Refusal> {
     let flag = "--prefill-concurrency";
     let limit = values.maybe_int(flag).unwrap_or(1);
-    ensure(limit > 0, || out_of_range(flag, limit, "1 or more"))?;
     let requests = values.maybe_int("--max-concurrency").unwrap_or(i64::MAX);
     ensure(limit <= requests, || out_of_range(flag, limit, "at most --max-concurrency"))?;
     let (rate, delay) = ("--request-cancellation-rate", "--request-cancellation-delay");
-    let share = values.float(rate);
-    ensure((0.0..=100.0).contains(&share), || out_of_range(rate, float_repr(share), "0 to 100 percent"))?;
-    let seconds = values.float(delay);
-    ensure((0.0..1e9).contains(&seconds), || out_of_range(delay, float_repr(seconds), "0 or more seconds"))?;
-    ensure(!values.is_given(delay) || share > 0.0, || Refusal::Alone { flag: delay, other: rate })
+    ensure(!values.is_given(delay) || values.float(rate) > 0.0, || Refusal::Alone { flag: delay, other: rate })
 }
 
 fn check_own(args: &ServeArgs) -> Result<(), Refusal> {

@@ -9,7 +9,7 @@ use tacho_text::TokenizerMode;
 use super::{DatasetArgs, ReportArgs, ServeArgs, TargetArgs};
 use crate::args::check::thresholds;
 use crate::args::error::Refusal;
-use crate::args::number::python_float;
+use crate::args::machinery::number::python_float;
 
 /// The latencies that goodput knows, as vLLM names them.
 const OBJECTIVES: [&str; 3] = ["ttft", "tpot", "e2el"];

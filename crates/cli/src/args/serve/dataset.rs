@@ -5,7 +5,7 @@ use tacho_core::json::Value;
 use tacho_workload::{Carrier, DatasetKind, Need, Times, dataset};
 
 use super::TargetArgs;
-use crate::args::grammar::Values;
+use crate::args::machinery::grammar::Values;
 
 /// Flags about prompts.
 #[derive(Debug, Clone)]

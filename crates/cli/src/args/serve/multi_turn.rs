@@ -1,38 +1,38 @@
 //! Flags of `tacho serve` about conversations that a dataset makes, by the names of vLLM's Rust client.
 
 use crate::args::error::Refusal;
-use crate::args::flag::{Flag, Group, Kind, Preset, own};
-use crate::args::grammar::Values;
+use crate::args::machinery::flag::{Flag, Group, Kind, Preset, group, own, switch};
+use crate::args::machinery::grammar::Values;
 
-use Kind::{Float, Int, Switch};
-use Preset::{Off, Unset};
+use Kind::{Float, Int};
+use Preset::Unset;
 
-/// The section of the help.
-pub(super) static MULTI_TURN: Group = Group {
-    title: "multi-turn options",
-    vllm_title: "options",
-    about: "Conversations made of --dataset-name random, sharegpt or generated-shared-prefix, by the names of vLLM's Rust client and, after them, of SGLang.",
-};
+pub(super) static MULTI_TURN: Group = group(
+    "multi-turn options",
+    "options",
+    "Conversations made of --dataset-name random, sharegpt or generated-shared-prefix; names of vLLM's Rust client, then SGLang's.",
+);
 
 /// The rows of the table.
 #[rustfmt::skip]
-pub(super) const FLAGS: [Flag; 9] = [
-    own(&["--multi-turn"], Switch, "", Off, &MULTI_TURN,
-        "Hold conversations, with the server's answers as history. --num-prompts is then their number."),
-    own(&["--multi-turn-num-turns", "--num-rounds"], Int, "N", Preset::Int(3), &MULTI_TURN, "Turns of a conversation."),
+pub(super) const FLAGS: &[Flag] = &[
+    switch(&["--multi-turn"], &MULTI_TURN,
+        "Run conversations, with the server's responses as history. --num-prompts is the number of conversations."),
+    own(&["--multi-turn-num-turns", "--num-rounds"], Int, "N", Preset::Int(3), &MULTI_TURN, "Turns per conversation."),
     own(&["--multi-turn-min-turns", "--min-rounds"], Int, "N", Preset::Int(0), &MULTI_TURN,
-        "Fewest turns; their number is then drawn. 0 is --multi-turn-num-turns."),
+        "Minimum turns; their number is then random. 0 is --multi-turn-num-turns."),
     own(&["--multi-turn-max-turns", "--max-rounds"], Int, "N", Preset::Int(0), &MULTI_TURN,
-        "Most turns. 0 is --multi-turn-num-turns, and no limit for sharegpt."),
+        "Maximum turns. 0 is --multi-turn-num-turns, and no limit for sharegpt."),
     own(&["--multi-turn-concurrency", "--max-parallel"], Int, "N", Unset, &MULTI_TURN,
-        "Requests at once. --max-concurrency without it, and else all conversations."),
-    own(&["--multi-turn-delay-ms"], Float, "MS", Preset::Float(0.0), &MULTI_TURN, "Pause before each further turn."),
+        "Maximum requests in flight (default: --max-concurrency, else all conversations).").at_least(1),
+    own(&["--multi-turn-delay-ms"], Float, "MS", Preset::Float(0.0), &MULTI_TURN, "Pause before each further turn.")
+        .between(0.0, 1e12),
     own(&["--per-turn-input-len", "--sub-question-input-length"], Int, "TOKENS", Preset::Int(0), &MULTI_TURN,
-        "Tokens of each further question of random. 0 is --random-input-len."),
-    own(&["--multi-turn-prefix-global-ratio"], Float, "SHARE", Preset::Float(0.0), &MULTI_TURN,
-        "Share of a question of random that all have in common. Above 0 there is no history."),
-    own(&["--multi-turn-prefix-conversation-ratio"], Float, "SHARE", Preset::Float(0.0), &MULTI_TURN,
-        "Share of a question of random that those of its conversation have in common. Above 0 there is no history."),
+        "Tokens of each further question of random. 0 is --random-input-len.").at_least(0),
+    own(&["--multi-turn-prefix-global-ratio"], Float, "FRACTION", Preset::Float(0.0), &MULTI_TURN,
+        "Fraction of a random question that all questions share. Above 0 there is no history."),
+    own(&["--multi-turn-prefix-conversation-ratio"], Float, "FRACTION", Preset::Float(0.0), &MULTI_TURN,
+        "Fraction of a random question that the questions of a conversation share. Above 0 there is no history."),
 ];
 
 /// The dataset with a number of turns of its own.
@@ -108,19 +108,14 @@ impl MultiTurnFlags {
         }
         let (least, most) = self.turns;
         if least < 1 || (most < least && (self.capped || !self.is_sharegpt())) {
-            return refused("--multi-turn-min-turns", least.to_string(), "1 or more, and at most the most turns");
+            return refused(
+                "--multi-turn-min-turns",
+                least.to_string(),
+                "1 or more, and at most --multi-turn-max-turns",
+            );
         }
         if self.is_sharegpt() && self.capped && most == 1 {
             return refused("--multi-turn-max-turns", most.to_string(), "2 or more, or 0 for no limit, with sharegpt");
-        }
-        if self.concurrency.is_some_and(|limit| limit < 1) {
-            return refused("--multi-turn-concurrency", self.concurrency.unwrap_or(0).to_string(), "1 or more");
-        }
-        if !(0.0..1e12).contains(&self.delay_ms) {
-            return refused("--multi-turn-delay-ms", self.delay_ms.to_string(), "0 or more");
-        }
-        if self.later_len < 0 {
-            return refused("--per-turn-input-len", self.later_len.to_string(), "0 or more");
         }
         let (all, own) = self.shared;
         if !((0.0..1.0).contains(&all) && (0.0..1.0).contains(&own) && all + own < 1.0) {

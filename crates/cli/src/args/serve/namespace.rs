@@ -4,9 +4,9 @@
 use tacho_core::json::{Dict, Value};
 
 use super::ServeArgs;
-use crate::args::flag::{Flag, Kind, Origin};
-use crate::args::repr::{joined, repr};
-use crate::args::shown::shown;
+use crate::args::machinery::flag::{Flag, Kind, Origin};
+use crate::args::machinery::repr::{joined, repr};
+use crate::args::machinery::shown::shown;
 
 impl ServeArgs {
     /// Every flag under its underscore name, as typed or by default: vLLM's in its order, then ours. Without secrets.

@@ -1,4 +1,4 @@
-//! Flags about several loads in one command and about two results side by side; the names are those of vLLM's Rust client.
+//! Flags of several loads in one command, and of two results to compare; named as in vLLM's Rust client.
 
 use std::path::PathBuf;
 
@@ -6,19 +6,15 @@ use super::repeats::RepeatArgs;
 use super::stops::filling;
 use super::{LoadArgs, OwnArgs, ServeArgs};
 use crate::args::error::Refusal;
-use crate::args::flag::{Flag, Group, Kind, Preset, own};
-use crate::args::grammar::Values;
+use crate::args::machinery::flag::{Flag, Group, Kind, Preset, group, own};
+use crate::args::machinery::grammar::Values;
 use crate::args::ranks::RankArgs;
 
 use Kind::{Int, OneOrMore, Str};
 use Preset::Unset;
 
-/// The section of the help.
-pub(super) static POINTS: Group = Group {
-    title: "series options",
-    vllm_title: "tacho options",
-    about: "Several loads in one command, and two results side by side, as vLLM's Rust client has them.",
-};
+pub(super) static POINTS: Group =
+    group("load series options", "tacho options", "Several loads in one command, as in vLLM's Rust client.");
 
 const CONCURRENCY: &str = "--sweep-max-concurrency";
 const RATE: &str = "--sweep-request-rate";
@@ -27,19 +23,17 @@ const PERCENTILES: &str = "--sweep-summary-percentiles";
 
 /// The rows of the table.
 #[rustfmt::skip]
-pub(super) const FLAGS: [Flag; 5] = [
+pub(super) const FLAGS: &[Flag] = &[
     own(&[CONCURRENCY], Str, "N,N,…", Unset, &POINTS,
-        "Run once with each of these as --max-concurrency, and sum them up in a table. Each has a result of its own with \
-         --save-result, the table is NAME.sweep.json. A load that fails is written down and the next is run."),
-    own(&[RATE], Str, "RPS,RPS,…", Unset, &POINTS,
-        "The same with each of these as --request-rate, such as 1,2.5,inf."),
+        "Run once per --max-concurrency of this list, and print a summary table. With --save-result each run has its own result, \
+         and the table is NAME.sweep.json. A load that fails is recorded, and the next one runs."),
+    own(&[RATE], Str, "RPS,RPS,…", Unset, &POINTS, "Run once per --request-rate of this list, such as 1,2.5,inf."),
     own(&[FACTOR], Int, "N", Unset, &POINTS,
-        "Send so many times as many prompts as requests may be under way, in place of --num-prompts. With \
-         --sweep-max-concurrency only.").between(1.0, 1e6),
+        "Number of prompts per unit of concurrency, instead of --num-prompts. Needs --sweep-max-concurrency.").between(1.0, 1e6),
     own(&[PERCENTILES], Str, "P,P,…", Unset, &POINTS,
-        "Further percentiles of TTFT and TPOT in that table, beside the 50th and the 90th."),
+        "Further percentiles of TTFT and TPOT in the summary table, in addition to 50 and 90."),
     own(&["--compare"], OneOrMore, "FILE", Unset, &POINTS,
-        "Compare two results, A and B, and run nothing. tacho compare does more."),
+        "Compare two results, A and B, without a run. tacho compare does more."),
 ];
 
 /// What is varied.

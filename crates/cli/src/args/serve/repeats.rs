@@ -4,37 +4,32 @@ use tacho_metrics::WindowRule;
 
 use super::ServeArgs;
 use crate::args::error::Refusal;
-use crate::args::flag::{Flag, Group, Kind, Preset, own};
-use crate::args::grammar::Values;
+use crate::args::machinery::flag::{Flag, Group, Kind, Preset, group, own, switch};
+use crate::args::machinery::grammar::Values;
 
-use Kind::{Float, Int, Seconds, Switch};
-use Preset::{Off, Unset};
+use Kind::{Float, Int, Seconds};
+use Preset::Unset;
 
-/// The section of the help.
-pub(super) static REPEATS: Group = Group {
-    title: "repetition options",
-    vllm_title: "tacho options",
-    about: "Several runs in one command, and the time in which a run was full.",
-};
+pub(super) static REPEATS: Group =
+    group("repetition options", "tacho options", "Repeated runs, and the full-concurrency window.");
 
 /// The flags of the window.
 const WINDOW: [&str; 2] = ["--steady-state-threshold", "--steady-state-min-window"];
 
 /// The rows of the table.
 #[rustfmt::skip]
-pub(super) const FLAGS: [Flag; 5] = [
+pub(super) const FLAGS: &[Flag] = &[
     own(&["--num-runs"], Int, "N", Preset::Int(1), &REPEATS,
-        "Run the benchmark so often and sum the runs up. Each has a result of its own (NAME-run1.json), the sum is \
+        "Repeat the benchmark N times and summarize the runs. Each has its own result (NAME-run1.json), the summary is \
          NAME.runs.json; --reset-caches empties the caches before each.").between(1.0, 1000.0),
-    own(&["--vary-seed"], Switch, "", Off, &REPEATS,
-        "Give each of several runs a --seed of its own: the first has the one given, each further one more. Requests that a \
-         prefix cache knows from the run before would be faster."),
-    own(&["--steady-state-threshold"], Float, "SHARE", Preset::Float(0.95), &REPEATS,
-        "Report the time in which so large a share of --max-concurrency was under way, and what was measured in it. Above 0, \
-         at most 1; without --request-rate only. The numbers of the whole run stay as they are."),
+    switch(&["--vary-seed"], &REPEATS,
+        "Use another --seed for each run: SEED, SEED+1, … Otherwise a prefix cache knows the requests of the run before."),
+    own(&["--steady-state-threshold"], Float, "FRACTION", Preset::Float(0.95), &REPEATS,
+        "Report the window in which at least this fraction of --max-concurrency was in flight. Above 0, at most 1; not with \
+         --request-rate. The metrics of the whole run are unaffected.").between(f64::MIN_POSITIVE, 1.0),
     own(&["--steady-state-min-window"], Seconds, "SEC", Unset, &REPEATS,
-        "Warn where that time is shorter. Without it than a tenth of the run, and than 10 seconds."),
-    own(&["--no-steady-state"], Switch, "", Off, &REPEATS, "Do not look for that time."),
+        "Warn if that window is shorter (default: a tenth of the run, and 10 seconds)."),
+    switch(&["--no-steady-state"], &REPEATS, "Disable detection of the full-concurrency window."),
 ];
 
 /// Flags about repetition.
@@ -42,7 +37,7 @@ pub(super) const FLAGS: [Flag; 5] = [
 pub(crate) struct RepeatArgs {
     pub(crate) runs: usize,
     pub(crate) vary_seed: bool,
-    /// When a run counts as full; nothing where nobody wants to know.
+    /// When a run counts as full, if that is detected.
     pub(crate) window: Option<WindowRule>,
     /// Whether that was asked for by a flag.
     pub(crate) asked: Option<&'static str>,
@@ -65,11 +60,6 @@ impl RepeatArgs {
     /// Refuses what cannot be done.
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
         let ServeArgs { load, own, ranks, points, .. } = args;
-        let rule = self.window.unwrap_or_default();
-        if !(rule.threshold > 0.0 && rule.threshold <= 1.0) {
-            let (flag, value) = ("--steady-state-threshold", rule.threshold.to_string());
-            return Err(Refusal::OutOfRange { flag, value, allowed: "a share above 0, at most 1" });
-        }
         if let Some(flag) = self.asked {
             if self.window.is_none() {
                 return Err(Refusal::Together { flag, other: "--no-steady-state" });

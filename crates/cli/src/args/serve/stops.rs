@@ -5,8 +5,8 @@ use tacho_record::number::Known;
 
 use super::{LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
-use crate::args::grammar::Values;
-use crate::args::typed::typed;
+use crate::args::machinery::grammar::Values;
+use crate::args::machinery::typed::typed;
 
 /// More requests than a run by time is prepared for.
 const MOST_PROMPTS: f64 = 1e7;

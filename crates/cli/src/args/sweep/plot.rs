@@ -7,17 +7,15 @@ use tacho_report::plots::sweep::{Binner, Filter, SweepPlotSpec};
 
 use crate::args::compare::missing;
 use crate::args::error::{ArgError, Refusal, UsageError};
-use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
-use crate::args::grammar::Values;
+use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, vllm};
+use crate::args::machinery::grammar::Values;
 
-use Kind::{Float, Help, Int, Rest, Str, Switch};
+use Kind::{Float, Int, Rest, Str, Switch};
 use Preset::{Off, Unset};
 
-static OPTIONS: Group = Group { title: "plot options", vllm_title: "options", about: "What is drawn, and how." };
-static FIGURE: Group =
-    Group { title: "figure options", vllm_title: "options", about: "Where figures go, and how large they are." };
-static FORMATS: Group =
-    Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
+static OPTIONS: Group = group("plot options", "options", "What is drawn, and how.");
+static FIGURE: Group = group("figure options", "options", "Where figures go, and how large they are.");
+static FORMATS: Group = group("tacho options", "tacho options", "What vLLM's command does not have.");
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -29,12 +27,13 @@ pub(crate) static TABLE: Table = Table {
     )],
     groups: &[&OPTIONS, &FIGURE, &FORMATS],
     flags: FLAGS,
+    ..Table::PLAIN
 };
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    vllm(&["-h", "--help"], Help, "TOPIC", Unset, &OPTIONS, "Show this help. --help=all explains every option."),
-    vllm(&["EXPERIMENT_DIR"], Rest, "EXPERIMENT_DIR", Unset, &OPTIONS, "The folder of the sweep; every summary.json below it counts."),
+    HELP,
+    vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "The folder of the sweep; every summary.json below it counts."),
     vllm(&["--fig-dir"], Str, "DIR", Preset::Str(""), &FIGURE, "Folder for figures, inside the sweep's. Without it, the sweep's own."),
     vllm(&["--fig-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make figures, with commas between."),
     vllm(&["--row-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make rows of panels."),

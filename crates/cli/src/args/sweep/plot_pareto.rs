@@ -6,15 +6,14 @@ use tacho_report::plots::pareto::ParetoSpec;
 
 use super::plot::{only_folder, split};
 use crate::args::error::ArgError;
-use crate::args::flag::{Flag, Group, Kind, Preset, Table, own, vllm};
-use crate::args::grammar::Values;
+use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, vllm};
+use crate::args::machinery::grammar::Values;
 
-use Kind::{Help, Rest, Str, Switch};
+use Kind::{Rest, Str, Switch};
 use Preset::{Off, Unset};
 
-static OPTIONS: Group = Group { title: "plot options", vllm_title: "options", about: "What is drawn." };
-static FORMATS: Group =
-    Group { title: "tacho options", vllm_title: "tacho options", about: "What vLLM's command does not have." };
+static OPTIONS: Group = group("plot options", "options", "What is drawn.");
+static FORMATS: Group = group("tacho options", "tacho options", "What vLLM's command does not have.");
 
 /// The table.
 pub(crate) static TABLE: Table = Table {
@@ -23,12 +22,13 @@ pub(crate) static TABLE: Table = Table {
     examples: &[("tacho sweep plot_pareto results/exp", "in results/exp/pareto/PARETO.png")],
     groups: &[&OPTIONS, &FORMATS],
     flags: FLAGS,
+    ..Table::PLAIN
 };
 
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
-    vllm(&["-h", "--help"], Help, "TOPIC", Unset, &OPTIONS, "Show this help. --help=all explains every option."),
-    vllm(&["EXPERIMENT_DIR"], Rest, "EXPERIMENT_DIR", Unset, &OPTIONS, "The folder of the sweep; every summary.json below it counts."),
+    HELP,
+    vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "The folder of the sweep; every summary.json below it counts."),
     vllm(&["--user-count-var"], Str, "KEY", Preset::Str("max_concurrency"), &OPTIONS,
         "Key with the number of users. max_concurrent_requests where it is missing."),
     vllm(&["--gpu-count-var"], Str, "KEY", Unset, &OPTIONS,

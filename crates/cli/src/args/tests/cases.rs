@@ -6,7 +6,7 @@ use tacho_core::json::dumps;
 use tacho_testkit::{golden_json, golden_text};
 
 use super::*;
-use crate::args::flag::Origin;
+use crate::args::machinery::flag::Origin;
 use crate::args::serve::TABLE;
 
 fn golden_case(name: &str) -> (Json, ServeArgs) {

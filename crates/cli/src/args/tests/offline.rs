@@ -5,7 +5,7 @@ use tacho_core::json::dumps;
 use tacho_testkit::golden_json;
 
 use super::*;
-use crate::args::flag::{Flag, Kind, Origin, Table};
+use crate::args::machinery::flag::{Flag, Kind, Origin, Table};
 use crate::args::offline::{latency, mm_processor, namespace, startup, throughput};
 
 const COMMANDS: [(&str, &Table); 4] = [
@@ -16,7 +16,7 @@ const COMMANDS: [(&str, &Table); 4] = [
 ];
 
 fn throughput_args(words: &[&str]) -> Result<throughput::ThroughputArgs, ArgError> {
-    throughput::ThroughputArgs::read(values(&[&["throughput"], words].concat())?)
+    throughput::ThroughputArgs::read(&values(&[&["throughput"], words].concat())?)
 }
 
 fn rows(table: &'static Table, origin: Origin) -> Vec<&'static Flag> {
@@ -124,9 +124,9 @@ fn engine_words_are_handed_on_as_typed() {
         r#"{"mode": 3}"#,
     ];
     // Folded options come last, as in vLLM's parser.
-    assert_eq!(args.engine.words, expected);
-    assert_eq!(args.engine.unknown, ["--new-flag", "a", "b", "-O3"]);
-    assert_eq!((args.n, args.num_prompts, args.engine.tensor_parallel_size), (2, 7, 2));
+    assert_eq!(args.common.engine.words, expected);
+    assert_eq!(args.common.engine.unknown, ["--new-flag", "a", "b", "-O3"]);
+    assert_eq!((args.n, args.num_prompts, args.common.engine.tensor_parallel_size), (2, 7, 2));
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn the_argument_dump_has_vllms_keys_in_order_and_no_secret() {
     let golden = golden_json("offline/throughput-pytorch.files/o.pytorch.json");
     let theirs = golden[0]["benchmark"]["extra_info"]["args"].as_object().unwrap();
     let args = throughput_args(&["--hf-token", "secret"]).unwrap();
-    let dump = namespace(&args.values, "throughput", None);
+    let dump = namespace(&args.common.values, "throughput", None);
     let ours: Vec<&str> = dump.iter().map(|(key, _)| key).collect();
     let theirs: Vec<&str> = theirs.keys().map(String::as_str).collect();
     assert_eq!(ours[..theirs.len()], theirs);

@@ -5,7 +5,7 @@ use tacho_client::BackendKind;
 use tacho_core::json::{Value, dumps};
 use tacho_testkit::golden_json;
 
-use crate::args::flag::{Flag, Kind, Origin};
+use crate::args::machinery::flag::{Flag, Kind, Origin};
 use crate::args::serve::TABLE;
 use crate::args::sweep;
 
@@ -73,7 +73,7 @@ fn assert_kind(flag: &Flag, option: &Json) {
         Kind::AnyNumber => ("Store", None, Json::from("*")),
         Kind::OneOrMore => ("Store", None, Json::from("+")),
         Kind::Repeated => ("Append", None, Json::from("+")),
-        Kind::Rest => ("Store", Some("str"), Json::Null),
+        Kind::Rest(_) => ("Store", Some("str"), Json::Null),
     };
     assert_eq!(option["action"], action, "{name}");
     assert_eq!(option["type"].as_str(), type_name, "{name}");

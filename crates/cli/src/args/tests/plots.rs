@@ -5,8 +5,8 @@ use tacho_testkit::golden_json;
 
 use super::*;
 use crate::args::compare::CompareArgs;
-use crate::args::flag::{Kind, Origin, Table};
 use crate::args::gate::GateArgs;
+use crate::args::machinery::flag::{Kind, Origin, Table};
 use crate::args::sweep::{plot, plot_pareto};
 
 fn assert_like(table: &Table, golden: &str) {
@@ -19,7 +19,7 @@ fn assert_like(table: &Table, golden: &str) {
         let strings: Vec<&str> =
             option["strings"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
         match flag.kind {
-            Kind::Rest => assert_eq!((name, strings.len()), (option["dest"].as_str().unwrap(), 0)),
+            Kind::Rest(_) => assert_eq!((name, strings.len()), (option["dest"].as_str().unwrap(), 0)),
             Kind::Help => assert_eq!(strings, ["-h", "--help"]),
             _ => {
                 assert_eq!(strings, flag.names, "{name}");

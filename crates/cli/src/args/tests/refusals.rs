@@ -1,88 +1,86 @@
-//! What is refused before the first request, and in which words.
+//! What is refused before the first request. The sentences are in `tests/snapshots/refusals.txt`: after a rewording run
+//! `TACHO_ACCEPT=1 cargo test -p tacho-cli refusals` and read the difference.
+
+use std::path::PathBuf;
 
 use super::*;
+use crate::args::error::{Refusal, UsageError};
+use crate::args::machinery::suggest::hints;
+
+/// The report of a command line that is refused, with its hints.
+fn report(line: &str) -> String {
+    let words = shell_words(line);
+    match parse(words.iter().map(Into::into)) {
+        Ok(_) => "accepted".to_owned(),
+        Err(error) => {
+            let hints: String = hints(COMMANDS, &error).iter().map(|hint| format!("\nhint: {hint}")).collect();
+            error.report() + &hints
+        }
+    }
+}
+
+/// Words with single quotes around some.
+fn shell_words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    let mut begun = false;
+    for c in line.chars() {
+        match c {
+            '\'' => (quoted, begun) = (!quoted, true),
+            ' ' if !quoted => {
+                words.push(String::new());
+                begun = false;
+            }
+            c => words.last_mut().expect("there is one").push(c),
+        }
+    }
+    words.retain(|word| !word.is_empty() || begun);
+    words
+}
 
 #[test]
-fn refusals_name_flag_value_and_remedy() {
-    let cases: &[(&[&str], &str)] = &[
-        (&["--seed=-1"], "--seed -1 is out of range: give 0 to 4294967295"),
-        (&["--seed", "4294967296"], "--seed 4294967296 is out of range: give 0 to 4294967295"),
-        (&["--max-concurrency", "0"], "--max-concurrency 0 is out of range: give 1 or more"),
-        (&["--request-rate", "nan"], "--request-rate nan is out of range: give more than 0, or inf"),
-        (&["--burstiness", "0"], "--burstiness 0.0 is out of range: give more than 0, or inf"),
-        (&["--num-prompts", "0"], "--num-prompts 0 is out of range: give 1 or more"),
-        (&["--goodput", "ttft"], "--goodput 'ttft': write NAME:MILLISECONDS, such as ttft:200"),
-        (&["--goodput", "itl:1"], "--goodput 'itl:1': there is no objective on 'itl', only on ttft, tpot and e2el"),
-        (&["--goodput", "ttft:-1"], "--goodput 'ttft:-1': an objective is 0 ms or more"),
-        (&["--header", "x"], "--header '***': write KEY=VALUE"),
-        (&["--metadata", "x"], "--metadata 'x': write KEY=VALUE"),
-        (&["--base-url", "localhost:1"], "--base-url 'localhost:1': write http://HOST[:PORT] or https://HOST[:PORT]"),
-        (&["--port", "0"], "--port 0 is out of range: give 1 to 65535"),
-        (
-            &["--endpoint", "/v1/x"],
-            "--endpoint: http://127.0.0.1:8000/v1/x must end in completions for --backend openai: \
-             correct --endpoint, or leave it out",
-        ),
-        (
-            &["--backend", "openai-chat", "--strict-parity"],
-            "--endpoint: http://127.0.0.1:8000/v1/completions must end in chat/completions for --backend openai-chat: \
-             correct --endpoint, or leave it out",
-        ),
-        (
-            &["--tokenizer-mode", "kimi_audio"],
-            "--tokenizer-mode 'kimi_audio': give auto, hf, mistral, slow, cohere, deepseek_v32, deepseek_v4, deepseek_v41, \
-             inkling or kimi_k3; others need code of their models",
-        ),
-        (&["--temperature", "nan"], "--temperature nan is out of range: give a finite number, as JSON has no other"),
-        (&["--lora-modules", ""], "--lora-modules: an adapter name is empty: give the names the server knows"),
-        (&["--sim-profile", "x"], "--sim-profile needs --sim: add it, or remove --sim-profile"),
-        (&["--sim", "--port", "1"], "--sim and --port exclude each other: remove one of them"),
-        (
-            &["--dataset-path", "x"],
-            "cannot use the random dataset with --dataset-path x, since it reads no file: remove it, or pass the \
-             --dataset-name of the file",
-        ),
-        (
-            &["--dataset-name", "sharegpt"],
-            "--dataset-name sharegpt needs --dataset-path with its file, folder or Hub id",
-        ),
-        (
-            &["--self-timed"],
-            "--self-timed/--no-self-timed is only for --dataset-name timed_trace, mooncake, burstgpt, custom and openai, not for random: remove it",
-        ),
-        (
-            &["--dataset-name", "timed_trace", "--dataset-path", "x", "--backend", "openai-chat"],
-            "--dataset-name timed_trace sends token ids, which --backend openai-chat cannot: use vllm or openai",
-        ),
-        (
-            &["--dataset-name", "random-mm"],
-            "multi-modal content of --dataset-name random-mm is not supported on --backend openai: use openai-chat or \
-             openai-audio",
-        ),
-        (&["--skip-tokenizer-init"], "--dataset-name random needs a tokenizer: remove --skip-tokenizer-init"),
-        (
-            &["--chat-template-kwargs", "[1]"],
-            "--chat-template-kwargs [1]: must be a JSON object, such as '{\"enable_thinking\": false}'",
-        ),
-        (
-            &["--random-mm-limit-mm-per-prompt", "{\"image\": \"x\"}"],
-            "--random-mm-limit-mm-per-prompt {\"image\": \"x\"}: must be a JSON object of whole numbers, such as \
-             '{\"image\": 3}'",
-        ),
-        (&["--timeout", "0"], "--timeout 0.0 is out of range: give more than 0 and at most 1000000000"),
-        (
-            &["--plot-timeline", "--timeline-itl-thresholds", "1,2,3"],
-            "--timeline-itl-thresholds '1,2,3': give two numbers of milliseconds, such as 25,50",
-        ),
-        (&["--workers", "0"], "--workers 0 is out of range: give 1 to 1024"),
-        (&["--workers", "1025"], "--workers 1025 is out of range: give 1 to 1024"),
-    ];
-    for (words, expected) in cases {
-        let error = serve(words).unwrap_err();
-        assert_eq!(error.to_string(), *expected);
-        assert_eq!(error.report(), format!("error: {expected}"));
+fn refusals_read_as_recorded() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/refusals.txt");
+    let recorded = std::fs::read_to_string(&path).unwrap();
+    let accept = std::env::var_os("TACHO_ACCEPT").is_some();
+    let mut now = String::new();
+    for entry in recorded.split("$ ").skip(1) {
+        let (line, sentences) = entry.split_once('\n').unwrap_or((entry, ""));
+        let report = report(line);
+        // A line without sentences is new: accepting fills it in.
+        assert!(accept || sentences.is_empty() || sentences.trim_end() == report, "{line}: {report}");
+        now += &format!("$ {line}\n{report}\n");
     }
-    assert!(message(&["--use-beam-search"]).contains("cannot be honoured"));
+    if accept {
+        std::fs::write(&path, &now).unwrap();
+    }
+}
+
+#[test]
+fn a_misspelt_key_flag_does_not_show_its_value() {
+    for line in ["serve --api-kee sk-secret-key", "serve --api_kye=sk-secret-key", "multi-turn --apikey sk-secret-key"]
+    {
+        let said = report(line);
+        assert!(said.contains("unrecognized arguments") && !said.contains("sk-secret-key"), "{said}");
+    }
+}
+
+#[test]
+fn unknown_metrics_get_one_suggestion() {
+    for (typed, expected) in
+        [("p99_ttft", Some("p99_ttft_ms")), ("p99_tttf_ms", Some("p99_ttft_ms")), ("nonsense", None)]
+    {
+        let error = serve(&["--fail-if", &format!("{typed}>5")]).unwrap_err();
+        let ArgError::Refused(Refusal::UnknownMetric { meant, .. }) = error else { panic!("{error}") };
+        assert_eq!(meant.as_deref(), expected);
+    }
+}
+
+#[test]
+fn required_flags_are_named_together() {
+    let error = parse_words(&["plan"]).unwrap_err();
+    let ArgError::Usage { error: UsageError::Missing { what }, .. } = error else { panic!("{error}") };
+    assert_eq!(what, "--sim-profile, --rate, --sla");
 }
 
 #[test]
@@ -154,51 +152,6 @@ fn flags_without_effect_are_announced() {
 }
 
 #[test]
-fn the_simulator_checks_its_numbers() {
-    assert!(sim(&["--error-rate", "1.0", "--port", "0", "--max-num-seqs", "1"]).is_ok());
-    for words in [
-        ["--error-rate", "1.5"],
-        ["--stall-rate", "nan"],
-        ["--stall-seconds", "-1"],
-        ["--start-delay", "inf"],
-        ["--block-size", "0"],
-        ["--port", "65536"],
-        ["--fault-seed", "-1"],
-    ] {
-        let error = sim(&words).unwrap_err();
-        assert!(error.to_string().starts_with(&format!("{} ", words[0])), "{error}");
-    }
-}
-
-#[test]
-fn backends_refuse_what_they_cannot_do() {
-    for (words, expected) in [
-        (
-            &["--backend", "openai-audio", "--top-p", "0.5", "--workload", "w"][..],
-            "--top-p cannot be sent: --backend openai-audio does not take sampling parameters",
-        ),
-        (&["--backend", "tgi", "--temperature", "0"], "--temperature cannot be sent: --backend tgi"),
-        (&["--backend", "openai-audio"], "--dataset-name random has no sounds, which --backend openai-audio sends"),
-        (&["--backend", "vllm-rerank"], "--backend vllm-rerank needs a query and documents"),
-        (&["--backend", "vllm-generate", "--random-batch-size", "2"], "--random-batch-size above 1 makes lists"),
-        (
-            &["--backend", "vllm-rerank", "--random-batch-size", "2", "--probe-request-rate", "1"],
-            "--probe-request-rate: --backend vllm-rerank has no tiny request",
-        ),
-        (
-            &["--backend", "vllm-pooling", "--endpoint", "/v1/embeddings"],
-            "--endpoint: http://127.0.0.1:8000/v1/embeddings must end in pooling",
-        ),
-        (&["--retries", "-1"], "--retries -1 is out of range"),
-        (&["--metrics-interval", "nan"], "--metrics-interval nan is out of range"),
-        (&["--first-token-timeout", "0"], "--first-token-timeout 0.0 is out of range"),
-        (&["--ca-file", "f", "--insecure"], "--ca-file and --insecure exclude each other"),
-    ] {
-        assert!(message(words).starts_with(expected), "{}", message(words));
-    }
-}
-
-#[test]
 fn pooling_drops_what_is_about_generated_text() {
     let args = serve(&["--backend", "openai-embeddings", "--temperature", "0", "--goodput", "e2el:100"]).unwrap();
     assert_eq!(args.percentile_metrics(), ["e2el"]);
@@ -255,48 +208,6 @@ fn dataset_flags_are_read() {
 }
 
 #[test]
-fn numbers_that_no_clock_or_machine_can_count_are_refused() {
-    for flag in ["--timeout", "--connect-timeout", "--first-token-timeout", "--metrics-interval"] {
-        for value in ["inf", "nan", "1e30", "-1"] {
-            let message = message(&[&format!("{flag}={value}")]);
-            assert!(message.starts_with(&format!("{flag} ")) && message.contains("is out of range"), "{message}");
-        }
-    }
-    for words in [
-        ["serve", "--probe-request-rate=1e-25"],
-        ["serve", "--probe-request-rate=inf"],
-        ["serve", "--workers=100000"],
-        ["serve", "--port=70000"],
-        ["serve", "--ready-check-timeout-sec=99999999999"],
-        ["serve", "--ramp-up-end-rps=5000000000"],
-        ["selfcheck", "--rates=1e-30"],
-        ["selfcheck", "--streams=99999999999"],
-        ["selfcheck", "--workers=0"],
-        ["selfcheck", "--seconds=1e30"],
-        ["sim", "--start-delay=1e30"],
-        ["sim", "--stall-seconds=inf"],
-        ["sim", "--port=65536"],
-        ["latency", "--worker-timeout=inf"],
-    ] {
-        let error = parse_words(&words).unwrap_err().to_string();
-        let flag = words[1].split('=').next().unwrap();
-        assert!(error.starts_with(&format!("{flag} ")) && error.contains("is out of range"), "{error}");
-    }
-    assert!(serve(&["--timeout", "0.5", "--metrics-interval", "0", "--probe-request-rate", "0.5"]).is_ok());
-}
-
-#[test]
-fn texts_that_no_header_can_hold_name_their_flag() {
-    for words in
-        [["--api-key", "a\nb"], ["--request-id-prefix", "a\r\nX: y"], ["--header", "A B=c"], ["--header", "A=b\nc"]]
-    {
-        let error = serve(&words).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{}: the header ", words[0])) && !error.contains("a\nb"), "{error}");
-    }
-    assert!(serve(&["--request-id-prefix", "run-1-ü", "--header", "X-A=b c", "--api-key", "k"]).is_ok());
-}
-
-#[test]
 fn an_address_is_given_in_one_form() {
     for host in ["http://localhost", "localhost:8000", "a b", ""] {
         let error = serve(&["--host", host]).unwrap_err().to_string();
@@ -328,4 +239,55 @@ fn keys_and_addresses_may_be_given_as_elsewhere() {
     assert_eq!(serve(&["--endpoint-type", "openai-chat"]).unwrap().target.backend.name(), "openai-chat");
     assert!(parse_words(&["latency", "--sim", "-O0"]).is_ok() && parse_words(&["latency", "--sim", "-O7"]).is_err());
     assert!(parse_words(&["benchmark_serving.py", "--sim"]).is_ok());
+}
+
+#[test]
+fn numbers_beyond_their_bounds_are_refused() {
+    for flag in ["--timeout", "--connect-timeout", "--first-token-timeout", "--metrics-interval"] {
+        for value in ["inf", "nan", "1e30", "-1"] {
+            let error = serve(&[&format!("{flag}={value}")]).unwrap_err();
+            assert!(matches!(error, ArgError::Refused(Refusal::OutOfBounds { .. })), "{error}");
+        }
+    }
+    for words in [
+        ["serve", "--probe-request-rate=1e-25"],
+        ["serve", "--probe-request-rate=inf"],
+        ["serve", "--workers=100000"],
+        ["serve", "--port=70000"],
+        ["serve", "--live-http=70000"],
+        ["serve", "--live-http=x"],
+        ["serve", "--telemetry=0"],
+        ["serve", "--ready-check-timeout-sec=99999999999"],
+        ["serve", "--ramp-up-end-rps=5000000000"],
+        ["selfcheck", "--rates=1e-30"],
+        ["selfcheck", "--streams=99999999999"],
+        ["selfcheck", "--workers=0"],
+        ["selfcheck", "--seconds=1e30"],
+        ["sim", "--start-delay=1e30"],
+        ["sim", "--stall-seconds=inf"],
+        ["sim", "--stall-rate=nan"],
+        ["sim", "--error-rate=1.5"],
+        ["sim", "--block-size=0"],
+        ["sim", "--fault-seed=-1"],
+        ["sim", "--port=65536"],
+        ["latency", "--worker-timeout=inf"],
+    ] {
+        let error = parse_words(&words).unwrap_err();
+        let flag = words[1].split('=').next().unwrap();
+        assert!(matches!(error, ArgError::Refused(_)) && error.to_string().starts_with(&format!("{flag} ")), "{error}");
+    }
+    assert!(serve(&["--timeout", "0.5", "--metrics-interval", "0", "--probe-request-rate", "0.5"]).is_ok());
+    assert!(parse_words(&["sim", "--error-rate", "1.0", "--port", "0", "--max-num-seqs", "1"]).is_ok());
+}
+
+#[test]
+fn texts_that_no_header_can_hold_name_their_flag() {
+    for words in
+        [["--api-key", "a\nb"], ["--request-id-prefix", "a\r\nX: y"], ["--header", "A B=c"], ["--header", "A=b\nc"]]
+    {
+        let error = serve(&words).unwrap_err();
+        assert!(matches!(error, ArgError::Refused(Refusal::Header { flag, .. }) if flag == words[0]), "{error}");
+        assert!(!error.to_string().contains("a\nb"), "{error}");
+    }
+    assert!(serve(&["--request-id-prefix", "run-1-ü", "--header", "X-A=b c", "--api-key", "k"]).is_ok());
 }

@@ -1,9 +1,10 @@
 //! Help, version and usage messages.
 
 use super::*;
-use crate::args::command::SECTIONS;
-use crate::args::flag::{Flag, Kind};
-use crate::args::help::{flags_of, help};
+use crate::args::machinery::command::SECTIONS;
+use crate::args::machinery::flag::{Flag, Kind};
+use crate::args::machinery::grammar::Wanted;
+use crate::args::machinery::help::{flags_of, help};
 use crate::args::topics::TOPICS;
 use crate::args::{serve as serve_args, sim as sim_args, sweep as sweep_args};
 use crate::terminal::WIDTH;
@@ -14,7 +15,7 @@ fn help_explains_every_usable_flag_within_the_width() {
     for table in [&serve_args::TABLE, &sim_args::TABLE].into_iter().chain(sweeps) {
         let words: Vec<&str> = table.command.split(' ').skip(1).collect();
         let help = |flag: &'static str| printed(&[&words[..], &[flag]].concat());
-        let (brief, full) = (help("-h"), help("--help=all"));
+        let (brief, full) = (help("--help"), help("--help=all"));
         for text in [&brief, &full] {
             assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         }
@@ -158,49 +159,33 @@ fn sweeps_name_what_is_missing_or_unknown() {
 }
 
 #[test]
-fn mistyped_words_are_answered_with_what_was_meant() {
-    let hint = |words: &[&str]| {
-        let hints = super::super::suggest::hints(COMMANDS, &parse_words(words).unwrap_err());
-        (!hints.is_empty()).then(|| hints.join("; "))
-    };
-    for (words, meant) in [
-        (&["serve", "--num-promts", "5"][..], Some("did you mean --num-prompts?")),
-        (&["serve", "--sim-p=x"], Some("did you mean --sim-profile?")),
-        (&["serve", "--dataset-name", "sharegptt"], Some("did you mean sharegpt?")),
-        (&["serve", "--dataset-name", "mooncak"], Some("did you mean mooncake?")),
-        (
-            &["serve", "--dataset-name", "azure"],
-            Some("traces are read with --sessions FILE --sessions-format \"azure\""),
-        ),
-        (&["serve", "--backend", "openai_chat"], Some("did you mean openai-chat?")),
-        (&["srve"], Some("did you mean tacho serve?")),
-        (&["serve-sla"], Some("did you mean tacho sweep serve_sla?")),
-        (&["sweep", "serve-sla"], Some("did you mean tacho sweep serve_sla?")),
-        (&["bench", "latencyy"], Some("did you mean tacho bench latency?")),
-        (&["gate", "a", "b", "--max-regresion", "x:1"], Some("did you mean --max-regression?")),
-        (&["bench", "serving"], Some("did you mean tacho serve?")),
-        (&["bench"], Some("tacho bench --help lists the commands")),
-        (&["version"], Some("tacho --version")),
-        (&["datasets"], Some("tacho help datasets")),
-        (&["help", "goodput"], Some("tacho serve --help=goodput shows the options of that name")),
-        (&["serve", "help"], Some("tacho serve --help")),
-        (&["serve", "Qwen/Qwen3-8B"], Some("a model is named by --model Qwen/Qwen3-8B")),
-        (&["serve", "--duration", "1m"], Some("give seconds, without a unit: 90 for a minute and a half")),
-        (&["serve", "--request-rate", "10/s"], Some("give the number alone")),
-        (&["serve", "--request-rate", "fast"], None),
-        (&["serve", "--bogus"], None),
-        (&["serve", "-x"], None),
-        (&["sim", "--concurrency", "2"], None),
-        (&["nope"], None),
-    ] {
-        assert_eq!(hint(words).as_deref(), meant, "{words:?}");
+fn short_help_fits_a_screen_and_names_flags_that_exist() {
+    for command in COMMANDS.iter().filter(|command| !command.table.basics.is_empty()) {
+        let table = command.table;
+        assert!(table.basics.iter().all(|name| table.find(name).is_some()), "{}", table.command);
+        assert!(help(table, &Wanted::Basics, WIDTH).lines().count() <= 60, "{}", table.command);
     }
-    assert!(hint(&["serve", "--extra-body", "{a: 1}"]).unwrap().starts_with("it is not JSON: "));
+    let serve = printed(&["serve", "-h"]);
+    assert!(serve.find("--sim").unwrap() < serve.find("--num-prompts").unwrap() || serve.contains("\n  --sim "));
+    assert!(serve.contains("sections: server, model, load"), "{serve}");
+}
+
+#[test]
+fn help_shows_important_flags_first_and_hides_what_is_refused() {
+    let server = printed(&["serve", "--help=server"]);
+    assert!(server.find("--base-url").unwrap() < server.find("--api-key").unwrap());
+    let load = printed(&["serve", "--help=load options"]);
+    assert!(load.find("--request-rate").unwrap() < load.find("--burstiness").unwrap());
+    let gate = printed(&["gate", "--help=all"]);
+    assert!(gate.find("BASE NEW\n").unwrap() < gate.find("--max-regression").unwrap());
+    let predict = printed(&["predict", "--help"]);
+    assert!(predict.contains("--sim-profile") && !predict.contains("--live") && !predict.contains("--timeout"));
 }
 
 #[test]
 fn words_of_other_tools_are_answered_with_ours() {
-    let said = |words: &[&str]| super::super::suggest::hints(COMMANDS, &parse_words(words).unwrap_err()).join("; ");
+    let said =
+        |words: &[&str]| crate::args::machinery::suggest::hints(COMMANDS, &parse_words(words).unwrap_err()).join("; ");
     for (words, ours) in [
         (&["serve", "--url", "http://h", "--isl", "5"][..], &["here: --base-url U", "here: --random-input-len N"][..]),
         (&["serve", "--rate-type", "constant", "--rate", "3"], &["here: --request-rate R --burstiness inf"]),
@@ -255,7 +240,9 @@ fn no_command_has_two_options_of_one_name() {
 fn every_option_is_in_a_section_that_the_help_shows() {
     let mut hidden = Vec::new();
     for command in COMMANDS {
-        let unknown = |flag: &&Flag| !flag.is_passed_on() && !command.table.groups.contains(&flag.group);
+        let unknown = |flag: &&Flag| {
+            !flag.is_passed_on() && flag.kind != Kind::Help && !command.table.groups.contains(&flag.group)
+        };
         let flags = command.table.flags.iter().filter(unknown);
         hidden.extend(flags.map(|flag| format!("{} {}", command.table.command, flag.long())));
     }
@@ -264,17 +251,18 @@ fn every_option_is_in_a_section_that_the_help_shows() {
 
 /// Every text that the help can show at this width, with what asks for it.
 fn help_texts(width: usize) -> Vec<(String, String)> {
-    let mut texts = vec![("tacho".to_owned(), super::super::command::top_help(COMMANDS, width))];
+    let mut texts = vec![("tacho".to_owned(), crate::args::machinery::command::top_help(COMMANDS, width))];
     for family in ["sweep", "bench", "bench sweep", "convert"] {
-        texts.push((family.to_owned(), super::super::command::family_help(COMMANDS, family, width)));
+        texts.push((family.to_owned(), crate::args::machinery::command::family_help(COMMANDS, family, width)));
     }
     for topic in TOPICS {
         texts.push((format!("help {}", topic.name), crate::args::topics::text(topic, width)));
     }
     for command in COMMANDS {
         let titles = command.table.groups.iter().map(|group| Some(group.title));
-        for topic in [None, Some("all"), Some("len"), Some("nosuch")].into_iter().chain(titles) {
-            texts.push((format!("{} {topic:?}", command.table.command), help(command.table, topic, width)));
+        let wanted = [None, Some("all"), Some("len"), Some("nosuch")].into_iter().chain(titles).map(Wanted::of);
+        for wanted in wanted.chain([Wanted::Basics]) {
+            texts.push((format!("{} {wanted:?}", command.table.command), help(command.table, &wanted, width)));
         }
     }
     texts

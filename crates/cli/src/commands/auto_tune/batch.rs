@@ -11,7 +11,7 @@ use tacho_run::experiment::program_exists;
 
 use super::folder;
 use crate::args::auto_tune::{AutoTuneArgs, TuneSettings, VARIABLES};
-use crate::args::near::nearest;
+use crate::args::machinery::near::nearest;
 use crate::commands::screen::Screen;
 use crate::commands::sweep::supervised;
 use crate::exit::Exit;

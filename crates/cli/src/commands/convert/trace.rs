@@ -7,7 +7,7 @@ use tacho_report::json::write_whole;
 use tacho_workload::sessions::{self, Format, Options};
 
 use crate::args::convert::trace::TraceArgs;
-use crate::args::near::nearest;
+use crate::args::machinery::near::nearest;
 use crate::exit::{Exit, Misused, saved};
 
 /// The format that a flag names.

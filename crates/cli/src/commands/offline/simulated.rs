@@ -10,7 +10,7 @@ use tacho_run::offline::{Batch, EngineError, Generated, Loaded, OfflineEngine, S
 use tacho_sim::{MediaTimes, Offline, StartUp};
 use tacho_text::Tokenizer;
 
-use crate::args::number::{Sized, sized_integer};
+use crate::args::machinery::number::{Sized, sized_integer};
 use crate::args::offline::{EngineArgs, WorkerArgs};
 use crate::commands::sim::{profile, tokenizer};
 

@@ -11,13 +11,14 @@ use crate::commands::sim::hub;
 /// The workload of `tacho throughput`.
 pub(crate) fn throughput(args: &ThroughputArgs) -> anyhow::Result<OfflineWorkload> {
     let spec = |seed, count| throughput_source(args, seed, count).spec(args.effective_dataset());
-    offline(args.workload.as_deref(), args.engine.seed, (args.num_prompts, args.num_warmups), &spec)
+    offline(args.workload.as_deref(), args.common.engine.seed, (args.num_prompts, args.num_warmups), &spec)
 }
 
 /// The workload of `tacho mm-processor`.
 pub(crate) fn multimodal(args: &MmProcessorArgs) -> anyhow::Result<OfflineWorkload> {
     let spec = |seed, count| multimodal_source(args, seed, count).spec(&args.dataset_name);
-    offline(args.workload.as_deref(), args.engine.seed, (args.num_prompts, args.num_warmups), &spec)
+    let file = args.file("--workload");
+    offline(file.as_deref(), args.common.engine.seed, (args.num_prompts, args.num_warmups), &spec)
 }
 
 fn offline(
@@ -36,7 +37,7 @@ fn offline(
 /// What the dataset of `tacho throughput` is made from.
 pub(crate) fn throughput_source(args: &ThroughputArgs, seed: i64, num_prompts: i64) -> Source<'_> {
     Source {
-        values: &args.values,
+        values: &args.common.values,
         path: args.dataset_path.clone().unwrap_or_default(),
         seed,
         num_prompts,
@@ -44,7 +45,7 @@ pub(crate) fn throughput_source(args: &ThroughputArgs, seed: i64, num_prompts: i
         lengths: ["input", "output", "prefix"].map(|part| args.random_len(part)),
         batch_size: 1,
         output_len: None,
-        multimodal_chat: args.values.switch("--enable-multimodal-chat") || args.backend == Backend::VllmChat,
+        multimodal_chat: args.common.values.switch("--enable-multimodal-chat") || args.backend == Backend::VllmChat,
         carrier: carrier(args.backend),
         self_timed: false,
         cache: hub().cache,
@@ -55,12 +56,12 @@ pub(crate) fn throughput_source(args: &ThroughputArgs, seed: i64, num_prompts: i
 /// What the dataset of `tacho mm-processor` is made from: its prompts are always chat messages.
 fn multimodal_source(args: &MmProcessorArgs, seed: i64, num_prompts: i64) -> Source<'_> {
     Source {
-        values: &args.values,
+        values: &args.common.values,
         path: args.dataset_path.clone().unwrap_or_default(),
         seed,
         num_prompts,
         request_id_prefix: String::new(),
-        lengths: ["input", "output", "prefix"].map(|part| args.values.int(&format!("--random-{part}-len"))),
+        lengths: ["input", "output", "prefix"].map(|part| args.common.values.int(&format!("--random-{part}-len"))),
         batch_size: 1,
         output_len: None,
         multimodal_chat: true,

@@ -9,8 +9,8 @@ use tacho_workload::scenarios::{LongDocumentSpec, StructuredSpec, priority_of};
 use tacho_workload::{WorkloadSpec, sample};
 
 use super::{prefix_caching, structured};
-use crate::args::flag::Table;
-use crate::args::grammar::{Parsed, Values};
+use crate::args::machinery::flag::Table;
+use crate::args::machinery::grammar::{Parsed, Values};
 use crate::args::scenario::long_document::{self, LongDocumentArgs};
 use crate::args::scenario::prefix_caching::{PrefixCachingArgs, TABLE as PREFIX_CACHING};
 use crate::args::scenario::prioritization::{PrioritizationArgs, TABLE as PRIORITIZATION};

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     if !args.outputs.owns_stdout() {
         say(&lines(&workload.machine.name, &prediction, took))?;
     }
-    Ok(code(&findings, args.own.pass_undecided))
+    Ok(code(&findings, args.own.allow_inconclusive))
 }
 
 fn lines(machine: &str, prediction: &Prediction, took: f64) -> Vec<String> {

@@ -1,8 +1,8 @@
 //! Completion scripts for bash, zsh and fish, made from the tables.
 
-use crate::args::command::Command;
-use crate::args::flag::{Flag, Kind};
-use crate::args::help::sentence;
+use crate::args::machinery::command::Command;
+use crate::args::machinery::flag::{Flag, Kind};
+use crate::args::machinery::help::sentence;
 use crate::args::topics::TOPICS;
 
 /// The words of a command line after which a command's flags can stand, the longest first.
@@ -14,7 +14,7 @@ fn spellings(commands: &[Command]) -> Vec<(&'static str, &Command)> {
 }
 
 fn flags(command: &Command) -> impl Iterator<Item = &'static Flag> {
-    command.table.flags.iter().filter(|flag| !matches!(flag.kind, Kind::Rest))
+    command.table.flags.iter().filter(|flag| flag.kind.places().is_none())
 }
 
 /// Words that may come before a command is complete, each with what can follow.

@@ -1,7 +1,7 @@
 //! Manual pages in roff, made from the tables.
 
-use crate::args::command::Command;
-use crate::args::help::{described, flags_of, synopsis};
+use crate::args::machinery::command::Command;
+use crate::args::machinery::help::{described, flags_of, synopsis};
 use crate::args::topics::TOPICS;
 
 /// The name of a command's page.

@@ -1,8 +1,8 @@
 //! The reference of all commands and flags, as Markdown for the documentation.
 
-use crate::args::command::Command;
-use crate::args::help::{described, flags_of, synopsis};
-use crate::args::scripts::standing_for;
+use crate::args::machinery::command::Command;
+use crate::args::machinery::help::{described, flags_of, synopsis};
+use crate::args::machinery::scripts::standing_for;
 
 /// The page.
 pub(super) fn page(commands: &[Command]) -> String {

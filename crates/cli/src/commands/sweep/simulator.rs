@@ -9,8 +9,8 @@ use tacho_core::secret::redact_words;
 use tacho_run::experiment::{Failure, Host, Resident, Running, option};
 use tacho_sim::Server;
 
+use crate::args::machinery::suggest;
 use crate::args::sim::{SimArgs, TABLE};
-use crate::args::suggest;
 use crate::commands::sim::spec;
 use crate::commands::{COMMANDS, values_for};
 
@@ -56,7 +56,7 @@ impl Host for Simulators {
 }
 
 fn sim_args(command: &[String]) -> anyhow::Result<SimArgs> {
-    let args = values_for(&TABLE, &command[1..]).and_then(|values| values.map(SimArgs::read).transpose());
+    let args = values_for(&TABLE, &command[1..]).map(|values| values.map(|values| SimArgs::from(&values)));
     match args {
         Ok(Some(args)) => Ok(args),
         Ok(None) => bail!("--serve-cmd {:?}: only tacho sim is a server", redact_words(command).join(" ")),

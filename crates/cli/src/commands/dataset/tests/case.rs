@@ -10,8 +10,8 @@ use tacho_testkit::{golden_files, golden_json, golden_path, golden_text};
 use tacho_text::{HubCache, Tokenizer};
 use tacho_workload::{Sampled, WorkloadSpec, sample};
 
-use crate::args::flag::Table;
-use crate::args::grammar::{Parsed, Values};
+use crate::args::machinery::flag::Table;
+use crate::args::machinery::grammar::{Parsed, Values};
 use crate::args::offline::throughput::{self, ThroughputArgs};
 use crate::args::serve::{self, ServeArgs};
 use crate::commands::dataset::Source;
@@ -127,8 +127,8 @@ impl Case {
         let hash_seed = self.recorded["env"]["PYTHONHASHSEED"].as_str().map_or(0, |seed| seed.parse().unwrap());
         let cache = hub_cache().clone();
         if self.recorded["command"] == "vllm bench throughput" {
-            let args = ThroughputArgs::read(self.values(&throughput::TABLE)?)?;
-            let source = throughput_source(&args, args.engine.seed, args.num_prompts);
+            let args = ThroughputArgs::read(&self.values(&throughput::TABLE)?)?;
+            let source = throughput_source(&args, args.common.engine.seed, args.num_prompts);
             return Source { cache, hash_seed, ..source }.spec(args.effective_dataset());
         }
         let args = ServeArgs::read(self.values(&serve::TABLE)?)?;

@@ -4,10 +4,11 @@
 use std::ffi::OsString;
 use std::fmt;
 
-use super::error::{ArgError, UsageError};
 use super::flag::Table;
-use super::grammar::{Parsed, Values};
-use super::{config, given, help, scripts, topics, variables};
+use super::grammar::{Parsed, Values, Wanted};
+use super::{config, given, help, scripts, variables};
+use crate::args::error::{ArgError, UsageError};
+use crate::args::topics;
 use crate::code::Exit;
 use crate::terminal::columns;
 
@@ -82,7 +83,7 @@ pub(crate) fn parse(
     let Some((command, words)) = find(commands, &args) else { return outside(commands, &args) };
     match read(command.table, words)? {
         Parsed::Values(values) => (command.prepare)(values).map(Invocation::Run),
-        Parsed::Help(topic) => Ok(Invocation::Print(help::help(command.table, topic.as_deref(), columns()))),
+        Parsed::Help(wanted) => Ok(Invocation::Print(help::help(command.table, &wanted, columns()))),
     }
 }
 
@@ -102,6 +103,7 @@ pub(crate) fn read(table: &'static Table, words: &[String]) -> Result<Parsed, Ar
     }
     let parsed = values.read(&words).map_err(|error| ArgError::Usage { command: table.command, error })?;
     if let Parsed::Values(values) = &parsed {
+        values.complete().map_err(|error| ArgError::Usage { command: table.command, error })?;
         values.check()?;
     }
     Ok(parsed)
@@ -159,7 +161,7 @@ fn outside(commands: &'static [Command], args: &[String]) -> Result<Invocation, 
     }
     let family = FAMILIES.iter().find(|family| family.begins(&words)).expect("the last one begins all");
     let error = match words.get(family.depth()) {
-        None => UsageError::Missing { what: family.what },
+        None => UsageError::Missing { what: family.what.to_owned() },
         Some(&("-h" | "--help")) => return Ok(Invocation::Print(family_help(commands, family.words, columns()))),
         Some(word) if word.starts_with('-') => UsageError::Unrecognized { tokens: args.to_vec() },
         Some(word) => bad_word(family.what, word, after(commands, family.words)),
@@ -179,7 +181,8 @@ fn help_on(commands: &'static [Command], words: &[String]) -> Result<Invocation,
     }
     match find(commands, &scripts::understood(words)) {
         Some((command, rest)) => {
-            Ok(Invocation::Print(help::help(command.table, rest.first().map(String::as_str), columns())))
+            let wanted = Wanted::of(rest.first().map(String::as_str));
+            Ok(Invocation::Print(help::help(command.table, &wanted, columns())))
         }
         None if words.first().is_none_or(|word| FAMILIES.iter().any(|family| family.words == word)) => {
             outside(commands, &[words, &["--help".to_owned()]].concat())
@@ -241,10 +244,10 @@ pub(crate) static SECTIONS: &[(&str, &[&str])] = &[
         "run many benchmarks",
         &["sweep serve", "sweep serve_workload", "sweep serve_sla", "sweep startup", "auto-tune", "suite"],
     ),
-    ("read results and decide", &["report", "compare", "gate", "check", "sweep plot", "sweep plot_pareto"]),
-    ("learn a server and predict", &["fit", "predict", "plan"]),
+    ("results and decisions", &["report", "compare", "gate", "check", "sweep plot", "sweep plot_pareto"]),
+    ("capacity planning", &["fit", "predict", "plan"]),
     (
-        "help along",
+        "utilities",
         &["sim", "selfcheck", "convert txt-slices", "convert sharegpt", "convert trace", "init", "completions", "man"],
     ),
 ];
@@ -253,7 +256,7 @@ pub(crate) static SECTIONS: &[(&str, &[&str])] = &[
 const EXAMPLES: [(&str, &str); 4] = [
     ("tacho serve --sim", "a first benchmark, of the built-in simulator"),
     ("tacho serve --base-url http://localhost:8000 --request-rate 10 --save-result", "of a running server"),
-    ("tacho compare before.json after.json", "whether a difference is real"),
+    ("tacho compare before.json after.json", "which differences are significant"),
     ("tacho help rates", "one of the topics below"),
 ];
 
@@ -267,14 +270,14 @@ pub(crate) fn top_help(commands: &[Command], width: usize) -> String {
             out += &help::columns(command.spellings[0], command.table.about, 20, width);
         }
     }
-    let below = "What vLLM has too is also found below bench, as in `tacho bench serve`.";
+    let below = "Commands that vLLM has are also available as `tacho bench serve` and so on.";
     out += &format!("\n{}\n\nexamples:\n", help::paragraph(below, width));
     for (line, what) in EXAMPLES {
         out += &help::example(line, what, width);
     }
     out += &format!("\ntopics:\n{}", topics::list(width));
     out += "\noptions:\n";
-    out += &help::columns("-h, --help", "Show this help; tacho <command> --help shows a command's.", 20, width);
+    out += &help::columns("-h, --help", "Show this help; tacho <command> -h shows a command's options.", 20, width);
     out + &help::columns("-v, --version", "Print the version, the commit and what was built in.", 20, width)
 }
 

@@ -7,24 +7,24 @@ use tacho_report::{Progress, names, offline as report};
 use tacho_run::latency::{LatencyOutcome, LatencyPlan, run as run_latency};
 use tacho_run::offline::{LoggedEngine, Measured, OfflineEngine, PythonEngine, Sampling};
 
-use super::offline::{self, SimulatedEngine};
-use super::serve::log::asked;
+use super::SimulatedEngine;
 use crate::args::offline::latency::LatencyArgs;
 use crate::args::offline::namespace;
+use crate::commands::serve::log::asked;
 use crate::exit::{Exit, saved};
 use crate::interrupt::Interrupt;
 
 /// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
-    let sink = offline::sink(&args.live, &args.worker, Progress::Shown)?;
-    offline::notices(&args.engine, args.sim, &sink);
-    let output = offline::output(args.output_json.as_deref())?;
+    let sink = super::sink(&args.common.live, &args.common.worker, Progress::Shown)?;
+    super::notices(&args.common.engine, args.sim, &sink);
+    let output = super::output(args.output_json.as_deref())?;
     // From here on the engine is ended in an orderly way, and what was measured is kept.
     interrupt.measuring();
     let plan = plan(args)?;
     let log = args.log.as_deref().map(asked);
-    let about = offline::about("latency", &plan.model_id, &plan.engine, plan.iterations);
+    let about = super::about("latency", &plan.model_id, &plan.engine, plan.iterations);
     let engine = engine(args, &interrupt.stop)?;
     let mut engine = LoggedEngine::open(engine, log.as_ref(), about, plan.warmups, &sink)?;
     let parsed = engine.parse().map_err(tacho_run::Error::from)?;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
             engine.close().map_err(tacho_run::Error::from)?;
             let place = args.nsys.as_ref().map(|report| format!("{report}.nsys-rep")).or(folder);
             let place = place.unwrap_or_else(|| "where --profiler-config says".to_owned());
-            offline::print(&format!("Profile: {place}"))?;
+            super::print(&format!("Profile: {place}"))?;
             return Ok(Exit::Done);
         }
     };
@@ -45,39 +45,39 @@ pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
     }
     if let Some(path) = output.as_deref() {
         report::save(path, &report::latency_json(&record), 4)?;
-        if offline::wants_records() {
-            let mut namespace = namespace(&args.values, "latency", offline::model_dict(&parsed));
-            namespace.set("enable_prefix_caching", args.engine.enable_prefix_caching.unwrap_or(false));
+        if super::wants_records() {
+            let mut namespace = namespace(&args.common.values, "latency", super::model_dict(&parsed));
+            namespace.set("enable_prefix_caching", args.common.engine.enable_prefix_caching.unwrap_or(false));
             let records = report::latency_records(&record, &namespace, path);
             report::save_records(&names::side_path(path, "pytorch.json"), records)?;
         }
     }
     let text = report::latency_text(&record);
-    engine.finish(offline::closing(&text, report::latency_json(&record)));
-    offline::print(&text)?;
+    engine.finish(super::closing(&text, report::latency_json(&record)));
+    super::print(&text)?;
     output.iter().for_each(saved);
     args.log.iter().for_each(saved);
-    offline::conclude(ended)
+    super::conclude(ended)
 }
 
 fn engine(args: &LatencyArgs, stop: &StopSignal) -> anyhow::Result<Box<dyn OfflineEngine>> {
     if args.sim {
-        return Ok(Box::new(SimulatedEngine::new(&args.engine, &args.worker, false, Phase::Warm)?));
+        return Ok(Box::new(SimulatedEngine::new(&args.common.engine, &args.common.worker, false, Phase::Warm)?));
     }
     let mut defaults = Dict::new();
     // The same prompts come again and again: a cache would answer them.
     defaults.set("enable_prefix_caching", false);
-    let mut spec = offline::python("vllm", &args.engine, &args.worker, defaults, stop)?;
+    let mut spec = super::python("vllm", &args.common.engine, &args.common.worker, defaults, stop)?;
     if let Some(report) = &args.nsys {
-        offline::under_nsys(&mut spec, report, &args.engine);
+        super::under_nsys(&mut spec, report, &args.common.engine);
     }
     Ok(Box::new(PythonEngine::new(spec)))
 }
 
 fn plan(args: &LatencyArgs) -> anyhow::Result<LatencyPlan> {
     Ok(LatencyPlan {
-        model_id: args.engine.model.clone(),
-        engine: offline::note(if args.sim { "sim" } else { "vllm" }, args.sim, &args.worker)?,
+        model_id: args.common.engine.model.clone(),
+        engine: super::note(if args.sim { "sim" } else { "vllm" }, args.sim, &args.common.worker)?,
         input_len: u64::try_from(args.input_len)?,
         output_len: u64::try_from(args.output_len)?,
         batch_size: u64::try_from(args.batch_size)?,
@@ -91,6 +91,6 @@ fn plan(args: &LatencyArgs) -> anyhow::Result<LatencyPlan> {
         warmups: u64::try_from(args.num_iters_warmup)?,
         iterations: u64::try_from(args.num_iters)?,
         profile: args.profile,
-        seed: u32::try_from(args.engine.seed)?,
+        seed: u32::try_from(args.common.engine.seed)?,
     })
 }

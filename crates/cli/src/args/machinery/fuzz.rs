@@ -8,7 +8,7 @@ use tacho_testkit::{Counted, fuzz};
 
 use super::command::parse;
 use super::config;
-use super::serve::TABLE;
+use crate::args::serve::TABLE;
 use crate::commands::COMMANDS;
 
 #[global_allocator]

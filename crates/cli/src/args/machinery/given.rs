@@ -1,8 +1,8 @@
 //! Words that were not typed: those of a file or a variable, each with where it stands, so that a mistake is named there.
 
-use super::error::ConfigError;
 use super::flag::Table;
 use super::grammar::{Parsed, Values};
+use crate::args::error::ConfigError;
 
 /// What one line of a file, or one variable, stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]

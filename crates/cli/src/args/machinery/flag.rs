@@ -38,11 +38,21 @@ pub(crate) enum Kind {
     OneOrMore,
     /// The same, and a repeated flag adds to the list rather than replacing it.
     Repeated,
-    /// No flag: the words that belong to none. At most one row of a table; its name is for the help.
-    Rest,
+    /// Not a flag: the positional arguments, at most this many. A table has at most one such row; its name is for the help.
+    Rest(usize),
 }
 
-/// The value of a flag that was not given.
+impl Kind {
+    /// How many positional arguments there may be, of the row that takes them.
+    pub(crate) fn places(self) -> Option<usize> {
+        match self {
+            Kind::Rest(most) => Some(most),
+            _ => None,
+        }
+    }
+}
+
+/// The value of a flag that was not set.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Preset {
     /// Python's `None`.
@@ -96,6 +106,20 @@ pub(crate) struct Group {
     pub(crate) vllm_title: &'static str,
     /// One line about it.
     pub(crate) about: &'static str,
+    /// The flags that the help shows first, most important first; the others follow in the table's order.
+    pub(crate) first: &'static [&'static str],
+}
+
+/// A help section.
+pub(crate) const fn group(title: &'static str, vllm_title: &'static str, about: &'static str) -> Group {
+    Group { title, vllm_title, about, first: &[] }
+}
+
+impl Group {
+    /// With the order in which the help shows its flags.
+    pub(crate) const fn first(self, first: &'static [&'static str]) -> Group {
+        Group { first, ..self }
+    }
 }
 
 /// One flag.
@@ -115,11 +139,13 @@ pub(crate) struct Flag {
     pub(crate) group: &'static Group,
     /// Whose it is.
     pub(crate) origin: Origin,
+    /// Whether the command needs it.
+    pub(crate) required: bool,
     /// What it does: a short first sentence, then details.
     pub(crate) help: &'static str,
 }
 
-/// The numbers that a flag takes. None of them holds for NaN.
+/// The numbers that a flag takes. NaN is outside of all of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Bounds {
     /// From the one to the other, both with them.
@@ -128,7 +154,7 @@ pub(crate) enum Bounds {
     Above(f64, f64),
 }
 
-/// Over thirty years: what no clock here has trouble with.
+/// Over thirty years: any clock here can count them.
 const MOST_SECONDS: f64 = 1e9;
 
 impl Bounds {
@@ -155,6 +181,21 @@ impl fmt::Display for Bounds {
 }
 
 impl Flag {
+    /// Without which the command cannot run.
+    pub(crate) const fn required(self) -> Flag {
+        Flag { required: true, ..self }
+    }
+
+    /// The same flag in another section of the help.
+    pub(crate) const fn within(self, group: &'static Group) -> Flag {
+        Flag { group, ..self }
+    }
+
+    /// Whether it is another name of a flag, or has no effect any more.
+    pub(crate) fn is_alias(&self) -> bool {
+        self.help.starts_with("Alias of") || self.help.starts_with("Deprecated")
+    }
+
     /// With numbers from `least` on.
     pub(crate) const fn at_least(self, least: i64) -> Flag {
         Flag { bounds: Some(Bounds::Between(least as f64, i64::MAX as f64)), ..self }
@@ -200,6 +241,46 @@ impl Flag {
     }
 }
 
+/// A switch of tacho's own.
+pub(crate) const fn switch(name: &'static [&'static str], group: &'static Group, help: &'static str) -> Flag {
+    own(name, Kind::Switch, "", Preset::Off, group, help)
+}
+
+static GENERAL: Group = group("options", "options", "");
+
+/// `-h` and `--help` of every command; no section of the help shows them.
+pub(crate) const HELP: Flag = vllm(
+    &["-h", "--help"],
+    Kind::Help,
+    "TOPIC",
+    Preset::Unset,
+    &GENERAL,
+    "Show the options used most; --help shows all, --help=TOPIC explains a section or the options with TOPIC in their name.",
+);
+
+/// One list of several, as a table wants its rows.
+macro_rules! rows {
+    ($($part:expr),+ $(,)?) => {{
+        const ALL: &[$crate::args::machinery::flag::Flag] = &$crate::args::machinery::flag::joined::<{ 0 $(+ $part.len())+ }>(&[$($part),+]);
+        ALL
+    }};
+}
+pub(crate) use rows;
+
+/// What [`rows`] expands to.
+pub(crate) const fn joined<const N: usize>(parts: &[&[Flag]]) -> [Flag; N] {
+    let mut rows = [HELP; N];
+    let (mut at, mut part, mut row) = (0, 0, 0);
+    while at < N {
+        while row == parts[part].len() {
+            (part, row) = (part + 1, 0);
+        }
+        rows[at] = parts[part][row];
+        (at, row) = (at + 1, row + 1);
+    }
+    rows
+}
+
 /// A row for a flag that vLLM has.
 pub(crate) const fn vllm(
     names: &'static [&'static str],
@@ -213,7 +294,7 @@ pub(crate) const fn vllm(
         Kind::Seconds => Some(Bounds::Between(0.0, MOST_SECONDS)),
         _ => None,
     };
-    Flag { names, kind, metavar, preset, bounds, group, origin: Origin::Vllm, help }
+    Flag { names, kind, metavar, preset, bounds, group, origin: Origin::Vllm, required: false, help }
 }
 
 /// A row for a flag that tacho alone has.
@@ -237,6 +318,10 @@ pub(crate) struct Table {
     pub(crate) about: &'static str,
     /// Command lines worth showing, each with what it does.
     pub(crate) examples: &'static [(&'static str, &'static str)],
+    /// The options that `-h` shows, in order; empty for a command that has so few that it shows them all.
+    pub(crate) basics: &'static [&'static str],
+    /// Flags that the command only knows in order to refuse them; no help shows them.
+    pub(crate) refused: &'static [&'static str],
     /// The help sections in order.
     pub(crate) groups: &'static [&'static Group],
     /// The flags, vLLM's in its order of registration.
@@ -244,6 +329,10 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// What most tables have in common.
+    pub(crate) const PLAIN: Table =
+        Table { command: "", about: "", examples: &[], basics: &[], refused: &[], groups: &[], flags: &[] };
+
     /// Whether it starts an engine, so that flags unknown here may be known there.
     pub(crate) fn has_engine(&self) -> bool {
         self.flags.iter().any(|flag| flag.origin == Origin::Engine)

@@ -7,8 +7,6 @@ mod convert;
 mod dataset;
 mod fit;
 mod gate;
-mod latency;
-mod mm_processor;
 mod multi_turn;
 mod offline;
 mod outputs;
@@ -22,23 +20,22 @@ pub(crate) mod serve;
 mod shell;
 mod sides;
 pub(crate) mod sim;
-mod startup;
 mod suite;
 pub(crate) mod supervise;
 pub(crate) mod sweep;
-mod throughput;
 
 use crate::args::auto_tune::AutoTuneArgs;
 use crate::args::check::CheckArgs;
-use crate::args::command::{Command, find, read, task};
 use crate::args::compare::CompareArgs;
 use crate::args::convert::sharegpt::SharegptArgs;
 use crate::args::convert::slices::SlicesArgs;
 use crate::args::convert::trace::TraceArgs;
 use crate::args::fit::FitArgs;
-use crate::args::flag::Table;
 use crate::args::gate::GateArgs;
-use crate::args::grammar::{Parsed, Values};
+use crate::args::machinery::command::{Command, find, read, task};
+use crate::args::machinery::flag::Table;
+use crate::args::machinery::grammar::{Parsed, Values};
+use crate::args::machinery::scripts::understood;
 use crate::args::multi_turn::MultiTurnArgs;
 use crate::args::offline::latency::LatencyArgs;
 use crate::args::offline::mm_processor::MmProcessorArgs;
@@ -50,7 +47,6 @@ use crate::args::scenario::long_document::LongDocumentArgs;
 use crate::args::scenario::prefix_caching::PrefixCachingArgs;
 use crate::args::scenario::prioritization::PrioritizationArgs;
 use crate::args::scenario::structured::StructuredArgs;
-use crate::args::scripts::understood;
 use crate::args::selfcheck::SelfcheckArgs;
 use crate::args::serve::ServeArgs;
 use crate::args::shell::{CompletionsArgs, InitArgs, ManArgs};
@@ -67,13 +63,13 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { spellings: &["serve", "bench serve"], table: &args::serve::TABLE,
         prepare: |v| task(ServeArgs::read(v), serve::run) },
     Command { spellings: &["throughput", "bench throughput"], table: &args::offline::throughput::TABLE,
-        prepare: |v| task(ThroughputArgs::read(v), throughput::run) },
+        prepare: |v| task(ThroughputArgs::read(&v), offline::throughput::run) },
     Command { spellings: &["latency", "bench latency"], table: &args::offline::latency::TABLE,
-        prepare: |v| task(LatencyArgs::read(v), latency::run) },
+        prepare: |v| task(LatencyArgs::read(&v), offline::latency::run) },
     Command { spellings: &["startup", "bench startup"], table: &args::offline::startup::TABLE,
-        prepare: |v| task(StartupArgs::read(v), startup::run) },
+        prepare: |v| task(StartupArgs::read(&v), offline::startup::run) },
     Command { spellings: &["mm-processor", "bench mm-processor"], table: &args::offline::mm_processor::TABLE,
-        prepare: |v| task(MmProcessorArgs::read(v), mm_processor::run) },
+        prepare: |v| task(MmProcessorArgs::read(&v), offline::mm_processor::run) },
     Command { spellings: &["multi-turn"], table: &args::multi_turn::TABLE,
         prepare: |v| task(MultiTurnArgs::read(&v), multi_turn::run) },
     Command { spellings: &["structured-output"], table: &args::scenario::structured::TABLE,
@@ -99,7 +95,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { spellings: &["suite"], table: &args::suite::TABLE,
         prepare: |v| task(SuiteArgs::read(&v), suite::run) },
     Command { spellings: &["sim"], table: &args::sim::TABLE,
-        prepare: |v| task(SimArgs::read(v), sim::run) },
+        prepare: |v| task(Ok::<_, ArgError>(SimArgs::from(&v)), sim::run) },
     Command { spellings: &["fit"], table: &args::fit::TABLE,
         prepare: |v| task(FitArgs::read(&v), fit::run) },
     Command { spellings: &["predict"], table: &args::serve::PREDICT,

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 use tacho_core::json::{Dict, Value, dumps, float_repr};
 
-use super::error::ConfigError;
 use super::flag::Table;
 use super::given::Given;
 use super::number::{python_float, python_int};
+use crate::args::error::ConfigError;
 
 /// Nesting beyond this is refused, so that a hostile file cannot overflow the stack.
 const MAX_DEPTH: usize = 64;

@@ -1,12 +1,14 @@
 //! Did you mean: what a mistyped flag, command or value was probably meant to be.
 
+use tacho_engine::Profile;
 use tacho_workload::sessions::Format;
 
 use super::command::{Command, HELP};
-use super::error::{ArgError, ConfigError, Refusal, UsageError};
 use super::flag::{Kind, Table};
 use super::near::nearest;
-use super::{moving, scripts, topics};
+use super::{migrating, scripts};
+use crate::args::error::{ArgError, ConfigError, Refusal, UsageError};
+use crate::args::topics;
 
 /// The command that other tools' are compared with.
 const SERVE: &str = "tacho serve";
@@ -21,6 +23,16 @@ const SOURCES: [(&str, &str); 5] = [
     ("burstgpt", "the usual file is BurstGPT_without_fails_2.csv of the releases of HPMLL/BurstGPT on GitHub"),
     ("spec_bench", "the file is data/spec_bench/question.jsonl of hemingkx/Spec-Bench on GitHub"),
     ("speed_bench", "the folder is what the preparing script of nvidia/SPEED-Bench on the Hub writes"),
+];
+
+/// Flags that another command has: the command, the flag, and what to use instead.
+const COUSINS: &[(&str, &str, &str)] = &[
+    ("tacho sim", "--sim-profile", "tacho sim sets its speed with --profile"),
+    ("tacho sim", "--base-url", "tacho sim is the server: use --host and --port, then tacho serve --base-url"),
+    ("tacho sim", "--sim", "tacho sim is the simulator: remove --sim"),
+    ("tacho multi-turn", "--base-url", "tacho multi-turn names the server with --url"),
+    ("tacho multi-turn", "--sim", "start tacho sim, then use --url http://localhost:8000"),
+    ("tacho selfcheck", "--sim", "tacho selfcheck starts its own server: remove --sim"),
 ];
 
 /// What to do about a command line that was refused, where there is something to say beyond the refusal.
@@ -38,12 +50,15 @@ pub(crate) fn hints(commands: &'static [Command], error: &ArgError) -> Vec<Strin
         (UsageError::Unrecognized { tokens }, Some(table)) => return strays(table, tokens),
         (UsageError::BadChoice { value, choices, .. }, _) if command == HELP => meant_topic(commands, value, choices),
         (UsageError::BadChoice { flag, value, choices }, Some(table)) => {
-            elsewhere(table, || moving::value(flag, value))
+            elsewhere(table, || migrating::value(flag, value))
                 .or_else(|| trace_format(flag, value))
                 .or_else(|| nearest(value, choices.iter().copied()).map(|meant| format!("did you mean {meant}?")))
         }
         (UsageError::BadChoice { value, .. }, None) => meant_command(commands, command, value),
-        (UsageError::Ambiguous { token, .. }, Some(table)) => elsewhere(table, || moving::flag(token, None)),
+        (UsageError::Ambiguous { token, .. }, Some(table)) => elsewhere(table, || migrating::flag(token, None)),
+        (UsageError::Unrecognized { tokens }, None) if tokens.iter().any(|token| token == "--sim") => {
+            Some("the simulator is an option of a command: tacho serve --sim".to_owned())
+        }
         (UsageError::Missing { .. }, None) => Some(format!("{command} --help lists the commands")),
         (UsageError::BadValue { kind: "float" | "int", flag, value }, Some(table)) => number(table, flag, value),
         (UsageError::BadValue { kind: "loads", value, .. }, _) => tacho_core::json::parse(value)
@@ -70,6 +85,10 @@ fn strays(table: &'static Table, tokens: &[String]) -> Vec<String> {
     let mut hints = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         let is_value = at > 0 && tokens[at - 1].starts_with('-');
+        if Profile::names().contains(&token.as_str()) {
+            hints.push(format!("the simulator's speed is --sim-profile {token}; --profile runs the server's profiler"));
+            continue;
+        }
         let hint = match token.starts_with('-') {
             true => meant_flag(table, token, tokens.get(at + 1).map(String::as_str)),
             false if is_value => None,
@@ -83,12 +102,15 @@ fn strays(table: &'static Table, tokens: &[String]) -> Vec<String> {
 /// The flag that a word was meant to be.
 fn meant_flag(table: &'static Table, token: &str, next: Option<&str>) -> Option<String> {
     let (typed, value) = token.split_once('=').map_or((token, next), |(typed, value)| (typed, Some(value)));
-    if let Some(known) = elsewhere(table, || moving::flag(typed, value)) {
+    if let Some(known) = elsewhere(table, || migrating::flag(typed, value)) {
         return Some(known);
+    }
+    if let Some((_, _, here)) = COUSINS.iter().find(|(command, flag, _)| *command == table.command && *flag == typed) {
+        return Some((*here).to_owned());
     }
     // A letter is near to every other.
     let typed = typed.split('.').next().filter(|typed| typed.len() > 2)?;
-    let usable = table.flags.iter().filter(|flag| flag.kind != Kind::Rest);
+    let usable = table.flags.iter().filter(|flag| flag.kind.places().is_none());
     let names = usable.flat_map(|flag| flag.names.iter().copied());
     Some(format!("did you mean {}?", nearest(typed, names)?))
 }
@@ -99,7 +121,7 @@ fn meant_word(table: &'static Table, word: &str) -> Option<String> {
         return Some(format!("{} --help", table.command));
     }
     let model = word.contains('/') && table.find("--model").is_some();
-    elsewhere(table, || moving::stray(word)).or_else(|| model.then(|| format!("a model is named by --model {word}")))
+    elsewhere(table, || migrating::stray(word)).or_else(|| model.then(|| format!("use --model {word}")))
 }
 
 /// Numbers have no units.
@@ -107,8 +129,8 @@ fn number(table: &'static Table, title: &str, value: &str) -> Option<String> {
     let flag = table.flags.iter().find(|flag| flag.title() == title)?;
     let has_unit = value.starts_with(|c: char| c.is_ascii_digit());
     match flag.kind {
-        Kind::Seconds => Some("give seconds, without a unit: 90 for a minute and a half".to_owned()),
-        _ => has_unit.then(|| "give the number alone".to_owned()),
+        Kind::Seconds => Some("use seconds without a unit: 90 for a minute and a half".to_owned()),
+        _ => has_unit.then(|| "use the number without a unit".to_owned()),
     }
 }
 
@@ -140,6 +162,6 @@ fn meant_command(commands: &'static [Command], at: &str, word: &str) -> Option<S
     let script = || scripts::command(&format!("benchmark_{word}")).map(|words| words.join(" "));
     match below.map(str::to_owned).or_else(script) {
         Some(meant) => Some(format!("did you mean tacho {meant}?")),
-        None => moving::command(word),
+        None => migrating::command(word),
     }
 }

@@ -15,35 +15,35 @@ use tacho_run::throughput::{
 };
 use tacho_run::{LoraAssignment, ModelPlan, ReportPlan, ServePlan, StopPlan, TrafficPlan, WorkloadPlan};
 
-use super::offline::{self, SimulatedEngine, throughput_workload};
-use super::serve::log::asked;
-use super::sim::hub;
+use super::{SimulatedEngine, throughput_workload};
 use crate::args::offline::throughput::{Backend, ThroughputArgs};
 use crate::args::offline::{OfflineRefusal, namespace};
+use crate::commands::serve::log::asked;
+use crate::commands::sim::hub;
 use crate::exit::{Exit, saved};
 use crate::interrupt::Interrupt;
 
 /// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &ThroughputArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
-    let sink = offline::sink(&args.live, &args.worker, Progress::Shown)?;
-    offline::notices(&args.engine, args.backend == Backend::Sim, &sink);
+    let sink = super::sink(&args.common.live, &args.common.worker, Progress::Shown)?;
+    super::notices(&args.common.engine, args.backend == Backend::Sim, &sink);
     warn(args, &sink);
-    let share = share(args.engine.data_parallel_size)?;
+    let share = share(args.common.engine.data_parallel_size)?;
     let mine = args.output_json.as_deref().map(|path| of_rank(path, share));
-    let output = offline::output(mine.as_deref())?;
+    let output = super::output(mine.as_deref())?;
     let (Measured { record, ended }, engine_args) = match args.backend {
         Backend::OpenAi | Backend::OpenAiChat => (served(args, &interrupt, &sink)?, None),
         _ => local(args, &interrupt, &sink)?,
     };
     sink.close();
     save(args, &record, engine_args.as_ref(), output.as_deref())?;
-    offline::print(&report::throughput_text(&record))?;
+    super::print(&report::throughput_text(&record))?;
     output.iter().for_each(saved);
     args.log.iter().for_each(saved);
     match ended {
         None if record.failed == record.num_requests => Ok(Exit::Failed),
-        ended => offline::conclude(ended),
+        ended => super::conclude(ended),
     }
 }
 
@@ -55,7 +55,7 @@ fn local(
 ) -> anyhow::Result<(Measured<ThroughputRecord>, Option<Dict>)> {
     let plan = plan(args)?;
     let log = args.log.as_deref().map(asked);
-    let about = offline::about("throughput", &plan.model_id, &plan.engine, plan.runs);
+    let about = super::about("throughput", &plan.model_id, &plan.engine, plan.runs);
     let mut engine = LoggedEngine::open(engine(args, &interrupt.stop)?, log.as_ref(), about, 0, sink)?;
     // A wrong argument of the engine is told before anything is sampled.
     let parsed = engine.parse().map_err(tacho_run::Error::from)?;
@@ -71,7 +71,7 @@ fn local(
         measured.record.engine.profile_dir = Some(format!("{report}.nsys-rep"));
     }
     let record = &measured.record;
-    engine.finish(offline::closing(&report::throughput_text(record), report::throughput_json(record)));
+    engine.finish(super::closing(&report::throughput_text(record), report::throughput_json(record)));
     if measured.ended.is_none() {
         engine.close().map_err(tacho_run::Error::from)?;
     }
@@ -96,12 +96,12 @@ fn save(
 ) -> anyhow::Result<()> {
     let Some(path) = output else { return Ok(()) };
     report::save(path, &report::throughput_json(record), 4)?;
-    if offline::wants_records() {
-        let engine_args = engine_args.and_then(offline::model_dict);
-        let mut namespace = namespace(&args.values, "throughput", engine_args);
-        namespace.set("tokenizer", args.engine.tokenizer_name());
+    if super::wants_records() {
+        let engine_args = engine_args.and_then(super::model_dict);
+        let mut namespace = namespace(&args.common.values, "throughput", engine_args);
+        namespace.set("tokenizer", args.common.engine.tokenizer_name());
         namespace.set("dataset_name", args.effective_dataset());
-        if matches!(args.backend, Backend::Hf | Backend::Mii) && args.engine.tokenizer_mode == "auto" {
+        if matches!(args.backend, Backend::Hf | Backend::Mii) && args.common.engine.tokenizer_mode == "auto" {
             namespace.set("tokenizer_mode", "hf");
         }
         let records = report::throughput_records(record, &namespace, path);
@@ -117,7 +117,7 @@ fn warn(args: &ThroughputArgs, sink: &dyn EventSink) {
         let line = "When dataset path is not set, it will default to random dataset";
         sink.event(RunEvent::status(line));
     }
-    let given = |flag: &str| args.values.is_given(flag);
+    let given = |flag: &str| args.common.values.is_given(flag);
     let random = dataset.starts_with("random");
     let cases = [
         (
@@ -139,7 +139,10 @@ fn warn(args: &ThroughputArgs, sink: &dyn EventSink) {
         ),
         (given("--dataset"), "--dataset is the old name of --dataset-path"),
         (given("--disable-frontend-multiprocessing"), "--disable-frontend-multiprocessing has no effect any more"),
-        (args.lora_path.is_some() && !args.engine.enable_lora, "--lora-path has no effect without --enable-lora"),
+        (
+            args.lora_path.is_some() && !args.common.engine.enable_lora,
+            "--lora-path has no effect without --enable-lora",
+        ),
     ];
     for (_, text) in cases.into_iter().filter(|(holds, _)| *holds) {
         sink.event(RunEvent::warning(text));
@@ -148,14 +151,14 @@ fn warn(args: &ThroughputArgs, sink: &dyn EventSink) {
 
 fn engine(args: &ThroughputArgs, stop: &StopSignal) -> anyhow::Result<Box<dyn OfflineEngine>> {
     if args.backend == Backend::Sim {
-        let engine = SimulatedEngine::new(&args.engine, &args.worker, true, Phase::Warm)?;
+        let engine = SimulatedEngine::new(&args.common.engine, &args.common.worker, true, Phase::Warm)?;
         return Ok(Box::new(engine));
     }
     let kind = if args.backend == Backend::VllmAsync { "vllm-async" } else { args.backend.name() };
-    let mut spec = offline::python(kind, &args.engine, &args.worker, Dict::new(), stop)?;
+    let mut spec = super::python(kind, &args.common.engine, &args.common.worker, Dict::new(), stop)?;
     spec.accepts_async_flags = true;
     if let Some(report) = &args.nsys {
-        offline::under_nsys(&mut spec, report, &args.engine);
+        super::under_nsys(&mut spec, report, &args.common.engine);
     }
     spec.settings.set("max_batch_size", args.hf_max_batch_size);
     spec.settings.set("torch_compile", args.hf_enable_torch_compile);
@@ -164,21 +167,21 @@ fn engine(args: &ThroughputArgs, stop: &StopSignal) -> anyhow::Result<Box<dyn Of
 
 fn plan(args: &ThroughputArgs) -> anyhow::Result<ThroughputPlan> {
     let sim = args.backend == Backend::Sim;
-    let enabled = args.engine.enable_lora;
+    let enabled = args.common.engine.enable_lora;
     let lora = args.lora_path.as_ref().filter(|_| enabled).map(|path| {
         anyhow::Ok(OfflineLora {
             path: path.clone(),
-            count: u64::try_from(args.engine.max_loras)?,
+            count: u64::try_from(args.common.engine.max_loras)?,
             assignment: if args.lora_round_robin { LoraAssignment::RoundRobin } else { LoraAssignment::Random },
         })
     });
     Ok(ThroughputPlan {
-        model_id: args.engine.model.clone(),
-        engine: offline::note(args.backend.name(), sim, &args.worker)?,
-        tokenizer: offline::tokenizer(&args.engine, sim),
+        model_id: args.common.engine.model.clone(),
+        engine: super::note(args.backend.name(), sim, &args.common.worker)?,
+        tokenizer: super::tokenizer(&args.common.engine, sim),
         hub: hub(),
         workload: throughput_workload(args)?,
-        seed: u32::try_from(args.engine.seed)?,
+        seed: u32::try_from(args.common.engine.seed)?,
         sampling: Sampling {
             n: u64::try_from(args.n)?,
             temperature: 1.0,
@@ -187,10 +190,10 @@ fn plan(args: &ThroughputArgs) -> anyhow::Result<ThroughputPlan> {
             beam: false,
         },
         lora: lora.transpose()?,
-        share: share(args.engine.data_parallel_size)?,
+        share: share(args.common.engine.data_parallel_size)?,
         profile: args.profile,
         prequeue: args.prequeue_requests,
-        progress: !args.worker.quiet,
+        progress: !args.common.worker.quiet,
         counts_media: args.backend == Backend::VllmChat,
         runs: u64::try_from(args.num_runs)?,
     })
@@ -249,15 +252,15 @@ fn served(
         },
         base_path: base.path.trim_end_matches('/').to_owned(),
         model: ModelPlan {
-            model: args.values.is_given("--model").then(|| args.engine.model.clone()),
+            model: args.common.values.is_given("--model").then(|| args.common.engine.model.clone()),
             served_name: None,
         },
-        tokenizer: offline::tokenizer(&args.engine, false),
+        tokenizer: super::tokenizer(&args.common.engine, false),
         hub: hub(),
         workload,
         lora: None,
         max_model_len: None,
-        seed: u32::try_from(args.engine.seed)?,
+        seed: u32::try_from(args.common.engine.seed)?,
         traffic: traffic(args)?,
         report: ReportPlan {
             label: None,
@@ -273,7 +276,7 @@ fn served(
     let plan = ServedPlan {
         serve,
         runs: u64::try_from(args.num_runs)?,
-        engine: offline::note(args.backend.name(), false, &args.worker)?,
+        engine: super::note(args.backend.name(), false, &args.common.worker)?,
         save_workload: args.save_workload.as_ref().map(Into::into),
     };
     interrupt.measuring();

@@ -1,24 +1,43 @@
 //! Help texts, made from the tables. Plain text, as wide as the screen.
 
 use super::flag::{Flag, Group, Kind, Preset, Table};
+use super::grammar::Wanted;
 use super::repr::repr;
 
 const JSON_NOTE: &str = "\
-JSON options can be given in parts: --extra-body.a.b 1 is --extra-body '{\"a\": {\"b\": 1}}', and \
---extra-body.l+ x,y makes a list. Options may be abbreviated as long as they stay unique (tacho's \
-own may not), written with _ for -, read from a YAML file with --config FILE.yaml, and from variables: TACHO_SEED=1 is \
---seed 1. The command line wins over variables, and they over the file.";
+JSON options can be set in parts: --extra-body.a.b 1 is --extra-body '{\"a\": {\"b\": 1}}', and --extra-body.l+ x,y makes \
+a list. vLLM's options may be abbreviated as long as they stay unique; tacho's may not. All may be written with _ for -, read \
+from a YAML file with --config FILE.yaml, and from variables: TACHO_SEED=1 is --seed 1. The command line overrides \
+variables, and they override the file.";
 
-/// The help on a topic: none lists all flags in a line each, `all` explains them.
-pub(crate) fn help(table: &Table, topic: Option<&str>, width: usize) -> String {
-    let topic = topic.map(str::to_lowercase);
-    match topic.as_deref() {
-        None => overview(table, width),
-        Some("all") => everything(table, width),
-        Some(topic) => section(table, topic, width).unwrap_or_else(|| search(table, topic, width)),
+/// The help that is asked for, of a command.
+pub(crate) fn help(table: &Table, wanted: &Wanted, width: usize) -> String {
+    match wanted {
+        Wanted::Basics if !table.basics.is_empty() => basics(table, width),
+        Wanted::Basics | Wanted::Overview => overview(table, width),
+        Wanted::Topic(topic) => match topic.to_lowercase().as_str() {
+            "all" => everything(table, width),
+            topic => section(table, topic, width).unwrap_or_else(|| search(table, topic, width)),
+        },
     }
 }
 
+/// One screen: the options used most, then where the others are.
+fn basics(table: &Table, width: usize) -> String {
+    let mut out = heading(table, width);
+    for (command, what) in table.examples {
+        out += &example(command, what, width);
+    }
+    let flags: Vec<&Flag> = table.basics.iter().filter_map(|name| table.find(name)).collect();
+    out += &format!("\noptions used most:\n{}", listed(&flags, width));
+    let shown = |group: &&&Group| !flags_of(table, |known| known == **group).is_empty();
+    let titles: Vec<&str> = table.groups.iter().filter(shown).map(|group| group.title).collect();
+    let titles: Vec<&str> = titles.iter().map(|title| title.strip_suffix(" options").unwrap_or(title)).collect();
+    out += &format!("\n{}\n", paragraph(&format!("sections: {}", titles.join(", ")), width));
+    out + &ways(table, titles[0], width)
+}
+
+/// Every option in a line.
 fn overview(table: &Table, width: usize) -> String {
     let mut out = heading(table, width);
     for (command, what) in table.examples {
@@ -26,31 +45,35 @@ fn overview(table: &Table, width: usize) -> String {
     }
     for group in table.groups {
         let flags = flags_of(table, |known| known == *group);
-        if flags.is_empty() {
-            continue;
-        }
-        out += &format!("\n{}\n", paragraph(&format!("{}: {}", group.title, group.about), width));
-        let longest = flags.iter().map(|flag| synopsis(flag, None).len()).max().unwrap_or(0);
-        let column = longest.min(width * 2 / 5);
-        for flag in flags {
-            out += &columns(&synopsis(flag, None), &brief(flag), column, width);
+        if !flags.is_empty() {
+            out += &format!("\n{}\n", paragraph(&format!("{}: {}", group.title, group.about), width));
+            out += &listed(&flags, width);
         }
     }
-    let command = table.command;
-    let some = table.flags.last().map_or("help", |flag| flag.long().trim_start_matches('-'));
-    let ways = [
-        ("Every option in full", "all".to_owned()),
-        ("One section", format!("'{}'", table.groups[0].title)),
-        ("Options by name", some.to_owned()),
-    ];
-    out += "\n";
-    for (what, how) in ways {
-        out += &columns(what, &format!("{command} --help={how}"), 20, width);
-    }
-    out
+    let title = table.groups[0].title;
+    out + &ways(table, title.strip_suffix(" options").unwrap_or(title), width)
 }
 
-/// A command line worth showing, and what it does. One that is too long goes on below, as a shell reads it.
+/// Flags and their first sentences in two columns.
+fn listed(flags: &[&Flag], width: usize) -> String {
+    let longest = flags.iter().map(|flag| synopsis(flag, None).len()).max().unwrap_or(0);
+    let column = longest.min(width * 2 / 5);
+    flags.iter().map(|flag| columns(&synopsis(flag, None), &brief(flag), column, width)).collect()
+}
+
+/// How to get more help.
+fn ways(table: &Table, section: &str, width: usize) -> String {
+    let command = table.command;
+    let quoted = if section.contains(' ') { format!("'{section}'") } else { section.to_owned() };
+    let ways = [
+        ("Every option", format!("{command} --help")),
+        ("Every option in full", format!("{command} --help=all")),
+        ("A section, or a name", format!("{command} --help={quoted}")),
+    ];
+    std::iter::once("\n".to_owned()).chain(ways.iter().map(|(what, how)| columns(what, how, 20, width))).collect()
+}
+
+/// A command line worth showing, and what it does. One that is too long continues below, as a shell reads it.
 pub(crate) fn example(command: &str, what: &str, width: usize) -> String {
     let lines = wrapped(command, width.saturating_sub(8)).join(" \\\n      ");
     let what: String = wrapped(what, width.saturating_sub(6)).iter().map(|line| format!("      {line}\n")).collect();
@@ -62,9 +85,9 @@ pub(crate) fn paragraph(text: &str, width: usize) -> String {
     wrapped(text, width).join("\n")
 }
 
-/// An option and its sentence beside it; what is too long for a line goes on below.
+/// An option and its sentence in two columns; what is too long for a line continues below.
 pub(crate) fn columns(synopsis: &str, text: &str, column: usize, width: usize) -> String {
-    // A word that is wider than its column takes room from the other.
+    // A word that is wider than its column takes space from the other.
     let longest = text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
     let column = column.min(width.saturating_sub(4 + longest));
     let mut lines = wrapped(text, width - column - 4);
@@ -99,8 +122,9 @@ fn section(table: &Table, topic: &str, width: usize) -> Option<String> {
     let found = |wanted: &dyn Fn(&Group) -> bool| -> Vec<&'static Group> {
         table.groups.iter().copied().filter(|group| wanted(group)).collect()
     };
-    let groups =
-        [found(&is_ours), found(&is_vllms), found(&speaks_of)].into_iter().find(|groups| !groups.is_empty())?;
+    let begins = |group: &Group| group.title.to_lowercase().strip_suffix(" options") == Some(topic);
+    let ways: [&dyn Fn(&Group) -> bool; 4] = [&is_ours, &is_vllms, &speaks_of, &begins];
+    let groups = ways.into_iter().map(found).find(|groups| !groups.is_empty())?;
     let mut out = String::new();
     for group in groups {
         let flags = flags_of(table, |known| known == group);
@@ -123,7 +147,7 @@ fn search(table: &Table, topic: &str, width: usize) -> String {
 }
 
 fn heading(table: &Table, width: usize) -> String {
-    let rest = table.flags.iter().find(|flag| flag.kind == Kind::Rest);
+    let rest = table.flags.iter().find(|flag| flag.kind.places().is_some());
     let rest = rest.map_or_else(String::new, |flag| format!(" {}", flag.metavar));
     format!("usage: {}{rest} [options]\n\n{}\n\n", table.command, paragraph(table.about, width))
 }
@@ -133,11 +157,16 @@ fn footer(table: &Table, width: usize) -> String {
     if has_json { format!("\n{}\n", paragraph(JSON_NOTE, width)) } else { String::new() }
 }
 
-/// The flags of the groups wanted, by name.
+/// The flags of the groups wanted: positional and required ones, the most important, the others, aliases.
 pub(crate) fn flags_of(table: &Table, wanted: impl Fn(&'static Group) -> bool) -> Vec<&'static Flag> {
-    let shown = |flag: &&Flag| !flag.is_passed_on() && flag.kind != Kind::Help && wanted(flag.group);
+    let refused = |flag: &Flag| table.refused.contains(&flag.names[0]);
+    let shown = |flag: &&Flag| !flag.is_passed_on() && !refused(flag) && flag.kind != Kind::Help && wanted(flag.group);
     let mut flags: Vec<&'static Flag> = table.flags.iter().filter(shown).collect();
-    flags.sort_by_key(|flag| flag.names[0]);
+    flags.sort_by_key(|flag| {
+        let first = flag.group.first;
+        let at = first.iter().position(|name| flag.names.contains(name)).unwrap_or(first.len());
+        (flag.is_alias(), flag.kind.places().is_none(), !flag.required, at)
+    });
     flags
 }
 
@@ -155,9 +184,12 @@ fn explained(title: &str, about: &str, flags: &[&Flag], width: usize) -> String 
     out
 }
 
-/// All there is to say about a flag: what it does, its values where they are not said elsewhere, its default.
+/// The whole text about a flag: what it does, its values if the synopsis does not show them, its default.
 pub(crate) fn described(flag: &Flag, with_choices: bool) -> String {
     let mut text = flag.help.to_owned();
+    if flag.required && flag.kind.places().is_none() {
+        text += " Required.";
+    }
     if let (Kind::Choice(choices), true) = (flag.kind, with_choices) {
         text += &format!(" One of {}.", choices.join(", "));
     }
@@ -171,6 +203,7 @@ pub(crate) fn described(flag: &Flag, with_choices: bool) -> String {
 pub(crate) fn brief(flag: &Flag) -> String {
     match preset(flag) {
         Some(preset) => format!("{} [{preset}]", sentence(flag)),
+        None if flag.required && flag.kind.places().is_none() => format!("{} (required)", sentence(flag)),
         None => sentence(flag).to_owned(),
     }
 }
@@ -180,11 +213,11 @@ pub(crate) fn sentence(flag: &Flag) -> &'static str {
     flag.help.split_once(". ").map_or(flag.help, |(first, _)| first).trim_end_matches('.')
 }
 
-/// The default, where there is one to speak of.
+/// The default, if it is worth showing.
 fn preset(flag: &Flag) -> Option<String> {
     let text = match flag.preset {
         Preset::Unset | Preset::Off => return None,
-        // What the engine makes itself cannot be shown.
+        // A value that the engine makes itself cannot be shown.
         Preset::Str(text) if text.starts_with('<') => return None,
         Preset::Str(text) => text.to_owned(),
         Preset::Made(_, described) => described.to_owned(),
@@ -199,19 +232,19 @@ pub(crate) fn synopsis(flag: &Flag, full: Option<usize>) -> String {
     let value = flag.metavar;
     match flag.kind {
         Kind::Help | Kind::Switch | Kind::TriState => names,
-        // Where the names do not fit in a line, the explanation has them.
+        // If the names do not fit in a line, the explanation has them.
         Kind::Choice(choices) if full.is_some_and(|width| choices.join(",").len() < width / 2) => {
             format!("{names} {{{}}}", choices.join(","))
         }
         Kind::OptionalStr => format!("{names} [{value}]"),
         Kind::AnyNumber => format!("{names} [{value} ...]"),
         Kind::OneOrMore | Kind::Repeated => format!("{names} {value} [{value} ...]"),
-        Kind::Rest => names,
+        Kind::Rest(_) => names,
         _ => format!("{names} {value}"),
     }
 }
 
-/// The text in lines of at most `width` characters, broken at blanks.
+/// The text in lines of at most `width` characters, broken at spaces.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

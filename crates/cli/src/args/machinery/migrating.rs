@@ -3,7 +3,7 @@
 
 use super::help::{columns, paragraph};
 
-const PAGE: &str = include_str!("../../../../docs/moving.md");
+const PAGE: &str = include_str!("../../../../../docs/migrating.md");
 
 /// A row of the page's tables; the first of a table has the commands.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +92,7 @@ fn entry(theirs: &str, ours: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::flag::Table;
+    use crate::args::machinery::flag::Table;
 
     const SERVE: &Table = &crate::args::serve::TABLE;
 

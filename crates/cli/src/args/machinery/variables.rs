@@ -1,9 +1,9 @@
 //! `TACHO_…` variables: a flag of the same name, for what is the same in every run.
 
-use super::error::ConfigError;
 use super::flag::{Flag, Kind, Table};
 use super::given::Given;
 use super::near::nearest;
+use crate::args::error::ConfigError;
 
 /// How all of them begin.
 const BEGINNING: &str = "TACHO_";
@@ -24,7 +24,7 @@ fn given(table: &Table, variable: &dyn Fn(&str) -> Option<String>) -> Result<Vec
 }
 
 fn flags(table: &Table) -> impl Iterator<Item = &'static Flag> {
-    table.flags.iter().filter(|flag| !matches!(flag.kind, Kind::Help | Kind::Rest))
+    table.flags.iter().filter(|flag| !matches!(flag.kind, Kind::Help | Kind::Rest(_)))
 }
 
 fn name(flag: &Flag) -> String {

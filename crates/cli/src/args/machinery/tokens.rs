@@ -3,8 +3,8 @@
 
 use tacho_core::json::{Dict, Value, dumps, parse};
 
-use super::error::UsageError;
 use super::number::{Sized, sized_integer};
+use crate::args::error::UsageError;
 
 /// The words after folding.
 #[derive(Debug, Default, PartialEq)]

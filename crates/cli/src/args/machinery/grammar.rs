@@ -1,22 +1,40 @@
-//! The parser: argparse's rules for options, driven by a table. It knows no flag by name. Words that belong to no
-//! option go to the table's row for them; without such a row they are left over, and an error.
+//! The parser: argparse's rules for options, driven by a table. It knows no flag by name. Positional arguments go to the
+//! table's row for them; those beyond its number are an error.
 
 use tacho_core::json::{Value, parse as parse_json};
 use tacho_workload::{Bucket, Buckets};
 
-use super::error::{Refusal, UsageError};
 use super::flag::{Flag, Kind, Origin, Table};
 use super::number::{python_float, python_int};
 use super::repr::repr;
 use super::tokens;
+use crate::args::error::{Refusal, UsageError};
 
 /// What a command line asks for.
 #[derive(Debug)]
 pub(crate) enum Parsed {
     /// To run, with these values.
     Values(Values),
-    /// Help, on a topic or in general.
-    Help(Option<String>),
+    /// To print help.
+    Help(Wanted),
+}
+
+/// Which help.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// `-h`: the options used most.
+    Basics,
+    /// `--help`: every option in a line.
+    Overview,
+    /// `--help=TOPIC`.
+    Topic(String),
+}
+
+impl Wanted {
+    /// What a word asks for; none asks for everything.
+    pub(crate) fn of(topic: Option<&str>) -> Self {
+        topic.filter(|topic| !topic.is_empty()).map_or(Wanted::Overview, |topic| Wanted::Topic(topic.to_owned()))
+    }
 }
 
 /// The value of every flag of a table.
@@ -31,6 +49,13 @@ pub(crate) struct Values {
     pub(crate) engine_words: Vec<String>,
     /// The part of it that is in no table.
     pub(crate) unknown: Vec<String>,
+}
+
+/// Arguments that keep all values.
+impl From<&Values> for Values {
+    fn from(values: &Values) -> Self {
+        values.clone()
+    }
 }
 
 impl Values {
@@ -53,14 +78,14 @@ impl Values {
         self.duplicates.extend(folded.duplicates);
         let words = classify(self.table, folded.words)?;
         let mut seen = vec![false; self.table.flags.len()];
-        let has_rest = self.table.flags.iter().any(|flag| flag.kind == Kind::Rest);
+        let places = self.table.flags.iter().find_map(|flag| flag.kind.places()).unwrap_or(0);
         let (mut rest, mut left_over) = (Vec::new(), Vec::new());
         let mut at = 0;
         while let Some(word) = words.get(at) {
             at += 1;
             let (flag_at, name, explicit) = match word {
                 Word::Option { flag_at, name, explicit } => (*flag_at, *name, explicit.as_deref()),
-                Word::Plain(text) if has_rest => {
+                Word::Plain(text) if rest.len() < places => {
                     rest.push(text.clone());
                     continue;
                 }
@@ -76,7 +101,9 @@ impl Values {
             let flag = &self.table.flags[flag_at];
             if flag.kind == Kind::Help {
                 let topic = explicit.map(str::to_owned).or_else(|| plain(&words[at..], 1).pop());
-                return Ok(Parsed::Help(topic.filter(|topic| !topic.is_empty())));
+                let wanted =
+                    if topic.is_none() && name == "-h" { Wanted::Basics } else { Wanted::of(topic.as_deref()) };
+                return Ok(Parsed::Help(wanted));
             }
             let (taken, args) = arguments(flag, explicit, &words[at..])?;
             at += taken;
@@ -97,10 +124,10 @@ impl Values {
             seen[flag_at] = true;
             self.given[flag_at] = true;
         }
-        if let Some(at) = self.table.flags.iter().position(|flag| flag.kind == Kind::Rest) {
-            self.append(at, Value::List(words_of(std::mem::take(&mut rest))), false);
+        if let Some(at) = self.table.flags.iter().position(|flag| flag.kind.places().is_some()) {
+            self.given[at] |= !rest.is_empty();
+            self.append(at, Value::List(words_of(rest)), false);
         }
-        left_over.extend(rest);
         if left_over.is_empty() {
             Ok(Parsed::Values(self))
         } else {
@@ -191,15 +218,28 @@ impl Values {
 
     /// Refuses numbers that their flags do not take.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
-        for (flag, value) in self.iter() {
-            let number = value.as_f64().filter(|_| self.is_given(flag.names[0]));
-            if let (Some(bounds), Some(number)) = (flag.bounds, number)
+        for ((flag, value), given) in self.table.flags.iter().zip(&self.values).zip(&self.given) {
+            let number = match value {
+                // The text of an optional value is a number where the flag has bounds.
+                Value::Str(text) => Some(python_float(text).unwrap_or(f64::NAN)),
+                value => value.as_f64(),
+            };
+            if let (Some(bounds), Some(number), true) = (flag.bounds, number, *given)
                 && !bounds.hold(number)
             {
-                return Err(Refusal::OutOfBounds { flag: flag.long(), value: repr(value), bounds });
+                let shown = value.as_str().map_or_else(|| repr(value), str::to_owned);
+                return Err(Refusal::OutOfBounds { flag: flag.long(), value: shown, bounds });
             }
         }
         Ok(())
+    }
+
+    /// Demands the flags without which the command cannot run.
+    pub(crate) fn complete(&self) -> Result<(), UsageError> {
+        let rows = self.table.flags.iter().zip(&self.given);
+        let missing: Vec<String> =
+            rows.filter(|(flag, given)| flag.required && !**given).map(|(flag, _)| flag.title()).collect();
+        if missing.is_empty() { Ok(()) } else { Err(UsageError::Missing { what: missing.join(", ") }) }
     }
 
     /// A switch.
@@ -268,7 +308,7 @@ fn classify(table: &'static Table, words: Vec<String>) -> Result<Vec<Word>, Usag
     let mut words = words.into_iter();
     for word in words.by_ref() {
         if word == "--" {
-            // No option takes values across it, and there are no positional arguments to take them.
+            // No option takes values across it.
             out.push(Word::Unknown(word));
             break;
         }
@@ -382,7 +422,7 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
         Kind::Str | Kind::OptionalStr => Ok(Value::from(text)),
         Kind::Float | Kind::Seconds => python_float(text).map(Value::Float).ok_or_else(|| bad("float")),
         Kind::Json => parse_json(text).map_err(|_| bad("loads")),
-        Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated | Kind::Rest => Ok(Value::List(words_of(args.to_vec()))),
+        Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated | Kind::Rest(_) => Ok(Value::List(words_of(args.to_vec()))),
         Kind::Names => {
             Ok(Value::List(text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(Value::from).collect()))
         }
