@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use tacho_decide::compare::Terms;
-use tacho_decide::gate::{Decision, FailureRule, Failures, Judgement, Limit, Remedy, judge};
+use tacho_decide::gate::{Decision, FailureRule, Failures, Judgement, Remedy, judge};
 use tacho_record::{ResultKind, StoredRun};
 use tacho_report::Error;
 use tacho_report::compare::{difference, load, settings, varied};
