@@ -1,6 +1,5 @@
 //! One module per subcommand: compose the parts, return a record. No flags, no terminal, no printing.
 
-mod aside;
 pub mod auto_tune;
 mod error;
 pub mod experiment;
@@ -14,6 +13,7 @@ pub mod rebuild;
 pub mod scenarios;
 pub mod selfcheck;
 pub mod serve;
+mod spill;
 pub mod startup;
 pub mod suite;
 pub mod sweep;

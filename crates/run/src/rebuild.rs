@@ -16,7 +16,7 @@ use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 
 use crate::serve::{LogPlan, load_tokenizer};
-use crate::{Error, NamedTokenizer, TokenizerPlan, aside};
+use crate::{Error, NamedTokenizer, TokenizerPlan, spill};
 
 pub use ranks::{are_ranks, rebuild_ranks};
 
@@ -116,7 +116,7 @@ impl Read<'_> {
     ) -> Result<Rebuilt, Error> {
         let (mut setup, mut measured, doubts) = self.told()?;
         let mut reading = Reading {
-            samples: aside::gather(self.folder, self.room),
+            samples: spill::gather(self.folder, self.room),
             rows: 0,
             task: setup.task,
             // What the run's own end cut off is no part of its result.
@@ -149,7 +149,7 @@ impl Read<'_> {
             }
         }
         let mut record = RunRecord::compute(setup, measured);
-        aside::check(Some(self.folder), &record.measured.samples)?;
+        spill::check(Some(self.folder), &record.measured.samples)?;
         // Of a part of a run, nobody knows how its sessions went.
         record.sessions = steps.filter(|_| changes.window.is_none()).map(|steps| {
             let block = record.measured.server.block_size();
@@ -172,7 +172,7 @@ impl Read<'_> {
     fn cut(&self, measured: &mut Measured, origin: Stamp, (start, end): (f64, f64)) {
         let (origin, end) = (origin.secs(), end.min(measured.duration));
         let inside = measured.samples.iter().filter(|sample| (start..=end).contains(&(sample.done - origin)));
-        let mut kept = aside::gather(self.folder, self.room);
+        let mut kept = spill::gather(self.folder, self.room);
         inside.for_each(|sample| kept.push(sample.into_owned()));
         measured.samples = kept.finish().0;
         measured.duration = end - start;

@@ -5,145 +5,48 @@ use std::path::PathBuf;
 use tacho_core::json::ParseError;
 
 /// Why a sweep cannot be done.
+#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A command cannot be split into words.
     #[error("{flag}: {what}: check the quotes of the command")]
-    Quoting {
-        /// Where it was given.
-        flag: &'static str,
-        /// What is wrong.
-        what: &'static str,
-    },
-    /// A command without words.
+    Quoting { flag: &'static str, what: &'static str },
     #[error("{flag} is empty: give the command to run")]
-    EmptyCommand {
-        /// Where it was given.
-        flag: &'static str,
-    },
-    /// A parameter needs a value where the command has none.
+    EmptyCommand { flag: &'static str },
     #[error("{flag} ends with {word}, which has no value that {key:?} of the parameter file could replace")]
-    NoValueToReplace {
-        /// The command.
-        flag: &'static str,
-        /// Its last word.
-        word: String,
-        /// The parameter.
-        key: String,
-    },
-    /// Not JSON.
+    NoValueToReplace { flag: &'static str, word: String, key: String },
     #[error("{}: not JSON: {fault}", path.display())]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// What the reader said.
-        fault: ParseError,
-    },
-    /// Neither a list nor an object.
+    Json { path: PathBuf, fault: ParseError },
     #[error("{}: must be a list of objects or an object of named objects, not {found}", path.display())]
-    NotAGrid {
-        /// The file.
-        path: PathBuf,
-        /// What it is.
-        found: &'static str,
-    },
-    /// No set at all.
+    NotAGrid { path: PathBuf, found: &'static str },
     #[error("{}: there are no parameter sets in it, so that nothing would be run: write [{{}}] to change nothing", path.display())]
-    NoSet {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The links leave nothing.
+    NoSet { path: PathBuf },
     #[error("--link-vars: no server set and client set belong together, so that nothing would be run")]
     NothingLinked,
-    /// A member that is no object.
     #[error("{}: {place} must be an object of parameters, not {found}", path.display())]
-    NotASet {
-        /// The file.
-        path: PathBuf,
-        /// Which member.
-        place: String,
-        /// What it is.
-        found: &'static str,
-    },
-    /// A name given to two sets.
+    NotASet { path: PathBuf, place: String, found: &'static str },
     #[error("{}: the name {name:?} is given to more than one parameter set: make the names unique", path.display())]
-    RepeatedName {
-        /// The file.
-        path: PathBuf,
-        /// The name.
-        name: String,
-    },
-    /// A link that is no pair.
+    RepeatedName { path: PathBuf, name: String },
     #[error("--link-vars: {item:?} is no link: write serve_key=bench_key, with commas between several")]
-    Link {
-        /// The item.
-        item: String,
-    },
-    /// The variable that the search sets is in a parameter file.
+    Link { item: String },
     #[error("--bench-params: {key:?} must not be set: {what} sets it")]
-    Explored {
-        /// The key as written.
-        key: String,
-        /// Who sets it.
-        what: &'static str,
-    },
-    /// A criterion that cannot be read.
+    Explored { key: String, what: &'static str },
     #[error("{}: {fault}", path.display())]
-    Criterion {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        fault: tacho_decide::search::BadCriterion,
-    },
-    /// A target names a number that no result has.
+    Criterion { path: PathBuf, fault: tacho_decide::search::BadCriterion },
     #[error("{}: {error}", path.display())]
-    Number {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        error: tacho_record::Error,
-    },
-    /// A set of criteria without any.
+    Number { path: PathBuf, error: tacho_record::Error },
     #[error("{}: item {at} has no criterion: write such as {{\"p99_ttft_ms\": \"<=200\"}}", path.display())]
-    NoCriterion {
-        /// The file.
-        path: PathBuf,
-        /// Which item.
-        at: usize,
-    },
-    /// Nobody knows how to reset the caches of this server.
+    NoCriterion { path: PathBuf, at: usize },
     #[error(
         "--serve-cmd {program:?}: how to reset its caches between runs is not known: give --after-bench-cmd \
          (such as 'true' to do nothing)"
     )]
-    NoReset {
-        /// The program.
-        program: String,
-    },
-    /// Parameters that the start-up benchmark does not have.
+    NoReset { program: String },
     #[error("ignoring unsupported startup params for {set}: {keys}: remove them, or leave out --strict-params")]
-    UnsupportedParams {
-        /// The set.
-        set: String,
-        /// The keys.
-        keys: String,
-    },
-    /// The results that are there were made with something else.
+    UnsupportedParams { set: String, keys: String },
     #[error("{}: it was made with another {key}: use the same, or begin anew without --resume", path.display())]
-    MadeWithOther {
-        /// The file that says so.
-        path: PathBuf,
-        /// What differs.
-        key: String,
-    },
-    /// A server starts with no share of the device's memory.
+    MadeWithOther { path: PathBuf, key: String },
     #[error("the server with the largest settings starts with no gpu_memory_utilization: see {}", log.display())]
-    NoMemoryShare {
-        /// What the last one said.
-        log: PathBuf,
-    },
-    /// A failure that ended the sweep.
+    NoMemoryShare { log: PathBuf },
     #[error("The script was terminated early. Use `--resume` to continue the script from its last checkpoint.")]
     Ended(#[source] Failure),
 }

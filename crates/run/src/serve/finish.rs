@@ -21,7 +21,7 @@ use crate::serve::log::RowLog;
 use crate::serve::log::resume::{self, Earlier};
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::RunIdentity;
-use crate::{Error, aside};
+use crate::{Error, spill};
 
 /// A run whose last row has arrived.
 pub(crate) struct Finished<'a> {
@@ -60,7 +60,7 @@ pub(crate) fn finish(
     let observed = Observed { before, after, server, telemetry, probes, ranks: ranks.ranks };
     let mut record = record::compute(prepared, setup, &driven, sampled.samples, observed);
     drop(profiling);
-    aside::check(plan.log.as_ref().map(|log| log.folder.as_path()), &record.measured.samples)?;
+    spill::check(plan.log.as_ref().map(|log| log.folder.as_path()), &record.measured.samples)?;
     let run = [log.as_ref().and_then(RowLog::caveat), resumed, ended.and_then(|by| early_stop::caveat(by, cut_off))];
     let checks = checks(plan, prepared, &record, ended);
     let caveats = run.into_iter().chain(checks).flatten().chain(doubts).chain(ranks.lost);

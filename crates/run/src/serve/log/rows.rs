@@ -7,7 +7,7 @@ use tacho_core::{Observation, Stamp};
 use tacho_metrics::Gather;
 use tacho_rowlog::{Stored, Written};
 
-use crate::{Error, aside};
+use crate::{Error, spill};
 
 /// All rows, in no order.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub(crate) struct Rows {
 impl Rows {
     /// What takes in the samples that are made of them.
     pub(crate) fn gather(&self) -> Gather {
-        self.beside.as_ref().map_or_else(Gather::default, |(folder, room)| aside::gather(folder, *room))
+        self.beside.as_ref().map_or_else(Gather::default, |(folder, room)| spill::gather(folder, *room))
     }
 
     /// When the last of this run's was over.

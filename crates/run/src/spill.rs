@@ -1,4 +1,4 @@
-//! The numbers of a long run's requests, in a file without a name beside its log.
+//! Spill file of a long run: samples that do not fit in memory, in an anonymous file next to the log.
 
 use std::fs::File;
 use std::io;
@@ -11,36 +11,36 @@ use tacho_metrics::{Gather, Samples};
 
 use crate::Error;
 
-/// A file that is made when something is written to it.
+/// An anonymous file, created by the first write.
 #[derive(Debug)]
-struct Beside {
+struct SpillFile {
     folder: PathBuf,
     file: OnceLock<Option<File>>,
 }
 
-/// Takes samples in: about `room` bytes of them in memory, the others beside the log in `folder`.
+/// Collects samples: about `room` bytes in memory, the rest next to the log in `folder`.
 pub(crate) fn gather(folder: &Path, room: usize) -> Gather {
-    Gather::beyond(room, Box::new(Beside { folder: folder.to_owned(), file: OnceLock::new() }))
+    Gather::beyond(room, Box::new(SpillFile { folder: folder.to_owned(), file: OnceLock::new() }))
 }
 
-/// Whether all of them could be read back while the result was made; `folder` is their log.
+/// Checks that all spilled samples could be read back; `folder` is their log.
 ///
 /// # Errors
-/// When some could not: the result would be that of another run.
+/// When some could not: the result would be wrong.
 pub(crate) fn check(folder: Option<&Path>, samples: &Samples) -> Result<(), Error> {
     let lost =
-        |reason: &str| Error::Aside { folder: folder.unwrap_or(Path::new("")).to_owned(), reason: reason.to_owned() };
+        |reason: &str| Error::Spill { folder: folder.unwrap_or(Path::new("")).to_owned(), reason: reason.to_owned() };
     samples.fault().map_or(Ok(()), |reason| Err(lost(reason)))
 }
 
-impl Beside {
+impl SpillFile {
     fn file(&self) -> io::Result<&File> {
         let file = self.file.get_or_init(|| tacho_workload::anonymous_file(&self.folder).ok());
         file.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
-impl Store for Beside {
+impl Store for SpillFile {
     fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         self.file()?.write_all_at(bytes, at)
     }
