@@ -16,8 +16,25 @@ pub fn picture(entry: &Dict) -> Option<Picture> {
     let legend =
         vec![LegendEntry::Point(category(2), MET.into()), LegendEntry::Point(Color::hex(0xD6_27_28), NOT.into())];
     let title = format!("Search for the largest {}", in_words(variable));
-    let note = "What broke may be far beyond the limit: it is drawn at four times the limit at most.".to_owned();
+    let note = format!(
+        "{} Values beyond four times the limit are drawn at four times the limit.",
+        verdict(entry, in_words(variable).as_str())
+    );
     (!panels.is_empty()).then_some(Picture { title, note, panels, columns: 1, size: (430.0, 300.0), legend })
+}
+
+/// What the search found, as the console and the exit code have it.
+fn verdict(entry: &Dict, variable: &str) -> String {
+    let number = |key: &str| entry.get(key).and_then(Value::as_f64);
+    let word = entry.get("verdict").and_then(Value::as_str).unwrap_or("unknown");
+    let measured = number("max_measured").map(|load| format!(", largest {variable} measured within the SLO: {load}"));
+    let estimate = number("estimate").zip(number("ci_low")).map(|(value, low)| match number("ci_high") {
+        Some(high) => format!(", estimate {value:.1} (95% CI {low:.1}–{high:.1})"),
+        None => format!(", estimate at least {low:.1}"),
+    });
+    let reason = entry.get("reason").and_then(Value::as_str).map(|why| format!(": {why}"));
+    let parts = [reason, measured, estimate].into_iter().flatten().collect::<String>();
+    format!("Verdict: {word}{parts}.")
 }
 
 fn panel(criterion: &str, variable: &str, levels: &[&Dict]) -> Option<Panel> {
@@ -62,12 +79,14 @@ mod tests {
 
     #[test]
     fn levels_are_drawn_with_the_limit() {
-        let text = r#"{"variable": "request_rate", "criteria": ["p99_ttft_ms<=200.00"], "curve": [
+        let text = r#"{"variable": "request_rate", "verdict": "inconclusive", "max_measured": 10, "criteria": ["p99_ttft_ms<=200.00"], "curve": [
             {"level": 65536, "met": false, "p99_ttft_ms": 9000.0}, {"level": 10, "met": true, "p99_ttft_ms": 50.0},
             {"level": 20, "met": false, "p99_ttft_ms": 5000.0}]}"#;
         let entry = parse(text).unwrap();
         let page = svg(&picture(entry.as_dict().unwrap()).unwrap().scene());
         assert!(page.contains("P99 TTFT (ms) against request rate (requests/s)") && !page.contains("65536"), "{page}");
+        let note = picture(entry.as_dict().unwrap()).unwrap().note;
+        assert!(note.contains("inconclusive") && note.contains("10"), "{note}");
         assert!(picture(&Dict::new()).is_none());
     }
 }
