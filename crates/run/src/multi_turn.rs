@@ -1,4 +1,4 @@
-//! The multi-turn benchmark: clients that hold conversations, each with one request under way at most.
+//! The multi-turn benchmark: clients that run conversations, each with at most one request in flight.
 
 mod body;
 mod client;
@@ -30,7 +30,7 @@ pub struct MultiTurnPlan {
     pub seed: u32,
     /// Clients.
     pub num_clients: usize,
-    /// What each of them is told.
+    /// Settings of each client.
     pub client: ClientSpec,
     /// Whether all first exchanges are made before the measurement.
     pub warmup_step: bool,
@@ -46,9 +46,9 @@ pub struct MultiTurnPlan {
     pub send_conversation_id: bool,
     /// Whether an answer that differs from the recorded one is a failure.
     pub verify_output: bool,
-    /// Whether what is said is told as it is said.
+    /// Whether messages are printed.
     pub print_content: bool,
-    /// Whether it is told what each client does.
+    /// Whether each client's actions are printed.
     pub verbose: bool,
 }
 

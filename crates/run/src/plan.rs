@@ -31,7 +31,7 @@ pub struct ServePlan {
     pub workload: WorkloadPlan,
     /// Adapters, if any.
     pub lora: Option<LoraPlan>,
-    /// Most tokens of a prompt and its answer together; longer requests are left out.
+    /// Most tokens of a prompt and its completion together; longer requests are dropped.
     pub max_model_len: Option<u64>,
     /// Seeds both of Python's global generators.
     pub seed: u32,
@@ -45,7 +45,7 @@ pub struct ServePlan {
     pub ranks: Option<tacho_fleet::Membership>,
 }
 
-/// Which model to ask for.
+/// The model of the requests.
 #[derive(Debug, Clone, Default)]
 pub struct ModelPlan {
     /// `--model`; the server's first one when absent.
@@ -96,7 +96,7 @@ pub enum WorkloadPlan {
     File {
         /// The file.
         path: PathBuf,
-        /// How many times as far apart as saved.
+        /// Factor on the saved times.
         time_scale: f64,
     },
 }
@@ -122,15 +122,15 @@ pub enum LoraAssignment {
 /// When requests go out, and what comes before them.
 #[derive(Debug, Clone)]
 pub struct TrafficPlan {
-    /// Due times.
+    /// The schedule.
     pub schedule: ScheduleSpec,
-    /// At most this many under way.
+    /// Most requests in flight.
     pub max_concurrency: Option<usize>,
     /// At most this many that wait for their first token.
     pub max_prefills: Option<usize>,
-    /// Requests that are called off on purpose.
+    /// Requests that are cancelled on purpose.
     pub cancellation: Option<Cancellation>,
-    /// Whether generation goes on past the end of text.
+    /// Whether generation continues past the end of text.
     pub ignore_eos: bool,
     /// Log probabilities to ask for.
     pub logprobs: Option<i64>,
@@ -152,21 +152,21 @@ pub struct TrafficPlan {
     pub profile: bool,
     /// When it runs, if not from the first request to the last.
     pub profile_when: Option<BusyProfile>,
-    /// Probes per second beside the load; zero for none.
+    /// Probes per second during the load; zero for none.
     pub probe_rate: f64,
-    /// Between two looks at the server's metrics; zero looks only before and after the run.
+    /// Between two scrapes of the server's metrics; zero scrapes only before and after the run.
     pub metrics_interval: Duration,
-    /// What is looked at beside the server; none takes none.
+    /// Telemetry besides the server's metrics.
     pub telemetry: Option<TelemetryPlan>,
     /// Threads; none leaves it to the machine.
     pub workers: Option<usize>,
-    /// How long requests may go on after somebody asked the run to end.
+    /// How long requests may continue after the user stopped the run.
     pub grace: Duration,
     /// What ends the run before its workload does.
     pub stops: StopPlan,
 }
 
-/// Requests that are called off on purpose.
+/// Requests that are cancelled on purpose.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cancellation {
     /// Of all of them, from 0 to 1.
@@ -175,7 +175,7 @@ pub struct Cancellation {
     pub delay: Duration,
 }
 
-/// A profile of a busy server: it begins when so many requests are served at once.
+/// A profile of a busy server: it begins when this many requests run at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BusyProfile {
     /// Requests that are served at once, by the server's own count.
@@ -187,11 +187,11 @@ pub struct BusyProfile {
 /// What ends a run before its workload does.
 #[derive(Debug, Clone, Default)]
 pub struct StopPlan {
-    /// After so long no request is sent.
+    /// No request is sent after this time.
     pub duration: Option<Duration>,
-    /// Whether the workload goes on for as long as that, where a limit decides when requests go out.
+    /// Whether requests are generated until then, where a concurrency limit paces them.
     pub endless: bool,
-    /// How long requests may go on after such an end.
+    /// How long requests may continue after such an end.
     pub drain: Duration,
     /// The same after an end by overload.
     pub hopeless: Duration,
@@ -199,16 +199,16 @@ pub struct StopPlan {
     pub failures: Option<FailureLimit>,
     /// A backlog that grows.
     pub overload: bool,
-    /// A number that is known well enough.
+    /// A metric that is precise enough.
     pub precision: Option<Precision>,
 }
 
-/// How well a number is to be known.
+/// The precision that a metric must reach.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Precision {
     /// Its name in results.
     pub metric: String,
-    /// Half its 95 % interval as a share of itself.
+    /// Half of its 95% interval as a fraction of its value.
     pub share: f64,
 }
 

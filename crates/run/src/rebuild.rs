@@ -1,4 +1,4 @@
-//! A record made anew from the log of a run: the numbers that the run reported, or others of the same rows.
+//! The record of a run computed again from its log: the metrics that the run reported, or others of the same rows.
 
 mod ranks;
 
@@ -38,7 +38,7 @@ pub struct Changes {
 /// A part of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Window {
-    /// From one moment to another, in seconds from the origin.
+    /// From one time to another, in seconds from the origin.
     Span(f64, f64),
     /// What the run's own numbers call its steady part.
     Steady,
@@ -68,9 +68,9 @@ pub struct Rebuilt {
     pub log: Joined,
     /// Whether the run came to its end and said so.
     pub closed: bool,
-    /// How many requests there were to be, where the log tells.
+    /// How many requests were planned, where the log has it.
     pub requests: Option<u64>,
-    /// What was typed, without secrets; empty where the log does not tell.
+    /// The command line without secrets; empty where the log does not have it.
     pub command: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ pub fn rebuild(folder: &Path, changes: &Changes, hub: &Hub, sink: &dyn EventSink
     rebuild_within(LogPlan::ROOM, folder, changes, hub, sink)
 }
 
-/// The same with so many bytes for what is made of its rows; what is more goes to a file beside it.
+/// Reads a log with at most this many bytes of samples in memory; the rest spills to a file next to it.
 pub fn rebuild_within(
     room: usize,
     folder: &Path,
@@ -150,7 +150,7 @@ impl Read<'_> {
         }
         let mut record = RunRecord::compute(setup, measured);
         spill::check(Some(self.folder), &record.measured.samples)?;
-        // Of a part of a run, nobody knows how its sessions went.
+        // A part of a run says nothing about whole sessions.
         record.sessions = steps.filter(|_| changes.window.is_none()).map(|steps| {
             let block = record.measured.server.block_size();
             steps.summary(&record.measured.samples, block)
@@ -160,7 +160,7 @@ impl Read<'_> {
         Ok(Rebuilt { record, closed: self.closing.is_some(), requests, log, command })
     }
 
-    /// What the log tells beside its rows.
+    /// What the log holds besides its rows.
     fn told(&self) -> Result<(Setup, Measured, Vec<Caveat>), Error> {
         Ok(match self.closing {
             Some(closing) => (logged::setup(closing)?, logged::measured(closing)?, logged::doubts(closing)?),

@@ -55,7 +55,7 @@ pub struct CheckPoint {
     own_errors: Vec<f64>,
     /// How late the server itself sent each token, ascending.
     server_delays: Vec<f64>,
-    /// What the client says of its own error, 99th percentile in ms.
+    /// The client's estimate of its error, 99th percentile in ms.
     pub claimed_ms: f64,
     /// Busy share of the busiest worker.
     pub busiest: f64,
@@ -120,7 +120,7 @@ impl CheckPoint {
     }
 }
 
-/// Drives the real client against a server that tells when it sent each token, and compares.
+/// Drives the real client against a server that reports when it sent each token, and compares.
 pub fn check(
     load: CheckLoad,
     server: SocketAddr,
@@ -188,7 +188,7 @@ impl CheckPoint {
     }
 }
 
-/// What the client says of its own error.
+/// The client's estimate of its error.
 fn claimed_ms(rows: &[Observation], workers: &[WorkerStats]) -> f64 {
     let late = rows.iter().map(|row| row.dispatched.secs_since(row.scheduled)).collect();
     let workers: Vec<WorkerUse> = workers.iter().map(worker_use).collect();

@@ -1,4 +1,4 @@
-//! `tacho startup`: start an engine again and again, each time in a process of its own.
+//! `tacho startup`: start an engine repeatedly, each time in a new process.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! `--telemetry`: looks at GPUs, at this host and at other exporters while a run goes on, on a thread of its own.
+//! `--telemetry`: samples GPUs, this host and other exporters during a run, on a separate thread.
 
 mod host;
 mod nvml;
@@ -19,9 +19,9 @@ use crate::Error;
 /// What is to be looked at, and how often.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TelemetryPlan {
-    /// Between two looks.
+    /// Between two samples.
     pub interval: Duration,
-    /// Pages of exporters beside the server's own.
+    /// Exporters besides the server.
     pub exporters: Vec<Url>,
 }
 
@@ -42,7 +42,7 @@ impl Telemetries {
         Ok(Telemetries { interval: plan.interval, clock, gpus, exporters })
     }
 
-    /// Looks until `over`, and once more after it, so that the looks reach over the whole run.
+    /// Samples until `over`, and once more after it, so that the samples span the whole run.
     pub(crate) fn run(&self, over: &AtomicBool) -> Telemetry {
         let own = self.gpus.as_ref().map(Gpus::names).unwrap_or_default();
         let others = self.exporters.iter().flat_map(|exporter| exporter.models.iter().cloned());
@@ -62,7 +62,7 @@ impl Telemetries {
         }
     }
 
-    /// Waits for the next look, or for the end.
+    /// Waits for the next sample, or for the end.
     fn wait(&self, over: &AtomicBool) {
         let until = self.clock.now() + self.interval;
         while self.clock.now() < until && !over.load(Ordering::Relaxed) {

@@ -287,7 +287,7 @@ pub fn run_served(
     finished(record, None)
 }
 
-/// The plan of one of several runs: each has a log of its own.
+/// The plan of one of several runs, each with a separate log.
 fn numbered(plan: &ServedPlan, run: u64) -> ServedPlan {
     let mut plan = plan.clone();
     if let Some(log) = plan.serve.log.as_mut().filter(|_| run > 0) {

@@ -13,7 +13,7 @@ use crate::experiment::{AfterBench, Error, ParamSet, Supervised, apply, load_val
 pub enum Profiling {
     /// Not at all.
     Skipped,
-    /// The server is told to profile with torch.
+    /// The server profiles with torch.
     Torch,
     /// The server's profiler is started and stopped; it knows itself where to write.
     Calls,

@@ -1,4 +1,4 @@
-//! A tuning under way: the memory share, each candidate in turn, the profiled run of the best.
+//! Auto-tuning in progress: the memory fraction, each candidate in turn, the profiled run of the best.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::answer::{Accepted, Answers, TuneReport};
 use super::plan::{Candidate, Profiling, TunePlan, rate};
 use crate::experiment::{Archive, Bench, Error, Failure, Host, ParamSet, Slot, Style, apply};
 
-/// Prompts of the profiled run: a trace of more is too large to look at.
+/// Prompts of the profiled run: a longer trace is too large to inspect.
 const PROFILED_PROMPTS: u64 = 100;
 
-/// Below so many prompts fewer than ten lie beyond the 99th percentile.
+/// With fewer prompts than this, fewer than ten lie beyond the 99th percentile.
 const ENOUGH_PROMPTS: u64 = 1000;
 
-/// A tuning under way.
+/// Auto-tuning in progress.
 pub(super) struct Tuner<'a> {
     pub(super) plan: &'a TunePlan,
     pub(super) archive: &'a dyn Archive,

@@ -14,7 +14,7 @@ pub trait Archive {
     fn has(&self, path: &Path) -> bool;
     /// A stored list.
     fn list(&self, path: &Path) -> Option<Vec<Value>>;
-    /// The names of the folders in a folder.
+    /// The names of the subdirectories of a directory.
     fn folders(&self, path: &Path) -> Vec<String>;
     /// Makes room for the result of a run and notes that it has begun.
     fn begin(&self, path: &Path) -> Result<(), Failure>;

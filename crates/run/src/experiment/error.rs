@@ -58,7 +58,7 @@ impl Error {
     }
 }
 
-/// Something that went wrong while a sweep was under way; written down in upstream's words.
+/// A failure during a sweep, stored with upstream's names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}: {text}")]
 pub struct Failure {

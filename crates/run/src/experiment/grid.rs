@@ -203,7 +203,7 @@ impl Links {
         Ok(Links { pairs })
     }
 
-    /// The first pair that keeps these two sets apart.
+    /// The first pair that excludes this combination.
     pub fn broken(&self, serve: &ParamSet, bench: &ParamSet) -> Option<String> {
         let differs = |(a, b): &&(String, String)| match (serve.get_tolerant(a), bench.get_tolerant(b)) {
             (Some(a), Some(b)) => !same(a, b),

@@ -1,4 +1,4 @@
-//! Where a sweep's files lie: upstream's folder and file names.
+//! Where a sweep's files are: upstream's directory and file names.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ pub(crate) fn clean(name: &str) -> String {
     name.trim_matches('\'').trim_matches('"').to_owned()
 }
 
-/// A part of a folder name: its label and the set it stands for.
+/// A part of a directory name: its label and its parameter set.
 pub(crate) type Part<'a> = (&'static str, &'a ParamSet);
 
-/// The folder of a combination: a label and a name for each set that is not empty, then what is further given.
+/// The directory of a combination: a label and a name for each set that is not empty, then further parts.
 pub(crate) fn folder(experiment: &Path, parts: &[Part<'_>], further: &[&str]) -> PathBuf {
     let mut words: Vec<String> = Vec::new();
     for (label, set) in parts.iter().filter(|(_, set)| !set.is_empty()) {
@@ -39,7 +39,7 @@ pub(crate) fn warmup_file(folder: &Path) -> PathBuf {
     folder.join("warmup.json")
 }
 
-/// What is left of a failed run, beside where its result would be.
+/// The record of a failed run, next to where its result would be.
 pub(crate) fn failure_file(output: &Path) -> PathBuf {
     output.with_extension("failure.json")
 }

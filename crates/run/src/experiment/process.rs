@@ -28,7 +28,7 @@ pub(crate) enum Output<'a> {
     Log(&'a Path),
 }
 
-/// A command under way; it ends when this is dropped.
+/// A running command; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -88,7 +88,7 @@ impl Supervised {
     }
 }
 
-/// A group of its own, so that Ctrl-C in a terminal does not end the supervisor before its work.
+/// A separate process group, so that Ctrl-C in a terminal does not end the supervisor before its work is done.
 fn own_group(spawn: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(spawn, 0);

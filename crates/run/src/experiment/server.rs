@@ -11,7 +11,7 @@ use super::error::{Error, Failure};
 use super::process::{Output, Process, Supervised};
 use super::words::option;
 
-/// Between two looks at a server that is not ready yet.
+/// Between two polls of a server that is not ready yet.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// How long a health check or a reset may take.

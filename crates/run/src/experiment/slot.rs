@@ -1,4 +1,4 @@
-//! The server of the moment: what it would be, and the process once something needs it.
+//! The current server: its command, and its process once something needs it.
 
 use std::path::{Path, PathBuf};
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use tacho_pyrand::{Random, RandomState};
 
-/// What all clients of a phase are told.
+/// Settings of all clients of a phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientSpec {
     /// Conversations that a client takes turns with.
@@ -20,12 +20,12 @@ pub struct ClientSpec {
     pub random: bool,
     /// Mean exchanges per second; 0 makes no pauses.
     pub request_rate: f64,
-    /// How often an exchange is tried anew.
+    /// How often an exchange is retried.
     pub max_retries: u32,
 }
 
 impl ClientSpec {
-    /// Exchanges of a conversation of so many messages.
+    /// Exchanges of a conversation with this many messages.
     pub(crate) fn exchanges(&self, messages: usize) -> usize {
         let most = self.max_turns.unwrap_or(usize::MAX).min(messages);
         (most / 2).max(1).saturating_sub(usize::from(self.skip_first))
@@ -35,7 +35,7 @@ impl ClientSpec {
 /// What a client does next.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
-    /// Send the first so many messages of a conversation.
+    /// Send the first messages of a conversation.
     Send { conversation: usize, messages: usize },
     /// It has ended.
     End(&'static str),
@@ -55,7 +55,7 @@ pub(crate) enum Attempt {
 /// What follows from an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Then {
-    /// Try again after a pause of so many seconds.
+    /// Retry after a pause in seconds.
     Again(f64),
     /// Go on after a pause.
     Next {
@@ -125,7 +125,7 @@ impl<'s> Client<'s> {
                 self.turns.push_back(conversation);
             }
         }
-        // Upstream ends as soon as it cannot fill its conversations; those that are under way are given up.
+        // Upstream ends as soon as it cannot fill its conversations, and abandons those in progress.
         if self.active.is_empty() || tasks_over {
             return Step::End("has no more work");
         }

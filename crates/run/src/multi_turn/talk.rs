@@ -26,7 +26,7 @@ const NAP: Duration = Duration::from_millis(20);
 enum State {
     /// It pauses until then, and takes its next conversation.
     Pausing(Stamp),
-    /// It tries anew at that time.
+    /// It retries at that time.
     Retrying(Stamp),
     /// It waits for an answer.
     Waiting,
@@ -34,7 +34,7 @@ enum State {
     Ended,
 }
 
-/// A phase under way.
+/// A phase in progress.
 pub(super) struct Talk<'p> {
     pub(super) plan: &'p MultiTurnPlan,
     http: &'p HttpClient,
@@ -46,10 +46,10 @@ pub(super) struct Talk<'p> {
     states: Vec<State>,
     /// What each client is about to hear the answer of: conversation and messages.
     pub(super) sent: Vec<(usize, usize)>,
-    /// When each conversation was asked something last, where that is told.
+    /// When each conversation sent its last request, where that is reported.
     pub(super) asked: HashMap<usize, Stamp>,
     pub(super) result: MultiTurnResult,
-    /// How far it is, for whoever watches.
+    /// Progress, for the display.
     counters: Arc<Counters>,
     pub(super) sink: &'p dyn EventSink,
 }
@@ -142,7 +142,7 @@ impl<'p> Talk<'p> {
         all.min(most) as u64
     }
 
-    /// Lets whoever watches know of an answer.
+    /// Counts a response for the display.
     fn count(&self, row: &Observation, then: &Then) {
         let add = |counter: &AtomicU64, count: u64| counter.fetch_add(count, Ordering::Relaxed);
         self.counters.in_flight.fetch_sub(1, Ordering::Relaxed);
@@ -154,7 +154,7 @@ impl<'p> Talk<'p> {
         }
     }
 
-    /// Lets a client take its next conversation; tells whether it has ended instead.
+    /// Lets a client take its next conversation; returns whether it has ended instead.
     fn begin(
         &mut self,
         id: usize,
@@ -196,7 +196,7 @@ impl<'p> Talk<'p> {
         self.states[id] = State::Waiting;
     }
 
-    /// Takes an answer; tells whether its client has ended.
+    /// Takes a response; returns whether its client has ended.
     fn heard(&mut self, row: &Observation) -> bool {
         let id = row.index;
         let (conversation, messages) = self.sent[id];

@@ -1,4 +1,4 @@
-//! What a phase tells of itself while it goes on, where somebody asked for it.
+//! Messages of a phase while it runs, where `--verbose` or `--print-content` asks for them.
 
 use tacho_core::event::{Response, TalkNote};
 use tacho_core::{Observation, RunEvent};

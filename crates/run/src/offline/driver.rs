@@ -104,7 +104,7 @@ fn failure(error: Option<&Value>, process: &Process) -> EngineError {
     }
 }
 
-/// vLLM runs its core in a process of its own, whose error is only in the log.
+/// vLLM runs its core in a separate process, whose error is only in the log.
 fn root_cause(message: String, log: &str) -> EngineError {
     let memory = [
         "out of memory",

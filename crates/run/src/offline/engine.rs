@@ -79,7 +79,7 @@ pub struct Sampling {
     pub n: u64,
     /// Temperature.
     pub temperature: f64,
-    /// Whether generation goes on past the end of text.
+    /// Whether generation continues past the end of text.
     pub ignore_eos: bool,
     /// Whether tokens are turned into text.
     pub detokenize: bool,

@@ -22,7 +22,7 @@ pub struct Notebook<'a> {
 }
 
 impl<'a> Notebook<'a> {
-    /// Begins the log that `plan` asks for; `about` says what a reader needs beside the rows.
+    /// Creates the log of `plan`; `about` is what a reader needs besides the rows.
     ///
     /// # Errors
     /// When it cannot be begun.
@@ -33,7 +33,7 @@ impl<'a> Notebook<'a> {
         Ok(Notebook { log, clock, origin, rows: 0, sink })
     }
 
-    /// Writes down something that took so many seconds and is over; `what` is the rest of its row.
+    /// Logs an event that took `seconds`; `what` is the rest of its row.
     pub(crate) fn add(&mut self, seconds: f64, asked: &Asked, what: impl FnOnce(Observation) -> Observation) {
         let Some(log) = &mut self.log else { return };
         // A simulated engine may have taken longer than the time that has passed.

@@ -41,7 +41,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `python script` in a process group of its own.
+    /// Starts `python script` in a new process group.
     pub(super) fn start(spec: &PythonSpec, script: &Path) -> Result<Self, EngineError> {
         let program = spec.launcher.first().map_or(spec.python.as_path(), Path::new);
         let failed = |source| match spec.launcher.first() {

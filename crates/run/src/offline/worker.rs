@@ -13,7 +13,7 @@ const FILES: [(&str, &str); 4] = [
     ("mii_engine.py", include_str!("../../../../python/worker/mii_engine.py")),
 ];
 
-/// Writes them to a folder that is removed with the value.
+/// Writes them to a directory that is removed with the value.
 pub(super) fn unpack() -> Result<(TempDir, PathBuf), EngineError> {
     let unpacked = || {
         let folder = tempfile::Builder::new().prefix("tacho-worker-").tempdir()?;

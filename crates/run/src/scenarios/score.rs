@@ -1,4 +1,4 @@
-//! Whether an answer is what was asked for: upstream's looser score, and a real judgement beside it.
+//! Whether a response is valid: upstream's loose score, and a strict check in addition.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ impl Judge {
         Verdict { obeys: grammar.as_ref().map(|grammar| grammar.accepts(text)), ..Verdict::default() }
     }
 
-    /// Upstream looks only at the beginning; the whole text must match.
+    /// Upstream checks only the beginning; here the whole text must match.
     fn matched(&mut self, pattern: &str, text: &str) -> Verdict {
         let compile =
             || Some((Regex::new(&format!("^(?:{pattern})")).ok()?, Regex::new(&format!("^(?:{pattern})$")).ok()?));

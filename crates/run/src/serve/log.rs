@@ -13,11 +13,11 @@ pub(crate) use writer::RowLog;
 /// Where and when the rows of a run are logged.
 #[derive(Debug, Clone)]
 pub struct LogPlan {
-    /// The folder.
+    /// The directory.
     pub folder: PathBuf,
     /// When it is begun.
     pub start: LogStart,
-    /// Whether a log that cannot be begun is an error; otherwise the run goes on without it.
+    /// Whether a log that cannot be created is an error; otherwise the run continues without it.
     pub required: bool,
     /// The program that runs, for the manifest.
     pub tacho: String,
@@ -38,8 +38,8 @@ impl LogPlan {
 pub enum LogStart {
     /// Before the first request.
     AtOnce,
-    /// Once the run has gone on for a minute: shorter ones are quickly done again.
+    /// After a minute: shorter runs are quickly repeated.
     AfterAMinute,
-    /// It was begun by an earlier run, which this one goes on with.
+    /// It exists: this run resumes an earlier one.
     Resumed,
 }

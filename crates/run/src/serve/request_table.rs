@@ -14,7 +14,7 @@ use crate::Error;
 
 pub(crate) use compact::Compact;
 
-/// What is asked by each request. More come while a run goes on beyond its first requests.
+/// What each request asks for. The table grows while requests are generated during a run.
 #[derive(Debug, Default)]
 pub(crate) struct RequestTable {
     all: Mutex<Compact>,
@@ -49,7 +49,7 @@ impl RequestTable {
         Ok(())
     }
 
-    /// All so far; nobody can add to them meanwhile.
+    /// All so far, locked.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Compact> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -165,7 +165,7 @@ impl Reader<'_> {
     fn test(&self) -> Result<Test, SuiteError> {
         let name = self.item.get("test_name").and_then(Value::as_str);
         let name = name.ok_or_else(|| self.shape("test_name", "a text"))?.to_owned();
-        // The name becomes a file's: it must not lead out of the folder.
+        // The name becomes a file name: it must not lead out of the directory.
         let kind = TestKind::of(&name).filter(|_| !name.contains(['/', '\0']));
         let kind = kind.ok_or_else(|| SuiteError::Name { path: self.path.to_owned(), name: name.clone() })?;
         if kind == TestKind::Serving {
@@ -192,7 +192,7 @@ impl Reader<'_> {
         };
         let concurrencies = match self.list("max_concurrency_list")? {
             Some(list) => list,
-            // Without a limit all requests may be under way at once.
+            // Without a limit all requests may be in flight at once.
             None => vec![client.get("num_prompts").cloned().unwrap_or(Value::Int(1000))],
         };
         let whole = |value: &Value| {

@@ -1,4 +1,4 @@
-//! A suite under way: which tests are run, one command per test that needs no server, and what is kept of failures.
+//! A suite in progress: which tests run, one command per test without a server, and records of failures.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -172,7 +172,7 @@ pub fn suite(
     Ok(runner.report)
 }
 
-/// A suite under way.
+/// A suite in progress.
 pub(super) struct Runner<'a> {
     pub(super) plan: &'a SuitePlan,
     pub(super) archive: &'a dyn Archive,
@@ -263,7 +263,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Writes the commands of a case beside its result.
+    /// Writes the commands of a case next to its result.
     pub(super) fn keep_commands(&self, name: &str, commands: &[(&str, String)], adaptive: bool) -> Result<(), Error> {
         let mut all = Dict::new();
         for (key, command) in commands {

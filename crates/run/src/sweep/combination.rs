@@ -25,7 +25,7 @@ impl Session<'_> {
         self.combine_runs(slot, what, self.plan.num_runs)
     }
 
-    /// Runs a combination so many times.
+    /// Runs a combination as often as the plan says.
     pub(super) fn combine_runs(
         &mut self,
         slot: &mut Slot,
@@ -187,7 +187,7 @@ impl Session<'_> {
     }
 }
 
-/// Sets the sweep's keys in a result. A measured value that says something else is kept beside them.
+/// Sets the sweep's keys in a result. A different measured value is kept under another key.
 pub(super) fn merge(result: &mut Dict, sets: &[&ParamSet]) {
     let shown: Vec<Dict> = sets.iter().map(|set| set.shown()).collect();
     for (key, value) in shown.iter().flat_map(Dict::iter) {

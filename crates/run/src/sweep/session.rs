@@ -1,4 +1,4 @@
-//! What all sweeps share while they run: the plan, the results so far, and the server of the moment.
+//! What all sweeps share while they run: the plan, the results so far, and the current server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -72,11 +72,11 @@ pub(super) const UNTOLD: usize = 0;
 pub(super) enum Stop {
     /// The whole sweep ends.
     Sweep(Failure),
-    /// The server is of no more use; the sweep goes on with the next.
+    /// The server failed; the sweep continues with the next one.
     Server(Failure),
 }
 
-/// A sweep under way.
+/// A sweep in progress.
 pub(super) struct Session<'a> {
     pub(super) plan: &'a SweepPlan,
     pub(super) archive: &'a dyn Archive,
@@ -185,7 +185,7 @@ impl<'a> Session<'a> {
         let name = if serve.is_empty() { "(default)".to_owned() } else { serve.name() };
         let failed = SweepNote::ServerFailed { name: name.clone(), failure: failure.to_string() };
         for note in [failed, SweepNote::FailureDetails(path)] {
-            // Upstream speaks of it only where it goes on.
+            // Upstream reports it only where it continues.
             if self.plan.continue_on_error { self.say(note) } else { self.warn(note) }
         }
         if log.exists() {

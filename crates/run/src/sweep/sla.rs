@@ -35,17 +35,17 @@ pub struct SlaPlan {
     pub tolerance: f64,
     /// How many seconds a level lasts at least; without it as long as the targets need.
     pub seconds: Option<f64>,
-    /// After so many seconds of runs a search makes no more of them only to narrow the range of its answer.
+    /// Time budget of a search in seconds: after it, no run is made only to narrow the range.
     pub longest: f64,
 }
 
-/// Levels last between so many seconds.
+/// Shortest and longest duration of a level, in seconds.
 const SECONDS: (f64, f64) = (5.0, 120.0);
 /// How many times the largest latency allowed a level lasts: a load that is one fiftieth too large has then queued up by it.
 const LATENCIES: f64 = 50.0;
 /// So many requests show that the server answers a fiftieth less than comes, whatever the latency allowed.
 const REQUESTS: f64 = 10_000.0;
-/// How many answers follow each other in a level at least: while the first ones are under way, the backlog can only grow.
+/// Fewest mean latencies that a level lasts: while the first requests are in flight, the backlog can only grow.
 const ANSWERS: f64 = 4.0;
 /// A percentile of fewer requests in a run of full length says little, if so many were asked for.
 const FEWEST: u64 = 200;
@@ -57,7 +57,7 @@ const PARTS: [f64; 5] = [0.2, 1.0, 2.0, 4.0, 8.0];
 const LONGEST_RUN: f64 = 0.25;
 
 impl SlaPlan {
-    /// How long a level of a rate must last to show whether it is sustained, where an answer takes so many seconds.
+    /// How long a level must last to show whether the rate is sustained; `answer` is the mean latency in seconds.
     fn seconds(&self, rate: f64, answer: f64) -> f64 {
         let limits = self.targets.iter().flatten().filter_map(Criterion::limit_seconds);
         let queued = LATENCIES * limits.fold(0.0, f64::max);
@@ -98,7 +98,7 @@ pub fn sla(
     let sweep = &plan.sweep;
     plan.variable.check(&sweep.bench_sets, "the search")?;
     sweep.check()?;
-    // How many runs a search needs shows while it goes on.
+    // How many runs a search needs is not known beforehand.
     let mut session = Session::begin(sweep, archive, bench, host, sink, UNTOLD);
     let mut answers = Answers::stored(archive, &sweep.experiment);
     for serve in &sweep.serve_sets {
@@ -126,7 +126,7 @@ pub fn sla(
     session.finish().map(|report| Report { unmet: answers.unmet(), ..report })
 }
 
-/// The folder of a pair, by its parameters even where it has a name.
+/// The directory of a pair, by its parameters even where it has a name.
 fn base(experiment: &Path, serve: &ParamSet, bench: &ParamSet) -> PathBuf {
     let mut words = Vec::new();
     for (label, set) in [("SERVE-", serve), ("BENCH-", bench)] {

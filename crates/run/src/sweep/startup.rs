@@ -30,7 +30,7 @@ pub struct StartupPlan {
     pub dry_run: bool,
 }
 
-/// A set without the parameters that the benchmark does not have, which are told, or refused when `strict`.
+/// A set without the parameters that the benchmark does not have, which are reported, or refused when `strict`.
 pub fn filter_params(set: &ParamSet, strict: bool, sink: &dyn EventSink) -> Result<ParamSet, Error> {
     let known = |key: &str| {
         let root = key.split('.').next().unwrap_or_default().replace('-', "_");

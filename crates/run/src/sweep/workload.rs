@@ -136,7 +136,7 @@ fn explore(
         for value in levels(plan.variable, serial, all, plan.iterations) {
             session.say(LevelNote::Exploring { key, value: value.clone() });
             let taken = [1, size].contains(&value.as_i64().unwrap_or(0)) && bench.is_named();
-            // A named set's folder does not tell an end level's concurrency from none at all.
+            // A named set's directory does not distinguish an end level's concurrency from none at all.
             let further: &[&str] = if taken { &["max_concurrency=None"] } else { &[] };
             rows.extend(level(session, bench, &value, &plan.place(serve, bench, &value, further))?);
         }
@@ -172,7 +172,7 @@ fn levels(variable: LoadVariable, serial: f64, all: f64, iterations: usize) -> V
         let step = (high - low) / (iterations - 1) as f64;
         (1..iterations.saturating_sub(1)).map(move |at| low + step * at as f64)
     };
-    // Whole numbers cannot tell apart the levels of a server that manages less than one request a second.
+    // Whole numbers cannot separate the levels of a server below one request per second.
     if variable == LoadVariable::RequestRate && high < 1.0 {
         let round = |value: f64| format!("{value:.2e}").parse::<f64>().unwrap_or(value);
         let mut values: Vec<f64> = spaced(serial, all).map(round).filter(|value| *value > 0.0).collect();

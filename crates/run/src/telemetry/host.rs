@@ -3,7 +3,7 @@
 
 use tacho_metrics::dcgm::Found;
 
-/// What was read at the look before.
+/// The previous sample.
 #[derive(Default)]
 pub(super) struct Host {
     before: Option<Read>,

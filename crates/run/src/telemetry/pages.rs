@@ -10,7 +10,7 @@ use tacho_metrics::{ServerMetrics, Telemetry};
 
 use crate::Error;
 
-/// How long a page may take; a late one tells of another moment.
+/// Timeout of a scrape; a late page shows another time.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// An exporter.
@@ -18,7 +18,7 @@ pub(super) struct Exporter {
     name: String,
     path: String,
     caller: Caller,
-    /// Whether it tells of GPUs.
+    /// Whether it exports GPU metrics.
     pub(super) gpus: bool,
     /// Their models.
     pub(super) models: Vec<String>,
@@ -49,7 +49,7 @@ impl Exporter {
 /// What the pages of a run said.
 #[derive(Default)]
 pub(super) struct Pages {
-    /// Of exporters that do not tell of GPUs: by their places.
+    /// Exporters without GPU metrics, by index.
     others: Vec<ServerMetrics>,
 }
 

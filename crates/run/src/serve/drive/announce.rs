@@ -1,4 +1,4 @@
-//! How requests will go out, told before they do.
+//! Announces the traffic before the first request.
 
 use tacho_core::event::ServeNote;
 use tacho_core::{EventSink, RunEvent};

@@ -1,4 +1,4 @@
-//! Probes: a tiny request now and then beside the load, on a connection of their own, to feel the server's pulse.
+//! Probes: tiny requests at a low rate during the load, on a separate connection, that show the server's response time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

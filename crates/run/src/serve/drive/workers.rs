@@ -1,4 +1,4 @@
-//! How many threads the client gets when nobody says.
+//! The default number of client threads.
 
 use std::collections::HashSet;
 use std::num::NonZero;
@@ -11,7 +11,7 @@ pub fn default_workers() -> usize {
     cores.saturating_sub(1).max(1)
 }
 
-/// Distinct cores in the text of `/proc/cpuinfo`; none where it does not tell.
+/// Distinct cores in the text of `/proc/cpuinfo`; none where it does not list them.
 fn physical_cores(described: &str) -> Option<usize> {
     let cores: HashSet<(String, String)> = described
         .split("\n\n")

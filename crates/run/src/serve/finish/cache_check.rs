@@ -23,7 +23,7 @@ pub(crate) fn caveat(plan: &ServePlan, prepared: &Prepared, record: &RunRecord) 
     let counts = observed > TOLERANCE && !record.setup.interrupted;
     let tokenizer = prepared.tokenizer.as_ref().filter(|_| counts)?;
     let countable = |content: &Content| matches!(content, Content::Text(_) | Content::Ids(_));
-    // What a session sends grows with its answers: the sessions' own numbers tell what could be found.
+    // A session's prompts grow with its responses: the session metrics show what could be found.
     if prepared.dialogue.is_some() {
         return None;
     }
@@ -51,7 +51,7 @@ fn observed(prepared: &Prepared, record: &RunRecord) -> Option<f64> {
     if prepared.requests.spill().is_empty() {
         return measured.cache_hit_rate();
     }
-    // Of a run that goes on with another, the places are those of the whole.
+    // In a resumed run, places count from the first run.
     let whole = measured.samples.len() <= prepared.requests.len();
     let first = measured.samples.iter().filter(|sample| whole && sample.success() && sample.index < known);
     let tokens = first.clone().map(|sample| sample.prompt_len).sum::<u64>();

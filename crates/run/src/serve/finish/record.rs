@@ -44,13 +44,13 @@ impl WallClock {
     }
 }
 
-/// A moment in the local time of this machine, as results have it.
+/// A time in this machine's time zone, as results have it.
 pub(crate) fn local_text(unix_ns: i64) -> String {
     let moment = Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
     moment.to_zoned(TimeZone::system()).strftime(STARTED).to_string()
 }
 
-/// What was seen beside the answers.
+/// What was observed besides the responses.
 pub(crate) struct Observed {
     pub(crate) before: Scrape,
     pub(crate) after: Scrape,
@@ -106,7 +106,7 @@ pub(crate) fn of_log(asked: &Asked) -> tacho_metrics::Asked {
     }
 }
 
-/// Lags of a worker that a result rests on: enough for what is told of them, and little beside its rows in a log.
+/// Wake-up lags kept per worker: enough for their percentiles, and small next to the rows in a log.
 const LAGS: usize = 4096;
 
 /// What a worker says of itself.

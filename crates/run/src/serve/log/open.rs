@@ -15,7 +15,7 @@ use crate::serve::log::{LogPlan, LogStart, RowLog};
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::RunIdentity;
 
-/// The log of a run, and what it goes on with.
+/// The log of a run, and the run that it resumes.
 #[derive(Default)]
 pub(crate) struct OpenedLog<'a> {
     pub(crate) log: Option<RowLog<'a>>,

@@ -14,7 +14,7 @@ use crate::{Error, spill};
 pub(crate) struct Rows {
     /// In memory.
     pub(crate) kept: Vec<Observation>,
-    /// In the log: the first so many of it.
+    /// In the log: this many of its first rows.
     pub(crate) logged: Option<(Written, usize)>,
     /// When the last of those in the log was over.
     pub(crate) last: Stamp,

@@ -9,7 +9,7 @@ use crate::serve::finish::record::WallClock;
 use crate::serve::log::RowLog;
 use crate::serve::log::rows::{Rows, size};
 
-/// A run that has gone on for so long is worth a log.
+/// Runs longer than this are worth a log.
 const WORTH_A_LOG: Duration = Duration::from_secs(60);
 
 /// Takes the rows of a run.

@@ -12,7 +12,7 @@ use crate::Error;
 use crate::serve::log::{LogPlan, LogStart};
 use crate::serve::request_table::{Compact, RequestTable};
 
-/// The log of a run under way.
+/// The log of a run in progress.
 pub(crate) struct RowLog<'a> {
     plan: &'a LogPlan,
     manifest: Manifest,
@@ -76,7 +76,7 @@ impl<'a> RowLog<'a> {
         }
     }
 
-    /// The moment from which times count is known.
+    /// Sets the time from which timestamps count.
     pub(crate) fn began(&mut self, origin: Origin) {
         self.origin = Some(origin);
         self.begin(origin);
@@ -94,7 +94,7 @@ impl<'a> RowLog<'a> {
         matches!(self.state, State::Open(_)) && self.written.is_some() && bytes > self.plan.room
     }
 
-    /// Where there is room beside it, while it is written, and how many bytes stay in memory.
+    /// Where samples may spill while the log is open, and how many bytes stay in memory.
     pub(crate) fn beside(&self) -> Option<(PathBuf, usize)> {
         matches!(self.state, State::Open(_)).then(|| (self.plan.folder.clone(), self.plan.room))
     }

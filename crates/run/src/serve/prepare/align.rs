@@ -10,7 +10,7 @@ use tacho_workload::align::{Alignment, needs_alignment, plan, probe, prompt, rep
 
 use crate::Error;
 
-/// Calls under way at once.
+/// Calls in flight at once.
 const WIDTH: usize = 64;
 
 /// Checks the first prompt with the server and, where it counts otherwise, every prompt.

@@ -1,14 +1,14 @@
-//! Requests that are called off on purpose, as users do: which of them, and when.
+//! Requests that are cancelled on purpose, as users do: which of them, and when.
 
 use tacho_core::Request;
 use tacho_pyrand::RandomState;
 
 use crate::plan::Cancellation;
 
-/// A seed of its own, so that no other draw changes.
+/// Seed offset, so that no other draw changes.
 const SEED: u32 = 0xca9c;
 
-/// Chooses the requests that are to be called off.
+/// Chooses the requests to cancel.
 pub(crate) struct Cancellations {
     cancellation: Cancellation,
     random: RandomState,

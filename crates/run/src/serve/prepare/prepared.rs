@@ -29,7 +29,7 @@ pub struct Prepared {
     pub tokenizer: Option<Tokenizer>,
     /// The requests.
     pub requests: Requests,
-    /// Their due times.
+    /// Their scheduled times.
     pub timeline: Timeline,
     /// The sessions that the requests belong to, if they do.
     pub dialogue: Option<Dialogue>,

@@ -48,7 +48,7 @@ pub struct Dialogue {
     ramp: Duration,
     warmup: usize,
     on_failure: OnFailure,
-    /// Which of so many shares of the sessions is held here; none where there are more shares than places.
+    /// Which share of the sessions this rank runs, and of how many; none where there are more ranks than shares.
     share: Option<(usize, usize)>,
     /// Where they come from, for the result.
     source: Dict,
@@ -192,12 +192,12 @@ impl Dialogue {
         Steps { steps: places.iter().map(step).collect(), places, source: self.source.clone() }
     }
 
-    /// What the load generator is told of the measurement.
+    /// The measured sessions, for the load generator.
     pub(in crate::serve) fn plan(&self) -> SessionPlan<'_> {
         self.part(self.warmup..self.graph.sessions(), self.share)
     }
 
-    /// What it is told of the warm-up, where there is one.
+    /// The warm-up sessions, for the load generator.
     pub(in crate::serve) fn warmup_plan(&self) -> Option<SessionPlan<'_>> {
         // Rank 0 warms up for all.
         (self.warmup > 0).then(|| self.part(0..self.warmup, Some((0, 1))))
@@ -220,7 +220,7 @@ impl Dialogue {
         }
     }
 
-    /// How many requests of the measurement one of so many ranks that take part sends.
+    /// How many measured requests one of `active` ranks sends.
     pub(in crate::serve) fn requests_of(&self, rank: usize, active: usize) -> usize {
         let held = |index: &usize| (self.rank[self.trees[*index]] - self.warmup) % active == rank;
         (0..self.trees.len()).filter(|&index| self.is_measured(index)).filter(held).count()
@@ -282,7 +282,7 @@ fn heard(said: &Completion) -> ReceivedResponse<'_> {
     ReceivedResponse { text: &said.text, reply: said.reply.as_deref() }
 }
 
-/// The turn of each step: its number, or how many of its own line came before it.
+/// The turn of each step: its number, or the length of the longest chain before it.
 fn depths(trace: &Trace) -> Vec<usize> {
     let mut depths = vec![0; trace.steps.len()];
     for place in trace.in_order() {
@@ -322,7 +322,7 @@ fn turns(trace: &Trace, trees: &[usize], count: usize) -> Vec<usize> {
     turns
 }
 
-/// Lets each turn be due so long after the one before was, whatever the file says of times and pauses.
+/// Schedules each turn a fixed time after the previous one, whatever the file says of times and pauses.
 fn keep_distance(trace: &mut Trace, gap_ms: f64) {
     for step in trace.steps.iter_mut().filter(|step| !step.parents.is_empty()) {
         step.at_ms = None;

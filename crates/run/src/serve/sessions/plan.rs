@@ -24,7 +24,7 @@ pub struct SessionsPlan {
     pub start: SessionStart,
     /// At most this many at once, each from its first request to its last.
     pub max_sessions: Option<usize>,
-    /// How long it takes until there may be so many, or until they start at their rate.
+    /// Ramp-up: how long it takes to reach that limit, or the session rate.
     pub ramp: Duration,
     /// Sessions that are held before the measurement and are no part of it.
     pub warmup: usize,
@@ -43,7 +43,7 @@ pub enum SessionSource {
     File {
         /// Its path.
         path: PathBuf,
-        /// What it is; told by its rows without it.
+        /// Its format; detected from its rows where it is not set.
         format: Option<Format>,
         /// Settings of the reading.
         options: Options,

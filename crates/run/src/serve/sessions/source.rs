@@ -79,7 +79,7 @@ fn history(trace: &Trace) -> &'static str {
     }
 }
 
-/// The hash of a file, or of all files of a folder in the order of their names.
+/// The hash of a file, or of all files of a directory in the order of their names.
 fn digest(path: &Path) -> io::Result<String> {
     let mut files = vec![path.to_path_buf()];
     if path.is_dir() {

@@ -13,13 +13,13 @@ use tacho_loadgen::Timeline;
 
 use super::Rule;
 
-/// Seconds between two looks.
+/// Seconds between two samples.
 const LOOK: f64 = 0.5;
 /// Looks that arrivals are averaged over.
 const AVERAGED: usize = 10;
-/// Fewest looks that make a verdict: ten seconds.
+/// Fewest samples of a verdict: ten seconds.
 const FEWEST: usize = 20;
-/// How many times the mean latency must have passed before the first look.
+/// How many mean latencies must have passed before the first sample.
 const SETTLED: f64 = 3.0;
 /// By how much the time in the system must have grown, as a factor and in seconds.
 const GROWTH: f64 = 1.5;
@@ -36,9 +36,9 @@ pub(super) struct Overload {
     finished: usize,
     failed: usize,
     latency_sum: f64,
-    /// Requests due at the last looks.
+    /// Requests scheduled by the last samples.
     due: VecDeque<usize>,
-    /// The time in the system at each look.
+    /// The time in the system at each sample.
     waits: Vec<f64>,
     next_look: f64,
 }
@@ -105,7 +105,7 @@ impl Rule for Overload {
     }
 }
 
-/// The server's own share: from sent, so that a queue in the client does not put the first look off for ever.
+/// Latency from the time of sending, so that a queue in the client does not postpone the first sample for ever.
 fn latency(row: &Observation) -> f64 {
     row.done.max(Stamp(row.sent.0)).secs_since(row.sent)
 }

@@ -12,7 +12,7 @@ use crate::plan::Precision;
 use crate::serve::finish::record::of_log;
 use crate::serve::request_table::RequestTable;
 
-/// Fewest seconds between two looks.
+/// Fewest seconds between two evaluations.
 const LOOK: f64 = 1.0;
 /// Looks take at most this share of one thread's time.
 const SHARE: f64 = 0.1;

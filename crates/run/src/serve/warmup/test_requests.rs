@@ -59,7 +59,7 @@ impl TestRequests<'_> {
         }
     }
 
-    /// Sends `count` copies at once and tells how many failed, and why the first did.
+    /// Sends `count` copies at once; returns how many failed, and why the first did.
     pub(crate) fn send_warmups(&self, count: usize) -> Result<(usize, Option<String>), Error> {
         let counters = Arc::new(Counters::default());
         self.sink.event(RunEvent::Started { work: Work::WarmUp, total: count as u64, counters: counters.clone() });

@@ -92,8 +92,8 @@ impl Pair<'_> {
         }
     }
 
-    /// Where to begin: the rate that was answered of the largest load, or so many users as wait for as long as is allowed
-    /// where so many are answered (Little's law).
+    /// Where to begin: the rate completed under the largest load, or as many users as wait for the latency limit
+    /// at that rate (Little's law).
     fn begin(&self, top: &Level, limit: f64) -> f64 {
         match self.plan.variable {
             LoadVariable::RequestRate => {

@@ -69,7 +69,7 @@ impl Pair<'_> {
         Ok(Some(Level { tried: Tried { level, verdict }, results, runs, seconds }))
     }
 
-    /// Whether no further run is needed after `number` of them; `told` where they tell themselves how far they may be off.
+    /// Whether no further run is needed after `number` of them; `told` where results have confidence intervals.
     fn is_enough(&self, level: f64, verdict: Option<Verdict>, number: usize, told: bool) -> bool {
         let asked = self.plan.sweep.num_runs;
         match verdict {
@@ -80,7 +80,7 @@ impl Pair<'_> {
             Some(verdict) if verdict.runs < asked => false,
             // Unlimited load is far off every boundary worth a repetition.
             Some(_) if level == UNLIMITED => true,
-            // What the server did not keep up with is told again; how near a latency is to its limit, all levels tell together.
+            // An overloaded level is repeated; how near a latency is to its limit, all levels show together.
             Some(verdict) if told && verdict.swamped == 0 => true,
             Some(verdict) if verdict.runs < 2 => !verdict.is_open(),
             Some(verdict) => {
@@ -125,8 +125,8 @@ impl Pair<'_> {
         PARTS[number.min(PARTS.len() - 1)].min(most.max(1.0))
     }
 
-    /// The client's set for a run of a level, with as many prompts as it takes to last: a burst of a moment shows nothing,
-    /// and a thousand prompts one after the other take an hour. The runs before it tell how long an answer takes.
+    /// The client's set for a run of a level, with as many prompts as its duration needs: a short burst shows nothing,
+    /// and a thousand sequential prompts take an hour. Earlier runs give the mean latency.
     pub(super) fn set(&self, level: f64, number: usize, before: &[Dict]) -> ParamSet {
         let set = self.bench.with(self.plan.variable.key(), load_value(level));
         let needed = self.needed(level, self.part(level, number), mean_latency(before));

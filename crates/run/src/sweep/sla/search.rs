@@ -15,7 +15,7 @@ use crate::sweep::combination::Combination;
 use crate::sweep::session::{Session, Stop};
 use crate::sweep::workload::LoadVariable;
 
-/// Loads up to so many times another are a little more.
+/// Loads up to this many times another count as slightly larger.
 const LITTLE_MORE: f64 = 1.1;
 /// A range that reaches no further than this share of the answer either way is narrow enough.
 const PRECISE: f64 = 0.05;
