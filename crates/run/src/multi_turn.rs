@@ -2,8 +2,8 @@
 
 mod body;
 mod client;
+mod messages;
 mod talk;
-mod tell;
 
 use std::collections::VecDeque;
 

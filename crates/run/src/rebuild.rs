@@ -114,7 +114,7 @@ impl Read<'_> {
         changes: &Changes,
         each: impl FnOnce(&mut dyn FnMut(Row)) -> Result<Joined, Error>,
     ) -> Result<Rebuilt, Error> {
-        let (mut setup, mut measured, doubts) = self.told()?;
+        let (mut setup, mut measured, doubts) = self.stored()?;
         let mut reading = Reading {
             samples: spill::gather(self.folder, self.room),
             rows: 0,
@@ -161,7 +161,7 @@ impl Read<'_> {
     }
 
     /// What the log holds besides its rows.
-    fn told(&self) -> Result<(Setup, Measured, Vec<Caveat>), Error> {
+    fn stored(&self) -> Result<(Setup, Measured, Vec<Caveat>), Error> {
         Ok(match self.closing {
             Some(closing) => (logged::setup(closing)?, logged::measured(closing)?, logged::doubts(closing)?),
             None => (logged::setup(&self.manifest.more)?, Measured::default(), Vec::new()),

@@ -29,7 +29,7 @@ impl Tuner<'_> {
                     let at = levels.iter().position(|level| level.tried.level == load);
                     let known = at.map(|at| levels.remove(at).results).unwrap_or_default();
                     let level = self.once_more(candidate, slot, load, known)?;
-                    self.tell(&level);
+                    self.report_level(&level);
                     levels.push(level);
                 }
                 Step::Try(load) => {
@@ -38,7 +38,7 @@ impl Tuner<'_> {
                         // What the server managed is where a limit on the rate begins to matter.
                         first = number(&level.results, "request_throughput").map_or(1.0, |rate| rate.floor() + 1.0);
                     }
-                    self.tell(&level);
+                    self.report_level(&level);
                     levels.push(level);
                 }
             }
@@ -113,7 +113,7 @@ impl Tuner<'_> {
         Ok(result)
     }
 
-    fn tell(&self, level: &Level) {
+    fn report_level(&self, level: &Level) {
         let rate = rate_text(level.tried.level);
         let throughput = number(&level.results, "request_throughput").unwrap_or(f64::NAN);
         let met = self.plan.criteria.iter().zip(values(&self.plan.criteria, &level.results).unwrap_or_default());

@@ -19,7 +19,7 @@ use super::{MultiTurnPlan, MultiTurnResult, body};
 use crate::Error;
 
 /// The longest wait, so that a stop is noticed.
-const NAP: Duration = Duration::from_millis(20);
+const MAX_SLEEP: Duration = Duration::from_millis(20);
 
 /// Where a client is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -117,7 +117,7 @@ impl<'p> Talk<'p> {
                 State::Waiting | State::Ended => Stamp::NEVER,
             };
             let next = self.states.iter().map(wake).min().unwrap_or(Stamp::NEVER);
-            worker.poll(next.min(self.clock.now() + NAP), &mut rows);
+            worker.poll(next.min(self.clock.now() + MAX_SLEEP), &mut rows);
             for row in rows.drain(..) {
                 first_ended |= self.heard(&row);
             }
@@ -165,16 +165,16 @@ impl<'p> Talk<'p> {
         let length = |at: usize| self.conversations[at].messages.len();
         let held = self.clients[id].active().len();
         let step = self.clients[id].next(tasks, &length, stopped);
-        self.tell_taken_up(id, held);
+        self.report_start(id, held);
         match step {
             Step::End(why) => {
-                self.tell_end(id, Some(why));
+                self.report_end(id, Some(why));
                 self.states[id] = State::Ended;
                 true
             }
             Step::Send { conversation, messages } => {
                 self.sent[id] = (conversation, messages);
-                self.tell_asks(id);
+                self.report_request(id);
                 self.send(id, worker);
                 false
             }
@@ -182,7 +182,7 @@ impl<'p> Talk<'p> {
     }
 
     fn send(&mut self, id: usize, worker: &mut <HttpClient as Target>::Worker<'p>) {
-        self.tell_messages(id);
+        self.report_messages(id);
         let (conversation, messages) = self.sent[id];
         let Conversation { id: name, messages: all } = &self.conversations[conversation];
         let recorded = all.get(messages).map_or(0, |answer| self.tokenizer.count(answer, false) as u64);
@@ -204,7 +204,7 @@ impl<'p> Talk<'p> {
         if attempt == Attempt::Good {
             self.keep(row, conversation, messages, id);
         }
-        self.tell_answer(id, row, attempt);
+        self.report_response(id, row, attempt);
         let length = self.conversations[conversation].messages.len();
         let now = self.clock.now();
         let later = |seconds: f64| now + Duration::from_secs_f64(seconds);
@@ -221,7 +221,7 @@ impl<'p> Talk<'p> {
                     self.result.failed(&reason(row));
                 }
                 if let Some(conversation) = published {
-                    self.tell_held_to_end(id, conversation);
+                    self.report_complete(id, conversation);
                     self.result.finished.push(self.conversations[conversation].clone());
                 }
                 self.states[id] = State::Pausing(later(pause));
@@ -229,7 +229,7 @@ impl<'p> Talk<'p> {
             }
             Then::Leave => {
                 self.result.failed(&reason(row));
-                self.tell_end(id, None);
+                self.report_end(id, None);
                 self.states[id] = State::Ended;
                 true
             }

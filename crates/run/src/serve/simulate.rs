@@ -42,16 +42,16 @@ pub fn predicted<T: Target>(
 
 fn record(plan: &ServePlan, prepared: &Prepared, rows: Vec<Observation>, driven: &Driven) -> Result<RunRecord, Error> {
     let wall = WallClock::now(SystemClock::start());
-    let asked = RequestTable::of(plan.endpoint.backend, &prepared.requests)?;
-    let setup = record::setup(plan, prepared, asked.len());
+    let requests = RequestTable::of(plan.endpoint.backend, &prepared.requests)?;
+    let setup = record::setup(plan, prepared, requests.len());
     let mut ramp = RateChanges::of(&prepared.timeline);
     ramp.rows(&rows);
     let setup = record::completed(setup, driven, ramp.reached(driven.origin, &wall), &wall);
     let nothing = Scrape::default;
     let (server, telemetry) = (ServerMetrics::default(), Telemetry::default());
     let seen = Observed { before: nothing(), after: nothing(), server, telemetry, probes: None, ranks: Vec::new() };
-    let asked = asked.lock();
-    let reading = SampleSpec::of(plan, prepared, setup.task, &asked);
+    let requests = requests.lock();
+    let reading = SampleSpec::of(plan, prepared, setup.task, &requests);
     let sampled = SampledRows::of(rows.into(), &reading)?;
     // What workers of a model say of themselves is nothing that anybody could trust or doubt.
     let driven = Driven { workers: Vec::new(), origin: driven.origin, end: driven.end, ended: driven.ended };

@@ -66,7 +66,7 @@ pub struct Report {
 }
 
 /// The number of runs where it is not known beforehand.
-pub(super) const UNTOLD: usize = 0;
+pub(super) const UNKNOWN_TOTAL: usize = 0;
 
 /// Why something came to an end before its time.
 pub(super) enum Stop {

@@ -18,7 +18,7 @@ use tacho_record::number::Known;
 
 use self::answers::Answers;
 use self::pair::Pair;
-use super::session::{Report, Session, SweepPlan, UNTOLD};
+use super::session::{Report, Session, SweepPlan, UNKNOWN_TOTAL};
 use super::workload::LoadVariable;
 use crate::experiment::{Archive, Bench, Error, Host, ParamSet, clean};
 
@@ -48,7 +48,7 @@ const REQUESTS: f64 = 10_000.0;
 /// Fewest mean latencies that a level lasts: while the first requests are in flight, the backlog can only grow.
 const ANSWERS: f64 = 4.0;
 /// A percentile of fewer requests in a run of full length says little, if so many were asked for.
-const FEWEST: u64 = 200;
+const MIN_REQUESTS_FULL: u64 = 200;
 /// For what part of that each run of a level is held: what is far off the target shows at once, and what is near it the
 /// better the longer a run is. Several short runs are no long one: each begins with an empty server, and has too few of
 /// the rare long queues that make a percentile.
@@ -99,7 +99,7 @@ pub fn sla(
     plan.variable.check(&sweep.bench_sets, "the search")?;
     sweep.check()?;
     // How many runs a search needs is not known beforehand.
-    let mut session = Session::begin(sweep, archive, bench, host, sink, UNTOLD);
+    let mut session = Session::begin(sweep, archive, bench, host, sink, UNKNOWN_TOTAL);
     let mut answers = Answers::stored(archive, &sweep.experiment);
     for serve in &sweep.serve_sets {
         let place = |bench: &ParamSet| base(&sweep.experiment, serve, bench);

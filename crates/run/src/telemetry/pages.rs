@@ -11,7 +11,7 @@ use tacho_metrics::{ServerMetrics, Telemetry};
 use crate::Error;
 
 /// Timeout of a scrape; a late page shows another time.
-const LOOK: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An exporter.
 pub(super) struct Exporter {
@@ -29,7 +29,7 @@ impl Exporter {
     pub(super) fn find(url: &Url) -> Result<Self, Error> {
         let path = if url.path == "/" { "/metrics".to_owned() } else { url.path.clone() };
         let endpoint = EndpointSpec::new(url.clone(), BackendKind::OpenAi);
-        let caller = Caller::new(&endpoint, "", LOOK).map_err(Error::Client)?;
+        let caller = Caller::new(&endpoint, "", TIMEOUT).map_err(Error::Client)?;
         let mut exporter = Exporter { name: url.place(), path, caller, gpus: false, models: Vec::new() };
         let page = exporter.page()?;
         (exporter.gpus, exporter.models) = (dcgm::is_page(&page), dcgm::models(&page));

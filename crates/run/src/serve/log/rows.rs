@@ -21,13 +21,13 @@ pub(crate) struct Rows {
     /// What an earlier run left in the log, and from where to where the clock of this one is moved behind it.
     pub(crate) earlier: Option<(Stored, Stamp, Stamp)>,
     /// The log, where many rows may be in it, and how many bytes made of them stay in memory.
-    pub(crate) beside: Option<(PathBuf, usize)>,
+    pub(crate) spill: Option<(PathBuf, usize)>,
 }
 
 impl Rows {
     /// What takes in the samples that are made of them.
     pub(crate) fn gather(&self) -> Gather {
-        self.beside.as_ref().map_or_else(Gather::default, |(folder, room)| spill::gather(folder, *room))
+        self.spill.as_ref().map_or_else(Gather::default, |(folder, room)| spill::gather(folder, *room))
     }
 
     /// When the last of this run's was over.

@@ -10,7 +10,7 @@ use crate::serve::log::RowLog;
 use crate::serve::log::rows::{Rows, size};
 
 /// Runs longer than this are worth a log.
-const WORTH_A_LOG: Duration = Duration::from_secs(60);
+const MIN_LOGGED: Duration = Duration::from_secs(60);
 
 /// Takes the rows of a run.
 pub(crate) struct RowStore<'a> {
@@ -40,12 +40,12 @@ impl<'a> RowStore<'a> {
     pub(crate) fn into_parts(mut self) -> (Option<RowLog<'a>>, Rows) {
         let written = self.log.as_mut().and_then(RowLog::take_written);
         let logged = written.filter(|_| self.logged > 0).map(|written| (written, self.logged));
-        let beside = self.log.as_ref().and_then(RowLog::beside);
-        (self.log, Rows { kept: self.kept, logged, last: self.last, beside, earlier: None })
+        let spill = self.log.as_ref().and_then(RowLog::spill);
+        (self.log, Rows { kept: self.kept, logged, last: self.last, spill, earlier: None })
     }
 
     fn begin_late_log(&mut self) {
-        let worth = self.clock.now().since(self.began) >= WORTH_A_LOG;
+        let worth = self.clock.now().since(self.began) >= MIN_LOGGED;
         if let Some(log) = self.log.as_mut().filter(|log| worth && log.is_waiting()) {
             log.begin_late(&self.kept);
         }

@@ -95,7 +95,7 @@ impl<'a> RowLog<'a> {
     }
 
     /// Where samples may spill while the log is open, and how many bytes stay in memory.
-    pub(crate) fn beside(&self) -> Option<(PathBuf, usize)> {
+    pub(crate) fn spill(&self) -> Option<(PathBuf, usize)> {
         matches!(self.state, State::Open(_)).then(|| (self.plan.folder.clone(), self.plan.room))
     }
 

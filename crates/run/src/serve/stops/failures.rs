@@ -5,8 +5,8 @@ use tacho_core::Observation;
 use super::Rule;
 use crate::plan::FailureLimit;
 
-/// Fewer requests than this have no share worth the name.
-const ENOUGH: u64 = 20;
+/// Fewest requests for a failure rate.
+const MIN_REQUESTS: u64 = 20;
 
 /// Counts failures.
 #[derive(Debug)]
@@ -31,7 +31,9 @@ impl Rule for Failures {
     fn is_broken(&mut self, _seconds: f64) -> bool {
         match self.limit {
             FailureLimit::Count(most) => self.failed > most,
-            FailureLimit::Share(most) => self.finished >= ENOUGH && self.failed as f64 > most * self.finished as f64,
+            FailureLimit::Share(most) => {
+                self.finished >= MIN_REQUESTS && self.failed as f64 > most * self.finished as f64
+            }
         }
     }
 }

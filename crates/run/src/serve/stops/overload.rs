@@ -14,11 +14,11 @@ use tacho_loadgen::Timeline;
 use super::Rule;
 
 /// Seconds between two samples.
-const LOOK: f64 = 0.5;
-/// Looks that arrivals are averaged over.
-const AVERAGED: usize = 10;
+const SAMPLE: f64 = 0.5;
+/// Samples that arrivals are averaged over.
+const WINDOW: usize = 10;
 /// Fewest samples of a verdict: ten seconds.
-const FEWEST: usize = 20;
+const MIN_SAMPLES: usize = 20;
 /// How many mean latencies must have passed before the first sample.
 const SETTLED: f64 = 3.0;
 /// By how much the time in the system must have grown, as a factor and in seconds.
@@ -40,7 +40,7 @@ pub(super) struct Overload {
     due: VecDeque<usize>,
     /// The time in the system at each sample.
     waits: Vec<f64>,
-    next_look: f64,
+    next_sample: f64,
 }
 
 impl Overload {
@@ -54,18 +54,18 @@ impl Overload {
             latency_sum: 0.0,
             due: VecDeque::new(),
             waits: Vec::new(),
-            next_look: LOOK,
+            next_sample: SAMPLE,
         }
     }
 
-    fn look(&mut self, seconds: f64) {
+    fn sample(&mut self, seconds: f64) {
         let due = self.releases.partition_point(|&release| release <= seconds);
         self.due.push_back(due);
-        if self.due.len() > AVERAGED {
+        if self.due.len() > WINDOW {
             self.due.pop_front();
         }
         let arrived = due - self.due.front().copied().unwrap_or(due);
-        let rate = arrived as f64 / (LOOK * (self.due.len() - 1).max(1) as f64);
+        let rate = arrived as f64 / (SAMPLE * (self.due.len() - 1).max(1) as f64);
         let settled = self.finished > 0 && seconds > SETTLED * self.latency_sum / self.finished as f64;
         // After the last arrival the backlog can only shrink.
         if settled && rate > 0.0 && due < self.releases.len() {
@@ -79,7 +79,7 @@ impl Overload {
 
     fn grows(&self) -> bool {
         let third = self.waits.len() / 3;
-        if self.waits.len() < FEWEST {
+        if self.waits.len() < MIN_SAMPLES {
             return false;
         }
         let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
@@ -97,9 +97,9 @@ impl Rule for Overload {
     }
 
     fn is_broken(&mut self, seconds: f64) -> bool {
-        while self.next_look <= seconds {
-            self.look(self.next_look);
-            self.next_look += LOOK;
+        while self.next_sample <= seconds {
+            self.sample(self.next_sample);
+            self.next_sample += SAMPLE;
         }
         self.grows()
     }

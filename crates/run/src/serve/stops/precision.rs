@@ -1,5 +1,5 @@
-//! `--until`: a number is known as precisely as was asked for. A look costs more the longer the run is, so that looks
-//! become rarer; two in a row must agree, since one of many may be precise by luck.
+//! `--until`: a metric is as precise as the plan wants. A check costs more the longer the run is, so that checks
+//! become rarer; two in a row must agree, since one of many may be precise by chance.
 
 use std::time::Instant;
 
@@ -13,25 +13,25 @@ use crate::serve::finish::record::of_log;
 use crate::serve::request_table::RequestTable;
 
 /// Fewest seconds between two evaluations.
-const LOOK: f64 = 1.0;
-/// Looks take at most this share of one thread's time.
-const SHARE: f64 = 0.1;
-/// Looks in a row that must agree.
-const AGREE: usize = 2;
+const MIN_INTERVAL: f64 = 1.0;
+/// Largest fraction of one thread's time that checks may take.
+const MAX_LOAD: f64 = 0.1;
+/// Checks in a row that must agree.
+const AGREEING_CHECKS: usize = 2;
 
-/// Watches a number.
+/// Watches the precision of a metric.
 pub(super) struct Precise<'a> {
     wanted: &'a Precision,
     asked: &'a RequestTable,
     task: Task,
     samples: Samples,
-    next_look: f64,
+    next_check: f64,
     agreed: usize,
 }
 
 impl<'a> Precise<'a> {
     pub(super) fn new(wanted: &'a Precision, asked: &'a RequestTable, task: Task) -> Self {
-        Precise { wanted, asked, task, samples: Samples::default(), next_look: LOOK, agreed: 0 }
+        Precise { wanted, asked, task, samples: Samples::default(), next_check: MIN_INTERVAL, agreed: 0 }
     }
 
     fn is_precise(&mut self, seconds: f64) -> bool {
@@ -53,13 +53,13 @@ impl Rule for Precise<'_> {
     }
 
     fn is_broken(&mut self, seconds: f64) -> bool {
-        if seconds < self.next_look {
+        if seconds < self.next_check {
             return false;
         }
         let began = Instant::now();
         self.agreed = if self.is_precise(seconds) { self.agreed + 1 } else { 0 };
-        self.next_look = seconds + LOOK.max(began.elapsed().as_secs_f64() / SHARE);
-        self.agreed >= AGREE
+        self.next_check = seconds + MIN_INTERVAL.max(began.elapsed().as_secs_f64() / MAX_LOAD);
+        self.agreed >= AGREEING_CHECKS
     }
 }
 

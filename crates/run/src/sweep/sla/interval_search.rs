@@ -80,7 +80,7 @@ impl Pair<'_> {
             let prompts = self.lasting(next, &known, &top, first);
             let results = results_of(&mut known, next.level);
             self.hold(session, slot, (next.level, prompts), results)?;
-            self.tell(session, &self.summed(next.level, target, results)?, target);
+            self.report_level(session, &self.summed(next.level, target, results)?, target);
         }
     }
 
@@ -177,7 +177,7 @@ impl Pair<'_> {
                     seconds: number(result, "duration").unwrap_or(0.0).max(0.001),
                     ratio,
                     error: error(criterion, result).filter(|error| error.is_finite()),
-                    kept_up: !self.is_swamped(level, result),
+                    kept_up: !self.is_overloaded(level, result),
                     answered: steady.or(number(result, "request_throughput")).unwrap_or(0.0),
                 }));
             }
@@ -190,7 +190,7 @@ impl Pair<'_> {
         let seconds = |result: &Dict| number(result, "duration").unwrap_or(0.0);
         let lengths: Vec<f64> = results.iter().map(seconds).collect();
         let values = values(self.plan.variable, target, results.iter()).map_err(Stop::Sweep)?;
-        let swamped = results.iter().filter(|result| self.is_swamped(level, result)).count();
+        let swamped = results.iter().filter(|result| self.is_overloaded(level, result)).count();
         let verdict = Verdict { half_width: 0.0, ..Verdict::weighted(target, &values, &lengths) }.with_swamped(swamped);
         let (runs, seconds, results) = (results.len(), lengths.iter().sum(), results.to_vec());
         Ok(Level { tried: Tried { level, verdict }, results, runs, seconds })

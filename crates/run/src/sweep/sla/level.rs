@@ -6,7 +6,7 @@ use tacho_decide::search::{Criterion, Tried, UNLIMITED, Verdict};
 
 use super::pair::Pair;
 use super::result::{SteadyState, has_failures, interval, mean_latency, number, own_number, run_number};
-use super::{FEWEST, LONGEST_RUN, PARTS, level_folder};
+use super::{LONGEST_RUN, MIN_REQUESTS_FULL, PARTS, level_folder};
 use crate::experiment::{Failure, ParamSet, Slot, load_value, run_file};
 use crate::sweep::combination::Combination;
 use crate::sweep::session::{Session, Stop};
@@ -44,10 +44,10 @@ impl Pair<'_> {
         let mut confirm = confirm;
         for number in 0.. {
             let verdict = self.verdict(level, target, &results)?;
-            let told = own_width(target, &self.counted(level, &results), &vec![1.0; results.len()]).is_some();
+            let has_intervals = own_width(target, &self.counted(level, &results), &vec![1.0; results.len()]).is_some();
             // What an earlier target needed is there for this one too.
             let stored = session.archive.result(&run_file(&folder, number)).is_some();
-            if !stored && !std::mem::take(&mut confirm) && self.is_enough(level, verdict, number, told) {
+            if !stored && !std::mem::take(&mut confirm) && self.is_enough(level, verdict, number, has_intervals) {
                 break;
             }
             if stored {
@@ -69,8 +69,8 @@ impl Pair<'_> {
         Ok(Some(Level { tried: Tried { level, verdict }, results, runs, seconds }))
     }
 
-    /// Whether no further run is needed after `number` of them; `told` where results have confidence intervals.
-    fn is_enough(&self, level: f64, verdict: Option<Verdict>, number: usize, told: bool) -> bool {
+    /// Whether no further run is needed after `number` of them; `has_intervals` where results have confidence intervals.
+    fn is_enough(&self, level: f64, verdict: Option<Verdict>, number: usize, has_intervals: bool) -> bool {
         let asked = self.plan.sweep.num_runs;
         match verdict {
             None => number > 0,
@@ -81,7 +81,7 @@ impl Pair<'_> {
             // Unlimited load is far off every boundary worth a repetition.
             Some(_) if level == UNLIMITED => true,
             // An overloaded level is repeated; how near a latency is to its limit, all levels show together.
-            Some(verdict) if told && verdict.swamped == 0 => true,
+            Some(verdict) if has_intervals && verdict.swamped == 0 => true,
             Some(verdict) if verdict.runs < 2 => !verdict.is_open(),
             Some(verdict) => {
                 let parts =
@@ -97,7 +97,7 @@ impl Pair<'_> {
         if counted.is_empty() {
             return Ok(None);
         }
-        let swamped = counted.iter().filter(|result| self.is_swamped(level, result)).count();
+        let swamped = counted.iter().filter(|result| self.is_overloaded(level, result)).count();
         // A run that begins with an empty server flatters it, the more the shorter it is.
         let lengths: Vec<f64> = counted.iter().map(|result| self.part(level, run_number(result)).powi(2)).collect();
         let values = values(self.plan.variable, target, counted.iter().copied()).map_err(Stop::Sweep)?;
@@ -135,7 +135,7 @@ impl Pair<'_> {
 
     /// How many prompts a level takes for a part of the time it needs.
     fn needed(&self, level: f64, part: f64, answer: f64) -> u64 {
-        let fewest = self.prompts().min(FEWEST) as f64 * part;
+        let fewest = self.prompts().min(MIN_REQUESTS_FULL) as f64 * part;
         let lasting = match self.plan.variable {
             _ if level == self.top() => return self.prompts(),
             LoadVariable::RequestRate => level * self.plan.seconds(level, answer) * part,
@@ -145,7 +145,7 @@ impl Pair<'_> {
     }
 
     /// Whether a run did not keep up with its load: requests failed, or its latencies are those of its length.
-    pub(super) fn is_swamped(&self, level: f64, result: &Dict) -> bool {
+    pub(super) fn is_overloaded(&self, level: f64, result: &Dict) -> bool {
         if has_failures(result) {
             return true;
         }

@@ -16,7 +16,7 @@ use crate::sweep::session::{Session, Stop};
 use crate::sweep::workload::LoadVariable;
 
 /// Loads up to this many times another count as slightly larger.
-const LITTLE_MORE: f64 = 1.1;
+const SLIGHTLY_LARGER: f64 = 1.1;
 /// A range that reaches no further than this share of the answer either way is narrow enough.
 const PRECISE: f64 = 0.05;
 /// For how many times as long as one level a search holds all of its levels together: 29 in one of the simulator with
@@ -50,7 +50,7 @@ impl Pair<'_> {
         session.say(SearchNote::Testing { load: self.load(), level: self.top() });
         let top = self.level(session, slot, self.top(), target, false)?;
         if let Some(top) = &top {
-            self.tell(session, top, target);
+            self.report_level(session, top, target);
         }
         if let Some(top) = top.filter(|top| self.has_intervals(target, &top.results)) {
             let (levels, outcome) = self.interval_search(session, slot, target, top)?;
@@ -66,7 +66,7 @@ impl Pair<'_> {
             if first.is_none() && tried.iter().any(|tried| tried.level == top) {
                 let start = self.first(&levels);
                 session.say(SearchNote::From { load, level: start });
-                self.foretell(session, &levels, start);
+                self.forecast_duration(session, &levels, start);
                 first = Some(start);
             }
             let step = next(&tried, first.unwrap_or(1.0), top, self.plan.tolerance, self.guess(&levels));
@@ -90,7 +90,7 @@ impl Pair<'_> {
                 let text = format!("no further result at {key}={tested}, which the search cannot do without");
                 return Err(Stop::Sweep(Failure::new("ValueError", text)));
             }
-            self.tell(session, &level, target);
+            self.report_level(session, &level, target);
             levels.retain(|known| known.tried.level != tested);
             levels.push(level);
         };
@@ -126,12 +126,12 @@ impl Pair<'_> {
     fn tried(&self, levels: &[Level]) -> Vec<Tried> {
         let judged = |level: &Level| {
             let load = level.tried.level;
-            let little_more = |other: &&Level| {
+            let slightly_larger = |other: &&Level| {
                 let (more, verdict) = (other.tried.level, other.tried.verdict);
                 // A brief run may have met a hiccup.
-                more > load && more <= LITTLE_MORE * load && !verdict.is_sustained() && !verdict.brief
+                more > load && more <= SLIGHTLY_LARGER * load && !verdict.is_sustained() && !verdict.brief
             };
-            let beyond = levels.iter().filter(little_more).filter_map(saturated).any(|answered| answered < load);
+            let beyond = levels.iter().filter(slightly_larger).filter_map(saturated).any(|answered| answered < load);
             let swamped = if beyond { level.tried.verdict.runs } else { level.tried.verdict.swamped };
             Tried { verdict: level.tried.verdict.with_swamped(swamped), ..level.tried }
         };
@@ -143,7 +143,7 @@ impl Pair<'_> {
         let limited = levels.iter().filter(|level| level.tried.level < UNLIMITED);
         let most =
             limited.filter(|level| !level.tried.verdict.is_sustained()).filter_map(saturated).reduce(f64::max)?;
-        Some((most * (1.0 + LITTLE_MORE) / 2.0).ceil())
+        Some((most * (1.0 + SLIGHTLY_LARGER) / 2.0).ceil())
     }
 
     /// Where to begin: what the server managed under the largest load, a whole number.
@@ -154,7 +154,7 @@ impl Pair<'_> {
     }
 
     /// Says how long the search will take, by what the largest load showed.
-    fn foretell(&self, session: &Session<'_>, levels: &[Level], start: f64) {
+    fn forecast_duration(&self, session: &Session<'_>, levels: &[Level], start: f64) {
         let answer = levels.iter().find(|level| level.tried.level == self.top()).map(|top| mean_latency(&top.results));
         let level_seconds = match self.plan.variable {
             LoadVariable::RequestRate => self.plan.seconds(start, 0.0),
@@ -166,7 +166,7 @@ impl Pair<'_> {
     }
 
     /// The verdict on a level, criterion by criterion.
-    pub(super) fn tell(&self, session: &Session<'_>, level: &Level, target: &[Criterion]) {
+    pub(super) fn report_level(&self, session: &Session<'_>, level: &Level, target: &[Criterion]) {
         let Ok(values) = values(self.plan.variable, target, level.results.iter()) else { return };
         for (criterion, values) in target.iter().zip(&values) {
             let mean = values.iter().sum::<f64>() / values.len() as f64;

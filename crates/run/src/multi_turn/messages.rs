@@ -16,7 +16,7 @@ impl Talk<'_> {
     }
 
     /// The conversations that a client has taken up beyond those that it held.
-    pub(super) fn tell_taken_up(&self, client: usize, held: usize) {
+    pub(super) fn report_start(&self, client: usize, held: usize) {
         if !self.plan.verbose {
             return;
         }
@@ -26,7 +26,7 @@ impl Talk<'_> {
     }
 
     /// What a client is about to ask.
-    pub(super) fn tell_asks(&mut self, client: usize) {
+    pub(super) fn report_request(&mut self, client: usize) {
         if !self.plan.verbose {
             return;
         }
@@ -37,7 +37,7 @@ impl Talk<'_> {
     }
 
     /// What is sent.
-    pub(super) fn tell_messages(&self, client: usize) {
+    pub(super) fn report_messages(&self, client: usize) {
         if !self.plan.print_content {
             return;
         }
@@ -47,7 +47,7 @@ impl Talk<'_> {
     }
 
     /// What became of it.
-    pub(super) fn tell_answer(&self, client: usize, row: &Observation, attempt: Attempt) {
+    pub(super) fn report_response(&self, client: usize, row: &Observation, attempt: Attempt) {
         let (conversation, messages) = self.sent[client];
         if attempt != Attempt::Good {
             if self.plan.verbose {
@@ -72,14 +72,14 @@ impl Talk<'_> {
     }
 
     /// A conversation was held to its end.
-    pub(super) fn tell_held_to_end(&self, client: usize, conversation: usize) {
+    pub(super) fn report_complete(&self, client: usize, conversation: usize) {
         if self.plan.verbose {
             self.note(TalkNote::HeldToEnd { client, conversation: self.name(conversation) });
         }
     }
 
     /// A client ends.
-    pub(super) fn tell_end(&self, client: usize, why: Option<&'static str>) {
+    pub(super) fn report_end(&self, client: usize, why: Option<&'static str>) {
         if self.plan.verbose {
             let (successes, failures) = (self.clients[client].successes, self.clients[client].failures);
             self.note(TalkNote::Ends { client, why, successes, failures });
