@@ -54,7 +54,7 @@ impl Run {
         Run { place: Place::new(), url: format!("http://{}", server.address), port: free_port(), ranks, further }
     }
 
-    fn command(&self, rank: usize) -> Command {
+    fn start(&self, rank: usize) -> Child {
         let mut command = self.place.command(&["serve", "--base-url", &self.url]);
         command.args(LOAD).args(&self.further);
         command.args(["--save-result", "--result-filename", "r.json", "--save-detailed"]);
@@ -63,11 +63,7 @@ impl Run {
             let (rank, ranks) = (rank.to_string(), self.ranks.to_string());
             command.args(["--rank", &rank, "--ranks", &ranks, "--rendezvous", &meet]);
         }
-        command
-    }
-
-    fn start(&self, rank: usize) -> Child {
-        self.command(rank).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     fn start_all(&self) -> Vec<Child> {
@@ -328,27 +324,4 @@ fn what_ranks_cannot_do_is_said_in_a_line() {
     let output = alone.finish();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("missing: rank 1"), "{}", stderr(&output));
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn workers_that_cannot_start_end_all_ranks() {
-    let server = server();
-    let run = Run::new(&server, 2, &["--num-prompts", "2000", "--max-concurrency", "1000"]);
-    // The stacks of a thousand threads do not fit in the address space of rank 0.
-    let limited = |rank: usize| {
-        let mut child = run.command(rank);
-        child.args(["--workers", "1000"]);
-        let words: Vec<String> = std::iter::once(child.get_program())
-            .chain(child.get_args())
-            .map(|word| format!("'{}'", word.to_string_lossy()))
-            .collect();
-        let mut shell = Command::new("sh");
-        shell.current_dir(run.place.path()).args(["-c", &format!("ulimit -v 1500000; exec {}", words.join(" "))]);
-        shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    };
-    let (first, second) = (limited(0), run.start(1));
-    let first = first.wait_with_output().unwrap();
-    assert_eq!(first.status.code(), Some(1), "{}", stderr(&first));
-    assert!(!second.wait_with_output().unwrap().status.success());
 }
