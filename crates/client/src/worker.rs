@@ -407,6 +407,11 @@ impl Worker for ClientWorker<'_> {
         std::mem::take(&mut self.tokens)
     }
 
+    fn begin(&mut self) {
+        self.started = self.client.clock.now();
+        self.waited_ns = 0;
+    }
+
     fn stats(&self) -> WorkerStats {
         let total_ns = self.client.clock.now().0 - self.started.0;
         WorkerStats { total_ns, busy_ns: total_ns.saturating_sub(self.waited_ns), ..self.stats.clone() }

@@ -1,28 +1,28 @@
-//! Who started this process, and as which rank: one row per launcher, the innermost first.
+//! Detects the launcher of this process and its rank: one table row per launcher, the innermost first.
 
 use std::time::Duration;
 
 use crate::{Error, hostlist};
 
-/// Reads a variable of the environment.
+/// Reads an environment variable.
 pub(crate) type Get<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What a launcher says of this process.
+/// The settings of a launcher for this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LauncherInfo {
-    /// Who started it.
+    /// The name of the launcher.
     pub launcher: &'static str,
     /// The rank.
     pub rank: usize,
-    /// How many there are; none where the launcher does not say.
+    /// How many ranks there are, where the launcher says.
     pub ranks: Option<usize>,
-    /// Where rank 0 runs, if that is said.
+    /// The host of rank 0, where the launcher says.
     pub host: Option<String>,
-    /// Whether all ranks run on this machine, as far as is known.
+    /// Whether all ranks are known to run on this machine.
     pub local: bool,
-    /// What tells this run from others on the same machines.
+    /// Distinguishes this run from others on the same machines.
     pub identity: String,
-    /// How long a rank has from the word that it must end to its end.
+    /// Time from SIGTERM to SIGKILL.
     pub grace: Option<Duration>,
 }
 
@@ -38,7 +38,7 @@ struct Row {
     local: Local,
     host: fn(Get<'_>) -> Option<String>,
     identity: &'static [&'static str],
-    /// Seconds from SIGTERM to SIGKILL as it comes, if there is such a limit.
+    /// Default seconds from SIGTERM to SIGKILL, where there is such a limit.
     grace: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ fn nowhere(_: Get<'_>) -> Option<String> {
     None
 }
 
-/// The innermost first: Open MPI within a batch job gives every rank SLURM_PROCID 0.
+/// The innermost first: Open MPI within a batch job sets SLURM_PROCID to 0 at every rank.
 static LAUNCHERS: [Row; 5] = [
     Row {
         name: "torchrun",
@@ -86,7 +86,7 @@ static LAUNCHERS: [Row; 5] = [
         grace: None,
     },
     Row {
-        // A batch script has all but the step: it is no rank.
+        // A batch script has all variables but the step: it is not a rank.
         name: "srun",
         marks: &["SLURM_STEP_ID", "SLURM_PROCID"],
         rank: "SLURM_PROCID",
@@ -108,7 +108,7 @@ static LAUNCHERS: [Row; 5] = [
     },
 ];
 
-/// What the launchers say that can be seen in the environment, the innermost first.
+/// The launchers that the environment shows, the innermost first.
 pub(crate) fn seen(get: Get<'_>) -> Result<Vec<LauncherInfo>, Error> {
     LAUNCHERS.iter().filter(|row| row.marks.iter().all(|mark| get(mark).is_some())).map(|row| row.read(get)).collect()
 }
@@ -146,9 +146,9 @@ mod tests {
         seen(&|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())).unwrap()
     }
 
-    type Told = (&'static str, usize, Option<usize>, Option<String>, bool);
+    type Found = (&'static str, usize, Option<usize>, Option<String>, bool);
 
-    fn first(pairs: &[(&str, &str)]) -> Option<Told> {
+    fn first(pairs: &[(&str, &str)]) -> Option<Found> {
         let ranked = found(pairs).into_iter().next()?;
         Some((ranked.launcher, ranked.rank, ranked.ranks, ranked.host, ranked.local))
     }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_script_is_no_rank() {
+    fn a_batch_script_is_not_a_rank() {
         assert_eq!(first(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_JOB_ID", "3")]), None);
     }
 

@@ -47,6 +47,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
 
     /// Sends this worker's requests from `origin` on and waits for all of them.
     pub(crate) fn run(mut self, schedule: &Schedule<'_>, origin: Stamp) -> WorkerStats {
+        self.worker.begin();
         let times = schedule.since(origin);
         let end = self.plan.duration.map_or(Stamp::NEVER, |duration| origin + duration);
         if let Feed::Sessions(sessions) = &mut self.feed {

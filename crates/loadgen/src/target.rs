@@ -43,6 +43,9 @@ pub trait Worker {
     /// Token events received since the last call.
     fn take_tokens(&mut self) -> u64;
 
+    /// The start is known: the statistics count from here. What a worker waited for other ranks before is not load.
+    fn begin(&mut self) {}
+
     /// How well this worker kept up; called once, after the run.
     fn stats(&self) -> WorkerStats;
 }

@@ -1,5 +1,5 @@
-//! Merging small batches when a segment is over. The description of a batch takes some kilobytes, which is little
-//! beside a second of a busy run and much beside a second of a quiet one.
+//! Merges small batches when a segment is over. The metadata of a batch takes some kilobytes, which is little for a second
+//! of a busy run and much for a second of a quiet one.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -22,23 +22,23 @@ pub(crate) fn compact(path: &Path, batches: usize, size: u64) -> Result<(), Erro
     if batches < 2 || size / batches as u64 >= SMALL {
         return Ok(());
     }
-    let beside = path.with_extension("tmp");
-    let rewritten = rewrite(path, &beside);
+    let temporary = path.with_extension("tmp");
+    let rewritten = rewrite(path, &temporary);
     if rewritten.is_err() {
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
     }
-    // The small batches are as good as large ones: there is nothing to report when they stay.
+    // Small batches are valid: a failed merge is not reported.
     if let Ok(()) = rewritten {
-        fs::rename(&beside, path).map_err(Error::write(path))?;
+        fs::rename(&temporary, path).map_err(Error::write(path))?;
         crate::files::sync_folder(path);
     }
     Ok(())
 }
 
-fn rewrite(path: &Path, beside: &Path) -> Result<(), Error> {
+fn rewrite(path: &Path, temporary: &Path) -> Result<(), Error> {
     let Some(mut stored) = Batches::open(path)? else { return Err(Error::malformed(path, "it has no schema")) };
     let (schema, origin) = (stored.schema(), stored.origin());
-    let file = BufWriter::new(File::create(beside).map_err(Error::write(beside))?);
+    let file = BufWriter::new(File::create(temporary).map_err(Error::write(temporary))?);
     let mut out = StreamWriter::try_new_with_options(file, &schema, packing()?)?;
     let mut pending: Vec<Row> = Vec::new();
     let mut events = 0;
@@ -62,5 +62,5 @@ fn rewrite(path: &Path, beside: &Path) -> Result<(), Error> {
     }
     out.finish()?;
     let mut file = out.into_inner()?;
-    file.flush().and_then(|()| file.get_ref().sync_all()).map_err(Error::write(beside))
+    file.flush().and_then(|()| file.get_ref().sync_all()).map_err(Error::write(temporary))
 }

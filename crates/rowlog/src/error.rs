@@ -7,72 +7,32 @@ use arrow_schema::ArrowError;
 
 /// A log could not be written or read.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says it")]
 pub enum Error {
-    /// A new log must not be mixed with an old one.
     #[error("{path} already holds the log of a run: choose another directory, or resume it")]
-    Exists {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// There is no log.
+    Exists { path: PathBuf },
     #[error("{path} does not hold the log of a run: it has no manifest.json")]
-    Missing {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// Two runs must not write one log.
+    Missing { path: PathBuf },
     #[error("the log in {path} is being written by another run")]
-    Busy {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A file is not what it should be.
+    Busy { path: PathBuf },
     #[error("{path}: {reason}")]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A newer tacho has written it.
+    Malformed { path: PathBuf, reason: String },
     #[error("{path} has log format {found}, and this tacho reads {known}: use a newer tacho")]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        found: i64,
-        /// The newest that is known here.
-        known: i64,
-    },
-    /// A tacho before the first release has written it.
+    Newer { path: PathBuf, found: i64, known: i64 },
     #[error("{path} has log format {found}, and this tacho reads {known}: use the tacho that wrote it")]
-    Older {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        found: i64,
-        /// The one that is known here.
-        known: i64,
-    },
-    /// A file could not be written.
+    Older { path: PathBuf, found: i64, known: i64 },
     #[error("cannot write {path}")]
     Write {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// A file could not be read.
     #[error("cannot read {path}")]
     Read {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// Rows could not be made into a batch.
     #[error("cannot encode rows")]
     Encode(#[from] ArrowError),
 }
@@ -90,7 +50,7 @@ impl Error {
         Error::Malformed { path: path.to_owned(), reason: reason.to_string() }
     }
 
-    /// Whether the disk, or what may be used of it, is full.
+    /// Whether the disk or the quota is full.
     pub fn is_full_disk(&self) -> bool {
         let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
         matches!(self, Error::Write { source, .. } if kinds.contains(&source.kind()))

@@ -1,5 +1,5 @@
-//! All rows of a log on one clock. The time between segments is cut out: the second begins where the first ended, so
-//! that durations add up and requests of different segments never seem to be under way together.
+//! All rows of a log on one clock, without the time between segments: each begins where the one before ended, so that
+//! durations add up and requests of different segments never overlap.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use crate::{Error, Origin, Row, Stored, Tail};
 /// A segment's part of the joined clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// Where its own moments count from.
+    /// The origin of its timestamps.
     pub origin: Origin,
     /// Where that is on the joined clock.
     pub start: Stamp,
     /// When its last request was over, on the joined clock.
     pub end: Stamp,
-    /// Rows in it, with those that a later segment has anew.
+    /// Rows in it, including those that a later segment replaces.
     pub rows: usize,
-    /// Time by the calendar since the segment before was over; 0 for the first.
+    /// Wall-clock time since the end of the segment before; 0 for the first.
     pub gap_ns: i64,
 }
 
@@ -29,7 +29,7 @@ pub struct Joined {
     pub rows: Vec<Row>,
     /// The segments.
     pub segments: Vec<Span>,
-    /// Rows that a later segment replaced: what was under way when a run was stopped, and sent again.
+    /// Rows that a later segment replaced: requests that failed or were in flight when a run was stopped.
     pub replaced: usize,
     /// Bytes at torn ends.
     pub lost: u64,

@@ -1,5 +1,5 @@
-//! The rows of a run on disk: a folder with a manifest, one append-only Arrow IPC stream of rows per segment, and a
-//! closing record. What is whole in it can be read after any end of the writer; other programs read it too.
+//! The request log: a directory with a manifest, one append-only Arrow IPC stream of rows per segment, and a summary.
+//! Complete batches can be read however the writer ended, also by other programs.
 
 mod batch;
 mod columns;

@@ -1,5 +1,5 @@
-//! The log while it is written. Each batch is one write at the end of the file: after any end of the process what is
-//! before the last batch is whole, and what is left of that one is recognised by its length.
+//! Writes a log. Each batch is one append: after a crash all earlier batches are complete, and a torn last batch is
+//! recognized by its length.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Seek, SeekFrom, Write};
@@ -35,7 +35,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Begins the log of a new run in `folder`, which is made where it is not there.
+    /// Begins the log of a new run in `folder`, which is created if needed.
     pub fn create(folder: &Path, manifest: &Manifest) -> Result<Self, Error> {
         fs::create_dir_all(folder).map_err(Error::write(folder))?;
         if folder.join(manifest::NAME).exists() {
@@ -58,7 +58,7 @@ impl Log {
         stored.segments().iter().try_for_each(|segment| cut(segment.path(), segment.tail()?))
     }
 
-    /// Begins a segment whose moments count from `origin`. Rows go to it from here on.
+    /// Begins a segment whose timestamps count from `origin`. A summary of an earlier segment is no longer valid.
     pub fn begin(&mut self, origin: Origin) -> Result<(), Error> {
         self.close()?;
         remove(&self.folder.join(SUMMARY))?;
@@ -83,12 +83,12 @@ impl Log {
         Ok(())
     }
 
-    /// The rows of the segment under way, for whoever wants them back; nothing before one was begun.
+    /// The rows of the current segment, to be read back; none before one was begun.
     pub fn written(&self) -> Result<Option<Written>, Error> {
         self.writer.as_ref().map(|writer| Written::of(&writer.path)).transpose()
     }
 
-    /// Ends the log with what is known only at the end of a run. Small batches are merged.
+    /// Ends the log with a summary. Small batches are merged.
     pub fn finish(mut self, closing: &Value) -> Result<(), Error> {
         self.close()?;
         write_whole(&self.folder.join(SUMMARY), dumps(closing).as_bytes())
@@ -115,7 +115,7 @@ fn lock(folder: &Path) -> Result<File, Error> {
     let file = File::open(&path).map_err(Error::read(&path))?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(Error::Busy { path: folder.to_owned() }),
-        // A file system without locks is no reason not to write.
+        // File systems without locks are accepted.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
 }
@@ -128,7 +128,7 @@ fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Takes away what is not whole.
+/// Truncates a torn tail.
 fn cut(path: &Path, tail: Tail) -> Result<(), Error> {
     let Tail::Torn { whole, .. } = tail else { return Ok(()) };
     let file = OpenOptions::new().write(true).open(path).map_err(Error::write(path))?;

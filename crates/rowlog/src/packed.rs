@@ -1,4 +1,4 @@
-//! Rows as bytes, for another process of the same run.
+//! Rows as bytes, for another rank of the same run.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -28,14 +28,14 @@ pub fn unpack(bytes: Vec<u8>) -> Result<Vec<Observation>, ArrowError> {
     let wrong = |what: &str| ArrowError::ParseError(what.to_owned());
     let origin = Origin { stamp: Stamp::ZERO, unix_ns: 0 };
     let stream = Stream::over(Path::new("rows"), bytes.len() as u64, Box::new(Cursor::new(bytes)));
-    let mut stream = stream.ok().flatten().ok_or_else(|| wrong("these are no rows"))?;
+    let mut stream = stream.ok().flatten().ok_or_else(|| wrong("the bytes are not rows"))?;
     let mut rows = Vec::new();
     while let Some(found) = stream.next_batch().map_err(|error| wrong(&error.to_string()))? {
         let unpacked = batch::rows(&found, origin).map_err(ArrowError::ParseError)?;
         rows.extend(unpacked.into_iter().map(|Row { observation, .. }| observation));
     }
     match stream.tail() {
-        Some(Tail::Torn { .. }) => Err(wrong("the rows are cut off")),
+        Some(Tail::Torn { .. }) => Err(wrong("the rows are truncated")),
         _ => Ok(rows),
     }
 }

@@ -1,5 +1,4 @@
-//! Bringing what was written to the disk once a second, on a thread of its own: a slow disk must not hold up whoever
-//! hands over rows.
+//! Syncs the file to disk about once a second on a separate thread, so that a slow disk does not block the run.
 
 use std::fs::File;
 use std::io;
@@ -22,8 +21,8 @@ impl Syncer {
     pub(crate) fn start(file: Arc<File>) -> io::Result<Self> {
         let (stop, stopped) = channel();
         let failure = Arc::new(Mutex::new(None));
-        let told = failure.clone();
-        let work = move || run(&file, &stopped, &told);
+        let shared = failure.clone();
+        let work = move || run(&file, &stopped, &shared);
         let thread = std::thread::Builder::new().name("log-sync".into()).spawn(work)?;
         Ok(Syncer { stop: Some(stop), thread: Some(thread), failure })
     }

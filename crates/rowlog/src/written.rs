@@ -1,5 +1,5 @@
-//! Rows that were handed over to a log and are wanted back by the run that wrote them. They are read by a handle of their
-//! own: a log that is moved, deleted or given up meanwhile gives them all the same.
+//! Reads rows back that this process has logged, through a separate file handle: the log may be moved or deleted
+//! meanwhile.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};

@@ -19,13 +19,14 @@ struct ServedWorker<'a> {
     target: &'a Served,
     in_flight: VecDeque<Observation>,
     finished: usize,
+    began: Stamp,
 }
 
 impl Target for Served {
     type Worker<'t> = ServedWorker<'t>;
 
     fn worker(&self, _id: usize, _of: usize) -> io::Result<ServedWorker<'_>> {
-        Ok(ServedWorker { target: self, in_flight: VecDeque::new(), finished: 0 })
+        Ok(ServedWorker { target: self, in_flight: VecDeque::new(), finished: 0, began: self.clock.now() })
     }
 }
 
@@ -66,8 +67,13 @@ impl Worker for ServedWorker<'_> {
         0
     }
 
+    fn begin(&mut self) {
+        self.began = self.target.clock.now();
+    }
+
     fn stats(&self) -> WorkerStats {
-        WorkerStats::default()
+        let total_ns = self.target.clock.now().since(self.began).as_nanos() as u64;
+        WorkerStats { total_ns, ..WorkerStats::default() }
     }
 }
 
@@ -96,6 +102,22 @@ fn run(spec: ScheduleSpec, count: usize, limit: Option<usize>, time: Duration, s
 
 fn constant(rate: f64) -> ScheduleSpec {
     ScheduleSpec::Rate { rate, burstiness: f64::INFINITY }
+}
+
+#[test]
+fn waiting_for_the_start_is_not_part_of_the_run() {
+    let clock = Arc::new(ManualClock::default());
+    let (stop, counters) = (StopSignal::default(), Counters::default());
+    let timeline = constant(100.0).plan(5, &mut RandomState::new(0)).unwrap();
+    let target = Served { clock: clock.clone(), time: Duration::from_millis(5), stop_after: None };
+    // Another rank is two minutes late.
+    let start = || {
+        clock.set(clock.now() + Duration::from_secs(120));
+        clock.now()
+    };
+    let plan = Drive { start: Some(&start), ..Drive::of(&timeline, &*clock, &stop, &counters) };
+    let driven = drive(&target, &plan, &mut Kept::default()).unwrap();
+    assert!(driven.workers[0].total_ns < 1_000_000_000, "{:?}", driven.workers);
 }
 
 #[test]
