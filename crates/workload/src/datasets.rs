@@ -226,3 +226,46 @@ impl Hub {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Selection;
+
+    #[test]
+    fn example_files_are_datasets() {
+        let path = |name: &str| {
+            std::path::PathBuf::from(format!("{}/../../examples/datasets/{name}.jsonl", env!("CARGO_MANIFEST_DIR")))
+        };
+        let all = || Selection {
+            seed: 0,
+            num_prompts: -1,
+            shuffle: false,
+            oversample: false,
+            request_id_prefix: String::new(),
+        };
+        let custom = CustomSpec {
+            path: path("custom"),
+            selection: all(),
+            output_len: Some(-1),
+            chat_template: false,
+            template_variables: None,
+        };
+        let image = CustomImageSpec {
+            path: path("custom_image"),
+            selection: all(),
+            output_len: 8,
+            multimodal_chat: true,
+            client_side_data: false,
+        };
+        let openai = OpenAiSpec { path: path("openai"), selection: all(), output_len: None, time_scale: None };
+        for (spec, rows) in [
+            (WorkloadSpec::Custom(custom), 3),
+            (WorkloadSpec::CustomImage(image), 3),
+            (WorkloadSpec::OpenAi(openai), 1),
+        ] {
+            let made = sample(&spec, Some(&Tokenizer::builtin()), &mut Globals::seeded(0), &Counters::default());
+            assert_eq!(made.unwrap().requests.len(), rows);
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! `custom_image`: prompts of one's own with images, a JSON object a line.
+//! `custom_image`: user-supplied prompts with images, one JSON object per line.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -264,3 +264,71 @@ impl Step {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sessions::kind::Format;
+
+    /// Two sessions of two turns, the second session 10 s later.
+    fn trace() -> Trace {
+        let mut trace = Trace::new("t".into(), Format::Model);
+        for (session, at) in [("a", 0.0), ("b", 10_000.0)] {
+            let mut first = Step::new(session, 0);
+            first.at_ms = Some(at);
+            let parent = trace.push(first);
+            let mut second = Step::new(session, 1);
+            second.parents = vec![Edge { parent, after_ms: 4_000.0 }];
+            trace.push(second);
+        }
+        trace
+    }
+
+    fn scaled(scaling: Scaling) -> Trace {
+        let mut trace = trace();
+        trace.scale(&scaling).unwrap();
+        trace
+    }
+
+    fn ids(trace: &Trace) -> Vec<String> {
+        trace.steps.iter().map(Step::id).collect()
+    }
+
+    #[test]
+    fn sessions_are_kept_or_dropped_as_a_unit() {
+        let late = scaled(Scaling { window_ms: (Some(5_000.0), None), ..Scaling::default() });
+        assert_eq!(ids(&late), ["b/0", "b/1"]);
+        assert_eq!((late.steps[0].at_ms, late.steps[1].parents[0].parent), (Some(0.0), 0), "times start at 0 again");
+        assert_eq!(ids(&scaled(Scaling { first: Some(1), ..Scaling::default() })), ["a/0", "a/1"]);
+        assert_eq!(ids(&scaled(Scaling { max_turns: Some(1), ..Scaling::default() })), ["a/0", "b/0"]);
+        assert!(trace().scale(&Scaling { min_turns: Some(3), ..Scaling::default() }).is_err());
+    }
+
+    #[test]
+    fn copies_have_their_own_names_parents_and_times() {
+        let copied = scaled(Scaling { repeat_to: Some(3), ..Scaling::default() });
+        assert_eq!(ids(&copied), ["a/0", "a/1", "b/0", "b/1", "a~2/0", "a~2/1"]);
+        assert_eq!(copied.steps[5].parents[0].parent, 4);
+        assert_eq!(copied.steps[4].at_ms, Some(14_000.0), "after the last step of the file");
+    }
+
+    #[test]
+    fn times_are_capped_before_they_are_multiplied() {
+        let scaling = Scaling { idle_gap_cap_ms: Some(1_000.0), time_scale: Some(2.0), ..Scaling::default() };
+        let trace = scaled(scaling);
+        assert_eq!(trace.steps[1].parents[0].after_ms, 2_000.0);
+        assert_eq!(trace.steps[2].at_ms, Some(4_000.0), "1 s after the turn before, twice as long");
+    }
+
+    #[test]
+    fn factors_and_windows_that_cannot_be_are_refused() {
+        for scaling in [
+            Scaling { time_scale: Some(0.0), ..Scaling::default() },
+            Scaling { time_scale: Some(f64::NAN), ..Scaling::default() },
+            Scaling { idle_gap_cap_ms: Some(-1.0), ..Scaling::default() },
+            Scaling { window_ms: (Some(2.0), Some(1.0)), ..Scaling::default() },
+        ] {
+            assert!(matches!(scaling.check(), Err(TraceError::Setting { .. })), "{scaling:?}");
+        }
+    }
+}
