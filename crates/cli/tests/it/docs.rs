@@ -185,6 +185,7 @@ documents! {
     commands_of_the_readme: "README.md",
     commands_of_install: "docs/install.md",
     commands_of_the_tutorial: "docs/tutorial.md",
+    commands_of_the_report_page: "docs/read-the-report.md",
     commands_about_backends: "docs/guides/backends.md",
     commands_about_data: "docs/guides/data.md",
     commands_about_datasets: "docs/guides/datasets.md",
