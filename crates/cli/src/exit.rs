@@ -81,7 +81,7 @@ pub(crate) fn unwound(task: impl FnOnce() -> anyhow::Result<Exit>) -> anyhow::Re
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(task)).unwrap_or_else(|payload| {
         Err(match payload.downcast::<GaveUp>() {
             Ok(gave_up) => anyhow::anyhow!(gave_up.0),
-            Err(_) => anyhow::anyhow!("a fault of tacho's own, told above: please report it with the command line"),
+            Err(_) => anyhow::anyhow!("internal error, see above: please report it with the command line"),
         })
     })
 }

@@ -186,7 +186,7 @@ pub(crate) enum ConfigError {
         problem: String,
     },
     /// A variable of a switch is neither on nor off.
-    #[error("{name}={value:?} is neither on nor off: give 1, true, yes or on, or 0, false, no or off")]
+    #[error("{name}={value:?} is neither on nor off: use 1, true, yes or on, or 0, false, no or off")]
     NoTruth {
         /// The variable.
         name: String,

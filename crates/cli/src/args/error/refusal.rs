@@ -10,7 +10,7 @@ use crate::args::machinery::repr::quoted;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum Refusal {
     /// A number is outside its range.
-    #[error("{flag} {value} is out of range: give {allowed}")]
+    #[error("{flag} {value} is out of range: use {allowed}")]
     OutOfRange {
         /// The flag.
         flag: &'static str,
@@ -20,7 +20,7 @@ pub(crate) enum Refusal {
         allowed: &'static str,
     },
     /// A number is not one that the flag takes.
-    #[error("{flag} {value} is out of range: give {bounds}")]
+    #[error("{flag} {value} is out of range: use {bounds}")]
     OutOfBounds {
         /// The flag.
         flag: &'static str,
@@ -76,7 +76,7 @@ pub(crate) enum Refusal {
         item: String,
     },
     /// An objective on something else.
-    #[error("--goodput {}: there is no objective on {}, only on ttft, tpot and e2el", quoted(item), quoted(name))]
+    #[error("--goodput {}: no SLO on {}: use ttft, tpot or e2el", quoted(item), quoted(name))]
     GoodputName {
         /// The item.
         item: String,
@@ -84,14 +84,14 @@ pub(crate) enum Refusal {
         name: String,
     },
     /// An objective below zero.
-    #[error("--goodput {}: an objective is 0 ms or more", quoted(item))]
+    #[error("--goodput {}: an SLO is 0 ms or more", quoted(item))]
     GoodputValue {
         /// The item.
         item: String,
     },
     /// A percentile is not a number from 0 to 100.
     #[error(
-        "--metric-percentiles: {} is no percentile: give numbers from 0 to 100 with commas between, such as 50,99",
+        "--metric-percentiles: {} is not a percentile: use numbers from 0 to 100, separated by commas, such as 50,99",
         quoted(item)
     )]
     Percentile {
@@ -100,7 +100,7 @@ pub(crate) enum Refusal {
     },
     /// A latency that no report has.
     #[error(
-        "--percentile-metrics: {} is no metric: the names are {}, with commas and no blanks between",
+        "--percentile-metrics: {} is not a metric: use {}, separated by commas without spaces",
         quoted(name),
         tacho_metrics::MetricKind::ALL.map(tacho_metrics::MetricKind::name).join(", ")
     )]
@@ -109,7 +109,7 @@ pub(crate) enum Refusal {
         name: String,
     },
     /// The thresholds of the timeline are not two numbers.
-    #[error("--timeline-itl-thresholds {}: give two numbers of milliseconds, such as 25,50", quoted(text))]
+    #[error("--timeline-itl-thresholds {}: use two numbers of milliseconds, such as 25,50", quoted(text))]
     Thresholds {
         /// The value.
         text: String,
@@ -170,7 +170,7 @@ pub(crate) enum Refusal {
         backend: &'static str,
     },
     /// More than a host, or none.
-    #[error("--host {}: give a name or an address alone, and --port; a whole address is for --base-url", quoted(&redact_url(host)))]
+    #[error("--host {}: use a name or an address, and --port; a whole address is for --base-url", quoted(&redact_url(host)))]
     Host {
         /// The value.
         host: String,
@@ -208,7 +208,7 @@ pub(crate) enum Refusal {
         path: String,
     },
     /// A dataset without its file.
-    #[error("--dataset-name {name} needs --dataset-path with its file, folder or Hub id")]
+    #[error("--dataset-name {name} needs --dataset-path with its file, directory or Hub id")]
     PathMissing {
         /// The dataset.
         name: String,
@@ -277,7 +277,7 @@ pub(crate) enum Refusal {
     },
     /// The range ratio has no meaning.
     #[error(
-        "--random-range-ratio {}: {problem}; give a number from 0 up to but not including 1, or both: \
+        "--random-range-ratio {}: {problem}; use a number from 0 up to but not including 1, or both: \
          '{{\"input\": 0.3, \"output\": 0.5}}'",
         quoted(text)
     )]
@@ -289,7 +289,7 @@ pub(crate) enum Refusal {
     },
     /// A tokenizer mode that is not there.
     #[error(
-        "--tokenizer-mode {}: give auto, hf, mistral, slow, cohere, deepseek_v32, deepseek_v4, deepseek_v41, inkling or \
+        "--tokenizer-mode {}: use auto, hf, mistral, slow, cohere, deepseek_v32, deepseek_v4, deepseek_v41, inkling or \
          kimi_k3; others need code of their models",
         quoted(mode)
     )]
@@ -334,7 +334,7 @@ pub(crate) enum Refusal {
     #[error("--backend vllm-rerank needs a query and documents: set --random-batch-size to 2 or more")]
     RerankBatch,
     /// An adapter without name.
-    #[error("--lora-modules: an adapter name is empty: give the names the server knows")]
+    #[error("--lora-modules: an adapter name is empty: use the names that the server lists")]
     LoraName,
     /// An offline command's.
     #[error(transparent)]

@@ -56,14 +56,22 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
+/// Variables that are read elsewhere than by a flag.
+const READ_ELSEWHERE: [&str; 2] = ["RENDEZVOUS_TOKEN", "RENDEZVOUS_TOKEN_FILE"];
+
 /// A line for each variable that no command reads, and that is near to one that some command does.
 pub(crate) fn mistaken(tables: impl Iterator<Item = &'static Table>) -> Vec<String> {
-    let known: Vec<String> = tables.flat_map(flags).map(|flag| flag.dest().to_uppercase()).collect();
     let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    unread(tables, set)
+}
+
+fn unread(tables: impl Iterator<Item = &'static Table>, set: impl Iterator<Item = String>) -> Vec<String> {
+    let known: Vec<String> = tables.flat_map(flags).map(|flag| flag.dest().to_uppercase()).collect();
+    let is_known = |rest: &str| READ_ELSEWHERE.contains(&rest) || known.iter().any(|known| known == rest);
     let line = |name: String| {
-        let rest = name.strip_prefix(BEGINNING).filter(|rest| !known.iter().any(|known| known == rest))?;
+        let rest = name.strip_prefix(BEGINNING).filter(|rest| !is_known(rest))?;
         let meant = nearest(rest, known.iter().map(String::as_str))?;
-        Some(format!("warning: {name} is read by nothing: did you mean {BEGINNING}{meant}?"))
+        Some(format!("warning: no command reads {name}: did you mean {BEGINNING}{meant}?"))
     };
     set.filter_map(line).collect()
 }
@@ -77,6 +85,14 @@ mod tests {
     fn a_switch_is_on_or_off_and_nothing_else() {
         let error = given(&TABLE, &|name| (name == "TACHO_SAVE_RESULT").then(|| "maybe".to_owned())).unwrap_err();
         assert!(error.to_string().starts_with("TACHO_SAVE_RESULT=\"maybe\" is neither on nor off"), "{error}");
+    }
+
+    #[test]
+    fn the_token_of_ranks_is_no_mistake() {
+        let set = ["TACHO_RENDEZVOUS_TOKEN", "TACHO_RENDEZVOUS_TOKEN_FILE", "TACHO_NUM_PROMTS"].map(str::to_owned);
+        let lines = unread(std::iter::once(&TABLE), set.into_iter());
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("TACHO_NUM_PROMPTS"), "{lines:?}");
     }
 
     #[test]

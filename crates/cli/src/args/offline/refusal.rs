@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum OfflineRefusal {
     /// Too few of something to measure; as wrong as a number that is none.
-    #[error("{flag} {value} is out of range: give {least} or more")]
+    #[error("{flag} {value} is out of range: use {least} or more")]
     TooFew {
         /// The flag.
         flag: &'static str,
@@ -23,10 +23,10 @@ pub(crate) enum OfflineRefusal {
     #[error("LoRA benchmarking is only supported for vLLM backend")]
     LoraBackend,
     /// Adapters without any.
-    #[error("LoRA path must be provided when enable_lora is True: give --lora-path")]
+    #[error("LoRA path must be provided when enable_lora is True: pass --lora-path")]
     LoraPath,
     /// hf without its batch size.
-    #[error("HF max batch size is required for HF backend: give --hf-max-batch-size")]
+    #[error("HF max batch size is required for HF backend: pass --hf-max-batch-size")]
     HfBatchMissing,
     /// A batch size of hf for something else.
     #[error("HF max batch size is only for HF backend.")]
