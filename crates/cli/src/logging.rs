@@ -13,5 +13,11 @@ pub(crate) fn init() {
         .unwrap_or_else(|_| EnvFilter::new("warn"));
     // Colours are for people: a log that is kept has none.
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(Aside::default).with_ansi(colours).with_target(false).without_time().init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(Aside::default)
+        .with_ansi(colours)
+        .with_target(false)
+        .without_time()
+        .init();
 }
