@@ -1,5 +1,5 @@
 //! Continuous batching: each step serves the running sequences first, then admits waiting ones in the policy's order. A
-//! sequence moves on when a step is composed, and its token is told when the step's tokens are out.
+//! sequence moves on when a step is composed, and its token is emitted when the step's tokens are out.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -120,7 +120,7 @@ impl Engine {
     /// # Panics
     /// When the turn before was not ended: that is a mistake of the caller.
     pub fn begin_step(&mut self, now: Stamp) -> Option<Step> {
-        assert!(self.turn.is_none(), "a step is under way");
+        assert!(self.turn.is_none(), "a step is running");
         let (batch, attention) = self.compose(now);
         let turn = if batch.sequences == 0 {
             self.flights.wait()?
@@ -232,7 +232,7 @@ impl Engine {
         while *budget > 0 && self.running.len() < self.spec.max_num_seqs {
             let Some(sequence) = self.waiting.get_mut(at) else { return };
             if sequence.fetched(&self.spec).is_some_and(|then| then > now) {
-                // Its KV is under way; others need not wait for it.
+                // Its KV is being transferred; others need not wait for it.
                 at += 1;
                 continue;
             }

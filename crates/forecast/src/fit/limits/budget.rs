@@ -1,27 +1,27 @@
-//! The most tokens of a step, by how many prompts came through each while more of them waited. Two kinds of engines are
-//! held against that: one that splits prompts to fill every step to the brim, and one that takes whole prompts alone.
+//! `max_num_batched_tokens`, from the prompts that finished in each step while more were queued. Two hypotheses are tested:
+//! chunked prefill, which fills every step, and whole prompts only.
 
 use super::queue::{Queue, Run};
 
-/// Steps of several prompts that must have been full.
+/// Fewest full steps with several prompts.
 const FULL: usize = 5;
-/// How far apart the bounds of a limit may be, as a share of it.
+/// Largest distance of the bounds, as a fraction of the limit.
 const TIGHT: f64 = 0.08;
-/// Steps that are looked at together.
+/// Longest chain of full steps.
 const LONGEST: usize = 64;
-/// How far beyond the upper one it may be: one who seems to wait may not have come yet.
+/// Tolerance above the upper bound: a request that seems queued may not have arrived.
 const LATE: f64 = 0.02;
 
-/// A limit that steps were held by.
+/// An inferred limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
-    /// The roundest number that explains them.
+    /// The roundest number within the bounds.
     pub limit: usize,
-    /// All that do.
+    /// The bounds.
     pub between: (usize, usize),
 }
 
-/// What steps say of the tokens that they may hold.
+/// Bounds under both hypotheses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
     splitting: Bounds,

@@ -1,8 +1,8 @@
-//! Limits that a server tells of itself: on its metrics page, in its list of models, in the log of its start.
+//! Scheduler limits that a server states: on `/metrics`, in `/v1/models`, or in its startup log.
 
 use crate::fit::profile::Limits;
 
-/// Names of limits in a profile, each with what texts call it.
+/// Names of limits in a profile, with their spellings in texts.
 const NAMES: [(&str, &[&str]); 7] = [
     ("max_num_seqs", &["max_num_seqs"]),
     ("max_num_batched_tokens", &["max_num_batched_tokens"]),
@@ -13,22 +13,22 @@ const NAMES: [(&str, &[&str]); 7] = [
     ("enable_chunked_prefill", &["enable_chunked_prefill"]),
 ];
 
-/// Limits with where each comes from.
+/// Limits with their sources.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KnownLimits {
     /// The limits.
     pub limits: Limits,
-    /// Where those that are known come from; the first source of each counts.
+    /// Sources of the known limits; the first source of each counts.
     pub sources: Vec<(&'static str, String)>,
 }
 
 impl KnownLimits {
-    /// Whether somebody has said what this limit is.
+    /// Whether this limit has a source.
     pub fn is_known(&self, name: &str) -> bool {
         self.sources.iter().any(|(known, _)| *known == name)
     }
 
-    /// Takes a limit that is not known yet; switches are 0 and 1.
+    /// Sets a limit that is not known yet; switches are 0 and 1.
     pub fn learn(&mut self, name: &str, value: usize, from: &str) {
         let Some((name, _)) = NAMES.iter().find(|(known, _)| *known == name) else { return };
         if self.is_known(name) {
@@ -48,7 +48,7 @@ impl KnownLimits {
         self.sources.push((name, from.to_owned()));
     }
 
-    /// What is left to be assumed of a limit that nobody told and no run reached; it is no less than what was seen.
+    /// Assumes the default of a limit that was neither stated nor reached, or the observed lower bound if that is higher.
     pub fn assume(&mut self, name: &str, at_least: usize) {
         let (assumed, known) = (self.limits, self.is_known(name));
         if known || at_least == 0 {
@@ -62,7 +62,7 @@ impl KnownLimits {
         self.learn(name, usual.max(at_least), &from);
     }
 
-    /// Takes what a text tells and nobody has told before.
+    /// Reads the limits that a text states.
     pub fn read(&mut self, text: &str, from: &str) {
         for (name, spellings) in NAMES {
             if let Some(value) = spellings.iter().find_map(|spelling| last_value(text, spelling)) {
@@ -92,7 +92,7 @@ impl KnownLimits {
     }
 }
 
-/// The last value that is given to a name: `name=1`, `'name': 1`, `name="True"`.
+/// The last value assigned to a name: `name=1`, `'name': 1`, `name="True"`.
 fn last_value(text: &str, name: &str) -> Option<usize> {
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let value = |(at, _): (usize, &str)| {

@@ -1,5 +1,5 @@
-//! The scheduler's limits, where runs have reached them. What a disturbed machine makes of a run must not pass for a
-//! limit: it is told only where many steps are full at the very same number while others wait, else only what was seen.
+//! Scheduler limits that runs reached. Interference must not look like a limit: it is inferred only if many steps are full
+//! at the same number while requests are queued; otherwise there is only a lower bound.
 
 use super::budget::Budget;
 pub use super::budget::Held;
@@ -7,34 +7,34 @@ use super::queue::{Queue, Run};
 use crate::fit::steps::Cluster;
 use crate::fit::trace::Traced;
 
-/// Ends of sequences after which the batch must have been as wide as before.
+/// Finished sequences after which the batch must have been refilled.
 const REFILLS: usize = 5;
 
-/// What runs tell of limits.
+/// Limits inferred from runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reached {
     /// Most sequences in a step.
     pub sequences: Option<usize>,
     /// Most tokens in a step.
     pub tokens: Option<Held>,
-    /// Whether prompts are split to fill a step.
+    /// Whether prefill is chunked.
     pub splits: Option<bool>,
-    /// The most sequences that had a token at once: no limit is below.
+    /// Most sequences that had a token at once: a lower bound.
     pub widest: usize,
-    /// The most tokens that a step held for certain: no limit is below.
+    /// Most tokens that a step certainly held: a lower bound.
     pub fullest: usize,
 }
 
-/// What is known without looking at runs.
+/// Limits that are known from elsewhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KnownBefore {
     /// Most sequences in a step.
     pub sequences: Option<usize>,
-    /// Whether prompts are split to fill a step.
+    /// Whether prefill is chunked.
     pub splits: Option<bool>,
 }
 
-/// What several runs against one server tell together.
+/// Infers limits from several runs against one server.
 pub fn reached(runs: &[Vec<Traced>], told: KnownBefore) -> Reached {
     let runs: Vec<Run> = runs.iter().map(|traced| Run::of(traced)).collect();
     let widest = runs.iter().map(Run::widest).max().unwrap_or(0);
@@ -49,7 +49,7 @@ pub fn reached(runs: &[Vec<Traced>], told: KnownBefore) -> Reached {
     Reached { sequences, tokens, splits, widest, fullest: all.fullest() }
 }
 
-/// What the runs that tell a limit each for itself agree on: a disturbed one among them contradicts all together.
+/// The limit that the runs agree on individually: one run with interference contradicts all of them together.
 fn agreed(runs: &[Run], limit: usize, all: &Budget, told: KnownBefore) -> (Option<Held>, Option<bool>) {
     let alone = |run: &Run| {
         let mut budget = Budget::default();
@@ -65,8 +65,8 @@ fn agreed(runs: &[Run], limit: usize, all: &Budget, told: KnownBefore) -> (Optio
     }
 }
 
-/// The most sequences of any step, where that is a limit: while others wait a batch is mostly as wide, and when some of it
-/// end it is as wide again. A front end that hands requests over slowly does neither.
+/// `max_num_seqs`, if reached: with queued requests most batches have the maximum width, and are refilled when sequences
+/// finish. A slow front end shows neither.
 fn sequences(runs: &[Run], widest: usize) -> Option<usize> {
     let (mut waited, mut full, mut ends, mut refills) = (0, 0, 0, 0);
     for run in runs.iter().filter(|run| run.widest() == widest) {
@@ -85,7 +85,7 @@ fn sequences(runs: &[Run], widest: usize) -> Option<usize> {
                 continue;
             }
             ends += 1;
-            // An engine that schedules ahead fills a place one step later.
+            // With asynchronous scheduling a slot is refilled one step later.
             let refilled = |cluster: &Cluster| cluster.tokens.len() == widest && cluster.began().next().is_some();
             refills += usize::from(refilled(next) || refilled(later));
         }
