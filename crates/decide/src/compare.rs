@@ -3,16 +3,16 @@
 //! explain are as good as one long run, and where they differ by more, that counts. Where both sides had the same
 //! workloads, what these leave to chance is common to them and does not count.
 
-mod alike;
+mod paired;
 mod side;
 
 use tacho_record::number::{Better, Known};
 use tacho_record::{Error, ResultKind, StoredRun};
 
-use self::alike::Alike;
+use self::paired::Alike;
 use self::side::{Runs, Side};
 
-/// How sure an interval is to hold the true change, as a share.
+/// How sure an interval is to hold the true change, as a fraction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Confidence(f64);
 
@@ -36,7 +36,7 @@ impl Confidence {
         self.0
     }
 
-    /// So that `several` such intervals are all right as surely as one of this confidence.
+    /// So that `several` such intervals are all right as significantly as one of this confidence.
     pub fn each_of(self, several: usize) -> Self {
         Confidence(1.0 - (1.0 - self.0) / several.max(1) as f64)
     }
@@ -47,18 +47,18 @@ impl Confidence {
 pub struct Terms {
     /// How sure intervals shall be.
     pub confidence: Confidence,
-    /// How much a number varies from run to run, as a share of it, where somebody knows it.
+    /// How much a number varies from run to run, as a fraction of it, where somebody knows it.
     pub noise: Option<f64>,
 }
 
 /// What a comparison says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The new side is better, surely.
+    /// The new side is better, significantly.
     Better,
-    /// The new side is worse, surely.
+    /// The new side is worse, significantly.
     Worse,
-    /// The change is surely smaller than the margin.
+    /// The change is significantly smaller than the margin.
     Equal,
     /// The interval allows either.
     Inconclusive,
@@ -82,15 +82,15 @@ impl Verdict {
 /// What an interval rests on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Basis {
-    /// So many values of single requests on the smaller side.
+    /// This many values of single requests on the smaller side.
     Requests(usize),
-    /// So many runs on the smaller side.
+    /// This many runs on the smaller side.
     Runs(usize),
     /// The same, of the same workloads on both sides.
     Alike(usize),
-    /// So many iterations on the smaller side, of runs without a server.
+    /// This many iterations on the smaller side, of runs without a server.
     Iterations(usize),
-    /// A noise that was given, as a share.
+    /// A noise that was given, as a fraction.
     Assumed(f64),
     /// One number on a side: no interval.
     Single,
@@ -150,7 +150,7 @@ impl Effect {
         }
     }
 
-    /// The change for the worse as a share of the base; below 0 where it got better.
+    /// The change for the worse as a fraction of the base; below 0 where it got better.
     pub fn harm(&self) -> f64 {
         if self.better == Better::More { -self.change } else { self.change }
     }

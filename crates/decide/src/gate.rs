@@ -13,7 +13,7 @@ use crate::compare::{Basis, Confidence, Effect, Terms, compare};
 /// How much worse a number may get.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
-    /// By a share of the base.
+    /// By a fraction of the base.
     Share(f64),
     /// By an amount in the number's own unit.
     Amount(f64),
@@ -65,7 +65,7 @@ impl Rule {
         }
     }
 
-    /// The limit as a share of `base`.
+    /// The limit as a fraction of `base`.
     fn share(&self, base: f64) -> f64 {
         match self.limit {
             Limit::Share(share) => share,
@@ -97,9 +97,9 @@ pub enum Judgement {
 /// What would decide an open rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// So many more requests on each side, if they say the same.
+    /// This many more requests on each side, if they say the same.
     Requests(u64),
-    /// So many more runs on each side, if they say the same.
+    /// This many more runs on each side, if they say the same.
     Runs(u64),
     /// The change is so close to the limit that no sensible number of them would.
     TooClose,
@@ -127,7 +127,7 @@ pub struct Decision {
 /// More than this many times the data is no advice.
 const MOST_DATA: f64 = 100.0;
 
-/// Judges `new` against `base` by all rules together: in at most one of twenty comparisons of equal builds (at 95 %) is any
+/// Judges `new` against `base` by all rules together: in at most one of twenty comparisons of equal builds (at 95%) is any
 /// of them, or the failures, called beyond (Holm 1979).
 pub fn judge(
     rules: &[Rule],

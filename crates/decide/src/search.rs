@@ -3,7 +3,7 @@
 
 mod boundary;
 mod criterion;
-mod likely;
+mod posterior;
 mod line;
 mod runs;
 mod users;
@@ -11,7 +11,7 @@ mod verdict;
 
 pub use boundary::{Boundary, boundary};
 pub use criterion::{BadCriterion, Criterion};
-pub use likely::{Held, Likely, likely};
+pub use posterior::{Held, Likely, likely};
 pub use runs::{Growth, Next, Terms, borne_out, next_run};
 pub use verdict::Verdict;
 

@@ -25,16 +25,16 @@ pub struct Threshold {
     pub key: String,
     sign: Sign,
     limit: f64,
-    /// Whether the limit is a share of all requests.
+    /// Whether the limit is a fraction of all requests.
     share: bool,
 }
 
 /// What a threshold says of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// The condition surely does not hold: the run passes.
+    /// The condition significantly does not hold: the run passes.
     Kept,
-    /// It surely holds: the run fails.
+    /// It significantly holds: the run fails.
     Broken,
     /// The interval lies on both sides, or there is no number at all.
     Inconclusive,

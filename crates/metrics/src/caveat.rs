@@ -21,21 +21,21 @@ pub enum Caveat {
         segments: u64,
         /// The last break, in seconds.
         gap_s: f64,
-        /// Requests that were under way at its beginning and were sent again.
+        /// Requests that were in flight at its beginning and were sent again.
         resent: u64,
     },
     /// A rule ended the run before its workload did.
     Ended {
         /// Which one.
         by: EndedBy,
-        /// Requests that were under way then, could not finish, and are not counted.
+        /// Requests that were in flight then, could not finish, and are not counted.
         cut_off: u64,
     },
     /// The number that the run was to go on for is not known as well as was asked for.
     Imprecise {
         /// The number.
         metric: String,
-        /// Half its interval as a share of it, as asked for.
+        /// Half its interval as a fraction of it, as asked for.
         wanted: f64,
         /// As it is; nothing where it has no interval with two ends.
         reached: Option<f64>,
@@ -73,7 +73,7 @@ pub enum Caveat {
         planned: f64,
         /// Requests per second as sent.
         delivered: f64,
-        /// The limit on requests under way that held the others back, if that was it.
+        /// The limit on requests in flight that held the others back, if that was it.
         cap: Option<u64>,
     },
     /// A percentile lies beyond what the number of samples can show.
@@ -97,7 +97,7 @@ pub enum Caveat {
         /// Of how many.
         total: u64,
     },
-    /// The kernel's stamps contradict this process's clock.
+    /// The kernel's timestamps contradict this process's clock.
     TimestampAnomaly {
         /// Of how many reads.
         reads: u64,
@@ -109,14 +109,14 @@ pub enum Caveat {
     },
     /// The server's prefix cache held prompts of the run before it began.
     WarmCache {
-        /// Share of the prompt tokens that were found in it.
+        /// Fraction of the prompt tokens that were found in it.
         observed: f64,
         /// The most that the run's own prompts account for.
         expected: f64,
     },
     /// The latency went on changing after the warm-up.
     Drift {
-        /// From the first half of the steady part to the second, as a share.
+        /// From the first half of the steady part to the second, as a fraction.
         change: f64,
     },
     /// Latencies were too strongly autocorrelated to bound a percentile from above.
@@ -151,9 +151,9 @@ pub enum Caveat {
     },
 }
 
-/// Share of the planned rate that must be delivered.
+/// Fraction of the planned rate that must be delivered.
 const DELIVERED: f64 = 0.95;
-/// Share of bundled events that is worth a word.
+/// Fraction of bundled events that is worth a word.
 const COALESCED: f64 = 0.05;
 
 impl Caveat {
@@ -218,7 +218,7 @@ impl Caveat {
     pub fn text(&self) -> String {
         match self {
             Caveat::Resumed { segments, gap_s, resent } => {
-                // A run that was killed left no word of what was under way.
+                // A run that was killed left no word of what was in flight.
                 let again = match resent {
                     0 => "what was under way when it began was sent again".to_owned(),
                     known => format!("{known} requests were sent again"),

@@ -1,4 +1,4 @@
-//! Peaks: vLLM's one-second buckets, and the exact number of requests under way.
+//! Peaks: vLLM's one-second buckets, and the exact number of requests in flight.
 
 use crate::latency::successes;
 use crate::{Sample, Samples};
@@ -10,7 +10,7 @@ pub struct PerSecond {
     pub events: Vec<u64>,
     /// Tokens, each event weighing its share of the request's output length.
     pub tokens: Vec<f64>,
-    /// Requests that touched the second at all; may exceed what ran at any one moment.
+    /// Requests that touched the second at all; may exceed what ran at any one time.
     pub requests: Vec<u64>,
 }
 
@@ -77,7 +77,7 @@ impl PerSecond {
     }
 }
 
-/// The most requests, failed ones too, that were under way at one moment.
+/// The most requests, failed ones too, that were in flight at one time.
 pub fn exact_peak(samples: &Samples) -> u64 {
     let mut peak = 0;
     let spans = samples.iter().map(|sample| (sample.sent, sample.done));
@@ -92,7 +92,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Of at most so many.
+    /// Of at most this many.
     pub(crate) fn of(most: usize, spans: impl Iterator<Item = (f64, f64)>) -> Self {
         let (mut starts, mut ends) = (Vec::with_capacity(most), Vec::with_capacity(most));
         for (start, end) in spans {
@@ -103,8 +103,8 @@ impl Changes {
         Changes { starts, ends }
     }
 
-    /// Tells of each change in order: its moment, how many requests were under way before it, and how many then. An end and
-    /// a start at the same moment do not overlap: ends come first.
+    /// Tells of each change in order: its time, how many requests were in flight before it, and how many then. An end and
+    /// a start at the same time do not overlap: ends come first.
     pub(crate) fn each(&self, mut tell: impl FnMut(f64, i64, i64)) {
         let (mut starts, mut ends) = (self.starts.iter().peekable(), self.ends.iter().peekable());
         let mut under_way = 0;

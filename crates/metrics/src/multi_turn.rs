@@ -24,7 +24,7 @@ pub struct TurnSample {
     pub output_num_chunks: u64,
     /// Tokens of the first piece.
     pub output_num_first_chunk_tokens: u64,
-    /// The share of the prompt that was sent before.
+    /// The fraction of the prompt that was sent before.
     pub approx_cached_percent: f64,
     /// The conversation.
     pub conversation_id: String,
@@ -133,7 +133,7 @@ impl TurnSample {
 /// The pieces of a streamed answer that held text; none of one that came whole.
 fn pieces(row: &Observation) -> Option<Pieces> {
     if row.text_ends.is_empty() && !row.chunks.is_empty() {
-        // A piece a token: nobody kept where each one's text ends.
+        // A piece a token: no one kept where each one's text ends.
         let first = row.first_content.unwrap_or(row.chunks[0]);
         let raw_ttft_ms = first.secs_since(row.sent) * 1000.0;
         return Some(Pieces { raw_ttft_ms, count: row.chunks.len() as u64, first_end: None });

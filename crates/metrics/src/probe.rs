@@ -1,4 +1,4 @@
-//! Probe requests: small ones sent beside the load.
+//! Probe requests: small ones sent next to the load.
 
 use crate::Statistics;
 

@@ -18,7 +18,7 @@ pub struct RankUse {
     pub planned: u64,
     /// Those of them that are in the result.
     pub requests: u64,
-    /// From due to release, in ms: median, 99th percentile, most; nothing where requests were not due at moments.
+    /// From due to release, in ms: median, 99th percentile, most; nothing where requests were not due at times.
     pub lateness_ms: Option<[f64; 3]>,
     /// Busy share of its busiest worker; nothing when it did not say.
     pub busy: Option<f64>,
@@ -31,7 +31,7 @@ pub struct RankUse {
 /// A rank's clock by rank 0's.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RankClock {
-    /// By how much a moment of the rank may be off on rank 0's clock, ms.
+    /// By how much a time of the rank may be off on rank 0's clock, ms.
     pub bound_ms: f64,
     /// By how much the offset changed during the run, ms.
     pub drift_ms: f64,
@@ -92,7 +92,7 @@ impl RankUse {
     }
 }
 
-/// By how much moments of different ranks may be off from one another; nothing where a rank's clock is not known or there
+/// By how much times of different ranks may be off from one another; nothing where a rank's clock is not known or there
 /// is one rank.
 pub fn clock_bound_ms(ranks: &[RankUse]) -> Option<f64> {
     let others = ranks.iter().filter(|rank| rank.rank != 0 && rank.requests > 0);

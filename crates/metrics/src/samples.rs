@@ -1,7 +1,6 @@
 //! The requests of a run, in workload order. Few are kept as they are; of a long run most are put aside, and read back some
 //! at a time whenever somebody goes through them.
 
-mod aside;
 pub(crate) mod by_sent;
 pub mod gaps;
 mod gather;
@@ -9,13 +8,14 @@ mod packed;
 pub mod per_token;
 pub mod rare;
 pub mod sample;
+mod spill;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::{fmt, io, slice, vec};
 
-use self::aside::Aside;
 pub use self::gather::Gather;
+use self::spill::Aside;
 use crate::Sample;
 
 /// Where bytes are kept that are not in memory.

@@ -22,7 +22,7 @@ pub struct RampUp {
     pub end_rps: i64,
 }
 
-/// A moment at which the rate of a ramp-up passed a whole number.
+/// A time at which the rate of a ramp-up passed a whole number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateChange {
     /// The new rate.
@@ -54,7 +54,7 @@ pub struct Setup {
     pub request_rate: f64,
     /// Shape of the gaps between arrivals, may be infinite.
     pub burstiness: f64,
-    /// Limit on requests under way.
+    /// Limit on requests in flight.
     pub max_concurrency: Option<u64>,
     /// The rising rate, if there was one.
     pub ramp_up: Option<RampUp>,
@@ -74,7 +74,7 @@ pub struct Setup {
     pub strict_parity: bool,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
-    /// What was planned, in short: equal in runs of the same requests at the same moments; nothing where it is not known.
+    /// What was planned, in short: equal in runs of the same requests at the same times; nothing where it is not known.
     pub workload: Option<String>,
 }
 

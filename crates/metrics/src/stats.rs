@@ -1,4 +1,4 @@
-//! Statistics of lists of values: percentiles, moments, confidence intervals.
+//! Statistics of lists of values: percentiles, times, confidence intervals.
 
 pub mod interval;
 pub(crate) mod ordered;

@@ -38,7 +38,7 @@ pub struct Steady {
     pub ttft: Statistics,
     /// Time to the last token of those sent in it.
     pub e2el: Statistics,
-    /// The change of the mean latency from its first to its second half as a share, where it is surely one.
+    /// The change of the mean latency from its first to its second half as a fraction, where it is significantly one.
     pub drift: Option<f64>,
     /// By how many requests the backlog grew in the second half of a paced run, where that is no chance.
     pub backlog: Option<Backlog>,
@@ -124,7 +124,7 @@ pub(crate) fn backlog(samples: &Samples) -> Option<Backlog> {
     let due = samples.iter().map(|sample| sample.due);
     let (first, last) =
         due.fold((f64::INFINITY, f64::NEG_INFINITY), |(first, last), due| (first.min(due), last.max(due)));
-    // The first requests cannot have been answered: what is under way in a steady system must have built up before.
+    // The first requests cannot have been answered: what is in flight in a steady system must have built up before.
     let half = first + (last - first) / 2.0;
     let (mut arrived, mut ended) = (0, 0);
     for sample in samples {

@@ -137,7 +137,7 @@ impl Correct {
         })
     }
 
-    /// Share of the judged answers that obey, in percent.
+    /// Fraction of the judged answers that obey, in percent.
     pub fn rate(&self) -> Option<f64> {
         (self.judged > 0).then(|| 100.0 * self.obey as f64 / self.judged as f64)
     }

@@ -6,7 +6,7 @@ use crate::{MetricKind, Sample, Samples, Setup, Statistics, Summary, Truth};
 /// How one worker thread of the client kept up.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WorkerUse {
-    /// Share of the run it was working rather than waiting, from 0 to 1.
+    /// Fraction of the run it was working rather than waiting, from 0 to 1.
     pub busy: f64,
     /// Seconds from the arrival of bytes at the socket to their reading, a sample of them; empty where unknown.
     pub wake_lags: Vec<f64>,
@@ -33,7 +33,7 @@ pub struct Trust {
     pub lateness: Option<Statistics>,
     /// From the arrival of bytes to their reading; nothing where the system does not tell.
     pub wake_lag: Option<Statistics>,
-    /// Share of token events whose own arrival is not known because the client read late.
+    /// Fraction of token events whose own arrival is not known because the client read late.
     pub late_coalesced_fraction: f64,
     /// Busy share of each worker.
     pub busy: Vec<f64>,
@@ -47,7 +47,7 @@ pub struct Trust {
     pub error_p99_ms: f64,
     /// The metric that this error matters most for, and the error of timestamps as a fraction of its 99th percentile.
     pub error_fraction: Option<(&'static str, f64)>,
-    /// By how much moments of different ranks may be off from one another, ms; nothing with one rank, or where it is not
+    /// By how much times of different ranks may be off from one another, ms; nothing with one rank, or where it is not
     /// known.
     pub clock_bound_ms: Option<f64>,
     /// The verdict.
@@ -82,14 +82,14 @@ pub enum TrustVerdict {
     Unknown,
     /// It could not read as fast as the server wrote.
     Saturated {
-        /// Share of events whose arrival is not known.
+        /// Fraction of events whose arrival is not known.
         late_coalesced_fraction: f64,
         /// Busy share of its busiest worker.
         busiest: f64,
     },
     /// It was kept from reading by other work on its cores.
     Starved {
-        /// Share of events whose arrival is not known.
+        /// Fraction of events whose arrival is not known.
         late_coalesced_fraction: f64,
         /// Busy share of its busiest worker.
         busiest: f64,
@@ -122,7 +122,7 @@ pub enum TrustVerdict {
     },
 }
 
-/// Share of blurred events that makes a client saturated.
+/// Fraction of late-coalesced events that makes a client saturated.
 const BLURRED: f64 = 0.05;
 /// Busy share that does.
 const BUSY: f64 = 0.95;
@@ -132,7 +132,7 @@ const IDLE: f64 = 0.5;
 const MAX_ERROR_FRACTION: f64 = 0.25;
 /// Lateness of dispatch that makes a client late, ms.
 const LATE_MS: f64 = 1.0;
-/// Share of the planned rate that must be delivered.
+/// Fraction of the planned rate that must be delivered.
 const DELIVERED: f64 = 0.95;
 /// Fewer events than this say nothing about saturation.
 const ENOUGH_EVENTS: u64 = 100;
@@ -276,8 +276,8 @@ pub fn own_error_ms(workers: &[WorkerUse], lateness: Option<&Statistics>) -> f64
     let (events, blurred) = (sum(|worker| worker.events).max(1.0), sum(|worker| worker.late_coalesced));
     let kernel = workers.iter().all(|worker| worker.kernel_stamps);
     let way = lag_ms(0.5) + lag_ms(0.9);
-    // One event in a hundred is worse than the 99th percentile: with fewer blurred ones none of them is. Those that are
-    // blurred came with the latest reads.
+    // One event in a hundred is worse than the 99th percentile: with fewer late-coalesced ones none of them is. Those that are
+    // late-coalesced came with the latest reads.
     let read = match blurred / events {
         _ if !kernel => lag_ms(0.99) + lag_ms(0.5),
         share if share > 0.01 => lag_ms(1.0 - 1e-4 / share) + way,

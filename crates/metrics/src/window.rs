@@ -1,5 +1,5 @@
 //! The steady state as vLLM's Rust client defines it: the time in which a closed-loop run was as full as its limit, from
-//! the first moment at which enough requests were under way to the last one.
+//! the first time at which enough requests were in flight to the last one.
 
 use crate::concurrency::Changes;
 use crate::latency::{collect_some, successes, tpot};
@@ -9,7 +9,7 @@ use crate::{Sample, Samples, Setup, Statistics, Task};
 /// When a run counts as full.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WindowRule {
-    /// Share of the limit that must be under way, above 0 and at most 1.
+    /// Fraction of the limit that must be in flight, above 0 and at most 1.
     pub threshold: f64,
     /// Seconds below which the window is called short; a tenth of the run and at least ten without it.
     pub least: Option<f64>,
@@ -37,13 +37,13 @@ pub struct SteadyWindow {
     pub start: f64,
     /// Its end.
     pub end: f64,
-    /// The limit on requests under way.
+    /// The limit on requests in flight.
     pub target: u64,
     /// The rule's share of it.
     pub threshold: f64,
     /// The same as a number of requests.
     pub enough: u64,
-    /// Most requests under way at once.
+    /// Most requests in flight at once.
     pub peak: u64,
     /// Requests sent in it.
     pub started: usize,
@@ -153,7 +153,7 @@ impl Seen {
     }
 }
 
-/// The first moment at which `enough` requests were under way, the last at which they ceased to be, and the most of them.
+/// The first time at which `enough` requests were in flight, the last at which they ceased to be, and the most of them.
 fn full(rows: &Samples, enough: u64) -> Option<(f64, f64, u64)> {
     let (mut peak, mut from, mut to) = (0, None, None);
     let enough = i64::try_from(enough).unwrap_or(i64::MAX);

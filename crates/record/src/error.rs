@@ -59,7 +59,7 @@ pub enum Error {
         /// The key.
         key: String,
     },
-    /// Failures are no number that gets worse by a share of itself.
+    /// Failures are no number that gets worse by a fraction of itself.
     #[error("{key}: failed requests are judged in every gate; --max-failures 1% sets a limit of their own")]
     Failures {
         /// The key.
@@ -81,7 +81,7 @@ pub enum Error {
         /// The text.
         text: String,
     },
-    /// Only counts of requests have a share of all requests.
+    /// Only counts of requests have a fraction of all requests.
     #[error("{key} is no count of requests: give its limit in its own unit, without %")]
     ShareOf {
         /// The key.

@@ -63,7 +63,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// A number of a run that is over or under way; nothing where too little of it is there.
+    /// A number of a run that is over or in flight; nothing where too little of it is there.
     pub fn from_samples(key: &str, samples: &Samples, duration: f64) -> Option<Self> {
         spread(key, &Recorded::of(samples), duration).map(|spread| Estimate::of(&spread))
     }
@@ -74,7 +74,7 @@ impl Estimate {
         Estimate { value: spread.value, interval: Interval { low, high } }
     }
 
-    /// Half the interval as a share of the number.
+    /// Half the interval as a fraction of the number.
     pub fn precision(&self) -> f64 {
         (self.interval.high - self.interval.low) / 2.0 / self.value
     }

@@ -1,5 +1,5 @@
-//! What a log keeps of a run beside its rows: the setup before the first row, and what is known only after the last.
-//! From these and the rows the record is computed anew.
+//! What a log keeps of a run next to its rows: the setup before the first row, and what is known only after the last.
+//! From these and the rows the record is computed again.
 
 mod fields;
 mod measured;

@@ -48,7 +48,7 @@ pub struct Spread {
     pub min: f64,
     /// The most.
     pub max: f64,
-    /// The 95 % interval of the mean; nothing of one run.
+    /// The 95% interval of the mean; nothing of one run.
     pub interval: Option<(f64, f64)>,
     /// How many runs have the number.
     pub runs: usize,
@@ -72,7 +72,7 @@ impl Spread {
         })
     }
 
-    /// The standard deviation as a share of the mean.
+    /// The standard deviation as a fraction of the mean.
     pub fn variation(&self) -> Option<f64> {
         self.std.filter(|_| self.mean != 0.0).map(|std| std / self.mean)
     }

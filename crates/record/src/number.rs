@@ -98,9 +98,9 @@ impl Amount {
 pub enum Part {
     /// What was moved in which time.
     Totals,
-    /// The fullest moments, which vLLM writes after its lists.
+    /// The fullest times, which vLLM writes after its lists.
     Peaks,
-    /// Small requests beside the load.
+    /// Small requests next to the load.
     Probes,
     /// Speculative decoding.
     Speculative,

@@ -34,7 +34,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Share of the prompt tokens that the server found in its prefix cache: by its usage reports where every answer has
+    /// Fraction of the prompt tokens that the server found in its prefix cache: by its usage reports where every answer has
     /// one, otherwise by its counters, which count what others sent too.
     pub fn cache_hit_rate(&self) -> Option<f64> {
         let mut answers = successes(&self.samples).peekable();
@@ -116,7 +116,7 @@ impl RunRecord {
         self.measured.probe.filter(|probe| probe.completed > 0)
     }
 
-    /// What it was asked to do, in short, where it did all of that at the moments planned.
+    /// What it was asked to do, in short, where it did all of that at the times planned.
     pub fn workload(&self) -> Option<&str> {
         self.setup.workload.as_deref().filter(|_| !self.caveats.iter().any(Caveat::leaves_out_requests))
     }

@@ -112,7 +112,7 @@ fn samples(dict: &Dict) -> Result<Samples, Error> {
     let texts = |value: Option<&'_ Value>| value.and_then(Value::as_list).unwrap_or_default().to_vec();
     let (errors, outcomes) = (texts(dict.get("errors")), texts(own.and_then(|own| own.get("outcome"))));
     let gaps = texts(dict.get("itls"));
-    // vLLM's moments count from nowhere in particular.
+    // vLLM's times count from nowhere in particular.
     let origin = starts.0.iter().zip(queue.0.iter().chain(std::iter::repeat(&0.0))).map(|(start, wait)| start - wait);
     let origin = if sent.0.is_empty() { origin.fold(f64::INFINITY, f64::min) } else { 0.0 };
     let origin = if origin.is_finite() { origin } else { 0.0 };

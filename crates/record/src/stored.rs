@@ -162,7 +162,7 @@ impl StoredRun {
         Some(Interval { low: bound(0)?, high: bound(1).unwrap_or(f64::INFINITY) })
     }
 
-    /// What it was asked to do, in short: equal in runs of the same requests at the same moments; nothing where the file does
+    /// What it was asked to do, in short: equal in runs of the same requests at the same times; nothing where the file does
     /// not tell.
     pub fn workload(&self) -> Option<&str> {
         self.own("workload")?.as_str()

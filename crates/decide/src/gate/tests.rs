@@ -144,7 +144,7 @@ fn equal_runs_rarely_alarm_and_a_slow_down_of_five_percent_is_found() {
 }
 
 /// A run of a queue near its capacity: arrivals and lengths are those of the workload, how fast the server is that of the
-/// run (its `noise`, as a share), and each request takes a little more or less than it should.
+/// run (its `noise`, as a fraction), and each request takes a little more or less than it should.
 fn queue_run(workload: u64, run: u64, noise: f64, factor: f64) -> StoredRun {
     const LOAD: f64 = 0.88;
     const REQUESTS: usize = 2500;

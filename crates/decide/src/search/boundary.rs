@@ -12,7 +12,7 @@ pub struct Boundary {
     pub value: f64,
     /// The lower end.
     pub low: f64,
-    /// The upper end; nothing where no level surely fails, so that it is not known.
+    /// The upper end; nothing where no level significantly fails, so that it is not known.
     pub high: Option<f64>,
 }
 
@@ -44,7 +44,7 @@ pub fn boundary(tried: &[Tried]) -> Option<Boundary> {
     let value = crossing(&likely, at).clamp(left, right);
     let most = line(&|tried| tried.verdict.bounds().1);
     let least = line(&|tried| tried.verdict.bounds().0);
-    // What passes surely at some load does so at all lower ones, and what fails surely at all higher ones.
+    // What passes significantly at some load does so at all lower ones, and what fails significantly at all higher ones.
     let passes = (0..points.len()).rev().find(|&at| points[at].level <= left && most[at].1 <= 0.0);
     let fails = (0..points.len()).find(|&at| points[at].level >= right && least[at].1 > 0.0);
     let low =

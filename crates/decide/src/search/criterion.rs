@@ -75,7 +75,7 @@ impl Criterion {
         }
     }
 
-    /// How far a value is on the wrong side, as a share of the target; positive exactly when it is not met.
+    /// How far a value is on the wrong side, as a fraction of the target; positive exactly when it is not met.
     pub fn margin(&self, value: f64) -> f64 {
         let scale = if self.target == 0.0 { 1.0 } else { self.target.abs() };
         let distance = match self.operator {

@@ -10,9 +10,9 @@ const NEAR: f64 = 0.4;
 const FEWEST: usize = 3;
 /// How much less a brief run is worth than its length says: it begins with an empty server, which flatters.
 const BRIEF: f64 = 0.5;
-/// Two-sided 95 % of a normal distribution, and a little for a variance that is itself measured.
+/// Two-sided 95% of a normal distribution, and a little for a variance that is itself measured.
 const SURE: f64 = 2.2;
-/// What the line may be off besides chance, as a share of the answer: it is not quite straight, and runs begin with an
+/// What the line may be off besides chance, as a fraction of the answer: it is not quite straight, and runs begin with an
 /// empty server.
 const BENT: f64 = 0.025;
 

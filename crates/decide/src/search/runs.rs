@@ -1,7 +1,7 @@
 //! The next run of a search for the largest load: where it says most of the answer, and for how long.
 
 use super::boundary::Boundary;
-use super::likely::{Held, Likely, capacity, likely};
+use super::posterior::{Held, Likely, capacity, likely};
 use super::users::likely_users;
 
 /// A run to be made.
@@ -73,19 +73,19 @@ pub struct Terms<'t> {
     pub unit: &'t dyn Fn(f64) -> f64,
     /// For how long all runs together may be held.
     pub budget: f64,
-    /// A range that reaches no further either way, as a share of the answer, is narrow enough.
+    /// A range that reaches no further either way, as a fraction of the answer, is narrow enough.
     pub precise: f64,
 }
 
 /// The first runs are held for this part of what they need: they only show where to look.
 const BRIEF: f64 = 0.4;
-/// So many of them.
+/// This many of them.
 const FIRST: usize = 4;
-/// A range that is narrower than this, as a share of the answer, needs no more of them.
+/// A range that is narrower than this, as a fraction of the answer, needs no more of them.
 const FOUND: f64 = 0.1;
 /// Loads up to this share away from the answer tell of it.
 const NEAR: f64 = 0.15;
-/// More than so many times the target is no chance near the answer.
+/// More than this many times the target is no chance near the answer.
 const CLEARLY: f64 = 1.8;
 /// Each run is so much longer than the longest before it.
 const LONGER: f64 = 1.5;

@@ -2,11 +2,11 @@
 //! request when it has its answer, so that nothing piles up: a latency grows with some power of their number. Which one
 //! it is, is not known: each counts by how well it explains every run, and one that met a hiccup weighs little.
 
-use super::likely::{FREEDOM, Held, Likely, SCALES, UNTOLD, near, quantiles, sum_of};
+use super::posterior::{FREEDOM, Held, Likely, SCALES, UNTOLD, near, quantiles, sum_of};
 
 /// With which powers of the users a latency may grow: hardly, where the time of a token has a limit, or as fast as a queue.
 const POWERS: [f64; 9] = [0.1, 0.2, 0.4, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0];
-/// How wrong a power may be far from the target: as a share of the logarithm of the distance.
+/// How wrong a power may be far from the target: as a fraction of the logarithm of the distance.
 const BENT: f64 = 0.2;
 /// The error of a run as its requests tell it is that of the lower side; the upper one is longer.
 const SKEW: f64 = 1.2;
@@ -28,7 +28,7 @@ pub(super) fn likely_users(runs: &[Held]) -> Option<Likely> {
     quantiles(0.3 * least, 2.0 * most, |users| together(users, runs, &error))
 }
 
-/// How likely all runs are if the target is met by so many users: the logarithm of the sum over all powers.
+/// How likely all runs are if the target is met by this many users: the logarithm of the sum over all powers.
 fn together(users: f64, runs: &[Held], error: &dyn Fn(&Held) -> f64) -> f64 {
     let mut logs = Vec::new();
     for power in POWERS {

@@ -18,13 +18,13 @@ const SURELY: f64 = 2.0;
 /// percentiles too low more often than too high.
 const SKEW: f64 = 0.5;
 
-/// So many runs are needed before a spread is believed.
+/// This many runs are needed before a spread is believed.
 const TRUSTED_RUNS: usize = 3;
 
 /// How far a level is from its target: positive when it fails.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
-    /// The worst criterion's distance, as a share of its target.
+    /// The worst criterion's distance, as a fraction of its target.
     pub margin: f64,
     /// Half the width of the 95% interval of that distance; infinite when there was but one run that does not tell.
     pub half_width: f64,
@@ -70,7 +70,7 @@ impl Verdict {
         worst.unwrap_or(Verdict { margin: 0.0, half_width: 0.0, runs: 0, swamped: 0, brief: false, length: 1.0 })
     }
 
-    /// The same, where single runs tell how far they may be off: `own` is that of all of them together, as a share of the
+    /// The same, where single runs tell how far they may be off: `own` is that of all of them together, as a fraction of the
     /// target. Few runs say less of their spread than their requests do, and runs that agree by chance too little of it.
     pub fn with_own_width(self, own: Option<f64>) -> Self {
         let Some(own) = own else { return self };
@@ -78,7 +78,7 @@ impl Verdict {
         Verdict { half_width, ..self }
     }
 
-    /// The same, where so many runs did not keep up with the load.
+    /// The same, where this many runs did not keep up with the load.
     pub fn with_swamped(self, swamped: usize) -> Self {
         Verdict { swamped, ..self }
     }
@@ -148,7 +148,7 @@ impl Verdict {
         if !self.is_sustained() && (self.margin > 0.0 || self.swamped == self.runs && self.runs > 1) {
             return (f64::INFINITY, f64::INFINITY);
         }
-        // What is far beyond a target is so many times beyond it: its doubts multiply.
+        // What is far beyond a target is this many times beyond it: its doubts multiply.
         let (ratio, least) = (1.0 + self.margin, 1.0 + self.margin - doubt);
         let multiplies = self.margin > 0.0 && least > 0.0;
         let least = if multiplies { ratio * (least / ratio).powf(SURELY) - 1.0 } else { self.margin - SURELY * doubt };

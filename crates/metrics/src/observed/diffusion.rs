@@ -3,7 +3,7 @@
 use crate::observed::prometheus::counters;
 use crate::throughput::per_second;
 
-/// The counters at one moment, summed over all label sets.
+/// The counters at one time, summed over all label sets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiffusionCounters {
     /// Steps made, the committing ones included.

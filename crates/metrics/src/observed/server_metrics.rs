@@ -16,7 +16,7 @@ const BLOCK_SIZE: &str = "cache_block_size";
 /// What a series holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesKind {
-    /// A value of the moment.
+    /// A value of the time.
     Gauge,
     /// A count that only grows.
     Counter,

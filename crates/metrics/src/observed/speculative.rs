@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::observed::prometheus::counters;
 
-/// The counters at one moment, summed over all label sets.
+/// The counters at one time, summed over all label sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpeculativeCounters {
     /// Drafts made.
@@ -49,7 +49,7 @@ fn position(head: &str) -> Option<i64> {
 /// How well drafting went during a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpeculativeStatistics {
-    /// Share of drafted tokens that were accepted, in percent.
+    /// Fraction of drafted tokens that were accepted, in percent.
     pub acceptance_rate: f64,
     /// Tokens per draft, the always valid one included.
     pub acceptance_length: f64,
@@ -59,7 +59,7 @@ pub struct SpeculativeStatistics {
     pub draft_tokens: i64,
     /// Tokens accepted.
     pub accepted_tokens: i64,
-    /// Share of drafts accepted at each position, by rising position, as fractions.
+    /// Fraction of drafts accepted at each position, by rising position, as fractions.
     pub per_position: Vec<f64>,
 }
 

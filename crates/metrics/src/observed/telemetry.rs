@@ -40,7 +40,7 @@ pub const POWER: &str = "power";
 /// The name of the counter of a GPU's energy.
 pub const ENERGY: &str = "energy";
 
-/// The share of a span that looks must cover.
+/// The fraction of a span that looks must cover.
 const SEEN: f64 = 0.9;
 
 impl Telemetry {
@@ -68,7 +68,7 @@ impl Telemetry {
         self.tracks.iter_mut().for_each(|track| track.values.resize(count, f64::NAN));
     }
 
-    /// The known values of a track with their moments.
+    /// The known values of a track with their times.
     pub fn points(&self, track: &Track) -> Vec<(f64, f64)> {
         self.times.iter().copied().zip(track.values.iter().copied()).filter(|(_, value)| value.is_finite()).collect()
     }
@@ -113,7 +113,7 @@ impl Telemetry {
     }
 }
 
-/// The value at a moment, on the line between the looks before and after it.
+/// The value at a time, on the line between the looks before and after it.
 fn value_at(points: &[(f64, f64)], time: f64) -> Option<f64> {
     let after = points.iter().position(|(at, _)| *at >= time)?;
     let (t1, v1) = points[after];
@@ -195,7 +195,7 @@ mod tests {
         let energy = telemetry.energy(0.5, 2.5).unwrap();
         assert_eq!((energy.joules, energy.mean_watts), (50.0 + 200.0 + 150.0, 200.0));
         assert_eq!(telemetry.energy(0.5, 9.0), None);
-        // A run begins a moment before the first look.
+        // A run begins a time before the first look.
         assert_eq!(telemetry.energy(-0.05, 1.0).map(|energy| energy.mean_watts), Some(100.0));
         assert_eq!(Telemetry::default().energy(0.0, 1.0), None);
     }

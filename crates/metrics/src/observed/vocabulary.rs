@@ -7,7 +7,7 @@ pub enum Concept {
     Running,
     /// Requests that wait for it.
     Waiting,
-    /// Share of the KV cache in use.
+    /// Fraction of the KV cache in use.
     KvUse,
     /// Prompt tokens looked for in the prefix cache.
     PrefixQueries,

@@ -16,11 +16,11 @@ pub(crate) struct BySent<'a> {
 }
 
 impl<'a> BySent<'a> {
-    /// The order of moments alone.
+    /// The order of times alone.
     pub(crate) fn of(samples: &'a Samples) -> Self {
         let mut order: Vec<(f64, u32)> = Vec::with_capacity(samples.len());
         order.extend(successes(samples).zip(0..).map(|(sample, at)| (sample.sent, at)));
-        // Equal moments stay in the order of the workload.
+        // Equal times stay in the order of the workload.
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let mut places = vec![0; order.len()];
         order.iter().zip(0..).for_each(|((_, at), place)| places[*at as usize] = place);

@@ -19,7 +19,7 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// The gaps between stamps.
+    /// The gaps between timestamps.
     pub fn between(stamps: &[Stamp]) -> Self {
         let pairs = || stamps.windows(2);
         match pairs().all(|pair| pair[0] <= pair[1] && ((pair[1].0 - pair[0].0) as f64) < EXACT) {

@@ -1,6 +1,6 @@
 //! Taking samples in, in any order: into memory as long as there is room for them, then aside.
 
-use super::aside::{Shelf, in_order};
+use super::spill::{Shelf, in_order};
 use super::{Held, Samples, Store};
 use crate::Sample;
 

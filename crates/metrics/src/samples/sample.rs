@@ -47,7 +47,7 @@ pub struct Sample {
     pub first_answer: Option<f64>,
     /// Whether the answer held words, rather than calls of tools alone.
     pub said: bool,
-    /// How often it was sent anew; its times contain all attempts.
+    /// How often it was sent again; its times contain all attempts.
     pub retries: u32,
     /// Spent connecting; 0 on a connection that was open.
     pub connect: f64,
@@ -151,12 +151,12 @@ impl Sample {
         self.failure.is_none()
     }
 
-    /// Whether something went wrong: it failed, and nobody wanted that.
+    /// Whether something went wrong: it failed, and no one wanted that.
     pub fn is_fault(&self) -> bool {
         self.failure.is_some_and(|kind| kind != FailureKind::Cancelled)
     }
 
-    /// About the bytes that it takes beside its own.
+    /// About the bytes that it takes next to its own.
     pub(crate) fn heap(&self) -> usize {
         let rare = self.rare.get().map_or(0, |rare| {
             let gaps = rare.per_token.as_ref().map_or(0, |own| own.gaps.len() * size_of::<f64>());

@@ -93,7 +93,7 @@ fn answered(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) ->
     })
 }
 
-/// The name of an answer: its text, which another conversation may have been given too; its place where nobody kept it,
+/// The name of an answer: its text, which another conversation may have been given too; its place where no one kept it,
 /// as of all answers but the first.
 fn answer(place: usize, choice: usize, sample: &Sample) -> (u64, u64) {
     let mut hasher = DefaultHasher::new();

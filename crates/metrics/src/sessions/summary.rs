@@ -23,7 +23,7 @@ pub enum SessionEnd {
     Failed,
     /// A request of it was called off on purpose, and none failed.
     Cancelled,
-    /// It was under way when the run ended.
+    /// It was in flight when the run ended.
     Truncated,
     /// It had not begun.
     NotStarted,
@@ -53,17 +53,17 @@ pub struct Reuse {
     pub told_tokens: Option<u64>,
     /// What a cache that never forgets would have had, in the order in which requests were sent.
     pub ideal_tokens: Option<u64>,
-    /// What it would have had more if a request's prompt were there the moment it is sent.
+    /// What it would have had more if a request's prompt were there the time it is sent.
     pub unfinished_tokens: Option<u64>,
 }
 
 impl Reuse {
-    /// A number of tokens as a share of the prompts.
+    /// A number of tokens as a fraction of the prompts.
     pub fn share(&self, tokens: Option<u64>) -> Option<f64> {
         tokens.filter(|_| self.prompt_tokens > 0).map(|tokens| tokens as f64 / self.prompt_tokens as f64)
     }
 
-    /// What could have been found and was not, as a share.
+    /// What could have been found and was not, as a fraction.
     pub fn lost(&self) -> Option<f64> {
         Some((self.share(self.ideal_tokens)? - self.share(self.cached_tokens)?).max(0.0))
     }

@@ -57,7 +57,7 @@ fn seen_by_user<'s>(steps: &[SessionStep], sent: impl Iterator<Item = (usize, &'
     seen.map(|(_, sample)| moment(sample)).min_by(f64::total_cmp)
 }
 
-/// Seconds of answers along the chain of parents that ended last; what ran beside it does not count.
+/// Seconds of answers along the chain of parents that ended last; what ran next to it does not count.
 fn busy(steps: &[SessionStep], last: usize, samples: &[Option<&Sample>]) -> f64 {
     let mut busy = 0.0;
     let mut at = Some(last);

@@ -24,11 +24,11 @@ pub struct TurnSummary {
     pub input_tokens: Option<Spread>,
     /// Tokens of the prompt that the server had cached; of answers that tell.
     pub cached_tokens: Option<Spread>,
-    /// Share of the prompts' tokens that it had cached; nothing where an answer does not tell.
+    /// Fraction of the prompts' tokens that it had cached; nothing where an answer does not tell.
     pub hit_rate: Option<f64>,
     /// The share that a cache which never forgets would have had.
     pub ideal_hit_rate: Option<f64>,
-    /// Seconds in which a request of this turn was under way.
+    /// Seconds in which a request of this turn was in flight.
     pub active_s: f64,
     /// Generated tokens per second of that time.
     pub output_rate: Option<f64>,
@@ -103,7 +103,7 @@ impl TurnSummary {
     }
 }
 
-/// Seconds in which at least one of the requests was under way.
+/// Seconds in which at least one of the requests was in flight.
 fn active<'s>(sent: impl Iterator<Item = &'s Sample>) -> f64 {
     let mut spans: Vec<(f64, f64)> = sent.map(|sample| (sample.sent, sample.done)).collect();
     spans.sort_by(|left, right| left.0.total_cmp(&right.0));

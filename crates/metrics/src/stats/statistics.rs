@@ -94,7 +94,7 @@ impl Statistics {
     }
 }
 
-/// So many values are copied and sorted without a thought.
+/// This many values are copied and sorted without a thought.
 const FEW: usize = 1 << 18;
 
 /// `numpy.mean`; 0 for nothing.

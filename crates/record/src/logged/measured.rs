@@ -1,4 +1,4 @@
-//! What was measured beside the requests, as JSON, and back.
+//! What was measured next to the requests, as JSON, and back.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::server_metrics::Series;

@@ -1,4 +1,4 @@
-//! The steps of sessions as JSON, and back: what a session's numbers need beside the rows.
+//! The steps of sessions as JSON, and back: what a session's numbers need next to the rows.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::sessions::{SessionStep, Steps};

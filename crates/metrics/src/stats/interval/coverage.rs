@@ -1,4 +1,4 @@
-//! How often 95 % intervals hold the truth, on series whose truth is known: `cargo test --release -p tacho-metrics coverage
+//! How often 95% intervals hold the truth, on series whose truth is known: `cargo test --release -p tacho-metrics coverage
 //! -- --ignored --nocapture` prints the table of `docs/concepts/decisions.md`. TACHO_ROUNDS is how many series of each kind,
 //! TACHO_SEED where they begin: the rules were chosen on the seeds from 0.
 
@@ -19,7 +19,7 @@ enum Process {
     TwoSpeeds(f64),
 }
 
-/// The share of the time in which such a server is slow, and how many times as long it then takes.
+/// The fraction of the time in which such a server is slow, and how many times as long it then takes.
 const SLOW: (f64, f64) = (0.2, 3.0);
 
 fn normal(random: &mut Generator) -> f64 {
@@ -92,7 +92,7 @@ impl Process {
     }
 }
 
-/// The share of intervals that hold the truth.
+/// The fraction of intervals that hold the truth.
 fn covered(process: Process, statistic: Statistic, count: usize, rounds: u64, first: u64) -> f64 {
     let truth = process.truth(statistic);
     let held = (first..first + rounds).filter(|round| {
@@ -138,7 +138,7 @@ fn coverage_of_intervals() {
         let shares = STATISTICS.map(|(name, statistic)| (name, covered(process, statistic, count, rounds, first)));
         let cells: Vec<String> = shares.iter().map(|(_, share)| format!("{:>6.1}%", share * 100.0)).collect();
         println!("{:24} {count:>8} {}", format!("{process:?}"), cells.join(" "));
-        // What is within 93 and 97 % as far as so many rounds can tell.
+        // What is within 93 and 97% as far as this many rounds can tell.
         let chance = 1.96 * (0.95 * 0.05 / rounds as f64).sqrt();
         let outside = |share: f64| !(0.93 - chance..=0.97 + chance).contains(&share);
         off.extend(shares.iter().filter(|(_, share)| outside(*share)).map(|share| (process, count, *share)));

@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn binomial_quantiles_are_those_of_counts() {
-        // 590 trials that fail once in a hundred: at most 1 failure in 1.9 %, at most 10 in 95.8 %.
+        // 590 trials that fail once in a hundred: at most 1 failure in 1.9%, at most 10 in 95.8%.
         assert!((590.0 - binomial_quantile(0.981, 590.0, 0.99) - 1.95).abs() < 0.15);
         assert!((590.0 - binomial_quantile(0.042, 590.0, 0.99) - 11.0).abs() < 0.15);
         assert!((binomial_quantile(0.5, 1000.0, 0.5) - 499.5).abs() < 0.2);

@@ -379,7 +379,7 @@ mod tests {
         let lengths: Vec<f64> = (0..40).map(|at| if at * 7 % 10 < 5 { 1.0 } else { 3.0 }).collect();
         let (low, value, high) = bounds(&talks(&lengths), "request_throughput").unwrap();
         assert!((value - 5.0).abs() < 0.3, "two at a time, of two seconds on average: {value}");
-        // Half the sessions take a second and half take three: 8 % of error from forty of them, whatever their turns.
+        // Half the sessions take a second and half take three: 8% of error from forty of them, whatever their turns.
         let half = (high / low).ln() / 2.0;
         assert!((0.10..0.25).contains(&half), "{low} {value} {high}");
         let tokens = bounds(&talks(&lengths), "output_throughput").unwrap();

@@ -1,4 +1,4 @@
-//! tacho's own numbers, kept apart from vLLM's: latencies from the moment a request was due, exact peaks, outcomes,
+//! tacho's own numbers, kept apart from vLLM's: latencies from the time a request was due, exact peaks, outcomes,
 //! and how well the client kept its schedule.
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub struct Truth {
     pub itl_per_token: Option<(Statistics, TokenSource)>,
     /// Tokens of reasoning among those generated, and the others; nothing when neither the server nor its events say.
     pub reasoning_tokens: Option<(u64, u64)>,
-    /// Requests that were sent more than once, and how often they were sent anew in all.
+    /// Requests that were sent more than once, and how often they were sent again in all.
     pub retried: (u64, u64),
     /// From release, before the wait for a slot, to the first token event; nothing for pooling.
     pub ttft_including_client_queue: Option<Statistics>,
@@ -39,11 +39,11 @@ pub struct Truth {
     pub goodput_from_schedule: Option<f64>,
     /// Requests per second by the due times, and as sent; nothing when all were due at once.
     pub rates: Option<Rates>,
-    /// Most requests under way at one moment.
+    /// Most requests in flight at one time.
     pub peak_concurrency: u64,
     /// Tokens in the fullest second, each event weighing its tokens.
     pub peak_output_tokens_per_s: f64,
-    /// Share of token events whose bytes came together with a later one's.
+    /// Fraction of token events whose bytes came together with a later one's.
     pub coalesced_fraction: f64,
     /// Successes whose output length the server did not report.
     pub unreported_lengths: u64,

@@ -26,14 +26,14 @@ impl ServerMetrics {
         all.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| value.is_finite())?))).collect()
     }
 
-    /// By how much a counter grew per second between two looks: the moment of the later one, and the rate.
+    /// By how much a counter grew per second between two looks: the time of the later one, and the rate.
     pub fn rates(&self, series: &Series) -> Vec<(f64, f64)> {
         let known = || self.times.iter().copied().zip(series.values.iter().copied()).filter(|(_, v)| v.is_finite());
         let steps = known().zip(known().skip(1)).filter(|((before, _), (after, _))| after > before);
         steps.map(|((t0, v0), (t1, v1))| (t1, ((v1 - v0) / (t1 - t0)).max(0.0))).collect()
     }
 
-    /// The values of a gauge with their moments.
+    /// The values of a gauge with their times.
     pub fn points(&self, series: &Series) -> Vec<(f64, f64)> {
         debug_assert!(series.kind == SeriesKind::Gauge);
         self.times.iter().copied().zip(series.values.iter().copied()).filter(|(_, v)| v.is_finite()).collect()

@@ -1,4 +1,4 @@
-//! Sides whose runs had the same workloads: the same requests, planned for the same moments. What a workload leaves to
+//! Sides whose runs had the same workloads: the same requests, planned for the same times. What a workload leaves to
 //! chance (when its requests come, how long they are) is then common to both sides, and what is left is what runs of one
 //! workload differ by. Each run's logarithm is what its workload makes it, the change where it is of the new side, and
 //! chance: of one workload that is the test of two samples, of several with a run on either side that of pairs.

@@ -35,7 +35,7 @@ struct Block {
 
 #[derive(Debug)]
 enum Part {
-    /// So many bytes of the store from a place on.
+    /// This many bytes of the store from a place on.
     Stored(u64, usize),
     Memory(Vec<u8>),
 }
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::{Gather, Samples};
 
-    /// A store in memory, which holds so many bytes and may lose them.
+    /// A store in memory, which holds this many bytes and may lose them.
     #[derive(Debug)]
     struct Small {
         bytes: Mutex<Vec<u8>>,

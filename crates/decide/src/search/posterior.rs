@@ -13,9 +13,9 @@ pub struct Held {
     pub came: f64,
     /// How long it took.
     pub seconds: f64,
-    /// What it found as a share of the target: above 1 it is missed.
+    /// What it found as a fraction of the target: above 1 it is missed.
     pub ratio: f64,
-    /// How far that may be off, as a share of itself; nothing where the run does not tell.
+    /// How far that may be off, as a fraction of itself; nothing where the run does not tell.
     pub error: Option<f64>,
     /// Whether the server kept up with the load.
     pub kept_up: bool,
@@ -45,7 +45,7 @@ pub(super) const SCALES: [(f64, f64); 4] = [(0.65, -0.7), (1.0, 0.0), (1.4, -0.2
 /// A run begins with an empty server, and a short one has too few of the rare long queues: by how much of what theory says
 /// of a single queue it is too low, and how likely that is.
 const FLATTERED: [(f64, f64); 4] = [(0.0, -1.0), (0.7, 0.0), (1.4, 0.0), (2.1, -1.0)];
-/// Capacities beside the one that was seen, in its errors.
+/// Capacities next to the one that was seen, in its errors.
 const BESIDE: [f64; 7] = [-2.5, -1.5, -0.75, 0.0, 0.75, 1.5, 2.5];
 /// Capacities beyond the largest load, where none was seen.
 const BEYOND: [f64; 8] = [1.02, 1.06, 1.12, 1.25, 1.5, 2.0, 3.0, 6.0];
@@ -57,9 +57,9 @@ pub(super) const UNTOLD: f64 = 0.2;
 const LEAST: f64 = 0.02;
 /// The error falls with this power of the length: slower than of what has no memory.
 const FALLS: f64 = 0.25;
-/// Runs whose number is between the reciprocal of this and it, as a share of the target, tell of the error at the target.
+/// Runs whose number is between the reciprocal of this and it, as a fraction of the target, tell of the error at the target.
 const NEAR: f64 = 1.8;
-/// How wrong the curve may be far from the target: as a share of the logarithm of the distance.
+/// How wrong the curve may be far from the target: as a fraction of the logarithm of the distance.
 const BENT: f64 = 0.2;
 /// Degrees of freedom of the error (Student): few, so that a hiccup is one.
 pub(super) const FREEDOM: f64 = 5.0;
@@ -123,7 +123,7 @@ struct Evidence {
     found: f64,
     kept_up: bool,
     error: f64,
-    /// How often a queue that alone takes all of the target forgets while it lasts, divided by the share of the capacity that
+    /// How often a queue that alone takes all of the target forgets while it lasts, divided by the fraction of the capacity that
     /// is left: the relaxation time of a queue is 0.87 times its 99th percentile, divided by that share.
     forgets: f64,
 }
@@ -180,7 +180,7 @@ pub(super) fn sum_of(logs: &[f64]) -> f64 {
 /// How a latency grows with the load.
 struct Curve {
     capacity: f64,
-    /// The share of the target that is there without a queue.
+    /// The fraction of the target that is there without a queue.
     floor: f64,
     /// Where the target is met.
     load: f64,
@@ -209,7 +209,7 @@ impl Curve {
         self.capacity - run.came < 0.001 * self.capacity
     }
 
-    /// The part that waits, as a share of the target, in a run without end.
+    /// The part that waits, as a fraction of the target, in a run without end.
     fn queued(&self, run: &Evidence) -> f64 {
         if self.is_endless(run) {
             return MOST;
@@ -240,16 +240,16 @@ impl Curve {
     }
 }
 
-/// More than so many times the target cannot be told from endless.
+/// More than this many times the target cannot be told from endless.
 const MOST: f64 = 50.0;
 
-/// By how much the logarithm of a far percentile is too low in a run that lasts so many relaxation times, from an empty
+/// By how much the logarithm of a far percentile is too low in a run that lasts this many relaxation times, from an empty
 /// server on: as computed for queues of several kinds.
 fn bias(relaxations: f64) -> f64 {
     6.0 / (relaxations + 5.5)
 }
 
-/// The load below which a share of all lies.
+/// The load below which a fraction of all lies.
 fn quantile(share: f64, shares: &[f64], from: f64, width: f64) -> f64 {
     let wanted = share * shares.iter().sum::<f64>();
     let mut sum = 0.0;
