@@ -3,8 +3,8 @@
 
 mod boundary;
 mod criterion;
-mod posterior;
 mod line;
+mod posterior;
 mod runs;
 mod users;
 mod verdict;
