@@ -108,7 +108,8 @@ impl Verdict {
         }
         let most = INCONCLUSIVE * PRECISE * tolerance;
         match outcome.found.map(|found| found.reach()) {
-            Some(None) => {
+            // Without intervals, two adjacent levels bound the answer.
+            Some(None) if outcome.stopped != StopReason::Precise => {
                 Verdict::Inconclusive("no load that was measured fails for certain: raise --sla-budget".into())
             }
             Some(Some(reach)) if reach > most => Verdict::Inconclusive(format!(
