@@ -20,8 +20,8 @@ pub use requests::Source;
 /// Files that are open besides connections, generously.
 const OTHER_FILES: u64 = 64;
 
-/// Between two looks at what comes next.
-const LOOK: Duration = Duration::from_millis(5);
+/// Between two checks for requests to encode.
+const ENCODE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How many connections a run will want.
 #[derive(Debug, Clone, Copy, Default)]
@@ -115,7 +115,7 @@ impl Client {
     pub fn write_ahead(&self, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
             let _ = self.requests.look_ahead(&|start, requests| self.written(start, requests));
-            std::thread::sleep(LOOK);
+            std::thread::sleep(ENCODE_INTERVAL);
         }
     }
 

@@ -48,7 +48,7 @@ pub struct EndpointSpec {
     pub timeout: Duration,
     /// How long the first token may take; answers that come whole have none.
     pub first_token_timeout: Option<Duration>,
-    /// How often a request that failed is sent anew.
+    /// How often a request that failed is sent again.
     pub retries: u32,
     /// Where arrival stamps come from.
     pub stamps: StampSource,

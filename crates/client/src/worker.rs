@@ -1,4 +1,4 @@
-//! The part of the client that lives on one thread: its connections, its requests under way, its rows.
+//! The part of the client that lives on one thread: its connections, its requests in flight, its rows.
 
 #[cfg(test)]
 mod counting;
@@ -23,9 +23,9 @@ use crate::StampSource;
 use crate::backends::Expected;
 use crate::client::requests::Batch;
 use crate::client::{Client, Prepared};
-use crate::transport::addresses::Turn;
+use crate::transport::addresses::AddressRotation;
 use crate::transport::http2::Http2;
-use crate::transport::link::{Advance, Link, SILENCE};
+use crate::transport::link::{Advance, CONNECTION_ATTEMPT_DELAY, Link};
 use crate::transport::sys::{self, Interest, Poller, Ready};
 use exchange::Exchange;
 use limits::Timers;
@@ -33,15 +33,15 @@ use slot::Slot;
 use wall_clock::WallClock;
 
 /// One read takes at most this much; far more than a stream has waiting.
-const BUFFER: usize = 256 << 10;
+const READ_BUFFER: usize = 256 << 10;
 /// Being this late lets events pile up that came one by one.
-const LATE: Duration = Duration::from_micros(500);
+const LATE_THRESHOLD: Duration = Duration::from_micros(500);
 
 /// The client's share of one thread.
 pub struct ClientWorker<'c> {
     client: &'c Client,
     /// Which of the server's addresses is next.
-    turn: Turn,
+    turn: AddressRotation,
     poller: Poller,
     slots: Vec<Option<Slot>>,
     vacant: Vec<usize>,
@@ -78,14 +78,14 @@ impl<'c> ClientWorker<'c> {
         let now = client.clock.now();
         let mut worker = ClientWorker {
             client,
-            turn: Turn::new(&client.route.addresses),
+            turn: AddressRotation::new(&client.route.addresses),
             poller: Poller::new()?,
             slots: Vec::new(),
             vacant: Vec::new(),
             idle: Vec::new(),
             opening: 0,
             ready: Vec::new(),
-            buffer: vec![0; BUFFER].into_boxed_slice(),
+            buffer: vec![0; READ_BUFFER].into_boxed_slice(),
             finished: Vec::new(),
             batch: Arc::default(),
             made: HashMap::new(),
@@ -150,7 +150,7 @@ impl<'c> ClientWorker<'c> {
         self.opening += 1;
         self.set_limits(token);
         if self.turn.has_choice() {
-            self.timers.look_at(token, began + SILENCE);
+            self.timers.check_at(token, began + CONNECTION_ATTEMPT_DELAY);
         }
         Ok(())
     }
@@ -397,7 +397,7 @@ impl Worker for ClientWorker<'_> {
                 self.finish(exchange, Outcome::failed(FailureKind::Aborted, "the run was stopped"));
             }
         }
-        for exchange in self.timers.take_again() {
+        for exchange in self.timers.take_retries() {
             self.finish(exchange, Outcome::failed(FailureKind::Aborted, "the run was stopped"));
         }
         done.append(&mut self.finished);

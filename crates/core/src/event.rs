@@ -1,4 +1,4 @@
-//! What a run tells whoever watches it: work as counted phases, notes as types, progress as counters. How any of it
+//! What a run tells those who watches it: work as counted phases, notes as types, progress as counters. How any of it
 //! reads is the report's business.
 
 mod note;
@@ -22,7 +22,7 @@ pub use sweep::{Command, LevelNote, SweepNote};
 pub use talk::{Response, TalkNote};
 pub use tune::TuneNote;
 
-/// Progress of the requests, written by the workers and read by whoever draws a bar.
+/// Progress of the requests, written by the workers and read by those who draws a bar.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Requests that are over, failed or not.
@@ -31,7 +31,7 @@ pub struct Counters {
     pub failed: AtomicU64,
     /// Token events received.
     pub tokens: AtomicU64,
-    /// Requests under way.
+    /// Requests in flight.
     pub in_flight: AtomicU64,
     /// What is finished so far; filled from rows, not by the workers.
     pub live: crate::live::LiveBoard,

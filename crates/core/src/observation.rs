@@ -57,7 +57,7 @@ pub struct Observation {
     pub first_answer: Option<Stamp>,
     /// Tokens of reasoning among those generated, where the server says.
     pub reasoning_tokens: Option<u64>,
-    /// How often it was sent anew after a failure; all times are counted from the first sending.
+    /// How often it was sent again after a failure; all times are counted from the first sending.
     pub retries: u32,
     /// Token events whose bytes came in the same read as a later one's, so that their stamp is a bound.
     pub coalesced: u32,

@@ -62,7 +62,7 @@ pub enum FailureKind {
     Empty,
     /// Bytes that are not what the protocol says.
     Malformed,
-    /// The run was stopped while the request was under way.
+    /// The run was stopped while the request was in flight.
     Aborted,
     /// It was called off on purpose, as users do; no fault of anybody's.
     Cancelled,

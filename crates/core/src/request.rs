@@ -57,7 +57,7 @@ pub struct Request {
     pub output_len: i64,
     /// Sent as `x-request-id` when present.
     pub id: Option<String>,
-    /// OpenAI content part(s) beside the text.
+    /// OpenAI content part(s) next to the text.
     pub media: Option<Value>,
     /// Adapter to use instead of the base model.
     pub lora: Option<String>,

@@ -1,4 +1,4 @@
-//! The stream of finished rows: workers hand them over in batches, a few times a second, and whoever wants them takes
+//! The stream of finished rows: workers hand them over in batches, a few times a second, and those who wants them takes
 //! them from one thread. A result is computed from the same rows that a log or a live view saw.
 
 use crate::{Observation, Stamp};

@@ -1,6 +1,6 @@
 //! Secrets: a value that cannot be printed, which names stand for one, and texts with theirs taken out.
 //!
-//! Names decide, not values: whoever prints a header, a URL or a body takes out what is named like a secret.
+//! Names decide, not values: those who prints a header, a URL or a body takes out what is named like a secret.
 
 mod name;
 mod redact;

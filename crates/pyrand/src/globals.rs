@@ -1,4 +1,4 @@
-//! The two module-level generators of a Python process, made explicit: whoever draws from them takes them along.
+//! The two module-level generators of a Python process, made explicit: those who draws from them takes them along.
 
 use crate::cpython::Random;
 use crate::randomstate::RandomState;

@@ -48,7 +48,7 @@ pub fn fuzz(target: &str, good: &[Vec<u8>], default: u64, read: impl Fn(&[u8]) +
 /// ready by `prepare`.
 ///
 /// # Panics
-/// As [`fuzz`], and when there can be no folder.
+/// As [`fuzz`], and when there can be no directory.
 pub fn fuzz_files(
     target: &str,
     good: &[Vec<u8>],

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The repository's `tests/golden` folder.
+/// The repository's `tests/golden` directory.
 pub fn golden_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
 }
@@ -41,10 +41,10 @@ pub fn golden_text(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("golden file {}: {error}", path.display()))
 }
 
-/// The files of a golden folder with the given ending, sorted by name.
+/// The files of a golden directory with the given ending, sorted by name.
 ///
 /// # Panics
-/// When the folder is missing: the checkout is broken.
+/// When the directory is missing: the checkout is broken.
 pub fn golden_files(folder: &str, ending: &str) -> Vec<PathBuf> {
     let path = golden_path(folder);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&path)

@@ -1,4 +1,4 @@
-//! The binary, run in a folder of its own.
+//! The binary, run in a directory of its own.
 
 use std::fs;
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ use crate::golden_dir;
 /// Variables that change what the program does; a test sets those it means.
 const VARIABLES: [&str; 5] = ["OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "RUST_LOG", "VLLM_LOGGING_LEVEL"];
 
-/// A folder with the golden files in it, as recorded command lines expect, and a free port.
+/// A directory with the golden files in it, as recorded command lines expect, and a free port.
 pub struct Place {
     folder: TempDir,
     program: &'static str,
@@ -24,7 +24,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// A new folder for `program`, which a test finds as `env!("CARGO_BIN_EXE_tacho")`.
+    /// A new directory for `program`, which a test finds as `env!("CARGO_BIN_EXE_tacho")`.
     ///
     /// # Panics
     /// When the machine has no room for it.
@@ -36,7 +36,7 @@ impl Place {
         Place { folder, program, port: listener.local_addr().map_or(0, |address| address.port()) }
     }
 
-    /// The folder.
+    /// The directory.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -46,7 +46,7 @@ impl Place {
         self.path().join(name)
     }
 
-    /// Writes a file, with the folders above it.
+    /// Writes a file, with the directories above it.
     ///
     /// # Panics
     /// When that fails.
@@ -103,7 +103,7 @@ impl Place {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}: {text}"))
     }
 
-    /// All files below a folder with their contents, logs of servers left out.
+    /// All files below a directory with their contents, logs of servers left out.
     pub fn tree(&self, name: &str) -> Vec<(String, Vec<u8>)> {
         let mut files = Vec::new();
         walk(&self.file(name), &self.file(name), &mut files);

@@ -31,7 +31,7 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Serves each connection on a thread of its own.
+    /// Serves each connection on its own thread.
     ///
     /// # Panics
     /// When the machine has no port left.

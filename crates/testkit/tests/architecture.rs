@@ -89,7 +89,7 @@ fn section(name: &str, section: &str) -> BTreeSet<String> {
     found
 }
 
-/// All sources below a folder of a crate.
+/// All sources below a directory of a crate.
 fn sources(name: &str, folder: &str) -> Vec<(PathBuf, String)> {
     let mut open = vec![crates().join(name).join(folder)];
     let mut found = Vec::new();

@@ -7,8 +7,8 @@ use tacho_core::Request;
 use tacho_core::json::{Dict, Value, python_str};
 
 use super::PayloadSpec;
+use super::audio_file::{AudioFile, file_seconds};
 use super::form::Form;
-use super::sound::{Sound, file_seconds};
 
 /// Content types by file extension, as Python's `mimetypes` knows them.
 const TYPES: [(&str, &str); 32] = [
@@ -83,7 +83,7 @@ pub(super) fn seconds(request: &Request) -> Result<f64, &'static str> {
 }
 
 enum Clip<'r> {
-    Samples(Sound),
+    Samples(AudioFile),
     File { path: &'r Path, bytes: Vec<u8> },
 }
 
@@ -92,7 +92,7 @@ fn clip(request: &Request) -> Result<Clip<'_>, &'static str> {
     let member = |key| media.and_then(|media| media.get(key));
     if let Some(audio) = member("audio") {
         let dtype = member("dtype").and_then(Value::as_str);
-        return Sound::from_json(audio, dtype)
+        return AudioFile::from_json(audio, dtype)
             .map(Clip::Samples)
             .ok_or("its audio is not a list of samples and a rate");
     }

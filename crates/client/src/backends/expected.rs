@@ -37,7 +37,7 @@ pub struct Expected {
     /// How long after it was written the request is called off, if it is.
     pub(crate) cancel_after: Option<Duration>,
     /// Whether a stream may end without its closing mark, if its framing says that it is whole.
-    pub(super) open_end: bool,
+    pub(super) end_marker_optional: bool,
     /// Whether a later request needs what the answer says besides its text.
     pub(super) keeps_reply: bool,
 }
@@ -81,6 +81,6 @@ impl Expected {
 
     /// Of a body that was written elsewhere, for a script that does not ask for closing marks.
     pub(crate) fn plain(output_len: usize, unstreamed: bool) -> Self {
-        Expected { output_len, unstreamed, open_end: true, ..Expected::default() }
+        Expected { output_len, unstreamed, end_marker_optional: true, ..Expected::default() }
     }
 }

@@ -13,7 +13,7 @@ macro_rules! boundary {
 pub(super) const CONTENT_TYPE: &str = concat!("multipart/form-data; boundary=", boundary!());
 const DELIMITER: &str = concat!("--", boundary!());
 
-/// A form under way.
+/// A form in flight.
 #[derive(Debug, Default)]
 pub(super) struct Form {
     bytes: Vec<u8>,

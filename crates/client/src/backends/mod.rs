@@ -3,6 +3,7 @@
 mod answer;
 mod answers;
 mod audio;
+mod audio_file;
 mod charset;
 mod chat;
 mod completions;
@@ -19,7 +20,6 @@ mod pooling;
 mod reply;
 mod responses;
 mod scan;
-mod sound;
 mod sse;
 mod stream;
 mod template;

@@ -35,10 +35,10 @@ pub struct StreamDecoder {
     template: Template,
     done_seen: bool,
     /// Tokens that log-probabilities were given for.
-    ranked: u32,
+    logprob_tokens: u32,
     reasoning: Reasoning,
     keeps_reply: bool,
-    open_end: bool,
+    end_marker_optional: bool,
 }
 
 /// How much of an answer was reasoning, as far as its events tell.
@@ -69,7 +69,7 @@ impl Reasoning {
 #[derive(Debug, Clone, Copy)]
 struct UsageRule {
     /// Also those in events with choices.
-    beside_choices: bool,
+    usage_with_choices: bool,
     /// For the prompt too.
     prompt: bool,
 }
@@ -78,7 +78,7 @@ impl UsageRule {
     fn new(backend: BackendKind, rules: Rules) -> Self {
         let legacy = backend.is_legacy_completions();
         UsageRule {
-            beside_choices: rules == Rules::Standard || legacy,
+            usage_with_choices: rules == Rules::Standard || legacy,
             // Of an audio request upstream believes its own count of the prompt.
             prompt: backend.row().answers != Answers::Audio && (rules == Rules::Standard || !legacy),
         }
@@ -99,17 +99,17 @@ impl StreamDecoder {
             usage,
             template: Template::default(),
             done_seen: false,
-            ranked: 0,
+            logprob_tokens: 0,
             reasoning: Reasoning::default(),
             keeps_reply: false,
-            open_end: false,
+            end_marker_optional: false,
         }
     }
 
     /// As the request asks for: with what a later one may need besides the text, and without a closing mark.
     pub(super) fn expecting(mut self, expected: &Expected) -> Self {
         self.keeps_reply = expected.keeps_reply;
-        self.open_end = expected.open_end;
+        self.end_marker_optional = expected.end_marker_optional;
         self
     }
 
@@ -120,8 +120,8 @@ impl StreamDecoder {
             note_answer(row, stamp, !text.is_empty());
             row.text.extend_from_slice(text);
             row.text_ends.push(row.text.len() as u32);
-            self.mark(usage, self.template.ranked, row);
-            self.note_usage(usage.filter(|_| self.usage.beside_choices), row);
+            self.record_token_count(usage, self.template.logprob_tokens, row);
+            self.note_usage(usage.filter(|_| self.usage.usage_with_choices), row);
             return Ok(());
         }
         if data == b"[DONE]" {
@@ -163,27 +163,27 @@ impl StreamDecoder {
             push_text(&event.choice.text, data, row)?;
         }
         row.text_ends.push(row.text.len() as u32);
-        self.mark(event.usage, event.choice.logprobs, row);
+        self.record_token_count(event.usage, event.choice.logprobs, row);
         if let Some(calls) = event.choice.calls.clone().filter(|_| self.keeps_reply && !other) {
             reply::chat_calls(&data[calls], row);
         }
         if event.choice.reasoning {
             self.reasoning.note(event.usage.and_then(|usage| usage.completion_tokens));
         }
-        if self.usage.beside_choices { self.note_event_usage(event, data, row) } else { Ok(()) }
+        if self.usage.usage_with_choices { self.note_event_usage(event, data, row) } else { Ok(()) }
     }
 
     /// Takes note of how many tokens there are by now, where the event tells.
-    fn mark(&mut self, usage: Option<UsageField>, logprobs: u32, row: &mut Observation) {
+    fn record_token_count(&mut self, usage: Option<UsageField>, logprobs: u32, row: &mut Observation) {
         let place = row.chunks.len() as u32 - 1;
-        self.ranked += logprobs;
+        self.logprob_tokens += logprobs;
         let reported = usage.and_then(|usage| usage.completion_tokens);
         if let Some(tokens) = reported {
             row.token_count_source = Some(TokenCountSource::Usage);
             row.token_counts.push((place, u32::try_from(tokens).unwrap_or(u32::MAX)));
         } else if logprobs > 1 && row.token_count_source != Some(TokenCountSource::Usage) {
             row.token_count_source = Some(TokenCountSource::Logprobs);
-            row.token_counts.push((place, self.ranked));
+            row.token_counts.push((place, self.logprob_tokens));
         }
     }
 
@@ -223,7 +223,7 @@ impl StreamDecoder {
         if self.rules == Rules::Vllm {
             return Outcome::Complete;
         }
-        if !self.done_seen && !self.open_end {
+        if !self.done_seen && !self.end_marker_optional {
             let message = format!("the stream ended without [DONE] after {} token events", row.chunks.len());
             return Outcome::failed(FailureKind::Truncated, message);
         }

@@ -17,7 +17,7 @@ pub(super) struct Template {
     /// After the usage, where there is one.
     tail: Option<Vec<u8>>,
     /// Tokens that such an event gives log-probabilities for.
-    pub(super) ranked: u32,
+    pub(super) logprob_tokens: u32,
 }
 
 impl Template {
@@ -54,7 +54,7 @@ impl Template {
             self.middle.clear();
             self.middle.extend_from_slice(middle);
             keep(&mut self.tail, tail);
-            self.ranked = event.choice.logprobs;
+            self.logprob_tokens = event.choice.logprobs;
         }
     }
 }

@@ -8,7 +8,7 @@ use tacho_core::json::{Dict, Value};
 pub(super) enum Form {
     /// Anthropic's: a schema of the input, choices as objects.
     Messages,
-    /// That of responses: the function's fields beside the type.
+    /// That of responses: the function's fields next to the type.
     Responses,
 }
 

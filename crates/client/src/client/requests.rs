@@ -1,5 +1,5 @@
 //! The requests of a run as they go over the wire. The first ones are written out before it; of those behind them, which
-//! may be millions and come while it is under way, only some are, a little ahead of their turn.
+//! may be millions and come while it is in flight, only some are, a little ahead of their turn.
 
 use std::collections::BTreeMap;
 use std::fmt;

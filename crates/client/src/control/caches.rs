@@ -8,7 +8,7 @@ use super::Caller;
 use super::call::Limits;
 use crate::{BackendKind, Error};
 
-/// A busy server may wait for requests under way.
+/// A busy server may wait for requests in flight.
 const LIMITS: Limits = Limits { time: Duration::from_secs(60), body: 1 << 20 };
 
 /// Empties the server's caches: SGLang's all at once, vLLM's one by one. Servers without multi-modal caches need not know

@@ -7,7 +7,7 @@ use tacho_loadgen::StopSignal;
 
 use crate::backends::excerpt;
 use crate::endpoint::Headers;
-use crate::transport::addresses::Turn;
+use crate::transport::addresses::AddressRotation;
 use crate::transport::connect::{Route, route_headers};
 use crate::transport::http1::{self, Head, Reader, Sink};
 use crate::transport::http2::Http2;
@@ -16,10 +16,10 @@ use crate::transport::link::{Advance, Link};
 use crate::transport::sys::{Interest, Poller};
 use crate::{BackendKind, EndpointSpec, Error};
 
-/// How long a wait may last before somebody looks whether to go on.
-const LOOK: Duration = Duration::from_millis(50);
+/// Between two checks for a stop request.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a call may take when the run was to end at once before it began.
-const HURRY: Duration = Duration::from_secs(2);
+const STOPPED_CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Makes calls to the server of an endpoint.
 #[derive(Debug, Clone)]
@@ -141,7 +141,7 @@ impl Caller {
     }
 }
 
-/// One call under way: until when, how much, and whether it is still wanted.
+/// One call in flight: until when, how much, and whether it is still wanted.
 struct Call<'c> {
     limits: Limits,
     began: Instant,
@@ -156,7 +156,7 @@ impl<'c> Call<'c> {
         let asked = stop.map_or((false, false), |stop| (stop.draining(), stop.immediate()));
         let mut limits = caller.limits;
         if asked.1 {
-            limits.time = limits.time.min(HURRY);
+            limits.time = limits.time.min(STOPPED_CALL_TIMEOUT);
         }
         Call { limits, began: Instant::now(), stop, asked }
     }
@@ -180,7 +180,7 @@ impl<'c> Call<'c> {
     }
 
     fn connect(&self, route: &Route) -> io::Result<Waiter> {
-        let link = Link::open(route, &mut Turn::new(&route.addresses), false)?;
+        let link = Link::open(route, &mut AddressRotation::new(&route.addresses), false)?;
         let mut poller = Poller::new()?;
         poller.add(link.fd(), 0, Interest::ReadWrite)?;
         let mut waiter = Waiter { link, poller, http2: None };
@@ -266,7 +266,7 @@ impl Waiter {
         let left = call.left()?;
         let wanted = if unsent || self.link.wants_write() { Interest::ReadWrite } else { Interest::Read };
         self.poller.modify(self.link.fd(), 0, wanted)?;
-        self.poller.wait(left.min(LOOK), &mut Vec::new())
+        self.poller.wait(left.min(STOP_CHECK_INTERVAL), &mut Vec::new())
     }
 
     /// Writes what the socket takes; tells whether something waits for room in it.

@@ -1,4 +1,4 @@
-//! The addresses of a name: looked up once, again when they fail or are old, and taken in turn as far as they work.
+//! The addresses of a name: resolved_at up once, again when they fail or are old, and taken in turn as far as they work.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Url};
 
-/// Addresses beyond this are left out; no name has as many.
-const MOST: usize = 64;
-/// How long a look-up is believed while connections work.
-const HOLDS: Duration = Duration::from_secs(60);
-/// The least time between two look-ups while they do not.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Addresses beyond this are ignored.
+const MAX_ADDRESSES: usize = 64;
+/// How long a DNS lookup is trusted while connections work.
+const ADDRESS_TTL: Duration = Duration::from_secs(60);
+/// The minimum time between two lookups while connections fail.
+const MIN_LOOKUP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Where a socket connects to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// What is known of a name, by all that connect to it.
+/// The addresses of a name, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     /// Name and port; none where there is nothing to look up.
@@ -39,13 +39,13 @@ pub(crate) struct Addresses {
     known: Mutex<Known>,
     /// Grows when the addresses change.
     version: AtomicU64,
-    looking: AtomicBool,
+    resolving: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Known {
     list: Arc<[Address]>,
-    looked: Instant,
+    resolved_at: Instant,
 }
 
 impl Addresses {
@@ -55,7 +55,7 @@ impl Addresses {
             return Ok(Addresses::fixed(vec![Address::Unix(path.clone())]));
         }
         let name = (url.host.clone(), url.port);
-        let list = look_up(&name).map_err(|source| Error::Resolve { host: url.host.clone(), source })?;
+        let list = resolve(&name).map_err(|source| Error::Resolve { host: url.host.clone(), source })?;
         let literal = url.host.parse::<IpAddr>().is_ok();
         Ok(Arc::new(Addresses::new((!literal).then_some(name), list)))
     }
@@ -66,61 +66,68 @@ impl Addresses {
     }
 
     fn new(name: Option<(String, u16)>, list: Arc<[Address]>) -> Addresses {
-        let known = Mutex::new(Known { list, looked: Instant::now() });
-        Addresses { name, known, version: AtomicU64::new(0), looking: AtomicBool::new(false) }
+        let known = Mutex::new(Known { list, resolved_at: Instant::now() });
+        Addresses { name, known, version: AtomicU64::new(0), resolving: AtomicBool::new(false) }
     }
 
     fn list(&self) -> Arc<[Address]> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).list.clone()
     }
 
-    /// Looks the name up again, on a thread of its own since that may take long, unless it was just done.
-    fn look_again(self: &Arc<Self>, after: Duration) {
-        let old = self.known.lock().is_ok_and(|known| known.looked.elapsed() >= after);
-        if self.name.is_none() || !old || self.looking.swap(true, Ordering::AcqRel) {
+    /// Resolves the name again, on its own thread since that may be slow, unless it was just done.
+    fn refresh_in_background(self: &Arc<Self>, after: Duration) {
+        let old = self.known.lock().is_ok_and(|known| known.resolved_at.elapsed() >= after);
+        if self.name.is_none() || !old || self.resolving.swap(true, Ordering::AcqRel) {
             return;
         }
         let this = self.clone();
         let started = std::thread::Builder::new().name("tacho-lookup".into()).spawn(move || this.refresh());
         if started.is_err() {
-            self.looking.store(false, Ordering::Release);
+            self.resolving.store(false, Ordering::Release);
         }
     }
 
     fn refresh(&self) {
-        let found = self.name.as_ref().and_then(|name| look_up(name).ok());
+        let found = self.name.as_ref().and_then(|name| resolve(name).ok());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.looked = Instant::now();
+        known.resolved_at = Instant::now();
         if let Some(list) = found.filter(|list| *list != known.list) {
             known.list = list;
             self.version.fetch_add(1, Ordering::Release);
         }
         drop(known);
-        self.looking.store(false, Ordering::Release);
+        self.resolving.store(false, Ordering::Release);
     }
 }
 
-fn look_up((host, port): &(String, u16)) -> std::io::Result<Arc<[Address]>> {
-    let list: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.map(Address::Tcp).take(MOST).collect();
+fn resolve((host, port): &(String, u16)) -> std::io::Result<Arc<[Address]>> {
+    let list: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.map(Address::Tcp).take(MAX_ADDRESSES).collect();
     if list.is_empty() { Err(std::io::Error::other("the name has no address")) } else { Ok(list.into()) }
 }
 
-/// Which address is next, for one that connects again and again: all in turn, but for those that lately failed.
+/// The next address to connect to: round-robin, without those that recently failed.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct AddressRotation {
     shared: Arc<Addresses>,
     version: u64,
     list: Arc<[Address]>,
     next: usize,
-    /// Those put aside, as bits.
-    aside: u64,
-    looked: Instant,
+    /// Addresses that recently failed, as bits.
+    failed_bits: u64,
+    resolved_at: Instant,
 }
 
-impl Turn {
+impl AddressRotation {
     pub(crate) fn new(shared: &Arc<Addresses>) -> Self {
         let version = shared.version.load(Ordering::Acquire);
-        Turn { list: shared.list(), shared: shared.clone(), version, next: 0, aside: 0, looked: Instant::now() }
+        AddressRotation {
+            list: shared.list(),
+            shared: shared.clone(),
+            version,
+            next: 0,
+            failed_bits: 0,
+            resolved_at: Instant::now(),
+        }
     }
 
     /// The addresses, and which of them to begin with.
@@ -128,7 +135,7 @@ impl Turn {
         self.keep_up();
         let first = (0..self.list.len())
             .map(|step| (self.next + step) % self.list.len())
-            .find(|&at| self.aside & 1 << at == 0)
+            .find(|&at| self.failed_bits & 1 << at == 0)
             .unwrap_or(self.next % self.list.len());
         self.next = (first + 1) % self.list.len();
         (&self.list, first)
@@ -140,24 +147,24 @@ impl Turn {
     }
 
     fn keep_up(&mut self) {
-        if self.looked.elapsed() >= HOLDS {
-            self.looked = Instant::now();
-            self.shared.look_again(HOLDS);
+        if self.resolved_at.elapsed() >= ADDRESS_TTL {
+            self.resolved_at = Instant::now();
+            self.shared.refresh_in_background(ADDRESS_TTL);
         }
         if self.shared.version.load(Ordering::Acquire) != self.version {
-            *self = Turn::new(&self.shared);
+            *self = AddressRotation::new(&self.shared);
         }
     }
 
     /// A connection stands: `winner` works, and those tried before it do not.
     pub(crate) fn settled(&mut self, winner: usize, losers: u64) {
-        self.aside = (self.aside | losers) & !(1 << winner);
+        self.failed_bits = (self.failed_bits | losers) & !(1 << winner);
     }
 
     /// None of them works: perhaps the name has moved.
     pub(crate) fn failed(&mut self) {
-        self.aside = 0;
-        self.shared.look_again(PAUSE);
+        self.failed_bits = 0;
+        self.shared.refresh_in_background(MIN_LOOKUP_INTERVAL);
     }
 }
 
@@ -171,8 +178,8 @@ mod tests {
 
     #[test]
     fn all_take_turns_until_one_fails() {
-        let mut turn = Turn::new(&three());
-        let take = |turn: &mut Turn, count| (0..count).map(|_| turn.next().1).collect::<Vec<_>>();
+        let mut turn = AddressRotation::new(&three());
+        let take = |turn: &mut AddressRotation, count| (0..count).map(|_| turn.next().1).collect::<Vec<_>>();
         assert_eq!(take(&mut turn, 4), [0, 1, 2, 0]);
         turn.settled(2, 0b010);
         assert_eq!(take(&mut turn, 4), [2, 0, 2, 0]);
@@ -187,9 +194,9 @@ mod tests {
         let real = shared.list();
         // As if the name had had another address when the run began.
         shared.known.lock().unwrap().list = vec![Address::Tcp(([127, 0, 0, 9], 1).into())].into();
-        let mut turn = Turn::new(&shared);
+        let mut turn = AddressRotation::new(&shared);
         assert_eq!(turn.next().0[0].to_string(), "127.0.0.9:1");
-        shared.known.lock().unwrap().looked = Instant::now() - PAUSE;
+        shared.known.lock().unwrap().resolved_at = Instant::now() - MIN_LOOKUP_INTERVAL;
         turn.failed();
         let began = Instant::now();
         while shared.version.load(Ordering::Acquire) == 0 && began.elapsed() < Duration::from_secs(10) {

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use rustls::ClientConnection;
 
-use super::addresses::{Address, Turn};
+use super::addresses::{Address, AddressRotation};
 use super::connect::Route;
 use super::socket::{Connecting, Socket};
 use super::tls::{Trust, explain};
 
 /// A proxy's answer may not be longer.
 const MAX_TUNNEL_REPLY: usize = 16 << 10;
-/// After how long a silence another address is tried beside the first (RFC 8305, section 5).
-pub(crate) const SILENCE: Duration = Duration::from_millis(250);
+/// Happy Eyeballs: after this delay another address is tried in parallel (RFC 8305, section 5).
+pub(crate) const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// A connection and what is left to do before it can be used.
 pub(crate) struct Link {
@@ -34,15 +34,15 @@ struct Setup {
     first: usize,
     begun: usize,
     at: usize,
-    /// Sockets that try other addresses at the same time.
-    rivals: Vec<(usize, Socket)>,
-    /// What was said at those that failed.
+    /// Parallel connection attempts to other addresses.
+    attempts: Vec<(usize, Socket)>,
+    /// The errors of failed attempts.
     failures: Vec<(usize, io::Error)>,
     kernel_stamps: bool,
-    /// What a proxy is told, how much of that it was told, and what it has said.
+    /// The request to a proxy, how much of it was sent, and the reply so far.
     tunnel: Option<Arc<[u8]>>,
-    said: usize,
-    heard: Vec<u8>,
+    tunnel_sent: usize,
+    tunnel_reply: Vec<u8>,
 }
 
 /// How far a connection's set-up has come.
@@ -50,35 +50,35 @@ struct Setup {
 pub(crate) enum Advance {
     /// It waits for its sockets.
     Waiting,
-    /// It has one more, which nobody watches yet.
+    /// It has one more socket, which must be polled.
     Watch(RawFd),
-    /// It can be used: the address that works, and those that do not, as bits.
+    /// It can be used: the index of the address that works, and a bit set of those that do not.
     Open(usize, u64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The listener's queue was full.
-    AskAgain,
+    Retry,
     Connecting,
-    /// Being let through by a proxy.
+    /// Opening a tunnel through a proxy.
     Tunnel,
     Handshake,
     Open,
 }
 
-/// What a read brought.
+/// The result of a read.
 pub(crate) struct Received {
     pub(crate) count: usize,
-    /// The kernel's stamp, in nanoseconds of wall-clock time.
+    /// The kernel's timestamp, in nanoseconds of wall-clock time.
     pub(crate) kernel: Option<u64>,
-    /// Whether these were the last bytes: the server has said so in TLS, and nothing more will be heard.
+    /// Whether these were the last bytes: the server has said so in TLS, and nothing more will be reply.
     pub(crate) last: bool,
 }
 
 impl Link {
     /// Begins to connect to the address whose turn it is, or the next one that can be tried at all.
-    pub(crate) fn open(route: &Route, turn: &mut Turn, kernel_stamps: bool) -> io::Result<Link> {
+    pub(crate) fn open(route: &Route, turn: &mut AddressRotation, kernel_stamps: bool) -> io::Result<Link> {
         let (addresses, first) = turn.next();
         let mut setup = Setup {
             phase: Phase::Connecting,
@@ -86,12 +86,12 @@ impl Link {
             first,
             begun: 0,
             at: first,
-            rivals: Vec::new(),
+            attempts: Vec::new(),
             failures: Vec::new(),
             kernel_stamps,
             tunnel: route.tunnel.clone(),
-            said: 0,
-            heard: Vec::new(),
+            tunnel_sent: 0,
+            tunnel_reply: Vec::new(),
         };
         let Some((socket, stamped)) = setup.begin_next() else {
             turn.failed();
@@ -108,17 +108,17 @@ impl Link {
         Ok(Link { socket, tls, setup: Some(Box::new(setup)), stamped, trust })
     }
 
-    /// After `waited` without a connection: tries one more address beside those that are silent, and tells what to watch.
-    pub(crate) fn race(&mut self, waited: Duration) -> Option<RawFd> {
+    /// Happy Eyeballs (RFC 8305): after `waited` without a connection, tries one more address in parallel; returns its socket.
+    pub(crate) fn try_next_address(&mut self, waited: Duration) -> Option<RawFd> {
         let setup = self.setup.as_mut().filter(|setup| setup.phase == Phase::Connecting)?;
-        if waited < SILENCE * setup.begun as u32 {
+        if waited < CONNECTION_ATTEMPT_DELAY * setup.begun as u32 {
             return None;
         }
         let before = setup.at;
-        let (rival, _) = setup.begin_next()?;
-        let fd = rival.as_raw_fd();
+        let (attempt, _) = setup.begin_next()?;
+        let fd = attempt.as_raw_fd();
         let at = std::mem::replace(&mut setup.at, before);
-        setup.rivals.push((at, rival));
+        setup.attempts.push((at, attempt));
         Some(fd)
     }
 
@@ -149,8 +149,8 @@ impl Link {
         match &self.setup {
             None => tls(),
             Some(setup) => match setup.phase {
-                Phase::AskAgain | Phase::Connecting => true,
-                Phase::Tunnel => setup.said < setup.tunnel.as_ref().map_or(0, |tunnel| tunnel.len()),
+                Phase::Retry | Phase::Connecting => true,
+                Phase::Tunnel => setup.tunnel_sent < setup.tunnel.as_ref().map_or(0, |tunnel| tunnel.len()),
                 Phase::Handshake | Phase::Open => tls(),
             },
         }
@@ -161,9 +161,9 @@ impl Link {
         let Some(setup) = &mut self.setup else { return Ok(Advance::Open(0, 0)) };
         loop {
             match setup.phase {
-                Phase::AskAgain => match self.socket.ask(&setup.addresses[setup.at])? {
-                    Connecting::AskAgain => return Ok(Advance::Waiting),
-                    Connecting::UnderWay => setup.phase = Phase::Connecting,
+                Phase::Retry => match self.socket.ask(&setup.addresses[setup.at])? {
+                    Connecting::Retry => return Ok(Advance::Waiting),
+                    Connecting::InProgress => setup.phase = Phase::Connecting,
                 },
                 Phase::Connecting => match setup.connect(&mut self.socket)? {
                     Advance::Open(..) => setup.phase = Phase::Tunnel,
@@ -184,7 +184,7 @@ impl Link {
                     setup.phase = Phase::Open;
                 }
                 Phase::Open => {
-                    let open = Advance::Open(setup.at, setup.losers());
+                    let open = Advance::Open(setup.at, setup.unsuccessful());
                     self.setup = None;
                     return Ok(open);
                 }
@@ -300,8 +300,8 @@ impl Setup {
             let address = &self.addresses[self.at];
             match Socket::connect(address) {
                 Ok((socket, state)) => {
-                    if state == Connecting::AskAgain {
-                        self.phase = Phase::AskAgain;
+                    if state == Connecting::Retry {
+                        self.phase = Phase::Retry;
                     }
                     let stamped = self.kernel_stamps && socket.stamp_arrivals(address);
                     return Some((socket, stamped));
@@ -317,39 +317,39 @@ impl Setup {
         loop {
             match socket.is_connected() {
                 Ok(true) => break,
-                Ok(false) if self.has_winner(socket) => break,
+                Ok(false) if self.take_connected(socket) => break,
                 Ok(false) => return Ok(Advance::Waiting),
                 Err(error) => self.failures.push((self.at, error)),
             }
-            if let Some((at, rival)) = self.rivals.pop() {
-                (self.at, *socket) = (at, rival);
+            if let Some((at, attempt)) = self.attempts.pop() {
+                (self.at, *socket) = (at, attempt);
                 continue;
             }
             let Some((next, _)) = self.begin_next() else { return Err(self.failure()) };
             *socket = next;
             return Ok(Advance::Watch(socket.as_raw_fd()));
         }
-        self.rivals.clear();
+        self.attempts.clear();
         Ok(Advance::Open(self.at, 0))
     }
 
-    /// Whether a rival is connected, which then takes the place of the link's socket. Those that failed are dropped.
-    fn has_winner(&mut self, socket: &mut Socket) -> bool {
-        for (at, rival) in std::mem::take(&mut self.rivals) {
-            match rival.is_connected() {
+    /// Whether a parallel attempt is connected, which then replaces the link's socket. Failed attempts are dropped.
+    fn take_connected(&mut self, socket: &mut Socket) -> bool {
+        for (at, attempt) in std::mem::take(&mut self.attempts) {
+            match attempt.is_connected() {
                 Ok(true) => {
-                    (self.at, *socket) = (at, rival);
+                    (self.at, *socket) = (at, attempt);
                     return true;
                 }
-                Ok(false) => self.rivals.push((at, rival)),
+                Ok(false) => self.attempts.push((at, attempt)),
                 Err(error) => self.failures.push((at, error)),
             }
         }
         false
     }
 
-    /// The addresses that were begun and did not win, as bits.
-    fn losers(&self) -> u64 {
+    /// The addresses that were tried without success, as bits.
+    fn unsuccessful(&self) -> u64 {
         let begun = (0..self.begun).map(|step| (self.first + step) % self.addresses.len());
         begun.filter(|&at| at != self.at).fold(0, |bits, at| bits | 1 << at)
     }
@@ -367,35 +367,35 @@ impl Setup {
         io::Error::new(kind, each.collect::<Vec<_>>().join("; "))
     }
 
-    /// Asks the proxy, if there is one; true when it has let us through.
+    /// Opens the tunnel through the proxy, if there is one; true when it is open.
     fn tunnel(&mut self, socket: &Socket) -> io::Result<bool> {
         let Some(request) = &self.tunnel else { return Ok(true) };
-        while self.said < request.len() {
-            match would_block(socket.send(&request[self.said..]))? {
-                Some(count) => self.said += count,
+        while self.tunnel_sent < request.len() {
+            match would_block(socket.send(&request[self.tunnel_sent..]))? {
+                Some(count) => self.tunnel_sent += count,
                 None => return Ok(false),
             }
         }
-        hear_tunnel(socket, &mut self.heard)
+        read_tunnel_reply(socket, &mut self.tunnel_reply)
     }
 }
 
-/// Reads the proxy's answer and not a byte more: what follows is the server's. True when it has let us through.
-fn hear_tunnel(mut socket: &Socket, heard: &mut Vec<u8>) -> io::Result<bool> {
+/// Reads the proxy's reply and not a byte more: what follows is the server's. True when the tunnel is open.
+fn read_tunnel_reply(mut socket: &Socket, reply: &mut Vec<u8>) -> io::Result<bool> {
     let mut buffer = [0; 1024];
     loop {
         let Some(count) = would_block(socket.peek(&mut buffer))? else { return Ok(false) };
-        if count == 0 || heard.len() > MAX_TUNNEL_REPLY {
+        if count == 0 || reply.len() > MAX_TUNNEL_REPLY {
             return Err(io::Error::other("the proxy broke off"));
         }
-        let before = heard.len();
-        heard.extend_from_slice(&buffer[..count]);
-        let end = memchr::memmem::find(&heard[before.saturating_sub(3)..], b"\r\n\r\n");
-        heard.truncate(end.map_or(heard.len(), |at| before.saturating_sub(3) + at + 4));
-        let own = heard.len() - before;
+        let before = reply.len();
+        reply.extend_from_slice(&buffer[..count]);
+        let end = memchr::memmem::find(&reply[before.saturating_sub(3)..], b"\r\n\r\n");
+        reply.truncate(end.map_or(reply.len(), |at| before.saturating_sub(3) + at + 4));
+        let own = reply.len() - before;
         socket.read_exact(&mut buffer[..own])?;
         if end.is_some() {
-            let line = heard.split(|&byte| byte == b'\r').next().unwrap_or_default();
+            let line = reply.split(|&byte| byte == b'\r').next().unwrap_or_default();
             let line = String::from_utf8_lossy(line);
             return match line.split(' ').nth(1) {
                 Some(status) if status.starts_with('2') => Ok(true),

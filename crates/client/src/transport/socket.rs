@@ -20,9 +20,9 @@ pub(crate) struct Socket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Connecting {
     /// The socket becomes writable when it has worked or failed.
-    UnderWay,
+    InProgress,
     /// The listener's queue is full; only asking again helps (Unix sockets alone).
-    AskAgain,
+    Retry,
 }
 
 impl Socket {
@@ -83,10 +83,10 @@ impl Socket {
             Address::Unix(path) => self.connect_raw(&unix_address(path)?),
         };
         match result {
-            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(Connecting::UnderWay),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Connecting::AskAgain),
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(Connecting::InProgress),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Connecting::Retry),
             Err(error) => Err(error),
-            Ok(()) => Ok(Connecting::UnderWay),
+            Ok(()) => Ok(Connecting::InProgress),
         }
     }
 

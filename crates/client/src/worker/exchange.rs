@@ -20,7 +20,7 @@ const LONG_ERROR: usize = 256 << 10;
 const OPEN_ENDED: &str =
     "the answer ended with the connection, and neither its length nor a closing mark says that it is whole";
 
-/// A request under way.
+/// A request in flight.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) request: Arc<[u8]>,
@@ -29,7 +29,7 @@ pub(super) struct Exchange {
     pub(super) answer: Answer,
     /// When it needs a connection that is not open yet: since when.
     pub(super) connecting: Option<Stamp>,
-    /// Whether it was sent anew because a kept connection had died.
+    /// Whether it was sent again because a kept connection had died.
     pub(super) resent: bool,
     pub(super) redirects: u8,
     /// When this attempt began; the row's own time is that of the first.
@@ -192,7 +192,7 @@ impl Exchange {
         }
     }
 
-    /// Begins anew with other bytes, on another connection.
+    /// Begins again with other bytes, on another connection.
     pub(super) fn restart(&mut self, request: Arc<[u8]>) {
         self.request = request;
         self.written = 0;

@@ -1,4 +1,4 @@
-//! The time limits of requests and connections, and the pause before a request is sent anew.
+//! The time limits of requests and connections, and the pause before a request is sent again.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -9,7 +9,7 @@ use tacho_core::{Clock, FailureKind, Outcome, Stamp};
 use super::ClientWorker;
 use super::exchange::Exchange;
 use crate::EndpointSpec;
-use crate::transport::link::SILENCE;
+use crate::transport::link::CONNECTION_ATTEMPT_DELAY;
 use crate::transport::sys::Interest;
 
 /// Limits below this are kept to exactly. Longer ones, such as the usual six hours, are looked at now and then, so
@@ -25,46 +25,46 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Timers {
     /// Connections with a limit at that moment. It may have been met, or the connection be another's by then.
     limits: BinaryHeap<Reverse<(Stamp, usize)>>,
-    /// Requests to be sent anew, in the order of their moments.
-    again: VecDeque<(Stamp, Box<Exchange>)>,
+    /// Requests to be sent again, in the order of their moments.
+    retries: VecDeque<(Stamp, Box<Exchange>)>,
     next_sweep: Stamp,
 }
 
 impl Timers {
     pub(super) fn new(now: Stamp) -> Self {
-        Timers { limits: BinaryHeap::new(), again: VecDeque::new(), next_sweep: now }
+        Timers { limits: BinaryHeap::new(), retries: VecDeque::new(), next_sweep: now }
     }
 
     /// When to look next.
     pub(super) fn next(&self) -> Stamp {
         let limit = self.limits.peek().map_or(Stamp::NEVER, |Reverse((due, _))| *due);
-        let again = self.again.front().map_or(Stamp::NEVER, |(due, _)| *due);
+        let again = self.retries.front().map_or(Stamp::NEVER, |(due, _)| *due);
         limit.min(again).min(self.next_sweep)
     }
 
-    /// How many requests wait to be sent anew.
+    /// How many requests wait to be sent again.
     pub(super) fn waiting(&self) -> usize {
-        self.again.len()
+        self.retries.len()
     }
 
-    /// Sends a request anew after the pause.
-    pub(super) fn send_again(&mut self, exchange: Box<Exchange>, now: Stamp) {
-        self.again.push_back((now + PAUSE, exchange));
+    /// Sends a request again after the pause.
+    pub(super) fn retry_later(&mut self, exchange: Box<Exchange>, now: Stamp) {
+        self.retries.push_back((now + PAUSE, exchange));
     }
 
     /// Looks at a connection at that moment.
-    pub(super) fn look_at(&mut self, token: usize, when: Stamp) {
+    pub(super) fn check_at(&mut self, token: usize, when: Stamp) {
         self.limits.push(Reverse((when, token)));
     }
 
     /// The requests that wait for that.
-    pub(super) fn take_again(&mut self) -> impl Iterator<Item = Box<Exchange>> + use<> {
-        std::mem::take(&mut self.again).into_iter().map(|(_, exchange)| exchange)
+    pub(super) fn take_retries(&mut self) -> impl Iterator<Item = Box<Exchange>> + use<> {
+        std::mem::take(&mut self.retries).into_iter().map(|(_, exchange)| exchange)
     }
 
     fn pop_again(&mut self, now: Stamp) -> Option<Box<Exchange>> {
-        let is_due = self.again.front().is_some_and(|(due, _)| *due <= now);
-        if is_due { self.again.pop_front().map(|(_, exchange)| exchange) } else { None }
+        let is_due = self.retries.front().is_some_and(|(due, _)| *due <= now);
+        if is_due { self.retries.pop_front().map(|(_, exchange)| exchange) } else { None }
     }
 
     fn pop_limit(&mut self, now: Stamp) -> Option<usize> {
@@ -106,7 +106,7 @@ impl ClientWorker<'_> {
         let Some(exchange) = self.slots[token].as_mut().and_then(|slot| slot.exchange.as_mut()) else { return };
         if let Some(delay) = exchange.cancel_after.take_if(|_| exchange.written == exchange.request.len()) {
             exchange.cancel_at = self.client.clock.now() + delay;
-            self.timers.look_at(token, exchange.cancel_at);
+            self.timers.check_at(token, exchange.cancel_at);
         }
     }
 
@@ -127,19 +127,19 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// Tries another address beside one that is silent.
-    fn race(&mut self, token: usize, now: Stamp) {
+    /// Tries another address next to one that is silent.
+    fn try_next_address(&mut self, token: usize, now: Stamp) {
         let Some(slot) = &mut self.slots[token] else { return };
-        if let Some(fd) = slot.link.race(now.since(slot.began))
+        if let Some(fd) = slot.link.try_next_address(now.since(slot.began))
             && self.poller.add(fd, token, Interest::ReadWrite).is_ok()
         {
-            self.timers.look_at(token, now + SILENCE);
+            self.timers.check_at(token, now + CONNECTION_ATTEMPT_DELAY);
         }
     }
 
     /// Ends what has taken too long on this connection.
     fn check_limits(&mut self, token: usize, now: Stamp) {
-        self.race(token, now);
+        self.try_next_address(token, now);
         let Some(slot) = &self.slots[token] else { return };
         if slot.exchange.as_ref().is_some_and(|exchange| now >= exchange.cancel_at) {
             if let Some(exchange) = self.close(token) {

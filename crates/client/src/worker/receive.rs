@@ -3,18 +3,18 @@
 use tacho_core::{Clock, Stamp};
 
 use super::exchange::Progress;
-use super::{ClientWorker, LATE, Slot};
+use super::{ClientWorker, LATE_THRESHOLD, Slot};
 use crate::StampSource;
 use crate::transport::http1::{Head, Reader, Sink};
 use crate::transport::link::Received;
 
 /// Wake-up lags that are kept; beyond this, every second one is dropped.
-const LAGS: usize = 1 << 16;
+const MAX_WAKE_LAGS: usize = 1 << 16;
 
 /// Hears what no request has asked for.
-struct Nobody;
+struct Discard;
 
-impl Sink for Nobody {
+impl Sink for Discard {
     fn head(&mut self, _head: &Head) {}
 
     fn body(&mut self, _bytes: &[u8]) -> bool {
@@ -45,7 +45,7 @@ impl ClientWorker<'_> {
         let after = slot.exchange.as_ref().map_or(Stamp::ZERO, |exchange| exchange.earliest());
         let is_http2 = slot.http2.is_some();
         let stamp = self.stamp(received, after, now);
-        let late = self.last_work > LATE || now.since(stamp) > LATE;
+        let late = self.last_work > LATE_THRESHOLD || now.since(stamp) > LATE_THRESHOLD;
         if is_http2 {
             return self.receive_http2(token, received.count, stamp, late);
         }
@@ -76,7 +76,7 @@ impl ClientWorker<'_> {
         let Some(Slot { exchange, http2: Some(http2), .. }) = &mut self.slots[token] else { return };
         let bytes = &self.buffer[..count];
         let Some(exchange) = exchange else {
-            let healthy = http2.feed(bytes, &mut Reader::new(), &mut Nobody).is_ok() && !http2.is_going_away();
+            let healthy = http2.feed(bytes, &mut Reader::new(), &mut Discard).is_ok() && !http2.is_going_away();
             if healthy {
                 self.flush(token);
             } else {
@@ -108,7 +108,7 @@ impl ClientWorker<'_> {
         };
         self.lag_count += 1;
         if self.lag_count.is_multiple_of(self.lag_stride) {
-            if self.stats.wake_lags_ns.len() == LAGS {
+            if self.stats.wake_lags_ns.len() == MAX_WAKE_LAGS {
                 let mut keep = false;
                 self.stats.wake_lags_ns.retain(|_| {
                     keep = !keep;

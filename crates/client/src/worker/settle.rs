@@ -1,4 +1,4 @@
-//! How a worker ends a request: settled, asked again elsewhere, sent anew, or lost.
+//! How a worker ends a request: settled, asked again elsewhere, sent again, or lost.
 
 use std::io;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl ClientWorker<'_> {
             && self.client.clock.now().since(row.sent) < endpoint.timeout
     }
 
-    /// Sends a request anew. What was timed of it so far is forgotten, but not when it was first sent.
+    /// Sends a request again. What was timed of it so far is forgotten, but not when it was first sent.
     fn retry(&mut self, exchange: Exchange) {
         let old = exchange.answer.row;
         let row = Observation {
@@ -58,7 +58,7 @@ impl ClientWorker<'_> {
             Ok(prepared) => Exchange::new(row, prepared.bytes.clone(), &prepared.expected, &client.endpoint),
             Err(error) => return self.lose(row, &error),
         };
-        self.timers.send_again(Box::new(exchange), self.client.clock.now());
+        self.timers.retry_later(Box::new(exchange), self.client.clock.now());
     }
 
     /// The request on this connection has come to an end, one way or another.
@@ -154,7 +154,7 @@ impl ClientWorker<'_> {
     }
 }
 
-/// Whether a failure may be gone when the request is sent anew.
+/// Whether a failure may be gone when the request is sent again.
 fn may_pass(failure: &Failure) -> bool {
     match failure.kind {
         FailureKind::Http(status) => status >= 500 || matches!(status, 408 | 425 | 429),

@@ -1,4 +1,4 @@
-//! From the kernel's wall-clock stamps to the run's clock.
+//! Converts the kernel's wall-clock timestamps to the run's clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,15 +6,15 @@ use tacho_core::{Clock, Stamp, SystemClock};
 
 use crate::transport::socket::stamp_of_a_packet;
 
-/// How long the offset between the clocks is taken to hold; the wall clock may be slewed.
-const HOLDS: Duration = Duration::from_millis(100);
+/// How long a measured clock offset is used; the wall clock may be slewed or stepped.
+const OFFSET_TTL: Duration = Duration::from_millis(100);
 
-/// How far off a kernel's stamp may be: the offset between the clocks is measured, and the wall clock slewed meanwhile.
+/// The tolerance for kernel timestamps: the clock offset is measured, and the wall clock may be slewed meanwhile.
 const SLACK: Duration = Duration::from_micros(200);
-/// The same for the one packet that is sent to see whether the kernel agrees at all.
+/// The tolerance for the probe packet that checks whether the kernel uses the same clock.
 const PROBE_SLACK: Duration = Duration::from_millis(2);
-/// After this many stamps that cannot be, none is believed for the rest of the run.
-const ENOUGH: u32 = 16;
+/// After this many impossible timestamps, kernel timestamps are ignored for the rest of the run.
+const MAX_ANOMALIES: u32 = 16;
 
 /// The offset between the wall clock and the run's clock.
 #[derive(Debug)]
@@ -23,27 +23,28 @@ pub(super) struct WallClock {
     /// Wall-clock nanoseconds at the run's origin.
     origin_ns: i128,
     stale_after: Stamp,
-    /// Stamps that could not be, and until when none is believed after one of them.
-    odd: u32,
-    doubted_until: Stamp,
+    /// Impossible timestamps so far, and until when kernel timestamps are ignored after the last one.
+    anomalies: u32,
+    distrusted_until: Stamp,
 }
 
 impl WallClock {
     pub(super) fn new(clock: SystemClock) -> Self {
-        let mut wall = WallClock { clock, origin_ns: 0, stale_after: Stamp::ZERO, odd: 0, doubted_until: Stamp::ZERO };
+        let mut wall =
+            WallClock { clock, origin_ns: 0, stale_after: Stamp::ZERO, anomalies: 0, distrusted_until: Stamp::ZERO };
         wall.refresh(clock.now());
         if wall.contradicts_kernel() {
-            wall.odd = ENOUGH;
+            wall.anomalies = MAX_ANOMALIES;
         }
         wall
     }
 
-    /// Measures the offset anew when it is old; the best of a few tries, since a thread may be interrupted in one.
+    /// Measures the offset again when it is old; the best of three tries, since a thread may be preempted in one.
     pub(super) fn refresh(&mut self, now: Stamp) {
         if now < self.stale_after {
             return;
         }
-        self.stale_after = now + HOLDS;
+        self.stale_after = now + OFFSET_TTL;
         let mut narrowest = Duration::MAX;
         for _ in 0..3 {
             let before = self.clock.now();
@@ -56,22 +57,22 @@ impl WallClock {
         }
     }
 
-    /// Whether the kernel stamps a packet with another time than this process has, as under a faked clock.
+    /// Whether the kernel's timestamps contradict this process's clock, as under a faked clock.
     fn contradicts_kernel(&self) -> bool {
         let before = self.clock.now();
         let Ok(Some(kernel)) = stamp_of_a_packet() else { return false };
         !self.is_between(kernel, before, self.clock.now(), PROBE_SLACK)
     }
 
-    /// The run's time of a kernel's stamp; none when it does not lie between these two, or others of late did not.
+    /// The run's time of a kernel timestamp; none when it does not lie between these two, or recent ones did not.
     pub(super) fn stamp_between(&mut self, wall_ns: u64, after: Stamp, now: Stamp) -> Option<Stamp> {
-        if self.odd >= ENOUGH || now < self.doubted_until {
+        if self.anomalies >= MAX_ANOMALIES || now < self.distrusted_until {
             return None;
         }
         if !self.is_between(wall_ns, after, now, SLACK) {
-            self.odd += 1;
-            // Until the offset has been measured anew.
-            self.doubted_until = self.stale_after;
+            self.anomalies += 1;
+            // Until the offset is measured again.
+            self.distrusted_until = self.stale_after;
             return None;
         }
         Some(self.stamp(wall_ns).clamp(after.min(now), now))
@@ -106,9 +107,9 @@ mod tests {
         assert!(wall.stamp_between(kernel, before, now).is_some_and(|stamp| stamp >= before && stamp <= now));
         // A clock that was set back, or forward, by 50 ms.
         assert_eq!(wall.stamp_between(kernel - 50_000_000, before, now), None);
-        // Until the offset is measured anew, good ones are doubted too.
+        // Until the offset is measured again, good ones are doubted too.
         assert_eq!(wall.stamp_between(kernel, before, now), None);
-        let later = now + HOLDS;
+        let later = now + OFFSET_TTL;
         wall.refresh(later);
         assert!(wall.stamp_between(kernel, before, later).is_some());
         assert_eq!(wall.stamp_between(kernel + 50_000_000, before, now), None);
@@ -118,18 +119,18 @@ mod tests {
     fn a_clock_that_is_never_right_is_given_up() {
         let clock = SystemClock::start();
         let mut wall = WallClock::new(clock);
-        for _ in 0..ENOUGH {
-            let now = wall.doubted_until + HOLDS;
+        for _ in 0..MAX_ANOMALIES {
+            let now = wall.distrusted_until + OFFSET_TTL;
             assert_eq!(wall.stamp_between(wall_now() + 3_600_000_000_000, Stamp::ZERO, now), None);
         }
-        assert_eq!(wall.stamp_between(wall_now(), Stamp::ZERO, wall.doubted_until + HOLDS), None);
+        assert_eq!(wall.stamp_between(wall_now(), Stamp::ZERO, wall.distrusted_until + OFFSET_TTL), None);
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn the_kernel_is_asked_whether_it_agrees() {
         let mut wall = WallClock::new(SystemClock::start());
-        assert_eq!((wall.contradicts_kernel(), wall.odd), (false, 0));
+        assert_eq!((wall.contradicts_kernel(), wall.anomalies), (false, 0));
         wall.origin_ns += 50_000_000;
         assert!(wall.contradicts_kernel());
     }

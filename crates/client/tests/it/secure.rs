@@ -21,7 +21,7 @@ pub(crate) struct Secure {
 }
 
 impl Secure {
-    /// Serves each connection with `script` on a thread of its own; ends with the test process.
+    /// Serves each connection with `script` on its own thread; ends with the test process.
     pub(crate) fn start(alpn: &[&str], script: impl Fn(&mut Secured) + Send + Sync + 'static) -> Secure {
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();

@@ -28,7 +28,7 @@ pub enum ServeNote {
     },
     /// The server does not count tokens, so that prompts stay as they are.
     TokenizeUnavailable,
-    /// The server counts otherwise, so that prompts are cut anew.
+    /// The server counts otherwise, so that prompts are cut again.
     TokenizerMismatch {
         /// Its count of the first prompt.
         server: u64,
@@ -134,7 +134,7 @@ pub enum ServeNote {
     },
     /// The shape of the gaps.
     Burstiness(f64),
-    /// The most requests under way.
+    /// The most requests in flight.
     Concurrency(Option<usize>),
     /// Probes per second.
     ProbeRate(f64),

@@ -87,7 +87,7 @@ pub enum SweepNote {
     },
     /// Where everything is, or would be.
     Place {
-        /// The folder.
+        /// The directory.
         folder: PathBuf,
         /// Whether nothing was run.
         dry_run: bool,

@@ -21,7 +21,7 @@ pub enum TuneNote {
     },
     /// Where results will be.
     Place {
-        /// The folder.
+        /// The directory.
         folder: PathBuf,
     },
     /// Settings' turn begins.

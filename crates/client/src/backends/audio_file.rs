@@ -1,24 +1,24 @@
-//! Sound files: samples written as WAV, and how long a file plays.
+//! AudioFile files: samples written as WAV, and how long a file plays.
 
 use tacho_core::json::Value;
 
 /// Samples of one or more channels, as 16-bit numbers.
 #[derive(Debug, PartialEq)]
-pub(super) struct Sound {
+pub(super) struct AudioFile {
     /// Interleaved.
     samples: Vec<i16>,
     channels: u16,
     rate: u32,
 }
 
-impl Sound {
+impl AudioFile {
     /// Reads `[samples, rate]`; samples are numbers, or one list of numbers per frame.
     pub(super) fn from_json(audio: &Value, dtype: Option<&str>) -> Option<Self> {
         let [samples, rate] = audio.as_list()? else { return None };
         let frames = samples.as_list()?;
         let rate = rate.as_f64().filter(|&rate| rate >= 1.0 && rate <= f64::from(u32::MAX))? as u32;
         let channels = frames.first().and_then(Value::as_list).map_or(1, <[Value]>::len);
-        let mut sound = Sound { samples: Vec::new(), channels: u16::try_from(channels).ok()?, rate };
+        let mut sound = AudioFile { samples: Vec::new(), channels: u16::try_from(channels).ok()?, rate };
         sound.samples.reserve(frames.len() * channels);
         for frame in frames {
             match frame {
@@ -190,8 +190,8 @@ mod tests {
     use super::*;
     use tacho_core::json::parse;
 
-    fn sound(text: &str, dtype: Option<&str>) -> Option<Sound> {
-        Sound::from_json(&parse(text).unwrap(), dtype)
+    fn sound(text: &str, dtype: Option<&str>) -> Option<AudioFile> {
+        AudioFile::from_json(&parse(text).unwrap(), dtype)
     }
 
     #[test]
