@@ -188,7 +188,7 @@ impl<'c> Call<'c> {
             let further = match waiter.link.advance()? {
                 Advance::Open(..) => break,
                 Advance::Watch(fd) => Some(fd),
-                Advance::Waiting => waiter.link.race(self.began.elapsed()),
+                Advance::Waiting => waiter.link.try_next_address(self.began.elapsed()),
             };
             match further {
                 Some(fd) => waiter.poller.add(fd, 0, Interest::ReadWrite)?,
