@@ -10,6 +10,14 @@ pub fn redact_header<'v>(name: &str, value: &'v str) -> Cow<'v, str> {
     if is_secret_name(name) || is_credentials(value) { Cow::Borrowed(REDACTED) } else { Cow::Borrowed(value) }
 }
 
+/// A header as it was typed, without its value whatever its name: what stored and printed commands show.
+pub(super) fn hide_header_value(text: &str) -> String {
+    match text.find(['=', ':']) {
+        Some(at) => format!("{}{REDACTED}", &text[..=at]),
+        None => REDACTED.to_owned(),
+    }
+}
+
 /// A header as it was typed, `Name=value` or `Name: value`; one that is neither may be a bare key and is not shown.
 pub fn redact_header_text(text: &str) -> String {
     let Some(at) = text.find(['=', ':']).or_else(|| text.find(char::is_whitespace)) else { return REDACTED.to_owned() };

@@ -1,33 +1,41 @@
 //! Command lines without their secrets: as they may be printed, and the list of what was taken out.
 
-use super::redact::{redact_header_text, redact_json_text, redact_url};
+use super::redact::{hide_header_value, redact_header_text, redact_json_text, redact_url};
 use super::{REDACTED, Secret, is_secret_name};
 
 /// The words of a command as they may be shown: values of flags and variables named like secrets, of headers, and
 /// those inside URLs and JSON are taken out.
 pub fn redact_words(words: &[String]) -> Vec<String> {
-    let mut flag = "";
-    words.iter().map(|word| redact_word(word, &mut flag)).collect()
+    redact(words, hide_header_value)
 }
 
-/// What [`redact_words`] takes out.
+/// How the text of a header is shown.
+type HeaderRule = fn(&str) -> String;
+
+fn redact(words: &[String], header: HeaderRule) -> Vec<String> {
+    let mut flag = "";
+    words.iter().map(|word| redact_word(word, &mut flag, header)).collect()
+}
+
+/// The secrets among the words. A header value that does not look like a credential is hidden in commands and is not listed
+/// here: it may be a common word.
 pub fn secrets_of(words: &[String]) -> Vec<Secret> {
-    let shown = redact_words(words);
+    let shown = redact(words, redact_header_text);
     words.iter().zip(&shown).flat_map(|(word, shown)| hidden_in(word, shown)).collect()
 }
 
 /// `flag` is the option that the word is a value of, and becomes the word if it is one.
-fn redact_word<'w>(word: &'w str, flag: &mut &'w str) -> String {
+fn redact_word<'w>(word: &'w str, flag: &mut &'w str, header: HeaderRule) -> String {
     if let Some(body) = word.strip_prefix('-').filter(|body| body.starts_with(|c: char| c == '-' || c.is_alphabetic()))
     {
         let (name, value) = body.split_once('=').map_or((body, None), |(name, value)| (name, Some(value)));
         *flag = name.trim_start_matches('-');
         return match value {
-            Some(value) => format!("-{name}={}", redact_value(flag, value)),
+            Some(value) => format!("-{name}={}", redact_value(flag, value, header)),
             None => word.to_owned(),
         };
     }
-    let shown = redact_value(flag, word);
+    let shown = redact_value(flag, word, header);
     // A key is one word; headers are as many as there are.
     if !is_header(flag) {
         *flag = "";
@@ -39,24 +47,24 @@ fn is_header(flag: &str) -> bool {
     flag.eq_ignore_ascii_case("header") || flag == "H"
 }
 
-fn redact_value(flag: &str, value: &str) -> String {
+fn redact_value(flag: &str, value: &str, header: HeaderRule) -> String {
     if is_header(flag) {
-        return redact_header_text(value);
+        return header(value);
     }
     if is_secret_name(flag) && !flag.is_empty() {
         return REDACTED.to_owned();
     }
-    redact_free(value)
+    redact_free(value, header)
 }
 
 /// A word that is the value of nothing in particular: a variable, JSON, a URL, a command in one word.
-fn redact_free(word: &str) -> String {
+fn redact_free(word: &str, header: HeaderRule) -> String {
     if word.trim_start().starts_with(['{', '[']) {
         return redact_json_text(word);
     }
     if word.contains(char::is_whitespace) {
         let parts: Vec<String> = word.split_whitespace().map(str::to_owned).collect();
-        let shown = redact_words(&parts);
+        let shown = redact(&parts, header);
         return if shown == parts { word.to_owned() } else { shown.join(" ") };
     }
     match word.split_once('=') {
@@ -117,7 +125,7 @@ mod tests {
         for (typed, shown) in [
             (
                 &["serve", "--header", "Authorization=Bearer sk-1", "X-Team=red"][..],
-                &["serve", "--header", "Authorization=***", "X-Team=red"][..],
+                &["serve", "--header", "Authorization=***", "X-Team=***"][..],
             ),
             (&["--header=Authorization=Bearer sk-1"], &["--header=Authorization=***"]),
             (&["--api-key", "sk-1", "m"], &["--api-key", "***", "m"]),
@@ -145,6 +153,7 @@ mod tests {
         for secret in ["sk-1", "PW", "K2"] {
             assert!(known.iter().any(|text| text == secret), "{secret}: {known:?}");
         }
+        assert!(secrets_of(&words(&["--header", "X-Team=default"])).is_empty());
         assert!(!known.iter().any(|text| text == "x=1" || text == "Bearer"), "{known:?}");
     }
 }
