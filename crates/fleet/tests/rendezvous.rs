@@ -157,6 +157,7 @@ fn who_never_comes_is_lost_or_ends_the_run() {
     let (waited, shares) = wait(OnLost::Finish);
     waited.unwrap();
     assert!(shares[1].lost.as_ref().unwrap().contains("did not join"), "{shares:?}");
+    assert!(!shares[1].machine.is_empty(), "messages name a host");
     let error = wait(OnLost::Stop).0.unwrap_err().to_string();
     assert!(error.contains("2 of 3 ranks") && error.contains("missing: rank 2"), "{error}");
 }

@@ -140,7 +140,8 @@ impl Peer {
         let lost = self.lost.or_else(|| self.done.is_none().then(|| "it was not done in time".to_owned()));
         let clock = self.clock.settled(self.done.as_ref().map(|done| done.fit));
         let (wall_offset, closing) = self.done.map_or((None, Value::Null), |done| (done.wall_offset, done.closing));
-        RankReport { rank, machine: self.machine, rows: self.received, clock, wall_offset, closing, lost }
+        let machine = if self.machine.is_empty() { "an unknown host".to_owned() } else { self.machine };
+        RankReport { rank, machine, rows: self.received, clock, wall_offset, closing, lost }
     }
 }
 
