@@ -2,6 +2,7 @@
 //! latency limits, and for each number whether the difference is real.
 
 mod file_name;
+pub mod forest;
 mod join;
 mod limits;
 mod metric_table;
@@ -10,9 +11,11 @@ mod page;
 pub(crate) mod settings;
 mod side;
 mod side_by_side;
+mod terminal;
 mod verdicts;
 mod workbook;
 
+pub use self::terminal::terminal;
 pub use join::{Comparison, Group};
 pub use metric_table::MetricTable;
 pub use side::{Side, load, load_known};
@@ -49,6 +52,8 @@ pub struct CompareSpec {
     pub margin: f64,
     /// How much numbers vary from run to run, as a share, where somebody knows it.
     pub noise: Option<f64>,
+    /// Whether the user set the latency limits; those of vLLM's script are not shown otherwise.
+    pub limits_set: bool,
     /// Whether tables name the test behind each value.
     pub debug: bool,
     /// Whether pages have charts.
@@ -68,6 +73,7 @@ impl CompareSpec {
             confidence: Confidence::USUAL,
             margin: 0.02,
             noise: None,
+            limits_set: false,
             debug: false,
             plots: true,
             keys: None,

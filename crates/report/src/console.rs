@@ -1,8 +1,9 @@
-//! vLLM's report to the character, and after it a block of our own in the same layout.
+//! vLLM's report to the character, and after it one screen of tacho's own.
 
+mod block;
 mod chart;
 mod charts;
-mod own;
+mod details;
 mod ranks;
 mod sessions;
 
@@ -12,16 +13,26 @@ use tacho_metrics::{MetricKind, Statistics};
 use tacho_record::RunRecord;
 use tacho_record::number::{self, Amount, Number, Part, Times, Unit};
 
+pub(crate) use self::block::bounds;
+pub use self::block::{BlockStyle, own_report};
 pub use self::chart::Canvas;
 pub use self::charts::charts;
-pub use self::own::own_report;
-use crate::style::{folded, harmless, percent, title, two, value_line};
+use crate::style::{harmless, percent, title, two, value_line};
 
 /// Failures listed before the report.
 const LISTED_FAILURES: usize = 10;
 
+/// What a person asked to see of the report.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Every metric (`--verbose`).
+    pub verbose: bool,
+    /// No charts (`--no-charts`).
+    pub no_charts: bool,
+}
+
 /// Prints the whole report to stdout, and to stderr that nothing succeeded when that is so.
-pub fn print(record: &RunRecord) -> io::Result<()> {
+pub fn print(record: &RunRecord, shown: Shown) -> io::Result<()> {
     if record.summary.completed == 0 {
         writeln!(
             io::stderr(),
@@ -29,25 +40,31 @@ pub fn print(record: &RunRecord) -> io::Result<()> {
         )?;
     }
     let mut out = crate::out();
-    // A person sees pictures; what reads a pipe or wants vLLM's text alone does not.
-    if out.is_terminal() && !record.setup.strict_parity {
+    // A person sees charts; a pipe and strict parity get text alone.
+    if out.is_terminal() && !record.setup.strict_parity && !shown.no_charts {
         let canvas = Canvas { width: console_width(), colour: crate::style::colours() };
         out.write_all(charts(record, canvas).as_bytes())?;
     }
     out.write_all(vllm_report(record).as_bytes())?;
     // Strict parity is upstream's block alone.
     if !record.setup.strict_parity {
-        let own = own_report(record);
-        let own = if out.is_terminal() { folded(&own, console_width()) } else { own };
-        out.write_all(own.as_bytes())?;
+        let style = match out.is_terminal() {
+            true => BlockStyle {
+                width: console_width().max(Canvas::MIN_WIDTH),
+                colour: crate::style::colours(),
+                verbose: shown.verbose,
+            },
+            false => BlockStyle { verbose: shown.verbose, ..BlockStyle::PLAIN },
+        };
+        out.write_all(own_report(record, style).as_bytes())?;
     }
     out.flush()
 }
 
-/// The terminal's width, within what can be read.
+/// The terminal's width; longer lines are hard to read.
 fn console_width() -> usize {
     let (_, columns) = console::Term::stdout().size();
-    usize::from(columns).min(120)
+    usize::from(columns).min(100)
 }
 
 /// What vLLM prints after a run: the failures, its tip (only where its defects are kept), the report.

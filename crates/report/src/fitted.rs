@@ -1,7 +1,7 @@
 //! Text for a screen: lines are broken at words, and Markdown tables that are too wide for it are laid out anew. Nothing
 //! is cut off: headings and long cells take several lines, and columns that find no room follow below.
 
-use crate::style::folded;
+use crate::style::fold;
 
 /// Blanks between two columns.
 const GAP: usize = 2;
@@ -21,6 +21,12 @@ pub fn fitted(text: &str, width: usize) -> String {
             .collect(),
     };
     blocks.map(shown).collect()
+}
+
+/// A line of text broken between words.
+fn folded(line: &str, width: usize) -> String {
+    let end = if line.ends_with('\n') { "\n" } else { "" };
+    fold(line.trim_end_matches('\n'), width, 2).join("\n") + end
 }
 
 fn length(text: &str) -> usize {

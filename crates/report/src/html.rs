@@ -79,7 +79,8 @@ pub(crate) fn page(title: &str, body: &str, figures: Figures) -> String {
 /// A page of pictures: each of some panels beside each other, under a heading.
 pub fn picture_page(title: &str, pictures: &[Picture]) -> String {
     let mut figures = Figures::default();
-    let mut body = String::from("<p class=\"note\">Drag to zoom, double click to see all; names hide and show.</p>\n");
+    let mut body =
+        String::from("<p class=\"note\">Drag to zoom, double-click to reset; click a name to hide it.</p>\n");
     for picture in pictures {
         body += &format!("<h2>{}</h2>\n", escape(&picture.title));
         if !picture.note.is_empty() {

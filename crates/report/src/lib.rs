@@ -22,6 +22,7 @@ mod series;
 pub mod structured;
 pub mod style;
 pub mod tables;
+pub mod verdict;
 
 pub use error::Error;
 pub use live::{Live, Progress};

@@ -1,5 +1,6 @@
 //! A run over time, in equal steps: what pages and the terminal draw.
 
+use tacho_metrics::percentile::percentile;
 use tacho_metrics::{Sample, Samples};
 
 /// Requests that a step should have, for a rate in it to say something.
@@ -95,6 +96,53 @@ impl OverTime {
             let part = to.min(start + length) - from.max(start);
             self.rows[row].1[at] += part.max(0.0) / length;
         }
+    }
+}
+
+/// Latencies of the requests that were sent in each step, in ms; NaN in a step without any.
+pub(crate) struct LatencyOverTime {
+    rows: Vec<(&'static str, Vec<f64>, Vec<f64>)>,
+}
+
+/// The upper percentile of each step.
+pub(crate) const UPPER_PERCENTILE: f64 = 90.0;
+
+impl LatencyOverTime {
+    /// Median and upper percentile of each latency, in the steps of `over`.
+    pub(crate) fn of(samples: &Samples, over: &OverTime) -> Self {
+        let origin = origin(samples);
+        let steps = over.rows[0].1.len();
+        let kinds: [(&'static str, fn(&Sample) -> Option<f64>); 3] = [
+            ("ttft", |sample| Some(sample.ttft).filter(|ttft| *ttft > 0.0)),
+            ("tpot", tacho_metrics::latency::tpot),
+            ("e2el", |sample| Some(sample.latency)),
+        ];
+        let rows = kinds.map(|(name, of)| {
+            let mut steps = vec![Vec::new(); steps];
+            for sample in samples.iter().filter(|sample| sample.success()) {
+                if let Some(seconds) = of(&sample) {
+                    steps[over.at(sample.sent - origin)].push(seconds * 1e3);
+                }
+            }
+            let at = |times: &mut Vec<f64>, percent| {
+                times.sort_unstable_by(f64::total_cmp);
+                if times.is_empty() { f64::NAN } else { percentile(times, percent) }
+            };
+            let median = steps.iter_mut().map(|times| at(times, 50.0)).collect();
+            (name, median, steps.iter_mut().map(|times| at(times, UPPER_PERCENTILE)).collect())
+        });
+        LatencyOverTime { rows: rows.to_vec() }
+    }
+
+    /// The median of a latency in each step.
+    pub(crate) fn median(&self, name: &str) -> &[f64] {
+        self.rows.iter().find(|row| row.0 == name).map_or(&[], |row| &row.1)
+    }
+
+    /// Name, median and upper percentile of each latency that the run has.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (&'static str, &[f64], &[f64])> {
+        let any = |row: &&(&'static str, Vec<f64>, Vec<f64>)| row.1.iter().any(|value| value.is_finite());
+        self.rows.iter().filter(any).map(|(name, median, upper)| (*name, median.as_slice(), upper.as_slice()))
     }
 }
 

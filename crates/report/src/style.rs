@@ -25,6 +25,14 @@ pub fn colours() -> bool {
         && std::env::var_os("TERM").is_none_or(|name| name != "dumb")
 }
 
+/// Columns for lines on standard output, and whether they may be coloured: 80 and no colours for a file or a pipe.
+pub fn screen() -> (usize, bool) {
+    match crate::out().is_terminal() {
+        true => (usize::from(console::Term::stdout().size().1).clamp(40, 100), colours()),
+        false => (80, false),
+    }
+}
+
 /// Two decimals, ties to even as Python rounds.
 pub fn two(number: f64) -> String {
     format!("{number:.2}")
@@ -69,28 +77,53 @@ fn is_harmful(character: char) -> bool {
         )
 }
 
-/// A text for a screen of this width: lines that are too long are broken at blanks, and go on indented.
-pub fn folded(text: &str, width: usize) -> String {
-    text.split_inclusive('\n')
-        .map(|line| if line.trim_end().chars().count() <= width { line.to_owned() } else { fold(line, width) })
-        .collect()
+/// `line` in lines of at most `width` columns, broken between words; all but the first are indented.
+pub fn fold(line: &str, width: usize, indent: usize) -> Vec<String> {
+    if line.chars().count() <= width {
+        return vec![line.to_owned()];
+    }
+    // Spaces at the start, and those that line up a label, stay.
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in line.split_inclusive(' ') {
+        let length = word.trim_end().chars().count();
+        if used > indent && length > 0 && used + length > width {
+            lines.push(" ".repeat(indent));
+            used = indent;
+        }
+        lines.last_mut().expect("never empty").push_str(word);
+        used += word.chars().count();
+    }
+    lines.into_iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
-fn fold(line: &str, width: usize) -> String {
-    let (mut out, mut used) = (String::new(), 0);
-    for word in line.split_whitespace() {
-        let length = word.chars().count();
-        if used > 0 && used + 1 + length > width {
-            out += "\n  ";
-            used = 2;
-        } else if used > 0 {
-            out.push(' ');
-            used += 1;
-        }
-        out += word;
-        used += length;
+/// A number with the digits that a person reads: `12,346`, `346`, `34.6`, `3.46`.
+pub fn short(value: f64) -> String {
+    match value.abs() {
+        size if size >= 999.5 => grouped(value.round() as i64),
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
     }
-    out + "\n"
+}
+
+/// The same for a round number: without a fraction of zeros.
+pub fn short_tick(value: f64) -> String {
+    let text = short(value);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// A whole number with commas between thousands.
+pub fn grouped(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if number < 0 { format!("-{out}") } else { out }
 }
 
 /// A command as a line, its words quoted where a shell would need it.
@@ -159,13 +192,14 @@ mod tests {
 
     #[test]
     fn long_lines_are_broken_between_words() {
-        let text = "short\ncaveat: one two three four five\nend";
-        assert_eq!(folded(text, 16), "short\ncaveat: one two\n  three four\n  five\nend");
-        assert_eq!(folded(text, 80), text);
-        assert!(
-            folded("a verylongwordindeed b\n", 8)
-                .lines()
-                .all(|line| !line.contains(' ') || line.trim_start().split(' ').count() <= 2)
-        );
+        assert_eq!(fold("warning: one two three four five", 16, 2), ["warning: one two", "  three four", "  five"]);
+        assert_eq!(fold("short", 16, 2), ["short"]);
+        assert_eq!(fold("label   a · b · c", 12, 8), ["label   a ·", "        b ·", "        c"]);
+    }
+
+    #[test]
+    fn numbers_have_the_digits_that_people_read() {
+        assert_eq!([12345.6, 345.67, 34.56, 3.456, 0.0].map(short), ["12,346", "346", "34.6", "3.46", "0.00"]);
+        assert_eq!([short(-1_234_567.0), grouped(999), short_tick(2.5)], ["-1,234,567", "999", "2.5"]);
     }
 }

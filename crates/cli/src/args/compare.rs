@@ -105,6 +105,7 @@ impl CompareArgs {
             confidence: confidence(v.int("--confidence")),
             margin: share("--margin", &v.text("--margin"))?,
             noise: v.maybe_text("--assume-noise").map(|text| share("--assume-noise", &text)).transpose()?,
+            limits_set: as_script || v.is_given("--ttft-max-ms") || v.is_given("--tpot-max-ms"),
             debug: v.switch("--debug"),
             plots: v.tri_state("--plot").unwrap_or(true),
             keys,

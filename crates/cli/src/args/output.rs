@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tacho_report::console::Shown;
+
 use super::machinery::grammar::Values;
 
 /// What is wanted, and where.
@@ -13,6 +15,8 @@ pub(crate) struct Outputs {
     pub(crate) page: Option<PathBuf>,
     /// `--summary-json`.
     pub(crate) summary: Option<Destination>,
+    /// `--verbose` and `--no-charts`.
+    pub(crate) shown: Shown,
 }
 
 /// Where the numbers go.
@@ -38,6 +42,7 @@ impl Outputs {
             requests: v.maybe_text("--save-requests").map(Into::into),
             page: v.maybe_text(page).map(Into::into),
             summary: v.maybe_text("--summary-json").map(Destination::of),
+            shown: Shown { verbose: v.switch("--verbose"), no_charts: v.switch("--no-charts") },
         }
     }
 }

@@ -72,6 +72,8 @@ static FLAGS: &[Flag] = &[
         "Write one row a request. The name says how: .jsonl, .csv (without lists) or .parquet."),
     own(&["--summary-json"], Str, "FILE", Unset, &LOG_FILES,
         "Write the numbers without lists as one JSON object; - prints it, and the report to standard error."),
+    own(&["--verbose"], Switch, "", Off, &LOG, "Print every metric and confidence interval below the report."),
+    own(&["--no-charts"], Switch, "", Off, &LOG, "Print no charts before the report on a terminal."),
 ];
 
 /// All flags of `tacho report`.

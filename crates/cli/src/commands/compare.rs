@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use tacho_core::json::dumps_indented;
-use tacho_report::compare::{Comparison, Side, verdicts};
+use tacho_report::compare::{Comparison, Group, Side, Verdicts, terminal, verdicts};
 use tacho_report::json::write_whole;
 use tacho_report::style::{harmless, harmless_line};
 
@@ -44,9 +44,13 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
                  (another placement, other load on the machine) shows only in repeated runs: put them in a folder per \
                  side.\n\n";
     }
-    text += &comparison.markdown();
+    text += &comparison.markdown(&args.spec);
     text += &steps::markdown(&args.files).map(|steps| format!("\n{}", harmless(&steps))).unwrap_or_default();
-    show(&text)?;
+    if args.as_script {
+        show(&text)?;
+    } else {
+        print_verdicts(&comparison, &verdicts, args)?;
+    }
     if let Some(path) = &args.markdown {
         write(path, &text)?;
         tell(&format!("saved: {}", path.display()));
@@ -84,6 +88,21 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
         writeln!(tacho_report::out(), "Wrote CSVs under: {}", folder.display())?;
     }
     Ok(Exit::Done)
+}
+
+/// The forest plot of each pair; tables only where there are several load levels.
+fn print_verdicts(comparison: &Comparison, verdicts: &[Verdicts], args: &CompareArgs) -> anyhow::Result<()> {
+    let mut out = tacho_report::out();
+    let (width, colour) = tacho_report::style::screen();
+    out.write_all(terminal(verdicts, &args.spec, width, colour).as_bytes())?;
+    let levels = |group: &Group| group.metrics.iter().any(|metric| metric.table.rows.len() > 1);
+    if verdicts.is_empty() || comparison.groups.iter().any(levels) {
+        show(&comparison.markdown(&args.spec))?;
+    }
+    if let Some(steps) = steps::markdown(&args.files) {
+        show(&harmless(&steps))?;
+    }
+    Ok(())
 }
 
 /// The parts of a single table as files of their own, as vLLM's script leaves them.

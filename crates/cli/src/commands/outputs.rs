@@ -5,10 +5,11 @@ use std::path::Path;
 
 use anyhow::Context;
 use tacho_record::RunRecord;
+use tacho_report::console::{self, BlockStyle};
 use tacho_report::export::requests;
 use tacho_report::html::run::{self, About};
 use tacho_report::json::{ResultFile, try_writing, write_whole};
-use tacho_report::{console, style};
+use tacho_report::style;
 
 use crate::args::output::{Destination, Outputs};
 use crate::exit::saved;
@@ -39,9 +40,10 @@ impl Outputs {
     /// Prints the report: to standard output, or beside it where that is for a script.
     pub(crate) fn print(&self, record: &RunRecord) -> io::Result<()> {
         if !self.owns_stdout() {
-            return console::print(record);
+            return console::print(record, self.shown);
         }
-        let text = console::vllm_report(record) + &console::own_report(record);
+        let text = console::vllm_report(record)
+            + &console::own_report(record, BlockStyle { verbose: self.shown.verbose, ..BlockStyle::PLAIN });
         io::stderr().write_all(text.as_bytes())
     }
 

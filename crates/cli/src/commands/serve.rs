@@ -16,7 +16,7 @@ mod sessions;
 pub(super) mod simulator;
 mod workload;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -64,9 +64,8 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     for notice in args.notices() {
         screen.event(RunEvent::warning(notice.to_string()));
     }
-    // A log wants to know what was asked; a person at a terminal has just typed it.
-    let told = args.own.strict_parity || !std::io::stdout().is_terminal();
-    if told && !args.outputs.owns_stdout() {
+    // vLLM prints its arguments; results and logs hold them anyway.
+    if args.own.strict_parity && !args.outputs.owns_stdout() {
         screen.event(RunEvent::status(args.namespace_line()));
     }
     let destination = Destination::open(args)?;

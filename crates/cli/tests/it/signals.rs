@@ -74,7 +74,7 @@ fn saves_what_was_measured(name: &str) {
     signal(name, child.id());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
-    assert!(stdout(&output).contains("caveat: the run was interrupted"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("warning[interrupted]: "), "{}", stdout(&output));
     let result = place.json("r.json");
     assert!(result["completed"].as_u64().unwrap() >= 3, "{result}");
     assert_eq!(result["tacho"]["interrupted"], true);

@@ -72,7 +72,7 @@ impl Comparison {
     }
 
     /// All tables as Markdown.
-    pub fn markdown(&self) -> String {
+    pub fn markdown(&self, spec: &CompareSpec) -> String {
         let mut out = String::new();
         for group in &self.groups {
             out += &format!("## {}\n\n", crate::style::harmless_line(&group.heading()));
@@ -83,7 +83,9 @@ impl Comparison {
                     out += &format!("### {}\n\n{}\n", named(&metric.metric), metric.table.markdown());
                 }
             }
-            out += &format!("### Valid Max Concurrency Summary\n\n{}\n", group.summary.markdown());
+            if spec.limits_set {
+                out += &format!("### Valid Max Concurrency Summary\n\n{}\n", group.summary.markdown());
+            }
         }
         out
     }

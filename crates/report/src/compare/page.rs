@@ -1,9 +1,10 @@
-//! A comparison as one page: tables with colours, and a chart for each number.
+//! A comparison as one page: verdicts and forest plot first, then distributions and tables.
 
 use std::fmt::Write;
 
 use tacho_core::json::Value;
 
+use super::forest::forest_svg;
 use super::join::{Comparison, Group, named};
 use super::metric_table::{Curve, MetricTable};
 use super::{CompareSpec, Side, Verdicts};
@@ -19,16 +20,22 @@ impl Comparison {
         for verdict in verdicts {
             put(&mut body, &format!("<p class=\"lead\">{}</p>\n", escape(&verdict.sentence(spec))));
         }
-        let named: Vec<_> = sides.iter().map(|side| (side.label.clone(), side.runs())).collect();
-        put(&mut body, &distributions(&named, &mut figures));
         for verdict in verdicts {
             put(&mut body, &format!("<h2>{}</h2>\n", escape(&verdict.title)));
             if !verdict.differs.is_empty() {
-                put(&mut body, &format!("<p>Set otherwise: {}</p>\n", escape(&verdict.differs)));
+                put(&mut body, &format!("<p>Settings that differ: {}</p>\n", escape(&verdict.differs)));
             }
+            put(
+                &mut body,
+                "<p class=\"note\">Change of the candidate against the baseline with its confidence interval; dashed: margin.</p>\n",
+            );
+            put(&mut body, &format!("<div class=\"wide\">{}</div>", forest_svg(&verdict.rows(spec), &verdict.title)));
             let table = verdict.table(spec);
-            put(&mut body, &html_table(&table, |row, at| verdict_class(&table, row, at)));
+            let table = html_table(&table, |row, at| verdict_class(&table, row, at));
+            put(&mut body, &format!("<details><summary>Table</summary>{table}</details>\n"));
         }
+        let named: Vec<_> = sides.iter().zip(short_labels(sides)).map(|(side, label)| (label, side.runs())).collect();
+        put(&mut body, &distributions(&named, &mut figures));
         for group in &self.groups {
             put(&mut body, &self.section(group, spec, &mut figures));
         }
@@ -64,13 +71,16 @@ impl Comparison {
             }
             body.push_str("</div>\n");
         }
-        body.push_str("<h3>Valid Max Concurrency Summary</h3>\n");
-        put(&mut body, &html_table(&group.summary, |_, at| if at == 3 { "good" } else { "" }));
+        if spec.limits_set {
+            body.push_str("<h3>Valid Max Concurrency Summary</h3>\n");
+            put(&mut body, &html_table(&group.summary, |_, at| if at == 3 { "good" } else { "" }));
+        }
         body
     }
 
     fn limit(metric: &MetricTable, spec: &CompareSpec) -> Option<(f64, f64)> {
         match metric.metric.as_str() {
+            _ if !spec.limits_set => None,
             name if name.contains("TTFT") => Some(spec.ttft),
             "P99" | "Median" => Some(spec.tpot),
             _ => None,
@@ -157,6 +167,22 @@ fn html_table(table: &Table, class: impl Fn(usize, usize) -> &'static str) -> St
         out.push_str("</tr>\n");
     }
     out + "</tbody></table></div>\n"
+}
+
+/// Names of sides without the path and ending that all of them share.
+fn short_labels(sides: &[Side]) -> Vec<String> {
+    let labels: Vec<&str> = sides.iter().map(|side| side.label.as_str()).collect();
+    let first = labels.first().copied().unwrap_or_default();
+    let cut = |ends: &dyn Fn(&str, usize) -> bool| {
+        let places = first.char_indices().map(|(at, _)| at).chain([first.len()]);
+        places.take_while(|at| labels.iter().all(|label| ends(label, *at))).last().unwrap_or(0)
+    };
+    let shared = cut(&|label, at| label.get(..at) == first.get(..at));
+    let start = first[..shared].rfind(['/', '-', '_']).map_or(0, |at| at + 1);
+    let short = |label: &&str| {
+        label.get(start..).filter(|rest| !rest.is_empty()).unwrap_or(label).trim_end_matches(".json").to_owned()
+    };
+    if labels.len() < 2 { labels.into_iter().map(str::to_owned).collect() } else { labels.iter().map(short).collect() }
 }
 
 fn put(out: &mut String, text: &str) {

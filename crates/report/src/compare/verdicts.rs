@@ -8,6 +8,7 @@ use super::CompareSpec;
 use super::side::Side;
 use crate::Error;
 use crate::compare::settings::{Settings, named, only, varying};
+use crate::style::short;
 use crate::tables::markdown::Table;
 
 /// The effects between two sides at one setting.
@@ -21,13 +22,16 @@ pub struct Verdicts {
     pub single: bool,
     /// What was set otherwise on the two sides, in words; empty where nothing was.
     pub differs: String,
+    /// Under a fixed request rate: how much of it was sent. Throughput is then given by the load and has no verdict.
+    pub delivered: Option<String>,
 }
 
 impl Verdicts {
     /// As a table.
     pub fn table(&self, spec: &CompareSpec) -> Table {
-        let interval = format!("{} % interval", spec.confidence.percent());
-        let headings = ["metric", "base", "new", "change", &interval, "verdict", "basis"].map(str::to_owned).to_vec();
+        let interval = format!("{}% CI", spec.confidence.percent());
+        let headings =
+            ["metric", "baseline", "candidate", "change", &interval, "verdict", "basis"].map(str::to_owned).to_vec();
         let rows = self.effects.iter().map(|effect| {
             let verdict = effect.verdict(spec.margin).text();
             let cells = [percent(effect.change), bounds(effect), verdict.to_owned(), effect.basis_text()];
@@ -56,9 +60,10 @@ impl Verdicts {
             }));
         }
         let margin = spec.margin * 100.0;
-        parts.extend((equal > 0).then(|| format!("{equal} equal within {margin} %")));
+        parts.extend((equal > 0).then(|| format!("{equal} equal within {margin}%")));
+        parts.extend(self.delivered.clone());
         parts.extend((open > 0).then(|| format!("{open} inconclusive")));
-        format!("{}: {}; each interval is {} % sure.", self.title, parts.join("; "), spec.confidence.percent())
+        format!("{}: {} ({}% confidence intervals).", self.title, parts.join("; "), spec.confidence.percent())
     }
 }
 
@@ -76,8 +81,8 @@ fn percent(share: f64) -> String {
         share if share.is_nan() => String::new(),
         share if share.is_infinite() => "no upper bound".into(),
         // A base that may be next to nothing bounds no ratio that anybody can use.
-        share if share > BEYOND => format!("over +{:.0} %", BEYOND * 100.0),
-        share => format!("{:+.2} %", share * 100.0),
+        share if share > BEYOND => format!("over +{:.0}%", BEYOND * 100.0),
+        share => format!("{:+.2}%", share * 100.0),
     }
 }
 
@@ -95,7 +100,11 @@ pub fn verdicts(sides: &[Side], spec: &CompareSpec) -> Result<Vec<Verdicts>, Err
         for (before, after, place) in pairs(&grouped(base), &grouped(new)) {
             let title = format!("{} against {}{place}", new.label, base.label);
             let failed = |problem| Error::Key { label: title.clone(), problem };
-            let keys = spec.keys.clone().unwrap_or_else(|| shared_keys(&before.runs, &after.runs));
+            let mut keys = spec.keys.clone().unwrap_or_else(|| shared_keys(&before.runs, &after.runs));
+            let delivered = delivered(&before.runs, &after.runs);
+            if delivered.is_some() {
+                keys.retain(|key| !THROUGHPUTS.contains(&key.as_str()));
+            }
             let terms = Terms { confidence: spec.confidence, noise: spec.noise };
             let effects = keys.iter().map(|key| compare(key, &before.runs, &after.runs, terms));
             // Numbers that were asked for need not be those of every kind.
@@ -106,11 +115,33 @@ pub fn verdicts(sides: &[Side], spec: &CompareSpec) -> Result<Vec<Verdicts>, Err
             if !effects.is_empty() {
                 let single = before.runs.len() == 1 || after.runs.len() == 1;
                 let differs = difference(&before.settings, &after.settings);
-                all.push(Verdicts { effects, title, single, differs });
+                all.push(Verdicts { effects, title, single, differs, delivered });
             }
         }
     }
     Ok(all)
+}
+
+/// Metrics that a fixed request rate determines.
+const THROUGHPUTS: [&str; 5] = [
+    "request_throughput",
+    "output_throughput",
+    "total_token_throughput",
+    "input_throughput",
+    "input_sequence_throughput",
+];
+
+/// How much of a fixed request rate both sides sent; nothing where the rates are not finite or differ.
+fn delivered(base: &[StoredRun], new: &[StoredRun]) -> Option<String> {
+    let rate =
+        |runs: &[StoredRun]| runs.first().and_then(|run| run.number("request_rate")).filter(|rate| rate.is_finite());
+    let wanted = rate(base).filter(|wanted| rate(new) == Some(*wanted))?;
+    let sent = |runs: &[StoredRun]| {
+        let of = |run: &StoredRun| run.fields.get("tacho")?.get("delivered_request_rate")?.as_f64();
+        let known: Option<Vec<f64>> = runs.iter().map(of).collect();
+        known.map_or_else(|| "–".to_owned(), |known| short(known.iter().sum::<f64>() / known.len().max(1) as f64))
+    };
+    Some(format!("delivered {} of {} req/s (baseline {})", sent(new), short(wanted), sent(base)))
 }
 
 /// The runs of a side that are repeats of each other.

@@ -1,4 +1,4 @@
-//! Pictures for a terminal: columns over an axis, coloured where that is wanted.
+//! Column charts for a terminal: round ticks, muted colours, fixed width, so that two stand next to each other.
 
 /// A column is filled in eighths of a line.
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -13,25 +13,20 @@ pub struct Canvas {
 }
 
 impl Canvas {
-    /// The smallest that anything can be seen on.
-    pub(super) const LEAST: usize = 30;
+    /// Fewer columns show nothing.
+    pub(super) const MIN_WIDTH: usize = 30;
 
-    /// `text` in the colour of that code, where there are colours.
-    pub(super) fn paint(self, code: &str, text: &str) -> String {
+    fn paint(self, code: &str, text: &str) -> String {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
-    }
-
-    /// A title.
-    pub(super) fn title(self, text: &str) -> String {
-        self.paint("1", text)
     }
 }
 
-/// Columns as high as their values, with their largest on the left and words below.
+/// Columns as high as their values, with a round number as the top of the axis.
 pub(super) struct Columns<'a> {
     pub(super) title: &'a str,
+    /// NaN where there is no value.
     pub(super) values: &'a [f64],
-    /// Lines without the axis.
+    /// Lines without title and axis.
     pub(super) rows: usize,
     /// Below the axis: at its left end, and at its right one.
     pub(super) ends: (String, String),
@@ -40,50 +35,56 @@ pub(super) struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    /// The picture, a line each. Long lists are drawn with several values to a column, the largest of them.
+    /// The chart, every line `canvas.width` wide. A long list has several values to a column, the largest of them.
     pub(super) fn lines(&self, canvas: Canvas) -> Vec<String> {
-        let most = self.values.iter().copied().fold(0.0, f64::max);
-        let (top, half) = (short(most), short(most / 2.0));
-        let margin = top.len().max(half.len()).max(4);
-        let room = canvas.width.saturating_sub(margin + 3).max(1);
-        let stretch = (room / self.values.len().max(1)).clamp(1, 8);
-        let merge = self.values.len().div_ceil(room).max(1);
-        let largest = |group: &[f64]| group.iter().copied().fold(0.0, f64::max);
-        let columns: Vec<f64> =
-            self.values.chunks(merge).flat_map(|group| std::iter::repeat_n(largest(group), stretch)).collect();
-        let mut lines = vec![format!("{:margin$}   {}", "", canvas.title(self.title))];
+        let top = round_up(self.values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max));
+        let label = crate::style::short_tick(top);
+        let margin = label.chars().count().max(1);
+        let room = canvas.width.saturating_sub(margin + 2).max(1);
+        let columns = self.columns(room);
+        let pad = |text: String, width: usize| format!("{text:<width$}");
+        let mut lines = vec![canvas.paint("1", &pad(format!("{:margin$}  {}", "", self.title), canvas.width))];
         for row in (0..self.rows).rev() {
-            let label = match row {
-                row if row + 1 == self.rows => top.as_str(),
-                row if row + 1 == self.rows / 2 && self.rows > 4 && most > 0.0 => half.as_str(),
-                _ => "",
-            };
-            let line: String = columns.iter().map(|&value| self.block(value, most, row)).collect();
-            lines.push(format!("{label:>margin$} ┤ {}", canvas.paint(self.code, line.trim_end())));
+            let tick = if row + 1 == self.rows { label.as_str() } else { "" };
+            let bars: String = columns.iter().map(|&value| self.block(value, top, row)).collect();
+            lines.push(format!(
+                "{} {}",
+                canvas.paint("2", &format!("{tick:>margin$} ┤")),
+                canvas.paint(self.code, &pad(bars, room - 1))
+            ));
         }
-        lines.push(format!("{:>margin$} └{}", 0, "─".repeat(columns.len() + 1)));
+        lines.push(canvas.paint("2", &pad(format!("{:>margin$} └{}", 0, "─".repeat(room)), canvas.width)));
         let (left, right) = &self.ends;
         let width = columns.len().saturating_sub(left.chars().count()).max(right.chars().count() + 1);
-        lines.push(format!("{:margin$}   {left}{right:>width$}", ""));
+        lines.push(canvas.paint("2", &pad(format!("{:margin$}   {left}{right:>width$}", ""), canvas.width)));
         lines
     }
 
+    /// The values as one per character.
+    fn columns(&self, room: usize) -> Vec<f64> {
+        let room = room.saturating_sub(1).max(1);
+        let stretch = (room / self.values.len().max(1)).max(1);
+        let merge = self.values.len().div_ceil(room).max(1);
+        let largest = |group: &[f64]| group.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
+        self.values.chunks(merge).flat_map(|group| std::iter::repeat_n(largest(group), stretch)).collect()
+    }
+
     /// The character of a column in a line counted from the bottom.
-    fn block(&self, value: f64, most: f64, row: usize) -> char {
-        // What is next to nothing is nothing.
-        let share = if most > 0.0 && value > most / 100.0 { value / most } else { 0.0 };
-        let eighths = (share * (self.rows * 8) as f64).ceil() as usize;
+    fn block(&self, value: f64, top: f64, row: usize) -> char {
+        // Values below 1% of the axis draw nothing.
+        let fraction = if top > 0.0 && value > top / 100.0 { value / top } else { 0.0 };
+        let eighths = (fraction * (self.rows * 8) as f64).ceil() as usize;
         BLOCKS[eighths.saturating_sub(row * 8).min(8)]
     }
 }
 
-/// A number in few characters.
-pub(super) fn short(value: f64) -> String {
-    match value.abs() {
-        size if size >= 100.0 || value.fract() == 0.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
+/// The next round number: 1, 2, 2.5 or 5 times a power of ten.
+fn round_up(value: f64) -> f64 {
+    if value <= 0.0 {
+        return 1.0;
     }
+    let power = 10f64.powf(value.log10().floor());
+    [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|round| *round >= value).unwrap_or(value)
 }
 
 #[cfg(test)]
@@ -92,31 +93,34 @@ mod tests {
 
     fn lines(values: &[f64], width: usize, colour: bool) -> Vec<String> {
         let ends = ("0".to_owned(), "3 s".to_owned());
-        Columns { title: "Title", values, rows: 10, ends, code: "36" }.lines(Canvas { width, colour })
+        Columns { title: "Title", values, rows: 4, ends, code: "36" }.lines(Canvas { width, colour })
     }
 
     #[test]
-    fn columns_are_as_high_as_their_values() {
-        let lines = lines(&[10.0, 5.0, 0.0, 1.0], 40, false);
-        assert_eq!(lines[0].trim(), "Title");
-        assert_eq!(lines[1], format!("  10 ┤ {}", "█".repeat(8)));
-        assert_eq!(lines[6], format!("   5 ┤ {}", "█".repeat(16)));
-        assert_eq!(lines[10], format!("     ┤ {}{}{}", "█".repeat(16), " ".repeat(8), "█".repeat(8)));
-        assert!(lines[12].ends_with("3 s"), "{}", lines[12]);
+    fn columns_stand_on_a_round_axis_and_fill_the_width() {
+        let lines = lines(&[8.0, 4.0, f64::NAN, 1.0], 40, false);
+        assert_eq!(lines.len(), 7);
+        assert!(lines.iter().all(|line| line.chars().count() == 40), "{lines:?}");
+        assert!(lines[1].starts_with("10 ┤ ▁▁▁"), "{lines:?}");
+        assert!(lines[6].trim_end().ends_with("3 s"));
     }
 
     #[test]
-    fn long_lists_fit_and_keep_their_peak() {
+    fn long_lists_keep_their_peak() {
         let mut values = vec![1.0; 5000];
         values[777] = 99.0;
         let lines = lines(&values, 60, false);
-        assert!(lines.iter().all(|line| line.chars().count() <= 60), "{lines:?}");
-        assert!(lines[1].contains('█') && lines[1].contains("  99 ┤"));
+        assert!(lines[1].starts_with("100 ┤") && lines[1].contains('█'), "{lines:?}");
     }
 
     #[test]
     fn colours_are_there_only_where_they_may_be() {
         assert!(lines(&[1.0], 40, true).concat().contains("\x1b[36m"));
         assert!(!lines(&[1.0], 40, false).concat().contains('\x1b'));
+    }
+
+    #[test]
+    fn axes_end_at_round_numbers() {
+        assert_eq!([0.0, 7.0, 23.0, 100.0, 501.0, 0.03].map(round_up), [1.0, 10.0, 25.0, 100.0, 1000.0, 0.05]);
     }
 }

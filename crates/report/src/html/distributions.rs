@@ -1,4 +1,4 @@
-//! Distributions of runs on each other: how long requests took, and what share took at most how long.
+//! Latency distributions of several runs on the same axes.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::MetricKind;
@@ -8,12 +8,11 @@ use super::Figures;
 use crate::plots::category;
 
 /// What is drawn, in words.
-const TIMES: [(MetricKind, &str); 5] = [
+const TIMES: [(MetricKind, &str); 4] = [
     (MetricKind::Ttft, "Time to first token (TTFT)"),
-    (MetricKind::Tpot, "Time per output token after the first (TPOT)"),
-    (MetricKind::Itl, "Time between tokens (ITL)"),
-    (MetricKind::E2el, "Time to the end of the answer (E2EL)"),
-    (MetricKind::ClientQueueTime, "Wait for a concurrency slot"),
+    (MetricKind::Tpot, "Time per output token (TPOT)"),
+    (MetricKind::Itl, "Inter-token latency (ITL)"),
+    (MetricKind::E2el, "End-to-end latency (E2EL)"),
 ];
 /// Points of a curve; more could not be told apart.
 const POINTS: usize = 400;
@@ -35,14 +34,13 @@ pub(crate) fn distributions(sides: &[Named], figures: &mut Figures) -> String {
         }
     }
     if places.is_empty() {
-        return "<p class=\"note\">The files do not tell the times of single requests: save results with \
-                --save-detailed, or keep the logs of the runs, for distributions.</p>\n"
+        return "<p class=\"note\">Distributions need the latency of each request: save results with --save-detailed, or \
+                keep the logs of the runs.</p>\n"
             .to_owned();
     }
     format!(
-        "<h2>How long it took</h2>\n<p class=\"note\">Two pictures of each time. The first has the share of requests that took \
-         at most so long: the curve further left is faster. The second shows where they lie. Several runs of a side are taken together. Drag to zoom, double \
-         click to see all; names hide and show.</p>\n<div class=\"grid\">\n{places}</div>\n"
+        "<h2>Latency distributions</h2>\n<p class=\"note\">Left: cumulative distribution (further left is faster). Right: \
+         histogram. Runs of one side are pooled. Drag to zoom, double-click to reset; click a name to hide it.</p>\n<div class=\"grid\">\n{places}</div>\n"
     )
 }
 
@@ -64,10 +62,10 @@ fn shares(title: &str, sides: &[Named], times: &[(usize, Vec<f64>)]) -> Value {
         let x = places.iter().map(|&at| Value::Float(short(sorted[at])));
         let y = places.iter().map(|&at| Value::Float(short((at + 1) as f64 / count as f64 * 100.0)));
         let mut dict = line(sides, *side, x.collect(), y.collect());
-        dict.set("unit", " %");
+        dict.set("unit", "%");
         Value::Dict(dict)
     };
-    let mut y = label("share that took at most so long, %");
+    let mut y = label("cumulative %");
     y.set("range", vec![Value::Int(0), Value::Int(100)]);
     y.set("zero", true);
     figure(title.to_owned(), y, times.iter().map(layer).collect())
@@ -89,14 +87,14 @@ fn histograms(title: &str, sides: &[Named], times: &[(usize, Vec<f64>)]) -> Valu
         let y = counts.iter().map(share).chain([Value::Float(0.0)]).collect();
         let mut dict = line(sides, *side, x, y);
         dict.set("step", true);
-        dict.set("unit", " %");
+        dict.set("unit", "%");
         let range = |bar: usize| Value::from(format!("{} – {} ms", edge(bar), edge(bar + 1)));
         dict.set("heads", (0..=BARS).map(range).collect::<Vec<_>>());
         Value::Dict(dict)
     };
-    let mut y = label("share of requests, %");
+    let mut y = label("requests, %");
     y.set("zero", true);
-    figure(format!("{title}: where they lie"), y, times.iter().map(layer).collect())
+    figure(format!("{title}: histogram"), y, times.iter().map(layer).collect())
 }
 
 fn line(sides: &[Named], side: usize, x: Vec<Value>, y: Vec<Value>) -> Dict {
@@ -116,7 +114,7 @@ fn label(text: &str) -> Dict {
 }
 
 fn figure(title: String, y: Dict, layers: Vec<Value>) -> Value {
-    let mut x = label("ms, logarithmic");
+    let mut x = label("ms (log scale)");
     x.set("scale", "log");
     let mut dict = Dict::new();
     dict.set("title", title);

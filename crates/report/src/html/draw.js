@@ -117,7 +117,7 @@ const Draw = (() => {
   };
   const paint = (color) => typeof color === "number" ? css(`--c${color}`) : toned(color);
   // Kinds that have no points of their own to fit or to point at, and kinds whose points are pointed at one by one.
-  const ALOFT = ["rule", "level"], SINGLE = (layer) => layer.kind === "points" || layer.kind === "cross" || layer.marks;
+  const ALOFT = ["rule", "level", "span"], SINGLE = (layer) => layer.kind === "points" || layer.kind === "cross" || layer.marks;
 
   const groups = new Map();
   const all = [];
@@ -477,6 +477,16 @@ const Draw = (() => {
 
     rule() {}
 
+    // A stretch of the x axis in another shade.
+    span(layer, area) {
+      const left = Math.max(area.left, this.px(layer.from)), right = Math.min(area.left + area.w, this.px(layer.to));
+      if (right <= left) return;
+      this.pen.fillStyle = this.color(layer);
+      this.pen.globalAlpha = 0.1;
+      this.pen.fillRect(left, area.top, right - left, area.h);
+      this.pen.globalAlpha = 1;
+    }
+
     // Marks on the axis, with their names above the plot where they do not lie on each other.
     rules(area) {
       const { pen } = this;
@@ -487,7 +497,7 @@ const Draw = (() => {
       for (const layer of this.shown().filter((layer) => layer.kind === "rule")) {
         const x = this.px(layer.at);
         if (!(x >= area.left && x <= area.left + area.w)) continue;
-        pen.strokeStyle = pen.fillStyle = css("--soft");
+        pen.strokeStyle = pen.fillStyle = css(layer.slo ? "--bad" : "--soft");
         pen.setLineDash([3, 3]);
         pen.beginPath();
         pen.moveTo(x, area.top);

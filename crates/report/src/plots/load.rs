@@ -1,15 +1,15 @@
-//! Latency against load: what is predicted, as a band over plays of the noise, its limits, and what was measured.
+//! Latency against load: the prediction with its range over simulated runs, the SLO, and measured runs.
 
 use super::{AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Picture, ScaleKind, Series, Stroke, category};
 
-/// One number over rates.
+/// One metric over rates.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadCurve {
     /// What it is, with its unit.
     pub label: String,
-    /// Limits on it, each with how it is said.
+    /// SLOs on it, each with its text.
     pub limits: Vec<(f64, String)>,
-    /// Rate, and the least, the middle and the largest value over plays; in ascending rates.
+    /// Rate, and the least, the middle and the largest value over simulated runs; in ascending rates.
     pub predicted: Vec<(f64, [f64; 3])>,
     /// Rate, value and name of runs.
     pub measured: Vec<(f64, f64, String)>,
@@ -28,10 +28,12 @@ pub fn picture(curves: &[LoadCurve]) -> Option<Picture> {
     if curves.iter().any(|curve| !curve.measured.is_empty()) {
         legend.push(LegendEntry::Point(category(1), MEASURED.into()));
     }
-    legend.push(LegendEntry::Line(limit_stroke(), Marker::None, "limit".into()));
+    legend.push(LegendEntry::Line(limit_stroke(), Marker::None, "SLO".into()));
     (!curves.is_empty()).then(|| Picture {
         title: "Latency against load".into(),
-        note: "The band is over plays of the noise; what is beyond four times a limit is drawn there.".into(),
+        note:
+            "Band: range over simulated runs. A value beyond four times the SLO is drawn at the top, with its number."
+                .into(),
         panels: curves.iter().map(panel).collect(),
         columns: 1,
         size: (430.0, 300.0),
@@ -44,7 +46,7 @@ fn panel(curve: &LoadCurve) -> Panel {
     let highest = curve.predicted.iter().map(|(_, values)| values[2]).chain(curve.measured.iter().map(|one| one.1));
     let limit = curve.limits.iter().map(|(limit, _)| *limit).fold(0.0, f64::max);
     let highest = highest.filter(|value| value.is_finite()).fold(limit * 1.2, f64::max);
-    // Beyond what a server bears its latency has no end, which would press everything else flat.
+    // Beyond saturation latency has no bound, which would press everything else flat.
     let top = if limit > 0.0 { highest.min(limit * 4.0) } else { highest };
     let low = |value: f64| value.min(top);
     let hint = |(rate, [least, middle, most]): &(f64, [f64; 3])| {
@@ -70,12 +72,21 @@ fn panel(curve: &LoadCurve) -> Panel {
         fill: category(1),
         hints: curve.measured.iter().map(|(rate, value, name)| format!("{name}: {value:.2} at {rate:.2}/s")).collect(),
     };
+    let middles = curve.predicted.iter().map(|(rate, values)| (*rate, values[1]));
+    let beyond = middles.chain(curve.measured.iter().map(|(rate, value, _)| (*rate, *value)));
+    let clipped = beyond.filter(|(_, value)| *value > top);
+    let notes: Vec<Series> = clipped
+        .map(|(rate, value)| {
+            let value = if value.is_finite() { crate::style::short(value) } else { "∞".to_owned() };
+            Series::Note { at: (rate, top), lines: vec![format!("↑ {value}")] }
+        })
+        .collect();
     Panel {
         title: vec![format!("{} of one replica by load", curve.label)],
         x: AxisSpec::over("requests per second", ScaleKind::Linear, rates),
         y: AxisSpec::linear(curve.label.as_str(), 0.0, (top * 1.08).max(f64::MIN_POSITIVE)),
         grid: Grid::Both,
-        series: [band].into_iter().chain(limits).chain([line, points]).collect(),
+        series: [band].into_iter().chain(limits).chain([line, points]).chain(notes).collect(),
     }
 }
 
@@ -96,6 +107,7 @@ mod tests {
         for text in ["P99 TTFT (ms) of one replica by load", "p99_ttft_ms&lt;=100", "run &lt;b&gt;: 23.50 at 2.00/s"] {
             assert!(page.contains(text), "{text}: {page}");
         }
+        assert!(page.contains("↑ 2,000"), "a clipped value shows its number: {page}");
         assert!(!page.contains("\"inf") && !page.contains("NaN"), "{page}");
         assert!(picture(&[]).is_none());
     }

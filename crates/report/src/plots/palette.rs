@@ -36,9 +36,9 @@ impl Color {
     }
 }
 
-/// Ten hues that differ for people with common colour blindness too, when lightness is counted in.
+/// Ten hues after Okabe and Ito, distinct for readers with common colour blindness.
 const HUES: [u32; 10] =
-    [0x1F77B4, 0xFF7F0E, 0x2CA02C, 0xD62728, 0x9467BD, 0x8C564B, 0xE377C2, 0x7F7F7F, 0xBCBD22, 0x17BECF];
+    [0x0072B2, 0xE69F00, 0x009E73, 0xC4361C, 0x8A5FB5, 0x56B4E9, 0xCC79A7, 0x6E6E6E, 0x8F8A00, 0x004D66];
 
 /// From dark blue over green to yellow: an order that can be seen.
 const RAMP: [u32; 9] = [0x440154, 0x472D7B, 0x3B528B, 0x2C728E, 0x21918C, 0x28AE80, 0x5EC962, 0xADDC30, 0xE8C51C];

@@ -42,6 +42,7 @@ fn spec() -> CompareSpec {
         tpot: (100.0, 5.0),
         confidence: Confidence::USUAL,
         margin: 0.02,
+        limits_set: true,
         noise: None,
         debug: false,
         plots: true,
@@ -80,7 +81,7 @@ fn compared(folder: &Path, path: &Path) {
     if let Ok(sides) = load(&[folder.join("w.json"), path.to_owned()]) {
         let (found, joined) = (verdicts(&sides, &spec()), Comparison::new(&sides, &spec()));
         if let (Ok(found), Ok(joined)) = (found, joined) {
-            let _ = (joined.markdown().len(), joined.html(&sides, &found, &spec()).len());
+            let _ = (joined.markdown(&spec()).len(), joined.html(&sides, &found, &spec()).len());
         }
     }
     if let Ok(dashboard) = Dashboard::read(folder) {

@@ -2,6 +2,7 @@
 //! the block after vLLM's report.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod blocks;
 mod browser;
 mod figures;
 mod file_names;

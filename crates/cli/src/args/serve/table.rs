@@ -532,4 +532,6 @@ const OURS: &[Flag] = &[
     own(&["--resume"], Str, "DIR", Unset, &LOG,
         "Resume the run of this log: completed requests are not sent again. Its flags need not be repeated."),
     switch(&["--quiet"], &REPORT, "Print only the report."),
+    switch(&["--verbose"], &REPORT, "Print every metric and confidence interval below the report."),
+    switch(&["--no-charts"], &REPORT, "Print no charts before the report on a terminal."),
 ];

@@ -72,7 +72,7 @@ impl<'a> Commands<'a> {
         let sought = self.searches && record.caveats.iter().any(is_failed_rule);
         self.broken.set(self.broken.get() || (exit == Exit::Gate && !sought));
         if self.show_stdout {
-            console::print(&record)?;
+            console::print(&record, console::Shown::default())?;
         }
         if let Some(log) = log {
             write_whole(log, |out| out.write_all(console::vllm_report(&record).as_bytes()))?;

@@ -1,5 +1,4 @@
-//! What the page's pictures are drawn from: a column of numbers for each thing known of a request, and what is counted
-//! here because it would be too much to send.
+//! The data of the page's charts: a column per property of a request, and counts of what would be too large to embed.
 
 use std::borrow::Cow;
 
@@ -9,7 +8,8 @@ use tacho_metrics::{Sample, Samples, Statistics};
 use tacho_record::RunRecord;
 
 use super::served;
-use crate::series::{self, OverTime};
+use crate::series::{self, LatencyOverTime, OverTime};
+use crate::verdict::is_burst;
 
 /// Bars of the histogram of gaps.
 const BARS: usize = 48;
@@ -44,6 +44,8 @@ pub(super) fn facts(record: &RunRecord) -> Dict {
     dict.set("limited", record.setup.max_concurrency.is_some());
     dict.set("itl", gaps(samples));
     dict.set("over", over_time(samples));
+    dict.set("steady", steady(record));
+    dict.set("slo", slo(record));
     dict.set("series", served::sets(record));
     dict.set("slowest", slowest(samples));
     dict
@@ -58,8 +60,37 @@ fn over_time(samples: &Samples) -> Option<Dict> {
     let mut dict = Dict::new();
     dict.set("end", over.end);
     dict.set("times", floats((0..over.rows[0].1.len()).map(|at| at as f64 * over.step)));
+    let latencies = LatencyOverTime::of(samples, &over);
     for (name, values) in over.rows {
         dict.set(name, floats(values.into_iter()));
+    }
+    let latency = |(name, median, upper): (&str, &[f64], &[f64])| {
+        let mut dict = Dict::new();
+        dict.set("name", name.to_uppercase());
+        dict.set("median", floats(median.iter().copied()));
+        dict.set("upper", floats(upper.iter().copied()));
+        Value::Dict(dict)
+    };
+    dict.set("latencies", latencies.known().map(latency).collect::<Vec<_>>());
+    dict.set("upper", format!("p{}", series::UPPER_PERCENTILE));
+    Some(dict)
+}
+
+/// Where the steady state begins and ends; nothing where there is none.
+fn steady(record: &RunRecord) -> Option<Vec<Value>> {
+    let steady = record.steady.as_ref().filter(|_| !is_burst(record))?;
+    let found = steady.reached && steady.drift.is_none() && steady.backlog.is_none();
+    found.then(|| vec![Value::Float(steady.start), Value::Float(steady.end)])
+}
+
+/// The goodput objectives by latency, in ms.
+fn slo(record: &RunRecord) -> Option<Dict> {
+    let limits = record.setup.goodput?;
+    let mut dict = Dict::new();
+    for (name, limit) in [("ttft", limits.ttft_ms), ("tpot", limits.tpot_ms), ("e2el", limits.e2el_ms)] {
+        if let Some(limit) = limit {
+            dict.set(name, limit);
+        }
     }
     Some(dict)
 }
@@ -67,7 +98,7 @@ fn over_time(samples: &Samples) -> Option<Dict> {
 fn floats(values: impl Iterator<Item = f64>) -> Vec<Value> {
     // Four digits are more than a pixel shows.
     let short = |value: f64| if value == 0.0 { 0.0 } else { format!("{value:.4e}").parse().unwrap_or(value) };
-    values.map(|value| Value::Float(short(value))).collect()
+    values.map(|value| if value.is_finite() { Value::Float(short(value)) } else { Value::Null }).collect()
 }
 
 /// The columns, as planes of bytes: neighbours in a plane are alike, and pack well.

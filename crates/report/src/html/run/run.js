@@ -50,57 +50,64 @@
     return { x, y };
   };
   const RULES = [[0.5, "p50"], [0.9, "p90"], [0.99, "p99"]];
-  const distribution = (host, title, hist, ecdf, marks, total, what) => {
+  const SLO = facts.slo || {};
+  const distribution = (host, title, hist, ecdf, marks, total, what, slo) => {
     const share = (k) => `${fmt(hist.x[k])} – ${fmt(hist.ends[k])} ms`;
     new Plot(host, {
-      title, x: { label: "ms, logarithmic", log: true }, y: { label: what, zero: true, whole: true }, right: { label: "share up to here, %", range: [0, 100], zero: true },
+      title, x: { label: "ms (log scale)", log: true }, y: { label: what, zero: true, whole: true }, right: { label: "cumulative %", range: [0, 100], zero: true },
       layers: [
-        { name: what, kind: "bars", color: 0, x: hist.x, ends: hist.ends, y: hist.counts, head: share, tip: (k) => [[what, fmt(hist.counts[k])], ["share", fmt(hist.counts[k] / total * 100) + " %"]] },
-        { name: "share up to here", kind: "line", color: 1, axis: "right", x: ecdf.x, y: ecdf.y, tip: (k) => [["up to " + fmt(ecdf.x[k]) + " ms", fmt(ecdf.y[k]) + " %"]] },
-        ...marks.map(([text, at]) => ({ kind: "rule", at, text, x: [], y: [] })),
+        { name: what, kind: "bars", color: 0, x: hist.x, ends: hist.ends, y: hist.counts, head: share, tip: (k) => [[what, fmt(hist.counts[k])], ["fraction", fmt(hist.counts[k] / total * 100) + "%"]] },
+        { name: "cumulative %", kind: "line", color: 1, axis: "right", x: ecdf.x, y: ecdf.y, tip: (k) => [["up to " + fmt(ecdf.x[k]) + " ms", fmt(ecdf.y[k]) + "%"]] },
+        ...(slo ? [["SLO", slo, true]] : []).concat(marks).map(([text, at, slo]) => ({ kind: "rule", at, text, slo, x: [], y: [] })),
       ],
     });
   };
   const ofRequests = (host, name, title) => {
     const sorted = finite(pick(name)).filter((v) => v > 0).sort((a, b) => a - b);
     if (sorted.length < 2) return;
-    distribution(host, title, histogram(sorted), thin(sorted), RULES.map(([q, text]) => [text, quantile(sorted, q)]), sorted.length, "requests");
+    distribution(host, title, histogram(sorted), thin(sorted), RULES.map(([q, text]) => [text, quantile(sorted, q)]), sorted.length, "requests", SLO[name]);
   };
   const ofGaps = (host) => {
     const { edges, counts, marks } = facts.itl, total = counts.reduce((a, b) => a + b, 0);
     if (total < 2) return;
     let sum = 0;
     const ecdf = { x: [edges[0], ...edges.slice(1)], y: [0, ...counts.map((n) => (sum += n) / total * 100)] };
-    distribution(host, "Time between tokens (ITL)", { x: edges.slice(0, -1), ends: edges.slice(1), counts }, ecdf, marks, total, "gaps");
+    distribution(host, "Inter-token latency (ITL)", { x: edges.slice(0, -1), ends: edges.slice(1), counts }, ecdf, marks, total, "gaps");
   };
   if (good.length > 1) {
-    const place = grid(section("How long it took", "Bars: how many requests took how long. Line: the share that took at most that long. Drag to zoom, double click to see all."));
+    const place = grid(section("Latency distributions", "Bars: histogram. Line: cumulative distribution. Drag to zoom, double-click to reset."));
     ofRequests(place, "ttft", "Time to first token (TTFT)");
-    ofRequests(place, "tpot", "Time per output token after the first (TPOT)");
+    ofRequests(place, "tpot", "Time per output token (TPOT)");
     if (facts.itl) ofGaps(place);
-    ofRequests(place, "e2el", "Time to the end of the answer (E2EL)");
+    ofRequests(place, "e2el", "End-to-end latency (E2EL)");
     if (facts.limited) ofRequests(place, "queue", "Wait for a concurrency slot");
   }
 
   // Over time, all on one axis.
   const over = facts.over;
   if (over) {
-    const host = section("Over time", "One axis for all: dragging over a stretch zooms every picture to it, double click shows the whole run. Keys on a focused picture: + − ← → 0."), place = grid(host, "stack");
+    const host = section("Over time", "Drag to zoom all charts, double-click to reset; keys on a focused chart: + − ← → 0." + (facts.steady ? " The steady state is shaded." : "")), place = grid(host, "stack");
     // The last step reaches to the run's end.
     const edges = [...over.times, over.end], step = (k) => Math.min(k, over.times.length - 1), head = (k) => `${fmt(edges[step(k)])} – ${fmt(edges[step(k) + 1])} s`;
-    const x = { label: "seconds since the run began", tight: true, zero: true };
+    const x = { label: "seconds since the start", tight: true, zero: true };
+    const steady = facts.steady ? [{ kind: "span", color: 2, from: facts.steady[0], to: facts.steady[1], x: [], y: [] }] : [];
     const series = (name, key, color, more = {}) => ({ name, kind: "line", step: true, color, x: edges, y: edges.map((_, k) => over[key][step(k)]), head, tip: (k) => [[name, fmt(over[key][step(k)])]], ...more });
-    new Plot(place, { title: "Throughput: output tokens per second", group: "time", x, y: { label: "tokens/s", zero: true }, layers: [series("output tokens/s", "tokens", 0, { kind: "area_under" })] });
-    new Plot(place, { title: "Requests: sent, finished and failed per second", group: "time", x, y: { label: "requests/s", zero: true }, layers: [series("sent/s", "sent", 2), series("finished/s", "finished", 0), ...(bad.length ? [series("failed/s", "failed", 3)] : [])] });
+    new Plot(place, { title: "Output throughput", group: "time", x, y: { label: "tok/s", zero: true }, layers: [...steady, series("output tok/s", "tokens", 0, { kind: "area_under" })] });
+    new Plot(place, { title: "Requests per second", group: "time", x, y: { label: "requests/s", zero: true }, layers: [...steady, series("sent/s", "sent", 2), series("completed/s", "finished", 0), ...(bad.length ? [series("failed/s", "failed", 3)] : [])] });
     const waits = over.waiting.some((v) => v >= 0.05);
-    new Plot(place, { title: "Concurrency: requests under way" + (waits ? " and waiting for a slot" : ""), group: "time", x, y: { label: "requests", zero: true }, layers: [series("under way", "running", 0), ...(waits ? [series("waiting for a slot", "waiting", 1)] : [])] });
+    new Plot(place, { title: "Requests in flight" + (waits ? " and waiting for a slot" : ""), group: "time", x, y: { label: "requests", zero: true }, layers: [...steady, series("in flight", "running", 0), ...(waits ? [series("waiting for a slot", "waiting", 1)] : [])] });
+    for (const latency of over.latencies) {
+      const line = (name, values, color) => ({ name, kind: "line", step: true, color, x: edges, y: edges.map((_, k) => values[step(k)] ?? NaN), head, tip: (k) => [[name, fmt(values[step(k)] ?? NaN) + " ms"]] });
+      const limit = SLO[latency.name.toLowerCase()], level = limit ? [{ kind: "level", color: 3, at: limit, text: `SLO ${fmt(limit)} ms`, x: [], y: [] }] : [];
+      new Plot(place, { title: `${latency.name} by time sent`, group: "time", x, y: { label: "ms", zero: true }, layers: [...steady, line("median", latency.median, 0), line(over.upper, latency.upper, 1), ...level] });
+    }
     const request = (i) => [["request", String(columns.index[i])], ["sent", fmt(columns.sent[i]) + " s"], ["TTFT", fmt(columns.ttft[i]) + " ms"], ["E2EL", fmt(columns.e2el[i]) + " ms"],
       ["prompt", fmt(columns.prompt[i]) + " tokens"], ["output", fmt(columns.output[i]) + " tokens"], ["wait for a slot", fmt(columns.queue[i]) + " ms"]];
     const failure = (i) => [["request", String(columns.index[i])], ["sent", fmt(columns.sent[i]) + " s"], ["failed", facts.outcomes[columns.outcome[i]]]];
     const timed = good.filter((i) => columns.ttft[i] > 0);
     const least = timed.reduce((low, i) => Math.min(low, columns.ttft[i]), timed.length ? Infinity : 1);
     if (timed.length || bad.length) {
-      new Plot(place, { title: "Time to first token of each request" + (bad.length ? ", failures on the axis" : ""), group: "time", height: 260, x, y: { label: "ms, logarithmic", log: true }, layers: [
+      new Plot(place, { title: "TTFT of each request" + (bad.length ? ", failures marked ✕" : ""), group: "time", height: 260, x, y: { label: "ms (log scale)", log: true }, layers: [
         { name: "TTFT", kind: "points", color: 0, x: timed.map((i) => columns.sent[i]), y: timed.map((i) => columns.ttft[i]), tip: (k) => request(timed[k]) },
         ...(bad.length ? [{ name: "failed", kind: "cross", color: 3, x: pick("sent", bad), y: bad.map(() => least), tip: (k) => failure(bad[k]) }] : []),
       ] });
@@ -110,7 +117,7 @@
       new Plot(place, { title: set.title, group: "time", x, y: { label: set.unit || "", zero: true }, layers });
     }
 
-    const lengths = section("Does length explain it?", "Each point is a request."), pair = grid(lengths);
+    const pair = node("div", undefined, "grid");
     const scatter = (title, xname, xlabel, yname, ylabel) => {
       const some = good.filter((i) => columns[yname][i] > 0 && Number.isFinite(columns[xname][i]));
       const varied = new Set(some.slice(0, 5000).map((i) => columns[xname][i])).size > 1;
@@ -118,13 +125,13 @@
       new Plot(pair, { title, x: { label: xlabel, whole: true }, y: { label: ylabel, zero: true }, layers: [{ name: "requests", kind: "points", color: 0, x: some.map((i) => columns[xname][i]), y: some.map((i) => columns[yname][i]), tip: (k) => request(some[k]) }] });
       return true;
     };
-    const drawn = [scatter("TTFT against prompt length", "prompt", "prompt tokens", "ttft", "TTFT, ms"), scatter("E2EL against output length", "output", "output tokens", "e2el", "E2EL, ms")];
-    if (!drawn.includes(true)) pair.append(node("p", "All requests have the same lengths.", "note"));
+    [scatter("TTFT against prompt length", "prompt", "prompt tokens", "ttft", "TTFT, ms"), scatter("E2EL against output length", "output", "output tokens", "e2el", "E2EL, ms")];
+    if (pair.children.length) section("Latency against length", "Each point is a request.").append(pair);
   }
 
   // The slowest requests, each as a bar of its own time.
   if (facts.slowest && facts.slowest.length) {
-    const host = section("The slowest requests", "Each bar is the time of one request on one common scale: the wait for a slot, the time to the first token, then every gap between tokens; light and dark alternate, so that a stall shows as a wide piece.");
+    const host = section("Slowest requests", "Each bar is one request: wait for a slot, time to first token, then the gaps between tokens. A stall shows as a wide segment.");
     const table = node("table", undefined, "slow"), headings = node("tr");
     for (const text of ["request", "sent, s", "prompt", "output", "TTFT, ms", "E2EL, ms", "longest gap, ms", ""]) headings.append(node("th", text));
     table.append(headings);
@@ -162,6 +169,5 @@
   }
   document.documentElement.dataset.ready = "yes";
 })().catch((problem) => {
-  const told = Draw.node("p", "This page could not be drawn: " + problem, "problem");
-  document.querySelector("main").prepend(told);
+  document.querySelector("main").prepend(Draw.node("p", "This page could not be drawn: " + problem, "problem"));
 });

@@ -12,16 +12,15 @@ use crate::plots::in_words;
 pub fn page(title: &str, run: &StoredRun) -> String {
     let mut figures = Figures::default();
     let mut body = String::from(
-        "<div class=\"verdict warn\"><b>This result keeps its numbers, and of single requests only how long they \
-         took.</b><ul><li>A page with everything is made of the run's log (tacho report LOG --html), or of a result \
-         saved with --save-detailed.</li>",
+        "<div class=\"verdict warn\"><b>This result holds metrics and latencies only.</b><ul><li>The full report needs the run's log (tacho report LOG --html), or a result saved with \
+         --save-detailed.</li>",
     );
     for text in told(run) {
         body += &format!("<li>{}</li>", escape(&text));
     }
     body += &format!("</ul></div>\n<div class=\"cards\">{}</div>\n", cards(run));
     body += &distributions(&[(title.to_owned(), vec![run.clone()])], &mut figures);
-    body += &format!("<h2>What was run</h2>{}", settings(run));
+    body += &format!("<h2>Settings</h2>{}", settings(run));
     whole_page(title, &body, figures)
 }
 

@@ -1,49 +1,120 @@
-//! The page's words: what was run, whether to believe it, and the numbers that people ask for first.
+//! The page's texts: hero with verdict and headline metrics, all metrics, and the settings.
 
-use tacho_metrics::{MetricKind, RankUse, Statistics};
+use tacho_metrics::{Interval, MetricKind, RankUse, Statistics};
 use tacho_record::RunRecord;
 
 use super::About;
+use crate::console::bounds;
 use crate::html::escape;
+use crate::style::{grouped, short};
+use crate::verdict::{Finding, Severity, Verdict, is_burst};
 
 pub(super) fn title(record: &RunRecord) -> String {
     record.setup.label.clone().unwrap_or_else(|| record.setup.model_id.clone())
 }
 
-pub(super) fn subtitle(record: &RunRecord) -> String {
+/// What was run, in one line.
+pub(super) fn subtitle(record: &RunRecord, about: &About) -> String {
     let setup = &record.setup;
     let (count, duration) = (record.measured.samples.len(), record.measured.duration);
-    format!("{} · {} · {count} requests in {duration:.1} s · {}", setup.model_id, setup.backend, setup.started)
+    let meta = |key: &str| setup.metadata.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+    let started = setup.started.split(['.', '+', 'Z']).next().unwrap_or_default().replace('T', " ");
+    let mut facts = vec![
+        ("model", setup.model_id.clone()),
+        ("backend", setup.backend.clone()),
+        ("load", load(record)),
+        ("requests", format!("{} in {} s", grouped(count as i64), short(duration))),
+        ("started", started),
+        ("tacho", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    for key in ["server_version", "dataset", "seed"] {
+        facts.extend(meta(key).map(|value| (key, value)));
+    }
+    for (flag, name) in [("--dataset-name", "dataset"), ("--seed", "seed")] {
+        facts.extend(flag_value(about.command.as_deref(), flag).map(|value| (name, value)));
+    }
+    let item = |(name, value): &(&str, String)| format!("<span>{name} <b>{}</b></span>", escape(value));
+    format!("<p class=\"what\">{}</p>\n", facts.iter().map(item).collect::<String>())
 }
 
-/// The verdict in a sentence, and every reason for doubt.
-pub(super) fn verdict(record: &RunRecord, about: &About) -> String {
-    let failed = record.summary.completed == 0;
-    let doubted = record.setup.interrupted
-        || record.summary.failed > 0
-        || !record.caveats.is_empty()
-        || !about.told.is_empty()
-        || record.trust.as_ref().is_some_and(|trust| !trust.is_ok());
-    let (class, sentence) = match (failed, doubted) {
-        (true, _) => (" bad", "No request succeeded: there is nothing to conclude from this run."),
-        (false, true) => (" warn", "Read this result with what is said below in mind."),
-        (false, false) => ("", "Nothing speaks against this result."),
+/// The value of a flag in a command line.
+fn flag_value(command: Option<&str>, flag: &str) -> Option<String> {
+    let mut words = command?.split_whitespace();
+    words.find(|word| *word == flag)?;
+    words.next().map(str::to_owned)
+}
+
+/// The load in words.
+fn load(record: &RunRecord) -> String {
+    let setup = &record.setup;
+    let limit = setup.max_concurrency.map(|limit| format!("at most {limit} in flight"));
+    let rate = match (&setup.ramp_up, setup.self_timed, setup.request_rate) {
+        (Some(ramp), ..) => Some(format!("{} – {} req/s, {}", ramp.start_rps, ramp.end_rps, ramp.strategy)),
+        (None, true, _) => Some("recorded times".to_owned()),
+        (None, false, rate) if rate.is_finite() => Some(format!("{rate} req/s")),
+        _ => None,
     };
+    let parts: Vec<String> = rate.into_iter().chain(limit).collect();
+    if parts.is_empty() { "all at once".to_owned() } else { parts.join(", ") }
+}
+
+/// The verdict in a sentence, and every reason to interpret the result with care.
+pub(super) fn verdict(record: &RunRecord, about: &About) -> String {
+    let verdict = Verdict::of(record);
+    let told = !about.told.is_empty();
+    let (class, sentence) = match (record.summary.completed, verdict.worst()) {
+        (0, _) => (" bad", "No request succeeded."),
+        (_, Some(Severity::Bad)) => (" bad", "Do not use this result before reading the warnings."),
+        (_, None) if !told => ("", "No warnings."),
+        _ => (" warn", "Interpret with care: see the warnings below."),
+    };
+    let finding = |finding: &Finding| (finding.code, finding.text.clone());
     let unknown = || "client: how well it kept up is not known".to_owned();
     let trust = match (&record.trust, &about.client) {
-        (Some(trust), _) => trust.text(),
-        (None, told) => told.clone().unwrap_or_else(unknown),
+        (Some(trust), _) if trust.is_ok() => Some(trust.text()),
+        (Some(_), _) => None,
+        (None, known) => Some(known.clone().unwrap_or_else(unknown)),
     };
-    let caveats = record.caveats.iter().map(|caveat| caveat.text());
-    let texts = std::iter::once(trust).chain(caveats).chain(about.told.iter().cloned());
-    let mut seen: Vec<String> = Vec::new();
+    let findings = verdict.findings.iter().map(finding);
+    let texts = findings.chain(about.told.iter().map(|text| ("", text.clone()))).chain(trust.map(|text| ("", text)));
+    let mut seen: Vec<(&str, String)> = Vec::new();
     for text in texts {
-        if !seen.contains(&text) {
+        if !seen.iter().any(|(_, known)| *known == text.1) {
             seen.push(text);
         }
     }
-    let items: String = seen.iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
-    format!("<div class=\"verdict{class}\"><b>{sentence}</b><ul>{items}</ul></div>\n")
+    let item = |(code, text): &(&str, String)| {
+        let code = if code.is_empty() { String::new() } else { format!(" <code>{code}</code>") };
+        format!("<li>{}{code}</li>", escape(text))
+    };
+    let items: String = seen.iter().map(item).collect();
+    let next = verdict.next.map_or_else(String::new, |next| format!("<p class=\"next\">Next: {}</p>", escape(&next)));
+    format!("<div class=\"verdict{class}\"><b>{sentence}</b><ul>{items}</ul>{next}</div>\n")
+}
+
+/// The three metrics that answer most questions.
+pub(super) fn hero(record: &RunRecord) -> String {
+    let summary = &record.summary;
+    if summary.completed == 0 {
+        return String::new();
+    }
+    let highest = |metric: MetricKind| {
+        let statistics = summary.statistics(metric).filter(|statistics| statistics.count > 0)?;
+        let (percent, value) =
+            statistics.percentiles_ms.iter().copied().reduce(|a, b| if b.0 > a.0 { b } else { a })?;
+        let percent = crate::style::percent(percent);
+        let key = format!("p{percent}_{}_ms", metric.name());
+        Some(card(&format!("P{percent} {}", metric.name().to_uppercase()), value, " ms", interval(record, &key)))
+    };
+    let throughput = match summary.generation() {
+        Some(generation) => {
+            card("Output tok/s", generation.output_throughput, "", interval(record, "output_throughput"))
+        }
+        None => card("Requests/s", summary.request_throughput, "", interval(record, "request_throughput")),
+    };
+    let latencies = [MetricKind::Ttft, MetricKind::Tpot, MetricKind::E2el].into_iter().filter_map(highest);
+    let cards: String = std::iter::once(throughput).chain(latencies.take(2)).collect();
+    format!("<div class=\"hero\">{cards}</div>\n")
 }
 
 /// The headline numbers. What was not measured has no card.
@@ -55,16 +126,14 @@ pub(super) fn cards(record: &RunRecord) -> String {
     let generation = summary.generation();
     let goodput = generation.and_then(|generation| generation.request_goodput);
     let mut cards = vec![
-        card("Requests per second", summary.request_throughput, "", interval(record, "request_throughput")),
-        card("Total tokens per second", summary.total_token_throughput, "", interval(record, "total_token_throughput")),
+        card("Requests/s", summary.request_throughput, "", interval(record, "request_throughput")),
+        card("Total tok/s", summary.total_token_throughput, "", interval(record, "total_token_throughput")),
     ];
     if let Some(generation) = generation {
         let low = interval(record, "output_throughput");
-        cards.insert(0, card("Output tokens per second", generation.output_throughput, "", low));
+        cards.insert(0, card("Output tok/s", generation.output_throughput, "", low));
     }
-    cards.extend(
-        goodput.map(|rate| card("Goodput, requests per second", rate, "", interval(record, "request_goodput"))),
-    );
+    cards.extend(goodput.map(|rate| card("Goodput req/s", rate, "", interval(record, "request_goodput"))));
     cards.extend((summary.failed > 0).then(|| failures(summary.failed, summary.completed)));
     for metric in [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl, MetricKind::E2el] {
         if let Some(statistics) = summary.statistics(metric).filter(|statistics| statistics.count > 0) {
@@ -93,7 +162,7 @@ fn failures(failed: u64, completed: u64) -> String {
     let all = failed + completed;
     let share = failed as f64 * 100.0 / all as f64;
     format!(
-        "<div class=\"card\"><span>Failed requests</span><b>{}</b><small>of {}, {} %</small></div>",
+        "<div class=\"card bad\"><span>Failed requests</span><b>{}</b><small>of {} ({}%)</small></div>",
         grouped(failed as i64),
         grouped(all as i64),
         short(share)
@@ -101,38 +170,14 @@ fn failures(failed: u64, completed: u64) -> String {
 }
 
 pub(super) fn card(name: &str, value: f64, unit: &str, interval: Option<(f64, f64)>) -> String {
-    let interval = interval.map_or_else(String::new, |(low, high)| {
-        let high = if high.is_finite() { short(high) } else { "?".to_owned() };
-        format!("<small>{} – {high} (95 %)</small>", short(low))
-    });
+    let interval = interval
+        .map_or_else(String::new, |(low, high)| format!("<small>95% CI {}</small>", bounds(Interval { low, high })));
     format!("<div class=\"card\"><span>{}</span><b>{}{unit}</b>{interval}</div>", escape(name), short(value))
 }
 
-/// Where the true value lies, by this run alone.
+/// The confidence interval by this run alone; nothing for one burst.
 fn interval(record: &RunRecord, key: &str) -> Option<(f64, f64)> {
-    record.intervals.get(key).map(|interval| (interval.low, interval.high))
-}
-
-/// A number with the digits that a person reads.
-fn short(value: f64) -> String {
-    match value.abs() {
-        size if size >= 1000.0 => grouped(value.round() as i64),
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
-fn grouped(number: i64) -> String {
-    let digits = number.unsigned_abs().to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    if number < 0 { format!("-{out}") } else { out }
+    record.intervals.get(key).filter(|_| !is_burst(record)).map(|interval| (interval.low, interval.high))
 }
 
 /// How each rank did; nothing for a run of one process.
@@ -149,7 +194,7 @@ pub(super) fn ranks(record: &RunRecord) -> String {
             rank.machine.clone(),
             format!("{} of {}", rank.requests, rank.planned),
             known(rank.lateness_ms.map(|lateness| lateness[1]), " ms"),
-            known(rank.busy.map(|busy| busy * 100.0), " %"),
+            known(rank.busy.map(|busy| busy * 100.0), "%"),
             known(rank.clock.map(|clock| clock.bound_ms), " ms"),
             known(rank.clock.map(|clock| clock.drift_ms), " ms"),
             known(calendar.map(|(ahead, _)| ahead), " ms"),
@@ -167,35 +212,21 @@ pub(super) fn ranks(record: &RunRecord) -> String {
 /// What was run, as a table at the page's end.
 pub(super) fn facts(record: &RunRecord, about: &About) -> String {
     let setup = &record.setup;
-    let rate = if setup.request_rate.is_finite() {
-        format!("{} requests/s", setup.request_rate)
-    } else {
-        "all at once".into()
-    };
+    let rate =
+        if setup.request_rate.is_finite() { format!("{} req/s", setup.request_rate) } else { "all at once".into() };
     let limit = setup.max_concurrency.map_or_else(|| "none".into(), |limit| limit.to_string());
     let mut rows = vec![
         ("model", setup.model_id.clone()),
         ("backend", setup.backend.clone()),
         ("tokenizer", setup.tokenizer_id.clone().unwrap_or_else(|| "none".into())),
-        ("requests asked for", setup.num_prompts.to_string()),
-        ("request rate", if setup.self_timed { "the times of the data".into() } else { rate }),
-        ("limit on concurrency", limit),
-        ("began", setup.started.clone()),
+        ("requests", setup.num_prompts.to_string()),
+        ("request rate", if setup.self_timed { "recorded times".into() } else { rate }),
+        ("max concurrency", limit),
+        ("started", setup.started.clone()),
     ];
     rows.extend(about.command.clone().map(|command| ("command", command)));
     let metadata = setup.metadata.iter().map(|(key, value)| (key.as_str(), value.clone()));
     let row = |(name, value): (&str, String)| format!("<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(&value));
     let rows: String = rows.into_iter().chain(metadata).map(row).collect();
-    format!("<h2>What was run</h2><table class=\"facts\">{rows}</table>")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_the_digits_that_people_read() {
-        assert_eq!([12345.6, 345.67, 34.56, 3.456, 0.0].map(short), ["12,346", "346", "34.6", "3.46", "0.00"]);
-        assert_eq!([short(-1234567.0), grouped(999)], ["-1,234,567", "999"]);
-    }
+    format!("<h2>Settings</h2><table class=\"facts\">{rows}</table>")
 }

@@ -1,0 +1,185 @@
+//! A forest plot for a terminal: a line per metric with its change, its confidence interval and the limits.
+
+use crate::html::escape;
+use crate::style::short;
+
+/// A line of the plot.
+#[derive(Debug, Clone)]
+pub struct ForestRow {
+    /// The verdict, and the terminal's code of its colour.
+    pub verdict: (&'static str, &'static str),
+    /// The metric.
+    pub name: String,
+    /// The metric of the baseline and of the candidate.
+    pub values: (f64, f64),
+    /// The relative change; NaN where there is none.
+    pub change: f64,
+    /// Its confidence interval.
+    pub interval: Option<(f64, f64)>,
+    /// Changes that are drawn as limits.
+    pub limits: Vec<f64>,
+}
+
+/// Colours of verdicts.
+pub const GOOD: &str = "32";
+/// See [`GOOD`].
+pub const BAD: &str = "1;31";
+/// See [`GOOD`].
+pub const OPEN: &str = "33";
+/// See [`GOOD`].
+pub const PLAIN: &str = "2";
+
+/// The axis reaches at most this far: intervals beyond it end in an arrow.
+const MAX_CHANGE: f64 = 0.5;
+/// Fewest columns of the plot itself.
+const MIN_PLOT: usize = 11;
+
+/// The plot in lines of at most `width` columns.
+pub fn forest(rows: &[ForestRow], width: usize, colour: bool) -> Vec<String> {
+    let name_width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).clamp(6, 26);
+    let word_width = rows.iter().map(|row| row.verdict.0.len()).max().unwrap_or(0);
+    let plot = width.saturating_sub(word_width + name_width + 31).clamp(MIN_PLOT, 31) / 2 * 2 + 1;
+    let reach = reach(rows);
+    let paint = |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
+    let axis = {
+        let side = format!("{:.0}%", reach * 100.0);
+        let (left, right) = (format!("-{side}"), format!("+{side}"));
+        let half = plot / 2;
+        format!("{left:<half$}0{right:>half$}")
+    };
+    let head = format!("{:word_width$} {:name_width$} {:>8} {:>8} {:>8}  {axis}", "", "", "base", "new", "change");
+    let mut lines = vec![paint(PLAIN, &head)];
+    for row in rows {
+        let number = |value: f64| if value.is_finite() { short(value) } else { "–".to_owned() };
+        let (word, code) = row.verdict;
+        let head = paint(code, &format!("{word:<word_width$}"));
+        let (base, new) = (number(row.values.0), number(row.values.1));
+        let change = change(row.change);
+        let bar = bar(row, plot, reach);
+        lines.push(format!("{head} {:<name_width$} {base:>8} {new:>8} {change:>8}  {}", row.name, paint(code, &bar)));
+    }
+    lines
+}
+
+/// A relative change as a percentage.
+pub fn change(fraction: f64) -> String {
+    match fraction {
+        nan if nan.is_nan() => "–".to_owned(),
+        large if large.is_infinite() || large > 10.0 => ">+1000%".to_owned(),
+        other if other.abs() >= 0.0995 => format!("{:+.0}%", other * 100.0),
+        other => format!("{:+.1}%", other * 100.0),
+    }
+}
+
+/// How far the axis reaches to either side: a round percentage that holds every interval, within the maximum.
+fn reach(rows: &[ForestRow]) -> f64 {
+    let ends = rows.iter().flat_map(|row| {
+        let interval = row.interval.map_or([row.change; 2], |(low, high)| [low, high]);
+        interval.into_iter().chain(row.limits.iter().copied())
+    });
+    let most = ends.filter(|end| end.is_finite()).map(f64::abs).fold(0.01, f64::max).min(MAX_CHANGE);
+    [0.01, 0.02, 0.05, 0.1, 0.2, 0.3].into_iter().find(|round| *round >= most).unwrap_or(MAX_CHANGE)
+}
+
+fn bar(row: &ForestRow, width: usize, reach: f64) -> String {
+    let place = |change: f64| {
+        let share = (change / reach).clamp(-1.0, 1.0);
+        ((share + 1.0) / 2.0 * (width - 1) as f64).round() as usize
+    };
+    let mut cells = vec![' '; width];
+    cells[place(0.0)] = '│';
+    for limit in row.limits.iter().filter(|limit| limit.abs() <= reach) {
+        cells[place(*limit)] = '┊';
+    }
+    if let Some((low, high)) = row.interval.filter(|(low, high)| !low.is_nan() && !high.is_nan()) {
+        let (from, to) = (place(low), place(high));
+        cells[from..=to].fill('─');
+        cells[from] = if low < -reach { '◂' } else { '├' };
+        cells[to] = if high > reach { '▸' } else { '┤' };
+    }
+    if row.change.is_finite() && row.change.abs() <= reach {
+        cells[place(row.change)] = '●';
+    }
+    cells.into_iter().collect::<String>().trim_end().to_owned()
+}
+
+/// The same as an SVG for a page; colours are the page's own.
+pub(crate) fn forest_svg(rows: &[ForestRow], title: &str) -> String {
+    const ROW: usize = 22;
+    const LEFT: f64 = 330.0;
+    const WIDTH: f64 = 420.0;
+    const RIGHT: f64 = 130.0;
+    let reach = reach(rows);
+    let height = ROW * rows.len() + 34;
+    let x = |change: f64| LEFT + ((change / reach).clamp(-1.0, 1.0) + 1.0) / 2.0 * WIDTH;
+    let bottom = height - 26;
+    let mut out = format!(
+        "<svg class=\"forest\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {} {height}\">",
+        escape(title),
+        LEFT + WIDTH + RIGHT
+    );
+    for (at, text) in [(-reach, change(-reach)), (0.0, "0".to_owned()), (reach, change(reach))] {
+        let (at, below) = (x(at), height - 8);
+        out += &format!("<line class=\"axis\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"4\" y2=\"{bottom}\"/>");
+        out += &format!("<text class=\"tick\" x=\"{at:.1}\" y=\"{below}\" text-anchor=\"middle\">{text}</text>");
+    }
+    for (at, row) in rows.iter().enumerate() {
+        let y = (at * ROW + ROW / 2 + 4) as f64;
+        let class = match row.verdict.1 {
+            GOOD => "good",
+            BAD => "bad",
+            OPEN => "open",
+            _ => "equal",
+        };
+        let number = |value: f64| if value.is_finite() { short(value) } else { "–".to_owned() };
+        let values = format!("{} → {}", number(row.values.0), number(row.values.1));
+        out += &format!("<text x=\"0\" y=\"{:.1}\">{}</text>", y + 4.0, escape(&row.name));
+        out += &format!(
+            "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{values}</text>",
+            LEFT - 12.0,
+            y + 4.0
+        );
+        for limit in row.limits.iter().filter(|limit| limit.abs() <= reach) {
+            let at = x(*limit);
+            let (top, low) = (y - 9.0, y + 9.0);
+            out += &format!("<line class=\"limit\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top:.1}\" y2=\"{low:.1}\"/>");
+        }
+        if let Some((low, high)) = row.interval.filter(|(low, high)| !low.is_nan() && !high.is_nan()) {
+            let (from, to) = (x(low), x(high));
+            out += &format!("<line class=\"{class}\" x1=\"{from:.1}\" x2=\"{to:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
+        }
+        if row.change.is_finite() {
+            out += &format!("<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"/>", x(row.change));
+        }
+        let text = format!("{} {}", change(row.change), row.verdict.0);
+        out += &format!("<text class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\">{text}</text>", LEFT + WIDTH + 12.0, y + 4.0);
+    }
+    out + "</svg>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(change: f64, interval: Option<(f64, f64)>) -> ForestRow {
+        ForestRow {
+            verdict: ("inconclusive", OPEN),
+            name: "p99_ttft_from_schedule_ms".into(),
+            values: (52.69, 56.74),
+            change,
+            interval,
+            limits: vec![0.05],
+        }
+    }
+
+    #[test]
+    fn lines_fit_and_show_change_interval_and_limit() {
+        let rows = [row(0.077, Some((0.03, 0.12))), row(-0.01, Some((-0.02, 0.9))), row(f64::NAN, None)];
+        let lines = forest(&rows, 80, false);
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
+        assert!(lines[1].contains("+7.7%") && lines[1].contains('●') && lines[1].contains('┊'), "{lines:#?}");
+        assert!(lines[2].ends_with('▸'), "beyond the axis: {lines:#?}");
+        assert!(!lines[3].contains('●'));
+        assert!(!lines.concat().contains('\x1b') && forest(&rows, 80, true).concat().contains("\x1b[33m"));
+    }
+}

@@ -1,0 +1,50 @@
+//! A comparison on a terminal: a sentence and a forest plot per pair of sides.
+
+use tacho_decide::compare::{Effect, Verdict};
+
+use super::forest::{BAD, ForestRow, GOOD, OPEN, PLAIN, forest};
+use super::{CompareSpec, Verdicts};
+use crate::style::{fold, harmless_line};
+
+/// The verdicts for a terminal of this width.
+pub fn terminal(verdicts: &[Verdicts], spec: &CompareSpec, width: usize, colour: bool) -> String {
+    let mut lines = Vec::new();
+    for verdict in verdicts {
+        lines.extend(fold(&harmless_line(&verdict.sentence(spec)), width, 2));
+        if !verdict.differs.is_empty() {
+            lines.extend(fold(&format!("Settings that differ: {}", harmless_line(&verdict.differs)), width, 2));
+        }
+        lines.push(String::new());
+        lines.extend(forest(&verdict.rows(spec), width, colour));
+        lines.push(String::new());
+    }
+    if verdicts.iter().any(|verdict| verdict.single) {
+        let note = "One run per side shows what varies within a run, not from run to run: repeat with --num-runs 4.";
+        lines.extend(fold(note, width, 2));
+    }
+    lines.join("\n") + "\n"
+}
+
+impl Verdicts {
+    /// The lines of a forest plot; the margin is drawn to both sides.
+    pub(super) fn rows(&self, spec: &CompareSpec) -> Vec<ForestRow> {
+        let row = |effect: &Effect| {
+            let verdict = effect.verdict(spec.margin);
+            let code = match verdict {
+                Verdict::Better => GOOD,
+                Verdict::Worse => BAD,
+                Verdict::Equal => PLAIN,
+                Verdict::Inconclusive => OPEN,
+            };
+            ForestRow {
+                verdict: (verdict.text(), code),
+                name: harmless_line(&effect.key),
+                values: (effect.base, effect.new),
+                change: effect.change,
+                interval: effect.interval,
+                limits: vec![-spec.margin, spec.margin],
+            }
+        };
+        self.effects.iter().map(row).collect()
+    }
+}

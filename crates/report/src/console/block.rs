@@ -1,0 +1,314 @@
+//! The block after vLLM's report, on one screen: verdict, one table, the load, the server, the client, the next step.
+
+use tacho_metrics::vocabulary::Concept;
+use tacho_metrics::{Interval, MetricKind, Statistics, Steady};
+use tacho_record::{Estimate, RunRecord};
+
+use super::{details, joined, ranks, sessions};
+use crate::json::telemetry::per;
+use crate::style::{fold, harmless_line, percent, short, title};
+use crate::verdict::{Severity, Verdict, is_burst};
+
+/// How the block is written.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockStyle {
+    /// Columns of the terminal.
+    pub width: usize,
+    /// Whether there may be colours.
+    pub colour: bool,
+    /// Whether every metric follows (`--verbose`).
+    pub verbose: bool,
+}
+
+impl BlockStyle {
+    /// Text for a file or a pipe.
+    pub const PLAIN: BlockStyle = BlockStyle { width: 80, colour: false, verbose: false };
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+const RED: &str = "1;31";
+const YELLOW: &str = "33";
+const GREEN: &str = "32";
+const DIM: &str = "2";
+/// Column of the values of lines without a table.
+const LABEL: usize = 14;
+/// Completions that a steady state must hold for its means to be worth printing.
+const MIN_STEADY_COMPLETIONS: f64 = 50.0;
+/// Percentiles of a latency in the table, besides the median: the highest that were asked for.
+const PERCENTILES: usize = 2;
+
+/// The block that follows vLLM's closing line.
+pub fn own_report(record: &RunRecord, style: BlockStyle) -> String {
+    let verdict = Verdict::of(record);
+    let mut lines = vec![title(" tacho ", '-')];
+    lines.extend(findings(&verdict, style));
+    if record.summary.completed > 0 {
+        lines.extend(table(record, style));
+    }
+    let facts = [load(record), failures(record), steady(record), server(record), gpu(record), client(record)];
+    for (label, text) in facts.into_iter().flatten() {
+        lines.extend(labelled(label, &text, style.width));
+    }
+    lines.extend(sessions::lines(record));
+    lines.extend(ranks::lines(record));
+    lines.extend(record.steady_state.iter().flat_map(crate::json::full_concurrency::lines));
+    if style.verbose {
+        lines.extend(details::lines(record));
+    }
+    if let Some(next) = &verdict.next {
+        let mut next = fold(&format!("next: {next}"), style.width, 6).into_iter();
+        lines.extend(next.next().map(|line| line.replacen("next:", &style.paint("1", "next:"), 1)));
+        lines.extend(next);
+    }
+    lines.push(title("", '='));
+    joined(&lines)
+}
+
+fn findings(verdict: &Verdict, style: BlockStyle) -> Vec<String> {
+    let mut lines = Vec::new();
+    if verdict.worst().is_none() {
+        lines.push(style.paint(GREEN, "✔ no warnings"));
+    }
+    for finding in &verdict.findings {
+        let (word, code) = match finding.severity {
+            Severity::Bad => ("warning", RED),
+            Severity::Warning => ("warning", YELLOW),
+            Severity::Note => ("note", DIM),
+        };
+        let head = format!("{} {word}[{}]:", finding.severity.sign(), finding.code);
+        let text = harmless_line(&finding.text);
+        let mut folded = fold(&format!("{head} {text}"), style.width, 2).into_iter();
+        lines.extend(folded.next().map(|line| line.replacen(&head, &style.paint(code, &head), 1)));
+        lines.extend(folded);
+    }
+    lines
+}
+
+fn labelled(label: &str, text: &str, width: usize) -> Vec<String> {
+    fold(&format!("{label:<LABEL$} {text}"), width, LABEL + 1)
+}
+
+/// A line of the table.
+struct Row {
+    name: String,
+    value: String,
+    interval: String,
+    scheduled: String,
+}
+
+/// Rates and latencies: value, confidence interval where one run has any, and the same from the scheduled time.
+fn table(record: &RunRecord, style: BlockStyle) -> Vec<String> {
+    let mut rows = rates(record);
+    for metric in [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl, MetricKind::E2el] {
+        rows.extend(latency(record, metric));
+    }
+    let paced = record.setup.is_paced();
+    let intervals = if is_burst(record) { "" } else { "95% CI" };
+    let head = Row {
+        name: String::new(),
+        value: "value".into(),
+        interval: intervals.into(),
+        scheduled: if paced { "from schedule".into() } else { String::new() },
+    };
+    let line = |row: &Row| {
+        let Row { name, value, interval, scheduled } = row;
+        format!("{name:<16}{value:>9}   {interval:<19}{scheduled}").trim_end().to_owned()
+    };
+    std::iter::once(style.paint(DIM, &line(&head))).chain(rows.iter().map(line)).collect()
+}
+
+fn rates(record: &RunRecord) -> Vec<Row> {
+    let summary = &record.summary;
+    let row = |name: &str, value: f64, key: &str| Row {
+        name: name.into(),
+        value: short(value),
+        interval: interval(record, key),
+        scheduled: String::new(),
+    };
+    let mut rows = vec![row("requests/s", summary.request_throughput, "request_throughput")];
+    if let Some(generation) = summary.generation() {
+        rows.push(row("output tok/s", generation.output_throughput, "output_throughput"));
+        if let Some(goodput) = generation.request_goodput {
+            let mut goodput = row("goodput req/s", goodput, "request_goodput");
+            goodput.scheduled = record.truth.goodput_from_schedule.map_or_else(String::new, short);
+            rows.push(goodput);
+        }
+    }
+    rows
+}
+
+/// The median of a latency and its highest percentiles.
+fn latency(record: &RunRecord, metric: MetricKind) -> Vec<Row> {
+    let Some(statistics) = record.summary.statistics(metric) else { return Vec::new() };
+    let truth = &record.truth;
+    let scheduled = match metric {
+        MetricKind::Ttft => truth.ttft_from_schedule.as_ref(),
+        MetricKind::E2el => Some(&truth.e2el_from_schedule),
+        _ => None,
+    };
+    let scheduled = scheduled.filter(|_| record.setup.is_paced());
+    let mut percentiles: Vec<f64> = statistics.percentiles_ms.iter().map(|(percentile, _)| *percentile).collect();
+    percentiles.retain(|percentile| *percentile != 50.0);
+    percentiles.sort_by(f64::total_cmp);
+    let highest = percentiles.split_off(percentiles.len().saturating_sub(PERCENTILES));
+    let at = |of: &Statistics, percentile: f64| match percentile {
+        50.0 => Some(of.median_ms),
+        other => of.percentile_ms(other),
+    };
+    let shown = |of: Option<&Statistics>, percentile| {
+        let known = of.filter(|of| of.count > 0).and_then(|of| at(of, percentile));
+        known.map_or_else(|| "–".to_owned(), short)
+    };
+    let name = metric.name().to_uppercase();
+    let row = |(order, percentile): (usize, f64)| {
+        let head = if order == 0 { name.as_str() } else { "" };
+        let what = if percentile == 50.0 { "median".to_owned() } else { format!("p{}", percent(percentile)) };
+        Row {
+            name: format!("{head:<5}p{} ms", percent(percentile)),
+            value: shown(Some(statistics), percentile),
+            interval: interval(record, &format!("{what}_{}_ms", metric.name())),
+            scheduled: scheduled.map_or_else(String::new, |of| shown(Some(of), percentile)),
+        }
+    };
+    std::iter::once(50.0).chain(highest).enumerate().map(row).collect()
+}
+
+/// The confidence interval of a metric; nothing for one burst, which is one observation.
+fn interval(record: &RunRecord, key: &str) -> String {
+    if is_burst(record) {
+        return String::new();
+    }
+    let known = record.intervals.get(key).or_else(|| {
+        Estimate::from_samples(key, &record.measured.samples, record.measured.duration).map(|found| found.interval)
+    });
+    known.map_or_else(|| "–".to_owned(), bounds)
+}
+
+/// An interval as text; an end that the run is too short for is open.
+pub(crate) fn bounds(Interval { low, high }: Interval) -> String {
+    match (low.is_finite(), high.is_finite()) {
+        (true, true) => format!("{} – {}", short(low), short(high)),
+        (true, false) => format!("≥ {}", short(low)),
+        (false, true) => format!("≤ {}", short(high)),
+        (false, false) => "–".to_owned(),
+    }
+}
+
+/// A label and its text.
+type Fact = Option<(&'static str, String)>;
+
+fn load(record: &RunRecord) -> Fact {
+    let (setup, truth) = (&record.setup, &record.truth);
+    let mut parts = Vec::new();
+    match (truth.rates, setup.max_concurrency) {
+        (Some(rates), _) => parts.push(format!("sent {} of {} req/s", short(rates.delivered), short(rates.planned))),
+        (None, Some(limit)) => parts.push(format!("closed loop, {limit} at a time")),
+        (None, None) if is_burst(record) => parts.push(format!("{} requests at once", truth.requests)),
+        (None, None) => {}
+    }
+    parts.push(format!("at most {} in flight", truth.peak_concurrency));
+    Some(("load", parts.join(" · ")))
+}
+
+fn failures(record: &RunRecord) -> Fact {
+    let failed = record.truth.outcomes.iter().filter(|(name, _)| *name != "complete");
+    let mut parts: Vec<String> = failed.map(|(name, count)| format!("{count} {name}")).collect();
+    let (requests, retries) = record.truth.retried;
+    if requests > 0 {
+        parts.push(format!("{requests} sent again ({retries} times)"));
+    }
+    let probes = record.measured.probe.filter(|probe| probe.completed == 0 && probe.failed > 0);
+    parts.extend(probes.map(|probe| format!("{} probes", probe.failed)));
+    (!parts.is_empty()).then(|| ("failed", parts.join(" · ")))
+}
+
+/// The steady state, or why there is none; nothing where none can be looked for.
+fn steady(record: &RunRecord) -> Fact {
+    let steady = record.steady.as_ref().filter(|_| !is_burst(record))?;
+    let Steady { start, end, request_throughput, .. } = steady;
+    let none = if steady.backlog.is_some() {
+        Some("the queue grew")
+    } else if steady.drift.is_some() {
+        Some("latency drifted")
+    } else if !steady.reached {
+        Some("the run is too short")
+    } else if request_throughput * (end - start) < MIN_STEADY_COMPLETIONS {
+        Some("too few requests ended in it")
+    } else {
+        None
+    };
+    let text = none.map_or_else(
+        || {
+            let ttft = (steady.ttft.mean_ms > 0.0).then(|| format!(" · TTFT mean {} ms", short(steady.ttft.mean_ms)));
+            format!(
+                "{} – {} s · {} req/s{} · E2EL mean {} ms",
+                short(*start),
+                short(*end),
+                short(*request_throughput),
+                ttft.unwrap_or_default(),
+                short(steady.e2el.mean_ms)
+            )
+        },
+        |why| format!("none: {why}"),
+    );
+    Some(("steady state", text))
+}
+
+/// What the server's metrics say. A gauge that was not sampled during the run is not 0.
+fn server(record: &RunRecord) -> Fact {
+    let server = &record.measured.server;
+    if server.is_empty() {
+        return None;
+    }
+    let during = |concept| {
+        let series = server.telling(concept)?;
+        let inside = server.times.iter().zip(&series.values);
+        let inside =
+            inside.filter(|(time, value)| (0.0..=record.measured.duration).contains(*time) && value.is_finite());
+        let values: Vec<f64> = inside.map(|(_, value)| *value).collect();
+        let max = values.iter().copied().reduce(f64::max);
+        Some(max.map(|max| (values.iter().sum::<f64>() / values.len() as f64, max)))
+    };
+    let gauge = |name: &str, concept, scale: f64, unit: &str| {
+        during(concept).map(|found| match found {
+            Some((mean, max)) if max == 0.0 && mean == 0.0 => format!("{name} 0{unit}"),
+            Some((mean, max)) => format!("{name} {} mean / {} max{unit}", short(mean * scale), short(max * scale)),
+            None => format!("{name} –"),
+        })
+    };
+    let mut parts: Vec<String> = [
+        gauge("running", Concept::Running, 1.0, ""),
+        gauge("queue", Concept::Waiting, 1.0, ""),
+        gauge("KV cache", Concept::KvUse, 100.0, "%"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let hits = server.prefix_cache_hit_rate();
+    parts.extend(hits.map(|hits| format!("prefix hits {}%", short(hits * 100.0))));
+    let preemptions = server.telling(Concept::Preemptions).and_then(|series| series.growth());
+    parts.extend(preemptions.map(|count| format!("{count:.0} preemptions")));
+    (!parts.is_empty()).then(|| ("server", parts.join(" · ")))
+}
+
+/// Energy of the GPUs, where telemetry measured any. All of it counts for what succeeded.
+fn gpu(record: &RunRecord) -> Fact {
+    let energy = record.measured.telemetry.energy(0.0, record.measured.duration)?;
+    let tokens = record.summary.generation().map_or(0, |generation| generation.total_output);
+    let each = per(energy.joules, tokens).map_or_else(String::new, |joules| format!(" · {joules:.4} J/token"));
+    Some(("GPUs", format!("{} J · {} W mean{each}", short(energy.joules), short(energy.mean_watts))))
+}
+
+fn client(record: &RunRecord) -> Fact {
+    let trust = record.trust.as_ref()?;
+    let mut parts = vec![if trust.is_ok() { "ok" } else { "not reliable" }.to_owned()];
+    parts.push(format!("error p99 {} ms", short(trust.error_p99_ms)));
+    let late = trust.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0));
+    parts.extend(late.map(|ms| format!("sent p99 {} ms late", short(ms))));
+    let busiest = trust.busy.iter().copied().reduce(f64::max);
+    parts.extend(busiest.map(|busy| format!("busiest worker {:.0}%", busy * 100.0)));
+    Some(("client", parts.join(" · ")))
+}

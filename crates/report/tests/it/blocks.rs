@@ -1,0 +1,131 @@
+//! The terminal block in six situations, to the character. `UPDATE_SNAPSHOTS=1` writes the files again.
+
+use std::path::Path;
+
+use tacho_core::FailureKind;
+use tacho_metrics::{Sample, Setup, WorkerUse};
+use tacho_record::{Measured, RunRecord};
+use tacho_report::console::{BlockStyle, own_report};
+
+use crate::given::plain_setup;
+
+/// Numbers from 0 to 1 without order, the same in every run.
+fn noise(at: usize) -> f64 {
+    (at as f64 * 0.754_877_666).fract()
+}
+
+fn sample(at: usize, due: f64, sent: f64, ttft: f64) -> Sample {
+    let latency = ttft + 0.2;
+    Sample {
+        index: at,
+        due,
+        released: due,
+        sent,
+        done: sent + latency,
+        ttft,
+        itl: vec![0.02; 10].into(),
+        latency,
+        output_tokens: Some(11),
+        output_len: 11,
+        prompt_len: 100,
+        ..Sample::default()
+    }
+}
+
+fn record(setup: Setup, samples: Vec<Sample>, duration: f64) -> RunRecord {
+    let setup = Setup { strict_parity: false, num_prompts: samples.len() as i64, ..setup };
+    let workers = vec![WorkerUse { busy: 0.12, events: 4000, ..WorkerUse::default() }];
+    RunRecord::compute(setup, Measured { samples: samples.into(), duration, workers, ..Measured::default() })
+}
+
+fn paced(rate: f64) -> Setup {
+    Setup { request_rate: rate, ..plain_setup() }
+}
+
+/// Requests at 10 per second that a server answers at once.
+fn healthy(late: f64) -> Vec<Sample> {
+    let one = |at: usize| {
+        let due = at as f64 * 0.1;
+        let sent = due + late * noise(at);
+        Sample { released: sent, ..sample(at, due, sent, 0.03 + 0.01 * noise(at * 7)) }
+    };
+    (0..400).map(one).collect()
+}
+
+fn check(name: &str, record: &RunRecord) -> String {
+    let text = own_report(record, BlockStyle::PLAIN);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/blocks").join(name).with_extension("txt");
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, expected, "{name}: run with UPDATE_SNAPSHOTS=1 and read the difference");
+    assert!(text.lines().count() <= 24, "{name} has more lines than a terminal");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{name} is wider than 80 columns");
+    text
+}
+
+#[test]
+fn burst_has_no_intervals_and_advises_repeats() {
+    let samples = (0..50).map(|at| sample(at, 0.0, 0.0, 0.1 + at as f64 * 0.01)).collect();
+    let text = check("burst", &record(plain_setup(), samples, 0.8));
+    assert!(text.contains("--num-runs 4") && !text.contains("95% CI") && !text.contains("steady state"));
+}
+
+#[test]
+fn healthy_rate_has_no_warnings() {
+    let text = check("healthy", &record(paced(10.0), healthy(0.0), 40.2));
+    assert!(text.lines().nth(1) == Some("✔ no warnings") && text.contains("from schedule"));
+}
+
+#[test]
+fn overload_is_the_first_line() {
+    let one = |at: usize| {
+        let due = at as f64 * 0.1;
+        sample(at, due, due, (at as f64 * 0.25 - due).max(0.0) + 0.05)
+    };
+    let text = check("overload", &record(paced(10.0), (0..200).map(one).collect(), 51.0));
+    assert!(text.lines().nth(1).unwrap().starts_with("✗ warning["));
+    assert!(text.contains("offered 10.0 req/s, served 4.") && text.contains("steady state   none"));
+}
+
+#[test]
+fn failing_server_shows_what_failed() {
+    let fail = |sample: Sample| match sample.index % 5 {
+        0 => {
+            let mut failed = Sample { failure: Some(FailureKind::Http(503)), ..sample };
+            failed.error = "Service Unavailable\x1b[2J".into();
+            failed
+        }
+        _ => sample,
+    };
+    let samples = healthy(0.0).into_iter().map(fail).collect();
+    let text = check("failing", &record(paced(10.0), samples, 40.2));
+    assert!(text.contains("✗ warning[requests_failed]") && text.contains("80 http_error") && !text.contains('\x1b'));
+}
+
+#[test]
+fn untrusted_client_is_bad() {
+    let text = check("late_client", &record(paced(10.0), healthy(0.05), 40.2));
+    assert!(text.lines().nth(1).unwrap().starts_with("✗ warning["), "{text}");
+    assert!(text.contains("not reliable"));
+}
+
+#[test]
+fn closed_loop_has_intervals_and_no_schedule() {
+    let one = |at: usize| {
+        let sent = (at / 8) as f64 * 0.25;
+        let released = sent - 0.1;
+        Sample { due: 0.0, released: released.max(0.0), ..sample(at, 0.0, sent, 0.03 + 0.01 * noise(at)) }
+    };
+    let setup = Setup { max_concurrency: Some(8), ..plain_setup() };
+    let text = check("closed_loop", &record(setup, (0..400).map(one).collect(), 12.6));
+    assert!(text.contains("95% CI") && !text.contains("from schedule") && text.contains("closed loop, 8 at a time"));
+}
+
+#[test]
+fn colours_are_on_a_terminal_only() {
+    let record = record(paced(10.0), healthy(0.0), 40.2);
+    let colour = own_report(&record, BlockStyle { colour: true, ..BlockStyle::PLAIN });
+    assert!(colour.contains("\x1b[32m✔ no warnings\x1b[0m"), "{colour}");
+}
