@@ -71,13 +71,12 @@ pub fn change(fraction: f64) -> String {
     }
 }
 
-/// How far the axis reaches to either side: a round percentage that holds every interval, within the maximum.
+/// How far the axis reaches to either side: a round percentage beyond every change and limit, within the maximum. One
+/// wide interval does not set it.
 fn reach(rows: &[ForestRow]) -> f64 {
-    let ends = rows.iter().flat_map(|row| {
-        let interval = row.interval.map_or([row.change; 2], |(low, high)| [low, high]);
-        interval.into_iter().chain(row.limits.iter().copied())
-    });
-    let most = ends.filter(|end| end.is_finite()).map(f64::abs).fold(0.01, f64::max).min(MAX_CHANGE);
+    let ends = rows.iter().flat_map(|row| row.limits.iter().copied().chain([row.change]));
+    let most = ends.filter(|end| end.is_finite()).map(f64::abs).fold(0.01, f64::max) * 1.4;
+    let most = most.min(MAX_CHANGE);
     [0.01, 0.02, 0.05, 0.1, 0.2, 0.3].into_iter().find(|round| *round >= most).unwrap_or(MAX_CHANGE)
 }
 
@@ -88,14 +87,14 @@ fn bar(row: &ForestRow, width: usize, reach: f64) -> String {
     };
     let mut cells = vec![' '; width];
     cells[place(0.0)] = '│';
-    for limit in row.limits.iter().filter(|limit| limit.abs() <= reach) {
-        cells[place(*limit)] = '┊';
-    }
     if let Some((low, high)) = row.interval.filter(|(low, high)| !low.is_nan() && !high.is_nan()) {
         let (from, to) = (place(low), place(high));
         cells[from..=to].fill('─');
         cells[from] = if low < -reach { '◂' } else { '├' };
         cells[to] = if high > reach { '▸' } else { '┤' };
+    }
+    for limit in row.limits.iter().filter(|limit| limit.abs() <= reach) {
+        cells[place(*limit)] = '┊';
     }
     if row.change.is_finite() && row.change.abs() <= reach {
         cells[place(row.change)] = '●';

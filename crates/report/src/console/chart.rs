@@ -101,7 +101,7 @@ mod tests {
         let lines = lines(&[8.0, 4.0, f64::NAN, 1.0], 40, false);
         assert_eq!(lines.len(), 7);
         assert!(lines.iter().all(|line| line.chars().count() == 40), "{lines:?}");
-        assert!(lines[1].starts_with("10 ┤ ▁▁▁"), "{lines:?}");
+        assert!(lines[1].starts_with("10 ┤ ▂▂▂"), "{lines:?}");
         assert!(lines[6].trim_end().ends_with("3 s"));
     }
 

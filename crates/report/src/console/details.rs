@@ -42,7 +42,8 @@ fn times(record: &RunRecord) -> Vec<String> {
 }
 
 /// The latencies of tacho's own that are shown.
-const SHOWN: [&str; 5] = ["ttft_from_schedule", "e2el_from_schedule", "ttft_first_content", "ttft_first_answer", "itl_per_token"];
+const SHOWN: [&str; 5] =
+    ["ttft_from_schedule", "e2el_from_schedule", "ttft_first_content", "ttft_first_answer", "itl_per_token"];
 
 fn time_lines(name: &str, statistics: Option<&Statistics>) -> Vec<String> {
     let Some(statistics) = statistics.filter(|statistics| statistics.count > 0) else { return Vec::new() };

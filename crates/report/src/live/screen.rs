@@ -1,4 +1,4 @@
-//! The picture of a run on a terminal of any size.
+//! The live view of a run on a terminal of any size.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -11,8 +11,12 @@ use super::reading::{clock, done};
 
 /// From this size on there is room for everything.
 const FULL: (u16, u16) = (60, 16);
+/// Muted colours of the 256-colour palette: steel blue, sage, sand.
+const MUTED: [Color; 3] = [Color::Indexed(67), Color::Indexed(108), Color::Indexed(179)];
+/// Points of a moving mean: a rate of one second jumps.
+const MEAN_OF: usize = 10;
 
-/// Draws `shown`; a frozen picture says so.
+/// Draws `shown`; a frozen view says so.
 pub(super) fn draw(frame: &mut Frame<'_>, shown: &Snapshot, frozen: bool) {
     let area = frame.area();
     if area.width < FULL.0 || area.height < FULL.1 {
@@ -41,16 +45,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, shown: &Snapshot, frozen: bool) {
     let [left, right] = Layout::horizontal([Constraint::Percentage(55), Constraint::Min(30)]).areas(middle);
     history(frame, left, shown);
     times(frame, right, shown);
-    said(frame, lines, shown);
-    let keys = if frozen {
-        " FROZEN · space goes on · q ends the run"
-    } else {
-        " space freezes the view · q ends the run gracefully"
-    };
+    messages(frame, lines, shown);
+    let keys = if frozen { " FROZEN · space: resume · q: end the run" } else { " space: freeze · q: end the run" };
     frame.render_widget(Paragraph::new(keys).style(Style::new().add_modifier(Modifier::DIM)), foot);
 }
 
-/// What a screen that is too small for pictures shows.
+/// What a screen that is too small for charts shows.
 fn small(shown: &Snapshot) -> Vec<Line<'static>> {
     let done = done(shown.finished, shown.total, "/");
     vec![Line::raw(format!("{done} {}", clock(shown.elapsed as u64))), counts(shown, 0)]
@@ -69,24 +69,26 @@ fn progress(shown: &Snapshot) -> Gauge<'_> {
     let title = outer.chain([shown.title.clone()]).collect::<String>();
     Gauge::default()
         .block(Block::bordered().title(format!(" {title} ")))
-        .gauge_style(Style::new().fg(Color::Blue))
+        .gauge_style(Style::new().fg(MUTED[0]))
         .ratio(share(shown))
         .label(label)
 }
 
 fn counts(shown: &Snapshot, width: u16) -> Line<'static> {
-    let last = shown.history.last().copied().unwrap_or_default();
+    let recent = &shown.history[shown.history.len().saturating_sub(MEAN_OF)..];
+    let mean = |of: fn(&Point) -> f64| recent.iter().map(of).sum::<f64>() / recent.len().max(1) as f64;
+    let (requests_per_s, tokens_per_s) = (mean(|point| point.requests_per_s), mean(|point| point.tokens_per_s));
     let failed = Style::new().fg(if shown.failed > 0 { Color::Red } else { Color::Reset });
     let waiting = shown.waiting.map_or_else(String::new, |waiting| format!("{waiting} waiting · "));
     let rates = |requests: String, tokens: String| {
         let plain = format!(" · {} in flight · {waiting}{requests} req/s · {tokens} tok/s", shown.in_flight);
-        // What says more about trouble is never cut off.
+        // Failures come first: they are never cut off.
         Line::from(vec![Span::styled(format!(" {} failed", shown.failed), failed), Span::raw(plain)])
     };
-    let whole = rates(format!("{:.1}", last.requests_per_s), format!("{:.0}", last.tokens_per_s));
+    let whole = rates(format!("{requests_per_s:.1}"), format!("{tokens_per_s:.0}"));
     match whole.width() <= usize::from(width) {
         true => whole,
-        false => rates(format!("{:.0}", last.requests_per_s), thousands(last.tokens_per_s)),
+        false => rates(format!("{requests_per_s:.0}"), thousands(tokens_per_s)),
     }
 }
 
@@ -138,12 +140,12 @@ fn worded(shown: &Snapshot) -> Option<Line<'static>> {
 fn history(frame: &mut Frame<'_>, area: Rect, shown: &Snapshot) {
     let of = |of: fn(&Point) -> f64| shown.history.iter().map(|point| of(point).round() as u64).collect::<Vec<u64>>();
     let mut all = vec![
-        ("tokens/s", of(|point| point.tokens_per_s), Color::Blue),
-        ("in flight", of(|point| point.in_flight as f64), Color::Magenta),
+        ("output tok/s", of(|point| point.tokens_per_s), MUTED[0]),
+        ("in flight", of(|point| point.in_flight as f64), MUTED[2]),
     ];
     // A third of the height is enough for each from here on.
     if area.height >= 15 {
-        all.insert(1, ("requests/s", of(|point| point.requests_per_s), Color::Green));
+        all.insert(1, ("requests/s", of(|point| point.requests_per_s), MUTED[1]));
     }
     let areas = Layout::vertical(vec![Constraint::Ratio(1, all.len() as u32); all.len()]).split(area);
     for ((name, values, colour), area) in all.into_iter().zip(areas.iter()) {
@@ -158,7 +160,7 @@ fn spark(frame: &mut Frame<'_>, area: Rect, name: &str, values: &[u64], colour: 
     let broad = (room / values.len().max(1)).clamp(1, 4);
     let most = values.iter().max().copied().unwrap_or(0);
     let picture = Sparkline::default()
-        .block(Block::bordered().title(format!(" {name}, up to {most} ")))
+        .block(Block::bordered().title(format!(" {name} · max {most} ")))
         .data(values.iter().flat_map(|value| std::iter::repeat_n(*value, broad)))
         .style(Style::new().fg(colour));
     frame.render_widget(picture, area);
@@ -179,16 +181,16 @@ fn times(frame: &mut Frame<'_>, area: Rect, shown: &Snapshot) {
     );
     let widths = [Constraint::Min(9), Constraint::Length(6), Constraint::Length(6), Constraint::Length(6)];
     let table = Table::new(rows, widths)
-        .header(Row::new(["ms", "p50", "p90", "p99"]).style(Style::new().add_modifier(Modifier::BOLD)))
-        .block(Block::bordered().title(" so far "));
+        .header(Row::new(["", "p50", "p90", "p99"]).style(Style::new().add_modifier(Modifier::BOLD)))
+        .block(Block::bordered().title(" latency, ms "));
     frame.render_widget(table, area);
 }
 
-fn said(frame: &mut Frame<'_>, area: Rect, shown: &Snapshot) {
+fn messages(frame: &mut Frame<'_>, area: Rect, shown: &Snapshot) {
     let room = usize::from(area.height.saturating_sub(2));
     let lines: Vec<Line<'_>> =
         shown.lines.iter().skip(shown.lines.len().saturating_sub(room)).map(|line| Line::raw(line.as_str())).collect();
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" said ")), area);
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" messages ")), area);
 }
 
 #[cfg(test)]
@@ -254,7 +256,7 @@ mod tests {
                 "2 failed",
                 "789",
                 "timed_out",
-                "q ends",
+                "q: end",
             ] {
                 assert!(text.contains(part), "{part} at {width}x{height}:\n{text}");
             }

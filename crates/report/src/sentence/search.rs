@@ -84,12 +84,12 @@ fn number(load: f64) -> Value {
 /// What was measured at each level, where it broke and why.
 fn table(load: Load, metrics: &[String], rows: &[SearchRow]) -> String {
     let first = [load.key, "runs"].into_iter().chain(metrics.iter().map(String::as_str));
-    let headings = first.chain(["answered/s", "verdict"]).map(str::to_owned).collect();
+    let headings = first.chain(["completed/s", "verdict"]).map(str::to_owned).collect();
     let row = |row: &SearchRow| {
         let word = match (row.met, row.sustained) {
             (true, _) if row.brief => "met, briefly",
             (true, _) => "met",
-            (false, true) if row.doubtful => "met, perhaps by luck",
+            (false, true) if row.doubtful => "inconclusive",
             (false, true) => "not met",
             (false, false) => "not sustained",
         };
