@@ -50,7 +50,10 @@ pub struct Verdict {
 impl Verdict {
     /// Judges a run.
     pub fn of(record: &RunRecord) -> Self {
-        let mut findings: Vec<Finding> = record.caveats.iter().map(|caveat| finding(record, caveat)).collect();
+        // Latencies of one burst rise with its queue: that is no drift of a steady state.
+        let applies = |caveat: &&Caveat| !(is_burst(record) && matches!(caveat, Caveat::Drift { .. }));
+        let mut findings: Vec<Finding> =
+            record.caveats.iter().filter(applies).map(|caveat| finding(record, caveat)).collect();
         let client = record.caveats.iter().any(|caveat| matches!(caveat, Caveat::ClientUnreliable { .. }));
         if let Some(trust) = record.trust.as_ref().filter(|trust| !trust.is_ok() && !client) {
             findings.push(Finding { severity: Severity::Warning, code: "client_unknown", text: trust.text() });
@@ -68,9 +71,7 @@ impl Verdict {
 fn finding(record: &RunRecord, caveat: &Caveat) -> Finding {
     let text = match caveat {
         Caveat::QueueUnstable { .. } => overload(record).unwrap_or_else(|| caveat.text()),
-        Caveat::ClientUnreliable { verdict } => verdict
-            .strip_prefix("client: ")
-            .map_or_else(|| verdict.clone(), |text| format!("client {}", text.replacen(char::is_uppercase, "", 0))),
+        Caveat::ClientUnreliable { verdict } => verdict.replacen("client: ", "client ", 1),
         other => other.text(),
     };
     Finding { severity: severity(caveat), code: caveat.kind(), text }
@@ -134,11 +135,11 @@ fn next(record: &RunRecord) -> Option<String> {
     if has(|caveat| matches!(caveat, Caveat::WarmCache { .. })) {
         return Some("--cache-salt random, or --reset-prefix-cache".to_owned());
     }
-    if has(|caveat| matches!(caveat, Caveat::Drift { .. })) {
-        return Some("a longer run: --duration with twice the time".to_owned());
-    }
     if is_burst(record) {
         return Some("--num-runs 4 for confidence intervals: one burst is one observation".to_owned());
+    }
+    if has(|caveat| matches!(caveat, Caveat::Drift { .. })) {
+        return Some("a longer run: --duration with twice the time".to_owned());
     }
     let few = record.caveats.iter().find_map(|caveat| match caveat {
         Caveat::FewSamples { needed, .. } => Some(*needed),

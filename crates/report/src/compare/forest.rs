@@ -107,7 +107,7 @@ pub(crate) fn forest_svg(rows: &[ForestRow], title: &str) -> String {
     const ROW: usize = 22;
     const LEFT: f64 = 330.0;
     const WIDTH: f64 = 420.0;
-    const RIGHT: f64 = 130.0;
+    const RIGHT: f64 = 170.0;
     let reach = reach(rows);
     let height = ROW * rows.len() + 34;
     let x = |change: f64| LEFT + ((change / reach).clamp(-1.0, 1.0) + 1.0) / 2.0 * WIDTH;
@@ -145,6 +145,13 @@ pub(crate) fn forest_svg(rows: &[ForestRow], title: &str) -> String {
         }
         if let Some((low, high)) = row.interval.filter(|(low, high)| !low.is_nan() && !high.is_nan()) {
             let (from, to) = (x(low), x(high));
+            for (beyond, at, tip) in [(low < -reach, from, -7.0), (high > reach, to, 7.0)] {
+                if beyond {
+                    let (up, down, tip) = (y - 5.0, y + 5.0, at + tip);
+                    out +=
+                        &format!("<path class=\"{class}\" d=\"M{at:.1} {up:.1}L{tip:.1} {y:.1}L{at:.1} {down:.1}Z\"/>");
+                }
+            }
             out += &format!("<line class=\"{class}\" x1=\"{from:.1}\" x2=\"{to:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
         }
         if row.change.is_finite() {
@@ -167,7 +174,7 @@ mod tests {
             values: (52.69, 56.74),
             change,
             interval,
-            limits: vec![0.05],
+            limits: vec![0.12],
         }
     }
 

@@ -36,7 +36,9 @@ impl Comparison {
         }
         let named: Vec<_> = sides.iter().zip(short_labels(sides)).map(|(side, label)| (label, side.runs())).collect();
         put(&mut body, &distributions(&named, &mut figures));
-        for group in &self.groups {
+        // One load level is in the verdicts already.
+        let levels = |group: &&Group| verdicts.is_empty() || group.metrics.iter().any(|one| one.table.rows.len() > 1);
+        for group in self.groups.iter().filter(levels) {
             put(&mut body, &self.section(group, spec, &mut figures));
         }
         page(&format!("Comparison: {}", self.labels.join(", ")), &body, figures)

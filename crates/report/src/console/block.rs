@@ -242,9 +242,9 @@ fn steady(record: &RunRecord) -> Fact {
     };
     let text = none.map_or_else(
         || {
-            let ttft = (steady.ttft.mean_ms > 0.0).then(|| format!(" · TTFT mean {} ms", short(steady.ttft.mean_ms)));
+            let ttft = record.summary.generation().map(|_| format!(" · TTFT {}", short(steady.ttft.mean_ms)));
             format!(
-                "{} – {} s · {} req/s{} · E2EL mean {} ms",
+                "{} – {} s · {} req/s{} · E2EL {} ms mean",
                 short(*start),
                 short(*end),
                 short(*request_throughput),
@@ -275,23 +275,23 @@ fn server(record: &RunRecord) -> Fact {
     let gauge = |name: &str, concept, scale: f64, unit: &str| {
         during(concept).map(|found| match found {
             Some((mean, max)) if max == 0.0 && mean == 0.0 => format!("{name} 0{unit}"),
-            Some((mean, max)) => format!("{name} {} mean / {} max{unit}", short(mean * scale), short(max * scale)),
+            Some((mean, max)) => format!("{name} {}/{}{unit}", short(mean * scale), short(max * scale)),
             None => format!("{name} –"),
         })
     };
     let mut parts: Vec<String> = [
         gauge("running", Concept::Running, 1.0, ""),
         gauge("queue", Concept::Waiting, 1.0, ""),
-        gauge("KV cache", Concept::KvUse, 100.0, "%"),
+        gauge("KV", Concept::KvUse, 100.0, "%"),
     ]
     .into_iter()
     .flatten()
     .collect();
     let hits = server.prefix_cache_hit_rate();
-    parts.extend(hits.map(|hits| format!("prefix hits {}%", short(hits * 100.0))));
+    parts.extend(hits.map(|hits| format!("hits {:.0}%", hits * 100.0)));
     let preemptions = server.telling(Concept::Preemptions).and_then(|series| series.growth());
     parts.extend(preemptions.map(|count| format!("{count:.0} preemptions")));
-    (!parts.is_empty()).then(|| ("server", parts.join(" · ")))
+    (!parts.is_empty()).then(|| ("server", format!("{} (mean/max)", parts.join(" · "))))
 }
 
 /// Energy of the GPUs, where telemetry measured any. All of it counts for what succeeded.
@@ -307,8 +307,8 @@ fn client(record: &RunRecord) -> Fact {
     let mut parts = vec![if trust.is_ok() { "ok" } else { "not reliable" }.to_owned()];
     parts.push(format!("error p99 {} ms", short(trust.error_p99_ms)));
     let late = trust.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0));
-    parts.extend(late.map(|ms| format!("sent p99 {} ms late", short(ms))));
+    parts.extend(late.map(|ms| format!("late p99 {} ms", short(ms))));
     let busiest = trust.busy.iter().copied().reduce(f64::max);
-    parts.extend(busiest.map(|busy| format!("busiest worker {:.0}%", busy * 100.0)));
+    parts.extend(busiest.map(|busy| format!("busy {:.0}%", busy * 100.0)));
     Some(("client", parts.join(" · ")))
 }

@@ -39,11 +39,10 @@ pub fn save(record: &RunRecord, about: &About, path: &Path) -> Result<(), Error>
 pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io::Result<()> {
     let title = words::title(record);
     let body = format!(
-        "<header>\n<h1>{}</h1>\n{}{}{}{}</header>\n<main></main>\n<footer>{}</footer>\n",
+        "<header>\n<h1>{}</h1>\n{}{}{}</header>\n<main></main>\n<footer>{}</footer>\n",
         escape(&title),
         words::subtitle(record, about),
         words::verdict(record, about),
-        words::hero(record),
         words::cards(record) + &sessions::section(record) + &adapters::section(record),
         words::ranks(record) + &words::facts(record, about),
     );

@@ -64,7 +64,7 @@ fn failures_are_shown_without_a_servers_escapes() {
     record.measured.probe = Some(ProbeStatistics { failed: 2, ..ProbeStatistics::default() });
     let block = own_report(&record);
     assert!(block.contains("failed         1 http_error · 2 probes"), "{block}");
-    assert!(block.contains("warning[requests_failed]: ") && block.contains("Server Error\\x1b[2J"), "{block}");
+    assert!(block.contains("warning[requests_failed]: ") && block.contains("Error\\x1b[2J"), "{block}");
     assert!(block.contains("warning[few_samples]: "), "{block}");
     assert!(vllm_report(&record).contains("Error 0: Server Error\\x1b[2J\nsecond line\n"));
 }

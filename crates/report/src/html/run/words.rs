@@ -93,11 +93,8 @@ pub(super) fn verdict(record: &RunRecord, about: &About) -> String {
 }
 
 /// The three metrics that answer most questions.
-pub(super) fn hero(record: &RunRecord) -> String {
+fn headline(record: &RunRecord) -> Vec<String> {
     let summary = &record.summary;
-    if summary.completed == 0 {
-        return String::new();
-    }
     let highest = |metric: MetricKind| {
         let statistics = summary.statistics(metric).filter(|statistics| statistics.count > 0)?;
         let (percent, value) =
@@ -113,8 +110,7 @@ pub(super) fn hero(record: &RunRecord) -> String {
         None => card("Requests/s", summary.request_throughput, "", interval(record, "request_throughput")),
     };
     let latencies = [MetricKind::Ttft, MetricKind::Tpot, MetricKind::E2el].into_iter().filter_map(highest);
-    let cards: String = std::iter::once(throughput).chain(latencies.take(2)).collect();
-    format!("<div class=\"hero\">{cards}</div>\n")
+    std::iter::once(throughput).chain(latencies.take(2)).collect()
 }
 
 /// The headline numbers. What was not measured has no card.
@@ -140,7 +136,9 @@ pub(super) fn cards(record: &RunRecord) -> String {
             cards.extend(of_times(record, metric, statistics));
         }
     }
-    format!("<div class=\"cards\">{}</div>\n", cards.concat())
+    let hero = headline(record);
+    cards.retain(|card| !hero.contains(card));
+    format!("<div class=\"hero\">{}</div>\n<div class=\"cards\">{}</div>\n", hero.concat(), cards.concat())
 }
 
 /// The median of a time and its highest percentile that was asked for.
