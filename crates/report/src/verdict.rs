@@ -154,7 +154,9 @@ fn next(record: &RunRecord) -> Option<String> {
 fn client_advice(verdict: &TrustVerdict) -> Option<&'static str> {
     match verdict {
         TrustVerdict::Ok | TrustVerdict::Unknown => None,
-        TrustVerdict::Saturated { .. } => Some("more client threads: --workers, or several machines: --ranks"),
+        TrustVerdict::Saturated { .. } | TrustVerdict::Imprecise { .. } => {
+            Some("more client threads: --workers, or several machines: --ranks")
+        }
         TrustVerdict::Starved { .. } | TrustVerdict::Late { .. } => {
             Some("free a core for the client, or run it on another machine")
         }

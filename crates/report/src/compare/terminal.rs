@@ -33,7 +33,7 @@ impl Verdicts {
             let code = match verdict {
                 Verdict::Better => GOOD,
                 Verdict::Worse => BAD,
-                Verdict::Equal => PLAIN,
+                Verdict::Equal | Verdict::Scheduled => PLAIN,
                 Verdict::Inconclusive => OPEN,
             };
             ForestRow {
