@@ -50,8 +50,10 @@ pub struct Verdict {
 impl Verdict {
     /// Judges a run.
     pub fn of(record: &RunRecord) -> Self {
-        // Latencies of one burst rise with its queue: that is no drift of a steady state.
-        let applies = |caveat: &&Caveat| !(is_burst(record) && matches!(caveat, Caveat::Drift { .. }));
+        // Latencies of one burst rise with its queue, and one burst has no interval: neither needs a warning.
+        let applies = |caveat: &&Caveat| {
+            !(is_burst(record) && matches!(caveat, Caveat::Drift { .. } | Caveat::Autocorrelated { .. }))
+        };
         let mut findings: Vec<Finding> =
             record.caveats.iter().filter(applies).map(|caveat| finding(record, caveat)).collect();
         let client = record.caveats.iter().any(|caveat| matches!(caveat, Caveat::ClientUnreliable { .. }));

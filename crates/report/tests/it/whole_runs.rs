@@ -87,7 +87,7 @@ fn own_part_holds_what_vllm_leaves_out() {
     assert_eq!(list(own, "outcome")[2], Value::from("malformed"));
     assert_eq!(list(own, "sent"), list(&file, "start_times"));
     let kinds: Vec<&str> = list(own, "caveats").iter().map(|caveat| text(caveat, "kind")).collect();
-    assert_eq!(kinds, ["requests_failed", "few_samples"]);
+    assert_eq!(kinds, ["requests_failed", "few_samples", "autocorrelated"]);
 
     save(&record, &path, Detail::Brief, SaveMode::Overwrite).unwrap();
     let brief = json::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
