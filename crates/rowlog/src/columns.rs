@@ -76,7 +76,7 @@ pub static COLUMNS: &[Column] = &[
     always("mark_tokens", Kind::SmallInts, "Tokens known at each of those events, each as the step from the one before."),
     maybe("mark_source", Kind::Text, "Who counted them: usage or logprobs."),
     maybe("reasoning_tokens", Kind::Int, "Tokens of reasoning among those generated, where the server says."),
-    always("retries", Kind::Int, "How often it was sent anew after a failure."),
+    always("retries", Kind::Int, "How often it was sent again after a failure."),
     always("coalesced", Kind::Int, "Token events whose bytes came in the same read as a later one's."),
     maybe("failure", Kind::Text, "The kind of failure; absent where the answer came whole."),
     maybe("http_status", Kind::Int, "The status, of an http_error."),
