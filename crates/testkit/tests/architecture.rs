@@ -30,8 +30,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "client", "core", "decide", "engine", "fleet", "forecast", "loadgen", "metrics", "record", "report", "rowlog",
-            "run", "sim", "text", "workload",
+            "client", "core", "decide", "engine", "fleet", "forecast", "loadgen", "metrics", "record", "report",
+            "rowlog", "run", "sim", "text", "workload",
         ],
     ),
     ("testkit", &[]),
