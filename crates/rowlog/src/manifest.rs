@@ -11,7 +11,7 @@ use crate::segment::{FORMAT, known};
 /// The manifest's name in the directory of the log.
 pub(crate) const NAME: &str = "manifest.json";
 /// Its name up to format 3.
-const OLD_NAME: &str = "manifest.tacho";
+pub(crate) const OLD_NAME: &str = "manifest.tacho";
 /// More than any manifest has.
 const LIMIT: u64 = 64 << 20;
 

@@ -54,9 +54,9 @@ impl Stored {
         Ok(Stored { manifest, segments, closing, next })
     }
 
-    /// Whether `folder` looks like a log.
+    /// Whether `folder` looks like a log, of an older format too: opening that one says why it is refused.
     pub fn is_log(folder: &Path) -> bool {
-        folder.join(crate::manifest::NAME).is_file()
+        [crate::manifest::NAME, crate::manifest::OLD_NAME].iter().any(|name| folder.join(name).is_file())
     }
 
     /// What was known before the first row.

@@ -314,7 +314,7 @@ fn the_page_of_differences_names_those_that_scripts_meet() {
     for difference in [
         "`--continue-on-error` goes on and exits with 1",
         "`summary.csv` has a column `tacho`",
-        "`plot_pareto --dry-run` makes no folder",
+        "`plot_pareto --dry-run` makes no directory",
         "`--endpoint` may have a query",
         "VLLM_USE_MODELSCOPE",
         "Header names that HTTP does not allow",
