@@ -1,5 +1,5 @@
 //! How often 95% intervals hold the truth, on series whose truth is known: `cargo test --release -p tacho-metrics coverage
-//! -- --ignored --nocapture` prints the table of `docs/concepts/decisions.md`. TACHO_ROUNDS is how many series of each kind,
+//! -- --ignored --nocapture` prints the table of `docs/explanation/validation.md`. TACHO_ROUNDS is how many series of each kind,
 //! TACHO_SEED where they begin: the rules were chosen on the seeds from 0.
 
 use super::{Spread, Values};
