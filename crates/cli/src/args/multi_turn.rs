@@ -58,7 +58,7 @@ static FLAGS: &[Flag] = &[
         "Fewest tokens. Checked and shown; not sent unless --exact-lengths is given, as in vLLM."),
     vllm(&["--request-rate"], Float, "RATE", Preset::Float(0.0), &LOAD,
         "Requests per second of each client: the mean of a pause after each."),
-    vllm(&["--max-retries"], Int, "N", Unset, &LOAD, "How often a request is sent anew. MULTITURN_BENCH_MAX_RETRIES without it."),
+    vllm(&["--max-retries"], Int, "N", Unset, &LOAD, "How often a failed request is sent again (default: MULTITURN_BENCH_MAX_RETRIES)."),
     vllm(&["--conversation-sampling"], Choice(&["round_robin", "random"]), "HOW", Preset::Str("round_robin"), &LOAD,
         "Which active conversation is next."),
     vllm(&["--verify-output"], Switch, "", Off, &OUTPUT, "Fail where an answer differs from the recorded one."),

@@ -59,7 +59,7 @@ pub static COLUMNS: &[Column] = &[
     column("reasoning_tokens", Of::Int(|s| s.reasoning_tokens.and_then(|n| i64::try_from(n).ok())), "Tokens of reasoning among them, where the server says."),
     column("token_events", Of::Int(|s| Some(s.events() as i64)), "Token events; 0 for a failure."),
     column("coalesced_events", Of::Int(|s| Some(i64::from(s.coalesced))), "Token events that came in one read with a later one."),
-    column("retries", Of::Int(|s| Some(i64::from(s.retries))), "How often it was sent anew."),
+    column("retries", Of::Int(|s| Some(i64::from(s.retries))), "How often it was sent again."),
     column("itl_ms", Of::List(|s| s.itl.iter().map(|gap| gap * 1e3).collect()), "Times between token events."),
     column("generated_text", Of::Text(|s| (!s.text.is_empty()).then(|| String::from_utf8_lossy(&s.text).into_owned())), "The answer, where texts are kept (--save-detailed)."),
 ];

@@ -383,7 +383,7 @@ const VLLM: &[Flag] = &[
          --extra-body.stop+ a,b; these replace a plain --extra-body."),
     vllm(&["--skip-tokenizer-init"], Switch, "", Off, &MODEL,
         "Load no tokenizer, for custom, custom_image and custom_audio. Lengths are then unknown."),
-    vllm(&["--insecure"], Switch, "", Off, &CONNECTION, "Do not verify the server's TLS certificate."),
+    vllm(&["--insecure"], Switch, "", Off, &SERVER, "Do not verify the server's TLS certificate."),
     vllm(&["--plot-timeline"], Switch, "", Off, &FILES,
         "Write an HTML timeline of all requests next to the result, also without --save-result."),
     vllm(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &FILES,

@@ -38,7 +38,7 @@ fn plot_flags_are_vllms() {
 #[test]
 fn repeated_flags_add_up_and_words_may_stand_anywhere() {
     let (a, b, c) = ("p99_ttft_ms", "mean_itl_ms", "request_throughput");
-    let rules = [format!("{a}:1%"), format!("{b}:2"), format!("{c}:3%")];
+    let rules = [format!("{a}:1%"), format!("{b}:2ms"), format!("{c}:3%")];
     let words = [
         "gate",
         "--max-regression",
