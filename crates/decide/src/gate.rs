@@ -60,7 +60,8 @@ impl Rule {
     /// The limit with its unit.
     pub fn limit_text(&self) -> String {
         match self.limit {
-            Limit::Share(share) => format!("{}%", share * 100.0),
+            // 0.07 * 100 is not 7.
+            Limit::Share(share) => format!("{}%", (share * 1e6).round() / 1e4),
             Limit::Amount(amount) => format!("{amount}{}", unit(&self.key)),
         }
     }

@@ -26,6 +26,7 @@ fn rules_are_a_key_and_a_limit() {
     assert!(matches!(&refused, Error::LimitUnit { unit: "ms", .. }), "{refused}");
     assert!(refused.to_string().contains("p99_ttft_ms:5%") && refused.to_string().contains("p99_ttft_ms:5ms"));
     assert_eq!(Rule::parse("request_throughput:2req/s").map(|rule| rule.limit_text()), Ok("2req/s".to_owned()));
+    assert_eq!(Rule::parse("p99_ttft_ms:7%").map(|rule| rule.limit_text()), Ok("7%".to_owned()));
     assert!(matches!(Rule::parse("x:5%"), Err(Error::Unknown { .. })));
     assert!(matches!(Rule::parse("total_input_tokens:5%"), Err(Error::Neither { .. })));
     assert!(matches!(Rule::parse("failed:5%"), Err(Error::Failures { .. })));
