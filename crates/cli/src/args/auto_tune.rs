@@ -71,7 +71,7 @@ static FLAGS: &[Flag] = &[
         "Share of a request rate by which it may be too low. 0 finds it exactly."),
     own(&["--skip-profile"], Switch, "", Off, &SEARCH, "Leave out the profiled run of the best settings."),
     own(&["--resume"], OptionalStr, "RUN", Off, &SEARCH,
-        "Go on with a tuning that was interrupted. RUN is its folder in auto-benchmark, the newest without it."),
+        "Go on with a tuning that was interrupted. RUN is its directory in auto-benchmark, the newest without it."),
     own(&["--dry-run"], Switch, "", Off, &SEARCH, "Print the commands and run none."),
     own(&["--sim"], Switch, "", Off, &COMMANDS, "Use the built-in simulator as the server."),
     own(&["--serve-cmd"], Str, "COMMAND", Unset, &COMMANDS,

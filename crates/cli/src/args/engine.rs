@@ -34,7 +34,7 @@ const fn capacity(names: &'static [&'static str], kind: Kind, preset: Preset, he
 #[rustfmt::skip]
 pub(crate) const FLAGS: &[Flag] = &[
     read(&["--model"], Str, Preset::Str("Qwen/Qwen3-0.6B"),
-        "Model: a folder or a Hub id."),
+        "Model: a directory or a Hub id."),
     passed(&["--runner"], Str, Preset::Str("auto")),
     passed(&["--convert"], Str, Preset::Str("auto")),
     read(&["--tokenizer"], Str, Unset,

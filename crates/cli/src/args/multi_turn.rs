@@ -43,7 +43,7 @@ static FLAGS: &[Flag] = &[
     vllm(&["--url", "-u"], Str, "URL", Preset::Str("http://localhost:8000"), &SERVER, "The server."),
     vllm(&["--api-key"], Str, "KEY", Unset, &SERVER, "Key to sign requests with."),
     vllm(&["--header"], Repeated, "NAME:VALUE", Unset, &SERVER, "A header for all requests. May be given several times."),
-    vllm(&["--num-clients", "-p"], Int, "N", Preset::Int(1), &LOAD, "Clients. Each has one request under way at most."),
+    vllm(&["--num-clients", "-p"], Int, "N", Preset::Int(1), &LOAD, "Clients. Each has one request in flight at most."),
     vllm(&["--max-active-conversations", "-k"], Int, "N", Unset, &LOAD,
         "Conversations that all clients together take turns with. As many as clients without it."),
     vllm(&["--max-num-requests", "-n"], Int, "N", Unset, &LOAD, "Requests of all clients together."),

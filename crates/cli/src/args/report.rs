@@ -20,7 +20,7 @@ static REPORT: Group = group("report options", "report options", "What is shown.
 static LOG: Group = group(
     "options for logs",
     "options for logs",
-    "What is made anew of a run's log, or of its result where that keeps the times of requests.",
+    "What is made again of a run's log, or of its result where that keeps the times of requests.",
 );
 
 static LOG_FILES: Group = group("files of logs", "options for logs", "What is written of a run's log.");
@@ -28,7 +28,7 @@ static LOG_FILES: Group = group("files of logs", "options for logs", "What is wr
 /// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho report",
-    about: "Report runs again from their logs or results, or make the tables of a folder of results.",
+    about: "Report runs again from their logs or results, or make the tables of a directory of results.",
     examples: &[
         ("tacho report run.rows --metric-percentiles 50,90,99", "reports a logged run with other percentiles"),
         ("tacho report run.rows --save-requests requests.parquet", "writes its requests for pandas, polars or DuckDB"),
@@ -45,13 +45,13 @@ pub(crate) static TABLE: Table = Table {
 static FLAGS: &[Flag] = &[
     HELP,
     own(&["DIR"], Rest(usize::MAX), "DIR", Unset, &REPORT,
-        "The logs of runs (--log), result files, or one folder of results. Several logs are reported as one run: requests \
+        "The logs of runs (--log), result files, or one directory of results. Several logs are reported as one run: requests \
          sent by several machines. Several result files are runs of their own, for one page with --html. Commands recorded beside results add columns."),
-    own(&["--result", "-r"], Str, "DIR", Unset, &REPORT, "The folder, as vLLM's script names it."),
+    own(&["--result", "-r"], Str, "DIR", Unset, &REPORT, "The directory, as vLLM's script names it."),
     own(&["--markdown"], Switch, "", Off, &REPORT, "Print Markdown tables; this is the default for results."),
     own(&["--json"], Switch, "", Off, &REPORT, "Print the rows as JSON, as tacho compare reads them."),
     own(&["--save"], Switch, "", Off, &REPORT,
-        "Write benchmark_results.md and benchmark_results.json into the folder."),
+        "Write benchmark_results.md and benchmark_results.json into the directory."),
     own(&["--percentile-metrics"], Str, "NAMES", Unset, &LOG, "Latencies to report, as of tacho serve."),
     own(&["--metric-percentiles"], Str, "LIST", Unset, &LOG, "Percentiles to report, such as 50,90,99."),
     own(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "Objectives a request must meet to count as good."),

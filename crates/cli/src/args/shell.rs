@@ -24,7 +24,7 @@ pub(crate) static COMPLETIONS: Table = Table {
     about: "Print what a shell needs to complete tacho's commands, flags and values.",
     examples: &[
         ("tacho completions bash > ~/.local/share/bash-completion/completions/tacho", "for bash"),
-        ("tacho completions zsh > ~/.zfunc/_tacho", "for zsh, with that folder in fpath"),
+        ("tacho completions zsh > ~/.zfunc/_tacho", "for zsh, with that directory in fpath"),
         ("tacho completions fish > ~/.config/fish/completions/tacho.fish", "for fish"),
     ],
     groups: &[&OPTIONS],
@@ -54,7 +54,7 @@ pub(crate) static MAN: Table = Table {
             &OPTIONS,
             "The command, such as sweep serve. Without it tacho itself.",
         ),
-        own(&["--dir"], Kind::Str, "DIR", Preset::Unset, &OPTIONS, "Write the pages of all commands into this folder."),
+        own(&["--dir"], Kind::Str, "DIR", Preset::Unset, &OPTIONS, "Write the pages of all commands into this directory."),
         own(
             &["--markdown"],
             Kind::Switch,

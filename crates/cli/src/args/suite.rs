@@ -36,13 +36,13 @@ pub(crate) static TABLE: Table = Table {
 static FLAGS: &[Flag] = &[
     HELP,
     own(&["PATH"], Rest(usize::MAX), "DIR | FILE [FILE ...]", Unset, &TESTS,
-        "Test files, or the folder of them. In a folder those for this machine are taken, such as \
+        "Test files, or the directory of them. In a directory those for this machine are taken, such as \
          serving-tests-cpu.json; SERVING_JSON, LATENCY_JSON, STARTUP_JSON and THROUGHPUT_JSON name others."),
     own(&["--test-selector"], Str, "REGEX", Preset::Str(""), &TESTS, "Only tests whose name matches [TEST_SELECTOR]."),
     own(&["--model-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this model [MODEL_FILTER]."),
     own(&["--dtype-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this dtype [DTYPE_FILTER]."),
     own(&["--on-cpu"], Switch, "", Off, &TESTS, "Take the tests for CPUs, and count NUMA nodes as devices [ON_CPU]. ON_ARM64_CPU takes those for arm64."),
-    own(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &RUNS, "Folder of the results."),
+    own(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &RUNS, "Directory of the results."),
     own(&["--resume"], Switch, "", Off, &RUNS, "Keep the results that are there and run the rest."),
     own(&["--dry-run"], Switch, "", Off, &RUNS,
         "Print the commands of serving tests, write their .commands files, run nothing [DRY_RUN]."),

@@ -39,9 +39,9 @@ The same --seed gives the same times. Traces bring their own: see tacho help dat
         about: "Where prompts come from, and which flags belong to which.",
         text: "\
 --dataset-name chooses; without it prompts are random tokens of --random-input-len, answered by --random-output-len. A dataset \
-that reads a file takes it, a folder or a Hub id as --dataset-path. All flags: tacho serve --help=dataset.
+that reads a file takes it, a directory or a Hub id as --dataset-path. All flags: tacho serve --help=dataset.
 
-  random, random-mm, random-rerank     made up: tokens, images and films, queries with documents
+  random, random-mm, random-rerank     made up: tokens, images and videos, queries with documents
   prefix_repetition                    made up: a few prefixes that many prompts share
   generated-shared-prefix              the same, as SGLang makes it
   sharegpt, custom, openai             conversations and prompts in files, a JSON object a line
@@ -67,7 +67,7 @@ A sweep takes a server command, a client command, and JSON files of parameter se
   tacho auto-tune              the server settings with the highest throughput within a limit
   tacho suite                  the test files of vLLM's performance suite
 
-Results lie in --output-dir/--experiment-name, a folder per combination; summary.csv has them all. Whatever ends a sweep, the \
+Results lie in --output-dir/--experiment-name, a directory per combination; summary.csv has them all. Whatever ends a sweep, the \
 same command with --resume goes on with the newest one. Without a GPU: --sim.",
     },
     Topic {
@@ -77,7 +77,7 @@ same command with --resume goes on with the newest one. Without a GPU: --sim.",
   --save-detailed           with the times of every request, which comparisons need to be sure
   --append-result           a line more in the same file
   --plot-timeline           a page that shows each request
-  tacho report DIR          tables of a folder of results
+  tacho report DIR          tables of a directory of results
   tacho compare A B         whether a difference is real
   tacho gate A B --max-regression p99_ttft_ms:5%   exit code 3 when it got worse
 
@@ -94,8 +94,8 @@ A file is written whole or not at all. Ctrl-C saves what was measured.",
   Output token throughput  generated tokens a second; total: with those of the prompts
   Request goodput       answered requests a second that met every objective of --goodput
   P99    99 of 100 samples are at most this
-  Peak concurrent requests  those that were under way at some time of one second, as vLLM counts them: it can be above \
---max-concurrency, which bounds tacho's Most requests under way at once
+  Peak concurrent requests  those that were in flight at some time of one second, as vLLM counts them: it can be above \
+--max-concurrency, which bounds tacho's Most requests in flight at once
   Due to first token    the same as TTFT, from the moment that a request was due: what a user waits
 
 TTFT and E2EL begin when a request gets its slot, as in vLLM; tacho's part of the report has them from the moment that it was \

@@ -28,7 +28,7 @@ static FLAGS: &[Flag] = &[
     HELP,
     vllm(&["--input"], Str, "FILE", Unset, &FILES, "The text to cut up."),
     vllm(&["--output"], Str, "FILE", Unset, &FILES, "The file to write, a JSON object a line."),
-    vllm(&["--tokenizer"], Str, "NAME", Unset, &FILES, "Tokenizer that counts, as a Hub id or a folder."),
+    vllm(&["--tokenizer"], Str, "NAME", Unset, &FILES, "Tokenizer that counts, as a Hub id or a directory."),
     vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &SLICES, "Number of slices."),
     vllm(&["--input-len"], Int, "TOKENS", Preset::Int(1024), &SLICES, "Length of a slice."),
     vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &SLICES, "Answer length of each."),

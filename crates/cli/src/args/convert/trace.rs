@@ -30,7 +30,7 @@ pub(crate) static TABLE: Table = Table {
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
     HELP,
-    own(&["FILE"], Rest(usize::MAX), "FILE", Unset, &FILES, "The file, or a folder of files where the format has them."),
+    own(&["FILE"], Rest(usize::MAX), "FILE", Unset, &FILES, "The file, or a directory of files where the format has them."),
     own(&["--format"], Str, "NAME", Unset, &FILES,
         "What the file is. Told by its rows without it: mooncake, single_turn, multi_turn, random_pool, raw_payload, \
          inputs_json, dag_jsonl, sagemaker_data_capture, baseten_trace, tracelab, weka, bailian, azure, burstgpt, guidellm columns, \

@@ -22,7 +22,7 @@ const SOURCES: [(&str, &str); 5] = [
     ),
     ("burstgpt", "the usual file is BurstGPT_without_fails_2.csv of the releases of HPMLL/BurstGPT on GitHub"),
     ("spec_bench", "the file is data/spec_bench/question.jsonl of hemingkx/Spec-Bench on GitHub"),
-    ("speed_bench", "the folder is what the preparing script of nvidia/SPEED-Bench on the Hub writes"),
+    ("speed_bench", "the directory is what the preparing script of nvidia/SPEED-Bench on the Hub writes"),
 ];
 
 /// Flags that another command has: the command, the flag, and what to use instead.

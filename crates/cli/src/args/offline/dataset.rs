@@ -43,7 +43,7 @@ pub(crate) const THROUGHPUT_ROWS: &[Flag] = &[
     own(&["--spec-bench-output-len"], Int, "TOKENS", Preset::Int(256), &QUESTIONS, "Tokens to generate for spec_bench."),
     own(&["--spec-bench-category"], Str, "NAME", Unset, &QUESTIONS, "Questions of this category of spec_bench only."),
     own(&["--speed-bench-dataset-subset"], Choice(SPEED_BENCH_SUBSETS), "NAME", Preset::Str("qualitative"), &QUESTIONS,
-        "File of the folder of speed_bench to read, without its ending."),
+        "File of the directory of speed_bench to read, without its ending."),
     own(&["--speed-bench-output-len"], Int, "TOKENS", Preset::Int(4096), &QUESTIONS, "Tokens to generate for speed_bench."),
     own(&["--speed-bench-category"], Str, "NAME", Unset, &QUESTIONS, "Questions of this category of speed_bench only."),
     own(&["--timed-trace-chunk-hash-size"], Int, "TOKENS", Preset::Int(16), &TIMED_TRACE, "Tokens of a block of timed_trace."),

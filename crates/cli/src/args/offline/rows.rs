@@ -22,7 +22,7 @@ pub(crate) const OUTPUT_JSON: Flag = vllm(
     "FILE",
     Unset,
     &RUN,
-    "File for the results. Its folder is made, and tried, before anything is measured.",
+    "File for the results. Its directory is made, and tried, before anything is measured.",
 );
 pub(crate) const DISABLE_DETOKENIZE: Flag = vllm(
     &["--disable-detokenize"],

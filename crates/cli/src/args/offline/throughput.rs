@@ -126,7 +126,7 @@ const FIRST: &[Flag] = &[
     vllm(&["--prequeue-requests"], Switch, "", Off, &RUN,
         "Queue everything before scheduling begins. Only the synchronous vllm and vllm-chat."),
     DISABLE_DETOKENIZE,
-    vllm(&["--lora-path"], Str, "PATH", Unset, &ENGINE, "LoRA adapter, a folder or a Hub id."),
+    vllm(&["--lora-path"], Str, "PATH", Unset, &ENGINE, "LoRA adapter, a directory or a Hub id."),
     vllm(&["--lora-assignment"], Choice(&["random", "round-robin"]), "HOW", Preset::Str("random"), &ENGINE,
         "Which prompt gets which of the --max-loras adapters."),
     vllm(&["--prefix-len"], Int, "TOKENS", Preset::Int(0), &DATASET,

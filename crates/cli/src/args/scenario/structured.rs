@@ -71,7 +71,7 @@ static FLAGS: &[Flag] = &[
     vllm(&["--disable-tqdm"], Switch, "", Off, &RESULT, "Show no progress bars."),
     vllm(&["--save-results"], Switch, "", Off, &RESULT, "Write the result file."),
     vllm(&["--profile"], Switch, "", Off, &SERVER, "Start the server's profiler for the run."),
-    vllm(&["--result-dir"], Str, "DIR", Unset, &RESULT, "Folder of the result file; made if it is not there."),
+    vllm(&["--result-dir"], Str, "DIR", Unset, &RESULT, "Directory of the result file; made if it is not there."),
     vllm(&["--result-filename"], Str, "FILE", Unset, &RESULT, "Name of the result file."),
     vllm(&["--ignore-eos"], Switch, "", Off, &SCENARIO, "Ask the server to generate to full length."),
     vllm(&["--percentile-metrics"], Str, "NAMES", Preset::Str("ttft,tpot,itl"), &RESULT, "Latencies to report: ttft, tpot, itl, e2el."),

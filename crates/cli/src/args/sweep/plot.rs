@@ -33,8 +33,8 @@ pub(crate) static TABLE: Table = Table {
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
     HELP,
-    vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "The folder of the sweep; every summary.json below it counts."),
-    vllm(&["--fig-dir"], Str, "DIR", Preset::Str(""), &FIGURE, "Folder for figures, inside the sweep's. Without it, the sweep's own."),
+    vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "The directory of the sweep; every summary.json below it counts."),
+    vllm(&["--fig-dir"], Str, "DIR", Preset::Str(""), &FIGURE, "Directory for figures, inside the sweep's. Without it, the sweep's own."),
     vllm(&["--fig-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make figures, with commas between."),
     vllm(&["--row-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make rows of panels."),
     vllm(&["--col-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make columns of panels."),

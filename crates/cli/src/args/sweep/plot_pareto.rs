@@ -28,7 +28,7 @@ pub(crate) static TABLE: Table = Table {
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
     HELP,
-    vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "The folder of the sweep; every summary.json below it counts."),
+    vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "The directory of the sweep; every summary.json below it counts."),
     vllm(&["--user-count-var"], Str, "KEY", Preset::Str("max_concurrency"), &OPTIONS,
         "Key with the number of users. max_concurrent_requests where it is missing."),
     vllm(&["--gpu-count-var"], Str, "KEY", Unset, &OPTIONS,
