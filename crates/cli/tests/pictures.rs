@@ -210,10 +210,9 @@ fn a_comparison_prints_tables_and_writes_a_page_without_foreign_markup() {
     );
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(text.starts_with("comparing : a, b\n"), "{text}");
-    assert!(text.lines().nth(2).unwrap().starts_with("b against a: better in "), "{text}");
-    let line = text.lines().find(|line| line.starts_with("| mean_e2el_ms")).unwrap();
-    assert!(line.contains("better") && line.contains("-19."), "{line}");
+    assert!(text.starts_with("b against a: better in "), "{text}");
+    let line = text.lines().find(|line| line.contains(" mean_e2el_ms ")).unwrap();
+    assert!(line.starts_with("better") && line.contains("-20%"), "{line}");
     let page = std::fs::read_to_string(folder.path().join("c.html")).unwrap();
     assert!(
         page.contains("m&lt;b&gt;")
@@ -249,8 +248,8 @@ fn results_without_a_server_are_compared_and_gated() {
     };
     let (code, text) = ran(&["compare", "a.json", "b.json", "--csv-out-dir", "csv", "--html", "c.html"]);
     assert_eq!(code, 0, "{text}");
-    let line = text.lines().find(|line| line.starts_with("| avg_latency")).unwrap();
-    assert!(line.contains("worse") && line.contains("4 iterations"), "{line}");
+    let line = text.lines().find(|line| line.contains(" avg_latency ")).unwrap();
+    assert!(line.starts_with("worse"), "{line}");
     assert!(std::fs::read_to_string(folder.path().join("csv/Verdict_1.csv")).unwrap().contains("avg_latency,"));
     assert!(std::fs::read_to_string(folder.path().join("c.html")).unwrap().contains("p99_latency"));
     assert_eq!(ran(&["gate", "a.json", "b.json", "--max-regression", "avg_latency:50%"]).0, 3);
@@ -321,10 +320,10 @@ fn results_become_pages() {
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     let (code, text) = ran(&["report", "a.json", "--html", "a.html", "--metric-percentiles", "50,90"]);
     assert!(code == 0 && text.contains("P90 TTFT (ms):"), "{text}");
-    assert!(read("a.html").contains("Output tokens per second"));
+    assert!(read("a.html").contains("Output tok/s"));
     let (code, text) = ran(&["report", "a.json", "b.json", "--html", "both.html"]);
     assert!(code == 0 && text.contains("b against a:"), "{text}");
-    assert!(read("both.html").contains("Time between tokens (ITL)"));
+    assert!(read("both.html").contains("Inter-token latency (ITL)"));
     assert_eq!(ran(&["report", "brief.json", "--html", "brief.html"]).0, 0);
     assert!(read("brief.html").contains("only how long they took"));
     for (args, fault) in [

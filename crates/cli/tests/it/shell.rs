@@ -122,7 +122,7 @@ fn there_is_a_manual_page_for_every_command() {
 
 /// The number of prompts that a run would have, with settings of several kinds.
 fn prompts(place: &Place, variable: Option<&str>, words: &[&str]) -> String {
-    let mut command = place.command(&[&["serve", "--sim", "--dry-run"], words].concat());
+    let mut command = place.command(&[&["serve", "--sim", "--dry-run", "--strict-parity"], words].concat());
     if let Some(number) = variable {
         command.env("TACHO_NUM_PROMPTS", number);
     }
