@@ -128,7 +128,7 @@ const USE: &str = r##"
   first.canvas.setPointerCapture = () => {};
   fire(first, "pointermove", 300, 80);
   await wait(60);
-  check("hover tells a value", !first.tip.hidden && /tokens/.test(first.tip.textContent));
+  check("hover tells a value", !first.tip.hidden && /tok/.test(first.tip.textContent));
   fire(first, "pointerdown", 200, 80);
   fire(first, "pointermove", 400, 80);
   fire(first, "pointerup", 400, 80);
@@ -139,7 +139,7 @@ const USE: &str = r##"
   const button = document.querySelector(".legend button");
   button.click();
   check("a legend hides", button.getAttribute("aria-pressed") === "false");
-  const points = timed.find((plot) => /first token/.test(plot.options.title)), at = points.layers[0];
+  const points = timed.find((plot) => /TTFT of each/.test(plot.options.title)), at = points.layers[0];
   fire(points, "pointermove", points.px(at.x[3]), points.py(at.y[3]));
   await wait(60);
   check("hover names a request", /request/.test(points.tip.textContent));
