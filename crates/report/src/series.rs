@@ -107,12 +107,15 @@ pub(crate) struct LatencyOverTime {
 /// The upper percentile of each step.
 pub(crate) const UPPER_PERCENTILE: f64 = 90.0;
 
+/// A latency of a request in seconds, where it has one.
+type Latency = fn(&Sample) -> Option<f64>;
+
 impl LatencyOverTime {
     /// Median and upper percentile of each latency, in the steps of `over`.
     pub(crate) fn of(samples: &Samples, over: &OverTime) -> Self {
         let origin = origin(samples);
         let steps = over.rows[0].1.len();
-        let kinds: [(&'static str, fn(&Sample) -> Option<f64>); 3] = [
+        let kinds: [(&'static str, Latency); 3] = [
             ("ttft", |sample| Some(sample.ttft).filter(|ttft| *ttft > 0.0)),
             ("tpot", tacho_metrics::latency::tpot),
             ("e2el", |sample| Some(sample.latency)),

@@ -78,7 +78,7 @@ fn has_word(line: &str, phrase: &str) -> bool {
         let before = line[..at].chars().next_back();
         let after = line[at + phrase.len()..].chars().next();
         let joins = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-        !joins(before) && !(joins(after) && after != Some('s'))
+        !(joins(before) || joins(after) && after != Some('s'))
     })
 }
 

@@ -54,7 +54,14 @@ pub(crate) static MAN: Table = Table {
             &OPTIONS,
             "The command, such as sweep serve. Without it tacho itself.",
         ),
-        own(&["--dir"], Kind::Str, "DIR", Preset::Unset, &OPTIONS, "Write the pages of all commands into this directory."),
+        own(
+            &["--dir"],
+            Kind::Str,
+            "DIR",
+            Preset::Unset,
+            &OPTIONS,
+            "Write the pages of all commands into this directory.",
+        ),
         own(
             &["--markdown"],
             Kind::Switch,

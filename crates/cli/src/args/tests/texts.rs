@@ -42,7 +42,10 @@ fn help_finds_sections_and_names() {
     let missing: Vec<_> = serve_args::BACKENDS.iter().filter(|name| !words.contains(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
     let found = printed(&["serve", "--help=max_con"]);
-    assert!(found.starts_with("Arguments matching 'max_con':\n") && found.contains("\n  --max-concurrency N\n"), "{found}");
+    assert!(
+        found.starts_with("Arguments matching 'max_con':\n") && found.contains("\n  --max-concurrency N\n"),
+        "{found}"
+    );
     let none = printed(&["bench", "serve", "--help=nope"]);
     assert_eq!(
         none,

@@ -76,7 +76,7 @@ impl Values {
     }
 
     /// How many values there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.values.len()
     }
 

@@ -112,11 +112,13 @@ impl Verdict {
             Some(None) if outcome.stopped != StopReason::Precise => {
                 Verdict::Inconclusive("no load that was measured fails for certain: raise --sla-budget".into())
             }
-            Some(Some(reach)) if reach > most && outcome.stopped != StopReason::Precise => Verdict::Inconclusive(format!(
-                "the 95% range reaches {:.0}% away from the estimate, more than {:.0}%: raise --sla-budget",
-                reach * 100.0,
-                most * 100.0
-            )),
+            Some(Some(reach)) if reach > most && outcome.stopped != StopReason::Precise => {
+                Verdict::Inconclusive(format!(
+                    "the 95% range reaches {:.0}% away from the estimate, more than {:.0}%: raise --sla-budget",
+                    reach * 100.0,
+                    most * 100.0
+                ))
+            }
             _ => Verdict::Found,
         }
     }
