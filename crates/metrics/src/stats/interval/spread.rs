@@ -22,9 +22,6 @@ const STRONG_CORRELATION: f64 = 5.0;
 /// Least effective sample size of strongly correlated values for an upper bound: at 95% load of a single-server queue,
 /// runs with fewer covered the true median in 80% of cases.
 const MIN_EFFECTIVE: f64 = 15.0;
-/// Least effective sample size of a mean for the control variate. Below it the regression on the control is itself
-/// uncertain: in a queue near saturation the coverage of the mean fell from 95% to 82%.
-const MIN_EFFECTIVE_CONTROLLED: f64 = 100.0;
 
 /// Values in the order of time.
 #[derive(Debug, Clone, Default)]
@@ -100,16 +97,10 @@ impl Values {
     /// The standard error of the mean of `score`, and its degrees of freedom.
     fn error(&self, score: impl Fn(f64) -> f64) -> (f64, f64) {
         let mut sums = self.sums(score);
-        let mut found = long_run_variance(&sums);
-        let independent = sums.iter().map(|sum| sum * sum).sum::<f64>();
-        let mut bias = 1.0;
-        if independent >= MIN_EFFECTIVE_CONTROLLED * found.variance {
-            let joined = self.joined().1;
-            let control = centered(self.control.chunks(joined).map(|part| part.iter().sum()).collect());
-            if remove_control(&mut sums, &control) {
-                (found, bias) = (long_run_variance(&sums), REGRESSION_BIAS);
-            }
-        }
+        let joined = self.joined().1;
+        let control = centered(self.control.chunks(joined).map(|part| part.iter().sum()).collect());
+        let bias = if remove_control(&mut sums, &control) { REGRESSION_BIAS } else { 1.0 };
+        let found = long_run_variance(&sums);
         self.standard_error(sums.len(), found.variance * bias, found.freedom)
     }
 
