@@ -25,7 +25,7 @@ pub struct Machine {
     pub noise: f64,
     /// Slowdown over time, if it is not constant.
     pub slowdown: Option<Slowdown>,
-    /// Standard errors of [`TIMES`] in nanoseconds; empty if nothing was estimated.
+    /// Standard errors of `TIMES` in nanoseconds; empty if nothing was estimated.
     pub errors: Vec<f64>,
 }
 

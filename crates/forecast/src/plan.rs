@@ -10,7 +10,7 @@ use tacho_engine::simulation::{Arrival, Router, SendPolicy, simulate};
 
 use crate::simulated_run::SimulatedRun;
 
-/// Rates that can be planned for, requests per second. A simulation of [`REQUESTS`] at the lowest rate fits into the clock.
+/// Rates that can be planned for, requests per second. A simulation of `REQUESTS` at the lowest rate fits into the clock.
 pub const RATES: RangeInclusive<f64> = 1e-4..=1e6;
 /// Simulated seconds of load, within these numbers of requests.
 const SECONDS: f64 = 60.0;

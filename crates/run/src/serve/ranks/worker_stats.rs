@@ -29,7 +29,7 @@ fn worker_json(stats: &WorkerStats) -> Dict {
     out
 }
 
-/// Reads what [`write`] wrote.
+/// Reads what [`write()`] wrote.
 pub(crate) fn read(closing: &Value) -> Vec<WorkerStats> {
     let workers = closing.get("workers").and_then(Value::as_list).unwrap_or_default();
     workers.iter().map(worker_of).collect()
